@@ -1,0 +1,1 @@
+//! Readers of a record: where the time went.

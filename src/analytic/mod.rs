@@ -1,0 +1,1 @@
+//! The closed form, term by term.

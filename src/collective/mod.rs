@@ -1,0 +1,1 @@
+//! Collective algorithms: closed form and schedule of transfers.

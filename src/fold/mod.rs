@@ -1,0 +1,1 @@
+//! Ranks and resources that must behave alike, merged exactly.

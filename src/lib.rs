@@ -1,0 +1,23 @@
+//! stepsim simulates one distributed training step, event by event.
+//!
+//! A step is a set of **rank programs** running on a **machine**. The modules stand in the order in which data flows;
+//! each uses only those before it (a test reads the `use crate::` lines and holds it so):
+//!
+//! `units`, `ids` → `spec` → `model` → `cost` → `topology` → `program` → `collective` → `plan` → `fold` →
+//! `engine` → `analytic` → `analysis` → `trace` → `cli`.
+
+pub mod analysis;
+pub mod analytic;
+pub mod cli;
+pub mod collective;
+pub mod cost;
+pub mod engine;
+pub mod fold;
+pub mod ids;
+pub mod model;
+pub mod plan;
+pub mod program;
+pub mod spec;
+pub mod topology;
+pub mod trace;
+pub mod units;

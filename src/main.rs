@@ -1,0 +1,5 @@
+//! The `stepsim` command.
+
+fn main() -> std::process::ExitCode {
+    stepsim::cli::main()
+}

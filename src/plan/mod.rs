@@ -1,0 +1,1 @@
+//! Strategy, schedule and offload policy become rank programs.

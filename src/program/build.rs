@@ -1,0 +1,65 @@
+//! Writing a program: ops are pushed in an order in which every wait points backwards.
+
+use super::{MemoryEffect, Op, OpInfo, Program, Span, Stream, StreamKind, Work};
+use crate::ids::OpId;
+
+/// Builds a [`Program`] op by op.
+#[derive(Debug, Default)]
+pub struct ProgramBuilder {
+    program: Program,
+}
+
+impl ProgramBuilder {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Adds an in-order queue and returns its number.
+    pub fn stream(&mut self, kind: StreamKind) -> u16 {
+        self.program.streams.push(Stream { kind, ops: Vec::new() });
+        (self.program.streams.len() - 1) as u16
+    }
+    /// Adds a description that ops refer to.
+    pub fn info(&mut self, info: OpInfo) -> u32 {
+        self.program.infos.push(info);
+        (self.program.infos.len() - 1) as u32
+    }
+    /// Queues an op on `stream` behind all that is there, to wait for `waits` as well.
+    ///
+    /// # Panics
+    /// If a wait names an op that has not been pushed yet: that program could never be swept forward.
+    pub fn op(&mut self, stream: u16, work: Work, waits: &[OpId], info: u32, micro_batch: u32) -> OpId {
+        let id = OpId(self.program.ops.len() as u32);
+        assert!(waits.iter().all(|w| *w < id), "an op may only wait for ops pushed before it");
+        let span = Span { start: self.program.waits.len() as u32, len: waits.len() as u32 };
+        self.program.waits.extend_from_slice(waits);
+        let memory = Span { start: self.program.memory.len() as u32, len: 0 };
+        self.program.ops.push(Op { work, waits: span, memory, info, micro_batch, stream });
+        self.program.streams[stream as usize].ops.push(id);
+        id
+    }
+    /// Adds a memory effect to the op pushed last.
+    ///
+    /// # Panics
+    /// If no op has been pushed.
+    pub fn memory(&mut self, effect: MemoryEffect) {
+        self.program.memory.push(effect);
+        self.program.ops.last_mut().expect("an op before its memory").memory.len += 1;
+    }
+    /// Declares bytes that are there before the first op.
+    pub fn resident(&mut self, effect: MemoryEffect) {
+        self.program.resident.push(effect);
+    }
+    /// Number of ops so far.
+    pub fn len(&self) -> usize {
+        self.program.ops.len()
+    }
+    /// Whether no op has been pushed.
+    pub fn is_empty(&self) -> bool {
+        self.program.ops.is_empty()
+    }
+    /// The finished program.
+    pub fn finish(self) -> Program {
+        self.program
+    }
+}

@@ -1,0 +1,179 @@
+//! The world: programs bound to ranks, communicators, resources and tiers. The engine's whole input.
+
+use super::Program;
+use crate::ids::{CommId, ProgramId, RankId, ResourceId, TierId};
+use crate::units::{Bandwidth, Bytes, Time};
+
+/// A range of a table, 8 bytes wide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// First index.
+    pub start: u32,
+    /// Number of entries.
+    pub len: u32,
+}
+
+impl Span {
+    /// As a range of `usize`.
+    #[inline]
+    pub fn range(self) -> std::ops::Range<usize> {
+        self.start as usize..(self.start + self.len) as usize
+    }
+    /// Whether it holds nothing.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Everything that the engine plays out.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    /// One per role.
+    pub programs: Vec<Program>,
+    /// The ranks, in order of their ids.
+    pub ranks: Vec<Rank>,
+    /// Communicator of each slot: `Rank::slots` is a span of this table.
+    pub slots: Vec<CommId>,
+    /// Tiers of each rank: `Rank::tiers` is a span of this table.
+    pub tier_uses: Vec<TierUse>,
+    /// The communicators.
+    pub comms: Vec<Comm>,
+    /// Members of the communicators in order: `Comm::members` is a span of this table.
+    pub members: Vec<RankId>,
+    /// One path per entry: a set of resources that one flow occupies at one rate. `Comm::paths` is a span of it.
+    pub paths: Vec<Span>,
+    /// The resources of the paths with how many times each path crosses them.
+    pub uses: Vec<(ResourceId, u32)>,
+    /// Shared capacities.
+    pub resources: Vec<Resource>,
+    /// Memory tiers.
+    pub tiers: Vec<Tier>,
+    /// The actions of all profiles.
+    pub actions: Vec<Action>,
+    /// `profiles[profile][transfer]` is an index into `actions`, or `NO_ACTION`.
+    pub profiles: Vec<Vec<u32>>,
+}
+
+impl World {
+    /// Entry of a profile for a transfer that its communicators never do.
+    pub const NO_ACTION: u32 = u32::MAX;
+
+    /// The resources of path `path` of communicator `comm`, each with its coefficient.
+    #[inline]
+    pub fn path(&self, comm: CommId, path: u32) -> &[(ResourceId, u32)] {
+        let span = self.comms[comm.index()].paths;
+        debug_assert!(path < span.len, "path {path} of a communicator that has {}", span.len);
+        &self.uses[self.paths[(span.start + path) as usize].range()]
+    }
+    /// The members of a communicator, in order.
+    pub fn members_of(&self, comm: CommId) -> &[RankId] {
+        &self.members[self.comms[comm.index()].members.range()]
+    }
+    /// The communicators that a rank's slots mean.
+    #[inline]
+    pub fn slots_of(&self, rank: RankId) -> &[CommId] {
+        &self.slots[self.ranks[rank.index()].slots.range()]
+    }
+    /// The tiers that a rank's tier numbers mean.
+    #[inline]
+    pub fn tiers_of(&self, rank: RankId) -> &[TierUse] {
+        &self.tier_uses[self.ranks[rank.index()].tiers.range()]
+    }
+    /// The program of a rank.
+    #[inline]
+    pub fn program_of(&self, rank: RankId) -> &Program {
+        &self.programs[self.ranks[rank.index()].program.index()]
+    }
+    /// Number of op executions in one run.
+    pub fn op_instances(&self) -> u64 {
+        self.ranks.iter().map(|r| self.programs[r.program.index()].ops.len() as u64).sum()
+    }
+}
+
+/// One rank: a program and what its slots mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rank {
+    /// What it does.
+    pub program: ProgramId,
+    /// Span of `World::slots`.
+    pub slots: Span,
+    /// Span of `World::tier_uses`.
+    pub tiers: Span,
+    /// Factor on the time of every kernel; 1 for a healthy device.
+    pub slowness: f64,
+    /// Seed of this rank's kernel jitter; ranks with equal seeds behave alike. 0 where there is no jitter.
+    pub jitter_seed: u64,
+}
+
+/// A tier as one rank sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TierUse {
+    /// The tier.
+    pub tier: TierId,
+    /// How many ranks that behave exactly alike this use stands for (1 unless the world is folded).
+    pub count: u32,
+}
+
+/// An ordered group of ranks that communicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Comm {
+    /// Arrivals that start an action: the number of members, unless the world is folded.
+    pub needed: u32,
+    /// Which geometry it has: index into `World::profiles`.
+    pub profile: u32,
+    /// Span of `World::members`.
+    pub members: Span,
+    /// Span of `World::paths`.
+    pub paths: Span,
+}
+
+/// A capacity that flows share: one direction of a link, a port, a tier's bandwidth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resource {
+    /// What it is, for readers: `node 3 gpu 5 -> nvswitch`.
+    pub name: String,
+    /// Bytes per second.
+    pub capacity: Bandwidth,
+}
+
+/// A memory tier instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tier {
+    /// Its kind, for readers: `hbm`, `host`, `cxl`, `nvme`.
+    pub name: String,
+    /// What it holds.
+    pub capacity: Bytes,
+}
+
+/// How a transfer plays out on communicators of one profile.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// A fixed time; no resource is used (fidelity `formula`).
+    Fixed(Time),
+    /// Phases one after another, each over one path (fidelity `fluid`).
+    Phases(Vec<Flow>),
+    /// Flows with dependencies (fidelity `steps`): flow `i` starts when all flows in `parents[i]` have ended.
+    /// Parents come before their children in the list.
+    Graph {
+        /// The flows.
+        flows: Vec<Flow>,
+        /// For each flow, a span of `parent_ids`.
+        parents: Vec<Span>,
+        /// Indices into `flows`.
+        parent_ids: Vec<u32>,
+    },
+}
+
+/// One flow: first its latency, then its work at the rate that its path allows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Flow {
+    /// Paid before the flow occupies its path.
+    pub latency: Time,
+    /// Bytes per unit of path coefficient.
+    pub bytes: f64,
+    /// Upper limit of the rate in bytes per second (a protocol's or a channel's own limit); infinite if none.
+    pub rate_limit: f64,
+    /// Which path of the communicator.
+    pub path: u32,
+}

@@ -1,0 +1,1 @@
+//! The JSON files: their exact shape and their validation.

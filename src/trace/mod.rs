@@ -1,0 +1,1 @@
+//! Timelines for Perfetto and other viewers.

@@ -1,0 +1,266 @@
+//! Units: every quantity that crosses a module border has its unit in its type.
+//!
+//! * [`Time`]: simulated time, integer **picoseconds**. Integers make runs reproducible to the last bit and sums
+//!   exact; `u64` picoseconds reach 213 days.
+//! * [`Bytes`]: integer bytes. GB is 10⁹ and GiB is 2³⁰, always.
+//! * [`Flops`]: floating-point operations (a multiply-add counts two).
+//! * [`Bandwidth`] in bytes per second, [`FlopRate`] in FLOP per second.
+//!
+//! Hazard: converting from `f64` rounds to the nearest picosecond, once, where a duration is made. Adding rounded
+//! times is exact; never round a difference of unrounded ones.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+
+use serde::{Deserialize, Serialize};
+
+/// Picoseconds in one second.
+pub const PS_PER_S: f64 = 1e12;
+
+/// A point in simulated time, or a span of it, in integer picoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Time(pub u64);
+
+impl Time {
+    /// The origin of time, and the empty span.
+    pub const ZERO: Time = Time(0);
+    /// Later than everything.
+    pub const MAX: Time = Time(u64::MAX);
+
+    /// From seconds, rounded to the nearest picosecond; negative values and NaN become zero.
+    pub fn from_s(s: f64) -> Time {
+        Time((s * PS_PER_S).round() as u64)
+    }
+    /// From microseconds, rounded to the nearest picosecond.
+    pub fn from_us(us: f64) -> Time {
+        Time((us * 1e6).round() as u64)
+    }
+    /// From whole nanoseconds.
+    pub const fn from_ns(ns: u64) -> Time {
+        Time(ns * 1000)
+    }
+    /// In seconds.
+    pub fn s(self) -> f64 {
+        self.0 as f64 / PS_PER_S
+    }
+    /// In microseconds.
+    pub fn us(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+    /// The nearest whole nanosecond: what a trace prints.
+    pub const fn round_ns(self) -> u64 {
+        (self.0 + 500) / 1000
+    }
+    /// `self − other`, or zero where that would be negative.
+    pub fn saturating_sub(self, other: Time) -> Time {
+        Time(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add for Time {
+    type Output = Time;
+    fn add(self, o: Time) -> Time {
+        Time(self.0 + o.0)
+    }
+}
+impl AddAssign for Time {
+    fn add_assign(&mut self, o: Time) {
+        self.0 += o.0;
+    }
+}
+impl Sub for Time {
+    type Output = Time;
+    fn sub(self, o: Time) -> Time {
+        Time(self.0 - o.0)
+    }
+}
+impl SubAssign for Time {
+    fn sub_assign(&mut self, o: Time) {
+        self.0 -= o.0;
+    }
+}
+impl Mul<u64> for Time {
+    type Output = Time;
+    fn mul(self, k: u64) -> Time {
+        Time(self.0 * k)
+    }
+}
+impl Sum for Time {
+    fn sum<I: Iterator<Item = Time>>(iter: I) -> Time {
+        Time(iter.map(|t| t.0).sum())
+    }
+}
+impl fmt::Display for Time {
+    /// With a unit that leaves one to three digits before the point: `1.235 ms`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scale, unit) = match self.0 {
+            0..=999 => (1.0, "ps"),
+            1_000..=999_999 => (1e3, "ns"),
+            1_000_000..=999_999_999 => (1e6, "us"),
+            1_000_000_000..=999_999_999_999 => (1e9, "ms"),
+            _ => (1e12, "s"),
+        };
+        write!(f, "{:.3} {unit}", self.0 as f64 / scale)
+    }
+}
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// No bytes.
+    pub const ZERO: Bytes = Bytes(0);
+    /// From gigabytes of 10⁹ bytes.
+    pub fn from_gb(gb: f64) -> Bytes {
+        Bytes((gb * 1e9).round() as u64)
+    }
+    /// From gibibytes of 2³⁰ bytes.
+    pub fn from_gib(gib: f64) -> Bytes {
+        Bytes((gib * (1u64 << 30) as f64).round() as u64)
+    }
+    /// As a float, for arithmetic with rates.
+    pub fn f(self) -> f64 {
+        self.0 as f64
+    }
+    /// In gibibytes of 2³⁰ bytes.
+    pub fn gib(self) -> f64 {
+        self.0 as f64 / (1u64 << 30) as f64
+    }
+}
+
+impl Add for Bytes {
+    type Output = Bytes;
+    fn add(self, o: Bytes) -> Bytes {
+        Bytes(self.0 + o.0)
+    }
+}
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, o: Bytes) {
+        self.0 += o.0;
+    }
+}
+impl Sub for Bytes {
+    type Output = Bytes;
+    fn sub(self, o: Bytes) -> Bytes {
+        Bytes(self.0 - o.0)
+    }
+}
+impl Mul<u64> for Bytes {
+    type Output = Bytes;
+    fn mul(self, k: u64) -> Bytes {
+        Bytes(self.0 * k)
+    }
+}
+impl Sum for Bytes {
+    fn sum<I: Iterator<Item = Bytes>>(iter: I) -> Bytes {
+        Bytes(iter.map(|b| b.0).sum())
+    }
+}
+impl fmt::Display for Bytes {
+    /// In binary units: `1.50 GiB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shift, unit) = match self.0 {
+            0..=1023 => return write!(f, "{} B", self.0),
+            1024..=1_048_575 => (10, "KiB"),
+            1_048_576..=1_073_741_823 => (20, "MiB"),
+            1_073_741_824..=1_099_511_627_775 => (30, "GiB"),
+            _ => (40, "TiB"),
+        };
+        write!(f, "{:.2} {unit}", self.0 as f64 / (1u64 << shift) as f64)
+    }
+}
+
+/// Floating-point operations; a multiply-add counts two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Flops(pub f64);
+
+impl Add for Flops {
+    type Output = Flops;
+    fn add(self, o: Flops) -> Flops {
+        Flops(self.0 + o.0)
+    }
+}
+impl AddAssign for Flops {
+    fn add_assign(&mut self, o: Flops) {
+        self.0 += o.0;
+    }
+}
+impl Mul<f64> for Flops {
+    type Output = Flops;
+    fn mul(self, k: f64) -> Flops {
+        Flops(self.0 * k)
+    }
+}
+impl Sum for Flops {
+    fn sum<I: Iterator<Item = Flops>>(iter: I) -> Flops {
+        Flops(iter.map(|x| x.0).sum())
+    }
+}
+impl Div<FlopRate> for Flops {
+    type Output = Time;
+    fn div(self, rate: FlopRate) -> Time {
+        Time::from_s(self.0 / rate.0)
+    }
+}
+
+/// Floating-point operations per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FlopRate(pub f64);
+
+impl FlopRate {
+    /// From TFLOP/s of 10¹² FLOP per second.
+    pub fn from_tflops(t: f64) -> FlopRate {
+        FlopRate(t * 1e12)
+    }
+}
+
+/// Bytes per second, one direction unless its place says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Bandwidth(pub f64);
+
+impl Bandwidth {
+    /// From gigabytes of 10⁹ bytes per second.
+    pub fn from_gbps(gbps: f64) -> Bandwidth {
+        Bandwidth(gbps * 1e9)
+    }
+    /// In gigabytes of 10⁹ bytes per second.
+    pub fn gbps(self) -> f64 {
+        self.0 / 1e9
+    }
+}
+
+impl Div<Bandwidth> for Bytes {
+    type Output = Time;
+    fn div(self, rate: Bandwidth) -> Time {
+        Time::from_s(self.0 as f64 / rate.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversions_round_to_the_nearest_picosecond() {
+        assert_eq!(Time::from_s(1.0), Time(1_000_000_000_000));
+        assert_eq!(Time::from_us(0.000_000_6), Time(1));
+        assert_eq!(Time::from_s(-1.0), Time::ZERO);
+        assert_eq!(Bytes(1_000) / Bandwidth(3.0), Time(333_333_333_333_333));
+        assert_eq!(Time(1_499).round_ns(), 1);
+        assert_eq!(Time(1_500).round_ns(), 2);
+    }
+
+    #[test]
+    fn display_names_the_unit() {
+        assert_eq!(Time(1_234_567_890).to_string(), "1.235 ms");
+        assert_eq!(Bytes(3 << 29).to_string(), "1.50 GiB");
+        assert_eq!(Bytes(17).to_string(), "17 B");
+    }
+}
