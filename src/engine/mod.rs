@@ -1,1 +1,5 @@
 //! The event loop.
+
+mod record;
+
+pub use record::Record;

@@ -128,11 +128,9 @@ pub struct Comm {
     pub paths: Span,
 }
 
-/// A capacity that flows share: one direction of a link, a port, a tier's bandwidth.
-#[derive(Clone, Debug, PartialEq)]
+/// A capacity that flows share: one direction of a link, a port, a tier's bandwidth. The machine knows its name.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resource {
-    /// What it is, for readers: `node 3 gpu 5 -> nvswitch`.
-    pub name: String,
     /// Bytes per second.
     pub capacity: Bandwidth,
 }

@@ -1,0 +1,51 @@
+//! What happened: for each op of each rank, when it started and when it ended. All else is derived by readers.
+//!
+//! What an op waited for last follows from the program: it is the latest end among its predecessor on the stream and
+//! its waits; for communication, the latest such moment among the members; and a start later than that is a wait
+//! for memory. What contention added follows from the action's time on idle resources.
+
+use crate::ids::{OpId, RankId};
+use crate::program::World;
+use crate::units::Time;
+
+/// The outcome of a run, 16 bytes an op execution.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// `first[rank]` is where the rank's ops begin in the columns; one entry more than ranks.
+    pub first: Vec<u64>,
+    /// When each op started: a kernel began, or the last member of a communication arrived.
+    pub start: Vec<Time>,
+    /// When each op ended.
+    pub end: Vec<Time>,
+    /// When the last op ended.
+    pub step_end: Time,
+    /// Completions that the event loop handled.
+    pub events: u64,
+    /// How often rates of a set of flows were computed anew.
+    pub reshares: u64,
+}
+
+impl Record {
+    /// Columns of the right size for a world, all zero.
+    pub fn for_world(world: &World) -> Record {
+        let mut first = Vec::with_capacity(world.ranks.len() + 1);
+        let mut total = 0u64;
+        for rank in &world.ranks {
+            first.push(total);
+            total += world.programs[rank.program.index()].ops.len() as u64;
+        }
+        first.push(total);
+        let zeros = vec![Time::ZERO; total as usize];
+        Record { first, start: zeros.clone(), end: zeros, ..Record::default() }
+    }
+    /// Start and end of one op of one rank.
+    #[inline]
+    pub fn span(&self, rank: RankId, op: OpId) -> (Time, Time) {
+        let i = self.first[rank.index()] as usize + op.index();
+        (self.start[i], self.end[i])
+    }
+    /// Number of ranks.
+    pub fn ranks(&self) -> u32 {
+        (self.first.len() - 1) as u32
+    }
+}
