@@ -1,5 +1,7 @@
 //! The world: programs bound to ranks, communicators, resources and tiers. The engine's whole input.
 
+use std::sync::Arc;
+
 use super::Program;
 use crate::ids::{CommId, ProgramId, RankId, ResourceId, TierId};
 use crate::units::{Bandwidth, Bytes, Time};
@@ -29,8 +31,8 @@ impl Span {
 /// Everything that the engine plays out.
 #[derive(Clone, Debug, Default)]
 pub struct World {
-    /// One per role.
-    pub programs: Vec<Program>,
+    /// One per role; shared with the folded world.
+    pub programs: Vec<Arc<Program>>,
     /// The ranks, in order of their ids.
     pub ranks: Vec<Rank>,
     /// Communicator of each slot: `Rank::slots` is a span of this table.
