@@ -1,0 +1,278 @@
+//! The model file: the shape of a transformer, with nothing about how it is trained.
+//!
+//! Everything that can be derived has a default, so a short file is enough: `kv_heads` is `heads`, `head_size` is
+//! `hidden / heads`. Sizes are counts of elements, never bytes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::problem::{Problem, Problems};
+
+/// A transformer's shape.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSpec {
+    /// Name in reports.
+    pub name: String,
+    /// Where the figures come from.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
+    /// Transformer layers.
+    pub layers: u64,
+    /// Width of the residual stream.
+    pub hidden: u64,
+    /// Query heads.
+    pub heads: u64,
+    /// Key and value heads (grouped-query attention); default: `heads`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_heads: Option<u64>,
+    /// Width of one head; default: `hidden / heads`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_size: Option<u64>,
+    /// Width of the MLP (of one of its two input matrices where it is gated).
+    pub ffn: u64,
+    /// Whether the MLP has a gate matrix (SwiGLU, GeGLU): three matrices instead of two.
+    #[serde(default)]
+    pub gated_mlp: bool,
+    /// Rows of the embedding table.
+    pub vocabulary: u64,
+    /// Whether the LM head shares the embedding table.
+    #[serde(default)]
+    pub tied_embeddings: bool,
+    /// Tokens of one sequence, unless the workload says otherwise.
+    pub sequence: u64,
+    /// How positions enter.
+    #[serde(default)]
+    pub positions: Positions,
+    /// Whether the linear layers have biases.
+    #[serde(default)]
+    pub biases: bool,
+    /// Kind of normalisation.
+    #[serde(default)]
+    pub norm: Norm,
+    /// Whether dropout masks are drawn and saved (after attention, in the attention scores, after the MLP).
+    #[serde(default)]
+    pub dropout: bool,
+    /// Whether attention and MLP read the same normalised input and their outputs are summed once (PaLM, GPT-J).
+    #[serde(default)]
+    pub parallel_block: bool,
+    /// The attention kernel.
+    #[serde(default)]
+    pub attention: AttentionSpec,
+    /// Mixture of experts in place of the MLP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moe: Option<MoeSpec>,
+    /// Multi-head latent attention in place of plain QKV projections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mla: Option<MlaSpec>,
+}
+
+/// How positions enter the model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Positions {
+    /// Rotation of queries and keys; no parameters.
+    #[default]
+    Rotary,
+    /// A learned table of `sequence` rows.
+    Learned,
+    /// None, or something without parameters and kernels of its own (ALiBi).
+    None,
+}
+
+/// Kind of normalisation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Norm {
+    /// Scale only: one parameter vector.
+    #[default]
+    Rms,
+    /// Scale and shift: two parameter vectors.
+    Layer,
+    /// Scale only, mean subtracted (PaLM's LayerNorm without biases).
+    LayerNoBias,
+}
+
+/// The attention kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AttentionSpec {
+    /// Which kernel computes it.
+    #[serde(default)]
+    pub kernel: AttentionKernel,
+    /// Whether a token sees only those before it.
+    #[serde(default = "yes")]
+    pub causal: bool,
+}
+
+impl Default for AttentionSpec {
+    fn default() -> Self {
+        AttentionSpec { kernel: AttentionKernel::Flash, causal: true }
+    }
+}
+
+/// Which kernel computes attention.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AttentionKernel {
+    /// One fused kernel: scores never reach memory, masked blocks are skipped.
+    #[default]
+    Flash,
+    /// Scores, softmax, dropout and values as kernels of their own; the whole square is computed.
+    Standard,
+}
+
+/// Mixture of experts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MoeSpec {
+    /// Routed experts of one layer.
+    pub experts: u64,
+    /// Experts that each token visits.
+    pub top_k: u64,
+    /// Width of one expert's MLP; default: the model's `ffn`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ffn: Option<u64>,
+    /// Experts of the same width that every token visits.
+    #[serde(default)]
+    pub shared_experts: u64,
+    /// Layers at the start that keep a dense MLP.
+    #[serde(default)]
+    pub first_dense_layers: u64,
+    /// One layer in so many has experts (after the first dense ones).
+    #[serde(default = "one")]
+    pub every_layers: u64,
+    /// Tokens that an expert accepts, as a multiple of the mean; default: no limit, no token is dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_factor: Option<f64>,
+    /// Whether the router has a bias per expert (DeepSeek-V3's balancing without a loss).
+    #[serde(default)]
+    pub router_bias: bool,
+}
+
+/// Multi-head latent attention: queries and key–values pass through narrow projections (DeepSeek-V2, arXiv 2405.04434).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MlaSpec {
+    /// Width that queries pass through; default: they are projected directly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub q_lora_rank: Option<u64>,
+    /// Width that keys and values pass through.
+    pub kv_lora_rank: u64,
+    /// Part of a query or key head without position.
+    pub qk_nope_head_size: u64,
+    /// Part of a query or key head that is rotated; the key's part is shared by all heads.
+    pub qk_rope_head_size: u64,
+    /// Width of a value head.
+    pub v_head_size: u64,
+}
+
+fn yes() -> bool {
+    true
+}
+fn one() -> u64 {
+    1
+}
+
+impl ModelSpec {
+    /// Key and value heads.
+    pub fn kv_heads(&self) -> u64 {
+        self.kv_heads.unwrap_or(self.heads)
+    }
+    /// Width of one head (of its value part, with latent attention).
+    pub fn head_size(&self) -> u64 {
+        self.head_size.unwrap_or(self.hidden / self.heads.max(1))
+    }
+    /// Width of a query or key head.
+    pub fn qk_head_size(&self) -> u64 {
+        self.mla.map_or(self.head_size(), |m| m.qk_nope_head_size + m.qk_rope_head_size)
+    }
+    /// Width of a value head.
+    pub fn v_head_size(&self) -> u64 {
+        self.mla.map_or(self.head_size(), |m| m.v_head_size)
+    }
+    /// Whether layer `layer` (from 0) has experts.
+    pub fn has_experts(&self, layer: u64) -> bool {
+        self.moe.as_ref().is_some_and(|m| {
+            layer >= m.first_dense_layers && (layer - m.first_dense_layers) % m.every_layers.max(1) == 0
+        })
+    }
+
+    /// Everything wrong with the shape; `at` is the JSON path of the model in its file (`model` or empty).
+    pub fn validate(&self, at: &str) -> Vec<Problem> {
+        let mut p = Problems::new(at);
+        p.size("layers", self.layers, 100_000);
+        p.size("hidden", self.hidden, 10_000_000);
+        p.size("heads", self.heads, 1_000_000);
+        p.size("ffn", self.ffn, 100_000_000);
+        p.size("vocabulary", self.vocabulary, 1_000_000_000);
+        p.size("sequence", self.sequence, 1_000_000_000);
+        if let Some(k) = self.kv_heads {
+            p.size("kv_heads", k, 1_000_000);
+        }
+        match self.head_size {
+            Some(d) => p.size("head_size", d, 1_000_000),
+            None if self.heads > 0 && self.hidden % self.heads != 0 && self.mla.is_none() => p.add(
+                "heads",
+                self.heads,
+                format!("a divisor of hidden ({})", self.hidden),
+                "or give head_size: then heads × head_size need not equal hidden",
+            ),
+            None => {}
+        }
+        if self.kv_heads() > 0 && self.heads % self.kv_heads() != 0 {
+            p.add(
+                "kv_heads",
+                self.kv_heads(),
+                format!("a divisor of heads ({})", self.heads),
+                "each key–value head serves the same number of query heads",
+            );
+        }
+        if let Some(moe) = &self.moe {
+            moe.validate(&mut p, self.layers);
+        }
+        if let Some(mla) = &self.mla {
+            p.size("mla.kv_lora_rank", mla.kv_lora_rank, 10_000_000);
+            p.size("mla.qk_nope_head_size", mla.qk_nope_head_size, 1_000_000);
+            p.size("mla.qk_rope_head_size", mla.qk_rope_head_size, 1_000_000);
+            p.size("mla.v_head_size", mla.v_head_size, 1_000_000);
+            if let Some(q) = mla.q_lora_rank {
+                p.size("mla.q_lora_rank", q, 10_000_000);
+            }
+        }
+        p.into_list()
+    }
+}
+
+impl MoeSpec {
+    fn validate(&self, p: &mut Problems, layers: u64) {
+        p.size("moe.experts", self.experts, 1_000_000);
+        p.size("moe.top_k", self.top_k, 1_000_000);
+        p.size("moe.every_layers", self.every_layers, 100_000);
+        if let Some(f) = self.ffn {
+            p.size("moe.ffn", f, 100_000_000);
+        }
+        if self.top_k > self.experts {
+            p.add(
+                "moe.top_k",
+                self.top_k,
+                format!("1 to {} (moe.experts)", self.experts),
+                "a token cannot visit more experts than there are",
+            );
+        }
+        if self.shared_experts > 1_000_000 {
+            p.add("moe.shared_experts", self.shared_experts, "0 to 1000000", "count experts, not their width");
+        }
+        if self.first_dense_layers > layers {
+            p.add(
+                "moe.first_dense_layers",
+                self.first_dense_layers,
+                format!("0 to {layers} (layers)"),
+                "leave moe out for a model without experts",
+            );
+        }
+        if let Some(c) = self.capacity_factor.filter(|&c| !(c > 0.0 && c <= 1e6)) {
+            p.add("moe.capacity_factor", c, "a number above 0", "leave it out for no limit");
+        }
+    }
+}

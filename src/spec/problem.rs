@@ -1,0 +1,75 @@
+//! What is wrong in a file: where, which value, what is allowed, and what to do.
+
+use std::fmt;
+
+/// One thing wrong in a file that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where in the file, as a JSON path: `parallelism.tensor`.
+    pub path: String,
+    /// The value found there, as JSON.
+    pub value: String,
+    /// What may stand there.
+    pub allowed: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} is not allowed; allowed: {}", self.path, self.value, self.allowed)?;
+        if !self.hint.is_empty() {
+            write!(f, " ({})", self.hint)?;
+        }
+        Ok(())
+    }
+}
+
+/// Collects the problems of one part of a file.
+pub(crate) struct Problems {
+    at: String,
+    list: Vec<Problem>,
+}
+
+impl Problems {
+    /// A collector for the part at JSON path `at` (empty: the whole file).
+    pub(crate) fn new(at: &str) -> Self {
+        Problems { at: at.to_string(), list: Vec::new() }
+    }
+    /// Notes a value that is not allowed.
+    pub(crate) fn add(
+        &mut self,
+        path: impl AsRef<str>,
+        value: impl fmt::Display,
+        allowed: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        let path = path.as_ref();
+        let path = if self.at.is_empty() { path.to_string() } else { format!("{}.{path}", self.at) };
+        self.list.push(Problem { path, value: value.to_string(), allowed: allowed.into(), hint: hint.into() });
+    }
+    /// Checks a count that must be at least 1 and at most `max`.
+    pub(crate) fn size(&mut self, path: impl AsRef<str>, value: u64, max: u64) {
+        if value == 0 || value > max {
+            self.add(path, value, format!("a whole number from 1 to {max}"), "");
+        }
+    }
+    /// Checks a number that must lie in a closed range.
+    pub(crate) fn range(&mut self, path: impl AsRef<str>, value: f64, low: f64, high: f64) {
+        if !(value >= low && value <= high) {
+            self.add(path, value, format!("a number from {low} to {high}"), "");
+        }
+    }
+    /// Takes over problems that were found elsewhere.
+    pub(crate) fn extend(&mut self, more: Vec<Problem>) {
+        self.list.extend(more);
+    }
+    /// How many were found so far.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+    /// The problems, in the order found.
+    pub(crate) fn into_list(self) -> Vec<Problem> {
+        self.list
+    }
+}

@@ -1,0 +1,160 @@
+//! The workload file: one training step of one model, and how it is spread over devices.
+//!
+//! Every part has defaults, so a model, a batch and the degrees of parallelism are enough. Validation comes in two
+//! steps: [`WorkloadSpec::validate`] needs the model alone; [`WorkloadSpec::validate_on`] also needs the number of
+//! devices and the names of their memory tiers. Both return every problem found, not just the first.
+
+mod check;
+mod memory;
+mod parallelism;
+mod precision;
+mod run;
+
+pub use memory::{
+    Granularity, OffloadSpec, OptimizerPlace, Placement, PrefetchSpec, PrefetchUnit, RecomputeModule, RecomputeSpec,
+};
+pub use parallelism::{
+    ContextKind, ContextSpec, GradientBucketSpec, GroupAxis, ParallelismSpec, PipelineSpec, PointToPoint, ScheduleKind,
+    ShardingKind, ShardingPrefetch, ShardingSpec, TensorOverlap,
+};
+pub use precision::{
+    BytesPerParameter, Dtype, Fp8Communication, Fp8Gemm, Fp8Spec, OptimizerKind, OptimizerSpec, PrecisionSpec,
+};
+pub use run::{
+    CollectiveFidelity, ComputeFidelity, ExpertBalance, ExpertLoadSpec, FidelitySpec, NoiseSpec, StragglerSpec,
+};
+
+use schemars::JsonSchema;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use super::model::ModelSpec;
+
+/// One training step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadSpec {
+    /// Name in reports; default: that of the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it is and where its figures come from.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// The topology that it is meant for, by name or path, where none is given on the command line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<String>,
+    /// The model: a name, a path relative to this file, or the model itself.
+    pub model: ModelRef,
+    /// Tokens of one sequence; default: the model's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
+    /// How many sequences.
+    pub batch: BatchSpec,
+    /// How the work is spread over devices.
+    #[serde(default)]
+    pub parallelism: ParallelismSpec,
+    /// Number formats and bytes of state.
+    #[serde(default)]
+    pub precision: PrecisionSpec,
+    /// The optimizer.
+    #[serde(default)]
+    pub optimizer: OptimizerSpec,
+    /// How gradients are reduced over data-parallel ranks.
+    #[serde(default)]
+    pub gradient_buckets: GradientBucketSpec,
+    /// What is computed again in the backward pass instead of being kept.
+    #[serde(default)]
+    pub recompute: RecomputeSpec,
+    /// What lives outside device memory.
+    #[serde(default)]
+    pub offload: OffloadSpec,
+    /// How evenly tokens spread over experts.
+    #[serde(default)]
+    pub expert_load: ExpertLoadSpec,
+    /// How closely each subject is simulated.
+    #[serde(default)]
+    pub fidelity: FidelitySpec,
+    /// Jitter and stragglers.
+    #[serde(default)]
+    pub noise: NoiseSpec,
+}
+
+/// How many sequences one step has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BatchSpec {
+    /// Sequences of one step over all ranks.
+    pub global: u64,
+    /// Sequences of one micro-batch on one data-parallel rank.
+    #[serde(default = "one")]
+    pub micro_batch: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// A model by name or path, or written out.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ModelRef {
+    /// The name of a shipped model (`gpt3-175b`), or a path relative to the file that names it.
+    Named(String),
+    /// The model itself.
+    Inline(Box<ModelSpec>),
+}
+
+impl<'de> Deserialize<'de> for ModelRef {
+    /// Decides by the JSON type, so that an error inside a written-out model names its own field.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct RefVisitor;
+        impl<'de> Visitor<'de> for RefVisitor {
+            type Value = ModelRef;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("the name or path of a model, or a model object")
+            }
+            fn visit_str<E: de::Error>(self, s: &str) -> Result<ModelRef, E> {
+                Ok(ModelRef::Named(s.to_string()))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ModelRef, A::Error> {
+                let model = ModelSpec::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(ModelRef::Inline(Box::new(model)))
+            }
+        }
+        deserializer.deserialize_any(RefVisitor)
+    }
+}
+
+impl WorkloadSpec {
+    /// Tokens of one sequence.
+    pub fn sequence(&self, model: &ModelSpec) -> u64 {
+        self.sequence.unwrap_or(model.sequence)
+    }
+    /// Ranks of one model replica: tensor × context × pipeline.
+    pub fn ranks_per_replica(&self) -> u64 {
+        let p = &self.parallelism;
+        p.tensor.saturating_mul(p.context.size).saturating_mul(p.pipeline.size)
+    }
+    /// Data-parallel degree on so many devices: as written, or what is left over by the other degrees.
+    pub fn data_parallel(&self, devices: u64) -> u64 {
+        self.parallelism.data.unwrap_or(devices / self.ranks_per_replica().max(1))
+    }
+    /// Ranks that the degrees ask for; `None` where `data` is left to the machine.
+    pub fn ranks(&self) -> Option<u64> {
+        self.parallelism.data.map(|d| d.saturating_mul(self.ranks_per_replica()))
+    }
+    /// Micro-batches of one step on one data-parallel rank (gradient-accumulation steps where there is no pipeline).
+    pub fn micro_batches(&self, devices: u64) -> u64 {
+        self.batch.global / self.data_parallel(devices).saturating_mul(self.batch.micro_batch).max(1)
+    }
+    /// Ranks over which sharded state is cut: data-parallel ranks (and context-parallel ones, whose weights are the
+    /// same), or the size of the sharding group where one is given.
+    pub fn sharding_group(&self, devices: u64) -> u64 {
+        let all = self.data_parallel(devices).saturating_mul(self.parallelism.context.size);
+        self.parallelism.sharding.group.unwrap_or(all)
+    }
+    /// Bytes that one parameter costs, class by class, before sharding and offload.
+    pub fn bytes_per_parameter(&self) -> BytesPerParameter {
+        self.precision.bytes_per_parameter(self.optimizer.kind)
+    }
+}

@@ -1,0 +1,410 @@
+//! Validation of a workload: alone, and against the machine that it is to run on.
+
+use super::{
+    ContextKind, ExpertBalance, Granularity, GroupAxis, OptimizerPlace, Placement, ScheduleKind, ShardingKind,
+    WorkloadSpec,
+};
+use crate::spec::model::ModelSpec;
+use crate::spec::problem::{Problem, Problems};
+
+/// Largest degree of parallelism, batch or count that is taken seriously.
+const MOST: u64 = 100_000_000;
+
+impl WorkloadSpec {
+    /// Everything wrong with the step that the model alone shows.
+    pub fn validate(&self, model: &ModelSpec) -> Vec<Problem> {
+        let mut p = Problems::new("");
+        if let super::ModelRef::Inline(inline) = &self.model {
+            p.extend(inline.validate("model"));
+        }
+        if let Some(s) = self.sequence {
+            p.size("sequence", s, 1_000_000_000);
+        }
+        p.size("batch.global", self.batch.global, MOST);
+        p.size("batch.micro_batch", self.batch.micro_batch, MOST);
+        let before = p.len();
+        self.check_degrees(&mut p);
+        if p.len() == before {
+            self.check_tensor(&mut p, model);
+            self.check_context(&mut p, model);
+            self.check_pipeline(&mut p, model);
+            self.check_experts(&mut p, model);
+        }
+        self.check_sharding(&mut p);
+        self.check_recompute(&mut p, model);
+        self.check_offload(&mut p);
+        self.check_rest(&mut p);
+        p.into_list()
+    }
+
+    /// Everything wrong with the step on so many devices with these memory tiers (`hbm` among them).
+    pub fn validate_on(&self, devices: u64, tiers: &[&str]) -> Vec<Problem> {
+        let mut p = Problems::new("");
+        let replica = self.ranks_per_replica();
+        let par = &self.parallelism;
+        match par.data {
+            Some(d) if d.saturating_mul(replica) != devices => p.add(
+                "parallelism.data",
+                d,
+                format!("degrees that multiply to the {devices} devices of the topology"),
+                format!(
+                    "tensor {} × context {} × pipeline {} × data {d} = {}; {}",
+                    par.tensor,
+                    par.context.size,
+                    par.pipeline.size,
+                    d.saturating_mul(replica),
+                    if devices % replica.max(1) == 0 {
+                        format!("data = {} would fit, and so would leaving it out", devices / replica.max(1))
+                    } else {
+                        format!("no data degree makes {replica} divide {devices}: change another degree")
+                    },
+                ),
+            ),
+            None if replica == 0 || devices % replica != 0 => p.add(
+                "parallelism",
+                format!("tensor {} × context {} × pipeline {}", par.tensor, par.context.size, par.pipeline.size),
+                format!("degrees whose product divides the {devices} devices of the topology"),
+                format!("{replica} ranks hold one model; {devices} is no multiple of it"),
+            ),
+            _ => self.check_counts(&mut p, devices),
+        }
+        for (class, placements) in self.offload.classes() {
+            for (i, place) in placements.iter().enumerate() {
+                let named = std::iter::once(("tier".to_string(), &place.tier))
+                    .chain(place.via.iter().enumerate().map(|(j, v)| (format!("via[{j}]"), v)));
+                for (field, tier) in named.filter(|(_, t)| !tiers.contains(&t.as_str())) {
+                    p.add(
+                        format!("offload.{class}[{i}].{field}"),
+                        format!("{tier:?}"),
+                        format!("a memory tier of the topology: {}", tiers.join(", ")),
+                        "add the tier to the topology, or place the share elsewhere",
+                    );
+                }
+            }
+        }
+        p.into_list()
+    }
+
+    /// What depends on the data-parallel degree.
+    fn check_counts(&self, p: &mut Problems, devices: u64) {
+        let data = self.data_parallel(devices);
+        let par = &self.parallelism;
+        let slice = data.saturating_mul(self.batch.micro_batch);
+        if slice == 0 || self.batch.global % slice != 0 {
+            p.add(
+                "batch.global",
+                self.batch.global,
+                format!("a multiple of data × micro_batch = {data} × {} = {slice}", self.batch.micro_batch),
+                "each data-parallel rank needs a whole number of micro-batches",
+            );
+        }
+        let holders = data.saturating_mul(par.context.size).saturating_mul(par.tensor);
+        let expert = par.expert.saturating_mul(par.expert_tensor());
+        if par.expert > 1 && (expert == 0 || holders % expert != 0) {
+            p.add(
+                "parallelism.expert",
+                par.expert,
+                format!("expert × expert_tensor that divides data × context × tensor = {holders}"),
+                "expert-parallel groups are cut from the ranks of one pipeline stage",
+            );
+        }
+        let all = data.saturating_mul(par.context.size);
+        if let Some(g) = par.sharding.group.filter(|&g| g == 0 || all % g != 0) {
+            p.add(
+                "parallelism.sharding.group",
+                g,
+                format!("a divisor of data × context = {all}"),
+                "state is cut inside equal groups and replicated across them",
+            );
+        }
+    }
+
+    fn check_degrees(&self, p: &mut Problems) {
+        let par = &self.parallelism;
+        p.size("parallelism.tensor", par.tensor, MOST);
+        p.size("parallelism.context.size", par.context.size, MOST);
+        p.size("parallelism.expert", par.expert, MOST);
+        p.size("parallelism.pipeline.size", par.pipeline.size, MOST);
+        let optional = [
+            ("parallelism.data", par.data),
+            ("parallelism.expert_tensor", par.expert_tensor),
+            ("parallelism.pipeline.chunks", par.pipeline.chunks),
+            ("parallelism.pipeline.group_size", par.pipeline.group_size),
+        ];
+        for (path, value) in optional {
+            if let Some(v) = value {
+                p.size(path, v, MOST);
+            }
+        }
+        let mut axes = par.order.clone();
+        axes.sort();
+        if axes != [GroupAxis::Tensor, GroupAxis::Context, GroupAxis::Data, GroupAxis::Pipeline] {
+            p.add(
+                "parallelism.order",
+                format!("{:?}", par.order),
+                "tensor, context, data and pipeline in any order, each once",
+                "the first axis has the nearest neighbours",
+            );
+        }
+    }
+
+    fn check_tensor(&self, p: &mut Problems, model: &ModelSpec) {
+        let t = self.parallelism.tensor;
+        let must_divide = |p: &mut Problems, what: &str, value: u64| {
+            if value % t != 0 {
+                p.add(
+                    "parallelism.tensor",
+                    t,
+                    format!("a divisor of the model's {what} ({value})"),
+                    "each tensor-parallel rank holds an equal share",
+                );
+            }
+        };
+        must_divide(p, "heads", model.heads);
+        must_divide(p, "ffn", model.ffn);
+        let kv = model.kv_heads();
+        if kv != 0 && kv % t != 0 && t % kv != 0 {
+            p.add(
+                "parallelism.tensor",
+                t,
+                format!("a divisor or a multiple of the model's kv_heads ({kv})"),
+                "with more ranks than key–value heads, heads are replicated a whole number of times",
+            );
+        }
+        let cut = t.saturating_mul(self.parallelism.context.size);
+        if self.parallelism.sequence_parallel && self.sequence(model) % cut != 0 {
+            p.add(
+                "parallelism.sequence_parallel",
+                true,
+                format!("a sequence that tensor × context = {cut} divides; it is {}", self.sequence(model)),
+                "change the sequence or a degree",
+            );
+        }
+    }
+
+    fn check_context(&self, p: &mut Problems, model: &ModelSpec) {
+        let c = &self.parallelism.context;
+        if c.size == 1 {
+            return;
+        }
+        let pieces = if c.zigzag && model.attention.causal { 2 * c.size } else { c.size };
+        if self.sequence(model) % pieces != 0 {
+            p.add(
+                "parallelism.context.size",
+                c.size,
+                format!("a degree whose {pieces} pieces divide the sequence ({})", self.sequence(model)),
+                "zigzag cuts the sequence into two pieces per rank",
+            );
+        }
+        let inner = match c.kind {
+            ContextKind::Ulysses => c.size,
+            ContextKind::TwoLevel => c.ulysses_size.unwrap_or(0),
+            _ => 1,
+        };
+        if inner == 0 || c.size % inner != 0 {
+            p.add(
+                "parallelism.context.ulysses_size",
+                inner,
+                format!("a divisor of context.size ({})", c.size),
+                "two-level needs the size of its inner all-to-all group",
+            );
+        } else if model.heads % inner.saturating_mul(self.parallelism.tensor) != 0 {
+            p.add(
+                "parallelism.context.size",
+                c.size,
+                format!("an all-to-all group that divides the {} heads left to a rank by tensor parallelism",
+                    model.heads / self.parallelism.tensor),
+                "an all-to-all turns a cut of the sequence into a cut of the heads; use ring or all-gather beyond",
+            );
+        }
+    }
+
+    fn check_pipeline(&self, p: &mut Problems, model: &ModelSpec) {
+        use ScheduleKind as K;
+        let pipe = &self.parallelism.pipeline;
+        let chunks = pipe.chunks();
+        let needs = match pipe.schedule {
+            K::Gpipe | K::OneFOneB | K::EagerOneFOneB | K::ZbH1 | K::ZbH2 => Some(1),
+            K::ZbV | K::DualPipe | K::DualPipeV if pipe.size > 1 => Some(2),
+            _ => None,
+        };
+        if let Some(n) = needs.filter(|&n| n != chunks) {
+            p.add(
+                "parallelism.pipeline.chunks",
+                chunks,
+                format!("{n} with this schedule"),
+                "interleaved and looped-bfs take any number",
+            );
+        }
+        // DualPipe holds every stage twice, once per direction: `size` distinct stages, not size × chunks.
+        let distinct = if pipe.schedule == K::DualPipe { 1 } else { chunks };
+        let stages = pipe.size.saturating_mul(distinct);
+        match &pipe.layer_split {
+            Some(split) if split.len() as u64 != stages || split.iter().sum::<u64>() != model.layers => p.add(
+                "parallelism.pipeline.layer_split",
+                format!("{} entries with sum {}", split.len(), split.iter().sum::<u64>()),
+                format!("{stages} entries (size × chunks) whose sum is the model's {} layers", model.layers),
+                "one entry per stage in the order of the model",
+            ),
+            Some(_) => {}
+            None if stages > model.layers => p.add(
+                "parallelism.pipeline.size",
+                pipe.size,
+                format!("size × chunks of at most the model's {} layers", model.layers),
+                "a stage without layers needs layer_split",
+            ),
+            None => {}
+        }
+        if (pipe.schedule == K::File) != pipe.order_file.is_some() {
+            p.add(
+                "parallelism.pipeline.order_file",
+                pipe.order_file.as_deref().unwrap_or("nothing"),
+                "a path with schedule file, nothing with any other",
+                "",
+            );
+        }
+    }
+
+    fn check_experts(&self, p: &mut Problems, model: &ModelSpec) {
+        let par = &self.parallelism;
+        match &model.moe {
+            None if par.expert > 1 || par.expert_tensor.is_some_and(|e| e > 1) => p.add(
+                "parallelism.expert",
+                par.expert,
+                "1 for a model without experts",
+                "the model has no moe part",
+            ),
+            Some(moe) if moe.experts % par.expert != 0 => p.add(
+                "parallelism.expert",
+                par.expert,
+                format!("a divisor of the model's {} experts", moe.experts),
+                "each rank holds the same number of experts",
+            ),
+            Some(moe) if moe.ffn.unwrap_or(model.ffn) % par.expert_tensor() != 0 => p.add(
+                "parallelism.expert_tensor",
+                par.expert_tensor(),
+                format!("a divisor of the expert's width ({})", moe.ffn.unwrap_or(model.ffn)),
+                "",
+            ),
+            _ => {}
+        }
+        let load = &self.expert_load;
+        p.range("expert_load.max_over_mean", load.max_over_mean, 1.0, 1e6);
+        if (load.balance == ExpertBalance::File) != load.counts_file.is_some() {
+            p.add(
+                "expert_load.counts_file",
+                load.counts_file.as_deref().unwrap_or("nothing"),
+                "a path with balance file, nothing with any other",
+                "",
+            );
+        }
+    }
+
+    fn check_sharding(&self, p: &mut Problems) {
+        let s = &self.parallelism.sharding;
+        if s.kind != ShardingKind::Zero3 && s.reshard_after_forward.is_some() {
+            p.add(
+                "parallelism.sharding.reshard_after_forward",
+                format!("{:?}", s.reshard_after_forward == Some(true)),
+                "nothing, unless kind is zero3",
+                "only zero3 gathers weights in forward",
+            );
+        }
+        if s.kind == ShardingKind::None && s.group.is_some() {
+            p.add(
+                "parallelism.sharding.group",
+                s.group.unwrap_or(0),
+                "nothing, where kind is none",
+                "set kind to zero1, zero2 or zero3",
+            );
+        }
+    }
+
+    fn check_recompute(&self, p: &mut Problems, model: &ModelSpec) {
+        let r = &self.recompute;
+        let full = r.granularity == Granularity::Full;
+        for (path, value) in [("recompute.every_layers", r.every_layers), ("recompute.layers", r.layers)] {
+            match value {
+                Some(v) if !full => p.add(path, v, "nothing, unless granularity is full", ""),
+                Some(v) => p.size(path, v, model.layers.max(1)),
+                None => {}
+            }
+        }
+        if (r.granularity == Granularity::Modules) == r.modules.is_empty() {
+            p.add(
+                "recompute.modules",
+                format!("{} modules", r.modules.len()),
+                "at least one with granularity modules, none with any other",
+                "norm, qkv, attention-core, activation, mlp, moe",
+            );
+        }
+    }
+
+    fn check_offload(&self, p: &mut Problems) {
+        let state = self.bytes_per_parameter();
+        for (class, placements) in self.offload.classes() {
+            self.check_placements(p, class, placements);
+            let away = placements.iter().any(|x| !x.on_device() && x.fraction > 0.0);
+            if away && class == "optimizer" && state.optimizer() == 0.0 {
+                p.add(
+                    "offload.optimizer",
+                    format!("{} placements", placements.len()),
+                    "nothing: this recipe keeps no master weights and no moments",
+                    "see optimizer.kind and precision",
+                );
+            }
+        }
+        let out = |c: &[Placement]| c.iter().any(|x| !x.on_device() && x.fraction > 0.0);
+        if self.offload.optimizer_on == OptimizerPlace::Host && !out(&self.offload.optimizer) {
+            p.add(
+                "offload.optimizer_on",
+                "\"host\"",
+                "device, where all optimizer state is in device memory",
+                "place offload.optimizer on the host",
+            );
+        }
+        if self.offload.pinned_buffer_bytes == Some(0) {
+            p.add("offload.pinned_buffer_bytes", 0, "1 or more", "leave it out for no limit");
+        }
+    }
+
+    fn check_placements(&self, p: &mut Problems, class: &str, placements: &[Placement]) {
+        for (i, place) in placements.iter().enumerate() {
+            p.range(format!("offload.{class}[{i}].fraction"), place.fraction, 0.0, 1.0);
+            if place.tier.is_empty() {
+                p.add(format!("offload.{class}[{i}].tier"), "\"\"", "the name of a memory tier", "hbm, host, cxl, nvme");
+            }
+            if placements[..i].iter().any(|q| q.tier == place.tier && q.via == place.via) {
+                p.add(
+                    format!("offload.{class}[{i}].tier"),
+                    format!("{:?}", place.tier),
+                    "each tier once",
+                    "add the fractions up",
+                );
+            }
+        }
+        let sum: f64 = placements.iter().map(|x| x.fraction).sum();
+        if !placements.is_empty() && (sum - 1.0).abs() > 1e-9 {
+            p.add(
+                format!("offload.{class}"),
+                format!("fractions with sum {sum}"),
+                "fractions whose sum is 1",
+                "name the share that stays in device memory too, as tier hbm",
+            );
+        }
+    }
+
+    fn check_rest(&self, p: &mut Problems) {
+        p.range("precision.master_bytes_per_parameter", self.precision.master_bytes_per_parameter, 0.0, 64.0);
+        if let Some(m) = self.precision.moments_bytes_per_parameter {
+            p.range("precision.moments_bytes_per_parameter", m, 0.0, 64.0);
+        }
+        if let Some(f) = self.fidelity.constant_fraction {
+            p.range("fidelity.constant_fraction", f, 1e-6, 1.0);
+        }
+        p.range("noise.compute_sigma", self.noise.compute_sigma, 0.0, 10.0);
+        for (i, s) in self.noise.stragglers.iter().enumerate() {
+            p.range(format!("noise.stragglers[{i}].slowness"), s.slowness, 1.0, 1e6);
+        }
+    }
+}

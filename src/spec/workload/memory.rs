@@ -1,0 +1,155 @@
+//! What is kept, what is computed again, and what lives outside device memory.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is computed again in the backward pass instead of being kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecomputeSpec {
+    /// How much.
+    pub granularity: Granularity,
+    /// With `full`: layers between two kept inputs; default 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every_layers: Option<u64>,
+    /// With `full`: layers of each stage that are recomputed, the rest keeps everything; default: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers: Option<u64>,
+    /// With `modules`: which parts of a layer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<RecomputeModule>,
+}
+
+/// How much is recomputed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Granularity {
+    /// Nothing.
+    #[default]
+    None,
+    /// The attention core: scores, softmax, dropout, values (Korthikanti et al. 2022).
+    Selective,
+    /// Whole layers: only the input of every `every_layers`-th is kept.
+    Full,
+    /// The parts listed in `modules`.
+    Modules,
+}
+
+/// A part of a layer that can be recomputed by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecomputeModule {
+    /// Normalisations: the GEMM inputs that they make are not kept.
+    Norm,
+    /// The QKV projections (with latent attention, the up-projections).
+    Qkv,
+    /// The attention core.
+    AttentionCore,
+    /// The MLP's activation function (the experts' too).
+    Activation,
+    /// The whole MLP.
+    Mlp,
+    /// Router, dispatch, experts and combine.
+    Moe,
+}
+
+/// What lives outside device memory, and how it is brought in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OffloadSpec {
+    /// Where the weights are; fractions must sum to one. Default: all in device memory.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub weights: Vec<Placement>,
+    /// Where the accumulated gradients are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gradients: Vec<Placement>,
+    /// Where master weights and moments are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub optimizer: Vec<Placement>,
+    /// Where activations saved for backward (checkpoints, with full recomputation) are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub activations: Vec<Placement>,
+    /// How far ahead of its use something is brought in.
+    pub prefetch: PrefetchSpec,
+    /// Limit of the pinned staging buffers on the host of one device, in bytes; default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pinned_buffer_bytes: Option<u64>,
+    /// Whether consecutive micro-batches of one chunk share weights that were brought in once.
+    pub reuse_across_micro_batches: bool,
+    /// Who runs the optimizer step.
+    pub optimizer_on: OptimizerPlace,
+}
+
+/// A share of a memory class on one tier.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Placement {
+    /// Share of the class, 0 to 1.
+    pub fraction: f64,
+    /// The tier: `hbm`, `host`, `cxl`, `nvme`, `remote`, as the topology names it.
+    pub tier: String,
+    /// Tiers that it passes on its way to the device, the farthest first (HBM ← host ← NVMe: `["host"]`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub via: Vec<String>,
+}
+
+impl Placement {
+    /// The name of device memory.
+    pub const HBM: &'static str = "hbm";
+    /// Whether this share stays in device memory.
+    pub fn on_device(&self) -> bool {
+        self.tier == Self::HBM
+    }
+}
+
+/// How far ahead of its use something is brought in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PrefetchSpec {
+    /// How many units ahead; 0: when it is needed.
+    pub depth: u64,
+    /// What is counted.
+    pub unit: PrefetchUnit,
+}
+
+impl Default for PrefetchSpec {
+    fn default() -> Self {
+        PrefetchSpec { depth: 1, unit: PrefetchUnit::Layers }
+    }
+}
+
+/// What a prefetch distance counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrefetchUnit {
+    /// Kernels.
+    Ops,
+    /// Layers.
+    #[default]
+    Layers,
+    /// Bytes in flight or waiting for use.
+    Bytes,
+}
+
+/// Who runs the optimizer step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OptimizerPlace {
+    /// The device; state that lives elsewhere is streamed through.
+    #[default]
+    Device,
+    /// The host: gradients go out, new weights come back (ZeRO-Offload).
+    Host,
+}
+
+impl OffloadSpec {
+    /// The four classes with their names in the file.
+    pub fn classes(&self) -> [(&'static str, &[Placement]); 4] {
+        [
+            ("weights", &self.weights),
+            ("gradients", &self.gradients),
+            ("optimizer", &self.optimizer),
+            ("activations", &self.activations),
+        ]
+    }
+}

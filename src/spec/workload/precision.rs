@@ -1,0 +1,238 @@
+//! Number formats, and the bytes of state that one parameter costs.
+//!
+//! The defaults are Megatron's bf16 recipe: bf16 weights and activations, fp32 gradients accumulated and reduced,
+//! fp32 master weights and two fp32 moments: 2 + 4 + 4 + 8 = 18 bytes a parameter (Megatron-LM, dist_optimizer).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A number format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dtype {
+    /// 32-bit floats.
+    Fp32,
+    /// 32-bit floats multiplied with 19 bits on matrix units.
+    Tf32,
+    /// bfloat16.
+    #[default]
+    Bf16,
+    /// IEEE half precision.
+    Fp16,
+    /// 8-bit floats.
+    Fp8,
+    /// 4-bit floats.
+    Fp4,
+}
+
+impl Dtype {
+    /// Bytes of one element.
+    pub fn bytes(self) -> f64 {
+        match self {
+            Dtype::Fp32 | Dtype::Tf32 => 4.0,
+            Dtype::Bf16 | Dtype::Fp16 => 2.0,
+            Dtype::Fp8 => 1.0,
+            Dtype::Fp4 => 0.5,
+        }
+    }
+    /// The name in files and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dtype::Fp32 => "fp32",
+            Dtype::Tf32 => "tf32",
+            Dtype::Bf16 => "bf16",
+            Dtype::Fp16 => "fp16",
+            Dtype::Fp8 => "fp8",
+            Dtype::Fp4 => "fp4",
+        }
+    }
+}
+
+/// Number formats and bytes of state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PrecisionSpec {
+    /// Format of activations and, unless `fp8` says otherwise, of all GEMMs and attention.
+    pub compute: Dtype,
+    /// Format of the weights that forward and backward read.
+    pub weights: Dtype,
+    /// Format in which gradients are accumulated and kept.
+    pub gradients: Dtype,
+    /// Format in which gradients are sent between data-parallel ranks; default: as they are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gradient_communication: Option<Dtype>,
+    /// Format in which weights are gathered between data-parallel ranks; default: as they are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight_communication: Option<Dtype>,
+    /// Bytes of the master copy of one weight (0: none).
+    pub master_bytes_per_parameter: f64,
+    /// Bytes of the optimizer's moments of one parameter; default: what the kind of optimizer keeps in fp32.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moments_bytes_per_parameter: Option<f64>,
+    /// 8-bit floats where they are used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fp8: Option<Fp8Spec>,
+}
+
+impl Default for PrecisionSpec {
+    fn default() -> Self {
+        PrecisionSpec {
+            compute: Dtype::Bf16,
+            weights: Dtype::Bf16,
+            gradients: Dtype::Fp32,
+            gradient_communication: None,
+            weight_communication: None,
+            master_bytes_per_parameter: 4.0,
+            moments_bytes_per_parameter: None,
+            fp8: None,
+        }
+    }
+}
+
+impl PrecisionSpec {
+    /// Format in which gradients are sent between data-parallel ranks.
+    pub fn gradient_communication(&self) -> Dtype {
+        self.gradient_communication.unwrap_or(self.gradients)
+    }
+    /// Format in which weights are gathered between data-parallel ranks.
+    pub fn weight_communication(&self) -> Dtype {
+        let fp8 = self.fp8.as_ref().is_some_and(|f| f.communications.contains(&Fp8Communication::WeightAllGather));
+        self.weight_communication.unwrap_or(if fp8 { Dtype::Fp8 } else { self.weights })
+    }
+    /// Bytes that one parameter costs, class by class.
+    pub fn bytes_per_parameter(&self, optimizer: OptimizerKind) -> BytesPerParameter {
+        BytesPerParameter {
+            weights: self.weights.bytes(),
+            gradients: self.gradients.bytes(),
+            master: self.master_bytes_per_parameter,
+            moments: self.moments_bytes_per_parameter.unwrap_or(optimizer.moments_bytes()),
+        }
+    }
+}
+
+/// Bytes of state that one parameter costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BytesPerParameter {
+    /// Weights that forward and backward read.
+    pub weights: f64,
+    /// Accumulated gradients.
+    pub gradients: f64,
+    /// Master weights.
+    pub master: f64,
+    /// Moments.
+    pub moments: f64,
+}
+
+impl BytesPerParameter {
+    /// Master weights and moments together.
+    pub fn optimizer(&self) -> f64 {
+        self.master + self.moments
+    }
+    /// All classes together.
+    pub fn total(&self) -> f64 {
+        self.weights + self.gradients + self.optimizer()
+    }
+}
+
+/// Where 8-bit floats are used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fp8Spec {
+    /// Which GEMMs read 8-bit inputs, in all three passes unless the lists below say otherwise.
+    #[serde(default = "Fp8Gemm::usual")]
+    pub gemms: Vec<Fp8Gemm>,
+    /// Whether weight gradients are computed from 8-bit inputs too.
+    #[serde(default = "yes")]
+    pub weight_gradients: bool,
+    /// Whether the inputs that GEMMs save for backward are kept in 8 bits.
+    #[serde(default = "yes")]
+    pub saved_inputs: bool,
+    /// Which messages carry 8-bit elements.
+    #[serde(default)]
+    pub communications: Vec<Fp8Communication>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// GEMMs that may read 8-bit inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fp8Gemm {
+    /// Query, key and value projections.
+    Qkv,
+    /// The projection after attention.
+    Projection,
+    /// Both (or all three) matrices of the MLP.
+    Mlp,
+    /// The experts' matrices.
+    Experts,
+    /// The LM head.
+    LmHead,
+}
+
+impl Fp8Gemm {
+    /// What the common recipes do: every linear layer except router, embedding and LM head.
+    fn usual() -> Vec<Fp8Gemm> {
+        vec![Fp8Gemm::Qkv, Fp8Gemm::Projection, Fp8Gemm::Mlp, Fp8Gemm::Experts]
+    }
+}
+
+/// Messages that may carry 8-bit elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fp8Communication {
+    /// Gathers of activations between tensor-parallel ranks.
+    TensorAllGather,
+    /// Tokens on their way to experts.
+    ExpertDispatch,
+    /// Weights between data-parallel ranks.
+    WeightAllGather,
+}
+
+/// The optimizer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OptimizerSpec {
+    /// Which one.
+    pub kind: OptimizerKind,
+    /// Whether gradients are clipped by their global norm, which needs a small all-reduce over all ranks.
+    pub clip_gradients: bool,
+}
+
+impl Default for OptimizerSpec {
+    fn default() -> Self {
+        OptimizerSpec { kind: OptimizerKind::Adam, clip_gradients: true }
+    }
+}
+
+/// Kinds of optimizer, by the state that they keep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OptimizerKind {
+    /// Two fp32 moments.
+    #[default]
+    Adam,
+    /// Two 8-bit moments with one fp32 scale for every 256 elements of each.
+    #[serde(rename = "adam8bit")]
+    Adam8bit,
+    /// One fp32 moment.
+    Lion,
+    /// One fp32 moment.
+    Momentum,
+    /// No state.
+    Sgd,
+}
+
+impl OptimizerKind {
+    /// Bytes of the moments of one parameter.
+    pub fn moments_bytes(self) -> f64 {
+        match self {
+            OptimizerKind::Adam => 8.0,
+            OptimizerKind::Adam8bit => 2.0 * (1.0 + 4.0 / 256.0),
+            OptimizerKind::Lion | OptimizerKind::Momentum => 4.0,
+            OptimizerKind::Sgd => 0.0,
+        }
+    }
+}

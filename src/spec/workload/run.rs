@@ -1,0 +1,116 @@
+//! How the step is simulated: fidelity, noise, and how evenly tokens spread over experts.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How closely each subject is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FidelitySpec {
+    /// Communication.
+    pub collectives: CollectiveFidelity,
+    /// Kernels.
+    pub compute: ComputeFidelity,
+    /// With `constant`: fraction of peak that GEMMs and attention reach; default: the device's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub constant_fraction: Option<f64>,
+    /// Whether kernels that run beside a collective lose the compute units that it takes.
+    pub interference: bool,
+    /// Whether the host's kernel launches are simulated.
+    pub launch_overhead: bool,
+}
+
+impl Default for FidelitySpec {
+    fn default() -> Self {
+        FidelitySpec {
+            collectives: CollectiveFidelity::Fluid,
+            compute: ComputeFidelity::TileWave,
+            constant_fraction: None,
+            interference: true,
+            launch_overhead: false,
+        }
+    }
+}
+
+/// How closely communication is simulated, cheapest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CollectiveFidelity {
+    /// Closed form; links are not shared.
+    Formula,
+    /// One flow per phase over all links that it uses; links are shared.
+    #[default]
+    Fluid,
+    /// Every transfer of every step.
+    Steps,
+}
+
+/// How the time of a kernel is found, cheapest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ComputeFidelity {
+    /// A fixed fraction of peak.
+    Constant,
+    /// A fraction of peak by the size of the GEMM, as Calculon does.
+    Calculon,
+    /// Tiles in waves over the compute units, and a roofline.
+    #[default]
+    TileWave,
+    /// Measured shapes, interpolated; tile-wave where there is none near.
+    Table,
+}
+
+/// How evenly tokens spread over the ranks that hold experts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExpertLoadSpec {
+    /// Where the counts come from.
+    pub balance: ExpertBalance,
+    /// With `factor`: tokens of the fullest rank over the mean. With `seeded`: the same, on average over layers.
+    pub max_over_mean: f64,
+    /// With `file`: token counts per layer and expert, a path relative to the workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts_file: Option<String>,
+}
+
+impl Default for ExpertLoadSpec {
+    fn default() -> Self {
+        ExpertLoadSpec { balance: ExpertBalance::Even, max_over_mean: 1.0, counts_file: None }
+    }
+}
+
+/// Where the token counts of experts come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExpertBalance {
+    /// All experts get the same.
+    #[default]
+    Even,
+    /// The fullest rank of every group gets `max_over_mean` times the mean.
+    Factor,
+    /// Drawn anew for every layer and micro-batch from the run's seed.
+    Seeded,
+    /// Read from `counts_file`.
+    File,
+}
+
+/// Jitter and stragglers; nothing by default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NoiseSpec {
+    /// Standard deviation of the logarithm of every kernel's time.
+    pub compute_sigma: f64,
+    /// Ranks that are slower than the rest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stragglers: Vec<StragglerSpec>,
+}
+
+/// A rank that is slower than the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StragglerSpec {
+    /// Which rank.
+    pub rank: u64,
+    /// Factor on the time of its kernels, 1 or more.
+    pub slowness: f64,
+}
