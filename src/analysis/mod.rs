@@ -1,1 +1,23 @@
-//! Readers of a record: where the time went.
+//! Readers of a record: where the time and the bytes went. None of them changes anything, and none is needed to run.
+//!
+//! * [`cause`]: what each op waited for last (its stream, another op, a peer, a full tier).
+//! * [`stalls`]: every gap of a compute stream, cut into pieces with a cause each; the books balance exactly.
+//! * [`overlap`]: communication by kind, exposed and overlapped.
+//! * [`memory`]: level curves of the tiers by class, peaks and what is resident then.
+//! * [`critical`]: the chain of binding waits from the end of the step back to its start.
+//! * [`links`]: bytes through every resource.
+//!
+//! Hazard: in a folded world the members of a communicator are those of the folded communicator, and a rank may be a
+//! member through two slots. All readers go through [`cause::Causes`] for that.
+
+pub mod cause;
+pub mod critical;
+pub mod idle;
+pub mod kind;
+pub mod links;
+pub mod memory;
+pub mod overlap;
+pub mod stalls;
+
+#[cfg(test)]
+mod random_world;

@@ -36,7 +36,12 @@ impl Record {
         }
         first.push(total);
         let zeros = vec![Time::ZERO; total as usize];
-        Record { first, start: zeros.clone(), end: zeros, ..Record::default() }
+        Record {
+            first,
+            start: zeros.clone(),
+            end: zeros,
+            ..Record::default()
+        }
     }
     /// Start and end of one op of one rank.
     #[inline]

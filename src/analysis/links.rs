@@ -1,0 +1,117 @@
+//! Bytes through every resource: links, ports, tier bandwidths.
+//!
+//! Each action that ran put `flow bytes × path coefficient` through each resource of each of its flows' paths. The
+//! counts come from the programs, not from the run: what the engine let through must be that (a law of the tests).
+//! Actions of fixed time use no resources and carry nothing here.
+
+use super::idle;
+use crate::engine::Record;
+use crate::ids::{CommId, ResourceId, TransferId};
+use crate::program::{Action, Work, World};
+
+/// What went through a resource in the step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkUse {
+    /// Which.
+    pub resource: ResourceId,
+    /// Bytes.
+    pub bytes: f64,
+    /// Bytes over what it could have carried in the whole step, 0 to 1.
+    pub utilisation: f64,
+}
+
+/// Bytes through each resource, in the order of resources.
+pub fn bytes(world: &World) -> Vec<f64> {
+    let counts: Vec<_> = world.programs.iter().map(transfers_by_slot).collect();
+    let mut bytes = vec![0.0; world.resources.len()];
+    for c in 0..world.comms.len() {
+        let comm = CommId(c as u32);
+        let Some(&rank) = world.members_of(comm).first() else {
+            continue;
+        };
+        let Some(slot) = world.slots_of(rank).iter().position(|s| *s == comm) else {
+            continue;
+        };
+        let program = world.ranks[rank.index()].program.index();
+        for &(transfer, times) in counts[program].get(slot).map_or(&[][..], Vec::as_slice) {
+            let flows = match idle::action(world, comm, transfer) {
+                Some(Action::Phases(flows) | Action::Graph { flows, .. }) => flows,
+                Some(Action::Fixed(_)) | None => continue,
+            };
+            for flow in flows {
+                for &(resource, coefficient) in world.path(comm, flow.path) {
+                    bytes[resource.index()] += times as f64 * flow.bytes * f64::from(coefficient);
+                }
+            }
+        }
+    }
+    bytes
+}
+
+/// For each slot of a program, how often it does each transfer.
+fn transfers_by_slot(program: &crate::program::Program) -> Vec<Vec<(TransferId, u64)>> {
+    let mut slots: Vec<Vec<(TransferId, u64)>> = Vec::new();
+    for op in &program.ops {
+        let Work::Comm { slot, transfer } = op.work else {
+            continue;
+        };
+        let slot = usize::from(slot);
+        if slots.len() <= slot {
+            slots.resize(slot + 1, Vec::new());
+        }
+        match slots[slot].iter_mut().find(|t| t.0 == transfer) {
+            Some(found) => found.1 += 1,
+            None => slots[slot].push((transfer, 1)),
+        }
+    }
+    slots
+}
+
+/// Use of all resources that carried anything, busiest first.
+pub fn busiest(world: &World, record: &Record) -> Vec<LinkUse> {
+    let step_s = record.step_end.s();
+    let uses = bytes(world)
+        .into_iter()
+        .enumerate()
+        .filter(|u| u.1 > 0.0)
+        .map(|(i, bytes)| {
+            let possible = world.resources[i].capacity.0 * step_s;
+            let utilisation = if possible > 0.0 { bytes / possible } else { 0.0 };
+            LinkUse {
+                resource: ResourceId(i as u32),
+                bytes,
+                utilisation,
+            }
+        });
+    let mut uses: Vec<_> = uses.collect();
+    uses.sort_by(|a, b| {
+        b.utilisation
+            .total_cmp(&a.utilisation)
+            .then(a.resource.cmp(&b.resource))
+    });
+    uses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::random_world::Scenario;
+    use crate::program::StreamKind;
+
+    /// Two transfers of 3 µs and 1 µs at half the link's rate each byte crossing twice: 4 µs of a 10¹² B/s link, in a
+    /// step of 8 µs.
+    #[test]
+    fn bytes_and_utilisation_follow_from_the_actions() {
+        let mut s = Scenario::new(2);
+        let tensor: Vec<_> = (0..2).map(|r| s.stream(r, StreamKind::Tensor)).collect();
+        let compute = s.stream(0, StreamKind::Compute);
+        s.comm(&[(0, tensor[0]), (1, tensor[1])], 3_000_000, 0, 0);
+        s.comm(&[(1, tensor[1])], 1_000_000, 0, 0);
+        s.kernel(0, compute, 8_000_000, 0);
+        let s = s.finish();
+        let used = busiest(&s.world, &s.record);
+        assert_eq!(used.len(), 1);
+        assert_eq!(used[0].bytes, 4e6);
+        assert!((used[0].utilisation - 0.5).abs() < 1e-12);
+    }
+}
