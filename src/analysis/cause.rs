@@ -126,7 +126,7 @@ pub struct Causes<'a> {
 impl<'a> Causes<'a> {
     /// Indexes the programs of a world. `record` must be a run of that world.
     pub fn new(world: &'a World, record: &'a Record) -> Causes<'a> {
-        let programs = world.programs.iter().map(ProgramIndex::new).collect();
+        let programs = world.programs.iter().map(|p| ProgramIndex::new(p)).collect();
         Causes {
             world,
             record,

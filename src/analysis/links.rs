@@ -22,7 +22,7 @@ pub struct LinkUse {
 
 /// Bytes through each resource, in the order of resources.
 pub fn bytes(world: &World) -> Vec<f64> {
-    let counts: Vec<_> = world.programs.iter().map(transfers_by_slot).collect();
+    let counts: Vec<_> = world.programs.iter().map(|p| transfers_by_slot(p)).collect();
     let mut bytes = vec![0.0; world.resources.len()];
     for c in 0..world.comms.len() {
         let comm = CommId(c as u32);

@@ -179,7 +179,7 @@ impl Scenario {
             capacity: Bytes(1 << 40),
         });
         for (r, builder) in std::mem::take(&mut self.builders).into_iter().enumerate() {
-            w.programs.push(builder.finish());
+            w.programs.push(builder.finish().into());
             let slots = Span {
                 start: w.slots.len() as u32,
                 len: self.slots[r].len() as u32,
