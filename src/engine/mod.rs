@@ -1,5 +1,83 @@
-//! The event loop.
+//! The event loop: rank programs in, spans of ops out.
+//!
+//! One turn: take the earliest completion → finish its op (free bytes, record) → wake what waited for it (heads of
+//! the rank's streams, members of a communicator, streams that wait for room) → start what can start → once the
+//! instant is over, share the resources that changed anew and move the ends of the flows whose rate changed.
+//!
+//! Promises:
+//! * Time is integer picoseconds; events are ordered by (time, sequence number). Same world, same record, bit by bit.
+//! * Kernels and fixed times go through a plain heap. A flow that meets nobody does too; one whose finish moves sits
+//!   in a priority queue keyed by flow. A communicator whose resources nobody else uses never touches either: its
+//!   time is known beforehand (`uncontended`).
+//! * A run ends with a record, or with an error that says who waits for whom ([`EngineError`]).
+//!
+//! Hazards:
+//! * An allocation is checked when the op comes to the head of its stream with all waits over; one that does not fit
+//!   waits. Only when nothing moves any more is that an out-of-memory error.
+//! * Bytes of a communication op are taken when its rank arrives, which is before its recorded start (the arrival of
+//!   the last member).
 
+mod code;
+mod comms;
+mod error;
+mod event_loop;
+mod interference;
+mod memory;
 mod record;
+pub mod sharing;
+mod stalled;
+mod sweep;
+pub mod uncontended;
 
+pub use error::{EngineError, Holdings, Waiting};
 pub use record::Record;
+pub use stalled::describe;
+pub use sweep::sweep;
+
+use crate::program::World;
+use crate::units::Time;
+
+/// Told of every op that ends, in order of completion.
+pub trait Observer {
+    /// Op number `op` of rank number `rank` ran from `start` to `end`.
+    fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time);
+}
+
+/// Totals of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// When the last op ended.
+    pub step_end: Time,
+    /// Completions handled.
+    pub events: u64,
+    /// Components of resources whose rates were computed anew.
+    pub reshares: u64,
+}
+
+/// Most bytes that a record may take: 16 GiB.
+const RECORD_LIMIT: u64 = 16 << 30;
+
+/// Plays a world and records every op.
+///
+/// # Errors
+/// See [`EngineError`]. A record of more than 16 GiB is refused before the run.
+pub fn run(world: &World) -> Result<Record, EngineError> {
+    let need = world.op_instances().saturating_mul(16);
+    if need > RECORD_LIMIT {
+        return Err(EngineError::Limit { what: "bytes of record", need, limit: RECORD_LIMIT });
+    }
+    let mut record = Record::for_world(world);
+    let stats = run_observed(world, &mut record)?;
+    record.step_end = stats.step_end;
+    record.events = stats.events;
+    record.reshares = stats.reshares;
+    Ok(record)
+}
+
+/// Plays a world and tells `observer` of every op, keeping nothing: memory does not grow with the run.
+///
+/// # Errors
+/// See [`EngineError`].
+pub fn run_observed<O: Observer>(world: &World, observer: &mut O) -> Result<Stats, EngineError> {
+    event_loop::Play::new(world, observer)?.run()
+}

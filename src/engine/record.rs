@@ -54,3 +54,12 @@ impl Record {
         (self.first.len() - 1) as u32
     }
 }
+
+impl super::Observer for Record {
+    #[inline]
+    fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
+        let i = self.first[rank as usize] as usize + op as usize;
+        self.start[i] = start;
+        self.end[i] = end;
+    }
+}

@@ -42,20 +42,17 @@ impl ProgramBuilder {
             len: waits.len() as u32,
         };
         self.program.waits.extend_from_slice(waits);
-        let memory = Span {
-            start: self.program.memory.len() as u32,
-            len: 0,
-        };
-        self.program.ops.push(Op {
-            work,
-            waits: span,
-            memory,
-            info,
-            micro_batch,
-            stream,
-        });
+        let memory = Span { start: self.program.memory.len() as u32, len: 0 };
+        self.program.ops.push(Op { work, waits: span, memory, info, micro_batch, stream, slowdown: 0 });
         self.program.streams[stream as usize].ops.push(id);
         id
+    }
+    /// Makes the op pushed last slower by `thousandths` while a communication kernel runs on its device.
+    ///
+    /// # Panics
+    /// If no op has been pushed.
+    pub fn slowdown(&mut self, thousandths: u16) {
+        self.program.ops.last_mut().expect("an op before its slowdown").slowdown = thousandths;
     }
     /// Adds a memory effect to the op pushed last.
     ///

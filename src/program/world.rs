@@ -55,6 +55,8 @@ pub struct World {
     pub actions: Vec<Action>,
     /// `profiles[profile][transfer]` is an index into `actions`, or `NO_ACTION`.
     pub profiles: Vec<Vec<u32>>,
+    /// Factors on kernel times from which ranks with a jitter seed draw, one an op; empty without jitter.
+    pub jitter: Vec<f64>,
 }
 
 impl World {

@@ -1,0 +1,353 @@
+//! The event loop: streams that advance, one event at a time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::code::{Code, Compiled, NO_SLOT, NONE};
+use super::comms::Comms;
+use super::interference::Interference;
+use super::memory::Ledger;
+use super::{EngineError, Observer, Stats};
+use crate::ids::{OpId, RankId, TierId};
+use crate::program::{MemoryWhen, World};
+use crate::units::Time;
+
+/// What the head of a stream does when it does not wait for an op: values of `Play::blocked` above all op numbers.
+pub(super) const RUNNING: u32 = NONE - 1;
+pub(super) const FINISHED: u32 = NONE - 2;
+/// Waits for room on a tier.
+pub(super) const NO_ROOM: u32 = NONE - 3;
+/// Has arrived at its communicator.
+pub(super) const ARRIVED: u32 = NONE - 4;
+
+/// What an event ends, in the two bits above an index of 28.
+pub(super) const STREAM: u32 = 0;
+pub(super) const COMM: u32 = 1;
+pub(super) const LATENCY: u32 = 2;
+pub(super) const FLOW: u32 = 3;
+const INDEX_BITS: u32 = 28;
+const SEQ_BITS: u32 = 34;
+
+/// A rank's place in the tables of the loop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RankState {
+    pub program: u32,
+    pub first_stream: u32,
+    pub streams: u32,
+    pub done_words: u32,
+    pub slots: u32,
+    /// Kernels do not take their nominal time (slow device or jitter).
+    pub varies: bool,
+}
+
+/// An in-order queue of one rank.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StreamState {
+    pub rank: u32,
+    /// Position in the program's `order` of the op at the head, and where the stream ends.
+    pub cursor: u32,
+    pub end: u32,
+    /// Sequence number of the event that ends the running kernel; an event with another number is out of date.
+    pub event: u64,
+    pub start: Time,
+}
+
+/// A run in progress.
+pub(super) struct Play<'w, O> {
+    pub world: &'w World,
+    pub compiled: Vec<Compiled<'w>>,
+    pub now: Time,
+    seq: u64,
+    events: u64,
+    heap: BinaryHeap<Reverse<u128>>,
+    pub ranks: Vec<RankState>,
+    pub streams: Vec<StreamState>,
+    /// By stream: the op that its head waits for, or one of the values above.
+    pub blocked: Vec<u32>,
+    unfinished: usize,
+    done: Vec<u64>,
+    pub comms: Comms<'w>,
+    pub ledger: Ledger,
+    pub interference: Interference,
+    pub error: Option<EngineError>,
+    observer: &'w mut O,
+}
+
+impl<'w, O: Observer> Play<'w, O> {
+    /// Everything at its beginning.
+    pub fn new(world: &'w World, observer: &'w mut O) -> Result<Self, EngineError> {
+        let compiled = world.programs.iter().map(Compiled::new).collect::<Result<Vec<_>, _>>()?;
+        let mut ranks = Vec::with_capacity(world.ranks.len());
+        let mut streams = Vec::new();
+        let mut words = 0usize;
+        for (r, rank) in world.ranks.iter().enumerate() {
+            let program = &compiled[rank.program.index()];
+            ranks.push(RankState {
+                program: rank.program.0,
+                first_stream: streams.len() as u32,
+                streams: program.streams() as u32,
+                done_words: words as u32,
+                slots: rank.slots.start,
+                varies: rank.slowness != 1.0 || rank.jitter_seed != 0,
+            });
+            words += program.words;
+            streams.extend(program.first.windows(2).map(|w| StreamState {
+                rank: r as u32,
+                cursor: w[0],
+                end: w[1],
+                event: 0,
+                start: Time::ZERO,
+            }));
+        }
+        if streams.len().max(world.comms.len()) >= 1 << INDEX_BITS || words > u32::MAX as usize {
+            let need = streams.len().max(world.comms.len()) as u64;
+            return Err(EngineError::Limit { what: "streams", need, limit: 1 << INDEX_BITS });
+        }
+        let ledger = Ledger::new(world)
+            .map_err(|(rank, room, ledger)| super::stalled::out_of_memory(world, &ledger, Time::ZERO, rank, None, room))?;
+        let interference = Interference::new(&compiled, ranks.len(), streams.len());
+        Ok(Play {
+            comms: Comms::new(world)?,
+            blocked: vec![RUNNING; streams.len()],
+            unfinished: streams.len(),
+            done: vec![0; words],
+            heap: BinaryHeap::with_capacity(streams.len() + 16),
+            now: Time::ZERO,
+            seq: 0,
+            events: 0,
+            error: None,
+            world,
+            compiled,
+            ranks,
+            streams,
+            ledger,
+            interference,
+            observer,
+        })
+    }
+
+    /// Plays until every stream has finished.
+    pub fn run(mut self) -> Result<Stats, EngineError> {
+        for s in 0..self.streams.len() as u32 {
+            self.advance(s);
+        }
+        while let Some((kind, index, seq)) = self.next_event() {
+            self.events += 1;
+            match kind {
+                STREAM => self.kernel_ended(index, seq),
+                COMM => self.comm_ended(index),
+                LATENCY => self.latency_over(index),
+                _ => self.flow_ended(index, seq),
+            }
+            if let Some(error) = self.error.take() {
+                return Err(error);
+            }
+        }
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        if self.unfinished > 0 {
+            return Err(self.stalled());
+        }
+        Ok(Stats { step_end: self.now, events: self.events, reshares: self.comms.sharing.solves() })
+    }
+
+    /// The earliest event; moves time there. Rates are brought up to date before time moves.
+    fn next_event(&mut self) -> Option<(u32, u32, u64)> {
+        loop {
+            let heap = self.heap.peek().map(|Reverse(e)| Time((e >> 64) as u64));
+            let queue = self.comms.next_finish();
+            let time = match (heap, queue) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+            if self.comms.sharing.is_dirty() && time.is_none_or(|t| t > self.now) {
+                self.reshare();
+                continue;
+            }
+            let time = time?;
+            debug_assert!(time >= self.now);
+            self.now = time;
+            if heap == Some(time) {
+                let Reverse(event) = self.heap.pop()?;
+                let low = event as u64;
+                let index = low as u32 & ((1 << INDEX_BITS) - 1);
+                let kind = (low >> INDEX_BITS) as u32 & 3;
+                return Some((kind, index, low >> (INDEX_BITS + 2)));
+            }
+            let (index, seq) = self.comms.pop_finish()?;
+            return Some((FLOW, index, seq));
+        }
+    }
+
+    /// Schedules an event and returns its sequence number.
+    #[inline]
+    pub fn schedule(&mut self, at: Time, kind: u32, index: u32) -> u64 {
+        self.seq = (self.seq + 1) & ((1 << SEQ_BITS) - 1);
+        let low = (self.seq << (INDEX_BITS + 2)) | (u64::from(kind) << INDEX_BITS) | u64::from(index);
+        self.heap.push(Reverse((u128::from(at.0) << 64) | u128::from(low)));
+        self.seq
+    }
+
+    fn kernel_ended(&mut self, s: u32, seq: u64) {
+        // A kernel that was slowed down on its way has a later event.
+        if self.streams[s as usize].event == seq {
+            self.finish(s);
+        }
+    }
+
+    /// Ends the op at the head of stream `s` and starts what can start now.
+    #[inline]
+    pub fn finish(&mut self, s: u32) {
+        let stream = &mut self.streams[s as usize];
+        let rank_index = stream.rank;
+        let rank = self.ranks[rank_index as usize];
+        let program = &self.compiled[rank.program as usize];
+        let op = program.order[stream.cursor as usize];
+        let frees = program.code[op as usize].frees;
+        stream.cursor += 1;
+        let start = stream.start;
+        self.done[rank.done_words as usize + (op >> 6) as usize] |= 1 << (op & 63);
+        self.observer.finished(rank_index, op, start, self.now);
+        if frees {
+            self.free(rank_index, op, MemoryWhen::FreeAtEnd);
+        }
+        self.advance(s);
+        for t in rank.first_stream..rank.first_stream + rank.streams {
+            if self.blocked[t as usize] == op {
+                self.advance(t);
+            }
+        }
+    }
+
+    #[inline]
+    fn is_done(&self, rank: &RankState, op: u32) -> bool {
+        self.done[rank.done_words as usize + (op >> 6) as usize] >> (op & 63) & 1 == 1
+    }
+
+    /// The first op that `code` waits for and that has not ended.
+    #[inline]
+    fn unfinished_wait(&self, rank: &RankState, op: u32, code: Code) -> Option<u32> {
+        if code.wait == NONE {
+            return None;
+        }
+        if !self.is_done(rank, code.wait) {
+            return Some(code.wait);
+        }
+        if !code.more_waits {
+            return None;
+        }
+        let program = self.compiled[rank.program as usize].program;
+        let waits = &program.waits[program.ops[op as usize].waits.range()];
+        waits.iter().map(|w| w.0).find(|&w| !self.is_done(rank, w))
+    }
+
+    /// Starts the op at the head of stream `s`, or notes what it waits for.
+    #[inline]
+    pub fn advance(&mut self, s: u32) {
+        let stream = self.streams[s as usize];
+        if stream.cursor == stream.end {
+            self.blocked[s as usize] = FINISHED;
+            self.unfinished -= 1;
+            return;
+        }
+        let rank = self.ranks[stream.rank as usize];
+        let program = &self.compiled[rank.program as usize];
+        let op = program.order[stream.cursor as usize];
+        let code = program.code[op as usize];
+        if let Some(wait) = self.unfinished_wait(&rank, op, code) {
+            self.blocked[s as usize] = wait;
+            return;
+        }
+        if code.allocates && !self.allocate(s, op) {
+            return;
+        }
+        if code.slot == NO_SLOT {
+            self.start_kernel(s, rank, op, code);
+        } else {
+            self.arrive(s, rank.slots + u32::from(code.slot), code.value as u32);
+        }
+    }
+
+    #[inline]
+    fn start_kernel(&mut self, s: u32, rank: RankState, op: u32, code: Code) {
+        let mut time = code.value;
+        let r = self.streams[s as usize].rank;
+        if rank.varies {
+            time = kernel_time(self.world, RankId(r), OpId(op), time);
+        }
+        let ends = self.now + Time(self.interference.kernel_starts(r, s, code.slowdown, self.now, time));
+        let seq = self.schedule(ends, STREAM, s);
+        let stream = &mut self.streams[s as usize];
+        stream.event = seq;
+        stream.start = self.now;
+        self.blocked[s as usize] = RUNNING;
+    }
+
+    /// Takes the memory of the op at the head of stream `s`; where it does not fit, the stream waits for room.
+    fn allocate(&mut self, s: u32, op: u32) -> bool {
+        let r = self.streams[s as usize].rank;
+        let world = self.world;
+        let program = world.program_of(RankId(r));
+        let effects = &program.memory[program.ops[op as usize].memory.range()];
+        match self.ledger.start(effects, world.tiers_of(RankId(r))) {
+            Ok(()) => {
+                self.blocked[s as usize] = RUNNING;
+                if effects.iter().any(|e| e.when == MemoryWhen::FreeAtStart) {
+                    self.wake_waiting(r, op, MemoryWhen::FreeAtStart);
+                }
+                true
+            }
+            Err(room) => {
+                self.blocked[s as usize] = NO_ROOM;
+                self.ledger.wait(room.tier, s);
+                false
+            }
+        }
+    }
+
+    fn free(&mut self, r: u32, op: u32, when: MemoryWhen) {
+        let program = self.world.program_of(RankId(r));
+        let effects = &program.memory[program.ops[op as usize].memory.range()];
+        self.ledger.end(effects, self.world.tiers_of(RankId(r)));
+        self.wake_waiting(r, op, when);
+    }
+
+    /// Streams that wait for room on a tier that an op gives back try again: kernels before copies.
+    fn wake_waiting(&mut self, r: u32, op: u32, when: MemoryWhen) {
+        let world = self.world;
+        let program = world.program_of(RankId(r));
+        for effect in program.memory[program.ops[op as usize].memory.range()].iter().filter(|e| e.when == when) {
+            let tier: TierId = world.tiers_of(RankId(r))[usize::from(effect.tier)].tier;
+            let mut waiting = self.ledger.take_waiting(tier);
+            waiting.sort_by_key(|&s| !self.is_urgent(s));
+            for s in waiting {
+                self.advance(s);
+            }
+        }
+    }
+
+    fn is_urgent(&self, s: u32) -> bool {
+        let rank = &self.ranks[self.streams[s as usize].rank as usize];
+        self.compiled[rank.program as usize].urgent[(s - rank.first_stream) as usize]
+    }
+}
+
+/// The time of one kernel on one rank: the nominal time, times the rank's slowness, times its jitter for this op.
+pub(super) fn kernel_time(world: &World, rank: RankId, op: OpId, nominal: u64) -> u64 {
+    let rank = &world.ranks[rank.index()];
+    let mut factor = rank.slowness;
+    if rank.jitter_seed != 0 && !world.jitter.is_empty() {
+        let draw = mix(rank.jitter_seed ^ mix(u64::from(op.0)));
+        factor *= world.jitter[(draw % world.jitter.len() as u64) as usize];
+    }
+    (nominal as f64 * factor).round() as u64
+}
+
+/// SplitMix64's finisher (Steele, Lea, Flood 2014): a fixed, portable map from a counter to a uniform draw.
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

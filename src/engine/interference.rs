@@ -1,0 +1,112 @@
+//! Kernels beside communication: a communication kernel takes compute units, so the kernel beside it slows down.
+//!
+//! An op says by how many thousandths it is longer while at least one communication kernel runs on its device. When
+//! the first such kernel comes or the last one goes, the time left of a running kernel is stretched or shrunk.
+
+use super::Observer;
+use super::code::{Compiled, NO_SLOT};
+use super::event_loop::{Play, RUNNING, STREAM};
+use crate::units::Time;
+
+/// Who runs beside whom.
+#[derive(Debug)]
+pub(super) struct Interference {
+    on: bool,
+    /// By rank: communication kernels that run.
+    beside: Vec<u32>,
+    /// By stream: the running kernel.
+    kernels: Vec<Kernel>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Kernel {
+    slowdown: u16,
+    slowed: bool,
+    since: Time,
+    /// Picoseconds left at `since` if undisturbed.
+    left: u64,
+}
+
+impl Interference {
+    /// Off altogether when no op minds.
+    pub fn new(compiled: &[Compiled<'_>], ranks: usize, streams: usize) -> Self {
+        let on = compiled.iter().any(|p| p.code.iter().any(|c| c.slowdown > 0));
+        let size = |n| if on { n } else { 0 };
+        Interference { on, beside: vec![0; size(ranks)], kernels: vec![Kernel::default(); size(streams)] }
+    }
+
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Notes a kernel of nominal `time` that starts, and returns how long it takes as things are.
+    #[inline]
+    pub fn kernel_starts(&mut self, rank: u32, stream: u32, slowdown: u16, now: Time, time: u64) -> u64 {
+        if !self.on {
+            return time;
+        }
+        let slowed = self.beside[rank as usize] > 0;
+        let kernel = Kernel { slowdown, slowed, since: now, left: time };
+        self.kernels[stream as usize] = kernel;
+        kernel.span()
+    }
+}
+
+impl Kernel {
+    fn span(&self) -> u64 {
+        if self.slowed { scale(self.left, 1000 + u64::from(self.slowdown), 1000) } else { self.left }
+    }
+
+    fn change(&mut self, now: Time, slowed: bool) {
+        let elapsed = (now - self.since).0;
+        let progress = if self.slowed { scale(elapsed, 1000, 1000 + u64::from(self.slowdown)) } else { elapsed };
+        *self = Kernel { left: self.left.saturating_sub(progress), since: now, slowed, ..*self };
+    }
+}
+
+fn scale(x: u64, num: u64, den: u64) -> u64 {
+    ((u128::from(x) * u128::from(num) + u128::from(den / 2)) / u128::from(den)) as u64
+}
+
+impl<O: Observer> Play<'_, O> {
+    /// A communication kernel comes to (or goes from) the devices of all members.
+    pub fn take_units(&mut self, comm: u32, comes: bool) {
+        let state = self.comms.states[comm as usize];
+        for i in state.first_arrival..state.first_arrival + state.needed {
+            let s = self.comms.arrivals[i as usize];
+            let r = self.streams[s as usize].rank;
+            let rank = self.ranks[r as usize];
+            let program = &self.compiled[rank.program as usize];
+            if !program.takes_units[(s - rank.first_stream) as usize] {
+                continue;
+            }
+            let beside = &mut self.interference.beside[r as usize];
+            let changes = *beside == u32::from(!comes);
+            *beside = if comes { *beside + 1 } else { *beside - 1 };
+            if changes {
+                self.retime_kernels(r, comes);
+            }
+        }
+    }
+
+    fn retime_kernels(&mut self, r: u32, slowed: bool) {
+        let rank = self.ranks[r as usize];
+        for s in rank.first_stream..rank.first_stream + rank.streams {
+            if self.blocked[s as usize] != RUNNING {
+                continue;
+            }
+            let program = &self.compiled[rank.program as usize];
+            let stream = &self.streams[s as usize];
+            let code = program.code[program.order[stream.cursor as usize] as usize];
+            if code.slot != NO_SLOT || code.slowdown == 0 {
+                continue;
+            }
+            let kernel = &mut self.interference.kernels[s as usize];
+            kernel.change(self.now, slowed);
+            let ends = self.now + Time(kernel.span());
+            let seq = self.schedule(ends, STREAM, s);
+            self.streams[s as usize].event = seq;
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The ledger of the memory tiers while a run is played: levels by class, and who waits for room.
+
+use crate::ids::{RankId, TierId};
+use crate::program::{MemoryClass, MemoryEffect, MemoryWhen, TierUse, World};
+use crate::units::Bytes;
+
+/// Levels of all tiers.
+#[derive(Debug)]
+pub struct Ledger {
+    tiers: Vec<Level>,
+}
+
+#[derive(Debug)]
+struct Level {
+    capacity: u64,
+    bytes: u64,
+    by_class: [u64; MemoryClass::ALL.len()],
+    /// Streams whose head found no room, in order of arrival.
+    waiting: Vec<u32>,
+}
+
+/// An allocation that does not fit: which tier, and how many bytes are asked of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom {
+    /// The tier.
+    pub tier: TierId,
+    /// The bytes.
+    pub need: u64,
+}
+
+impl Ledger {
+    /// The tiers of `world` with what is resident before the first op.
+    ///
+    /// # Errors
+    /// The first rank whose resident bytes do not fit.
+    pub fn new(world: &World) -> Result<Ledger, (RankId, NoRoom, Ledger)> {
+        let tiers = world.tiers.iter().map(|t| Level {
+            capacity: t.capacity.0,
+            bytes: 0,
+            by_class: [0; MemoryClass::ALL.len()],
+            waiting: Vec::new(),
+        });
+        let mut ledger = Ledger { tiers: tiers.collect() };
+        for r in 0..world.ranks.len() {
+            let rank = RankId(r as u32);
+            for effect in &world.program_of(rank).resident {
+                let used = world.tiers_of(rank)[usize::from(effect.tier)];
+                let bytes = effect.bytes * u64::from(used.count);
+                let level = &ledger.tiers[used.tier.index()];
+                if level.bytes.saturating_add(bytes) > level.capacity {
+                    return Err((rank, NoRoom { tier: used.tier, need: bytes }, ledger));
+                }
+                ledger.add(effect.class, used.tier, bytes);
+            }
+        }
+        Ok(ledger)
+    }
+
+    fn add(&mut self, class: MemoryClass, tier: TierId, bytes: u64) {
+        let level = &mut self.tiers[tier.index()];
+        level.bytes += bytes;
+        level.by_class[class as usize] += bytes;
+    }
+
+    fn sub(&mut self, class: MemoryClass, tier: TierId, bytes: u64) {
+        let level = &mut self.tiers[tier.index()];
+        level.bytes = level.bytes.saturating_sub(bytes);
+        level.by_class[class as usize] = level.by_class[class as usize].saturating_sub(bytes);
+    }
+
+    /// Takes what an op takes when it starts, all of it or nothing.
+    pub fn start(&mut self, effects: &[MemoryEffect], tiers: &[TierUse]) -> Result<(), NoRoom> {
+        for effect in effects.iter().filter(|e| e.when == MemoryWhen::AllocAtStart) {
+            let tier = tiers[usize::from(effect.tier)].tier;
+            let total = |when: MemoryWhen| -> u64 {
+                let same = effects.iter().filter(|e| e.when == when && tiers[usize::from(e.tier)].tier == tier);
+                same.map(|e| e.bytes * u64::from(tiers[usize::from(e.tier)].count)).sum()
+            };
+            let need = total(MemoryWhen::AllocAtStart);
+            let level = &self.tiers[tier.index()];
+            let after = level.bytes.saturating_sub(total(MemoryWhen::FreeAtStart)).saturating_add(need);
+            if after > level.capacity {
+                return Err(NoRoom { tier, need });
+            }
+        }
+        for effect in effects {
+            let used = tiers[usize::from(effect.tier)];
+            let bytes = effect.bytes * u64::from(used.count);
+            match effect.when {
+                MemoryWhen::AllocAtStart => self.add(effect.class, used.tier, bytes),
+                MemoryWhen::FreeAtStart => self.sub(effect.class, used.tier, bytes),
+                MemoryWhen::FreeAtEnd => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back what an op gives back when it ends.
+    pub fn end(&mut self, effects: &[MemoryEffect], tiers: &[TierUse]) {
+        for effect in effects.iter().filter(|e| e.when == MemoryWhen::FreeAtEnd) {
+            let used = tiers[usize::from(effect.tier)];
+            self.sub(effect.class, used.tier, effect.bytes * u64::from(used.count));
+        }
+    }
+
+    /// Lets a stream wait for room on a tier.
+    pub fn wait(&mut self, tier: TierId, stream: u32) {
+        self.tiers[tier.index()].waiting.push(stream);
+    }
+
+    /// Takes all streams that wait for room on a tier; they try again and may come back.
+    pub fn take_waiting(&mut self, tier: TierId) -> Vec<u32> {
+        std::mem::take(&mut self.tiers[tier.index()].waiting)
+    }
+
+    /// A stream that waits for room, and the tier.
+    pub fn anybody_waiting(&self) -> Option<(u32, TierId)> {
+        let tier = self.tiers.iter().position(|t| !t.waiting.is_empty())?;
+        Some((self.tiers[tier].waiting[0], TierId(tier as u32)))
+    }
+
+    /// Bytes on a tier now.
+    pub fn level(&self, tier: TierId) -> Bytes {
+        Bytes(self.tiers[tier.index()].bytes)
+    }
+
+    /// What holds a tier, largest class first.
+    pub fn holdings(&self, tier: TierId) -> Vec<(&'static str, Bytes)> {
+        let by_class = &self.tiers[tier.index()].by_class;
+        let mut holds: Vec<_> =
+            MemoryClass::ALL.iter().map(|c| (c.name(), Bytes(by_class[*c as usize]))).filter(|h| h.1.0 > 0).collect();
+        holds.sort_by_key(|h| std::cmp::Reverse(h.1));
+        holds
+    }
+}

@@ -1,0 +1,402 @@
+//! Max–min fair sharing of resources by flows.
+//!
+//! A flow f occupies a path: a set of resources, resource r counted a(f,r) times (a whole number). All flows want to
+//! go as fast as they can; resource r allows Σ_f a(f,r)·rate(f) ≤ capacity(r), and a flow may have a limit of its own.
+//! The max–min fair rates are the unique ones where no flow can gain without one of at most its own rate losing.
+//! *Progressive filling* finds them (Bertsekas & Gallager, *Data Networks*, 1992, §6.5.2): raise one common level
+//! until resources saturate, freeze the flows on them, take away what they use, go on with the rest. A resource
+//! saturates at level (capacity − frozen load) / Σ a(f,r) over its flows that are not frozen.
+//!
+//! Only the connected component of resources that changed is solved again, once for all changes of an instant. With
+//! F flows, E path entries and R resources in the component this costs O(E + R log R) per level structure: a resource
+//! sits in a heap under its saturation level, which only rises, so entries are refreshed when they surface. A flow
+//! that meets nobody on its path never gets here: its rate is min capacity/a.
+//!
+//! Hazard: rates must not depend on how many equal flows a component holds, or a folded run would differ from the
+//! unfolded one in the last bit. So loads are counted in whole numbers, and what a level froze on a resource is
+//! subtracted once per level (level × count), not flow by flow.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::ids::ResourceId;
+use crate::units::Time;
+
+/// Number of a flow in flight; reused after it has ended.
+pub type FlowId = u32;
+
+/// The resources that a flow occupies, each with how many times: a range of the world's table of uses.
+pub type Path = std::ops::Range<u32>;
+
+#[derive(Clone, Debug)]
+struct Flow {
+    /// Bytes left at `since`, per unit of coefficient.
+    left: f64,
+    rate: f64,
+    limit: f64,
+    since: Time,
+    path: Path,
+    /// Distinguishes the users of one slot over time; even when the slot is free.
+    generation: u32,
+    seen: u32,
+    frozen: bool,
+}
+
+/// What resources carry now.
+#[derive(Debug)]
+pub struct Sharing<'w> {
+    uses: &'w [(ResourceId, u32)],
+    capacity: Vec<f64>,
+    /// Flows on each resource, with dead entries until the next visit: (flow, generation).
+    users: Vec<Vec<(FlowId, u32)>>,
+    live: Vec<u32>,
+    flows: Vec<Flow>,
+    free: Vec<FlowId>,
+    dirty: Vec<ResourceId>,
+    epoch: u32,
+    fill: Filling,
+    /// Flows whose rate the last `solve` changed.
+    changed: Vec<FlowId>,
+    solves: u64,
+}
+
+/// Scratch space of progressive filling, kept between calls.
+#[derive(Debug, Default)]
+struct Filling {
+    seen: Vec<u32>,
+    left: Vec<f64>,
+    load: Vec<u64>,
+    frozen_now: Vec<u64>,
+    resources: Vec<u32>,
+    flows: Vec<FlowId>,
+    heap: BinaryHeap<Reverse<(u64, u64)>>,
+    saturated: Vec<u64>,
+    touched: Vec<u32>,
+}
+
+/// Marks a heap entry that stands for a flow's own limit instead of a resource.
+const LIMIT: u64 = 1 << 32;
+
+impl<'w> Sharing<'w> {
+    /// Idle resources of the given capacities in bytes per second; paths are ranges of `uses`.
+    pub fn new(capacity: Vec<f64>, uses: &'w [(ResourceId, u32)]) -> Self {
+        let n = capacity.len();
+        Sharing {
+            uses,
+            capacity,
+            users: vec![Vec::new(); n],
+            live: vec![0; n],
+            flows: Vec::new(),
+            free: Vec::new(),
+            dirty: Vec::new(),
+            epoch: 0,
+            fill: Filling {
+                seen: vec![0; n],
+                left: vec![0.0; n],
+                load: vec![0; n],
+                frozen_now: vec![0; n],
+                ..Filling::default()
+            },
+            changed: Vec::new(),
+            solves: 0,
+        }
+    }
+
+    /// Puts a flow of `bytes` on `path`. If it meets nobody its rate stands at once and `Some(finish)` is returned;
+    /// otherwise the next [`solve`](Self::solve) gives it one.
+    pub fn insert(&mut self, now: Time, bytes: f64, limit: f64, path: Path) -> (FlowId, Option<Time>) {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.flows.push(Flow {
+                left: 0.0,
+                rate: 0.0,
+                limit,
+                since: now,
+                path: 0..0,
+                generation: 0,
+                seen: 0,
+                frozen: false,
+            });
+            (self.flows.len() - 1) as FlowId
+        });
+        let flow = &mut self.flows[id as usize];
+        flow.generation = flow.generation.wrapping_add(1);
+        let entry = (id, flow.generation);
+        let mut alone = true;
+        let mut rate = limit;
+        for &(r, a) in &self.uses[path.start as usize..path.end as usize] {
+            let r = r.index();
+            if self.live[r] == 0 {
+                self.users[r].clear();
+                rate = rate.min(self.capacity[r] / f64::from(a));
+            } else {
+                alone = false;
+            }
+            self.live[r] += 1;
+            self.users[r].push(entry);
+        }
+        if !alone {
+            // One resource of the path is enough to find the whole component.
+            self.dirty.push(self.uses[path.start as usize].0);
+        }
+        let flow = &mut self.flows[id as usize];
+        *flow = Flow { left: bytes, rate: if alone { rate } else { 0.0 }, limit, since: now, path, ..*flow };
+        (id, alone.then(|| flow.finish()))
+    }
+
+    /// Takes a flow off its path; those it met are solved again by the next [`solve`](Self::solve).
+    pub fn remove(&mut self, id: FlowId) {
+        let flow = &mut self.flows[id as usize];
+        flow.generation = flow.generation.wrapping_add(1);
+        for &(r, _) in &self.uses[flow.path.start as usize..flow.path.end as usize] {
+            self.live[r.index()] -= 1;
+            if self.live[r.index()] > 0 {
+                self.dirty.push(r);
+            }
+        }
+        self.free.push(id);
+    }
+
+    /// Whether rates must be computed anew before time goes on.
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Number of components solved so far.
+    pub fn solves(&self) -> u64 {
+        self.solves
+    }
+
+    /// Computes the rates of every component that changed and calls `retime(flow, finish)` for each flow whose rate
+    /// is no longer what it was.
+    pub fn solve(&mut self, now: Time, mut retime: impl FnMut(FlowId, Time)) {
+        self.epoch += 1;
+        let dirty = std::mem::take(&mut self.dirty);
+        for &seed in &dirty {
+            if self.fill.seen[seed.index()] == self.epoch || self.live[seed.index()] == 0 {
+                continue;
+            }
+            self.collect(seed);
+            self.changed.clear();
+            self.progressive_filling(now);
+            self.solves += 1;
+            for &id in &self.changed {
+                retime(id, self.flows[id as usize].finish());
+            }
+        }
+        self.dirty = dirty;
+        self.dirty.clear();
+    }
+
+    /// The connected component of `seed`, into `fill.resources` and `fill.flows`, with loads counted.
+    fn collect(&mut self, seed: ResourceId) {
+        let fill = &mut self.fill;
+        fill.resources.clear();
+        fill.flows.clear();
+        fill.resources.push(seed.0);
+        fill.seen[seed.index()] = self.epoch;
+        let mut next = 0;
+        while next < fill.resources.len() {
+            let r = fill.resources[next] as usize;
+            next += 1;
+            fill.left[r] = self.capacity[r];
+            fill.load[r] = 0;
+            let flows = &mut self.flows;
+            self.users[r].retain(|&(id, generation)| flows[id as usize].generation == generation);
+            for &(id, _) in &self.users[r] {
+                let flow = &mut flows[id as usize];
+                if flow.seen == self.epoch {
+                    continue;
+                }
+                flow.seen = self.epoch;
+                flow.frozen = false;
+                fill.flows.push(id);
+                for &(q, _) in &self.uses[flow.path.start as usize..flow.path.end as usize] {
+                    if fill.seen[q.index()] != self.epoch {
+                        fill.seen[q.index()] = self.epoch;
+                        fill.resources.push(q.0);
+                    }
+                }
+            }
+        }
+        for &id in &fill.flows {
+            let path = &self.flows[id as usize].path;
+            for &(q, a) in &self.uses[path.start as usize..path.end as usize] {
+                fill.load[q.index()] += u64::from(a);
+            }
+        }
+    }
+
+    /// Raises the common level from saturation to saturation until every flow of the component is frozen.
+    fn progressive_filling(&mut self, now: Time) {
+        let mut heap = std::mem::take(&mut self.fill.heap);
+        let mut saturated = std::mem::take(&mut self.fill.saturated);
+        heap.clear();
+        heap.extend(self.fill.resources.iter().map(|&r| Reverse((self.level(u64::from(r)).to_bits(), u64::from(r)))));
+        for &id in &self.fill.flows {
+            let limit = self.flows[id as usize].limit;
+            if limit.is_finite() {
+                heap.push(Reverse((limit.to_bits(), LIMIT | u64::from(id))));
+            }
+        }
+        while let Some(Reverse((bits, key))) = heap.pop() {
+            let level = self.level(key);
+            if level.is_infinite() {
+                continue;
+            }
+            if level.to_bits() != bits {
+                heap.push(Reverse((level.to_bits(), key)));
+                continue;
+            }
+            saturated.clear();
+            saturated.push(key);
+            while let Some(&Reverse((b, k))) = heap.peek() {
+                if b != bits {
+                    break;
+                }
+                heap.pop();
+                let other = self.level(k);
+                if other.to_bits() == bits {
+                    saturated.push(k);
+                } else if other.is_finite() {
+                    heap.push(Reverse((other.to_bits(), k)));
+                }
+            }
+            for &k in &saturated {
+                self.freeze(k, level, now);
+            }
+            self.subtract_frozen(level);
+        }
+        self.fill.heap = heap;
+        self.fill.saturated = saturated;
+    }
+
+    /// The level at which a resource saturates or a flow meets its own limit; infinite when that is settled.
+    fn level(&self, key: u64) -> f64 {
+        if key & LIMIT != 0 {
+            let flow = &self.flows[(key ^ LIMIT) as usize];
+            return if flow.frozen { f64::INFINITY } else { flow.limit };
+        }
+        let r = key as usize;
+        if self.fill.load[r] == 0 {
+            return f64::INFINITY;
+        }
+        (self.fill.left[r] / self.fill.load[r] as f64).max(0.0)
+    }
+
+    /// Freezes the flows of a saturated resource, or the one flow that met its limit, at `level`.
+    fn freeze(&mut self, key: u64, level: f64, now: Time) {
+        if key & LIMIT != 0 {
+            self.freeze_flow((key ^ LIMIT) as FlowId, level, now);
+            return;
+        }
+        for i in 0..self.users[key as usize].len() {
+            let id = self.users[key as usize][i].0;
+            self.freeze_flow(id, level, now);
+        }
+    }
+
+    fn freeze_flow(&mut self, id: FlowId, level: f64, now: Time) {
+        let flow = &mut self.flows[id as usize];
+        if flow.frozen {
+            return;
+        }
+        flow.frozen = true;
+        for &(q, a) in &self.uses[flow.path.start as usize..flow.path.end as usize] {
+            if self.fill.frozen_now[q.index()] == 0 {
+                self.fill.touched.push(q.0);
+            }
+            self.fill.frozen_now[q.index()] += u64::from(a);
+        }
+        if flow.rate.to_bits() != level.to_bits() {
+            flow.left = (flow.left - flow.rate * (now - flow.since).s()).max(0.0);
+            flow.since = now;
+            flow.rate = level;
+            self.changed.push(id);
+        }
+    }
+
+    /// Takes what this level froze from each resource it touched: once per level, in whole numbers of `level`.
+    fn subtract_frozen(&mut self, level: f64) {
+        while let Some(q) = self.fill.touched.pop() {
+            let q = q as usize;
+            let frozen = std::mem::take(&mut self.fill.frozen_now[q]);
+            self.fill.left[q] -= level * frozen as f64;
+            self.fill.load[q] -= frozen;
+        }
+    }
+
+    /// The rate of a flow in bytes per second and unit of coefficient.
+    pub fn rate(&self, id: FlowId) -> f64 {
+        self.flows[id as usize].rate
+    }
+}
+
+impl Flow {
+    /// When the flow ends at its present rate, to the nearest picosecond.
+    fn finish(&self) -> Time {
+        if self.left <= 0.0 { self.since } else { self.since + Time::from_s(self.left / self.rate) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rates of flows that all start at once, each path given as resources used once.
+    fn rates(capacity: &[f64], paths: &[&[u32]]) -> Vec<f64> {
+        let mut uses = Vec::new();
+        let mut spans = Vec::new();
+        for path in paths {
+            let start = uses.len() as u32;
+            uses.extend(path.iter().map(|&r| (ResourceId(r), 1)));
+            spans.push(start..uses.len() as u32);
+        }
+        let mut sharing = Sharing::new(capacity.to_vec(), &uses);
+        let ids: Vec<_> =
+            spans.into_iter().map(|p| sharing.insert(Time::ZERO, 1.0, f64::INFINITY, p).0).collect();
+        sharing.solve(Time::ZERO, |_, _| {});
+        ids.into_iter().map(|id| sharing.rate(id)).collect()
+    }
+
+    #[test]
+    fn two_flows_halve_a_link() {
+        assert_eq!(rates(&[10.0], &[&[0], &[0]]), [5.0, 5.0]);
+    }
+
+    #[test]
+    fn what_a_bottlenecked_flow_leaves_goes_to_the_other() {
+        // Flow 0 crosses both links, flow 1 the wide one, flow 2 the narrow one.
+        assert_eq!(rates(&[10.0, 4.0], &[&[0, 1], &[0], &[1]]), [2.0, 8.0, 2.0]);
+    }
+
+    #[test]
+    fn parking_lot() {
+        // A long flow over n equal links, each with one short flow: everybody gets half.
+        assert_eq!(rates(&[1.0, 1.0, 1.0], &[&[0, 1, 2], &[0], &[1], &[2]]), [0.5; 4]);
+    }
+
+    #[test]
+    fn a_limit_frees_the_rest_for_others() {
+        let uses = [(ResourceId(0), 1)];
+        let mut sharing = Sharing::new(vec![10.0], &uses);
+        let (slow, alone) = sharing.insert(Time::ZERO, 1.0, 2.0, 0..1);
+        assert_eq!(alone, Some(Time::from_s(0.5)));
+        let (fast, alone) = sharing.insert(Time::ZERO, 1.0, f64::INFINITY, 0..1);
+        assert_eq!(alone, None);
+        sharing.solve(Time::ZERO, |_, _| {});
+        assert_eq!((sharing.rate(slow), sharing.rate(fast)), (2.0, 8.0));
+    }
+
+    #[test]
+    fn a_coefficient_counts_as_that_many_crossings() {
+        let uses = [(ResourceId(0), 3), (ResourceId(0), 1)];
+        let mut sharing = Sharing::new(vec![8.0], &uses);
+        let a = sharing.insert(Time::ZERO, 1.0, f64::INFINITY, 0..1).0;
+        let b = sharing.insert(Time::ZERO, 1.0, f64::INFINITY, 1..2).0;
+        sharing.solve(Time::ZERO, |_, _| {});
+        assert_eq!((sharing.rate(a), sharing.rate(b)), (2.0, 2.0));
+        sharing.remove(a);
+        sharing.solve(Time::ZERO, |_, _| {});
+        assert_eq!(sharing.rate(b), 8.0);
+    }
+}

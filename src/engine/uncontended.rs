@@ -1,0 +1,65 @@
+//! What an action takes on idle resources, and which communicators always find them idle.
+
+use crate::ids::CommId;
+use crate::program::{Action, Flow, World};
+use crate::units::Time;
+
+/// By path: the rate of a flow that is alone there, in bytes per second.
+pub fn path_rates(world: &World) -> Vec<f64> {
+    let rate = |span: &crate::program::Span| {
+        let uses = &world.uses[span.range()];
+        uses.iter().map(|&(r, a)| world.resources[r.index()].capacity.0 / f64::from(a)).fold(f64::INFINITY, f64::min)
+    };
+    world.paths.iter().map(rate).collect()
+}
+
+/// The time of one flow alone on a path of the given rate.
+#[inline]
+pub fn flow_time(flow: &Flow, path_rate: f64) -> Time {
+    if flow.bytes <= 0.0 {
+        return flow.latency;
+    }
+    flow.latency + Time::from_s(flow.bytes / path_rate.min(flow.rate_limit))
+}
+
+/// By communicator: whether no other one uses any of its resources. Its flows then never share (unless its own
+/// action is a graph), and its times are known before the run.
+pub fn exclusive_comms(world: &World) -> Vec<bool> {
+    const NOBODY: u32 = u32::MAX;
+    let mut owner = vec![NOBODY; world.resources.len()];
+    let mut exclusive = vec![true; world.comms.len()];
+    for (c, comm) in world.comms.iter().enumerate() {
+        for span in &world.paths[comm.paths.range()] {
+            for &(r, _) in &world.uses[span.range()] {
+                let owner = &mut owner[r.index()];
+                if *owner == NOBODY {
+                    *owner = c as u32;
+                } else if *owner != c as u32 {
+                    exclusive[*owner as usize] = false;
+                    exclusive[c] = false;
+                }
+            }
+        }
+    }
+    exclusive
+}
+
+/// The time of a whole transfer of a communicator when nobody else uses its paths. For a graph of flows: the longest
+/// chain of flows, each alone on its path, which is a lower bound where the flows of the graph themselves share.
+pub fn transfer_time(world: &World, path_rates: &[f64], comm: CommId, transfer: u32) -> Option<Time> {
+    let c = &world.comms[comm.index()];
+    let action = *world.profiles[c.profile as usize].get(transfer as usize)?;
+    let time = |f: &Flow| flow_time(f, path_rates[(c.paths.start + f.path) as usize]);
+    Some(match world.actions.get(action as usize)? {
+        Action::Fixed(time) => *time,
+        Action::Phases(phases) => phases.iter().map(time).sum(),
+        Action::Graph { flows, parents, parent_ids } => {
+            let mut ends: Vec<Time> = Vec::with_capacity(flows.len());
+            for (flow, span) in flows.iter().zip(parents) {
+                let ready = parent_ids[span.range()].iter().map(|&p| ends[p as usize]).max().unwrap_or_default();
+                ends.push(ready + time(flow));
+            }
+            ends.into_iter().max().unwrap_or_default()
+        }
+    })
+}
