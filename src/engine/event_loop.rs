@@ -76,7 +76,7 @@ pub(super) struct Play<'w, O> {
 impl<'w, O: Observer> Play<'w, O> {
     /// Everything at its beginning.
     pub fn new(world: &'w World, observer: &'w mut O) -> Result<Self, EngineError> {
-        let compiled = world.programs.iter().map(Compiled::new).collect::<Result<Vec<_>, _>>()?;
+        let compiled = world.programs.iter().map(|p| Compiled::new(p)).collect::<Result<Vec<_>, _>>()?;
         let mut ranks = Vec::with_capacity(world.ranks.len());
         let mut streams = Vec::new();
         let mut words = 0usize;

@@ -17,7 +17,7 @@ use crate::units::Time;
 /// `Invalid` for a world that contradicts itself, and where ops remain that wait for each other; play such a world
 /// to be told of the cycle.
 pub fn sweep(world: &World) -> Result<Record, EngineError> {
-    let compiled = world.programs.iter().map(Compiled::new).collect::<Result<Vec<_>, _>>()?;
+    let compiled = world.programs.iter().map(|p| Compiled::new(p)).collect::<Result<Vec<_>, _>>()?;
     let mut sweep = Sweep {
         rates: uncontended::path_rates(world),
         cursor: world.ranks.iter().map(|r| compiled[r.program.index()].first.clone()).collect(),

@@ -186,3 +186,38 @@ pub struct Flow {
     /// Which path of the communicator.
     pub path: u32,
 }
+
+/// Making a world by hand: for tests, benches and small studies.
+impl World {
+    /// Adds a resource.
+    pub fn add_resource(&mut self, capacity: Bandwidth) -> ResourceId {
+        self.resources.push(Resource { capacity });
+        ResourceId(self.resources.len() as u32 - 1)
+    }
+    /// Adds a rank that does `program`, healthy and without tiers; bind its slots with [`World::bind`].
+    pub fn add_rank(&mut self, program: ProgramId, slots: u32) -> RankId {
+        let start = self.slots.len() as u32;
+        self.slots.resize(self.slots.len() + slots as usize, CommId(u32::MAX));
+        let slots = Span { start, len: slots };
+        self.ranks.push(Rank { program, slots, tiers: Span::default(), slowness: 1.0, jitter_seed: 0 });
+        RankId(self.ranks.len() as u32 - 1)
+    }
+    /// Says which communicator a slot of a rank means.
+    pub fn bind(&mut self, rank: RankId, slot: u16, comm: CommId) {
+        let first = self.ranks[rank.index()].slots.start as usize;
+        self.slots[first + usize::from(slot)] = comm;
+    }
+    /// Adds a communicator of the given profile; each path is a list of resources with coefficients.
+    pub fn add_comm(&mut self, profile: u32, members: &[RankId], paths: &[&[(ResourceId, u32)]]) -> CommId {
+        let members_span = Span { start: self.members.len() as u32, len: members.len() as u32 };
+        self.members.extend_from_slice(members);
+        let paths_span = Span { start: self.paths.len() as u32, len: paths.len() as u32 };
+        for path in paths {
+            self.paths.push(Span { start: self.uses.len() as u32, len: path.len() as u32 });
+            self.uses.extend_from_slice(path);
+        }
+        let needed = members.len() as u32;
+        self.comms.push(Comm { needed, profile, members: members_span, paths: paths_span });
+        CommId(self.comms.len() as u32 - 1)
+    }
+}
