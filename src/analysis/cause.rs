@@ -106,10 +106,7 @@ impl ProgramIndex {
         }
         let compute = || program.streams.iter().filter(|s| s.kind == StreamKind::Compute);
         let is_kernel = |op: &&OpId| matches!(program.ops[op.index()].work, Work::Compute { .. });
-        index.kernels = compute()
-            .flat_map(|s| s.ops.iter().filter(is_kernel))
-            .copied()
-            .collect();
+        index.kernels = compute().flat_map(|s| s.ops.iter().filter(is_kernel)).copied().collect();
         index.many_compute_streams = compute().count() > 1;
         index
     }
@@ -127,12 +124,7 @@ impl<'a> Causes<'a> {
     /// Indexes the programs of a world. `record` must be a run of that world.
     pub fn new(world: &'a World, record: &'a Record) -> Causes<'a> {
         let programs = world.programs.iter().map(|p| ProgramIndex::new(p)).collect();
-        Causes {
-            world,
-            record,
-            programs,
-            last: FxHashMap::default(),
-        }
+        Causes { world, record, programs, last: FxHashMap::default() }
     }
     /// The world.
     pub fn world(&self) -> &'a World {
@@ -159,22 +151,13 @@ impl<'a> Causes<'a> {
     pub fn ready(&self, rank: RankId, op: OpId) -> Ready {
         let program = self.world.program_of(rank);
         let mut ready = match self.predecessor(rank, op) {
-            Some(p) => Ready {
-                time: self.record.span(rank, p).1,
-                by: Binding::Predecessor(p),
-            },
-            None => Ready {
-                time: Time::ZERO,
-                by: Binding::Nothing,
-            },
+            Some(p) => Ready { time: self.record.span(rank, p).1, by: Binding::Predecessor(p) },
+            None => Ready { time: Time::ZERO, by: Binding::Nothing },
         };
         for &wait in &program.waits[program.ops[op.index()].waits.range()] {
             let end = self.record.span(rank, wait).1;
             if end > ready.time || (ready.by == Binding::Nothing && end == ready.time) {
-                ready = Ready {
-                    time: end,
-                    by: Binding::Wait(wait),
-                };
+                ready = Ready { time: end, by: Binding::Wait(wait) };
             }
         }
         ready
@@ -203,20 +186,10 @@ impl<'a> Causes<'a> {
                 continue;
             }
             let by_slot = &self.index_of(member).by_slot;
-            for (slot, _) in self
-                .world
-                .slots_of(member)
-                .iter()
-                .enumerate()
-                .filter(|(_, c)| **c == comm)
-            {
+            for (slot, _) in self.world.slots_of(member).iter().enumerate().filter(|(_, c)| **c == comm) {
                 let ops = by_slot.get(slot).map_or(&[][..], Vec::as_slice);
                 let together = |o: &&OpId| self.record.span(member, **o) == span;
-                if let Some(&o) = ops
-                    .get(sequence)
-                    .filter(together)
-                    .or_else(|| ops.iter().find(together))
-                {
+                if let Some(&o) = ops.get(sequence).filter(together).or_else(|| ops.iter().find(together)) {
                     visit(member, o);
                 }
             }
@@ -230,11 +203,7 @@ impl<'a> Causes<'a> {
         if let Some(&known) = self.last.get(&(comm, start, end)) {
             return Some(known);
         }
-        let mut last = Arrival {
-            time: self.ready(rank, op).time,
-            rank,
-            op,
-        };
+        let mut last = Arrival { time: self.ready(rank, op).time, rank, op };
         let mut first = true;
         self.for_each_member(rank, op, |r, o| {
             let time = self.ready(r, o).time;
@@ -262,8 +231,6 @@ impl<'a> Causes<'a> {
     pub fn allocates(&self, rank: RankId, op: OpId) -> bool {
         let program = self.world.program_of(rank);
         let effects = &program.memory[self.op(rank, op).memory.range()];
-        effects
-            .iter()
-            .any(|e| e.when == MemoryWhen::AllocAtStart && e.bytes > 0)
+        effects.iter().any(|e| e.when == MemoryWhen::AllocAtStart && e.bytes > 0)
     }
 }

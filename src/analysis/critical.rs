@@ -47,10 +47,7 @@ impl CriticalPath {
     pub fn by_rank(&self) -> Vec<(RankId, Time)> {
         let mut ranks: Vec<(RankId, Time)> = self.links.iter().map(|l| (l.rank, l.end - l.ready)).collect();
         ranks.sort_by_key(|r| r.0);
-        ranks
-            .chunk_by(|a, b| a.0 == b.0)
-            .map(|c| (c[0].0, c.iter().map(|r| r.1).sum()))
-            .collect()
+        ranks.chunk_by(|a, b| a.0 == b.0).map(|c| (c[0].0, c.iter().map(|r| r.1).sum())).collect()
     }
     /// How often the path passes from one rank to another.
     pub fn hops(&self) -> usize {
@@ -69,9 +66,7 @@ pub fn critical_path(causes: &mut Causes, idle: &mut IdleTimes) -> CriticalPath 
     while let Some((rank, op)) = next {
         let (rank, op) = match causes.binding(rank, op) {
             Binding::Member(peer, theirs) => (peer, theirs),
-            Binding::Memory => causes
-                .last_arrival(rank, op)
-                .map_or((rank, op), |last| (last.rank, last.op)),
+            Binding::Memory => causes.last_arrival(rank, op).map_or((rank, op), |last| (last.rank, last.op)),
             _ => (rank, op),
         };
         let (start, end) = causes.record().span(rank, op);
@@ -82,14 +77,7 @@ pub fn critical_path(causes: &mut Causes, idle: &mut IdleTimes) -> CriticalPath 
         path.by_kind[kind as usize] += end - start - contention;
         path.contention += contention;
         path.memory += start - own.time;
-        path.links.push(Link {
-            rank,
-            op,
-            ready: own.time,
-            start,
-            end,
-            contention,
-        });
+        path.links.push(Link { rank, op, ready: own.time, start, end, contention });
         next = own.op().map(|before| (rank, before));
     }
     path.links.reverse();
@@ -112,10 +100,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn path(s: &Scenario) -> CriticalPath {
-        critical_path(
-            &mut Causes::new(&s.world, &s.record),
-            &mut IdleTimes::new(&s.world),
-        )
+        critical_path(&mut Causes::new(&s.world, &s.record), &mut IdleTimes::new(&s.world))
     }
 
     proptest! {
@@ -137,9 +122,8 @@ mod tests {
     #[test]
     fn the_path_crosses_to_the_late_peer() {
         let mut s = Scenario::new(2);
-        let streams: Vec<_> = (0..2)
-            .map(|r| (s.stream(r, StreamKind::Compute), s.stream(r, StreamKind::Tensor)))
-            .collect();
+        let streams: Vec<_> =
+            (0..2).map(|r| (s.stream(r, StreamKind::Compute), s.stream(r, StreamKind::Tensor))).collect();
         s.kernel(0, streams[0].0, 1_000_000, 0);
         s.kernel(1, streams[1].0, 4_000_000, 0);
         s.wait_for_last_kernel(0);
@@ -151,10 +135,7 @@ mod tests {
         assert_eq!(path.by_kind[OpKind::Compute as usize], Time(7_000_000));
         assert_eq!(path.by_kind[OpKind::Tensor as usize], Time(2_000_000));
         let by_rank = path.by_rank();
-        assert_eq!(
-            by_rank,
-            [(RankId(0), Time(3_000_000)), (RankId(1), Time(6_000_000))]
-        );
+        assert_eq!(by_rank, [(RankId(0), Time(3_000_000)), (RankId(1), Time(6_000_000))]);
         assert_eq!(path.hops(), 1);
     }
 }

@@ -24,28 +24,17 @@ pub struct IdleTimes<'a> {
 impl<'a> IdleTimes<'a> {
     /// Times of a world that is not folded.
     pub fn new(world: &'a World) -> IdleTimes<'a> {
-        IdleTimes {
-            world,
-            original: None,
-            known: FxHashMap::default(),
-        }
+        IdleTimes { world, original: None, known: FxHashMap::default() }
     }
     /// Times of a folded world: `original[comm]` is a communicator of the unfolded `world` that folded into `comm`.
     pub fn unfolded(world: &'a World, original: &'a [CommId]) -> IdleTimes<'a> {
-        IdleTimes {
-            world,
-            original: Some(original),
-            known: FxHashMap::default(),
-        }
+        IdleTimes { world, original: Some(original), known: FxHashMap::default() }
     }
     /// The time of a transfer on a communicator of the analysed world; zero if the profile has no such action.
     pub fn get(&mut self, comm: CommId, transfer: TransferId) -> Time {
         let comm = self.original.map_or(comm, |o| o[comm.index()]);
         let world = self.world;
-        *self
-            .known
-            .entry((comm, transfer))
-            .or_insert_with(|| idle_time(world, comm, transfer))
+        *self.known.entry((comm, transfer)).or_insert_with(|| idle_time(world, comm, transfer))
     }
 }
 
@@ -64,17 +53,10 @@ pub fn idle_time(world: &World, comm: CommId, transfer: TransferId) -> Time {
         None => Time::ZERO,
         Some(Action::Fixed(time)) => *time,
         Some(Action::Phases(flows)) => flows.iter().map(|f| flow_time(world, comm, f)).sum(),
-        Some(Action::Graph {
-            flows,
-            parents,
-            parent_ids,
-        }) => {
+        Some(Action::Graph { flows, parents, parent_ids }) => {
             let mut end = vec![Time::ZERO; flows.len()];
             for (i, flow) in flows.iter().enumerate() {
-                let ready = parent_ids[parents[i].range()]
-                    .iter()
-                    .map(|&p| end[p as usize])
-                    .max();
+                let ready = parent_ids[parents[i].range()].iter().map(|&p| end[p as usize]).max();
                 end[i] = ready.unwrap_or_default() + flow_time(world, comm, flow);
             }
             end.into_iter().max().unwrap_or_default()

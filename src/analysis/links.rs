@@ -70,25 +70,13 @@ fn transfers_by_slot(program: &crate::program::Program) -> Vec<Vec<(TransferId, 
 /// Use of all resources that carried anything, busiest first.
 pub fn busiest(world: &World, record: &Record) -> Vec<LinkUse> {
     let step_s = record.step_end.s();
-    let uses = bytes(world)
-        .into_iter()
-        .enumerate()
-        .filter(|u| u.1 > 0.0)
-        .map(|(i, bytes)| {
-            let possible = world.resources[i].capacity.0 * step_s;
-            let utilisation = if possible > 0.0 { bytes / possible } else { 0.0 };
-            LinkUse {
-                resource: ResourceId(i as u32),
-                bytes,
-                utilisation,
-            }
-        });
-    let mut uses: Vec<_> = uses.collect();
-    uses.sort_by(|a, b| {
-        b.utilisation
-            .total_cmp(&a.utilisation)
-            .then(a.resource.cmp(&b.resource))
+    let uses = bytes(world).into_iter().enumerate().filter(|u| u.1 > 0.0).map(|(i, bytes)| {
+        let possible = world.resources[i].capacity.0 * step_s;
+        let utilisation = if possible > 0.0 { bytes / possible } else { 0.0 };
+        LinkUse { resource: ResourceId(i as u32), bytes, utilisation }
     });
+    let mut uses: Vec<_> = uses.collect();
+    uses.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation).then(a.resource.cmp(&b.resource)));
     uses
 }
 

@@ -35,11 +35,7 @@ pub struct Peak {
 impl Curve {
     /// The first highest point.
     pub fn peak(&self) -> Peak {
-        let mut peak = Peak {
-            bytes: Bytes::ZERO,
-            at: Time::ZERO,
-            by_class: ByClass::default(),
-        };
+        let mut peak = Peak { bytes: Bytes::ZERO, at: Time::ZERO, by_class: ByClass::default() };
         for &(at, by_class) in &self.points {
             let bytes = Bytes(by_class.iter().sum());
             if bytes > peak.bytes {
@@ -91,28 +87,16 @@ fn curve(causes: &Causes, users: &[(RankId, u8, u32)]) -> Curve {
         for effect in program.resident.iter().filter(|e| e.tier == tier) {
             level[effect.class as usize] += count * effect.bytes as i64;
         }
-        for (i, op) in program
-            .ops
-            .iter()
-            .enumerate()
-            .filter(|(_, op)| !op.memory.is_empty())
-        {
+        for (i, op) in program.ops.iter().enumerate().filter(|(_, op)| !op.memory.is_empty()) {
             let (start, end) = causes.record().span(rank, OpId(i as u32));
-            for effect in program.memory[op.memory.range()]
-                .iter()
-                .filter(|e| e.tier == tier)
-            {
+            for effect in program.memory[op.memory.range()].iter().filter(|e| e.tier == tier) {
                 let bytes = count * effect.bytes as i64;
                 let (at, bytes) = match effect.when {
                     MemoryWhen::AllocAtStart => (start, bytes),
                     MemoryWhen::FreeAtStart => (start, -bytes),
                     MemoryWhen::FreeAtEnd => (end, -bytes),
                 };
-                changes.push(Change {
-                    at,
-                    class: effect.class,
-                    bytes,
-                });
+                changes.push(Change { at, class: effect.class, bytes });
             }
         }
     }
@@ -183,21 +167,10 @@ mod tests {
         let one = rank_curve(&causes, RankId(1), 0);
         assert_eq!(
             one.points,
-            [
-                (Time(0), [100, 0, 0, 50, 0]),
-                (Time(2), [100, 0, 0, 50, 30]),
-                (Time(5), [100, 0, 0, 0, 0])
-            ]
+            [(Time(0), [100, 0, 0, 50, 0]), (Time(2), [100, 0, 0, 50, 30]), (Time(5), [100, 0, 0, 0, 0])]
         );
         let shared = &tier_curves(&causes)[0];
         let by_class = [400, 0, 0, 200, 120];
-        assert_eq!(
-            shared.peak(),
-            Peak {
-                bytes: Bytes(720),
-                at: Time(2),
-                by_class
-            }
-        );
+        assert_eq!(shared.peak(), Peak { bytes: Bytes(720), at: Time(2), by_class });
     }
 }

@@ -73,12 +73,7 @@ mod tests {
     fn of_rank(s: &Scenario, rank: u32) -> ByKind {
         let mut causes = Causes::new(&s.world, &s.record);
         let mut pieces = Vec::new();
-        stalls::stalls_of(
-            &mut causes,
-            &mut IdleTimes::new(&s.world),
-            RankId(rank),
-            &mut pieces,
-        );
+        stalls::stalls_of(&mut causes, &mut IdleTimes::new(&s.world), RankId(rank), &mut pieces);
         overlap(&s.world, &s.record, RankId(rank), &pieces)
     }
 
@@ -105,10 +100,7 @@ mod tests {
         s.comm(&[(0, data)], 5_000_000, 0, 0);
         s.kernel(0, compute, 3_000_000, 0);
         let dp = of_rank(&s.finish(), 0)[OpKind::Data as usize];
-        assert_eq!(
-            (dp.ops, dp.total, dp.exposed),
-            (1, Time(5_000_000), Time(2_000_000))
-        );
+        assert_eq!((dp.ops, dp.total, dp.exposed), (1, Time(5_000_000), Time(2_000_000)));
         assert_eq!(dp.overlapped(), Time(3_000_000));
     }
 }

@@ -34,9 +34,7 @@ impl Scenario {
     /// `ranks` ranks without streams.
     pub fn new(ranks: usize) -> Scenario {
         let mut world = World::default();
-        world.resources.push(Resource {
-            capacity: Bandwidth(1e12),
-        });
+        world.resources.push(Resource { capacity: Bandwidth(1e12) });
         Scenario {
             world,
             record: Record::default(),
@@ -97,13 +95,7 @@ impl Scenario {
     pub fn kernel(&mut self, rank: usize, stream: u16, time: u64, memory: u64) -> OpId {
         let start = self.ready(rank, stream) + Time(memory);
         let work = Work::Compute { time: Time(time) };
-        let op = self.push(
-            rank,
-            stream,
-            work,
-            (start, start + Time(time)),
-            (Time(memory), Time::ZERO),
-        );
+        let op = self.push(rank, stream, work, (start, start + Time(time)), (Time(memory), Time::ZERO));
         self.last_kernel[rank] = Some(op);
         op
     }
@@ -112,10 +104,7 @@ impl Scenario {
     pub fn comm(&mut self, members: &[(usize, u16)], time: u64, contention: u64, memory: u64) {
         let comm = CommId(self.world.comms.len() as u32);
         let w = &mut self.world;
-        let span = |start: usize, len: usize| Span {
-            start: start as u32,
-            len: len as u32,
-        };
+        let span = |start: usize, len: usize| Span { start: start as u32, len: len as u32 };
         w.paths.push(span(w.uses.len(), 1));
         w.uses.push((ResourceId(0), 2));
         w.comms.push(Comm {
@@ -127,80 +116,40 @@ impl Scenario {
         w.members.extend(members.iter().map(|m| RankId(m.0 as u32)));
         w.profiles.push(vec![w.actions.len() as u32]);
         // 10¹² bytes per second, crossed twice: half a byte a picosecond
-        let flow = Flow {
-            latency: Time::ZERO,
-            bytes: time as f64 / 2.0,
-            rate_limit: f64::INFINITY,
-            path: 0,
-        };
+        let flow = Flow { latency: Time::ZERO, bytes: time as f64 / 2.0, rate_limit: f64::INFINITY, path: 0 };
         w.actions.push(Action::Phases(vec![flow]));
-        let last = members
-            .iter()
-            .map(|&(r, s)| self.ready(r, s))
-            .max()
-            .expect("a member");
+        let last = members.iter().map(|&(r, s)| self.ready(r, s)).max().expect("a member");
         let start = last + Time(memory);
         let end = start + Time(time) + Time(contention);
         for &(rank, stream) in members {
             let slot = self.slots[rank].len() as u16;
             self.slots[rank].push(comm);
-            let work = Work::Comm {
-                slot,
-                transfer: TransferId(0),
-            };
+            let work = Work::Comm { slot, transfer: TransferId(0) };
             let op = self.push(rank, stream, work, (start, end), (Time(memory), Time(contention)));
             self.last_comm[rank] = Some(op);
         }
     }
     /// Adds a memory effect to the rank's last op.
     pub fn memory(&mut self, rank: usize, when: MemoryWhen, class: MemoryClass, bytes: u64) {
-        self.builders[rank].memory(MemoryEffect {
-            when,
-            class,
-            tier: 0,
-            bytes,
-        });
+        self.builders[rank].memory(MemoryEffect { when, class, tier: 0, bytes });
     }
     /// Adds bytes that are there from the start.
     pub fn resident(&mut self, rank: usize, class: MemoryClass, bytes: u64) {
-        let effect = MemoryEffect {
-            when: MemoryWhen::AllocAtStart,
-            class,
-            tier: 0,
-            bytes,
-        };
+        let effect = MemoryEffect { when: MemoryWhen::AllocAtStart, class, tier: 0, bytes };
         self.builders[rank].resident(effect);
     }
     /// The world with its programs bound, all ranks on one tier, and the record.
     pub fn finish(mut self) -> Scenario {
         let w = &mut self.world;
-        w.tiers.push(Tier {
-            name: "hbm".into(),
-            capacity: Bytes(1 << 40),
-        });
+        w.tiers.push(Tier { name: "hbm".into(), capacity: Bytes(1 << 40) });
         for (r, builder) in std::mem::take(&mut self.builders).into_iter().enumerate() {
             w.programs.push(builder.finish().into());
-            let slots = Span {
-                start: w.slots.len() as u32,
-                len: self.slots[r].len() as u32,
-            };
+            let slots = Span { start: w.slots.len() as u32, len: self.slots[r].len() as u32 };
             w.slots.extend(&self.slots[r]);
-            let tiers = Span {
-                start: w.tier_uses.len() as u32,
-                len: 1,
-            };
-            w.tier_uses.push(TierUse {
-                tier: TierId(0),
-                count: 1,
-            });
+            let tiers = Span { start: w.tier_uses.len() as u32, len: 1 };
+            w.tier_uses.push(TierUse { tier: TierId(0), count: 1 });
             let program = ProgramId(r as u32);
-            w.ranks.push(Rank {
-                program,
-                slots,
-                tiers,
-                slowness: 1.0,
-                jitter_seed: 0,
-            });
+            w.ranks.push(Rank { program, slots, tiers, slowness: 1.0, jitter_seed: 0 });
         }
         self.record = Record::for_world(w);
         for (i, (start, end)) in self.spans.iter().flatten().enumerate() {
@@ -239,11 +188,7 @@ pub fn random(seed: u64) -> Scenario {
     for _ in 0..rng.random_range(1..60) {
         let rank = rng.random_range(0..ranks);
         let time = rng.random_range(0..10) * 1_000_000;
-        let memory = if rng.random_bool(0.2) {
-            rng.random_range(1..9) * 1_000_000
-        } else {
-            0
-        };
+        let memory = if rng.random_bool(0.2) { rng.random_range(1..9) * 1_000_000 } else { 0 };
         for r in 0..ranks {
             if rng.random_bool(0.4) {
                 s.wait_for_last_kernel(r);
@@ -262,11 +207,7 @@ pub fn random(seed: u64) -> Scenario {
                 members.push(rank);
             }
             let members: Vec<_> = members.into_iter().map(|r| (r, rng.random_range(0..8))).collect();
-            let contention = if rng.random_bool(0.3) {
-                rng.random_range(1..5) * 1_000_000
-            } else {
-                0
-            };
+            let contention = if rng.random_bool(0.3) { rng.random_range(1..5) * 1_000_000 } else { 0 };
             s.comm(&members, time, contention, memory);
             members.into_iter().map(|m| m.0).collect()
         };

@@ -181,12 +181,7 @@ pub fn stalls(causes: &mut Causes, idle: &mut IdleTimes) -> (Vec<Stall>, Vec<Ran
 pub fn stalls_of(causes: &mut Causes, idle: &mut IdleTimes, rank: RankId, out: &mut Vec<Stall>) -> RankTime {
     let record = causes.record();
     let first = out.len();
-    let mut walk = Walk {
-        causes,
-        idle,
-        rank,
-        out,
-    };
+    let mut walk = Walk { causes, idle, rank, out };
     let mut time = RankTime::default();
     let mut covered = Time::ZERO;
     for kernel in walk.kernels() {
@@ -279,10 +274,7 @@ impl Walk<'_, '_, '_> {
             OpKind::Pipeline => StallCause::PipelineBubble,
             _ => StallCause::PeerLate,
         };
-        let last = self
-            .causes
-            .last_arrival(self.rank, op)
-            .filter(|last| last.time > ready);
+        let last = self.causes.last_arrival(self.rank, op).filter(|last| last.time > ready);
         let all_ready = last.map_or(ready, |last| last.time);
         if all_ready < gap.until {
             let takes_bytes = |&(r, o): &(RankId, OpId)| self.causes.allocates(r, o);
@@ -290,11 +282,7 @@ impl Walk<'_, '_, '_> {
                 true => None,
                 false => self.causes.members(self.rank, op).into_iter().find(takes_bytes),
             };
-            let cause = if peer.is_some() {
-                late
-            } else {
-                StallCause::PrefetchBlocked
-            };
+            let cause = if peer.is_some() { late } else { StallCause::PrefetchBlocked };
             self.piece(gap, all_ready, cause, peer.or(Some(own)));
         }
         if let Some(last) = last {
@@ -326,14 +314,7 @@ impl Walk<'_, '_, '_> {
             return;
         }
         let end = gap.until;
-        self.out.push(Stall {
-            rank: self.rank,
-            start,
-            end,
-            cause,
-            waiting: gap.kernel,
-            waited_for,
-        });
+        self.out.push(Stall { rank: self.rank, start, end, cause, waiting: gap.kernel, waited_for });
         gap.until = start;
     }
 
@@ -423,10 +404,8 @@ mod tests {
         s.kernel(0, compute, 5_000_000, 0);
         let s = s.finish();
         let (pieces, sums) = all(&s);
-        let seen: Vec<_> = pieces
-            .iter()
-            .map(|p| (p.cause, p.start.0 / 1_000_000, p.end.0 / 1_000_000))
-            .collect();
+        let seen: Vec<_> =
+            pieces.iter().map(|p| (p.cause, p.start.0 / 1_000_000, p.end.0 / 1_000_000)).collect();
         assert_eq!(
             seen,
             [
@@ -468,9 +447,8 @@ mod tests {
     #[test]
     fn a_late_peer_and_a_full_tier() {
         let mut s = Scenario::new(2);
-        let streams: Vec<_> = (0..2)
-            .map(|r| (s.stream(r, StreamKind::Compute), s.stream(r, StreamKind::Tensor)))
-            .collect();
+        let streams: Vec<_> =
+            (0..2).map(|r| (s.stream(r, StreamKind::Compute), s.stream(r, StreamKind::Tensor))).collect();
         s.kernel(0, streams[0].0, 1_000_000, 0);
         s.kernel(1, streams[1].0, 4_000_000, 0);
         s.wait_for_last_kernel(0);

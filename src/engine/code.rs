@@ -69,7 +69,9 @@ impl<'w> Compiled<'w> {
                         stream_of_slot.resize(slot + 1, NONE);
                     }
                     if stream_of_slot[slot] != NONE && stream_of_slot[slot] != s as u32 {
-                        return invalid(format!("communicator slot {slot} is used on two streams of one rank"));
+                        return invalid(format!(
+                            "communicator slot {slot} is used on two streams of one rank"
+                        ));
                     }
                     stream_of_slot[slot] = s as u32;
                 }

@@ -169,7 +169,8 @@ impl<O: Observer> Play<'_, O> {
             return;
         }
         if state.arrived == state.needed {
-            self.error = Some(EngineError::Invalid(format!("communicator {comm} is joined by more than its members")));
+            self.error =
+                Some(EngineError::Invalid(format!("communicator {comm} is joined by more than its members")));
             return;
         }
         self.comms.arrivals[(state.first_arrival + state.arrived) as usize] = s;
@@ -204,7 +205,8 @@ impl<O: Observer> Play<'_, O> {
             Action::Phases(phases) if state.exclusive => {
                 let first = world.comms[comm as usize].paths.start;
                 let rates = &self.comms.path_rate;
-                let time = phases.iter().map(|f| uncontended::flow_time(f, rates[(first + f.path) as usize])).sum();
+                let time =
+                    phases.iter().map(|f| uncontended::flow_time(f, rates[(first + f.path) as usize])).sum();
                 let ends = self.now + time;
                 self.schedule(ends, COMM, comm);
             }

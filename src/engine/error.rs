@@ -77,7 +77,9 @@ pub enum EngineError {
     #[error("a world that cannot be played: {0}")]
     Invalid(String),
     /// A limit of the run was met.
-    #[error("the run would need {need} {what}, more than the limit of {limit}: fold it, trace fewer ranks, or raise the limit")]
+    #[error(
+        "the run would need {need} {what}, more than the limit of {limit}: fold it, trace fewer ranks, or raise the limit"
+    )]
     Limit {
         /// Of what.
         what: &'static str,

@@ -103,8 +103,9 @@ impl<'w, O: Observer> Play<'w, O> {
             let need = streams.len().max(world.comms.len()) as u64;
             return Err(EngineError::Limit { what: "streams", need, limit: 1 << INDEX_BITS });
         }
-        let ledger = Ledger::new(world)
-            .map_err(|(rank, room, ledger)| super::stalled::out_of_memory(world, &ledger, Time::ZERO, rank, None, room))?;
+        let ledger = Ledger::new(world).map_err(|(rank, room, ledger)| {
+            super::stalled::out_of_memory(world, &ledger, Time::ZERO, rank, None, room)
+        })?;
         let interference = Interference::new(&compiled, ranks.len(), streams.len());
         Ok(Play {
             comms: Comms::new(world)?,
@@ -317,7 +318,9 @@ impl<'w, O: Observer> Play<'w, O> {
     fn wake_waiting(&mut self, r: u32, op: u32, when: MemoryWhen) {
         let world = self.world;
         let program = world.program_of(RankId(r));
-        for effect in program.memory[program.ops[op as usize].memory.range()].iter().filter(|e| e.when == when) {
+        for effect in
+            program.memory[program.ops[op as usize].memory.range()].iter().filter(|e| e.when == when)
+        {
             let tier: TierId = world.tiers_of(RankId(r))[usize::from(effect.tier)].tier;
             let mut waiting = self.ledger.take_waiting(tier);
             waiting.sort_by_key(|&s| !self.is_urgent(s));

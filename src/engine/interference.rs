@@ -60,7 +60,8 @@ impl Kernel {
 
     fn change(&mut self, now: Time, slowed: bool) {
         let elapsed = (now - self.since).0;
-        let progress = if self.slowed { scale(elapsed, 1000, 1000 + u64::from(self.slowdown)) } else { elapsed };
+        let progress =
+            if self.slowed { scale(elapsed, 1000, 1000 + u64::from(self.slowdown)) } else { elapsed };
         *self = Kernel { left: self.left.saturating_sub(progress), since: now, slowed, ..*self };
     }
 }

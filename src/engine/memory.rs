@@ -73,7 +73,8 @@ impl Ledger {
         for effect in effects.iter().filter(|e| e.when == MemoryWhen::AllocAtStart) {
             let tier = tiers[usize::from(effect.tier)].tier;
             let total = |when: MemoryWhen| -> u64 {
-                let same = effects.iter().filter(|e| e.when == when && tiers[usize::from(e.tier)].tier == tier);
+                let same =
+                    effects.iter().filter(|e| e.when == when && tiers[usize::from(e.tier)].tier == tier);
                 same.map(|e| e.bytes * u64::from(tiers[usize::from(e.tier)].count)).sum()
             };
             let need = total(MemoryWhen::AllocAtStart);
@@ -127,8 +128,11 @@ impl Ledger {
     /// What holds a tier, largest class first.
     pub fn holdings(&self, tier: TierId) -> Vec<(&'static str, Bytes)> {
         let by_class = &self.tiers[tier.index()].by_class;
-        let mut holds: Vec<_> =
-            MemoryClass::ALL.iter().map(|c| (c.name(), Bytes(by_class[*c as usize]))).filter(|h| h.1.0 > 0).collect();
+        let mut holds: Vec<_> = MemoryClass::ALL
+            .iter()
+            .map(|c| (c.name(), Bytes(by_class[*c as usize])))
+            .filter(|h| h.1.0 > 0)
+            .collect();
         holds.sort_by_key(|h| std::cmp::Reverse(h.1));
         holds
     }

@@ -36,12 +36,7 @@ impl Record {
         }
         first.push(total);
         let zeros = vec![Time::ZERO; total as usize];
-        Record {
-            first,
-            start: zeros.clone(),
-            end: zeros,
-            ..Record::default()
-        }
+        Record { first, start: zeros.clone(), end: zeros, ..Record::default() }
     }
     /// Start and end of one op of one rank.
     #[inline]

@@ -231,7 +231,9 @@ impl<'w> Sharing<'w> {
         let mut heap = std::mem::take(&mut self.fill.heap);
         let mut saturated = std::mem::take(&mut self.fill.saturated);
         heap.clear();
-        heap.extend(self.fill.resources.iter().map(|&r| Reverse((self.level(u64::from(r)).to_bits(), u64::from(r)))));
+        heap.extend(
+            self.fill.resources.iter().map(|&r| Reverse((self.level(u64::from(r)).to_bits(), u64::from(r)))),
+        );
         for &id in &self.fill.flows {
             let limit = self.flows[id as usize].limit;
             if limit.is_finite() {

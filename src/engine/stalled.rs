@@ -75,7 +75,8 @@ impl<O: Observer> Play<'_, O> {
                 .sum();
             return out_of_memory(self.world, &self.ledger, self.now, rank, Some(op), NoRoom { tier, need });
         }
-        let stuck = (0..self.streams.len() as u32).find(|&s| self.blocked[s as usize] != FINISHED).unwrap_or(0);
+        let stuck =
+            (0..self.streams.len() as u32).find(|&s| self.blocked[s as usize] != FINISHED).unwrap_or(0);
         let mut chain: Vec<(u32, Waiting)> = Vec::new();
         let mut s = stuck;
         while !chain.iter().any(|(seen, _)| *seen == s) {

@@ -21,7 +21,11 @@ pub fn sweep(world: &World) -> Result<Record, EngineError> {
     let mut sweep = Sweep {
         rates: uncontended::path_rates(world),
         cursor: world.ranks.iter().map(|r| compiled[r.program.index()].first.clone()).collect(),
-        stream_end: world.ranks.iter().map(|r| vec![Time::ZERO; compiled[r.program.index()].streams()]).collect(),
+        stream_end: world
+            .ranks
+            .iter()
+            .map(|r| vec![Time::ZERO; compiled[r.program.index()].streams()])
+            .collect(),
         arrived: vec![(Vec::new(), Time::ZERO); world.comms.len()],
         known: world.ranks.iter().map(|r| vec![false; compiled[r.program.index()].code.len()]).collect(),
         todo: (0..world.ranks.len() as u32).map(RankId).collect(),

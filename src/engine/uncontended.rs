@@ -8,7 +8,9 @@ use crate::units::Time;
 pub fn path_rates(world: &World) -> Vec<f64> {
     let rate = |span: &crate::program::Span| {
         let uses = &world.uses[span.range()];
-        uses.iter().map(|&(r, a)| world.resources[r.index()].capacity.0 / f64::from(a)).fold(f64::INFINITY, f64::min)
+        uses.iter()
+            .map(|&(r, a)| world.resources[r.index()].capacity.0 / f64::from(a))
+            .fold(f64::INFINITY, f64::min)
     };
     world.paths.iter().map(rate).collect()
 }
@@ -56,7 +58,8 @@ pub fn transfer_time(world: &World, path_rates: &[f64], comm: CommId, transfer: 
         Action::Graph { flows, parents, parent_ids } => {
             let mut ends: Vec<Time> = Vec::with_capacity(flows.len());
             for (flow, span) in flows.iter().zip(parents) {
-                let ready = parent_ids[span.range()].iter().map(|&p| ends[p as usize]).max().unwrap_or_default();
+                let ready =
+                    parent_ids[span.range()].iter().map(|&p| ends[p as usize]).max().unwrap_or_default();
                 ends.push(ready + time(flow));
             }
             ends.into_iter().max().unwrap_or_default()

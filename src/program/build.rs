@@ -16,10 +16,7 @@ impl ProgramBuilder {
     }
     /// Adds an in-order queue and returns its number.
     pub fn stream(&mut self, kind: StreamKind) -> u16 {
-        self.program.streams.push(Stream {
-            kind,
-            ops: Vec::new(),
-        });
+        self.program.streams.push(Stream { kind, ops: Vec::new() });
         (self.program.streams.len() - 1) as u16
     }
     /// Adds a description that ops refer to.
@@ -33,14 +30,8 @@ impl ProgramBuilder {
     /// If a wait names an op that has not been pushed yet: that program could never be swept forward.
     pub fn op(&mut self, stream: u16, work: Work, waits: &[OpId], info: u32, micro_batch: u32) -> OpId {
         let id = OpId(self.program.ops.len() as u32);
-        assert!(
-            waits.iter().all(|w| *w < id),
-            "an op may only wait for ops pushed before it"
-        );
-        let span = Span {
-            start: self.program.waits.len() as u32,
-            len: waits.len() as u32,
-        };
+        assert!(waits.iter().all(|w| *w < id), "an op may only wait for ops pushed before it");
+        let span = Span { start: self.program.waits.len() as u32, len: waits.len() as u32 };
         self.program.waits.extend_from_slice(waits);
         let memory = Span { start: self.program.memory.len() as u32, len: 0 };
         self.program.ops.push(Op { work, waits: span, memory, info, micro_batch, stream, slowdown: 0 });
@@ -60,12 +51,7 @@ impl ProgramBuilder {
     /// If no op has been pushed.
     pub fn memory(&mut self, effect: MemoryEffect) {
         self.program.memory.push(effect);
-        self.program
-            .ops
-            .last_mut()
-            .expect("an op before its memory")
-            .memory
-            .len += 1;
+        self.program.ops.last_mut().expect("an op before its memory").memory.len += 1;
     }
     /// Declares bytes that are there before the first op.
     pub fn resident(&mut self, effect: MemoryEffect) {

@@ -67,11 +67,7 @@ impl World {
     #[inline]
     pub fn path(&self, comm: CommId, path: u32) -> &[(ResourceId, u32)] {
         let span = self.comms[comm.index()].paths;
-        debug_assert!(
-            path < span.len,
-            "path {path} of a communicator that has {}",
-            span.len
-        );
+        debug_assert!(path < span.len, "path {path} of a communicator that has {}", span.len);
         &self.uses[self.paths[(span.start + path) as usize].range()]
     }
     /// The members of a communicator, in order.
@@ -95,10 +91,7 @@ impl World {
     }
     /// Number of op executions in one run.
     pub fn op_instances(&self) -> u64 {
-        self.ranks
-            .iter()
-            .map(|r| self.programs[r.program.index()].ops.len() as u64)
-            .sum()
+        self.ranks.iter().map(|r| self.programs[r.program.index()].ops.len() as u64).sum()
     }
 }
 

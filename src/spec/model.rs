@@ -261,7 +261,12 @@ impl MoeSpec {
             );
         }
         if self.shared_experts > 1_000_000 {
-            p.add("moe.shared_experts", self.shared_experts, "0 to 1000000", "count experts, not their width");
+            p.add(
+                "moe.shared_experts",
+                self.shared_experts,
+                "0 to 1000000",
+                "count experts, not their width",
+            );
         }
         if self.first_dense_layers > layers {
             p.add(

@@ -46,7 +46,12 @@ impl Problems {
     ) {
         let path = path.as_ref();
         let path = if self.at.is_empty() { path.to_string() } else { format!("{}.{path}", self.at) };
-        self.list.push(Problem { path, value: value.to_string(), allowed: allowed.into(), hint: hint.into() });
+        self.list.push(Problem {
+            path,
+            value: value.to_string(),
+            allowed: allowed.into(),
+            hint: hint.into(),
+        });
     }
     /// Checks a count that must be at least 1 and at most `max`.
     pub(crate) fn size(&mut self, path: impl AsRef<str>, value: u64, max: u64) {

@@ -11,17 +11,19 @@ mod precision;
 mod run;
 
 pub use memory::{
-    Granularity, OffloadSpec, OptimizerPlace, Placement, PrefetchSpec, PrefetchUnit, RecomputeModule, RecomputeSpec,
+    Granularity, OffloadSpec, OptimizerPlace, Placement, PrefetchSpec, PrefetchUnit, RecomputeModule,
+    RecomputeSpec,
 };
 pub use parallelism::{
-    ContextKind, ContextSpec, GradientBucketSpec, GroupAxis, ParallelismSpec, PipelineSpec, PointToPoint, ScheduleKind,
-    ShardingKind, ShardingPrefetch, ShardingSpec, TensorOverlap,
+    ContextKind, ContextSpec, GradientBucketSpec, GroupAxis, ParallelismSpec, PipelineSpec, PointToPoint,
+    ScheduleKind, ShardingKind, ShardingPrefetch, ShardingSpec, TensorOverlap,
 };
 pub use precision::{
     BytesPerParameter, Dtype, Fp8Communication, Fp8Gemm, Fp8Spec, OptimizerKind, OptimizerSpec, PrecisionSpec,
 };
 pub use run::{
-    CollectiveFidelity, ComputeFidelity, ExpertBalance, ExpertLoadSpec, FidelitySpec, NoiseSpec, StragglerSpec,
+    CollectiveFidelity, ComputeFidelity, ExpertBalance, ExpertLoadSpec, FidelitySpec, NoiseSpec,
+    StragglerSpec,
 };
 
 use schemars::JsonSchema;

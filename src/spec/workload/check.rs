@@ -1,8 +1,8 @@
 //! Validation of a workload: alone, and against the machine that it is to run on.
 
 use super::{
-    ContextKind, ExpertBalance, Granularity, GroupAxis, OptimizerPlace, Placement, ScheduleKind, ShardingKind,
-    WorkloadSpec,
+    ContextKind, ExpertBalance, Granularity, GroupAxis, OptimizerPlace, Placement, ScheduleKind,
+    ShardingKind, WorkloadSpec,
 };
 use crate::spec::model::ModelSpec;
 use crate::spec::problem::{Problem, Problems};
@@ -62,7 +62,10 @@ impl WorkloadSpec {
             ),
             None if replica == 0 || devices % replica != 0 => p.add(
                 "parallelism",
-                format!("tensor {} × context {} × pipeline {}", par.tensor, par.context.size, par.pipeline.size),
+                format!(
+                    "tensor {} × context {} × pipeline {}",
+                    par.tensor, par.context.size, par.pipeline.size
+                ),
                 format!("degrees whose product divides the {devices} devices of the topology"),
                 format!("{replica} ranks hold one model; {devices} is no multiple of it"),
             ),
@@ -240,12 +243,16 @@ impl WorkloadSpec {
         let distinct = if pipe.schedule == K::DualPipe { 1 } else { chunks };
         let stages = pipe.size.saturating_mul(distinct);
         match &pipe.layer_split {
-            Some(split) if split.len() as u64 != stages || split.iter().sum::<u64>() != model.layers => p.add(
-                "parallelism.pipeline.layer_split",
-                format!("{} entries with sum {}", split.len(), split.iter().sum::<u64>()),
-                format!("{stages} entries (size × chunks) whose sum is the model's {} layers", model.layers),
-                "one entry per stage in the order of the model",
-            ),
+            Some(split) if split.len() as u64 != stages || split.iter().sum::<u64>() != model.layers => p
+                .add(
+                    "parallelism.pipeline.layer_split",
+                    format!("{} entries with sum {}", split.len(), split.iter().sum::<u64>()),
+                    format!(
+                        "{stages} entries (size × chunks) whose sum is the model's {} layers",
+                        model.layers
+                    ),
+                    "one entry per stage in the order of the model",
+                ),
             Some(_) => {}
             None if stages > model.layers => p.add(
                 "parallelism.pipeline.size",
@@ -372,7 +379,12 @@ impl WorkloadSpec {
         for (i, place) in placements.iter().enumerate() {
             p.range(format!("offload.{class}[{i}].fraction"), place.fraction, 0.0, 1.0);
             if place.tier.is_empty() {
-                p.add(format!("offload.{class}[{i}].tier"), "\"\"", "the name of a memory tier", "hbm, host, cxl, nvme");
+                p.add(
+                    format!("offload.{class}[{i}].tier"),
+                    "\"\"",
+                    "the name of a memory tier",
+                    "hbm, host, cxl, nvme",
+                );
             }
             if placements[..i].iter().any(|q| q.tier == place.tier && q.via == place.via) {
                 p.add(

@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A number format.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dtype {
     /// 32-bit floats.
@@ -96,7 +98,8 @@ impl PrecisionSpec {
     }
     /// Format in which weights are gathered between data-parallel ranks.
     pub fn weight_communication(&self) -> Dtype {
-        let fp8 = self.fp8.as_ref().is_some_and(|f| f.communications.contains(&Fp8Communication::WeightAllGather));
+        let fp8 =
+            self.fp8.as_ref().is_some_and(|f| f.communications.contains(&Fp8Communication::WeightAllGather));
         self.weight_communication.unwrap_or(if fp8 { Dtype::Fp8 } else { self.weights })
     }
     /// Bytes that one parameter costs, class by class.

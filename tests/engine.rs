@@ -1,0 +1,244 @@
+//! The engine on small worlds whose times are worked out by hand, and on random ones against the forward sweep.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use stepsim::engine::{self, EngineError, Record};
+use stepsim::ids::{OpId, ProgramId, RankId, ResourceId, TierId, TransferId};
+use stepsim::program::{
+    Action, Flow, MemoryClass, MemoryEffect, MemoryWhen, OpInfo, Phase, ProgramBuilder, Span, StreamKind,
+    Tier, TierUse, Work, World,
+};
+use stepsim::units::{Bandwidth, Bytes, Time};
+
+fn builder() -> ProgramBuilder {
+    let mut b = ProgramBuilder::new();
+    b.info(OpInfo { name: "op".into(), phase: Phase::Forward, layer: None, flops: 0.0, bytes: 0.0 });
+    b
+}
+
+fn kernel(ns: u64) -> Work {
+    Work::Compute { time: Time::from_ns(ns) }
+}
+
+fn comm(slot: u16, transfer: u32) -> Work {
+    Work::Comm { slot, transfer: TransferId(transfer) }
+}
+
+fn flow(latency_ns: u64, bytes: f64, path: u32) -> Flow {
+    Flow { latency: Time::from_ns(latency_ns), bytes, rate_limit: f64::INFINITY, path }
+}
+
+/// A world of one profile that knows one action.
+fn world_with(action: Action) -> World {
+    World { actions: vec![action], profiles: vec![vec![0]], ..World::default() }
+}
+
+/// One copy a rank, each over its path on links of 1 byte per nanosecond; when each ends, in nanoseconds.
+fn copies(links: usize, ops: &[(f64, &[(ResourceId, u32)])]) -> Vec<u64> {
+    let mut world = World::default();
+    (0..links).for_each(|_| drop(world.add_resource(Bandwidth(1e9))));
+    for (i, (bytes, path)) in (0u32..).zip(ops) {
+        let mut b = builder();
+        let s = b.stream(StreamKind::CopyIn);
+        b.op(s, comm(0, 0), &[], 0, 0);
+        world.programs.push(Arc::new(b.finish()));
+        world.actions.push(Action::Phases(vec![flow(0, *bytes, 0)]));
+        world.profiles.push(vec![i]);
+        let rank = world.add_rank(ProgramId(i), 1);
+        let c = world.add_comm(i, &[rank], &[path]);
+        world.bind(rank, 0, c);
+    }
+    engine::run(&world).unwrap().end.iter().map(|t| t.0 / 1000).collect()
+}
+
+const A: (ResourceId, u32) = (ResourceId(0), 1);
+const B: (ResourceId, u32) = (ResourceId(1), 1);
+
+#[test]
+fn copies_on_different_links_overlap_fully() {
+    assert_eq!(copies(2, &[(100.0, &[A]), (100.0, &[B])]), [100, 100]);
+}
+
+#[test]
+fn copies_on_one_link_share_it() {
+    // Both run at half speed until the short one ends at 200; the long one has 200 left and the link to itself.
+    assert_eq!(copies(1, &[(100.0, &[A]), (300.0, &[A])]), [200, 400]);
+}
+
+#[test]
+fn who_crosses_twice_takes_twice() {
+    // Loads 2 + 1 on a link of 1: level 1/3 for both.
+    assert_eq!(copies(1, &[(100.0, &[(ResourceId(0), 2)]), (100.0, &[A])]), [300, 300]);
+}
+
+/// Rank 0 computes 50 ns, then sends; rank 1 receives, then computes 10 ns. The link carries 1 byte per nanosecond.
+fn send_recv(action: Action) -> Record {
+    let mut world = world_with(action);
+    let link = world.add_resource(Bandwidth(1e9));
+    let mut b = builder();
+    let (c, s) = (b.stream(StreamKind::Compute), b.stream(StreamKind::PipelineSend));
+    let f = b.op(c, kernel(50), &[], 0, 0);
+    b.op(s, comm(0, 0), &[f], 0, 0);
+    world.programs.push(Arc::new(b.finish()));
+    let mut b = builder();
+    let (c, s) = (b.stream(StreamKind::Compute), b.stream(StreamKind::PipelineRecv));
+    let r = b.op(s, comm(0, 0), &[], 0, 0);
+    b.op(c, kernel(10), &[r], 0, 0);
+    world.programs.push(Arc::new(b.finish()));
+    let ranks = [world.add_rank(ProgramId(0), 1), world.add_rank(ProgramId(1), 1)];
+    let channel = world.add_comm(0, &ranks, &[&[(link, 1)]]);
+    ranks.iter().for_each(|r| world.bind(*r, 0, channel));
+    engine::run(&world).unwrap()
+}
+
+#[test]
+fn a_receive_starts_when_the_sender_arrives_and_wakes_its_consumer() {
+    let record = send_recv(Action::Phases(vec![flow(5, 20.0, 0)]));
+    assert_eq!(record.span(RankId(1), OpId(0)), (Time::from_ns(50), Time::from_ns(75)));
+    assert_eq!(record.span(RankId(1), OpId(1)), (Time::from_ns(75), Time::from_ns(85)));
+    assert_eq!(record.step_end, Time::from_ns(85));
+}
+
+#[test]
+fn a_graph_of_flows_follows_its_dependencies() {
+    // 0 → 1, 0 → 2, {1, 2} → 3 on one link: 1 + 10, then two that share: 1 + 20, then 1 + 10.
+    let flows = vec![flow(1, 10.0, 0); 4];
+    let parents = [(0, 0), (0, 1), (1, 1), (2, 2)].map(|(start, len)| Span { start, len }).to_vec();
+    let record = send_recv(Action::Graph { flows, parents, parent_ids: vec![0, 0, 1, 2] });
+    assert_eq!(record.span(RankId(0), OpId(1)).1, Time::from_ns(50 + 11 + 21 + 11));
+}
+
+#[test]
+fn a_kernel_slows_down_while_a_communication_kernel_runs() {
+    let mut world = world_with(Action::Fixed(Time::from_ns(50)));
+    let mut b = builder();
+    let (c, d) = (b.stream(StreamKind::Compute), b.stream(StreamKind::Data));
+    let host = b.stream(StreamKind::Host);
+    let gate = b.op(host, kernel(20), &[], 0, 0);
+    let slowed = b.op(c, kernel(100), &[], 0, 0);
+    b.slowdown(250);
+    b.op(d, comm(0, 0), &[gate], 0, 0);
+    world.programs.push(Arc::new(b.finish()));
+    let rank = world.add_rank(ProgramId(0), 1);
+    let c = world.add_comm(0, &[rank], &[]);
+    world.bind(rank, 0, c);
+    // 20 alone; 50 beside the collective make 40 of progress; 40 are left: 20 + 50 + 40.
+    assert_eq!(engine::run(&world).unwrap().span(rank, slowed).1, Time::from_ns(110));
+}
+
+/// A prefetch into a tier of 100 bytes, of which 50 are taken until a kernel ends at 30 ns. The copy takes 10 ns.
+fn prefetch(bytes: u64) -> Result<(Time, Time), EngineError> {
+    let effect =
+        |when: MemoryWhen, bytes: u64| MemoryEffect { when, class: MemoryClass::Weights, tier: 0, bytes };
+    let mut world = world_with(Action::Fixed(Time::from_ns(10)));
+    let mut b = builder();
+    let (c, h) = (b.stream(StreamKind::Compute), b.stream(StreamKind::CopyIn));
+    b.resident(effect(MemoryWhen::AllocAtStart, 50));
+    b.op(c, kernel(30), &[], 0, 0);
+    b.memory(effect(MemoryWhen::FreeAtEnd, 50));
+    let copy = b.op(h, comm(0, 0), &[], 0, 1);
+    b.memory(effect(MemoryWhen::AllocAtStart, bytes));
+    world.programs.push(Arc::new(b.finish()));
+    let rank = world.add_rank(ProgramId(0), 1);
+    world.tiers.push(Tier { name: "hbm".into(), capacity: Bytes(100) });
+    world.tier_uses.push(TierUse { tier: TierId(0), count: 1 });
+    world.ranks[0].tiers = Span { start: 0, len: 1 };
+    let c = world.add_comm(0, &[rank], &[]);
+    world.bind(rank, 0, c);
+    engine::run(&world).map(|record| record.span(rank, copy))
+}
+
+#[test]
+fn a_prefetch_waits_for_room() {
+    assert_eq!(prefetch(50), Ok((Time::ZERO, Time::from_ns(10))));
+    assert_eq!(prefetch(51), Ok((Time::from_ns(30), Time::from_ns(40))));
+}
+
+#[test]
+fn what_never_fits_is_out_of_memory() {
+    assert_eq!(
+        prefetch(101).unwrap_err().to_string(),
+        "out of memory at 30.000 ns on rank 0: forward `op`, micro-batch 1 needs 101 B on tier `hbm`, which holds 0 B \
+         of 100 B:\n  what to do: recompute activations, shard or offload what is largest, or use a smaller micro-batch"
+    );
+}
+
+#[test]
+fn ranks_that_wait_for_each_other_are_shown_as_a_cycle() {
+    let mut world = world_with(Action::Fixed(Time::from_ns(1)));
+    for order in [[0u16, 1], [1, 0]] {
+        let mut b = builder();
+        let s = [b.stream(StreamKind::Tensor), b.stream(StreamKind::Data)];
+        let first = b.op(s[usize::from(order[0])], comm(order[0], 0), &[], 0, 0);
+        b.op(s[usize::from(order[1])], comm(order[1], 0), &[first], 0, 1);
+        world.programs.push(Arc::new(b.finish()));
+    }
+    let ranks = [world.add_rank(ProgramId(0), 2), world.add_rank(ProgramId(1), 2)];
+    for slot in 0..2 {
+        let c = world.add_comm(0, &ranks, &[]);
+        ranks.iter().for_each(|r| world.bind(*r, slot, c));
+    }
+    assert_eq!(
+        engine::run(&world).unwrap_err().to_string(),
+        "deadlock at 0 ps: no op can start, and each of these waits for the next
+  rank 0 tp: forward `op`, micro-batch 0 waits for rank 1 to join with forward `op`, micro-batch 1
+  rank 1 tp: forward `op`, micro-batch 1 waits for forward `op`, micro-batch 0 on its dp
+  rank 1 dp: forward `op`, micro-batch 0 waits for rank 0 to join with forward `op`, micro-batch 1
+  rank 0 dp: forward `op`, micro-batch 1 waits for forward `op`, micro-batch 0 on its tp"
+    );
+}
+
+/// `groups × size` ranks of one random program: kernels, collectives within each group (slot 0) and across groups
+/// (slot 1), on links that no two communicators share.
+fn contention_free(groups: usize, size: usize, ops: &[(u8, u16, u16)], slow: f64) -> World {
+    let mut world = World::default();
+    let mut b = builder();
+    let streams = [StreamKind::Compute, StreamKind::Tensor, StreamKind::Data].map(|k| b.stream(k));
+    for (i, (kind, size, back)) in (0u32..).zip(ops) {
+        let waits: Vec<_> = (i > 0).then(|| OpId(i - 1 - u32::from(*back) % i)).into_iter().collect();
+        match kind % 3 {
+            0 => b.op(streams[0], kernel(u64::from(*size)), &waits, 0, 0),
+            k => b.op(streams[usize::from(k)], comm(u16::from(k) - 1, u32::from(*size % 4)), &waits, 0, 0),
+        };
+    }
+    world.programs.push(Arc::new(b.finish()));
+    world.actions =
+        (0..4).map(|t| Action::Phases(vec![flow(7, f64::from(t) * 31.0, 0), flow(0, 99.0, 0)])).collect();
+    world.profiles.push(vec![0, 1, 2, 3]);
+    let ranks: Vec<_> = (0..groups * size).map(|_| world.add_rank(ProgramId(0), 2)).collect();
+    world.ranks[0].slowness = slow;
+    let mut bind = |members: Vec<RankId>, slot| {
+        let link = world.add_resource(Bandwidth(3e8));
+        let c = world.add_comm(0, &members, &[&[(link, 2)]]);
+        members.iter().for_each(|r| world.bind(*r, slot, c));
+    };
+    (0..groups).for_each(|g| bind(ranks[g * size..(g + 1) * size].to_vec(), 0));
+    (0..size).for_each(|k| bind((0..groups).map(|g| ranks[g * size + k]).collect(), 1));
+    world
+}
+
+proptest! {
+    #[test]
+    fn without_contention_the_loop_is_the_longest_path(
+        groups in 1usize..4, size in 1usize..4,
+        ops in prop::collection::vec((0u8..3, 0u16..2000, 0u16..100), 1..60),
+        slow in prop_oneof![Just(1.0), 1.0..3.0],
+    ) {
+        let world = contention_free(groups, size, &ops, slow);
+        let played = engine::run(&world).unwrap();
+        let swept = engine::sweep(&world).unwrap();
+        prop_assert_eq!(&played.start, &swept.start);
+        prop_assert_eq!(&played.end, &swept.end);
+        prop_assert_eq!(played.step_end, swept.step_end);
+    }
+
+    /// A shared link is work-conserving: copies that start together keep it busy until the last byte.
+    #[test]
+    fn a_shared_link_is_never_idle(sizes in prop::collection::vec(1u32..1000, 1..20)) {
+        let ops: Vec<(f64, &[(ResourceId, u32)])> = sizes.iter().map(|s| (f64::from(*s), &[A][..])).collect();
+        let last = copies(1, &ops).into_iter().max().unwrap();
+        let total = u64::from(sizes.iter().sum::<u32>());
+        prop_assert!(last.abs_diff(total) <= 1, "{last} for {total} bytes at 1 byte per nanosecond");
+    }
+}
