@@ -1,1 +1,112 @@
-//! Collective algorithms: closed form and schedule of transfers.
+//! Collective algorithms: what each costs in closed form, and which transfers it is made of.
+//!
+//! An [`Algorithm`] is one file. It describes itself once, as [`Phase`]s: **rounds** of transfers between member
+//! positions that run in lock-step. Everything else follows from the rounds, at the [`Fidelity`] asked for:
+//!
+//! * `formula`: the textbook closed form of the algorithm, as a fixed time; no link is used;
+//! * `fluid`: one activity per round kind over the links that it crosses. A link that `c` transfers of `u` bytes cross
+//!   gets the coefficient `c`; the activity moves `u` bytes per unit of coefficient, so a link of capacity `B` needs
+//!   `c·u/B`, and the activity takes the time of the worst link;
+//! * `steps`: every transfer of every round is a flow. It waits for the flows by which its sender last sent or
+//!   received, then pays its latency, then shares links.
+//!
+//! Without contention the three agree to rounding for every lock-step algorithm; where an algorithm is not lock-step
+//! (double binary tree, torus axes of unequal length) its file says what `fluid` and `formula` leave out.
+//!
+//! Conventions (nccl-tests `doc/PERFORMANCE.md`): `n` members; `S` = [`Transfer::bytes`]: the buffer of one rank for
+//! all-reduce, broadcast, reduce and all-to-all, the **full** gathered (or unreduced) buffer for all-gather and
+//! reduce-scatter. `α` is the latency that a transfer pays before it occupies links, `B` one direction of a port or
+//! link in bytes per second. Reduction arithmetic is free.
+//!
+//! A [`Lowering`] adds communicators to a world: it looks at a group's [`Geometry`], lets a [`Chooser`] pick an
+//! algorithm for each transfer, and writes paths and actions. Groups of equal geometry share actions.
+//!
+//! Hazards:
+//! * Bytes on the wire are the algorithm's bytes divided by the protocol's efficiency: on machines with a tuning table
+//!   links carry more than the payload, as they do in reality.
+//! * Positions are not member indices: a group is put in an order that suits the fabric (node by node, or by torus
+//!   coordinates) before an algorithm sees it.
+
+mod algorithm;
+mod direct;
+mod geometry;
+mod lowering;
+mod pattern;
+mod point_to_point;
+mod ring;
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+pub use algorithm::{ALGORITHMS, Algorithm, Unsupported, algorithm};
+pub use geometry::{Axis, Fabric, Geometry, LinkClass, Network};
+pub use lowering::{Choice, Chooser, CollectiveError, Fidelity, Lowering};
+pub use pattern::Pattern;
+pub use schedule::{Part, Phase};
+
+/// What a group of ranks does together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Op {
+    /// Every rank ends with the sum of all buffers.
+    AllReduce,
+    /// Every rank ends with the shards of all.
+    AllGather,
+    /// Every rank ends with its shard of the sum.
+    ReduceScatter,
+    /// Every rank sends a different shard to every other.
+    AllToAll,
+    /// The first member's buffer reaches all.
+    Broadcast,
+    /// The sum of all buffers reaches the first member.
+    Reduce,
+    /// The first member's buffer reaches the second.
+    SendRecv,
+}
+
+impl Op {
+    /// All, in the order of reports.
+    pub const ALL: [Op; 7] = [
+        Op::AllReduce,
+        Op::AllGather,
+        Op::ReduceScatter,
+        Op::AllToAll,
+        Op::Broadcast,
+        Op::Reduce,
+        Op::SendRecv,
+    ];
+    /// The name in the field's spelling.
+    pub fn name(self) -> &'static str {
+        match self {
+            Op::AllReduce => "all-reduce",
+            Op::AllGather => "all-gather",
+            Op::ReduceScatter => "reduce-scatter",
+            Op::AllToAll => "all-to-all",
+            Op::Broadcast => "broadcast",
+            Op::Reduce => "reduce",
+            Op::SendRecv => "send-recv",
+        }
+    }
+    /// The op of a name as [`Op::name`] spells it.
+    pub fn from_name(name: &str) -> Option<Op> {
+        Op::ALL.into_iter().find(|op| op.name() == name)
+    }
+    /// Bus bandwidth over algorithm bandwidth for `n` ranks (nccl-tests `doc/PERFORMANCE.md`): the factor that makes
+    /// a ring's bus bandwidth equal to the rate of its links.
+    pub fn bus_factor(self, n: u32) -> f64 {
+        let n = f64::from(n);
+        match self {
+            Op::AllReduce => 2.0 * (n - 1.0) / n,
+            Op::AllGather | Op::ReduceScatter | Op::AllToAll => (n - 1.0) / n,
+            Op::Broadcast | Op::Reduce | Op::SendRecv => 1.0,
+        }
+    }
+}
+
+/// An op with its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Transfer {
+    /// What is done.
+    pub op: Op,
+    /// `S` in bytes: one rank's buffer; for all-gather and reduce-scatter the full buffer.
+    pub bytes: u64,
+}

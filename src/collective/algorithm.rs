@@ -1,0 +1,78 @@
+//! What an algorithm says of itself, and the list of all.
+
+use thiserror::Error;
+
+use super::geometry::Geometry;
+use super::schedule::Phase;
+use super::{Op, Transfer};
+
+/// A way to carry out a collective.
+pub trait Algorithm: Sync + std::fmt::Debug {
+    /// Short name, as users write it.
+    fn name(&self) -> &'static str;
+    /// Whether it can do `op` on such a group.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    fn supports(&self, op: Op, g: &Geometry) -> Result<(), String>;
+    /// Time in seconds on an idle network of this geometry, by the textbook formula, with `chunks` pipeline chunks.
+    fn closed_form(&self, t: &Transfer, g: &Geometry, chunks: u32) -> f64;
+    /// The transfers, as lock-step rounds.
+    fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<Phase>;
+    /// The number of pipeline chunks that suits best; 1 for an algorithm without a pipeline.
+    fn chunks(&self, _t: &Transfer, _g: &Geometry) -> u32 {
+        1
+    }
+}
+
+/// All algorithms, in the order in which ties between closed forms are broken.
+pub static ALGORITHMS: &[&dyn Algorithm] = &[
+    &super::point_to_point::PointToPoint,
+    &super::direct::OneShot,
+    &super::direct::TwoShot,
+    &super::ring::Ring,
+];
+
+/// The algorithm of a name.
+pub fn algorithm(name: &str) -> Option<&'static dyn Algorithm> {
+    ALGORITHMS.iter().copied().find(|a| a.name() == name)
+}
+
+/// An algorithm that a group's size or fabric cannot run.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{algorithm} cannot run {op} on {group}: {why}; what can: {can}")]
+pub struct Unsupported {
+    /// Its name.
+    pub algorithm: String,
+    /// The op's name.
+    pub op: &'static str,
+    /// The group in words.
+    pub group: String,
+    /// The reason.
+    pub why: String,
+    /// Names of the algorithms that can.
+    pub can: String,
+}
+
+impl Unsupported {
+    /// For a named algorithm, listing what the group can run instead.
+    pub fn new(algorithm: &str, why: String, op: Op, g: &Geometry) -> Unsupported {
+        let can: Vec<&str> = ALGORITHMS
+            .iter()
+            .filter(|a| a.supports(op, g).is_ok())
+            .map(|a| a.name())
+            .collect();
+        let can = if can.is_empty() {
+            "nothing".into()
+        } else {
+            can.join(", ")
+        };
+        Unsupported {
+            algorithm: algorithm.into(),
+            op: op.name(),
+            group: g.describe(),
+            why,
+            can,
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Who sends to whom in one round: the vocabulary in which algorithms describe their schedules.
+//!
+//! A pattern is a set of **routes** between member positions. Most routes are a walk: the bytes go from its first
+//! position through the others to its last without being stored on the way (one latency each hop, all links at one
+//! rate). In-switch reductions and multicasts are trees: one flow over a set of links.
+
+use super::geometry::{Fabric, Geometry};
+
+/// The transfers of one round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pattern {
+    /// Position 0 sends to position 1.
+    Pair,
+    /// Each position sends to the next, round the group. A group over several nodes runs one ring for each member of
+    /// a node: ring `c` enters and leaves every node through the network port of its member `c` (with a hop inside
+    /// the node before it, as NCCL's PXN does), so that all ports share the load.
+    Ring,
+    /// In each node, each position sends to the next, round the node.
+    NodeRing,
+    /// Each position sends to its counterpart on the next node, round the nodes.
+    RailRing,
+    /// Positions `i` and `i xor d` exchange, among the largest power of two that the group holds.
+    Exchange(u32),
+    /// Position `i` sends to `i + d`, round the group.
+    Shift(u32),
+    /// Each position sends to each other.
+    AllPairs,
+    /// Each position sends to each other; what leaves the node first hops to the member that has the receiver's place
+    /// in the sender's node, then takes that member's rail.
+    RailPairs,
+    /// Position `i < d` sends to `i + d`, where that exists.
+    Grow(u32),
+    /// Position `i + d` sends to `i < d`, where that exists.
+    Shrink(u32),
+    /// Each position but the last sends to the next.
+    Chain,
+    /// For each position, the switch adds what all members send and delivers the sum there.
+    ReduceToEach,
+    /// For each position, the switch copies what it sends to all members.
+    MulticastFromEach,
+    /// Each position sends to its neighbour on one axis of a torus.
+    Neighbour {
+        /// Which of the axes of the group's box.
+        axis: u8,
+        /// Towards larger coordinates, or smaller.
+        forward: bool,
+    },
+    /// Each position sends to each other over the torus, axis after axis, the shorter way round. Where both ways are
+    /// equally long, half goes either way: such routes have weight 1 and all others weight 2.
+    TorusPairs,
+    /// Each position sends to its parents in the two trees of the double binary tree.
+    TreesUp,
+    /// Each position sends to its children in the two trees of the double binary tree.
+    TreesDown,
+}
+
+/// How bytes travel in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route<'a> {
+    /// From the first position through the others to the last.
+    Walk(&'a [u32]),
+    /// From all positions through an adding switch to one.
+    Gather(u32),
+    /// From one position through a copying switch to all.
+    Scatter(u32),
+}
+
+impl Route<'_> {
+    /// The position whose earlier transfers must have ended before this one starts.
+    pub fn sender(&self) -> u32 {
+        match *self {
+            Route::Walk(walk) => walk[0],
+            Route::Gather(at) | Route::Scatter(at) => at,
+        }
+    }
+    /// The position that may go on once this transfer has ended.
+    pub fn receiver(&self) -> u32 {
+        match *self {
+            Route::Walk(walk) => walk[walk.len() - 1],
+            Route::Gather(at) | Route::Scatter(at) => at,
+        }
+    }
+}
+
+impl Pattern {
+    /// Calls `each` with every route and its weight, in an order that depends on the geometry only.
+    pub fn routes(self, g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32)) {
+        let n = g.size;
+        let mut send = |from: u32, to: u32| each(Route::Walk(&[from, to]), 1);
+        match self {
+            Pattern::Pair => send(0, 1),
+            Pattern::Ring if g.rings() > 1 => rail_rings(g, each),
+            Pattern::Ring => (0..n).for_each(|i| send(i, (i + 1) % n)),
+            Pattern::NodeRing => {
+                let k = g.per_node;
+                (0..n).for_each(|i| send(i, i / k * k + (i + 1) % k));
+            }
+            Pattern::RailRing => (0..n).for_each(|i| send(i, (i + g.per_node) % n)),
+            Pattern::Exchange(d) => {
+                let p = 1 << n.ilog2();
+                (0..p).for_each(|i| send(i, i ^ d));
+            }
+            Pattern::Shift(d) => (0..n).for_each(|i| send(i, (i + d) % n)),
+            Pattern::AllPairs => {
+                // By distance, so that the k-th route of each sender goes to another receiver.
+                for d in 1..n {
+                    (0..n).for_each(|i| send(i, (i + d) % n));
+                }
+            }
+            Pattern::RailPairs => rail_pairs(g, each),
+            Pattern::Grow(d) => (0..d.min(n.saturating_sub(d))).for_each(|i| send(i, i + d)),
+            Pattern::Shrink(d) => (0..d.min(n.saturating_sub(d))).for_each(|i| send(i + d, i)),
+            Pattern::Chain => (0..n - 1).for_each(|i| send(i, i + 1)),
+            Pattern::ReduceToEach => (0..n).for_each(|i| each(Route::Gather(i), 1)),
+            Pattern::MulticastFromEach => (0..n).for_each(|i| each(Route::Scatter(i), 1)),
+            Pattern::Neighbour { axis, forward } => neighbours(g, axis as usize, forward, &mut send),
+            Pattern::TorusPairs => torus_pairs(g, each),
+            Pattern::TreesUp => trees(n, &mut |child, parent| send(child, parent)),
+            Pattern::TreesDown => trees(n, &mut |child, parent| send(parent, child)),
+        }
+    }
+}
+
+/// One ring for each member `c` of a node. In each node it visits `c, c+1, … c-1`; the last then hops to `c`, whose
+/// network port leads to member `c` of the next node.
+fn rail_rings(g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32)) {
+    let (k, n) = (g.per_node, g.size);
+    for c in 0..k {
+        for node in 0..g.nodes {
+            let at = |place: u32| node * k + place % k;
+            for i in 0..k - 1 {
+                each(Route::Walk(&[at(c + i), at(c + i + 1)]), 1);
+            }
+            each(Route::Walk(&[at(c + k - 1), at(c), (at(c) + k) % n]), 1);
+        }
+    }
+}
+
+/// All pairs, each crossing nodes on the rail of the receiver.
+fn rail_pairs(g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32)) {
+    let (k, n) = (g.per_node, g.size);
+    for d in 1..n {
+        for from in 0..n {
+            let to = (from + d) % n;
+            let relay = from / k * k + to % k;
+            if relay == from || relay == to {
+                each(Route::Walk(&[from, to]), 1);
+            } else {
+                each(Route::Walk(&[from, relay, to]), 1);
+            }
+        }
+    }
+}
+
+/// The box of a torus group: length and step in positions of each axis, and whether it wraps.
+pub(super) fn torus_axes(g: &Geometry) -> Vec<(u32, u32, bool)> {
+    let Fabric::Torus(axes) = &g.fabric else {
+        return Vec::new();
+    };
+    let mut step = 1;
+    axes.iter()
+        .map(|a| {
+            let entry = (a.len, step, a.wraps);
+            step *= a.len;
+            entry
+        })
+        .collect()
+}
+
+fn neighbours(g: &Geometry, axis: usize, forward: bool, send: &mut dyn FnMut(u32, u32)) {
+    let (len, step, wraps) = torus_axes(g)[axis];
+    for i in 0..g.size {
+        let at = i / step % len;
+        let base = i - at * step;
+        match (forward, wraps) {
+            (true, true) => send(i, base + (at + 1) % len * step),
+            (true, false) if at + 1 < len => send(i, i + step),
+            (false, true) => send(i, base + (at + len - 1) % len * step),
+            (false, false) if at > 0 => send(i, i - step),
+            _ => {}
+        }
+    }
+}
+
+/// All pairs of a torus as walks over neighbours, in dimension order.
+fn torus_pairs(g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32)) {
+    let axes = torus_axes(g);
+    let mut walk = Vec::new();
+    for d in 1..g.size {
+        for from in 0..g.size {
+            let to = (from + d) % g.size;
+            // A bit per axis on which both ways are equally long: the second copy goes the other way on all of them.
+            let tied = axes.iter().any(|&(len, step, wraps)| {
+                let delta = (to / step % len + len - from / step % len) % len;
+                wraps && 2 * delta == len
+            });
+            for tie_forward in if tied { &[true, false][..] } else { &[true][..] } {
+                walk.clear();
+                walk.push(from);
+                let mut at = from;
+                for &(len, step, wraps) in &axes {
+                    let (here, there) = (at / step % len, to / step % len);
+                    let delta = (there + len - here) % len;
+                    let forward = if wraps {
+                        2 * delta < len || (2 * delta == len && *tie_forward)
+                    } else {
+                        there > here
+                    };
+                    let hops = match (wraps, forward) {
+                        (true, true) => delta,
+                        (true, false) => (len - delta) % len,
+                        (false, _) => there.abs_diff(here),
+                    };
+                    for _ in 0..hops {
+                        let place = at / step % len;
+                        let next = if forward {
+                            (place + 1) % len
+                        } else {
+                            (place + len - 1) % len
+                        };
+                        at = at - place * step + next * step;
+                        walk.push(at);
+                    }
+                }
+                each(Route::Walk(&walk), if tied { 1 } else { 2 });
+            }
+        }
+    }
+}
+
+/// Calls `edge` with each (child, parent) of both trees.
+fn trees(n: u32, edge: &mut dyn FnMut(u32, u32)) {
+    for tree in 0..2 {
+        for rank in 0..n {
+            if let Some(parent) = tree_parent(n, tree, rank) {
+                edge(rank, parent);
+            }
+        }
+    }
+}
+
+/// Parent of a position in tree 0 or 1 of the double binary tree; `None` for its root.
+///
+/// Tree 0 hangs position `r` with lowest set bit `b` under `(r xor b) or 2b`, or under `r xor b` where that is beyond
+/// the group; position 0 is the root. Tree 1 is tree 0 mirrored (even `n`) or shifted by one (odd `n`), so that the
+/// leaves of one are inner nodes of the other (NCCL `src/graph/trees.cc`; Sanders, Speck and Träff 2009).
+pub(super) fn tree_parent(n: u32, tree: u32, position: u32) -> Option<u32> {
+    let plain = |r: u32| -> Option<u32> {
+        if r == 0 {
+            return None;
+        }
+        let bit = 1 << r.trailing_zeros();
+        let up = (r ^ bit) | (bit << 1);
+        Some(if up < n { up } else { r ^ bit })
+    };
+    match (tree, n % 2) {
+        (0, _) => plain(position),
+        (_, 0) => plain(n - 1 - position).map(|p| n - 1 - p),
+        _ => plain((position + n - 1) % n).map(|p| (p + 1) % n),
+    }
+}

@@ -1,0 +1,281 @@
+//! From the phases of an algorithm to what the engine plays: fluid activities, or every transfer as a flow.
+//!
+//! A [`Phase`] is a number of lock-step rounds. In each, every route of its patterns carries `weight · unit` bytes.
+//! *Lock-step* means that all transfers of a round take equally long and each waits only for those by which its
+//! sender last sent or received, so that rounds begin and end together on an idle network.
+
+use super::geometry::Geometry;
+use super::pattern::{Pattern, Route};
+use crate::program::{Action, Flow, Span};
+use crate::units::Time;
+
+/// Some lock-step rounds, described together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// What runs side by side.
+    pub parts: Vec<Part>,
+    /// Bytes of a route of weight 1 in one round.
+    pub unit: f64,
+    /// Rounds that a pipeline needs beyond `times` to fill and drain: the `i`-th route of the pattern is active in
+    /// rounds `i .. i + times`.
+    pub fill: u32,
+}
+
+/// A pattern that repeats.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    /// Who sends to whom.
+    pub pattern: Pattern,
+    /// Multiplies the bytes of each route.
+    pub weight: u32,
+    /// Number of rounds.
+    pub times: u32,
+    /// Parts of different lanes do not wait for each other in `steps`.
+    pub lane: u8,
+}
+
+impl Phase {
+    /// `times` rounds of one pattern with `unit` bytes a route.
+    pub fn new(pattern: Pattern, times: u32, unit: f64) -> Phase {
+        Phase {
+            parts: vec![Part {
+                pattern,
+                weight: 1,
+                times,
+                lane: 0,
+            }],
+            unit,
+            fill: 0,
+        }
+    }
+    /// Bytes for each unit of path coefficient when the phase is one activity, and the weight of each pattern in the
+    /// path's coefficients. The greatest common factor of the weights is taken out, so that algorithms which differ
+    /// only in the number of rounds share a path.
+    pub(super) fn fluid(&self) -> (f64, Vec<(Pattern, u32)>) {
+        let common = self
+            .parts
+            .iter()
+            .fold(0, |g, p| gcd(g, p.weight * p.times))
+            .max(1);
+        let weights = self
+            .parts
+            .iter()
+            .map(|p| (p.pattern, p.weight * p.times / common))
+            .collect();
+        (self.unit * f64::from(common), weights)
+    }
+    /// Latency of all rounds, given the latency of one round of each part.
+    pub(super) fn latency(&self, alpha: impl Fn(Pattern) -> Time) -> Time {
+        let rounds = |p: &Part| alpha(p.pattern) * u64::from(p.times + self.fill);
+        self.parts.iter().map(rounds).max().unwrap_or_default()
+    }
+    /// Number of transfers.
+    pub fn transfers(&self, g: &Geometry) -> u64 {
+        self.parts
+            .iter()
+            .map(|p| u64::from(p.times) * u64::from(routes_of(p.pattern, g)))
+            .sum()
+    }
+}
+
+/// Number of routes of a pattern.
+pub(super) fn routes_of(pattern: Pattern, g: &Geometry) -> u32 {
+    let mut count = 0;
+    pattern.routes(g, &mut |_, _| count += 1);
+    count
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// A position that more flows than this touched in a round gets a join: a flow of no bytes that waits for them all,
+/// so that its next transfers have one parent each.
+const JOIN_ABOVE: usize = 16;
+
+/// What `steps` needs to know of the paths: where each pattern's routes begin among the communicator's paths, each
+/// route's latency, and a path that crosses nothing.
+pub(super) struct Routes<'a> {
+    pub first: &'a dyn Fn(Pattern) -> u32,
+    pub latency: &'a [Time],
+    pub nothing: u32,
+}
+
+/// Flows with dependencies, being built.
+#[derive(Default)]
+pub(super) struct GraphBuilder {
+    flows: Vec<Flow>,
+    parents: Vec<Span>,
+    parent_ids: Vec<u32>,
+}
+
+impl GraphBuilder {
+    /// Adds a flow that waits for others; returns its number.
+    pub fn flow(&mut self, flow: Flow, parents: &[u32]) -> u32 {
+        self.parents.push(Span {
+            start: self.parent_ids.len() as u32,
+            len: parents.len() as u32,
+        });
+        self.parent_ids.extend_from_slice(parents);
+        self.flows.push(flow);
+        self.flows.len() as u32 - 1
+    }
+    /// The action.
+    pub fn finish(self) -> Action {
+        Action::Graph {
+            flows: self.flows,
+            parents: self.parents,
+            parent_ids: self.parent_ids,
+        }
+    }
+    /// Repeats the last `round` flows `times` times, each repetition waiting for the one before as the last does.
+    fn repeat(&mut self, round: usize, times: u32) {
+        let first = self.flows.len() - round;
+        let ids = self.parents[first].start as usize..self.parent_ids.len();
+        self.flows.reserve(round * times as usize);
+        self.parents.reserve(round * times as usize);
+        self.parent_ids.reserve(ids.len() * times as usize);
+        for k in 1..=times {
+            self.flows.extend_from_within(first..first + round);
+            for i in first..first + round {
+                let span = self.parents[i];
+                self.parents.push(Span {
+                    start: span.start + k * ids.len() as u32,
+                    len: span.len,
+                });
+            }
+            let offset = k * round as u32;
+            for i in ids.clone() {
+                self.parent_ids.push(self.parent_ids[i] + offset);
+            }
+        }
+    }
+}
+
+/// Every transfer of the phases as a flow. `scale` multiplies bytes (protocol overhead), `extra` is added to each
+/// latency, `first_extra` to that of the flows that wait for none.
+pub(super) fn steps(phases: &[Phase], g: &Geometry, routes: &Routes<'_>, adjust: Adjust) -> Action {
+    let mut graph = GraphBuilder::default();
+    let lanes = phases
+        .iter()
+        .flat_map(|p| p.parts.iter().map(|q| q.lane))
+        .max()
+        .unwrap_or(0);
+    let mut touched = vec![vec![Vec::new(); g.size as usize]; lanes as usize + 1];
+    for phase in phases {
+        for lane in 0..=lanes {
+            lane_steps(
+                &mut graph,
+                phase,
+                lane,
+                g,
+                routes,
+                adjust,
+                &mut touched[lane as usize],
+            );
+        }
+    }
+    graph.finish()
+}
+
+/// How a protocol changes the transfers of an algorithm.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Adjust {
+    /// Wire bytes for each byte of payload.
+    pub scale: f64,
+    /// Added to every transfer's latency.
+    pub extra: Time,
+    /// Added to the latency of the transfers that wait for none: the start of the kernel.
+    pub base: Time,
+    /// Upper limit of the rate of one transfer in bytes per second.
+    pub rate_limit: f64,
+}
+
+/// The rounds of one lane of a phase. `touched[p]`: the flows by which position `p` last sent or received.
+fn lane_steps(
+    graph: &mut GraphBuilder,
+    phase: &Phase,
+    lane: u8,
+    g: &Geometry,
+    routes: &Routes<'_>,
+    adjust: Adjust,
+    touched: &mut [Vec<u32>],
+) {
+    let parts: Vec<&Part> = phase.parts.iter().filter(|p| p.lane == lane).collect();
+    let Some(last) = parts.iter().map(|p| p.times + phase.fill).max() else {
+        return;
+    };
+    let mut round = 0;
+    while round < last {
+        let begin = graph.flows.len();
+        let mut fresh: Vec<(u32, u32)> = Vec::new();
+        for part in &parts {
+            let mut index = 0;
+            part.pattern.routes(g, &mut |route: Route<'_>, weight| {
+                let active = if phase.fill > 0 {
+                    (index..index + part.times).contains(&round)
+                } else {
+                    round < part.times
+                };
+                if active {
+                    let path = (routes.first)(part.pattern) + index;
+                    let waits = &touched[route.sender() as usize];
+                    let base = if waits.is_empty() { adjust.base } else { Time::ZERO };
+                    let flow = Flow {
+                        latency: routes.latency[path as usize] + adjust.extra + base,
+                        bytes: phase.unit * f64::from(part.weight * weight) * adjust.scale,
+                        rate_limit: adjust.rate_limit,
+                        path,
+                    };
+                    let id = graph.flow(flow, waits);
+                    fresh.push((route.sender(), id));
+                    if route.receiver() != route.sender() {
+                        fresh.push((route.receiver(), id));
+                    }
+                }
+                index += 1;
+            });
+        }
+        fresh.sort_unstable();
+        for group in fresh.chunk_by(|a, b| a.0 == b.0) {
+            let list = &mut touched[group[0].0 as usize];
+            list.clear();
+            list.extend(group.iter().map(|&(_, id)| id));
+            if list.len() > JOIN_ABOVE {
+                let nothing = routes.nothing;
+                let join = Flow {
+                    latency: Time::ZERO,
+                    bytes: 0.0,
+                    rate_limit: f64::INFINITY,
+                    path: nothing,
+                };
+                *list = vec![graph.flow(join, list)];
+            }
+        }
+        round += 1;
+        // A round that waits only for the one before it, of the same make, can be repeated as a block.
+        let size = graph.flows.len() - begin;
+        let until = parts
+            .iter()
+            .map(|p| p.times)
+            .filter(|&t| t >= round)
+            .min()
+            .unwrap_or(round);
+        let steady = phase.fill == 0 && until > round && begin >= size && size > 0 && {
+            let ids = graph.parents[begin].start as usize;
+            graph.parent_ids[ids..]
+                .iter()
+                .all(|&p| p as usize >= begin - size)
+        };
+        if steady && round > 1 {
+            graph.repeat(size, until - round);
+            let offset = (until - round) * size as u32;
+            touched
+                .iter_mut()
+                .flatten()
+                .filter(|id| **id as usize >= begin)
+                .for_each(|id| *id += offset);
+            round = until;
+        }
+    }
+}
