@@ -1,0 +1,104 @@
+//! Abstract steps: each slot of an order is one op of a given duration, each transfer a fixed delay.
+
+use super::{Channel, Message, Options, Sends, StageWork, Task, programs};
+use crate::ids::{CommId, OpId, ProgramId, RankId, TransferId};
+use crate::plan::schedule::{Order, Part, PassTimes, Slot};
+use crate::program::{Action, Comm, OpInfo, Phase, ProgramBuilder, Rank, Span, StreamKind, Work, World};
+use crate::units::Time;
+
+/// An abstract step, ready to run.
+#[derive(Debug)]
+pub struct AbstractPipeline {
+    /// One rank per pipeline rank.
+    pub world: World,
+    /// For each rank the op of each slot of its order.
+    pub slot_ops: Vec<Vec<OpId>>,
+}
+
+/// An order with the given pass times (a chunk costs its part of them) and the delay `p2p` on every transfer between
+/// ranks. Transfers do not queue, unless a delay is so long that hundreds of them would be under way at a time.
+pub fn abstract_world(order: &Order, times: &PassTimes, p2p: Time, sends: Sends) -> AbstractPipeline {
+    let mut work = AbstractWork { times: *times, parts: order.placement.parts(), compute: 0, slot_ops: Vec::new(), infos: [0; 5] };
+    let options = Options { sends, lanes: lanes(order, &work, p2p), first_slot: 0 };
+    let pipeline = programs(order, options, &mut work);
+    let mut world = World {
+        programs: pipeline.programs,
+        actions: vec![Action::Fixed(p2p)],
+        profiles: vec![vec![0]],
+        ..World::default()
+    };
+    for channel in &pipeline.channels {
+        let members = Span { start: world.members.len() as u32, len: 2 };
+        world.members.extend([RankId(channel.from.rank), RankId(channel.to.rank)]);
+        world.comms.push(Comm { needed: 2, profile: 0, members, paths: Span::default() });
+    }
+    for (rank, slots) in pipeline.slots.iter().enumerate() {
+        let span = Span { start: world.slots.len() as u32, len: slots.len() as u32 };
+        world.slots.extend(slots.iter().map(|c| CommId(*c)));
+        world.ranks.push(Rank {
+            program: ProgramId(rank as u32),
+            slots: span,
+            tiers: Span::default(),
+            slowness: 1.0,
+            jitter_seed: 0,
+        });
+    }
+    AbstractPipeline { world, slot_ops: work.slot_ops }
+}
+
+/// So many lanes that a message never waits for the one before: two messages of a channel are at least the shortest
+/// pass apart.
+fn lanes(order: &Order, work: &AbstractWork, p2p: Time) -> u32 {
+    let slots = order.ranks.iter().flatten();
+    let sending = slots.filter(|s| s.parts().any(|p| p.pass.makes().is_some()));
+    let shortest = sending.map(|s| work.times.of(s, work.parts)).min().unwrap_or(Time::ZERO);
+    // Streams and slots have 16-bit numbers, and a rank has up to four channels per chunk.
+    let room = 60_000 / (4 * order.placement.parts() * u32::from(order.placement.directions()));
+    let most = order.per_direction().min(room).max(1);
+    p2p.0.div_ceil(shortest.0.max(1)).clamp(1, u64::from(most)) as u32
+}
+
+struct AbstractWork {
+    times: PassTimes,
+    parts: u32,
+    compute: u16,
+    slot_ops: Vec<Vec<OpId>>,
+    /// Descriptions of the four passes and of an overlapped pair in the open program.
+    infos: [u32; 5],
+}
+
+impl AbstractWork {
+    fn push(&mut self, b: &mut ProgramBuilder, slot: Slot, waits: &[OpId], info: usize, part: Part) -> OpId {
+        let time = self.times.of(&slot, self.parts);
+        let op = b.op(self.compute, Work::Compute { time }, waits, self.infos[info], part.micro_batch);
+        self.slot_ops.last_mut().expect("a rank has begun").push(op);
+        op
+    }
+}
+
+impl StageWork for AbstractWork {
+    fn begin(&mut self, b: &mut ProgramBuilder, _rank: u32) -> u16 {
+        self.slot_ops.push(Vec::new());
+        let phases = [Phase::Forward, Phase::Backward, Phase::InputGrad, Phase::WeightGrad];
+        for (i, phase) in phases.into_iter().enumerate() {
+            self.infos[i] = b.info(OpInfo { name: phase.name().into(), phase, layer: None, flops: 0.0, bytes: 0.0 });
+        }
+        let both = OpInfo { name: "forward & backward".into(), phase: Phase::Forward, layer: None, flops: 0.0, bytes: 0.0 };
+        self.infos[4] = b.info(both);
+        self.compute = b.stream(StreamKind::Compute);
+        self.compute
+    }
+    fn pass(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
+        self.push(b, Slot::Single(task.part), task.input.as_slice(), task.part.pass as usize, task.part)
+    }
+    fn overlapped(&mut self, b: &mut ProgramBuilder, forward: &Task, backward: &Task) -> (OpId, OpId) {
+        let slot = Slot::Overlapped { forward: forward.part, backward: backward.part };
+        let waits: Vec<OpId> = forward.input.into_iter().chain(backward.input).collect();
+        let op = self.push(b, slot, &waits, 4, forward.part);
+        (op, op)
+    }
+    fn end(&mut self, _: &mut ProgramBuilder, _rank: u32) {}
+    fn message(&self, _: &Channel) -> Message {
+        Message { transfer: TransferId(0), bytes: 0.0 }
+    }
+}

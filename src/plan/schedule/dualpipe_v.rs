@@ -1,0 +1,43 @@
+//! DualPipeV: DualPipe cut in half: one direction, two chunks per rank in a V, no second copy of the parameters.
+//!
+//! The eight steps of DualPipe on p ranks with 2p stages, m ≥ 2p. Bubble (p−1)(t(F&B) + tB − 3tW)/2, exact for
+//! tF = tI = tW and t(F&B) = tF + tB; peak 2p+1 chunks. Sources: deepseek-ai/DualPipe; torch `ScheduleDualPipeV`.
+
+use super::dualpipe::{Ends, bubble, eight_steps};
+use super::{Bubble, Chunks, Order, PassTimes, Placement, Schedule, ScheduleError, Shape};
+
+/// See the module.
+pub(super) struct DualPipeV;
+
+impl Schedule for DualPipeV {
+    fn name(&self) -> &'static str {
+        "dualpipe-v"
+    }
+    fn aliases(&self) -> &'static [&'static str] {
+        &["dualpipev"]
+    }
+    fn about(&self) -> &'static str {
+        "DualPipe folded into a V, parameters once"
+    }
+    fn chunks(&self) -> Chunks {
+        Chunks::Exactly(2)
+    }
+    fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
+        let (p, m, _) = shape.checked(self)?;
+        if m < 2 * p {
+            return Err(ScheduleError::new(
+                self,
+                format!("{m} micro-batches are too few for {p} stages"),
+                format!("{} or more would run, or up to {} stages", 2 * p, m / 2),
+            ));
+        }
+        let rank = |r: u32| eight_steps(&Ends { r, h: p, overlapped: m - 2 * p + r + 1 }, [0, 1], [0, 0]);
+        Ok(Order { placement: Placement::v_shape(p), micro_batches: m, ranks: (0..p).map(rank).collect() })
+    }
+    fn bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
+        bubble(shape.ranks, 2, times)
+    }
+    fn peak(&self, shape: &Shape) -> Option<Vec<u32>> {
+        Some(vec![2 * shape.ranks + 1; shape.ranks as usize])
+    }
+}

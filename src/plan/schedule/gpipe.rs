@@ -1,0 +1,32 @@
+//! GPipe: all forwards, then all backwards in reverse order.
+//!
+//! Bubble (p−1)(tF + tB), peak m micro-batches on every rank. Source: Huang et al. 2019 (arXiv 1811.06965); the order
+//! of torch's `ScheduleGPipe` with the backward passes reversed.
+
+use super::order::Lister;
+use super::{Bubble, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
+
+/// See the module.
+pub(super) struct GPipe;
+
+impl Schedule for GPipe {
+    fn name(&self) -> &'static str {
+        "gpipe"
+    }
+    fn about(&self) -> &'static str {
+        "all forwards, then all backwards"
+    }
+    fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
+        let (p, m, _) = shape.checked(self)?;
+        let mut list = Lister::default();
+        (0..m).for_each(|i| list.push(Pass::Forward, 0, i));
+        (0..m).rev().for_each(|i| list.push(Pass::Backward, 0, i));
+        Ok(Order { placement: Placement::looped(p, 1), micro_batches: m, ranks: vec![list.slots; p as usize] })
+    }
+    fn bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
+        Bubble::fill_and_drain(shape.ranks, 1, times)
+    }
+    fn peak(&self, shape: &Shape) -> Option<Vec<u32>> {
+        Some(vec![shape.micro_batches; shape.ranks as usize])
+    }
+}

@@ -1,0 +1,139 @@
+//! How the layers of a model are shared among stages.
+
+use std::ops::Range;
+
+/// A rule for the number of layers of each stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LayerSplit {
+    /// The same number everywhere; a remainder is an error.
+    Even,
+    /// As even as can be; the remainder goes to the first stages.
+    RemainderFirst,
+    /// As even as can be; the remainder goes to the stages in the middle, so that the first and the last, which also
+    /// hold the embedding and the LM head, have fewer.
+    RemainderMiddle,
+    /// The first and the last stage have this many layers fewer than the others (Llama 3: 1 and 1).
+    Fewer {
+        /// On the first stage.
+        first: u32,
+        /// On the last stage.
+        last: u32,
+    },
+    /// The number for each stage.
+    Explicit(Vec<u32>),
+}
+
+/// Why layers cannot be split so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{layers} layers over {stages} stages: {problem}")]
+pub struct SplitError {
+    /// Layers to share.
+    pub layers: u32,
+    /// Among so many.
+    pub stages: u32,
+    /// What is wrong, and what would do.
+    pub problem: String,
+}
+
+/// The layers of each stage, in order.
+///
+/// # Errors
+/// If the rule cannot be met with these numbers.
+pub fn split_layers(layers: u32, stages: u32, rule: &LayerSplit) -> Result<Vec<Range<u32>>, SplitError> {
+    let fail = |problem: String| Err(SplitError { layers, stages, problem });
+    if stages == 0 {
+        return fail("there must be at least 1 stage".to_owned());
+    }
+    let (each, extra) = (layers / stages, layers % stages);
+    let counts: Vec<u32> = match rule {
+        LayerSplit::Even if extra != 0 => {
+            return fail(format!(
+                "no even split; {} or {} layers would do, or a split with a remainder",
+                each * stages,
+                layers - extra + stages
+            ));
+        }
+        LayerSplit::Even => vec![each; stages as usize],
+        LayerSplit::RemainderFirst => (0..stages).map(|s| each + u32::from(s < extra)).collect(),
+        LayerSplit::RemainderMiddle => {
+            let first = (stages - extra) / 2;
+            (0..stages).map(|s| each + u32::from((first..first + extra).contains(&s))).collect()
+        }
+        LayerSplit::Fewer { first, last } => fewer(layers, stages, *first, *last)
+            .map_err(|problem| SplitError { layers, stages, problem })?,
+        LayerSplit::Explicit(counts) => {
+            let sum: u64 = counts.iter().map(|c| u64::from(*c)).sum();
+            if counts.len() != stages as usize || sum != u64::from(layers) {
+                return fail(format!("the list has {} stages with {sum} layers in all", counts.len()));
+            }
+            counts.clone()
+        }
+    };
+    let mut next = 0;
+    let range = |count: u32| {
+        let start = next;
+        next += count;
+        start..next
+    };
+    Ok(counts.into_iter().map(range).collect())
+}
+
+fn fewer(layers: u32, stages: u32, first: u32, last: u32) -> Result<Vec<u32>, String> {
+    let full = u64::from(layers) + u64::from(first) + u64::from(last);
+    let each = full / u64::from(stages);
+    if !full.is_multiple_of(u64::from(stages)) {
+        return Err(format!(
+            "with {first} fewer on the first and {last} fewer on the last stage, {} would have to be a multiple of {stages}",
+            full
+        ));
+    }
+    if each < u64::from(first) || each < u64::from(last) || (stages == 1 && each < u64::from(first) + u64::from(last)) {
+        return Err(format!("{first} fewer on the first or {last} fewer on the last stage leave less than none of {each}"));
+    }
+    let mut counts = vec![each as u32; stages as usize];
+    counts[0] -= first;
+    counts[stages as usize - 1] -= last;
+    Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(layers: u32, stages: u32, rule: LayerSplit) -> Vec<u32> {
+        let ranges = split_layers(layers, stages, &rule).unwrap();
+        assert_eq!(ranges.first().unwrap().start, 0);
+        assert_eq!(ranges.last().unwrap().end, layers);
+        assert!(ranges.windows(2).all(|w| w[0].end == w[1].start));
+        ranges.iter().map(|r| r.end - r.start).collect()
+    }
+
+    #[test]
+    fn the_remainder_goes_where_the_rule_says() {
+        assert_eq!(counts(8, 4, LayerSplit::Even), [2, 2, 2, 2]);
+        assert_eq!(counts(61, 16, LayerSplit::RemainderFirst)[12..], [4, 3, 3, 3]);
+        assert_eq!(counts(10, 4, LayerSplit::RemainderMiddle), [2, 3, 3, 2]);
+        assert_eq!(counts(11, 4, LayerSplit::RemainderMiddle), [3, 3, 3, 2]);
+        assert_eq!(counts(3, 5, LayerSplit::RemainderMiddle), [0, 1, 1, 1, 0]);
+        assert_eq!(counts(126, 16, LayerSplit::Fewer { first: 1, last: 1 })[..2], [7, 8]);
+        assert_eq!(counts(5, 3, LayerSplit::Explicit(vec![1, 3, 1])), [1, 3, 1]);
+    }
+
+    #[test]
+    fn impossible_splits_say_what_would_do() {
+        let error = |rule| split_layers(10, 4, &rule).unwrap_err().to_string();
+        assert_eq!(
+            error(LayerSplit::Even),
+            "10 layers over 4 stages: no even split; 8 or 12 layers would do, or a split with a remainder"
+        );
+        assert_eq!(
+            error(LayerSplit::Explicit(vec![5, 4])),
+            "10 layers over 4 stages: the list has 2 stages with 9 layers in all"
+        );
+        assert_eq!(
+            error(LayerSplit::Fewer { first: 1, last: 0 }),
+            "10 layers over 4 stages: with 1 fewer on the first and 0 fewer on the last stage, 11 would have to be a \
+             multiple of 4"
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! Orders from a JSON file: any schedule that a user can write down.
+//!
+//! ```json
+//! { "ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"] }
+//! ```
+//! One string per rank; its slots are separated by blanks: a letter (F, B, I or W), the micro-batch, and after a point the
+//! chunk if it is not 0 (`F3.1`); `F3&B0.1` is a forward pass overlapped with a backward pass. Chunk c of rank r is
+//! stage c·p + r unless `paths` says where the stages sit: for each direction of micro-batches the [rank, chunk] of each
+//! stage, from the first to the last.
+
+use serde::{Deserialize, Serialize};
+
+use super::order::{Order, OrderFault, Part, Pass, Placement, Seat, Slot};
+use super::Shape;
+
+/// The file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OrderFile {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    paths: Option<Vec<Vec<(u32, u16)>>>,
+    ranks: Vec<String>,
+}
+
+/// Why a text is not an order that runs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UserOrderError {
+    /// Not JSON of the right shape.
+    #[error("at {path}: {problem}; expected {{\"ranks\": [\"F0 F1 B0 B1\", ...]}} with one string per rank")]
+    Json {
+        /// Where in the file.
+        path: String,
+        /// The parser's words.
+        problem: String,
+    },
+    /// A slot that cannot be read.
+    #[error("at ranks[{rank}], slot {index}: `{text}` is no slot: {problem}; write F3, B3, I3 or W3, F3.1 for chunk 1, F3&B0.1 for an overlapped pair")]
+    Slot {
+        /// The rank.
+        rank: usize,
+        /// Place in its list, from 0.
+        index: usize,
+        /// What stands there.
+        text: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The numbers do not fit together.
+    #[error("at {path}: {problem}")]
+    Numbers {
+        /// Where in the file.
+        path: &'static str,
+        /// What is wrong, and what would do.
+        problem: String,
+    },
+    /// The order cannot run.
+    #[error("the order cannot run: {0}")]
+    Order(OrderFault),
+}
+
+/// Reads an order and checks that it runs.
+///
+/// # Errors
+/// If the text is not of the format, a pass is missing, doubled or out of its local order, or the ranks deadlock.
+pub fn order_from_json(text: &str) -> Result<Order, UserOrderError> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let file: OrderFile = serde_path_to_error::deserialize(&mut json)
+        .map_err(|e| UserOrderError::Json { path: e.path().to_string(), problem: e.inner().to_string() })?;
+    json.end().map_err(|e| UserOrderError::Json { path: "the end".to_owned(), problem: e.to_string() })?;
+    let ranks: Vec<Vec<Slot>> =
+        file.ranks.iter().enumerate().map(|(rank, text)| slots(rank, text)).collect::<Result<_, _>>()?;
+    let parts = || ranks.iter().flatten().flat_map(|s| s.parts());
+    let micro_batches = parts().map(|p| u64::from(p.micro_batch) + 1).max().unwrap_or(0);
+    let chunks = parts().map(|p| u64::from(p.chunk) + 1).max().unwrap_or(0);
+    let numbers = |path, problem: String| Err(UserOrderError::Numbers { path, problem });
+    if chunks == 0 {
+        return numbers("ranks", "there is no slot; write at least one rank with F0 B0".to_owned());
+    }
+    if chunks > u64::from(Shape::MAX_CHUNKS) {
+        return numbers("ranks", format!("chunk {} is too high: a rank may have {}", chunks - 1, Shape::MAX_CHUNKS));
+    }
+    if ranks.len() as u64 * micro_batches * chunks * 3 > Shape::MAX_SLOTS {
+        let most = format!("{} ranks, micro-batch {} and chunk {}", ranks.len(), micro_batches - 1, chunks - 1);
+        let limit = Shape::MAX_SLOTS / 3;
+        return numbers("ranks", format!("{most} are too many: ranks x micro-batches x chunks may be {limit}"));
+    }
+    let placement = match file.paths {
+        None => Placement::looped(ranks.len() as u32, chunks as u16),
+        Some(paths) => placement(paths, ranks.len())?,
+    };
+    if !micro_batches.is_multiple_of(u64::from(placement.directions())) {
+        let directions = placement.directions();
+        return numbers("ranks", format!("{micro_batches} micro-batches do not divide into {directions} directions"));
+    }
+    let order = Order { placement, micro_batches: micro_batches as u32, ranks };
+    order.check().map_err(UserOrderError::Order)?;
+    Ok(order)
+}
+
+/// The JSON text of an order, as [`order_from_json`] reads it.
+pub fn order_to_json(order: &Order) -> String {
+    let placement = &order.placement;
+    let seats = |d: u16| placement.path(d).iter().map(|s| (s.rank, s.chunk)).collect();
+    let looped = *placement == Placement::looped(placement.ranks(), placement.chunks(0));
+    let line = |slots: &Vec<Slot>| slots.iter().map(Slot::to_string).collect::<Vec<_>>().join(" ");
+    let file = OrderFile {
+        paths: (!looped).then(|| (0..placement.directions()).map(seats).collect()),
+        ranks: order.ranks.iter().map(line).collect(),
+    };
+    serde_json::to_string_pretty(&file).expect("strings and numbers are JSON") + "\n"
+}
+
+fn placement(paths: Vec<Vec<(u32, u16)>>, ranks: usize) -> Result<Placement, UserOrderError> {
+    let fail = |problem| Err(UserOrderError::Numbers { path: "paths", problem });
+    let seats = |path: Vec<(u32, u16)>| path.into_iter().map(|(rank, chunk)| Seat { rank, chunk }).collect();
+    let paths: Vec<Vec<Seat>> = paths.into_iter().map(seats).collect();
+    if let Some(seat) = paths.iter().flatten().find(|s| s.rank as usize >= ranks || s.chunk == u16::MAX) {
+        return fail(format!("[{}, {}] is no seat: there are {ranks} ranks", seat.rank, seat.chunk));
+    }
+    let placement = match Placement::from_paths(paths) {
+        Ok(placement) => placement,
+        Err(fault) => return fail(fault.to_string()),
+    };
+    if placement.ranks() as usize != ranks {
+        return fail(format!("{} ranks hold stages, but there are {ranks}; give each a stage", placement.ranks()));
+    }
+    Ok(placement)
+}
+
+fn slots(rank: usize, text: &str) -> Result<Vec<Slot>, UserOrderError> {
+    let read = |(index, text): (usize, &str)| {
+        slot(text).map_err(|problem| UserOrderError::Slot { rank, index, text: text.to_owned(), problem })
+    };
+    text.split_whitespace().enumerate().map(read).collect()
+}
+
+fn slot(text: &str) -> Result<Slot, String> {
+    let Some((first, second)) = text.split_once('&') else { return Ok(Slot::Single(part(text)?)) };
+    let (forward, backward) = (part(first)?, part(second)?);
+    if forward.pass != Pass::Forward || backward.pass != Pass::Backward {
+        return Err("a pair is an F and a B".to_owned());
+    }
+    Ok(Slot::Overlapped { forward, backward })
+}
+
+fn part(text: &str) -> Result<Part, String> {
+    let pass = match text.chars().next() {
+        Some('F') => Pass::Forward,
+        Some('B') => Pass::Backward,
+        Some('I') => Pass::InputGrad,
+        Some('W') => Pass::WeightGrad,
+        _ => return Err("it starts with none of F, B, I, W".to_owned()),
+    };
+    let (micro_batch, chunk) = text[1..].split_once('.').unwrap_or((&text[1..], "0"));
+    Ok(Part {
+        pass,
+        chunk: chunk.parse().map_err(|e| format!("chunk `{chunk}`: {e}"))?,
+        micro_batch: micro_batch.parse().map_err(|e| format!("micro-batch `{micro_batch}`: {e}"))?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ALL;
+    use super::*;
+
+    #[test]
+    fn every_schedule_can_be_written_and_read_back() {
+        for schedule in ALL {
+            let order = schedule.order(&Shape::new(4, 8)).unwrap();
+            assert_eq!(order_from_json(&order_to_json(&order)).as_ref(), Ok(&order), "{}", schedule.name());
+        }
+    }
+
+    fn error(text: &str) -> String {
+        order_from_json(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_deadlock_is_shown_with_its_cycle() {
+        assert_eq!(
+            error(r#"{"ranks": ["F0 B0 F1 B1", "F1 F0 B0 B1"]}"#),
+            "the order cannot run: deadlock: rank 0 is at B0 and waits for B0 of rank 1, which comes after F1; rank 1 \
+             is at F1 and waits for F1 of rank 0, which comes after B0"
+        );
+    }
+
+    #[test]
+    fn faults_name_their_place() {
+        assert_eq!(
+            error(r#"{"ranks": ["F0 B0", "F0"]}"#),
+            "the order cannot run: rank 1: B0 is missing: every micro-batch needs F and either B or both I and W on every chunk"
+        );
+        assert_eq!(
+            error(r#"{"ranks": ["F0 B0 B0"]}"#),
+            "the order cannot run: rank 0, slot 2: B0: this pass has been done already"
+        );
+        assert_eq!(
+            error(r#"{"ranks": ["F0 W0 I0"]}"#),
+            "the order cannot run: rank 0, slot 1: W0: its input gradient must come before it"
+        );
+        assert_eq!(
+            error(r#"{"ranks": ["F0 X1"]}"#),
+            "at ranks[0], slot 1: `X1` is no slot: it starts with none of F, B, I, W; write F3, B3, I3 or W3, F3.1 for \
+             chunk 1, F3&B0.1 for an overlapped pair"
+        );
+        assert_eq!(
+            error(r#"{"ranks": ["F0 B0"], "paths": [[[0, 1]]]}"#),
+            "at paths: chunk 1 of rank 0 holds a stage, but chunk 0 of rank 0 holds none"
+        );
+        assert_eq!(
+            error(r#"{"ranks": [3]}"#),
+            "at ranks[0]: invalid type: integer `3`, expected a string at line 1 column 12; expected {\"ranks\": [\"F0 F1 \
+             B0 B1\", ...]} with one string per rank"
+        );
+        assert_eq!(error(r#"{"ranks": []}"#), "at ranks: there is no slot; write at least one rank with F0 B0");
+    }
+
+    #[test]
+    fn huge_numbers_are_refused() {
+        assert!(error(r#"{"ranks": ["F4294967295"]}"#).contains("too many"));
+        assert_eq!(
+            error(r#"{"ranks": ["F0.65535"]}"#),
+            "at ranks: chunk 65535 is too high: a rank may have 1024"
+        );
+    }
+}

@@ -1,0 +1,53 @@
+//! ZB-H1 (ZB-1P): 1F1B with split backward passes; weight gradients fill the drain, at 1F1B's memory.
+//!
+//! Rank r warms up with min(m, p−1−r) forwards, then runs (F, I) in turn; once more than r input gradients are done, a
+//! weight gradient follows each. Bubble (p−1)(tF + tI − tW) while tW ≤ min(tF, tI); peak p on every rank (m ≥ p).
+//! Sources: Qi et al. 2023 (arXiv 2401.10241) section 2; torch `ScheduleInterleavedZeroBubble` with one chunk.
+
+use super::order::Lister;
+use super::{Bubble, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
+
+/// See the module.
+pub(super) struct ZbH1;
+
+impl Schedule for ZbH1 {
+    fn name(&self) -> &'static str {
+        "zb-h1"
+    }
+    fn aliases(&self) -> &'static [&'static str] {
+        &["zb-1p", "zb1p"]
+    }
+    fn about(&self) -> &'static str {
+        "zero-bubble with the memory of 1F1B"
+    }
+    fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
+        let (p, m, _) = shape.checked(self)?;
+        let ranks = (0..p).map(|r| rank(p, m, r)).collect();
+        Ok(Order { placement: Placement::looped(p, 1), micro_batches: m, ranks })
+    }
+    fn bubble(&self, shape: &Shape, t: &PassTimes) -> Option<Bubble> {
+        let holds = t.weight_grad <= t.forward.min(t.input_grad) && shape.micro_batches >= shape.ranks;
+        let slope = (t.forward + t.input_grad).saturating_sub(t.weight_grad);
+        Bubble::both(slope * u64::from(shape.ranks - 1)).filter(|_| holds)
+    }
+    fn peak(&self, shape: &Shape) -> Option<Vec<u32>> {
+        (shape.micro_batches >= shape.ranks).then(|| vec![shape.ranks; shape.ranks as usize])
+    }
+}
+
+fn rank(p: u32, m: u32, r: u32) -> Vec<super::Slot> {
+    let mut list = Lister::default();
+    let w = (p - 1 - r).min(m);
+    (0..w).for_each(|i| list.push(Pass::Forward, 0, i));
+    for k in 0..m {
+        if w + k < m {
+            list.push(Pass::Forward, 0, w + k);
+        }
+        list.push(Pass::InputGrad, 0, k);
+        if k >= r {
+            list.push(Pass::WeightGrad, 0, k - r);
+        }
+    }
+    (m.saturating_sub(r)..m).for_each(|i| list.push(Pass::WeightGrad, 0, i));
+    list.slots
+}
