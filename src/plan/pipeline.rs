@@ -133,7 +133,8 @@ impl Default for Options {
 /// `order` must have passed [`Order::check`] (those of the named schedules always do).
 pub fn programs(order: &Order, options: Options, work: &mut dyn StageWork) -> Pipeline {
     let wires = Wires::new(order);
-    let mut channels = Channels { list: Vec::new(), known: vec![u32::MAX; wires.made.len() * options.lanes as usize] };
+    let mut channels =
+        Channels { list: Vec::new(), known: vec![u32::MAX; wires.made.len() * options.lanes as usize] };
     let mut pipeline = Pipeline::default();
     for rank in 0..order.placement.ranks() {
         let (program, slots) = RankBuilder::new(order, &wires, options, rank, &mut channels).build(work);
@@ -174,8 +175,14 @@ struct Wires {
 impl Wires {
     fn new(order: &Order) -> Wires {
         let stages = order.placement.stages() as usize;
-        let (micro_batches, wires) = (order.micro_batches as usize, 2 * stages * order.placement.directions() as usize);
-        let mut w = Wires { stages, micro_batches, made: vec![Vec::new(); wires], place: vec![0; wires * micro_batches] };
+        let (micro_batches, wires) =
+            (order.micro_batches as usize, 2 * stages * order.placement.directions() as usize);
+        let mut w = Wires {
+            stages,
+            micro_batches,
+            made: vec![Vec::new(); wires],
+            place: vec![0; wires * micro_batches],
+        };
         for (rank, slots) in order.ranks.iter().enumerate() {
             for part in slots.iter().flat_map(|s| s.parts()) {
                 let Some(data) = part.pass.makes() else { continue };
@@ -281,7 +288,9 @@ impl<'a> RankBuilder<'a> {
         let slots = &order.ranks[self.rank as usize];
         let chunks = self.inputs.len();
         let (mut first, mut last) = (vec![usize::MAX; chunks], vec![0; chunks]);
-        for (i, chunk) in slots.iter().enumerate().flat_map(|(i, s)| s.parts().map(move |p| (i, p.chunk as usize))) {
+        for (i, chunk) in
+            slots.iter().enumerate().flat_map(|(i, s)| s.parts().map(move |p| (i, p.chunk as usize)))
+        {
             first[chunk] = first[chunk].min(i);
             last[chunk] = i;
         }
@@ -325,7 +334,14 @@ impl<'a> RankBuilder<'a> {
         }
     }
     /// Opens this rank's end of all lanes of a channel.
-    fn across(&mut self, work: &mut dyn StageWork, from: StageAt, to: StageAt, data: Data, kind: StreamKind) -> Border {
+    fn across(
+        &mut self,
+        work: &mut dyn StageWork,
+        from: StageAt,
+        to: StageAt,
+        data: Data,
+        kind: StreamKind,
+    ) -> Border {
         let placement = &self.order.placement;
         let sends = kind == StreamKind::PipelineSend;
         let wire = self.wires.wire(from, data);
@@ -346,16 +362,26 @@ impl<'a> RankBuilder<'a> {
         Border::Across(self.ends.len() - 1)
     }
 
-    fn task(&mut self, work: &mut dyn StageWork, part: Part, first_of_chunk: bool, last_of_chunk: bool) -> Task {
+    fn task(
+        &mut self,
+        work: &mut dyn StageWork,
+        part: Part,
+        first_of_chunk: bool,
+        last_of_chunk: bool,
+    ) -> Task {
         let at = self.order.placement.stage(Seat { rank: self.rank, chunk: part.chunk });
-        let input = part.pass.makes().and_then(|data| match self.inputs[part.chunk as usize][data as usize] {
-            Border::Open => None,
-            Border::Inside => {
-                let (from, data) = self.order.placement.source(at, data)?;
-                Some(self.local[self.local_index(self.order.placement.seat(from).chunk, data, part.micro_batch)])
-            }
-            Border::Across(end) => Some(self.receive(work, end, part.micro_batch)),
-        });
+        let input =
+            part.pass.makes().and_then(|data| match self.inputs[part.chunk as usize][data as usize] {
+                Border::Open => None,
+                Border::Inside => {
+                    let (from, data) = self.order.placement.source(at, data)?;
+                    Some(
+                        self.local
+                            [self.local_index(self.order.placement.seat(from).chunk, data, part.micro_batch)],
+                    )
+                }
+                Border::Across(end) => Some(self.receive(work, end, part.micro_batch)),
+            });
         Task { rank: self.rank, at, part, input, first_of_chunk, last_of_chunk }
     }
 
@@ -397,7 +423,9 @@ impl<'a> RankBuilder<'a> {
 /// The stage that takes what stage `at` makes.
 fn consumer(placement: &Placement, at: StageAt, data: Data) -> Option<StageAt> {
     match data {
-        Data::Activations => (at.stage + 1 < placement.stages()).then_some(StageAt { stage: at.stage + 1, ..at }),
+        Data::Activations => {
+            (at.stage + 1 < placement.stages()).then_some(StageAt { stage: at.stage + 1, ..at })
+        }
         Data::Gradients => at.stage.checked_sub(1).map(|stage| StageAt { stage, ..at }),
     }
 }

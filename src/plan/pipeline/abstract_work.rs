@@ -3,7 +3,7 @@
 use super::{Channel, Message, Options, Sends, StageWork, Task, programs};
 use crate::ids::{CommId, OpId, ProgramId, RankId, TransferId};
 use crate::plan::schedule::{Order, Part, PassTimes, Slot};
-use crate::program::{Action, Comm, OpInfo, Phase, ProgramBuilder, Rank, Span, StreamKind, Work, World};
+use crate::program::{Action, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use crate::units::Time;
 
 /// An abstract step, ready to run.
@@ -18,30 +18,31 @@ pub struct AbstractPipeline {
 /// An order with the given pass times (a chunk costs its part of them) and the delay `p2p` on every transfer between
 /// ranks. Transfers do not queue, unless a delay is so long that hundreds of them would be under way at a time.
 pub fn abstract_world(order: &Order, times: &PassTimes, p2p: Time, sends: Sends) -> AbstractPipeline {
-    let mut work = AbstractWork { times: *times, parts: order.placement.parts(), compute: 0, slot_ops: Vec::new(), infos: [0; 5] };
+    let mut work = AbstractWork {
+        times: *times,
+        parts: order.placement.parts(),
+        compute: 0,
+        slot_ops: Vec::new(),
+        infos: [0; 5],
+    };
     let options = Options { sends, lanes: lanes(order, &work, p2p), first_slot: 0 };
     let pipeline = programs(order, options, &mut work);
     let mut world = World {
-        programs: pipeline.programs,
+        programs: pipeline.programs.into_iter().map(std::sync::Arc::new).collect(),
         actions: vec![Action::Fixed(p2p)],
         profiles: vec![vec![0]],
         ..World::default()
     };
+    for (rank, slots) in pipeline.slots.iter().enumerate() {
+        world.add_rank(ProgramId(rank as u32), slots.len() as u32);
+    }
     for channel in &pipeline.channels {
-        let members = Span { start: world.members.len() as u32, len: 2 };
-        world.members.extend([RankId(channel.from.rank), RankId(channel.to.rank)]);
-        world.comms.push(Comm { needed: 2, profile: 0, members, paths: Span::default() });
+        world.add_comm(0, &[RankId(channel.from.rank), RankId(channel.to.rank)], &[]);
     }
     for (rank, slots) in pipeline.slots.iter().enumerate() {
-        let span = Span { start: world.slots.len() as u32, len: slots.len() as u32 };
-        world.slots.extend(slots.iter().map(|c| CommId(*c)));
-        world.ranks.push(Rank {
-            program: ProgramId(rank as u32),
-            slots: span,
-            tiers: Span::default(),
-            slowness: 1.0,
-            jitter_seed: 0,
-        });
+        for (slot, channel) in slots.iter().enumerate() {
+            world.bind(RankId(rank as u32), slot as u16, CommId(*channel));
+        }
     }
     AbstractPipeline { world, slot_ops: work.slot_ops }
 }
@@ -81,9 +82,16 @@ impl StageWork for AbstractWork {
         self.slot_ops.push(Vec::new());
         let phases = [Phase::Forward, Phase::Backward, Phase::InputGrad, Phase::WeightGrad];
         for (i, phase) in phases.into_iter().enumerate() {
-            self.infos[i] = b.info(OpInfo { name: phase.name().into(), phase, layer: None, flops: 0.0, bytes: 0.0 });
+            self.infos[i] =
+                b.info(OpInfo { name: phase.name().into(), phase, layer: None, flops: 0.0, bytes: 0.0 });
         }
-        let both = OpInfo { name: "forward & backward".into(), phase: Phase::Forward, layer: None, flops: 0.0, bytes: 0.0 };
+        let both = OpInfo {
+            name: "forward & backward".into(),
+            phase: Phase::Forward,
+            layer: None,
+            flops: 0.0,
+            bytes: 0.0,
+        };
         self.infos[4] = b.info(both);
         self.compute = b.stream(StreamKind::Compute);
         self.compute

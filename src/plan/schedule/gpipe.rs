@@ -21,7 +21,11 @@ impl Schedule for GPipe {
         let mut list = Lister::default();
         (0..m).for_each(|i| list.push(Pass::Forward, 0, i));
         (0..m).rev().for_each(|i| list.push(Pass::Backward, 0, i));
-        Ok(Order { placement: Placement::looped(p, 1), micro_batches: m, ranks: vec![list.slots; p as usize] })
+        Ok(Order {
+            placement: Placement::looped(p, 1),
+            micro_batches: m,
+            ranks: vec![list.slots; p as usize],
+        })
     }
     fn bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
         Bubble::fill_and_drain(shape.ranks, 1, times)

@@ -45,7 +45,12 @@ impl Schedule for Interleaved {
         Bubble::fill_and_drain(shape.ranks, shape.chunks_under(self), times).filter(|_| whole)
     }
     fn peak(&self, shape: &Shape) -> Option<Vec<u32>> {
-        Some(peak(shape.ranks, shape.micro_batches, shape.chunks_under(self), shape.group.unwrap_or(shape.ranks)))
+        Some(peak(
+            shape.ranks,
+            shape.micro_batches,
+            shape.chunks_under(self),
+            shape.group.unwrap_or(shape.ranks),
+        ))
     }
 }
 
@@ -66,7 +71,10 @@ fn refusal(schedule: &dyn Schedule, p: u32, m: u32, group: u32) -> ScheduleError
     } else if m < group {
         format!("{m} micro-batches do not fill one group of {group}")
     } else {
-        format!("with {m} micro-batches in groups of {group}, the last group has {}, fewer than the {p} stages", m % group)
+        format!(
+            "with {m} micro-batches in groups of {group}, the last group has {}, fewer than the {p} stages",
+            m % group
+        )
     };
     let groups: Vec<_> = (p..=m).filter(|&g| legal(p, m, g)).take(4).map(|g| g.to_string()).collect();
     let g = group.max(p);
@@ -92,7 +100,8 @@ pub(super) fn interleaved(p: u32, m: u32, v: u16, group: u32) -> Order {
         let w = warm_up.min(table.len());
         let mut list = Lister::default();
         let forward = |list: &mut Lister, k: usize| list.push(Pass::Forward, table[k].0, table[k].1);
-        let backward = |list: &mut Lister, k: usize| list.push(Pass::Backward, v - 1 - table[k].0, table[k].1);
+        let backward =
+            |list: &mut Lister, k: usize| list.push(Pass::Backward, v - 1 - table[k].0, table[k].1);
         (0..w).for_each(|k| forward(&mut list, k));
         for k in 0..table.len() - w {
             forward(&mut list, w + k);

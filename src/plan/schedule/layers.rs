@@ -59,8 +59,9 @@ pub fn split_layers(layers: u32, stages: u32, rule: &LayerSplit) -> Result<Vec<R
             let first = (stages - extra) / 2;
             (0..stages).map(|s| each + u32::from((first..first + extra).contains(&s))).collect()
         }
-        LayerSplit::Fewer { first, last } => fewer(layers, stages, *first, *last)
-            .map_err(|problem| SplitError { layers, stages, problem })?,
+        LayerSplit::Fewer { first, last } => {
+            fewer(layers, stages, *first, *last).map_err(|problem| SplitError { layers, stages, problem })?
+        }
         LayerSplit::Explicit(counts) => {
             let sum: u64 = counts.iter().map(|c| u64::from(*c)).sum();
             if counts.len() != stages as usize || sum != u64::from(layers) {
@@ -87,8 +88,13 @@ fn fewer(layers: u32, stages: u32, first: u32, last: u32) -> Result<Vec<u32>, St
             full
         ));
     }
-    if each < u64::from(first) || each < u64::from(last) || (stages == 1 && each < u64::from(first) + u64::from(last)) {
-        return Err(format!("{first} fewer on the first or {last} fewer on the last stage leave less than none of {each}"));
+    if each < u64::from(first)
+        || each < u64::from(last)
+        || (stages == 1 && each < u64::from(first) + u64::from(last))
+    {
+        return Err(format!(
+            "{first} fewer on the first or {last} fewer on the last stage leave less than none of {each}"
+        ));
     }
     let mut counts = vec![each as u32; stages as usize];
     counts[0] -= first;

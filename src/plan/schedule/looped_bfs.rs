@@ -29,7 +29,11 @@ impl Schedule for LoopedBfs {
         for chunk in (0..v).rev() {
             (0..m).rev().for_each(|i| list.push(Pass::Backward, chunk, i));
         }
-        Ok(Order { placement: Placement::looped(p, v), micro_batches: m, ranks: vec![list.slots; p as usize] })
+        Ok(Order {
+            placement: Placement::looped(p, v),
+            micro_batches: m,
+            ranks: vec![list.slots; p as usize],
+        })
     }
     fn bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
         let v = shape.chunks_under(self);

@@ -151,7 +151,8 @@ impl Shape {
 
     /// The checks that all schedules share; returns (p, m, v).
     fn checked(&self, schedule: &dyn Schedule) -> Result<(u32, u32, u16), ScheduleError> {
-        let fail = |problem: String, remedy: &str| Err(ScheduleError::new(schedule, problem, remedy.to_owned()));
+        let fail =
+            |problem: String, remedy: &str| Err(ScheduleError::new(schedule, problem, remedy.to_owned()));
         let (p, m, v) = (self.ranks, self.micro_batches, self.chunks_under(schedule));
         if p == 0 || m == 0 {
             return fail(
@@ -211,7 +212,8 @@ impl PassTimes {
     pub fn new(forward: Time, input_grad: Time, weight_grad: Time, overlap_factor: f64) -> PassTimes {
         let both = (forward + input_grad + weight_grad).0;
         // A factor of 1 must not round through a float.
-        let overlapped = if overlap_factor == 1.0 { both } else { (both as f64 * overlap_factor).round() as u64 };
+        let overlapped =
+            if overlap_factor == 1.0 { both } else { (both as f64 * overlap_factor).round() as u64 };
         PassTimes { forward, input_grad, weight_grad, overlapped: Time(overlapped) }
     }
     /// Full backward, tB = tI + tW.

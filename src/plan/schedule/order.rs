@@ -223,7 +223,9 @@ impl Placement {
     pub fn source(&self, at: StageAt, needs: Data) -> Option<(StageAt, Data)> {
         match needs {
             Data::Activations => at.stage.checked_sub(1).map(|stage| (StageAt { stage, ..at }, needs)),
-            Data::Gradients if at.stage + 1 < self.stages() => Some((StageAt { stage: at.stage + 1, ..at }, needs)),
+            Data::Gradients if at.stage + 1 < self.stages() => {
+                Some((StageAt { stage: at.stage + 1, ..at }, needs))
+            }
             Data::Gradients => Some((at, Data::Activations)),
         }
     }
@@ -249,7 +251,8 @@ impl Order {
             for slot in slots {
                 live += slot.parts().filter(|p| p.pass == Pass::Forward).count() as u32;
                 peak = peak.max(live);
-                let freed = slot.parts().filter(|p| matches!(p.pass, Pass::Backward | Pass::WeightGrad)).count();
+                let freed =
+                    slot.parts().filter(|p| matches!(p.pass, Pass::Backward | Pass::WeightGrad)).count();
                 live = live.saturating_sub(freed as u32);
             }
             peak
@@ -278,7 +281,9 @@ impl Order {
         let (m, chunks) = (self.micro_batches, self.placement.chunks(rank));
         // Per (chunk, micro-batch): bit 1 forward, 2 input gradient, 4 weight gradient.
         let mut seen = vec![0u8; m as usize * chunks as usize];
-        for (index, part) in self.ranks[rank as usize].iter().enumerate().flat_map(|(i, s)| s.parts().map(move |p| (i, p))) {
+        for (index, part) in
+            self.ranks[rank as usize].iter().enumerate().flat_map(|(i, s)| s.parts().map(move |p| (i, p)))
+        {
             let fault = |what: String| Err(OrderFault::Slot { rank, index, part, what });
             if part.chunk >= chunks {
                 return fault(format!("the rank has {chunks} chunk(s), numbered from 0"));
@@ -340,7 +345,9 @@ impl Order {
                 slot.parts().for_each(|part| progress.finish(rank, part, &mut woken));
             }
         }
-        match (0..self.placement.ranks()).find(|&r| progress.cursor[r as usize] < self.ranks[r as usize].len()) {
+        match (0..self.placement.ranks())
+            .find(|&r| progress.cursor[r as usize] < self.ranks[r as usize].len())
+        {
             None => Ok(sequence),
             Some(stuck) => Err(progress.cycle_from(stuck)),
         }
@@ -395,8 +402,10 @@ impl<'a> Progress<'a> {
                 return Deadlock { cycle: seen.split_off(first) };
             }
             let slot = self.order.ranks[rank as usize][self.cursor[rank as usize]];
-            let (part, (seat, data)) =
-                slot.parts().find_map(|p| Some((p, self.blocker(rank, p)?))).expect("a stuck rank waits for something");
+            let (part, (seat, data)) = slot
+                .parts()
+                .find_map(|p| Some((p, self.blocker(rank, p)?)))
+                .expect("a stuck rank waits for something");
             let producer = &self.order.ranks[seat.rank as usize];
             let makes = |s: &Slot| {
                 s.parts().find(|p| {
@@ -470,7 +479,9 @@ pub enum OrderFault {
         what: String,
     },
     /// A pass that is nowhere.
-    #[error("rank {rank}: {part} is missing: every micro-batch needs F and either B or both I and W on every chunk")]
+    #[error(
+        "rank {rank}: {part} is missing: every micro-batch needs F and either B or both I and W on every chunk"
+    )]
     Missing {
         /// The rank.
         rank: u32,

@@ -10,8 +10,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::order::{Order, OrderFault, Part, Pass, Placement, Seat, Slot};
 use super::Shape;
+use super::order::{Order, OrderFault, Part, Pass, Placement, Seat, Slot};
 
 /// The file.
 #[derive(Serialize, Deserialize)]
@@ -34,7 +34,9 @@ pub enum UserOrderError {
         problem: String,
     },
     /// A slot that cannot be read.
-    #[error("at ranks[{rank}], slot {index}: `{text}` is no slot: {problem}; write F3, B3, I3 or W3, F3.1 for chunk 1, F3&B0.1 for an overlapped pair")]
+    #[error(
+        "at ranks[{rank}], slot {index}: `{text}` is no slot: {problem}; write F3, B3, I3 or W3, F3.1 for chunk 1, F3&B0.1 for an overlapped pair"
+    )]
     Slot {
         /// The rank.
         rank: usize,
@@ -77,12 +79,19 @@ pub fn order_from_json(text: &str) -> Result<Order, UserOrderError> {
         return numbers("ranks", "there is no slot; write at least one rank with F0 B0".to_owned());
     }
     if chunks > u64::from(Shape::MAX_CHUNKS) {
-        return numbers("ranks", format!("chunk {} is too high: a rank may have {}", chunks - 1, Shape::MAX_CHUNKS));
+        return numbers(
+            "ranks",
+            format!("chunk {} is too high: a rank may have {}", chunks - 1, Shape::MAX_CHUNKS),
+        );
     }
     if ranks.len() as u64 * micro_batches * chunks * 3 > Shape::MAX_SLOTS {
-        let most = format!("{} ranks, micro-batch {} and chunk {}", ranks.len(), micro_batches - 1, chunks - 1);
+        let most =
+            format!("{} ranks, micro-batch {} and chunk {}", ranks.len(), micro_batches - 1, chunks - 1);
         let limit = Shape::MAX_SLOTS / 3;
-        return numbers("ranks", format!("{most} are too many: ranks x micro-batches x chunks may be {limit}"));
+        return numbers(
+            "ranks",
+            format!("{most} are too many: ranks x micro-batches x chunks may be {limit}"),
+        );
     }
     let placement = match file.paths {
         None => Placement::looped(ranks.len() as u32, chunks as u16),
@@ -90,7 +99,10 @@ pub fn order_from_json(text: &str) -> Result<Order, UserOrderError> {
     };
     if !micro_batches.is_multiple_of(u64::from(placement.directions())) {
         let directions = placement.directions();
-        return numbers("ranks", format!("{micro_batches} micro-batches do not divide into {directions} directions"));
+        return numbers(
+            "ranks",
+            format!("{micro_batches} micro-batches do not divide into {directions} directions"),
+        );
     }
     let order = Order { placement, micro_batches: micro_batches as u32, ranks };
     order.check().map_err(UserOrderError::Order)?;
@@ -122,7 +134,10 @@ fn placement(paths: Vec<Vec<(u32, u16)>>, ranks: usize) -> Result<Placement, Use
         Err(fault) => return fail(fault.to_string()),
     };
     if placement.ranks() as usize != ranks {
-        return fail(format!("{} ranks hold stages, but there are {ranks}; give each a stage", placement.ranks()));
+        return fail(format!(
+            "{} ranks hold stages, but there are {ranks}; give each a stage",
+            placement.ranks()
+        ));
     }
     Ok(placement)
 }
@@ -213,7 +228,10 @@ mod tests {
             "at ranks[0]: invalid type: integer `3`, expected a string at line 1 column 12; expected {\"ranks\": [\"F0 F1 \
              B0 B1\", ...]} with one string per rank"
         );
-        assert_eq!(error(r#"{"ranks": []}"#), "at ranks: there is no slot; write at least one rank with F0 B0");
+        assert_eq!(
+            error(r#"{"ranks": []}"#),
+            "at ranks: there is no slot; write at least one rank with F0 B0"
+        );
     }
 
     #[test]
