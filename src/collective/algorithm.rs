@@ -57,9 +57,22 @@ pub struct Unsupported {
 impl Unsupported {
     /// For a named algorithm, listing what the group can run instead.
     pub fn new(algorithm: &str, why: String, op: Op, g: &Geometry) -> Unsupported {
-        let can: Vec<&str> =
-            ALGORITHMS.iter().filter(|a| a.supports(op, g).is_ok()).map(|a| a.name()).collect();
-        let can = if can.is_empty() { "nothing".into() } else { can.join(", ") };
-        Unsupported { algorithm: algorithm.into(), op: op.name(), group: g.describe(), why, can }
+        let can: Vec<&str> = ALGORITHMS
+            .iter()
+            .filter(|a| a.supports(op, g).is_ok())
+            .map(|a| a.name())
+            .collect();
+        let can = if can.is_empty() {
+            "nothing".into()
+        } else {
+            can.join(", ")
+        };
+        Unsupported {
+            algorithm: algorithm.into(),
+            op: op.name(),
+            group: g.describe(),
+            why,
+            can,
+        }
     }
 }

@@ -213,7 +213,11 @@ fn torus_pairs(g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32)) {
                     };
                     for _ in 0..hops {
                         let place = at / step % len;
-                        let next = if forward { (place + 1) % len } else { (place + len - 1) % len };
+                        let next = if forward {
+                            (place + 1) % len
+                        } else {
+                            (place + len - 1) % len
+                        };
                         at = at - place * step + next * step;
                         walk.push(at);
                     }

@@ -37,14 +37,31 @@ pub struct Part {
 impl Phase {
     /// `times` rounds of one pattern with `unit` bytes a route.
     pub fn new(pattern: Pattern, times: u32, unit: f64) -> Phase {
-        Phase { parts: vec![Part { pattern, weight: 1, times, lane: 0 }], unit, fill: 0 }
+        Phase {
+            parts: vec![Part {
+                pattern,
+                weight: 1,
+                times,
+                lane: 0,
+            }],
+            unit,
+            fill: 0,
+        }
     }
     /// Bytes for each unit of path coefficient when the phase is one activity, and the weight of each pattern in the
     /// path's coefficients. The greatest common factor of the weights is taken out, so that algorithms which differ
     /// only in the number of rounds share a path.
     pub(super) fn fluid(&self) -> (f64, Vec<(Pattern, u32)>) {
-        let common = self.parts.iter().fold(0, |g, p| gcd(g, p.weight * p.times)).max(1);
-        let weights = self.parts.iter().map(|p| (p.pattern, p.weight * p.times / common)).collect();
+        let common = self
+            .parts
+            .iter()
+            .fold(0, |g, p| gcd(g, p.weight * p.times))
+            .max(1);
+        let weights = self
+            .parts
+            .iter()
+            .map(|p| (p.pattern, p.weight * p.times / common))
+            .collect();
         (self.unit * f64::from(common), weights)
     }
     /// Latency of all rounds, given the latency of one round of each part.
@@ -54,7 +71,10 @@ impl Phase {
     }
     /// Number of transfers.
     pub fn transfers(&self, g: &Geometry) -> u64 {
-        self.parts.iter().map(|p| u64::from(p.times) * u64::from(routes_of(p.pattern, g))).sum()
+        self.parts
+            .iter()
+            .map(|p| u64::from(p.times) * u64::from(routes_of(p.pattern, g)))
+            .sum()
     }
 }
 
@@ -92,14 +112,21 @@ pub(super) struct GraphBuilder {
 impl GraphBuilder {
     /// Adds a flow that waits for others; returns its number.
     pub fn flow(&mut self, flow: Flow, parents: &[u32]) -> u32 {
-        self.parents.push(Span { start: self.parent_ids.len() as u32, len: parents.len() as u32 });
+        self.parents.push(Span {
+            start: self.parent_ids.len() as u32,
+            len: parents.len() as u32,
+        });
         self.parent_ids.extend_from_slice(parents);
         self.flows.push(flow);
         self.flows.len() as u32 - 1
     }
     /// The action.
     pub fn finish(self) -> Action {
-        Action::Graph { flows: self.flows, parents: self.parents, parent_ids: self.parent_ids }
+        Action::Graph {
+            flows: self.flows,
+            parents: self.parents,
+            parent_ids: self.parent_ids,
+        }
     }
     /// Repeats the last `round` flows `times` times, each repetition waiting for the one before as the last does.
     fn repeat(&mut self, round: usize, times: u32) {
@@ -112,7 +139,10 @@ impl GraphBuilder {
             self.flows.extend_from_within(first..first + round);
             for i in first..first + round {
                 let span = self.parents[i];
-                self.parents.push(Span { start: span.start + k * ids.len() as u32, len: span.len });
+                self.parents.push(Span {
+                    start: span.start + k * ids.len() as u32,
+                    len: span.len,
+                });
             }
             let offset = k * round as u32;
             for i in ids.clone() {
@@ -126,11 +156,23 @@ impl GraphBuilder {
 /// latency, `first_extra` to that of the flows that wait for none.
 pub(super) fn steps(phases: &[Phase], g: &Geometry, routes: &Routes<'_>, adjust: Adjust) -> Action {
     let mut graph = GraphBuilder::default();
-    let lanes = phases.iter().flat_map(|p| p.parts.iter().map(|q| q.lane)).max().unwrap_or(0);
+    let lanes = phases
+        .iter()
+        .flat_map(|p| p.parts.iter().map(|q| q.lane))
+        .max()
+        .unwrap_or(0);
     let mut touched = vec![vec![Vec::new(); g.size as usize]; lanes as usize + 1];
     for phase in phases {
         for lane in 0..=lanes {
-            lane_steps(&mut graph, phase, lane, g, routes, adjust, &mut touched[lane as usize]);
+            lane_steps(
+                &mut graph,
+                phase,
+                lane,
+                g,
+                routes,
+                adjust,
+                &mut touched[lane as usize],
+            );
         }
     }
     graph.finish()
@@ -201,22 +243,38 @@ fn lane_steps(
             list.extend(group.iter().map(|&(_, id)| id));
             if list.len() > JOIN_ABOVE {
                 let nothing = routes.nothing;
-                let join = Flow { latency: Time::ZERO, bytes: 0.0, rate_limit: f64::INFINITY, path: nothing };
+                let join = Flow {
+                    latency: Time::ZERO,
+                    bytes: 0.0,
+                    rate_limit: f64::INFINITY,
+                    path: nothing,
+                };
                 *list = vec![graph.flow(join, list)];
             }
         }
         round += 1;
         // A round that waits only for the one before it, of the same make, can be repeated as a block.
         let size = graph.flows.len() - begin;
-        let until = parts.iter().map(|p| p.times).filter(|&t| t >= round).min().unwrap_or(round);
+        let until = parts
+            .iter()
+            .map(|p| p.times)
+            .filter(|&t| t >= round)
+            .min()
+            .unwrap_or(round);
         let steady = phase.fill == 0 && until > round && begin >= size && size > 0 && {
             let ids = graph.parents[begin].start as usize;
-            graph.parent_ids[ids..].iter().all(|&p| p as usize >= begin - size)
+            graph.parent_ids[ids..]
+                .iter()
+                .all(|&p| p as usize >= begin - size)
         };
         if steady && round > 1 {
             graph.repeat(size, until - round);
             let offset = (until - round) * size as u32;
-            touched.iter_mut().flatten().filter(|id| **id as usize >= begin).for_each(|id| *id += offset);
+            touched
+                .iter_mut()
+                .flatten()
+                .filter(|id| **id as usize >= begin)
+                .for_each(|id| *id += offset);
             round = until;
         }
     }
