@@ -17,6 +17,7 @@ pub mod kind;
 pub mod links;
 pub mod memory;
 pub mod overlap;
+pub mod report;
 pub mod stalls;
 
 #[cfg(test)]
