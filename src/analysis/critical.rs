@@ -106,11 +106,14 @@ mod tests {
     proptest! {
         #[test]
         fn the_path_fills_the_step(seed in any::<u64>()) {
+            for s in random_world::both(seed) {
+                let path = path(&s);
+                prop_assert_eq!(path.total(), s.record.step_end);
+                prop_assert_eq!(path.by_rank().iter().map(|r| r.1).sum::<Time>(), s.record.step_end);
+                prop_assert!(path.links.windows(2).all(|w| w[0].end == w[1].ready));
+            }
             let s = random_world::random(seed);
             let path = path(&s);
-            prop_assert_eq!(path.total(), s.record.step_end);
-            prop_assert_eq!(path.by_rank().iter().map(|r| r.1).sum::<Time>(), s.record.step_end);
-            prop_assert!(path.links.windows(2).all(|w| w[0].end == w[1].ready));
             // What was added for memory and contention along the path is what it reports.
             let added = |l: &Link| s.added[l.rank.index()][l.op.index()];
             prop_assert_eq!(path.memory, path.links.iter().map(|l| added(l).0).sum());

@@ -80,9 +80,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_more_is_exposed_than_there_is(seed in any::<u64>()) {
-            let s = random_world::random(seed);
-            for r in 0..s.record.ranks() {
-                for kind in of_rank(&s, r) {
+            for s in random_world::both(seed) {
+                for kind in (0..s.record.ranks()).flat_map(|r| of_rank(&s, r)) {
                     prop_assert!(kind.exposed <= kind.total);
                 }
             }

@@ -221,3 +221,12 @@ pub fn random(seed: u64) -> Scenario {
     }
     s.finish()
 }
+
+/// The random world of a seed twice: as it was made, and as the engine plays it on a small tier (unless that is too
+/// small), where its communicators contend for one resource.
+pub fn both(seed: u64) -> impl Iterator<Item = Scenario> {
+    let mut played = random(seed);
+    played.world.tiers[0].capacity = Bytes(1_000_000 * played.world.ranks.len() as u64 + 2_000);
+    let played = crate::engine::run(&played.world).ok().map(|record| Scenario { record, ..played });
+    [random(seed)].into_iter().chain(played)
+}

@@ -227,47 +227,32 @@ struct RankReading {
 }
 
 /// Reads a run. `idle` gives the times of actions on an idle machine (of the unfolded world, for a folded one).
+///
+/// # Panics
+/// If `info.ranks` has not one entry for each rank of the world.
 pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunInfo) -> Report {
-    assert_eq!(
-        info.ranks.len(),
-        world.ranks.len(),
-        "one RankInfo for each simulated rank"
-    );
+    assert_eq!(info.ranks.len(), world.ranks.len(), "one RankInfo for each simulated rank");
     let mut causes = Causes::new(world, record);
     let mut pieces = Vec::new();
     let readings: Vec<RankReading> = (0..record.ranks())
         .map(|r| {
             pieces.clear();
             let time = stalls::stalls_of(&mut causes, idle, RankId(r), &mut pieces);
-            RankReading {
-                time,
-                communication: overlap::overlap(world, record, RankId(r), &pieces),
-            }
+            RankReading { time, communication: overlap::overlap(world, record, RankId(r), &pieces) }
         })
         .collect();
     let path = critical::critical_path(&mut causes, idle);
     let step_time_s = record.step_end.s();
     let rate = |flops: Flops| {
-        if step_time_s > 0.0 {
-            flops.0 / step_time_s / info.devices as f64
-        } else {
-            0.0
-        }
+        if step_time_s > 0.0 { flops.0 / step_time_s / info.devices as f64 } else { 0.0 }
     };
-    let peaks: Vec<_> = memory::tier_curves(&causes)
-        .iter()
-        .map(memory::Curve::peak)
-        .collect();
+    let peaks = memory::peaks(&causes);
     Report {
         workload: info.workload.to_string(),
         topology: info.topology.to_string(),
         step_time_s,
         tokens_per_step: info.tokens,
-        tokens_per_s: if step_time_s > 0.0 {
-            info.tokens as f64 / step_time_s
-        } else {
-            0.0
-        },
+        tokens_per_s: if step_time_s > 0.0 { info.tokens as f64 / step_time_s } else { 0.0 },
         mfu: rate(info.model_flops) / info.peak.0,
         hfu: rate(info.hardware_flops) / info.peak.0,
         model_tflops_per_device: rate(info.model_flops) / 1e12,
@@ -305,21 +290,12 @@ fn mean(readings: &[RankReading], ranks: &[RankInfo], wanted: impl Fn(u32) -> bo
     }
     let seconds = |sum: u128| sum as f64 / count.max(1) as f64 / PS_PER_S;
     let present = StallCause::ALL.into_iter().zip(stalls).filter(|s| s.1 > 0);
-    Breakdown {
-        busy_s: seconds(busy),
-        stalls_s: present.map(|(cause, sum)| (cause, seconds(sum))).collect(),
-    }
+    Breakdown { busy_s: seconds(busy), stalls_s: present.map(|(cause, sum)| (cause, seconds(sum))).collect() }
 }
 
 fn breakdown(time: &RankTime) -> Breakdown {
-    let present = StallCause::ALL
-        .into_iter()
-        .map(|c| (c, time.stall(c)))
-        .filter(|s| s.1 > Time::ZERO);
-    Breakdown {
-        busy_s: time.busy.s(),
-        stalls_s: present.map(|(cause, t)| (cause, t.s())).collect(),
-    }
+    let present = StallCause::ALL.into_iter().map(|c| (c, time.stall(c))).filter(|s| s.1 > Time::ZERO);
+    Breakdown { busy_s: time.busy.s(), stalls_s: present.map(|(cause, t)| (cause, t.s())).collect() }
 }
 
 fn stages(
@@ -337,9 +313,7 @@ fn stages(
         stage,
         ranks: count,
         time: mean(readings, ranks, |s| s == stage),
-        memory: tiers(world, peaks, |tier| {
-            users[tier].iter().any(|u| ranks[u.0.index()].stage == stage)
-        }),
+        memory: tiers(world, peaks, |tier| users[tier].iter().any(|u| ranks[u.rank.index()].stage == stage)),
     };
     counts.iter().map(of_stage).collect()
 }
@@ -352,9 +326,7 @@ fn tiers(
 ) -> BTreeMap<String, TierReport> {
     let mut tiers: BTreeMap<String, TierReport> = BTreeMap::new();
     for (t, (tier, peak)) in world.tiers.iter().zip(peaks).enumerate() {
-        let fuller = tiers
-            .get(&tier.name)
-            .is_none_or(|known| peak.bytes.0 > known.peak_bytes);
+        let fuller = tiers.get(&tier.name).is_none_or(|known| peak.bytes.0 > known.peak_bytes);
         if wanted(t) && fuller {
             let report = TierReport {
                 peak_bytes: peak.bytes.0,
@@ -369,10 +341,7 @@ fn tiers(
 }
 
 fn by_class(bytes: &ByClass) -> BTreeMap<String, u64> {
-    MemoryClass::ALL
-        .iter()
-        .map(|&c| (c.name().to_string(), bytes[c as usize]))
-        .collect()
+    MemoryClass::ALL.iter().map(|&c| (c.name().to_string(), bytes[c as usize])).collect()
 }
 
 /// Every rank of a small job; of a large one, each group of alike ranks.
@@ -388,10 +357,7 @@ fn ranks(readings: &[RankReading], info: &RunInfo) -> Vec<RankReport> {
     let all: usize = info.ranks.iter().map(|r| r.members.len()).sum();
     let mut ranks: Vec<RankReport> = if all <= LIST_ALL_RANKS {
         let each = |(reading, of): (&RankReading, &RankInfo)| {
-            let list = of
-                .members
-                .iter()
-                .map(|&m| entry(m, of.stage, 1, breakdown(&reading.time)));
+            let list = of.members.iter().map(|&m| entry(m, of.stage, 1, breakdown(&reading.time)));
             list.collect::<Vec<_>>()
         };
         simulated().flat_map(each).collect()
@@ -453,10 +419,7 @@ fn busiest_links(world: &World, record: &Record, info: &RunInfo) -> Vec<LinkRepo
 }
 
 fn critical_path(path: &CriticalPath) -> CriticalPathReport {
-    let kinds = OpKind::ALL
-        .into_iter()
-        .map(|k| (k, path.by_kind[k as usize]))
-        .filter(|k| k.1 > Time::ZERO);
+    let kinds = OpKind::ALL.into_iter().map(|k| (k, path.by_kind[k as usize])).filter(|k| k.1 > Time::ZERO);
     CriticalPathReport {
         ops: path.links.len() as u64,
         rank_changes: path.hops() as u64,
@@ -529,15 +492,8 @@ pub(crate) mod tests {
     #[test]
     fn field_names_are_those_of_the_documentation() {
         let json = serde_json::to_value(of_random(7, |_| 20)).expect("serialisable");
-        for field in [
-            "step_time_s",
-            "tokens_per_s",
-            "mfu",
-            "hfu",
-            "model_tflops_per_device",
-            "ops",
-            "events",
-        ] {
+        for field in ["step_time_s", "tokens_per_s", "mfu", "hfu", "model_tflops_per_device", "ops", "events"]
+        {
             assert!(json[field].is_number(), "{field}");
         }
         assert!(json["memory"]["hbm"]["peak_bytes"].is_number());

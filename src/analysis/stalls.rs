@@ -358,35 +358,36 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(300))]
         #[test]
         fn busy_and_stalls_fill_the_step_of_every_rank(seed in any::<u64>()) {
-            let s = random_world::random(seed);
-            let (pieces, sums) = all(&s);
-            for (r, time) in sums.iter().enumerate() {
-                prop_assert_eq!(time.total(), s.record.step_end);
-                let mine: Vec<_> = pieces.iter().filter(|p| p.rank.index() == r).collect();
-                prop_assert!(mine.iter().all(|p| p.start < p.end && p.end <= s.record.step_end));
-                prop_assert!(mine.windows(2).all(|w| w[0].end <= w[1].start));
-                let program = s.world.program_of(RankId(r as u32));
-                for kernel in program.streams[0].ops.iter().filter(|o| {
-                    matches!(program.ops[o.index()].work, Work::Compute { .. })
-                }) {
-                    let (a, b) = s.record.span(RankId(r as u32), *kernel);
-                    prop_assert!(mine.iter().all(|p| p.end <= a || p.start >= b || a == b));
+            for s in random_world::both(seed) {
+                let (pieces, sums) = all(&s);
+                for (r, time) in sums.iter().enumerate() {
+                    prop_assert_eq!(time.total(), s.record.step_end);
+                    let rank = RankId(r as u32);
+                    let mine: Vec<_> = pieces.iter().filter(|p| p.rank == rank).collect();
+                    prop_assert!(mine.iter().all(|p| p.start < p.end && p.end <= s.record.step_end));
+                    prop_assert!(mine.windows(2).all(|w| w[0].end <= w[1].start));
+                    let program = s.world.program_of(rank);
+                    let is_kernel = |o: &&OpId| OpKind::of(program, **o) == OpKind::Compute;
+                    for kernel in program.streams[0].ops.iter().filter(is_kernel) {
+                        let (a, b) = s.record.span(rank, *kernel);
+                        prop_assert!(mine.iter().all(|p| p.end <= a || p.start >= b || a == b));
+                    }
                 }
             }
         }
 
-        /// Without contention and without memory waits neither shows up, and with them the sums are what was added.
         #[test]
-        fn a_piece_of_a_running_op_lies_inside_it(seed in any::<u64>()) {
-            let s = random_world::random(seed);
-            for p in all(&s).0 {
-                let Some((rank, op)) = p.waited_for else { continue };
-                let (start, end) = s.record.span(rank, op);
-                match p.cause {
-                    StallCause::PeerLate | StallCause::PipelineBubble | StallCause::PrefetchBlocked => {
-                        prop_assert!(p.end <= start);
+        fn a_piece_lies_inside_the_op_that_ran_or_before_the_one_that_was_late(seed in any::<u64>()) {
+            for s in random_world::both(seed) {
+                for p in all(&s).0 {
+                    let Some((rank, op)) = p.waited_for else { continue };
+                    let (start, end) = s.record.span(rank, op);
+                    match p.cause {
+                        StallCause::PeerLate | StallCause::PipelineBubble | StallCause::PrefetchBlocked => {
+                            prop_assert!(p.end <= start);
+                        }
+                        _ => prop_assert!(start <= p.start && p.end <= end && rank == p.rank),
                     }
-                    _ => prop_assert!(start <= p.start && p.end <= end && rank == p.rank),
                 }
             }
         }
