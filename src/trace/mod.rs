@@ -1,1 +1,70 @@
 //! Timelines for Perfetto and other viewers.
+//!
+//! Three layers, each of which knows only the one below:
+//! * [`Timeline`]: what of a run is shown where, by the rules of the viewers;
+//! * [`writer`]: streaming writers of the formats behind one trait, [`writer::Sink`];
+//! * [`Output`]: files that are there whole or not at all, compressed on a second thread.
+//!
+//! [`write_file`] puts them together. Any other sink will do as well:
+//!
+//! ```
+//! use stepsim::trace::writer::{Chrome, Sink, Slice};
+//! let mut text = Vec::new();
+//! let mut sink = Chrome::new(&mut text);
+//! sink.begin(&[])?;
+//! sink.process(1, "rank 0", 0)?;
+//! let row = sink.thread(1, 1001, "compute")?;
+//! let kind = sink.kind("F3 m0 qkv", "compute", &[])?;
+//! sink.slice(row, kind, &Slice { start: 0, end: 1500, ..Slice::default() })?;
+//! sink.finish()?;
+//! drop(sink);
+//! assert!(String::from_utf8(text)?.contains(r#""ts":0.000,"dur":1.500,"name":"F3 m0 qkv""#));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod output;
+mod timeline;
+pub mod writer;
+
+pub use output::{Format, Output, OutputError};
+pub use timeline::{
+    Detail, Link, LinkUse, MetaValue, RunMeta, Stall, Summary, Timeline, TimelineError, TracedRank,
+};
+
+use std::path::Path;
+
+use writer::{Chrome, Perfetto, Sink};
+
+/// Why a timeline file was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// What was asked for cannot be shown.
+    #[error(transparent)]
+    Timeline(#[from] TimelineError),
+    /// The file cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+/// Writes a timeline to a file in the format that its extension names.
+///
+/// # Errors
+/// As [`Timeline::write`], [`Format::of`] and [`Output::create`]; nothing is then left under the file's name.
+pub fn write_file(timeline: &Timeline, path: &Path) -> Result<Summary, TraceError> {
+    let (format, compressed) = Format::of(path)?;
+    let mut output = Output::create(path, compressed)?;
+    let written = {
+        let mut sink: Box<dyn Sink + '_> = match format {
+            Format::Chrome => Box::new(Chrome::new(&mut output)),
+            Format::Perfetto => Box::new(Perfetto::new(&mut output)),
+        };
+        timeline.write(sink.as_mut())
+    };
+    let summary = match written {
+        Ok(summary) => summary,
+        Err(TimelineError::Io(error)) => return Err(output.error(error).into()),
+        Err(error) => return Err(error.into()),
+    };
+    output.finish()?;
+    Ok(summary)
+}

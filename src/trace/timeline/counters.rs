@@ -1,0 +1,133 @@
+//! Counter tracks: how many bytes a rank holds on each tier, by class and in total.
+//!
+//! Levels follow from the memory effects of the program and the times of its ops. A level that never moves has no
+//! track: it would cost a row and tell nothing (the report has it). The first value stands at the start of what is
+//! shown, else a row would look empty until its first change. Of changes within one nanosecond the last counts.
+
+use std::io;
+
+use super::layout::span;
+use super::{Timeline, TracedRank};
+use crate::program::{MemoryClass, MemoryEffect, MemoryWhen, Program};
+use crate::trace::writer::{Sink, Unit, Value};
+use crate::units::Time;
+
+/// A change of one level. Frees come before allocations of the same instant, as in the engine.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Change {
+    time: Time,
+    allocates: bool,
+    bytes: u64,
+}
+
+/// Writes the memory counters of a rank; returns how many values that took.
+pub fn memory(timeline: &Timeline, traced: &TracedRank, pid: u64, sink: &mut dyn Sink) -> io::Result<u64> {
+    let program = timeline.world.program_of(traced.rank);
+    let tiers = timeline.world.tiers_of(traced.rank);
+    let mut values = 0;
+    for (tier, bound) in tiers.iter().enumerate() {
+        let name = &timeline.world.tiers[bound.tier.index()].name;
+        let same = |other: &crate::program::TierUse| timeline.world.tiers[other.tier.index()].name == *name;
+        let title = match tiers[..tier].iter().filter(|other| same(other)).count() {
+            0 => format!("{name} bytes"),
+            n => format!("{name} {} bytes", n + 1),
+        };
+        let mut level = |series: &str, classes: &[MemoryClass]| -> io::Result<bool> {
+            let here =
+                |effect: &&MemoryEffect| usize::from(effect.tier) == tier && classes.contains(&effect.class);
+            let start = program
+                .resident
+                .iter()
+                .filter(here)
+                .map(|effect| effect.bytes)
+                .sum();
+            let changes = changes(timeline, traced, program, here);
+            if changes.is_empty() {
+                return Ok(false);
+            }
+            let track = sink.counter_track(pid, &title, series, Unit::Bytes)?;
+            let mut level: u64 = start;
+            let points = changes.into_iter().map(|change| {
+                level = if change.allocates {
+                    level + change.bytes
+                } else {
+                    level.saturating_sub(change.bytes)
+                };
+                (change.time.round_ns(), level)
+            });
+            let window = timeline.window_ns();
+            values += write_steps(points, start, window, |ns, v| {
+                sink.counter(track, ns, Value::Uint(v))
+            })?;
+            Ok(true)
+        };
+        let mut moving = 0;
+        for class in MemoryClass::ALL {
+            moving += u32::from(level(class.name(), &[class])?);
+        }
+        if moving > 0 {
+            level("total", &MemoryClass::ALL)?;
+        }
+    }
+    Ok(values)
+}
+
+/// The changes that the ops of a rank make, in order of time.
+fn changes(
+    timeline: &Timeline,
+    traced: &TracedRank,
+    program: &Program,
+    here: impl Fn(&&MemoryEffect) -> bool,
+) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (i, op) in program.ops.iter().enumerate() {
+        for effect in program.memory[op.memory.range()]
+            .iter()
+            .filter(&here)
+            .filter(|effect| effect.bytes > 0)
+        {
+            let (start, end) = span(timeline, traced, crate::ids::OpId(i as u32));
+            let (time, allocates) = match effect.when {
+                MemoryWhen::AllocAtStart => (start, true),
+                MemoryWhen::FreeAtStart => (start, false),
+                MemoryWhen::FreeAtEnd => (end, false),
+            };
+            changes.push(Change {
+                time,
+                allocates,
+                bytes: effect.bytes,
+            });
+        }
+    }
+    changes.sort_unstable();
+    changes
+}
+
+/// Writes a step function inside a window: its value there at the beginning, then one value for each nanosecond in
+/// which it changes. `points` are in order of time; before the first the value is `start`.
+pub fn write_steps(
+    points: impl Iterator<Item = (u64, u64)>,
+    start: u64,
+    (from, until): (u64, u64),
+    mut write: impl FnMut(u64, u64) -> io::Result<()>,
+) -> io::Result<u64> {
+    let (mut ns, mut value, mut written) = (from, start, None);
+    let mut count = 0;
+    let mut put = |ns, value, written: &mut Option<u64>| -> io::Result<()> {
+        if *written != Some(value) {
+            write(ns, value)?;
+            *written = Some(value);
+            count += 1;
+        }
+        Ok(())
+    };
+    for (at, next) in points.take_while(|(at, _)| *at < until) {
+        if at.max(from) > ns {
+            put(ns, value, &mut written)?;
+            ns = at;
+        }
+        value = next;
+    }
+    put(ns, value, &mut written)?;
+    Ok(count)
+}

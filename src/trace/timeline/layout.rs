@@ -1,0 +1,404 @@
+//! Puts a timeline into a sink, process by process.
+
+use std::io;
+
+use rustc_hash::FxHashMap;
+
+use super::arrows::{self, Arrows, End};
+use super::names;
+use super::rows::{Piece, Rows};
+use super::{Detail, Summary, Timeline, TracedRank, counters};
+use crate::ids::{OpId, RankId};
+use crate::program::{StreamKind, Work};
+use crate::trace::writer::{Key, Kind, Sink, Slice, Thread, Unit, Value};
+use crate::units::Time;
+
+/// A timeline on its way into a sink.
+pub struct Layout<'a> {
+    timeline: &'a Timeline<'a>,
+    pub sink: &'a mut dyn Sink,
+    keys: Keys,
+    kinds: Kinds,
+    next_tid: u64,
+    /// Number of the next arrow.
+    pub next_arrow: u64,
+    /// What was written so far.
+    pub summary: Summary,
+    args: Vec<(Key, Value<'static>)>,
+    ids: [Vec<u64>; 2],
+}
+
+/// Names of arguments that differ from slice to slice of one kind.
+#[derive(Clone, Copy)]
+struct Keys {
+    tflops: Key,
+    gbps: Key,
+    group_size: Key,
+    peer: Key,
+    uncontended: Key,
+    contention: Key,
+    waited_for: Key,
+    ops: Key,
+    busy: Key,
+    flops: Key,
+    bytes: Key,
+}
+
+impl Keys {
+    fn new(sink: &mut dyn Sink) -> io::Result<Keys> {
+        Ok(Keys {
+            tflops: sink.key("achieved_TFLOPps")?,
+            gbps: sink.key("achieved_GBps")?,
+            group_size: sink.key("group_size")?,
+            peer: sink.key("peer_rank")?,
+            uncontended: sink.key("uncontended_us")?,
+            contention: sink.key("added_by_contention_us")?,
+            waited_for: sink.key("waited_for")?,
+            ops: sink.key("ops")?,
+            busy: sink.key("busy_us")?,
+            flops: sink.key("flops")?,
+            bytes: sink.key("bytes")?,
+        })
+    }
+}
+
+/// Kinds of slices, made when first needed.
+#[derive(Default)]
+struct Kinds {
+    /// `ops[program][op]`.
+    ops: Vec<Vec<Option<Kind>>>,
+    merged: FxHashMap<(StreamKind, &'static str, Option<u32>, u32), Kind>,
+    stalls: FxHashMap<&'static str, Kind>,
+}
+
+impl<'a> Layout<'a> {
+    /// Nothing written yet but the names of arguments.
+    pub fn new(timeline: &'a Timeline<'a>, sink: &'a mut dyn Sink) -> io::Result<Layout<'a>> {
+        let keys = Keys::new(sink)?;
+        // Threads are numbered in the order on screen, from a round number above all process numbers.
+        let mut next_tid = 1000;
+        while next_tid < timeline.world.ranks.len() as u64 + 3 {
+            next_tid *= 10;
+        }
+        Ok(Layout {
+            timeline,
+            sink,
+            keys,
+            kinds: Kinds {
+                ops: vec![Vec::new(); timeline.world.programs.len()],
+                ..Kinds::default()
+            },
+            next_tid,
+            next_arrow: 1,
+            summary: Summary::default(),
+            args: Vec::new(),
+            ids: [Vec::new(), Vec::new()],
+        })
+    }
+
+    fn thread(&mut self, pid: u64, name: &str) -> io::Result<Thread> {
+        self.next_tid += 1;
+        self.sink.thread(pid, self.next_tid, name)
+    }
+
+    /// The process with the slice that spans the step.
+    pub fn step(&mut self) -> io::Result<()> {
+        let pid = self.timeline.world.ranks.len() as u64 + 1;
+        self.sink.process(pid, "step", 0)?;
+        let thread = self.thread(pid, "step and run parameters")?;
+        let kind = self.sink.kind("step", "step", &self.timeline.meta.values())?;
+        let (start, stop) = self.timeline.window_ns();
+        let end = self.timeline.record.step_end.round_ns().min(stop).max(start + 1);
+        self.summary.slices += 1;
+        self.sink.slice(
+            thread,
+            kind,
+            &Slice {
+                start,
+                end,
+                ..Slice::default()
+            },
+        )
+    }
+
+    /// The process of a rank; `ends` are its ends of arrows between ranks.
+    pub fn rank(&mut self, traced: &TracedRank, ends: &[End]) -> io::Result<()> {
+        let timeline = self.timeline;
+        let rows = Rows::new(timeline, traced);
+        self.summary.too_short += rows.too_short;
+        let pid = u64::from(traced.rank.0) + 1;
+        self.sink.process(pid, &traced.name, pid)?;
+
+        let stalls = timeline
+            .stalls
+            .map_or_else(Vec::new, |stalls| stalls(traced.source));
+        let mut threads = Vec::with_capacity(rows.rows.len());
+        let kernels = rows
+            .rows
+            .iter()
+            .filter(|row| row.kind == StreamKind::Compute)
+            .count();
+        for row in &rows.rows[..kernels] {
+            threads.push(self.thread(pid, &row.name())?);
+        }
+        let stall_thread = if stalls.is_empty() {
+            None
+        } else {
+            Some(self.thread(pid, "stalls")?)
+        };
+        for row in &rows.rows[kernels..] {
+            threads.push(self.thread(pid, &row.name())?);
+        }
+
+        let arrows = arrows::within_rank(timeline, traced, &rows, self.next_arrow, ends);
+        self.next_arrow += arrows.count;
+        self.summary.arrows += arrows.count;
+        self.pieces(traced, &rows, &threads, &arrows)?;
+        if let Some(thread) = stall_thread {
+            self.stalls(thread, &stalls)?;
+        }
+        self.summary.counter_values += counters::memory(timeline, traced, pid, self.sink)?;
+        Ok(())
+    }
+
+    fn pieces(
+        &mut self,
+        traced: &TracedRank,
+        rows: &Rows,
+        threads: &[Thread],
+        arrows: &Arrows,
+    ) -> io::Result<()> {
+        let (mut out, mut into) = (arrows.out.as_slice(), arrows.into.as_slice());
+        for (i, piece) in rows.pieces.iter().enumerate() {
+            let kind = self.kind(traced, rows, piece)?;
+            self.arguments(traced, rows, piece);
+            take_ids(&mut out, i as u32, &mut self.ids[0]);
+            take_ids(&mut into, i as u32, &mut self.ids[1]);
+            let (start, end) = (piece.start, piece.end);
+            let slice = Slice {
+                start,
+                end,
+                args: &self.args,
+                out: &self.ids[0],
+                into: &self.ids[1],
+            };
+            self.sink.slice(threads[piece.row as usize], kind, &slice)?;
+        }
+        self.summary.slices += rows.pieces.len() as u64;
+        Ok(())
+    }
+
+    /// The kind of slice that a piece is.
+    fn kind(&mut self, traced: &TracedRank, rows: &Rows, piece: &Piece) -> io::Result<Kind> {
+        let program = self.timeline.world.program_of(traced.rank);
+        let number = self.timeline.world.ranks[traced.rank.index()].program.index();
+        let row = rows.rows[piece.row as usize].kind;
+        let ops = rows.ops_of(piece);
+        let op = &program.ops[ops[0].index()];
+        let info = &program.infos[op.info as usize];
+        if self.timeline.detail == Detail::Op || ops.len() == 1 {
+            let kinds = &mut self.kinds.ops[number];
+            kinds.resize(program.ops.len(), None);
+            if let Some(kind) = kinds[ops[0].index()] {
+                return Ok(kind);
+            }
+            let name = names::op(row, info, op.micro_batch);
+            let kind = self
+                .sink
+                .kind(&name, row.name(), &names::arguments(info, op.micro_batch))?;
+            kinds[ops[0].index()] = Some(kind);
+            return Ok(kind);
+        }
+        let letter = names::merged_letter(
+            ops.iter()
+                .map(|op| program.infos[program.ops[op.index()].info as usize].phase),
+        );
+        let layer = info.layer.filter(|_| self.timeline.detail == Detail::Layer);
+        let key = (row, letter, layer, op.micro_batch);
+        if let Some(kind) = self.kinds.merged.get(&key) {
+            return Ok(*kind);
+        }
+        let name = names::merged(row, letter, layer, op.micro_batch);
+        let kind = self
+            .sink
+            .kind(&name, row.name(), &names::place_arguments(layer, op.micro_batch))?;
+        self.kinds.merged.insert(key, kind);
+        Ok(kind)
+    }
+
+    /// Fills `self.args` with what differs between slices of one kind.
+    fn arguments(&mut self, traced: &TracedRank, rows: &Rows, piece: &Piece) {
+        let (world, record) = (self.timeline.world, self.timeline.record);
+        let program = world.program_of(traced.rank);
+        let ops = rows.ops_of(piece);
+        let (mut flops, mut bytes, mut busy) = (0.0, 0.0, Time::ZERO);
+        for id in ops {
+            let info = &program.infos[program.ops[id.index()].info as usize];
+            let (start, end) = record.span(traced.source, *id);
+            flops += info.flops;
+            bytes += info.bytes;
+            busy += end - start;
+        }
+        let keys = self.keys;
+        self.args.clear();
+        if ops.len() > 1 {
+            self.args.push((keys.ops, Value::Uint(ops.len() as u64)));
+            self.args.push((keys.busy, Value::Milli(busy.round_ns())));
+            self.args
+                .extend((flops > 0.0).then_some((keys.flops, Value::Float(flops))));
+            self.args
+                .extend((bytes > 0.0).then_some((keys.bytes, Value::Float(bytes))));
+        }
+        // FLOP per picosecond is TFLOP/s; bytes per picosecond, a thousand GB/s.
+        let per_ps = |amount: f64| amount / busy.0 as f64;
+        if flops > 0.0 {
+            self.args
+                .push((keys.tflops, Value::Milli((per_ps(flops) * 1e3).round() as u64)));
+        }
+        if bytes > 0.0 {
+            self.args
+                .push((keys.gbps, Value::Milli((per_ps(bytes) * 1e6).round() as u64)));
+        }
+        if let [op] = ops {
+            self.communication(traced, *op, busy);
+        }
+    }
+
+    /// Arguments of one communication op: with whom, and what sharing added.
+    fn communication(&mut self, traced: &TracedRank, id: OpId, busy: Time) {
+        let world = self.timeline.world;
+        let Work::Comm { slot, .. } = world.program_of(traced.rank).ops[id.index()].work else {
+            return;
+        };
+        let comm = world.slots_of(traced.rank)[slot as usize];
+        match world.members_of(comm) {
+            [] | [_] => {}
+            [a, b] => {
+                let peer = if *a == traced.rank { b } else { a };
+                self.args.push((self.keys.peer, Value::Uint(u64::from(peer.0))));
+            }
+            members => self
+                .args
+                .push((self.keys.group_size, Value::Uint(members.len() as u64))),
+        }
+        if let Some(alone) = self.timeline.uncontended.and_then(|alone| alone(traced.rank, id)) {
+            let added = busy.saturating_sub(alone);
+            self.args
+                .push((self.keys.uncontended, Value::Milli(alone.round_ns())));
+            self.args
+                .push((self.keys.contention, Value::Milli(added.round_ns())));
+        }
+    }
+
+    fn stalls(&mut self, thread: Thread, stalls: &[super::Stall]) -> io::Result<()> {
+        let (from, until) = self.timeline.window_ns();
+        for stall in stalls {
+            let (start, end) = (stall.start.round_ns(), stall.end.round_ns());
+            if start >= end || end <= from || start >= until {
+                continue;
+            }
+            let kind = match self.kinds.stalls.get(stall.cause) {
+                Some(kind) => *kind,
+                None => {
+                    let cause = [("cause", Value::Text(stall.cause))];
+                    let kind = self
+                        .sink
+                        .kind(&format!("wait: {}", stall.cause), "stall", &cause)?;
+                    self.kinds.stalls.insert(stall.cause, kind);
+                    kind
+                }
+            };
+            let waited_for = [(self.keys.waited_for, Value::Text(&stall.waited_for))];
+            let args = if stall.waited_for.is_empty() {
+                &[][..]
+            } else {
+                &waited_for[..]
+            };
+            self.sink.slice(
+                thread,
+                kind,
+                &Slice {
+                    start,
+                    end,
+                    args,
+                    ..Slice::default()
+                },
+            )?;
+            self.summary.slices += 1;
+        }
+        Ok(())
+    }
+
+    /// The process with the use of links, in percent of what each can carry.
+    pub fn links(&mut self) -> io::Result<()> {
+        let timeline = self.timeline;
+        if timeline.links.is_empty() {
+            return Ok(());
+        }
+        let pid = timeline.world.ranks.len() as u64 + 2;
+        self.sink.process(pid, "links", pid)?;
+        let (from, until) = timeline.window_ns();
+        for link in timeline.links {
+            let name = format!("{} ({} GB/s)", link.name, link.capacity.gbps());
+            let track = self.sink.counter_track(pid, &name, "%", Unit::Percent)?;
+            let changes = timeline
+                .link_use
+                .iter()
+                .filter(|change| change.resource == link.resource);
+            let points = changes.map(|change| {
+                let share = (change.rate.0 / link.capacity.0).clamp(0.0, 1.0);
+                (change.time.round_ns(), (share * 1e5).round() as u64)
+            });
+            self.summary.counter_values += counters::write_steps(points, 0, (from, until), |ns, v| {
+                self.sink.counter(track, ns, Value::Milli(v))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Moves the ids of piece `i` from the front of `arrows` to `ids`.
+fn take_ids(arrows: &mut &[(u32, u64)], i: u32, ids: &mut Vec<u64>) {
+    ids.clear();
+    while let Some(((piece, id), rest)) = arrows.split_first()
+        && *piece == i
+    {
+        ids.push(*id);
+        *arrows = rest;
+    }
+}
+
+/// Whether an op is one end of a transfer between two ranks, and which.
+pub fn direction(row: StreamKind, name: &str) -> Option<Direction> {
+    match row {
+        StreamKind::PipelineSend => Some(Direction::Send),
+        StreamKind::PipelineRecv => Some(Direction::Receive),
+        _ if name.starts_with("send") => Some(Direction::Send),
+        _ if name.starts_with("recv") => Some(Direction::Receive),
+        _ => None,
+    }
+}
+
+/// End of a transfer between two ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    /// The rank that has the data.
+    Send,
+    /// The rank that gets it.
+    Receive,
+}
+
+/// Start and end of an op of a traced rank.
+pub fn span(timeline: &Timeline, traced: &TracedRank, op: OpId) -> (Time, Time) {
+    timeline.record.span(traced.source, op)
+}
+
+/// The place of each rank among those traced.
+pub fn places(timeline: &Timeline) -> FxHashMap<RankId, usize> {
+    timeline
+        .ranks
+        .iter()
+        .enumerate()
+        .map(|(i, traced)| (traced.rank, i))
+        .collect()
+}

@@ -1,0 +1,243 @@
+//! Chrome trace JSON (Trace Event Format), which Perfetto and `chrome://tracing` read.
+//!
+//! One event a line. `ts` and `dur` are microseconds with exactly three decimals, printed from integer nanoseconds.
+//! An arrow is an `s` event at the start of its source slice and an `f` event with `bp:"e"` one nanosecond into its
+//! destination. Both follow their slice in the file, so they bind to it; the nanosecond keeps an `f` behind an `s`
+//! of the same start (a send and its receive) whichever was written first.
+
+use std::io::{self, Write};
+
+use super::json::{push_members, push_milli, push_string, push_uint, push_value};
+use super::{Arena, BUFFER, Counter, Key, Kind, Sink, Slice, Text, Thread, Unit, Value};
+
+/// Room that an event without texts of its own surely fits in; longer ones make the buffer grow.
+const EVENT: usize = 1024;
+
+/// Writes Chrome trace JSON to `out`.
+#[derive(Debug)]
+pub struct Chrome<W: Write> {
+    out: W,
+    buffer: Vec<u8>,
+    arena: Arena,
+    threads: Vec<ThreadText>,
+    counters: Vec<(Text, Text)>,
+    keys: Vec<Text>,
+    kinds: Vec<KindText>,
+    empty: bool,
+}
+
+/// What each event of a thread begins with: slices up to `"ts":`, arrows from `"pid"` to `"ts":`.
+#[derive(Clone, Copy, Debug)]
+struct ThreadText {
+    slice: Text,
+    arrow: Text,
+}
+
+/// What each slice of a kind ends with, but for `}}`.
+#[derive(Clone, Copy, Debug)]
+struct KindText {
+    tail: Text,
+    has_args: bool,
+}
+
+impl<W: Write> Chrome<W> {
+    /// A writer with nothing written yet.
+    pub fn new(out: W) -> Chrome<W> {
+        Chrome {
+            out,
+            buffer: Vec::with_capacity(BUFFER + EVENT),
+            arena: Arena::default(),
+            threads: Vec::new(),
+            counters: Vec::new(),
+            keys: Vec::new(),
+            kinds: Vec::new(),
+            empty: true,
+        }
+    }
+
+    /// Hands the buffer on if another event might not fit.
+    #[inline]
+    fn room(&mut self) -> io::Result<()> {
+        if self.buffer.len() >= BUFFER {
+            self.hand_on()
+        } else {
+            Ok(())
+        }
+    }
+
+    #[cold]
+    fn hand_on(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// A metadata event: the name or place of a process or thread. Names come before the events that need a comma.
+    fn describe(&mut self, what: &str, pid: u64, tid: Option<u64>, arg: (&str, Value)) -> io::Result<()> {
+        self.room()?;
+        let b = &mut self.buffer;
+        b.extend_from_slice(if self.empty { b"\n" } else { b",\n" });
+        self.empty = false;
+        push_head(b, b"{\"ph\":\"M\"", pid, tid);
+        b.extend_from_slice(b",\"name\":");
+        push_string(b, what);
+        b.extend_from_slice(b",\"args\":{");
+        push_members(b, &[arg]);
+        b.extend_from_slice(b"}}");
+        Ok(())
+    }
+}
+
+/// `{"ph":…,"pid":…,"tid":…`.
+fn push_head(out: &mut Vec<u8>, start: &[u8], pid: u64, tid: Option<u64>) {
+    out.extend_from_slice(start);
+    out.extend_from_slice(b",\"pid\":");
+    push_uint(out, pid);
+    if let Some(tid) = tid {
+        out.extend_from_slice(b",\"tid\":");
+        push_uint(out, tid);
+    }
+}
+
+/// One end of an arrow.
+fn push_arrow(out: &mut Vec<u8>, start: &[u8], id: u64, thread: &[u8], ns: u64) {
+    out.extend_from_slice(start);
+    push_uint(out, id);
+    out.extend_from_slice(thread);
+    push_milli(out, ns);
+    out.push(b'}');
+}
+
+impl<W: Write> Sink for Chrome<W> {
+    fn begin(&mut self, metadata: &[(&str, Value)]) -> io::Result<()> {
+        self.buffer
+            .extend_from_slice(b"{\"displayTimeUnit\":\"ns\",\"metadata\":{");
+        push_members(&mut self.buffer, metadata);
+        self.buffer.extend_from_slice(b"},\"traceEvents\":[");
+        Ok(())
+    }
+
+    fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()> {
+        self.describe("process_name", pid, None, ("name", Value::Text(name)))?;
+        self.describe(
+            "process_sort_index",
+            pid,
+            None,
+            ("sort_index", Value::Uint(order)),
+        )
+    }
+
+    fn thread(&mut self, pid: u64, tid: u64, name: &str) -> io::Result<Thread> {
+        self.describe("thread_name", pid, Some(tid), ("name", Value::Text(name)))?;
+        self.describe(
+            "thread_sort_index",
+            pid,
+            Some(tid),
+            ("sort_index", Value::Uint(tid)),
+        )?;
+        let mut text = Vec::new();
+        push_head(&mut text, b",\n{\"ph\":\"X\"", pid, Some(tid));
+        text.extend_from_slice(b",\"ts\":");
+        let slice = self.arena.keep(&text);
+        text.clear();
+        push_head(&mut text, b"", pid, Some(tid));
+        text.extend_from_slice(b",\"ts\":");
+        let arrow = self.arena.keep(&text);
+        self.threads.push(ThreadText { slice, arrow });
+        Ok(Thread(self.threads.len() as u32 - 1))
+    }
+
+    fn counter_track(&mut self, pid: u64, name: &str, series: &str, _: Unit) -> io::Result<Counter> {
+        let mut text = Vec::new();
+        push_head(&mut text, b",\n{\"ph\":\"C\"", pid, None);
+        text.extend_from_slice(b",\"name\":");
+        push_string(&mut text, name);
+        text.extend_from_slice(b",\"ts\":");
+        let head = self.arena.keep(&text);
+        text.clear();
+        text.extend_from_slice(b",\"args\":{");
+        push_string(&mut text, series);
+        text.push(b':');
+        let tail = self.arena.keep(&text);
+        self.counters.push((head, tail));
+        Ok(Counter(self.counters.len() as u32 - 1))
+    }
+
+    fn key(&mut self, name: &str) -> io::Result<Key> {
+        let mut text = vec![b','];
+        push_string(&mut text, name);
+        text.push(b':');
+        self.keys.push(self.arena.keep(&text));
+        Ok(Key(self.keys.len() as u32 - 1))
+    }
+
+    fn kind(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> io::Result<Kind> {
+        let mut text = b",\"name\":".to_vec();
+        push_string(&mut text, name);
+        text.extend_from_slice(b",\"cat\":");
+        push_string(&mut text, category);
+        text.extend_from_slice(b",\"args\":{");
+        push_members(&mut text, args);
+        self.kinds.push(KindText {
+            tail: self.arena.keep(&text),
+            has_args: !args.is_empty(),
+        });
+        Ok(Kind(self.kinds.len() as u32 - 1))
+    }
+
+    fn slice(&mut self, thread: Thread, kind: Kind, slice: &Slice) -> io::Result<()> {
+        self.room()?;
+        let thread = self.threads[thread.0 as usize];
+        let kind = self.kinds[kind.0 as usize];
+        let b = &mut self.buffer;
+        b.extend_from_slice(self.arena.get(thread.slice));
+        push_milli(b, slice.start);
+        b.extend_from_slice(b",\"dur\":");
+        push_milli(b, slice.end - slice.start);
+        b.extend_from_slice(self.arena.get(kind.tail));
+        let mut skip = usize::from(!kind.has_args);
+        for (key, value) in slice.args {
+            b.extend_from_slice(&self.arena.get(self.keys[key.0 as usize])[skip..]);
+            push_value(b, *value);
+            skip = 0;
+        }
+        b.extend_from_slice(b"}}");
+        let thread = self.arena.get(thread.arrow);
+        for id in slice.out {
+            push_arrow(
+                b,
+                b",\n{\"ph\":\"s\",\"name\":\"arrow\",\"cat\":\"arrow\",\"id\":",
+                *id,
+                thread,
+                slice.start,
+            );
+        }
+        let inside = (slice.start + 1).min(slice.end - 1);
+        for id in slice.into {
+            let start = b",\n{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"arrow\",\"cat\":\"arrow\",\"id\":";
+            push_arrow(b, start, *id, thread, inside);
+        }
+        Ok(())
+    }
+
+    fn counter(&mut self, counter: Counter, ns: u64, value: Value) -> io::Result<()> {
+        if matches!(value, Value::Text(_)) || matches!(value, Value::Float(x) if !x.is_finite()) {
+            return Ok(()); // a counter without a number makes Perfetto v52 loop for ever
+        }
+        self.room()?;
+        let (head, tail) = self.counters[counter.0 as usize];
+        let b = &mut self.buffer;
+        b.extend_from_slice(self.arena.get(head));
+        push_milli(b, ns);
+        b.extend_from_slice(self.arena.get(tail));
+        push_value(b, value);
+        b.extend_from_slice(b"}}");
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.buffer.extend_from_slice(b"\n]}\n");
+        self.hand_on()?;
+        self.out.flush()
+    }
+}

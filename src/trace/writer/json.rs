@@ -1,0 +1,106 @@
+//! Pieces of JSON text.
+
+use std::io::Write;
+
+use super::Value;
+
+/// Appends `text` as a JSON string with its quotes.
+pub fn push_string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    for c in text.chars() {
+        match c {
+            '"' => out.extend_from_slice(b"\\\""),
+            '\\' => out.extend_from_slice(b"\\\\"),
+            '\n' => out.extend_from_slice(b"\\n"),
+            '\t' => out.extend_from_slice(b"\\t"),
+            c if (c as u32) < 0x20 || c == '\u{7f}' => {
+                write!(out, "\\u{:04x}", c as u32).expect("a Vec takes every write");
+            }
+            c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    out.push(b'"');
+}
+
+/// Appends a whole number.
+#[inline]
+pub fn push_uint(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Appends a number of thousandths with exactly three decimals: nanoseconds as microseconds.
+#[inline]
+pub fn push_milli(out: &mut Vec<u8>, thousandths: u64) {
+    push_uint(out, thousandths / 1000);
+    let rest = (thousandths % 1000) as u32;
+    let digit = |n: u32| b'0' + (n % 10) as u8;
+    out.extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
+}
+
+/// Appends a value. Numbers that JSON does not have become `null`.
+pub fn push_value(out: &mut Vec<u8>, value: Value) {
+    match value {
+        Value::Uint(n) => push_uint(out, n),
+        Value::Milli(n) => push_milli(out, n),
+        Value::Text(text) => push_string(out, text),
+        Value::Float(x) if !x.is_finite() => out.extend_from_slice(b"null"),
+        Value::Float(x) if x.fract() == 0.0 && (0.0..9e18).contains(&x) => push_uint(out, x as u64),
+        Value::Float(x) => write!(out, "{x:?}").expect("a Vec takes every write"),
+    }
+}
+
+/// Appends `"key":value` pairs with commas between them.
+pub fn push_members(out: &mut Vec<u8>, members: &[(&str, Value)]) {
+    for (i, (key, value)) in members.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        push_string(out, key);
+        out.push(b':');
+        push_value(out, *value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_text_comes_back_from_json(text: String) {
+            let mut out = Vec::new();
+            push_string(&mut out, &text);
+            prop_assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
+        }
+
+        #[test]
+        fn any_finite_number_comes_back_from_json(x in proptest::num::f64::NORMAL | proptest::num::f64::ZERO) {
+            let mut out = Vec::new();
+            push_value(&mut out, Value::Float(x));
+            prop_assert_eq!(serde_json::from_slice::<f64>(&out).unwrap(), x);
+        }
+    }
+
+    #[test]
+    fn thousandths_keep_three_decimals() {
+        let text = |n| {
+            let mut out = Vec::new();
+            push_milli(&mut out, n);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(text(0), "0.000");
+        assert_eq!(text(1_001), "1.001");
+        assert_eq!(text(9_000_000_000_000_457), "9000000000000.457");
+    }
+
+    #[test]
+    fn numbers_that_json_lacks_are_null() {
+        let mut out = Vec::new();
+        push_members(
+            &mut out,
+            &[("a", Value::Float(f64::NAN)), ("b", Value::Float(f64::INFINITY))],
+        );
+        assert_eq!(out, br#""a":null,"b":null"#);
+    }
+}

@@ -1,0 +1,128 @@
+//! Streaming trace writers: one event at a time, in constant memory, behind one trait.
+//!
+//! A [`Sink`] takes what a timeline is made of (processes, threads, slices, arrows, counters) and writes it at once.
+//! What repeats is **interned** first: the name, category and fixed arguments of a kind of slice are rendered once
+//! into the bytes of the format, and an event is then a few copies and two integers. That is what makes tens of
+//! millions of events a second possible; nothing is allocated per event.
+//!
+//! Rules of use, the same for all formats:
+//! * Times are whole nanoseconds. Two slices of one thread must not overlap, and each is at least 1 ns long.
+//! * The slices of one thread are handed over in order of time; threads in any order.
+//! * An arrow has a number of its own. Its source slice names it in [`Slice::out`], its destination in
+//!   [`Slice::into`], and the source must start before the destination ends (a send and its receive may start together,
+//!   if the receive lasts 2 ns or more).
+//! * [`Sink::finish`] must be called; without it the file is incomplete.
+
+mod chrome;
+mod json;
+mod perfetto;
+
+pub use chrome::Chrome;
+pub use perfetto::Perfetto;
+
+use std::io;
+
+/// A thread of a process: a row that slices stand on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread(pub(super) u32);
+
+/// A counter track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter(pub(super) u32);
+
+/// An interned kind of slice: name, category, fixed arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind(pub(super) u32);
+
+/// The interned name of an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key(pub(super) u32);
+
+/// The value of an argument or a counter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// A whole number.
+    Uint(u64),
+    /// A number of thousandths, written with three decimals: `Milli(1500)` is 1.500.
+    Milli(u64),
+    /// Any number; an infinite one or NaN is left out, because viewers choke on it.
+    Float(f64),
+    /// A text.
+    Text(&'a str),
+}
+
+/// One slice of a thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Slice<'a> {
+    /// Start in nanoseconds.
+    pub start: u64,
+    /// End in nanoseconds, later than the start.
+    pub end: u64,
+    /// Arguments beside the fixed ones of its kind.
+    pub args: &'a [(Key, Value<'a>)],
+    /// Arrows that leave it.
+    pub out: &'a [u64],
+    /// Arrows that arrive at it.
+    pub into: &'a [u64],
+}
+
+/// What a counter counts, for formats that know units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Percent of a capacity.
+    Percent,
+}
+
+/// A writer of timelines.
+pub trait Sink {
+    /// Opens the file; `metadata` goes where the format has a place for it.
+    fn begin(&mut self, metadata: &[(&str, Value)]) -> io::Result<()>;
+    /// Declares a process. `order` is its place among the processes on screen.
+    fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()>;
+    /// Declares a thread of a declared process. Threads are shown in the order of their `tid`s.
+    fn thread(&mut self, pid: u64, tid: u64, name: &str) -> io::Result<Thread>;
+    /// Declares a counter track of a declared process; shown as `name series`.
+    fn counter_track(&mut self, pid: u64, name: &str, series: &str, unit: Unit) -> io::Result<Counter>;
+    /// Interns the name of an argument.
+    fn key(&mut self, name: &str) -> io::Result<Key>;
+    /// Interns a kind of slice.
+    fn kind(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> io::Result<Kind>;
+    /// Writes a slice.
+    fn slice(&mut self, thread: Thread, kind: Kind, slice: &Slice) -> io::Result<()>;
+    /// Writes the value that a counter has from `ns` on; what is not a finite number is left out.
+    fn counter(&mut self, counter: Counter, ns: u64, value: Value) -> io::Result<()>;
+    /// Closes the file and flushes it.
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+/// Bytes gathered before they are handed on: large enough that the cost of a hand-over does not show.
+const BUFFER: usize = 1 << 18;
+
+/// A range of a table of rendered bytes.
+#[derive(Clone, Copy, Debug)]
+struct Text {
+    start: usize,
+    end: usize,
+}
+
+/// Rendered bytes, one after another.
+#[derive(Debug, Default)]
+struct Arena(Vec<u8>);
+
+impl Arena {
+    /// Keeps `bytes`.
+    fn keep(&mut self, bytes: &[u8]) -> Text {
+        let start = self.0.len();
+        self.0.extend_from_slice(bytes);
+        Text {
+            start,
+            end: self.0.len(),
+        }
+    }
+    #[inline]
+    fn get(&self, text: Text) -> &[u8] {
+        &self.0[text.start..text.end]
+    }
+}

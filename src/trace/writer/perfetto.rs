@@ -1,0 +1,285 @@
+//! Perfetto's own format: a stream of protobuf packets with TrackEvents.
+//!
+//! A file is a `Trace`: packets (field 1), one after another. Tracks are plain named tracks under one root with an
+//! explicit order, which viewers obey (they re-order processes). Names, categories and argument names are interned:
+//! sent once, then meant by a number. A slice is two packets, begin and end. Field numbers: google/perfetto,
+//! `protos/perfetto/trace/trace_packet.proto`, `track_event/{track_event,track_descriptor,debug_annotation}.proto`,
+//! `interned_data/interned_data.proto`.
+//!
+//! Hazard: the reader nests what overlaps without a word, and of two packets of one time the first in the file counts
+//! first. So an end is always written before the next begin of its track.
+
+use std::io::{self, Write};
+
+use rustc_hash::FxHashMap;
+
+use super::{Arena, BUFFER, Counter, Key, Kind, Sink, Slice, Text, Thread, Unit, Value};
+
+/// All packets belong to one sequence; interned numbers hold within it.
+const SEQUENCE: u64 = 1;
+/// The track that all others hang on.
+const ROOT: u64 = 1;
+/// `TracePacket::sequence_flags`: forget what was interned before; this packet needs what was interned.
+const CLEARED: u64 = 1;
+const NEEDS_INTERNED: u64 = 2;
+/// `TrackEvent::type`.
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+const COUNTER: u64 = 4;
+/// `TrackDescriptor::child_ordering`: by `sibling_order_rank`.
+const EXPLICIT: u64 = 3;
+
+/// Writes Perfetto protobuf to `out`.
+#[derive(Debug)]
+pub struct Perfetto<W: Write> {
+    out: W,
+    buffer: Vec<u8>,
+    /// The message being built, and the one that it will be part of.
+    event: Vec<u8>,
+    packet: Vec<u8>,
+    arena: Arena,
+    kinds: Vec<Text>,
+    /// Interned texts by field of `InternedData`.
+    interned: FxHashMap<(u32, String), u64>,
+    /// Tracks declared below each process so far, for their order.
+    children: FxHashMap<u64, u64>,
+    tracks: u64,
+}
+
+/// Fields of `InternedData`.
+const CATEGORIES: u32 = 1;
+const EVENT_NAMES: u32 = 2;
+const ARGUMENT_NAMES: u32 = 3;
+
+impl<W: Write> Perfetto<W> {
+    /// A writer with nothing written yet.
+    pub fn new(out: W) -> Perfetto<W> {
+        Perfetto {
+            out,
+            buffer: Vec::with_capacity(BUFFER),
+            event: Vec::new(),
+            packet: Vec::new(),
+            arena: Arena::default(),
+            kinds: Vec::new(),
+            interned: FxHashMap::default(),
+            children: FxHashMap::default(),
+            tracks: ROOT,
+        }
+    }
+
+    /// Writes `self.packet` as the next packet of the trace and empties it.
+    fn send(&mut self) -> io::Result<()> {
+        push_bytes(&mut self.buffer, 1, &self.packet);
+        self.packet.clear();
+        if self.buffer.len() >= BUFFER {
+            self.out.write_all(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// Writes `self.event` at a time and empties it.
+    fn send_event(&mut self, ns: u64) -> io::Result<()> {
+        push_uint(&mut self.packet, 8, ns);
+        push_uint(&mut self.packet, 10, SEQUENCE);
+        push_uint(&mut self.packet, 13, NEEDS_INTERNED);
+        push_bytes(&mut self.packet, 11, &self.event);
+        self.event.clear();
+        self.send()
+    }
+
+    /// Declares a track and returns its number.
+    fn track(
+        &mut self,
+        number: u64,
+        parent: Option<(u64, u64)>,
+        name: &str,
+        unit: Option<Unit>,
+    ) -> io::Result<()> {
+        let mut text = Vec::new();
+        push_uint(&mut text, 1, number);
+        push_bytes(&mut text, 2, name.as_bytes());
+        if let Some((parent, order)) = parent {
+            push_uint(&mut text, 5, parent);
+            push_uint(&mut text, 12, order);
+        }
+        push_uint(&mut text, 11, EXPLICIT);
+        match unit {
+            Some(Unit::Bytes) => {
+                push_bytes(&mut text, 8, &[3 << 3, 3]); // CounterDescriptor: unit = bytes
+            }
+            Some(Unit::Percent) => push_bytes(&mut text, 8, b"\x32\x01%"), // unit_name = "%"
+            None => {}
+        }
+        push_uint(&mut self.packet, 10, SEQUENCE);
+        push_bytes(&mut self.packet, 60, &text);
+        self.send()
+    }
+
+    /// Declares a track at the end of those below a process.
+    fn child(&mut self, pid: u64, name: &str, unit: Option<Unit>) -> io::Result<u32> {
+        self.tracks += 1;
+        let order = self.children.entry(pid).or_default();
+        *order += 1;
+        let place = (process_track(pid), *order);
+        let number = self.tracks;
+        self.track(number, Some(place), name, unit)?;
+        Ok(u32::try_from(number).expect("fewer than 2^32 tracks"))
+    }
+
+    /// The number that means `text` in this file; sent when the text is new.
+    fn intern(&mut self, field: u32, text: &str) -> io::Result<u64> {
+        let next = self.interned.len() as u64 + 1;
+        let number = *self.interned.entry((field, text.to_owned())).or_insert(next);
+        if number == next {
+            let mut entry = Vec::new();
+            push_uint(&mut entry, 1, number);
+            push_bytes(&mut entry, 2, text.as_bytes());
+            let mut data = Vec::new();
+            push_bytes(&mut data, field, &entry);
+            push_uint(&mut self.packet, 10, SEQUENCE);
+            push_uint(&mut self.packet, 13, NEEDS_INTERNED);
+            push_bytes(&mut self.packet, 12, &data);
+            self.send()?;
+        }
+        Ok(number)
+    }
+}
+
+/// Tracks of processes have numbers far above those of threads and counters.
+fn process_track(pid: u64) -> u64 {
+    (1 << 32) + pid
+}
+
+/// A base-128 number.
+#[inline]
+fn push_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value > 127 {
+        out.push(value as u8 | 128);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// A field with a number.
+#[inline]
+fn push_uint(out: &mut Vec<u8>, field: u32, value: u64) {
+    push_varint(out, u64::from(field << 3));
+    push_varint(out, value);
+}
+
+/// A field with eight bytes.
+fn push_fixed(out: &mut Vec<u8>, field: u32, bytes: [u8; 8]) {
+    push_varint(out, u64::from(field << 3 | 1));
+    out.extend_from_slice(&bytes);
+}
+
+/// A field with a text or a message.
+#[inline]
+fn push_bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
+    push_varint(out, u64::from(field << 3 | 2));
+    push_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// `TrackEvent::debug_annotations`. A message's length stands before it, so it is moved there at the end.
+fn push_argument(out: &mut Vec<u8>, name: u64, value: Value) {
+    if matches!(value, Value::Float(x) if !x.is_finite()) {
+        return;
+    }
+    push_varint(out, 4 << 3 | 2);
+    let start = out.len();
+    push_uint(out, 1, name);
+    match value {
+        Value::Uint(n) => push_uint(out, 3, n),
+        Value::Milli(n) => push_fixed(out, 5, (n as f64 / 1e3).to_le_bytes()),
+        Value::Float(x) => push_fixed(out, 5, x.to_le_bytes()),
+        Value::Text(t) => push_bytes(out, 6, t.as_bytes()),
+    }
+    let end = out.len();
+    push_varint(out, (end - start) as u64);
+    let length = out.len() - end;
+    out[start..].rotate_right(length);
+}
+
+impl<W: Write> Sink for Perfetto<W> {
+    fn begin(&mut self, _: &[(&str, Value)]) -> io::Result<()> {
+        push_uint(&mut self.packet, 10, SEQUENCE);
+        push_uint(&mut self.packet, 13, CLEARED);
+        self.send()?;
+        self.track(ROOT, None, "training step", None)
+    }
+
+    fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()> {
+        self.track(process_track(pid), Some((ROOT, order)), name, None)
+    }
+
+    fn thread(&mut self, pid: u64, _: u64, name: &str) -> io::Result<Thread> {
+        Ok(Thread(self.child(pid, name, None)?))
+    }
+
+    fn counter_track(&mut self, pid: u64, name: &str, series: &str, unit: Unit) -> io::Result<Counter> {
+        Ok(Counter(self.child(
+            pid,
+            &format!("{name} {series}"),
+            Some(unit),
+        )?))
+    }
+
+    fn key(&mut self, name: &str) -> io::Result<Key> {
+        Ok(Key(self.intern(ARGUMENT_NAMES, name)? as u32))
+    }
+
+    fn kind(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> io::Result<Kind> {
+        let mut text = Vec::new();
+        push_uint(&mut text, 3, self.intern(CATEGORIES, category)?);
+        push_uint(&mut text, 10, self.intern(EVENT_NAMES, name)?);
+        for (key, value) in args {
+            push_argument(&mut text, self.intern(ARGUMENT_NAMES, key)?, *value);
+        }
+        self.kinds.push(self.arena.keep(&text));
+        Ok(Kind(self.kinds.len() as u32 - 1))
+    }
+
+    fn slice(&mut self, thread: Thread, kind: Kind, slice: &Slice) -> io::Result<()> {
+        let event = &mut self.event;
+        push_uint(event, 9, BEGIN);
+        push_uint(event, 11, u64::from(thread.0));
+        event.extend_from_slice(self.arena.get(self.kinds[kind.0 as usize]));
+        for (key, value) in slice.args {
+            push_argument(event, u64::from(key.0), *value);
+        }
+        for id in slice.out {
+            push_fixed(event, 47, id.to_le_bytes());
+        }
+        for id in slice.into {
+            push_fixed(event, 48, id.to_le_bytes());
+        }
+        self.send_event(slice.start)?;
+        push_uint(&mut self.event, 9, END);
+        push_uint(&mut self.event, 11, u64::from(thread.0));
+        self.send_event(slice.end)
+    }
+
+    fn counter(&mut self, counter: Counter, ns: u64, value: Value) -> io::Result<()> {
+        let event = &mut self.event;
+        push_uint(event, 9, COUNTER);
+        push_uint(event, 11, u64::from(counter.0));
+        match value {
+            Value::Uint(n) => push_uint(event, 30, n),
+            Value::Milli(n) => push_fixed(event, 44, (n as f64 / 1e3).to_le_bytes()),
+            Value::Float(x) if x.is_finite() => push_fixed(event, 44, x.to_le_bytes()),
+            Value::Float(_) | Value::Text(_) => {
+                event.clear();
+                return Ok(());
+            }
+        }
+        self.send_event(ns)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        self.out.flush()
+    }
+}
