@@ -21,4 +21,4 @@ pub mod report;
 pub mod stalls;
 
 #[cfg(test)]
-mod random_world;
+pub(crate) mod random_world;

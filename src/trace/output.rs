@@ -30,11 +30,7 @@ impl Format {
     /// # Errors
     /// If the extension is another.
     pub fn of(path: &Path) -> Result<(Format, bool), OutputError> {
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .to_ascii_lowercase();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
         let (stem, compressed) = match name.strip_suffix(".gz") {
             Some(stem) => (stem, true),
             None => (name.as_str(), false),
@@ -43,9 +39,7 @@ impl Format {
             Some("json") => Ok((Format::Chrome, compressed)),
             Some("pftrace" | "perfetto-trace") => Ok((Format::Perfetto, compressed)),
             _ if path.starts_with("/dev") => Ok((Format::Chrome, compressed)),
-            _ => Err(OutputError::Extension {
-                path: path.to_owned(),
-            }),
+            _ => Err(OutputError::Extension { path: path.to_owned() }),
         }
     }
 }
@@ -119,10 +113,7 @@ impl Output {
     /// # Errors
     /// If the folder does not exist or may not be written to, or if the path is a folder.
     pub fn create(path: &Path, compressed: bool) -> Result<Output, OutputError> {
-        let fail = |error| OutputError::Create {
-            path: path.to_owned(),
-            error,
-        };
+        let fail = |error| OutputError::Create { path: path.to_owned(), error };
         // A link keeps being one: what it points to is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let (file, pending) = match fs::metadata(&target) {
@@ -136,16 +127,8 @@ impl Output {
                 (File::create(&temporary).map_err(fail)?, Some((temporary, target)))
             }
         };
-        let channel = if compressed {
-            Channel::Gzip(Gzip::new(file))
-        } else {
-            Channel::Plain(file)
-        };
-        Ok(Output {
-            path: path.to_owned(),
-            pending,
-            channel,
-        })
+        let channel = if compressed { Channel::Gzip(Gzip::new(file)) } else { Channel::Plain(file) };
+        Ok(Output { path: path.to_owned(), pending, channel })
     }
 
     /// Completes the file and gives it its name.
@@ -158,10 +141,7 @@ impl Output {
 
     /// An error of writing, with the file's name and what to do.
     pub fn error(&self, error: io::Error) -> OutputError {
-        OutputError::Write {
-            path: self.path.clone(),
-            error,
-        }
+        OutputError::Write { path: self.path.clone(), error }
     }
 
     fn close(&mut self) -> io::Result<()> {
@@ -234,11 +214,7 @@ impl Gzip {
             }
             encoder.finish()?.flush()
         });
-        Gzip {
-            blocks: Some(blocks),
-            empty,
-            thread: Some(thread),
-        }
+        Gzip { blocks: Some(blocks), empty, thread: Some(thread) }
     }
 
     /// Hands a block to the thread. If the thread has gone, the reason is its error.
@@ -247,10 +223,7 @@ impl Gzip {
         block.extend_from_slice(bytes);
         match &self.blocks {
             Some(blocks) if blocks.send(block).is_ok() => Ok(()),
-            _ => Err(self
-                .finish()
-                .err()
-                .unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())),
+            _ => Err(self.finish().err().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())),
         }
     }
 
@@ -258,9 +231,7 @@ impl Gzip {
     fn finish(&mut self) -> io::Result<()> {
         self.blocks = None;
         match self.thread.take() {
-            Some(thread) => thread
-                .join()
-                .unwrap_or_else(|_| Err(io::Error::other("the compressor stopped"))),
+            Some(thread) => thread.join().unwrap_or_else(|_| Err(io::Error::other("the compressor stopped"))),
             None => Ok(()),
         }
     }
@@ -300,10 +271,7 @@ mod tests {
     }
 
     fn names(folder: &Path) -> Vec<String> {
-        fs::read_dir(folder)
-            .unwrap()
-            .map(|e| e.unwrap().file_name().into_string().unwrap())
-            .collect()
+        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
     }
 
     #[test]
@@ -342,36 +310,24 @@ mod tests {
     fn gzip_gives_back_what_went_in() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json.gz");
-        let text: Vec<u8> = (0..3_000_000u32)
-            .map(|i| (i.wrapping_mul(2_654_435_761) >> 27) as u8)
-            .collect();
+        let text: Vec<u8> = (0..3_000_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 27) as u8).collect();
         let mut output = Output::create(&path, true).unwrap();
         for block in text.chunks(100_000) {
             output.write_all(block).unwrap();
         }
         output.finish().unwrap();
         let mut back = Vec::new();
-        flate2::read::GzDecoder::new(File::open(&path).unwrap())
-            .read_to_end(&mut back)
-            .unwrap();
+        flate2::read::GzDecoder::new(File::open(&path).unwrap()).read_to_end(&mut back).unwrap();
         assert!(back == text, "the decompressed bytes differ");
     }
 
     /// An output on a full disk, plain or compressed.
     fn on_full_disk(path: &Path, room: usize, compressed: bool) -> Output {
         let mut output = Output::create(path, false).unwrap();
-        let Channel::Plain(file) = &output.channel else {
-            panic!("a plain file was asked for")
-        };
-        let limited = Limited {
-            file: file.try_clone().unwrap(),
-            room,
-        };
-        output.channel = if compressed {
-            Channel::Gzip(Gzip::new(limited))
-        } else {
-            Channel::Limited(limited)
-        };
+        let Channel::Plain(file) = &output.channel else { panic!("a plain file was asked for") };
+        let limited = Limited { file: file.try_clone().unwrap(), room };
+        output.channel =
+            if compressed { Channel::Gzip(Gzip::new(limited)) } else { Channel::Limited(limited) };
         output
     }
 
@@ -381,9 +337,8 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("a.json");
             let mut output = on_full_disk(&path, 1000, compressed);
-            let noise: Vec<u8> = (0..400_000u32)
-                .map(|i| (i.wrapping_mul(2_654_435_761) >> 19) as u8)
-                .collect();
+            let noise: Vec<u8> =
+                (0..400_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 19) as u8).collect();
             let mut failed = None;
             for block in noise.chunks(1000).cycle().take(4000) {
                 if let Err(error) = output.write_all(block) {
@@ -408,9 +363,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json.gz");
         let mut output = on_full_disk(&path, 5, true);
-        output
-            .write_all(b"few bytes, which stay in the compressor until the end")
-            .unwrap();
+        output.write_all(b"few bytes, which stay in the compressor until the end").unwrap();
         let message = output.finish().unwrap_err().to_string();
         assert!(message.contains("no storage space"), "{message}");
         assert_eq!(names(folder.path()), [""; 0]);
@@ -422,10 +375,7 @@ mod tests {
         let mut output = Output::create(Path::new("/dev/full"), false).unwrap();
         let error = output.write_all(b"x").unwrap_err();
         let message = output.error(error).to_string();
-        assert!(
-            message.starts_with("cannot write `/dev/full`: No space left on device"),
-            "{message}"
-        );
+        assert!(message.starts_with("cannot write `/dev/full`: No space left on device"), "{message}");
         drop(output);
         assert!(Path::new("/dev/full").exists());
     }
@@ -436,14 +386,8 @@ mod tests {
         let path = folder.path().join("no/such/a.json");
         let message = Output::create(&path, false).unwrap_err().to_string();
         assert!(message.contains("no/such/a.json"), "{message}");
-        assert!(
-            message.ends_with("make the folder first, or choose another path"),
-            "{message}"
-        );
+        assert!(message.ends_with("make the folder first, or choose another path"), "{message}");
         let message = Output::create(folder.path(), false).unwrap_err().to_string();
-        assert!(
-            message.ends_with("name a file in a folder that exists"),
-            "{message}"
-        );
+        assert!(message.ends_with("name a file in a folder that exists"), "{message}");
     }
 }

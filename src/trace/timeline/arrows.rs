@@ -13,6 +13,7 @@ use super::rows::Rows;
 use super::{Timeline, TracedRank};
 use crate::ids::{CommId, OpId};
 use crate::program::{Op, Program, StreamKind, Work};
+use crate::trace::writer::arrow_head;
 
 /// An op's end of an arrow between ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,10 +53,7 @@ pub fn between_ranks(timeline: &Timeline) -> Between {
         halves_of(timeline, traced, place, &places, &mut halves);
     }
     halves.sort();
-    let mut between = Between {
-        count: 0,
-        ends: vec![Vec::new(); timeline.ranks.len()],
-    };
+    let mut between = Between { count: 0, ends: vec![Vec::new(); timeline.ranks.len()] };
     for pair in halves.chunk_by(|a, b| (a.comm, a.ordinal) == (b.comm, b.ordinal)) {
         let [send, receive] = pair else { continue };
         let times = |half: &Half| {
@@ -65,19 +63,14 @@ pub fn between_ranks(timeline: &Timeline) -> Between {
         let (from, to) = (times(send), times(receive));
         let (window_start, window_end) = timeline.window_ns();
         let shown = |(start, end): (u64, u64)| start < end && end > window_start && start < window_end;
-        // The arrow's head lies 1 ns inside the receive, which must be behind its tail.
-        let forward = from.0 < (to.0 + 1).min(to.1.saturating_sub(1));
+        let forward = from.0 < arrow_head(to.0, to.1);
         let directions = (send.direction, receive.direction);
         if directions != (Direction::Send, Direction::Receive) || !shown(from) || !shown(to) || !forward {
             continue;
         }
         between.count += 1;
         for half in pair {
-            let end = End {
-                op: half.op,
-                id: between.count,
-                direction: half.direction,
-            };
+            let end = End { op: half.op, id: between.count, direction: half.direction };
             between.ends[half.place].push(end);
         }
     }
@@ -109,13 +102,7 @@ fn halves_of(
             let pair = members.len() == 2 && members.iter().all(|member| places.contains_key(member));
             let direction = direction(stream.kind, &program.infos[op.info as usize].name);
             if let (true, Some(direction)) = (pair, direction) {
-                halves.push(Half {
-                    comm,
-                    ordinal,
-                    direction,
-                    place,
-                    op: *id,
-                });
+                halves.push(Half { comm, ordinal, direction, place, op: *id });
             }
         }
     }
@@ -152,7 +139,9 @@ pub fn within_rank(
         let (Some(to), Some(from)) = (piece_of[op.index()], piece_of[cause.index()]) else {
             continue;
         };
-        if rows.ops_of(&rows.pieces[to as usize])[0] == op {
+        let (source, target) = (&rows.pieces[from as usize], &rows.pieces[to as usize]);
+        // Of merged ops only the first has an arrow: the slice starts because of it.
+        if rows.ops_of(target)[0] == op && source.start < arrow_head(target.start, target.end) {
             let id = first_id + arrows.count;
             arrows.count += 1;
             arrows.out.push((from, id));
@@ -180,9 +169,8 @@ fn causes(timeline: &Timeline, traced: &TracedRank, program: &Program) -> Vec<(O
         for id in &stream.ops {
             let op = &program.ops[id.index()];
             let start = span(timeline, traced, *id).0;
-            let others = program.waits[op.waits.range()]
-                .iter()
-                .filter(|w| stream_of(program, **w) != op.stream);
+            let others =
+                program.waits[op.waits.range()].iter().filter(|w| stream_of(program, **w) != op.stream);
             if let Some(cause) = others.copied().max_by_key(|wait| end_of(*wait)) {
                 let binding = end_of(cause) >= free && (is_kernel(op) || end_of(cause) == start);
                 let kind = program.streams[stream_of(program, cause) as usize].kind;

@@ -35,12 +35,7 @@ pub fn memory(timeline: &Timeline, traced: &TracedRank, pid: u64, sink: &mut dyn
         let mut level = |series: &str, classes: &[MemoryClass]| -> io::Result<bool> {
             let here =
                 |effect: &&MemoryEffect| usize::from(effect.tier) == tier && classes.contains(&effect.class);
-            let start = program
-                .resident
-                .iter()
-                .filter(here)
-                .map(|effect| effect.bytes)
-                .sum();
+            let start = program.resident.iter().filter(here).map(|effect| effect.bytes).sum();
             let changes = changes(timeline, traced, program, here);
             if changes.is_empty() {
                 return Ok(false);
@@ -48,17 +43,12 @@ pub fn memory(timeline: &Timeline, traced: &TracedRank, pid: u64, sink: &mut dyn
             let track = sink.counter_track(pid, &title, series, Unit::Bytes)?;
             let mut level: u64 = start;
             let points = changes.into_iter().map(|change| {
-                level = if change.allocates {
-                    level + change.bytes
-                } else {
-                    level.saturating_sub(change.bytes)
-                };
+                level =
+                    if change.allocates { level + change.bytes } else { level.saturating_sub(change.bytes) };
                 (change.time.round_ns(), level)
             });
             let window = timeline.window_ns();
-            values += write_steps(points, start, window, |ns, v| {
-                sink.counter(track, ns, Value::Uint(v))
-            })?;
+            values += write_steps(points, start, window, |ns, v| sink.counter(track, ns, Value::Uint(v)))?;
             Ok(true)
         };
         let mut moving = 0;
@@ -81,10 +71,7 @@ fn changes(
 ) -> Vec<Change> {
     let mut changes = Vec::new();
     for (i, op) in program.ops.iter().enumerate() {
-        for effect in program.memory[op.memory.range()]
-            .iter()
-            .filter(&here)
-            .filter(|effect| effect.bytes > 0)
+        for effect in program.memory[op.memory.range()].iter().filter(&here).filter(|effect| effect.bytes > 0)
         {
             let (start, end) = span(timeline, traced, crate::ids::OpId(i as u32));
             let (time, allocates) = match effect.when {
@@ -92,11 +79,7 @@ fn changes(
                 MemoryWhen::FreeAtStart => (start, false),
                 MemoryWhen::FreeAtEnd => (end, false),
             };
-            changes.push(Change {
-                time,
-                allocates,
-                bytes: effect.bytes,
-            });
+            changes.push(Change { time, allocates, bytes: effect.bytes });
         }
     }
     changes.sort_unstable();

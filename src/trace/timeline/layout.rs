@@ -84,10 +84,7 @@ impl<'a> Layout<'a> {
             timeline,
             sink,
             keys,
-            kinds: Kinds {
-                ops: vec![Vec::new(); timeline.world.programs.len()],
-                ..Kinds::default()
-            },
+            kinds: Kinds { ops: vec![Vec::new(); timeline.world.programs.len()], ..Kinds::default() },
             next_tid,
             next_arrow: 1,
             summary: Summary::default(),
@@ -110,15 +107,7 @@ impl<'a> Layout<'a> {
         let (start, stop) = self.timeline.window_ns();
         let end = self.timeline.record.step_end.round_ns().min(stop).max(start + 1);
         self.summary.slices += 1;
-        self.sink.slice(
-            thread,
-            kind,
-            &Slice {
-                start,
-                end,
-                ..Slice::default()
-            },
-        )
+        self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })
     }
 
     /// The process of a rank; `ends` are its ends of arrows between ranks.
@@ -129,23 +118,13 @@ impl<'a> Layout<'a> {
         let pid = u64::from(traced.rank.0) + 1;
         self.sink.process(pid, &traced.name, pid)?;
 
-        let stalls = timeline
-            .stalls
-            .map_or_else(Vec::new, |stalls| stalls(traced.source));
+        let stalls = timeline.stalls.map_or_else(Vec::new, |stalls| stalls(traced.source));
         let mut threads = Vec::with_capacity(rows.rows.len());
-        let kernels = rows
-            .rows
-            .iter()
-            .filter(|row| row.kind == StreamKind::Compute)
-            .count();
+        let kernels = rows.rows.iter().filter(|row| row.kind == StreamKind::Compute).count();
         for row in &rows.rows[..kernels] {
             threads.push(self.thread(pid, &row.name())?);
         }
-        let stall_thread = if stalls.is_empty() {
-            None
-        } else {
-            Some(self.thread(pid, "stalls")?)
-        };
+        let stall_thread = if stalls.is_empty() { None } else { Some(self.thread(pid, "stalls")?) };
         for row in &rows.rows[kernels..] {
             threads.push(self.thread(pid, &row.name())?);
         }
@@ -175,13 +154,7 @@ impl<'a> Layout<'a> {
             take_ids(&mut out, i as u32, &mut self.ids[0]);
             take_ids(&mut into, i as u32, &mut self.ids[1]);
             let (start, end) = (piece.start, piece.end);
-            let slice = Slice {
-                start,
-                end,
-                args: &self.args,
-                out: &self.ids[0],
-                into: &self.ids[1],
-            };
+            let slice = Slice { start, end, args: &self.args, out: &self.ids[0], into: &self.ids[1] };
             self.sink.slice(threads[piece.row as usize], kind, &slice)?;
         }
         self.summary.slices += rows.pieces.len() as u64;
@@ -203,15 +176,12 @@ impl<'a> Layout<'a> {
                 return Ok(kind);
             }
             let name = names::op(row, info, op.micro_batch);
-            let kind = self
-                .sink
-                .kind(&name, row.name(), &names::arguments(info, op.micro_batch))?;
+            let kind = self.sink.kind(&name, row.name(), &names::arguments(info, op.micro_batch))?;
             kinds[ops[0].index()] = Some(kind);
             return Ok(kind);
         }
         let letter = names::merged_letter(
-            ops.iter()
-                .map(|op| program.infos[program.ops[op.index()].info as usize].phase),
+            ops.iter().map(|op| program.infos[program.ops[op.index()].info as usize].phase),
         );
         let layer = info.layer.filter(|_| self.timeline.detail == Detail::Layer);
         let key = (row, letter, layer, op.micro_batch);
@@ -219,9 +189,7 @@ impl<'a> Layout<'a> {
             return Ok(*kind);
         }
         let name = names::merged(row, letter, layer, op.micro_batch);
-        let kind = self
-            .sink
-            .kind(&name, row.name(), &names::place_arguments(layer, op.micro_batch))?;
+        let kind = self.sink.kind(&name, row.name(), &names::place_arguments(layer, op.micro_batch))?;
         self.kinds.merged.insert(key, kind);
         Ok(kind)
     }
@@ -244,20 +212,16 @@ impl<'a> Layout<'a> {
         if ops.len() > 1 {
             self.args.push((keys.ops, Value::Uint(ops.len() as u64)));
             self.args.push((keys.busy, Value::Milli(busy.round_ns())));
-            self.args
-                .extend((flops > 0.0).then_some((keys.flops, Value::Float(flops))));
-            self.args
-                .extend((bytes > 0.0).then_some((keys.bytes, Value::Float(bytes))));
+            self.args.extend((flops > 0.0).then_some((keys.flops, Value::Float(flops))));
+            self.args.extend((bytes > 0.0).then_some((keys.bytes, Value::Float(bytes))));
         }
         // FLOP per picosecond is TFLOP/s; bytes per picosecond, a thousand GB/s.
         let per_ps = |amount: f64| amount / busy.0 as f64;
         if flops > 0.0 {
-            self.args
-                .push((keys.tflops, Value::Milli((per_ps(flops) * 1e3).round() as u64)));
+            self.args.push((keys.tflops, Value::Milli((per_ps(flops) * 1e3).round() as u64)));
         }
         if bytes > 0.0 {
-            self.args
-                .push((keys.gbps, Value::Milli((per_ps(bytes) * 1e6).round() as u64)));
+            self.args.push((keys.gbps, Value::Milli((per_ps(bytes) * 1e6).round() as u64)));
         }
         if let [op] = ops {
             self.communication(traced, *op, busy);
@@ -267,26 +231,23 @@ impl<'a> Layout<'a> {
     /// Arguments of one communication op: with whom, and what sharing added.
     fn communication(&mut self, traced: &TracedRank, id: OpId, busy: Time) {
         let world = self.timeline.world;
-        let Work::Comm { slot, .. } = world.program_of(traced.rank).ops[id.index()].work else {
-            return;
-        };
-        let comm = world.slots_of(traced.rank)[slot as usize];
-        match world.members_of(comm) {
-            [] | [_] => {}
-            [a, b] => {
+        let program = world.program_of(traced.rank);
+        let op = &program.ops[id.index()];
+        let Work::Comm { slot, .. } = op.work else { return };
+        let members = world.members_of(world.slots_of(traced.rank)[slot as usize]);
+        let row = program.streams[op.stream as usize].kind;
+        match (members, direction(row, &program.infos[op.info as usize].name)) {
+            ([a, b], Some(_)) => {
                 let peer = if *a == traced.rank { b } else { a };
                 self.args.push((self.keys.peer, Value::Uint(u64::from(peer.0))));
             }
-            members => self
-                .args
-                .push((self.keys.group_size, Value::Uint(members.len() as u64))),
+            ([] | [_], _) => {}
+            _ => self.args.push((self.keys.group_size, Value::Uint(members.len() as u64))),
         }
         if let Some(alone) = self.timeline.uncontended.and_then(|alone| alone(traced.rank, id)) {
             let added = busy.saturating_sub(alone);
-            self.args
-                .push((self.keys.uncontended, Value::Milli(alone.round_ns())));
-            self.args
-                .push((self.keys.contention, Value::Milli(added.round_ns())));
+            self.args.push((self.keys.uncontended, Value::Milli(alone.round_ns())));
+            self.args.push((self.keys.contention, Value::Milli(added.round_ns())));
         }
     }
 
@@ -301,29 +262,14 @@ impl<'a> Layout<'a> {
                 Some(kind) => *kind,
                 None => {
                     let cause = [("cause", Value::Text(stall.cause))];
-                    let kind = self
-                        .sink
-                        .kind(&format!("wait: {}", stall.cause), "stall", &cause)?;
+                    let kind = self.sink.kind(&format!("wait: {}", stall.cause), "stall", &cause)?;
                     self.kinds.stalls.insert(stall.cause, kind);
                     kind
                 }
             };
             let waited_for = [(self.keys.waited_for, Value::Text(&stall.waited_for))];
-            let args = if stall.waited_for.is_empty() {
-                &[][..]
-            } else {
-                &waited_for[..]
-            };
-            self.sink.slice(
-                thread,
-                kind,
-                &Slice {
-                    start,
-                    end,
-                    args,
-                    ..Slice::default()
-                },
-            )?;
+            let args = if stall.waited_for.is_empty() { &[][..] } else { &waited_for[..] };
+            self.sink.slice(thread, kind, &Slice { start, end, args, ..Slice::default() })?;
             self.summary.slices += 1;
         }
         Ok(())
@@ -341,10 +287,7 @@ impl<'a> Layout<'a> {
         for link in timeline.links {
             let name = format!("{} ({} GB/s)", link.name, link.capacity.gbps());
             let track = self.sink.counter_track(pid, &name, "%", Unit::Percent)?;
-            let changes = timeline
-                .link_use
-                .iter()
-                .filter(|change| change.resource == link.resource);
+            let changes = timeline.link_use.iter().filter(|change| change.resource == link.resource);
             let points = changes.map(|change| {
                 let share = (change.rate.0 / link.capacity.0).clamp(0.0, 1.0);
                 (change.time.round_ns(), (share * 1e5).round() as u64)
@@ -395,10 +338,5 @@ pub fn span(timeline: &Timeline, traced: &TracedRank, op: OpId) -> (Time, Time) 
 
 /// The place of each rank among those traced.
 pub fn places(timeline: &Timeline) -> FxHashMap<RankId, usize> {
-    timeline
-        .ranks
-        .iter()
-        .enumerate()
-        .map(|(i, traced)| (traced.rank, i))
-        .collect()
+    timeline.ranks.iter().enumerate().map(|(i, traced)| (traced.rank, i)).collect()
 }

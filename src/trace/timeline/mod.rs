@@ -20,6 +20,10 @@ mod counters;
 mod layout;
 mod names;
 mod rows;
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 
@@ -61,9 +65,7 @@ impl std::str::FromStr for Detail {
             "op" => Ok(Detail::Op),
             "layer" => Ok(Detail::Layer),
             "phase" => Ok(Detail::Phase),
-            _ => Err(format!(
-                "`{text}` is no level of detail; allowed: op, layer, phase"
-            )),
+            _ => Err(format!("`{text}` is no level of detail; allowed: op, layer, phase")),
         }
     }
 }
@@ -254,16 +256,10 @@ impl Timeline<'_> {
         for traced in self.ranks {
             let (rank, source) = (traced.rank.0, traced.source);
             if traced.rank.index() >= self.world.ranks.len() {
-                return Err(TimelineError::NoSuchRank {
-                    rank,
-                    last: self.world.ranks.len() as u32 - 1,
-                });
+                return Err(TimelineError::NoSuchRank { rank, last: self.world.ranks.len() as u32 - 1 });
             }
             if source.index() >= self.record.ranks() as usize {
-                return Err(TimelineError::NoSuchRank {
-                    rank: source.0,
-                    last: self.record.ranks() - 1,
-                });
+                return Err(TimelineError::NoSuchRank { rank: source.0, last: self.record.ranks() - 1 });
             }
             if !seen.insert(rank) {
                 return Err(TimelineError::RankTwice { rank });
@@ -271,12 +267,7 @@ impl Timeline<'_> {
             let recorded = self.record.first[source.index() + 1] - self.record.first[source.index()];
             let expected = self.world.program_of(traced.rank).ops.len() as u64;
             if recorded != expected {
-                return Err(TimelineError::WrongSource {
-                    rank,
-                    source_rank: source.0,
-                    recorded,
-                    expected,
-                });
+                return Err(TimelineError::WrongSource { rank, source_rank: source.0, recorded, expected });
             }
         }
         Ok(())
@@ -284,7 +275,6 @@ impl Timeline<'_> {
 
     /// The window in nanoseconds; without one, the whole run.
     fn window_ns(&self) -> (u64, u64) {
-        self.window
-            .map_or((0, u64::MAX), |(start, end)| (start.round_ns(), end.round_ns()))
+        self.window.map_or((0, u64::MAX), |(start, end)| (start.round_ns(), end.round_ns()))
     }
 }

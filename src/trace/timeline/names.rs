@@ -48,21 +48,13 @@ pub fn op(row: StreamKind, info: &OpInfo, micro_batch: u32) -> String {
 /// The name of several ops in a row: `F3 m0` on the compute row, `tp F3 m0` elsewhere.
 pub fn merged(row: StreamKind, letter: &str, layer: Option<u32>, micro_batch: u32) -> String {
     let place = place(letter, layer, micro_batch);
-    if row == StreamKind::Compute {
-        place
-    } else {
-        format!("{} {place}", row.name())
-    }
+    if row == StreamKind::Compute { place } else { format!("{} {place}", row.name()) }
 }
 
 /// The letter of ops that stand in one slice; both gradients together are the backward pass.
 pub fn merged_letter(mut phases: impl Iterator<Item = Phase>) -> &'static str {
     let first = phases.next().unwrap_or(Phase::Backward);
-    if phases.all(|phase| phase == first) {
-        first.letter()
-    } else {
-        Phase::Backward.letter()
-    }
+    if phases.all(|phase| phase == first) { first.letter() } else { Phase::Backward.letter() }
 }
 
 /// Whether ops of two phases may stand in one slice.
@@ -73,10 +65,7 @@ pub fn same_pass(a: Phase, b: Phase) -> bool {
 
 /// Arguments that all executions of an op have.
 pub fn arguments(info: &OpInfo, micro_batch: u32) -> Vec<(&'static str, Value<'_>)> {
-    let mut args = vec![
-        ("op", Value::Text(&info.name)),
-        ("phase", Value::Text(info.phase.name())),
-    ];
+    let mut args = vec![("op", Value::Text(&info.name)), ("phase", Value::Text(info.phase.name()))];
     args.extend(place_arguments(info.layer, micro_batch));
     args.extend((info.flops > 0.0).then_some(("flops", Value::Float(info.flops))));
     args.extend((info.bytes > 0.0).then_some(("bytes", Value::Float(info.bytes))));
@@ -98,51 +87,21 @@ mod tests {
     use super::*;
 
     fn info(name: &'static str, phase: Phase, layer: Option<u32>) -> OpInfo {
-        OpInfo {
-            name: name.into(),
-            phase,
-            layer,
-            flops: 0.0,
-            bytes: 0.0,
-        }
+        OpInfo { name: name.into(), phase, layer, flops: 0.0, bytes: 0.0 }
     }
 
     #[test]
     fn the_first_characters_tell_most() {
         let name = |row, name, phase, layer, m| op(row, &info(name, phase, layer), m);
+        assert_eq!(name(StreamKind::Compute, "qkv", Phase::Forward, Some(3), 0), "F3 m0 qkv");
+        assert_eq!(name(StreamKind::Compute, "qkv", Phase::WeightGrad, Some(3), 12), "W3 m12 qkv");
+        assert_eq!(name(StreamKind::Tensor, "all-gather", Phase::Forward, Some(3), 0), "AG F3 m0");
         assert_eq!(
-            name(StreamKind::Compute, "qkv", Phase::Forward, Some(3), 0),
-            "F3 m0 qkv"
-        );
-        assert_eq!(
-            name(StreamKind::Compute, "qkv", Phase::WeightGrad, Some(3), 12),
-            "W3 m12 qkv"
-        );
-        assert_eq!(
-            name(StreamKind::Tensor, "all-gather", Phase::Forward, Some(3), 0),
-            "AG F3 m0"
-        );
-        assert_eq!(
-            name(
-                StreamKind::Data,
-                "reduce-scatter gradients",
-                Phase::Backward,
-                Some(3),
-                NO_MICRO_BATCH
-            ),
+            name(StreamKind::Data, "reduce-scatter gradients", Phase::Backward, Some(3), NO_MICRO_BATCH),
             "RS B3 gradients"
         );
-        assert_eq!(
-            name(StreamKind::PipelineSend, "send", Phase::Forward, None, 1),
-            "send F m1"
-        );
-        let step = name(
-            StreamKind::Compute,
-            "optimizer step",
-            Phase::Optimizer,
-            None,
-            NO_MICRO_BATCH,
-        );
+        assert_eq!(name(StreamKind::PipelineSend, "send", Phase::Forward, None, 1), "send F m1");
+        let step = name(StreamKind::Compute, "optimizer step", Phase::Optimizer, None, NO_MICRO_BATCH);
         assert_eq!(step, "optimizer step");
         assert_eq!(merged(StreamKind::Tensor, "B", Some(2), 1), "tp B2 m1");
     }
@@ -150,13 +109,7 @@ mod tests {
     #[test]
     fn passes_and_collectives_differ_without_their_digits() {
         let mut seen = std::collections::BTreeSet::new();
-        let phases = [
-            Phase::Forward,
-            Phase::Recompute,
-            Phase::Backward,
-            Phase::InputGrad,
-            Phase::WeightGrad,
-        ];
+        let phases = [Phase::Forward, Phase::Recompute, Phase::Backward, Phase::InputGrad, Phase::WeightGrad];
         let mut count = 0;
         for phase in phases {
             for (long, _) in COLLECTIVES {

@@ -93,13 +93,7 @@ impl Rows {
             } else if end > window.0 && start < window.1 {
                 let first = self.order.len() as u32;
                 self.order.extend_from_slice(group);
-                pieces.push(Piece {
-                    start,
-                    end,
-                    row: 0,
-                    first,
-                    count: group.len() as u32,
-                });
+                pieces.push(Piece { start, end, row: 0, first, count: group.len() as u32 });
             }
         }
     }
@@ -109,17 +103,11 @@ impl Rows {
         let first_row = self.rows.len() as u32;
         let mut free_from: Vec<u64> = Vec::new();
         for piece in &mut pieces {
-            let lane = free_from
-                .iter()
-                .position(|free| *free <= piece.start)
-                .unwrap_or_else(|| {
-                    self.rows.push(Row {
-                        kind,
-                        lane: free_from.len() as u32,
-                    });
-                    free_from.push(0);
-                    free_from.len() - 1
-                });
+            let lane = free_from.iter().position(|free| *free <= piece.start).unwrap_or_else(|| {
+                self.rows.push(Row { kind, lane: free_from.len() as u32 });
+                free_from.push(0);
+                free_from.len() - 1
+            });
             free_from[lane] = piece.end;
             piece.row = first_row + lane as u32;
         }

@@ -8,7 +8,7 @@
 use std::io::{self, Write};
 
 use super::json::{push_members, push_milli, push_string, push_uint, push_value};
-use super::{Arena, BUFFER, Counter, Key, Kind, Sink, Slice, Text, Thread, Unit, Value};
+use super::{Arena, BUFFER, Counter, Key, Kind, Sink, Slice, Text, Thread, Unit, Value, arrow_head};
 
 /// Room that an event without texts of its own surely fits in; longer ones make the buffer grow.
 const EVENT: usize = 1024;
@@ -58,11 +58,7 @@ impl<W: Write> Chrome<W> {
     /// Hands the buffer on if another event might not fit.
     #[inline]
     fn room(&mut self) -> io::Result<()> {
-        if self.buffer.len() >= BUFFER {
-            self.hand_on()
-        } else {
-            Ok(())
-        }
+        if self.buffer.len() >= BUFFER { self.hand_on() } else { Ok(()) }
     }
 
     #[cold]
@@ -110,8 +106,7 @@ fn push_arrow(out: &mut Vec<u8>, start: &[u8], id: u64, thread: &[u8], ns: u64) 
 
 impl<W: Write> Sink for Chrome<W> {
     fn begin(&mut self, metadata: &[(&str, Value)]) -> io::Result<()> {
-        self.buffer
-            .extend_from_slice(b"{\"displayTimeUnit\":\"ns\",\"metadata\":{");
+        self.buffer.extend_from_slice(b"{\"displayTimeUnit\":\"ns\",\"metadata\":{");
         push_members(&mut self.buffer, metadata);
         self.buffer.extend_from_slice(b"},\"traceEvents\":[");
         Ok(())
@@ -119,22 +114,12 @@ impl<W: Write> Sink for Chrome<W> {
 
     fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()> {
         self.describe("process_name", pid, None, ("name", Value::Text(name)))?;
-        self.describe(
-            "process_sort_index",
-            pid,
-            None,
-            ("sort_index", Value::Uint(order)),
-        )
+        self.describe("process_sort_index", pid, None, ("sort_index", Value::Uint(order)))
     }
 
     fn thread(&mut self, pid: u64, tid: u64, name: &str) -> io::Result<Thread> {
         self.describe("thread_name", pid, Some(tid), ("name", Value::Text(name)))?;
-        self.describe(
-            "thread_sort_index",
-            pid,
-            Some(tid),
-            ("sort_index", Value::Uint(tid)),
-        )?;
+        self.describe("thread_sort_index", pid, Some(tid), ("sort_index", Value::Uint(tid)))?;
         let mut text = Vec::new();
         push_head(&mut text, b",\n{\"ph\":\"X\"", pid, Some(tid));
         text.extend_from_slice(b",\"ts\":");
@@ -178,10 +163,7 @@ impl<W: Write> Sink for Chrome<W> {
         push_string(&mut text, category);
         text.extend_from_slice(b",\"args\":{");
         push_members(&mut text, args);
-        self.kinds.push(KindText {
-            tail: self.arena.keep(&text),
-            has_args: !args.is_empty(),
-        });
+        self.kinds.push(KindText { tail: self.arena.keep(&text), has_args: !args.is_empty() });
         Ok(Kind(self.kinds.len() as u32 - 1))
     }
 
@@ -212,7 +194,7 @@ impl<W: Write> Sink for Chrome<W> {
                 slice.start,
             );
         }
-        let inside = (slice.start + 1).min(slice.end - 1);
+        let inside = arrow_head(slice.start, slice.end);
         for id in slice.into {
             let start = b",\n{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"arrow\",\"cat\":\"arrow\",\"id\":";
             push_arrow(b, start, *id, thread, inside);

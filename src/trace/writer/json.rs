@@ -97,10 +97,7 @@ mod tests {
     #[test]
     fn numbers_that_json_lacks_are_null() {
         let mut out = Vec::new();
-        push_members(
-            &mut out,
-            &[("a", Value::Float(f64::NAN)), ("b", Value::Float(f64::INFINITY))],
-        );
+        push_members(&mut out, &[("a", Value::Float(f64::NAN)), ("b", Value::Float(f64::INFINITY))]);
         assert_eq!(out, br#""a":null,"b":null"#);
     }
 }

@@ -9,8 +9,8 @@
 //! * Times are whole nanoseconds. Two slices of one thread must not overlap, and each is at least 1 ns long.
 //! * The slices of one thread are handed over in order of time; threads in any order.
 //! * An arrow has a number of its own. Its source slice names it in [`Slice::out`], its destination in
-//!   [`Slice::into`], and the source must start before the destination ends (a send and its receive may start together,
-//!   if the receive lasts 2 ns or more).
+//!   [`Slice::into`], and the source must start before [`arrow_head`] of the destination (a send and its receive may
+//!   start together, if the receive lasts 2 ns or more).
 //! * [`Sink::finish`] must be called; without it the file is incomplete.
 
 mod chrome;
@@ -66,6 +66,12 @@ pub struct Slice<'a> {
     pub into: &'a [u64],
 }
 
+/// Where in a slice from `start` to `end` the head of an arrow is put: one nanosecond in, if there is room. An arrow
+/// points forward if its source starts before that.
+pub fn arrow_head(start: u64, end: u64) -> u64 {
+    (start + 1).min(end.saturating_sub(1))
+}
+
 /// What a counter counts, for formats that know units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -116,10 +122,7 @@ impl Arena {
     fn keep(&mut self, bytes: &[u8]) -> Text {
         let start = self.0.len();
         self.0.extend_from_slice(bytes);
-        Text {
-            start,
-            end: self.0.len(),
-        }
+        Text { start, end: self.0.len() }
     }
     #[inline]
     fn get(&self, text: Text) -> &[u8] {

@@ -219,11 +219,7 @@ impl<W: Write> Sink for Perfetto<W> {
     }
 
     fn counter_track(&mut self, pid: u64, name: &str, series: &str, unit: Unit) -> io::Result<Counter> {
-        Ok(Counter(self.child(
-            pid,
-            &format!("{name} {series}"),
-            Some(unit),
-        )?))
+        Ok(Counter(self.child(pid, &format!("{name} {series}"), Some(unit))?))
     }
 
     fn key(&mut self, name: &str) -> io::Result<Key> {

@@ -1,0 +1,346 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use proptest::prelude::*;
+use serde_json::Value as Json;
+
+use super::sample::{self, Step};
+use super::*;
+use crate::analysis::random_world;
+use crate::trace::writer::Chrome;
+
+const TINY: Step = Step { stages: 2, layers: 1, micro_batches: 2 };
+
+fn timeline<'a>(
+    world: &'a World,
+    record: &'a Record,
+    ranks: &'a [TracedRank],
+    meta: &'a RunMeta,
+) -> Timeline<'a> {
+    Timeline {
+        world,
+        record,
+        ranks,
+        meta,
+        detail: Detail::Op,
+        window: None,
+        stalls: None,
+        uncontended: None,
+        links: &[],
+        link_use: &[],
+    }
+}
+
+fn text(timeline: &Timeline) -> (String, Summary) {
+    let mut bytes = Vec::new();
+    let summary = timeline.write(&mut Chrome::new(&mut bytes)).unwrap();
+    (String::from_utf8(bytes).unwrap(), summary)
+}
+
+/// A trace as read back from its JSON.
+struct Trace {
+    /// By thread: start, end, name, in nanoseconds and in order of time.
+    slices: BTreeMap<(u64, u64), Vec<(u64, u64, String)>>,
+    /// By arrow: thread and time of its tail and of its head.
+    arrows: BTreeMap<u64, [Option<((u64, u64), u64)>; 2]>,
+    /// By process and series: times and values.
+    counters: BTreeMap<(u64, String), Vec<(u64, f64)>>,
+    threads: BTreeMap<(u64, u64), String>,
+}
+
+fn ns(us: &Json) -> u64 {
+    (us.as_f64().unwrap() * 1e3).round() as u64
+}
+
+fn read(text: &str) -> Trace {
+    let json: Json = serde_json::from_str(text).unwrap();
+    let mut trace = Trace {
+        slices: BTreeMap::new(),
+        arrows: BTreeMap::new(),
+        counters: BTreeMap::new(),
+        threads: BTreeMap::new(),
+    };
+    for event in json["traceEvents"].as_array().unwrap() {
+        let pid = event["pid"].as_u64().unwrap();
+        let thread = || (pid, event["tid"].as_u64().unwrap());
+        let name = || event["name"].as_str().unwrap().to_owned();
+        match event["ph"].as_str().unwrap() {
+            "X" => {
+                let start = ns(&event["ts"]);
+                let slice = (start, start + ns(&event["dur"]), name());
+                trace.slices.entry(thread()).or_default().push(slice);
+            }
+            end @ ("s" | "f") => {
+                let slot = &mut trace.arrows.entry(event["id"].as_u64().unwrap()).or_default()
+                    [usize::from(end == "f")];
+                assert!(
+                    slot.replace((thread(), ns(&event["ts"]))).is_none(),
+                    "an arrow has two ends of one kind"
+                );
+            }
+            "C" => {
+                for (series, value) in event["args"].as_object().unwrap() {
+                    let points = trace.counters.entry((pid, format!("{} {series}", name()))).or_default();
+                    points.push((ns(&event["ts"]), value.as_f64().unwrap()));
+                }
+            }
+            "M" if name() == "thread_name" => {
+                trace.threads.insert(thread(), event["args"]["name"].as_str().unwrap().to_owned());
+            }
+            "M" => {}
+            other => panic!("unexpected kind of event {other}"),
+        }
+    }
+    trace
+}
+
+/// What viewers ask of a trace, whatever it shows.
+fn check(trace: &Trace, summary: &Summary) {
+    let tids: BTreeSet<u64> = trace.threads.keys().map(|thread| thread.1).collect();
+    assert_eq!(tids.len(), trace.threads.len(), "a thread number is used twice");
+    assert!(
+        trace
+            .threads
+            .keys()
+            .all(|(pid, tid)| *tid != 0 && !trace.threads.keys().any(|t| t.0 == *tid) && pid != tid)
+    );
+    for (thread, slices) in &trace.slices {
+        assert!(trace.threads.contains_key(thread));
+        assert!(slices.iter().all(|(start, end, _)| start < end), "an empty slice");
+        assert!(
+            slices.windows(2).all(|pair| pair[0].1 <= pair[1].0),
+            "slices overlap on {thread:?}: {slices:?}"
+        );
+    }
+    for (id, ends) in &trace.arrows {
+        let [Some(tail), Some(head)] = ends else { panic!("arrow {id} has one end") };
+        assert!(tail.1 < head.1, "arrow {id} does not point forward");
+        for (thread, at) in [tail, head] {
+            let inside = trace.slices[thread].iter().any(|(start, end, _)| (start..end).contains(&at));
+            assert!(inside, "arrow {id} has an end outside of all slices");
+        }
+    }
+    for (track, points) in &trace.counters {
+        assert!(points.iter().all(|(_, value)| *value >= 0.0), "{track:?} is negative");
+        assert!(points.windows(2).all(|pair| pair[0].0 < pair[1].0), "{track:?} goes back in time");
+    }
+    assert_eq!(trace.slices.values().map(|s| s.len() as u64).sum::<u64>(), summary.slices);
+    assert_eq!(trace.arrows.len() as u64, summary.arrows);
+    assert_eq!(trace.counters.values().map(|c| c.len() as u64).sum::<u64>(), summary.counter_values);
+}
+
+fn all_ranks(world: &World) -> Vec<TracedRank> {
+    let traced = |r| TracedRank { rank: RankId(r), source: RankId(r), name: format!("rank {r}") };
+    (0..world.ranks.len() as u32).map(traced).collect()
+}
+
+proptest! {
+    #[test]
+    fn any_run_makes_a_sound_trace(seed: u64, shrink in 1u64..100_000, detail in 0..3usize, window in 0u64..40) {
+        let mut s = random_world::random(seed);
+        // down to picoseconds, so that rounding makes slices touch and vanish
+        for time in s.record.start.iter_mut().chain(&mut s.record.end) {
+            time.0 /= shrink;
+        }
+        let (ranks, meta) = (all_ranks(&s.world), RunMeta::default());
+        let mut timeline = timeline(&s.world, &s.record, &ranks, &meta);
+        timeline.detail = [Detail::Op, Detail::Layer, Detail::Phase][detail];
+        if window > 0 {
+            timeline.window = Some((Time(window * 1000), Time(window * 3000)));
+        }
+        let (text, summary) = text(&timeline);
+        check(&read(&text), &summary);
+    }
+}
+
+#[test]
+fn busy_time_on_screen_is_busy_time_of_the_record() {
+    let (world, record) = sample::pipeline(TINY);
+    let (ranks, meta) = (all_ranks(&world), RunMeta::default());
+    let (text, _) = text(&timeline(&world, &record, &ranks, &meta));
+    let trace = read(&text);
+    for rank in 0..world.ranks.len() as u32 {
+        let program = world.program_of(RankId(rank));
+        let compute = &program.streams[0].ops;
+        let spans = compute.iter().map(|op| record.span(RankId(rank), *op));
+        let expected: u64 = spans.map(|(start, end)| end.round_ns() - start.round_ns()).sum();
+        let thread = trace
+            .threads
+            .iter()
+            .find(|(t, name)| t.0 == u64::from(rank) + 1 && *name == "compute")
+            .unwrap()
+            .0;
+        assert_eq!(trace.slices[thread].iter().map(|(start, end, _)| end - start).sum::<u64>(), expected);
+    }
+}
+
+#[test]
+fn each_receive_has_an_arrow_from_its_send() {
+    let step = Step { stages: 3, layers: 2, micro_batches: 3 };
+    let (world, record) = sample::pipeline(step);
+    let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
+    let (text, _) = text(&timeline(&world, &record, &ranks, &meta));
+    let trace = read(&text);
+    let slice_at = |(thread, at): ((u64, u64), u64)| {
+        let slices = &trace.slices[&thread];
+        (thread.0, slices.iter().find(|s| s.0 <= at && at < s.1).unwrap().2.clone())
+    };
+    let mut joined = BTreeSet::new();
+    for ends in trace.arrows.values() {
+        let (from, to) = (slice_at(ends[0].unwrap()), slice_at(ends[1].unwrap()));
+        if from.0 != to.0 {
+            joined.insert((from.0, from.1, to.0, to.1));
+        }
+    }
+    // two borders between stages, two directions, three micro-batches
+    let mut expected = BTreeSet::new();
+    for m in 0..3 {
+        for (up, down) in [(1, 5), (5, 9)] {
+            expected.insert((up, format!("send F m{m}"), down, format!("recv F m{m}")));
+            expected.insert((down, format!("send B m{m}"), up, format!("recv B m{m}")));
+        }
+    }
+    assert_eq!(joined, expected);
+}
+
+#[test]
+fn a_window_shows_what_touches_it_and_nothing_else() {
+    let (world, record) = sample::pipeline(TINY);
+    let (ranks, meta) = (sample::one_per_stage(TINY), RunMeta::default());
+    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    let whole = read(&text(&timeline).0);
+    let (from, until) = (300_000, 400_000);
+    timeline.window = Some((Time::from_ns(from), Time::from_ns(until)));
+    let part = read(&text(&timeline).0);
+    let count = |trace: &Trace, keep: &dyn Fn(u64, u64) -> bool| {
+        trace.slices.iter().filter(|(t, _)| t.0 <= 8).flat_map(|(_, s)| s).filter(|s| keep(s.0, s.1)).count()
+    };
+    let touching = count(&whole, &|start, end| end > from && start < until);
+    assert!(touching > 0);
+    assert_eq!(count(&part, &|_, _| true), touching);
+    assert_eq!(part.slices[&(9, 1001)], [(from, until, "step".to_owned())]);
+}
+
+#[test]
+fn coarse_detail_keeps_the_span_of_each_pass() {
+    let step = Step { stages: 2, layers: 3, micro_batches: 2 };
+    let (world, record) = sample::pipeline(step);
+    let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
+    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    let compute = |timeline: &Timeline| {
+        let trace = read(&text(timeline).0);
+        let thread = *trace.threads.iter().find(|(t, name)| t.0 == 1 && *name == "compute").unwrap().0;
+        trace.slices[&thread].clone()
+    };
+    let ops = compute(&timeline);
+    timeline.detail = Detail::Phase;
+    let passes = compute(&timeline);
+    let names: Vec<&str> = passes.iter().map(|s| s.2.as_str()).collect();
+    assert_eq!(names, ["F m0", "F m1", "B m0", "B m1", "optimizer step"]);
+    for (start, end, name) in &passes[..4] {
+        let (letter, m) = name.split_once(' ').unwrap();
+        let inside = || ops.iter().filter(|op| op.2.starts_with(letter) && op.2.contains(m));
+        assert_eq!(
+            (*start, *end),
+            (inside().map(|op| op.0).min().unwrap(), inside().map(|op| op.1).max().unwrap())
+        );
+        assert_eq!(inside().count(), 6);
+    }
+    timeline.detail = Detail::Layer;
+    let layers = compute(&timeline);
+    assert_eq!(layers.iter().filter(|s| s.2.starts_with("F2 m")).count(), 2);
+    assert_eq!(layers.len(), 2 * 2 * 3 + 1);
+}
+
+#[test]
+fn a_rank_can_be_shown_with_the_times_of_its_class() {
+    let (world, record) = sample::pipeline(TINY);
+    let meta = RunMeta::default();
+    let mut ranks = sample::one_per_stage(TINY);
+    let own = text(&timeline(&world, &record, &ranks, &meta)).0;
+    // all four ranks of a stage run alike
+    ranks[0].source = RankId(3);
+    ranks[1].source = RankId(6);
+    assert_eq!(text(&timeline(&world, &record, &ranks, &meta)).0, own);
+    ranks[1].source = RankId(1);
+    let wrong = timeline(&world, &record, &ranks, &meta).write(&mut Chrome::new(Vec::new()));
+    // the program of the last stage has as many ops as that of the first here, so nothing can tell
+    assert!(wrong.is_ok());
+}
+
+#[test]
+fn stalls_links_and_contention_are_shown_as_given() {
+    let (world, record) = sample::pipeline(TINY);
+    let (ranks, meta) = (sample::one_per_stage(TINY), RunMeta::default());
+    let stall = |start, end| Stall {
+        start: Time::from_ns(start),
+        end: Time::from_ns(end),
+        cause: "pipeline bubble",
+        waited_for: "rank 4: recv B m0".into(),
+    };
+    let stalls = |source: RankId| if source.0 == 0 { vec![stall(10, 20), stall(20, 35)] } else { Vec::new() };
+    let links = [Link { resource: ResourceId(3), name: "leaf 0 → spine".into(), capacity: Bandwidth(2e9) }];
+    let change = |ns, resource, rate| LinkUse {
+        time: Time::from_ns(ns),
+        resource: ResourceId(resource),
+        rate: Bandwidth(rate),
+    };
+    let link_use = [change(5, 3, 1e9), change(6, 2, 2e9), change(9, 3, 0.0)];
+    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    timeline.stalls = Some(&stalls);
+    timeline.links = &links;
+    timeline.link_use = &link_use;
+    timeline.uncontended = Some(&|_, _| Some(Time::from_us(1.0)));
+    let (text, summary) = text(&timeline);
+    let trace = read(&text);
+    check(&trace, &summary);
+    let (thread, _) = trace.threads.iter().find(|(_, name)| *name == "stalls").unwrap();
+    let name = "wait: pipeline bubble".to_owned();
+    assert_eq!(trace.slices[thread], [(10, 20, name.clone()), (20, 35, name)]);
+    assert_eq!(trace.threads.values().filter(|name| *name == "stalls").count(), 1);
+    let track = (10, "leaf 0 → spine (2 GB/s) %".to_owned());
+    assert_eq!(trace.counters[&track], [(0, 0.0), (5, 50.0), (9, 0.0)]);
+    assert!(text.contains(r#""waited_for":"rank 4: recv B m0""#));
+    // 16 MB at 400 GB/s after 5 us: 45 us, of which 44 were added
+    assert!(
+        text.contains(r#""peer_rank":4,"uncontended_us":1.000,"added_by_contention_us":44.000"#),
+        "{text}"
+    );
+}
+
+#[test]
+fn wishes_that_cannot_be_met_are_explained() {
+    let (world, record) = sample::pipeline(TINY);
+    let meta = RunMeta::default();
+    let says = |ranks: &[TracedRank], window| {
+        let mut timeline = timeline(&world, &record, ranks, &meta);
+        timeline.window = window;
+        timeline.write(&mut Chrome::new(Vec::new())).unwrap_err().to_string()
+    };
+    let rank = |r| TracedRank { rank: RankId(r), source: RankId(0), name: String::new() };
+    assert_eq!(
+        says(&[rank(8)], None),
+        "rank 8 cannot be traced: the run has ranks 0 to 7; name ranks in that range"
+    );
+    assert_eq!(says(&[rank(1), rank(1)], None), "rank 1 is to be traced twice; name each rank once");
+    assert_eq!(
+        says(&[], Some((Time::from_us(2.0), Time::from_us(1.0)))),
+        "the time window 2.000 us to 1.000 us is empty; its end must be later than its start"
+    );
+}
+
+/// The bytes of a small trace. After a wanted change: `UPDATE_GOLDEN=1 cargo test --lib trace::`, then look at the
+/// difference.
+#[test]
+fn the_tiny_pipeline_is_as_it_was() {
+    let (world, record) = sample::pipeline(TINY);
+    let (ranks, meta) = (sample::one_per_stage(TINY), sample::meta(&record));
+    let (text, summary) = text(&timeline(&world, &record, &ranks, &meta));
+    check(&read(&text), &summary);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/tiny-pipeline.json");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap();
+    assert!(text == golden, "the trace differs from {}", path.display());
+}
