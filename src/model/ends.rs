@@ -1,0 +1,114 @@
+//! The ends of the model: token embedding, and final norm with LM head and loss.
+
+use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
+use super::layer::{Block, Blocks, Cut, LayerKind, LayerPlan, Linear};
+use super::shard::Shard;
+use crate::spec::model::{ModelSpec, Positions};
+use crate::spec::workload::{Dtype, Fp8Gemm};
+
+impl LayerPlan {
+    /// The token embedding, its table cut by rows of the vocabulary over tensor-parallel ranks.
+    pub fn embedding(model: &ModelSpec, shard: &Shard) -> LayerPlan {
+        let mut b = Blocks::new(model, shard);
+        let t = shard.tokens();
+        let elements = t * model.hidden;
+        let moved = elements as f64 * shard.act();
+        let rows = model.vocabulary.div_ceil(shard.tensor);
+        b.parameters.dense = rows * model.hidden;
+        if model.positions == Positions::Learned {
+            b.parameters.dense += model.sequence * model.hidden;
+        }
+        b.save("token ids", 8.0 * t as f64, &[], true);
+        let local = (shard.local_tokens() * model.hidden) as f64;
+        if model.dropout {
+            b.save("dropout mask", local, &[], false);
+        }
+        let lookup = Kernel::elementwise("embedding", elements, 2.0 * moved, shard.compute);
+        // Reads the output gradient, reads and writes the rows of the table's gradient.
+        let scatter = Kernel::elementwise(
+            "embedding weight gradient",
+            elements,
+            moved + 2.0 * elements as f64 * shard.gradient_bytes,
+            shard.compute,
+        );
+        let (mut forward, mut backward) = (vec![Item::Kernel(lookup)], Vec::new());
+        if shard.tensor > 1 {
+            let comm = |name, op| Item::Comm(CommPoint::new(name, CommGroup::Tensor, op, moved));
+            if shard.sequence_parallel {
+                forward.push(comm("reduce-scatter embedding", CommOp::ReduceScatter));
+                backward.push(comm("all-gather embedding gradient", CommOp::AllGather));
+            } else {
+                forward.push(comm("all-reduce embedding", CommOp::AllReduce));
+            }
+        }
+        if model.dropout {
+            let bytes = local * (2.0 * shard.act() + 1.0);
+            forward.push(Item::Kernel(Kernel::elementwise(
+                "dropout",
+                local as u64,
+                bytes,
+                shard.compute,
+            )));
+        }
+        backward.push(Item::Kernel(scatter));
+        b.push(Block {
+            forward,
+            weight_grad: backward.clone(),
+            backward,
+            ..Block::default()
+        });
+        b.finish(LayerKind::Embedding)
+    }
+
+    /// Final norm, LM head and cross-entropy loss, the vocabulary cut over tensor-parallel ranks. Logits are kept in
+    /// fp32 for the loss's gradient. A tied table is counted with the embedding; `holds_table` says whether this rank
+    /// has to hold a copy of its own (its stage is not that of the embedding), which is not a parameter of the model.
+    pub fn head(model: &ModelSpec, shard: &Shard, holds_table: bool) -> LayerPlan {
+        let mut b = Blocks::new(model, shard);
+        b.norm("final norm");
+        let t = shard.tokens();
+        let columns = model.vocabulary.div_ceil(shard.tensor);
+        let input = shard.local_tokens() as f64 * model.hidden as f64 * shard.saved_input(Fp8Gemm::LmHead);
+        b.save("LM head input", input, &[], true);
+        let before = b.parameters.dense;
+        b.linear(Linear {
+            name: "lm head",
+            grad_names: ["lm head input gradient", "lm head weight gradient"],
+            inputs: model.hidden,
+            outputs: columns,
+            cut: Cut::Columns,
+            gemm: Fp8Gemm::LmHead,
+            modules: &[],
+        });
+        b.parameters.dense = before + if holds_table { columns * model.hidden } else { 0 };
+        loss(&mut b, t, columns);
+        b.finish(LayerKind::Head)
+    }
+}
+
+/// Cross-entropy: the largest logit, the target's logit and the sum of exponentials are summed over the vocabulary's
+/// ranks (three all-reduces of one fp32 a token, here as one).
+fn loss(b: &mut Blocks, tokens: u64, columns: u64) {
+    let s = b.shard;
+    let logits = tokens as f64 * columns as f64;
+    b.save("logits", 4.0 * logits, &[], false);
+    let elements = logits as u64;
+    let kernel = |name, bytes| Item::Kernel(Kernel::elementwise(name, elements, bytes, Dtype::Fp32));
+    let mut forward = vec![kernel("loss", logits * (s.act() + 4.0))];
+    if s.tensor > 1 {
+        let bytes = 3.0 * 4.0 * tokens as f64;
+        forward.push(Item::Comm(CommPoint::new(
+            "all-reduce loss",
+            CommGroup::Tensor,
+            CommOp::AllReduce,
+            bytes,
+        )));
+    }
+    let backward = vec![kernel("loss backward", logits * (s.act() + 4.0))];
+    b.push(Block {
+        forward,
+        input_grad: backward.clone(),
+        backward,
+        ..Block::default()
+    });
+}

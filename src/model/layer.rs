@@ -1,0 +1,455 @@
+//! A layer on one rank: blocks put together forward, and in reverse for backward.
+
+use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
+use super::shard::Shard;
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::{Fp8Communication, Fp8Gemm, Granularity, RecomputeModule, RecomputeSpec};
+
+/// What one layer does on one rank for one micro-batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerPlan {
+    /// What kind of layer it is.
+    pub kind: LayerKind,
+    /// The forward pass.
+    pub forward: Vec<Item>,
+    /// The gradient of the layer's input.
+    pub input_grad: Vec<Item>,
+    /// The gradient of its weights; needs what `input_grad` left behind.
+    pub weight_grad: Vec<Item>,
+    /// Both gradients in one pass, as implementations without zero-bubble schedules order them.
+    pub backward: Vec<Item>,
+    /// What forward keeps for backward where nothing is recomputed.
+    pub saved: Vec<Saved>,
+    /// Bytes of the layer's input on this rank: what full recomputation keeps, and what a pipeline border sends.
+    pub boundary_bytes: u64,
+    /// Bytes of short-lived tensors while one of its kernels runs, at most: gathered inputs, outputs and their
+    /// gradients.
+    pub workspace_bytes: u64,
+    /// Bytes held between input gradient and weight gradient: saved GEMM inputs and gradients of GEMM outputs.
+    pub weight_grad_bytes: u64,
+    /// Weights of the layer on this rank.
+    pub parameters: Parameters,
+    modules: Vec<(Vec<RecomputeModule>, Vec<Item>)>,
+}
+
+/// Kinds of layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LayerKind {
+    /// Token embedding, before the first transformer layer.
+    Embedding,
+    /// A transformer layer with a dense MLP.
+    Dense,
+    /// A transformer layer with experts.
+    Moe,
+    /// Final norm, LM head and loss, after the last transformer layer.
+    Head,
+}
+
+/// Weights of one layer on one rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// Weights that every data-parallel and context-parallel rank has alike.
+    pub dense: u64,
+    /// Weights of experts: alike only among ranks that hold the same experts.
+    pub expert: u64,
+}
+
+impl Parameters {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.dense + self.expert
+    }
+}
+
+/// A tensor that forward keeps for backward.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Saved {
+    /// What it is.
+    pub name: &'static str,
+    /// Its size on this rank in bytes.
+    pub bytes: f64,
+    /// Which recomputation makes it again.
+    pub by: SavedBy,
+    /// Whether a weight gradient reads it (the rest is freed after the input gradient).
+    pub for_weight_grad: bool,
+}
+
+/// Which recomputation makes a saved tensor again, beside that of the whole layer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SavedBy(pub Vec<RecomputeModule>);
+
+impl LayerPlan {
+    /// What is recomputed before this layer's backward under a policy, in order.
+    ///
+    /// Full recomputation repeats the whole forward, collectives included, as a checkpointed function does; with
+    /// `every_layers` above 1 the planner repeats the layers since the last kept input.
+    pub fn recompute(&self, policy: &RecomputeSpec) -> Vec<Item> {
+        if policy.granularity == Granularity::Full && self.is_transformer() {
+            return self.forward.clone();
+        }
+        let repeated = self.repeated_modules(policy);
+        let hit = |m: &Vec<RecomputeModule>| m.iter().any(|x| repeated.contains(x));
+        self.modules
+            .iter()
+            .filter(|(m, _)| hit(m))
+            .flat_map(|(_, items)| items.clone())
+            .collect()
+    }
+    /// Bytes kept from forward to backward under a policy.
+    pub fn saved_bytes(&self, policy: &RecomputeSpec) -> u64 {
+        if policy.granularity == Granularity::Full && self.is_transformer() {
+            return self.boundary_bytes;
+        }
+        let repeated = self.repeated_modules(policy);
+        let kept = self
+            .saved
+            .iter()
+            .filter(|s| !s.by.0.iter().any(|m| repeated.contains(m)));
+        kept.map(|s| s.bytes).sum::<f64>().round() as u64
+    }
+    /// Bytes kept from forward to backward where nothing is recomputed; also what lives while the layer is recomputed
+    /// in full.
+    pub fn all_saved_bytes(&self) -> u64 {
+        self.saved.iter().map(|s| s.bytes).sum::<f64>().round() as u64
+    }
+    /// FLOPs on matrix units of a list.
+    pub fn flops(items: &[Item]) -> f64 {
+        items.iter().filter_map(Item::kernel).map(|k| k.flops).sum()
+    }
+
+    /// The parts that a policy repeats one by one.
+    fn repeated_modules(&self, policy: &RecomputeSpec) -> Vec<RecomputeModule> {
+        match policy.granularity {
+            Granularity::None | Granularity::Full => Vec::new(),
+            Granularity::Selective => vec![RecomputeModule::AttentionCore],
+            Granularity::Modules => policy.modules.clone(),
+        }
+    }
+    fn is_transformer(&self) -> bool {
+        matches!(self.kind, LayerKind::Dense | LayerKind::Moe)
+    }
+
+    /// A transformer layer; `experts` tells whether it has experts ([`ModelSpec::has_experts`]).
+    pub fn transformer(model: &ModelSpec, shard: &Shard, experts: bool) -> LayerPlan {
+        let mut blocks = Blocks::new(model, shard);
+        blocks.norm("norm");
+        super::attention::add(&mut blocks);
+        if !model.parallel_block {
+            blocks.residual("residual");
+            blocks.norm("norm");
+        }
+        match &model.moe {
+            Some(moe) if experts => super::moe::add(&mut blocks, moe),
+            _ => super::mlp::add(
+                &mut blocks,
+                "mlp",
+                model.ffn,
+                Fp8Gemm::Mlp,
+                &[RecomputeModule::Mlp],
+                true,
+            ),
+        }
+        blocks.residual("residual");
+        blocks.finish(if experts && model.moe.is_some() {
+            LayerKind::Moe
+        } else {
+            LayerKind::Dense
+        })
+    }
+}
+
+/// One step of a layer with its backward; blocks are undone in reverse.
+#[derive(Default)]
+pub(super) struct Block {
+    pub(super) forward: Vec<Item>,
+    pub(super) input_grad: Vec<Item>,
+    pub(super) weight_grad: Vec<Item>,
+    pub(super) backward: Vec<Item>,
+    pub(super) modules: Vec<RecomputeModule>,
+}
+
+/// A layer under construction.
+pub(super) struct Blocks<'a> {
+    pub(super) model: &'a ModelSpec,
+    pub(super) shard: &'a Shard,
+    pub(super) parameters: Parameters,
+    blocks: Vec<Block>,
+    saved: Vec<Saved>,
+    gradients: f64,
+    widest: f64,
+}
+
+/// How a linear layer meets tensor parallelism.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// Output columns are cut: the input is gathered (or its gradient summed).
+    Columns,
+    /// Inner products are cut: the output is summed.
+    Rows,
+    /// The same as `Rows`, but another layer's communication sums the output too.
+    RowsUnsummed,
+    /// The same as `Columns`, on an input that another layer has gathered.
+    ColumnsGathered,
+    /// Not cut: the same weights on all ranks, each on its own tokens.
+    No,
+}
+
+impl<'a> Blocks<'a> {
+    pub(super) fn new(model: &'a ModelSpec, shard: &'a Shard) -> Self {
+        Blocks {
+            model,
+            shard,
+            parameters: Parameters::default(),
+            blocks: Vec::new(),
+            saved: Vec::new(),
+            gradients: 0.0,
+            widest: 0.0,
+        }
+    }
+    pub(super) fn push(&mut self, block: Block) {
+        self.blocks.push(block);
+    }
+    /// Notes a tensor kept for backward.
+    pub(super) fn save(
+        &mut self,
+        name: &'static str,
+        bytes: f64,
+        by: &[RecomputeModule],
+        for_weight_grad: bool,
+    ) {
+        self.saved.push(Saved {
+            name,
+            bytes,
+            by: SavedBy(by.to_vec()),
+            for_weight_grad,
+        });
+    }
+    /// Notes a GEMM's input and output, in bytes, for the workspace and for what a delayed weight gradient holds.
+    pub(super) fn note_gemm(&mut self, input: f64, output: f64) {
+        self.gradients += output;
+        self.widest = self.widest.max(input + output);
+    }
+
+    /// A normalisation of the residual stream: input kept; its output is kept by the GEMM that reads it.
+    pub(super) fn norm(&mut self, name: &'static str) {
+        let (m, s) = (self.model, self.shard);
+        let elements = s.local_tokens() * m.hidden;
+        let (e, act) = (elements as f64, s.act());
+        self.save("norm input", e * act, &[], false);
+        self.parameters.dense += super::parameters::norm(m, m.hidden);
+        let forward = Kernel::elementwise(name, elements, 2.0 * e * act, s.compute);
+        // Reads input, gradient and the gradient that came through the residual; writes their sum.
+        let backward = Kernel::elementwise("norm backward", elements, 4.0 * e * act, s.compute);
+        self.push(Block {
+            forward: vec![Item::Kernel(forward)],
+            input_grad: vec![Item::Kernel(backward)],
+            backward: vec![Item::Kernel(backward)],
+            modules: vec![RecomputeModule::Norm],
+            ..Block::default()
+        });
+    }
+    /// Dropout and the addition to the residual stream, fused.
+    pub(super) fn residual(&mut self, name: &'static str) {
+        let (m, s) = (self.model, self.shard);
+        let elements = s.local_tokens() * m.hidden;
+        let (e, act) = (elements as f64, s.act());
+        let mask = if m.dropout { e } else { 0.0 };
+        let mut block = Block {
+            forward: vec![Item::Kernel(Kernel::elementwise(
+                name,
+                elements,
+                3.0 * e * act + mask,
+                s.compute,
+            ))],
+            ..Block::default()
+        };
+        if m.dropout {
+            self.save("dropout mask", mask, &[], false);
+            let back = Kernel::elementwise("dropout backward", elements, 2.0 * e * act + mask, s.compute);
+            block.input_grad = vec![Item::Kernel(back)];
+            block.backward = block.input_grad.clone();
+        }
+        self.push(block);
+    }
+    /// A linear layer of `inputs`×`outputs` weights on this rank, with its tensor-parallel communication.
+    pub(super) fn linear(&mut self, l: Linear) {
+        let s = self.shard;
+        let tokens = if l.cut == Cut::No {
+            s.local_tokens()
+        } else {
+            s.tokens()
+        };
+        let (inputs, outputs) = (l.inputs, l.outputs);
+        let t = tokens as f64;
+        let dtype = s.gemm_dtype(l.gemm);
+        let forward = Kernel::gemm(l.name, tokens, outputs, inputs, 1, dtype, s.act());
+        let input_grad = Kernel::gemm(l.grad_names[0], tokens, inputs, outputs, 1, dtype, s.act());
+        let wdtype = s.weight_gradient_dtype(l.gemm);
+        let weight_grad =
+            Kernel::weight_gradient(l.grad_names[1], outputs, inputs, tokens, wdtype, s.gradient_bytes);
+        self.parameters.dense += inputs * outputs + if self.model.biases { outputs } else { 0 };
+        self.note_gemm(t * inputs as f64 * s.act(), t * outputs as f64 * s.act());
+        let gathered = t * inputs as f64;
+        let (f, i, w, b) = match l.cut {
+            Cut::Columns if s.tensor > 1 => self.columns(forward, input_grad, weight_grad, gathered),
+            Cut::Rows if s.tensor > 1 => self.rows(forward, input_grad, weight_grad, t * outputs as f64),
+            Cut::ColumnsGathered if s.sequence_parallel => {
+                // The sum of the input gradient is that of the layer which gathered; the saved shard is gathered
+                // anew for this weight gradient.
+                let (_, _, w, b) = self.columns(forward, input_grad, weight_grad, gathered);
+                let b = b
+                    .into_iter()
+                    .filter(|i| i.comm().is_none_or(|c| c.op == CommOp::AllGather))
+                    .collect();
+                (vec![Item::Kernel(forward)], vec![Item::Kernel(input_grad)], w, b)
+            }
+            _ => (
+                vec![Item::Kernel(forward)],
+                vec![Item::Kernel(input_grad)],
+                vec![Item::Kernel(weight_grad)],
+                vec![Item::Kernel(input_grad), Item::Kernel(weight_grad)],
+            ),
+        };
+        let modules = l.modules.to_vec();
+        self.push(Block {
+            forward: f,
+            input_grad: i,
+            weight_grad: w,
+            backward: b,
+            modules,
+        });
+    }
+    /// Column-cut: gather the input before; sum its gradient after, beside the weight gradient.
+    fn columns(&self, forward: Kernel, input_grad: Kernel, weight_grad: Kernel, gathered: f64) -> Passes {
+        let s = self.shard;
+        let (fwd, igrad, wgrad) = (
+            Item::Kernel(forward),
+            Item::Kernel(input_grad),
+            Item::Kernel(weight_grad),
+        );
+        let tensor = |name, op, bytes| CommPoint::new(name, CommGroup::Tensor, op, bytes);
+        let gather = tensor(
+            "all-gather input",
+            CommOp::AllGather,
+            gathered * s.message(Fp8Communication::TensorAllGather),
+        );
+        if s.sequence_parallel {
+            let again = CommPoint {
+                name: "all-gather saved input",
+                ..gather
+            };
+            let scatter = tensor(
+                "reduce-scatter input gradient",
+                CommOp::ReduceScatter,
+                gathered * s.act(),
+            );
+            (
+                vec![Item::Comm(gather), fwd],
+                vec![igrad.clone(), Item::Comm(scatter)],
+                vec![Item::Comm(again), wgrad.clone()],
+                vec![
+                    Item::Comm(again.behind(1)),
+                    igrad,
+                    Item::Comm(scatter.behind(1)),
+                    wgrad,
+                ],
+            )
+        } else {
+            let sum = tensor("all-reduce input gradient", CommOp::AllReduce, gathered * s.act());
+            (
+                vec![fwd],
+                vec![igrad.clone(), Item::Comm(sum)],
+                vec![wgrad.clone()],
+                vec![igrad, Item::Comm(sum.behind(1)), wgrad],
+            )
+        }
+    }
+    /// Row-cut: sum the output after; gather its gradient before.
+    fn rows(&self, forward: Kernel, input_grad: Kernel, weight_grad: Kernel, output: f64) -> Passes {
+        let s = self.shard;
+        let (fwd, igrad, wgrad) = (
+            Item::Kernel(forward),
+            Item::Kernel(input_grad),
+            Item::Kernel(weight_grad),
+        );
+        let tensor = |name, op| Item::Comm(CommPoint::new(name, CommGroup::Tensor, op, output * s.act()));
+        if s.sequence_parallel {
+            let scatter = tensor("reduce-scatter output", CommOp::ReduceScatter);
+            let gather = tensor("all-gather output gradient", CommOp::AllGather);
+            (
+                vec![fwd, scatter],
+                vec![gather.clone(), igrad.clone()],
+                vec![wgrad.clone()],
+                vec![gather, igrad, wgrad],
+            )
+        } else {
+            let sum = tensor("all-reduce output", CommOp::AllReduce);
+            (
+                vec![fwd, sum],
+                vec![igrad.clone()],
+                vec![wgrad.clone()],
+                vec![igrad, wgrad],
+            )
+        }
+    }
+
+    pub(super) fn finish(self, kind: LayerKind) -> LayerPlan {
+        let collect = |pick: fn(&Block) -> &Vec<Item>, reverse: bool| -> Vec<Item> {
+            let mut order: Vec<&Block> = self.blocks.iter().collect();
+            if reverse {
+                order.reverse();
+            }
+            order.into_iter().flat_map(|b| pick(b).clone()).collect()
+        };
+        let for_weight_grad: f64 = self
+            .saved
+            .iter()
+            .filter(|s| s.for_weight_grad)
+            .map(|s| s.bytes)
+            .sum();
+        LayerPlan {
+            kind,
+            forward: collect(|b| &b.forward, false),
+            input_grad: collect(|b| &b.input_grad, true),
+            weight_grad: gather_ahead(collect(|b| &b.weight_grad, true)),
+            backward: collect(|b| &b.backward, true),
+            boundary_bytes: self.shard.boundary_bytes(self.model).round() as u64,
+            workspace_bytes: self.widest.round() as u64,
+            weight_grad_bytes: (for_weight_grad + self.gradients).round() as u64,
+            parameters: self.parameters,
+            saved: self.saved,
+            modules: self.blocks.into_iter().map(|b| (b.modules, b.forward)).collect(),
+        }
+    }
+}
+
+/// Lists of one block: forward, input gradient, weight gradient, fused backward.
+pub(super) type Passes = (Vec<Item>, Vec<Item>, Vec<Item>, Vec<Item>);
+
+/// A linear layer on one rank.
+pub(super) struct Linear {
+    pub(super) name: &'static str,
+    /// Names of the input-gradient and weight-gradient kernels.
+    pub(super) grad_names: [&'static str; 2],
+    /// Input width on this rank.
+    pub(super) inputs: u64,
+    /// Output width on this rank.
+    pub(super) outputs: u64,
+    pub(super) cut: Cut,
+    pub(super) gemm: Fp8Gemm,
+    pub(super) modules: &'static [RecomputeModule],
+}
+
+/// Issues every all-gather of a weight-gradient list one kernel earlier, so that it hides behind that kernel.
+fn gather_ahead(mut items: Vec<Item>) -> Vec<Item> {
+    for i in 1..items.len() {
+        let after_kernel = items[i - 1].kernel().is_some();
+        if let Item::Comm(c) = &mut items[i]
+            && after_kernel
+        {
+            c.hidden_behind += 1;
+            items.swap(i - 1, i);
+        }
+    }
+    items
+}

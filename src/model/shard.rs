@@ -1,0 +1,132 @@
+//! Which share of a model one rank has.
+
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::{ContextSpec, Dtype, Fp8Communication, Fp8Gemm, Fp8Spec, WorkloadSpec};
+
+/// What one rank computes: its share of the model and the micro-batch.
+///
+/// Degrees are taken as given: `WorkloadSpec::validate` has checked that they divide what they cut.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shard {
+    /// Sequences of one micro-batch.
+    pub micro_batch: u64,
+    /// Tokens of one sequence, before context parallelism cuts it.
+    pub sequence: u64,
+    /// Tensor-parallel degree.
+    pub tensor: u64,
+    /// Whether what lies between tensor-parallel parts is cut along the sequence.
+    pub sequence_parallel: bool,
+    /// Context parallelism.
+    pub context: ContextSpec,
+    /// Position in the context-parallel group; matters for causal rings without zigzag.
+    pub context_rank: u64,
+    /// Expert-parallel degree.
+    pub expert: u64,
+    /// Tensor-parallel degree inside an expert.
+    pub expert_tensor: u64,
+    /// Tokens that this rank's experts receive over the mean.
+    pub expert_load: f64,
+    /// Format of activations and of GEMMs that `fp8` does not name.
+    pub compute: Dtype,
+    /// Bytes in which gradients are accumulated.
+    pub gradient_bytes: f64,
+    /// 8-bit floats where they are used.
+    pub fp8: Option<Fp8Spec>,
+}
+
+impl Shard {
+    /// The share of every rank under a workload; the last rank of the context-parallel group, which has the most to
+    /// do where shares differ, with an even load on experts.
+    pub fn new(workload: &WorkloadSpec, model: &ModelSpec) -> Shard {
+        let par = &workload.parallelism;
+        Shard {
+            micro_batch: workload.batch.micro_batch,
+            sequence: workload.sequence(model),
+            tensor: par.tensor,
+            sequence_parallel: par.sequence_parallel && par.tensor > 1,
+            context: par.context,
+            context_rank: par.context.size.saturating_sub(1),
+            expert: par.expert,
+            expert_tensor: par.expert_tensor(),
+            expert_load: 1.0,
+            compute: workload.precision.compute,
+            gradient_bytes: workload.precision.gradients.bytes(),
+            fp8: workload.precision.fp8.clone(),
+        }
+    }
+    /// One device that holds everything: micro-batch 1, the model's sequence, bf16.
+    pub fn whole(model: &ModelSpec) -> Shard {
+        Shard {
+            micro_batch: 1,
+            sequence: model.sequence,
+            tensor: 1,
+            sequence_parallel: false,
+            context: ContextSpec::default(),
+            context_rank: 0,
+            expert: 1,
+            expert_tensor: 1,
+            expert_load: 1.0,
+            compute: Dtype::Bf16,
+            gradient_bytes: 4.0,
+            fp8: None,
+        }
+    }
+
+    /// Tokens of one micro-batch on this rank where tensor-parallel parts work: b·s over the context degree.
+    pub fn tokens(&self) -> u64 {
+        self.micro_batch * self.sequence / self.context.size.max(1)
+    }
+    /// Tokens between tensor-parallel parts: cut once more with sequence parallelism.
+    pub fn local_tokens(&self) -> u64 {
+        if self.sequence_parallel {
+            self.tokens() / self.tensor
+        } else {
+            self.tokens()
+        }
+    }
+    /// Query heads of this rank.
+    pub fn heads(&self, model: &ModelSpec) -> u64 {
+        model.heads / self.tensor
+    }
+    /// Key–value heads of this rank: replicated where there are fewer than tensor-parallel ranks.
+    pub fn kv_heads(&self, model: &ModelSpec) -> u64 {
+        model.kv_heads().div_ceil(self.tensor)
+    }
+    /// Bytes of one activation element.
+    pub fn act(&self) -> f64 {
+        self.compute.bytes()
+    }
+    /// Bytes of the activations that cross a layer or pipeline border.
+    pub fn boundary_bytes(&self, model: &ModelSpec) -> f64 {
+        self.local_tokens() as f64 * model.hidden as f64 * self.act()
+    }
+
+    /// Format in which a GEMM multiplies in forward and for its input gradient.
+    pub(super) fn gemm_dtype(&self, gemm: Fp8Gemm) -> Dtype {
+        match &self.fp8 {
+            Some(f) if f.gemms.contains(&gemm) => Dtype::Fp8,
+            _ => self.compute,
+        }
+    }
+    /// Format in which a GEMM multiplies for its weight gradient.
+    pub(super) fn weight_gradient_dtype(&self, gemm: Fp8Gemm) -> Dtype {
+        match &self.fp8 {
+            Some(f) if !f.weight_gradients => self.compute,
+            _ => self.gemm_dtype(gemm),
+        }
+    }
+    /// Bytes of one element of a GEMM's input as it is saved for backward.
+    pub(super) fn saved_input(&self, gemm: Fp8Gemm) -> f64 {
+        match &self.fp8 {
+            Some(f) if f.saved_inputs => self.gemm_dtype(gemm).bytes(),
+            _ => self.act(),
+        }
+    }
+    /// Bytes of one element of a message.
+    pub(super) fn message(&self, which: Fp8Communication) -> f64 {
+        match &self.fp8 {
+            Some(f) if f.communications.contains(&which) => Dtype::Fp8.bytes(),
+            _ => self.act(),
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! Published parameter counts and memory tables, conservation under sharding, and golden numbers worked out apart.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::flops::StepFlops;
+use super::*;
+use crate::spec::model::{AttentionKernel, ModelSpec};
+use crate::spec::workload::{
+    ContextKind, ContextSpec, Granularity, RecomputeModule, RecomputeSpec, WorkloadSpec,
+};
+
+fn model(name: &str) -> ModelSpec {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("workloads/models/{name}.json"));
+    let model: ModelSpec = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    assert!(model.validate("").is_empty(), "{:?}", model.validate(""));
+    model
+}
+fn policy(granularity: Granularity) -> RecomputeSpec {
+    RecomputeSpec {
+        granularity,
+        ..RecomputeSpec::default()
+    }
+}
+/// GPT-3's layer as Korthikanti et al. have it.
+fn korthikanti() -> (ModelSpec, Shard) {
+    let mut m = model("gpt3-175b");
+    m.attention.kernel = AttentionKernel::Standard;
+    let s = Shard {
+        tensor: 8,
+        sequence_parallel: true,
+        ..Shard::whole(&m)
+    };
+    (m, s)
+}
+
+#[test]
+fn parameter_counts_are_the_published_ones() {
+    let exact = [
+        ("gpt2-1.5b", 1_557_611_200),
+        ("llama3-8b", 8_030_261_248),
+        ("llama3-70b", 70_553_706_496),
+        ("llama3-405b", 405_853_388_800),
+        ("mixtral-8x7b", 46_702_792_704),
+    ];
+    for (name, want) in exact {
+        assert_eq!(ParameterCount::of(&model(name)).total(), want, "{name}");
+    }
+    // Billions as printed, with the precision printed.
+    let printed = [
+        ("gpt3-13b", 13.0, 0.2),
+        ("gpt3-175b", 175.0, 0.5),
+        ("megatron-22b", 22.0, 0.2),
+        ("megatron-530b", 530.0, 1.0),
+        ("megatron-1t", 1008.0, 1.0),
+        ("palm-540b", 540.35, 0.01),
+        ("deepseek-v3", 671.0, 0.1),
+        ("scaled-11t", 11_000.0, 250.0),
+        ("scaled-95t", 95_500.0, 1250.0),
+    ];
+    for (name, want, slack) in printed {
+        let got = ParameterCount::of(&model(name)).total() as f64 / 1e9;
+        assert!((got - want).abs() <= slack, "{name}: {got} instead of {want}");
+    }
+    let active = |name| ParameterCount::of(&model(name)).active as f64 / 1e9;
+    assert!(
+        (active("mixtral-8x7b") - 12.9).abs() < 0.05,
+        "{}",
+        active("mixtral-8x7b")
+    );
+    // 37 billion without the embedding table, as DeepSeek counts.
+    assert!(
+        (active("deepseek-v3") - 37.0).abs() < 0.6,
+        "{}",
+        active("deepseek-v3")
+    );
+}
+
+#[test]
+fn a_rank_holds_its_share_of_the_parameters() {
+    for name in [
+        "gpt3-175b",
+        "llama3-70b",
+        "palm-540b",
+        "mixtral-8x7b",
+        "deepseek-v3",
+    ] {
+        let m = model(name);
+        let s = Shard::whole(&m);
+        let layers: u64 = (0..m.layers)
+            .map(|l| {
+                LayerPlan::transformer(&m, &s, m.has_experts(l))
+                    .parameters
+                    .total()
+            })
+            .sum();
+        let ends = LayerPlan::embedding(&m, &s).parameters.total()
+            + LayerPlan::head(&m, &s, !m.tied_embeddings).parameters.total();
+        assert_eq!(layers + ends, ParameterCount::of(&m).total(), "{name}");
+    }
+}
+
+#[test]
+fn saved_activations_are_korthikantis_table() {
+    let (m, sp) = korthikanti();
+    let mib =
+        |s: &Shard, g| LayerPlan::transformer(&m, s, false).saved_bytes(&policy(g)) as f64 / 1_048_576.0;
+    let whole = Shard {
+        tensor: 1,
+        sequence_parallel: false,
+        ..sp.clone()
+    };
+    let tp = Shard {
+        sequence_parallel: false,
+        ..sp.clone()
+    };
+    // sbh(34 + 5as/h), then with t = 8 sbh(10 + 24/t + 5as/ht), all over t, and 34 sbh/t.
+    for (got, want) in [
+        (mib(&whole, Granularity::None), 2736.0),
+        (mib(&tp, Granularity::None), 552.0),
+        (mib(&sp, Granularity::None), 342.0),
+        (mib(&sp, Granularity::Selective), 102.0),
+        (mib(&sp, Granularity::Full), 6.0),
+        (mib(&tp, Granularity::Full), 48.0),
+    ] {
+        assert!((got / want - 1.0).abs() < 1e-9, "{got} MiB instead of {want}");
+    }
+}
+
+#[test]
+fn tensor_parallel_messages_are_megatrons() {
+    let (m, sp) = korthikanti();
+    let sbh2 = 2048 * 12288 * 2;
+    let count = |items: &[Item], op| {
+        items
+            .iter()
+            .filter_map(Item::comm)
+            .filter(|c| c.op == op && c.bytes == sbh2)
+            .count()
+    };
+    let plan = LayerPlan::transformer(&m, &sp, false);
+    assert_eq!(
+        (
+            count(&plan.forward, CommOp::AllGather),
+            count(&plan.forward, CommOp::ReduceScatter)
+        ),
+        (2, 2)
+    );
+    assert_eq!(
+        (
+            count(&plan.backward, CommOp::AllGather),
+            count(&plan.backward, CommOp::ReduceScatter)
+        ),
+        (4, 2)
+    );
+    assert_eq!(
+        count(&plan.input_grad, CommOp::AllGather) + count(&plan.weight_grad, CommOp::AllGather),
+        4
+    );
+    let tp = LayerPlan::transformer(
+        &m,
+        &Shard {
+            sequence_parallel: false,
+            ..sp
+        },
+        false,
+    );
+    assert_eq!(
+        (
+            count(&tp.forward, CommOp::AllReduce),
+            count(&tp.backward, CommOp::AllReduce)
+        ),
+        (2, 2)
+    );
+}
+
+#[test]
+fn step_flops_are_the_papers_formula() {
+    // Narayanan et al. 2021: 96·B·s·l·h²(1 + s/6h + V/16lh) with recomputation, which is 4/3 of what counts here,
+    // except that the LM head is not recomputed: there 72 + … with V/12lh.
+    let m = model("gpt3-175b");
+    let (b, s, l, h, v) = (1536.0, 2048.0, 96.0, 12288.0, 51200.0);
+    let want = 72.0 * b * s * l * h * h * (1.0 + s / (6.0 * h) + v / (12.0 * l * h));
+    let got = StepFlops::of(&m, 1536, 2048);
+    assert!(
+        (got.model / want - 1.0).abs() < 1e-12,
+        "{} instead of {want}",
+        got.model
+    );
+    assert!(got.model_causal < got.model);
+}
+
+#[test]
+fn kernels_execute_the_model_flops_of_every_shape() {
+    for name in [
+        "gpt3-175b",
+        "megatron-22b",
+        "llama3-70b",
+        "palm-540b",
+        "mixtral-8x7b",
+        "deepseek-v3",
+    ] {
+        let m = model(name);
+        let s = Shard::whole(&m);
+        let head = LayerPlan::head(&m, &s, true);
+        let layers: Vec<LayerPlan> = (0..m.layers)
+            .map(|l| LayerPlan::transformer(&m, &s, m.has_experts(l)))
+            .collect();
+        let run = |pick: fn(&LayerPlan) -> &Vec<Item>| -> f64 {
+            layers
+                .iter()
+                .chain([&head])
+                .map(|p| LayerPlan::flops(pick(p)))
+                .sum()
+        };
+        let want = StepFlops::of(&m, 1, m.sequence);
+        let flash = m.attention.kernel == AttentionKernel::Flash;
+        let forward = if flash { want.model_causal } else { want.model } / 3.0;
+        assert!(
+            (run(|p| &p.forward) / forward - 1.0).abs() < 1e-9,
+            "{name} forward"
+        );
+        // A flash backward computes the scores anew: 2.5 instead of 2 times its forward.
+        let attention = (want.model - want.model_causal) / 3.0;
+        let backward = 2.0 * forward + if flash { 0.5 * attention } else { 0.0 };
+        assert!(
+            (run(|p| &p.backward) / backward - 1.0).abs() < 1e-9,
+            "{name} backward"
+        );
+        let split = run(|p| &p.input_grad) + run(|p| &p.weight_grad);
+        assert!((split / backward - 1.0).abs() < 1e-9, "{name} split backward");
+    }
+}
+
+#[test]
+fn recomputation_repeats_what_it_does_not_keep() {
+    let (m, sp) = korthikanti();
+    let plan = LayerPlan::transformer(&m, &sp, false);
+    assert!(plan.recompute(&policy(Granularity::None)).is_empty());
+    assert_eq!(plan.recompute(&policy(Granularity::Full)), plan.forward);
+    let names =
+        |items: Vec<Item>| -> Vec<&str> { items.iter().filter_map(Item::kernel).map(|k| k.name).collect() };
+    assert_eq!(
+        names(plan.recompute(&policy(Granularity::Selective))),
+        [
+            "attention scores",
+            "softmax",
+            "attention dropout",
+            "attention over values"
+        ]
+    );
+    // 4bs²h over 3·(24bsh² + 4bs²h) = s / (18h + 3s) = 0.9 % more.
+    let extra = LayerPlan::flops(&plan.recompute(&policy(Granularity::Selective)))
+        / (LayerPlan::flops(&plan.forward) + LayerPlan::flops(&plan.backward));
+    assert!((extra - 0.009).abs() < 0.0005, "{extra}");
+    let modules = RecomputeSpec {
+        granularity: Granularity::Modules,
+        modules: vec![RecomputeModule::Activation, RecomputeModule::Norm],
+        ..RecomputeSpec::default()
+    };
+    assert_eq!(names(plan.recompute(&modules)), ["norm", "norm", "activation"]);
+    // GEMM inputs that norms made (2 × 2sbh) and the down projection's input (8sbh) are not kept: 12 sbh / t.
+    let less = plan.all_saved_bytes() - plan.saved_bytes(&modules);
+    assert_eq!(less, 12 * 2048 * 12288 / 8);
+}
+
+#[test]
+fn a_ring_with_zigzag_gives_every_step_the_same_work() {
+    let m = model("llama3-70b");
+    let context = ContextSpec {
+        size: 4,
+        kind: ContextKind::Ring,
+        zigzag: true,
+        ulysses_size: None,
+    };
+    let plan = LayerPlan::transformer(
+        &m,
+        &Shard {
+            context,
+            ..Shard::whole(&m)
+        },
+        false,
+    );
+    let attention: Vec<f64> = plan
+        .forward
+        .iter()
+        .filter_map(Item::kernel)
+        .filter(|k| k.name == "attention")
+        .map(|k| k.flops)
+        .collect();
+    assert_eq!(attention.len(), 4);
+    assert!(attention.iter().all(|f| *f == attention[0]), "{attention:?}");
+    // Each step sends keys and values of a quarter of the sequence: 2·(s/4)·8·128 elements of 2 bytes.
+    let sends: Vec<u64> = plan
+        .forward
+        .iter()
+        .filter_map(Item::comm)
+        .map(|c| c.bytes)
+        .collect();
+    assert_eq!(sends, [2 * 2048 * 8 * 128 * 2; 3]);
+    let back: Vec<u64> = plan
+        .backward
+        .iter()
+        .filter_map(Item::comm)
+        .map(|c| c.bytes)
+        .collect();
+    let block = 2 * 2048 * 8 * 128 * 2;
+    assert_eq!(back, [block, 2 * block, 2 * block, block, block]);
+}
+
+#[test]
+fn expert_messages_are_the_tokens_times_top_k() {
+    let m = model("deepseek-v3");
+    let s = Shard {
+        expert: 64,
+        ..Shard::whole(&m)
+    };
+    let plan = LayerPlan::transformer(&m, &s, true);
+    let swaps: Vec<u64> = plan
+        .forward
+        .iter()
+        .filter_map(Item::comm)
+        .map(|c| c.bytes)
+        .collect();
+    assert_eq!(swaps, [4096 * 8 * 7168 * 2; 2]);
+    assert_eq!(plan.parameters.expert, 4 * 3 * 7168 * 2048);
+    let full = LayerPlan::transformer(
+        &m,
+        &Shard {
+            expert_load: 1.5,
+            ..s.clone()
+        },
+        true,
+    );
+    let rows = |p: &LayerPlan| -> f64 {
+        p.forward
+            .iter()
+            .filter_map(Item::kernel)
+            .filter(|k| k.name == "expert up")
+            .map(|k| k.flops)
+            .sum()
+    };
+    assert!((rows(&full) / rows(&plan) - 1.5).abs() < 1e-12);
+    let mut capped = m.clone();
+    capped.moe.as_mut().unwrap().capacity_factor = Some(1.25);
+    let capped = LayerPlan::transformer(
+        &capped,
+        &Shard {
+            expert_load: 1.5,
+            ..s
+        },
+        true,
+    );
+    assert!((rows(&capped) / rows(&plan) - 1.25).abs() < 1e-12);
+}
+
+#[test]
+fn shipped_workloads_fit_their_machines() {
+    let devices = [
+        ("gpt3-175b", 1024),
+        ("gpt2-8", 8),
+        ("llama3-70b", 64),
+        ("llama3-405b", 16384),
+        ("megatron-1t", 512),
+        ("llama3-8b-fsdp", 8),
+        ("llama3-70b-offload", 8),
+        ("mixtral-8x7b", 64),
+        ("deepseek-v3", 2048),
+        ("11t-offload", 4096),
+        ("95t-offload", 16384),
+        ("gpt-24l-1024", 1024),
+    ];
+    for (name, n) in devices {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("workloads/{name}.json"));
+        let w: WorkloadSpec = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let crate::spec::workload::ModelRef::Named(of) = &w.model else {
+            panic!("{name} names its model")
+        };
+        let problems = [w.validate(&model(of)), w.validate_on(n, &["hbm", "host"])].concat();
+        assert!(problems.is_empty(), "{name}: {problems:?}");
+    }
+}
+
+proptest! {
+    /// All ranks of a tensor-parallel group together hold, keep and execute what one device would.
+    #[test]
+    fn tensor_parallel_shares_sum_to_the_whole(
+        name in prop::sample::select(vec!["gpt3-175b", "llama3-70b", "megatron-22b"]),
+        tensor in prop::sample::select(vec![2u64, 4, 8]),
+        micro_batch in 1u64..4,
+    ) {
+        let m = model(name);
+        let one = Shard { micro_batch, ..Shard::whole(&m) };
+        let cut = Shard { tensor, sequence_parallel: true, ..one.clone() };
+        let (whole, part) = (LayerPlan::transformer(&m, &one, false), LayerPlan::transformer(&m, &cut, false));
+        let t = tensor as f64;
+        for pick in [|p: &LayerPlan| LayerPlan::flops(&p.forward), |p: &LayerPlan| LayerPlan::flops(&p.backward)] {
+            prop_assert!((pick(&part) * t / pick(&whole) - 1.0).abs() < 1e-12);
+        }
+        let kept = |p: &LayerPlan| p.all_saved_bytes() as f64;
+        prop_assert!((kept(&part) * t / kept(&whole) - 1.0).abs() < 1e-9);
+    }
+
+    /// Work grows in proportion to the micro-batch, and context parallelism only spreads it.
+    #[test]
+    fn work_is_proportional_to_tokens(
+        kind in prop::sample::select(vec![
+            ContextKind::Ring, ContextKind::AllGather, ContextKind::Ulysses, ContextKind::TwoLevel,
+        ]),
+        size in prop::sample::select(vec![2u64, 4, 8]),
+        micro_batch in 1u64..5,
+    ) {
+        let m = model("llama3-70b");
+        let context = ContextSpec { size, kind, zigzag: true, ulysses_size: Some(2) };
+        let flops = |micro_batch, context| {
+            let p = LayerPlan::transformer(&m, &Shard { micro_batch, context, ..Shard::whole(&m) }, false);
+            LayerPlan::flops(&p.forward) + LayerPlan::flops(&p.backward)
+        };
+        let one = flops(1, ContextSpec::default());
+        prop_assert!((flops(micro_batch, context) * size as f64 / (one * micro_batch as f64) - 1.0).abs() < 1e-12);
+    }
+}
