@@ -198,7 +198,8 @@ impl ModelSpec {
     /// Whether layer `layer` (from 0) has experts.
     pub fn has_experts(&self, layer: u64) -> bool {
         self.moe.as_ref().is_some_and(|m| {
-            layer >= m.first_dense_layers && (layer - m.first_dense_layers) % m.every_layers.max(1) == 0
+            layer >= m.first_dense_layers
+                && (layer - m.first_dense_layers).is_multiple_of(m.every_layers.max(1))
         })
     }
 
@@ -216,7 +217,7 @@ impl ModelSpec {
         }
         match self.head_size {
             Some(d) => p.size("head_size", d, 1_000_000),
-            None if self.heads > 0 && self.hidden % self.heads != 0 && self.mla.is_none() => p.add(
+            None if self.heads > 0 && !self.hidden.is_multiple_of(self.heads) && self.mla.is_none() => p.add(
                 "heads",
                 self.heads,
                 format!("a divisor of hidden ({})", self.hidden),
@@ -224,7 +225,7 @@ impl ModelSpec {
             ),
             None => {}
         }
-        if self.kv_heads() > 0 && self.heads % self.kv_heads() != 0 {
+        if self.kv_heads() > 0 && !self.heads.is_multiple_of(self.kv_heads()) {
             p.add(
                 "kv_heads",
                 self.kv_heads(),

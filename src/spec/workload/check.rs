@@ -53,7 +53,7 @@ impl WorkloadSpec {
                     par.context.size,
                     par.pipeline.size,
                     d.saturating_mul(replica),
-                    if devices % replica.max(1) == 0 {
+                    if devices.is_multiple_of(replica.max(1)) {
                         format!(
                             "data = {} would fit, and so would leaving it out",
                             devices / replica.max(1)
@@ -63,7 +63,7 @@ impl WorkloadSpec {
                     },
                 ),
             ),
-            None if replica == 0 || devices % replica != 0 => p.add(
+            None if replica == 0 || !devices.is_multiple_of(replica) => p.add(
                 "parallelism",
                 format!(
                     "tensor {} × context {} × pipeline {}",
@@ -101,7 +101,7 @@ impl WorkloadSpec {
         let data = self.data_parallel(devices);
         let par = &self.parallelism;
         let slice = data.saturating_mul(self.batch.micro_batch);
-        if slice == 0 || self.batch.global % slice != 0 {
+        if slice == 0 || !self.batch.global.is_multiple_of(slice) {
             p.add(
                 "batch.global",
                 self.batch.global,
@@ -114,7 +114,7 @@ impl WorkloadSpec {
         }
         let holders = data.saturating_mul(par.context.size).saturating_mul(par.tensor);
         let expert = par.expert.saturating_mul(par.expert_tensor());
-        if par.expert > 1 && (expert == 0 || holders % expert != 0) {
+        if par.expert > 1 && (expert == 0 || !holders.is_multiple_of(expert)) {
             p.add(
                 "parallelism.expert",
                 par.expert,
@@ -123,7 +123,7 @@ impl WorkloadSpec {
             );
         }
         let all = data.saturating_mul(par.context.size);
-        if let Some(g) = par.sharding.group.filter(|&g| g == 0 || all % g != 0) {
+        if let Some(g) = par.sharding.group.filter(|&g| g == 0 || !all.is_multiple_of(g)) {
             p.add(
                 "parallelism.sharding.group",
                 g,
@@ -172,7 +172,7 @@ impl WorkloadSpec {
     fn check_tensor(&self, p: &mut Problems, model: &ModelSpec) {
         let t = self.parallelism.tensor;
         let must_divide = |p: &mut Problems, what: &str, value: u64| {
-            if value % t != 0 {
+            if !value.is_multiple_of(t) {
                 p.add(
                     "parallelism.tensor",
                     t,
@@ -184,7 +184,7 @@ impl WorkloadSpec {
         must_divide(p, "heads", model.heads);
         must_divide(p, "ffn", model.ffn);
         let kv = model.kv_heads();
-        if kv != 0 && kv % t != 0 && t % kv != 0 {
+        if kv != 0 && !kv.is_multiple_of(t) && !t.is_multiple_of(kv) {
             p.add(
                 "parallelism.tensor",
                 t,
@@ -193,7 +193,7 @@ impl WorkloadSpec {
             );
         }
         let cut = t.saturating_mul(self.parallelism.context.size);
-        if self.parallelism.sequence_parallel && self.sequence(model) % cut != 0 {
+        if self.parallelism.sequence_parallel && !self.sequence(model).is_multiple_of(cut) {
             p.add(
                 "parallelism.sequence_parallel",
                 true,
@@ -216,7 +216,7 @@ impl WorkloadSpec {
         } else {
             c.size
         };
-        if self.sequence(model) % pieces != 0 {
+        if !self.sequence(model).is_multiple_of(pieces) {
             p.add(
                 "parallelism.context.size",
                 c.size,
@@ -232,14 +232,17 @@ impl WorkloadSpec {
             ContextKind::TwoLevel => c.ulysses_size.unwrap_or(0),
             _ => 1,
         };
-        if inner == 0 || c.size % inner != 0 {
+        if inner == 0 || !c.size.is_multiple_of(inner) {
             p.add(
                 "parallelism.context.ulysses_size",
                 inner,
                 format!("a divisor of context.size ({})", c.size),
                 "two-level needs the size of its inner all-to-all group",
             );
-        } else if model.heads % inner.saturating_mul(self.parallelism.tensor) != 0 {
+        } else if !model
+            .heads
+            .is_multiple_of(inner.saturating_mul(self.parallelism.tensor))
+        {
             p.add(
                 "parallelism.context.size",
                 c.size,
