@@ -13,12 +13,7 @@ const CORE: &[RecomputeModule] = &[RecomputeModule::AttentionCore];
 pub(super) fn add(b: &mut Blocks) {
     let (m, s) = (b.model, b.shard);
     let saved = s.saved_input(Fp8Gemm::Qkv);
-    b.save(
-        "QKV input",
-        s.local_tokens() as f64 * m.hidden as f64 * saved,
-        &[RecomputeModule::Norm],
-        true,
-    );
+    b.save("QKV input", s.local_tokens() as f64 * m.hidden as f64 * saved, &[RecomputeModule::Norm], true);
     match m.mla {
         None => {
             let outputs = (s.heads(m) + 2 * s.kv_heads(m)) * m.head_size();
@@ -49,11 +44,7 @@ pub(super) fn add(b: &mut Blocks) {
         grad_names: ["projection input gradient", "projection weight gradient"],
         inputs: width,
         outputs: m.hidden,
-        cut: if m.parallel_block {
-            Cut::RowsUnsummed
-        } else {
-            Cut::Rows
-        },
+        cut: if m.parallel_block { Cut::RowsUnsummed } else { Cut::Rows },
         gemm: Fp8Gemm::Projection,
         modules: &[],
     });
@@ -62,16 +53,8 @@ pub(super) fn add(b: &mut Blocks) {
 /// Widths of query, key and value on this rank as the core reads them.
 fn widths(b: &Blocks) -> (u64, u64, u64) {
     let (m, s) = (b.model, b.shard);
-    let kv = if m.mla.is_some() {
-        s.heads(m)
-    } else {
-        s.kv_heads(m)
-    };
-    (
-        s.heads(m) * m.qk_head_size(),
-        kv * m.qk_head_size(),
-        kv * m.v_head_size(),
-    )
+    let kv = if m.mla.is_some() { s.heads(m) } else { s.kv_heads(m) };
+    (s.heads(m) * m.qk_head_size(), kv * m.qk_head_size(), kv * m.v_head_size())
 }
 
 /// Latent attention: narrow projections on each rank's own tokens, then wide ones cut by heads.
@@ -106,38 +89,15 @@ fn add_latent(b: &mut Blocks, mla: MlaSpec) {
     };
     match mla.q_lora_rank {
         Some(rank) => {
-            b.linear(down(
-                "q down",
-                ["q down input gradient", "q down weight gradient"],
-                rank,
-            ));
+            b.linear(down("q down", ["q down input gradient", "q down weight gradient"], rank));
             save_latent(b, "query latent", rank);
-            b.linear(up(
-                "q up",
-                ["q up input gradient", "q up weight gradient"],
-                rank,
-                q_width,
-            ));
+            b.linear(up("q up", ["q up input gradient", "q up weight gradient"], rank, q_width));
         }
-        None => b.linear(up(
-            "q",
-            ["q input gradient", "q weight gradient"],
-            m.hidden,
-            q_width,
-        )),
+        None => b.linear(up("q", ["q input gradient", "q weight gradient"], m.hidden, q_width)),
     }
-    b.linear(down(
-        "kv down",
-        ["kv down input gradient", "kv down weight gradient"],
-        latent_kv,
-    ));
+    b.linear(down("kv down", ["kv down input gradient", "kv down weight gradient"], latent_kv));
     save_latent(b, "key-value latent", mla.kv_lora_rank);
-    b.linear(up(
-        "kv up",
-        ["kv up input gradient", "kv up weight gradient"],
-        mla.kv_lora_rank,
-        kv_width,
-    ));
+    b.linear(up("kv up", ["kv up input gradient", "kv up weight gradient"], mla.kv_lora_rank, kv_width));
 }
 
 /// Rotation of queries and keys, in place.
@@ -151,14 +111,8 @@ fn add_rotation(b: &mut Blocks) {
         None => (s.heads(m) + s.kv_heads(m)) * m.head_size(),
     };
     let elements = s.tokens() * per_token;
-    let kernel = |name| {
-        Item::Kernel(Kernel::elementwise(
-            name,
-            elements,
-            2.0 * elements as f64 * s.act(),
-            s.compute,
-        ))
-    };
+    let kernel =
+        |name| Item::Kernel(Kernel::elementwise(name, elements, 2.0 * elements as f64 * s.act(), s.compute));
     b.push(Block {
         forward: vec![kernel("rotary")],
         input_grad: vec![kernel("rotary backward")],
@@ -207,11 +161,7 @@ impl<'a> Core<'a> {
             ContextKind::TwoLevel => c.ulysses_size.unwrap_or(1),
             ContextKind::Ring | ContextKind::AllGather => 1,
         };
-        let kv = if model.mla.is_some() {
-            shard.heads(model)
-        } else {
-            shard.kv_heads(model)
-        };
+        let kv = if model.mla.is_some() { shard.heads(model) } else { shard.kv_heads(model) };
         let ring = c.size / inner;
         Core {
             model,
@@ -233,11 +183,7 @@ impl<'a> Core<'a> {
         self.tokens() * width as f64 * self.shard.act()
     }
     fn group(&self) -> CommGroup {
-        if self.inner > 1 {
-            CommGroup::ContextOuter
-        } else {
-            CommGroup::Context
-        }
+        if self.inner > 1 { CommGroup::ContextOuter } else { CommGroup::Context }
     }
 
     /// What the core keeps for its own backward.
@@ -276,21 +222,13 @@ impl<'a> Core<'a> {
             return;
         }
         let (m, t) = (self.model, self.tokens());
-        let group = if self.ring > 1 {
-            CommGroup::ContextInner
-        } else {
-            CommGroup::Context
-        };
+        let group = if self.ring > 1 { CommGroup::ContextInner } else { CommGroup::Context };
         let act = self.shard.act();
         let q = t * (self.heads * m.qk_head_size()) as f64 * act;
         let k = t * (self.kv_heads * m.qk_head_size()) as f64 * act;
         let v = t * (self.kv_heads * m.v_head_size()) as f64 * act;
         let out = t * (self.heads * m.v_head_size()) as f64 * act;
-        let inputs = [
-            ("all-to-all query", q),
-            ("all-to-all key", k),
-            ("all-to-all value", v),
-        ];
+        let inputs = [("all-to-all query", q), ("all-to-all key", k), ("all-to-all value", v)];
         let output = [("all-to-all attention output", out)];
         let forward = direction == Direction::Forward;
         let list: &[(&'static str, f64)] = if before == forward { &inputs } else { &output };
@@ -307,10 +245,7 @@ impl<'a> Core<'a> {
         let (seen, causal) = self.share_of_square();
         self.compute(items, seen, causal, direction);
         if direction == Direction::Backward {
-            items.push(comm(
-                "reduce-scatter key and value gradient",
-                CommOp::ReduceScatter,
-            ));
+            items.push(comm("reduce-scatter key and value gradient", CommOp::ReduceScatter));
         }
     }
     /// Key tokens that one query sees on average on this rank, as an unmasked product.
@@ -391,16 +326,10 @@ impl<'a> Core<'a> {
         let o_bytes = rows * v as f64 * s.act();
         let kv_bytes = (s.micro_batch * keys * self.kv_heads * (qk + v)) as f64 * s.act();
         let (name, flops, bytes) = match direction {
-            Direction::Forward => (
-                "attention",
-                forward_flops,
-                q_bytes + kv_bytes + o_bytes + 4.0 * rows,
-            ),
-            Direction::Backward => (
-                "attention backward",
-                2.5 * forward_flops,
-                2.0 * (q_bytes + kv_bytes + o_bytes) + 4.0 * rows,
-            ),
+            Direction::Forward => ("attention", forward_flops, q_bytes + kv_bytes + o_bytes + 4.0 * rows),
+            Direction::Backward => {
+                ("attention backward", 2.5 * forward_flops, 2.0 * (q_bytes + kv_bytes + o_bytes) + 4.0 * rows)
+            }
         };
         let shape = KernelShape::Attention {
             batch: s.micro_batch,
@@ -413,13 +342,7 @@ impl<'a> Core<'a> {
             causal,
             direction,
         };
-        Kernel {
-            name,
-            shape,
-            flops,
-            bytes,
-            dtype: s.compute,
-        }
+        Kernel { name, shape, flops, bytes, dtype: s.compute }
     }
 
     /// Scores, softmax (with dropout), values as kernels of their own; backward twice the products.

@@ -43,20 +43,10 @@ impl LayerPlan {
         }
         if model.dropout {
             let bytes = local * (2.0 * shard.act() + 1.0);
-            forward.push(Item::Kernel(Kernel::elementwise(
-                "dropout",
-                local as u64,
-                bytes,
-                shard.compute,
-            )));
+            forward.push(Item::Kernel(Kernel::elementwise("dropout", local as u64, bytes, shard.compute)));
         }
         backward.push(Item::Kernel(scatter));
-        b.push(Block {
-            forward,
-            weight_grad: backward.clone(),
-            backward,
-            ..Block::default()
-        });
+        b.push(Block { forward, weight_grad: backward.clone(), backward, ..Block::default() });
         b.finish(LayerKind::Embedding)
     }
 
@@ -105,10 +95,5 @@ fn loss(b: &mut Blocks, tokens: u64, columns: u64) {
         )));
     }
     let backward = vec![kernel("loss backward", logits * (s.act() + 4.0))];
-    b.push(Block {
-        forward,
-        input_grad: backward.clone(),
-        backward,
-        ..Block::default()
-    });
+    b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
 }

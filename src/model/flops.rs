@@ -28,10 +28,7 @@ impl StepFlops {
         let heads = model.heads as f64 * (model.qk_head_size() + model.v_head_size()) as f64;
         let attention = 2.0 * tokens * sequence as f64 * heads * model.layers as f64;
         let seen = if model.attention.causal { 0.5 } else { 1.0 };
-        StepFlops {
-            model: 3.0 * (dense + attention),
-            model_causal: 3.0 * (dense + seen * attention),
-        }
+        StepFlops { model: 3.0 * (dense + attention), model_causal: 3.0 * (dense + seen * attention) }
     }
 }
 

@@ -171,13 +171,7 @@ impl Kernel {
         let (mf, nf, kf, bf) = (m as f64, n as f64, k as f64, batch as f64);
         Kernel {
             name,
-            shape: KernelShape::Gemm {
-                m,
-                n,
-                k,
-                batch,
-                accumulate: false,
-            },
+            shape: KernelShape::Gemm { m, n, k, batch, accumulate: false },
             flops: 2.0 * bf * mf * nf * kf,
             bytes: bf * ((mf * kf + kf * nf) * dtype.bytes() + mf * nf * out_bytes),
             dtype,
@@ -195,13 +189,7 @@ impl Kernel {
         let (mf, nf, kf) = (m as f64, n as f64, k as f64);
         Kernel {
             name,
-            shape: KernelShape::Gemm {
-                m,
-                n,
-                k,
-                batch: 1,
-                accumulate: true,
-            },
+            shape: KernelShape::Gemm { m, n, k, batch: 1, accumulate: true },
             flops: 2.0 * mf * nf * kf,
             bytes: (mf * kf + kf * nf) * dtype.bytes() + 2.0 * mf * nf * grad_bytes,
             dtype,
@@ -209,26 +197,14 @@ impl Kernel {
     }
     /// A kernel bound by memory, which moves `bytes` in all.
     pub fn elementwise(name: &'static str, elements: u64, bytes: f64, dtype: Dtype) -> Kernel {
-        Kernel {
-            name,
-            shape: KernelShape::Elementwise { elements },
-            flops: 0.0,
-            bytes,
-            dtype,
-        }
+        Kernel { name, shape: KernelShape::Elementwise { elements }, flops: 0.0, bytes, dtype }
     }
 }
 
 impl CommPoint {
     /// A communication point that the next item waits for.
     pub fn new(name: &'static str, group: CommGroup, op: CommOp, bytes: f64) -> CommPoint {
-        CommPoint {
-            name,
-            group,
-            op,
-            bytes: bytes.round() as u64,
-            hidden_behind: 0,
-        }
+        CommPoint { name, group, op, bytes: bytes.round() as u64, hidden_behind: 0 }
     }
     /// The same, in flight while `kernels` more run.
     pub fn behind(mut self, kernels: u32) -> CommPoint {

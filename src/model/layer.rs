@@ -89,11 +89,7 @@ impl LayerPlan {
         }
         let repeated = self.repeated_modules(policy);
         let hit = |m: &Vec<RecomputeModule>| m.iter().any(|x| repeated.contains(x));
-        self.modules
-            .iter()
-            .filter(|(m, _)| hit(m))
-            .flat_map(|(_, items)| items.clone())
-            .collect()
+        self.modules.iter().filter(|(m, _)| hit(m)).flat_map(|(_, items)| items.clone()).collect()
     }
     /// Bytes kept from forward to backward under a policy.
     pub fn saved_bytes(&self, policy: &RecomputeSpec) -> u64 {
@@ -101,10 +97,7 @@ impl LayerPlan {
             return self.boundary_bytes;
         }
         let repeated = self.repeated_modules(policy);
-        let kept = self
-            .saved
-            .iter()
-            .filter(|s| !s.by.0.iter().any(|m| repeated.contains(m)));
+        let kept = self.saved.iter().filter(|s| !s.by.0.iter().any(|m| repeated.contains(m)));
         kept.map(|s| s.bytes).sum::<f64>().round() as u64
     }
     /// Bytes kept from forward to backward where nothing is recomputed; also what lives while the layer is recomputed
@@ -140,21 +133,10 @@ impl LayerPlan {
         }
         match &model.moe {
             Some(moe) if experts => super::moe::add(&mut blocks, moe),
-            _ => super::mlp::add(
-                &mut blocks,
-                "mlp",
-                model.ffn,
-                Fp8Gemm::Mlp,
-                &[RecomputeModule::Mlp],
-                true,
-            ),
+            _ => super::mlp::add(&mut blocks, "mlp", model.ffn, Fp8Gemm::Mlp, &[RecomputeModule::Mlp], true),
         }
         blocks.residual("residual");
-        blocks.finish(if experts && model.moe.is_some() {
-            LayerKind::Moe
-        } else {
-            LayerKind::Dense
-        })
+        blocks.finish(if experts && model.moe.is_some() { LayerKind::Moe } else { LayerKind::Dense })
     }
 }
 
@@ -217,12 +199,7 @@ impl<'a> Blocks<'a> {
         by: &[RecomputeModule],
         for_weight_grad: bool,
     ) {
-        self.saved.push(Saved {
-            name,
-            bytes,
-            by: SavedBy(by.to_vec()),
-            for_weight_grad,
-        });
+        self.saved.push(Saved { name, bytes, by: SavedBy(by.to_vec()), for_weight_grad });
     }
     /// Notes a GEMM's input and output, in bytes, for the workspace and for what a delayed weight gradient holds.
     pub(super) fn note_gemm(&mut self, input: f64, output: f64) {
@@ -255,12 +232,7 @@ impl<'a> Blocks<'a> {
         let (e, act) = (elements as f64, s.act());
         let mask = if m.dropout { e } else { 0.0 };
         let mut block = Block {
-            forward: vec![Item::Kernel(Kernel::elementwise(
-                name,
-                elements,
-                3.0 * e * act + mask,
-                s.compute,
-            ))],
+            forward: vec![Item::Kernel(Kernel::elementwise(name, elements, 3.0 * e * act + mask, s.compute))],
             ..Block::default()
         };
         if m.dropout {
@@ -274,11 +246,7 @@ impl<'a> Blocks<'a> {
     /// A linear layer of `inputs`×`outputs` weights on this rank, with its tensor-parallel communication.
     pub(super) fn linear(&mut self, l: Linear) {
         let s = self.shard;
-        let tokens = if l.cut == Cut::No {
-            s.local_tokens()
-        } else {
-            s.tokens()
-        };
+        let tokens = if l.cut == Cut::No { s.local_tokens() } else { s.tokens() };
         let (inputs, outputs) = (l.inputs, l.outputs);
         let t = tokens as f64;
         let dtype = s.gemm_dtype(l.gemm);
@@ -297,10 +265,8 @@ impl<'a> Blocks<'a> {
                 // The sum of the input gradient is that of the layer which gathered; the saved shard is gathered
                 // anew for this weight gradient.
                 let (_, _, w, b) = self.columns(forward, input_grad, weight_grad, gathered);
-                let b = b
-                    .into_iter()
-                    .filter(|i| i.comm().is_none_or(|c| c.op == CommOp::AllGather))
-                    .collect();
+                let b =
+                    b.into_iter().filter(|i| i.comm().is_none_or(|c| c.op == CommOp::AllGather)).collect();
                 (vec![Item::Kernel(forward)], vec![Item::Kernel(input_grad)], w, b)
             }
             _ => (
@@ -311,22 +277,13 @@ impl<'a> Blocks<'a> {
             ),
         };
         let modules = l.modules.to_vec();
-        self.push(Block {
-            forward: f,
-            input_grad: i,
-            weight_grad: w,
-            backward: b,
-            modules,
-        });
+        self.push(Block { forward: f, input_grad: i, weight_grad: w, backward: b, modules });
     }
     /// Column-cut: gather the input before; sum its gradient after, beside the weight gradient.
     fn columns(&self, forward: Kernel, input_grad: Kernel, weight_grad: Kernel, gathered: f64) -> Passes {
         let s = self.shard;
-        let (fwd, igrad, wgrad) = (
-            Item::Kernel(forward),
-            Item::Kernel(input_grad),
-            Item::Kernel(weight_grad),
-        );
+        let (fwd, igrad, wgrad) =
+            (Item::Kernel(forward), Item::Kernel(input_grad), Item::Kernel(weight_grad));
         let tensor = |name, op, bytes| CommPoint::new(name, CommGroup::Tensor, op, bytes);
         let gather = tensor(
             "all-gather input",
@@ -334,25 +291,13 @@ impl<'a> Blocks<'a> {
             gathered * s.message(Fp8Communication::TensorAllGather),
         );
         if s.sequence_parallel {
-            let again = CommPoint {
-                name: "all-gather saved input",
-                ..gather
-            };
-            let scatter = tensor(
-                "reduce-scatter input gradient",
-                CommOp::ReduceScatter,
-                gathered * s.act(),
-            );
+            let again = CommPoint { name: "all-gather saved input", ..gather };
+            let scatter = tensor("reduce-scatter input gradient", CommOp::ReduceScatter, gathered * s.act());
             (
                 vec![Item::Comm(gather), fwd],
                 vec![igrad.clone(), Item::Comm(scatter)],
                 vec![Item::Comm(again), wgrad.clone()],
-                vec![
-                    Item::Comm(again.behind(1)),
-                    igrad,
-                    Item::Comm(scatter.behind(1)),
-                    wgrad,
-                ],
+                vec![Item::Comm(again.behind(1)), igrad, Item::Comm(scatter.behind(1)), wgrad],
             )
         } else {
             let sum = tensor("all-reduce input gradient", CommOp::AllReduce, gathered * s.act());
@@ -367,11 +312,8 @@ impl<'a> Blocks<'a> {
     /// Row-cut: sum the output after; gather its gradient before.
     fn rows(&self, forward: Kernel, input_grad: Kernel, weight_grad: Kernel, output: f64) -> Passes {
         let s = self.shard;
-        let (fwd, igrad, wgrad) = (
-            Item::Kernel(forward),
-            Item::Kernel(input_grad),
-            Item::Kernel(weight_grad),
-        );
+        let (fwd, igrad, wgrad) =
+            (Item::Kernel(forward), Item::Kernel(input_grad), Item::Kernel(weight_grad));
         let tensor = |name, op| Item::Comm(CommPoint::new(name, CommGroup::Tensor, op, output * s.act()));
         if s.sequence_parallel {
             let scatter = tensor("reduce-scatter output", CommOp::ReduceScatter);
@@ -384,12 +326,7 @@ impl<'a> Blocks<'a> {
             )
         } else {
             let sum = tensor("all-reduce output", CommOp::AllReduce);
-            (
-                vec![fwd, sum],
-                vec![igrad.clone()],
-                vec![wgrad.clone()],
-                vec![igrad, wgrad],
-            )
+            (vec![fwd, sum], vec![igrad.clone()], vec![wgrad.clone()], vec![igrad, wgrad])
         }
     }
 
@@ -401,12 +338,7 @@ impl<'a> Blocks<'a> {
             }
             order.into_iter().flat_map(|b| pick(b).clone()).collect()
         };
-        let for_weight_grad: f64 = self
-            .saved
-            .iter()
-            .filter(|s| s.for_weight_grad)
-            .map(|s| s.bytes)
-            .sum();
+        let for_weight_grad: f64 = self.saved.iter().filter(|s| s.for_weight_grad).map(|s| s.bytes).sum();
         LayerPlan {
             kind,
             forward: collect(|b| &b.forward, false),

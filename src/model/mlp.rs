@@ -27,39 +27,24 @@ pub(super) fn add(
     b.linear(Linear {
         name: if shared { "shared expert up" } else { "mlp up" },
         grad_names: if shared {
-            [
-                "shared expert up input gradient",
-                "shared expert up weight gradient",
-            ]
+            ["shared expert up input gradient", "shared expert up weight gradient"]
         } else {
             ["mlp up input gradient", "mlp up weight gradient"]
         },
         inputs: m.hidden,
         outputs: up,
-        cut: if m.parallel_block {
-            Cut::ColumnsGathered
-        } else {
-            Cut::Columns
-        },
+        cut: if m.parallel_block { Cut::ColumnsGathered } else { Cut::Columns },
         gemm,
         modules,
     });
     b.save("activation input", t as f64 * up as f64 * s.act(), modules, false);
     let with_activation: &[RecomputeModule] = &[&[RecomputeModule::Activation], modules].concat();
     activation(b, t * width, m.gated_mlp, with_activation);
-    b.save(
-        "MLP down input",
-        t as f64 * width as f64 * s.saved_input(gemm),
-        with_activation,
-        true,
-    );
+    b.save("MLP down input", t as f64 * width as f64 * s.saved_input(gemm), with_activation, true);
     b.linear(Linear {
         name: if shared { "shared expert down" } else { "mlp down" },
         grad_names: if shared {
-            [
-                "shared expert down input gradient",
-                "shared expert down weight gradient",
-            ]
+            ["shared expert down input gradient", "shared expert down weight gradient"]
         } else {
             ["mlp down input gradient", "mlp down weight gradient"]
         },
@@ -77,12 +62,8 @@ pub(super) fn activation(b: &mut Blocks, elements: u64, gated: bool, modules: &[
     let s = b.shard;
     let inputs = if gated { 2.0 } else { 1.0 };
     let moved = elements as f64 * s.act();
-    let forward = Item::Kernel(Kernel::elementwise(
-        "activation",
-        elements,
-        (inputs + 1.0) * moved,
-        s.compute,
-    ));
+    let forward =
+        Item::Kernel(Kernel::elementwise("activation", elements, (inputs + 1.0) * moved, s.compute));
     let backward = Item::Kernel(Kernel::elementwise(
         "activation backward",
         elements,

@@ -20,14 +20,7 @@ pub(super) fn add(b: &mut Blocks, moe: &MoeSpec) {
     b.save("MoE input", bytes, &[RecomputeModule::Norm], true);
     router(b, moe);
     if moe.shared_experts > 0 {
-        mlp::add(
-            b,
-            "shared expert",
-            moe.shared_experts * ffn,
-            Fp8Gemm::Experts,
-            MOE,
-            false,
-        );
+        mlp::add(b, "shared expert", moe.shared_experts * ffn, Fp8Gemm::Experts, MOE, false);
     }
     let routed = Routed::new(b, moe, ffn);
     routed.dispatch(b);
@@ -40,31 +33,13 @@ fn router(b: &mut Blocks, moe: &MoeSpec) {
     let (m, s) = (b.model, b.shard);
     let t = s.local_tokens();
     let gemm = |name, rows, columns, inner| {
-        Item::Kernel(Kernel::gemm(
-            name,
-            rows,
-            columns,
-            inner,
-            1,
-            Dtype::Tf32,
-            Dtype::Fp32.bytes(),
-        ))
+        Item::Kernel(Kernel::gemm(name, rows, columns, inner, 1, Dtype::Tf32, Dtype::Fp32.bytes()))
     };
     let scores = t * moe.experts;
     b.parameters.dense += m.hidden * moe.experts + if moe.router_bias { moe.experts } else { 0 };
     b.save("router scores", scores as f64 * 4.0, MOE, true);
-    let top_k = |name| {
-        Item::Kernel(Kernel::elementwise(
-            name,
-            scores,
-            8.0 * scores as f64,
-            Dtype::Fp32,
-        ))
-    };
-    let input_grad = vec![
-        top_k("top-k backward"),
-        gemm("router input gradient", t, m.hidden, moe.experts),
-    ];
+    let top_k = |name| Item::Kernel(Kernel::elementwise(name, scores, 8.0 * scores as f64, Dtype::Fp32));
+    let input_grad = vec![top_k("top-k backward"), gemm("router input gradient", t, m.hidden, moe.experts)];
     let weight_grad = Item::Kernel(Kernel::weight_gradient(
         "router weight gradient",
         moe.experts,
@@ -123,20 +98,10 @@ impl<'a> Routed<'a> {
         let (m, s) = (b.model, b.shard);
         let sent = (self.sent * m.hidden) as f64;
         let permute = |name| {
-            Item::Kernel(Kernel::elementwise(
-                name,
-                self.sent * m.hidden,
-                2.0 * sent * s.act(),
-                s.compute,
-            ))
+            Item::Kernel(Kernel::elementwise(name, self.sent * m.hidden, 2.0 * sent * s.act(), s.compute))
         };
         let swap = |name, element: f64| {
-            Item::Comm(CommPoint::new(
-                name,
-                CommGroup::Expert,
-                CommOp::AllToAll,
-                sent * self.load * element,
-            ))
+            Item::Comm(CommPoint::new(name, CommGroup::Expert, CommOp::AllToAll, sent * self.load * element))
         };
         let tensor = |name, op| {
             let bytes = (self.rows * m.hidden) as f64 * s.act();
@@ -145,16 +110,10 @@ impl<'a> Routed<'a> {
         let mut forward = vec![permute("permute tokens")];
         let mut backward = Vec::new();
         if self.gathers {
-            backward.push(tensor(
-                "reduce-scatter expert input gradient",
-                CommOp::ReduceScatter,
-            ));
+            backward.push(tensor("reduce-scatter expert input gradient", CommOp::ReduceScatter));
         }
         if s.expert > 1 {
-            forward.push(swap(
-                "dispatch tokens",
-                s.message(Fp8Communication::ExpertDispatch),
-            ));
+            forward.push(swap("dispatch tokens", s.message(Fp8Communication::ExpertDispatch)));
             backward.push(swap("dispatch backward", s.act()));
         }
         if self.gathers {
@@ -179,32 +138,14 @@ impl<'a> Routed<'a> {
         let rows = self.rows as f64;
         let element = s.saved_input(Fp8Gemm::Experts);
         b.save("expert input", rows * m.hidden as f64 * element, MOE, true);
-        self.grouped(
-            b,
-            [
-                "expert up",
-                "expert up input gradient",
-                "expert up weight gradient",
-            ],
-            m.hidden,
-            up,
-        );
+        self.grouped(b, ["expert up", "expert up input gradient", "expert up weight gradient"], m.hidden, up);
         b.save("expert activation input", rows * up as f64 * s.act(), MOE, false);
         let with_activation = [RecomputeModule::Activation, RecomputeModule::Moe];
         mlp::activation(b, self.rows * self.width, m.gated_mlp, &with_activation);
-        b.save(
-            "expert down input",
-            rows * self.width as f64 * element,
-            &with_activation,
-            true,
-        );
+        b.save("expert down input", rows * self.width as f64 * element, &with_activation, true);
         self.grouped(
             b,
-            [
-                "expert down",
-                "expert down input gradient",
-                "expert down weight gradient",
-            ],
+            ["expert down", "expert down input gradient", "expert down weight gradient"],
             self.width,
             m.hidden,
         );
@@ -217,14 +158,7 @@ impl<'a> Routed<'a> {
         let (e, rows) = (self.experts as f64, self.rows as f64);
         let (i, o) = (inputs as f64, outputs as f64);
         let kernel = |name, m, n, k, accumulate, dtype: Dtype| {
-            let weights = e
-                * i
-                * o
-                * if accumulate {
-                    2.0 * s.gradient_bytes
-                } else {
-                    dtype.bytes()
-                };
+            let weights = e * i * o * if accumulate { 2.0 * s.gradient_bytes } else { dtype.bytes() };
             let tokens = if accumulate {
                 rows * (i + o) * dtype.bytes()
             } else {
@@ -232,13 +166,7 @@ impl<'a> Routed<'a> {
             };
             Item::Kernel(Kernel {
                 name,
-                shape: KernelShape::GroupedGemm {
-                    groups: self.experts,
-                    m,
-                    n,
-                    k,
-                    accumulate,
-                },
+                shape: KernelShape::GroupedGemm { groups: self.experts, m, n, k, accumulate },
                 flops: 2.0 * rows * i * o,
                 bytes: weights + tokens,
                 dtype,
@@ -247,14 +175,8 @@ impl<'a> Routed<'a> {
         let dtype = s.gemm_dtype(Fp8Gemm::Experts);
         let forward = kernel(names[0], per_expert, outputs, inputs, false, dtype);
         let input_grad = kernel(names[1], per_expert, inputs, outputs, false, dtype);
-        let weight_grad = kernel(
-            names[2],
-            outputs,
-            inputs,
-            per_expert,
-            true,
-            s.weight_gradient_dtype(Fp8Gemm::Experts),
-        );
+        let weight_grad =
+            kernel(names[2], outputs, inputs, per_expert, true, s.weight_gradient_dtype(Fp8Gemm::Experts));
         b.note_gemm(rows * i * s.act(), rows * o * s.act());
         b.push(Block {
             forward: vec![forward],
@@ -279,12 +201,7 @@ impl<'a> Routed<'a> {
             ))
         };
         let swap = |name| {
-            Item::Comm(CommPoint::new(
-                name,
-                CommGroup::Expert,
-                CommOp::AllToAll,
-                sent * self.load * s.act(),
-            ))
+            Item::Comm(CommPoint::new(name, CommGroup::Expert, CommOp::AllToAll, sent * self.load * s.act()))
         };
         let tensor = |name, op| {
             let bytes = (self.rows * m.hidden) as f64 * s.act();
@@ -293,11 +210,7 @@ impl<'a> Routed<'a> {
         let mut forward = Vec::new();
         let mut backward = vec![unpermute("combine backward")];
         if s.expert_tensor > 1 {
-            let op = if self.gathers {
-                CommOp::ReduceScatter
-            } else {
-                CommOp::AllReduce
-            };
+            let op = if self.gathers { CommOp::ReduceScatter } else { CommOp::AllReduce };
             forward.push(tensor("sum expert output", op));
         }
         if s.expert > 1 {

@@ -40,11 +40,7 @@ impl ParameterCount {
         if let Some(moe) = &m.moe {
             let ffn = moe.ffn.unwrap_or(m.ffn);
             let bias = if moe.router_bias { moe.experts } else { 0 };
-            let shared = if moe.shared_experts > 0 {
-                mlp(m, moe.shared_experts * ffn)
-            } else {
-                0
-            };
+            let shared = if moe.shared_experts > 0 { mlp(m, moe.shared_experts * ffn) } else { 0 };
             count.mlp += expert_layers * (m.hidden * moe.experts + bias + shared);
             // Experts have no biases, in any model here and in the grouped GEMMs of common implementations.
             let expert = (if m.gated_mlp { 3 } else { 2 }) * m.hidden * ffn;
@@ -85,10 +81,6 @@ fn attention(m: &ModelSpec) -> u64 {
     };
     let kv = linear(m, m.hidden, mla.kv_lora_rank + mla.qk_rope_head_size)
         + norm(m, mla.kv_lora_rank)
-        + linear(
-            m,
-            mla.kv_lora_rank,
-            m.heads * (mla.qk_nope_head_size + mla.v_head_size),
-        );
+        + linear(m, mla.kv_lora_rank, m.heads * (mla.qk_nope_head_size + mla.v_head_size));
     q + kv + linear(m, m.heads * mla.v_head_size, m.hidden)
 }

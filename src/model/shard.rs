@@ -78,11 +78,7 @@ impl Shard {
     }
     /// Tokens between tensor-parallel parts: cut once more with sequence parallelism.
     pub fn local_tokens(&self) -> u64 {
-        if self.sequence_parallel {
-            self.tokens() / self.tensor
-        } else {
-            self.tokens()
-        }
+        if self.sequence_parallel { self.tokens() / self.tensor } else { self.tokens() }
     }
     /// Query heads of this rank.
     pub fn heads(&self, model: &ModelSpec) -> u64 {

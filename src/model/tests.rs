@@ -18,20 +18,13 @@ fn model(name: &str) -> ModelSpec {
     model
 }
 fn policy(granularity: Granularity) -> RecomputeSpec {
-    RecomputeSpec {
-        granularity,
-        ..RecomputeSpec::default()
-    }
+    RecomputeSpec { granularity, ..RecomputeSpec::default() }
 }
 /// GPT-3's layer as Korthikanti et al. have it.
 fn korthikanti() -> (ModelSpec, Shard) {
     let mut m = model("gpt3-175b");
     m.attention.kernel = AttentionKernel::Standard;
-    let s = Shard {
-        tensor: 8,
-        sequence_parallel: true,
-        ..Shard::whole(&m)
-    };
+    let s = Shard { tensor: 8, sequence_parallel: true, ..Shard::whole(&m) };
     (m, s)
 }
 
@@ -64,37 +57,18 @@ fn parameter_counts_are_the_published_ones() {
         assert!((got - want).abs() <= slack, "{name}: {got} instead of {want}");
     }
     let active = |name| ParameterCount::of(&model(name)).active as f64 / 1e9;
-    assert!(
-        (active("mixtral-8x7b") - 12.9).abs() < 0.05,
-        "{}",
-        active("mixtral-8x7b")
-    );
+    assert!((active("mixtral-8x7b") - 12.9).abs() < 0.05, "{}", active("mixtral-8x7b"));
     // 37 billion without the embedding table, as DeepSeek counts.
-    assert!(
-        (active("deepseek-v3") - 37.0).abs() < 0.6,
-        "{}",
-        active("deepseek-v3")
-    );
+    assert!((active("deepseek-v3") - 37.0).abs() < 0.6, "{}", active("deepseek-v3"));
 }
 
 #[test]
 fn a_rank_holds_its_share_of_the_parameters() {
-    for name in [
-        "gpt3-175b",
-        "llama3-70b",
-        "palm-540b",
-        "mixtral-8x7b",
-        "deepseek-v3",
-    ] {
+    for name in ["gpt3-175b", "llama3-70b", "palm-540b", "mixtral-8x7b", "deepseek-v3"] {
         let m = model(name);
         let s = Shard::whole(&m);
-        let layers: u64 = (0..m.layers)
-            .map(|l| {
-                LayerPlan::transformer(&m, &s, m.has_experts(l))
-                    .parameters
-                    .total()
-            })
-            .sum();
+        let layers: u64 =
+            (0..m.layers).map(|l| LayerPlan::transformer(&m, &s, m.has_experts(l)).parameters.total()).sum();
         let ends = LayerPlan::embedding(&m, &s).parameters.total()
             + LayerPlan::head(&m, &s, !m.tied_embeddings).parameters.total();
         assert_eq!(layers + ends, ParameterCount::of(&m).total(), "{name}");
@@ -106,15 +80,8 @@ fn saved_activations_are_korthikantis_table() {
     let (m, sp) = korthikanti();
     let mib =
         |s: &Shard, g| LayerPlan::transformer(&m, s, false).saved_bytes(&policy(g)) as f64 / 1_048_576.0;
-    let whole = Shard {
-        tensor: 1,
-        sequence_parallel: false,
-        ..sp.clone()
-    };
-    let tp = Shard {
-        sequence_parallel: false,
-        ..sp.clone()
-    };
+    let whole = Shard { tensor: 1, sequence_parallel: false, ..sp.clone() };
+    let tp = Shard { sequence_parallel: false, ..sp.clone() };
     // sbh(34 + 5as/h), then with t = 8 sbh(10 + 24/t + 5as/ht), all over t, and 34 sbh/t.
     for (got, want) in [
         (mib(&whole, Granularity::None), 2736.0),
@@ -133,46 +100,20 @@ fn tensor_parallel_messages_are_megatrons() {
     let (m, sp) = korthikanti();
     let sbh2 = 2048 * 12288 * 2;
     let count = |items: &[Item], op| {
-        items
-            .iter()
-            .filter_map(Item::comm)
-            .filter(|c| c.op == op && c.bytes == sbh2)
-            .count()
+        items.iter().filter_map(Item::comm).filter(|c| c.op == op && c.bytes == sbh2).count()
     };
     let plan = LayerPlan::transformer(&m, &sp, false);
     assert_eq!(
-        (
-            count(&plan.forward, CommOp::AllGather),
-            count(&plan.forward, CommOp::ReduceScatter)
-        ),
+        (count(&plan.forward, CommOp::AllGather), count(&plan.forward, CommOp::ReduceScatter)),
         (2, 2)
     );
     assert_eq!(
-        (
-            count(&plan.backward, CommOp::AllGather),
-            count(&plan.backward, CommOp::ReduceScatter)
-        ),
+        (count(&plan.backward, CommOp::AllGather), count(&plan.backward, CommOp::ReduceScatter)),
         (4, 2)
     );
-    assert_eq!(
-        count(&plan.input_grad, CommOp::AllGather) + count(&plan.weight_grad, CommOp::AllGather),
-        4
-    );
-    let tp = LayerPlan::transformer(
-        &m,
-        &Shard {
-            sequence_parallel: false,
-            ..sp
-        },
-        false,
-    );
-    assert_eq!(
-        (
-            count(&tp.forward, CommOp::AllReduce),
-            count(&tp.backward, CommOp::AllReduce)
-        ),
-        (2, 2)
-    );
+    assert_eq!(count(&plan.input_grad, CommOp::AllGather) + count(&plan.weight_grad, CommOp::AllGather), 4);
+    let tp = LayerPlan::transformer(&m, &Shard { sequence_parallel: false, ..sp }, false);
+    assert_eq!((count(&tp.forward, CommOp::AllReduce), count(&tp.backward, CommOp::AllReduce)), (2, 2));
 }
 
 #[test]
@@ -183,51 +124,29 @@ fn step_flops_are_the_papers_formula() {
     let (b, s, l, h, v) = (1536.0, 2048.0, 96.0, 12288.0, 51200.0);
     let want = 72.0 * b * s * l * h * h * (1.0 + s / (6.0 * h) + v / (12.0 * l * h));
     let got = StepFlops::of(&m, 1536, 2048);
-    assert!(
-        (got.model / want - 1.0).abs() < 1e-12,
-        "{} instead of {want}",
-        got.model
-    );
+    assert!((got.model / want - 1.0).abs() < 1e-12, "{} instead of {want}", got.model);
     assert!(got.model_causal < got.model);
 }
 
 #[test]
 fn kernels_execute_the_model_flops_of_every_shape() {
-    for name in [
-        "gpt3-175b",
-        "megatron-22b",
-        "llama3-70b",
-        "palm-540b",
-        "mixtral-8x7b",
-        "deepseek-v3",
-    ] {
+    for name in ["gpt3-175b", "megatron-22b", "llama3-70b", "palm-540b", "mixtral-8x7b", "deepseek-v3"] {
         let m = model(name);
         let s = Shard::whole(&m);
         let head = LayerPlan::head(&m, &s, true);
-        let layers: Vec<LayerPlan> = (0..m.layers)
-            .map(|l| LayerPlan::transformer(&m, &s, m.has_experts(l)))
-            .collect();
+        let layers: Vec<LayerPlan> =
+            (0..m.layers).map(|l| LayerPlan::transformer(&m, &s, m.has_experts(l))).collect();
         let run = |pick: fn(&LayerPlan) -> &Vec<Item>| -> f64 {
-            layers
-                .iter()
-                .chain([&head])
-                .map(|p| LayerPlan::flops(pick(p)))
-                .sum()
+            layers.iter().chain([&head]).map(|p| LayerPlan::flops(pick(p))).sum()
         };
         let want = StepFlops::of(&m, 1, m.sequence);
         let flash = m.attention.kernel == AttentionKernel::Flash;
         let forward = if flash { want.model_causal } else { want.model } / 3.0;
-        assert!(
-            (run(|p| &p.forward) / forward - 1.0).abs() < 1e-9,
-            "{name} forward"
-        );
+        assert!((run(|p| &p.forward) / forward - 1.0).abs() < 1e-9, "{name} forward");
         // A flash backward computes the scores anew: 2.5 instead of 2 times its forward.
         let attention = (want.model - want.model_causal) / 3.0;
         let backward = 2.0 * forward + if flash { 0.5 * attention } else { 0.0 };
-        assert!(
-            (run(|p| &p.backward) / backward - 1.0).abs() < 1e-9,
-            "{name} backward"
-        );
+        assert!((run(|p| &p.backward) / backward - 1.0).abs() < 1e-9, "{name} backward");
         let split = run(|p| &p.input_grad) + run(|p| &p.weight_grad);
         assert!((split / backward - 1.0).abs() < 1e-9, "{name} split backward");
     }
@@ -243,12 +162,7 @@ fn recomputation_repeats_what_it_does_not_keep() {
         |items: Vec<Item>| -> Vec<&str> { items.iter().filter_map(Item::kernel).map(|k| k.name).collect() };
     assert_eq!(
         names(plan.recompute(&policy(Granularity::Selective))),
-        [
-            "attention scores",
-            "softmax",
-            "attention dropout",
-            "attention over values"
-        ]
+        ["attention scores", "softmax", "attention dropout", "attention over values"]
     );
     // 4bs²h over 3·(24bsh² + 4bs²h) = s / (18h + 3s) = 0.9 % more.
     let extra = LayerPlan::flops(&plan.recompute(&policy(Granularity::Selective)))
@@ -268,20 +182,8 @@ fn recomputation_repeats_what_it_does_not_keep() {
 #[test]
 fn a_ring_with_zigzag_gives_every_step_the_same_work() {
     let m = model("llama3-70b");
-    let context = ContextSpec {
-        size: 4,
-        kind: ContextKind::Ring,
-        zigzag: true,
-        ulysses_size: None,
-    };
-    let plan = LayerPlan::transformer(
-        &m,
-        &Shard {
-            context,
-            ..Shard::whole(&m)
-        },
-        false,
-    );
+    let context = ContextSpec { size: 4, kind: ContextKind::Ring, zigzag: true, ulysses_size: None };
+    let plan = LayerPlan::transformer(&m, &Shard { context, ..Shard::whole(&m) }, false);
     let attention: Vec<f64> = plan
         .forward
         .iter()
@@ -292,19 +194,9 @@ fn a_ring_with_zigzag_gives_every_step_the_same_work() {
     assert_eq!(attention.len(), 4);
     assert!(attention.iter().all(|f| *f == attention[0]), "{attention:?}");
     // Each step sends keys and values of a quarter of the sequence: 2·(s/4)·8·128 elements of 2 bytes.
-    let sends: Vec<u64> = plan
-        .forward
-        .iter()
-        .filter_map(Item::comm)
-        .map(|c| c.bytes)
-        .collect();
+    let sends: Vec<u64> = plan.forward.iter().filter_map(Item::comm).map(|c| c.bytes).collect();
     assert_eq!(sends, [2 * 2048 * 8 * 128 * 2; 3]);
-    let back: Vec<u64> = plan
-        .backward
-        .iter()
-        .filter_map(Item::comm)
-        .map(|c| c.bytes)
-        .collect();
+    let back: Vec<u64> = plan.backward.iter().filter_map(Item::comm).map(|c| c.bytes).collect();
     let block = 2 * 2048 * 8 * 128 * 2;
     assert_eq!(back, [block, 2 * block, 2 * block, block, block]);
 }
@@ -312,46 +204,19 @@ fn a_ring_with_zigzag_gives_every_step_the_same_work() {
 #[test]
 fn expert_messages_are_the_tokens_times_top_k() {
     let m = model("deepseek-v3");
-    let s = Shard {
-        expert: 64,
-        ..Shard::whole(&m)
-    };
+    let s = Shard { expert: 64, ..Shard::whole(&m) };
     let plan = LayerPlan::transformer(&m, &s, true);
-    let swaps: Vec<u64> = plan
-        .forward
-        .iter()
-        .filter_map(Item::comm)
-        .map(|c| c.bytes)
-        .collect();
+    let swaps: Vec<u64> = plan.forward.iter().filter_map(Item::comm).map(|c| c.bytes).collect();
     assert_eq!(swaps, [4096 * 8 * 7168 * 2; 2]);
     assert_eq!(plan.parameters.expert, 4 * 3 * 7168 * 2048);
-    let full = LayerPlan::transformer(
-        &m,
-        &Shard {
-            expert_load: 1.5,
-            ..s.clone()
-        },
-        true,
-    );
+    let full = LayerPlan::transformer(&m, &Shard { expert_load: 1.5, ..s.clone() }, true);
     let rows = |p: &LayerPlan| -> f64 {
-        p.forward
-            .iter()
-            .filter_map(Item::kernel)
-            .filter(|k| k.name == "expert up")
-            .map(|k| k.flops)
-            .sum()
+        p.forward.iter().filter_map(Item::kernel).filter(|k| k.name == "expert up").map(|k| k.flops).sum()
     };
     assert!((rows(&full) / rows(&plan) - 1.5).abs() < 1e-12);
     let mut capped = m.clone();
     capped.moe.as_mut().unwrap().capacity_factor = Some(1.25);
-    let capped = LayerPlan::transformer(
-        &capped,
-        &Shard {
-            expert_load: 1.5,
-            ..s
-        },
-        true,
-    );
+    let capped = LayerPlan::transformer(&capped, &Shard { expert_load: 1.5, ..s }, true);
     assert!((rows(&capped) / rows(&plan) - 1.25).abs() < 1e-12);
 }
 
@@ -374,9 +239,7 @@ fn shipped_workloads_fit_their_machines() {
     for (name, n) in devices {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("workloads/{name}.json"));
         let w: WorkloadSpec = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-        let crate::spec::workload::ModelRef::Named(of) = &w.model else {
-            panic!("{name} names its model")
-        };
+        let crate::spec::workload::ModelRef::Named(of) = &w.model else { panic!("{name} names its model") };
         let problems = [w.validate(&model(of)), w.validate_on(n, &["hbm", "host"])].concat();
         assert!(problems.is_empty(), "{name}: {problems:?}");
     }

@@ -107,10 +107,7 @@ pub struct AttentionSpec {
 
 impl Default for AttentionSpec {
     fn default() -> Self {
-        AttentionSpec {
-            kernel: AttentionKernel::Flash,
-            causal: true,
-        }
+        AttentionSpec { kernel: AttentionKernel::Flash, causal: true }
     }
 }
 
@@ -188,8 +185,7 @@ impl ModelSpec {
     }
     /// Width of a query or key head.
     pub fn qk_head_size(&self) -> u64 {
-        self.mla
-            .map_or(self.head_size(), |m| m.qk_nope_head_size + m.qk_rope_head_size)
+        self.mla.map_or(self.head_size(), |m| m.qk_nope_head_size + m.qk_rope_head_size)
     }
     /// Width of a value head.
     pub fn v_head_size(&self) -> u64 {
@@ -282,12 +278,7 @@ impl MoeSpec {
             );
         }
         if let Some(c) = self.capacity_factor.filter(|&c| !(c > 0.0 && c <= 1e6)) {
-            p.add(
-                "moe.capacity_factor",
-                c,
-                "a number above 0",
-                "leave it out for no limit",
-            );
+            p.add("moe.capacity_factor", c, "a number above 0", "leave it out for no limit");
         }
     }
 }

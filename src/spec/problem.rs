@@ -17,11 +17,7 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: {} is not allowed; allowed: {}",
-            self.path, self.value, self.allowed
-        )?;
+        write!(f, "{}: {} is not allowed; allowed: {}", self.path, self.value, self.allowed)?;
         if !self.hint.is_empty() {
             write!(f, " ({})", self.hint)?;
         }
@@ -38,10 +34,7 @@ pub(crate) struct Problems {
 impl Problems {
     /// A collector for the part at JSON path `at` (empty: the whole file).
     pub(crate) fn new(at: &str) -> Self {
-        Problems {
-            at: at.to_string(),
-            list: Vec::new(),
-        }
+        Problems { at: at.to_string(), list: Vec::new() }
     }
     /// Notes a value that is not allowed.
     pub(crate) fn add(
@@ -52,11 +45,7 @@ impl Problems {
         hint: impl Into<String>,
     ) {
         let path = path.as_ref();
-        let path = if self.at.is_empty() {
-            path.to_string()
-        } else {
-            format!("{}.{path}", self.at)
-        };
+        let path = if self.at.is_empty() { path.to_string() } else { format!("{}.{path}", self.at) };
         self.list.push(Problem {
             path,
             value: value.to_string(),

@@ -135,36 +135,24 @@ impl WorkloadSpec {
     /// Ranks of one model replica: tensor × context × pipeline.
     pub fn ranks_per_replica(&self) -> u64 {
         let p = &self.parallelism;
-        p.tensor
-            .saturating_mul(p.context.size)
-            .saturating_mul(p.pipeline.size)
+        p.tensor.saturating_mul(p.context.size).saturating_mul(p.pipeline.size)
     }
     /// Data-parallel degree on so many devices: as written, or what is left over by the other degrees.
     pub fn data_parallel(&self, devices: u64) -> u64 {
-        self.parallelism
-            .data
-            .unwrap_or(devices / self.ranks_per_replica().max(1))
+        self.parallelism.data.unwrap_or(devices / self.ranks_per_replica().max(1))
     }
     /// Ranks that the degrees ask for; `None` where `data` is left to the machine.
     pub fn ranks(&self) -> Option<u64> {
-        self.parallelism
-            .data
-            .map(|d| d.saturating_mul(self.ranks_per_replica()))
+        self.parallelism.data.map(|d| d.saturating_mul(self.ranks_per_replica()))
     }
     /// Micro-batches of one step on one data-parallel rank (gradient-accumulation steps where there is no pipeline).
     pub fn micro_batches(&self, devices: u64) -> u64 {
-        self.batch.global
-            / self
-                .data_parallel(devices)
-                .saturating_mul(self.batch.micro_batch)
-                .max(1)
+        self.batch.global / self.data_parallel(devices).saturating_mul(self.batch.micro_batch).max(1)
     }
     /// Ranks over which sharded state is cut: data-parallel ranks (and context-parallel ones, whose weights are the
     /// same), or the size of the sharding group where one is given.
     pub fn sharding_group(&self, devices: u64) -> u64 {
-        let all = self
-            .data_parallel(devices)
-            .saturating_mul(self.parallelism.context.size);
+        let all = self.data_parallel(devices).saturating_mul(self.parallelism.context.size);
         self.parallelism.sharding.group.unwrap_or(all)
     }
     /// Bytes that one parameter costs, class by class, before sharding and offload.

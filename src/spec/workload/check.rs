@@ -54,10 +54,7 @@ impl WorkloadSpec {
                     par.pipeline.size,
                     d.saturating_mul(replica),
                     if devices.is_multiple_of(replica.max(1)) {
-                        format!(
-                            "data = {} would fit, and so would leaving it out",
-                            devices / replica.max(1)
-                        )
+                        format!("data = {} would fit, and so would leaving it out", devices / replica.max(1))
                     } else {
                         format!("no data degree makes {replica} divide {devices}: change another degree")
                     },
@@ -76,13 +73,8 @@ impl WorkloadSpec {
         }
         for (class, placements) in self.offload.classes() {
             for (i, place) in placements.iter().enumerate() {
-                let named = std::iter::once(("tier".to_string(), &place.tier)).chain(
-                    place
-                        .via
-                        .iter()
-                        .enumerate()
-                        .map(|(j, v)| (format!("via[{j}]"), v)),
-                );
+                let named = std::iter::once(("tier".to_string(), &place.tier))
+                    .chain(place.via.iter().enumerate().map(|(j, v)| (format!("via[{j}]"), v)));
                 for (field, tier) in named.filter(|(_, t)| !tiers.contains(&t.as_str())) {
                     p.add(
                         format!("offload.{class}[{i}].{field}"),
@@ -105,10 +97,7 @@ impl WorkloadSpec {
             p.add(
                 "batch.global",
                 self.batch.global,
-                format!(
-                    "a multiple of data × micro_batch = {data} × {} = {slice}",
-                    self.batch.micro_batch
-                ),
+                format!("a multiple of data × micro_batch = {data} × {} = {slice}", self.batch.micro_batch),
                 "each data-parallel rank needs a whole number of micro-batches",
             );
         }
@@ -152,14 +141,7 @@ impl WorkloadSpec {
         }
         let mut axes = par.order.clone();
         axes.sort();
-        if axes
-            != [
-                GroupAxis::Tensor,
-                GroupAxis::Context,
-                GroupAxis::Data,
-                GroupAxis::Pipeline,
-            ]
-        {
+        if axes != [GroupAxis::Tensor, GroupAxis::Context, GroupAxis::Data, GroupAxis::Pipeline] {
             p.add(
                 "parallelism.order",
                 format!("{:?}", par.order),
@@ -197,10 +179,7 @@ impl WorkloadSpec {
             p.add(
                 "parallelism.sequence_parallel",
                 true,
-                format!(
-                    "a sequence that tensor × context = {cut} divides; it is {}",
-                    self.sequence(model)
-                ),
+                format!("a sequence that tensor × context = {cut} divides; it is {}", self.sequence(model)),
                 "change the sequence or a degree",
             );
         }
@@ -211,19 +190,12 @@ impl WorkloadSpec {
         if c.size == 1 {
             return;
         }
-        let pieces = if c.zigzag && model.attention.causal {
-            2 * c.size
-        } else {
-            c.size
-        };
+        let pieces = if c.zigzag && model.attention.causal { 2 * c.size } else { c.size };
         if !self.sequence(model).is_multiple_of(pieces) {
             p.add(
                 "parallelism.context.size",
                 c.size,
-                format!(
-                    "a degree whose {pieces} pieces divide the sequence ({})",
-                    self.sequence(model)
-                ),
+                format!("a degree whose {pieces} pieces divide the sequence ({})", self.sequence(model)),
                 "zigzag cuts the sequence into two pieces per rank",
             );
         }
@@ -239,10 +211,7 @@ impl WorkloadSpec {
                 format!("a divisor of context.size ({})", c.size),
                 "two-level needs the size of its inner all-to-all group",
             );
-        } else if !model
-            .heads
-            .is_multiple_of(inner.saturating_mul(self.parallelism.tensor))
-        {
+        } else if !model.heads.is_multiple_of(inner.saturating_mul(self.parallelism.tensor)) {
             p.add(
                 "parallelism.context.size",
                 c.size,
@@ -321,10 +290,7 @@ impl WorkloadSpec {
             Some(moe) if moe.ffn.unwrap_or(model.ffn) % par.expert_tensor() != 0 => p.add(
                 "parallelism.expert_tensor",
                 par.expert_tensor(),
-                format!(
-                    "a divisor of the expert's width ({})",
-                    moe.ffn.unwrap_or(model.ffn)
-                ),
+                format!("a divisor of the expert's width ({})", moe.ffn.unwrap_or(model.ffn)),
                 "",
             ),
             _ => {}
@@ -364,10 +330,7 @@ impl WorkloadSpec {
     fn check_recompute(&self, p: &mut Problems, model: &ModelSpec) {
         let r = &self.recompute;
         let full = r.granularity == Granularity::Full;
-        for (path, value) in [
-            ("recompute.every_layers", r.every_layers),
-            ("recompute.layers", r.layers),
-        ] {
+        for (path, value) in [("recompute.every_layers", r.every_layers), ("recompute.layers", r.layers)] {
             match value {
                 Some(v) if !full => p.add(path, v, "nothing, unless granularity is full", ""),
                 Some(v) => p.size(path, v, model.layers.max(1)),
@@ -408,12 +371,7 @@ impl WorkloadSpec {
             );
         }
         if self.offload.pinned_buffer_bytes == Some(0) {
-            p.add(
-                "offload.pinned_buffer_bytes",
-                0,
-                "1 or more",
-                "leave it out for no limit",
-            );
+            p.add("offload.pinned_buffer_bytes", 0, "1 or more", "leave it out for no limit");
         }
     }
 
@@ -428,10 +386,7 @@ impl WorkloadSpec {
                     "hbm, host, cxl, nvme",
                 );
             }
-            if placements[..i]
-                .iter()
-                .any(|q| q.tier == place.tier && q.via == place.via)
-            {
+            if placements[..i].iter().any(|q| q.tier == place.tier && q.via == place.via) {
                 p.add(
                     format!("offload.{class}[{i}].tier"),
                     format!("{:?}", place.tier),
@@ -452,12 +407,7 @@ impl WorkloadSpec {
     }
 
     fn check_rest(&self, p: &mut Problems) {
-        p.range(
-            "precision.master_bytes_per_parameter",
-            self.precision.master_bytes_per_parameter,
-            0.0,
-            64.0,
-        );
+        p.range("precision.master_bytes_per_parameter", self.precision.master_bytes_per_parameter, 0.0, 64.0);
         if let Some(m) = self.precision.moments_bytes_per_parameter {
             p.range("precision.moments_bytes_per_parameter", m, 0.0, 64.0);
         }

@@ -114,10 +114,7 @@ pub struct PrefetchSpec {
 
 impl Default for PrefetchSpec {
     fn default() -> Self {
-        PrefetchSpec {
-            depth: 1,
-            unit: PrefetchUnit::Layers,
-        }
+        PrefetchSpec { depth: 1, unit: PrefetchUnit::Layers }
     }
 }
 

@@ -43,12 +43,7 @@ impl Default for ParallelismSpec {
             pipeline: PipelineSpec::default(),
             data: None,
             sharding: ShardingSpec::default(),
-            order: vec![
-                GroupAxis::Tensor,
-                GroupAxis::Context,
-                GroupAxis::Data,
-                GroupAxis::Pipeline,
-            ],
+            order: vec![GroupAxis::Tensor, GroupAxis::Context, GroupAxis::Data, GroupAxis::Pipeline],
         }
     }
 }
@@ -56,8 +51,7 @@ impl Default for ParallelismSpec {
 impl ParallelismSpec {
     /// Tensor-parallel degree inside an expert.
     pub fn expert_tensor(&self) -> u64 {
-        self.expert_tensor
-            .unwrap_or(if self.expert > 1 { 1 } else { self.tensor })
+        self.expert_tensor.unwrap_or(if self.expert > 1 { 1 } else { self.tensor })
     }
 }
 
@@ -106,12 +100,7 @@ pub struct ContextSpec {
 
 impl Default for ContextSpec {
     fn default() -> Self {
-        ContextSpec {
-            size: 1,
-            kind: ContextKind::Ring,
-            zigzag: true,
-            ulysses_size: None,
-        }
+        ContextSpec { size: 1, kind: ContextKind::Ring, zigzag: true, ulysses_size: None }
     }
 }
 

@@ -98,12 +98,9 @@ impl PrecisionSpec {
     }
     /// Format in which weights are gathered between data-parallel ranks.
     pub fn weight_communication(&self) -> Dtype {
-        let fp8 = self
-            .fp8
-            .as_ref()
-            .is_some_and(|f| f.communications.contains(&Fp8Communication::WeightAllGather));
-        self.weight_communication
-            .unwrap_or(if fp8 { Dtype::Fp8 } else { self.weights })
+        let fp8 =
+            self.fp8.as_ref().is_some_and(|f| f.communications.contains(&Fp8Communication::WeightAllGather));
+        self.weight_communication.unwrap_or(if fp8 { Dtype::Fp8 } else { self.weights })
     }
     /// Bytes that one parameter costs, class by class.
     pub fn bytes_per_parameter(&self, optimizer: OptimizerKind) -> BytesPerParameter {
@@ -111,9 +108,7 @@ impl PrecisionSpec {
             weights: self.weights.bytes(),
             gradients: self.gradients.bytes(),
             master: self.master_bytes_per_parameter,
-            moments: self
-                .moments_bytes_per_parameter
-                .unwrap_or(optimizer.moments_bytes()),
+            moments: self.moments_bytes_per_parameter.unwrap_or(optimizer.moments_bytes()),
         }
     }
 }
@@ -211,10 +206,7 @@ pub struct OptimizerSpec {
 
 impl Default for OptimizerSpec {
     fn default() -> Self {
-        OptimizerSpec {
-            kind: OptimizerKind::Adam,
-            clip_gradients: true,
-        }
+        OptimizerSpec { kind: OptimizerKind::Adam, clip_gradients: true }
     }
 }
 

@@ -75,11 +75,7 @@ pub struct ExpertLoadSpec {
 
 impl Default for ExpertLoadSpec {
     fn default() -> Self {
-        ExpertLoadSpec {
-            balance: ExpertBalance::Even,
-            max_over_mean: 1.0,
-            counts_file: None,
-        }
+        ExpertLoadSpec { balance: ExpertBalance::Even, max_over_mean: 1.0, counts_file: None }
     }
 }
 
