@@ -96,7 +96,7 @@ impl fmt::Display for Time {
     /// With a unit that leaves one to three digits before the point: `1.235 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scale, unit) = match self.0 {
-            0..=999 => (1.0, "ps"),
+            0..=999 => return write!(f, "{} ps", self.0),
             1_000..=999_999 => (1e3, "ns"),
             1_000_000..=999_999_999 => (1e6, "us"),
             1_000_000_000..=999_999_999_999 => (1e9, "ms"),

@@ -37,7 +37,9 @@ fn world_with(action: Action) -> World {
 /// One copy a rank, each over its path on links of 1 byte per nanosecond; when each ends, in nanoseconds.
 fn copies(links: usize, ops: &[(f64, &[(ResourceId, u32)])]) -> Vec<u64> {
     let mut world = World::default();
-    (0..links).for_each(|_| drop(world.add_resource(Bandwidth(1e9))));
+    for _ in 0..links {
+        world.add_resource(Bandwidth(1e9));
+    }
     for (i, (bytes, path)) in (0u32..).zip(ops) {
         let mut b = builder();
         let s = b.stream(StreamKind::CopyIn);
