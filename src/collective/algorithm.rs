@@ -3,8 +3,9 @@
 use thiserror::Error;
 
 use super::geometry::Geometry;
-use super::schedule::Phase;
+use super::schedule::{Adjust, Phase, Routes};
 use super::{Op, Transfer};
+use crate::program::Action;
 
 /// A way to carry out a collective.
 pub trait Algorithm: Sync + std::fmt::Debug {
@@ -23,6 +24,17 @@ pub trait Algorithm: Sync + std::fmt::Debug {
     fn chunks(&self, _t: &Transfer, _g: &Geometry) -> u32 {
         1
     }
+    /// Every transfer as a flow, for an algorithm whose rounds are not lock-step; `None` to unroll the phases.
+    fn steps(
+        &self,
+        _t: &Transfer,
+        _g: &Geometry,
+        _chunks: u32,
+        _r: &Routes<'_>,
+        _a: Adjust,
+    ) -> Option<Action> {
+        None
+    }
 }
 
 /// All algorithms, in the order in which ties between closed forms are broken.
@@ -31,6 +43,16 @@ pub static ALGORITHMS: &[&dyn Algorithm] = &[
     &super::direct::OneShot,
     &super::direct::TwoShot,
     &super::ring::Ring,
+    &super::nvls::Nvls,
+    &super::torus::Torus,
+    &super::hierarchical::Hierarchical,
+    &super::rail::Rail,
+    &super::pat::Pat,
+    &super::doubling::HalvingDoubling,
+    &super::doubling::RecursiveDoubling,
+    &super::tree::Tree,
+    &super::broadcast::Binomial,
+    &super::broadcast::Chain,
 ];
 
 /// The algorithm of a name.
@@ -57,22 +79,9 @@ pub struct Unsupported {
 impl Unsupported {
     /// For a named algorithm, listing what the group can run instead.
     pub fn new(algorithm: &str, why: String, op: Op, g: &Geometry) -> Unsupported {
-        let can: Vec<&str> = ALGORITHMS
-            .iter()
-            .filter(|a| a.supports(op, g).is_ok())
-            .map(|a| a.name())
-            .collect();
-        let can = if can.is_empty() {
-            "nothing".into()
-        } else {
-            can.join(", ")
-        };
-        Unsupported {
-            algorithm: algorithm.into(),
-            op: op.name(),
-            group: g.describe(),
-            why,
-            can,
-        }
+        let can: Vec<&str> =
+            ALGORITHMS.iter().filter(|a| a.supports(op, g).is_ok()).map(|a| a.name()).collect();
+        let can = if can.is_empty() { "nothing".into() } else { can.join(", ") };
+        Unsupported { algorithm: algorithm.into(), op: op.name(), group: g.describe(), why, can }
     }
 }

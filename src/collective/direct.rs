@@ -16,11 +16,7 @@ use super::{Op, Transfer};
 
 /// Transfers that share a sender's outgoing link when all pairs are at work.
 fn fan_out(g: &Geometry) -> f64 {
-    if g.fabric == Fabric::Mesh && g.nodes <= 1 {
-        1.0
-    } else {
-        f64::from(g.size - 1)
-    }
+    if g.fabric == Fabric::Mesh && g.nodes <= 1 { 1.0 } else { f64::from(g.size - 1) }
 }
 
 /// The time of one round of all pairs with `bytes` each.
@@ -67,11 +63,7 @@ impl Algorithm for OneShot {
 /// Bytes from one rank to another in one shot.
 fn piece(t: &Transfer, g: &Geometry) -> f64 {
     let whole = t.bytes as f64;
-    if t.op == Op::AllReduce {
-        whole
-    } else {
-        whole / f64::from(g.size)
-    }
+    if t.op == Op::AllReduce { whole } else { whole / f64::from(g.size) }
 }
 
 /// See the module's text.
@@ -84,20 +76,12 @@ impl Algorithm for TwoShot {
     }
     fn supports(&self, op: Op, g: &Geometry) -> Result<(), String> {
         not_on_a_torus(g)?;
-        if op == Op::AllReduce {
-            Ok(())
-        } else {
-            Err("it is an all-reduce".into())
-        }
+        if op == Op::AllReduce { Ok(()) } else { Err("it is an all-reduce".into()) }
     }
     fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
         2.0 * all_pairs_time(g, t.bytes as f64 / f64::from(g.size))
     }
     fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
-        vec![Phase::new(
-            Pattern::AllPairs,
-            2,
-            t.bytes as f64 / f64::from(g.size),
-        )]
+        vec![Phase::new(Pattern::AllPairs, 2, t.bytes as f64 / f64::from(g.size))]
     }
 }

@@ -57,6 +57,13 @@ pub struct Axis {
     pub wraps: bool,
 }
 
+impl Axis {
+    /// Hops between the two positions that are farthest apart.
+    pub fn longest_way(self) -> u32 {
+        if self.wraps { self.len / 2 } else { self.len - 1 }
+    }
+}
+
 /// A kind of link between neighbours of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LinkClass {
@@ -69,10 +76,7 @@ pub struct LinkClass {
 impl LinkClass {
     /// A class from its two numbers in seconds and bytes per second.
     pub fn new(latency_s: f64, bytes_per_s: f64) -> LinkClass {
-        LinkClass {
-            latency: Time::from_s(latency_s),
-            rate: bytes_per_s.round() as u64,
-        }
+        LinkClass { latency: Time::from_s(latency_s), rate: bytes_per_s.round() as u64 }
     }
     /// α in seconds.
     pub fn alpha(self) -> f64 {
@@ -110,14 +114,7 @@ impl Geometry {
     pub fn switch(n: u32, bytes_per_s: f64, latency_s: f64) -> Geometry {
         let class = LinkClass::new(latency_s, bytes_per_s);
         let fabric = Fabric::Switch { reduces: true };
-        Geometry {
-            size: n,
-            nodes: 1,
-            per_node: n,
-            intra: class,
-            inter: class,
-            fabric,
-        }
+        Geometry { size: n, nodes: 1, per_node: n, intra: class, inter: class, fabric }
     }
     /// Number of rings that a flat ring algorithm runs at once: one for each member of a node, so that every network
     /// port is used; one within a node.
@@ -129,15 +126,8 @@ impl Geometry {
         if self.nodes <= 1 {
             return self.intra;
         }
-        let rate = if self.per_node == 1 {
-            self.inter.rate
-        } else {
-            self.inter.rate.min(self.intra.rate)
-        };
-        LinkClass {
-            latency: self.inter.latency,
-            rate,
-        }
+        let rate = if self.per_node == 1 { self.inter.rate } else { self.inter.rate.min(self.intra.rate) };
+        LinkClass { latency: self.inter.latency, rate }
     }
     /// Members that a message crosses nodes to reach, with `log2` rounded up.
     pub fn log2_ceil(&self) -> u32 {
@@ -183,18 +173,10 @@ pub(super) fn measure(net: &dyn Network, fabric: &Fabric, devices: &[DeviceId]) 
     }
     let (devices, nodes, per_node) = by_node(net, devices);
     let n = devices.len() as u32;
-    let mut probe = Probe {
-        net,
-        path: Vec::new(),
-        crossings: FxHashMap::default(),
-    };
+    let mut probe = Probe { net, path: Vec::new(), crossings: FxHashMap::default() };
     let first = net.node_of(devices[0]);
     let in_first = devices.iter().take_while(|d| net.node_of(**d) == first).count();
-    let inside = if in_first > 1 {
-        Some(probe.one(devices[0], devices[1])?)
-    } else {
-        None
-    };
+    let inside = if in_first > 1 { Some(probe.one(devices[0], devices[1])?) } else { None };
     let across = if nodes > 1 {
         // Every member of the first node sends to its counterpart on the next: shared ports show as crossings.
         let pairs = (0..in_first).map(|i| (devices[i], devices[(i + in_first).min(n as usize - 1)]));
@@ -208,17 +190,7 @@ pub(super) fn measure(net: &dyn Network, fabric: &Fabric, devices: &[DeviceId]) 
         Fabric::Torus(_) => Fabric::Graph,
         other => other.clone(),
     };
-    Ok(Layout {
-        devices,
-        geometry: Geometry {
-            size: n,
-            nodes,
-            per_node,
-            intra,
-            inter,
-            fabric,
-        },
-    })
+    Ok(Layout { devices, geometry: Geometry { size: n, nodes, per_node, intra, inter, fabric } })
 }
 
 /// Devices grouped by node in order of first appearance, the number of nodes, and members per node (0 if uneven).
@@ -289,12 +261,8 @@ fn measure_torus(net: &dyn Network, axes: &[Axis], devices: &[DeviceId]) -> Resu
     let mut order: Vec<usize> = (0..devices.len()).collect();
     order.sort_by_key(|&i| [at[i][2], at[i][1], at[i][0]]);
     let devices: Vec<DeviceId> = order.iter().map(|&i| devices[i]).collect();
-    let class = Probe {
-        net,
-        path: Vec::new(),
-        crossings: FxHashMap::default(),
-    }
-    .one(devices[0], devices[1])?;
+    let class =
+        Probe { net, path: Vec::new(), crossings: FxHashMap::default() }.one(devices[0], devices[1])?;
     let geometry = Geometry {
         size: devices.len() as u32,
         nodes: 1,
@@ -332,9 +300,6 @@ impl Probe<'_> {
                 rate = rate.min(self.net.capacity(r).0 / f64::from(*count));
             }
         }
-        Ok(LinkClass {
-            latency,
-            rate: rate.round() as u64,
-        })
+        Ok(LinkClass { latency, rate: rate.round() as u64 })
     }
 }

@@ -71,15 +71,7 @@ impl Choice {
         let chunks = chunks.unwrap_or_else(|| algorithm.chunks(t, g)).max(1);
         let expected_s = algorithm.closed_form(t, g, chunks);
         let protocol = "-".into();
-        Choice {
-            algorithm,
-            protocol,
-            chunks,
-            sms: 0,
-            overhead: 1.0,
-            base: Time::ZERO,
-            expected_s,
-        }
+        Choice { algorithm, protocol, chunks, sms: 0, overhead: 1.0, base: Time::ZERO, expected_s }
     }
 }
 
@@ -220,17 +212,11 @@ impl<'m> Lowering<'m> {
         if members.len() == 1 {
             return Ok(self.channel(world, members, &[], Time::ZERO, transfers));
         }
-        if members.len() == 2
-            && transfers
-                .iter()
-                .all(|t| self.transfers[t.index()].op == Op::SendRecv)
-        {
+        if members.len() == 2 && transfers.iter().all(|t| self.transfers[t.index()].op == Op::SendRecv) {
             let mut route = std::mem::take(&mut self.tally.route);
             route.clear();
-            let latency = self
-                .net
-                .route(devices[0], devices[1], &mut route)
-                .map_err(CollectiveError::NotConnected)?;
+            let latency =
+                self.net.route(devices[0], devices[1], &mut route).map_err(CollectiveError::NotConnected)?;
             let comm = self.channel(world, members, &route, latency, transfers);
             self.tally.route = route;
             return Ok(comm);
@@ -240,25 +226,14 @@ impl<'m> Lowering<'m> {
         let first = world.paths.len() as u32;
         let latencies = match self.fidelity {
             Fidelity::Formula => Vec::new(),
-            Fidelity::Fluid => fluid_paths(
-                self.net,
-                &self.plans[plan as usize],
-                &layout,
-                world,
-                &mut self.tally,
-            )?,
-            Fidelity::Steps => step_paths(
-                self.net,
-                &self.plans[plan as usize],
-                &layout,
-                world,
-                &mut self.tally,
-            )?,
+            Fidelity::Fluid => {
+                fluid_paths(self.net, &self.plans[plan as usize], &layout, world, &mut self.tally)?
+            }
+            Fidelity::Steps => {
+                step_paths(self.net, &self.plans[plan as usize], &layout, world, &mut self.tally)?
+            }
         };
-        let paths = Span {
-            start: first,
-            len: world.paths.len() as u32 - first,
-        };
+        let paths = Span { start: first, len: world.paths.len() as u32 - first };
         let key = (plan, latencies.into_boxed_slice());
         let profile = match self.profiles.get(&key) {
             Some(&p) => p,
@@ -283,10 +258,7 @@ impl<'m> Lowering<'m> {
         transfers: &[TransferId],
     ) -> CommId {
         let fixed = route.is_empty() || self.fidelity == Fidelity::Formula;
-        let rate = route
-            .iter()
-            .map(|&r| self.net.capacity(r).0)
-            .fold(f64::INFINITY, f64::min);
+        let rate = route.iter().map(|&r| self.net.capacity(r).0).fold(f64::INFINITY, f64::min);
         let sizes = &self.transfers;
         let key = (latency, if fixed { rate.to_bits() } else { 0 }, transfers.into());
         let profile = *self.channels.entry(key).or_insert_with(|| {
@@ -295,12 +267,7 @@ impl<'m> Lowering<'m> {
                 let action = if fixed {
                     Action::Fixed(latency + Time::from_s(bytes / rate))
                 } else {
-                    Action::Phases(vec![Flow {
-                        latency,
-                        bytes,
-                        rate_limit: f64::INFINITY,
-                        path: 0,
-                    }])
+                    Action::Phases(vec![Flow { latency, bytes, rate_limit: f64::INFINITY, path: 0 }])
                 };
                 (t, action)
             });
@@ -312,10 +279,7 @@ impl<'m> Lowering<'m> {
             route.iter().for_each(|&r| self.tally.add(r, 1));
             self.tally.end(world, begin);
         }
-        let paths = Span {
-            start: first,
-            len: world.paths.len() as u32 - first,
-        };
+        let paths = Span { start: first, len: world.paths.len() as u32 - first };
         push_comm(world, members, profile, paths)
     }
 
@@ -325,23 +289,14 @@ impl<'m> Lowering<'m> {
         if let Some(&plan) = self.plan_ids.get(&key) {
             return Ok(plan);
         }
-        let mut plan = Plan {
-            geometry: geometry.clone(),
-            patterns: vec![],
-            fluid_paths: vec![],
-            planned: vec![],
-        };
+        let mut plan =
+            Plan { geometry: geometry.clone(), patterns: vec![], fluid_paths: vec![], planned: vec![] };
         for &transfer in transfers {
             let t = self.transfers[transfer.index()];
             let choice = self.chooser.choose(&t, geometry)?;
             let phases = choice.algorithm.phases(&t, geometry, choice.chunks);
             let path_of_phase = phases.iter().map(|phase| plan.fluid_path(phase)).collect();
-            plan.planned.push(Planned {
-                transfer,
-                choice,
-                phases,
-                path_of_phase,
-            });
+            plan.planned.push(Planned { transfer, choice, phases, path_of_phase });
         }
         self.plans.push(plan);
         let id = self.plans.len() as u32 - 1;
@@ -356,7 +311,7 @@ impl<'m> Lowering<'m> {
             let action = match self.fidelity {
                 Fidelity::Formula => Action::Fixed(Time::from_s(p.choice.expected_s)),
                 Fidelity::Fluid => plan.fluid_action(p, latencies),
-                Fidelity::Steps => plan.step_action(p, latencies),
+                Fidelity::Steps => plan.step_action(p, &self.transfers[p.transfer.index()], latencies),
             };
             (p.transfer, action)
         });
@@ -367,31 +322,19 @@ impl<'m> Lowering<'m> {
 impl Plan {
     /// The index of a phase's path among the fluid paths, added if new.
     fn fluid_path(&mut self, phase: &Phase) -> u32 {
-        let weights: Vec<(u32, u32)> = phase
-            .fluid()
-            .1
-            .into_iter()
-            .map(|(pattern, weight)| (self.pattern(pattern), weight))
-            .collect();
-        let at = self
-            .fluid_paths
-            .iter()
-            .position(|p| *p == weights)
-            .unwrap_or_else(|| {
-                self.fluid_paths.push(weights);
-                self.fluid_paths.len() - 1
-            });
+        let weights: Vec<(u32, u32)> =
+            phase.fluid().1.into_iter().map(|(pattern, weight)| (self.pattern(pattern), weight)).collect();
+        let at = self.fluid_paths.iter().position(|p| *p == weights).unwrap_or_else(|| {
+            self.fluid_paths.push(weights);
+            self.fluid_paths.len() - 1
+        });
         at as u32
     }
     fn pattern(&mut self, pattern: Pattern) -> u32 {
-        let at = self
-            .patterns
-            .iter()
-            .position(|p| *p == pattern)
-            .unwrap_or_else(|| {
-                self.patterns.push(pattern);
-                self.patterns.len() - 1
-            });
+        let at = self.patterns.iter().position(|p| *p == pattern).unwrap_or_else(|| {
+            self.patterns.push(pattern);
+            self.patterns.len() - 1
+        });
         at as u32
     }
     fn index_of(&self, pattern: Pattern) -> usize {
@@ -409,36 +352,30 @@ impl Plan {
             let latency =
                 phase.latency(|pattern| latencies[self.index_of(pattern)]) + Time::from_s(filling) + base;
             base = Time::ZERO;
-            Flow {
-                latency,
-                bytes,
-                rate_limit: f64::INFINITY,
-                path,
-            }
+            Flow { latency, bytes, rate_limit: f64::INFINITY, path }
         });
         Action::Phases(flows.collect())
     }
 
     /// One flow for each transfer. `latencies[path]` is the latency of a route.
-    fn step_action(&self, p: &Planned, latencies: &[Time]) -> Action {
+    fn step_action(&self, p: &Planned, t: &Transfer, latencies: &[Time]) -> Action {
         let mut first = Vec::with_capacity(self.patterns.len());
         let mut next = 1;
         for &pattern in &self.patterns {
             first.push(next);
             next += routes_of(pattern, &self.geometry);
         }
-        let routes = Routes {
-            first: &|pattern| first[self.index_of(pattern)],
-            latency: latencies,
-            nothing: 0,
-        };
+        let routes =
+            Routes { first: &|pattern| first[self.index_of(pattern)], latency: latencies, nothing: 0 };
         let adjust = Adjust {
             scale: p.choice.overhead,
             extra: Time::ZERO,
             base: p.choice.base,
             rate_limit: f64::INFINITY,
         };
-        steps(&p.phases, &self.geometry, &routes, adjust)
+        let choice = &p.choice;
+        let own = choice.algorithm.steps(t, &self.geometry, choice.chunks, &routes, adjust);
+        own.unwrap_or_else(|| steps(&p.phases, &self.geometry, &routes, adjust))
     }
 }
 
@@ -457,17 +394,9 @@ fn push_profile(world: &mut World, actions: impl Iterator<Item = (TransferId, Ac
 }
 
 fn push_comm(world: &mut World, members: &[RankId], profile: u32, paths: Span) -> CommId {
-    let span = Span {
-        start: world.members.len() as u32,
-        len: members.len() as u32,
-    };
+    let span = Span { start: world.members.len() as u32, len: members.len() as u32 };
     world.members.extend_from_slice(members);
-    world.comms.push(Comm {
-        needed: span.len,
-        profile,
-        members: span,
-        paths,
-    });
+    world.comms.push(Comm { needed: span.len, profile, members: span, paths });
     CommId(world.comms.len() as u32 - 1)
 }
 
@@ -501,10 +430,7 @@ impl Tally {
         for &r in &self.seen {
             world.uses.push((r, std::mem::take(&mut self.count[r.index()])));
         }
-        world.paths.push(Span {
-            start: begin,
-            len: self.seen.len() as u32,
-        });
+        world.paths.push(Span { start: begin, len: self.seen.len() as u32 });
     }
 
     /// Adds a route's resources, `weight` times each; returns its latency.
@@ -533,9 +459,7 @@ impl Tally {
         for hop in walk.windows(2) {
             route.clear();
             let (from, to) = (layout.devices[hop[0] as usize], layout.devices[hop[1] as usize]);
-            latency += net
-                .route(from, to, &mut route)
-                .map_err(CollectiveError::NotConnected)?;
+            latency += net.route(from, to, &mut route).map_err(CollectiveError::NotConnected)?;
             route.iter().for_each(|&r| self.add(r, weight));
         }
         self.route = route;
@@ -556,23 +480,14 @@ impl Tally {
         let mut tree = std::mem::take(&mut self.tree);
         tree.clear();
         let here = layout.devices[at as usize];
-        for (i, &there) in layout
-            .devices
-            .iter()
-            .enumerate()
-            .filter(|&(i, _)| i != at as usize)
-        {
+        for (i, &there) in layout.devices.iter().enumerate().filter(|&(i, _)| i != at as usize) {
             route.clear();
             let (from, to) = if gather { (there, here) } else { (here, there) };
-            latency = latency.max(
-                net.route(from, to, &mut route)
-                    .map_err(CollectiveError::NotConnected)?,
-            );
+            latency = latency.max(net.route(from, to, &mut route).map_err(CollectiveError::NotConnected)?);
             tree.extend_from_slice(&route);
             if i == usize::from(at == 0) {
                 route.clear();
-                net.route(to, from, &mut route)
-                    .map_err(CollectiveError::NotConnected)?;
+                net.route(to, from, &mut route).map_err(CollectiveError::NotConnected)?;
                 tree.extend(if gather { route.first() } else { route.last() });
             }
         }
@@ -597,15 +512,19 @@ fn fluid_paths(
         let begin = tally.begin(world);
         for &(pattern, weight) in parts {
             let mut result = Ok(());
-            let worst = &mut latencies[pattern as usize];
-            plan.patterns[pattern as usize].routes(&plan.geometry, &mut |route, times| {
+            let mut worst = [Time::ZERO; 3];
+            let pattern_of = plan.patterns[pattern as usize];
+            pattern_of.links(&plan.geometry, &mut |route, times, leg| {
                 if result.is_ok() {
                     match tally.add_route(net, layout, route, weight * times) {
-                        Ok(latency) => *worst = latency.max(*worst),
+                        Ok(latency) => worst[leg] = latency.max(worst[leg]),
                         Err(e) => result = Err(e),
                     }
                 }
             });
+            let legs = pattern_of.legs(&plan.geometry);
+            latencies[pattern as usize] =
+                worst.into_iter().zip(legs).map(|(t, hops)| t * u64::from(hops)).sum();
             result?;
         }
         tally.end(world, begin);

@@ -28,21 +28,27 @@
 //!   coordinates) before an algorithm sees it.
 
 mod algorithm;
+mod broadcast;
 mod direct;
+mod doubling;
 mod geometry;
+mod hierarchical;
 mod lowering;
+mod nvls;
+mod pat;
 mod pattern;
 mod point_to_point;
+mod rail;
 mod ring;
 mod schedule;
-#[cfg(test)]
-mod tests;
+mod torus;
+mod tree;
 
 pub use algorithm::{ALGORITHMS, Algorithm, Unsupported, algorithm};
 pub use geometry::{Axis, Fabric, Geometry, LinkClass, Network};
 pub use lowering::{Choice, Chooser, CollectiveError, Fidelity, Lowering};
 pub use pattern::Pattern;
-pub use schedule::{Part, Phase};
+pub use schedule::{Adjust, Part, Phase, Routes};
 
 /// What a group of ranks does together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

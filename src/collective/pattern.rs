@@ -45,6 +45,18 @@ pub enum Pattern {
         /// Towards larger coordinates, or smaller.
         forward: bool,
     },
+    /// One round along a line of the torus, in which only positions send that still have something to pass on: from
+    /// the `round`-th on in the direction of travel.
+    Line {
+        /// Which of the axes of the group's box.
+        axis: u8,
+        /// Towards larger coordinates, or smaller.
+        forward: bool,
+        /// Which round.
+        round: u16,
+        /// Bytes travel the other way: the mirror image in time.
+        backwards: bool,
+    },
     /// Each position sends to each other over the torus, axis after axis, the shorter way round. Where both ways are
     /// equally long, half goes either way: such routes have weight 1 and all others weight 2.
     TorusPairs,
@@ -114,9 +126,77 @@ impl Pattern {
             Pattern::ReduceToEach => (0..n).for_each(|i| each(Route::Gather(i), 1)),
             Pattern::MulticastFromEach => (0..n).for_each(|i| each(Route::Scatter(i), 1)),
             Pattern::Neighbour { axis, forward } => neighbours(g, axis as usize, forward, &mut send),
+            Pattern::Line { axis, forward, round, backwards } => {
+                let (len, step, _) = torus_axes(g)[axis as usize];
+                neighbours(g, axis as usize, forward, &mut |from, to| {
+                    let at = from / step % len;
+                    let travelled = if forward { at } else { len - 1 - at };
+                    match (travelled >= u32::from(round), backwards) {
+                        (true, false) => send(from, to),
+                        (true, true) => send(to, from),
+                        _ => {}
+                    }
+                });
+            }
             Pattern::TorusPairs => torus_pairs(g, each),
             Pattern::TreesUp => trees(n, &mut |child, parent| send(child, parent)),
             Pattern::TreesDown => trees(n, &mut |child, parent| send(parent, child)),
+        }
+    }
+
+    /// Whether a transfer also waits until its receiver has ended its earlier rounds (a rendezvous). Only matters
+    /// where some members have more to do than others.
+    pub fn waits_for_receiver(self) -> bool {
+        matches!(self, Pattern::Exchange(_) | Pattern::Grow(_) | Pattern::Shrink(_))
+    }
+    /// The same load as [`Pattern::routes`], link by link and added up where that is cheaper than pair by pair:
+    /// calls `each` with a route, the number of unit weights on it, and the leg of the way that it belongs to.
+    pub fn links(self, g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32, usize)) {
+        match self {
+            Pattern::RailPairs => rail_links(g, each),
+            Pattern::TorusPairs => torus_links(g, each),
+            _ => self.routes(g, &mut |route, weight| each(route, weight, 0)),
+        }
+    }
+    /// Links that the longest way takes on each leg: the latency of a round is the sum over the legs.
+    pub fn legs(self, g: &Geometry) -> [u32; 3] {
+        match self {
+            Pattern::RailPairs => [1, 1, 0],
+            Pattern::TorusPairs => {
+                let Fabric::Torus(axes) = &g.fabric else { return [1, 0, 0] };
+                std::array::from_fn(|i| axes.get(i).map_or(0, |a| a.longest_way()))
+            }
+            _ => [1, 0, 0],
+        }
+    }
+}
+
+/// Loads of [`Pattern::RailPairs`]: the hop to member `j` of the node carries what goes to all members `j`; the rail from
+/// a node to another carries what all members of the node send there.
+fn rail_links(g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32, usize)) {
+    let (k, n) = (g.per_node, g.size);
+    for from in 0..n {
+        let node = from / k * k;
+        (0..k).filter(|j| node + j != from).for_each(|j| each(Route::Walk(&[from, node + j]), g.nodes, 0));
+        (1..g.nodes).for_each(|d| each(Route::Walk(&[from, (from + d * k) % n]), k, 1));
+    }
+}
+
+/// Loads of [`Pattern::TorusPairs`] on the links of each axis (see `torus` for the formulas), in units of half a pair.
+fn torus_links(g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32, usize)) {
+    for (axis, (len, step, wraps)) in torus_axes(g).into_iter().enumerate() {
+        let lines = g.size / len;
+        for forward in [true, false] {
+            neighbours(g, axis, forward, &mut |from, to| {
+                let at = from / step % len;
+                let behind = if forward { at + 1 } else { len - at };
+                let load = match (wraps, len % 2) {
+                    (true, 0) => len * len / 4,
+                    (true, _) => (len * len - 1) / 4,
+                    (false, _) => 2 * behind * (len - behind),
+                };
+                each(Route::Walk(&[from, to]), load * lines, axis);
+            });
         }
     }
 }
@@ -213,11 +293,7 @@ fn torus_pairs(g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32)) {
                     };
                     for _ in 0..hops {
                         let place = at / step % len;
-                        let next = if forward {
-                            (place + 1) % len
-                        } else {
-                            (place + len - 1) % len
-                        };
+                        let next = if forward { (place + 1) % len } else { (place + len - 1) % len };
                         at = at - place * step + next * step;
                         walk.push(at);
                     }

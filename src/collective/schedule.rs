@@ -2,7 +2,8 @@
 //!
 //! A [`Phase`] is a number of lock-step rounds. In each, every route of its patterns carries `weight · unit` bytes.
 //! *Lock-step* means that all transfers of a round take equally long and each waits only for those by which its
-//! sender last sent or received, so that rounds begin and end together on an idle network.
+//! sender last sent or received (and its receiver, where not all members take part in every round), so that rounds
+//! begin and end together on an idle network.
 
 use super::geometry::Geometry;
 use super::pattern::{Pattern, Route};
@@ -37,31 +38,14 @@ pub struct Part {
 impl Phase {
     /// `times` rounds of one pattern with `unit` bytes a route.
     pub fn new(pattern: Pattern, times: u32, unit: f64) -> Phase {
-        Phase {
-            parts: vec![Part {
-                pattern,
-                weight: 1,
-                times,
-                lane: 0,
-            }],
-            unit,
-            fill: 0,
-        }
+        Phase { parts: vec![Part { pattern, weight: 1, times, lane: 0 }], unit, fill: 0 }
     }
     /// Bytes for each unit of path coefficient when the phase is one activity, and the weight of each pattern in the
     /// path's coefficients. The greatest common factor of the weights is taken out, so that algorithms which differ
     /// only in the number of rounds share a path.
     pub(super) fn fluid(&self) -> (f64, Vec<(Pattern, u32)>) {
-        let common = self
-            .parts
-            .iter()
-            .fold(0, |g, p| gcd(g, p.weight * p.times))
-            .max(1);
-        let weights = self
-            .parts
-            .iter()
-            .map(|p| (p.pattern, p.weight * p.times / common))
-            .collect();
+        let common = self.parts.iter().fold(0, |g, p| gcd(g, p.weight * p.times)).max(1);
+        let weights = self.parts.iter().map(|p| (p.pattern, p.weight * p.times / common)).collect();
         (self.unit * f64::from(common), weights)
     }
     /// Latency of all rounds, given the latency of one round of each part.
@@ -71,10 +55,7 @@ impl Phase {
     }
     /// Number of transfers.
     pub fn transfers(&self, g: &Geometry) -> u64 {
-        self.parts
-            .iter()
-            .map(|p| u64::from(p.times) * u64::from(routes_of(p.pattern, g)))
-            .sum()
+        self.parts.iter().map(|p| u64::from(p.times) * u64::from(routes_of(p.pattern, g))).sum()
     }
 }
 
@@ -95,9 +76,12 @@ const JOIN_ABOVE: usize = 16;
 
 /// What `steps` needs to know of the paths: where each pattern's routes begin among the communicator's paths, each
 /// route's latency, and a path that crosses nothing.
-pub(super) struct Routes<'a> {
+pub struct Routes<'a> {
+    /// Path of a pattern's first route.
     pub first: &'a dyn Fn(Pattern) -> u32,
+    /// Latency of each path.
     pub latency: &'a [Time],
+    /// A path that crosses nothing.
     pub nothing: u32,
 }
 
@@ -112,21 +96,14 @@ pub(super) struct GraphBuilder {
 impl GraphBuilder {
     /// Adds a flow that waits for others; returns its number.
     pub fn flow(&mut self, flow: Flow, parents: &[u32]) -> u32 {
-        self.parents.push(Span {
-            start: self.parent_ids.len() as u32,
-            len: parents.len() as u32,
-        });
+        self.parents.push(Span { start: self.parent_ids.len() as u32, len: parents.len() as u32 });
         self.parent_ids.extend_from_slice(parents);
         self.flows.push(flow);
         self.flows.len() as u32 - 1
     }
     /// The action.
     pub fn finish(self) -> Action {
-        Action::Graph {
-            flows: self.flows,
-            parents: self.parents,
-            parent_ids: self.parent_ids,
-        }
+        Action::Graph { flows: self.flows, parents: self.parents, parent_ids: self.parent_ids }
     }
     /// Repeats the last `round` flows `times` times, each repetition waiting for the one before as the last does.
     fn repeat(&mut self, round: usize, times: u32) {
@@ -139,10 +116,7 @@ impl GraphBuilder {
             self.flows.extend_from_within(first..first + round);
             for i in first..first + round {
                 let span = self.parents[i];
-                self.parents.push(Span {
-                    start: span.start + k * ids.len() as u32,
-                    len: span.len,
-                });
+                self.parents.push(Span { start: span.start + k * ids.len() as u32, len: span.len });
             }
             let offset = k * round as u32;
             for i in ids.clone() {
@@ -156,23 +130,11 @@ impl GraphBuilder {
 /// latency, `first_extra` to that of the flows that wait for none.
 pub(super) fn steps(phases: &[Phase], g: &Geometry, routes: &Routes<'_>, adjust: Adjust) -> Action {
     let mut graph = GraphBuilder::default();
-    let lanes = phases
-        .iter()
-        .flat_map(|p| p.parts.iter().map(|q| q.lane))
-        .max()
-        .unwrap_or(0);
+    let lanes = phases.iter().flat_map(|p| p.parts.iter().map(|q| q.lane)).max().unwrap_or(0);
     let mut touched = vec![vec![Vec::new(); g.size as usize]; lanes as usize + 1];
     for phase in phases {
         for lane in 0..=lanes {
-            lane_steps(
-                &mut graph,
-                phase,
-                lane,
-                g,
-                routes,
-                adjust,
-                &mut touched[lane as usize],
-            );
+            lane_steps(&mut graph, phase, lane, g, routes, adjust, &mut touched[lane as usize]);
         }
     }
     graph.finish()
@@ -180,7 +142,7 @@ pub(super) fn steps(phases: &[Phase], g: &Geometry, routes: &Routes<'_>, adjust:
 
 /// How a protocol changes the transfers of an algorithm.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Adjust {
+pub struct Adjust {
     /// Wire bytes for each byte of payload.
     pub scale: f64,
     /// Added to every transfer's latency.
@@ -219,7 +181,16 @@ fn lane_steps(
                 };
                 if active {
                     let path = (routes.first)(part.pattern) + index;
-                    let waits = &touched[route.sender() as usize];
+                    let (from, to) = (route.sender() as usize, route.receiver() as usize);
+                    let mut both = Vec::new();
+                    let waits = if part.pattern.waits_for_receiver() && from != to {
+                        both.extend(touched[from].iter().chain(&touched[to]).copied());
+                        both.sort_unstable();
+                        both.dedup();
+                        &both
+                    } else {
+                        &touched[from]
+                    };
                     let base = if waits.is_empty() { adjust.base } else { Time::ZERO };
                     let flow = Flow {
                         latency: routes.latency[path as usize] + adjust.extra + base,
@@ -243,38 +214,22 @@ fn lane_steps(
             list.extend(group.iter().map(|&(_, id)| id));
             if list.len() > JOIN_ABOVE {
                 let nothing = routes.nothing;
-                let join = Flow {
-                    latency: Time::ZERO,
-                    bytes: 0.0,
-                    rate_limit: f64::INFINITY,
-                    path: nothing,
-                };
+                let join = Flow { latency: Time::ZERO, bytes: 0.0, rate_limit: f64::INFINITY, path: nothing };
                 *list = vec![graph.flow(join, list)];
             }
         }
         round += 1;
         // A round that waits only for the one before it, of the same make, can be repeated as a block.
         let size = graph.flows.len() - begin;
-        let until = parts
-            .iter()
-            .map(|p| p.times)
-            .filter(|&t| t >= round)
-            .min()
-            .unwrap_or(round);
+        let until = parts.iter().map(|p| p.times).filter(|&t| t >= round).min().unwrap_or(round);
         let steady = phase.fill == 0 && until > round && begin >= size && size > 0 && {
             let ids = graph.parents[begin].start as usize;
-            graph.parent_ids[ids..]
-                .iter()
-                .all(|&p| p as usize >= begin - size)
+            graph.parent_ids[ids..].iter().all(|&p| p as usize >= begin - size)
         };
         if steady && round > 1 {
             graph.repeat(size, until - round);
             let offset = (until - round) * size as u32;
-            touched
-                .iter_mut()
-                .flatten()
-                .filter(|id| **id as usize >= begin)
-                .for_each(|id| *id += offset);
+            touched.iter_mut().flatten().filter(|id| **id as usize >= begin).for_each(|id| *id += offset);
             round = until;
         }
     }

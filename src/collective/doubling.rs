@@ -1,0 +1,99 @@
+//! Recursive doubling and halving-doubling all-reduce.
+//!
+//! With `n` a power of two, on a switch:
+//!
+//! * **recursive doubling**: in round `j`, ranks `r` and `r xor 2^j` exchange the whole buffer and add:
+//!   `log2(n)·(α + S/B)`. Fewest rounds; for short messages.
+//! * **halving-doubling** (Rabenseifner): reduce-scatter with distances `n/2, n/4 … 1` and sizes `S/2, S/4 … S/n`, then
+//!   the same backwards as an all-gather: `2·log2(n)·α + 2(n−1)/n·S/B`. Bandwidth-optimal in few rounds.
+//!
+//! Otherwise the ranks beyond the largest power of two `p` first send their buffer to rank `r − p` and at the end
+//! receive the result: two rounds of `α + S/B` more.
+//!
+//! Source: Thakur, Rabenseifner and Gropp 2005.
+
+use super::algorithm::Algorithm;
+use super::geometry::{Geometry, LinkClass};
+use super::pattern::Pattern;
+use super::schedule::Phase;
+use super::{Op, Transfer};
+
+/// Links between positions at distance `d`: inside a node while its size is a multiple of `2d`.
+fn class(g: &Geometry, d: u32) -> LinkClass {
+    if g.nodes <= 1 || (g.per_node > 0 && g.per_node % (2 * d) == 0) { g.intra } else { g.flat() }
+}
+
+/// The rounds `middle` among the largest power of two, with the ranks beyond it folded in before and served after.
+fn folded(n: u32, bytes: f64, middle: Vec<Phase>) -> Vec<Phase> {
+    let p = 1 << n.ilog2();
+    if p == n {
+        return middle;
+    }
+    let mut phases = vec![Phase::new(Pattern::Shrink(p), 1, bytes)];
+    phases.extend(middle);
+    phases.push(Phase::new(Pattern::Grow(p), 1, bytes));
+    phases
+}
+
+/// The distances `1, 2, 4 …` below the largest power of two.
+fn distances(n: u32) -> impl DoubleEndedIterator<Item = u32> {
+    (0..n.ilog2()).map(|j| 1 << j)
+}
+
+/// Time of folding and serving.
+fn fold_time(g: &Geometry, bytes: f64) -> f64 {
+    if g.size.is_power_of_two() { 0.0 } else { 2.0 * g.flat().time(1.0, bytes) }
+}
+
+fn supports(op: Op) -> Result<(), String> {
+    if op == Op::AllReduce { Ok(()) } else { Err("it is an all-reduce".into()) }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct RecursiveDoubling;
+
+impl Algorithm for RecursiveDoubling {
+    fn name(&self) -> &'static str {
+        "recursive-doubling"
+    }
+    fn supports(&self, op: Op, _g: &Geometry) -> Result<(), String> {
+        supports(op)
+    }
+    fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
+        let bytes = t.bytes as f64;
+        distances(g.size).map(|d| class(g, d).time(1.0, bytes)).sum::<f64>() + fold_time(g, bytes)
+    }
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
+        let bytes = t.bytes as f64;
+        let middle = distances(g.size).map(|d| Phase::new(Pattern::Exchange(d), 1, bytes)).collect();
+        folded(g.size, bytes, middle)
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct HalvingDoubling;
+
+impl Algorithm for HalvingDoubling {
+    fn name(&self) -> &'static str {
+        "halving-doubling"
+    }
+    fn supports(&self, op: Op, _g: &Geometry) -> Result<(), String> {
+        supports(op)
+    }
+    fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
+        let bytes = t.bytes as f64;
+        let p = f64::from(1u32 << g.size.ilog2());
+        let half: f64 = distances(g.size).map(|d| class(g, d).time(1.0, bytes * f64::from(d) / p)).sum();
+        2.0 * half + fold_time(g, bytes)
+    }
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
+        let bytes = t.bytes as f64;
+        let p = f64::from(1u32 << g.size.ilog2());
+        let round = |d: u32| Phase::new(Pattern::Exchange(d), 1, bytes * f64::from(d) / p);
+        let mut middle: Vec<Phase> = distances(g.size).rev().map(round).collect();
+        middle.extend(distances(g.size).map(round));
+        folded(g.size, bytes, middle)
+    }
+}

@@ -1,0 +1,71 @@
+//! In-switch collectives (NVLink SHARP): the switch adds what members send and copies what it delivers.
+//!
+//! Rank `q` owns shard `q` of `S/n`. All-reduce in `k` chunks: a **reduce** flow over all ports up and `q`'s port down
+//! brings it the sum; a **multicast** flow over `q`'s port up and all ports down spreads it. While the reduction of one
+//! chunk overlaps the multicast of the one before, a port carries `(1 + 1/n)·S/k` each way, hence
+//! `(1+1/n)·S/B + (k+1)·α + (1−1/n)·S/(k·B)`: up to `2n/(n+1)·(n−1)/n` times a ring's rate.
+//!
+//! All-gather and reduce-scatter are one half: `α + S/B`, no gain over a ring but in latency.
+//!
+//! Source: NCCL `src/transport/nvls.cc`, NVLink SHARP (Hot Chips 2022).
+
+use super::algorithm::Algorithm;
+use super::broadcast::MOST_CHUNKS;
+use super::geometry::{Fabric, Geometry};
+use super::pattern::Pattern;
+use super::schedule::{Part, Phase};
+use super::{Op, Transfer};
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Nvls;
+
+impl Algorithm for Nvls {
+    fn name(&self) -> &'static str {
+        "nvls"
+    }
+    fn supports(&self, op: Op, g: &Geometry) -> Result<(), String> {
+        match (op, &g.fabric) {
+            (Op::AllReduce | Op::AllGather | Op::ReduceScatter, Fabric::Switch { reduces: true }) => {
+                if g.nodes == 1 { Ok(()) } else { Err("the group spans more than one switch".into()) }
+            }
+            (Op::AllReduce | Op::AllGather | Op::ReduceScatter, _) => Err("no switch here adds".into()),
+            _ => Err("switches add and copy".into()),
+        }
+    }
+    fn closed_form(&self, t: &Transfer, g: &Geometry, chunks: u32) -> f64 {
+        let (n, k, bytes) = (f64::from(g.size), f64::from(chunks), t.bytes as f64);
+        if t.op == Op::AllReduce {
+            g.intra.time(k + 1.0, (1.0 + 1.0 / n) * bytes + (1.0 - 1.0 / n) * bytes / k)
+        } else {
+            g.intra.time(1.0, bytes)
+        }
+    }
+    fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<Phase> {
+        let shard = t.bytes as f64 / f64::from(g.size);
+        let unit = shard / f64::from(chunks);
+        let (reduce, multicast) = (Pattern::ReduceToEach, Pattern::MulticastFromEach);
+        match t.op {
+            Op::AllGather => vec![Phase::new(multicast, 1, shard)],
+            Op::ReduceScatter => vec![Phase::new(reduce, 1, shard)],
+            _ => {
+                let both = [reduce, multicast].map(|pattern| Part {
+                    pattern,
+                    weight: 1,
+                    times: chunks - 1,
+                    lane: 0,
+                });
+                let mut phases = vec![Phase::new(reduce, 1, unit), Phase::new(multicast, 1, unit)];
+                if chunks > 1 {
+                    phases.insert(1, Phase { parts: both.to_vec(), unit, fill: 0 });
+                }
+                phases
+            }
+        }
+    }
+    fn chunks(&self, t: &Transfer, g: &Geometry) -> u32 {
+        let n = f64::from(g.size);
+        let best = (1.0 - 1.0 / n) * t.bytes as f64 / (g.intra.bandwidth() * g.intra.alpha());
+        if t.op == Op::AllReduce { best.sqrt().round().clamp(1.0, MOST_CHUNKS) as u32 } else { 1 }
+    }
+}
