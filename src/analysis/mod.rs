@@ -6,12 +6,15 @@
 //! * [`memory`]: level curves of the tiers by class, peaks and what is resident then.
 //! * [`critical`]: the chain of binding waits from the end of the step back to its start.
 //! * [`links`]: bytes through every resource.
+//! * [`idle`]: how long communication takes on an idle machine; [`kind`]: what an op is for.
+//! * [`report`]: all of it as one serialisable value; [`table`] shows it to people; [`diff`] compares two.
 //!
 //! Hazard: in a folded world the members of a communicator are those of the folded communicator, and a rank may be a
 //! member through two slots. All readers go through [`cause::Causes`] for that.
 
 pub mod cause;
 pub mod critical;
+pub mod diff;
 pub mod idle;
 pub mod kind;
 pub mod links;
@@ -19,6 +22,7 @@ pub mod memory;
 pub mod overlap;
 pub mod report;
 pub mod stalls;
+pub mod table;
 
 #[cfg(test)]
 pub(crate) mod random_world;

@@ -107,6 +107,27 @@ impl StallCause {
         }
     }
 
+    /// The name as the head of a narrow column.
+    pub fn short(self) -> &'static str {
+        match self {
+            StallCause::TensorParallel => "tp",
+            StallCause::ContextParallel => "cp",
+            StallCause::ExpertParallel => "ep",
+            StallCause::PipelineBubble => "bubble",
+            StallCause::PipelineTransfer => "pp",
+            StallCause::DataParallel => "dp",
+            StallCause::Optimizer => "optim",
+            StallCause::PrefetchQueued => "queued",
+            StallCause::PrefetchTransfer => "h2d",
+            StallCause::PrefetchBlocked => "blocked",
+            StallCause::WriteBack => "d2h",
+            StallCause::Launch => "launch",
+            StallCause::PeerLate => "late",
+            StallCause::Contention => "contention",
+            StallCause::StepTail => "tail",
+        }
+    }
+
     /// The cause while an op of this kind runs.
     fn running(kind: OpKind, phase: Phase) -> StallCause {
         match kind {

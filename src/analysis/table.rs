@@ -1,0 +1,314 @@
+//! The report for people: one screen that says how fast, where the time went, and what fills the memory.
+
+use std::fmt::Write;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+use super::kind::OpKind;
+use super::report::{Breakdown, Report, StageReport, TierReport};
+use super::stalls::StallCause;
+use crate::program::MemoryClass;
+use crate::units::{Bytes, Time};
+
+/// Stages shown; of more, the first, the last and evenly many in between.
+const MOST_STAGES: usize = 16;
+/// Links shown.
+const MOST_LINKS: usize = 5;
+/// Stalls of less than this part of the step are shown as one.
+const SMALL: f64 = 0.0005;
+
+/// The report as text of at most `width` columns (80 or more look best). Ends in a newline.
+pub fn table(report: &Report, width: u16) -> String {
+    let mut out = String::new();
+    headline(&mut out, report);
+    where_time_went(&mut out, report, width);
+    if report.stages.len() > 1 {
+        by_stage(&mut out, report, width);
+    }
+    if !report.communication.is_empty() {
+        communication(&mut out, report, width);
+    }
+    memory(&mut out, report, width);
+    critical_path(&mut out, report, width);
+    links(&mut out, report, width);
+    if !report.conventions.is_empty() {
+        out.push('\n');
+    }
+    for convention in &report.conventions {
+        let _ = writeln!(out, "note: {convention}");
+    }
+    out
+}
+
+fn headline(out: &mut String, r: &Report) {
+    let (step, tokens) = (Time::from_s(r.step_time_s), grouped(r.tokens_per_s.round() as u64));
+    let _ = writeln!(out, "{} on {} ({} devices)", r.workload, r.topology, grouped(r.devices));
+    let _ = writeln!(
+        out,
+        "  step {step}   {tokens} tokens/s   MFU {:.1} %   HFU {:.1} %",
+        r.mfu * 100.0,
+        r.hfu * 100.0
+    );
+    let _ =
+        write!(out, "  {:.1} model TFLOP/s per device   {} ops", r.model_tflops_per_device, grouped(r.ops));
+    if r.classes.simulated_ranks < r.classes.ranks {
+        let (few, all) = (grouped(r.classes.simulated_ranks), grouped(r.classes.ranks));
+        let _ = write!(out, "   {few} ranks simulated for {all}");
+    }
+    if let Some(wall) = r.simulation_wall_s {
+        let _ = write!(out, "   in {}", Time::from_s(wall));
+    }
+    out.push('\n');
+}
+
+/// The mean over all ranks as bars, longest first; the kernels' bar leads.
+fn where_time_went(out: &mut String, r: &Report, width: u16) {
+    let step = r.step_time_s.max(f64::MIN_POSITIVE);
+    let _ =
+        writeln!(out, "\nWhere the time went (mean of {} ranks, % of the step)", grouped(r.classes.ranks));
+    let mut rows = vec![("compute".to_string(), r.mean.busy_s)];
+    let (large, small): (Vec<_>, Vec<_>) = r.mean.stalls_s.iter().partition(|s| *s.1 >= SMALL * step);
+    let mut large: Vec<_> = large.into_iter().map(|(cause, s)| (with_column(*cause), *s)).collect();
+    large.sort_by(|a, b| b.1.total_cmp(&a.1));
+    rows.extend(large);
+    let rest: f64 = small.iter().map(|s| s.1).sum();
+    if rest > 0.0 {
+        rows.push(("other stalls".to_string(), rest));
+    }
+    let bar_width = usize::from(width).saturating_sub(62).clamp(10, 50);
+    for (name, s) in rows {
+        let bar = bar(s / step, bar_width);
+        let _ =
+            writeln!(out, "  {name:<36} {bar:<bar_width$} {:>5.1} %  {}", 100.0 * s / step, Time::from_s(s));
+    }
+}
+
+/// The name of a cause with the head of its column in the table by stage.
+fn with_column(cause: StallCause) -> String {
+    match (cause.name(), cause.short()) {
+        (name, short) if name.contains(short) => name.to_string(),
+        (name, short) => format!("{name} ({short})"),
+    }
+}
+
+/// `fraction` of `width` columns, in eighths of a column.
+fn bar(fraction: f64, width: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (fraction.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
+
+fn by_stage(out: &mut String, r: &Report, width: u16) {
+    let step = r.step_time_s.max(f64::MIN_POSITIVE);
+    let shown = shown_stages(&r.stages);
+    let share = |b: &Breakdown, cause: StallCause| b.stalls_s.get(&cause).copied().unwrap_or(0.0) / step;
+    let matters = |cause: &StallCause| r.stages.iter().any(|s| share(&s.time, *cause) >= SMALL);
+    let causes: Vec<_> = StallCause::ALL.into_iter().filter(matters).collect();
+    let mut head = vec!["stage".to_string(), "".to_string(), "compute".to_string()];
+    head.extend(causes.iter().map(|c| c.short().to_string()));
+    let mut table = new_table(width, head);
+    if let Some(bars) = table.column_mut(1) {
+        bars.set_cell_alignment(CellAlignment::Left);
+    }
+    let bar_width = usize::from(width).saturating_sub(20 + 10 * causes.len()).min(20);
+    for stage in &shown {
+        let busy = stage.time.busy_s / step;
+        let mut row = vec![stage.stage.to_string(), bar(busy, bar_width), percent(busy)];
+        row.extend(causes.iter().map(|&c| percent(share(&stage.time, c))));
+        table.add_row(row);
+    }
+    let _ = writeln!(out, "\nBy pipeline stage (% of the step){}", omitted(shown.len(), r.stages.len()));
+    let _ = writeln!(out, "{table}");
+}
+
+fn communication(out: &mut String, r: &Report, width: u16) {
+    let columns = ["kind", "ran", "overlapped", "exposed", "exposed % of step", "bytes", "ops"];
+    let mut table = new_table(width, columns.map(String::from).to_vec());
+    let step = r.step_time_s.max(f64::MIN_POSITIVE);
+    for (kind, c) in &r.communication {
+        table.add_row([
+            format!("{} ({})", kind.words(), kind.name()),
+            seconds(c.total_s),
+            seconds(c.overlapped_s),
+            seconds(c.exposed_s),
+            percent(c.exposed_s / step),
+            Bytes(c.bytes.round() as u64).to_string(),
+            grouped(c.ops.round() as u64),
+        ]);
+    }
+    let _ = writeln!(
+        out,
+        "\nCommunication (mean of a rank; exposed: the compute stream stood still for it)\n{table}"
+    );
+}
+
+fn memory(out: &mut String, r: &Report, width: u16) {
+    let names: Vec<&String> = r.memory.keys().collect();
+    if names.is_empty() {
+        return;
+    }
+    let mut head = vec![
+        "tier".to_string(),
+        "stage".to_string(),
+        "peak".to_string(),
+        "of".to_string(),
+        "full".to_string(),
+    ];
+    head.extend(MemoryClass::ALL.iter().map(|c| c.name().to_string()));
+    let mut table = new_table(width, head);
+    let shown = shown_stages(&r.stages);
+    for name in names {
+        for stage in &shown {
+            if let Some(tier) = stage.memory.get(name) {
+                table.add_row(memory_row(name, &stage.stage.to_string(), tier));
+            }
+        }
+    }
+    let _ = writeln!(
+        out,
+        "\nMemory at its peak, by what is resident then{}",
+        omitted(shown.len(), r.stages.len())
+    );
+    let _ = writeln!(out, "{table}");
+}
+
+fn memory_row(name: &str, stage: &str, tier: &TierReport) -> Vec<String> {
+    let full = tier.peak_bytes as f64 / tier.capacity_bytes.max(1) as f64;
+    let mut row = vec![
+        name.to_string(),
+        stage.to_string(),
+        Bytes(tier.peak_bytes).to_string(),
+        Bytes(tier.capacity_bytes).to_string(),
+        percent(full),
+    ];
+    let class = |c: &MemoryClass| tier.by_class.get(c.name()).copied().unwrap_or(0);
+    row.extend(MemoryClass::ALL.iter().map(|c| match class(c) {
+        0 => "·".to_string(),
+        bytes => Bytes(bytes).to_string(),
+    }));
+    row
+}
+
+fn critical_path(out: &mut String, r: &Report, width: u16) {
+    let path = &r.critical_path;
+    let step = r.step_time_s.max(f64::MIN_POSITIVE);
+    let mut parts: Vec<(&str, f64)> =
+        path.by_kind_s.iter().map(|(kind, s)| (OpKind::words(*kind), *s)).collect();
+    parts.extend([("contention", path.contention_s), ("full tier", path.memory_s)]);
+    parts.retain(|p| p.1 >= SMALL * step);
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let parts: Vec<_> = parts.iter().map(|(name, s)| format!("{name} {}", percent(s / step))).collect();
+    let (ops, changes) = (grouped(path.ops), grouped(path.rank_changes));
+    let _ = writeln!(out, "\nCritical path ({ops} ops, {changes} changes of rank; % of the step)");
+    write_list(out, &parts, width);
+}
+
+/// Items with commas between, on as many lines as the width asks for.
+fn write_list(out: &mut String, items: &[String], width: u16) {
+    let mut column = 0;
+    for (i, item) in items.iter().enumerate() {
+        let item = if i + 1 < items.len() { format!("{item},") } else { item.clone() };
+        let length = item.chars().count() + 1;
+        if column > 0 && column + length > usize::from(width) {
+            out.push('\n');
+            column = 0;
+        }
+        out.push_str(if column == 0 { "  " } else { " " });
+        out.push_str(&item);
+        column += length + usize::from(column == 0);
+    }
+    out.push('\n');
+}
+
+fn links(out: &mut String, r: &Report, width: u16) {
+    if r.links.is_empty() {
+        return;
+    }
+    let mut table = new_table(width, ["link", "used", "bytes", "capacity"].map(String::from).to_vec());
+    for link in r.links.iter().take(MOST_LINKS) {
+        table.add_row([
+            link.name.clone(),
+            percent(link.utilisation),
+            Bytes(link.bytes.round() as u64).to_string(),
+            format!("{:.1} GB/s", link.capacity_gbps),
+        ]);
+    }
+    let _ = writeln!(out, "\nBusiest links (of what they could have carried in the step)\n{table}");
+}
+
+/// A table with numbers to the right under left-aligned names.
+pub(super) fn new_table(width: u16, head: Vec<String>) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    table.set_header(head);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn shown_stages(stages: &[StageReport]) -> Vec<&StageReport> {
+    let (n, most) = (stages.len(), MOST_STAGES.min(stages.len()));
+    (0..most).map(|i| &stages[if most > 1 { i * (n - 1) / (most - 1) } else { 0 }]).collect()
+}
+
+fn omitted(shown: usize, all: usize) -> String {
+    if shown < all { format!(", {shown} of {all} stages") } else { String::new() }
+}
+
+/// A span with its unit, a dot for none.
+pub(super) fn seconds(s: f64) -> String {
+    if s == 0.0 { "·".to_string() } else { Time::from_s(s).to_string() }
+}
+
+/// A fraction of one in percent, a dot for none.
+pub(super) fn percent(fraction: f64) -> String {
+    match fraction * 100.0 {
+        p if p == 0.0 => "·".to_string(),
+        p => format!("{p:.1} %"),
+    }
+}
+
+/// With commas between thousands.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::report::tests::of_random;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn lines_keep_to_the_width(seed in any::<u64>(), width in 80u16..160) {
+            let text = table(&of_random(seed, |_| 20), width);
+            for line in text.lines().filter(|l| !l.starts_with("note:")) {
+                prop_assert!(line.chars().count() <= usize::from(width), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn bars_are_in_proportion() {
+        assert_eq!(bar(0.5, 10), "█████");
+        assert_eq!(bar(0.0625, 10), "▋");
+        assert_eq!(bar(7.0, 2), "██");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(grouped(999), "999");
+    }
+
+    #[test]
+    fn a_report_at_a_glance() {
+        insta::assert_snapshot!(table(&of_random(5, |_| 20), 100));
+    }
+}
