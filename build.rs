@@ -1,0 +1,39 @@
+//! Embeds every JSON file under `topologies/` and `workloads/` in the binary, so that a new file needs no code.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+fn main() {
+    let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let mut files = Vec::new();
+    for folder in ["topologies", "workloads"] {
+        println!("cargo:rerun-if-changed={folder}");
+        collect(&root.join(folder), folder, &mut files);
+    }
+    files.sort();
+    let mut code = String::from("pub(super) const FILES: &[(&str, &str)] = &[\n");
+    for (name, path) in &files {
+        writeln!(code, "    ({name:?}, include_str!({path:?})),").expect("a string takes all");
+    }
+    code.push_str("];\n");
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
+    std::fs::write(out.join("embedded.rs"), code).expect("OUT_DIR is writable");
+}
+
+/// Adds the JSON files of a folder and of its folders, as (`topologies/devices/x.json`, absolute path).
+fn collect(folder: &Path, name: &str, files: &mut Vec<(String, String)>) {
+    println!("cargo:rerun-if-changed={name}");
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let name = format!("{name}/{}", entry.file_name().to_string_lossy());
+        if path.is_dir() {
+            collect(&path, &name, files);
+        } else if name.ends_with(".json") {
+            println!("cargo:rerun-if-changed={name}");
+            files.push((name, path.to_string_lossy().into_owned()));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The files that the binary carries: machines, devices, workloads, models.
+
+use super::Kind;
+
+mod embedded {
+    include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+}
+
+impl Kind {
+    /// The folder of its files, with a trailing slash.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Kind::Topology => "topologies/",
+            Kind::Device => "topologies/devices/",
+            Kind::Workload => "workloads/",
+            Kind::Model => "workloads/models/",
+        }
+    }
+    /// What it is called in messages.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Topology => "topology",
+            Kind::Device => "device",
+            Kind::Workload => "workload",
+            Kind::Model => "model",
+        }
+    }
+}
+
+/// The names of the shipped files of a kind, in order.
+pub fn names(kind: Kind) -> impl Iterator<Item = &'static str> {
+    embedded::FILES
+        .iter()
+        .filter_map(move |(path, _)| name_of(kind, path))
+}
+
+/// The text of a shipped file.
+pub fn text(kind: Kind, name: &str) -> Option<&'static str> {
+    embedded::FILES
+        .iter()
+        .find(|(path, _)| name_of(kind, path) == Some(name))
+        .map(|(_, text)| *text)
+}
+
+fn name_of(kind: Kind, path: &'static str) -> Option<&'static str> {
+    let name = path.strip_prefix(kind.folder())?.strip_suffix(".json")?;
+    (!name.contains('/') && !name.ends_with("schema")).then_some(name)
+}

@@ -1,0 +1,138 @@
+//! What a wrong input file looks like to the person who wrote it.
+
+use std::fmt;
+
+/// A wrong input: where it stands, what is wrong, what is allowed, what to do.
+///
+/// Its `Display` is the whole message, several lines, without a trailing newline.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct SpecError {
+    /// The file (as the person named it), the embedded name, or the command-line argument.
+    pub file: String,
+    /// JSON path inside it, like `node.scale_up.switch`; empty for the file as a whole.
+    pub path: String,
+    /// What is wrong, with the offending value.
+    pub problem: String,
+    /// What is allowed there; empty if the problem says it.
+    pub allowed: String,
+    /// What to do; empty if that is plain.
+    pub hint: String,
+}
+
+impl SpecError {
+    /// A problem at a path of a file that is filled in later ([`SpecError::in_file`]).
+    pub fn at(path: impl Into<String>, problem: impl Into<String>) -> SpecError {
+        SpecError {
+            file: String::new(),
+            path: path.into(),
+            problem: problem.into(),
+            allowed: String::new(),
+            hint: String::new(),
+        }
+    }
+    /// A problem with a file as a whole.
+    pub fn file(file: impl Into<String>, problem: impl Into<String>) -> SpecError {
+        SpecError {
+            file: file.into(),
+            ..SpecError::at("", problem)
+        }
+    }
+    /// Says what is allowed.
+    pub fn allowed(mut self, allowed: impl Into<String>) -> SpecError {
+        self.allowed = allowed.into();
+        self
+    }
+    /// Says what to do.
+    pub fn hint(mut self, hint: impl Into<String>) -> SpecError {
+        self.hint = hint.into();
+        self
+    }
+    /// Names the file, unless one is named already.
+    pub fn in_file(mut self, file: &str) -> SpecError {
+        if self.file.is_empty() {
+            self.file = file.to_string();
+        }
+        self
+    }
+    /// Puts a path before the path.
+    pub fn under(mut self, parent: &str) -> SpecError {
+        self.path = match (parent.is_empty(), self.path.is_empty()) {
+            (true, _) => self.path,
+            (_, true) => parent.to_string(),
+            _ if self.path.starts_with('[') => format!("{parent}{}", self.path),
+            _ => format!("{parent}.{}", self.path),
+        };
+        self
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.file.is_empty() {
+            write!(f, "{}: ", self.file)?;
+        }
+        if !self.path.is_empty() {
+            write!(f, "at `{}`: ", self.path)?;
+        }
+        write!(f, "{}", self.problem)?;
+        if !self.allowed.is_empty() {
+            write!(f, "\n  allowed: {}", self.allowed)?;
+        }
+        if !self.hint.is_empty() {
+            write!(f, "\n  hint: {}", self.hint)?;
+        }
+        Ok(())
+    }
+}
+
+/// The names of `among` nearest to `name`, best first, at most three, none that differs in more than a third.
+///
+/// Distance is Levenshtein's; a name that contains the other counts as near.
+pub fn nearest<'a>(name: &str, among: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let limit = (name.chars().count() / 3).max(2);
+    let mut scored: Vec<(usize, &str)> = among
+        .into_iter()
+        .filter_map(|candidate| {
+            let contains = name.len() > 2 && (candidate.contains(name) || name.contains(candidate));
+            let distance = distance(name, candidate);
+            (distance <= limit || contains).then_some((distance, candidate))
+        })
+        .collect();
+    scored.sort();
+    scored
+        .into_iter()
+        .take(3)
+        .map(|(_, candidate)| candidate)
+        .collect()
+}
+
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let next = (corner + usize::from(x != *y))
+                .min(row[j] + 1)
+                .min(row[j + 1] + 1);
+            corner = std::mem::replace(&mut row[j + 1], next);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_are_those_a_typing_error_away() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(
+            nearest("h100-smx", ["a100-sxm-80", "h100-sxm", "tpu-v4"]),
+            ["h100-sxm"]
+        );
+        assert!(nearest("zzz", ["h100-sxm", "tpu-v4"]).is_empty());
+    }
+}

@@ -1,0 +1,309 @@
+//! JSON before it has a type: strict reading, merging over a base, setting a value at a path.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::SpecError;
+use super::error::nearest;
+
+/// A JSON value whose objects name no key twice.
+struct Strict(Value);
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Strict, D::Error> {
+        d.deserialize_any(StrictVisitor).map(Strict)
+    }
+}
+
+struct StrictVisitor;
+
+impl<'de> Visitor<'de> for StrictVisitor {
+    type Value = Value;
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+    fn visit_bool<E>(self, v: bool) -> Result<Value, E> {
+        Ok(Value::Bool(v))
+    }
+    fn visit_i64<E>(self, v: i64) -> Result<Value, E> {
+        Ok(v.into())
+    }
+    fn visit_u64<E>(self, v: u64) -> Result<Value, E> {
+        Ok(v.into())
+    }
+    fn visit_f64<E: Error>(self, v: f64) -> Result<Value, E> {
+        Number::from_f64(v)
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("a number that is not finite"))
+    }
+    fn visit_str<E>(self, v: &str) -> Result<Value, E> {
+        Ok(v.into())
+    }
+    fn visit_string<E>(self, v: String) -> Result<Value, E> {
+        Ok(v.into())
+    }
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Strict(v)) = seq.next_element()? {
+            list.push(v);
+        }
+        Ok(Value::Array(list))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            if map.contains_key(&key) {
+                return Err(A::Error::custom(format!("the key `{key}` stands here twice")));
+            }
+            let Strict(value) = entries.next_value()?;
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+/// Reads JSON; refuses keys that stand twice in one object, numbers that overflow, and anything after the value.
+pub(super) fn read(file: &str, text: &str) -> Result<Value, SpecError> {
+    let not_json = |path: String, e: &serde_json::Error| {
+        let message = e.to_string();
+        let hint = if message.contains("twice") {
+            "keep one of the two"
+        } else if message.contains("number out of range") {
+            "numbers end at 1.8e308"
+        } else {
+            "JSON has no comments, no trailing commas, no NaN and no Infinity; strings take double quotes"
+        };
+        let path = if path == "." { String::new() } else { path };
+        SpecError {
+            file: file.into(),
+            ..SpecError::at(path, message)
+        }
+        .hint(hint)
+    };
+    let mut d = serde_json::Deserializer::from_str(text);
+    match serde_path_to_error::deserialize::<_, Strict>(&mut d) {
+        Ok(Strict(value)) => d.end().map(|()| value).map_err(|e| not_json(String::new(), &e)),
+        Err(e) => Err(not_json(e.path().to_string(), e.inner())),
+    }
+}
+
+/// Lays `over` upon `base`: objects are merged key by key, null removes a key, everything else replaces.
+pub(super) fn merge(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                if value.is_null() {
+                    base.shift_remove(&key);
+                } else {
+                    merge(base.entry(key).or_insert(Value::Null), value);
+                }
+            }
+        }
+        (base, over) => *base = over,
+    }
+}
+
+/// One step of a path: `.key` or `[index]`.
+#[derive(Debug, PartialEq)]
+enum Step<'a> {
+    Key(&'a str),
+    Index(usize),
+}
+
+fn steps(path: &str) -> Option<Vec<Step<'_>>> {
+    let mut steps = Vec::new();
+    for part in path.split('.') {
+        let (key, mut rest) = part.split_at(part.find('[').unwrap_or(part.len()));
+        if !key.is_empty() {
+            steps.push(Step::Key(key));
+        } else if rest.is_empty() {
+            return None;
+        }
+        while let Some(inner) = rest.strip_prefix('[') {
+            let (index, after) = inner.split_once(']')?;
+            steps.push(Step::Index(index.parse().ok()?));
+            rest = after;
+        }
+        if !rest.is_empty() {
+            return None;
+        }
+    }
+    Some(steps)
+}
+
+/// Splits `a.b[2].c=value` into path and value: JSON if it reads as such, else a string.
+pub(super) fn setting(text: &str) -> Result<(&str, Value), SpecError> {
+    let form = || {
+        SpecError::file(format!("--set {text}"), "not of the form path=value")
+            .allowed("a path of keys and indices, `=`, a value")
+            .hint("for example --set nodes=16 or --set node.memory[0].capacity_GiB=1024")
+    };
+    let (path, value) = text.split_once('=').ok_or_else(form)?;
+    steps(path).ok_or_else(form)?;
+    let value = match read("", value) {
+        Ok(value) => value,
+        Err(e) if e.problem.contains("out of range") || e.problem.contains("twice") => {
+            return Err(SpecError {
+                file: format!("--set {text}"),
+                ..e
+            });
+        }
+        Err(_) => Value::String(value.to_string()),
+    };
+    Ok((path, value))
+}
+
+/// Puts a value at a path, making objects on the way where there is nothing. Whether the fields exist is for the
+/// typed reading to say.
+pub(super) fn set(root: &mut Value, path: &str, value: Value) -> Result<(), SpecError> {
+    let mut at = root;
+    for step in steps(path).unwrap_or_default() {
+        if at.is_null() {
+            *at = Value::Object(Map::new());
+        }
+        at = match (step, at) {
+            (Step::Key(key), Value::Object(map)) => map.entry(key).or_insert(Value::Null),
+            (Step::Index(i), Value::Array(list)) => {
+                let length = list.len();
+                list.get_mut(i).ok_or_else(|| {
+                    SpecError::at(path, format!("the list has no entry [{i}]")).allowed(if length == 0 {
+                        "none: it is empty".into()
+                    } else {
+                        format!("0 to {}", length - 1)
+                    })
+                })?
+            }
+            (Step::Key(key), other) => {
+                return Err(
+                    SpecError::at(path, format!("`{key}` is looked up in {}", kind(other)))
+                        .hint("set the whole value instead, as JSON"),
+                );
+            }
+            (Step::Index(i), other) => {
+                return Err(SpecError::at(
+                    path,
+                    format!("[{i}] is looked up in {}", kind(other)),
+                ));
+            }
+        };
+    }
+    *at = value;
+    Ok(())
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// Reads a typed value; the error says path, value and what is allowed.
+pub(super) fn typed<T: for<'de> Deserialize<'de>>(value: &Value) -> Result<T, SpecError> {
+    serde_path_to_error::deserialize(value).map_err(|e| {
+        let path = e.path().to_string();
+        explain(
+            if path == "." { String::new() } else { path },
+            &e.inner().to_string(),
+            value,
+        )
+    })
+}
+
+/// Turns serde's sentence into problem, allowed and hint.
+fn explain(path: String, message: &str, root: &Value) -> SpecError {
+    let quoted = |text: &str| {
+        text.split('`')
+            .skip(1)
+            .step_by(2)
+            .map(str::to_string)
+            .collect::<Vec<_>>()
+    };
+    let (problem, expected) = message.split_once(", expected ").unwrap_or((message, ""));
+    if let Some(rest) = problem
+        .strip_prefix("unknown field ")
+        .or(problem.strip_prefix("unknown variant "))
+    {
+        let name = quoted(rest).into_iter().next().unwrap_or_default();
+        let names = quoted(expected);
+        let what = if problem.starts_with("unknown field") {
+            "no such field"
+        } else {
+            "no such choice"
+        };
+        let path = if path.rsplit(['.', ']']).next() == Some(&name) || path.is_empty() {
+            if path.is_empty() { name.clone() } else { path }
+        } else if what == "no such field" {
+            format!("{path}.{name}")
+        } else {
+            path
+        };
+        let near = nearest(&name, names.iter().map(String::as_str));
+        let hint = near
+            .first()
+            .map(|near| format!("did you mean `{near}`?"))
+            .unwrap_or_default();
+        return SpecError::at(path, format!("{what}: `{name}`"))
+            .allowed(names.join(", "))
+            .hint(hint);
+    }
+    if let Some(rest) = problem.strip_prefix("missing field ") {
+        let name = quoted(rest).into_iter().next().unwrap_or_default();
+        return SpecError::at(path, format!("the field `{name}` is missing"))
+            .hint(format!("add \"{name}\": … there"));
+    }
+    if let Some(found) = problem
+        .strip_prefix("invalid type: ")
+        .or(problem.strip_prefix("invalid value: "))
+    {
+        let shown = lookup(root, &path).map_or(found.to_string(), brief);
+        return SpecError::at(path, format!("{shown} is not allowed")).allowed(plain(expected));
+    }
+    SpecError::at(path, message.to_string())
+}
+
+fn lookup<'a>(root: &'a Value, path: &str) -> Option<&'a Value> {
+    let mut at = root;
+    for step in steps(path)? {
+        at = match step {
+            Step::Key(key) => at.get(key)?,
+            Step::Index(i) => at.get(i)?,
+        };
+    }
+    Some(at)
+}
+
+/// A value as a message shows it: at most 60 characters.
+fn brief(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// serde's names of types in plain words.
+fn plain(expected: &str) -> String {
+    match expected {
+        "f64" | "f32" => "a number".into(),
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0".into(),
+        "a boolean" => "true or false".into(),
+        "a sequence" => "a list".into(),
+        _ => match expected.strip_prefix("struct ") {
+            Some(name) => format!(
+                "an object ({})",
+                name.split_whitespace().next().unwrap_or_default()
+            ),
+            None => expected.trim_start_matches("internally tagged ").to_string(),
+        },
+    }
+}

@@ -1,0 +1,232 @@
+//! From a name or a path to a validated value: read, lay over its base, resolve references, set, type, validate.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::error::nearest;
+use super::{Kind, Spec, SpecError, catalog, json, simple};
+
+/// Files may name a base, which may name a base: at most so many.
+const MAX_BASES: usize = 8;
+
+/// A value with where it came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded<T> {
+    /// The value.
+    pub value: T,
+    /// Its short name: the file name without folder and `.json`, or the argument itself for a simple machine.
+    pub name: String,
+    /// The file as messages name it.
+    pub file: String,
+    /// 16 hex digits over the content (references resolved, settings applied; spelling and key order do not count).
+    pub hash: String,
+}
+
+/// Loads a value by name (of the shipped files) or by path (contains `/` or ends in `.json`); a topology also from
+/// the form of a simple machine ([`simple::FORMS`]). `sets` are `path=value` texts applied in order.
+///
+/// # Errors
+/// Anything wrong with the file, the files it refers to, or a setting, as [`SpecError`] says.
+pub fn load<T: Spec>(name_or_path: &str, sets: &[String]) -> Result<Loaded<T>, SpecError> {
+    let (raw, file) = if T::KIND == Kind::Topology && simple::looks_simple(name_or_path) {
+        (simple::machine(name_or_path)?, name_or_path.to_string())
+    } else {
+        let source = Source::find(T::KIND, name_or_path, None)?;
+        (read_whole(T::KIND, &source, 0)?, source.file())
+    };
+    let name = match simple::looks_simple(name_or_path) {
+        true => name_or_path.to_string(),
+        false => Path::new(name_or_path)
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
+    };
+    from_value(raw, name, file, sets)
+}
+
+/// Types and validates a value whose references are resolved already, after applying `sets`.
+///
+/// # Errors
+/// As [`load`].
+pub fn from_value<T: Spec>(
+    mut value: Value,
+    name: String,
+    file: String,
+    sets: &[String],
+) -> Result<Loaded<T>, SpecError> {
+    let mut touched = Vec::new();
+    for text in sets {
+        let (path, new) = json::setting(text)?;
+        let blame = |e: SpecError| e.in_file(&format!("--set {text}"));
+        json::set(&mut value, path, new).map_err(blame)?;
+        resolve(T::KIND, &mut value, None).map_err(blame)?;
+        touched.push((path, text));
+    }
+    let blame = |e: SpecError| match touched.iter().rev().find(|(path, _)| covers(path, &e.path)) {
+        Some((_, text)) => e.in_file(&format!("--set {text}")),
+        None => e.in_file(&file),
+    };
+    let typed: T = json::typed(&value).map_err(blame)?;
+    typed.validate().map_err(blame)?;
+    let hash = hash(&serde_json::to_value(&typed).unwrap_or(value).to_string());
+    Ok(Loaded {
+        value: typed,
+        name,
+        file,
+        hash,
+    })
+}
+
+/// Whether an error at `at` is about what was set at `set`: the same place, one inside it, or a name on the way.
+fn covers(set: &str, at: &str) -> bool {
+    let inside = |outer: &str, inner: &str| {
+        inner
+            .strip_prefix(outer)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    !at.is_empty() && (inside(set, at) || inside(at, set))
+}
+
+/// Where the text of a file is.
+enum Source {
+    Shipped { kind: Kind, name: String },
+    Disk(PathBuf),
+}
+
+impl Source {
+    /// By name or by path, relative to `folder`.
+    fn find(kind: Kind, name_or_path: &str, folder: Option<&Path>) -> Result<Source, SpecError> {
+        if name_or_path.contains(['/', '\\']) || name_or_path.ends_with(".json") {
+            let path = Path::new(name_or_path);
+            return Ok(Source::Disk(
+                folder.map_or_else(|| path.to_path_buf(), |folder| folder.join(path)),
+            ));
+        }
+        if catalog::text(kind, name_or_path).is_some() {
+            return Ok(Source::Shipped {
+                kind,
+                name: name_or_path.to_string(),
+            });
+        }
+        let names: Vec<&str> = catalog::names(kind).collect();
+        let near = nearest(name_or_path, names.iter().copied());
+        let hint = match (near.is_empty(), kind) {
+            (false, _) => format!(
+                "did you mean `{}`? A path of your own ends in .json",
+                near.join("`, `")
+            ),
+            (true, Kind::Topology) => format!("a path ends in .json; simple machines: {}", simple::FORMS),
+            (true, _) => "a path of your own contains `/` or ends in .json".to_string(),
+        };
+        let problem = format!("no {} has the name `{name_or_path}`", kind.word());
+        Err(SpecError::at("", problem).allowed(names.join(", ")).hint(hint))
+    }
+    /// The name in messages.
+    fn file(&self) -> String {
+        match self {
+            Source::Shipped { kind, name } => format!("{}{name}.json", kind.folder()),
+            Source::Disk(path) => path.display().to_string(),
+        }
+    }
+    fn folder(&self) -> Option<&Path> {
+        match self {
+            Source::Shipped { .. } => None,
+            Source::Disk(path) => path.parent(),
+        }
+    }
+    fn text(&self) -> Result<String, SpecError> {
+        match self {
+            Source::Shipped { kind, name } => Ok(catalog::text(*kind, name).unwrap_or_default().to_string()),
+            Source::Disk(path) => std::fs::read(path)
+                .map_err(|e| e.to_string())
+                .and_then(|bytes| {
+                    String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text".to_string())
+                })
+                .map_err(|e| {
+                    SpecError::file(self.file(), format!("cannot be read: {e}"))
+                        .hint("check the path; a shipped file is named without folder and without .json")
+                }),
+        }
+    }
+}
+
+/// Reads a file, lays it over its `base` if it names one, and resolves what it refers to.
+fn read_whole(kind: Kind, source: &Source, depth: usize) -> Result<Value, SpecError> {
+    let file = source.file();
+    let mut value = json::read(&file, &source.text()?)?;
+    if !value.is_object() {
+        return Err(
+            SpecError::file(file, format!("a {} file holds a JSON object", kind.word()))
+                .hint("see `stepsim schema`"),
+        );
+    }
+    let named: Vec<&str> = ["device", "model"]
+        .into_iter()
+        .filter(|key| value[*key].is_string())
+        .collect();
+    resolve(kind, &mut value, source.folder()).map_err(|e| e.in_file(&file))?;
+    let Some(base) = value.as_object_mut().and_then(|map| map.shift_remove("base")) else {
+        return Ok(value);
+    };
+    let wrong = |problem: String| SpecError {
+        file: file.clone(),
+        ..SpecError::at("base", problem)
+    };
+    let Some(base) = base.as_str() else {
+        return Err(
+            wrong(format!("{base} is not allowed")).allowed("the name or path of another file of this kind")
+        );
+    };
+    if depth == MAX_BASES {
+        return Err(wrong(format!("more than {MAX_BASES} files stand on one another"))
+            .hint("does a base name a file that stands on it?"));
+    }
+    let base_source =
+        Source::find(kind, base, source.folder()).map_err(|e| e.under("base").in_file(&file))?;
+    let mut whole = read_whole(kind, &base_source, depth + 1)?;
+    for key in named {
+        whole[key].take(); // another device replaces the base's, it is not laid over it
+    }
+    json::merge(&mut whole, value);
+    Ok(whole)
+}
+
+/// Puts the content of named files in the place of their names.
+fn resolve(kind: Kind, value: &mut Value, folder: Option<&Path>) -> Result<(), SpecError> {
+    match kind {
+        Kind::Topology => {
+            inline(Kind::Device, value.get_mut("device"), "device", folder)?;
+            let vertices = value
+                .get_mut("graph")
+                .and_then(|g| g.get_mut("vertices"))
+                .and_then(Value::as_array_mut);
+            for (i, vertex) in vertices.into_iter().flatten().enumerate() {
+                let path = format!("graph.vertices[{i}].device");
+                inline(Kind::Device, vertex.get_mut("device"), &path, folder)?;
+            }
+            Ok(())
+        }
+        Kind::Workload => inline(Kind::Model, value.get_mut("model"), "model", folder),
+        Kind::Device | Kind::Model => Ok(()),
+    }
+}
+
+fn inline(kind: Kind, slot: Option<&mut Value>, path: &str, folder: Option<&Path>) -> Result<(), SpecError> {
+    if let Some(slot) = slot
+        && let Some(name) = slot.as_str()
+    {
+        let source = Source::find(kind, name, folder).map_err(|e| e.under(path))?;
+        *slot = read_whole(kind, &source, 0)?;
+    }
+    Ok(())
+}
+
+/// FNV-1a, 64 bits, of the text with its keys in the order of the type.
+fn hash(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, byte| {
+        (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}

@@ -1,0 +1,727 @@
+//! From a machine file to the machine: vertices and links in a regular order, so that routes are arithmetic.
+
+use petgraph::graph::NodeIndex;
+
+use super::clos::{Below, Clos};
+use super::dragonfly::{Dragonfly, pair};
+use super::drawn::Drawn;
+use super::fabric::{Fabric, ScaleOut, ScaleUp};
+use super::graph::{Hop, LinkClass, Net, Vertex};
+use super::torus::Torus;
+use super::wan::Wan;
+use super::{Machine, Place, Router, TierClass, TierUse};
+use crate::ids::{DeviceId, TierId};
+use crate::spec::topology::{
+    Clos as ClosSpec, Ecmp, Fabric as FabricSpec, Graph, Host, Memory, Nics, Node, ScaleUp as ScaleUpSpec,
+    Tier, Topology, VertexKind, Via,
+};
+use crate::spec::{Device, Spec, SpecError};
+use crate::units::{Bandwidth, Bytes};
+
+/// Routes of a built machine.
+#[derive(Debug)]
+pub(super) struct Built {
+    per_node: u32,
+    nodes_per_site: u32,
+    up: Up,
+    /// NICs of a node; 0 without a network.
+    nics_per_node: u32,
+    per_nic: u32,
+    /// Hop from each device to its NIC's own vertex, or none where the NIC is the device's alone.
+    to_nic: Vec<Hop>,
+    /// Hop from each NIC to its first switch.
+    uplink: Vec<Hop>,
+    out: Out,
+    pxn: bool,
+    parts: u32,
+}
+
+/// Routes inside a node.
+#[derive(Debug)]
+enum Up {
+    None,
+    /// Hop from each device to its switch, consecutive from the first.
+    Switch(Hop),
+    /// Hop of the first link.
+    Mesh(Hop),
+    Torus(Torus),
+}
+
+/// Routes between nodes.
+#[derive(Debug)]
+enum Out {
+    None,
+    Clos(Clos, Option<Wan>),
+    Dragonfly(Dragonfly),
+}
+
+impl Built {
+    pub fn parts(&self) -> u32 {
+        self.parts
+    }
+    pub fn torus(&self) -> Option<&Torus> {
+        match &self.up {
+            Up::Torus(torus) => Some(torus),
+            _ => None,
+        }
+    }
+    /// The hops between two different devices; whether there is a way.
+    pub fn route(&self, from: u32, to: u32, part: u32, cross: &mut impl FnMut(Hop)) -> bool {
+        let (a, b) = (from / self.per_node, to / self.per_node);
+        if a == b && self.inside(from, to, cross) {
+            return true;
+        }
+        if self.nics_per_node == 0 {
+            return false;
+        }
+        let nic = |device: u32| device % self.per_node / self.per_nic;
+        let mut from = from;
+        if self.pxn && nic(from) != nic(to) {
+            let peer = from - from % self.per_node + to % self.per_node;
+            self.inside(from, peer, cross);
+            from = peer;
+        }
+        let ends = ((a, nic(from)), (b, nic(to)));
+        self.leave(from, cross);
+        if ends.0 != ends.1 {
+            cross(self.uplink[(a * self.nics_per_node + ends.0.1) as usize]);
+            self.between(ends.0, ends.1, part, cross);
+            cross(self.uplink[(b * self.nics_per_node + ends.1.1) as usize].back());
+        }
+        if let Some(hop) = self.to_nic.get(to as usize) {
+            cross(hop.back());
+        }
+        true
+    }
+    /// From a device to its NIC, where that is a vertex.
+    fn leave(&self, device: u32, cross: &mut impl FnMut(Hop)) {
+        if let Some(hop) = self.to_nic.get(device as usize) {
+            cross(*hop);
+        }
+    }
+    fn inside(&self, from: u32, to: u32, cross: &mut impl FnMut(Hop)) -> bool {
+        match &self.up {
+            Up::None => return false,
+            Up::Switch(first) => {
+                cross(first.plus(from));
+                cross(first.plus(to).back());
+            }
+            Up::Mesh(first) => {
+                let g = self.per_node;
+                let (node, a, b) = (from / g, from % g, to % g);
+                let hop = first.plus(node * (g * (g - 1) / 2) + pair(a.min(b), a.max(b), g));
+                cross(if a < b { hop } else { hop.back() });
+            }
+            Up::Torus(torus) => torus.route(from, to, cross),
+        }
+        true
+    }
+    fn between(&self, from: (u32, u32), to: (u32, u32), part: u32, cross: &mut impl FnMut(Hop)) {
+        match &self.out {
+            Out::None => {}
+            Out::Dragonfly(fly) => {
+                let number = |end: (u32, u32)| end.0 * self.nics_per_node + end.1;
+                fly.route(number(from), number(to), part, cross);
+            }
+            Out::Clos(clos, wan) => {
+                let (a, b) = (from.0 / self.nodes_per_site, to.0 / self.nodes_per_site);
+                match wan {
+                    Some(wan) if a != b => {
+                        let planes = clos.planes(from, to, part);
+                        clos.ascend(from, &planes, cross);
+                        wan.route(
+                            (a, clos.top(from.1, &planes)),
+                            (b, clos.top(to.1, &planes)),
+                            cross,
+                        );
+                        clos.descend(to, &planes, cross);
+                    }
+                    _ => clos.route(from, to, part, cross),
+                }
+            }
+        }
+    }
+}
+
+/// Builds any machine.
+pub(super) fn machine(spec: &Topology) -> Result<Machine, SpecError> {
+    spec.validate()?;
+    match (&spec.graph, &spec.node) {
+        (Some(graph), _) => draw(spec, graph),
+        (None, Some(node)) => Ok(Builder::new(spec, node).build()),
+        (None, None) => Err(SpecError::at("", "neither `node` nor `graph` is given")),
+    }
+}
+
+/// Work in progress on a built machine.
+struct Builder<'a> {
+    spec: &'a Topology,
+    node: &'a Node,
+    net: Net,
+    nodes: u32,
+    per_node: u32,
+    tiers: Vec<TierClass>,
+    tier_class: Vec<u32>,
+    nic_vertices: Vec<NodeIndex<u32>>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(spec: &'a Topology, node: &'a Node) -> Builder<'a> {
+        Builder {
+            spec,
+            node,
+            net: Net::default(),
+            nodes: spec.total_nodes() as u32,
+            per_node: node.size(),
+            tiers: Vec::new(),
+            tier_class: Vec::new(),
+            nic_vertices: Vec::new(),
+        }
+    }
+    fn devices(&self) -> u32 {
+        self.nodes * self.per_node
+    }
+
+    fn build(mut self) -> Machine {
+        for device in 0..self.devices() {
+            self.net.graph.add_node(Vertex::Device(DeviceId(device)));
+        }
+        let memory = self.device_memory();
+        let up = self.scale_up();
+        let hosts = self.hosts();
+        let (to_nic, nics_per_node) = self.nics();
+        let (out, uplink) = self.scale_out(nics_per_node);
+        let chains: Vec<Chains> = self
+            .node
+            .memory
+            .iter()
+            .map(|tier| self.memory_tier(tier, &hosts, &to_nic))
+            .collect();
+        let mut copy_hops = Vec::new();
+        let mut tier_uses = Vec::new();
+        let mut devices = Vec::with_capacity(self.devices() as usize);
+        for device in 0..self.devices() {
+            let start = tier_uses.len() as u32;
+            for chain in &chains {
+                let first = copy_hops.len() as u32;
+                chain.append(device, &hosts, &to_nic, &mut copy_hops);
+                let hops = (first, copy_hops.len() as u32 - first);
+                tier_uses.push(TierUse {
+                    tier: chain.tier(device),
+                    hops,
+                });
+            }
+            devices.push(Place {
+                class: 0,
+                node: device / self.per_node,
+                slot: device % self.per_node,
+                memory: if memory == Hop::NONE {
+                    memory
+                } else {
+                    memory.plus(device)
+                },
+                hbm: TierId(device),
+                tiers: (start, chains.len() as u32),
+            });
+        }
+        let fabric = Fabric::of(self.spec, nics_per_node);
+        let pxn = matches!(fabric.scale_out, ScaleOut::Clos { pxn: true, .. });
+        let built = Built {
+            per_node: self.per_node,
+            nodes_per_site: self.spec.nodes,
+            up,
+            nics_per_node,
+            per_nic: self.node.nics.as_ref().map_or(1, |nics| nics.shared_by),
+            to_nic,
+            uplink,
+            parts: parts(self.spec, &out),
+            out,
+            pxn,
+        };
+        Machine {
+            net: self.net,
+            classes: vec![self.spec.device.clone()],
+            devices,
+            tier_uses,
+            copy_hops,
+            tiers: self.tiers,
+            tier_class: self.tier_class,
+            router: Router::Built(Box::new(built)),
+            fabric,
+        }
+    }
+
+    /// The device memories: tier instances 0 to devices − 1. Returns the hop to the first, if they are limited.
+    fn device_memory(&mut self) -> Hop {
+        let device = &self.spec.device;
+        self.tiers.push(TierClass {
+            name: "hbm".into(),
+            capacity: device.memory(),
+        });
+        self.tier_class = vec![0; self.devices() as usize];
+        let Some(class) = memory_class(device) else {
+            return Hop::NONE;
+        };
+        let class = self.net.link_class(class);
+        for device in 0..self.devices() {
+            let memory = self.net.graph.add_node(Vertex::Memory(TierId(device)));
+            self.net.link(NodeIndex::new(device as usize), memory, class);
+        }
+        Hop(0)
+    }
+
+    fn scale_up(&mut self) -> Up {
+        let first = Hop(2 * self.net.graph.edge_count() as u32);
+        let (g, devices) = (self.per_node, self.devices());
+        match &self.node.scale_up {
+            None => Up::None,
+            Some(ScaleUpSpec::Switch(spec)) => {
+                let class = self.net.switch_class("nvswitch", true, spec.latency_us);
+                let link = self.net.link_class(LinkClass::of(&spec.link));
+                let switches: Vec<_> = (0..self.nodes).map(|node| self.net.switch(class, node)).collect();
+                for device in 0..devices {
+                    self.net.link(
+                        NodeIndex::new(device as usize),
+                        switches[(device / g) as usize],
+                        link,
+                    );
+                }
+                Up::Switch(first)
+            }
+            Some(ScaleUpSpec::FullMesh(spec)) => {
+                let link = self.net.link_class(LinkClass::of(&spec.link));
+                for a in 0..devices {
+                    for b in a + 1..(a / g + 1) * g {
+                        self.net
+                            .link(NodeIndex::new(a as usize), NodeIndex::new(b as usize), link);
+                    }
+                }
+                Up::Mesh(first)
+            }
+            Some(ScaleUpSpec::Torus(spec)) => Up::Torus(Torus::build(spec, self.nodes, &mut self.net)),
+        }
+    }
+
+    fn hosts(&mut self) -> Hosts {
+        let Some(Host {
+            shared_by,
+            link,
+            link_shared_by,
+        }) = &self.node.host
+        else {
+            return Hosts::default();
+        };
+        let per_host = shared_by.unwrap_or(self.per_node);
+        let class = self.net.link_class(LinkClass::of(link));
+        let host_class = self.net.switch_class("host", true, 0.0);
+        let hosts: Vec<_> = (0..self.devices() / per_host)
+            .map(|i| self.net.switch(host_class, i))
+            .collect();
+        let mut chains = Vec::with_capacity(self.devices() as usize);
+        if *link_shared_by == 1 {
+            for device in 0..self.devices() {
+                let host = hosts[(device / per_host) as usize];
+                chains.push([
+                    self.net.link(NodeIndex::new(device as usize), host, class),
+                    Hop::NONE,
+                ]);
+            }
+        } else {
+            let port = self.net.link_class(LinkClass::of(link).instant());
+            let pcie = self.net.switch_class("pcie", true, 0.0);
+            for index in 0..self.devices() / link_shared_by {
+                let switch = self.net.switch(pcie, index);
+                let first = index * link_shared_by;
+                let shared = self.net.link(switch, hosts[(first / per_host) as usize], class);
+                for device in first..first + link_shared_by {
+                    chains.push([
+                        self.net.link(NodeIndex::new(device as usize), switch, port),
+                        shared,
+                    ]);
+                }
+            }
+        }
+        Hosts {
+            per_host,
+            hosts,
+            chains,
+        }
+    }
+
+    /// NIC vertices where several devices share one; returns the hops to them and NICs per node.
+    fn nics(&mut self) -> (Vec<Hop>, u32) {
+        let Some(Nics {
+            shared_by,
+            bundle,
+            link,
+        }) = &self.node.nics
+        else {
+            return (Vec::new(), 0);
+        };
+        let needs_vertex = *shared_by > 1 || self.node.memory.iter().any(|tier| tier.via == Via::Nic);
+        if !needs_vertex {
+            self.nic_vertices = (0..self.devices()).map(|d| NodeIndex::new(d as usize)).collect();
+            return (Vec::new(), self.per_node);
+        }
+        let port = LinkClass::of(link).times(f64::from(*bundle)).instant();
+        let port = self.net.link_class(port);
+        let nic = self.net.switch_class("nic", true, 0.0);
+        let count = self.devices() / shared_by;
+        self.nic_vertices = (0..count).map(|i| self.net.switch(nic, i)).collect();
+        let to_nic = (0..self.devices())
+            .map(|d| {
+                self.net.link(
+                    NodeIndex::new(d as usize),
+                    self.nic_vertices[(d / shared_by) as usize],
+                    port,
+                )
+            })
+            .collect();
+        (to_nic, self.per_node / shared_by)
+    }
+
+    fn scale_out(&mut self, nics_per_node: u32) -> (Out, Vec<Hop>) {
+        let Some(nics) = &self.node.nics else {
+            return (Out::None, Vec::new());
+        };
+        let nic = LinkClass::of(&nics.link).times(f64::from(nics.bundle));
+        let below = Below {
+            sites: self.nodes / self.spec.nodes,
+            nodes_per_site: self.spec.nodes,
+            nics_per_node,
+            nic,
+        };
+        let count = self.nic_vertices.len() as u32;
+        let out = match (&self.spec.fabric, &self.spec.sites) {
+            (Some(FabricSpec::Dragonfly(spec)), _) => {
+                Out::Dragonfly(Dragonfly::build(spec, count, &mut self.net))
+            }
+            (Some(FabricSpec::Clos(spec)), sites) => {
+                let clos = Clos::build(spec, &below, &mut self.net);
+                let wan = sites
+                    .as_ref()
+                    .map(|sites| Wan::build(sites, &clos, &mut self.net));
+                Out::Clos(clos, wan)
+            }
+            (None, Some(sites)) => {
+                let clos = Clos::build(&one_switch(), &below, &mut self.net);
+                let wan = Wan::build(sites, &clos, &mut self.net);
+                Out::Clos(clos, Some(wan))
+            }
+            (None, None) => return (Out::None, Vec::new()),
+        };
+        let class = self.net.link_class(nic);
+        let uplink = (0..count)
+            .map(|n| {
+                let leaf = match &out {
+                    Out::Dragonfly(fly) => fly.leaf(n),
+                    Out::Clos(clos, _) => clos.leaf(n / nics_per_node, n % nics_per_node),
+                    Out::None => self.nic_vertices[n as usize],
+                };
+                self.net.link(self.nic_vertices[n as usize], leaf, class)
+            })
+            .collect();
+        (out, uplink)
+    }
+
+    /// Adds the instances of one memory tier and their links.
+    fn memory_tier(&mut self, spec: &Memory, hosts: &Hosts, to_nic: &[Hop]) -> Chains {
+        let attachments: Vec<NodeIndex<u32>> = match spec.via {
+            Via::Host => hosts.hosts.clone(),
+            Via::Device => (0..self.devices()).map(|d| NodeIndex::new(d as usize)).collect(),
+            Via::Nic => self.nic_vertices.clone(),
+        };
+        let per_attachment = self.devices() / (attachments.len() as u32).max(1);
+        let shared_by = spec.shared_by.unwrap_or(if spec.via == Via::Host {
+            hosts.per_host
+        } else {
+            self.per_node
+        });
+        let mut class = LinkClass::of(&spec.link);
+        if let Some(write) = spec.write_gbps {
+            class.capacity[0] = Bandwidth::from_gbps(write);
+        }
+        let port = match (&spec.port, shared_by > per_attachment) {
+            (Some(port), _) => Some(LinkClass::of(port)),
+            // Several attachments and no port of their own: a link that limits nothing.
+            (None, true) => Some(LinkClass {
+                combined: None,
+                half: false,
+                ..class.instant()
+            }),
+            (None, false) => None,
+        };
+        let (class, port) = (
+            self.net.link_class(class),
+            port.map(|port| self.net.link_class(port)),
+        );
+        let first_tier = self.tier_class.len() as u32;
+        self.tiers.push(TierClass {
+            name: spec.name.clone(),
+            capacity: Bytes::from_gib(spec.capacity_gib),
+        });
+        let tier_class = self.tiers.len() as u32 - 1;
+        let hub = self.net.switch_class(&format!("{}-port", spec.name), true, 0.0);
+        let instances = self.devices().div_ceil(shared_by);
+        let mut chains = Chains {
+            first_tier,
+            shared_by,
+            via: spec.via,
+            per_attachment,
+            ports: Vec::new(),
+            last: Vec::new(),
+        };
+        for index in 0..instances {
+            let tier = TierId(first_tier + index);
+            self.tier_class.push(tier_class);
+            let memory = self.net.graph.add_node(Vertex::Memory(tier));
+            let first = index * shared_by / per_attachment;
+            let count = (shared_by / per_attachment).max(1);
+            match port {
+                None => chains
+                    .last
+                    .push(self.net.link(attachments[first as usize], memory, class)),
+                Some(port) => {
+                    let hub = self.net.switch(hub, index);
+                    chains.last.push(self.net.link(hub, memory, class));
+                    for attachment in attachments.iter().skip(first as usize).take(count as usize) {
+                        chains.ports.push(self.net.link(*attachment, hub, port));
+                    }
+                }
+            }
+        }
+        debug_assert!(spec.via != Via::Nic || !to_nic.is_empty());
+        chains
+    }
+}
+
+/// The hosts and the hops from each device to its own.
+#[derive(Default)]
+struct Hosts {
+    per_host: u32,
+    hosts: Vec<NodeIndex<u32>>,
+    /// One or two hops for each device.
+    chains: Vec<[Hop; 2]>,
+}
+
+/// The links of one memory tier.
+struct Chains {
+    first_tier: u32,
+    shared_by: u32,
+    via: Via,
+    per_attachment: u32,
+    /// Hop from each attachment to its instance's hub; empty where there is none.
+    ports: Vec<Hop>,
+    /// Hop of each instance into its memory.
+    last: Vec<Hop>,
+}
+
+impl Chains {
+    fn tier(&self, device: u32) -> TierId {
+        TierId(self.first_tier + device / self.shared_by)
+    }
+    /// The hops from a device's memory to its instance.
+    fn append(&self, device: u32, hosts: &Hosts, to_nic: &[Hop], hops: &mut Vec<Hop>) {
+        match self.via {
+            Via::Host => hops.extend(
+                hosts.chains[device as usize]
+                    .iter()
+                    .filter(|hop| **hop != Hop::NONE),
+            ),
+            Via::Device => {}
+            Via::Nic => hops.push(to_nic[device as usize]),
+        }
+        if !self.ports.is_empty() {
+            // An instance has one port for each attachment, or one alone if several instances hang on one.
+            let per_port = self.per_attachment.min(self.shared_by);
+            hops.push(self.ports[(device / per_port) as usize]);
+        }
+        hops.push(self.last[(device / self.shared_by) as usize]);
+    }
+}
+
+/// The link class of a device's memory: reads and writes share it.
+fn memory_class(device: &Device) -> Option<LinkClass> {
+    device.hbm.as_ref()?;
+    Some(LinkClass {
+        capacity: [device.memory_bandwidth(); 2],
+        combined: None,
+        half: true,
+        latency: crate::units::Time::ZERO,
+    })
+}
+
+/// The fabric of a site that gives none: one switch that limits nothing.
+fn one_switch() -> ClosSpec {
+    ClosSpec {
+        rails: false,
+        pxn: false,
+        tiers: vec![Tier {
+            name: "site".into(),
+            serves: None,
+            oversubscription: 1.0,
+            uplinks: 1,
+            latency_us: 0.0,
+        }],
+        ecmp: Ecmp::Adaptive,
+        in_switch_reduction: false,
+    }
+}
+
+fn parts(spec: &Topology, out: &Out) -> u32 {
+    match (&spec.fabric, out) {
+        (Some(FabricSpec::Clos(clos)), _) => match &clos.ecmp {
+            Ecmp::Adaptive => 1,
+            Ecmp::Static(ecmp) => ecmp.sub_flows,
+        },
+        (Some(FabricSpec::Dragonfly(fly)), Out::Dragonfly(built)) => match &fly.ecmp {
+            Ecmp::Adaptive => built.between(),
+            Ecmp::Static(ecmp) => ecmp.sub_flows,
+        },
+        _ => 1,
+    }
+}
+
+/// Builds a machine that is drawn vertex by vertex.
+fn draw(spec: &Topology, graph: &Graph) -> Result<Machine, SpecError> {
+    let mut net = Net::default();
+    let mut classes = vec![spec.device.clone()];
+    let (mut devices, mut vertex_of): (Vec<Place>, Vec<NodeIndex<u32>>) = (Vec::new(), Vec::new());
+    let (mut tiers, mut tier_class): (Vec<TierClass>, Vec<u32>) = (Vec::new(), Vec::new());
+    let mut class_of_tier = |tier: TierClass| {
+        let class = tiers.iter().position(|t| *t == tier).unwrap_or_else(|| {
+            tiers.push(tier);
+            tiers.len() - 1
+        });
+        tier_class.push(class as u32);
+        TierId(tier_class.len() as u32 - 1)
+    };
+    let mut index = std::collections::BTreeMap::new();
+    for vertex in &graph.vertices {
+        let weight = match vertex.kind {
+            VertexKind::Device => {
+                let class = vertex.device.as_ref().map_or(0, |device| {
+                    classes.iter().position(|c| c == device).unwrap_or_else(|| {
+                        classes.push(device.clone());
+                        classes.len() - 1
+                    })
+                });
+                let hbm = class_of_tier(TierClass {
+                    name: "hbm".into(),
+                    capacity: classes[class].memory(),
+                });
+                let slot = devices.iter().filter(|d| d.node == vertex.node).count() as u32;
+                devices.push(Place {
+                    class: class as u32,
+                    node: vertex.node,
+                    slot,
+                    memory: Hop::NONE,
+                    hbm,
+                    tiers: (0, 0),
+                });
+                Vertex::Device(DeviceId(devices.len() as u32 - 1))
+            }
+            VertexKind::Memory => Vertex::Memory(class_of_tier(TierClass {
+                name: vertex.tier.clone().unwrap_or_default(),
+                capacity: Bytes::from_gib(vertex.capacity_gib.unwrap_or_default()),
+            })),
+            VertexKind::Switch | VertexKind::Host | VertexKind::Nic => Vertex::Switch {
+                class: net.switch_class(&vertex.name, false, vertex.latency_us),
+                index: 0,
+            },
+        };
+        let at = net.graph.add_node(weight);
+        index.insert(vertex.name.as_str(), at);
+        if vertex.kind == VertexKind::Device {
+            vertex_of.push(at);
+        }
+    }
+    for edge in &graph.links {
+        let class = net.link_class(LinkClass::of(&edge.link));
+        net.link(index[edge.from.as_str()], index[edge.to.as_str()], class);
+    }
+    check_connected(&net, graph)?;
+    for (device, place) in devices.iter_mut().enumerate() {
+        if let Some(class) = memory_class(&classes[place.class as usize]) {
+            let memory = net.graph.add_node(Vertex::Memory(place.hbm));
+            let class = net.link_class(class);
+            place.memory = net.link(vertex_of[device], memory, class);
+        }
+    }
+    let drawn = Drawn::new(vertex_of);
+    let (mut tier_uses, mut copy_hops) = (Vec::new(), Vec::new());
+    let drawn_devices = graph.vertices.iter().filter(|v| v.kind == VertexKind::Device);
+    for ((device, place), vertex) in devices.iter_mut().enumerate().zip(drawn_devices) {
+        place.tiers = (tier_uses.len() as u32, vertex.tiers.len() as u32);
+        for name in &vertex.tiers {
+            let (at, start) = (index[name.as_str()], copy_hops.len() as u32);
+            let found = drawn.route(&net, device as u32, at, &mut |hop| copy_hops.push(hop));
+            let Vertex::Memory(tier) = net.graph[at] else {
+                continue;
+            };
+            if !found {
+                return Err(SpecError::at(
+                    "graph",
+                    format!("`{}` cannot reach its tier `{name}`", vertex.name),
+                )
+                .hint("nothing passes through a memory: link them otherwise"));
+            }
+            tier_uses.push(TierUse {
+                tier,
+                hops: (start, copy_hops.len() as u32 - start),
+            });
+        }
+    }
+    let nodes = devices.iter().map(|d| d.node + 1).max().unwrap_or(1);
+    let fabric = Fabric {
+        node_size: (devices.len() as u32).div_ceil(nodes),
+        nodes,
+        sites: 1,
+        nics_per_node: 0,
+        scale_up: ScaleUp::General,
+        scale_out: if nodes == 1 {
+            ScaleOut::None
+        } else {
+            ScaleOut::General
+        },
+    };
+    let router = Router::Drawn(drawn);
+    Ok(Machine {
+        net,
+        classes,
+        devices,
+        tier_uses,
+        copy_hops,
+        tiers,
+        tier_class,
+        router,
+        fabric,
+    })
+}
+
+/// Every vertex must be reachable from the first device.
+fn check_connected(net: &Net, graph: &Graph) -> Result<(), SpecError> {
+    let mut reached = petgraph::visit::Dfs::new(&net.graph, NodeIndex::new(0));
+    let mut seen = vec![false; graph.vertices.len()];
+    while let Some(at) = reached.next(&net.graph) {
+        seen[at.index()] = true;
+    }
+    let lost: Vec<&str> = graph
+        .vertices
+        .iter()
+        .zip(&seen)
+        .filter(|(_, seen)| !**seen)
+        .map(|(v, _)| v.name.as_str())
+        .collect();
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let first = &graph.vertices[0].name;
+    let problem = format!(
+        "the graph falls apart: {} of {} vertices cannot be reached from `{first}`",
+        lost.len(),
+        seen.len()
+    );
+    let some = lost.iter().take(8).copied().collect::<Vec<_>>().join(", ");
+    Err(SpecError::at("graph.links", problem).hint(format!("link these to the rest, or remove them: {some}")))
+}
