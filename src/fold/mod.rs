@@ -1,1 +1,180 @@
-//! Ranks and resources that must behave alike, merged exactly.
+//! Folding: ranks, communicators, resources and tiers that must behave alike, merged **exactly**.
+//!
+//! Data-parallel replicas and tensor-parallel peers do the same thing at the same time. [`fold`] finds the coarsest
+//! *stable* partition of a world's incidence structure and builds the quotient: a world of one rank, one
+//! communicator, one resource and one tier per class, which the engine runs as it runs any other. Every rank's spans
+//! in the full world equal its class's spans in the folded one, to the picosecond.
+//!
+//! # The partition
+//!
+//! Vertices are ranks, communicators, resources and tiers. Edges:
+//!
+//! | edge | label | weight |
+//! |---|---|---|
+//! | rank – communicator | the program's slot | 1 |
+//! | communicator – resource | number of the path | coefficient: how often the path crosses it |
+//! | rank – tier | the program's tier number | ranks that the use stands for |
+//!
+//! A partition is stable (equitable) if any two vertices of a class have, for each class and each label, the same sum
+//! of weights towards it. Initial colours are what the engine sees of a vertex on its own: program, slowness and
+//! jitter seed of a rank; profile, arrivals needed and number of paths of a communicator; capacity of a resource;
+//! name and capacity of a tier. Jitter, stragglers and uneven fabrics split classes by themselves; nothing is
+//! assumed. The partition is found by colour refinement (one-dimensional Weisfeiler–Leman), by splitters with the
+//! larger part left out, O(m log n) for m edges: C. Berkholz, P. Bonsma, M. Grohe, *Tight lower and upper bounds for
+//! the complexity of canonical colour refinement*, Theory of Computing Systems 60 (2017); the idea is J. Hopcroft's
+//! (1971). Nothing is hashed: classes are exact, not probable.
+//!
+//! # The quotient
+//!
+//! * The coefficient of path k of communicator class C on resource class R is the sum of the coefficients with which
+//!   the paths k of **all** communicators of C cross **one** resource of R.
+//! * A folded communicator needs one arrival for each distinct pair (rank class, slot) among its members: a rank may
+//!   meet its own class through two slots (the send and the receive of a ring).
+//! * A use of a tier counts the ranks of the class that use **one** tier of the tier's class.
+//!
+//! # Why it is exact
+//!
+//! *Rates.* Let the active flows be a union of classes (communicator class, path), each flow of a class with the same
+//! latency, bytes and limit. Progressive filling finds the level of resource r as (capacity − Σ rate·load of frozen
+//! flows) / Σ load of the others, where the load of a class on r is the same for all r of one class by stability. So
+//! all resources of a class saturate at one level; all flows of a class, which cross the same set of resource
+//! classes, freeze there; and the filling of the quotient is the same computation. Hence max–min rates are constant
+//! on classes. Stability also makes the image of a connected component of active flows the connected component of the
+//! image, so a solver that works by components sees the same ones.
+//!
+//! *Events.* By induction over events: if until time t all ranks of a class had equal spans and all flows of a class
+//! equal progress, then at t the same ops of a class end together, the same stream heads are freed, the
+//! communicators of a class get their last arrival together (each pair (rank class, slot) among its members arrives
+//! at one time), and the set of active flows is again a union of classes.
+//!
+//! *Floats.* Coefficients are whole numbers, so loads are exact sums in any order, and the engine multiplies a level
+//! by an aggregated load instead of subtracting flow by flow; the folded and the unfolded run then do the same
+//! floating-point operations on the same values.
+//!
+//! # Hazards
+//!
+//! * The slot label must stand on both sides of the edge. Seen only from the rank, a tensor-parallel and a
+//!   data-parallel group of the same shape would merge, and they carry different traffic.
+//! * Memory admission is not a max–min rate: where several ranks share a tier that can fill up, some get in and
+//!   others wait. Such ranks are told apart by their place among the users of the tier (see `memory`), so that no
+//!   two ranks of a class compete; the bound that decides whether a tier can fill up is conservative. If two of them
+//!   ask at the same picosecond, the engine must decide by their ids and not by the order of events, which folding
+//!   may change.
+//! * Merging is by program *identity*: equal programs under two numbers do not merge.
+//! * Errors of a folded run speak of folded ranks; [`Folded::representative`] names the rank meant.
+//!
+//! ```
+//! use stepsim::fold::fold;
+//! use stepsim::ids::{ProgramId, RankId};
+//! use stepsim::program::{Program, Rank, Span, World};
+//!
+//! let healthy = Rank { program: ProgramId(0), slots: Span::default(), tiers: Span::default(), slowness: 1.0, jitter_seed: 0 };
+//! let slow = Rank { slowness: 2.5, ..healthy };
+//! let world = World { programs: vec![Program::default().into()], ranks: vec![healthy, slow, healthy], ..World::default() };
+//! let folded = fold(&world);
+//! assert_eq!(folded.world.ranks.len(), 2);
+//! assert_eq!(folded.source(RankId(2)), folded.source(RankId(0)));
+//! ```
+
+mod incidence;
+mod memory;
+mod partition;
+mod quotient;
+
+use crate::ids::RankId;
+use crate::program::World;
+
+/// A partition of the entries of one table of a world. Classes are numbered by their first entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Classes {
+    /// Class of each entry.
+    pub of: Vec<u32>,
+    /// First entry of each class.
+    pub representative: Vec<u32>,
+    /// Number of entries of each class.
+    pub size: Vec<u32>,
+}
+
+impl Classes {
+    /// Numbers the classes of a colouring (colours below `colours`) in order of their first entries.
+    fn of_colouring(colouring: &[u32], colours: usize) -> Classes {
+        let mut number = vec![u32::MAX; colours];
+        let mut classes = Classes { of: Vec::with_capacity(colouring.len()), ..Classes::default() };
+        for (entry, &colour) in colouring.iter().enumerate() {
+            let class = &mut number[colour as usize];
+            if *class == u32::MAX {
+                *class = classes.len() as u32;
+                classes.representative.push(entry as u32);
+                classes.size.push(0);
+            }
+            classes.size[*class as usize] += 1;
+            classes.of.push(*class);
+        }
+        classes
+    }
+    /// Each of `n` entries in a class of its own.
+    fn discrete(n: usize) -> Classes {
+        let all: Vec<u32> = (0..n as u32).collect();
+        Classes { of: all.clone(), representative: all, size: vec![1; n] }
+    }
+    /// Number of classes.
+    pub fn len(&self) -> usize {
+        self.representative.len()
+    }
+    /// Whether there is no class: the table is empty.
+    pub fn is_empty(&self) -> bool {
+        self.representative.is_empty()
+    }
+}
+
+/// A folded world, and where each entry of the full one went: class numbers are the folded world's ids.
+#[derive(Clone, Debug)]
+pub struct Folded {
+    /// One rank, communicator, resource and tier per class.
+    pub world: World,
+    /// Classes of ranks.
+    pub ranks: Classes,
+    /// Classes of communicators.
+    pub comms: Classes,
+    /// Classes of resources.
+    pub resources: Classes,
+    /// Classes of tiers.
+    pub tiers: Classes,
+}
+
+impl Folded {
+    /// The world as it is, nothing merged: what `--no-fold` runs.
+    pub fn unfolded(world: World) -> Folded {
+        Folded {
+            ranks: Classes::discrete(world.ranks.len()),
+            comms: Classes::discrete(world.comms.len()),
+            resources: Classes::discrete(world.resources.len()),
+            tiers: Classes::discrete(world.tiers.len()),
+            world,
+        }
+    }
+    /// The rank of the folded world whose spans are those of `rank` of the full one.
+    #[inline]
+    pub fn source(&self, rank: RankId) -> RankId {
+        RankId(self.ranks.of[rank.index()])
+    }
+    /// The rank of the full world that stands for a rank of the folded one: the first of its class.
+    #[inline]
+    pub fn representative(&self, folded: RankId) -> RankId {
+        RankId(self.ranks.representative[folded.index()])
+    }
+    /// How many ranks of the full world behave as this rank of the folded one.
+    #[inline]
+    pub fn size(&self, folded: RankId) -> u32 {
+        self.ranks.size[folded.index()]
+    }
+}
+
+/// Merges all that must behave alike. The result runs to the same spans as `world`; see the module's page for why.
+///
+/// If a merged coefficient does not fit its 32 bits, the world is returned [unfolded](Folded::unfolded).
+pub fn fold(world: &World) -> Folded {
+    let incidence = incidence::Incidence::of(world);
+    let colouring = partition::coarsest_stable(&incidence.graph, &incidence.initial_colours(world));
+    quotient::quotient(world, &incidence, &colouring).unwrap_or_else(|| Folded::unfolded(world.clone()))
+}

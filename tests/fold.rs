@@ -1,0 +1,221 @@
+//! Folding is exact: every span of every rank of a folded run equals the unfolded run's, to the picosecond.
+
+#[path = "fold/cluster.rs"]
+mod cluster;
+
+use std::collections::BTreeMap;
+
+use cluster::{Fidelity, Kind, Layout};
+use proptest::prelude::*;
+use stepsim::engine;
+use stepsim::fold::{Folded, fold};
+use stepsim::ids::{CommId, OpId, RankId, TierId};
+use stepsim::program::World;
+
+/// A job on 8 × 2 devices without anything uneven: TP 2 × DP 4 × PP 2.
+fn even() -> Layout {
+    Layout {
+        tp: 2,
+        cp: 1,
+        dp: 4,
+        pp: 2,
+        gpus_per_node: 2,
+        gpus_per_nic: 2,
+        nodes_per_leaf: 2,
+        layers: 3,
+        micro_batches: 2,
+        fidelity: [Fidelity::Phases; 6],
+        device_layers: 2,
+        host_layers: 1000,
+        slow_nic: None,
+        slow_rank: None,
+        jitter_period: None,
+        slowdown: 0,
+        ties: false,
+        seed: 1,
+    }
+}
+
+#[test]
+fn replicas_merge_and_stages_do_not() {
+    let folded = fold(&even().world());
+    assert_eq!(folded.ranks.len(), 2);
+    assert_eq!(folded.ranks.size, [8, 8]);
+    assert_eq!(folded.world.programs.len(), 2);
+    assert_eq!(folded.source(RankId(5)), folded.source(RankId(0)));
+    assert_eq!(folded.representative(folded.source(RankId(13))), RankId(8));
+}
+
+#[test]
+fn groups_of_one_shape_in_two_roles_stay_apart() {
+    // TP and DP groups of two with one profile: only the slot tells them apart.
+    let mut world = Layout { dp: 2, pp: 1, ..even() }.world();
+    for comm in world.comms.iter_mut().filter(|c| c.profile == Kind::Data as u32) {
+        comm.profile = Kind::Tensor as u32;
+    }
+    let folded = fold(&world);
+    let distinct: std::collections::BTreeSet<CommId> =
+        folded.world.slots_of(RankId(0)).iter().copied().collect();
+    assert_eq!(distinct.len(), folded.world.slots_of(RankId(0)).len());
+}
+
+#[test]
+fn a_ring_of_peers_needs_the_send_and_the_receive_of_one_rank() {
+    let folded = fold(&Layout { cp: 4, dp: 1, pp: 1, nodes_per_leaf: 1, ..even() }.world());
+    assert_eq!(folded.ranks.len(), 1);
+    let channel = folded.world.comms.iter().position(|c| c.profile == Kind::Context as u32).unwrap();
+    assert_eq!(folded.world.comms[channel].needed, 2);
+    assert_eq!(folded.world.members_of(CommId(channel as u32)), [RankId(0)]);
+    let slots = folded.world.slots_of(RankId(0));
+    assert_eq!(slots.iter().filter(|c| c.index() == channel).count(), 2);
+}
+
+#[test]
+fn one_slow_link_or_rank_splits_what_it_touches_and_no_more() {
+    let slow_rank = fold(&Layout { slow_rank: Some(3), ..even() }.world());
+    assert_eq!(slow_rank.size(slow_rank.source(RankId(3))), 1);
+    assert!(slow_rank.ranks.len() > 2);
+    // Tensor peers of the node with the slow NIC still share everything.
+    let slow_nic = fold(&Layout { slow_nic: Some(0), ..even() }.world());
+    assert_eq!(slow_nic.source(RankId(0)), slow_nic.source(RankId(1)));
+    assert!(slow_nic.ranks.len() > 2);
+    assert_ne!(slow_nic.source(RankId(0)), slow_nic.source(RankId(4)));
+}
+
+#[test]
+fn jitter_merges_equal_seeds_only() {
+    let jitter = fold(&Layout { jitter_period: Some(1000), ..even() }.world());
+    assert_eq!(jitter.ranks.len(), 16);
+    assert_eq!(jitter.comms.len(), even().world().comms.len());
+}
+
+#[test]
+fn ranks_that_may_compete_for_a_tier_do_not_merge() {
+    let folded = fold(&Layout { host_layers: 2, ..even() }.world());
+    assert_ne!(folded.source(RankId(0)), folded.source(RankId(1)));
+    assert_eq!(folded.source(RankId(0)), folded.source(RankId(2)));
+    let counts = |f: &Folded| f.world.tiers_of(RankId(0)).iter().map(|t| t.count).collect::<Vec<_>>();
+    assert_eq!(counts(&folded), [1, 1]);
+    // With room for all, the two devices of a host merge and count double on its memory.
+    assert_eq!(counts(&fold(&even().world())), [1, 2]);
+}
+
+#[test]
+fn nothing_merges_in_an_unfolded_world() {
+    let folded = Folded::unfolded(even().world());
+    assert_eq!(folded.ranks.len(), 16);
+    assert!((0..16).all(|r| folded.source(RankId(r)) == RankId(r) && folded.size(RankId(r)) == 1));
+}
+
+/// Unused slots may name any communicator, or none, without telling ranks apart.
+#[test]
+fn unused_slots_are_ignored() {
+    let mut world = even().world();
+    for rank in 0..world.ranks.len() {
+        let slots: Vec<CommId> = world.slots_of(RankId(rank as u32)).to_vec();
+        let span = &mut world.ranks[rank].slots;
+        span.start = world.slots.len() as u32;
+        span.len += 2;
+        world.slots.extend(slots);
+        world.slots.extend([CommId(rank as u32 % 3), CommId(u32::MAX)]);
+    }
+    assert_eq!(fold(&world).ranks.len(), 2);
+}
+
+/// Sum of the coefficients on each resource, by profile and path.
+fn loads(world: &World) -> Vec<BTreeMap<(u32, u32), u64>> {
+    let mut loads = vec![BTreeMap::new(); world.resources.len()];
+    for (id, comm) in (0..).zip(&world.comms) {
+        for path in 0..comm.paths.len {
+            for &(resource, crossings) in world.path(CommId(id), path) {
+                *loads[resource.index()].entry((comm.profile, path)).or_insert(0) += u64::from(crossings);
+            }
+        }
+    }
+    loads
+}
+
+/// Where a layout's quotient disagrees with what it folded, if anywhere.
+fn check_quotient(world: &World) {
+    let folded = fold(world);
+    let (full_loads, folded_loads) = (loads(world), loads(&folded.world));
+    for (r, load) in full_loads.iter().enumerate() {
+        assert_eq!(*load, folded_loads[folded.resources.of[r] as usize], "load of resource {r}");
+    }
+    let users =
+        |w: &World, t: TierId| -> u32 { w.tier_uses.iter().filter(|u| u.tier == t).map(|u| u.count).sum() };
+    for t in 0..world.tiers.len() {
+        assert_eq!(
+            users(world, TierId(t as u32)),
+            users(&folded.world, TierId(folded.tiers.of[t])),
+            "users of tier {t}"
+        );
+    }
+    for (id, comm) in (0..).zip(&folded.world.comms) {
+        let arrivals: usize = (0..folded.world.ranks.len() as u32)
+            .map(|r| folded.world.slots_of(RankId(r)).iter().filter(|c| c.0 == id).count())
+            .sum();
+        assert_eq!(comm.needed as usize, arrivals, "every slot of a folded rank arrives once");
+    }
+}
+
+fn fidelity() -> impl Strategy<Value = Fidelity> {
+    prop_oneof![Just(Fidelity::Fixed), Just(Fidelity::Phases), Just(Fidelity::Graph)]
+}
+
+prop_compose! {
+    /// Layouts of up to 48 ranks, most of them symmetric, some with one thing broken.
+    fn layouts()(
+        (tp, cp, dp, pp) in (1u32..5, prop_oneof![3 => Just(1u32), 1 => 2u32..4], 1u32..5, 1u32..4)
+            .prop_filter("small", |(tp, cp, dp, pp)| tp * cp * dp * pp <= 48),
+        (gpus_per_node, gpus_per_nic, nodes_per_leaf) in (1u32..9, 1u32..5, 1u32..4),
+        (layers, micro_batches) in (1u32..4, 1u32..4),
+        fidelity in [fidelity(), fidelity(), fidelity(), fidelity(), fidelity(), fidelity()],
+        device_layers in 1u64..4,
+        host_layers in prop_oneof![Just(10_000u64), 2u64..12],
+        slow_nic in prop::option::weighted(0.2, 0u32..8),
+        slow_rank in prop::option::weighted(0.2, 0u32..48),
+        jitter_period in prop::option::weighted(0.1, 2u64..5),
+        slowdown in prop_oneof![Just(0u16), 1u16..400],
+        ties in any::<bool>(),
+        seed in any::<u64>(),
+    ) -> Layout {
+        // Ranks that compete for a tier at one instant are admitted in the order of events, which folding may change.
+        let host_layers = if gpus_per_node == 1 { host_layers } else { 10_000 };
+        Layout {
+            tp, cp, dp, pp, gpus_per_node, gpus_per_nic, nodes_per_leaf, layers, micro_batches, fidelity,
+            device_layers, host_layers, slow_nic, slow_rank, jitter_period, slowdown, ties, seed,
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 300, ..ProptestConfig::default() })]
+
+    /// Span by span; and a run that cannot end well ends badly either way.
+    #[test]
+    fn folded_runs_are_exact(layout in layouts()) {
+        let world = layout.world();
+        let folded = fold(&world);
+        match (engine::run(&world), engine::run(&folded.world)) {
+            (Ok(full), Ok(quotient)) => {
+                for rank in (0..world.ranks.len() as u32).map(RankId) {
+                    for op in (0..world.program_of(rank).ops.len() as u32).map(OpId) {
+                        let (is, should) = (quotient.span(folded.source(rank), op), full.span(rank, op));
+                        prop_assert_eq!(is, should, "{:?} {:?}: {} classes", rank, op, folded.ranks.len());
+                    }
+                }
+                prop_assert_eq!(full.step_end, quotient.step_end);
+            }
+            (full, quotient) => {
+                let name = |r: Result<_, engine::EngineError>| r.map(|_| ()).map_err(|e| std::mem::discriminant(&e));
+                prop_assert_eq!(name(full), name(quotient));
+            }
+        }
+    }
+
+    #[test]
+    fn quotients_keep_every_load(layout in layouts()) {
+        check_quotient(&layout.world());
+    }
+}
