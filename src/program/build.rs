@@ -57,6 +57,15 @@ impl ProgramBuilder {
     pub fn resident(&mut self, effect: MemoryEffect) {
         self.program.resident.push(effect);
     }
+    /// The op that stands `back` places from the end of a stream (1: the last), if there are so many.
+    pub fn recent(&self, stream: u16, back: usize) -> Option<OpId> {
+        let ops = &self.program.streams[stream as usize].ops;
+        ops.len().checked_sub(back).and_then(|i| ops.get(i)).copied()
+    }
+    /// The stream on which an op is queued.
+    pub fn stream_of(&self, op: OpId) -> u16 {
+        self.program.ops[op.index()].stream
+    }
     /// Number of ops so far.
     pub fn len(&self) -> usize {
         self.program.ops.len()

@@ -1,0 +1,154 @@
+//! Pushing ops: a chain is one pass of one micro-batch, layer after layer.
+//!
+//! Kernels follow each other on the compute stream. A communication point waits for the kernel before it; the kernel
+//! after it waits for the communication, unless the point says that so many kernels may run meanwhile. Two chains can
+//! be pushed in turns (overlapped forward and backward): each time one comes to a communication point the other goes
+//! on, so that its kernels fill the wait.
+
+use std::rc::Rc;
+
+use crate::ids::{OpId, TransferId};
+use crate::plan::schedule::Pass;
+use crate::program::{MemoryEffect, ProgramBuilder, Work};
+use crate::units::Time;
+
+/// One op to push.
+#[derive(Clone, Copy, Debug)]
+pub enum Act {
+    /// A kernel.
+    Kernel {
+        /// Its description in the open program.
+        info: u32,
+        /// Its time alone.
+        time: Time,
+        /// Thousandths that it takes longer beside a communication kernel.
+        slowdown: u16,
+    },
+    /// A communication.
+    Comm {
+        /// The communicator's slot.
+        slot: u16,
+        /// The stream of that slot.
+        stream: u16,
+        /// What is moved.
+        transfer: TransferId,
+        /// Its description in the open program.
+        info: u32,
+        /// Kernels that may run before it must have ended.
+        hidden: u32,
+    },
+}
+
+/// One pass through one unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visit {
+    /// Which unit of the rank.
+    pub unit: u32,
+    /// Which pass.
+    pub pass: Pass,
+    /// Whether this part repeats the forward pass for the backward pass to come.
+    pub repeats: bool,
+    /// The micro-batch.
+    pub micro_batch: u32,
+}
+
+/// A pass of one micro-batch: visits with their ops.
+#[derive(Debug)]
+pub struct Chain {
+    segments: Vec<(Visit, Rc<[Act]>)>,
+    segment: usize,
+    at: usize,
+    /// Ops in flight, each with the number of kernels that may still run before it must have ended.
+    pending: Vec<(OpId, u32)>,
+    /// The op pushed last whose output the next one reads.
+    last: Option<OpId>,
+    /// Effects of the next op.
+    effects: Vec<MemoryEffect>,
+    compute: u16,
+}
+
+/// What a chain did last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Comes to a visit: everything it needs may be pushed now.
+    Opens(Visit),
+    /// Pushed a kernel.
+    Kernel,
+    /// Pushed a communication.
+    Comm,
+    /// Has pushed the last op of a visit.
+    Closes(Visit),
+    /// Has nothing left.
+    Done,
+}
+
+impl Chain {
+    /// A pass whose first op waits for `input`.
+    pub fn new(segments: Vec<(Visit, Rc<[Act]>)>, input: Option<OpId>, compute: u16) -> Chain {
+        let pending = input.map(|op| (op, 0)).into_iter().collect();
+        Chain { segments, segment: 0, at: usize::MAX, pending, last: None, effects: Vec::new(), compute }
+    }
+    /// Makes the next kernel wait for an op.
+    pub fn wait(&mut self, op: OpId) {
+        self.pending.push((op, 0));
+    }
+    /// Gives the next op a memory effect.
+    pub fn effect(&mut self, effect: MemoryEffect) {
+        self.effects.push(effect);
+    }
+    /// The op after which the output is there.
+    pub fn output(&self) -> Option<OpId> {
+        self.pending.iter().map(|p| p.0).max().into_iter().chain(self.last).max()
+    }
+
+    /// Pushes the next op, or says that a visit begins or ends.
+    pub fn step(&mut self, b: &mut ProgramBuilder) -> Step {
+        let Some((visit, acts)) = self.segments.get(self.segment) else {
+            return Step::Done;
+        };
+        let visit = *visit;
+        if self.at == usize::MAX {
+            self.at = 0;
+            return Step::Opens(visit);
+        }
+        let Some(act) = acts.get(self.at).copied() else {
+            self.segment += 1;
+            self.at = usize::MAX;
+            return Step::Closes(visit);
+        };
+        self.at += 1;
+        let step = self.push(b, act, visit.micro_batch);
+        for effect in self.effects.drain(..) {
+            b.memory(effect);
+        }
+        step
+    }
+
+    fn push(&mut self, b: &mut ProgramBuilder, act: Act, micro_batch: u32) -> Step {
+        let mut waits: Vec<OpId> = Vec::new();
+        self.pending.retain(|&(op, left)| {
+            if left == 0 {
+                waits.push(op);
+            }
+            left > 0
+        });
+        match act {
+            Act::Kernel { info, time, slowdown } => {
+                // The kernel before it is on the same stream.
+                let op = b.op(self.compute, Work::Compute { time }, &waits, info, micro_batch);
+                b.slowdown(slowdown);
+                self.last = Some(op);
+                for (_, left) in &mut self.pending {
+                    *left -= 1;
+                }
+                Step::Kernel
+            }
+            Act::Comm { slot, stream, transfer, info, hidden } => {
+                waits.extend(self.last);
+                let op = b.op(stream, Work::Comm { slot, transfer }, &waits, info, micro_batch);
+                self.pending.push((op, hidden));
+                Step::Comm
+            }
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! What the passes of a transformer do on one rank: kernels and communication of its layers, weights brought in before
+//! they are needed, activations kept, dropped, recomputed or moved out, gradients reduced, and the optimizer step.
+
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use super::chain::{Act, Chain, Step, Visit};
+use super::groups::Group;
+use super::unit::{FullRecompute, State, Unit};
+use super::{Prices, Setup};
+use crate::collective::{Lowering, Op, Transfer};
+use crate::ids::{OpId, TransferId};
+use crate::model::{CommOp, Item, Kernel};
+use crate::plan::pipeline::{self, Channel, Message, StageWork, Task};
+use crate::plan::schedule::{Data, Part, Pass};
+use crate::program::{
+    MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work,
+};
+use crate::spec::workload::ShardingKind;
+
+/// The rank that is being written, and what has been pushed of it.
+pub(super) struct Stage<'a, 'm> {
+    pub(super) setup: &'a Setup<'a>,
+    pub(super) prices: &'a dyn Prices,
+    pub(super) lowering: &'a mut Lowering<'m>,
+    /// For each pipeline rank, for each group (slot), the transfers that its programs ask for.
+    pub(super) used: Vec<Vec<Vec<TransferId>>>,
+    pub(super) rank: u32,
+    /// Stream of each group's slot.
+    streams: Vec<u16>,
+    pub(super) compute: u16,
+    pub(super) units: Vec<Unit>,
+    /// First unit of each chunk; one entry more than chunks.
+    first_unit: Vec<u32>,
+    acts: FxHashMap<(u32, Pass, bool), Rc<[Act]>>,
+    infos: FxHashMap<(Group, TransferId, Phase, Option<u32>), u32>,
+    /// Visits that needed weights, in order.
+    pub(super) visits: Vec<VisitRecord>,
+    /// By unit: how many micro-batches have yet to add their gradient.
+    pub(super) to_come: Vec<u32>,
+    /// Ops after which this rank's gradients are reduced.
+    pub(super) reduced: Vec<Vec<OpId>>,
+    /// Units whose gradients are complete and wait for their bucket to fill.
+    pub(super) bucket: Vec<u32>,
+    /// By unit, without resharding: the op that has gathered its weights.
+    pub(super) gathered: Vec<Option<OpId>>,
+    /// By unit: the record of the visit for which its weights are there now.
+    pub(super) present: Vec<Option<u32>>,
+    /// By unit: the record of its last visit.
+    pub(super) last_visit: Vec<u32>,
+    /// Activations that went out, by (unit, micro-batch).
+    pub(super) moved_out: FxHashMap<(u32, u32), OpId>,
+}
+
+/// A visit that needed weights.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VisitRecord {
+    /// Its last kernel, once pushed.
+    pub end: OpId,
+    /// Bytes that were brought in for it.
+    pub bytes: u64,
+    /// Its gradient's reduction, where one follows each visit.
+    pub reduce: Option<OpId>,
+    pub backward: bool,
+}
+
+impl<'a, 'm> Stage<'a, 'm> {
+    pub fn new(setup: &'a Setup<'a>, prices: &'a dyn Prices, lowering: &'a mut Lowering<'m>) -> Self {
+        let ranks = setup.order.placement.ranks() as usize;
+        Stage {
+            setup,
+            prices,
+            lowering,
+            used: vec![vec![Vec::new(); setup.groups.len()]; ranks],
+            rank: 0,
+            streams: Vec::new(),
+            compute: 0,
+            units: Vec::new(),
+            first_unit: Vec::new(),
+            acts: FxHashMap::default(),
+            infos: FxHashMap::default(),
+            visits: Vec::new(),
+            to_come: Vec::new(),
+            reduced: Vec::new(),
+            bucket: Vec::new(),
+            gathered: Vec::new(),
+            present: Vec::new(),
+            last_visit: Vec::new(),
+            moved_out: FxHashMap::default(),
+        }
+    }
+
+    /// The slot of a group, if it has more than one member (copies always have one).
+    pub(super) fn slot(&self, group: Group) -> Option<u16> {
+        self.setup.groups.iter().position(|g| *g == group).map(|s| s as u16)
+    }
+
+    /// Notes that this rank's `slot` does a transfer, and returns its id.
+    fn transfer(&mut self, slot: u16, op: Op, bytes: u64) -> TransferId {
+        let id = self.lowering.transfer(Transfer { op, bytes });
+        let used = &mut self.used[self.rank as usize][usize::from(slot)];
+        if !used.contains(&id) {
+            used.push(id);
+        }
+        id
+    }
+
+    /// Pushes a communication that belongs to no layer list: a reduction, a gather or a copy. `None` if the group has
+    /// one member.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn communicate(
+        &mut self,
+        b: &mut ProgramBuilder,
+        group: Group,
+        op: Op,
+        bytes: u64,
+        (name, phase, layer): (&'static str, Phase, Option<u32>),
+        waits: &[OpId],
+        micro_batch: u32,
+    ) -> Option<OpId> {
+        let slot = self.slot(group)?;
+        if bytes == 0 {
+            return None;
+        }
+        let transfer = self.transfer(slot, op, bytes);
+        let info = *self.infos.entry((group, transfer, phase, layer)).or_insert_with(|| {
+            b.info(OpInfo { name: name.into(), phase, layer, flops: 0.0, bytes: bytes as f64 })
+        });
+        Some(b.op(self.streams[usize::from(slot)], Work::Comm { slot, transfer }, waits, info, micro_batch))
+    }
+
+    /// Pushes a kernel that belongs to no layer list.
+    pub(super) fn kernel(
+        &mut self,
+        b: &mut ProgramBuilder,
+        kernel: &Kernel,
+        phase: Phase,
+        layer: Option<u32>,
+        waits: &[OpId],
+    ) -> OpId {
+        let info = b.info(info_of(kernel, phase, layer));
+        let op = b.op(self.compute, Work::Compute { time: self.prices.time(kernel) }, waits, info, NO_MICRO_BATCH);
+        b.slowdown(self.prices.slowdown(kernel));
+        op
+    }
+
+    /// The ops of one pass through one unit, built once a program.
+    fn acts(&mut self, b: &mut ProgramBuilder, unit: u32, pass: Pass, repeats: bool) -> Rc<[Act]> {
+        if let Some(acts) = self.acts.get(&(unit, pass, repeats)) {
+            return acts.clone();
+        }
+        let layer = &self.units[unit as usize];
+        let (items, phase) = if repeats {
+            (layer.repeated(&self.setup.workload.recompute), Phase::Recompute)
+        } else {
+            (layer.items(pass).to_vec(), pipeline::phase(pass))
+        };
+        let number = layer.layer;
+        let acts: Rc<[Act]> = items.iter().filter_map(|item| self.act(b, item, phase, number)).collect();
+        self.acts.insert((unit, pass, repeats), acts.clone());
+        acts
+    }
+
+    fn act(&mut self, b: &mut ProgramBuilder, item: &Item, phase: Phase, layer: Option<u32>) -> Option<Act> {
+        match item {
+            Item::Kernel(kernel) => Some(Act::Kernel {
+                info: b.info(info_of(kernel, phase, layer)),
+                time: self.prices.time(kernel),
+                slowdown: self.prices.slowdown(kernel),
+            }),
+            Item::Comm(point) => {
+                let slot = self.slot(Group::Layer(point.group))?;
+                let op = match point.op {
+                    CommOp::AllGather => Op::AllGather,
+                    CommOp::ReduceScatter => Op::ReduceScatter,
+                    CommOp::AllReduce => Op::AllReduce,
+                    CommOp::AllToAll => Op::AllToAll,
+                    CommOp::SendRecv => Op::RingShift,
+                };
+                let transfer = self.transfer(slot, op, point.bytes);
+                let bytes = point.bytes as f64;
+                let info = b.info(OpInfo { name: point.name.into(), phase, layer, flops: 0.0, bytes });
+                let stream = self.streams[usize::from(slot)];
+                Some(Act::Comm { slot, stream, transfer, info, hidden: point.hidden_behind })
+            }
+        }
+    }
+
+    /// The chain of one pass: its visits in order, with recomputation where it runs.
+    fn chain(&mut self, b: &mut ProgramBuilder, task: &Task) -> Chain {
+        let Part { pass, chunk, micro_batch } = task.part;
+        let chunk = usize::from(chunk);
+        let range = self.first_unit[chunk]..self.first_unit[chunk + 1];
+        let mut segments: Vec<(Visit, Rc<[Act]>)> = Vec::with_capacity(2 * range.len());
+        let mut add = |stage: &mut Self, b: &mut ProgramBuilder, unit: u32, repeats: bool| {
+            let acts = stage.acts(b, unit, pass, repeats);
+            if !acts.is_empty() {
+                segments.push((Visit { unit, pass, repeats, micro_batch }, acts));
+            }
+        };
+        if pass == Pass::Forward {
+            range.for_each(|unit| add(self, b, unit, false));
+        } else {
+            let mut repeated_from = range.end;
+            for unit in range.rev() {
+                if pass != Pass::WeightGrad && unit < repeated_from {
+                    // All units since the last kept input are recomputed together, first to last.
+                    let mut from = unit;
+                    while self.units[from as usize].recompute == FullRecompute::FromBefore {
+                        from -= 1;
+                    }
+                    (from..=unit).for_each(|u| add(self, b, u, true));
+                    repeated_from = from;
+                }
+                add(self, b, unit, false);
+            }
+        }
+        Chain::new(segments, task.input, self.compute)
+    }
+
+    /// Pushes ops of a chain up to and including its next communication; false when nothing is left.
+    fn run(&mut self, b: &mut ProgramBuilder, chain: &mut Chain) -> bool {
+        loop {
+            match chain.step(b) {
+                Step::Opens(visit) => self.opens(b, chain, visit),
+                Step::Closes(visit) => self.closes(b, chain, visit),
+                Step::Kernel => {}
+                Step::Comm => return true,
+                Step::Done => return false,
+            }
+        }
+    }
+
+    /// A pass comes to a unit: what it needs is brought in, what it keeps is allocated.
+    fn opens(&mut self, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+        if visit.pass != Pass::WeightGrad {
+            self.bring_in(b, chain, visit);
+        }
+        let bytes = match (visit.pass, visit.repeats) {
+            (Pass::Forward, _) => self.kept(visit.unit),
+            (_, true) => self.all(visit.unit).saturating_sub(self.kept(visit.unit)),
+            (Pass::InputGrad, false) => self.held_for_weight_grad(visit.unit).saturating_sub(self.all(visit.unit)),
+            _ => 0,
+        };
+        self.take(chain, MemoryClass::Activations, bytes);
+        if !visit.repeats {
+            self.take(chain, MemoryClass::Workspace, self.units[visit.unit as usize].plan.workspace_bytes);
+        }
+    }
+
+    fn take(&self, chain: &mut Chain, class: MemoryClass, bytes: u64) {
+        if bytes > 0 {
+            chain.effect(MemoryEffect { when: MemoryWhen::AllocAtStart, class, tier: 0, bytes });
+        }
+    }
+
+    /// A pass leaves a unit: what it no longer needs is freed, and what follows from it is started.
+    fn closes(&mut self, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+        let free = |b: &mut ProgramBuilder, class, bytes| {
+            if bytes > 0 {
+                b.memory(MemoryEffect { when: MemoryWhen::FreeAtEnd, class, tier: 0, bytes });
+            }
+        };
+        if visit.repeats {
+            return;
+        }
+        let (all, held) = (self.all(visit.unit), self.held_for_weight_grad(visit.unit));
+        let freed = match visit.pass {
+            Pass::Forward => 0,
+            Pass::Backward => all,
+            Pass::InputGrad => all.saturating_sub(held),
+            Pass::WeightGrad => held,
+        };
+        free(b, MemoryClass::Activations, freed);
+        free(b, MemoryClass::Workspace, self.units[visit.unit as usize].plan.workspace_bytes);
+        let end = chain.output().expect("a visit has at least one op");
+        if visit.pass != Pass::WeightGrad {
+            self.leave(b, visit, end);
+        }
+        if matches!(visit.pass, Pass::Backward | Pass::WeightGrad) {
+            self.gradient_added(b, visit, end);
+        }
+    }
+
+    /// Bytes of activations that a unit keeps between its passes under the policy.
+    pub(super) fn kept(&self, unit: u32) -> u64 {
+        self.units[unit as usize].kept_bytes(&self.setup.workload.recompute)
+    }
+    /// Bytes of activations that its backward pass reads.
+    fn all(&self, unit: u32) -> u64 {
+        let unit = &self.units[unit as usize];
+        unit.plan.all_saved_bytes().max(unit.kept_bytes(&self.setup.workload.recompute))
+    }
+    fn held_for_weight_grad(&self, unit: u32) -> u64 {
+        self.units[unit as usize].plan.weight_grad_bytes
+    }
+
+    /// What the optimizer, gradients and weights of this rank hold in all.
+    pub(super) fn state(&self) -> State {
+        let kind = self.setup.workload.parallelism.sharding.kind;
+        let cut = [kind >= ShardingKind::Zero3, kind >= ShardingKind::Zero2, kind >= ShardingKind::Zero1];
+        let d = &self.setup.degrees;
+        State::of(self.units.iter(), &self.setup.bytes, f64::from(d.shard), f64::from(d.expert_replicas()), cut)
+    }
+}
+
+impl StageWork for Stage<'_, '_> {
+    fn begin(&mut self, b: &mut ProgramBuilder, rank: u32) -> u16 {
+        self.rank = rank;
+        self.acts.clear();
+        self.infos.clear();
+        self.visits.clear();
+        self.bucket.clear();
+        self.moved_out.clear();
+        self.compute = b.stream(StreamKind::Compute);
+        // Groups that share a stream: tensor, context and expert each have one; every other group has its own.
+        let mut shared: Vec<(StreamKind, u16)> = Vec::new();
+        self.streams = self.setup.groups.iter().map(|group| {
+            let kind = group.stream();
+            let own = !matches!(group, Group::Layer(_));
+            match shared.iter().find(|(k, _)| *k == kind && !own) {
+                Some((_, stream)) => *stream,
+                None => {
+                    let stream = b.stream(kind);
+                    if !own {
+                        shared.push((kind, stream));
+                    }
+                    stream
+                }
+            }
+        }).collect();
+        self.units.clear();
+        self.first_unit = vec![0];
+        let placement = &self.setup.order.placement;
+        for chunk in 0..placement.chunks(rank) {
+            let at = placement.stage(crate::plan::schedule::Seat { rank, chunk });
+            self.units.extend(self.setup.stages[at.stage as usize].iter().cloned());
+            self.first_unit.push(self.units.len() as u32);
+        }
+        self.to_come = vec![self.setup.order.per_direction(); self.units.len()];
+        self.reduced = vec![Vec::new(); self.units.len()];
+        self.gathered = vec![None; self.units.len()];
+        self.present = vec![None; self.units.len()];
+        self.last_visit = vec![0; self.units.len()];
+        self.reside(b);
+        self.compute
+    }
+
+    fn pass(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
+        let mut chain = self.chain(b, task);
+        while self.run(b, &mut chain) {}
+        chain.output().unwrap_or_else(|| self.nothing(b, task))
+    }
+
+    /// In turns: while one pass communicates, kernels of the other run.
+    fn overlapped(&mut self, b: &mut ProgramBuilder, forward: &Task, backward: &Task) -> (OpId, OpId) {
+        let mut chains = [self.chain(b, forward), self.chain(b, backward)];
+        let mut left = [true; 2];
+        while left != [false; 2] {
+            for (chain, left) in chains.iter_mut().zip(&mut left) {
+                *left = *left && self.run(b, chain);
+            }
+        }
+        let [f, w] = chains.map(|c| c.output());
+        (f.unwrap_or_else(|| self.nothing(b, forward)), w.unwrap_or_else(|| self.nothing(b, backward)))
+    }
+
+    fn end(&mut self, b: &mut ProgramBuilder, _rank: u32) {
+        self.optimizer(b);
+    }
+
+    fn message(&self, channel: &Channel) -> Message {
+        let stage = match channel.data {
+            Data::Activations => channel.from_stage.stage,
+            Data::Gradients => channel.from_stage.stage - 1,
+        };
+        Message { transfer: self.setup.border_transfer, bytes: self.setup.border_bytes(stage) as f64 }
+    }
+}
+
+impl Stage<'_, '_> {
+    /// A pass through a chunk without layers: an op that takes no time, so that there is something to wait for.
+    fn nothing(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
+        let phase = pipeline::phase(task.part.pass);
+        let info = b.info(OpInfo { name: "empty stage".into(), phase, layer: None, flops: 0.0, bytes: 0.0 });
+        let work = Work::Compute { time: crate::units::Time::ZERO };
+        b.op(self.compute, work, task.input.as_slice(), info, task.part.micro_batch)
+    }
+}
+
+fn info_of(kernel: &Kernel, phase: Phase, layer: Option<u32>) -> OpInfo {
+    OpInfo { name: kernel.name.into(), phase, layer, flops: kernel.flops, bytes: kernel.bytes }
+}

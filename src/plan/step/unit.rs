@@ -1,0 +1,157 @@
+//! Units: what a stage holds, layer by layer, with what each pass of a layer asks of the rank.
+
+use std::rc::Rc;
+
+use crate::model::{Item, LayerKind, LayerPlan, Shard};
+use crate::plan::schedule::Pass;
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::{BytesPerParameter, Granularity, RecomputeSpec};
+
+/// A layer of a stage: the embedding, a transformer layer, or the head.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    /// Number of the transformer layer in the model; `None` for embedding and head.
+    pub layer: Option<u32>,
+    /// Whether it is recomputed in full, and whether it keeps the input that recomputation starts from.
+    pub recompute: FullRecompute,
+    /// Kernels, communication and bytes.
+    pub plan: Rc<LayerPlan>,
+}
+
+/// Full recomputation of one unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FullRecompute {
+    /// Its activations are kept (or recomputed in parts, as the policy says).
+    No,
+    /// It is recomputed from its own input, which is kept.
+    FromItself,
+    /// It is recomputed from the kept input of a unit before it.
+    FromBefore,
+}
+
+impl Unit {
+    /// Name for readers.
+    pub fn name(&self) -> &'static str {
+        match self.plan.kind {
+            LayerKind::Embedding => "embedding",
+            LayerKind::Head => "head",
+            LayerKind::Dense | LayerKind::Moe => "layer",
+        }
+    }
+    /// The items of a pass, without recomputation.
+    pub fn items(&self, pass: Pass) -> &[Item] {
+        match pass {
+            Pass::Forward => &self.plan.forward,
+            Pass::Backward => &self.plan.backward,
+            Pass::InputGrad => &self.plan.input_grad,
+            Pass::WeightGrad => &self.plan.weight_grad,
+        }
+    }
+    /// What is computed again before the backward pass.
+    pub fn repeated(&self, policy: &RecomputeSpec) -> Vec<Item> {
+        match self.recompute {
+            FullRecompute::No if policy.granularity == Granularity::Full => Vec::new(),
+            FullRecompute::No => self.plan.recompute(policy),
+            _ => self.plan.forward.clone(),
+        }
+    }
+    /// Bytes kept from forward to backward.
+    pub fn kept_bytes(&self, policy: &RecomputeSpec) -> u64 {
+        match self.recompute {
+            FullRecompute::No if policy.granularity == Granularity::Full => self.plan.all_saved_bytes(),
+            FullRecompute::No => self.plan.saved_bytes(policy),
+            FullRecompute::FromItself => self.plan.boundary_bytes,
+            FullRecompute::FromBefore => 0,
+        }
+    }
+    /// Bytes of its weights as forward reads them: (dense, expert).
+    pub fn weight_bytes(&self, bytes: f64) -> (u64, u64) {
+        let p = self.plan.parameters;
+        ((p.dense as f64 * bytes).round() as u64, (p.expert as f64 * bytes).round() as u64)
+    }
+}
+
+/// The units of every stage.
+///
+/// `split[stage]` are the transformer layers of a stage; the first stage also holds the embedding, the last the head.
+pub fn units_of_stages(
+    model: &ModelSpec,
+    shard: &Shard,
+    policy: &RecomputeSpec,
+    split: &[std::ops::Range<u32>],
+) -> Vec<Vec<Unit>> {
+    let dense = Rc::new(LayerPlan::transformer(model, shard, false));
+    let experts = model.moe.as_ref().map(|_| Rc::new(LayerPlan::transformer(model, shard, true)));
+    let last = split.len() - 1;
+    let stage = |(s, layers): (usize, &std::ops::Range<u32>)| {
+        let mut units = Vec::new();
+        if s == 0 {
+            let plan = Rc::new(LayerPlan::embedding(model, shard));
+            units.push(Unit { layer: None, recompute: FullRecompute::No, plan });
+        }
+        for (i, layer) in layers.clone().enumerate() {
+            let plan = match &experts {
+                Some(experts) if model.has_experts(u64::from(layer)) => experts.clone(),
+                _ => dense.clone(),
+            };
+            units.push(Unit { layer: Some(layer), recompute: full_recompute(policy, i as u64), plan });
+        }
+        if s == last {
+            let plan = Rc::new(LayerPlan::head(model, shard, !model.tied_embeddings || last > 0));
+            units.push(Unit { layer: None, recompute: FullRecompute::No, plan });
+        }
+        units
+    };
+    split.iter().enumerate().map(stage).collect()
+}
+
+/// What happens to the `i`-th transformer layer of a stage under a policy.
+fn full_recompute(policy: &RecomputeSpec, i: u64) -> FullRecompute {
+    let covered = policy.layers.is_none_or(|n| i < n);
+    if policy.granularity != Granularity::Full || !covered {
+        return FullRecompute::No;
+    }
+    if i.is_multiple_of(policy.every_layers.unwrap_or(1).max(1)) {
+        FullRecompute::FromItself
+    } else {
+        FullRecompute::FromBefore
+    }
+}
+
+/// Bytes that the units of one rank have resident, by what the data-parallel ranks share among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct State {
+    /// Weights as forward reads them.
+    pub weights: f64,
+    /// Accumulated gradients.
+    pub gradients: f64,
+    /// Master weights and moments.
+    pub optimizer: f64,
+    /// Parameters whose update this rank computes.
+    pub updated: f64,
+}
+
+impl State {
+    /// The state of `units` where `dense` ranks hold the same dense weights and `expert` ranks the same experts;
+    /// `cut` tells which classes (weights, gradients, optimizer) are cut among them.
+    pub fn of<'a>(
+        units: impl Iterator<Item = &'a Unit>,
+        bytes: &BytesPerParameter,
+        dense: f64,
+        expert: f64,
+        cut: [bool; 3],
+    ) -> State {
+        let mut state = State::default();
+        for unit in units {
+            let p = unit.plan.parameters;
+            for (parameters, ranks) in [(p.dense as f64, dense), (p.expert as f64, expert)] {
+                let share = |cut: bool| parameters / if cut { ranks } else { 1.0 };
+                state.weights += share(cut[0]) * bytes.weights;
+                state.gradients += share(cut[1]) * bytes.gradients;
+                state.optimizer += share(cut[2]) * bytes.optimizer();
+                state.updated += share(cut[2]);
+            }
+        }
+        state
+    }
+}
