@@ -35,7 +35,8 @@ fn nothing_shared(ranks: usize, ops: u32) -> World {
                 collectives.push(b.op(streams[1], work, &waits, 0, 0));
             } else {
                 let n = collectives.len();
-                let waits: Vec<OpId> = (i % 3 == 0 && n >= 2).then(|| collectives[n - 2]).into_iter().collect();
+                let waits: Vec<OpId> =
+                    (i % 3 == 0 && n >= 2).then(|| collectives[n - 2]).into_iter().collect();
                 let time = Time(50_000_000 + random() % 100_000_000);
                 last = Some(b.op(streams[0], Work::Compute { time }, &waits, 0, 0));
             }

@@ -43,6 +43,7 @@ pub static ALGORITHMS: &[&dyn Algorithm] = &[
     &super::direct::OneShot,
     &super::direct::TwoShot,
     &super::ring::Ring,
+    &super::shift::Shift,
     &super::nvls::Nvls,
     &super::torus::Torus,
     &super::hierarchical::Hierarchical,

@@ -41,6 +41,7 @@ mod point_to_point;
 mod rail;
 mod ring;
 mod schedule;
+mod shift;
 mod torus;
 mod tree;
 
@@ -67,11 +68,13 @@ pub enum Op {
     Reduce,
     /// The first member's buffer reaches the second.
     SendRecv,
+    /// Every rank's buffer reaches the next rank of the group.
+    RingShift,
 }
 
 impl Op {
     /// All, in the order of reports.
-    pub const ALL: [Op; 7] = [
+    pub const ALL: [Op; 8] = [
         Op::AllReduce,
         Op::AllGather,
         Op::ReduceScatter,
@@ -79,6 +82,7 @@ impl Op {
         Op::Broadcast,
         Op::Reduce,
         Op::SendRecv,
+        Op::RingShift,
     ];
     /// The name in the field's spelling.
     pub fn name(self) -> &'static str {
@@ -90,6 +94,7 @@ impl Op {
             Op::Broadcast => "broadcast",
             Op::Reduce => "reduce",
             Op::SendRecv => "send-recv",
+            Op::RingShift => "ring-shift",
         }
     }
     /// The op of a name as [`Op::name`] spells it.
@@ -103,7 +108,7 @@ impl Op {
         match self {
             Op::AllReduce => 2.0 * (n - 1.0) / n,
             Op::AllGather | Op::ReduceScatter | Op::AllToAll => (n - 1.0) / n,
-            Op::Broadcast | Op::Reduce | Op::SendRecv => 1.0,
+            Op::Broadcast | Op::Reduce | Op::SendRecv | Op::RingShift => 1.0,
         }
     }
 }

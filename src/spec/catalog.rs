@@ -29,17 +29,12 @@ impl Kind {
 
 /// The names of the shipped files of a kind, in order.
 pub fn names(kind: Kind) -> impl Iterator<Item = &'static str> {
-    embedded::FILES
-        .iter()
-        .filter_map(move |(path, _)| name_of(kind, path))
+    embedded::FILES.iter().filter_map(move |(path, _)| name_of(kind, path))
 }
 
 /// The text of a shipped file.
 pub fn text(kind: Kind, name: &str) -> Option<&'static str> {
-    embedded::FILES
-        .iter()
-        .find(|(path, _)| name_of(kind, path) == Some(name))
-        .map(|(_, text)| *text)
+    embedded::FILES.iter().find(|(path, _)| name_of(kind, path) == Some(name)).map(|(_, text)| *text)
 }
 
 fn name_of(kind: Kind, path: &'static str) -> Option<&'static str> {

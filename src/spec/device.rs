@@ -54,52 +54,28 @@ pub struct Device {
 #[serde(deny_unknown_fields, default)]
 pub struct Peaks {
     /// IEEE single precision, vector units.
-    #[serde(
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(deserialize_with = "number::optional_positive", skip_serializing_if = "Option::is_none")]
     pub fp32: Option<f64>,
     /// 19-bit TensorFloat.
-    #[serde(
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(deserialize_with = "number::optional_positive", skip_serializing_if = "Option::is_none")]
     pub tf32: Option<f64>,
     /// bfloat16.
-    #[serde(
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(deserialize_with = "number::optional_positive", skip_serializing_if = "Option::is_none")]
     pub bf16: Option<f64>,
     /// IEEE half precision.
-    #[serde(
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(deserialize_with = "number::optional_positive", skip_serializing_if = "Option::is_none")]
     pub fp16: Option<f64>,
     /// Eight-bit float.
-    #[serde(
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(deserialize_with = "number::optional_positive", skip_serializing_if = "Option::is_none")]
     pub fp8: Option<f64>,
     /// Six-bit float.
-    #[serde(
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(deserialize_with = "number::optional_positive", skip_serializing_if = "Option::is_none")]
     pub fp6: Option<f64>,
     /// Four-bit float.
-    #[serde(
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(deserialize_with = "number::optional_positive", skip_serializing_if = "Option::is_none")]
     pub fp4: Option<f64>,
     /// Eight-bit integer (10¹² operations per second).
-    #[serde(
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(deserialize_with = "number::optional_positive", skip_serializing_if = "Option::is_none")]
     pub int8: Option<f64>,
 }
 
@@ -148,15 +124,11 @@ impl Device {
     }
     /// Capacity of the device memory.
     pub fn memory(&self) -> Bytes {
-        self.hbm
-            .as_ref()
-            .map_or(Self::UNBOUNDED, |hbm| Bytes::from_gb(hbm.gb))
+        self.hbm.as_ref().map_or(Self::UNBOUNDED, |hbm| Bytes::from_gb(hbm.gb))
     }
     /// Bandwidth of the device memory, reads and writes together; infinite where none is stated.
     pub fn memory_bandwidth(&self) -> Bandwidth {
-        self.hbm
-            .as_ref()
-            .map_or(Bandwidth(f64::INFINITY), |hbm| Bandwidth::from_gbps(hbm.gbps))
+        self.hbm.as_ref().map_or(Bandwidth(f64::INFINITY), |hbm| Bandwidth::from_gbps(hbm.gbps))
     }
     /// Number of compute units, 1 where not published.
     pub fn units(&self) -> u32 {
@@ -169,9 +141,7 @@ impl Spec for Device {
 
     fn validate(&self) -> Result<(), SpecError> {
         let p = &self.peak_dense_tflops;
-        let any = [p.fp32, p.tf32, p.bf16, p.fp16, p.fp8, p.fp6, p.fp4, p.int8]
-            .iter()
-            .any(Option::is_some);
+        let any = [p.fp32, p.tf32, p.bf16, p.fp16, p.fp8, p.fp6, p.fp4, p.int8].iter().any(Option::is_some);
         if any {
             return Ok(());
         }

@@ -32,10 +32,7 @@ impl SpecError {
     }
     /// A problem with a file as a whole.
     pub fn file(file: impl Into<String>, problem: impl Into<String>) -> SpecError {
-        SpecError {
-            file: file.into(),
-            ..SpecError::at("", problem)
-        }
+        SpecError { file: file.into(), ..SpecError::at("", problem) }
     }
     /// Says what is allowed.
     pub fn allowed(mut self, allowed: impl Into<String>) -> SpecError {
@@ -99,11 +96,7 @@ pub fn nearest<'a>(name: &str, among: impl IntoIterator<Item = &'a str>) -> Vec<
         })
         .collect();
     scored.sort();
-    scored
-        .into_iter()
-        .take(3)
-        .map(|(_, candidate)| candidate)
-        .collect()
+    scored.into_iter().take(3).map(|(_, candidate)| candidate).collect()
 }
 
 fn distance(a: &str, b: &str) -> usize {
@@ -113,9 +106,7 @@ fn distance(a: &str, b: &str) -> usize {
         let mut corner = row[0];
         row[0] = i + 1;
         for (j, y) in b.iter().enumerate() {
-            let next = (corner + usize::from(x != *y))
-                .min(row[j] + 1)
-                .min(row[j + 1] + 1);
+            let next = (corner + usize::from(x != *y)).min(row[j] + 1).min(row[j + 1] + 1);
             corner = std::mem::replace(&mut row[j + 1], next);
         }
     }
@@ -129,10 +120,7 @@ mod tests {
     #[test]
     fn near_names_are_those_a_typing_error_away() {
         assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(
-            nearest("h100-smx", ["a100-sxm-80", "h100-sxm", "tpu-v4"]),
-            ["h100-sxm"]
-        );
+        assert_eq!(nearest("h100-smx", ["a100-sxm-80", "h100-sxm", "tpu-v4"]), ["h100-sxm"]);
         assert!(nearest("zzz", ["h100-sxm", "tpu-v4"]).is_empty());
     }
 }

@@ -34,9 +34,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
         Ok(v.into())
     }
     fn visit_f64<E: Error>(self, v: f64) -> Result<Value, E> {
-        Number::from_f64(v)
-            .map(Value::Number)
-            .ok_or_else(|| E::custom("a number that is not finite"))
+        Number::from_f64(v).map(Value::Number).ok_or_else(|| E::custom("a number that is not finite"))
     }
     fn visit_str<E>(self, v: &str) -> Result<Value, E> {
         Ok(v.into())
@@ -79,11 +77,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Value, SpecError> {
             "JSON has no comments, no trailing commas, no NaN and no Infinity; strings take double quotes"
         };
         let path = if path == "." { String::new() } else { path };
-        SpecError {
-            file: file.into(),
-            ..SpecError::at(path, message)
-        }
-        .hint(hint)
+        SpecError { file: file.into(), ..SpecError::at(path, message) }.hint(hint)
     };
     let mut d = serde_json::Deserializer::from_str(text);
     match serde_path_to_error::deserialize::<_, Strict>(&mut d) {
@@ -148,10 +142,7 @@ pub(super) fn setting(text: &str) -> Result<(&str, Value), SpecError> {
     let value = match read("", value) {
         Ok(value) => value,
         Err(e) if e.problem.contains("out of range") || e.problem.contains("twice") => {
-            return Err(SpecError {
-                file: format!("--set {text}"),
-                ..e
-            });
+            return Err(SpecError { file: format!("--set {text}"), ..e });
         }
         Err(_) => Value::String(value.to_string()),
     };
@@ -179,16 +170,11 @@ pub(super) fn set(root: &mut Value, path: &str, value: Value) -> Result<(), Spec
                 })?
             }
             (Step::Key(key), other) => {
-                return Err(
-                    SpecError::at(path, format!("`{key}` is looked up in {}", kind(other)))
-                        .hint("set the whole value instead, as JSON"),
-                );
+                return Err(SpecError::at(path, format!("`{key}` is looked up in {}", kind(other)))
+                    .hint("set the whole value instead, as JSON"));
             }
             (Step::Index(i), other) => {
-                return Err(SpecError::at(
-                    path,
-                    format!("[{i}] is looked up in {}", kind(other)),
-                ));
+                return Err(SpecError::at(path, format!("[{i}] is looked up in {}", kind(other))));
             }
         };
     }
@@ -211,35 +197,18 @@ fn kind(value: &Value) -> &'static str {
 pub(super) fn typed<T: for<'de> Deserialize<'de>>(value: &Value) -> Result<T, SpecError> {
     serde_path_to_error::deserialize(value).map_err(|e| {
         let path = e.path().to_string();
-        explain(
-            if path == "." { String::new() } else { path },
-            &e.inner().to_string(),
-            value,
-        )
+        explain(if path == "." { String::new() } else { path }, &e.inner().to_string(), value)
     })
 }
 
 /// Turns serde's sentence into problem, allowed and hint.
 fn explain(path: String, message: &str, root: &Value) -> SpecError {
-    let quoted = |text: &str| {
-        text.split('`')
-            .skip(1)
-            .step_by(2)
-            .map(str::to_string)
-            .collect::<Vec<_>>()
-    };
+    let quoted = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_string).collect::<Vec<_>>();
     let (problem, expected) = message.split_once(", expected ").unwrap_or((message, ""));
-    if let Some(rest) = problem
-        .strip_prefix("unknown field ")
-        .or(problem.strip_prefix("unknown variant "))
-    {
+    if let Some(rest) = problem.strip_prefix("unknown field ").or(problem.strip_prefix("unknown variant ")) {
         let name = quoted(rest).into_iter().next().unwrap_or_default();
         let names = quoted(expected);
-        let what = if problem.starts_with("unknown field") {
-            "no such field"
-        } else {
-            "no such choice"
-        };
+        let what = if problem.starts_with("unknown field") { "no such field" } else { "no such choice" };
         let path = if path.rsplit(['.', ']']).next() == Some(&name) || path.is_empty() {
             if path.is_empty() { name.clone() } else { path }
         } else if what == "no such field" {
@@ -248,23 +217,15 @@ fn explain(path: String, message: &str, root: &Value) -> SpecError {
             path
         };
         let near = nearest(&name, names.iter().map(String::as_str));
-        let hint = near
-            .first()
-            .map(|near| format!("did you mean `{near}`?"))
-            .unwrap_or_default();
-        return SpecError::at(path, format!("{what}: `{name}`"))
-            .allowed(names.join(", "))
-            .hint(hint);
+        let hint = near.first().map(|near| format!("did you mean `{near}`?")).unwrap_or_default();
+        return SpecError::at(path, format!("{what}: `{name}`")).allowed(names.join(", ")).hint(hint);
     }
     if let Some(rest) = problem.strip_prefix("missing field ") {
         let name = quoted(rest).into_iter().next().unwrap_or_default();
         return SpecError::at(path, format!("the field `{name}` is missing"))
             .hint(format!("add \"{name}\": … there"));
     }
-    if let Some(found) = problem
-        .strip_prefix("invalid type: ")
-        .or(problem.strip_prefix("invalid value: "))
-    {
+    if let Some(found) = problem.strip_prefix("invalid type: ").or(problem.strip_prefix("invalid value: ")) {
         let shown = lookup(root, &path).map_or(found.to_string(), brief);
         return SpecError::at(path, format!("{shown} is not allowed")).allowed(plain(expected));
     }
@@ -299,10 +260,7 @@ fn plain(expected: &str) -> String {
         "a boolean" => "true or false".into(),
         "a sequence" => "a list".into(),
         _ => match expected.strip_prefix("struct ") {
-            Some(name) => format!(
-                "an object ({})",
-                name.split_whitespace().next().unwrap_or_default()
-            ),
+            Some(name) => format!("an object ({})", name.split_whitespace().next().unwrap_or_default()),
             None => expected.trim_start_matches("internally tagged ").to_string(),
         },
     }

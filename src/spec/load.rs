@@ -37,11 +37,7 @@ pub fn load<T: Spec>(name_or_path: &str, sets: &[String]) -> Result<Loaded<T>, S
     };
     let name = match simple::looks_simple(name_or_path) {
         true => name_or_path.to_string(),
-        false => Path::new(name_or_path)
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
+        false => Path::new(name_or_path).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
     };
     from_value(raw, name, file, sets)
 }
@@ -71,20 +67,13 @@ pub fn from_value<T: Spec>(
     let typed: T = json::typed(&value).map_err(blame)?;
     typed.validate().map_err(blame)?;
     let hash = hash(&serde_json::to_value(&typed).unwrap_or(value).to_string());
-    Ok(Loaded {
-        value: typed,
-        name,
-        file,
-        hash,
-    })
+    Ok(Loaded { value: typed, name, file, hash })
 }
 
 /// Whether an error at `at` is about what was set at `set`: the same place, one inside it, or a name on the way.
 fn covers(set: &str, at: &str) -> bool {
     let inside = |outer: &str, inner: &str| {
-        inner
-            .strip_prefix(outer)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
     !at.is_empty() && (inside(set, at) || inside(at, set))
 }
@@ -100,23 +89,15 @@ impl Source {
     fn find(kind: Kind, name_or_path: &str, folder: Option<&Path>) -> Result<Source, SpecError> {
         if name_or_path.contains(['/', '\\']) || name_or_path.ends_with(".json") {
             let path = Path::new(name_or_path);
-            return Ok(Source::Disk(
-                folder.map_or_else(|| path.to_path_buf(), |folder| folder.join(path)),
-            ));
+            return Ok(Source::Disk(folder.map_or_else(|| path.to_path_buf(), |folder| folder.join(path))));
         }
         if catalog::text(kind, name_or_path).is_some() {
-            return Ok(Source::Shipped {
-                kind,
-                name: name_or_path.to_string(),
-            });
+            return Ok(Source::Shipped { kind, name: name_or_path.to_string() });
         }
         let names: Vec<&str> = catalog::names(kind).collect();
         let near = nearest(name_or_path, names.iter().copied());
         let hint = match (near.is_empty(), kind) {
-            (false, _) => format!(
-                "did you mean `{}`? A path of your own ends in .json",
-                near.join("`, `")
-            ),
+            (false, _) => format!("did you mean `{}`? A path of your own ends in .json", near.join("`, `")),
             (true, Kind::Topology) => format!("a path ends in .json; simple machines: {}", simple::FORMS),
             (true, _) => "a path of your own contains `/` or ends in .json".to_string(),
         };
@@ -157,23 +138,15 @@ fn read_whole(kind: Kind, source: &Source, depth: usize) -> Result<Value, SpecEr
     let file = source.file();
     let mut value = json::read(&file, &source.text()?)?;
     if !value.is_object() {
-        return Err(
-            SpecError::file(file, format!("a {} file holds a JSON object", kind.word()))
-                .hint("see `stepsim schema`"),
-        );
+        return Err(SpecError::file(file, format!("a {} file holds a JSON object", kind.word()))
+            .hint("see `stepsim schema`"));
     }
-    let named: Vec<&str> = ["device", "model"]
-        .into_iter()
-        .filter(|key| value[*key].is_string())
-        .collect();
+    let named: Vec<&str> = ["device", "model"].into_iter().filter(|key| value[*key].is_string()).collect();
     resolve(kind, &mut value, source.folder()).map_err(|e| e.in_file(&file))?;
     let Some(base) = value.as_object_mut().and_then(|map| map.shift_remove("base")) else {
         return Ok(value);
     };
-    let wrong = |problem: String| SpecError {
-        file: file.clone(),
-        ..SpecError::at("base", problem)
-    };
+    let wrong = |problem: String| SpecError { file: file.clone(), ..SpecError::at("base", problem) };
     let Some(base) = base.as_str() else {
         return Err(
             wrong(format!("{base} is not allowed")).allowed("the name or path of another file of this kind")
@@ -198,10 +171,8 @@ fn resolve(kind: Kind, value: &mut Value, folder: Option<&Path>) -> Result<(), S
     match kind {
         Kind::Topology => {
             inline(Kind::Device, value.get_mut("device"), "device", folder)?;
-            let vertices = value
-                .get_mut("graph")
-                .and_then(|g| g.get_mut("vertices"))
-                .and_then(Value::as_array_mut);
+            let vertices =
+                value.get_mut("graph").and_then(|g| g.get_mut("vertices")).and_then(Value::as_array_mut);
             for (i, vertex) in vertices.into_iter().flatten().enumerate() {
                 let path = format!("graph.vertices[{i}].device");
                 inline(Kind::Device, vertex.get_mut("device"), &path, folder)?;
@@ -225,8 +196,8 @@ fn inline(kind: Kind, slot: Option<&mut Value>, path: &str, folder: Option<&Path
 
 /// FNV-1a, 64 bits, of the text with its keys in the order of the type.
 fn hash(text: &str) -> String {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, byte| {
-        (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     format!("{hash:016x}")
 }

@@ -23,26 +23,19 @@ impl Visitor<'_> for Within {
         f.write_str(self.words)
     }
     fn visit_u64<E: Error>(self, v: u64) -> Result<f64, E> {
-        self.check(v as f64)
-            .ok_or_else(|| E::invalid_value(Unexpected::Unsigned(v), &self))
+        self.check(v as f64).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(v), &self))
     }
     fn visit_i64<E: Error>(self, v: i64) -> Result<f64, E> {
-        self.check(v as f64)
-            .ok_or_else(|| E::invalid_value(Unexpected::Signed(v), &self))
+        self.check(v as f64).ok_or_else(|| E::invalid_value(Unexpected::Signed(v), &self))
     }
     fn visit_f64<E: Error>(self, v: f64) -> Result<f64, E> {
-        self.check(v)
-            .ok_or_else(|| E::invalid_value(Unexpected::Float(v), &self))
+        self.check(v).ok_or_else(|| E::invalid_value(Unexpected::Float(v), &self))
     }
 }
 
 impl Within {
     fn check(&self, v: f64) -> Option<f64> {
-        let above = if self.low_excluded {
-            v > self.low
-        } else {
-            v >= self.low
-        };
+        let above = if self.low_excluded { v > self.low } else { v >= self.low };
         (above && v <= self.high && (!self.whole || v.fract() == 0.0)).then_some(v)
     }
 }

@@ -44,18 +44,12 @@ pub fn machine(argument: &str) -> Result<Value, SpecError> {
         "switch" | "mesh" => {
             node["devices"] = count(argument, parts[0])?.into();
             let link = link(parts[1], parts[2])?;
-            node["scale_up"] = if kind == "mesh" {
-                json!({"full_mesh": {"link": link}})
-            } else {
-                crossbar(link)
-            };
+            node["scale_up"] =
+                if kind == "mesh" { json!({"full_mesh": {"link": link}}) } else { crossbar(link) };
         }
         "ring" | "line" | "torus" => {
             let dims: Vec<u32> = match kind {
-                "torus" => parts[0]
-                    .split('x')
-                    .map(|n| count(argument, n))
-                    .collect::<Result<_, _>>()?,
+                "torus" => parts[0].split('x').map(|n| count(argument, n)).collect::<Result<_, _>>()?,
                 _ => vec![count(argument, parts[0])?],
             };
             let wrap = if kind == "line" { "never" } else { "always" };
@@ -92,18 +86,13 @@ fn generic() -> Value {
 }
 
 fn wrong(argument: &str, problem: String) -> SpecError {
-    SpecError::file(argument, problem)
-        .allowed(FORMS)
-        .hint("for example switch:8,100,2 or torus:4x4x4,90,1")
+    SpecError::file(argument, problem).allowed(FORMS).hint("for example switch:8,100,2 or torus:4x4x4,90,1")
 }
 
 fn count(argument: &str, text: &str) -> Result<u32, SpecError> {
     match text.trim().parse::<u64>() {
         Ok(n) if (1..=MAX_COUNT).contains(&n) => Ok(n as u32),
-        _ => Err(wrong(
-            argument,
-            format!("`{text}` is not a whole number from 1 to 1,048,576"),
-        )),
+        _ => Err(wrong(argument, format!("`{text}` is not a whole number from 1 to 1,048,576"))),
     }
 }
 
@@ -112,10 +101,7 @@ fn number(argument: &str, what: &str, text: &str, above_zero: bool) -> Result<f6
         Ok(x) if x.is_finite() && (x > 0.0 || (x == 0.0 && !above_zero)) && x <= 1e9 => Ok(x),
         _ => {
             let low = if above_zero { "above 0" } else { "from 0" };
-            Err(wrong(
-                argument,
-                format!("{what} `{text}` is not a number {low} to 1e9"),
-            ))
+            Err(wrong(argument, format!("{what} `{text}` is not a number {low} to 1e9")))
         }
     }
 }

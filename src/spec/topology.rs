@@ -58,10 +58,7 @@ pub enum Reference<T> {
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// Wire bandwidth of each direction in 10⁹ B/s.
-    #[serde(
-        rename = "bandwidth_GBps_per_direction",
-        deserialize_with = "number::positive"
-    )]
+    #[serde(rename = "bandwidth_GBps_per_direction", deserialize_with = "number::positive")]
     pub gbps: f64,
     /// Part of the wire bandwidth that payload can reach.
     #[serde(default = "unity", deserialize_with = "number::efficiency")]
@@ -101,11 +98,7 @@ pub enum Duplex {
 #[serde(deny_unknown_fields)]
 pub struct Node {
     /// Number of devices; may be left out with a torus, whose dimensions say it.
-    #[serde(
-        default,
-        deserialize_with = "number::optional_count",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub devices: Option<u32>,
     /// What joins the devices of a node; absent: only the fabric does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -191,11 +184,7 @@ pub enum Wrap {
 #[serde(deny_unknown_fields)]
 pub struct Host {
     /// Devices of one host; all of the node if absent.
-    #[serde(
-        default,
-        deserialize_with = "number::optional_count",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub shared_by: Option<u32>,
     /// The link between device and host.
     pub link: Link,
@@ -228,11 +217,7 @@ pub struct Memory {
     #[serde(rename = "capacity_GiB", deserialize_with = "number::capacity")]
     pub capacity_gib: f64,
     /// Devices that share one instance; may span nodes (a pool). Absent: as many as share a host, else the node.
-    #[serde(
-        default,
-        deserialize_with = "number::optional_count",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub shared_by: Option<u32>,
     /// Where it is attached.
     #[serde(default)]
@@ -302,11 +287,7 @@ pub struct Tier {
     /// What its switches are called: leaf, spine.
     pub name: String,
     /// Nodes under one switch (lowest tier), or lower units under one (others); absent in the last tier: all.
-    #[serde(
-        default,
-        deserialize_with = "number::optional_count",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub serves: Option<u32>,
     /// Capacity from below over capacity to above; not in the last tier.
     #[serde(default = "unity", deserialize_with = "number::positive")]
@@ -473,14 +454,7 @@ pub struct Edge {
 impl Link {
     /// A link of a bandwidth per direction and a latency, at full efficiency.
     pub fn of(gbps: f64, latency_us: f64) -> Link {
-        Link {
-            gbps,
-            efficiency: 1.0,
-            latency_us,
-            duplex: Duplex::Full,
-            combined_gbps: None,
-            source: None,
-        }
+        Link { gbps, efficiency: 1.0, latency_us, duplex: Duplex::Full, combined_gbps: None, source: None }
     }
 }
 

@@ -59,10 +59,7 @@ impl Topology {
         if devices > MAX_COUNT {
             return Err(SpecError::at(
                 "nodes",
-                format!(
-                    "{} nodes of {per_node} devices are {devices} devices",
-                    self.total_nodes()
-                ),
+                format!("{} nodes of {per_node} devices are {devices} devices", self.total_nodes()),
             )
             .allowed(format!("at most {MAX_COUNT} devices"))
             .hint("fewer nodes, sites, or devices of a node"));
@@ -70,11 +67,9 @@ impl Topology {
         let mesh = matches!(node.scale_up, Some(ScaleUp::FullMesh(_)));
         let links = self.total_nodes() * per_node * (per_node - 1) / 2;
         if mesh && links > MAX_LINKS {
-            return Err(
-                SpecError::at("node.scale_up.full_mesh", format!("{links} links are too many"))
-                    .allowed(format!("at most {MAX_LINKS}"))
-                    .hint("a switch stands for a mesh this large"),
-            );
+            return Err(SpecError::at("node.scale_up.full_mesh", format!("{links} links are too many"))
+                .allowed(format!("at most {MAX_LINKS}"))
+                .hint("a switch stands for a mesh this large"));
         }
         Ok(())
     }
@@ -82,28 +77,19 @@ impl Topology {
     /// Everything must be able to reach everything.
     fn check_joined(&self, node: &Node) -> Result<(), SpecError> {
         if self.nodes > 1 && self.fabric.is_none() {
-            return Err(
-                SpecError::at("nodes", format!("{} nodes, but nothing joins them", self.nodes))
-                    .hint("add \"fabric\", or set \"nodes\": 1"),
-            );
+            return Err(SpecError::at("nodes", format!("{} nodes, but nothing joins them", self.nodes))
+                .hint("add \"fabric\", or set \"nodes\": 1"));
         }
         let outside = self.fabric.is_some() || self.sites.is_some();
         if outside && node.nics.is_none() && self.total_nodes() > 1 {
-            return Err(
-                SpecError::at("node", "the fabric has nothing to plug into: `nics` is missing")
-                    .hint("add \"nics\": {\"link\": {\"bandwidth_GBps_per_direction\": 50}}"),
-            );
+            return Err(SpecError::at("node", "the fabric has nothing to plug into: `nics` is missing")
+                .hint("add \"nics\": {\"link\": {\"bandwidth_GBps_per_direction\": 50}}"));
         }
         if node.size() > 1 && node.scale_up.is_none() && !(outside && node.nics.is_some()) {
-            return Err(
-                SpecError::at("node", format!("nothing joins its {} devices", node.size()))
-                    .allowed("`scale_up` with `switch`, `full_mesh` or `torus`; or `nics` and a `fabric`"),
-            );
+            return Err(SpecError::at("node", format!("nothing joins its {} devices", node.size()))
+                .allowed("`scale_up` with `switch`, `full_mesh` or `torus`; or `nics` and a `fabric`"));
         }
-        let via_nic = node
-            .memory
-            .iter()
-            .position(|tier| tier.via == super::topology::Via::Nic);
+        let via_nic = node.memory.iter().position(|tier| tier.via == super::topology::Via::Nic);
         if let (Some(i), None) = (via_nic, &node.nics) {
             return Err(SpecError::at(
                 format!("node.memory[{i}].via"),
@@ -112,10 +98,8 @@ impl Topology {
             .hint("add `node.nics`, or attach the tier to the host or the device"));
         }
         if self.sites.is_some() && matches!(self.fabric, Some(Fabric::Dragonfly(_))) {
-            return Err(
-                SpecError::at("sites", "a dragonfly cannot be one of several sites")
-                    .allowed("sites with a `clos` fabric, or of one node each"),
-            );
+            return Err(SpecError::at("sites", "a dragonfly cannot be one of several sites")
+                .allowed("sites with a `clos` fabric, or of one node each"));
         }
         Ok(())
     }
@@ -138,11 +122,8 @@ fn divides(what: &str, part: u32, whole: u32) -> Result<(), SpecError> {
     if whole.is_multiple_of(part) {
         return Ok(());
     }
-    let divisors: Vec<String> = (1..=whole)
-        .filter(|d| whole.is_multiple_of(*d))
-        .map(|d| d.to_string())
-        .take(24)
-        .collect();
+    let divisors: Vec<String> =
+        (1..=whole).filter(|d| whole.is_multiple_of(*d)).map(|d| d.to_string()).take(24).collect();
     Err(SpecError::at(
         what,
         format!("{part} is not allowed: it does not divide the {whole} devices of a node"),
@@ -152,14 +133,13 @@ fn divides(what: &str, part: u32, whole: u32) -> Result<(), SpecError> {
 
 fn check_node(node: &Node, nodes: u32) -> Result<(), SpecError> {
     if let Some(ScaleUp::Torus(torus)) = &node.scale_up {
-        let product = torus.dims.iter().try_fold(1_u64, |p, n| {
-            p.checked_mul(u64::from(*n)).filter(|p| *p <= MAX_COUNT)
-        });
+        let product = torus
+            .dims
+            .iter()
+            .try_fold(1_u64, |p, n| p.checked_mul(u64::from(*n)).filter(|p| *p <= MAX_COUNT));
         let Some(product) = product else {
-            return Err(
-                SpecError::at("scale_up.torus.dims", format!("{:?} is not allowed", torus.dims))
-                    .allowed(format!("a product of at most {MAX_COUNT}")),
-            );
+            return Err(SpecError::at("scale_up.torus.dims", format!("{:?} is not allowed", torus.dims))
+                .allowed(format!("a product of at most {MAX_COUNT}")));
         };
         if let Some(devices) = node.devices
             && u64::from(devices) != product
@@ -197,10 +177,8 @@ fn check_node(node: &Node, nodes: u32) -> Result<(), SpecError> {
 fn check_tier(node: &Node, nodes: u32, i: usize) -> Result<(), SpecError> {
     let tier = &node.memory[i];
     if tier.via == super::topology::Via::Host && node.host.is_none() {
-        return Err(
-            SpecError::at("via", "\"host\" is not allowed: the node has no host")
-                .hint("add `node.host`, or attach the tier to the device"),
-        );
+        return Err(SpecError::at("via", "\"host\" is not allowed: the node has no host")
+            .hint("add `node.host`, or attach the tier to the device"));
     }
     let Some(shared_by) = tier.shared_by else {
         return Ok(());
@@ -224,11 +202,10 @@ fn check_tier(node: &Node, nodes: u32, i: usize) -> Result<(), SpecError> {
 
 fn check_wrap(wrap: &Wrap, axes: usize) -> Result<(), SpecError> {
     match wrap {
-        Wrap::Axes(flags) if flags.len() != axes => Err(SpecError::at(
-            "axes",
-            format!("{} entries for {axes} axes", flags.len()),
-        )
-        .allowed("one for each axis")),
+        Wrap::Axes(flags) if flags.len() != axes => {
+            Err(SpecError::at("axes", format!("{} entries for {axes} axes", flags.len()))
+                .allowed("one for each axis"))
+        }
         Wrap::AtLength(n) | Wrap::CubesOf(n) if *n == 0 => {
             Err(SpecError::at("", "0 is not allowed").allowed("a whole number from 1"))
         }
@@ -247,25 +224,19 @@ fn check_clos(clos: &Clos, node: &Node, nodes: u32, total_nodes: u64) -> Result<
         let at = |field: &str| format!("tiers[{l}].{field}");
         match tier.serves {
             None if !last => {
-                return Err(SpecError::at(format!("tiers[{l}]"), "the field `serves` is missing")
-                    .hint("every tier but the last says how many nodes or lower units one of its switches joins"));
+                return Err(SpecError::at(format!("tiers[{l}]"), "the field `serves` is missing").hint(
+                    "every tier but the last says how many nodes or lower units one of its switches joins",
+                ));
             }
             serves => units = serves.map_or(1, |n| units.div_ceil(u64::from(n))),
         }
         if last && units > 1 {
-            return Err(SpecError::at(
-                at("serves"),
-                format!("the last tier leaves {units} parts unjoined"),
-            )
-            .hint("leave `serves` out of the last tier, or add a tier above it"));
+            return Err(SpecError::at(at("serves"), format!("the last tier leaves {units} parts unjoined"))
+                .hint("leave `serves` out of the last tier, or add a tier above it"));
         }
         if !last {
             let switches = (units * planes).saturating_mul(if l == 0 && clos.rails { nics } else { 1 });
-            let uplinks = if clos.ecmp == Ecmp::Adaptive {
-                1
-            } else {
-                u64::from(tier.uplinks)
-            };
+            let uplinks = if clos.ecmp == Ecmp::Adaptive { 1 } else { u64::from(tier.uplinks) };
             planes *= uplinks;
             let sites = total_nodes.div_ceil(u64::from(nodes));
             links = links.saturating_add(switches.saturating_mul(uplinks).saturating_mul(sites));
@@ -298,10 +269,8 @@ fn check_dragonfly(fly: &Dragonfly, node: &Node, machine: &Topology) -> Result<(
         .saturating_mul(pairs(s))
         .saturating_add(pairs(groups).saturating_mul(u64::from(fly.links_between_groups)));
     if links > MAX_LINKS {
-        return Err(
-            SpecError::at("", format!("{links} links between switches are too many"))
-                .allowed(format!("at most {MAX_LINKS}")),
-        );
+        return Err(SpecError::at("", format!("{links} links between switches are too many"))
+            .allowed(format!("at most {MAX_LINKS}")));
     }
     Ok(())
 }
@@ -309,20 +278,14 @@ fn check_dragonfly(fly: &Dragonfly, node: &Node, machine: &Topology) -> Result<(
 fn check_graph(graph: &Graph) -> Result<(), SpecError> {
     let count = graph.vertices.len().max(graph.links.len());
     if count > MAX_DRAWN {
-        return Err(SpecError::at(
-            "vertices",
-            format!("{count} vertices or links are too many to draw"),
-        )
-        .allowed(format!("at most {MAX_DRAWN}"))
-        .hint("larger machines are built: `node` and `fabric`"));
+        return Err(SpecError::at("vertices", format!("{count} vertices or links are too many to draw"))
+            .allowed(format!("at most {MAX_DRAWN}"))
+            .hint("larger machines are built: `node` and `fabric`"));
     }
     let mut names: Vec<&str> = graph.vertices.iter().map(|v| v.name.as_str()).collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(SpecError::at(
-            "vertices",
-            format!("two vertices are called `{}`", twice[0]),
-        ));
+        return Err(SpecError::at("vertices", format!("two vertices are called `{}`", twice[0])));
     }
     let known = |path: String, name: &str| match names.binary_search(&name) {
         Ok(_) => Ok(()),
@@ -365,10 +328,7 @@ fn check_vertex(
         device.validate().map_err(|e| e.under(&at("device")))?;
     }
     if !is_device && (vertex.device.is_some() || !vertex.tiers.is_empty()) {
-        return Err(SpecError::at(
-            at("kind"),
-            "only a device has `device` and `tiers`",
-        ));
+        return Err(SpecError::at(at("kind"), "only a device has `device` and `tiers`"));
     }
     if is_memory != vertex.capacity_gib.is_some() || is_memory != vertex.tier.is_some() {
         let problem = if is_memory {

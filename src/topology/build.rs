@@ -129,11 +129,7 @@ impl Built {
                     Some(wan) if a != b => {
                         let planes = clos.planes(from, to, part);
                         clos.ascend(from, &planes, cross);
-                        wan.route(
-                            (a, clos.top(from.1, &planes)),
-                            (b, clos.top(to.1, &planes)),
-                            cross,
-                        );
+                        wan.route((a, clos.top(from.1, &planes)), (b, clos.top(to.1, &planes)), cross);
                         clos.descend(to, &planes, cross);
                     }
                     _ => clos.route(from, to, part, cross),
@@ -191,12 +187,8 @@ impl<'a> Builder<'a> {
         let hosts = self.hosts();
         let (to_nic, nics_per_node) = self.nics();
         let (out, uplink) = self.scale_out(nics_per_node);
-        let chains: Vec<Chains> = self
-            .node
-            .memory
-            .iter()
-            .map(|tier| self.memory_tier(tier, &hosts, &to_nic))
-            .collect();
+        let chains: Vec<Chains> =
+            self.node.memory.iter().map(|tier| self.memory_tier(tier, &hosts, &to_nic)).collect();
         let mut copy_hops = Vec::new();
         let mut tier_uses = Vec::new();
         let mut devices = Vec::with_capacity(self.devices() as usize);
@@ -206,20 +198,13 @@ impl<'a> Builder<'a> {
                 let first = copy_hops.len() as u32;
                 chain.append(device, &hosts, &to_nic, &mut copy_hops);
                 let hops = (first, copy_hops.len() as u32 - first);
-                tier_uses.push(TierUse {
-                    tier: chain.tier(device),
-                    hops,
-                });
+                tier_uses.push(TierUse { tier: chain.tier(device), hops });
             }
             devices.push(Place {
                 class: 0,
                 node: device / self.per_node,
                 slot: device % self.per_node,
-                memory: if memory == Hop::NONE {
-                    memory
-                } else {
-                    memory.plus(device)
-                },
+                memory: if memory == Hop::NONE { memory } else { memory.plus(device) },
                 hbm: TierId(device),
                 tiers: (start, chains.len() as u32),
             });
@@ -254,10 +239,7 @@ impl<'a> Builder<'a> {
     /// The device memories: tier instances 0 to devices − 1. Returns the hop to the first, if they are limited.
     fn device_memory(&mut self) -> Hop {
         let device = &self.spec.device;
-        self.tiers.push(TierClass {
-            name: "hbm".into(),
-            capacity: device.memory(),
-        });
+        self.tiers.push(TierClass { name: "hbm".into(), capacity: device.memory() });
         self.tier_class = vec![0; self.devices() as usize];
         let Some(class) = memory_class(device) else {
             return Hop::NONE;
@@ -280,11 +262,7 @@ impl<'a> Builder<'a> {
                 let link = self.net.link_class(LinkClass::of(&spec.link));
                 let switches: Vec<_> = (0..self.nodes).map(|node| self.net.switch(class, node)).collect();
                 for device in 0..devices {
-                    self.net.link(
-                        NodeIndex::new(device as usize),
-                        switches[(device / g) as usize],
-                        link,
-                    );
+                    self.net.link(NodeIndex::new(device as usize), switches[(device / g) as usize], link);
                 }
                 Up::Switch(first)
             }
@@ -292,8 +270,7 @@ impl<'a> Builder<'a> {
                 let link = self.net.link_class(LinkClass::of(&spec.link));
                 for a in 0..devices {
                     for b in a + 1..(a / g + 1) * g {
-                        self.net
-                            .link(NodeIndex::new(a as usize), NodeIndex::new(b as usize), link);
+                        self.net.link(NodeIndex::new(a as usize), NodeIndex::new(b as usize), link);
                     }
                 }
                 Up::Mesh(first)
@@ -303,28 +280,18 @@ impl<'a> Builder<'a> {
     }
 
     fn hosts(&mut self) -> Hosts {
-        let Some(Host {
-            shared_by,
-            link,
-            link_shared_by,
-        }) = &self.node.host
-        else {
+        let Some(Host { shared_by, link, link_shared_by }) = &self.node.host else {
             return Hosts::default();
         };
         let per_host = shared_by.unwrap_or(self.per_node);
         let class = self.net.link_class(LinkClass::of(link));
         let host_class = self.net.switch_class("host", true, 0.0);
-        let hosts: Vec<_> = (0..self.devices() / per_host)
-            .map(|i| self.net.switch(host_class, i))
-            .collect();
+        let hosts: Vec<_> = (0..self.devices() / per_host).map(|i| self.net.switch(host_class, i)).collect();
         let mut chains = Vec::with_capacity(self.devices() as usize);
         if *link_shared_by == 1 {
             for device in 0..self.devices() {
                 let host = hosts[(device / per_host) as usize];
-                chains.push([
-                    self.net.link(NodeIndex::new(device as usize), host, class),
-                    Hop::NONE,
-                ]);
+                chains.push([self.net.link(NodeIndex::new(device as usize), host, class), Hop::NONE]);
             }
         } else {
             let port = self.net.link_class(LinkClass::of(link).instant());
@@ -334,28 +301,16 @@ impl<'a> Builder<'a> {
                 let first = index * link_shared_by;
                 let shared = self.net.link(switch, hosts[(first / per_host) as usize], class);
                 for device in first..first + link_shared_by {
-                    chains.push([
-                        self.net.link(NodeIndex::new(device as usize), switch, port),
-                        shared,
-                    ]);
+                    chains.push([self.net.link(NodeIndex::new(device as usize), switch, port), shared]);
                 }
             }
         }
-        Hosts {
-            per_host,
-            hosts,
-            chains,
-        }
+        Hosts { per_host, hosts, chains }
     }
 
     /// NIC vertices where several devices share one; returns the hops to them and NICs per node.
     fn nics(&mut self) -> (Vec<Hop>, u32) {
-        let Some(Nics {
-            shared_by,
-            bundle,
-            link,
-        }) = &self.node.nics
-        else {
+        let Some(Nics { shared_by, bundle, link }) = &self.node.nics else {
             return (Vec::new(), 0);
         };
         let needs_vertex = *shared_by > 1 || self.node.memory.iter().any(|tier| tier.via == Via::Nic);
@@ -370,11 +325,7 @@ impl<'a> Builder<'a> {
         self.nic_vertices = (0..count).map(|i| self.net.switch(nic, i)).collect();
         let to_nic = (0..self.devices())
             .map(|d| {
-                self.net.link(
-                    NodeIndex::new(d as usize),
-                    self.nic_vertices[(d / shared_by) as usize],
-                    port,
-                )
+                self.net.link(NodeIndex::new(d as usize), self.nic_vertices[(d / shared_by) as usize], port)
             })
             .collect();
         (to_nic, self.per_node / shared_by)
@@ -398,9 +349,7 @@ impl<'a> Builder<'a> {
             }
             (Some(FabricSpec::Clos(spec)), sites) => {
                 let clos = Clos::build(spec, &below, &mut self.net);
-                let wan = sites
-                    .as_ref()
-                    .map(|sites| Wan::build(sites, &clos, &mut self.net));
+                let wan = sites.as_ref().map(|sites| Wan::build(sites, &clos, &mut self.net));
                 Out::Clos(clos, wan)
             }
             (None, Some(sites)) => {
@@ -432,11 +381,8 @@ impl<'a> Builder<'a> {
             Via::Nic => self.nic_vertices.clone(),
         };
         let per_attachment = self.devices() / (attachments.len() as u32).max(1);
-        let shared_by = spec.shared_by.unwrap_or(if spec.via == Via::Host {
-            hosts.per_host
-        } else {
-            self.per_node
-        });
+        let shared_by =
+            spec.shared_by.unwrap_or(if spec.via == Via::Host { hosts.per_host } else { self.per_node });
         let mut class = LinkClass::of(&spec.link);
         if let Some(write) = spec.write_gbps {
             class.capacity[0] = Bandwidth::from_gbps(write);
@@ -444,22 +390,12 @@ impl<'a> Builder<'a> {
         let port = match (&spec.port, shared_by > per_attachment) {
             (Some(port), _) => Some(LinkClass::of(port)),
             // Several attachments and no port of their own: a link that limits nothing.
-            (None, true) => Some(LinkClass {
-                combined: None,
-                half: false,
-                ..class.instant()
-            }),
+            (None, true) => Some(LinkClass { combined: None, half: false, ..class.instant() }),
             (None, false) => None,
         };
-        let (class, port) = (
-            self.net.link_class(class),
-            port.map(|port| self.net.link_class(port)),
-        );
+        let (class, port) = (self.net.link_class(class), port.map(|port| self.net.link_class(port)));
         let first_tier = self.tier_class.len() as u32;
-        self.tiers.push(TierClass {
-            name: spec.name.clone(),
-            capacity: Bytes::from_gib(spec.capacity_gib),
-        });
+        self.tiers.push(TierClass { name: spec.name.clone(), capacity: Bytes::from_gib(spec.capacity_gib) });
         let tier_class = self.tiers.len() as u32 - 1;
         let hub = self.net.switch_class(&format!("{}-port", spec.name), true, 0.0);
         let instances = self.devices().div_ceil(shared_by);
@@ -478,9 +414,7 @@ impl<'a> Builder<'a> {
             let first = index * shared_by / per_attachment;
             let count = (shared_by / per_attachment).max(1);
             match port {
-                None => chains
-                    .last
-                    .push(self.net.link(attachments[first as usize], memory, class)),
+                None => chains.last.push(self.net.link(attachments[first as usize], memory, class)),
                 Some(port) => {
                     let hub = self.net.switch(hub, index);
                     chains.last.push(self.net.link(hub, memory, class));
@@ -523,11 +457,7 @@ impl Chains {
     /// The hops from a device's memory to its instance.
     fn append(&self, device: u32, hosts: &Hosts, to_nic: &[Hop], hops: &mut Vec<Hop>) {
         match self.via {
-            Via::Host => hops.extend(
-                hosts.chains[device as usize]
-                    .iter()
-                    .filter(|hop| **hop != Hop::NONE),
-            ),
+            Via::Host => hops.extend(hosts.chains[device as usize].iter().filter(|hop| **hop != Hop::NONE)),
             Via::Device => {}
             Via::Nic => hops.push(to_nic[device as usize]),
         }
@@ -606,10 +536,7 @@ fn draw(spec: &Topology, graph: &Graph) -> Result<Machine, SpecError> {
                         classes.len() - 1
                     })
                 });
-                let hbm = class_of_tier(TierClass {
-                    name: "hbm".into(),
-                    capacity: classes[class].memory(),
-                });
+                let hbm = class_of_tier(TierClass { name: "hbm".into(), capacity: classes[class].memory() });
                 let slot = devices.iter().filter(|d| d.node == vertex.node).count() as u32;
                 devices.push(Place {
                     class: class as u32,
@@ -625,10 +552,9 @@ fn draw(spec: &Topology, graph: &Graph) -> Result<Machine, SpecError> {
                 name: vertex.tier.clone().unwrap_or_default(),
                 capacity: Bytes::from_gib(vertex.capacity_gib.unwrap_or_default()),
             })),
-            VertexKind::Switch | VertexKind::Host | VertexKind::Nic => Vertex::Switch {
-                class: net.switch_class(&vertex.name, false, vertex.latency_us),
-                index: 0,
-            },
+            VertexKind::Switch | VertexKind::Host | VertexKind::Nic => {
+                Vertex::Switch { class: net.switch_class(&vertex.name, false, vertex.latency_us), index: 0 }
+            }
         };
         let at = net.graph.add_node(weight);
         index.insert(vertex.name.as_str(), at);
@@ -666,10 +592,7 @@ fn draw(spec: &Topology, graph: &Graph) -> Result<Machine, SpecError> {
                 )
                 .hint("nothing passes through a memory: link them otherwise"));
             }
-            tier_uses.push(TierUse {
-                tier,
-                hops: (start, copy_hops.len() as u32 - start),
-            });
+            tier_uses.push(TierUse { tier, hops: (start, copy_hops.len() as u32 - start) });
         }
     }
     let nodes = devices.iter().map(|d| d.node + 1).max().unwrap_or(1);
@@ -679,24 +602,10 @@ fn draw(spec: &Topology, graph: &Graph) -> Result<Machine, SpecError> {
         sites: 1,
         nics_per_node: 0,
         scale_up: ScaleUp::General,
-        scale_out: if nodes == 1 {
-            ScaleOut::None
-        } else {
-            ScaleOut::General
-        },
+        scale_out: if nodes == 1 { ScaleOut::None } else { ScaleOut::General },
     };
     let router = Router::Drawn(drawn);
-    Ok(Machine {
-        net,
-        classes,
-        devices,
-        tier_uses,
-        copy_hops,
-        tiers,
-        tier_class,
-        router,
-        fabric,
-    })
+    Ok(Machine { net, classes, devices, tier_uses, copy_hops, tiers, tier_class, router, fabric })
 }
 
 /// Every vertex must be reachable from the first device.
@@ -706,13 +615,8 @@ fn check_connected(net: &Net, graph: &Graph) -> Result<(), SpecError> {
     while let Some(at) = reached.next(&net.graph) {
         seen[at.index()] = true;
     }
-    let lost: Vec<&str> = graph
-        .vertices
-        .iter()
-        .zip(&seen)
-        .filter(|(_, seen)| !**seen)
-        .map(|(v, _)| v.name.as_str())
-        .collect();
+    let lost: Vec<&str> =
+        graph.vertices.iter().zip(&seen).filter(|(_, seen)| !**seen).map(|(v, _)| v.name.as_str()).collect();
     if lost.is_empty() {
         return Ok(());
     }

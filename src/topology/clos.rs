@@ -57,29 +57,15 @@ impl Clos {
             Ecmp::Adaptive => None,
             Ecmp::Static(ecmp) => Some(ecmp.seed),
         };
-        let mut clos = Clos {
-            nodes_per_site: below.nodes_per_site,
-            rails,
-            tiers: Vec::new(),
-            hash,
-        };
+        let mut clos = Clos { nodes_per_site: below.nodes_per_site, rails, tiers: Vec::new(), hash };
         let (mut nodes, mut planes) = (1_u32, 1);
         for tier in &spec.tiers {
-            nodes = tier
-                .serves
-                .map_or(below.nodes_per_site, |n| nodes.saturating_mul(n));
+            nodes = tier.serves.map_or(below.nodes_per_site, |n| nodes.saturating_mul(n));
             let units = below.nodes_per_site.div_ceil(nodes);
             let uplinks = if hash.is_some() { tier.uplinks } else { 1 };
             let class = net.switch_class(&tier.name, true, tier.latency_us);
             let first_vertex = NodeIndex::new(net.graph.node_count());
-            clos.tiers.push(Tier {
-                nodes,
-                units,
-                planes,
-                uplinks,
-                first_vertex,
-                first_uplink: Hop::NONE,
-            });
+            clos.tiers.push(Tier { nodes, units, planes, uplinks, first_vertex, first_uplink: Hop::NONE });
             for index in 0..below.sites * units * clos.rails_at(clos.tiers.len() - 1) * planes {
                 net.switch(class, index);
             }
@@ -138,8 +124,7 @@ impl Clos {
     }
     fn uplink(&self, tier: usize, node: u32, rail: u32, plane: u32, choice: u32) -> Hop {
         let t = &self.tiers[tier];
-        t.first_uplink
-            .plus((self.group(tier, node, rail) * t.planes + plane) * t.uplinks + choice)
+        t.first_uplink.plus((self.group(tier, node, rail) * t.planes + plane) * t.uplinks + choice)
     }
     /// The lowest switch of a NIC, by its number within the node.
     pub fn leaf(&self, node: u32, nic: u32) -> NodeIndex<u32> {
@@ -160,11 +145,7 @@ impl Clos {
         self.rails_of_top(nic) * self.tiers[top].planes + planes.at[top]
     }
     fn rails_of_top(&self, nic: u32) -> u32 {
-        if self.tiers.len() == 1 {
-            nic % self.rails
-        } else {
-            0
-        }
+        if self.tiers.len() == 1 { nic % self.rails } else { 0 }
     }
     /// The planes that a transfer takes at each tier.
     pub fn planes(&self, from: (u32, u32), to: (u32, u32), part: u32) -> Planes {
@@ -197,9 +178,7 @@ impl Clos {
             .find(|&l| self.group(l, from.0, from.1) == self.group(l, to.0, to.1))
             .unwrap_or(self.tiers.len() - 1);
         (0..meet).for_each(|l| cross(self.climb(l, from, &planes)));
-        (0..meet)
-            .rev()
-            .for_each(|l| cross(self.climb(l, to, &planes).back()));
+        (0..meet).rev().for_each(|l| cross(self.climb(l, to, &planes).back()));
     }
     /// The hops from the lowest switch of a (node, NIC) to the top of its site.
     pub fn ascend(&self, end: (u32, u32), planes: &Planes, cross: &mut impl FnMut(Hop)) {
@@ -207,9 +186,7 @@ impl Clos {
     }
     /// The hops from the top of a site to the lowest switch of a (node, NIC).
     pub fn descend(&self, end: (u32, u32), planes: &Planes, cross: &mut impl FnMut(Hop)) {
-        (0..self.tiers.len() - 1)
-            .rev()
-            .for_each(|l| cross(self.climb(l, end, planes).back()));
+        (0..self.tiers.len() - 1).rev().for_each(|l| cross(self.climb(l, end, planes).back()));
     }
 }
 

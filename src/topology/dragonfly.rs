@@ -55,11 +55,7 @@ impl Dragonfly {
         for group in 0..groups {
             for a in 0..switches {
                 for b in a + 1..switches {
-                    net.link(
-                        fly.vertex(group * switches + a),
-                        fly.vertex(group * switches + b),
-                        local,
-                    );
+                    net.link(fly.vertex(group * switches + a), fly.vertex(group * switches + b), local);
                 }
             }
         }
@@ -68,11 +64,7 @@ impl Dragonfly {
         for g in 0..groups {
             for h in g + 1..groups {
                 for j in 0..between {
-                    net.link(
-                        fly.vertex(fly.gateway(g, h, j)),
-                        fly.vertex(fly.gateway(h, g, j)),
-                        global,
-                    );
+                    net.link(fly.vertex(fly.gateway(g, h, j)), fly.vertex(fly.gateway(h, g, j)), global);
                 }
             }
         }
@@ -104,9 +96,7 @@ impl Dragonfly {
         if a < b { hop } else { hop.back() }
     }
     fn global(&self, g: u32, h: u32, j: u32) -> Hop {
-        let hop = self
-            .first_global
-            .plus(pair(g.min(h), g.max(h), self.groups) * self.between + j);
+        let hop = self.first_global.plus(pair(g.min(h), g.max(h), self.groups) * self.between + j);
         if g < h { hop } else { hop.back() }
     }
     /// The hops between the switches of two NICs.

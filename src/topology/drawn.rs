@@ -20,10 +20,7 @@ pub(super) struct Drawn {
 
 impl Drawn {
     pub fn new(vertex_of: Vec<NodeIndex<u32>>) -> Drawn {
-        Drawn {
-            trees: vertex_of.iter().map(|_| OnceLock::new()).collect(),
-            vertex_of,
-        }
+        Drawn { trees: vertex_of.iter().map(|_| OnceLock::new()).collect(), vertex_of }
     }
     pub fn vertex(&self, device: u32) -> NodeIndex<u32> {
         self.vertex_of[device as usize]
@@ -50,11 +47,8 @@ impl Drawn {
 /// Breadth first, layer by layer, keeping for each vertex of the next layer its widest way in.
 fn search(net: &Net, source: NodeIndex<u32>) -> Vec<Hop> {
     let count = net.graph.node_count();
-    let (mut into, mut width, mut depth) = (
-        vec![Hop::NONE; count],
-        vec![0.0_f64; count],
-        vec![u32::MAX; count],
-    );
+    let (mut into, mut width, mut depth) =
+        (vec![Hop::NONE; count], vec![0.0_f64; count], vec![u32::MAX; count]);
     width[source.index()] = f64::INFINITY;
     depth[source.index()] = 0;
     let mut layer = vec![source];

@@ -86,9 +86,9 @@ impl Fabric {
             nics_per_node,
             scale_up: match node.and_then(|node| node.scale_up.as_ref()) {
                 None => ScaleUp::None,
-                Some(ScaleUpSpec::Switch(switch)) => ScaleUp::Switch {
-                    in_switch_reduction: switch.in_switch_reduction,
-                },
+                Some(ScaleUpSpec::Switch(switch)) => {
+                    ScaleUp::Switch { in_switch_reduction: switch.in_switch_reduction }
+                }
                 Some(ScaleUpSpec::FullMesh(_)) => ScaleUp::FullMesh,
                 Some(ScaleUpSpec::Torus(torus)) => ScaleUp::Torus {
                     dims: torus.dims.clone(),

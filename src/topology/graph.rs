@@ -119,11 +119,7 @@ impl Net {
         at as u32
     }
     pub fn switch_class(&mut self, name: &str, numbered: bool, latency_us: f64) -> u32 {
-        self.switches.push(SwitchClass {
-            name: name.into(),
-            numbered,
-            latency: Time::from_us(latency_us),
-        });
+        self.switches.push(SwitchClass { name: name.into(), numbered, latency: Time::from_us(latency_us) });
         (self.switches.len() - 1) as u32
     }
     pub fn switch(&mut self, class: u32, index: u32) -> NodeIndex<u32> {
@@ -164,11 +160,7 @@ impl Net {
     /// The vertex that a hop leads to.
     pub fn head(&self, hop: Hop) -> NodeIndex<u32> {
         let edge = &self.graph.raw_edges()[hop.edge().index()];
-        if hop.direction() == 0 {
-            edge.target()
-        } else {
-            edge.source()
-        }
+        if hop.direction() == 0 { edge.target() } else { edge.source() }
     }
     /// Port-to-port latency of a vertex.
     pub fn transit(&self, vertex: NodeIndex<u32>) -> Time {

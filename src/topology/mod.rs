@@ -178,11 +178,7 @@ impl Machine {
             }
             Vertex::Switch { class, index } => {
                 let class = &self.net.switches[class as usize];
-                if class.numbered {
-                    format!("{}{index}", class.name)
-                } else {
-                    class.name.clone()
-                }
+                if class.numbered { format!("{}{index}", class.name) } else { class.name.clone() }
             }
         }
     }
@@ -225,11 +221,7 @@ impl Machine {
             Router::Built(built) => built.route(from.0, to.0, part, &mut cross),
             Router::Drawn(drawn) => drawn.route(&self.net, from.0, drawn.vertex(to.0), &mut cross),
         };
-        if found {
-            Ok(latency)
-        } else {
-            Err(Unreachable::Device(from, to))
-        }
+        if found { Ok(latency) } else { Err(Unreachable::Device(from, to)) }
     }
     /// Into how many equal parts a transfer through the fabric splits, each with a route of its own: 1 unless several
     /// sub-flows are hashed over parallel links, or a dragonfly routes adaptively.

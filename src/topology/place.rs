@@ -99,12 +99,7 @@ impl Layout {
             }
         }
         let order = [whole[0], whole[1], whole[2], whole[3], whole[4]];
-        Ok(Layout {
-            order,
-            sizes: by_axis,
-            strides,
-            devices: None,
-        })
+        Ok(Layout { order, sizes: by_axis, strides, devices: None })
     }
     /// Reads an order like `tp-cp-ep-dp-pp` (also with commas), fastest first.
     ///
@@ -113,13 +108,10 @@ impl Layout {
     pub fn parse_order(text: &str) -> Result<Vec<Axis>, SpecError> {
         text.split(['-', ','])
             .map(|name| {
-                Axis::ALL
-                    .into_iter()
-                    .find(|axis| axis.name() == name.trim())
-                    .ok_or_else(|| {
-                        SpecError::at("order", format!("`{name}` is no axis"))
-                            .allowed("tp, cp, ep, dp, pp, joined by `-`")
-                    })
+                Axis::ALL.into_iter().find(|axis| axis.name() == name.trim()).ok_or_else(|| {
+                    SpecError::at("order", format!("`{name}` is no axis"))
+                        .allowed("tp, cp, ep, dp, pp, joined by `-`")
+                })
             })
             .collect()
     }
@@ -144,10 +136,7 @@ impl Layout {
                         .allowed(format!("0 to {}", machine_devices.saturating_sub(1))));
                 }
                 Some(true) => {
-                    return Err(SpecError::at(
-                        at,
-                        format!("device {} has a rank already", device.0),
-                    ));
+                    return Err(SpecError::at(at, format!("device {} has a rank already", device.0)));
                 }
                 Some(free) => *free = true,
             }
@@ -196,18 +185,12 @@ impl Layout {
     }
     /// The rank at a place, indexed by [`Axis`].
     pub fn rank(&self, coords: [u32; 5]) -> RankId {
-        RankId(
-            Axis::ALL
-                .iter()
-                .map(|axis| coords[*axis as usize] * self.stride(*axis))
-                .sum(),
-        )
+        RankId(Axis::ALL.iter().map(|axis| coords[*axis as usize] * self.stride(*axis)).sum())
     }
     /// The ranks that differ from `rank` on the given axes only, in the order of the layout; `rank` is one of them.
     pub fn group(&self, rank: RankId, axes: &[Axis]) -> Vec<RankId> {
-        let origin = axes.iter().fold(rank.0, |r, axis| {
-            r - self.coordinate(rank, *axis) * self.stride(*axis)
-        });
+        let origin =
+            axes.iter().fold(rank.0, |r, axis| r - self.coordinate(rank, *axis) * self.stride(*axis));
         let mut ranks = vec![RankId(origin)];
         for axis in self.order.iter().rev().filter(|axis| axes.contains(axis)) {
             // Slower axes first, so that each pass over a faster one keeps rank order.
@@ -220,9 +203,7 @@ impl Layout {
     }
     /// The device of a rank.
     pub fn device(&self, rank: RankId) -> DeviceId {
-        self.devices
-            .as_ref()
-            .map_or(DeviceId(rank.0), |devices| devices[rank.index()])
+        self.devices.as_ref().map_or(DeviceId(rank.0), |devices| devices[rank.index()])
     }
 }
 
@@ -235,10 +216,7 @@ mod tests {
         let sizes = [(Axis::Tp, 8), (Axis::Pp, 4), (Axis::Dp, 2)];
         let layout = Layout::new(&[], &sizes).unwrap();
         assert_eq!(layout.ranks(), 64);
-        assert_eq!(
-            layout.group(RankId(11), &[Axis::Tp]),
-            (8..16).map(RankId).collect::<Vec<_>>()
-        );
+        assert_eq!(layout.group(RankId(11), &[Axis::Tp]), (8..16).map(RankId).collect::<Vec<_>>());
         assert_eq!(layout.group(RankId(3), &[Axis::Dp]), [RankId(3), RankId(11)]);
         assert_eq!(layout.group(RankId(3), &[Axis::Pp]), [3, 19, 35, 51].map(RankId));
         for rank in (0..64).map(RankId) {
@@ -252,29 +230,17 @@ mod tests {
         let layout = Layout::new(&order, &[(Axis::Tp, 2), (Axis::Pp, 3), (Axis::Dp, 2)]).unwrap();
         assert_eq!(layout.group(RankId(0), &[Axis::Pp]), [0, 1, 2].map(RankId));
         assert_eq!(layout.group(RankId(0), &[Axis::Tp]), [0, 3].map(RankId));
-        assert_eq!(
-            layout.group(RankId(7), &[Axis::Tp, Axis::Dp]),
-            [1, 4, 7, 10].map(RankId)
-        );
+        assert_eq!(layout.group(RankId(7), &[Axis::Tp, Axis::Dp]), [1, 4, 7, 10].map(RankId));
     }
 
     #[test]
     fn a_rank_map_must_name_each_device_once() {
         let layout = || Layout::new(&[], &[(Axis::Dp, 3)]).unwrap();
-        let mapped = layout()
-            .with_devices([2, 0, 1].map(DeviceId).to_vec(), 4)
-            .unwrap();
+        let mapped = layout().with_devices([2, 0, 1].map(DeviceId).to_vec(), 4).unwrap();
         assert_eq!(mapped.device(RankId(0)), DeviceId(2));
-        let e = layout()
-            .with_devices([2, 0, 2].map(DeviceId).to_vec(), 4)
-            .unwrap_err();
+        let e = layout().with_devices([2, 0, 2].map(DeviceId).to_vec(), 4).unwrap_err();
         assert_eq!(e.to_string(), "at `rank_map[2]`: device 2 has a rank already");
-        let e = layout()
-            .with_devices([2, 0, 4].map(DeviceId).to_vec(), 4)
-            .unwrap_err();
-        assert_eq!(
-            e.to_string(),
-            "at `rank_map[2]`: 4 is not allowed\n  allowed: 0 to 3"
-        );
+        let e = layout().with_devices([2, 0, 4].map(DeviceId).to_vec(), 4).unwrap_err();
+        assert_eq!(e.to_string(), "at `rank_map[2]`: 4 is not allowed\n  allowed: 0 to 3");
     }
 }

@@ -24,11 +24,7 @@ fn assert_routes_hold(machine: &Machine) {
         for to in (0..n).step_by(step) {
             let (there, latency) = ends(machine, from, to);
             let (back, latency_back) = ends(machine, to, from);
-            assert_eq!(
-                (there.len(), latency),
-                (back.len(), latency_back),
-                "{from} and {to}"
-            );
+            assert_eq!((there.len(), latency), (back.len(), latency_back), "{from} and {to}");
             let mut at = machine.vertex_name(device_vertex(machine, from));
             for (tail, head) in there {
                 assert_eq!(at, tail);
@@ -59,10 +55,7 @@ fn a_switch_has_one_port_up_and_one_down_for_each_device() {
     assert_eq!((m.devices(), m.resources()), (8, 16));
     assert_eq!(
         route(&m, 2, 5),
-        (
-            vec!["dev2 -> nvswitch0".into(), "nvswitch0 -> dev5".into()],
-            Time::from_us(2.0)
-        )
+        (vec!["dev2 -> nvswitch0".into(), "nvswitch0 -> dev5".into()], Time::from_us(2.0))
     );
     assert_eq!(m.capacity(ResourceId(3)), Bandwidth::from_gbps(100.0));
     assert_eq!(route(&m, 3, 3), (vec![], Time::ZERO));
@@ -74,13 +67,7 @@ fn a_switch_has_one_port_up_and_one_down_for_each_device() {
 fn a_ring_goes_the_shorter_way_and_pays_each_hop() {
     let m = machine("ring:5,50,1", &[]);
     assert_eq!(m.resources(), 10);
-    assert_eq!(
-        route(&m, 4, 1),
-        (
-            vec!["dev4 -> dev0".into(), "dev0 -> dev1".into()],
-            Time::from_us(2.0)
-        )
-    );
+    assert_eq!(route(&m, 4, 1), (vec!["dev4 -> dev0".into(), "dev0 -> dev1".into()], Time::from_us(2.0)));
     assert_eq!(route(&machine("line:5,50,1", &[]), 4, 1).0.len(), 3);
     assert_eq!(machine("ring:2,50,1", &[]).resources(), 2);
 }

@@ -43,23 +43,12 @@ impl Torus {
         let class = net.link_class(LinkClass::of(&spec.link));
         let wrap = wraps(&spec.dims, &spec.wrap);
         let places: u32 = spec.dims.iter().product();
-        let mut torus = Torus {
-            dims: spec.dims.clone(),
-            wrap,
-            places,
-            up: Vec::new(),
-        };
-        torus
-            .up
-            .reserve(places as usize * tori as usize * torus.dims.len());
+        let mut torus = Torus { dims: spec.dims.clone(), wrap, places, up: Vec::new() };
+        torus.up.reserve(places as usize * tori as usize * torus.dims.len());
         for device in 0..tori * places {
             for axis in 0..torus.dims.len() {
                 let hop = torus.next(device, axis).map_or(Hop::NONE, |next| {
-                    net.link(
-                        NodeIndex::new(device as usize),
-                        NodeIndex::new(next as usize),
-                        class,
-                    )
+                    net.link(NodeIndex::new(device as usize), NodeIndex::new(next as usize), class)
                 });
                 torus.up.push(hop);
             }
@@ -104,11 +93,8 @@ impl Torus {
     pub fn route(&self, from: u32, to: u32, cross: &mut impl FnMut(Hop)) {
         let mut at = from;
         for axis in 0..self.dims.len() {
-            let (here, there, length) = (
-                self.coordinate(at, axis),
-                self.coordinate(to, axis),
-                self.dims[axis],
-            );
+            let (here, there, length) =
+                (self.coordinate(at, axis), self.coordinate(to, axis), self.dims[axis]);
             let ahead = (there + length - here) % length;
             let up = match self.wrap[axis] {
                 true if 2 * ahead == length => here.is_multiple_of(2),

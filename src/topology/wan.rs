@@ -60,13 +60,7 @@ impl Wan {
                 _ => {}
             }
         }
-        Wan {
-            sites: n,
-            join: spec.join,
-            first_link,
-            first_exit,
-            tops,
-        }
+        Wan { sites: n, join: spec.join, first_link, first_exit, tops }
     }
 
     /// The hop from a highest switch of a site (by its number there) to the gateway.

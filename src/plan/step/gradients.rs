@@ -28,7 +28,9 @@ impl Stage<'_, '_> {
         for (class, bytes, placed) in classes {
             let away: f64 = placed.iter().map(|p| p.1).sum();
             let shares = placed.into_iter().chain([(0, 1.0 - away)]);
-            for (tier, bytes) in shares.map(|(tier, f)| (tier, (bytes * f).round() as u64)).filter(|s| s.1 > 0) {
+            for (tier, bytes) in
+                shares.map(|(tier, f)| (tier, (bytes * f).round() as u64)).filter(|s| s.1 > 0)
+            {
                 b.resident(MemoryEffect { when: MemoryWhen::AllocAtStart, class, tier, bytes });
             }
         }
@@ -64,7 +66,8 @@ impl Stage<'_, '_> {
         let Some(first) = units.first() else { return };
         let layer = self.units[*first as usize].layer;
         let sharded = self.setup.workload.parallelism.sharding.kind != ShardingKind::None;
-        let sizes = units.iter().map(|u| self.units[*u as usize].weight_bytes(self.setup.gradient_message_bytes));
+        let sizes =
+            units.iter().map(|u| self.units[*u as usize].weight_bytes(self.setup.gradient_message_bytes));
         let (dense, expert) = sizes.fold((0, 0), |sum, s| (sum.0 + s.0, sum.1 + s.1));
         let mut ops = Vec::new();
         for (group, bytes) in [(Group::Gradients, dense), (Group::ExpertGradients, expert)] {
@@ -81,7 +84,15 @@ impl Stage<'_, '_> {
             if group == Group::Gradients {
                 let what = ("all-reduce gradient shards", Phase::Backward, layer);
                 let shard = bytes / u64::from(self.setup.degrees.shard);
-                ops.extend(self.communicate(b, Group::Replicas, Op::AllReduce, shard, what, &[reduced], micro_batch));
+                ops.extend(self.communicate(
+                    b,
+                    Group::Replicas,
+                    Op::AllReduce,
+                    shard,
+                    what,
+                    &[reduced],
+                    micro_batch,
+                ));
             }
         }
         // A sharding group of one still has replicas to sum over.
@@ -91,10 +102,12 @@ impl Stage<'_, '_> {
         }
         let behind = if ops.is_empty() { waits.to_vec() } else { ops.clone() };
         for (tier, fraction) in self.setup.placed.gradients.clone() {
-            let share: u64 = units.iter().map(|u| self.updated_parameters(*u as usize..*u as usize + 1)).sum();
+            let share: u64 =
+                units.iter().map(|u| self.updated_parameters(*u as usize..*u as usize + 1)).sum();
             let bytes = (share as f64 * self.setup.bytes.gradients * fraction).round() as u64;
             let what = ("offload gradients", Phase::Backward, layer);
-            let out = self.communicate(b, Group::CopyOut(tier), Op::SendRecv, bytes, what, &behind, micro_batch);
+            let out =
+                self.communicate(b, Group::CopyOut(tier), Op::SendRecv, bytes, what, &behind, micro_batch);
             ops.extend(out);
         }
         for unit in units {
@@ -168,7 +181,12 @@ impl Stage<'_, '_> {
     }
 
     /// The update of some units on the device.
-    fn update(&mut self, b: &mut ProgramBuilder, units: std::ops::Range<usize>, waits: &[OpId]) -> Option<OpId> {
+    fn update(
+        &mut self,
+        b: &mut ProgramBuilder,
+        units: std::ops::Range<usize>,
+        waits: &[OpId],
+    ) -> Option<OpId> {
         let share = self.updated_parameters(units.clone());
         if share == 0 {
             return None;
@@ -182,7 +200,9 @@ impl Stage<'_, '_> {
     fn updated_parameters(&self, units: std::ops::Range<usize>) -> u64 {
         let cut = self.setup.workload.parallelism.sharding.kind >= ShardingKind::Zero1;
         let d = &self.setup.degrees;
-        let of = |parameters: u64, ranks: u32| if cut { parameters.div_ceil(u64::from(ranks)) } else { parameters };
+        let of = |parameters: u64, ranks: u32| {
+            if cut { parameters.div_ceil(u64::from(ranks)) } else { parameters }
+        };
         let shares = self.units[units].iter().map(|u| {
             let p = u.plan.parameters;
             of(p.dense, d.shard) + of(p.expert, d.expert_replicas())
@@ -200,8 +220,13 @@ impl Stage<'_, '_> {
                 continue;
             }
             let layer = self.units[unit].layer;
-            let gate: Vec<OpId> =
-                updates.len().checked_sub(depth + 1).map(|i| updates[i]).into_iter().chain(self.reduced[unit].last().copied()).collect();
+            let gate: Vec<OpId> = updates
+                .len()
+                .checked_sub(depth + 1)
+                .map(|i| updates[i])
+                .into_iter()
+                .chain(self.reduced[unit].last().copied())
+                .collect();
             let bytes = self.setup.bytes;
             let placed = self.setup.placed.clone();
             let moved = [
@@ -214,7 +239,15 @@ impl Stage<'_, '_> {
                 for &(tier, fraction) in tiers {
                     let bytes = (share as f64 * per_parameter * fraction).round() as u64;
                     let what = (name, Phase::Optimizer, layer);
-                    let copy = self.communicate(b, Group::CopyIn(tier), Op::SendRecv, bytes, what, &gate, NO_MICRO_BATCH);
+                    let copy = self.communicate(
+                        b,
+                        Group::CopyIn(tier),
+                        Op::SendRecv,
+                        bytes,
+                        what,
+                        &gate,
+                        NO_MICRO_BATCH,
+                    );
                     if let Some(op) = copy {
                         b.memory(MemoryEffect { when: MemoryWhen::AllocAtStart, class, tier: 0, bytes });
                         waits.push(op);
@@ -234,7 +267,15 @@ impl Stage<'_, '_> {
                 for &(tier, fraction) in tiers {
                     let bytes = (share as f64 * per_parameter * fraction).round() as u64;
                     let what = (name, Phase::Optimizer, layer);
-                    self.communicate(b, Group::CopyOut(tier), Op::SendRecv, bytes, what, &[updated], NO_MICRO_BATCH);
+                    self.communicate(
+                        b,
+                        Group::CopyOut(tier),
+                        Op::SendRecv,
+                        bytes,
+                        what,
+                        &[updated],
+                        NO_MICRO_BATCH,
+                    );
                     if class == MemoryClass::Optimizer && bytes > 0 {
                         free(b, class, 0, bytes);
                     }

@@ -33,7 +33,9 @@ impl Group {
     pub fn stream(self) -> StreamKind {
         match self {
             Group::Layer(CommGroup::Tensor) => StreamKind::Tensor,
-            Group::Layer(CommGroup::Context | CommGroup::ContextInner | CommGroup::ContextOuter) => StreamKind::Context,
+            Group::Layer(CommGroup::Context | CommGroup::ContextInner | CommGroup::ContextOuter) => {
+                StreamKind::Context
+            }
             Group::Layer(CommGroup::Expert | CommGroup::ExpertTensor) => StreamKind::Expert,
             Group::CopyIn(_) => StreamKind::CopyIn,
             Group::CopyOut(_) => StreamKind::CopyOut,
@@ -97,7 +99,8 @@ impl Degrees {
         members.clear();
         let [tp, cp, ep, dp, pp] = layout.coords(rank);
         let at = |tp, cp, dp, pp| layout.rank([tp, cp, ep, dp, pp]);
-        let in_stage = |q: u32| at(q % self.tensor, q / self.tensor % self.context, q / self.tensor / self.context, pp);
+        let in_stage =
+            |q: u32| at(q % self.tensor, q / self.tensor % self.context, q / self.tensor / self.context, pp);
         let q = tp + self.tensor * (cp + self.context * dp);
         // Position among the ranks that hold the same dense weights.
         let replica = cp + self.context * dp;
@@ -112,7 +115,8 @@ impl Degrees {
             }
             Group::Layer(CommGroup::ContextOuter) => {
                 let step = self.context_inner as usize;
-                members.extend((cp % self.context_inner..self.context).step_by(step).map(|c| at(tp, c, dp, pp)));
+                members
+                    .extend((cp % self.context_inner..self.context).step_by(step).map(|c| at(tp, c, dp, pp)));
             }
             Group::Layer(CommGroup::ExpertTensor) => {
                 let first = q / self.expert_tensor * self.expert_tensor;

@@ -126,7 +126,14 @@ impl Plan {
         let mut name = format!("rank {:0width$} · stage {}", rank.0, self.stage(rank));
         for axis in [Axis::Tp, Axis::Cp, Axis::Dp] {
             if self.layout.size(axis) > 1 {
-                let separator = if name.ends_with(|c: char| c.is_ascii_digit()) && !name.contains(" · tp") && !name.contains(" · cp") { " · " } else { " " };
+                let separator = if name.ends_with(|c: char| c.is_ascii_digit())
+                    && !name.contains(" · tp")
+                    && !name.contains(" · cp")
+                {
+                    " · "
+                } else {
+                    " "
+                };
                 name += &format!("{separator}{axis} {}", self.layout.coordinate(rank, axis));
             }
         }
@@ -180,9 +187,11 @@ pub fn plan(
     let options = Options { sends, lanes: 1, first_slot: setup.groups.len() as u16 };
     let pipeline = pipeline::programs(&order, options, &mut stage);
     let used = std::mem::take(&mut stage.used);
-    let world = Assembly { machine, layout: &layout, setup: &setup, used: &used, lowering }.world(pipeline)?;
+    let world =
+        Assembly { machine, layout: &layout, setup: &setup, used: &used, lowering }.world(pipeline)?;
     let sequence = workload.sequence(model);
-    let flops = |p: &Arc<crate::program::Program>| p.ops.iter().map(|o| p.infos[o.info as usize].flops).sum::<f64>();
+    let flops =
+        |p: &Arc<crate::program::Program>| p.ops.iter().map(|o| p.infos[o.info as usize].flops).sum::<f64>();
     let replicas = f64::from(layout.ranks() / degrees.pipeline);
     let hardware_flops = world.programs.iter().map(flops).sum::<f64>() * replicas;
     Ok(Plan {
@@ -256,14 +265,20 @@ fn order(w: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
 fn user_order(w: &WorkloadSpec) -> Result<Order, PlanError> {
     let path = w.parallelism.pipeline.order_file.as_deref().unwrap_or_default();
     let at = |text: String| {
-        PlanError::Spec(SpecError::at("parallelism.pipeline.order_file", text).hint("see `stepsim schedule --help`"))
+        PlanError::Spec(
+            SpecError::at("parallelism.pipeline.order_file", text).hint("see `stepsim schedule --help`"),
+        )
     };
     let text = std::fs::read_to_string(path).map_err(|e| at(format!("{path} cannot be read: {e}")))?;
     schedule::order_from_json(&text).map_err(|e| at(format!("{path}: {e}")))
 }
 
 /// The transformer layers of each stage.
-fn layer_split(w: &WorkloadSpec, model: &ModelSpec, order: &Order) -> Result<Vec<std::ops::Range<u32>>, PlanError> {
+fn layer_split(
+    w: &WorkloadSpec,
+    model: &ModelSpec,
+    order: &Order,
+) -> Result<Vec<std::ops::Range<u32>>, PlanError> {
     let rule = match &w.parallelism.pipeline.layer_split {
         Some(counts) => LayerSplit::Explicit(counts.iter().map(|n| *n as u32).collect()),
         None => LayerSplit::RemainderMiddle,
@@ -284,8 +299,11 @@ fn placed(w: &WorkloadSpec, machine: &Machine) -> Result<Placed, SpecError> {
         off.map(|(i, p)| {
             let tier = machine.tier_named(DeviceId(0), &p.tier).ok_or_else(|| {
                 let have: Vec<_> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();
-                SpecError::at(format!("offload.{class}[{i}].tier"), format!("the machine has no tier `{}`", p.tier))
-                    .allowed(have.join(", "))
+                SpecError::at(
+                    format!("offload.{class}[{i}].tier"),
+                    format!("the machine has no tier `{}`", p.tier),
+                )
+                .allowed(have.join(", "))
             })?;
             Ok((tier as u8, p.fraction))
         })
@@ -301,7 +319,12 @@ fn placed(w: &WorkloadSpec, machine: &Machine) -> Result<Placed, SpecError> {
 }
 
 /// The groups of more than one member that the step uses, and its copies: the communicator slots of every program.
-fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, machine: &Machine) -> Result<Vec<Group>, SpecError> {
+fn groups_of(
+    w: &WorkloadSpec,
+    model: &ModelSpec,
+    d: &Degrees,
+    machine: &Machine,
+) -> Result<Vec<Group>, SpecError> {
     let moe = model.moe.is_some();
     let cut = w.parallelism.sharding.kind != ShardingKind::None;
     let mut groups: Vec<Group> = [
@@ -365,7 +388,8 @@ impl Assembly<'_, '_> {
                 Tier { name: name.to_string(), capacity }
             })
             .collect();
-        let slots: Vec<u32> = pipeline.slots.iter().map(|s| (self.setup.groups.len() + s.len()) as u32).collect();
+        let slots: Vec<u32> =
+            pipeline.slots.iter().map(|s| (self.setup.groups.len() + s.len()) as u32).collect();
         for r in 0..self.layout.ranks() {
             self.add_rank(&mut world, RankId(r), &slots);
         }
@@ -415,7 +439,11 @@ impl Assembly<'_, '_> {
             let stages = members.iter().map(|m| self.layout.coordinate(*m, Axis::Pp));
             for stage in stages.take(2) {
                 let used = &self.used[stage as usize][usize::from(slot)];
-                used.iter().for_each(|t| if !transfers.contains(t) { transfers.push(*t) });
+                used.iter().for_each(|t| {
+                    if !transfers.contains(t) {
+                        transfers.push(*t)
+                    }
+                });
             }
             let comm = match group {
                 Group::CopyIn(tier) => self.copy(world, rank, tier, CopyDirection::In, &transfers)?,

@@ -140,7 +140,8 @@ impl<'a, 'm> Stage<'a, 'm> {
         waits: &[OpId],
     ) -> OpId {
         let info = b.info(info_of(kernel, phase, layer));
-        let op = b.op(self.compute, Work::Compute { time: self.prices.time(kernel) }, waits, info, NO_MICRO_BATCH);
+        let op =
+            b.op(self.compute, Work::Compute { time: self.prices.time(kernel) }, waits, info, NO_MICRO_BATCH);
         b.slowdown(self.prices.slowdown(kernel));
         op
     }
@@ -240,7 +241,9 @@ impl<'a, 'm> Stage<'a, 'm> {
         let bytes = match (visit.pass, visit.repeats) {
             (Pass::Forward, _) => self.kept(visit.unit),
             (_, true) => self.all(visit.unit).saturating_sub(self.kept(visit.unit)),
-            (Pass::InputGrad, false) => self.held_for_weight_grad(visit.unit).saturating_sub(self.all(visit.unit)),
+            (Pass::InputGrad, false) => {
+                self.held_for_weight_grad(visit.unit).saturating_sub(self.all(visit.unit))
+            }
             _ => 0,
         };
         self.take(chain, MemoryClass::Activations, bytes);
@@ -301,7 +304,13 @@ impl<'a, 'm> Stage<'a, 'm> {
         let kind = self.setup.workload.parallelism.sharding.kind;
         let cut = [kind >= ShardingKind::Zero3, kind >= ShardingKind::Zero2, kind >= ShardingKind::Zero1];
         let d = &self.setup.degrees;
-        State::of(self.units.iter(), &self.setup.bytes, f64::from(d.shard), f64::from(d.expert_replicas()), cut)
+        State::of(
+            self.units.iter(),
+            &self.setup.bytes,
+            f64::from(d.shard),
+            f64::from(d.expert_replicas()),
+            cut,
+        )
     }
 }
 
@@ -316,20 +325,25 @@ impl StageWork for Stage<'_, '_> {
         self.compute = b.stream(StreamKind::Compute);
         // Groups that share a stream: tensor, context and expert each have one; every other group has its own.
         let mut shared: Vec<(StreamKind, u16)> = Vec::new();
-        self.streams = self.setup.groups.iter().map(|group| {
-            let kind = group.stream();
-            let own = !matches!(group, Group::Layer(_));
-            match shared.iter().find(|(k, _)| *k == kind && !own) {
-                Some((_, stream)) => *stream,
-                None => {
-                    let stream = b.stream(kind);
-                    if !own {
-                        shared.push((kind, stream));
+        self.streams = self
+            .setup
+            .groups
+            .iter()
+            .map(|group| {
+                let kind = group.stream();
+                let own = !matches!(group, Group::Layer(_));
+                match shared.iter().find(|(k, _)| *k == kind && !own) {
+                    Some((_, stream)) => *stream,
+                    None => {
+                        let stream = b.stream(kind);
+                        if !own {
+                            shared.push((kind, stream));
+                        }
+                        stream
                     }
-                    stream
                 }
-            }
-        }).collect();
+            })
+            .collect();
         self.units.clear();
         self.first_unit = vec![0];
         let placement = &self.setup.order.placement;

@@ -39,7 +39,12 @@ impl Stage<'_, '_> {
         }
         self.present[unit] = Some(self.visits.len() as u32);
         let end = OpId((b.len() as u32).saturating_sub(1));
-        self.visits.push(VisitRecord { end, bytes: self.unit_weight_bytes(visit.unit), reduce: None, backward });
+        self.visits.push(VisitRecord {
+            end,
+            bytes: self.unit_weight_bytes(visit.unit),
+            reduce: None,
+            backward,
+        });
     }
 
     /// Closes the record of a visit whose last op is `end`, and gives up what was brought in for it.
@@ -81,14 +86,30 @@ impl Stage<'_, '_> {
     }
 
     /// Gathers the weights of one unit; returns the ops.
-    pub(super) fn gather(&mut self, b: &mut ProgramBuilder, unit: u32, phase: Phase, waits: &[OpId], micro_batch: u32) -> Vec<OpId> {
+    pub(super) fn gather(
+        &mut self,
+        b: &mut ProgramBuilder,
+        unit: u32,
+        phase: Phase,
+        waits: &[OpId],
+        micro_batch: u32,
+    ) -> Vec<OpId> {
         let (dense, expert) = self.units[unit as usize].weight_bytes(self.setup.weight_message_bytes);
         let layer = self.units[unit as usize].layer;
         let mut ops = Vec::new();
-        for (group, bytes, name) in
-            [(Group::Weights, dense, "all-gather weights"), (Group::ExpertWeights, expert, "all-gather expert weights")]
-        {
-            ops.extend(self.communicate(b, group, Op::AllGather, bytes, (name, phase, layer), waits, micro_batch));
+        for (group, bytes, name) in [
+            (Group::Weights, dense, "all-gather weights"),
+            (Group::ExpertWeights, expert, "all-gather expert weights"),
+        ] {
+            ops.extend(self.communicate(
+                b,
+                group,
+                Op::AllGather,
+                bytes,
+                (name, phase, layer),
+                waits,
+                micro_batch,
+            ));
         }
         ops
     }
@@ -101,14 +122,22 @@ impl Stage<'_, '_> {
             let ahead = depth + if backward { 1 } else { 2 };
             let at = self.visits.len();
             // Nothing is gathered ahead across the turn from forward to backward or from a micro-batch to the next.
-            let gate = at.checked_sub(ahead).filter(|g| *g >= turn || !backward).or((backward && turn > 0).then(|| turn - 1));
+            let gate = at
+                .checked_sub(ahead)
+                .filter(|g| *g >= turn || !backward)
+                .or((backward && turn > 0).then(|| turn - 1));
             let waits: Vec<OpId> = gate.map(|g| self.visits[g].end).into_iter().collect();
             let phase = if backward { Phase::Backward } else { Phase::Forward };
             let ops = self.gather(b, visit.unit, phase, &waits, visit.micro_batch);
             if let Some(op) = ops.last() {
                 self.gathered[visit.unit as usize] = Some(*op);
                 let bytes = self.gathered_bytes(visit.unit);
-                b.memory(MemoryEffect { when: MemoryWhen::AllocAtStart, class: MemoryClass::Weights, tier: 0, bytes });
+                b.memory(MemoryEffect {
+                    when: MemoryWhen::AllocAtStart,
+                    class: MemoryClass::Weights,
+                    tier: 0,
+                    bytes,
+                });
             }
             ops.into_iter().for_each(|op| chain.wait(op));
         }
@@ -153,9 +182,22 @@ impl Stage<'_, '_> {
             let bytes = self.share(total, fraction);
             let waits: Vec<OpId> = self.prefetch_gate(b, total).into_iter().collect();
             let what = ("prefetch weights", phase, self.units[visit.unit as usize].layer);
-            let copy = self.communicate(b, Group::CopyIn(tier), Op::SendRecv, bytes, what, &waits, visit.micro_batch);
+            let copy = self.communicate(
+                b,
+                Group::CopyIn(tier),
+                Op::SendRecv,
+                bytes,
+                what,
+                &waits,
+                visit.micro_batch,
+            );
             if let Some(op) = copy {
-                b.memory(MemoryEffect { when: MemoryWhen::AllocAtStart, class: MemoryClass::Weights, tier: 0, bytes });
+                b.memory(MemoryEffect {
+                    when: MemoryWhen::AllocAtStart,
+                    class: MemoryClass::Weights,
+                    tier: 0,
+                    bytes,
+                });
                 chain.wait(op);
             }
         }
@@ -167,7 +209,15 @@ impl Stage<'_, '_> {
         for (tier, fraction) in self.setup.placed.activations.clone() {
             let bytes = self.share(kept, fraction);
             let what = ("offload activations", Phase::Forward, self.units[visit.unit as usize].layer);
-            let copy = self.communicate(b, Group::CopyOut(tier), Op::SendRecv, bytes, what, &[end], visit.micro_batch);
+            let copy = self.communicate(
+                b,
+                Group::CopyOut(tier),
+                Op::SendRecv,
+                bytes,
+                what,
+                &[end],
+                visit.micro_batch,
+            );
             if let Some(op) = copy {
                 let class = MemoryClass::Activations;
                 b.memory(MemoryEffect { when: MemoryWhen::AllocAtStart, class, tier, bytes });
@@ -185,7 +235,15 @@ impl Stage<'_, '_> {
             let mut waits: Vec<OpId> = self.prefetch_gate(b, kept).into_iter().collect();
             waits.push(out);
             let what = ("prefetch activations", Phase::Backward, self.units[visit.unit as usize].layer);
-            let copy = self.communicate(b, Group::CopyIn(tier), Op::SendRecv, bytes, what, &waits, visit.micro_batch);
+            let copy = self.communicate(
+                b,
+                Group::CopyIn(tier),
+                Op::SendRecv,
+                bytes,
+                what,
+                &waits,
+                visit.micro_batch,
+            );
             if let Some(op) = copy {
                 let class = MemoryClass::Activations;
                 b.memory(MemoryEffect { when: MemoryWhen::AllocAtStart, class, tier: 0, bytes });
