@@ -1,5 +1,7 @@
 //! The command line: one file per subcommand.
 
+pub mod estimate;
+
 /// Runs the command line and returns the exit status.
 pub fn main() -> std::process::ExitCode {
     std::process::ExitCode::SUCCESS

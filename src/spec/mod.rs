@@ -11,6 +11,7 @@
 //! Hazard: unknown fields are refused (`deny_unknown_fields`), therefore a struct here cannot use serde's `flatten`,
 //! and enums are externally tagged (`"switch": {…}`), which keeps the JSON path of an error exact.
 
+pub mod calculon;
 pub mod catalog;
 pub mod device;
 mod error;
