@@ -1,8 +1,10 @@
 //! Abstract steps: each slot of an order is one op of a given duration, each transfer a fixed delay.
 
-use super::{Channel, Message, Options, Sends, StageWork, Task, programs};
+use std::collections::BTreeMap;
+
+use super::{Channel, Message, Options, Sends, StageWork, Task, phase, programs};
 use crate::ids::{CommId, OpId, ProgramId, RankId, TransferId};
-use crate::plan::schedule::{Order, Part, PassTimes, Slot};
+use crate::plan::schedule::{Order, PassTimes, Slot};
 use crate::program::{Action, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use crate::units::Time;
 
@@ -23,7 +25,7 @@ pub fn abstract_world(order: &Order, times: &PassTimes, p2p: Time, sends: Sends)
         parts: order.placement.parts(),
         compute: 0,
         slot_ops: Vec::new(),
-        infos: [0; 5],
+        infos: BTreeMap::new(),
     };
     let options = Options { sends, lanes: lanes(order, &work, p2p), first_slot: 0 };
     let pipeline = programs(order, options, &mut work);
@@ -64,14 +66,22 @@ struct AbstractWork {
     parts: u32,
     compute: u16,
     slot_ops: Vec<Vec<OpId>>,
-    /// Descriptions of the four passes and of an overlapped pair in the open program.
-    infos: [u32; 5],
+    /// Descriptions of the open program: of a pass of a stage, or of a pair of them.
+    infos: BTreeMap<(Phase, u32, Option<u32>), u32>,
 }
 
 impl AbstractWork {
-    fn push(&mut self, b: &mut ProgramBuilder, slot: Slot, waits: &[OpId], info: usize, part: Part) -> OpId {
+    fn push(&mut self, b: &mut ProgramBuilder, slot: Slot, task: &Task, backward: Option<&Task>) -> OpId {
+        let phase = phase(task.part.pass);
+        let pair = backward.map(|t| t.at.stage);
+        let info = *self.infos.entry((phase, task.at.stage, pair)).or_insert_with(|| {
+            let second = pair.map(|stage| format!(" & B stage {stage}")).unwrap_or_default();
+            let name = format!("stage {}{second}", task.at.stage).into();
+            b.info(OpInfo { name, phase, layer: None, flops: 0.0, bytes: 0.0 })
+        });
+        let waits: Vec<OpId> = task.input.into_iter().chain(backward.and_then(|t| t.input)).collect();
         let time = self.times.of(&slot, self.parts);
-        let op = b.op(self.compute, Work::Compute { time }, waits, self.infos[info], part.micro_batch);
+        let op = b.op(self.compute, Work::Compute { time }, &waits, info, task.part.micro_batch);
         self.slot_ops.last_mut().expect("a rank has begun").push(op);
         op
     }
@@ -80,29 +90,16 @@ impl AbstractWork {
 impl StageWork for AbstractWork {
     fn begin(&mut self, b: &mut ProgramBuilder, _rank: u32) -> u16 {
         self.slot_ops.push(Vec::new());
-        let phases = [Phase::Forward, Phase::Backward, Phase::InputGrad, Phase::WeightGrad];
-        for (i, phase) in phases.into_iter().enumerate() {
-            self.infos[i] =
-                b.info(OpInfo { name: phase.name().into(), phase, layer: None, flops: 0.0, bytes: 0.0 });
-        }
-        let both = OpInfo {
-            name: "forward & backward".into(),
-            phase: Phase::Forward,
-            layer: None,
-            flops: 0.0,
-            bytes: 0.0,
-        };
-        self.infos[4] = b.info(both);
+        self.infos.clear();
         self.compute = b.stream(StreamKind::Compute);
         self.compute
     }
     fn pass(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
-        self.push(b, Slot::Single(task.part), task.input.as_slice(), task.part.pass as usize, task.part)
+        self.push(b, Slot::Single(task.part), task, None)
     }
     fn overlapped(&mut self, b: &mut ProgramBuilder, forward: &Task, backward: &Task) -> (OpId, OpId) {
         let slot = Slot::Overlapped { forward: forward.part, backward: backward.part };
-        let waits: Vec<OpId> = forward.input.into_iter().chain(backward.input).collect();
-        let op = self.push(b, slot, &waits, 4, forward.part);
+        let op = self.push(b, slot, forward, Some(backward));
         (op, op)
     }
     fn end(&mut self, _: &mut ProgramBuilder, _rank: u32) {}

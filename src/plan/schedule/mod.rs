@@ -22,6 +22,7 @@
 //!
 //! A new schedule is one new file and one line in [`ALL`].
 
+mod check;
 mod dualpipe;
 mod dualpipe_v;
 mod eager;
@@ -32,13 +33,16 @@ mod layers;
 mod looped_bfs;
 mod one_f_one_b;
 mod order;
+mod placement;
 mod user;
 mod zb_h1;
 mod zb_h2;
 mod zb_v;
 
+pub use check::{Deadlock, OrderFault, Wait};
 pub use layers::{LayerSplit, SplitError, split_layers};
-pub use order::{Data, Deadlock, Order, OrderFault, Part, Pass, Placement, Seat, Slot, StageAt};
+pub use order::{Data, Order, Part, Pass, Slot};
+pub use placement::{Placement, Seat, StageAt};
 pub use user::{UserOrderError, order_from_json, order_to_json};
 
 use crate::units::Time;
@@ -96,9 +100,10 @@ pub trait Schedule: Sync {
     /// # Errors
     /// If the schedule is not defined for these numbers; the error names numbers that would do.
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError>;
-    /// The bubble by theory, where a closed form holds.
+    /// The bubble by theory, where a closed form holds; for shapes that have an order.
     fn bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble>;
-    /// Live micro-batch chunks at the worst moment on each rank by theory, where a closed form holds.
+    /// Live micro-batch chunks at the worst moment on each rank by theory, where a closed form holds; for
+    /// shapes that have an order.
     fn peak(&self, shape: &Shape) -> Option<Vec<u32>>;
 }
 

@@ -10,8 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Shape;
-use super::order::{Order, OrderFault, Part, Pass, Placement, Seat, Slot};
+use super::{Order, OrderFault, Part, Pass, Placement, Seat, Shape, Slot};
 
 /// The file.
 #[derive(Serialize, Deserialize)]

@@ -1,0 +1,427 @@
+//! `stepsim schedule`: a pipeline schedule on abstract durations, drawn as the papers draw it.
+//!
+//! The order, the programs and the engine are those of real steps; only the durations are given: of one rank's whole
+//! share of the layers, in any unit of time (one unit is one simulated second). Results are rounded to 9 decimals, or to
+//! 6 where the number of chunks does not divide 10¹².
+
+mod draw;
+mod outcome;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use comfy_table::{CellAlignment, Table, presets::NOTHING};
+
+use crate::engine::{EngineError, Record};
+use crate::ids::RankId;
+use crate::plan::pipeline::{AbstractPipeline, Sends, abstract_world};
+use crate::plan::schedule::{self, Order, PassTimes, Schedule, ScheduleError, Shape, UserOrderError};
+use crate::trace::{Detail, MetaValue, Output, OutputError, RunMeta, Timeline, TraceError, TracedRank};
+use crate::units::Time;
+
+use draw::Screen;
+use outcome::Outcome;
+
+/// Runs a pipeline schedule on abstract durations and draws it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// The schedule: gpipe, 1f1b, eager-1f1b, interleaved-1f1b, interleaved-torch, looped-bfs, zb-h1, zb-h2, zb-v,
+    /// dualpipe or dualpipe-v
+    #[arg(long, required_unless_present_any = ["all", "order"], conflicts_with_all = ["all", "order"])]
+    pub kind: Option<String>,
+    /// All schedules in one table
+    #[arg(long, conflicts_with_all = ["order", "trace"])]
+    pub all: bool,
+    /// An order of your own, from a JSON file: {"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]}
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stages", "micro_batches", "chunks", "group"])]
+    pub order: Option<PathBuf>,
+    /// Pipeline ranks
+    #[arg(long, short = 'p', required_unless_present = "order")]
+    pub stages: Option<u32>,
+    /// Micro-batches of a step (dualpipe: of both directions together)
+    #[arg(long, short = 'm', required_unless_present = "order")]
+    pub micro_batches: Option<u32>,
+    /// Model chunks per rank, where the schedule leaves the choice
+    #[arg(long, short = 'v')]
+    pub chunks: Option<u16>,
+    /// Micro-batches that pass a chunk in a row (interleaved-1f1b) [default: the number of stages]
+    #[arg(long)]
+    pub group: Option<u32>,
+    /// Time of a forward pass through one rank's whole share of layers
+    #[arg(long, default_value_t = 1.0)]
+    pub tf: f64,
+    /// Time of the gradients of the inputs
+    #[arg(long, default_value_t = 1.0)]
+    pub ti: f64,
+    /// Time of the gradients of the weights
+    #[arg(long, default_value_t = 1.0)]
+    pub tw: f64,
+    /// Time of a forward and a backward pass overlapped, as a factor on their sum (dualpipe)
+    #[arg(long, default_value_t = 1.0)]
+    pub overlap_factor: f64,
+    /// Delay of a transfer between ranks
+    #[arg(long, default_value_t = 0.0)]
+    pub p2p: f64,
+    /// Whether a send holds up its rank
+    #[arg(long, value_enum, default_value_t = SendMode::Asynchronous)]
+    pub sends: SendMode,
+    /// Writes the timeline (.json, .pftrace, each also with .gz)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Writes the results as JSON
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Columns of the drawing [default: the terminal's, or 120]
+    #[arg(long)]
+    pub width: Option<u16>,
+}
+
+/// How sends are queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SendMode {
+    /// On a stream of their own.
+    Asynchronous,
+    /// On the compute stream.
+    Blocking,
+    /// Blocking, with receives posted between passes.
+    Batched,
+}
+
+/// Why `stepsim schedule` failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The schedule is not defined for these numbers.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+    /// The user's order is at fault.
+    #[error("{}: {error}", file.display())]
+    Order {
+        /// Its file.
+        file: PathBuf,
+        /// What is wrong with it.
+        error: UserOrderError,
+    },
+    /// A file cannot be read.
+    #[error("cannot read `{}`: {error}", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// The system's word.
+        error: io::Error,
+    },
+    /// A number that cannot be used.
+    #[error("{option} {value}: {allowed}")]
+    Number {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        value: f64,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// The run ended early.
+    #[error("the schedule does not run: {0}")]
+    Engine(#[from] EngineError),
+    /// The timeline was not written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The report was not written.
+    #[error(transparent)]
+    Report(#[from] OutputError),
+    /// Standard output was closed.
+    #[error("cannot write to standard output: {0}")]
+    Stdout(#[from] io::Error),
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// See [`Error`].
+pub fn run(args: Args) -> Result<(), Error> {
+    let stdout = io::stdout();
+    let terminal = stdout.is_terminal();
+    let of_terminal = || terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0);
+    let width = args.width.or_else(of_terminal).unwrap_or(120);
+    let screen = Screen { width: usize::from(width), color: terminal };
+    let mut text = Vec::new();
+    run_to(&args, screen, &mut text)?;
+    stdout.lock().write_all(&text)?;
+    Ok(())
+}
+
+fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Error> {
+    let times = args.times()?;
+    if args.all {
+        return all(args, &times, out);
+    }
+    let run = match &args.order {
+        Some(file) => {
+            let text =
+                std::fs::read_to_string(file).map_err(|error| Error::Read { file: file.clone(), error })?;
+            let order = schedule::order_from_json(&text)
+                .map_err(|error| Error::Order { file: file.clone(), error })?;
+            Run::new(args, &times, None, order)?
+        }
+        None => {
+            let kind = schedule::find(args.kind.as_deref().unwrap_or_default())?;
+            let shape = args.shape(kind, true);
+            Run::new(args, &times, Some((kind, shape)), kind.order(&shape)?)?
+        }
+    };
+    if let Some(file) = &args.trace {
+        run.trace(file)?;
+    }
+    if let Some(file) = &args.report {
+        write_json(file, &run.report())?;
+    }
+    writeln!(out, "{}", run.headline())?;
+    draw::draw(&run.order, &run.outcome, screen, out)?;
+    run.summary(out)?;
+    Ok(())
+}
+
+/// One schedule, played.
+struct Run<'a> {
+    args: &'a Args,
+    times: &'a PassTimes,
+    kind: Option<(&'static dyn Schedule, Shape)>,
+    order: Order,
+    step: AbstractPipeline,
+    record: Record,
+    outcome: Outcome,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        args: &'a Args,
+        times: &'a PassTimes,
+        kind: Option<(&'static dyn Schedule, Shape)>,
+        order: Order,
+    ) -> Result<Self, Error> {
+        args.check_length(&order)?;
+        let sends = match args.sends {
+            SendMode::Asynchronous => Sends::Asynchronous,
+            SendMode::Blocking => Sends::Blocking,
+            SendMode::Batched => Sends::Batched,
+        };
+        let step = abstract_world(&order, times, Time::from_s(args.p2p), sends);
+        let record = crate::engine::run(&step.world)?;
+        let outcome = Outcome::new(&order, &step, &record);
+        Ok(Run { args, times, kind, order, step, record, outcome })
+    }
+
+    fn name(&self) -> &'static str {
+        self.kind.map_or("user order", |(kind, _)| kind.name())
+    }
+
+    fn headline(&self) -> String {
+        let place = &self.order.placement;
+        let a = self.args;
+        let mut line = format!(
+            "{}: {} ranks x {} chunk(s), {} micro-batches; F {} I {} W {}",
+            self.name(),
+            place.ranks(),
+            place.chunks(0),
+            self.order.micro_batches,
+            a.tf,
+            a.ti,
+            a.tw
+        );
+        if a.overlap_factor != 1.0 {
+            line += &format!(" F&B {}", self.number(self.times.overlapped));
+        }
+        if a.p2p > 0.0 {
+            line += &format!(" p2p {}", a.p2p);
+        }
+        line
+    }
+
+    /// In abstract units, rounded to what the integer clock can tell.
+    fn number(&self, t: Time) -> f64 {
+        outcome::number(t, self.order.placement.parts())
+    }
+
+    fn summary(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        let o = &self.outcome;
+        let share = |t: Time| 100.0 * t.s() / o.makespan.s();
+        writeln!(out, "makespan     {}", self.number(o.makespan))?;
+        writeln!(out, "bubble own   {} ({:.1} %)", self.number(o.own_max()), share(o.own_max()))?;
+        writeln!(out, "bubble idle  {} ({:.1} %)", self.number(o.idle_max()), share(o.idle_max()))?;
+        let peaks: Vec<_> = o.peak.iter().map(u32::to_string).collect();
+        writeln!(out, "peak         {} live micro-batch chunks on rank 0, 1, ...", peaks.join(" "))?;
+        let Some((kind, shape)) = self.kind.filter(|_| self.args.p2p == 0.0) else { return Ok(()) };
+        if let Some(bubble) = kind.bubble(&shape, self.times) {
+            let word = |t: Option<Time>| t.map_or("-".to_owned(), |t| self.number(t).to_string());
+            writeln!(out, "closed form  own {} idle {}", word(bubble.own), word(bubble.idle))?;
+        }
+        Ok(())
+    }
+
+    fn report(&self) -> serde_json::Value {
+        let mut report = outcome::report(&self.order, &self.outcome);
+        let a = self.args;
+        report["schedule"] = self.name().into();
+        report["times"] = serde_json::json!({
+            "forward": a.tf, "input_grad": a.ti, "weight_grad": a.tw,
+            "overlapped": self.number(self.times.overlapped), "p2p": a.p2p,
+        });
+        if let Some((kind, shape)) = self.kind {
+            let bubble = kind.bubble(&shape, self.times).unwrap_or_default();
+            report["closed_form_without_p2p"] = serde_json::json!({
+                "own": bubble.own.map(|t| self.number(t)),
+                "idle": bubble.idle.map(|t| self.number(t)),
+                "peak": kind.peak(&shape),
+            });
+        }
+        report
+    }
+
+    fn trace(&self, file: &std::path::Path) -> Result<(), Error> {
+        let name = |rank: u32| format!("rank {rank:04}");
+        let ranks: Vec<TracedRank> = (0..self.record.ranks())
+            .map(RankId)
+            .map(|rank| TracedRank { rank, source: rank, name: name(rank.0) })
+            .collect();
+        let mut meta = RunMeta::default();
+        meta.text("schedule", self.name());
+        meta.number("makespan", self.number(self.outcome.makespan));
+        meta.number("own_max", self.number(self.outcome.own_max()));
+        meta.number("idle_max", self.number(self.outcome.idle_max()));
+        meta.0.push(("micro_batches".to_owned(), MetaValue::Int(u64::from(self.order.micro_batches))));
+        let timeline = Timeline {
+            world: &self.step.world,
+            record: &self.record,
+            ranks: &ranks,
+            meta: &meta,
+            detail: Detail::Op,
+            window: None,
+            stalls: None,
+            uncontended: None,
+            links: &[],
+            link_use: &[],
+        };
+        crate::trace::write_file(&timeline, file)?;
+        Ok(())
+    }
+}
+
+/// The table of all schedules.
+fn all(args: &Args, times: &PassTimes, out: &mut Vec<u8>) -> Result<(), Error> {
+    let mut table = Table::new();
+    table.load_preset(NOTHING);
+    table.set_header([
+        "schedule", "chunks", "makespan", "own", "idle", "idle %", "peak", "shares", "messages", "",
+    ]);
+    let mut reports = Vec::new();
+    for &kind in schedule::ALL {
+        let shape = args.shape(kind, false);
+        let run = match kind
+            .order(&shape)
+            .map_err(Error::from)
+            .and_then(|o| Run::new(args, times, Some((kind, shape)), o))
+        {
+            Ok(run) => run,
+            Err(error @ (Error::Schedule(_) | Error::Engine(_))) => {
+                let text = error.to_string();
+                let why = text.lines().next().unwrap_or_default().trim_start_matches("schedule ");
+                let why = why.trim_start_matches(kind.name()).trim_start_matches(": ");
+                table.add_row([kind.name(), "", "", "", "", "", "", "", "", why]);
+                reports.push(serde_json::json!({ "schedule": kind.name(), "error": text }));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let o = &run.outcome;
+        let number = |t| run.number(t).to_string();
+        table.add_row([
+            kind.name().to_owned(),
+            run.order.placement.chunks(0).to_string(),
+            number(o.makespan),
+            number(o.own_max()),
+            number(o.idle_max()),
+            format!("{:.1}", 100.0 * o.idle_max().s() / o.makespan.s()),
+            outcome::peak_range(&o.peak),
+            outcome::peak_shares(&o.peak, run.order.placement.parts()),
+            outcome::messages(&run.order).to_string(),
+            kind.about().to_owned(),
+        ]);
+        reports.push(run.report());
+    }
+    for column in table.column_iter_mut().skip(1).take(8) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for line in table.lines() {
+        writeln!(out, "{}", line.trim())?;
+    }
+    writeln!(out, "peak: live micro-batch chunks, least and most of any rank")?;
+    writeln!(
+        out,
+        "shares: the most of them, in activations of a rank's whole share of layers for one micro-batch"
+    )?;
+    writeln!(out, "messages: between ranks in one step, all of the same size")?;
+    if let Some(file) = &args.report {
+        write_json(file, &serde_json::Value::Array(reports))?;
+    }
+    Ok(())
+}
+
+impl Args {
+    /// The numbers for `kind`. With `strict`, chunks and groups are passed on even where the schedule has no use for
+    /// them, so that it can say so.
+    fn shape(&self, kind: &dyn Schedule, strict: bool) -> Shape {
+        let choice = matches!(kind.chunks(), schedule::Chunks::AtLeast(..));
+        Shape {
+            ranks: self.stages.unwrap_or_default(),
+            micro_batches: self.micro_batches.unwrap_or_default(),
+            chunks: self.chunks.filter(|_| strict || choice),
+            group: self.group.filter(|_| strict || kind.has_groups()),
+        }
+    }
+
+    fn times(&self) -> Result<PassTimes, Error> {
+        let numbers = [
+            ("--tf", self.tf),
+            ("--ti", self.ti),
+            ("--tw", self.tw),
+            ("--p2p", self.p2p),
+            ("--overlap-factor", self.overlap_factor),
+        ];
+        for (option, value) in numbers {
+            if !(0.0..=1e6).contains(&value) {
+                let allowed = "must be a number from 0 to 1000000".to_owned();
+                return Err(Error::Number { option, value, allowed });
+            }
+        }
+        if self.tf + self.ti + self.tw < 1e-6 {
+            let allowed = "the passes together must take some time (1e-6 or more)".to_owned();
+            return Err(Error::Number { option: "--tf", value: self.tf, allowed });
+        }
+        let [f, i, w] = [self.tf, self.ti, self.tw].map(Time::from_s);
+        Ok(PassTimes::new(f, i, w, self.overlap_factor))
+    }
+
+    /// The clock counts picoseconds in 64 bits: refuses what could overflow it, were everything done in turn.
+    fn check_length(&self, order: &Order) -> Result<(), Error> {
+        let passes = self.tf + self.ti + self.tw;
+        let slots: usize = order.ranks.iter().map(Vec::len).sum();
+        let longest = slots as f64 * (passes * self.overlap_factor.max(1.0) + 2.0 * self.p2p);
+        if longest > 1e7 {
+            let allowed = format!(
+                "{slots} slots of such times may take more than 1e7 units, beyond the simulator's clock; use a larger unit \
+                 of time"
+            );
+            return Err(Error::Number { option: "--tf + --ti + --tw =", value: passes, allowed });
+        }
+        Ok(())
+    }
+}
+
+fn write_json(file: &std::path::Path, value: &serde_json::Value) -> Result<(), Error> {
+    let mut output = Output::create(file, false)?;
+    let text = serde_json::to_string_pretty(value).expect("numbers and texts are JSON") + "\n";
+    output.write_all(text.as_bytes()).map_err(|e| output.error(e))?;
+    Ok(output.finish()?)
+}
+
+#[cfg(test)]
+mod tests;

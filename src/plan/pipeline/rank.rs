@@ -1,0 +1,235 @@
+//! The program of one rank: its passes with sends and receives around them.
+
+use super::wires::{Channels, Wires};
+use super::{Channel, Options, Sends, StageWork, Task};
+use crate::ids::{OpId, TransferId};
+use crate::plan::schedule::{Data, Order, Part, Seat, Slot, StageAt};
+use crate::program::{OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
+
+/// One end of the lanes of a channel on one rank.
+struct End {
+    wire: usize,
+    /// Stream, slot, channel and message description per lane.
+    lanes: Vec<Lane>,
+    /// Receives posted, in the producer's order.
+    posted: Vec<OpId>,
+}
+
+#[derive(Clone, Copy)]
+struct Lane {
+    stream: u16,
+    slot: u16,
+    channel: u32,
+    info: u32,
+    transfer: TransferId,
+}
+
+/// A stage border as one of a rank's chunks sees it.
+enum Border {
+    /// The pipeline begins or ends here.
+    Open,
+    /// The other side is on this rank too.
+    Inside,
+    /// The other side is on another rank: index into `RankBuilder::ends`.
+    Across(usize),
+}
+
+pub(super) struct RankBuilder<'a> {
+    order: &'a Order,
+    wires: &'a Wires,
+    options: Options,
+    rank: u32,
+    channels: &'a mut Channels,
+    program: ProgramBuilder,
+    compute: u16,
+    slots: Vec<u32>,
+    ends: Vec<End>,
+    /// `[chunk][data]`: where that input comes from, and where that output goes.
+    inputs: Vec<[Border; 2]>,
+    outputs: Vec<[Border; 2]>,
+    /// Per (chunk, data, micro-batch): the op that made what stays on this rank.
+    local: Vec<OpId>,
+    /// The last op of the pass before.
+    before: Option<OpId>,
+}
+
+impl<'a> RankBuilder<'a> {
+    pub(super) fn new(
+        order: &'a Order,
+        wires: &'a Wires,
+        options: Options,
+        rank: u32,
+        channels: &'a mut Channels,
+    ) -> RankBuilder<'a> {
+        let chunks = usize::from(order.placement.chunks(rank));
+        RankBuilder {
+            order,
+            wires,
+            options,
+            rank,
+            channels,
+            program: ProgramBuilder::new(),
+            compute: 0,
+            slots: Vec::new(),
+            ends: Vec::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            local: vec![OpId(0); chunks * 2 * order.micro_batches as usize],
+            before: None,
+        }
+    }
+
+    pub(super) fn build(mut self, work: &mut dyn StageWork) -> (Program, Vec<u32>) {
+        self.compute = work.begin(&mut self.program, self.rank);
+        for chunk in 0..self.order.placement.chunks(self.rank) {
+            let at = self.order.placement.stage(Seat { rank: self.rank, chunk });
+            let input = [Data::Activations, Data::Gradients].map(|data| self.input_border(work, at, data));
+            let output = [Data::Activations, Data::Gradients].map(|data| self.output_border(work, at, data));
+            self.inputs.push(input);
+            self.outputs.push(output);
+        }
+        let order = self.order;
+        let slots = &order.ranks[self.rank as usize];
+        let chunks = self.inputs.len();
+        let (mut first, mut last) = (vec![usize::MAX; chunks], vec![0; chunks]);
+        for (i, chunk) in
+            slots.iter().enumerate().flat_map(|(i, s)| s.parts().map(move |p| (i, p.chunk as usize)))
+        {
+            first[chunk] = first[chunk].min(i);
+            last[chunk] = i;
+        }
+        for (i, slot) in slots.iter().enumerate() {
+            let mut task = |part: Part| {
+                let c = part.chunk as usize;
+                self.task(work, part, first[c] == i, last[c] == i)
+            };
+            match *slot {
+                Slot::Single(part) => {
+                    let task = task(part);
+                    let done = work.pass(&mut self.program, &task);
+                    self.output(work, part, done);
+                    self.before = Some(done);
+                }
+                Slot::Overlapped { forward, backward } => {
+                    let (f, b) = (task(forward), task(backward));
+                    let done = work.overlapped(&mut self.program, &f, &b);
+                    self.output(work, forward, done.0);
+                    self.output(work, backward, done.1);
+                    self.before = Some(done.0.max(done.1));
+                }
+            }
+        }
+        work.end(&mut self.program, self.rank);
+        (self.program.finish(), self.slots)
+    }
+
+    fn input_border(&mut self, work: &mut dyn StageWork, at: StageAt, data: Data) -> Border {
+        match self.order.placement.source(at, data) {
+            None => Border::Open,
+            Some((from, _)) if self.order.placement.seat(from).rank == self.rank => Border::Inside,
+            Some((from, data)) => self.across(work, from, at, data, StreamKind::PipelineRecv),
+        }
+    }
+    fn output_border(&mut self, work: &mut dyn StageWork, at: StageAt, data: Data) -> Border {
+        match self.order.placement.consumer(at, data) {
+            None => Border::Open,
+            Some(to) if self.order.placement.seat(to).rank == self.rank => Border::Inside,
+            Some(to) => self.across(work, at, to, data, StreamKind::PipelineSend),
+        }
+    }
+    /// Opens this rank's end of all lanes of a channel.
+    fn across(
+        &mut self,
+        work: &mut dyn StageWork,
+        from: StageAt,
+        to: StageAt,
+        data: Data,
+        kind: StreamKind,
+    ) -> Border {
+        let placement = &self.order.placement;
+        let sends = kind == StreamKind::PipelineSend;
+        let wire = self.wires.wire(from, data);
+        let mut lanes = Vec::new();
+        for lane in 0..self.options.lanes {
+            let channel =
+                Channel { data, from_stage: from, from: placement.seat(from), to: placement.seat(to), lane };
+            let index = self.channels.index_of(wire * self.options.lanes as usize + lane as usize, channel);
+            let on_compute = sends && self.options.sends != Sends::Asynchronous;
+            let stream = if on_compute { self.compute } else { self.program.stream(kind) };
+            let message = work.message(&channel);
+            let info = self.program.info(info(data, sends, message.bytes));
+            let slot = self.options.first_slot + self.slots.len() as u16;
+            self.slots.push(index);
+            lanes.push(Lane { stream, slot, channel: index, info, transfer: message.transfer });
+        }
+        self.ends.push(End { wire, lanes, posted: Vec::new() });
+        Border::Across(self.ends.len() - 1)
+    }
+
+    fn task(
+        &mut self,
+        work: &mut dyn StageWork,
+        part: Part,
+        first_of_chunk: bool,
+        last_of_chunk: bool,
+    ) -> Task {
+        let at = self.order.placement.stage(Seat { rank: self.rank, chunk: part.chunk });
+        let input =
+            part.pass.makes().and_then(|data| match self.inputs[part.chunk as usize][data as usize] {
+                Border::Open => None,
+                Border::Inside => {
+                    let (from, data) = self.order.placement.source(at, data)?;
+                    Some(
+                        self.local
+                            [self.local_index(self.order.placement.seat(from).chunk, data, part.micro_batch)],
+                    )
+                }
+                Border::Across(end) => Some(self.receive(work, end, part.micro_batch)),
+            });
+        Task { rank: self.rank, at, part, input, first_of_chunk, last_of_chunk }
+    }
+
+    /// The receive of one micro-batch; posts it and all that the producer makes before it, unless that is done.
+    fn receive(&mut self, work: &mut dyn StageWork, end: usize, micro_batch: u32) -> OpId {
+        let place = self.wires.place(self.ends[end].wire, micro_batch);
+        while self.ends[end].posted.len() <= place {
+            let End { wire, lanes, posted } = &mut self.ends[end];
+            let lane = lanes[posted.len() % lanes.len()];
+            let micro_batch = self.wires.made[*wire][posted.len()];
+            let after = self.before.filter(|_| self.options.sends == Sends::Batched);
+            let op = Work::Comm { slot: lane.slot, transfer: lane.transfer };
+            posted.push(self.program.op(lane.stream, op, after.as_slice(), lane.info, micro_batch));
+            work.received(&mut self.program, &self.channels.list[lane.channel as usize]);
+        }
+        self.ends[end].posted[place]
+    }
+
+    /// Sends what `part` has made, or remembers it for this rank.
+    fn output(&mut self, work: &mut dyn StageWork, part: Part, done: OpId) {
+        let Some(data) = part.pass.makes() else { return };
+        if let Border::Across(end) = self.outputs[part.chunk as usize][data as usize] {
+            let End { wire, lanes, .. } = &self.ends[end];
+            let lane = lanes[self.wires.place(*wire, part.micro_batch) % lanes.len()];
+            let op = Work::Comm { slot: lane.slot, transfer: lane.transfer };
+            self.program.op(lane.stream, op, &[done], lane.info, part.micro_batch);
+            work.sent(&mut self.program, &self.channels.list[lane.channel as usize]);
+        } else {
+            let index = self.local_index(part.chunk, data, part.micro_batch);
+            self.local[index] = done;
+        }
+    }
+
+    fn local_index(&self, chunk: u16, data: Data, micro_batch: u32) -> usize {
+        (2 * chunk as usize + data as usize) * self.order.micro_batches as usize + micro_batch as usize
+    }
+}
+
+fn info(data: Data, sends: bool, bytes: f64) -> OpInfo {
+    let (name, phase) = match (data, sends) {
+        (Data::Activations, true) => ("send activations", Phase::Forward),
+        (Data::Activations, false) => ("recv activations", Phase::Forward),
+        (Data::Gradients, true) => ("send gradients", Phase::Backward),
+        (Data::Gradients, false) => ("recv gradients", Phase::Backward),
+    };
+    OpInfo { name: name.into(), phase, layer: None, flops: 0.0, bytes }
+}

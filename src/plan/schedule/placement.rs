@@ -1,0 +1,147 @@
+//! Where the stages sit.
+
+use super::{Data, OrderFault};
+
+/// A chunk of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seat {
+    /// The pipeline rank.
+    pub rank: u32,
+    /// Its chunk.
+    pub chunk: u16,
+}
+
+/// A stage of the model as one direction of micro-batches passes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StageAt {
+    /// Which direction: 0, or 1 for the second one of DualPipe.
+    pub direction: u16,
+    /// The model's stage: 0 is next to the data, the last one computes the loss.
+    pub stage: u32,
+}
+
+/// Where the stages sit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    paths: Vec<Vec<Seat>>,
+    stages_at: Vec<Vec<StageAt>>,
+}
+
+impl Placement {
+    /// Chunk c of rank r is stage c·p + r.
+    pub fn looped(ranks: u32, chunks: u16) -> Placement {
+        let path = (0..chunks).flat_map(|chunk| (0..ranks).map(move |rank| Seat { rank, chunk })).collect();
+        Self::of_paths(vec![path])
+    }
+    /// Two chunks per rank: stages r and 2p−1−r.
+    pub fn v_shape(ranks: u32) -> Placement {
+        let down = (0..ranks).map(|rank| Seat { rank, chunk: 0 });
+        let up = (0..ranks).rev().map(|rank| Seat { rank, chunk: 1 });
+        Self::of_paths(vec![down.chain(up).collect()])
+    }
+    /// Two directions: stage r of direction 0 as chunk 0, stage p−1−r of direction 1 as chunk 1.
+    pub fn two_directions(ranks: u32) -> Placement {
+        let down = (0..ranks).map(|rank| Seat { rank, chunk: 0 }).collect();
+        let up = (0..ranks).rev().map(|rank| Seat { rank, chunk: 1 }).collect();
+        Self::of_paths(vec![down, up])
+    }
+    /// From the seats of the stages, for each direction.
+    ///
+    /// # Errors
+    /// If the directions differ in length, or the seats are not exactly the chunks 0, 1, … of ranks 0, 1, ….
+    pub fn from_paths(paths: Vec<Vec<Seat>>) -> Result<Placement, OrderFault> {
+        let bad = |what: String| Err(OrderFault::Placement(what));
+        let stages = paths.first().map_or(0, Vec::len);
+        if stages == 0 || paths.iter().any(|p| p.len() != stages) {
+            return bad("every direction must pass the same number of stages, at least 1".to_owned());
+        }
+        let mut seats: Vec<Seat> = paths.iter().flatten().copied().collect();
+        seats.sort();
+        if let Some(w) = seats.windows(2).find(|w| w[0] == w[1]) {
+            return bad(format!("chunk {} of rank {} holds two stages", w[0].chunk, w[0].rank));
+        }
+        let mut next = Seat { rank: 0, chunk: 0 };
+        for seat in seats {
+            let opens_next_rank = next.chunk > 0 && seat == Seat { rank: next.rank + 1, chunk: 0 };
+            if seat != next && !opens_next_rank {
+                return bad(format!(
+                    "chunk {} of rank {} holds a stage, but chunk {} of rank {} holds none",
+                    seat.chunk, seat.rank, next.chunk, next.rank
+                ));
+            }
+            next = Seat { rank: seat.rank, chunk: seat.chunk + 1 };
+        }
+        Ok(Self::of_paths(paths))
+    }
+
+    fn of_paths(paths: Vec<Vec<Seat>>) -> Placement {
+        let ranks = paths.iter().flatten().map(|s| s.rank + 1).max().unwrap_or(0);
+        let mut stages_at = vec![Vec::new(); ranks as usize];
+        let mut seats: Vec<(Seat, StageAt)> = Vec::new();
+        for (direction, path) in paths.iter().enumerate() {
+            for (stage, seat) in path.iter().enumerate() {
+                seats.push((*seat, StageAt { direction: direction as u16, stage: stage as u32 }));
+            }
+        }
+        seats.sort();
+        for (seat, at) in seats {
+            stages_at[seat.rank as usize].push(at);
+        }
+        Placement { paths, stages_at }
+    }
+
+    /// Pipeline ranks.
+    pub fn ranks(&self) -> u32 {
+        self.stages_at.len() as u32
+    }
+    /// Stages of the model.
+    pub fn stages(&self) -> u32 {
+        self.paths[0].len() as u32
+    }
+    /// Directions in which micro-batches pass: 1, or 2 for DualPipe.
+    pub fn directions(&self) -> u16 {
+        self.paths.len() as u16
+    }
+    /// Chunks of a rank.
+    pub fn chunks(&self, rank: u32) -> u16 {
+        self.stages_at[rank as usize].len() as u16
+    }
+    /// Stages that one micro-batch meets on a rank, which is into how many parts the rank's share is cut; for uneven
+    /// placements the largest such number.
+    pub fn parts(&self) -> u32 {
+        let most = self.stages_at.iter().map(Vec::len).max().unwrap_or(1);
+        (most / self.paths.len()).max(1) as u32
+    }
+    /// Where a stage sits.
+    pub fn seat(&self, at: StageAt) -> Seat {
+        self.paths[at.direction as usize][at.stage as usize]
+    }
+    /// Which stage a chunk is.
+    pub fn stage(&self, seat: Seat) -> StageAt {
+        self.stages_at[seat.rank as usize][seat.chunk as usize]
+    }
+    /// The seats of a direction, from the first stage to the last.
+    pub fn path(&self, direction: u16) -> &[Seat] {
+        &self.paths[direction as usize]
+    }
+    /// The stage whose data a pass of this stage needs, and which data; `None` at the start of the pipeline.
+    /// The backward pass of the last stage needs the activations of its own forward pass.
+    pub fn source(&self, at: StageAt, needs: Data) -> Option<(StageAt, Data)> {
+        match needs {
+            Data::Activations => at.stage.checked_sub(1).map(|stage| (StageAt { stage, ..at }, needs)),
+            Data::Gradients if at.stage + 1 < self.stages() => {
+                Some((StageAt { stage: at.stage + 1, ..at }, needs))
+            }
+            Data::Gradients => Some((at, Data::Activations)),
+        }
+    }
+    /// The stage that takes what a stage makes; `None` at the end of its way.
+    pub fn consumer(&self, at: StageAt, made: Data) -> Option<StageAt> {
+        match made {
+            Data::Activations => {
+                (at.stage + 1 < self.stages()).then_some(StageAt { stage: at.stage + 1, ..at })
+            }
+            Data::Gradients => at.stage.checked_sub(1).map(|stage| StageAt { stage, ..at }),
+        }
+    }
+}
