@@ -1,1 +1,63 @@
-//! How long an op takes on a device.
+//! How long a kernel takes on a device, at four levels of detail behind one trait.
+//!
+//! * [`Constant`]: FLOPs over a fixed fraction of peak, or bytes over achievable bandwidth, whichever is longer.
+//! * [`SizeCurve`]: the fractions depend on the size in steps, as Calculon's do.
+//! * [`TileWave`] (default): the output is cut into tiles, tiles run in waves over the compute units, each tile pays
+//!   for filling its pipeline, and a roofline bounds it from below. For one tile shape t_m × t_n, with U units:
+//!   ```text
+//!   tiles = batch · ⌈m/t_m⌉ · ⌈n/t_n⌉        waves = tiles/U, a partly filled last one counted by `last_wave`
+//!   math  = waves · 2·t_m·t_n·(k + fill_k) / (fraction · peak / U)         the best of all tile shapes and k-splits
+//!   time  = max(math, memory) + exposed · min(math, memory) + floor
+//!   ```
+//! * [`Table`]: measured shapes; between them the tile-wave time is corrected by the nearest ones.
+//!
+//! All levels read the one description of a device ([`DeviceCost`]): catalogue figures and the `cost` object of the
+//! device file. The structure was fitted to the A100 and B200 GEMM, grouped GEMM and attention measurements of SimuMax
+//! together; per device only the fractions differ. `tests/cost_fit.rs` prints what is left as error.
+//!
+//! Hazards:
+//! * A measured rate depends on power and clock: the same shape ran at 0.64 of peak on a cool B200 and at 0.48 in a
+//!   long series. The fractions are for sustained work.
+//! * Units that a collective takes are gone for the whole kernel: [`Cost::time_with_units_taken`] is for kernels that
+//!   run beside it from start to end; the engine stretches the overlapped part only.
+
+mod constant;
+mod curve;
+mod device;
+mod table;
+mod tile_wave;
+
+#[cfg(test)]
+mod tests;
+
+pub use constant::Constant;
+pub use curve::SizeCurve;
+pub use device::DeviceCost;
+pub use table::Table;
+pub use tile_wave::TileWave;
+
+use crate::model::Kernel;
+use crate::spec::workload::{ComputeFidelity, FidelitySpec};
+use crate::units::Time;
+
+/// A way to find the time of a kernel.
+pub trait Cost: Send + Sync {
+    /// Time of a kernel on a device whose compute units but `taken` are free (a collective's kernel holds the rest).
+    /// At least one unit is always left.
+    fn time_with_units_taken(&self, kernel: &Kernel, device: &DeviceCost, taken: u32) -> Time;
+
+    /// Time of a kernel that has the device to itself.
+    fn time(&self, kernel: &Kernel, device: &DeviceCost) -> Time {
+        self.time_with_units_taken(kernel, device, 0)
+    }
+}
+
+/// The level that a workload asks for.
+pub fn level(fidelity: &FidelitySpec) -> Box<dyn Cost> {
+    match fidelity.compute {
+        ComputeFidelity::Constant => Box::new(Constant { fraction: fidelity.constant_fraction }),
+        ComputeFidelity::Calculon => Box::new(SizeCurve),
+        ComputeFidelity::TileWave => Box::new(TileWave),
+        ComputeFidelity::Table => Box::new(Table),
+    }
+}

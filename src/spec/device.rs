@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::cost::CostSpec;
 use super::number;
 use super::workload::Dtype;
 use super::{Kind, Spec, SpecError};
@@ -41,6 +42,9 @@ pub struct Device {
         skip_serializing_if = "Option::is_none"
     )]
     pub power_w: Option<f64>,
+    /// How fast its kernels really are; absent: what devices have in common.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CostSpec>,
     /// What a careful reader should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -143,7 +147,8 @@ impl Spec for Device {
         let p = &self.peak_dense_tflops;
         let any = [p.fp32, p.tf32, p.bf16, p.fp16, p.fp8, p.fp6, p.fp4, p.int8].iter().any(Option::is_some);
         if any {
-            return Ok(());
+            let problems = self.cost.as_ref().map_or_else(Vec::new, |cost| cost.validate("cost"));
+            return super::first(problems);
         }
         Err(SpecError::at("peak_dense_TFLOPs", "no number format has a peak")
             .allowed("at least one of fp32, tf32, bf16, fp16, fp8, fp6, fp4, int8")

@@ -13,6 +13,7 @@
 
 pub mod calculon;
 pub mod catalog;
+pub mod cost;
 pub mod device;
 mod error;
 mod json;

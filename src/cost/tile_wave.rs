@@ -1,0 +1,88 @@
+//! Tiles in waves over the compute units, and a roofline.
+
+use super::{Cost, DeviceCost};
+use crate::model::{Direction, Kernel, KernelShape};
+use crate::units::Time;
+
+/// The default level; formulas in the parent module.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TileWave;
+
+/// Output tiles that GEMM libraries have kernels for, with the fraction of the best inner loop's speed that each
+/// reaches: smaller tiles load more operands per product.
+const TILES: [(u64, u64, f64); 6] =
+    [(256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.95), (128, 64, 0.85), (64, 128, 0.85), (64, 64, 0.65)];
+
+/// Ways to cut k over several units where tiles are few.
+const SPLITS: [u64; 4] = [1, 2, 4, 8];
+
+/// Adding up the parts of a split product, in seconds.
+const SPLIT_S: f64 = 2e-6;
+
+impl Cost for TileWave {
+    fn time_with_units_taken(&self, kernel: &Kernel, device: &DeviceCost, taken: u32) -> Time {
+        let left = device.units_left(taken);
+        let spec = &device.spec;
+        let memory = device.memory_s(kernel.bytes, left);
+        let (math, exposed, floor_us) = match kernel.shape {
+            KernelShape::Gemm { m, n, k, batch, .. } => {
+                (gemm_s(device, kernel, (m, n, k), batch, left), spec.exposed_memory, spec.gemm_floor_us)
+            }
+            KernelShape::GroupedGemm { groups, m, n, k, .. } => {
+                let math = gemm_s(device, kernel, (m, n, k), groups, left);
+                (math, spec.grouped_exposed_memory, spec.gemm_floor_us)
+            }
+            KernelShape::Attention { .. } => {
+                (attention_s(device, kernel, left), 0.0, spec.attention_floor_us)
+            }
+            KernelShape::Elementwise { .. } => (0.0, 0.0, spec.elementwise_floor_us),
+        };
+        Time::from_s(math.max(memory) + exposed * math.min(memory) + floor_us * 1e-6)
+    }
+}
+
+/// Seconds of the products of a GEMM on `left` units, by the best tile shape and split.
+fn gemm_s(device: &DeviceCost, kernel: &Kernel, (m, n, k): (u64, u64, u64), batch: u64, left: u32) -> f64 {
+    let unit_rate =
+        device.peak(kernel.dtype).0 * device.matrix_fraction(kernel.dtype) / f64::from(device.units.max(1));
+    let mut best = f64::INFINITY;
+    for (tm, tn, speed) in TILES {
+        let tiles = batch as f64 * (m.div_ceil(tm) * n.div_ceil(tn)) as f64;
+        for split in SPLITS {
+            let blocks = tiles * split as f64;
+            if split > 1 && blocks > f64::from(left) {
+                break;
+            }
+            let depth = k.div_ceil(split) as f64 + device.spec.fill_k;
+            let block_s = 2.0 * (tm * tn) as f64 * depth / (unit_rate * speed);
+            let extra = if split > 1 { SPLIT_S } else { 0.0 };
+            best = best.min(waves(blocks, left, device.spec.last_wave) * block_s + extra);
+        }
+    }
+    best
+}
+
+/// Waves of `blocks` equal blocks over `units`, of a last, partly filled one only the share `last` beyond its blocks.
+fn waves(blocks: f64, units: u32, last: f64) -> f64 {
+    let full = blocks / f64::from(units);
+    if full <= 1.0 { 1.0 } else { full + last * (full.ceil() - full) }
+}
+
+/// Seconds of a fused attention kernel on `left` units: blocks of rows, the longest (under a causal mask twice the
+/// mean) partly alone at the end.
+fn attention_s(device: &DeviceCost, kernel: &Kernel, left: u32) -> f64 {
+    let KernelShape::Attention { batch, queries, keys, heads, causal, direction, .. } = kernel.shape else {
+        return 0.0;
+    };
+    let spec = &device.spec;
+    let (rows, fraction) = match direction {
+        Direction::Forward => (queries, spec.attention_forward_fraction),
+        Direction::Backward => (keys, spec.attention_backward_fraction),
+    };
+    let units = f64::from(device.units.max(1));
+    let unit_rate = device.peak(kernel.dtype).0 * fraction / units;
+    let blocks = (batch * heads) as f64 * rows.div_ceil(spec.attention_rows) as f64;
+    let total = kernel.flops / unit_rate;
+    let longest = total / blocks.max(1.0) * if causal { 2.0 } else { 1.0 };
+    (total / f64::from(left) + spec.attention_tail * longest).max(longest)
+}

@@ -1,0 +1,177 @@
+//! How fast a device's kernels really are: the optional `cost` object of a device file.
+//!
+//! The defaults are what GEMM and attention measurements of all devices have in common (see `cost`); a device file
+//! gives its own fractions and where they come from.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::problem::{Problem, Problems};
+
+/// Parameters of kernel times on one device; fractions are of the catalogue's dense peaks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CostSpec {
+    /// Where the figures come from.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub source: String,
+    /// Compute units, where the catalogue does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compute_units: Option<u32>,
+    /// Fraction of the matrix peak that a GEMM's inner loop sustains.
+    pub matrix_fraction: f64,
+    /// The same in 8-bit formats; default: as in 16 bits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matrix_fraction_fp8: Option<f64>,
+    /// Fraction of the memory bandwidth that a streaming kernel reaches.
+    pub memory_fraction: f64,
+    /// Filling and draining a tile's pipeline costs as much as so many more elements of k.
+    pub fill_k: f64,
+    /// Share of the idle units of a last, partly filled wave that is lost (1: all of it; less where the library
+    /// cuts the rest finer).
+    pub last_wave: f64,
+    /// Share of a GEMM's memory time that its products do not hide.
+    pub exposed_memory: f64,
+    /// The same for grouped GEMMs, whose small groups hide less.
+    pub grouped_exposed_memory: f64,
+    /// Fraction of the matrix peak that a fused attention kernel sustains in forward.
+    pub attention_forward_fraction: f64,
+    /// The same in backward.
+    pub attention_backward_fraction: f64,
+    /// Query (backward: key) rows that one unit works on at a time.
+    pub attention_rows: u64,
+    /// Part of the longest block that the last units run alone.
+    pub attention_tail: f64,
+    /// Launch and ramp of a GEMM, in microseconds.
+    pub gemm_floor_us: f64,
+    /// Launch and ramp of a fused attention kernel, in microseconds.
+    pub attention_floor_us: f64,
+    /// Launch and ramp of an element-wise kernel, in microseconds.
+    pub elementwise_floor_us: f64,
+    /// Level `constant`: fraction of the matrix peak of all GEMMs and attention; default: `matrix_fraction`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub constant_fraction: Option<f64>,
+    /// Level `calculon`: fraction of the matrix peak by size, as pairs of least GFLOP and fraction, largest first.
+    /// The default is the curve of Calculon's shipped A100 and H100 systems.
+    pub matrix_by_gflop: Vec<(f64, f64)>,
+    /// Level `calculon`: fraction of the memory bandwidth by size, as pairs of least MB and fraction, largest first.
+    pub memory_by_mb: Vec<(f64, f64)>,
+    /// Level `table`: measured GEMMs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub table: Vec<MeasuredGemm>,
+}
+
+/// A measured GEMM.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredGemm {
+    /// Rows of the output.
+    pub m: u64,
+    /// Columns of the output.
+    pub n: u64,
+    /// Length of the inner products.
+    pub k: u64,
+    /// Products in one launch (experts); 1 for a plain GEMM.
+    #[serde(default = "one")]
+    pub groups: u64,
+    /// Whether it is added to a gradient.
+    #[serde(default)]
+    pub accumulate: bool,
+    /// Measured rate in 10¹² FLOP/s.
+    #[serde(rename = "rate_TFLOPs")]
+    pub rate_tflops: f64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+impl Default for CostSpec {
+    fn default() -> Self {
+        CostSpec {
+            source: String::new(),
+            compute_units: None,
+            matrix_fraction: 0.8,
+            matrix_fraction_fp8: None,
+            memory_fraction: 0.85,
+            fill_k: 128.0,
+            last_wave: 0.5,
+            exposed_memory: 0.2,
+            grouped_exposed_memory: 0.4,
+            attention_forward_fraction: 0.55,
+            attention_backward_fraction: 0.45,
+            attention_rows: 128,
+            attention_tail: 0.5,
+            gemm_floor_us: 4.0,
+            attention_floor_us: 10.0,
+            elementwise_floor_us: 2.0,
+            constant_fraction: None,
+            matrix_by_gflop: vec![(128.0, 0.95), (16.0, 0.9), (1.0, 0.6), (0.0, 0.1)],
+            memory_by_mb: vec![(100.0, 0.9), (10.0, 0.75), (1.0, 0.6), (0.0, 0.3)],
+            table: Vec::new(),
+        }
+    }
+}
+
+impl CostSpec {
+    /// Everything wrong with it; `at` is its JSON path in the device file.
+    pub fn validate(&self, at: &str) -> Vec<Problem> {
+        let mut p = Problems::new(at);
+        let fractions = [
+            ("matrix_fraction", Some(self.matrix_fraction)),
+            ("matrix_fraction_fp8", self.matrix_fraction_fp8),
+            ("memory_fraction", Some(self.memory_fraction)),
+            ("attention_forward_fraction", Some(self.attention_forward_fraction)),
+            ("attention_backward_fraction", Some(self.attention_backward_fraction)),
+            ("constant_fraction", self.constant_fraction),
+        ];
+        for (name, value) in fractions {
+            if let Some(v) = value {
+                p.range(name, v, 1e-6, 1.0);
+            }
+        }
+        for (name, value) in [
+            ("last_wave", self.last_wave),
+            ("exposed_memory", self.exposed_memory),
+            ("grouped_exposed_memory", self.grouped_exposed_memory),
+        ] {
+            p.range(name, value, 0.0, 1.0);
+        }
+        for (name, value) in [
+            ("fill_k", self.fill_k),
+            ("attention_tail", self.attention_tail),
+            ("gemm_floor_us", self.gemm_floor_us),
+            ("attention_floor_us", self.attention_floor_us),
+            ("elementwise_floor_us", self.elementwise_floor_us),
+        ] {
+            p.range(name, value, 0.0, 1e6);
+        }
+        p.size("attention_rows", self.attention_rows, 1 << 20);
+        if let Some(units) = self.compute_units {
+            p.size("compute_units", u64::from(units), 1 << 20);
+        }
+        for (name, curve) in
+            [("matrix_by_gflop", &self.matrix_by_gflop), ("memory_by_mb", &self.memory_by_mb)]
+        {
+            let falls = curve.windows(2).all(|w| w[0].0 > w[1].0);
+            let ends = curve.last().is_some_and(|last| last.0 == 0.0);
+            if !(falls && ends && curve.iter().all(|&(_, f)| f > 0.0 && f <= 1.0)) {
+                p.add(
+                    name,
+                    format!("{curve:?}"),
+                    "pairs of falling sizes, the last 0, and fractions above 0, at most 1",
+                    "[[128, 0.95], [16, 0.9], [0, 0.1]]",
+                );
+            }
+        }
+        for (i, row) in self.table.iter().enumerate() {
+            if row.m.min(row.n).min(row.k).min(row.groups) == 0
+                || row.rate_tflops.is_nan()
+                || row.rate_tflops <= 0.0
+            {
+                p.add(format!("table[{i}]"), format!("{row:?}"), "sizes and a rate above 0", "");
+            }
+        }
+        p.into_list()
+    }
+}
