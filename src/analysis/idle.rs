@@ -16,7 +16,7 @@ use crate::units::Time;
 pub struct IdleTimes<'a> {
     world: &'a World,
     path_rates: Vec<f64>,
-    original: Option<&'a [CommId]>,
+    original: Option<&'a [u32]>,
     known: FxHashMap<(CommId, TransferId), Time>,
 }
 
@@ -26,13 +26,14 @@ impl<'a> IdleTimes<'a> {
         let path_rates = uncontended::path_rates(world);
         IdleTimes { world, path_rates, original: None, known: FxHashMap::default() }
     }
-    /// Times of a folded world: `original[comm]` is a communicator of the unfolded `world` that folded into `comm`.
-    pub fn unfolded(world: &'a World, original: &'a [CommId]) -> IdleTimes<'a> {
+    /// Times of a folded world: `original[comm]` is the number of a communicator of the unfolded `world` that folded
+    /// into `comm` (`Folded::comms.representative`).
+    pub fn unfolded(world: &'a World, original: &'a [u32]) -> IdleTimes<'a> {
         IdleTimes { original: Some(original), ..IdleTimes::new(world) }
     }
     /// The time of a transfer on a communicator of the analysed world; zero if the profile has no such action.
     pub fn get(&mut self, comm: CommId, transfer: TransferId) -> Time {
-        let comm = self.original.map_or(comm, |o| o[comm.index()]);
+        let comm = self.original.map_or(comm, |o| CommId(o[comm.index()]));
         let compute =
             || uncontended::transfer_time(self.world, &self.path_rates, comm, transfer.0).unwrap_or_default();
         *self.known.entry((comm, transfer)).or_insert_with(compute)

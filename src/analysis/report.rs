@@ -67,6 +67,23 @@ pub struct RankInfo {
     pub stage: u32,
 }
 
+impl RankInfo {
+    /// One for each class of a folding: `class_of[rank]` is the class of each rank of the job (`Folded::ranks.of`),
+    /// `stage_of` its pipeline stage.
+    pub fn of_classes(class_of: &[u32], stage_of: impl Fn(u32) -> u32) -> Vec<RankInfo> {
+        let classes = class_of.iter().max().map_or(0, |c| *c as usize + 1);
+        let mut infos = vec![RankInfo { members: Vec::new(), stage: 0 }; classes];
+        for (rank, &class) in class_of.iter().enumerate() {
+            let info = &mut infos[class as usize];
+            if info.members.is_empty() {
+                info.stage = stage_of(rank as u32);
+            }
+            info.members.push(rank as u32);
+        }
+        infos
+    }
+}
+
 /// All readings of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
@@ -502,6 +519,13 @@ pub(crate) mod tests {
         assert!(json.get("simulation_wall_s").is_none());
         let schema = serde_json::to_string(&schemars::schema_for!(Report)).expect("a schema");
         assert!(schema.contains("pipeline_bubble") || schema.contains("stalls_s"));
+    }
+
+    #[test]
+    fn classes_list_their_members() {
+        let infos = RankInfo::of_classes(&[0, 1, 0, 2, 1], |rank| rank * 10);
+        let expected = [(vec![0, 2], 0), (vec![1, 4], 10), (vec![3], 30)];
+        assert_eq!(infos, expected.map(|(members, stage)| RankInfo { members, stage }));
     }
 
     #[test]

@@ -10,8 +10,8 @@ use super::stalls::StallCause;
 use crate::program::MemoryClass;
 use crate::units::{Bytes, Time};
 
-/// Stages shown; of more, the first, the last and evenly many in between.
-const MOST_STAGES: usize = 16;
+/// Rows of a table by stage; of more, the first, the last and evenly many in between are shown.
+const MOST_ROWS: usize = 16;
 /// Links shown.
 const MOST_LINKS: usize = 5;
 /// Stalls of less than this part of the step are shown as one.
@@ -100,7 +100,6 @@ fn bar(fraction: f64, width: usize) -> String {
 
 fn by_stage(out: &mut String, r: &Report, width: u16) {
     let step = r.step_time_s.max(f64::MIN_POSITIVE);
-    let shown = shown_stages(&r.stages);
     let share = |b: &Breakdown, cause: StallCause| b.stalls_s.get(&cause).copied().unwrap_or(0.0) / step;
     let matters = |cause: &StallCause| r.stages.iter().any(|s| share(&s.time, *cause) >= SMALL);
     let causes: Vec<_> = StallCause::ALL.into_iter().filter(matters).collect();
@@ -111,13 +110,18 @@ fn by_stage(out: &mut String, r: &Report, width: u16) {
         bars.set_cell_alignment(CellAlignment::Left);
     }
     let bar_width = usize::from(width).saturating_sub(20 + 10 * causes.len()).min(20);
-    for stage in &shown {
+    let row = |stage: &StageReport| {
         let busy = stage.time.busy_s / step;
-        let mut row = vec![stage.stage.to_string(), bar(busy, bar_width), percent(busy)];
+        let mut row = vec![bar(busy, bar_width), percent(busy)];
         row.extend(causes.iter().map(|&c| percent(share(&stage.time, c))));
-        table.add_row(row);
+        row
+    };
+    let rows = merged(r.stages.iter().map(|s| (s.stage, row(s))));
+    let shown = shown(&rows);
+    for (stages, cells) in &shown {
+        table.add_row(std::iter::once(stages).chain(cells));
     }
-    let _ = writeln!(out, "\nBy pipeline stage (% of the step){}", omitted(shown.len(), r.stages.len()));
+    let _ = writeln!(out, "\nBy pipeline stage (% of the step){}", omitted(shown.len(), rows.len()));
     let _ = writeln!(out, "{table}");
 }
 
@@ -156,31 +160,26 @@ fn memory(out: &mut String, r: &Report, width: u16) {
     ];
     head.extend(MemoryClass::ALL.iter().map(|c| c.name().to_string()));
     let mut table = new_table(width, head);
-    let shown = shown_stages(&r.stages);
+    let mut left_out = String::new();
     for name in names {
-        for stage in &shown {
-            if let Some(tier) = stage.memory.get(name) {
-                table.add_row(memory_row(name, &stage.stage.to_string(), tier));
-            }
+        let of_stage = |s: &StageReport| s.memory.get(name).map(|tier| (s.stage, memory_row(tier)));
+        let rows = merged(r.stages.iter().filter_map(of_stage));
+        let shown = shown(&rows);
+        for (stages, cells) in &shown {
+            table.add_row([name, stages].into_iter().chain(cells));
+        }
+        if shown.len() < rows.len() {
+            left_out = omitted(shown.len(), rows.len());
         }
     }
-    let _ = writeln!(
-        out,
-        "\nMemory at its peak, by what is resident then{}",
-        omitted(shown.len(), r.stages.len())
-    );
+    let _ = writeln!(out, "\nMemory at its peak, by what is resident then{left_out}");
     let _ = writeln!(out, "{table}");
 }
 
-fn memory_row(name: &str, stage: &str, tier: &TierReport) -> Vec<String> {
+fn memory_row(tier: &TierReport) -> Vec<String> {
     let full = tier.peak_bytes as f64 / tier.capacity_bytes.max(1) as f64;
-    let mut row = vec![
-        name.to_string(),
-        stage.to_string(),
-        Bytes(tier.peak_bytes).to_string(),
-        Bytes(tier.capacity_bytes).to_string(),
-        percent(full),
-    ];
+    let mut row =
+        vec![Bytes(tier.peak_bytes).to_string(), Bytes(tier.capacity_bytes).to_string(), percent(full)];
     let class = |c: &MemoryClass| tier.by_class.get(c.name()).copied().unwrap_or(0);
     row.extend(MemoryClass::ALL.iter().map(|c| match class(c) {
         0 => "·".to_string(),
@@ -247,13 +246,23 @@ pub(super) fn new_table(width: u16, head: Vec<String>) -> Table {
     table
 }
 
-fn shown_stages(stages: &[StageReport]) -> Vec<&StageReport> {
-    let (n, most) = (stages.len(), MOST_STAGES.min(stages.len()));
-    (0..most).map(|i| &stages[if most > 1 { i * (n - 1) / (most - 1) } else { 0 }]).collect()
+/// Rows of stages with the same cells, one behind the other, become one: `2–5`.
+fn merged(rows: impl Iterator<Item = (u32, Vec<String>)>) -> Vec<(String, Vec<String>)> {
+    let rows: Vec<_> = rows.collect();
+    let groups = rows.chunk_by(|a, b| a.1 == b.1);
+    let label =
+        |first: u32, last: u32| if first == last { first.to_string() } else { format!("{first}–{last}") };
+    groups.map(|g| (label(g[0].0, g[g.len() - 1].0), g[0].1.clone())).collect()
+}
+
+/// The first row, the last, and evenly many in between.
+fn shown(rows: &[(String, Vec<String>)]) -> Vec<&(String, Vec<String>)> {
+    let (n, most) = (rows.len(), MOST_ROWS.min(rows.len()));
+    (0..most).map(|i| &rows[if most > 1 { i * (n - 1) / (most - 1) } else { 0 }]).collect()
 }
 
 fn omitted(shown: usize, all: usize) -> String {
-    if shown < all { format!(", {shown} of {all} stages") } else { String::new() }
+    if shown < all { format!(", {shown} of {all} rows") } else { String::new() }
 }
 
 /// A span with its unit, a dot for none.
@@ -263,10 +272,7 @@ pub(super) fn seconds(s: f64) -> String {
 
 /// A fraction of one in percent, a dot for none.
 pub(super) fn percent(fraction: f64) -> String {
-    match fraction * 100.0 {
-        p if p == 0.0 => "·".to_string(),
-        p => format!("{p:.1} %"),
-    }
+    if fraction == 0.0 { "·".to_string() } else { format!("{:.1} %", 100.0 * fraction) }
 }
 
 /// With commas between thousands.
@@ -305,6 +311,14 @@ mod tests {
         assert_eq!(bar(7.0, 2), "██");
         assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(grouped(999), "999");
+    }
+
+    #[test]
+    fn alike_stages_share_a_row() {
+        let rows = ["x", "x", "x", "y", "x"].map(|cell| vec![cell.to_string()]);
+        let merged = merged(rows.into_iter().enumerate().map(|(i, row)| (i as u32, row)));
+        let labels: Vec<_> = merged.iter().map(|r| r.0.as_str()).collect();
+        assert_eq!(labels, ["0–2", "3", "4"]);
     }
 
     #[test]
