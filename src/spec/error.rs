@@ -82,11 +82,11 @@ impl fmt::Display for SpecError {
     }
 }
 
-/// The names of `among` nearest to `name`, best first, at most three, none that differs in more than a third.
-///
-/// Distance is Levenshtein's; a name that contains the other counts as near.
+/// The names of `among` nearest to `name`, best first, at most three: those that differ in at most two characters or a
+/// quarter of them, and those that contain `name` or are contained in it.
 pub fn nearest<'a>(name: &str, among: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let limit = (name.chars().count() / 3).max(2);
+    let length = name.chars().count();
+    let limit = (length / 4).max(2).min(length / 2);
     let mut scored: Vec<(usize, &str)> = among
         .into_iter()
         .filter_map(|candidate| {
@@ -122,5 +122,6 @@ mod tests {
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(nearest("h100-smx", ["a100-sxm-80", "h100-sxm", "tpu-v4"]), ["h100-sxm"]);
         assert!(nearest("zzz", ["h100-sxm", "tpu-v4"]).is_empty());
+        assert!(nearest("b", ["a", "c"]).is_empty(), "one letter for another is no typing error");
     }
 }

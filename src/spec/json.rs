@@ -76,7 +76,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Value, SpecError> {
         } else {
             "JSON has no comments, no trailing commas, no NaN and no Infinity; strings take double quotes"
         };
-        let path = if path == "." { String::new() } else { path };
+        let path = if path == "." || path == "?" { String::new() } else { path };
         SpecError { file: file.into(), ..SpecError::at(path, message) }.hint(hint)
     };
     let mut d = serde_json::Deserializer::from_str(text);
@@ -223,11 +223,15 @@ fn explain(path: String, message: &str, root: &Value) -> SpecError {
     if let Some(rest) = problem.strip_prefix("missing field ") {
         let name = quoted(rest).into_iter().next().unwrap_or_default();
         return SpecError::at(path, format!("the field `{name}` is missing"))
-            .hint(format!("add \"{name}\": … there"));
+            .hint(format!("add \"{name}\": …"));
     }
     if let Some(found) = problem.strip_prefix("invalid type: ").or(problem.strip_prefix("invalid value: ")) {
         let shown = lookup(root, &path).map_or(found.to_string(), brief);
-        return SpecError::at(path, format!("{shown} is not allowed")).allowed(plain(expected));
+        let hint = match expected {
+            ONE_KEY => "to change the kind over a `base`, set the base's kind to null",
+            _ => "",
+        };
+        return SpecError::at(path, format!("{shown} is not allowed")).allowed(plain(expected)).hint(hint);
     }
     SpecError::at(path, message.to_string())
 }
@@ -252,12 +256,16 @@ fn brief(value: &Value) -> String {
     }
 }
 
+/// serde's word for an externally tagged enum.
+const ONE_KEY: &str = "map with a single key";
+
 /// serde's names of types in plain words.
 fn plain(expected: &str) -> String {
     match expected {
         "f64" | "f32" => "a number".into(),
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0".into(),
         "a boolean" => "true or false".into(),
+        ONE_KEY => "an object with exactly one field, which names the kind: {\"kind\": {…}}".into(),
         "a sequence" => "a list".into(),
         _ => match expected.strip_prefix("struct ") {
             Some(name) => format!("an object ({})", name.split_whitespace().next().unwrap_or_default()),

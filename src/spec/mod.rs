@@ -22,6 +22,8 @@ pub mod model;
 pub mod number;
 pub mod problem;
 pub mod simple;
+#[cfg(test)]
+mod tests;
 pub mod topology;
 mod topology_check;
 pub mod workload;
@@ -29,6 +31,7 @@ pub mod workload;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
 pub use device::Device;
 pub use error::{SpecError, nearest};
@@ -98,17 +101,23 @@ impl From<Problem> for SpecError {
     }
 }
 
-/// JSON Schema of the files of a kind.
+/// JSON Schema of the files of a kind. A file with a `base` need not have the fields that its base has.
 pub fn schema(kind: Kind) -> serde_json::Value {
-    match kind {
+    let mut schema = match kind {
         Kind::Topology => schema_of::<Topology>(),
         Kind::Device => schema_of::<Device>(),
         Kind::Workload => schema_of::<WorkloadSpec>(),
         Kind::Model => schema_of::<ModelSpec>(),
-    }
+    };
+    let Some(map) = schema.as_object_mut() else { return schema };
+    let required = map.shift_remove("required").unwrap_or_else(|| json!([]));
+    map.insert("anyOf".into(), json!([{"required": ["base"]}, {"required": required}]));
+    let base = format!("Name or path of another {} file, over which this one is laid.", kind.word());
+    map["properties"]["base"] = json!({"type": "string", "description": base});
+    schema
 }
 
 /// JSON Schema of a type that a file holds.
-pub fn schema_of<T: Spec>() -> serde_json::Value {
+fn schema_of<T: Spec>() -> serde_json::Value {
     schemars::schema_for!(T).to_value()
 }

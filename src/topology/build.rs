@@ -610,10 +610,16 @@ fn draw(spec: &Topology, graph: &Graph) -> Result<Machine, SpecError> {
 
 /// Every vertex must be reachable from the first device.
 fn check_connected(net: &Net, graph: &Graph) -> Result<(), SpecError> {
-    let mut reached = petgraph::visit::Dfs::new(&net.graph, NodeIndex::new(0));
     let mut seen = vec![false; graph.vertices.len()];
-    while let Some(at) = reached.next(&net.graph) {
-        seen[at.index()] = true;
+    let mut open = vec![NodeIndex::new(0)];
+    seen[0] = true;
+    while let Some(at) = open.pop() {
+        let passes = at.index() == 0 || !matches!(net.graph[at], Vertex::Memory(_));
+        for next in net.graph.neighbors(at).filter(|_| passes) {
+            if !std::mem::replace(&mut seen[next.index()], true) {
+                open.push(next);
+            }
+        }
     }
     let lost: Vec<&str> =
         graph.vertices.iter().zip(&seen).filter(|(_, seen)| !**seen).map(|(v, _)| v.name.as_str()).collect();
