@@ -413,6 +413,66 @@ proptest! {
     }
 }
 
+/// Some order in which each rank does its passes at random, backward passes behind their forward passes.
+fn shuffled() -> impl Strategy<Value = Order> {
+    (1u32..5, 1u32..5, prop::sample::select(vec!["gpipe", "zb-h1", "zb-v"])).prop_flat_map(|(p, m, kind)| {
+        let order = schedule::find(kind).unwrap().order(&Shape::new(p, m)).unwrap();
+        let keys = order
+            .ranks
+            .iter()
+            .map(|slots| prop::collection::vec(0u32..1000, slots.len()))
+            .collect::<Vec<_>>();
+        keys.prop_map(move |keys| {
+            let mut order = order.clone();
+            for (slots, keys) in order.ranks.iter_mut().zip(keys) {
+                let pass = |s: &Slot| s.parts().map(|p| p.pass).max();
+                let mut keyed: Vec<_> = slots.iter().zip(keys).map(|(s, k)| (pass(s), k, *s)).collect();
+                keyed.sort_by_key(|(pass, key, _)| (*pass, *key));
+                *slots = keyed.into_iter().map(|(_, _, slot)| slot).collect();
+            }
+            order
+        })
+    })
+}
+
+proptest! {
+    /// An order either runs, on the engine as in the sweep, or is refused with a true cycle.
+    #[test]
+    fn any_order_runs_or_shows_its_cycle(order in shuffled(), t in any_times(), delay in 0u64..UNIT) {
+        match order.check() {
+            Ok(()) => drop(run_order(&order, &t, Time(delay))),
+            Err(schedule::OrderFault::Deadlock(deadlock)) => {
+                let cycle = &deadlock.cycle;
+                for (i, wait) in cycle.iter().enumerate() {
+                    let next = &cycle[(i + 1) % cycle.len()];
+                    prop_assert_eq!(wait.for_rank, next.rank);
+                    let slots = &order.ranks[next.rank as usize];
+                    let place = |found: &dyn Fn(&Slot) -> bool| slots.iter().position(found).unwrap();
+                    let stuck = place(&|s| *s == next.at);
+                    let needed = place(&|s| s.parts().any(|p| Some(p) == wait.for_part));
+                    prop_assert!(stuck < needed, "{}", deadlock);
+                }
+            }
+            Err(fault) => prop_assert!(false, "{}", fault),
+        }
+    }
+
+    /// No text makes the reader of orders panic.
+    #[test]
+    fn any_text_is_read_or_refused(
+        ranks in prop::collection::vec("([FBIWX][0-9]{0,2}(\\.[0-9])?[& ]?){0,6}", 0..4),
+        paths in prop::option::of(prop::collection::vec(prop::collection::vec((0u32..4, 0u16..3), 0..5), 0..4)),
+    ) {
+        let json = match paths {
+            Some(paths) => serde_json::json!({ "ranks": ranks, "paths": paths }),
+            None => serde_json::json!({ "ranks": ranks }),
+        };
+        if let Ok(order) = schedule::order_from_json(&json.to_string()) {
+            run_order(&order, &times(1.0, 1.0, 1.0, 1.0), Time::ZERO);
+        }
+    }
+}
+
 #[test]
 fn batched_exchange_of_1f1b_by_hand() {
     // Rank 0: F0 0-1, sent until 1.1; F1 1.1-2.1, whose send waits for rank 1 to end B0 at 4.1, until 4.2; B0 4.2-6.2;

@@ -48,9 +48,12 @@ impl Placement {
     /// From the seats of the stages, for each direction.
     ///
     /// # Errors
-    /// If the directions differ in length, or the seats are not exactly the chunks 0, 1, … of ranks 0, 1, ….
+    /// If there are more than two directions, if they differ in length, or the seats are not exactly the chunks 0, 1, … of ranks 0, 1, ….
     pub fn from_paths(paths: Vec<Vec<Seat>>) -> Result<Placement, OrderFault> {
         let bad = |what: String| Err(OrderFault::Placement(what));
+        if paths.len() > 2 {
+            return bad(format!("{} directions are too many: there are two ends to enter at", paths.len()));
+        }
         let stages = paths.first().map_or(0, Vec::len);
         if stages == 0 || paths.iter().any(|p| p.len() != stages) {
             return bad("every direction must pass the same number of stages, at least 1".to_owned());
