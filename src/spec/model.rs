@@ -241,7 +241,30 @@ impl ModelSpec {
                 p.size("mla.q_lora_rank", q, 10_000_000);
             }
         }
+        let parameters = self.parameters_at_most();
+        if parameters > 1e18 {
+            p.add(
+                "hidden",
+                self.hidden,
+                "a model of at most 1e18 parameters",
+                format!("this one has up to {parameters:.1e}"),
+            );
+        }
         p.into_list()
+    }
+
+    /// A bound on the number of parameters that cannot overflow.
+    fn parameters_at_most(&self) -> f64 {
+        let h = self.hidden as f64;
+        let heads = self.heads as f64 * (self.qk_head_size() + self.v_head_size()) as f64;
+        let latent =
+            self.mla.map_or(0.0, |m| (m.kv_lora_rank + m.q_lora_rank.unwrap_or(0)) as f64 * (h + heads));
+        let experts = self
+            .moe
+            .as_ref()
+            .map_or(0.0, |m| (m.experts as f64 + m.shared_experts as f64) * m.ffn.unwrap_or(self.ffn) as f64);
+        let layer = 2.0 * h * heads + latent + 3.0 * h * (self.ffn as f64 + experts);
+        self.layers as f64 * layer + h * (2.0 * self.vocabulary as f64 + self.sequence as f64)
     }
 }
 

@@ -9,6 +9,8 @@ mod memory;
 mod parallelism;
 mod precision;
 mod run;
+#[cfg(test)]
+mod tests;
 
 pub use memory::{
     Granularity, OffloadSpec, OptimizerPlace, Placement, PrefetchSpec, PrefetchUnit, RecomputeModule,

@@ -22,6 +22,7 @@ impl WorkloadSpec {
         }
         p.size("batch.global", self.batch.global, MOST);
         p.size("batch.micro_batch", self.batch.micro_batch, MOST);
+        self.check_size(&mut p, model);
         let before = p.len();
         self.check_degrees(&mut p);
         if p.len() == before {
@@ -118,6 +119,31 @@ impl WorkloadSpec {
                 g,
                 format!("a divisor of data × context = {all}"),
                 "state is cut inside equal groups and replicated across them",
+            );
+        }
+    }
+
+    /// Tensors whose elements no count holds.
+    fn check_size(&self, p: &mut Problems, model: &ModelSpec) {
+        let tokens = self.batch.micro_batch as f64 * self.sequence(model) as f64;
+        let moe =
+            model.moe.as_ref().map_or(0.0, |m| m.top_k as f64 * 2.0 * m.ffn.unwrap_or(model.ffn) as f64);
+        let heads = model.heads as f64 * (model.qk_head_size() + model.v_head_size()) as f64;
+        let widest = [
+            model.hidden as f64,
+            2.0 * model.ffn as f64,
+            model.vocabulary as f64,
+            moe,
+            heads,
+            model.heads as f64 * self.sequence(model) as f64,
+        ];
+        let elements = tokens * widest.into_iter().fold(0.0, f64::max);
+        if elements > 1e17 {
+            p.add(
+                "batch.micro_batch",
+                self.batch.micro_batch,
+                "a micro-batch whose largest tensor has at most 1e17 elements",
+                format!("{elements:.1e} with sequences of {} tokens", self.sequence(model)),
             );
         }
     }
