@@ -5,26 +5,26 @@ mod collective_support;
 use collective_support::{Box3, Nodes, Trial, time};
 use proptest::prelude::*;
 use serde_json::Value;
-use stepsim::collective::{Chooser, Fabric, Fidelity, Network, Op, algorithm};
+use stepsim::collective::{Chooser, DeviceTuning, Fabric, Fidelity, MeasuredTable, Network, Op, algorithm};
 
 const ALL: [Fidelity; 3] = [Fidelity::Formula, Fidelity::Fluid, Fidelity::Steps];
 
-/// The golden cases, if the shared folder is there.
-fn golden() -> Option<Vec<Value>> {
+/// A file of the shared folder, if that is there.
+fn shared(path: &str) -> Option<String> {
     let root = env!("CARGO_MANIFEST_DIR");
-    let folders = [
-        std::env::var("STEPSIM_SHARED").unwrap_or_default(),
-        format!("{root}/../shared"),
-        format!("{root}/../../shared"),
-    ];
-    let text = folders
-        .iter()
-        .find_map(|f| std::fs::read_to_string(format!("{f}/hardware/collectives-golden.json")).ok());
-    let Some(text) = text else {
-        println!("skipped: no shared/hardware/collectives-golden.json beside the repository");
-        return None;
-    };
-    let file: Value = serde_json::from_str(&text).expect("golden cases are JSON");
+    let from_env = std::env::var("STEPSIM_SHARED").unwrap_or_default();
+    let folders = [from_env, format!("{root}/../shared"), format!("{root}/../../shared")];
+    let text = folders.iter().find_map(|f| std::fs::read_to_string(format!("{f}/{path}")).ok());
+    if text.is_none() {
+        println!("skipped: no shared/{path} beside the repository");
+    }
+    text
+}
+
+/// The golden cases.
+fn golden() -> Option<Vec<Value>> {
+    let file: Value =
+        serde_json::from_str(&shared("hardware/collectives-golden.json")?).expect("cases are JSON");
     Some(file["collectives"].as_array().expect("cases").clone())
 }
 
@@ -113,7 +113,7 @@ fn agree(net: &dyn Network, n: u32, op: Op, bytes: u64, name: &str, chunks: Opti
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn on_a_switch_all_fidelities_agree(
@@ -181,7 +181,7 @@ proptest! {
 fn two_all_reduces(first: &[u32], second: &[u32], f: Fidelity) -> Vec<f64> {
     let net = Nodes::switch(8, 1e11, 0.0);
     let algorithm = algorithm("ring").expect("known");
-    let mut trial = Trial::new(&net, f, Chooser::Always { algorithm, chunks: None });
+    let mut trial = Trial::new(&net, f, Chooser::Always { algorithm, chunks: None, tuning: None });
     trial.group(&net, first, Op::AllReduce, 8_000_000);
     trial.group(&net, second, Op::AllReduce, 8_000_000);
     trial.ends()
@@ -198,5 +198,131 @@ fn all_reduces_on_different_links_overlap_fully() {
 fn all_reduces_on_the_same_links_share_them() {
     for f in [Fidelity::Fluid, Fidelity::Steps] {
         assert!(two_all_reduces(&[0, 1, 2, 3], &[0, 1, 2, 3], f).iter().all(|&t| close(t, 240e-6, 1e-9, 18)));
+    }
+}
+
+/// A measured all-reduce: device, ranks, ranks on a node, nodes, bytes, microseconds.
+struct Row {
+    machine: String,
+    device: String,
+    ranks: u32,
+    nodes: u32,
+    bytes: u64,
+    us: f64,
+    algo: Option<String>,
+    series: String,
+}
+
+/// The measured all-reduces on known devices, if the shared folder is there.
+fn measured() -> Vec<Row> {
+    let Some(text) = shared("measured/collectives.jsonl") else { return Vec::new() };
+    let rows = text.lines().map(|l| serde_json::from_str::<Value>(l).expect("a row is JSON"));
+    rows.filter(|r| r["op"] == "all_reduce" && r["device"].is_string())
+        .filter_map(|r| {
+            let u = |key: &str| r[key].as_u64().unwrap_or(0) as u32;
+            let (ranks, bytes) = (u("n_devices"), r["message_bytes"].as_u64()?);
+            // Bus bandwidths of a few GB/s are printed with too few digits to recover a time.
+            let busbw = r["busbw_gbps"].as_f64().filter(|b| *b > 5.0);
+            let factor = Op::AllReduce.bus_factor(ranks);
+            let us = r["time_us"].as_f64().or(busbw.map(|b| bytes as f64 * factor / b / 1e3))?;
+            let device = r["device"].as_str()?.to_string();
+            let algo = r["algo"].as_str().map(str::to_string).filter(|a| a == "Ring" || a == "NVLS");
+            let machine = format!("{}x{}", u("n_nodes"), device.split('-').next()?);
+            let series = format!("{machine} {ranks} {} {algo:?}", r["source_ref"]);
+            Some(Row { machine, device, ranks, nodes: u("n_nodes"), bytes, us, algo, series })
+        })
+        .collect()
+}
+
+/// Nodes of 8 with the link rates that NCCL sees (GB/s): port in the node, NIC.
+fn node_of_8(device: &str) -> Nodes {
+    let (port, nic, reduces) = match device {
+        d if d.contains("V100") => (135.0, 12.5, false),
+        d if d.contains("A100") => (240.0, 25.0, false),
+        d if d.contains("H200") => (370.8, 50.0, true),
+        _ => (721.8, 50.0, true),
+    };
+    let fabric = Fabric::Switch { reduces };
+    Nodes { per_node: 8, inside: (port * 1e9, 1e-6), between: (nic * 1e9, 5e-6), fabric }
+}
+
+/// Predicted time of a measured row in microseconds.
+fn predicted(row: &Row, chooser: Option<Chooser>) -> f64 {
+    let tuning = DeviceTuning::of(&row.device).expect("a device with a description");
+    let net = node_of_8(&row.device);
+    let chooser = chooser.unwrap_or_else(|| match &row.algo {
+        // The sweep over group sizes switched NVLS off for half of its rows.
+        Some(name) => {
+            Chooser::Always { algorithm: algorithm(name).expect("known"), chunks: None, tuning: Some(tuning) }
+        }
+        None => Chooser::Tuned(tuning),
+    });
+    let mut trial = Trial::new(&net, Fidelity::Fluid, chooser);
+    trial.group(&net, &(0..row.ranks).collect::<Vec<_>>(), Op::AllReduce, row.bytes);
+    trial.ends()[0] * 1e6
+}
+
+/// Mean and worst relative error by machine, of (machine, error).
+fn by_machine(errors: &[(String, f64)]) -> Vec<(String, usize, f64, f64)> {
+    let mut names: Vec<&String> = errors.iter().map(|e| &e.0).collect();
+    names.sort();
+    names.dedup();
+    let summary = |name: &String| {
+        let of: Vec<f64> = errors.iter().filter(|e| e.0 == *name).map(|e| e.1).collect();
+        let worst = of.iter().copied().fold(0.0, f64::max);
+        (name.clone(), of.len(), of.iter().sum::<f64>() / of.len() as f64, worst)
+    };
+    names.into_iter().map(summary).collect()
+}
+
+#[test]
+fn device_descriptions_predict_measured_all_reduces() {
+    let rows = measured();
+    let large = rows.iter().filter(|r| r.bytes >= 1 << 20);
+    let errors: Vec<_> =
+        large.map(|r| (r.machine.clone(), (predicted(r, None) / r.us - 1.0).abs())).collect();
+    for (machine, rows, mean, worst) in by_machine(&errors) {
+        println!("{machine:10} {rows:4} rows: mean {:5.2} %, worst {:5.1} %", mean * 100.0, worst * 100.0);
+        assert!(mean < 0.08, "{machine}");
+    }
+}
+
+#[test]
+fn measured_tables_predict_the_size_left_out() {
+    let mut errors = Vec::new();
+    let rows = measured();
+    let mut series: Vec<&String> = rows.iter().map(|r| &r.series).collect();
+    series.sort();
+    series.dedup();
+    for name in series {
+        let of: Vec<&Row> = rows.iter().filter(|r| r.series == *name).collect();
+        for left_out in 1..of.len().saturating_sub(1) {
+            if of.len() < 5 || of[left_out].bytes < 1 << 20 {
+                continue;
+            }
+            // A table must not fall: the repeated dips of a few per cent at protocol changes are levelled.
+            let mut level = 0.0f64;
+            let others = of.iter().enumerate().filter(|(i, _)| *i != left_out);
+            let points: Vec<(u64, f64)> = others
+                .map(|(_, r)| {
+                    level = level.max(r.us * 1e-6);
+                    (r.bytes, level)
+                })
+                .collect();
+            let row = of[left_out];
+            let table = MeasuredTable::new(Op::AllReduce, row.ranks, row.nodes, &points).expect("a table");
+            let tuning = DeviceTuning::of(&row.device).expect("a device with a description");
+            let otherwise = Box::new(Chooser::Tuned(tuning));
+            let chooser = Chooser::Measured { tables: vec![table], otherwise };
+            errors.push((row.machine.clone(), (predicted(row, Some(chooser)) / row.us - 1.0).abs()));
+        }
+    }
+    for (machine, rows, mean, worst) in by_machine(&errors) {
+        println!("{machine:10} {rows:4} rows: mean {:5.2} %, worst {:5.1} %", mean * 100.0, worst * 100.0);
+    }
+    if !errors.is_empty() {
+        let mean = errors.iter().map(|e| e.1).sum::<f64>() / errors.len() as f64;
+        println!("all: mean {:.2} %", mean * 100.0);
+        assert!(mean < 0.03);
     }
 }

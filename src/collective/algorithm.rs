@@ -56,8 +56,20 @@ pub static ALGORITHMS: &[&dyn Algorithm] = &[
     &super::broadcast::Chain,
 ];
 
-/// The algorithm of a name.
+/// Other names in use: what people call an algorithm, and what it is called here.
+const ALIASES: &[(&str, &str)] = &[
+    ("one-shot", "direct"),
+    ("double-binary-tree", "tree"),
+    ("rabenseifner", "halving-doubling"),
+    ("sharp", "nvls"),
+    ("bidirectional-ring", "torus"),
+    ("p2p", "send-recv"),
+];
+
+/// The algorithm of a name; underscores count as hyphens.
 pub fn algorithm(name: &str) -> Option<&'static dyn Algorithm> {
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name.as_str(), |(_, own)| own);
     ALGORITHMS.iter().copied().find(|a| a.name() == name)
 }
 
@@ -78,6 +90,10 @@ pub struct Unsupported {
 }
 
 impl Unsupported {
+    /// Where no algorithm at all fits.
+    pub fn none(op: Op, g: &Geometry) -> Unsupported {
+        Unsupported::new("any algorithm", "none fits this op and group".into(), op, g)
+    }
     /// For a named algorithm, listing what the group can run instead.
     pub fn new(algorithm: &str, why: String, op: Op, g: &Geometry) -> Unsupported {
         let can: Vec<&str> =

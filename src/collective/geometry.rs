@@ -7,15 +7,21 @@
 use rustc_hash::FxHashMap;
 
 use crate::ids::{DeviceId, ResourceId};
+use crate::topology::{Machine, ScaleUp};
 use crate::units::{Bandwidth, Time};
 
 /// What collectives ask of a machine.
 pub trait Network {
-    /// Appends the resources of the route from one device to another and returns its latency.
+    /// Appends the resources of the route from one device to another and returns its latency. Where transfers split
+    /// into [`Network::parts`] equal parts, the resources of each part follow one another.
     ///
     /// # Errors
     /// In words, if there is no route.
     fn route(&self, from: DeviceId, to: DeviceId, path: &mut Vec<ResourceId>) -> Result<Time, String>;
+    /// Into how many equal parts a transfer splits (ECMP sub-flows).
+    fn parts(&self) -> u32 {
+        1
+    }
     /// Capacity of a resource.
     fn capacity(&self, resource: ResourceId) -> Bandwidth;
     /// The node (scale-up domain) of a device.
@@ -26,9 +32,44 @@ pub trait Network {
     fn coordinates(&self, _device: DeviceId) -> [u32; 3] {
         [0; 3]
     }
-    /// A device in words, for errors.
-    fn device_name(&self, device: DeviceId) -> String {
-        format!("device {}", device.0)
+}
+
+impl Network for Machine {
+    fn route(&self, from: DeviceId, to: DeviceId, path: &mut Vec<ResourceId>) -> Result<Time, String> {
+        let mut latency = Time::ZERO;
+        for part in 0..self.parts() {
+            latency = latency.max(self.route_part(from, to, part, path).map_err(|e| e.to_string())?);
+        }
+        Ok(latency)
+    }
+    fn parts(&self) -> u32 {
+        Machine::parts(self)
+    }
+    fn capacity(&self, resource: ResourceId) -> Bandwidth {
+        Machine::capacity(self, resource)
+    }
+    fn node_of(&self, device: DeviceId) -> u32 {
+        Machine::node_of(self, device)
+    }
+    fn fabric(&self) -> Fabric {
+        match &Machine::fabric(self).scale_up {
+            ScaleUp::Switch { in_switch_reduction } => Fabric::Switch { reduces: *in_switch_reduction },
+            ScaleUp::FullMesh => Fabric::Mesh,
+            ScaleUp::Torus { dims, wrap } if dims.len() <= 3 => {
+                Fabric::Torus(dims.iter().zip(wrap).map(|(&len, &wraps)| Axis { len, wraps }).collect())
+            }
+            _ => Fabric::Graph,
+        }
+    }
+    fn coordinates(&self, device: DeviceId) -> [u32; 3] {
+        let ScaleUp::Torus { dims, .. } = &Machine::fabric(self).scale_up else { return [0; 3] };
+        let mut rest = self.slot_in_node(device);
+        std::array::from_fn(|k| {
+            let len = dims.get(k).copied().unwrap_or(1);
+            let at = rest % len;
+            rest /= len;
+            at
+        })
     }
 }
 
@@ -116,6 +157,11 @@ impl Geometry {
         let fabric = Fabric::Switch { reduces: true };
         Geometry { size: n, nodes: 1, per_node: n, intra: class, inter: class, fabric }
     }
+    /// Two members with one link between them, on one node or on two.
+    pub fn pair(link: LinkClass, between_nodes: bool) -> Geometry {
+        let (nodes, per_node) = if between_nodes { (2, 1) } else { (1, 2) };
+        Geometry { size: 2, nodes, per_node, intra: link, inter: link, fabric: Fabric::Graph }
+    }
     /// Number of rings that a flat ring algorithm runs at once: one for each member of a node, so that every network
     /// port is used; one within a node.
     pub fn rings(&self) -> u32 {
@@ -166,7 +212,9 @@ pub(super) struct Layout {
 /// # Errors
 /// In words, if two members have no route between them.
 pub(super) fn measure(net: &dyn Network, fabric: &Fabric, devices: &[DeviceId]) -> Result<Layout, String> {
+    let one_node = || devices.iter().all(|&d| net.node_of(d) == net.node_of(devices[0]));
     if let Fabric::Torus(axes) = fabric
+        && one_node()
         && let Some(layout) = measure_torus(net, axes, devices)?
     {
         return Ok(layout);
@@ -291,13 +339,14 @@ impl Probe<'_> {
         self.crossings.clear();
         let mut latency = Time::ZERO;
         let mut rate = f64::INFINITY;
+        let parts = f64::from(self.net.parts());
         for (from, to) in pairs {
             self.path.clear();
             latency = latency.max(self.net.route(from, to, &mut self.path)?);
             for &r in &self.path {
                 let count = self.crossings.entry(r).or_insert(0);
                 *count += 1;
-                rate = rate.min(self.net.capacity(r).0 / f64::from(*count));
+                rate = rate.min(self.net.capacity(r).0 * parts / f64::from(*count));
             }
         }
         Ok(LinkClass { latency, rate: rate.round() as u64 })

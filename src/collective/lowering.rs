@@ -7,9 +7,11 @@ use rustc_hash::FxHashMap;
 use thiserror::Error;
 
 use super::algorithm::{ALGORITHMS, Algorithm, Unsupported};
-use super::geometry::{Fabric, Geometry, Layout, Network, measure};
+use super::geometry::{Fabric, Geometry, Layout, LinkClass, Network, measure};
 use super::pattern::{Pattern, Route};
 use super::schedule::{Adjust, Phase, Routes, routes_of, steps};
+use super::table::MeasuredTable;
+use super::tuning::DeviceTuning;
 use super::{Op, Transfer};
 use crate::ids::{CommId, DeviceId, RankId, ResourceId, TransferId};
 use crate::program::{Action, Comm, Flow, Span, World};
@@ -73,12 +75,26 @@ impl Choice {
         let protocol = "-".into();
         Choice { algorithm, protocol, chunks, sms: 0, overhead: 1.0, base: Time::ZERO, expected_s }
     }
+    /// The same algorithm, made to last as long as was measured: what does not fit in its latency and wire time comes
+    /// first, and what is too long is taken from the wire time.
+    fn lasting(self, measured_s: f64, t: &Transfer, g: &Geometry) -> Choice {
+        let links_s = self.algorithm.closed_form(&Transfer { bytes: 0, ..*t }, g, self.chunks);
+        let wire_s = self.algorithm.closed_form(t, g, self.chunks) - links_s;
+        let rest_s = measured_s - links_s - wire_s * self.overhead;
+        let overhead = if rest_s >= 0.0 || wire_s <= 0.0 {
+            self.overhead
+        } else {
+            ((measured_s - links_s) / wire_s).max(0.0)
+        };
+        let expected_s = measured_s.max(links_s);
+        Choice { base: Time::from_s(rest_s), overhead, expected_s, ..self }
+    }
 }
 
 /// Picks algorithms.
 #[derive(Clone, Debug, Default)]
 pub enum Chooser {
-    /// The best closed form among the algorithms that the group can run.
+    /// The best closed form among the algorithms that the group can run; costs as theory has them.
     #[default]
     Best,
     /// Always the same algorithm.
@@ -87,27 +103,57 @@ pub enum Chooser {
         algorithm: &'static dyn Algorithm,
         /// Its pipeline chunks; its own choice if absent.
         chunks: Option<u32>,
+        /// What its kernels cost; as theory has it if absent.
+        tuning: Option<&'static DeviceTuning>,
+    },
+    /// As NCCL does on an NVIDIA machine.
+    Tuned(&'static DeviceTuning),
+    /// Measured times where a table covers the op and the group; another chooser picks the algorithm, and decides
+    /// alone elsewhere.
+    Measured {
+        /// The tables; the first that covers a transfer counts.
+        tables: Vec<MeasuredTable>,
+        /// Picks algorithms.
+        otherwise: Box<Chooser>,
     },
 }
 
 impl Chooser {
+    /// What a machine does by default: NCCL's choice where its devices are known there, else the best closed form.
+    pub fn for_device(name: &str) -> Chooser {
+        DeviceTuning::of(name).map_or(Chooser::Best, Chooser::Tuned)
+    }
+
     /// Chooses for one transfer on one geometry.
     ///
     /// # Errors
     /// [`Unsupported`] if the algorithm asked for, or every algorithm, cannot run there.
     pub fn choose(&self, t: &Transfer, g: &Geometry) -> Result<Choice, Unsupported> {
         match self {
-            Chooser::Always { algorithm, chunks } if t.op != Op::SendRecv => {
-                match algorithm.supports(t.op, g) {
-                    Ok(()) => Ok(Choice::theory(*algorithm, t, g, *chunks)),
-                    Err(why) => Err(Unsupported::new(algorithm.name(), why, t.op, g)),
-                }
+            Chooser::Always { algorithm, chunks, tuning } if t.op != Op::SendRecv => {
+                let priced = match tuning {
+                    Some(tuning) => tuning.price(*algorithm, t, g, *chunks),
+                    None => Choice::theory(*algorithm, t, g, *chunks),
+                };
+                let unsupported = |why| Unsupported::new(algorithm.name(), why, t.op, g);
+                algorithm.supports(t.op, g).map(|()| priced).map_err(unsupported)
             }
-            _ => {
+            Chooser::Tuned(tuning) | Chooser::Always { tuning: Some(tuning), .. } => {
+                tuning.choose(t, g).ok_or_else(|| Unsupported::none(t.op, g))
+            }
+            Chooser::Measured { tables, otherwise } => {
+                let choice = otherwise.choose(t, g)?;
+                let table = tables.iter().find(|table| table.covers(t.op, g.size, g.nodes));
+                Ok(match table {
+                    Some(table) => choice.lasting(table.time(t.bytes), t, g),
+                    None => choice,
+                })
+            }
+            Chooser::Best | Chooser::Always { .. } => {
                 let can = ALGORITHMS.iter().filter(|a| a.supports(t.op, g).is_ok());
                 can.map(|a| Choice::theory(*a, t, g, None))
                     .min_by(|a, b| a.expected_s.total_cmp(&b.expected_s))
-                    .ok_or_else(|| Unsupported::new("any algorithm", "none fits".into(), t.op, g))
+                    .ok_or_else(|| Unsupported::none(t.op, g))
             }
         }
     }
@@ -133,6 +179,8 @@ struct Plan {
     planned: Vec<Planned>,
 }
 
+type ChannelKey = (Time, u64, Option<(LinkClass, bool)>, Box<[TransferId]>);
+
 /// Adds communicators to worlds. See the module's text.
 pub struct Lowering<'m> {
     net: &'m dyn Network,
@@ -145,8 +193,8 @@ pub struct Lowering<'m> {
     plan_ids: FxHashMap<(Geometry, Box<[TransferId]>), u32>,
     /// Profile of a plan whose patterns (or routes, in `steps`) have these latencies.
     profiles: FxHashMap<(u32, Box<[Time]>), u32>,
-    /// Profile of channels with this latency and these transfers; and this rate (as bits) where times are fixed.
-    channels: FxHashMap<(Time, u64, Box<[TransferId]>), u32>,
+    /// Profile of channels with this latency, rate (as bits, where times are fixed), link of a send, and transfers.
+    channels: FxHashMap<ChannelKey, u32>,
     plan_of_profile: FxHashMap<u32, u32>,
     tally: Tally,
 }
@@ -210,14 +258,17 @@ impl<'m> Lowering<'m> {
             )));
         }
         if members.len() == 1 {
-            return Ok(self.channel(world, members, &[], Time::ZERO, transfers));
+            return Ok(self.add_channel(world, members, &[], Time::ZERO, transfers, None));
         }
         if members.len() == 2 && transfers.iter().all(|t| self.transfers[t.index()].op == Op::SendRecv) {
             let mut route = std::mem::take(&mut self.tally.route);
             route.clear();
             let latency =
                 self.net.route(devices[0], devices[1], &mut route).map_err(CollectiveError::NotConnected)?;
-            let comm = self.channel(world, members, &route, latency, transfers);
+            let between = self.net.node_of(devices[0]) != self.net.node_of(devices[1]);
+            let rate = route_rate(self.net, &route);
+            let link = LinkClass { latency, rate: rate.round() as u64 };
+            let comm = self.add_channel(world, members, &route, latency, transfers, Some((link, between)));
             self.tally.route = route;
             return Ok(comm);
         }
@@ -247,8 +298,8 @@ impl<'m> Lowering<'m> {
         Ok(push_comm(world, members, profile, paths))
     }
 
-    /// Adds a communicator whose transfers each take one given route: a point-to-point channel, or a copy between
-    /// tiers (one member). The first member's bytes travel; an empty route takes no time beyond the latency.
+    /// Adds a communicator whose transfers each take one given route without any kernel: a copy between tiers (one
+    /// member). An empty route takes no time beyond the latency.
     pub fn channel(
         &mut self,
         world: &mut World,
@@ -257,13 +308,33 @@ impl<'m> Lowering<'m> {
         latency: Time,
         transfers: &[TransferId],
     ) -> CommId {
+        self.add_channel(world, members, route, latency, transfers, None)
+    }
+
+    /// With `ends`, the transfers are sends over such a link, inside a node or between nodes, by a kernel that the
+    /// chooser knows the cost of.
+    fn add_channel(
+        &mut self,
+        world: &mut World,
+        members: &[RankId],
+        route: &[ResourceId],
+        latency: Time,
+        transfers: &[TransferId],
+        ends: Option<(LinkClass, bool)>,
+    ) -> CommId {
         let fixed = route.is_empty() || self.fidelity == Fidelity::Formula;
-        let rate = route.iter().map(|&r| self.net.capacity(r).0).fold(f64::INFINITY, f64::min);
-        let sizes = &self.transfers;
-        let key = (latency, if fixed { rate.to_bits() } else { 0 }, transfers.into());
+        let parts = if ends.is_some() { f64::from(self.net.parts()) } else { 1.0 };
+        let rate = route_rate(self.net, route) / parts;
+        let key = (latency, if fixed { rate.to_bits() } else { 0 }, ends, transfers.into());
+        let (sizes, chooser) = (&self.transfers, &self.chooser);
         let profile = *self.channels.entry(key).or_insert_with(|| {
             let actions = transfers.iter().map(|&t| {
-                let bytes = sizes[t.index()].bytes as f64;
+                let transfer = &sizes[t.index()];
+                let choice = ends.and_then(|(link, between)| {
+                    chooser.choose(transfer, &Geometry::pair(link, between)).ok()
+                });
+                let (base, overhead) = choice.map_or((Time::ZERO, 1.0), |c| (c.base, c.overhead));
+                let (latency, bytes) = (latency + base, transfer.bytes as f64 * overhead / parts);
                 let action = if fixed {
                     Action::Fixed(latency + Time::from_s(bytes / rate))
                 } else {
@@ -307,11 +378,12 @@ impl<'m> Lowering<'m> {
     /// The actions of a plan on routes with these latencies.
     fn build_profile(&self, world: &mut World, plan: u32, latencies: &[Time]) -> u32 {
         let plan = &self.plans[plan as usize];
+        let parts = f64::from(self.net.parts());
         let actions = plan.planned.iter().map(|p| {
             let action = match self.fidelity {
                 Fidelity::Formula => Action::Fixed(Time::from_s(p.choice.expected_s)),
-                Fidelity::Fluid => plan.fluid_action(p, latencies),
-                Fidelity::Steps => plan.step_action(p, &self.transfers[p.transfer.index()], latencies),
+                Fidelity::Fluid => plan.fluid_action(p, parts, latencies),
+                Fidelity::Steps => plan.step_action(p, parts, &self.transfers[p.transfer.index()], latencies),
             };
             (p.transfer, action)
         });
@@ -342,10 +414,10 @@ impl Plan {
     }
 
     /// One flow for each phase. `latencies[pattern]` is the latency of one round.
-    fn fluid_action(&self, p: &Planned, latencies: &[Time]) -> Action {
+    fn fluid_action(&self, p: &Planned, parts: f64, latencies: &[Time]) -> Action {
         let mut base = p.choice.base;
         let flows = p.phases.iter().zip(&p.path_of_phase).map(|(phase, &path)| {
-            let bytes = phase.fluid().0 * p.choice.overhead;
+            let bytes = phase.fluid().0 * p.choice.overhead / parts;
             // What fills and drains a pipeline holds no link for long: it is paid as latency.
             let filling =
                 f64::from(phase.fill) * phase.unit * p.choice.overhead / self.geometry.flat().bandwidth();
@@ -358,7 +430,7 @@ impl Plan {
     }
 
     /// One flow for each transfer. `latencies[path]` is the latency of a route.
-    fn step_action(&self, p: &Planned, t: &Transfer, latencies: &[Time]) -> Action {
+    fn step_action(&self, p: &Planned, parts: f64, t: &Transfer, latencies: &[Time]) -> Action {
         let mut first = Vec::with_capacity(self.patterns.len());
         let mut next = 1;
         for &pattern in &self.patterns {
@@ -368,7 +440,7 @@ impl Plan {
         let routes =
             Routes { first: &|pattern| first[self.index_of(pattern)], latency: latencies, nothing: 0 };
         let adjust = Adjust {
-            scale: p.choice.overhead,
+            scale: p.choice.overhead / parts,
             extra: Time::ZERO,
             base: p.choice.base,
             rate_limit: f64::INFINITY,
@@ -377,6 +449,13 @@ impl Plan {
         let own = choice.algorithm.steps(t, &self.geometry, choice.chunks, &routes, adjust);
         own.unwrap_or_else(|| steps(&p.phases, &self.geometry, &routes, adjust))
     }
+}
+
+/// Bytes per second over a route, each of its parts at once.
+fn route_rate(net: &dyn Network, route: &[ResourceId]) -> f64 {
+    let crossings = |r: &ResourceId| route.iter().filter(|q| *q == r).count() as f64;
+    let parts = f64::from(net.parts());
+    route.iter().map(|r| net.capacity(*r).0 * parts / crossings(r)).fold(f64::INFINITY, f64::min)
 }
 
 /// Adds a row of actions to the world.

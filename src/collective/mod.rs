@@ -42,14 +42,18 @@ mod rail;
 mod ring;
 mod schedule;
 mod shift;
+mod table;
 mod torus;
 mod tree;
+mod tuning;
 
 pub use algorithm::{ALGORITHMS, Algorithm, Unsupported, algorithm};
 pub use geometry::{Axis, Fabric, Geometry, LinkClass, Network};
 pub use lowering::{Choice, Chooser, CollectiveError, Fidelity, Lowering};
 pub use pattern::Pattern;
 pub use schedule::{Adjust, Part, Phase, Routes};
+pub use table::{MeasuredTable, TableError};
+pub use tuning::DeviceTuning;
 
 /// What a group of ranks does together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -137,7 +137,7 @@ pub fn time(
     f: Fidelity,
 ) -> f64 {
     let algorithm = algorithm(name).expect("a known algorithm");
-    let mut trial = Trial::new(net, f, Chooser::Always { algorithm, chunks });
+    let mut trial = Trial::new(net, f, Chooser::Always { algorithm, chunks, tuning: None });
     trial.group(net, &(0..n).collect::<Vec<_>>(), op, bytes);
     trial.ends()[0]
 }
