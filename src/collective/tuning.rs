@@ -179,7 +179,7 @@ impl DeviceTuning {
         let (inside, between) = steps(t.op, a.name(), g);
         let mut kernel_us = inside * cost.step_us[protocol] + between * self.network.step_us;
         let mut ramp_us = 0.0;
-        if t.op != Op::SendRecv {
+        if !matches!(t.op, Op::SendRecv | Op::RingShift) {
             kernel_us += cost.base_us;
             ramp_us = ramp * (t.bytes as f64 * t.op.bus_factor(g.size) / 1e6).sqrt();
         }
@@ -319,7 +319,7 @@ fn steps(op: Op, name: &str, g: &Geometry) -> (f64, f64) {
     let twice = if op == Op::AllReduce { 2.0 } else { 1.0 };
     let hops = f64::from(g.nodes.max(1)).log2().ceil();
     match (op, name) {
-        (Op::SendRecv | Op::AllToAll, _) | (_, "direct" | "nvls") => {
+        (Op::SendRecv | Op::RingShift | Op::AllToAll, _) | (_, "direct" | "nvls") => {
             if g.nodes > 1 {
                 (0.0, 1.0)
             } else {
