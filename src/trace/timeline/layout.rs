@@ -262,7 +262,7 @@ impl<'a> Layout<'a> {
                 Some(kind) => *kind,
                 None => {
                     let cause = [("cause", Value::Text(stall.cause))];
-                    let kind = self.sink.kind(&format!("wait: {}", stall.cause), "stall", &cause)?;
+                    let kind = self.sink.kind(stall.cause, "stall", &cause)?;
                     self.kinds.stalls.insert(stall.cause, kind);
                     kind
                 }

@@ -295,7 +295,7 @@ fn stalls_links_and_contention_are_shown_as_given() {
     let trace = read(&text);
     check(&trace, &summary);
     let (thread, _) = trace.threads.iter().find(|(_, name)| *name == "stalls").unwrap();
-    let name = "wait: pipeline bubble".to_owned();
+    let name = "pipeline bubble".to_owned();
     assert_eq!(trace.slices[thread], [(10, 20, name.clone()), (20, 35, name)]);
     assert_eq!(trace.threads.values().filter(|name| *name == "stalls").count(), 1);
     let track = (10, "leaf 0 → spine (2 GB/s) %".to_owned());

@@ -1,0 +1,37 @@
+#!/bin/sh
+# Loads traces in the real Perfetto trace processor and refuses any import error.
+#
+#   .ci/trace-check.sh TRACE...        .json, .json.gz, .pftrace
+#
+# The checks lie outside of this repository, in $STEPSIM_SHARED/trace-checks or ../shared/trace-checks; without them
+# nothing is checked and that is said. What they need is kept in $STEPSIM_CHECKS, by default a folder of the user's
+# cache. Exit status: 0 good or skipped, 1 a trace is bad, 2 wrong use.
+set -eu
+[ $# -gt 0 ] || { echo "use: .ci/trace-check.sh TRACE..." >&2; exit 2; }
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+checks=
+for folder in "${STEPSIM_SHARED:-$root/../shared}" "$root/../../shared"; do
+  [ -f "$folder/trace-checks/check_perfetto.mjs" ] && checks=$folder/trace-checks && break
+done
+if [ -z "$checks" ] || ! command -v node >/dev/null || ! command -v python3 >/dev/null; then
+  echo "skipped: traces are not loaded in Perfetto (needs trace-checks beside the repository, node and python3)"
+  exit 0
+fi
+
+cache=${STEPSIM_CHECKS:-${XDG_CACHE_HOME:-$HOME/.cache}/stepsim-checks}
+mkdir -p "$cache"
+if ! sh "$checks/setup.sh" "$cache/venv" >"$cache/setup.log" 2>&1; then
+  echo "skipped: traces are not loaded in Perfetto (setup failed, see $cache/setup.log)"
+  exit 0
+fi
+export PYTHON="$cache/venv/bin/python"
+
+status=0
+timeout 300 node "$checks/check_perfetto.mjs" "$@" || status=1
+for trace in "$@"; do
+  case $trace in
+    *.json | *.json.gz) timeout 300 node "$checks/check_trace.mjs" "$trace" --flat || status=1 ;;
+  esac
+done
+exit $status
