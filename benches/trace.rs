@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::io::{self, Write};
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion, Throughput};
 use stepsim::trace::writer::{Chrome, Key, Kind, Perfetto, Sink, Slice, Thread, Value};
 
 const EVENTS: u64 = 1_000_000;
@@ -91,5 +91,8 @@ fn writers(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, writers);
-criterion_main!(benches);
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    writers(&mut criterion);
+    criterion.final_summary();
+}

@@ -37,15 +37,22 @@ fn text(timeline: &Timeline) -> (String, Summary) {
     (String::from_utf8(bytes).unwrap(), summary)
 }
 
-/// A trace as read back from its JSON.
+/// Process and thread.
+type Row = (u64, u64);
+/// Start, end, name.
+type Shown = (u64, u64, String);
+/// Row and time.
+type Point = (Row, u64);
+
+/// A trace as read back from its JSON; times in nanoseconds.
 struct Trace {
-    /// By thread: start, end, name, in nanoseconds and in order of time.
-    slices: BTreeMap<(u64, u64), Vec<(u64, u64, String)>>,
-    /// By arrow: thread and time of its tail and of its head.
-    arrows: BTreeMap<u64, [Option<((u64, u64), u64)>; 2]>,
+    /// By row, in order of time.
+    slices: BTreeMap<Row, Vec<Shown>>,
+    /// By arrow: its tail and its head.
+    arrows: BTreeMap<u64, [Option<Point>; 2]>,
     /// By process and series: times and values.
     counters: BTreeMap<(u64, String), Vec<(u64, f64)>>,
-    threads: BTreeMap<(u64, u64), String>,
+    threads: BTreeMap<Row, String>,
 }
 
 fn ns(us: &Json) -> u64 {
