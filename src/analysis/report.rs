@@ -19,6 +19,7 @@ use super::kind::OpKind;
 use super::links;
 use super::memory::{self, ByClass};
 use super::overlap::{self, ByKind};
+use super::prefetch::{self, PrefetchReport};
 use super::stalls::{self, RankTime, StallCause};
 use crate::engine::Record;
 use crate::ids::{RankId, ResourceId};
@@ -126,6 +127,9 @@ pub struct Report {
     pub memory: BTreeMap<String, TierReport>,
     /// The busiest links, ports and tier bandwidths.
     pub links: Vec<LinkReport>,
+    /// For each layer that waits for copies to the device: how far ahead they were issued, and should have been.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prefetch: Vec<PrefetchReport>,
     /// What the step's length hangs on.
     pub critical_path: CriticalPathReport,
     /// How FLOPs are counted.
@@ -289,6 +293,7 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
         communication: communication(&readings, info.ranks),
         memory: tiers(world, &peaks, |_| true),
         links: busiest_links(world, record, info),
+        prefetch: prefetch::prefetch(&causes),
         critical_path: critical_path(&path),
         conventions: info.conventions.clone(),
     }

@@ -28,6 +28,7 @@ pub fn table(report: &Report, width: u16) -> String {
     if !report.communication.is_empty() {
         communication(&mut out, report, width);
     }
+    prefetch(&mut out, report, width);
     memory(&mut out, report, width);
     critical_path(&mut out, report, width);
     links(&mut out, report, width);
@@ -144,6 +145,28 @@ fn communication(out: &mut String, r: &Report, width: u16) {
         out,
         "\nCommunication (mean of a rank; exposed: the compute stream stood still for it)\n{table}"
     );
+}
+
+/// The layer whose copy came latest.
+fn prefetch(out: &mut String, r: &Report, width: u16) {
+    let late = |p: &&super::prefetch::PrefetchReport| p.needed_s > p.had_s;
+    let Some(worst) = r
+        .prefetch
+        .iter()
+        .filter(late)
+        .max_by(|a, b| (a.needed_s - a.had_s).total_cmp(&(b.needed_s - b.had_s)))
+    else {
+        return;
+    };
+    let (late, all) = (r.prefetch.iter().filter(late).count(), r.prefetch.len());
+    let _ = writeln!(out, "\nPrefetch: too late for {late} of {all} layers and phases; worst:");
+    let layer = worst.layer.map_or(String::new(), |l| format!("layer {l} "));
+    let items = [
+        format!("{layer}{}", worst.phase),
+        format!("issued {} ahead", Time::from_s(worst.had_s)),
+        format!("needed {} or {} layers", Time::from_s(worst.needed_s), worst.needed_layers),
+    ];
+    write_list(out, &items, width);
 }
 
 fn memory(out: &mut String, r: &Report, width: u16) {
