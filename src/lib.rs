@@ -4,7 +4,7 @@
 //! each uses only those before it (a test reads the `use crate::` lines and holds it so):
 //!
 //! `units`, `ids` → `spec` → `model` → `cost` → `topology` → `program` → `collective` → `plan` → `fold` →
-//! `engine` → `analytic` → `analysis` → `trace` → `cli`.
+//! `engine` → `analytic` → `analysis` → `trace` → `simulate` → `cli`.
 
 pub mod analysis;
 pub mod analytic;
@@ -17,6 +17,7 @@ pub mod ids;
 pub mod model;
 pub mod plan;
 pub mod program;
+pub mod simulate;
 pub mod spec;
 pub mod topology;
 pub mod trace;

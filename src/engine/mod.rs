@@ -62,16 +62,23 @@ const RECORD_LIMIT: u64 = 16 << 30;
 /// # Errors
 /// See [`EngineError`]. A record of more than 16 GiB is refused before the run.
 pub fn run(world: &World) -> Result<Record, EngineError> {
+    check_record_size(world)?;
+    let mut record = Record::for_world(world);
+    let stats = run_observed(world, &mut record)?;
+    record.complete(stats);
+    Ok(record)
+}
+
+/// Refuses a world whose record would take more than 16 GiB.
+///
+/// # Errors
+/// [`EngineError::Limit`] with the bytes needed.
+pub fn check_record_size(world: &World) -> Result<(), EngineError> {
     let need = world.op_instances().saturating_mul(16);
     if need > RECORD_LIMIT {
         return Err(EngineError::Limit { what: "bytes of record", need, limit: RECORD_LIMIT });
     }
-    let mut record = Record::for_world(world);
-    let stats = run_observed(world, &mut record)?;
-    record.step_end = stats.step_end;
-    record.events = stats.events;
-    record.reshares = stats.reshares;
-    Ok(record)
+    Ok(())
 }
 
 /// Plays a world and tells `observer` of every op, keeping nothing: memory does not grow with the run.

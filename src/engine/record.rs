@@ -38,6 +38,12 @@ impl Record {
         let zeros = vec![Time::ZERO; total as usize];
         Record { first, start: zeros.clone(), end: zeros, ..Record::default() }
     }
+    /// Adds the totals of the run whose ops it holds.
+    pub fn complete(&mut self, stats: super::Stats) {
+        self.step_end = stats.step_end;
+        self.events = stats.events;
+        self.reshares = stats.reshares;
+    }
     /// Start and end of one op of one rank.
     #[inline]
     pub fn span(&self, rank: RankId, op: OpId) -> (Time, Time) {

@@ -1,0 +1,257 @@
+//! `stepsim run`: one training step, as a report and a timeline.
+
+use std::cell::RefCell;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::Failure;
+use crate::analysis::{Causes, IdleTimes, Report, stalls_of, table};
+use crate::engine::describe;
+use crate::ids::{OpId, RankId};
+use crate::program::Work;
+use crate::simulate::{Inputs, Options, Simulation, SimulationError};
+use crate::topology::Axis;
+use crate::trace::{self, Detail, Output, RunMeta, Stall, Timeline, TracedRank};
+use crate::units::Time;
+
+/// What `stepsim run` simulates when it is given nothing.
+const EXAMPLE: &str = "gpt3-175b";
+
+/// Simulate a training step.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Workload: the name of a shipped one, or a path that ends in .json [default: gpt3-175b]
+    workload: Option<String>,
+    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    #[arg(short, long)]
+    topology: Option<String>,
+    /// Write the timeline here: .json, .json.gz, .pftrace or .pftrace.gz (open it at ui.perfetto.dev)
+    #[arg(short, long, value_name = "TRACE")]
+    output: Option<PathBuf>,
+    /// Write the report as JSON here
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Change a field: `batch.global=768`, `parallelism.pipeline.schedule=zb-h1`, `topology.nodes=16`; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    sets: Vec<String>,
+    /// Ranks to show in the timeline: `0,8,16-31`, `all`, or `stages` for one of each pipeline stage
+    #[arg(long, default_value = "stages", value_name = "RANKS")]
+    trace_ranks: String,
+    /// How much one slice of the timeline stands for: op, layer or phase
+    #[arg(long, default_value = "op", value_parser = str::parse::<Detail>)]
+    detail: Detail,
+    /// Show only this stretch of time in the timeline, in milliseconds: `0:250`
+    #[arg(long, value_name = "FROM:TO", value_parser = window)]
+    window_ms: Option<(Time, Time)>,
+    /// Simulate every rank, also those that must behave alike
+    #[arg(long)]
+    no_fold: bool,
+    /// Seed of jitter (workload field `noise`)
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Leave out wall-clock times, so that equal inputs give equal bytes
+    #[arg(long)]
+    reproducible: bool,
+    /// Print no table
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+fn window(text: &str) -> Result<(Time, Time), String> {
+    let parse = |s: &str| s.trim().parse::<f64>().ok().filter(|x| x.is_finite() && *x >= 0.0);
+    let (from, to) = text.split_once(':').ok_or("two numbers of milliseconds with a colon between them")?;
+    match (parse(from), parse(to)) {
+        (Some(a), Some(b)) if a < b => Ok((Time::from_s(a / 1e3), Time::from_s(b / 1e3))),
+        _ => Err("the first number must be smaller than the second, neither negative".into()),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Wrong input (status 2); a run that fails or a file that cannot be written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(path) = &args.output {
+        trace::Format::of(path).map_err(Failure::input)?;
+    }
+    let name = args.workload.as_deref().unwrap_or(EXAMPLE);
+    let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets).map_err(Failure::input)?;
+    let options = Options { fold: !args.no_fold, seed: args.seed };
+    let bar = Bar::new("simulating");
+    let run = Simulation::run(inputs, &options, &mut |ops| bar.at(ops)).map_err(|e| match e {
+        SimulationError::Engine(e) => Failure::run(e),
+        e => Failure::input(e),
+    })?;
+    bar.done();
+    let report = run.report(!args.reproducible);
+    if let Some(path) = &args.output {
+        write_trace(args, &run, &report, path)?;
+    }
+    if let Some(path) = &args.report {
+        write_json(path, &report)?;
+    }
+    if !args.quiet {
+        print(&report, args)?;
+    }
+    Ok(())
+}
+
+fn print(report: &Report, args: &Args) -> Result<(), Failure> {
+    let width = terminal_size::terminal_size().map_or(110, |(w, _)| w.0.min(140));
+    let mut text = table(report, width);
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    if let Some(path) = &args.output {
+        text += &format!("timeline: {} (open it at ui.perfetto.dev)\n", path.display());
+    } else if args.workload.is_none() {
+        text += "add `-o step.json.gz` for a timeline; `stepsim run --help` for more\n";
+    }
+    // A closed pipe (`| head`) is no failure.
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    Ok(())
+}
+
+/// Writes a value as indented JSON, whole or not at all.
+///
+/// # Errors
+/// The file cannot be written (status 1).
+pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Failure> {
+    let mut text = serde_json::to_vec_pretty(value).map_err(Failure::run)?;
+    text.push(b'\n');
+    let mut output = Output::create(path, path.extension().is_some_and(|e| e == "gz")).map_err(Failure::run)?;
+    output.write_all(&text).map_err(|e| Failure::run(output.error(e)))?;
+    output.finish().map_err(Failure::run)
+}
+
+fn write_trace(args: &Args, run: &Simulation, report: &Report, path: &Path) -> Result<(), Failure> {
+    let ranks: Vec<TracedRank> = traced(&args.trace_ranks, run)?
+        .into_iter()
+        .map(|rank| TracedRank { rank, source: run.folded.source(rank), name: run.plan.rank_name(rank) })
+        .collect();
+    let original = run.original_comms();
+    let world = &run.folded.world;
+    let readers =
+        RefCell::new((Causes::new(world, &run.record), IdleTimes::unfolded(&run.plan.world, &original)));
+    let stalls = |rank: RankId| {
+        let (causes, idle) = &mut *readers.borrow_mut();
+        let mut pieces = Vec::new();
+        stalls_of(causes, idle, rank, &mut pieces);
+        let words = |(r, op): (RankId, OpId)| {
+            let text = describe(world.program_of(r), op);
+            if r == rank { text } else { format!("{text} on {}", run.plan.rank_name(run.folded.representative(r))) }
+        };
+        let stall = |s: &crate::analysis::Stall| Stall {
+            start: s.start,
+            end: s.end,
+            cause: s.cause.name(),
+            waited_for: s.waited_for.map(words).unwrap_or_default(),
+        };
+        pieces.iter().map(stall).collect()
+    };
+    let uncontended = |rank: RankId, op: OpId| match world.program_of(rank).ops[op.index()].work {
+        Work::Compute { .. } => None,
+        Work::Comm { slot, transfer } => {
+            Some(readers.borrow_mut().1.get(world.slots_of(rank)[usize::from(slot)], transfer))
+        }
+    };
+    let meta = meta(args, run, report);
+    let timeline = Timeline {
+        world: &run.plan.world,
+        record: &run.record,
+        ranks: &ranks,
+        meta: &meta,
+        detail: args.detail,
+        window: args.window_ms,
+        stalls: Some(&stalls),
+        uncontended: Some(&uncontended),
+        links: &[],
+        link_use: &[],
+    };
+    trace::write_file(&timeline, path).map(|_| ()).map_err(Failure::run)
+}
+
+/// What the step's slice says about the run.
+fn meta(args: &Args, run: &Simulation, report: &Report) -> RunMeta {
+    let mut meta = RunMeta::default();
+    meta.text("stepsim", env!("CARGO_PKG_VERSION"));
+    if !args.reproducible {
+        meta.text("written", chrono::Local::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, false));
+    }
+    meta.text("workload", &run.inputs.workload.name);
+    meta.text("workload hash", &run.inputs.workload.hash);
+    meta.text("topology", &run.inputs.topology.name);
+    meta.text("topology hash", &run.inputs.topology.hash);
+    meta.text("settings", args.sets.join(" "));
+    meta.int("seed", args.seed);
+    meta.number("step time ms", report.step_time_s * 1e3);
+    meta.number("tokens per s", report.tokens_per_s);
+    meta.number("MFU percent", report.mfu * 100.0);
+    meta.number("HFU percent", report.hfu * 100.0);
+    meta.int("ranks", report.classes.ranks);
+    meta.int("ranks simulated", report.classes.simulated_ranks);
+    meta
+}
+
+/// The ranks that an argument names.
+fn traced(text: &str, run: &Simulation) -> Result<Vec<RankId>, Failure> {
+    let layout = &run.plan.layout;
+    let count = layout.ranks();
+    let wrong = |what: &str| {
+        Failure::input(format!(
+            "--trace-ranks {text}: {what}\n  allowed: numbers and ranges from 0 to {} like `0,8,16-31`, `all`, or `stages`",
+            count - 1
+        ))
+    };
+    match text {
+        "all" => return Ok((0..count).map(RankId).collect()),
+        "stages" => {
+            let origin = |r: &RankId| [Axis::Tp, Axis::Cp, Axis::Dp].iter().all(|a| layout.coordinate(*r, *a) == 0);
+            return Ok((0..count).map(RankId).filter(origin).collect());
+        }
+        _ => {}
+    }
+    let mut ranks = Vec::new();
+    for part in text.split(',') {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let number = |s: &str| s.trim().parse::<u32>().map_err(|_| wrong(&format!("`{part}` is no rank")));
+        let (from, to) = (number(from)?, number(to)?);
+        if from > to || to >= count {
+            return Err(wrong(&format!("`{part}` is not in the run")));
+        }
+        ranks.extend((from..=to).map(RankId));
+    }
+    ranks.sort_unstable();
+    ranks.dedup();
+    Ok(ranks)
+}
+
+/// A progress bar that appears after a second, on a terminal only.
+pub struct Bar {
+    bar: ProgressBar,
+    begun: Instant,
+}
+
+impl Bar {
+    /// A bar that says what is being done.
+    pub fn new(what: &'static str) -> Bar {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_message(what);
+        let style = ProgressStyle::with_template("{spinner} {msg}: {human_pos} ops ({per_sec}) {elapsed}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        Bar { bar, begun: Instant::now() }
+    }
+    /// So much has been done.
+    pub fn at(&self, position: u64) {
+        if self.bar.is_hidden() && self.begun.elapsed() > Duration::from_secs(1) && std::io::stderr().is_terminal() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        }
+        self.bar.set_position(position);
+    }
+    /// Takes the bar away.
+    pub fn done(&self) {
+        self.bar.finish_and_clear();
+    }
+}

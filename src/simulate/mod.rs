@@ -1,0 +1,251 @@
+//! One run from files to readings: load, plan, fold, play, report.
+//!
+//! ```no_run
+//! use stepsim::simulate::{Inputs, Options, Simulation};
+//! let inputs = Inputs::load("gpt3-175b", None, &[])?;
+//! let run = Simulation::run(inputs, &Options::default(), &mut |_| {})?;
+//! println!("{}", run.record.step_end);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod noise;
+mod prices;
+
+use std::time::Instant;
+
+use crate::analysis::{IdleTimes, RankInfo, Report, RunInfo, report};
+use crate::collective::{Chooser, Fidelity, Lowering};
+use crate::engine::{self, EngineError, Observer, Record};
+use crate::fold::{Folded, fold};
+use crate::ids::{CommId, DeviceId, RankId};
+use crate::plan::step::{Plan, PlanError, plan};
+use crate::spec::workload::{CollectiveFidelity, ModelRef};
+use crate::spec::{Loaded, ModelSpec, SpecError, Topology, WorkloadSpec, load};
+use crate::topology::Machine;
+use crate::units::{Flops, Time};
+
+use prices::DevicePrices;
+
+/// A workload and a machine, read and found to fit each other.
+#[derive(Debug)]
+pub struct Inputs {
+    /// The step.
+    pub workload: Loaded<WorkloadSpec>,
+    /// Its model.
+    pub model: ModelSpec,
+    /// The machine's description.
+    pub topology: Loaded<Topology>,
+    /// The machine.
+    pub machine: Machine,
+}
+
+impl Inputs {
+    /// Loads a workload and a machine by name or path. Without a topology the workload's own is taken. `sets` are
+    /// `path=value` texts: a path that begins with `topology.` changes the machine, every other the workload.
+    ///
+    /// # Errors
+    /// Anything wrong in the files, the settings, or between the two.
+    pub fn load(workload: &str, topology: Option<&str>, sets: &[String]) -> Result<Inputs, SpecError> {
+        let (of_machine, of_workload): (Vec<String>, Vec<String>) =
+            sets.iter().cloned().partition(|s| s.starts_with("topology."));
+        let of_machine: Vec<String> = of_machine.iter().map(|s| s["topology.".len()..].to_string()).collect();
+        let workload: Loaded<WorkloadSpec> = load(workload, &of_workload)?;
+        let named = topology.map(str::to_string).or_else(|| workload.value.topology.clone());
+        let Some(named) = named else {
+            return Err(SpecError::at("topology", "the workload names no topology")
+                .in_file(&workload.file)
+                .hint("give one with --topology; `stepsim list` shows those that are shipped"));
+        };
+        let (topology, machine) = Machine::load(&named, &of_machine)?;
+        Inputs::new(workload, topology, machine)
+    }
+
+    /// Puts a workload and a machine together.
+    ///
+    /// # Errors
+    /// The two do not fit: degrees that do not multiply to the devices, or a tier that the machine lacks.
+    pub fn new(
+        workload: Loaded<WorkloadSpec>,
+        topology: Loaded<Topology>,
+        machine: Machine,
+    ) -> Result<Inputs, SpecError> {
+        let ModelRef::Inline(model) = &workload.value.model else {
+            return Err(SpecError::at("model", "the model was not resolved").in_file(&workload.file));
+        };
+        let model = (**model).clone();
+        let tiers: Vec<&str> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();
+        let problems = workload.value.validate_on(u64::from(machine.devices()), &tiers);
+        if let Some(p) = problems.into_iter().next() {
+            return Err(SpecError::at(p.path, format!("{} is not allowed", p.value))
+                .allowed(p.allowed)
+                .hint(p.hint)
+                .in_file(&workload.file));
+        }
+        Ok(Inputs { workload, model, topology, machine })
+    }
+
+    /// How collectives are lowered for this workload on this machine.
+    pub fn lowering(&self) -> Lowering<'_> {
+        let fidelity = match self.workload.value.fidelity.collectives {
+            CollectiveFidelity::Formula => Fidelity::Formula,
+            CollectiveFidelity::Fluid => Fidelity::Fluid,
+            CollectiveFidelity::Steps => Fidelity::Steps,
+        };
+        let chooser = Chooser::for_device(&self.machine.device(DeviceId(0)).name);
+        Lowering::new(&self.machine, fidelity, chooser)
+    }
+
+    /// The step as rank programs.
+    ///
+    /// # Errors
+    /// As [`plan`].
+    pub fn plan(&self) -> Result<Plan, PlanError> {
+        let prices = DevicePrices::new(&self.workload.value.fidelity, self.machine.device(DeviceId(0)));
+        plan(&self.workload.value, &self.model, &self.machine, &mut self.lowering(), &prices).map_err(|e| match e {
+            PlanError::Spec(e) => PlanError::Spec(e.in_file(&self.workload.file)),
+            other => other,
+        })
+    }
+}
+
+/// How to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether ranks that must behave alike are simulated once.
+    pub fold: bool,
+    /// Seed of jitter.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { fold: true, seed: 0 }
+    }
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulationError {
+    /// The inputs.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The run.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// A finished run.
+#[derive(Debug)]
+pub struct Simulation {
+    /// What went in.
+    pub inputs: Inputs,
+    /// The step as rank programs, all ranks.
+    pub plan: Plan,
+    /// What was played.
+    pub folded: Folded,
+    /// What happened, by rank of the folded world.
+    pub record: Record,
+    /// Seconds that planning, folding and playing took.
+    pub wall_s: f64,
+}
+
+/// Tells how far a run has come, every 65,536 ops.
+struct Watched<'a> {
+    record: &'a mut Record,
+    ops: u64,
+    progress: &'a mut dyn FnMut(u64),
+}
+
+impl Observer for Watched<'_> {
+    #[inline]
+    fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
+        self.record.finished(rank, op, start, end);
+        self.ops += 1;
+        if self.ops.is_multiple_of(1 << 16) {
+            (self.progress)(self.ops);
+        }
+    }
+}
+
+impl Simulation {
+    /// Plans, folds and plays. `progress` is told the number of ops done from time to time.
+    ///
+    /// # Errors
+    /// See [`SimulationError`].
+    pub fn run(
+        inputs: Inputs,
+        options: &Options,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Simulation, SimulationError> {
+        let begun = Instant::now();
+        let mut plan = inputs.plan()?;
+        noise::apply(&mut plan.world, &inputs.workload.value.noise, options.seed);
+        let folded = if options.fold { fold(&plan.world) } else { Folded::unfolded(plan.world.clone()) };
+        engine::check_record_size(&folded.world)?;
+        let mut record = Record::for_world(&folded.world);
+        let mut watched = Watched { record: &mut record, ops: 0, progress };
+        let stats = engine::run_observed(&folded.world, &mut watched)?;
+        record.complete(stats);
+        Ok(Simulation { inputs, plan, folded, record, wall_s: begun.elapsed().as_secs_f64() })
+    }
+
+    /// Number of ops that the engine plays: for a progress bar.
+    pub fn played_ops(&self) -> u64 {
+        self.folded.world.op_instances()
+    }
+
+    /// A communicator of the full world for each of the folded one.
+    pub fn original_comms(&self) -> Vec<CommId> {
+        self.folded.comms.representative.iter().map(|c| CommId(*c)).collect()
+    }
+
+    /// All readings of the run. `wall` adds how long the simulation took, which makes reports differ between runs.
+    pub fn report(&self, wall: bool) -> Report {
+        let plan = &self.plan;
+        let mut ranks: Vec<RankInfo> = (0..self.folded.world.ranks.len() as u32)
+            .map(|r| RankInfo { members: Vec::new(), stage: plan.stage(self.folded.representative(RankId(r))) })
+            .collect();
+        for r in 0..plan.world.ranks.len() as u32 {
+            ranks[self.folded.source(RankId(r)).index()].members.push(r);
+        }
+        let original = self.original_comms();
+        let mut idle = IdleTimes::unfolded(&plan.world, &original);
+        let machine = &self.inputs.machine;
+        let device = machine.device(DeviceId(0));
+        let workload = &self.inputs.workload;
+        let compute = workload.value.precision.compute;
+        let peak = device.peak(compute).unwrap_or(crate::units::FlopRate(f64::INFINITY));
+        let resources = &self.folded.resources.representative;
+        let info = RunInfo {
+            workload: &workload.name,
+            topology: &self.inputs.topology.name,
+            model_flops: Flops(plan.model_flops.model),
+            hardware_flops: Flops(plan.hardware_flops),
+            tokens: plan.tokens,
+            peak,
+            devices: u64::from(machine.devices()),
+            ranks: &ranks,
+            rank_name: &|r| plan.rank_name(RankId(r)),
+            resource_name: &|r| machine.resource_name(crate::ids::ResourceId(resources[r.index()])),
+            simulation_wall_s: wall.then_some(self.wall_s),
+            conventions: vec![
+                format!(
+                    "peak: {:.1} TFLOP/s a device, dense {} ({})",
+                    peak.0 / 1e12,
+                    compute.name(),
+                    device.name
+                ),
+                "mfu counts the matrix products of forward (once) and backward (twice) with attention in full (no \
+                 causal discount); recomputation, element-wise work and the optimizer are not counted"
+                    .into(),
+                "hfu counts the FLOPs that the simulated kernels execute on matrix units: recomputation included, \
+                 what a causal mask skips left out"
+                    .into(),
+            ],
+        };
+        report(&self.folded.world, &self.record, &mut idle, &info)
+    }
+}

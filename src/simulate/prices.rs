@@ -1,0 +1,38 @@
+//! What kernels cost on the devices of the machine: the cost model that the workload asks for.
+
+use crate::cost::{Cost, DeviceCost, level};
+use crate::model::Kernel;
+use crate::plan::step::Prices;
+use crate::spec::Device;
+use crate::spec::workload::FidelitySpec;
+use crate::units::Time;
+
+/// One device and a way to price its kernels.
+pub struct DevicePrices {
+    cost: Box<dyn Cost>,
+    device: DeviceCost,
+    /// Compute units that a communication kernel takes; 0 without interference.
+    taken: u32,
+}
+
+impl DevicePrices {
+    /// Prices at the fidelity asked for.
+    pub fn new(fidelity: &FidelitySpec, device: &Device) -> DevicePrices {
+        let taken = if fidelity.interference { crate::collective::kernel_units(&device.name) } else { 0 };
+        DevicePrices { cost: level(fidelity), device: DeviceCost::new(device), taken }
+    }
+}
+
+impl Prices for DevicePrices {
+    fn time(&self, kernel: &Kernel) -> Time {
+        self.cost.time(kernel, &self.device)
+    }
+    fn slowdown(&self, kernel: &Kernel) -> u16 {
+        if self.taken == 0 {
+            return 0;
+        }
+        let alone = self.time(kernel).s();
+        let beside = self.cost.time_with_units_taken(kernel, &self.device, self.taken).s();
+        if alone > 0.0 { ((beside / alone - 1.0) * 1000.0).round().clamp(0.0, 60_000.0) as u16 } else { 0 }
+    }
+}
