@@ -2,7 +2,9 @@
 //!
 //! Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong.
 
+pub mod estimate;
 pub mod run;
+pub mod schedule;
 
 use std::process::ExitCode;
 
@@ -31,6 +33,10 @@ Exit status: 0 done; 1 the run failed or a file could not be written; 2 the inpu
 enum Command {
     /// Simulate a training step: a report, and a timeline for Perfetto
     Run(run::Args),
+    /// Estimate a step in closed form
+    Estimate(estimate::Args),
+    /// Run a pipeline schedule on abstract durations and draw it
+    Schedule(schedule::Args),
 }
 
 /// Why a command failed.
@@ -51,13 +57,30 @@ impl Failure {
     }
 }
 
-pub mod estimate;
-pub mod schedule;
+/// Why a command failed.
+#[derive(Debug)]
+pub struct Failure {
+    message: String,
+    status: u8,
+}
+
+impl Failure {
+    /// The input or the command is wrong.
+    pub fn input(error: impl std::fmt::Display) -> Failure {
+        Failure { message: error.to_string(), status: 2 }
+    }
+    /// The run failed, or a file could not be written.
+    pub fn run(error: impl std::fmt::Display) -> Failure {
+        Failure { message: error.to_string(), status: 1 }
+    }
+}
 
 /// Runs the command line and returns the exit status.
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
+        Command::Estimate(args) => estimate::run(args).map_err(Failure::input),
+        Command::Schedule(args) => schedule::run(args).map_err(Failure::input),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

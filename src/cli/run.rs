@@ -8,7 +8,11 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Failure;
-use crate::analysis::{Causes, IdleTimes, Report, stalls_of, table};
+use crate::analysis::cause::Causes;
+use crate::analysis::idle::IdleTimes;
+use crate::analysis::report::Report;
+use crate::analysis::stalls::{self, stalls_of};
+use crate::analysis::table::table;
 use crate::engine::describe;
 use crate::ids::{OpId, RankId};
 use crate::program::Work;
@@ -144,7 +148,7 @@ fn write_trace(args: &Args, run: &Simulation, report: &Report, path: &Path) -> R
             let text = describe(world.program_of(r), op);
             if r == rank { text } else { format!("{text} on {}", run.plan.rank_name(run.folded.representative(r))) }
         };
-        let stall = |s: &crate::analysis::Stall| Stall {
+        let stall = |s: &stalls::Stall| Stall {
             start: s.start,
             end: s.end,
             cause: s.cause.name(),

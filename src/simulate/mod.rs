@@ -13,7 +13,8 @@ mod prices;
 
 use std::time::Instant;
 
-use crate::analysis::{IdleTimes, RankInfo, Report, RunInfo, report};
+use crate::analysis::idle::IdleTimes;
+use crate::analysis::report::{RankInfo, Report, RunInfo, report};
 use crate::collective::{Chooser, Fidelity, Lowering};
 use crate::engine::{self, EngineError, Observer, Record};
 use crate::fold::{Folded, fold};
@@ -91,7 +92,7 @@ impl Inputs {
             CollectiveFidelity::Fluid => Fidelity::Fluid,
             CollectiveFidelity::Steps => Fidelity::Steps,
         };
-        let chooser = Chooser::for_device(&self.machine.device(DeviceId(0)).name);
+        let chooser = Chooser::Best;
         Lowering::new(&self.machine, fidelity, chooser)
     }
 
