@@ -57,24 +57,6 @@ impl Failure {
     }
 }
 
-/// Why a command failed.
-#[derive(Debug)]
-pub struct Failure {
-    message: String,
-    status: u8,
-}
-
-impl Failure {
-    /// The input or the command is wrong.
-    pub fn input(error: impl std::fmt::Display) -> Failure {
-        Failure { message: error.to_string(), status: 2 }
-    }
-    /// The run failed, or a file could not be written.
-    pub fn run(error: impl std::fmt::Display) -> Failure {
-        Failure { message: error.to_string(), status: 1 }
-    }
-}
-
 /// Runs the command line and returns the exit status.
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {

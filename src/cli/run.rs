@@ -126,7 +126,8 @@ fn print(report: &Report, args: &Args) -> Result<(), Failure> {
 pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_vec_pretty(value).map_err(Failure::run)?;
     text.push(b'\n');
-    let mut output = Output::create(path, path.extension().is_some_and(|e| e == "gz")).map_err(Failure::run)?;
+    let mut output =
+        Output::create(path, path.extension().is_some_and(|e| e == "gz")).map_err(Failure::run)?;
     output.write_all(&text).map_err(|e| Failure::run(output.error(e)))?;
     output.finish().map_err(Failure::run)
 }
@@ -136,17 +137,22 @@ fn write_trace(args: &Args, run: &Simulation, report: &Report, path: &Path) -> R
         .into_iter()
         .map(|rank| TracedRank { rank, source: run.folded.source(rank), name: run.plan.rank_name(rank) })
         .collect();
-    let original = run.original_comms();
     let world = &run.folded.world;
-    let readers =
-        RefCell::new((Causes::new(world, &run.record), IdleTimes::unfolded(&run.plan.world, &original)));
+    let readers = RefCell::new((
+        Causes::new(world, &run.record),
+        IdleTimes::unfolded(&run.plan.world, &run.folded.comms.representative),
+    ));
     let stalls = |rank: RankId| {
         let (causes, idle) = &mut *readers.borrow_mut();
         let mut pieces = Vec::new();
         stalls_of(causes, idle, rank, &mut pieces);
         let words = |(r, op): (RankId, OpId)| {
             let text = describe(world.program_of(r), op);
-            if r == rank { text } else { format!("{text} on {}", run.plan.rank_name(run.folded.representative(r))) }
+            if r == rank {
+                text
+            } else {
+                format!("{text} on {}", run.plan.rank_name(run.folded.representative(r)))
+            }
         };
         let stall = |s: &stalls::Stall| Stall {
             start: s.start,
@@ -213,7 +219,8 @@ fn traced(text: &str, run: &Simulation) -> Result<Vec<RankId>, Failure> {
     match text {
         "all" => return Ok((0..count).map(RankId).collect()),
         "stages" => {
-            let origin = |r: &RankId| [Axis::Tp, Axis::Cp, Axis::Dp].iter().all(|a| layout.coordinate(*r, *a) == 0);
+            let origin =
+                |r: &RankId| [Axis::Tp, Axis::Cp, Axis::Dp].iter().all(|a| layout.coordinate(*r, *a) == 0);
             return Ok((0..count).map(RankId).filter(origin).collect());
         }
         _ => {}
@@ -249,7 +256,10 @@ impl Bar {
     }
     /// So much has been done.
     pub fn at(&self, position: u64) {
-        if self.bar.is_hidden() && self.begun.elapsed() > Duration::from_secs(1) && std::io::stderr().is_terminal() {
+        if self.bar.is_hidden()
+            && self.begun.elapsed() > Duration::from_secs(1)
+            && std::io::stderr().is_terminal()
+        {
             self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         }
         self.bar.set_position(position);

@@ -18,7 +18,7 @@ use crate::analysis::report::{RankInfo, Report, RunInfo, report};
 use crate::collective::{Chooser, Fidelity, Lowering};
 use crate::engine::{self, EngineError, Observer, Record};
 use crate::fold::{Folded, fold};
-use crate::ids::{CommId, DeviceId, RankId};
+use crate::ids::{DeviceId, RankId};
 use crate::plan::step::{Plan, PlanError, plan};
 use crate::spec::workload::{CollectiveFidelity, ModelRef};
 use crate::spec::{Loaded, ModelSpec, SpecError, Topology, WorkloadSpec, load};
@@ -102,9 +102,11 @@ impl Inputs {
     /// As [`plan`].
     pub fn plan(&self) -> Result<Plan, PlanError> {
         let prices = DevicePrices::new(&self.workload.value.fidelity, self.machine.device(DeviceId(0)));
-        plan(&self.workload.value, &self.model, &self.machine, &mut self.lowering(), &prices).map_err(|e| match e {
-            PlanError::Spec(e) => PlanError::Spec(e.in_file(&self.workload.file)),
-            other => other,
+        plan(&self.workload.value, &self.model, &self.machine, &mut self.lowering(), &prices).map_err(|e| {
+            match e {
+                PlanError::Spec(e) => PlanError::Spec(e.in_file(&self.workload.file)),
+                other => other,
+            }
         })
     }
 }
@@ -198,22 +200,19 @@ impl Simulation {
         self.folded.world.op_instances()
     }
 
-    /// A communicator of the full world for each of the folded one.
-    pub fn original_comms(&self) -> Vec<CommId> {
-        self.folded.comms.representative.iter().map(|c| CommId(*c)).collect()
-    }
-
     /// All readings of the run. `wall` adds how long the simulation took, which makes reports differ between runs.
     pub fn report(&self, wall: bool) -> Report {
         let plan = &self.plan;
         let mut ranks: Vec<RankInfo> = (0..self.folded.world.ranks.len() as u32)
-            .map(|r| RankInfo { members: Vec::new(), stage: plan.stage(self.folded.representative(RankId(r))) })
+            .map(|r| RankInfo {
+                members: Vec::new(),
+                stage: plan.stage(self.folded.representative(RankId(r))),
+            })
             .collect();
         for r in 0..plan.world.ranks.len() as u32 {
             ranks[self.folded.source(RankId(r)).index()].members.push(r);
         }
-        let original = self.original_comms();
-        let mut idle = IdleTimes::unfolded(&plan.world, &original);
+        let mut idle = IdleTimes::unfolded(&plan.world, &self.folded.comms.representative);
         let machine = &self.inputs.machine;
         let device = machine.device(DeviceId(0));
         let workload = &self.inputs.workload;
