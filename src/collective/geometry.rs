@@ -73,42 +73,6 @@ impl Network for Machine {
     }
 }
 
-impl Network for Machine {
-    fn route(&self, from: DeviceId, to: DeviceId, path: &mut Vec<ResourceId>) -> Result<Time, String> {
-        let mut latency = Time::ZERO;
-        for part in 0..self.parts() {
-            latency = latency.max(self.route_part(from, to, part, path).map_err(|e| e.to_string())?);
-        }
-        Ok(latency)
-    }
-    fn capacity(&self, resource: ResourceId) -> Bandwidth {
-        Machine::capacity(self, resource)
-    }
-    fn node_of(&self, device: DeviceId) -> u32 {
-        Machine::node_of(self, device)
-    }
-    fn fabric(&self) -> Fabric {
-        match &Machine::fabric(self).scale_up {
-            ScaleUp::Switch { in_switch_reduction } => Fabric::Switch { reduces: *in_switch_reduction },
-            ScaleUp::FullMesh => Fabric::Mesh,
-            ScaleUp::Torus { dims, wrap } if dims.len() <= 3 => {
-                Fabric::Torus(dims.iter().zip(wrap).map(|(&len, &wraps)| Axis { len, wraps }).collect())
-            }
-            _ => Fabric::Graph,
-        }
-    }
-    fn coordinates(&self, device: DeviceId) -> [u32; 3] {
-        let ScaleUp::Torus { dims, .. } = &Machine::fabric(self).scale_up else { return [0; 3] };
-        let mut rest = self.slot_in_node(device);
-        std::array::from_fn(|k| {
-            let len = dims.get(k).copied().unwrap_or(1);
-            let at = rest % len;
-            rest /= len;
-            at
-        })
-    }
-}
-
 /// How the devices of a node or pod are wired.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fabric {

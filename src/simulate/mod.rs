@@ -92,7 +92,7 @@ impl Inputs {
             CollectiveFidelity::Fluid => Fidelity::Fluid,
             CollectiveFidelity::Steps => Fidelity::Steps,
         };
-        let chooser = Chooser::Best;
+        let chooser = Chooser::for_device(&self.machine.device(DeviceId(0)).name);
         Lowering::new(&self.machine, fidelity, chooser)
     }
 
