@@ -12,7 +12,7 @@
 //!           └─(nic)─ leaf ─ spine ─ leaf ─ …   fabric
 //!                           └─ gateway ═══ gateway ─ …   sites
 //! ```
-//! Built machines compute routes by arithmetic on regular numbers; drawn ones search the graph ([`drawn`]). Names of
+//! Built machines compute routes by arithmetic on regular numbers; drawn ones search the graph. Names of
 //! resources are made when asked for.
 //!
 //! Hazards: resources of links that nothing can load (both ends of a chain) exist too; `route` of a device to itself
@@ -264,6 +264,16 @@ impl Machine {
     pub fn tier(&self, tier: TierId) -> (&str, Bytes) {
         let class = &self.tiers[self.tier_class[tier.index()] as usize];
         (&class.name, class.capacity)
+    }
+    /// The kinds of memory tiers that the machine has, `hbm` first.
+    pub fn tier_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for tier in &self.tiers {
+            if !names.contains(&tier.name.as_str()) {
+                names.push(&tier.name);
+            }
+        }
+        names
     }
     /// Number of the tier of that kind among a device's tiers.
     pub fn tier_named(&self, device: DeviceId, name: &str) -> Option<usize> {
