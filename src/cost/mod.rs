@@ -13,7 +13,8 @@
 //!
 //! All levels read the one description of a device ([`DeviceCost`]): catalogue figures and the `cost` object of the
 //! device file. The structure was fitted to the A100 and B200 GEMM, grouped GEMM and attention measurements of SimuMax
-//! together; per device only the fractions differ. `tests/cost_fit.rs` prints what is left as error.
+//! together; per device only the fractions differ. The test
+//! `measured_kernels_are_met` prints what is left as error.
 //!
 //! Hazards:
 //! * A measured rate depends on power and clock: the same shape ran at 0.64 of peak on a cool B200 and at 0.48 in a
