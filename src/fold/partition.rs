@@ -117,6 +117,9 @@ impl Splitter {
     }
 }
 
+/// The touched vertices of a class have no sum in common.
+const UNEVEN: u64 = u64::MAX;
+
 /// Vertices in an order in which each class is one stretch.
 struct Partition {
     class: Vec<u32>,
@@ -130,6 +133,11 @@ struct Partition {
     touched: Vec<u32>,
     /// Sum of weights of each vertex into the splitter at hand.
     sum: Vec<u64>,
+    /// By class: the sum that its touched vertices have in common, or `UNEVEN`; and whether it splits.
+    common: Vec<u64>,
+    splits: Vec<bool>,
+    /// Vertices touched.
+    reached: Vec<u32>,
     /// Splitters in order; those before the cursor of the caller are done.
     queue: Vec<u32>,
     queued: Vec<bool>,
@@ -162,6 +170,9 @@ impl Partition {
             len,
             touched: vec![0; classes],
             sum: vec![0; colours.len()],
+            common: vec![0; classes],
+            splits: vec![false; classes],
+            reached: Vec::new(),
             queue: (0..classes as u32).collect(),
             queued: vec![true; classes],
             hit: Vec::new(),
@@ -173,30 +184,55 @@ impl Partition {
         &self.order[start..start + self.len[class as usize] as usize]
     }
     /// Splits every class by the sums of weights over one label's edges from a splitter.
+    ///
+    /// Most classes do not split: all their vertices are touched and have one sum. That is found without moving any.
     fn split_by(&mut self, edges: &[(u32, u32)]) {
+        let (mut hit, mut reached) = (std::mem::take(&mut self.hit), std::mem::take(&mut self.reached));
         for &(vertex, weight) in edges {
             let sum = &mut self.sum[vertex as usize];
+            if *sum == 0 {
+                reached.push(vertex);
+            }
             *sum += u64::from(weight);
-            if *sum == u64::from(weight) {
+        }
+        for &vertex in &reached {
+            let class = self.class[vertex as usize] as usize;
+            let sum = self.sum[vertex as usize];
+            if self.touched[class] == 0 {
+                hit.push(class as u32);
+                self.common[class] = sum;
+            } else if self.common[class] != sum {
+                self.common[class] = UNEVEN;
+            }
+            self.touched[class] += 1;
+        }
+        hit.retain(|&class| {
+            let class = class as usize;
+            let splits = self.common[class] == UNEVEN || self.touched[class] < self.len[class];
+            self.touched[class] = 0;
+            self.splits[class] = splits;
+            splits
+        });
+        if !hit.is_empty() {
+            for &vertex in &reached {
                 self.touch(vertex);
             }
         }
-        let mut hit = std::mem::take(&mut self.hit);
         for class in hit.drain(..) {
             self.split(class);
         }
-        self.hit = hit;
-        for &(vertex, _) in edges {
+        for vertex in reached.drain(..) {
             self.sum[vertex as usize] = 0;
         }
+        (self.hit, self.reached) = (hit, reached);
     }
-    /// Moves a vertex to the touched ones at the head of its class.
+    /// Moves a vertex to the touched ones at the head of its class, if that splits.
     fn touch(&mut self, vertex: u32) {
         let class = self.class[vertex as usize];
-        let touched = &mut self.touched[class as usize];
-        if *touched == 0 {
-            self.hit.push(class);
+        if !self.splits[class as usize] {
+            return;
         }
+        let touched = &mut self.touched[class as usize];
         let to = self.start[class as usize] + *touched;
         *touched += 1;
         let from = self.place[vertex as usize];
@@ -217,8 +253,6 @@ impl Partition {
             for (i, &vertex) in head.iter().enumerate() {
                 self.place[vertex as usize] = start + i as u32;
             }
-        } else if touched == len {
-            return;
         }
         self.parts.clear();
         for (i, pair) in head.windows(2).enumerate() {
@@ -252,6 +286,8 @@ impl Partition {
                 self.start.push(from);
                 self.len.push(to - from);
                 self.touched.push(0);
+                self.common.push(0);
+                self.splits.push(false);
                 self.queued.push(true);
                 self.queue.push(new);
                 for &vertex in &self.order[from as usize..to as usize] {

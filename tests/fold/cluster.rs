@@ -192,9 +192,15 @@ impl Maker<'_> {
             }
         });
     }
-    /// Paths 0 to 2 are all the way from one to the other.
+    /// Number of paths of a channel or copy, all alike: what `flow` and `graph` refer to.
+    fn ways(&self, kind: Kind) -> u32 {
+        if self.layout.fidelity[kind as usize] == Fidelity::Graph { 3 } else { 2 }
+    }
+    /// All paths are all the way from one to the other.
     fn channel(&mut self, kind: Kind, from: (u32, &'static str), to: (u32, &'static str)) {
-        self.comm(kind, &[from, to], |maker| (0..3).for_each(|_| maker.path(&[(from.0, to.0)])));
+        self.comm(kind, &[from, to], |maker| {
+            (0..maker.ways(kind)).for_each(|_| maker.path(&[(from.0, to.0)]))
+        });
     }
     fn communicators(&mut self) {
         let l = self.layout;
@@ -223,7 +229,9 @@ impl Maker<'_> {
             let host = self.host[(rank / l.gpus_per_node) as usize];
             for (kind, name, side) in [(Kind::CopyIn, "h2d", 0), (Kind::CopyOut, "d2h", 1)] {
                 let crossings = BTreeMap::from([(host + side, 1), (self.up[rank as usize] + 1 - side, 2)]);
-                self.comm(kind, &[(rank, name)], |maker| (0..3).for_each(|_| maker.path_over(&crossings)));
+                self.comm(kind, &[(rank, name)], |maker| {
+                    (0..maker.ways(kind)).for_each(|_| maker.path_over(&crossings))
+                });
             }
         }
     }
