@@ -6,6 +6,7 @@ use collective_support::{Box3, Nodes, Trial, time};
 use proptest::prelude::*;
 use serde_json::Value;
 use stepsim::collective::{Chooser, DeviceTuning, Fabric, Fidelity, MeasuredTable, Network, Op, algorithm};
+use stepsim::ids::ResourceId;
 
 const ALL: [Fidelity; 3] = [Fidelity::Formula, Fidelity::Fluid, Fidelity::Steps];
 
@@ -198,6 +199,40 @@ fn all_reduces_on_different_links_overlap_fully() {
 fn all_reduces_on_the_same_links_share_them() {
     for f in [Fidelity::Fluid, Fidelity::Steps] {
         assert!(two_all_reduces(&[0, 1, 2, 3], &[0, 1, 2, 3], f).iter().all(|&t| close(t, 240e-6, 1e-9, 18)));
+    }
+}
+
+#[test]
+fn a_prefetch_beside_a_collective_overlaps_on_other_links_and_shares_on_the_same() {
+    // All-reduce of 8 MB over 4 ranks: 12 MB through each port, 120 us alone. A copy of 6 MB: 60 us alone; on a port
+    // of the all-reduce both run at half speed until the copy ends at 120 us, and 60 us of the all-reduce are left.
+    let net = Nodes::switch(8, 1e11, 0.0);
+    for (port, copy_ends, all_reduce_ends) in [(16, 60e-6, 120e-6), (0, 120e-6, 180e-6)] {
+        let algorithm = algorithm("ring").expect("known");
+        let chooser = Chooser::Always { algorithm, chunks: None, tuning: None };
+        let mut trial = Trial::new(&net, Fidelity::Fluid, chooser);
+        trial.group(&net, &[0, 1, 2, 3], Op::AllReduce, 8_000_000);
+        trial.copy(&net, &[ResourceId(port)], 6_000_000);
+        let ends = trial.ends();
+        assert!(close(ends[0], all_reduce_ends, 1e-9, 1) && close(ends[4], copy_ends, 1e-9, 1), "{ends:?}");
+    }
+}
+
+#[test]
+fn tables_that_cannot_be_interpolated_are_refused() {
+    let table = |rows: &[(u64, f64)]| MeasuredTable::new(Op::AllReduce, 8, 1, rows);
+    let says = |rows: &[(u64, f64)], words: &str| {
+        let error = table(rows).expect_err(words).to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    says(&[(1024, 1e-5)], "at least two sizes");
+    says(&[(1024, 2e-5), (2048, 1e-5)], "must not fall");
+    says(&[(2048, 1e-5), (1024, 2e-5)], "sizes must grow");
+    says(&[(1024, 0.0), (2048, 1e-5)], "above zero");
+    // Between 1 KiB in 10 us and 16 KiB in 40 us, 4 KiB takes their geometric mean; beyond the ends latency and rate.
+    let good = table(&[(1 << 10, 10e-6), (1 << 14, 40e-6)]).expect("a table");
+    for (bytes, expected) in [(1 << 12, 20e-6), (1, 10e-6), (1 << 15, 80e-6)] {
+        assert!((good.time(bytes) / expected - 1.0).abs() < 1e-12);
     }
 }
 

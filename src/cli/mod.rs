@@ -2,6 +2,7 @@
 //!
 //! Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong.
 
+pub mod collective;
 pub mod estimate;
 pub mod run;
 pub mod schedule;

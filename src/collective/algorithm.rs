@@ -92,7 +92,9 @@ pub struct Unsupported {
 impl Unsupported {
     /// Where no algorithm at all fits.
     pub fn none(op: Op, g: &Geometry) -> Unsupported {
-        Unsupported::new("any algorithm", "none fits this op and group".into(), op, g)
+        // An op that only one algorithm does has its name; that one knows what is missing.
+        let why = algorithm(op.name()).and_then(|a| a.supports(op, g).err());
+        Unsupported::new("any algorithm", why.unwrap_or_else(|| "none fits".into()), op, g)
     }
     /// For a named algorithm, listing what the group can run instead.
     pub fn new(algorithm: &str, why: String, op: Op, g: &Geometry) -> Unsupported {

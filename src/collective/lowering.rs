@@ -231,6 +231,16 @@ impl<'m> Lowering<'m> {
         self.transfers[id.index()]
     }
 
+    /// What a group on these devices looks like, and what would be chosen for a transfer on it.
+    ///
+    /// # Errors
+    /// As [`Lowering::comm`].
+    pub fn explain(&self, t: &Transfer, devices: &[DeviceId]) -> Result<(Geometry, Choice), CollectiveError> {
+        let layout = measure(self.net, &self.fabric, devices).map_err(CollectiveError::NotConnected)?;
+        let choice = self.chooser.choose(t, &layout.geometry)?;
+        Ok((layout.geometry, choice))
+    }
+
     /// What was chosen for a transfer on communicators of a profile; `None` for channels, copies and lone ranks.
     pub fn choice(&self, profile: u32, transfer: TransferId) -> Option<(&Geometry, &Choice)> {
         let plan = &self.plans[*self.plan_of_profile.get(&profile)? as usize];

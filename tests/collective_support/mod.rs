@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stepsim::collective::{Axis, Chooser, Fabric, Fidelity, Lowering, Network, Op, Transfer, algorithm};
 use stepsim::engine;
-use stepsim::ids::{DeviceId, ProgramId, RankId, ResourceId};
+use stepsim::ids::{DeviceId, ProgramId, RankId, ResourceId, TransferId};
 use stepsim::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use stepsim::units::{Bandwidth, Time};
 
@@ -102,6 +102,16 @@ impl<'m> Trial<'m> {
     /// A group of new ranks on these devices.
     pub fn group(&mut self, net: &dyn Network, devices: &[u32], op: Op, bytes: u64) -> Vec<RankId> {
         let id = self.lowering.transfer(Transfer { op, bytes });
+        let ranks: Vec<RankId> = devices.iter().map(|_| self.rank(id)).collect();
+        let devices: Vec<DeviceId> = devices.iter().map(|&d| DeviceId(d)).collect();
+        let comm =
+            self.lowering.comm(&mut self.world, &ranks, &devices, &[id]).expect("a group that can run");
+        ranks.iter().for_each(|&r| self.world.bind(r, 0, comm));
+        self.resources(net);
+        ranks
+    }
+    /// A new rank with one op.
+    fn rank(&mut self, id: TransferId) -> RankId {
         let mut b = ProgramBuilder::new();
         let info = OpInfo { name: "op".into(), phase: Phase::Forward, layer: None, flops: 0.0, bytes: 0.0 };
         let info = b.info(info);
@@ -109,16 +119,22 @@ impl<'m> Trial<'m> {
         b.op(s, Work::Comm { slot: 0, transfer: id }, &[], info, 0);
         let program = ProgramId(self.world.programs.len() as u32);
         self.world.programs.push(Arc::new(b.finish()));
-        let ranks: Vec<RankId> = devices.iter().map(|_| self.world.add_rank(program, 1)).collect();
-        let devices: Vec<DeviceId> = devices.iter().map(|&d| DeviceId(d)).collect();
-        let comm =
-            self.lowering.comm(&mut self.world, &ranks, &devices, &[id]).expect("a group that can run");
-        ranks.iter().for_each(|&r| self.world.bind(r, 0, comm));
+        self.world.add_rank(program, 1)
+    }
+    /// Adds the resources that paths name.
+    fn resources(&mut self, net: &dyn Network) {
         let most = self.world.uses.iter().map(|u| u.0.0).max().map_or(0, |m| m as usize + 1);
         for r in self.world.resources.len()..most {
             self.world.add_resource(net.capacity(ResourceId(r as u32)));
         }
-        ranks
+    }
+    /// A rank of its own that copies `bytes` over a route at once.
+    pub fn copy(&mut self, net: &dyn Network, route: &[ResourceId], bytes: u64) {
+        let id = self.lowering.transfer(Transfer { op: Op::SendRecv, bytes });
+        let rank = self.rank(id);
+        let comm = self.lowering.channel(&mut self.world, &[rank], route, Time::ZERO, &[id]);
+        self.world.bind(rank, 0, comm);
+        self.resources(net);
     }
     /// When each rank's op ended, in seconds.
     pub fn ends(&self) -> Vec<f64> {

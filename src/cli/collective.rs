@@ -1,0 +1,463 @@
+//! `stepsim collective`: a collective by size on any machine, as nccl-tests prints it.
+//!
+//! Each size is a run of its own on an otherwise idle machine. On machines without a tuning table (simple ones like
+//! `switch:8,100,2`, torus, mesh) times are those of theory; where the devices are known to NCCL's tuning table, protocol
+//! and kernel costs are added.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::analysis::links;
+use crate::collective::{
+    ALGORITHMS, Algorithm, Choice, Chooser, CollectiveError, DeviceTuning, Fidelity, Geometry, Lowering, Op,
+    Transfer, algorithm,
+};
+use crate::engine::{self, EngineError, Record};
+use crate::ids::{DeviceId, ProgramId, RankId, ResourceId};
+use crate::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
+use crate::spec::SpecError;
+use crate::topology::Machine;
+use crate::trace::{
+    Detail, Link, LinkUse, Output, OutputError, RunMeta, Timeline, TraceError, TracedRank, write_file,
+};
+use crate::units::{Bandwidth, Bytes, Time};
+
+/// Times a collective by size on a machine: algorithm, protocol, algorithm and bus bandwidth, slowest link.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// The machine: a name, a file, or a simple one: switch:N,GBps,us ring:… line:… mesh:… torus:AxBxC,GBps,us
+    /// nodes:K*G,GBps_in,us_in,GBps_out,us_out
+    #[arg(long, short = 't', value_name = "TOPOLOGY")]
+    pub topology: String,
+    /// Changes a value of the machine file: path=value; may be repeated
+    #[arg(long, value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+    /// all-reduce, all-gather, reduce-scatter, all-to-all, broadcast, reduce, send-recv or ring-shift
+    #[arg(long, value_parser = parse_op)]
+    pub op: Op,
+    /// Sizes: 8:16Gi:x2 (from, to, factor), 1Mi:8Mi:+1Mi, or a list; the buffer of one rank, for all-gather and
+    /// reduce-scatter the full one
+    #[arg(long, default_value = "8:16Gi:x2", value_name = "SIZES")]
+    pub bytes: String,
+    /// The algorithm instead of the machine's choice
+    #[arg(long, value_parser = parse_algorithm)]
+    pub algorithm: Option<&'static dyn Algorithm>,
+    /// Pipeline chunks of that algorithm instead of the best number
+    #[arg(long, requires = "algorithm", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub chunks: Option<u32>,
+    /// The devices, in order: 0-63 or 0,2,4-7 [default: all; of send-recv the first two]
+    #[arg(long, value_name = "LIST")]
+    pub ranks: Option<String>,
+    /// How finely it is played out
+    #[arg(long, value_enum, default_value_t = Level::Fluid)]
+    pub fidelity: Level,
+    /// Costs as theory has them also where a tuning table knows more
+    #[arg(long)]
+    pub theory: bool,
+    /// Writes the rows as JSON
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Writes a timeline of the largest size with the busiest links (.json, .pftrace, each also with .gz)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+/// How finely collectives are played out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Level {
+    /// The closed form; no link is used.
+    Formula,
+    /// One activity for each phase over all its links.
+    Fluid,
+    /// Every transfer is a flow.
+    Steps,
+}
+
+/// Why `stepsim collective` failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The machine file is at fault.
+    #[error(transparent)]
+    Machine(#[from] SpecError),
+    /// The group cannot do it.
+    #[error(transparent)]
+    Collective(#[from] CollectiveError),
+    /// An argument that cannot be used.
+    #[error("{option} `{value}`: {problem}; allowed: {allowed}")]
+    Argument {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        value: String,
+        /// What is wrong with it.
+        problem: String,
+        /// What may be given.
+        allowed: String,
+    },
+    /// More transfers than a run in steps should have.
+    #[error(
+        "{algorithm} on {ranks} ranks in steps is {transfers} transfers, more than {MOST_TRANSFERS}; \
+         use --fidelity fluid, or fewer --ranks or --chunks"
+    )]
+    TooFine {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// Members of the group.
+        ranks: u32,
+        /// How many it would be.
+        transfers: u64,
+    },
+    /// The run ended early.
+    #[error("the collective does not run: {0}")]
+    Engine(#[from] EngineError),
+    /// The timeline was not written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The report was not written.
+    #[error(transparent)]
+    Report(#[from] OutputError),
+    /// Standard output was closed.
+    #[error("cannot write to standard output: {0}")]
+    Stdout(#[from] std::io::Error),
+}
+
+/// Most transfers of one run in steps: about 4 GB.
+const MOST_TRANSFERS: u64 = 40_000_000;
+/// Most sizes of one call.
+const MOST_SIZES: usize = 10_000;
+/// Links with a counter in the timeline.
+const TRACED_LINKS: usize = 32;
+
+fn parse_op(text: &str) -> Result<Op, String> {
+    let known = || Op::ALL.map(Op::name).join(", ");
+    Op::from_name(&text.to_ascii_lowercase().replace('_', "-")).ok_or_else(|| format!("allowed: {}", known()))
+}
+
+fn parse_algorithm(text: &str) -> Result<&'static dyn Algorithm, String> {
+    let known: Vec<&str> = ALGORITHMS.iter().map(|a| a.name()).collect();
+    algorithm(text).ok_or_else(|| format!("allowed: {}", known.join(", ")))
+}
+
+/// `16Ki`, `1.5Gi`, `20M`, `8`: bytes.
+fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let text = text.strip_suffix('B').unwrap_or(text);
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "" => 1.0,
+        "K" | "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        "Ki" => 1024.0,
+        "Mi" => 1024f64.powi(2),
+        "Gi" => 1024f64.powi(3),
+        "Ti" => 1024f64.powi(4),
+        _ => return None,
+    };
+    let bytes = digits.parse::<f64>().ok()? * factor;
+    (bytes >= 0.0 && bytes <= 1e18 && bytes.fract() == 0.0).then_some(bytes as u64)
+}
+
+/// The sizes of `--bytes`.
+fn sizes(text: &str) -> Result<Vec<u64>, Error> {
+    let wrong = |problem: &str| Error::Argument {
+        option: "--bytes",
+        value: text.into(),
+        problem: problem.into(),
+        allowed: "from:to:xFACTOR, from:to:+STEP, or sizes with commas; each like 8, 16Ki, 4Mi, 1Gi or 20M"
+            .into(),
+    };
+    let size = |part: &str| parse_size(part).ok_or_else(|| wrong(&format!("`{part}` is not a size")));
+    let parts: Vec<&str> = text.split(':').collect();
+    let mut list = Vec::new();
+    match parts[..] {
+        [one] => list = one.split(',').map(size).collect::<Result<_, _>>()?,
+        [from, to] | [from, to, _] => {
+            let (mut at, to) = (size(from)?, size(to)?);
+            let step = parts.get(2).copied().unwrap_or("x2");
+            let factor = step.strip_prefix('x').and_then(|f| f.parse::<f64>().ok());
+            let add = step.strip_prefix('+').and_then(parse_size);
+            if at > to || (factor.is_some() && at == 0) {
+                return Err(wrong("the first size must be above zero and not above the last"));
+            }
+            while at <= to {
+                list.push(at);
+                let next = match (factor, add) {
+                    (Some(f), _) if f > 1.0 => (at as f64 * f).round() as u64,
+                    (_, Some(add)) => at + add,
+                    _ => return Err(wrong("the step must be x and a factor above 1, or + and a size")),
+                };
+                if next <= at || list.len() > MOST_SIZES {
+                    return Err(wrong("the step is too small"));
+                }
+                at = next;
+            }
+        }
+        _ => return Err(wrong("too many colons")),
+    }
+    Ok(list)
+}
+
+/// The devices of `--ranks`, or the default for the op.
+fn devices(args: &Args, machine: &Machine) -> Result<Vec<DeviceId>, Error> {
+    let count = machine.devices();
+    let wrong = |problem: String| Error::Argument {
+        option: "--ranks",
+        value: args.ranks.clone().unwrap_or_default(),
+        problem,
+        allowed: format!("devices 0 to {}, each once, at least two, like 0-63 or 0,2,4-7", count - 1),
+    };
+    let mut list = Vec::new();
+    match &args.ranks {
+        None => list.extend(0..if args.op == Op::SendRecv { count.min(2) } else { count }),
+        Some(text) => {
+            for part in text.split(',') {
+                let (from, to) = part.split_once('-').unwrap_or((part, part));
+                let number = |t: &str| t.trim().parse::<u32>().ok().filter(|n| *n < count);
+                match (number(from), number(to)) {
+                    (Some(from), Some(to)) if from <= to => list.extend(from..=to),
+                    _ => return Err(wrong(format!("`{part}` is not a device or a range of devices"))),
+                }
+            }
+        }
+    }
+    let mut sorted = list.clone();
+    sorted.sort_unstable();
+    if let Some(twice) = sorted.windows(2).find(|w| w[0] == w[1]) {
+        return Err(wrong(format!("device {} stands there twice", twice[0])));
+    }
+    if list.len() < 2 {
+        return Err(wrong(format!("a group of {}", list.len())));
+    }
+    Ok(list.into_iter().map(DeviceId).collect())
+}
+
+/// One size, played out.
+struct Row {
+    transfer: Transfer,
+    geometry: Geometry,
+    choice: Choice,
+    transfers: u64,
+    time: Time,
+    world: World,
+    record: Record,
+    wall: Duration,
+}
+
+impl Row {
+    fn play(args: &Args, machine: &Machine, devices: &[DeviceId], bytes: u64) -> Result<Row, Error> {
+        let begin = Instant::now();
+        let transfer = Transfer { op: args.op, bytes };
+        let device = &machine.device(devices[0]).name;
+        let tuning = if args.theory { None } else { DeviceTuning::of(device) };
+        let chooser = match (args.algorithm, tuning) {
+            (Some(algorithm), _) => Chooser::Always { algorithm, chunks: args.chunks, tuning },
+            (None, Some(tuning)) => Chooser::Tuned(tuning),
+            (None, None) => Chooser::Best,
+        };
+        let fidelity = match args.fidelity {
+            Level::Formula => Fidelity::Formula,
+            Level::Fluid => Fidelity::Fluid,
+            Level::Steps => Fidelity::Steps,
+        };
+        let mut lowering = Lowering::new(machine, fidelity, chooser);
+        let (geometry, choice) = lowering.explain(&transfer, devices)?;
+        let phases = choice.algorithm.phases(&transfer, &geometry, choice.chunks);
+        let transfers = phases.iter().map(|p| p.transfers(&geometry)).sum();
+        if fidelity == Fidelity::Steps && transfers > MOST_TRANSFERS {
+            let ranks = geometry.size;
+            return Err(Error::TooFine { algorithm: choice.algorithm.name(), ranks, transfers });
+        }
+        let world = world(machine, &mut lowering, devices, transfer)?;
+        let record = engine::run(&world)?;
+        let time = record.step_end;
+        Ok(Row { transfer, geometry, choice, transfers, time, world, record, wall: begin.elapsed() })
+    }
+
+    /// `S/t` in 10⁹ B/s.
+    fn algbw(&self) -> f64 {
+        if self.time == Time::ZERO { 0.0 } else { self.transfer.bytes as f64 / self.time.s() / 1e9 }
+    }
+    fn busbw(&self) -> f64 {
+        self.algbw() * self.transfer.op.bus_factor(self.geometry.size)
+    }
+    /// The name of the busiest link and the share of the time that it works.
+    fn slowest_link(&self, machine: &Machine) -> String {
+        match links::busiest(&self.world, &self.record).first() {
+            Some(link) => {
+                format!("{} {:.0} %", machine.resource_name(link.resource), link.utilisation * 100.0)
+            }
+            None => "-".into(),
+        }
+    }
+    fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "bytes": self.transfer.bytes, "algorithm": self.choice.algorithm.name(),
+            "protocol": self.choice.protocol, "chunks": self.choice.chunks, "sms": self.choice.sms,
+            "time_s": self.time.s(), "algbw_GBps": self.algbw(), "busbw_GBps": self.busbw(),
+            "transfers": self.transfers,
+        })
+    }
+}
+
+/// A world in which all ranks do one transfer.
+fn world(
+    machine: &Machine,
+    lowering: &mut Lowering<'_>,
+    devices: &[DeviceId],
+    transfer: Transfer,
+) -> Result<World, Error> {
+    let mut world = World::default();
+    for r in 0..machine.resources() {
+        world.add_resource(machine.capacity(ResourceId(r)));
+    }
+    let id = lowering.transfer(transfer);
+    let mut program = ProgramBuilder::new();
+    let info = program.info(OpInfo {
+        name: transfer.op.name().into(),
+        phase: Phase::Forward,
+        layer: None,
+        flops: 0.0,
+        bytes: transfer.bytes as f64,
+    });
+    let stream = program.stream(StreamKind::Data);
+    program.op(stream, Work::Comm { slot: 0, transfer: id }, &[], info, crate::program::NO_MICRO_BATCH);
+    world.programs.push(Arc::new(program.finish()));
+    let ranks: Vec<RankId> = devices.iter().map(|_| world.add_rank(ProgramId(0), 1)).collect();
+    let comm = lowering.comm(&mut world, &ranks, devices, &[id])?;
+    ranks.iter().for_each(|&r| world.bind(r, 0, comm));
+    Ok(world)
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// See [`Error`].
+pub fn run(args: Args) -> Result<(), Error> {
+    let (_, machine) = Machine::load(&args.topology, &args.set)?;
+    let devices = devices(&args, &machine)?;
+    let sizes = sizes(&args.bytes)?;
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header([
+        "bytes",
+        "algorithm",
+        "protocol",
+        "time us",
+        "algbw GB/s",
+        "busbw GB/s",
+        "busiest link",
+    ]);
+    let (mut rows, mut transfers, mut reshares, mut wall) = (Vec::new(), 0, 0, Duration::ZERO);
+    let mut last = None;
+    for bytes in sizes {
+        let row = Row::play(&args, &machine, &devices, bytes)?;
+        table.add_row([
+            bytes.to_string(),
+            row.choice.algorithm.name().into(),
+            row.choice.protocol.clone(),
+            format!("{:.3}", row.time.us()),
+            format!("{:.3}", row.algbw()),
+            format!("{:.3}", row.busbw()),
+            row.slowest_link(&machine),
+        ]);
+        rows.push(row.json());
+        transfers += row.transfers;
+        reshares += row.record.reshares;
+        wall += row.wall;
+        last = Some(row);
+    }
+    for column in [0, 3, 4, 5] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let Some(last) = last else { return Ok(()) };
+    writeln!(
+        std::io::stdout(),
+        "{} on {}: {}\n{table}",
+        args.op.name(),
+        args.topology,
+        last.geometry.describe()
+    )?;
+    if args.fidelity == Level::Steps {
+        let per_s = |n: u64| n as f64 / wall.as_secs_f64().max(1e-9);
+        eprintln!(
+            "{transfers} transfers, {reshares} re-shares in {:.3} s: {:.0} transfers/s, {:.0} re-shares/s",
+            wall.as_secs_f64(),
+            per_s(transfers),
+            per_s(reshares)
+        );
+    }
+    if let Some(file) = &args.report {
+        let report = serde_json::json!({
+            "topology": args.topology, "op": args.op.name(), "ranks": devices.len(), "rows": rows,
+        });
+        write_report(&report, file)?;
+    }
+    if let Some(file) = &args.trace {
+        trace(&args, &machine, &devices, &last, file)?;
+    }
+    Ok(())
+}
+
+fn write_report(report: &serde_json::Value, file: &std::path::Path) -> Result<(), Error> {
+    let mut output = Output::create(file, file.extension().is_some_and(|e| e == "gz"))?;
+    let text = serde_json::to_string_pretty(report).expect("numbers and texts are JSON") + "\n";
+    output.write_all(text.as_bytes()).map_err(|e| output.error(e))?;
+    Ok(output.finish()?)
+}
+
+/// One slice for each device, and a counter for each of the busiest links: its mean rate while the collective runs.
+fn trace(
+    args: &Args,
+    machine: &Machine,
+    devices: &[DeviceId],
+    row: &Row,
+    file: &std::path::Path,
+) -> Result<(), Error> {
+    let ranks = (0u32..).zip(devices).map(|(rank, device)| TracedRank {
+        rank: RankId(rank),
+        source: RankId(rank),
+        name: format!("device {:04}", device.0),
+    });
+    let ranks: Vec<TracedRank> = ranks.collect();
+    let mut meta = RunMeta::default();
+    meta.text("topology", &*args.topology);
+    meta.text("op", args.op.name());
+    meta.text("algorithm", row.choice.algorithm.name());
+    meta.text("size", Bytes(row.transfer.bytes).to_string());
+    meta.number("busbw_GBps", row.busbw());
+    let busiest: Vec<_> = links::busiest(&row.world, &row.record).into_iter().take(TRACED_LINKS).collect();
+    let links: Vec<Link> = busiest
+        .iter()
+        .map(|l| Link {
+            resource: l.resource,
+            name: machine.resource_name(l.resource),
+            capacity: machine.capacity(l.resource),
+        })
+        .collect();
+    let rate = |l: &links::LinkUse| Bandwidth(l.bytes / row.time.s().max(1e-12));
+    let starts = busiest.iter().map(|l| LinkUse { time: Time::ZERO, resource: l.resource, rate: rate(l) });
+    let ends = busiest.iter().map(|l| LinkUse { time: row.time, resource: l.resource, rate: Bandwidth(0.0) });
+    let link_use: Vec<LinkUse> = starts.chain(ends).collect();
+    let timeline = Timeline {
+        world: &row.world,
+        record: &row.record,
+        ranks: &ranks,
+        meta: &meta,
+        detail: Detail::Op,
+        window: None,
+        stalls: None,
+        uncontended: None,
+        links: &links,
+        link_use: &link_use,
+    };
+    write_file(&timeline, file)?;
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! `stepsim collective` from its arguments to its report.
+
+use clap::Parser;
+use serde_json::Value;
+use stepsim::cli::collective::{Args, run};
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// The rows of the report of a call, or its error.
+fn rows(arguments: &str) -> Result<Vec<Value>, String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.json");
+    let words = std::iter::once("collective").chain(arguments.split_whitespace());
+    let words = words.chain(["--report", file.to_str().expect("a path")]);
+    let args = Cli::try_parse_from(words).map_err(|e| e.to_string())?.args;
+    run(args).map_err(|e| e.to_string())?;
+    let text = std::fs::read_to_string(file).expect("a report");
+    let report: Value = serde_json::from_str(&text).expect("the report is JSON");
+    Ok(report["rows"].as_array().expect("rows").clone())
+}
+
+fn time(row: &Value) -> f64 {
+    row["time_s"].as_f64().expect("a time")
+}
+
+#[test]
+fn simple_machines_take_the_times_of_theory() {
+    // 2(n−1)(α + S/(nB)) with n = 8, α = 2 us, B = 100 GB/s.
+    let ring = "--topology switch:8,100,2 --op all-reduce --algorithm ring";
+    for fidelity in ["formula", "fluid", "steps"] {
+        let rows = rows(&format!("{ring} --bytes 1000000:16000000:x4 --fidelity {fidelity}")).expect("runs");
+        assert_eq!(rows.len(), 3);
+        for (row, bytes) in rows.iter().zip([1e6, 4e6, 16e6]) {
+            let expected = 14.0 * (2e-6 + bytes / 8.0 / 100e9);
+            assert!((time(row) / expected - 1.0).abs() < 1e-9, "{fidelity}: {row}");
+            let busbw = row["busbw_GBps"].as_f64().expect("a rate");
+            assert!((busbw / (1.75 * bytes / expected / 1e9) - 1.0).abs() < 1e-9);
+            assert_eq!(row["transfers"], 112);
+        }
+    }
+    // (x+y)·α/2 + V/(4B)·(1+1/y) on an 8×8 torus with 50 GB/s links and 1 us.
+    let torus = rows("--topology torus:8x8,50,1 --op all-gather --bytes 64M").expect("runs");
+    assert!((time(&torus[0]) / 368e-6 - 1.0).abs() < 1e-9);
+    // 2(g−1)(α1 + S/(gB1)) + 2(k−1)(α2 + S/(gkB2)) on 4 nodes of 8.
+    let nodes = "--topology nodes:4*8,370,1,50,5 --op all_reduce --bytes 256M --algorithm hierarchical";
+    assert!((time(&rows(nodes).expect("runs")[0]) / 0.002214810810810811 - 1.0).abs() < 1e-8);
+    // Direct reduce-scatter and all-gather over the links of a full mesh: 2α + 2S/(n·b).
+    let mesh = rows("--topology mesh:8,64,1 --op all-reduce --bytes 64M").expect("runs");
+    assert_eq!(mesh[0]["algorithm"], "two-shot");
+    assert!((time(&mesh[0]) / (2e-6 + 2.0 * 64e6 / 8.0 / 64e9) - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_default_is_never_slower_than_any_algorithm_by_name() {
+    let call = "--topology switch:6,100,2 --op all-reduce --bytes 1Ki:256Mi:x64";
+    let best: Vec<f64> = rows(call).expect("runs").iter().map(time).collect();
+    for name in ["ring", "direct", "two-shot", "recursive-doubling", "halving-doubling", "nvls", "tree"] {
+        let named = rows(&format!("{call} --algorithm {name}")).expect("runs");
+        assert!(named.iter().zip(&best).all(|(row, best)| time(row) >= best * (1.0 - 1e-9)), "{name}");
+    }
+}
+
+#[test]
+fn shipped_machines_run_what_suits_them() {
+    let h200 = rows("--topology p5en-h200 --op all-reduce --bytes 1Mi,16Gi").expect("runs");
+    assert_eq!((&h200[0]["protocol"], &h200[1]["algorithm"]), (&"LL".into(), &"nvls".into()));
+    let tpu = rows("--topology tpu-v5e-256 --op all-gather --bytes 1Gi").expect("runs");
+    assert_eq!(tpu[0]["algorithm"], "torus");
+    let mi300x = rows("--topology mi300x-8 --op all-reduce --bytes 1Gi").expect("runs");
+    assert_eq!(mi300x[0]["algorithm"], "two-shot");
+}
+
+#[test]
+fn wrong_arguments_say_what_is_allowed() {
+    let says = |arguments: &str, words: &[&str]| {
+        let error = rows(arguments).expect_err(arguments);
+        assert!(words.iter().all(|w| error.contains(w)), "{arguments}: {error}");
+    };
+    says("--topology switch:8,100,-2 --op all-reduce", &["latency", "-2", "from 0"]);
+    says("--topology switch:8,100,2 --op all-to-none", &["all-to-all"]);
+    says("--topology switch:8,100,2 --op all-reduce --algorithm rings", &["ring", "halving-doubling"]);
+    says(
+        "--topology switch:8,100,2 --op all-reduce --algorithm torus",
+        &["torus cannot run all-reduce", "what can", "ring"],
+    );
+    says("--topology torus:4x4,50,1 --op all-reduce --algorithm nvls", &["no switch", "torus"]);
+    says("--topology switch:8,100,2 --op all-reduce --bytes 1Ki:8", &["--bytes", "allowed"]);
+    says("--topology switch:8,100,2 --op all-reduce --ranks 0-8", &["--ranks", "0 to 7"]);
+    says("--topology switch:8,100,2 --op all-reduce --ranks 0,1,1", &["twice"]);
+    says("--topology switch:8,100,2 --op send-recv --ranks 0-2", &["two ends"]);
+}
+
+#[test]
+fn a_timeline_of_the_largest_size_is_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("trace.json");
+    let call = format!("--topology switch:4,100,2 --op all-reduce --bytes 1Mi --trace {}", file.display());
+    rows(&call).expect("runs");
+    let trace: Value =
+        serde_json::from_str(&std::fs::read_to_string(file).expect("a trace")).expect("the trace is JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let of = |phase: &str| events.iter().filter(|e| e["ph"] == phase).count();
+    assert!(of("X") >= 4 && of("C") >= 8);
+}
