@@ -162,10 +162,14 @@ fn write_trace(args: &Args, run: &Simulation, report: &Report, path: &Path) -> R
         };
         pieces.iter().map(stall).collect()
     };
-    let uncontended = |rank: RankId, op: OpId| match world.program_of(rank).ops[op.index()].work {
-        Work::Compute { .. } => None,
-        Work::Comm { slot, transfer } => {
-            Some(readers.borrow_mut().1.get(world.slots_of(rank)[usize::from(slot)], transfer))
+    // Asked with the rank of the job; the readers know the rank that was played for it.
+    let uncontended = |rank: RankId, op: OpId| {
+        let played = run.folded.source(rank);
+        match world.program_of(played).ops[op.index()].work {
+            Work::Compute { .. } => None,
+            Work::Comm { slot, transfer } => {
+                Some(readers.borrow_mut().1.get(world.slots_of(played)[usize::from(slot)], transfer))
+            }
         }
     };
     let meta = meta(args, run, report);

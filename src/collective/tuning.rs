@@ -136,6 +136,11 @@ impl DeviceTuning {
         file().devices.iter().find(|d| d.names.iter().any(|name| device.contains(name.as_str())))
     }
 
+    /// Compute units that a communication kernel of a ring or tree takes while it runs: one a channel.
+    pub fn kernel_units(&self) -> u32 {
+        self.channels
+    }
+
     /// What NCCL would run. Ops that its model does not cover, and groups that its algorithms cannot run, get the
     /// algorithm with the best closed form.
     pub fn choose(&self, t: &Transfer, g: &Geometry) -> Option<Choice> {

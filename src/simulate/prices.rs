@@ -1,5 +1,6 @@
 //! What kernels cost on the devices of the machine: the cost model that the workload asks for.
 
+use crate::collective::DeviceTuning;
 use crate::cost::{Cost, DeviceCost, level};
 use crate::model::Kernel;
 use crate::plan::step::Prices;
@@ -18,7 +19,8 @@ pub struct DevicePrices {
 impl DevicePrices {
     /// Prices at the fidelity asked for.
     pub fn new(fidelity: &FidelitySpec, device: &Device) -> DevicePrices {
-        let taken = if fidelity.interference { 0 } else { 0 };
+        let tuning = DeviceTuning::of(&device.name).filter(|_| fidelity.interference);
+        let taken = tuning.map_or(0, DeviceTuning::kernel_units);
         DevicePrices { cost: level(fidelity), device: DeviceCost::new(device), taken }
     }
 }
