@@ -4,19 +4,18 @@ use petgraph::graph::NodeIndex;
 
 use super::clos::{Below, Clos};
 use super::dragonfly::{Dragonfly, pair};
-use super::drawn::Drawn;
-use super::fabric::{Fabric, ScaleOut, ScaleUp};
+use super::drawn;
+use super::fabric::{Fabric, ScaleOut};
 use super::graph::{Hop, LinkClass, Net, Vertex};
+use super::tiers::Chains;
 use super::torus::Torus;
 use super::wan::Wan;
 use super::{Machine, Place, Router, TierClass, TierUse};
 use crate::ids::{DeviceId, TierId};
 use crate::spec::topology::{
-    Clos as ClosSpec, Ecmp, Fabric as FabricSpec, Graph, Host, Memory, Nics, Node, ScaleUp as ScaleUpSpec,
-    Tier, Topology, VertexKind, Via,
+    Clos as ClosSpec, Ecmp, Fabric as FabricSpec, Nics, Node, ScaleUp as ScaleUpSpec, Tier, Topology, Via,
 };
-use crate::spec::{Device, Spec, SpecError};
-use crate::units::{Bandwidth, Bytes};
+use crate::spec::{Spec, SpecError};
 
 /// Routes of a built machine.
 #[derive(Debug)]
@@ -143,22 +142,22 @@ impl Built {
 pub(super) fn machine(spec: &Topology) -> Result<Machine, SpecError> {
     spec.validate()?;
     match (&spec.graph, &spec.node) {
-        (Some(graph), _) => draw(spec, graph),
+        (Some(graph), _) => drawn::machine(spec, graph),
         (None, Some(node)) => Ok(Builder::new(spec, node).build()),
         (None, None) => Err(SpecError::at("", "neither `node` nor `graph` is given")),
     }
 }
 
 /// Work in progress on a built machine.
-struct Builder<'a> {
-    spec: &'a Topology,
-    node: &'a Node,
-    net: Net,
-    nodes: u32,
-    per_node: u32,
-    tiers: Vec<TierClass>,
-    tier_class: Vec<u32>,
-    nic_vertices: Vec<NodeIndex<u32>>,
+pub(super) struct Builder<'a> {
+    pub spec: &'a Topology,
+    pub node: &'a Node,
+    pub net: Net,
+    pub nodes: u32,
+    pub per_node: u32,
+    pub tiers: Vec<TierClass>,
+    pub tier_class: Vec<u32>,
+    pub nic_vertices: Vec<NodeIndex<u32>>,
 }
 
 impl<'a> Builder<'a> {
@@ -174,7 +173,7 @@ impl<'a> Builder<'a> {
             nic_vertices: Vec::new(),
         }
     }
-    fn devices(&self) -> u32 {
+    pub fn devices(&self) -> u32 {
         self.nodes * self.per_node
     }
 
@@ -241,7 +240,7 @@ impl<'a> Builder<'a> {
         let device = &self.spec.device;
         self.tiers.push(TierClass { name: "hbm".into(), capacity: device.memory() });
         self.tier_class = vec![0; self.devices() as usize];
-        let Some(class) = memory_class(device) else {
+        let Some(class) = LinkClass::memory(device) else {
             return Hop::NONE;
         };
         let class = self.net.link_class(class);
@@ -277,35 +276,6 @@ impl<'a> Builder<'a> {
             }
             Some(ScaleUpSpec::Torus(spec)) => Up::Torus(Torus::build(spec, self.nodes, &mut self.net)),
         }
-    }
-
-    fn hosts(&mut self) -> Hosts {
-        let Some(Host { shared_by, link, link_shared_by }) = &self.node.host else {
-            return Hosts::default();
-        };
-        let per_host = shared_by.unwrap_or(self.per_node);
-        let class = self.net.link_class(LinkClass::of(link));
-        let host_class = self.net.switch_class("host", true, 0.0);
-        let hosts: Vec<_> = (0..self.devices() / per_host).map(|i| self.net.switch(host_class, i)).collect();
-        let mut chains = Vec::with_capacity(self.devices() as usize);
-        if *link_shared_by == 1 {
-            for device in 0..self.devices() {
-                let host = hosts[(device / per_host) as usize];
-                chains.push([self.net.link(NodeIndex::new(device as usize), host, class), Hop::NONE]);
-            }
-        } else {
-            let port = self.net.link_class(LinkClass::of(link).instant());
-            let pcie = self.net.switch_class("pcie", true, 0.0);
-            for index in 0..self.devices() / link_shared_by {
-                let switch = self.net.switch(pcie, index);
-                let first = index * link_shared_by;
-                let shared = self.net.link(switch, hosts[(first / per_host) as usize], class);
-                for device in first..first + link_shared_by {
-                    chains.push([self.net.link(NodeIndex::new(device as usize), switch, port), shared]);
-                }
-            }
-        }
-        Hosts { per_host, hosts, chains }
     }
 
     /// NIC vertices where several devices share one; returns the hops to them and NICs per node.
@@ -372,113 +342,6 @@ impl<'a> Builder<'a> {
             .collect();
         (out, uplink)
     }
-
-    /// Adds the instances of one memory tier and their links.
-    fn memory_tier(&mut self, spec: &Memory, hosts: &Hosts, to_nic: &[Hop]) -> Chains {
-        let attachments: Vec<NodeIndex<u32>> = match spec.via {
-            Via::Host => hosts.hosts.clone(),
-            Via::Device => (0..self.devices()).map(|d| NodeIndex::new(d as usize)).collect(),
-            Via::Nic => self.nic_vertices.clone(),
-        };
-        let per_attachment = self.devices() / (attachments.len() as u32).max(1);
-        let shared_by =
-            spec.shared_by.unwrap_or(if spec.via == Via::Host { hosts.per_host } else { self.per_node });
-        let mut class = LinkClass::of(&spec.link);
-        if let Some(write) = spec.write_gbps {
-            class.capacity[0] = Bandwidth::from_gbps(write);
-        }
-        let port = match (&spec.port, shared_by > per_attachment) {
-            (Some(port), _) => Some(LinkClass::of(port)),
-            // Several attachments and no port of their own: a link that limits nothing.
-            (None, true) => Some(LinkClass { combined: None, half: false, ..class.instant() }),
-            (None, false) => None,
-        };
-        let (class, port) = (self.net.link_class(class), port.map(|port| self.net.link_class(port)));
-        let first_tier = self.tier_class.len() as u32;
-        self.tiers.push(TierClass { name: spec.name.clone(), capacity: Bytes::from_gib(spec.capacity_gib) });
-        let tier_class = self.tiers.len() as u32 - 1;
-        let hub = self.net.switch_class(&format!("{}-port", spec.name), true, 0.0);
-        let instances = self.devices().div_ceil(shared_by);
-        let mut chains = Chains {
-            first_tier,
-            shared_by,
-            via: spec.via,
-            per_attachment,
-            ports: Vec::new(),
-            last: Vec::new(),
-        };
-        for index in 0..instances {
-            let tier = TierId(first_tier + index);
-            self.tier_class.push(tier_class);
-            let memory = self.net.graph.add_node(Vertex::Memory(tier));
-            let first = index * shared_by / per_attachment;
-            let count = (shared_by / per_attachment).max(1);
-            match port {
-                None => chains.last.push(self.net.link(attachments[first as usize], memory, class)),
-                Some(port) => {
-                    let hub = self.net.switch(hub, index);
-                    chains.last.push(self.net.link(hub, memory, class));
-                    for attachment in attachments.iter().skip(first as usize).take(count as usize) {
-                        chains.ports.push(self.net.link(*attachment, hub, port));
-                    }
-                }
-            }
-        }
-        debug_assert!(spec.via != Via::Nic || !to_nic.is_empty());
-        chains
-    }
-}
-
-/// The hosts and the hops from each device to its own.
-#[derive(Default)]
-struct Hosts {
-    per_host: u32,
-    hosts: Vec<NodeIndex<u32>>,
-    /// One or two hops for each device.
-    chains: Vec<[Hop; 2]>,
-}
-
-/// The links of one memory tier.
-struct Chains {
-    first_tier: u32,
-    shared_by: u32,
-    via: Via,
-    per_attachment: u32,
-    /// Hop from each attachment to its instance's hub; empty where there is none.
-    ports: Vec<Hop>,
-    /// Hop of each instance into its memory.
-    last: Vec<Hop>,
-}
-
-impl Chains {
-    fn tier(&self, device: u32) -> TierId {
-        TierId(self.first_tier + device / self.shared_by)
-    }
-    /// The hops from a device's memory to its instance.
-    fn append(&self, device: u32, hosts: &Hosts, to_nic: &[Hop], hops: &mut Vec<Hop>) {
-        match self.via {
-            Via::Host => hops.extend(hosts.chains[device as usize].iter().filter(|hop| **hop != Hop::NONE)),
-            Via::Device => {}
-            Via::Nic => hops.push(to_nic[device as usize]),
-        }
-        if !self.ports.is_empty() {
-            // An instance has one port for each attachment, or one alone if several instances hang on one.
-            let per_port = self.per_attachment.min(self.shared_by);
-            hops.push(self.ports[(device / per_port) as usize]);
-        }
-        hops.push(self.last[(device / self.shared_by) as usize]);
-    }
-}
-
-/// The link class of a device's memory: reads and writes share it.
-fn memory_class(device: &Device) -> Option<LinkClass> {
-    device.hbm.as_ref()?;
-    Some(LinkClass {
-        capacity: [device.memory_bandwidth(); 2],
-        combined: None,
-        half: true,
-        latency: crate::units::Time::ZERO,
-    })
 }
 
 /// The fabric of a site that gives none: one switch that limits nothing.
@@ -510,128 +373,4 @@ fn parts(spec: &Topology, out: &Out) -> u32 {
         },
         _ => 1,
     }
-}
-
-/// Builds a machine that is drawn vertex by vertex.
-fn draw(spec: &Topology, graph: &Graph) -> Result<Machine, SpecError> {
-    let mut net = Net::default();
-    let mut classes = vec![spec.device.clone()];
-    let (mut devices, mut vertex_of): (Vec<Place>, Vec<NodeIndex<u32>>) = (Vec::new(), Vec::new());
-    let (mut tiers, mut tier_class): (Vec<TierClass>, Vec<u32>) = (Vec::new(), Vec::new());
-    let mut class_of_tier = |tier: TierClass| {
-        let class = tiers.iter().position(|t| *t == tier).unwrap_or_else(|| {
-            tiers.push(tier);
-            tiers.len() - 1
-        });
-        tier_class.push(class as u32);
-        TierId(tier_class.len() as u32 - 1)
-    };
-    let mut index = std::collections::BTreeMap::new();
-    for vertex in &graph.vertices {
-        let weight = match vertex.kind {
-            VertexKind::Device => {
-                let class = vertex.device.as_ref().map_or(0, |device| {
-                    classes.iter().position(|c| c == device).unwrap_or_else(|| {
-                        classes.push(device.clone());
-                        classes.len() - 1
-                    })
-                });
-                let hbm = class_of_tier(TierClass { name: "hbm".into(), capacity: classes[class].memory() });
-                let slot = devices.iter().filter(|d| d.node == vertex.node).count() as u32;
-                devices.push(Place {
-                    class: class as u32,
-                    node: vertex.node,
-                    slot,
-                    memory: Hop::NONE,
-                    hbm,
-                    tiers: (0, 0),
-                });
-                Vertex::Device(DeviceId(devices.len() as u32 - 1))
-            }
-            VertexKind::Memory => Vertex::Memory(class_of_tier(TierClass {
-                name: vertex.tier.clone().unwrap_or_default(),
-                capacity: Bytes::from_gib(vertex.capacity_gib.unwrap_or_default()),
-            })),
-            VertexKind::Switch | VertexKind::Host | VertexKind::Nic => {
-                Vertex::Switch { class: net.switch_class(&vertex.name, false, vertex.latency_us), index: 0 }
-            }
-        };
-        let at = net.graph.add_node(weight);
-        index.insert(vertex.name.as_str(), at);
-        if vertex.kind == VertexKind::Device {
-            vertex_of.push(at);
-        }
-    }
-    for edge in &graph.links {
-        let class = net.link_class(LinkClass::of(&edge.link));
-        net.link(index[edge.from.as_str()], index[edge.to.as_str()], class);
-    }
-    check_connected(&net, graph)?;
-    for (device, place) in devices.iter_mut().enumerate() {
-        if let Some(class) = memory_class(&classes[place.class as usize]) {
-            let memory = net.graph.add_node(Vertex::Memory(place.hbm));
-            let class = net.link_class(class);
-            place.memory = net.link(vertex_of[device], memory, class);
-        }
-    }
-    let drawn = Drawn::new(vertex_of);
-    let (mut tier_uses, mut copy_hops) = (Vec::new(), Vec::new());
-    let drawn_devices = graph.vertices.iter().filter(|v| v.kind == VertexKind::Device);
-    for ((device, place), vertex) in devices.iter_mut().enumerate().zip(drawn_devices) {
-        place.tiers = (tier_uses.len() as u32, vertex.tiers.len() as u32);
-        for name in &vertex.tiers {
-            let (at, start) = (index[name.as_str()], copy_hops.len() as u32);
-            let found = drawn.route(&net, device as u32, at, &mut |hop| copy_hops.push(hop));
-            let Vertex::Memory(tier) = net.graph[at] else {
-                continue;
-            };
-            if !found {
-                return Err(SpecError::at(
-                    "graph",
-                    format!("`{}` cannot reach its tier `{name}`", vertex.name),
-                )
-                .hint("nothing passes through a memory: link them otherwise"));
-            }
-            tier_uses.push(TierUse { tier, hops: (start, copy_hops.len() as u32 - start) });
-        }
-    }
-    let nodes = devices.iter().map(|d| d.node + 1).max().unwrap_or(1);
-    let fabric = Fabric {
-        node_size: (devices.len() as u32).div_ceil(nodes),
-        nodes,
-        sites: 1,
-        nics_per_node: 0,
-        scale_up: ScaleUp::General,
-        scale_out: if nodes == 1 { ScaleOut::None } else { ScaleOut::General },
-    };
-    let router = Router::Drawn(drawn);
-    Ok(Machine { net, classes, devices, tier_uses, copy_hops, tiers, tier_class, router, fabric })
-}
-
-/// Every vertex must be reachable from the first device.
-fn check_connected(net: &Net, graph: &Graph) -> Result<(), SpecError> {
-    let mut seen = vec![false; graph.vertices.len()];
-    let mut open = vec![NodeIndex::new(0)];
-    seen[0] = true;
-    while let Some(at) = open.pop() {
-        let passes = at.index() == 0 || !matches!(net.graph[at], Vertex::Memory(_));
-        for next in net.graph.neighbors(at).filter(|_| passes) {
-            if !std::mem::replace(&mut seen[next.index()], true) {
-                open.push(next);
-            }
-        }
-    }
-    let lost: Vec<&str> =
-        graph.vertices.iter().zip(&seen).filter(|(_, seen)| !**seen).map(|(v, _)| v.name.as_str()).collect();
-    if lost.is_empty() {
-        return Ok(());
-    }
-    let first = &graph.vertices[0].name;
-    let problem = format!(
-        "the graph falls apart: {} of {} vertices cannot be reached from `{first}`",
-        lost.len(),
-        seen.len()
-    );
-    let some = lost.iter().take(8).copied().collect::<Vec<_>>().join(", ");
-    Err(SpecError::at("graph.links", problem).hint(format!("link these to the rest, or remove them: {some}")))
 }

@@ -3,6 +3,7 @@
 use petgraph::graph::{EdgeIndex, NodeIndex, UnGraph};
 
 use crate::ids::{DeviceId, ResourceId, TierId};
+use crate::spec::Device;
 use crate::spec::topology::{Duplex, Link as LinkSpec};
 use crate::units::{Bandwidth, Time};
 
@@ -52,6 +53,12 @@ impl LinkClass {
             half: link.duplex == Duplex::Half,
             latency: Time::from_us(link.latency_us),
         }
+    }
+    /// A device's own memory, whose reads and writes share its bandwidth; `None` if that is unlimited.
+    pub fn memory(device: &Device) -> Option<LinkClass> {
+        device.hbm.as_ref()?;
+        let capacity = [device.memory_bandwidth(); 2];
+        Some(LinkClass { capacity, combined: None, half: true, latency: Time::ZERO })
     }
     /// The same link `k` times as wide.
     pub fn times(mut self, k: f64) -> LinkClass {

@@ -26,6 +26,7 @@ mod drawn;
 mod fabric;
 mod graph;
 pub mod place;
+mod tiers;
 mod torus;
 mod wan;
 

@@ -369,6 +369,18 @@ fn a_drawn_machine_takes_the_shortest_then_the_widest_way() {
 }
 
 #[test]
+fn a_graph_that_falls_apart_is_refused() {
+    let drawn = DRAWN
+        .replace(r#"{"from":"b","to":"c","link":{"bandwidth_GBps_per_direction":50,"duplex":"half"}},"#, "");
+    let e = Machine::load("switch:2,1,1", &[drawn, "node=null".into()]).unwrap_err();
+    assert_eq!(
+        e.to_string(),
+        "switch:2,1,1: at `graph.links`: the graph falls apart: 1 of 6 vertices cannot be reached from `a`\n  \
+         hint: link these to the rest, or remove them: c"
+    );
+}
+
+#[test]
 fn a_hundred_thousand_devices_are_built() {
     let clos = machine("h100-superpod", &["nodes=16384"]);
     assert_eq!(clos.devices(), 131_072);
