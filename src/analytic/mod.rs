@@ -32,6 +32,7 @@ mod layers;
 mod memory;
 mod offload;
 mod outputs;
+pub mod own;
 mod pipeline;
 mod quirks;
 mod tensor_parallel;

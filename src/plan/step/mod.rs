@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use groups::{Degrees, Group};
 use stage::Stage;
-pub use unit::{State, Unit};
+pub use unit::{State, Unit, units_of_stages};
 
 use crate::collective::{CollectiveError, Lowering, Op, Transfer};
 use crate::ids::{CommId, DeviceId, ProgramId, RankId, ResourceId, TierId, TransferId};
@@ -206,7 +206,8 @@ pub fn plan(
     })
 }
 
-fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
+/// Sizes of the groups of a workload on so many devices.
+pub fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
     let p = &w.parallelism;
     let (data, context) = (w.data_parallel(devices) as u32, p.context.size as u32);
     let inner = match p.context.kind {
@@ -230,7 +231,7 @@ fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
 }
 
 /// The name of a schedule in `plan::schedule`.
-fn schedule_name(kind: ScheduleKind) -> &'static str {
+pub fn schedule_name(kind: ScheduleKind) -> &'static str {
     match kind {
         ScheduleKind::Gpipe => "gpipe",
         ScheduleKind::OneFOneB => "1f1b",
@@ -246,7 +247,11 @@ fn schedule_name(kind: ScheduleKind) -> &'static str {
     }
 }
 
-fn order(w: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
+/// The order of passes that a workload asks for.
+///
+/// # Errors
+/// The schedule is not defined for its numbers, or its file is wrong.
+pub fn order(w: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
     let spec = &w.parallelism.pipeline;
     if spec.schedule == ScheduleKind::File {
         return user_order(w);
@@ -274,7 +279,10 @@ fn user_order(w: &WorkloadSpec) -> Result<Order, PlanError> {
 }
 
 /// The transformer layers of each stage.
-fn layer_split(
+///
+/// # Errors
+/// The layers cannot be split as the workload asks.
+pub fn layer_split(
     w: &WorkloadSpec,
     model: &ModelSpec,
     order: &Order,
@@ -286,7 +294,11 @@ fn layer_split(
     Ok(split_layers(model.layers as u32, order.placement.stages(), &rule)?)
 }
 
-fn layout(w: &WorkloadSpec, d: &Degrees) -> Result<Layout, SpecError> {
+/// Which rank is where.
+///
+/// # Errors
+/// The degrees multiply to too many ranks.
+pub fn layout(w: &WorkloadSpec, d: &Degrees) -> Result<Layout, SpecError> {
     let order: Vec<Axis> = w.parallelism.order.iter().map(|a| groups::axis(*a)).collect();
     let sizes = [(Axis::Tp, d.tensor), (Axis::Cp, d.context), (Axis::Dp, d.data), (Axis::Pp, d.pipeline)];
     Layout::new(&order, &sizes)

@@ -1,0 +1,114 @@
+//! How long messages take on an idle machine: the closed forms of collectives over the groups of one rank.
+
+use std::collections::BTreeMap;
+
+use crate::collective::{Chooser, CollectiveError, Geometry, Network, Op, Transfer};
+use crate::ids::{DeviceId, RankId, ResourceId};
+use crate::plan::step::groups::{Degrees, Group};
+use crate::topology::{Axis, CopyDirection, Layout, Machine};
+
+/// One copy or one hop: latency in seconds, bandwidth in B/s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pipe {
+    /// Paid once.
+    pub latency: f64,
+    /// Rate on an idle machine.
+    pub bandwidth: f64,
+}
+
+impl Pipe {
+    /// Seconds for so many bytes; none for none.
+    pub fn time(&self, bytes: f64) -> f64 {
+        if bytes > 0.0 { self.latency + bytes / self.bandwidth } else { 0.0 }
+    }
+}
+
+/// The groups of rank 0, as the machine carries them. Other ranks' groups are taken to be alike.
+pub struct Links<'a> {
+    chooser: &'a Chooser,
+    groups: BTreeMap<Group, Geometry>,
+    /// To the next pipeline stage.
+    pub border: Pipe,
+    /// By tier number: towards the device, and away from it.
+    pub copies: BTreeMap<u8, [Pipe; 2]>,
+}
+
+impl<'a> Links<'a> {
+    /// Measures the groups in `groups`, the stage border and the copies to `tiers`.
+    ///
+    /// # Errors
+    /// Two members have no route between them.
+    pub fn new(
+        machine: &Machine,
+        layout: &Layout,
+        degrees: &Degrees,
+        groups: &[Group],
+        tiers: &[u8],
+        chooser: &'a Chooser,
+    ) -> Result<Links<'a>, CollectiveError> {
+        let mut found = BTreeMap::new();
+        let mut members = Vec::new();
+        for &group in groups.iter().filter(|group| degrees.size(**group) > 1) {
+            degrees.members(layout, RankId(0), group, &mut members);
+            let devices: Vec<DeviceId> = members.iter().map(|rank| layout.device(*rank)).collect();
+            found.insert(group, Geometry::of(machine, &devices)?);
+        }
+        let copies = tiers
+            .iter()
+            .map(|&tier| {
+                let way = |direction| copy(machine, layout.device(RankId(0)), tier, direction);
+                Ok((tier, [way(CopyDirection::In)?, way(CopyDirection::Out)?]))
+            })
+            .collect::<Result<_, CollectiveError>>()?;
+        Ok(Links { chooser, groups: found, border: border(machine, layout)?, copies })
+    }
+
+    /// Seconds of one collective; none in a group of one.
+    ///
+    /// # Errors
+    /// No algorithm can run it.
+    pub fn time(&self, group: Group, op: Op, bytes: f64) -> Result<f64, CollectiveError> {
+        let Some(geometry) = self.groups.get(&group).filter(|_| bytes > 0.0) else { return Ok(0.0) };
+        if op == Op::SendRecv {
+            return Ok(geometry.flat().time(1.0, bytes));
+        }
+        let transfer = Transfer { op, bytes: bytes.round() as u64 };
+        Ok(self.chooser.choose(&transfer, geometry)?.expected_s)
+    }
+
+    /// Bandwidth in B/s, one direction, that one member of a group has; infinite in a group of one.
+    pub fn bandwidth(&self, group: Group) -> f64 {
+        self.groups.get(&group).map_or(f64::INFINITY, |geometry| geometry.flat().bandwidth())
+    }
+}
+
+/// From the first stage's rank 0 to the second stage's.
+fn border(machine: &Machine, layout: &Layout) -> Result<Pipe, CollectiveError> {
+    if layout.size(Axis::Pp) == 1 {
+        return Ok(Pipe { latency: 0.0, bandwidth: f64::INFINITY });
+    }
+    let mut coords = layout.coords(RankId(0));
+    coords[Axis::Pp as usize] = 1;
+    let ends = [layout.device(RankId(0)), layout.device(layout.rank(coords))];
+    let mut path = Vec::new();
+    let route = Network::route(machine, ends[0], ends[1], &mut path);
+    let latency = route.map_err(CollectiveError::NotConnected)?;
+    Ok(Pipe { latency: latency.s(), bandwidth: slowest(machine, &path) * f64::from(machine.parts()) })
+}
+
+fn copy(
+    machine: &Machine,
+    device: DeviceId,
+    tier: u8,
+    direction: CopyDirection,
+) -> Result<Pipe, CollectiveError> {
+    let mut path = Vec::new();
+    let latency = machine
+        .copy_route(device, usize::from(tier), direction, &mut path)
+        .map_err(|e| CollectiveError::NotConnected(e.to_string()))?;
+    Ok(Pipe { latency: latency.s(), bandwidth: slowest(machine, &path) })
+}
+
+fn slowest(machine: &Machine, path: &[ResourceId]) -> f64 {
+    path.iter().map(|link| machine.capacity(*link).0).fold(f64::INFINITY, f64::min)
+}

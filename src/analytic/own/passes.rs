@@ -1,0 +1,126 @@
+//! How long one rank takes for the passes of a unit and of a stage.
+
+use std::ops::AddAssign;
+
+use super::links::Links;
+use crate::collective::{CollectiveError, Op};
+use crate::model::{CommGroup, CommOp, Item};
+use crate::plan::step::groups::Group;
+use crate::plan::step::{Prices, Unit};
+use crate::spec::workload::RecomputeSpec;
+
+/// Seconds of one pass: kernels, and communication that no kernel hides, by group.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PassTime {
+    /// Kernels.
+    pub compute: f64,
+    /// Tensor parallelism (inside experts too).
+    pub tensor: f64,
+    /// Context parallelism.
+    pub context: f64,
+    /// Expert parallelism.
+    pub expert: f64,
+}
+
+impl PassTime {
+    /// Everything.
+    pub fn total(&self) -> f64 {
+        self.compute + self.tensor + self.context + self.expert
+    }
+    /// So many times.
+    pub fn times(self, k: f64) -> PassTime {
+        PassTime {
+            compute: k * self.compute,
+            tensor: k * self.tensor,
+            context: k * self.context,
+            expert: k * self.expert,
+        }
+    }
+}
+
+impl AddAssign for PassTime {
+    fn add_assign(&mut self, other: PassTime) {
+        self.compute += other.compute;
+        self.tensor += other.tensor;
+        self.context += other.context;
+        self.expert += other.expert;
+    }
+}
+
+/// The passes of one unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct UnitTime {
+    /// Forward.
+    pub forward: PassTime,
+    /// What is computed again before the backward pass.
+    pub recompute: PassTime,
+    /// Both gradients in one pass.
+    pub backward: PassTime,
+    /// Gradient of the input alone.
+    pub input_grad: PassTime,
+    /// Gradient of the weights alone.
+    pub weight_grad: PassTime,
+}
+
+impl UnitTime {
+    /// Prices the items of `unit`.
+    ///
+    /// # Errors
+    /// A collective that no algorithm can run.
+    pub fn of(
+        unit: &Unit,
+        policy: &RecomputeSpec,
+        prices: &dyn Prices,
+        links: &Links<'_>,
+    ) -> Result<UnitTime, CollectiveError> {
+        let price = |items: &[Item]| pass(items, prices, links);
+        Ok(UnitTime {
+            forward: price(&unit.plan.forward)?,
+            recompute: price(&unit.repeated(policy))?,
+            backward: price(&unit.plan.backward)?,
+            input_grad: price(&unit.plan.input_grad)?,
+            weight_grad: price(&unit.plan.weight_grad)?,
+        })
+    }
+    /// Recomputation and both gradients, in seconds.
+    pub fn whole_backward(&self) -> f64 {
+        self.recompute.total() + self.backward.total()
+    }
+}
+
+impl AddAssign for UnitTime {
+    fn add_assign(&mut self, other: UnitTime) {
+        self.forward += other.forward;
+        self.recompute += other.recompute;
+        self.backward += other.backward;
+        self.input_grad += other.input_grad;
+        self.weight_grad += other.weight_grad;
+    }
+}
+
+/// Kernels one after the other; a communication point is exposed by what it takes longer than the kernels that may
+/// run beside it.
+fn pass(items: &[Item], prices: &dyn Prices, links: &Links<'_>) -> Result<PassTime, CollectiveError> {
+    let kernels = |items: &[Item], n: usize| -> f64 {
+        items.iter().filter_map(Item::kernel).take(n).map(|kernel| prices.time(kernel).s()).sum()
+    };
+    let mut time = PassTime { compute: kernels(items, usize::MAX), ..PassTime::default() };
+    for (i, item) in items.iter().enumerate() {
+        let Some(comm) = item.comm() else { continue };
+        let op = match comm.op {
+            CommOp::AllGather => Op::AllGather,
+            CommOp::ReduceScatter => Op::ReduceScatter,
+            CommOp::AllReduce => Op::AllReduce,
+            CommOp::AllToAll => Op::AllToAll,
+            CommOp::SendRecv => Op::SendRecv,
+        };
+        let link = links.time(Group::Layer(comm.group), op, comm.bytes as f64)?;
+        let exposed = (link - kernels(&items[i + 1..], comm.hidden_behind as usize)).max(0.0);
+        match comm.group {
+            CommGroup::Tensor | CommGroup::ExpertTensor => time.tensor += exposed,
+            CommGroup::Context | CommGroup::ContextInner | CommGroup::ContextOuter => time.context += exposed,
+            CommGroup::Expert => time.expert += exposed,
+        }
+    }
+    Ok(time)
+}

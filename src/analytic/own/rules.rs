@@ -1,0 +1,111 @@
+//! What people carry in their heads: 6·P·D, 12·L·h², bytes per parameter, B > C/W, the ideal bubble.
+
+use super::links::Links;
+use crate::collective::Op;
+use crate::model::{CommGroup, ParameterCount};
+use crate::plan::step::groups::{Degrees, Group};
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::WorkloadSpec;
+
+/// Rules of thumb for one workload on one machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// All parameters.
+    pub parameters: f64,
+    /// Those that one token passes.
+    pub active_parameters: f64,
+    /// 12·L·h²: attention 4h², an ungated MLP of 4h twice 4h², nothing else.
+    pub twelve_l_h2: f64,
+    /// Bytes of weights, gradients and optimizer state of one parameter, before anything is cut.
+    pub bytes_per_parameter: f64,
+    /// The same on one rank of a sharding group.
+    pub bytes_per_parameter_sharded: f64,
+    /// 6·P·D: P active parameters, D tokens of the step.
+    pub six_p_d: f64,
+    /// Seconds for that at the peak of all devices.
+    pub six_p_d_time: f64,
+    /// (p − 1)/(v·m): bubble over useful time.
+    pub ideal_bubble: f64,
+    /// Tokens of one micro-batch on one replica.
+    pub tokens_per_micro_batch: f64,
+    /// Tokens of one step on one replica.
+    pub tokens_per_replica: f64,
+    /// Tokens that one replica must have between two reductions for data parallelism to stay compute-bound.
+    pub data_parallel_tokens: f64,
+    /// Tokens that one replica must have in each micro-batch for gathered weights (FSDP, ZeRO-3) to stay hidden.
+    pub fsdp_tokens: f64,
+    /// Largest tensor-parallel degree at which an MLP stays compute-bound.
+    pub tensor_degree: f64,
+}
+
+/// Everything but the machine that the rules need.
+pub struct Given<'a> {
+    /// The step.
+    pub workload: &'a WorkloadSpec,
+    /// Its model.
+    pub model: &'a ModelSpec,
+    /// Group sizes.
+    pub degrees: Degrees,
+    /// Micro-batches of one replica.
+    pub micro_batches: u32,
+    /// Chunks that one micro-batch meets on a rank.
+    pub chunks: u32,
+    /// Peak of one device in FLOP/s, C.
+    pub peak: f64,
+}
+
+impl Rules {
+    /// The rules for a step.
+    ///
+    /// * Data parallelism: a ring all-reduce of a weight's gradient (β bytes) takes 2β/W a parameter and rank, its
+    ///   backward pass 4 FLOP a token and parameter: tokens > β·C/(2W), that is C/W for β = 2. For a reduce-scatter
+    ///   alone half of that.
+    /// * FSDP: forward gathers β bytes a parameter beside 2 FLOP a token: tokens > β·C/(2W) in each micro-batch.
+    /// * Tensor parallelism with reduce-scatter and all-gather: an MLP of width f moves 4·h bytes a token at 16 bits,
+    ///   and computes 4·h·f/t FLOP: t < f·W/C (three matrices: 1.5 times that).
+    pub fn new(given: &Given<'_>, links: &Links<'_>) -> Rules {
+        let Given { workload: w, model, degrees: d, .. } = given;
+        let count = ParameterCount::of(model);
+        let sequence = w.sequence(model) as f64;
+        let tokens = w.batch.global as f64 * sequence;
+        let active = count.active as f64;
+        let ranks = f64::from(d.tensor * d.context * d.data * d.pipeline);
+        let bytes = w.bytes_per_parameter();
+        let over = |group: Group| given.peak / links.bandwidth(group);
+        let passes = if w.parallelism.sharding.kind == crate::spec::workload::ShardingKind::None {
+            Op::AllReduce.bus_factor(d.shard)
+        } else {
+            Op::ReduceScatter.bus_factor(d.shard)
+        };
+        let gradient = w.precision.gradient_communication().bytes();
+        let weight = w.precision.weight_communication().bytes();
+        let matrices = if model.gated_mlp { 1.5 } else { 1.0 };
+        let replicas = f64::from(d.data * d.context);
+        Rules {
+            parameters: count.total() as f64,
+            active_parameters: active,
+            twelve_l_h2: 12.0 * model.layers as f64 * (model.hidden as f64).powi(2),
+            bytes_per_parameter: bytes.total(),
+            bytes_per_parameter_sharded: sharded(w, f64::from(d.shard)),
+            six_p_d: 6.0 * active * tokens,
+            six_p_d_time: 6.0 * active * tokens / (ranks * given.peak),
+            ideal_bubble: f64::from(d.pipeline - 1) / f64::from(given.chunks * given.micro_batches),
+            tokens_per_micro_batch: w.batch.micro_batch as f64 * sequence / f64::from(d.context),
+            tokens_per_replica: tokens / replicas,
+            data_parallel_tokens: passes * gradient / 4.0 * over(Group::Gradients),
+            fsdp_tokens: Op::AllGather.bus_factor(d.shard) * weight / 2.0 * over(Group::Weights),
+            tensor_degree: matrices * model.ffn as f64 / over(Group::Layer(CommGroup::Tensor)) * 2.0
+                / w.precision.compute.bytes(),
+        }
+    }
+}
+
+/// Bytes of one parameter on one of `n` ranks that share what the sharding cuts.
+pub fn sharded(w: &WorkloadSpec, n: f64) -> f64 {
+    let bytes = w.bytes_per_parameter();
+    let cut = super::memory::cut(w.parallelism.sharding.kind);
+    [(bytes.weights, cut[0]), (bytes.gradients, cut[1]), (bytes.optimizer(), cut[2])]
+        .into_iter()
+        .map(|(bytes, cut)| if cut { bytes / n } else { bytes })
+        .sum()
+}

@@ -1,0 +1,181 @@
+//! Closed forms by independent reasoning, on small machines with kernels at a flat rate.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::model::Kernel;
+use crate::spec::from_value;
+use crate::spec::workload::ModelRef;
+
+/// 100 TFLOP/s, and 1 TB/s for kernels without FLOP.
+struct Flat;
+
+const RATE: f64 = 1e14;
+
+impl Prices for Flat {
+    fn time(&self, kernel: &Kernel) -> Time {
+        Time::from_s(if kernel.flops > 0.0 { kernel.flops / RATE } else { kernel.bytes / 1e12 })
+    }
+    fn slowdown(&self, _: &Kernel) -> u16 {
+        0
+    }
+}
+
+/// An ungated model without vocabulary to speak of: its layers are alike and nearly everything.
+fn model() -> Value {
+    json!({
+        "name": "test", "layers": 16, "hidden": 4096, "heads": 32, "ffn": 16384, "vocabulary": 8, "sequence": 2048,
+        "tied_embeddings": true, "norm": "layer", "attention": {"kernel": "standard", "causal": false}
+    })
+}
+
+fn workload(changes: Value) -> (WorkloadSpec, ModelSpec) {
+    let mut value = json!({"model": model(), "batch": {"global": 16, "micro_batch": 1}});
+    for (key, change) in changes.as_object().expect("an object") {
+        value[key] = change.clone();
+    }
+    let workload: WorkloadSpec = from_value(value, "test".into(), "test".into(), &[]).expect("valid").value;
+    let ModelRef::Inline(model) = workload.model.clone() else { panic!("the model stands in place") };
+    (workload, *model)
+}
+
+fn on(machine: &str, changes: Value) -> OwnEstimate {
+    let (workload, model) = workload(changes);
+    let (_, machine) = Machine::load(machine, &[]).expect("a simple machine");
+    assert_eq!(workload.validate_on(u64::from(machine.devices()), &["hbm"]), []);
+    estimate_own(&workload, &model, &machine, &Flat, &Chooser::Best, RATE).expect("an estimate")
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * b.abs()
+}
+
+#[test]
+fn one_device_only_computes() {
+    let step = on("switch:1,100,0", json!({}));
+    let t = step.terms;
+    assert_eq!([t.tensor, t.context, t.expert, t.bubble, t.p2p, t.data, t.offload, t.recompute], [0.0; 8]);
+    // GEMMs at the full rate: the rest of the time is element-wise kernels and the optimizer.
+    let at_peak = step.model_flops / RATE;
+    assert!(t.total() > at_peak && t.total() < 1.6 * at_peak, "{} s, at peak {at_peak} s", t.total());
+    assert!(close(step.mfu, at_peak / t.total()));
+}
+
+#[test]
+fn rules_that_people_carry_in_their_heads() {
+    let step = on("switch:8,100,0", json!({"parallelism": {"data": 8, "sharding": {"kind": "zero3"}}}));
+    let r = &step.rules;
+    assert_eq!(r.twelve_l_h2, 12.0 * 16.0 * 4096.0 * 4096.0);
+    assert!((r.parameters / r.twelve_l_h2 - 1.0).abs() < 0.002, "{}", r.parameters);
+    assert_eq!(r.bytes_per_parameter, 18.0);
+    assert_eq!(r.bytes_per_parameter_sharded, 18.0 / 8.0);
+    assert_eq!(r.six_p_d, 6.0 * r.active_parameters * step.tokens);
+    assert_eq!(r.tokens_per_micro_batch, 2048.0);
+    assert_eq!(r.tokens_per_replica, 4096.0);
+    // C/W = 1e14 / 1e11 = 1,000 tokens, of which 7/8 for 8 ranks.
+    assert!(close(r.fsdp_tokens, 875.0), "{}", r.fsdp_tokens);
+    // fp32 gradients are twice as large, a reduce-scatter is half of an all-reduce.
+    assert!(close(r.data_parallel_tokens, 875.0), "{}", r.data_parallel_tokens);
+    assert_eq!(r.tensor_degree, f64::INFINITY);
+    let step = on("switch:8,100,0", json!({"parallelism": {"tensor": 8, "sequence_parallel": true}}));
+    assert!(close(step.rules.tensor_degree, 16384.0 / 1000.0));
+}
+
+/// Above the token limit the gathers of FSDP hide but for the first, below it they do not.
+#[test]
+fn fsdp_is_bound_by_links_below_the_token_limit() {
+    let fsdp = |gbps: u32| {
+        let parallelism = json!({"data": 8, "sharding": {"kind": "zero3"}});
+        on(&format!("switch:8,{gbps},0"), json!({"parallelism": parallelism}))
+    };
+    let fast = fsdp(400);
+    assert!(fast.rules.fsdp_tokens < fast.rules.tokens_per_micro_batch);
+    assert!(fast.terms.data < 0.05 * fast.terms.total(), "{:?}", fast.terms);
+    let slow = fsdp(10);
+    assert!(slow.rules.fsdp_tokens > slow.rules.tokens_per_micro_batch);
+    assert!(slow.terms.data > slow.terms.forward, "{:?}", slow.terms);
+}
+
+/// Four equal stages: the bubble is the published (p − 1)/(v·m) of the rest, but for the ends of the model.
+#[test]
+fn bubbles_of_even_stages() {
+    for (schedule, chunks, share) in [("1f1b", 1, 3.0 / 16.0), ("gpipe", 1, 3.0 / 16.0), ("interleaved", 2, 3.0 / 32.0)]
+    {
+        let pipeline = json!({"size": 4, "schedule": schedule, "chunks": chunks});
+        let step = on("switch:4,100000,0", json!({"parallelism": {"pipeline": pipeline}}));
+        assert!(close(step.rules.ideal_bubble, share), "{schedule}: {}", step.rules.ideal_bubble);
+        let busy = step.terms.forward + step.terms.backward;
+        let ratio = step.terms.bubble / busy;
+        assert!((ratio / share - 1.0).abs() < 0.01, "{schedule}: {ratio}, theory {share}");
+    }
+}
+
+/// The latency laws of schedules with asynchronous sends: p = 4, m = 16, c = 100 us (and the bytes at 10⁵ GB/s).
+#[test]
+fn latency_of_transfers() {
+    for (schedule, chunks, count) in [("gpipe", 1, 6.0), ("1f1b", 1, 28.0), ("interleaved", 2, 14.0)] {
+        let pipeline = json!({"size": 4, "schedule": schedule, "chunks": chunks});
+        let step = on("switch:4,100000,100", json!({"parallelism": {"pipeline": pipeline}}));
+        let c = 1e-4 + 2048.0 * 4096.0 * 2.0 / 1e14;
+        assert!(close(step.terms.p2p, count * c), "{schedule}: {} transfers", step.terms.p2p / c);
+    }
+}
+
+/// Ring all-reduce of fp32 gradients with no overlap: Σ over the units of 2·S·(n − 1)/n / W.
+#[test]
+fn gradients_without_overlap_take_their_link_time() {
+    let changes = json!({"parallelism": {"data": 8}, "gradient_buckets": {"overlap": false}});
+    let (mut workload, model) = workload(changes);
+    workload.offload = Default::default();
+    let (_, machine) = Machine::load("switch:8,100,0", &[]).expect("a simple machine");
+    let ring = Chooser::Always {
+        algorithm: crate::collective::algorithm("ring").expect("the ring"),
+        chunks: None,
+        tuning: None,
+    };
+    let step = estimate_own(&workload, &model, &machine, &Flat, &ring, RATE).expect("an estimate");
+    let expected = 4.0 * step.rules.parameters * 2.0 * 7.0 / 8.0 / 1e11;
+    assert!((step.terms.data / expected - 1.0).abs() < 1e-6, "{} and {expected}", step.terms.data);
+}
+
+#[test]
+fn memory_counts() {
+    let whole = on("switch:8,100,0", json!({"parallelism": {"data": 8}})).fullest();
+    let cut = on("switch:8,100,0", json!({"parallelism": {"data": 8, "sharding": {"kind": "zero3"}}})).fullest();
+    for (whole, cut) in [
+        (whole.weights, cut.weights),
+        (whole.gradients, cut.gradients),
+        (whole.optimizer, cut.optimizer),
+    ] {
+        assert!(close(cut, whole / 8.0));
+    }
+    assert_eq!(whole.activations, cut.activations);
+    // Korthikanti et al.: without dropout masks a layer keeps s·b·h·(34 − 2) + 4·a·s²·b bytes with standard attention.
+    let layer = 2048.0 * 4096.0 * 32.0 + 4.0 * 32.0 * 2048.0 * 2048.0;
+    assert!((whole.activations / (16.0 * layer) - 1.0).abs() < 0.02, "{}", whole.activations / (16.0 * layer));
+    let again = on("switch:8,100,0", json!({"parallelism": {"data": 8}, "recompute": {"granularity": "full"}}));
+    assert!(again.terms.recompute > 0.0 && again.fullest().activations < 0.1 * whole.activations);
+}
+
+/// More bandwidth never makes a step slower, in any of the strategies.
+#[test]
+fn faster_links_never_hurt() {
+    let moe = json!({"experts": 8, "top_k": 2});
+    let mut experts = model();
+    experts["moe"] = moe;
+    for changes in [
+        json!({"parallelism": {"tensor": 8, "sequence_parallel": true}}),
+        json!({"parallelism": {"tensor": 2, "data": 4, "sharding": {"kind": "zero1"}}}),
+        json!({"parallelism": {"data": 8, "sharding": {"kind": "zero3"}}}),
+        json!({"parallelism": {"context": {"size": 4, "kind": "ring"}, "data": 2}}),
+        json!({"parallelism": {"data": 8, "expert": 8}, "model": experts}),
+        json!({"parallelism": {"pipeline": {"size": 8, "schedule": "zb-h1"}}}),
+    ] {
+        let mut last = f64::INFINITY;
+        for gbps in [5, 20, 80, 320, 1280] {
+            let total = on(&format!("switch:8,{gbps},1"), changes.clone()).terms.total();
+            assert!(total <= last, "{changes}: {total} s at {gbps} GB/s, {last} s below");
+            last = total;
+        }
+    }
+}
