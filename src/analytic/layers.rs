@@ -180,15 +180,17 @@ impl Recomputation {
 impl Block<'_> {
     /// Adds a layer that does not communicate.
     fn push(&mut self, name: &'static str, shape: Shape, flags: Flags) {
-        let (times, comm) = (self.combined(&shape), LayerComm::default());
-        self.add(name, shape, flags, times, comm, false);
+        let stages = self.stages(&shape);
+        self.add(name, shape, flags, stages, LayerComm::default(), false);
     }
     /// Adds a collective that runs alone: its compute is part of the communication.
     fn push_collective(&mut self, name: &'static str, elements: f64, side: Side, flags: Flags) {
         let rs_ag = self.group.comm == TensorComm::RsAg;
         let shape = self.kinds.collective(elements, self.group.t as f64, side == Side::Gather, rs_ag);
-        let comm = self.group.alone(side, flags.recommunicated, self.combined(&shape));
-        self.add(name, shape, flags, [0.0; 3], comm, false);
+        let stages = self.stages(&shape);
+        let comm = self.group.alone(side, flags.recommunicated, stages.map(|stage| stage.time));
+        let stages = stages.map(|stage| Stage { time: 0.0, ..stage });
+        self.add(name, shape, flags, stages, comm, false);
     }
     /// Adds a GEMM in tiles that overlaps its collective.
     fn push_tiled(&mut self, name: &'static str, (m, n, k): (f64, f64, f64), side: Side, flags: Flags) {
@@ -201,18 +203,24 @@ impl Block<'_> {
             (Side::Reduce, false) => self.kinds.linear_keeping(m, n, k, 0.0, 2.0 * m * k),
         };
         let (times, comm) = self.group.tiled(side, flags.recommunicated, &shape);
-        self.add(name, shape, flags, times, comm, true);
+        let mut stages = self.stages(&shape);
+        for (stage, time) in stages.iter_mut().zip(times) {
+            stage.time = time;
+        }
+        self.add(name, shape, flags, stages, comm, true);
     }
 
-    fn engine_time(&self, shape: &Shape, stage: usize) -> f64 {
-        match shape.unit {
-            Unit::Matrix => self.costs.matrix.time(shape.flops[stage]),
-            Unit::Vector => self.costs.vector.time(shape.flops[stage]),
-        }
-    }
-    fn combined(&self, shape: &Shape) -> [f64; 3] {
-        [FORWARD, AGRAD, WGRAD].map(|stage| {
-            self.costs.combine(self.engine_time(shape, stage), self.costs.memory.time(shape.bytes[stage]))
+    /// Forward and both gradients of a layer that has the processor to itself.
+    fn stages(&self, shape: &Shape) -> [Stage; 3] {
+        let engine = match shape.unit {
+            Unit::Matrix => &self.costs.matrix,
+            Unit::Vector => &self.costs.vector,
+        };
+        [FORWARD, AGRAD, WGRAD].map(|index| {
+            let (flops, bytes) = (shape.flops[index], shape.bytes[index]);
+            let (flops_time, memory_time) = (engine.time(flops), self.costs.memory.time(bytes));
+            let time = self.costs.combine(flops_time, memory_time);
+            Stage { flops, bytes, flops_time, memory_time, time }
         })
     }
 
@@ -221,26 +229,19 @@ impl Block<'_> {
         name: &'static str,
         shape: Shape,
         flags: Flags,
-        times: [f64; 3],
+        [forward, agrad, wgrad]: [Stage; 3],
         comm: LayerComm,
         tiled: bool,
     ) {
         let beta = self.kinds.beta;
-        let stage = |index: usize| Stage {
-            flops: shape.flops[index],
-            bytes: shape.bytes[index],
-            flops_time: self.engine_time(&shape, index),
-            memory_time: self.costs.memory.time(shape.bytes[index]),
-            time: times[index],
-        };
         let optimizer = self.adam(shape.weights);
         self.list.push(Layer {
             name,
             shape,
             flags,
-            forward: stage(FORWARD),
-            agrad: stage(AGRAD),
-            wgrad: stage(WGRAD),
+            forward,
+            agrad,
+            wgrad,
             optimizer,
             comm,
             tiled,
@@ -254,6 +255,9 @@ impl Block<'_> {
 
     /// Adam on w weights over D shards: 11 FLOP a weight; 8 bytes of moments, and 4 of master copy below fp32.
     fn adam(&self, weights: f64) -> Stage {
+        if weights == 0.0 {
+            return Stage::default();
+        }
         let state = if self.kinds.beta < 4.0 { 12.0 } else { 8.0 };
         let (flops, bytes) = (11.0 * weights / self.shards, state * weights / self.shards);
         let (flops_time, memory_time) = (self.costs.vector.time(flops), self.costs.memory.time(bytes));

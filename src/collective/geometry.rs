@@ -6,6 +6,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::lowering::CollectiveError;
 use crate::ids::{DeviceId, ResourceId};
 use crate::topology::{Machine, ScaleUp};
 use crate::units::{Bandwidth, Time};
@@ -161,6 +162,14 @@ impl Geometry {
     pub fn pair(link: LinkClass, between_nodes: bool) -> Geometry {
         let (nodes, per_node) = if between_nodes { (2, 1) } else { (1, 2) };
         Geometry { size: 2, nodes, per_node, intra: link, inter: link, fabric: Fabric::Graph }
+    }
+    /// What a group of devices looks like on a machine.
+    ///
+    /// # Errors
+    /// Two members have no route between them.
+    pub fn of(net: &dyn Network, devices: &[DeviceId]) -> Result<Geometry, CollectiveError> {
+        let layout = measure(net, &net.fabric(), devices).map_err(CollectiveError::NotConnected)?;
+        Ok(layout.geometry)
     }
     /// Number of rings that a flat ring algorithm runs at once: one for each member of a node, so that every network
     /// port is used; one within a node.

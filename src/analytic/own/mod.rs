@@ -226,13 +226,13 @@ impl Form<'_> {
             for &stage in &stages {
                 let mut units = Vec::new();
                 for unit in &self.stages[stage] {
-                    let same = |u: &Unit| {
-                        std::rc::Rc::ptr_eq(&u.plan, &unit.plan) && u.recompute == unit.recompute
-                    };
+                    let same =
+                        |u: &Unit| std::rc::Rc::ptr_eq(&u.plan, &unit.plan) && u.recompute == unit.recompute;
                     let time = match known.iter().find(|k| same(k.0)) {
                         Some(k) => k.1,
                         None => {
-                            let time = UnitTime::of(unit, &self.workload.recompute, self.prices, &self.links)?;
+                            let time =
+                                UnitTime::of(unit, &self.workload.recompute, self.prices, &self.links)?;
                             known.push((unit, time));
                             time
                         }
@@ -310,17 +310,16 @@ impl Form<'_> {
         let forward = mean(&|rank| rank.sum.forward.total());
         let split = self.splits() || self.order.placement.directions() > 1;
         let (input_grad, weight_grad) = if split {
-            (mean(&|r| r.sum.input_grad.total() + r.sum.recompute.total()), mean(&|r| r.sum.weight_grad.total()))
+            (
+                mean(&|r| r.sum.input_grad.total() + r.sum.recompute.total()),
+                mean(&|r| r.sum.weight_grad.total()),
+            )
         } else {
             (mean(&|r| r.sum.whole_backward()), 0.0)
         };
         let drain = (forward + input_grad + weight_grad) * others as f64;
-        let times = PassTimes::new(
-            Time::from_s(forward),
-            Time::from_s(input_grad),
-            Time::from_s(weight_grad),
-            1.0,
-        );
+        let times =
+            PassTimes::new(Time::from_s(forward), Time::from_s(input_grad), Time::from_s(weight_grad), 1.0);
         let pipeline = &self.workload.parallelism.pipeline;
         let shape = Shape {
             ranks: pipeline.size as u32,
@@ -402,14 +401,15 @@ impl Form<'_> {
         let passes = f64::from(self.order.per_direction());
         let busy = |part: fn(&UnitCosts) -> f64| units.iter().map(part).sum::<f64>();
         let forward = sharding::gathered_forward(units) - busy(|u| u.forward);
-        let backward = |gathers, reduces| {
-            sharding::gathered_backward(units, gathers, reduces) - busy(|u| u.backward)
-        };
+        let backward =
+            |gathers, reduces| sharding::gathered_backward(units, gathers, reduces) - busy(|u| u.backward);
         let reshards = self.workload.parallelism.sharding.reshard_after_forward.unwrap_or(true);
         let every = self.workload.gradient_buckets.reduce_every_micro_batch;
         let gathers = if reshards { passes } else { 1.0 };
         let reduces = if every { passes } else { 1.0 };
-        gathers * forward + reduces * backward(reshards, true) + (passes - reduces) * backward(reshards, false)
+        gathers * forward
+            + reduces * backward(reshards, true)
+            + (passes - reduces) * backward(reshards, false)
     }
 
     /// Norm and update of the share of weights that one rank updates.
