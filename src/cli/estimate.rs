@@ -1,5 +1,7 @@
 //! `stepsim estimate`: the closed form of one training step.
 
+mod own;
+
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,23 +15,32 @@ use crate::trace::Output;
 /// The closed form of one training step: time term by term, memory, efficiencies.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Calculon's application, execution and system file (.json or .json.gz), read unchanged.
-    #[arg(long, num_args = 3, value_names = ["APP", "EXE", "SYS"], required = true)]
-    calculon: Vec<PathBuf>,
-    /// Calculon's arithmetic with all its known defects (the default).
-    #[arg(long, conflicts_with = "repaired")]
+    /// Workload: the name of a shipped one, or a path that ends in .json [default: gpt3-175b]
+    #[arg(conflicts_with = "calculon")]
+    workload: Option<String>,
+    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    #[arg(short, long, conflicts_with = "calculon")]
+    topology: Option<String>,
+    /// Change a field: `batch.global=768`, `topology.nodes=16`; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "calculon")]
+    sets: Vec<String>,
+    /// Calculon's application, execution and system file (.json or .json.gz), read unchanged
+    #[arg(long, num_args = 3, value_names = ["APP", "EXE", "SYS"])]
+    calculon: Option<Vec<PathBuf>>,
+    /// Calculon's arithmetic with all its known defects (the default)
+    #[arg(long, conflicts_with = "repaired", requires = "calculon")]
     as_published: bool,
-    /// The same model with its known defects repaired.
-    #[arg(long)]
+    /// The same model with its known defects repaired
+    #[arg(long, requires = "calculon")]
     repaired: bool,
-    /// Switches one defect on or off; may be repeated.
-    #[arg(long, value_name = "NAME=on|off", value_parser = parse_quirk)]
+    /// Switch one defect on or off; repeatable
+    #[arg(long, requires = "calculon", value_name = "NAME=on|off", value_parser = parse_quirk)]
     quirk: Vec<(String, bool)>,
-    /// Writes Calculon's 96 outputs as one flat JSON object, in seconds and bytes.
+    /// Write the numbers as JSON: Calculon's 96 outputs by name, or the terms of a workload
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Prints the cost of every layer of a block too.
-    #[arg(long)]
+    /// Print the cost of every layer of a block too
+    #[arg(long, requires = "calculon")]
     layers: bool,
 }
 
@@ -60,29 +71,35 @@ impl Args {
 /// # Errors
 /// A file that cannot be read or is wrong, a step that does not fit in memory, a report that cannot be written.
 pub fn run(args: Args) -> Result<(), Box<dyn Error>> {
-    let [app, exe, sys] = args.calculon.as_slice() else {
-        return Err("--calculon takes three files".into());
+    let text = match args.calculon.as_deref() {
+        Some([app, exe, sys]) => calculon(&args, Calculon::load(app, exe, sys)?)?,
+        _ => own::run(&args)?,
     };
-    let case = Calculon::load(app, exe, sys)?;
-    let quirks = args.quirks();
-    let estimate = analytic::estimate(&case, quirks);
-    estimate.fits().map_err(|over| does_not_fit(&case, &estimate, over))?;
-    if let Some(path) = &args.report {
-        write_report(path, &estimate)?;
-    }
-    let mut text = summary(&case, &estimate, quirks);
-    if args.layers {
-        text += "\n";
-        text += &layer_table(&estimate.layers);
-    }
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(()),
     }
 }
 
-fn write_report(path: &Path, estimate: &Estimate) -> Result<(), Box<dyn Error>> {
-    let mut text = serde_json::to_string_pretty(&estimate.outputs().to_json())?;
+/// The closed form of Calculon's files, as text.
+fn calculon(args: &Args, case: Calculon) -> Result<String, Box<dyn Error>> {
+    let quirks = args.quirks();
+    let estimate = analytic::estimate(&case, quirks);
+    estimate.fits().map_err(|over| does_not_fit(&case, &estimate, over))?;
+    if let Some(path) = &args.report {
+        write_report(path, &estimate.outputs().to_json().into())?;
+    }
+    let mut text = summary(&case, &estimate, quirks);
+    if args.layers {
+        text += "\n";
+        text += &layer_table(&estimate.layers);
+    }
+    Ok(text)
+}
+
+/// Whole or not at all; compressed if the name ends in .gz.
+fn write_report(path: &Path, report: &serde_json::Value) -> Result<(), Box<dyn Error>> {
+    let mut text = serde_json::to_string_pretty(report)?;
     text.push('\n');
     let mut output = Output::create(path, path.extension().is_some_and(|extension| extension == "gz"))?;
     output.write_all(text.as_bytes()).map_err(|error| output.error(error))?;
@@ -127,7 +144,7 @@ fn table(header: &[&str]) -> Table {
 /// Tables of time, memory and efficiencies.
 fn summary(case: &Calculon, estimate: &Estimate, quirks: Quirks) -> String {
     let exe = case.exe();
-    let (total, outputs) = (estimate.terms.total(), estimate.outputs());
+    let outputs = estimate.outputs();
     let mut text = format!(
         "Closed form ({quirks}): t {} · p {} · d {} · {} chunks · {} micro-batches of {}\n\n",
         exe.tensor_par,
@@ -137,15 +154,7 @@ fn summary(case: &Calculon, estimate: &Estimate, quirks: Quirks) -> String {
         case.microbatches(),
         exe.microbatch_size,
     );
-    let mut time = table(&["step", "seconds", "share"]);
-    for (name, seconds) in estimate.terms.named() {
-        time.add_row([
-            name.to_string(),
-            format!("{seconds:.6}"),
-            format!("{:.2} %", 100.0 * seconds / total),
-        ]);
-    }
-    time.add_row(["total".to_string(), format!("{total:.6}"), "100.00 %".to_string()]);
+    let time = term_table(&estimate.terms.named());
     text += &format!("{}\n\n{}\n\n", time.trim_fmt(), memory_table(case, estimate).trim_fmt());
 
     let mut rates = table(&["rates", ""]);
@@ -166,6 +175,20 @@ fn summary(case: &Calculon, estimate: &Estimate, quirks: Quirks) -> String {
     }
     text += &format!("{}\n", rates.trim_fmt());
     text
+}
+
+/// Terms in seconds, each with its share of their sum.
+fn term_table(terms: &[(&str, f64)]) -> Table {
+    let total: f64 = terms.iter().map(|term| term.1).sum();
+    let mut table = table(&["step", "seconds", "share"]);
+    for (name, seconds) in terms.iter().chain(&[("total", total)]) {
+        table.add_row([
+            name.to_string(),
+            format!("{seconds:.6}"),
+            format!("{:.2} %", 100.0 * seconds / total),
+        ]);
+    }
+    table
 }
 
 fn memory_table(case: &Calculon, estimate: &Estimate) -> Table {
@@ -238,6 +261,19 @@ mod tests {
         assert_eq!(one, Quirks { pipe_tile_twice: true, ..Quirks::REPAIRED });
         let rest = quirks(&["--as-published", "--quirk", "pipe_tile_twice=off"]);
         assert_eq!(rest, Quirks { pipe_tile_twice: false, ..Quirks::AS_PUBLISHED });
+    }
+
+    #[test]
+    fn a_workload_or_calculons_files() {
+        let files = parse(&[]).expect("a valid line").calculon.map(|files| files.len());
+        assert_eq!(files, Some(3));
+        assert!(parse(&["gpt3-175b"]).is_err(), "both");
+        let alone = |line: &[&str]| Command::try_parse_from(line).map(|command| command.args);
+        assert_eq!(
+            alone(&["estimate", "llama3-8b-fsdp"]).expect("valid").workload.as_deref(),
+            Some("llama3-8b-fsdp")
+        );
+        assert!(alone(&["estimate", "--repaired"]).is_err(), "quirks are Calculon's");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::spec::{Loaded, ModelSpec, SpecError, Topology, WorkloadSpec, load};
 use crate::topology::Machine;
 use crate::units::{Flops, Time};
 
-use prices::DevicePrices;
+pub use prices::DevicePrices;
 
 /// A workload and a machine, read and found to fit each other.
 #[derive(Debug)]
