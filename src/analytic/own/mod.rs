@@ -13,7 +13,7 @@
 //!
 //! Hazards: no contention (data-parallel beside pipeline messages, copies beside collectives), no launch overhead, no
 //! interference of collectives with kernels, no stragglers; buckets of gradients are taken unit by unit; all groups are
-//! taken to be like rank 0's. The simulation has all of these: the difference is what `compare` explains.
+//! taken to be like rank 0's; DualPipe's overlap of one micro-batch's all-to-alls with another's kernels is not taken off. The simulation has all of these: the difference is what `compare` explains.
 
 mod links;
 mod memory;
