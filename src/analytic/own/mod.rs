@@ -124,7 +124,7 @@ impl OwnEstimate {
 /// device's peak of `peak` FLOP/s.
 ///
 /// # Errors
-/// As [`step::plan`]: the workload does not fit the machine, or a group cannot communicate.
+/// The workload does not fit the machine, or a group cannot communicate.
 pub fn estimate_own(
     workload: &WorkloadSpec,
     model: &ModelSpec,
