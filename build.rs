@@ -1,4 +1,5 @@
-//! Embeds every JSON file under `topologies/` and `workloads/` in the binary, so that a new file needs no code.
+//! Embeds every JSON file under `topologies/` and `workloads/` in the binary, so that a new file needs no code. Schemas
+//! (`*.schema.json`) are for editors and are left out.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ fn collect(folder: &Path, name: &str, files: &mut Vec<(String, String)>) {
         let name = format!("{name}/{}", entry.file_name().to_string_lossy());
         if path.is_dir() {
             collect(&path, &name, files);
-        } else if name.ends_with(".json") {
+        } else if name.ends_with(".json") && !name.ends_with(".schema.json") {
             println!("cargo:rerun-if-changed={name}");
             files.push((name, path.to_string_lossy().into_owned()));
         }

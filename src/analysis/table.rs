@@ -259,7 +259,7 @@ fn links(out: &mut String, r: &Report, width: u16) {
 }
 
 /// A table with numbers to the right under left-aligned names.
-pub(super) fn new_table(width: u16, head: Vec<String>) -> Table {
+pub(crate) fn new_table(width: u16, head: Vec<String>) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     table.set_header(head);
@@ -289,7 +289,7 @@ fn omitted(shown: usize, all: usize) -> String {
 }
 
 /// A span with its unit, a dot for none.
-pub(super) fn seconds(s: f64) -> String {
+pub(crate) fn seconds(s: f64) -> String {
     if s == 0.0 { "·".to_string() } else { Time::from_s(s).to_string() }
 }
 
@@ -299,7 +299,7 @@ pub(super) fn percent(fraction: f64) -> String {
 }
 
 /// With commas between thousands.
-fn grouped(n: u64) -> String {
+pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {

@@ -160,7 +160,7 @@ fn parse_size(text: &str) -> Option<u64> {
         _ => return None,
     };
     let bytes = digits.parse::<f64>().ok()? * factor;
-    (bytes >= 0.0 && bytes <= 1e18 && bytes.fract() == 0.0).then_some(bytes as u64)
+    ((0.0..=1e18).contains(&bytes) && bytes.fract() == 0.0).then_some(bytes as u64)
 }
 
 /// The sizes of `--bytes`.

@@ -1,30 +1,41 @@
 //! The command line: one file per subcommand.
 //!
-//! Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong.
+//! Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong. Only the
+//! program's `main` exits; a standard output that is closed early (`| head`) is no failure.
 
 pub mod collective;
+pub mod diff;
 pub mod estimate;
+pub mod inspect;
+pub mod list;
 pub mod run;
 pub mod schedule;
+pub mod schema;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-/// Simulates one distributed LLM training step, event by event.
-///
-/// Without a subcommand's arguments the built-in example runs: GPT-3 175B on 1,024 H100s.
+/// Simulates one distributed LLM training step, event by event: a timeline that opens in Perfetto, and a report that
+/// says where the time went.
 #[derive(Debug, Parser)]
 #[command(name = "stepsim", version, after_help = AFTER_HELP, max_term_width = 110)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
-const AFTER_HELP: &str = "Examples:
+const AFTER_HELP: &str = "\
+Workloads, machines, devices and models are JSON files. A name (`gpt3-175b`) means a file that the program carries
+(`stepsim list`), a path (with `/`, or ending in .json) one of your own; `--set path=value` changes a field of either.
+
+Examples:
   stepsim run                                        GPT-3 175B on 1,024 H100s: where the time goes
   stepsim run llama3-70b -o step.json.gz             the timeline, for ui.perfetto.dev
   stepsim run gpt3-175b --set batch.global=768       the same with another batch
+  stepsim inspect llama3-70b                         what it expands to, without simulating
+  stepsim diff before.json after.json                two reports side by side
   stepsim schedule --all --stages 4 --micro-batches 8
   stepsim collective --topology switch:8,450,1 --op all-reduce --bytes 1Mi:1Gi:x4
 
@@ -33,11 +44,21 @@ Exit status: 0 done; 1 the run failed or a file could not be written; 2 the inpu
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Simulate a training step: a report, and a timeline for Perfetto
-    Run(run::Args),
+    Run(Box<run::Args>),
+    /// Show what a workload and a machine expand to, without simulating
+    Inspect(inspect::Args),
+    /// Compare two reports
+    Diff(diff::Args),
     /// Estimate a step in closed form
     Estimate(estimate::Args),
     /// Run a pipeline schedule on abstract durations and draw it
     Schedule(schedule::Args),
+    /// Time a collective by size on a machine
+    Collective(collective::Args),
+    /// List the workloads, machines, devices and models that the program carries
+    List(list::Args),
+    /// Print the JSON Schema of a kind of file
+    Schema(schema::Args),
 }
 
 /// Why a command failed.
@@ -58,18 +79,82 @@ impl Failure {
     }
 }
 
+/// Prints to standard output. That its reader has gone (`| head`) is no failure.
+///
+/// # Errors
+/// Standard output cannot be written, for example to a full disk (status 1).
+pub fn say(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::run(format!("cannot write to standard output: {e}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Columns of the terminal; 110 where standard output is none.
+pub fn width() -> u16 {
+    terminal_size::terminal_size().map_or(110, |(w, _)| w.0.clamp(60, 140))
+}
+
 /// Runs the command line and returns the exit status.
 pub fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Run(args) => run::run(&args),
-        Command::Estimate(args) => estimate::run(args).map_err(Failure::input),
-        Command::Schedule(args) => schedule::run(args).map_err(Failure::input),
+    let result = match Cli::try_parse() {
+        Ok(Cli { command: Some(command) }) => command.run(),
+        Ok(Cli { command: None }) => say(&Cli::command().render_help().to_string()),
+        Err(e) => {
+            // Help and version are errors to clap too; their exit code is 0. A closed pipe is no failure.
+            let _ = e.print();
+            return ExitCode::from(e.exit_code() as u8);
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {}", failure.message);
+            // Nobody may be listening there either.
+            let _ = writeln!(io::stderr(), "error: {}", failure.message);
             ExitCode::from(failure.status)
         }
+    }
+}
+
+impl Command {
+    fn run(self) -> Result<(), Failure> {
+        match self {
+            Command::Run(args) => run::run(&args),
+            Command::Inspect(args) => inspect::run(&args),
+            Command::Diff(args) => diff::run(&args),
+            Command::Estimate(args) => estimate::run(args).map_err(Failure::input),
+            Command::Schedule(args) => schedule::run(args).or_else(|e| match e {
+                schedule::Error::Stdout(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                schedule::Error::Stdout(_)
+                | schedule::Error::Trace(_)
+                | schedule::Error::Report(_)
+                | schedule::Error::Engine(_) => Err(Failure::run(e)),
+                e => Err(Failure::input(e)),
+            }),
+            Command::Collective(args) => collective::run(args).or_else(|e| match e {
+                collective::Error::Stdout(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                collective::Error::Stdout(_)
+                | collective::Error::Trace(_)
+                | collective::Error::Report(_)
+                | collective::Error::Engine(_) => Err(Failure::run(e)),
+                e => Err(Failure::input(e)),
+            }),
+            Command::List(args) => list::run(&args),
+            Command::Schema(args) => schema::run(&args),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    /// clap checks names, conflicts and defaults of every argument.
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::Cli::command().debug_assert();
     }
 }

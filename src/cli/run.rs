@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::Failure;
+use super::{Failure, say, width};
 use crate::analysis::cause::Causes;
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::report::Report;
@@ -22,7 +22,7 @@ use crate::trace::{self, Detail, Output, RunMeta, Stall, Timeline, TracedRank};
 use crate::units::Time;
 
 /// What `stepsim run` simulates when it is given nothing.
-const EXAMPLE: &str = "gpt3-175b";
+pub const EXAMPLE: &str = "gpt3-175b";
 
 /// Simulate a training step.
 #[derive(Debug, clap::Args)]
@@ -104,8 +104,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn print(report: &Report, args: &Args) -> Result<(), Failure> {
-    let width = terminal_size::terminal_size().map_or(110, |(w, _)| w.0.min(140));
-    let mut text = table(report, width);
+    let mut text = table(report, width());
     if !text.ends_with('\n') {
         text.push('\n');
     }
@@ -114,9 +113,7 @@ fn print(report: &Report, args: &Args) -> Result<(), Failure> {
     } else if args.workload.is_none() {
         text += "add `-o step.json.gz` for a timeline; `stepsim run --help` for more\n";
     }
-    // A closed pipe (`| head`) is no failure.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
-    Ok(())
+    say(&text)
 }
 
 /// Writes a value as indented JSON, whole or not at all.

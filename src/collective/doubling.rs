@@ -20,7 +20,7 @@ use super::{Op, Transfer};
 
 /// Links between positions at distance `d`: inside a node while its size is a multiple of `2d`.
 fn class(g: &Geometry, d: u32) -> LinkClass {
-    if g.nodes <= 1 || (g.per_node > 0 && g.per_node % (2 * d) == 0) { g.intra } else { g.flat() }
+    if g.nodes <= 1 || (g.per_node > 0 && g.per_node.is_multiple_of(2 * d)) { g.intra } else { g.flat() }
 }
 
 /// The rounds `middle` among the largest power of two, with the ranks beyond it folded in before and served after.

@@ -101,12 +101,17 @@ impl Inputs {
     /// # Errors
     /// As [`plan`].
     pub fn plan(&self) -> Result<Plan, PlanError> {
+        self.plan_with(&mut self.lowering())
+    }
+    /// The same with a lowering that tells afterwards what each transfer is and what was chosen for it.
+    ///
+    /// # Errors
+    /// As [`plan`].
+    pub fn plan_with(&self, lowering: &mut Lowering<'_>) -> Result<Plan, PlanError> {
         let prices = DevicePrices::new(&self.workload.value.fidelity, self.machine.device(DeviceId(0)));
-        plan(&self.workload.value, &self.model, &self.machine, &mut self.lowering(), &prices).map_err(|e| {
-            match e {
-                PlanError::Spec(e) => PlanError::Spec(e.in_file(&self.workload.file)),
-                other => other,
-            }
+        plan(&self.workload.value, &self.model, &self.machine, lowering, &prices).map_err(|e| match e {
+            PlanError::Spec(e) => PlanError::Spec(e.in_file(&self.workload.file)),
+            other => other,
         })
     }
 }

@@ -176,6 +176,11 @@ impl Net {
             _ => Time::ZERO,
         }
     }
+    /// Latency of the link that a resource is of.
+    pub fn latency_of(&self, resource: ResourceId) -> Time {
+        let edge = &self.graph.raw_edges()[self.resources[resource.index()] as usize / 4];
+        self.links[edge.weight.class as usize].latency
+    }
     pub fn capacity(&self, resource: ResourceId) -> Bandwidth {
         let code = self.resources[resource.index()];
         let class = &self.links[self.graph.raw_edges()[code as usize / 4].weight.class as usize];

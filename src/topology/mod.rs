@@ -158,6 +158,10 @@ impl Machine {
     pub fn capacity(&self, resource: ResourceId) -> Bandwidth {
         self.net.capacity(resource)
     }
+    /// Latency of the link that a resource is of, without that of the switches at its ends.
+    pub fn link_latency(&self, resource: ResourceId) -> Time {
+        self.net.latency_of(resource)
+    }
     /// Name of a resource for readers: `node3.dev5 -> nvswitch3`; `<->` where it counts both directions.
     pub fn resource_name(&self, resource: ResourceId) -> String {
         let (a, b, both) = self.net.ends(resource);

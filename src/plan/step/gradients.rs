@@ -46,7 +46,7 @@ impl Stage<'_, '_> {
             return;
         }
         self.bucket.push(visit.unit);
-        if !buckets.overlap && !(buckets.reduce_every_micro_batch && !complete) {
+        if !buckets.overlap && (complete || !buckets.reduce_every_micro_batch) {
             return;
         }
         let message = |u: &u32| {

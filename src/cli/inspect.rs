@@ -1,0 +1,127 @@
+//! `stepsim inspect`: what files expand to, without simulating.
+//!
+//! The machine (devices, links, tiers, routes), and with a workload the step on it: who is in which group, what each
+//! stage's program holds, what fills its memory, and which algorithm carries out each collective. Memory peaks are an
+//! estimate: allocations and frees summed in program order, each op ended before the next begins.
+
+mod machine;
+mod step;
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::{Failure, run::EXAMPLE, run::write_json, say, width};
+use crate::ids::DeviceId;
+use crate::simulate::Inputs;
+use crate::topology::Machine;
+
+use machine::MachineView;
+use step::StepView;
+
+/// Show what a workload and a machine expand to, without simulating.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  stepsim inspect                                     the built-in example: GPT-3 175B on 1,024 H100s
+  stepsim inspect llama3-70b --set parallelism.tensor=4 --set parallelism.data=4
+  stepsim inspect --topology gb200-nvl72              a machine alone
+  stepsim inspect mine.json --topology switch:16,450,1 --json expanded.json")]
+pub struct Args {
+    /// Workload: the name of a shipped one, or a path that ends in .json [default: gpt3-175b, or none with --topology]
+    workload: Option<String>,
+    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    #[arg(short, long)]
+    topology: Option<String>,
+    /// Change a field: `batch.global=768`, `topology.nodes=16`; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    sets: Vec<String>,
+    /// The rank whose groups are shown
+    #[arg(long, default_value_t = 0, value_name = "RANK")]
+    rank: u32,
+    /// Also write what is shown as JSON here
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Everything that is shown.
+#[derive(Debug, Serialize)]
+struct Inspection {
+    machine: MachineView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<StepView>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Wrong input (status 2); a file that cannot be written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let inspection = match (&args.workload, &args.topology) {
+        (None, Some(topology)) => alone(topology, &args.sets)?,
+        (name, topology) => {
+            let name = name.as_deref().unwrap_or(EXAMPLE);
+            let inputs = Inputs::load(name, topology.as_deref(), &args.sets).map_err(Failure::input)?;
+            let step = StepView::of(&inputs, args.rank)?;
+            Inspection { machine: MachineView::of(&inputs.topology, &inputs.machine), step: Some(step) }
+        }
+    };
+    if let Some(path) = &args.json {
+        write_json(path, &inspection)?;
+    }
+    let mut text = inspection.machine.text(width());
+    if let Some(step) = &inspection.step {
+        text.push('\n');
+        text += &step.text(width());
+    }
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    say(&(lines.join("\n") + "\n"))
+}
+
+/// A machine without a workload; `topology.` may be left out of settings then.
+fn alone(topology: &str, sets: &[String]) -> Result<Inspection, Failure> {
+    let sets: Vec<String> =
+        sets.iter().map(|s| s.strip_prefix("topology.").unwrap_or(s).to_string()).collect();
+    let (loaded, machine) = Machine::load(topology, &sets).map_err(Failure::input)?;
+    Ok(Inspection { machine: MachineView::of(&loaded, &machine), step: None })
+}
+
+/// Numbers in order as text: `0–7`, `0, 8, 16 … 120 (16 of them)`, `0–3, 12–15`.
+fn ranges(numbers: &[u32]) -> String {
+    if let [first, second, .., last] = numbers {
+        let step = second.saturating_sub(*first);
+        if step > 1 && numbers.len() > 3 && numbers.windows(2).all(|w| w[1].saturating_sub(w[0]) == step) {
+            return format!("{first}, {second} … {last} ({} of them)", numbers.len());
+        }
+    }
+    let mut out = String::new();
+    for run in numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
+        let separator = if out.is_empty() { "" } else { ", " };
+        let _ = match run {
+            [one] => write!(out, "{separator}{one}"),
+            [first, .., last] => write!(out, "{separator}{first}–{last}"),
+            [] => Ok(()),
+        };
+    }
+    out
+}
+
+/// The last device of a machine.
+fn last(machine: &Machine) -> DeviceId {
+    DeviceId(machine.devices().saturating_sub(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_a_row_or_with_one_step_are_said_short() {
+        assert_eq!(ranges(&[0, 1, 2, 3]), "0–3");
+        assert_eq!(ranges(&[0, 8, 16, 24]), "0, 8 … 24 (4 of them)");
+        assert_eq!(ranges(&[0, 1, 2, 7, 9, 10]), "0–2, 7, 9–10");
+        assert_eq!(ranges(&[5]), "5");
+        assert_eq!(ranges(&[]), "");
+        assert_eq!(ranges(&[3, 1]), "3, 1", "rings need not ascend");
+    }
+}

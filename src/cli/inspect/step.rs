@@ -1,0 +1,411 @@
+//! What a workload expands to on its machine: groups, programs, memory, collectives.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::ranges;
+use crate::analysis::idle::IdleTimes;
+use crate::analysis::table::{grouped, new_table, seconds};
+use crate::cli::Failure;
+use crate::collective::Lowering;
+use crate::fold::fold;
+use crate::ids::{DeviceId, RankId};
+use crate::model::ParameterCount;
+use crate::plan::step::Plan;
+use crate::program::{MemoryClass, MemoryWhen, Program, StreamKind, Work};
+use crate::simulate::Inputs;
+use crate::units::Bytes;
+
+/// A step for readers.
+#[derive(Debug, Serialize)]
+pub(super) struct StepView {
+    workload: String,
+    model: String,
+    parameters: u64,
+    layers: u64,
+    sequence: u64,
+    global_batch: u64,
+    micro_batch: u64,
+    micro_batches: u32,
+    schedule: serde_json::Value,
+    chunks: u32,
+    ranks: u32,
+    /// Ranks that remain when those that must behave alike are simulated once.
+    simulated_ranks: u64,
+    ops: u64,
+    /// Axis and size, fastest first.
+    layout: Vec<(&'static str, u32)>,
+    rank: u32,
+    rank_name: String,
+    groups: Vec<GroupView>,
+    programs: Vec<ProgramView>,
+    collectives: Vec<CollectiveView>,
+}
+
+/// Ranks that one rank communicates with on one stream.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct GroupView {
+    stream: &'static str,
+    members: Vec<u32>,
+}
+
+/// What the ranks of one pipeline stage do.
+#[derive(Debug, Serialize)]
+struct ProgramView {
+    stage: u32,
+    ranks: u32,
+    layers: Vec<u32>,
+    /// Ops by stream.
+    ops: BTreeMap<&'static str, u64>,
+    flops: f64,
+    communication_bytes: f64,
+    memory: Vec<MemoryView>,
+}
+
+/// What one tier holds for one rank.
+#[derive(Debug, Serialize)]
+struct MemoryView {
+    tier: String,
+    capacity_bytes: u64,
+    /// There from the start.
+    resident_bytes: u64,
+    /// In program order.
+    peak_bytes: u64,
+    /// At that peak.
+    by_class: BTreeMap<&'static str, u64>,
+}
+
+/// Transfers that are alike.
+#[derive(Debug, Serialize)]
+struct CollectiveView {
+    stream: &'static str,
+    name: String,
+    bytes: u64,
+    group: u32,
+    algorithm: String,
+    protocol: String,
+    /// On an idle machine.
+    expected_s: f64,
+    /// Of one rank in a step: least and most of all stages that have it.
+    times: (u64, u64),
+}
+
+impl StepView {
+    pub(super) fn of(inputs: &Inputs, rank: u32) -> Result<StepView, Failure> {
+        let mut lowering = inputs.lowering();
+        let plan = inputs.plan_with(&mut lowering).map_err(Failure::input)?;
+        let (w, model, layout) = (&inputs.workload.value, &inputs.model, &plan.layout);
+        if rank >= layout.ranks() {
+            return Err(Failure::input(format!(
+                "--rank {rank} is not in the step\n  allowed: 0 to {}",
+                layout.ranks() - 1
+            )));
+        }
+        let shown = RankId(rank);
+        let pipeline = &w.parallelism.pipeline;
+        Ok(StepView {
+            workload: inputs.workload.name.clone(),
+            model: model.name.clone(),
+            parameters: ParameterCount::of(model).total(),
+            layers: model.layers,
+            sequence: w.sequence(model),
+            global_batch: w.batch.global,
+            micro_batch: w.batch.micro_batch,
+            micro_batches: plan.micro_batches,
+            schedule: serde_json::to_value(pipeline.schedule).unwrap_or_default(),
+            chunks: u32::from(plan.order.placement.chunks(0)),
+            ranks: layout.ranks(),
+            simulated_ranks: fold(&plan.world).world.ranks.len() as u64,
+            ops: plan.world.op_instances(),
+            layout: layout.order().iter().map(|a| (a.name(), layout.size(*a))).filter(|a| a.1 > 1).collect(),
+            rank,
+            rank_name: plan.rank_name(shown),
+            groups: groups(&plan, shown),
+            programs: programs(&plan),
+            collectives: collectives(&plan, &lowering),
+        })
+    }
+
+    pub(super) fn text(&self, width: u16) -> String {
+        let mut out = String::new();
+        self.headline(&mut out);
+        self.groups_text(&mut out);
+        self.programs_text(&mut out, width);
+        self.memory_text(&mut out, width);
+        self.collectives_text(&mut out, width);
+        out
+    }
+
+    fn headline(&self, out: &mut String) {
+        let schedule = self.schedule.as_str().unwrap_or("file");
+        let axes: Vec<String> = self.layout.iter().map(|(axis, size)| format!("{axis} {size}")).collect();
+        let layout = if axes.is_empty() { "one rank".to_string() } else { axes.join(" × ") };
+        let _ = writeln!(
+            out,
+            "step {}: {}, {:.2} billion parameters, {} layers\n  {} sequences of {} tokens; {} micro-batches of {} \
+             on each data-parallel rank; schedule {schedule}, {} chunk(s) a rank",
+            self.workload,
+            self.model,
+            self.parameters as f64 / 1e9,
+            self.layers,
+            grouped(self.global_batch),
+            grouped(self.sequence),
+            self.micro_batches,
+            self.micro_batch,
+            self.chunks,
+        );
+        let _ = writeln!(
+            out,
+            "  {} ranks: {layout}, the first axis on neighbouring devices; {} ops; folds to {} ranks",
+            grouped(self.ranks.into()),
+            grouped(self.ops),
+            grouped(self.simulated_ranks),
+        );
+    }
+
+    fn groups_text(&self, out: &mut String) {
+        let _ = writeln!(out, "\n  groups of {}", self.rank_name);
+        for group in &self.groups {
+            let members = match group.members[..] {
+                [from, to] if group.stream.starts_with("pp") => format!("{from} → {to}"),
+                _ => ranges(&group.members),
+            };
+            let _ = writeln!(out, "    {:<8} {members}", group.stream);
+        }
+        if self.groups.is_empty() {
+            let _ = writeln!(out, "    none: it communicates with nobody");
+        }
+    }
+
+    fn programs_text(&self, out: &mut String, width: u16) {
+        let streams: BTreeSet<&str> = self.programs.iter().flat_map(|p| p.ops.keys().copied()).collect();
+        let mut head: Vec<String> =
+            ["  stage", "ranks", "layers", "TFLOPs", "moved"].map(String::from).to_vec();
+        head.extend(streams.iter().map(|s| s.to_string()));
+        let mut table = new_table(width, head);
+        for p in &self.programs {
+            let mut row = vec![
+                format!("  {}", p.stage),
+                grouped(p.ranks.into()),
+                ranges(&p.layers),
+                format!("{:.1}", p.flops / 1e12),
+                Bytes(p.communication_bytes as u64).to_string(),
+            ];
+            row.extend(streams.iter().map(|s| p.ops.get(s).map_or("·".to_string(), |n| grouped(*n))));
+            table.add_row(row);
+        }
+        let _ = writeln!(out, "\n  program of one rank of each stage: work, and ops by stream\n{table}");
+    }
+
+    fn memory_text(&self, out: &mut String, width: u16) {
+        let mut head: Vec<String> = ["  stage", "tier", "peak", "of"].map(String::from).to_vec();
+        head.extend(MemoryClass::ALL.iter().map(|c| c.name().to_string()));
+        let mut table = new_table(width, head);
+        for p in &self.programs {
+            for m in &p.memory {
+                let mut row = vec![
+                    format!("  {}", p.stage),
+                    m.tier.clone(),
+                    Bytes(m.peak_bytes).to_string(),
+                    Bytes(m.capacity_bytes).to_string(),
+                ];
+                row.extend(MemoryClass::ALL.iter().map(|c| match m.by_class.get(c.name()) {
+                    None | Some(0) => "·".to_string(),
+                    Some(bytes) => Bytes(*bytes).to_string(),
+                }));
+                table.add_row(row);
+            }
+        }
+        let _ = writeln!(out, "\n  memory of one rank at its peak (estimated in program order)\n{table}");
+    }
+
+    fn collectives_text(&self, out: &mut String, width: u16) {
+        if self.collectives.is_empty() {
+            return;
+        }
+        let head =
+            ["  stream", "transfer", "bytes", "ranks", "algorithm", "protocol", "alone", "times a step"];
+        let mut table = new_table(width, head.map(String::from).to_vec());
+        for c in &self.collectives {
+            let (least, most) = c.times;
+            table.add_row([
+                format!("  {}", c.stream),
+                c.name.clone(),
+                Bytes(c.bytes).to_string(),
+                grouped(c.group.into()),
+                c.algorithm.clone(),
+                c.protocol.clone(),
+                seconds(c.expected_s),
+                if least == most { grouped(most) } else { format!("{}–{}", grouped(least), grouped(most)) },
+            ]);
+        }
+        let _ = writeln!(out, "\n  transfers of one rank, and the algorithm chosen\n{table}");
+    }
+}
+
+/// The distinct groups of a rank in the order of streams.
+fn groups(plan: &Plan, rank: RankId) -> Vec<GroupView> {
+    let program = plan.world.program_of(rank);
+    let mut found: BTreeMap<(StreamKind, Vec<u32>), ()> = BTreeMap::new();
+    for op in &program.ops {
+        let Work::Comm { slot, .. } = op.work else { continue };
+        let members = plan.world.members_of(plan.world.slots_of(rank)[usize::from(slot)]);
+        if members.len() > 1 {
+            let stream = program.streams[usize::from(op.stream)].kind;
+            found.insert((stream, members.iter().map(|m| m.0).collect()), ());
+        }
+    }
+    let view = |(stream, members): (StreamKind, Vec<u32>)| GroupView { stream: stream.name(), members };
+    found.into_keys().map(view).collect()
+}
+
+fn programs(plan: &Plan) -> Vec<ProgramView> {
+    let world = &plan.world;
+    let mut ranks = vec![0; world.programs.len()];
+    world.ranks.iter().for_each(|r| ranks[r.program.index()] += 1);
+    let first = |p: usize| world.ranks.iter().position(|r| r.program.index() == p);
+    let view = |(p, program): (usize, &std::sync::Arc<Program>)| {
+        let mut layers: Vec<u32> = program.infos.iter().filter_map(|i| i.layer).collect();
+        layers.sort_unstable();
+        layers.dedup();
+        let mut ops = BTreeMap::new();
+        let (mut flops, mut communication_bytes) = (0.0, 0.0);
+        for op in &program.ops {
+            *ops.entry(program.streams[usize::from(op.stream)].kind.name()).or_insert(0) += 1;
+            let info = &program.infos[op.info as usize];
+            flops += info.flops;
+            if matches!(op.work, Work::Comm { .. }) {
+                communication_bytes += info.bytes;
+            }
+        }
+        let memory = first(p).map_or_else(Vec::new, |rank| memory(plan, RankId(rank as u32)));
+        ProgramView { stage: p as u32, ranks: ranks[p], layers, ops, flops, communication_bytes, memory }
+    };
+    world.programs.iter().enumerate().map(view).collect()
+}
+
+/// Levels of each tier of a rank, op by op in program order.
+fn memory(plan: &Plan, rank: RankId) -> Vec<MemoryView> {
+    let (world, program) = (&plan.world, plan.world.program_of(rank));
+    let tiers = world.tiers_of(rank);
+    let mut now = vec![[0_i128; MemoryClass::ALL.len()]; tiers.len()];
+    for effect in &program.resident {
+        now[usize::from(effect.tier)][effect.class as usize] += i128::from(effect.bytes);
+    }
+    let total = |level: &[i128; MemoryClass::ALL.len()]| level.iter().sum::<i128>();
+    let resident: Vec<i128> = now.iter().map(total).collect();
+    let mut peaks = now.clone();
+    for op in &program.ops {
+        let effects = &program.memory[op.memory.range()];
+        let mut apply = |when: MemoryWhen, sign: i128| {
+            for e in effects.iter().filter(|e| e.when == when) {
+                now[usize::from(e.tier)][e.class as usize] += sign * i128::from(e.bytes);
+            }
+            for (peak, now) in peaks.iter_mut().zip(&now) {
+                if total(now) > total(peak) {
+                    *peak = *now;
+                }
+            }
+        };
+        apply(MemoryWhen::FreeAtStart, -1);
+        apply(MemoryWhen::AllocAtStart, 1);
+        apply(MemoryWhen::FreeAtEnd, -1);
+    }
+    let bytes = |x: i128| u64::try_from(x).unwrap_or(0);
+    let view = |t: usize| {
+        let tier = &world.tiers[tiers[t].tier.index()];
+        MemoryView {
+            tier: tier.name.clone(),
+            capacity_bytes: tier.capacity.0,
+            resident_bytes: bytes(resident[t]),
+            peak_bytes: bytes(total(&peaks[t])),
+            by_class: MemoryClass::ALL.iter().map(|c| (c.name(), bytes(peaks[t][*c as usize]))).collect(),
+        }
+    };
+    (0..tiers.len()).map(view).filter(|m| m.peak_bytes > 0).collect()
+}
+
+/// Transfers of the first rank of each stage, those that are alike in one row.
+fn collectives(plan: &Plan, lowering: &Lowering<'_>) -> Vec<CollectiveView> {
+    type Key = (StreamKind, String, u64, u32, String, String, u64);
+    let world = &plan.world;
+    let mut idle = IdleTimes::new(world);
+    let mut rows: BTreeMap<Key, (u64, u64)> = BTreeMap::new();
+    for p in 0..world.programs.len() {
+        let Some(rank) = world.ranks.iter().position(|r| r.program.index() == p) else { continue };
+        let rank = RankId(rank as u32);
+        let program = world.program_of(rank);
+        let mut counts: BTreeMap<_, u64> = BTreeMap::new();
+        for op in &program.ops {
+            if let Work::Comm { slot, transfer } = op.work {
+                let name = program.infos[op.info as usize].name.as_ref();
+                *counts
+                    .entry((program.streams[usize::from(op.stream)].kind, slot, transfer, name))
+                    .or_default() += 1;
+            }
+        }
+        let mut of_stage: BTreeMap<Key, u64> = BTreeMap::new();
+        for ((stream, slot, transfer, name), n) in counts {
+            let comm = world.slots_of(rank)[usize::from(slot)];
+            let members = world.members_of(comm);
+            let what = lowering.transfer_of(transfer);
+            let devices: Vec<DeviceId> = members.iter().map(|m| plan.layout.device(*m)).collect();
+            let (algorithm, protocol) = match lowering.explain(&what, &devices) {
+                Ok((_, choice)) if members.len() > 1 => {
+                    (choice.algorithm.name().to_string(), choice.protocol.to_string())
+                }
+                _ => ("copy".to_string(), "-".to_string()),
+            };
+            let time = idle.get(comm, transfer);
+            let key =
+                (stream, name.to_string(), what.bytes, members.len() as u32, algorithm, protocol, time.0);
+            *of_stage.entry(key).or_default() += n;
+        }
+        for (key, n) in of_stage {
+            let (least, most) = rows.entry(key).or_insert((n, n));
+            (*least, *most) = ((*least).min(n), (*most).max(n));
+        }
+    }
+    let view = |((stream, name, bytes, group, algorithm, protocol, ps), times): (Key, (u64, u64))| {
+        let expected_s = crate::units::Time(ps).s();
+        CollectiveView { stream: stream.name(), name, bytes, group, algorithm, protocol, expected_s, times }
+    };
+    rows.into_iter().map(view).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::{Options, Simulation};
+
+    fn inputs() -> Inputs {
+        let sets = ["parallelism.data=2", "parallelism.pipeline.size=4", "batch.global=64"].map(String::from);
+        Inputs::load("gpt2-8", Some("switch:8,450,1"), &sets).expect("a step")
+    }
+
+    #[test]
+    fn a_rank_is_in_its_own_groups() {
+        let view = StepView::of(&inputs(), 3).expect("a view");
+        assert_eq!(view.layout, [("dp", 2), ("pp", 4)]);
+        let of = |stream: &str| view.groups.iter().find(|g| g.stream == stream).map(|g| ranges(&g.members));
+        assert_eq!(of("dp").as_deref(), Some("2–3"), "{:?}", view.groups);
+        assert_eq!(of("pp send").as_deref(), Some("3, 5"), "{:?}", view.groups);
+        assert!(StepView::of(&inputs(), 8).is_err());
+    }
+
+    /// What is counted here is what the run plays and holds. Peaks in program order are those of the run where one
+    /// stream does all of the work on the memory (here: no copies, no sharding).
+    #[test]
+    fn counts_and_peaks_are_those_of_the_run() {
+        let view = StepView::of(&inputs(), 0).expect("a view");
+        let options = Options { fold: false, seed: 0 };
+        let report = Simulation::run(inputs(), &options, &mut |_| {}).expect("a run").report(false);
+        assert_eq!(view.ops, report.ops);
+        for (program, stage) in view.programs.iter().zip(&report.stages) {
+            let (seen, told) = (&stage.memory["hbm"], &program.memory[0]);
+            assert_eq!(told.peak_bytes, seen.peak_bytes, "stage {}", stage.stage);
+        }
+    }
+}

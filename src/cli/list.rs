@@ -1,0 +1,143 @@
+//! `stepsim list`: the files that the program carries, a line each.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::{Failure, say, width};
+use crate::plan::schedule;
+use crate::spec::{Device, Kind, Loaded, ModelSpec, WorkloadSpec, catalog, load, simple};
+
+/// List the workloads, machines, devices and models that the program carries.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  stepsim list                  everything
+  stepsim list topologies       the machines
+  stepsim list schedules        the values of parallelism.pipeline.schedule, and those of `stepsim schedule` alone")]
+pub struct Args {
+    /// Of which kind [default: all]
+    #[arg(value_enum)]
+    what: Option<What>,
+    /// Names alone, for scripts
+    #[arg(long)]
+    names: bool,
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum What {
+    /// Training steps
+    Workloads,
+    /// Machines
+    Topologies,
+    /// Device classes
+    Devices,
+    /// Models
+    Models,
+    /// Pipeline schedules
+    Schedules,
+}
+
+impl What {
+    const ALL: [What; 5] = [What::Workloads, What::Topologies, What::Devices, What::Models, What::Schedules];
+
+    fn head(self) -> &'static str {
+        match self {
+            What::Workloads => "workloads (stepsim run NAME)",
+            What::Topologies => "topologies (--topology NAME)",
+            What::Devices => "devices (\"device\" of a topology file)",
+            What::Models => "models (\"model\" of a workload file)",
+            What::Schedules => "schedules (stepsim schedule --kind NAME)",
+        }
+    }
+    /// Name and description of each.
+    fn entries(self) -> Vec<(String, String)> {
+        let of = |kind: Kind, describe: fn(&str) -> String| {
+            catalog::names(kind).map(|name| (name.to_string(), describe(name))).collect()
+        };
+        match self {
+            What::Workloads => of(Kind::Workload, workload),
+            What::Topologies => of(Kind::Topology, |name| described(Kind::Topology, name)),
+            What::Devices => of(Kind::Device, device),
+            What::Models => of(Kind::Model, model),
+            What::Schedules => {
+                let line = |s: &&dyn schedule::Schedule| (s.name().to_string(), s.about().to_string());
+                schedule::ALL.iter().map(line).collect()
+            }
+        }
+    }
+}
+
+/// The `description` that stands in a shipped file itself, not in its base.
+fn described(kind: Kind, name: &str) -> String {
+    let value: Value =
+        catalog::text(kind, name).and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
+    value["description"].as_str().unwrap_or_default().to_string()
+}
+
+fn workload(name: &str) -> String {
+    let text = described(Kind::Workload, name);
+    match load::<WorkloadSpec>(name, &[]) {
+        Ok(Loaded { value: WorkloadSpec { topology: Some(machine), .. }, .. }) => {
+            format!("[{machine}] {text}")
+        }
+        _ => text,
+    }
+}
+
+fn device(name: &str) -> String {
+    let Ok(Loaded { value: d, .. }) = load::<Device>(name, &[]) else { return String::new() };
+    let p = &d.peak_dense_tflops;
+    let peaks = [("bf16", p.bf16), ("fp8", p.fp8), ("fp4", p.fp4)];
+    let mut parts: Vec<String> =
+        peaks.iter().filter_map(|(format, x)| x.map(|x| format!("{format} {x} TFLOP/s"))).collect();
+    if let Some(hbm) = &d.hbm {
+        parts.push(format!("{} GB at {} GB/s", hbm.gb, hbm.gbps));
+    }
+    format!("{}: {}", d.name, parts.join(", "))
+}
+
+fn model(name: &str) -> String {
+    let Ok(Loaded { value: m, .. }) = load::<ModelSpec>(name, &[]) else { return String::new() };
+    let experts = m.moe.as_ref().map_or(String::new(), |_| ", mixture of experts".into());
+    format!("{} layers, hidden {}, {} heads, sequence {}{experts}", m.layers, m.hidden, m.heads, m.sequence)
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let mut out = String::new();
+    let kinds = args.what.map_or(What::ALL.to_vec(), |what| vec![what]);
+    for what in kinds {
+        let entries = what.entries();
+        if args.names {
+            entries.iter().for_each(|(name, _)| {
+                let _ = writeln!(out, "{name}");
+            });
+            continue;
+        }
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let _ = writeln!(out, "{}", what.head());
+        let longest = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let room = usize::from(width()).saturating_sub(longest + 4).max(20);
+        for (name, text) in &entries {
+            let _ = writeln!(out, "  {name:<longest$}  {}", cut(text, room));
+        }
+        if what == What::Topologies {
+            let _ = writeln!(out, "  or simple ones, without a file: {}", simple::FORMS);
+        }
+    }
+    say(&out)
+}
+
+/// At most `room` characters.
+fn cut(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_string();
+    }
+    text.chars().take(room - 1).collect::<String>() + "…"
+}

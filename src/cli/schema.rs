@@ -1,0 +1,98 @@
+//! `stepsim schema`: JSON Schema of the input files and of the report.
+//!
+//! An editor that knows a file's schema completes its fields and marks mistakes while one types. The generated files
+//! lie beside what they describe (`workloads/workload.schema.json`, …); CI generates them again and compares.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{Failure, say};
+use crate::analysis::report::Report;
+use crate::spec::{self, Kind};
+use crate::trace::Output;
+
+/// Print the JSON Schema of a kind of file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  stepsim schema workload > workload.schema.json
+  stepsim schema --out .            all of them, each in the folder where its files lie
+
+In VS Code: \"json.schemas\": [{\"fileMatch\": [\"workloads/*.json\"], \"url\": \"./workloads/workload.schema.json\"}]")]
+pub struct Args {
+    /// Of which kind of file
+    #[arg(value_enum, required_unless_present = "out")]
+    of: Option<Of>,
+    /// Write the schemas of all kinds into this folder, as it is laid out in the repository
+    #[arg(long, value_name = "DIR", conflicts_with = "of")]
+    out: Option<PathBuf>,
+}
+
+/// What has a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Of {
+    /// A training step (`workloads/*.json`)
+    Workload,
+    /// A machine (`topologies/*.json`)
+    Topology,
+    /// A device class (`topologies/devices/*.json`)
+    Device,
+    /// A model (`workloads/models/*.json`)
+    Model,
+    /// What `stepsim run --report` writes
+    Report,
+}
+
+impl Of {
+    const ALL: [Of; 5] = [Of::Workload, Of::Topology, Of::Device, Of::Model, Of::Report];
+
+    fn schema(self) -> Value {
+        match self {
+            Of::Workload => spec::schema(Kind::Workload),
+            Of::Topology => spec::schema(Kind::Topology),
+            Of::Device => spec::schema(Kind::Device),
+            Of::Model => spec::schema(Kind::Model),
+            Of::Report => schemars::schema_for!(Report).to_value(),
+        }
+    }
+    /// Where it lies in the repository.
+    fn path(self) -> &'static str {
+        match self {
+            Of::Workload => "workloads/workload.schema.json",
+            Of::Topology => "topologies/topology.schema.json",
+            Of::Device => "topologies/devices/device.schema.json",
+            Of::Model => "workloads/models/model.schema.json",
+            Of::Report => "examples/report.schema.json",
+        }
+    }
+    fn text(self) -> String {
+        // A schema is a tree of JSON values: it always has a text.
+        serde_json::to_string_pretty(&self.schema()).unwrap_or_default() + "\n"
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A file cannot be written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
+    match (&args.out, args.of) {
+        (Some(folder), _) => {
+            Of::ALL.into_iter().try_for_each(|of| write(&folder.join(of.path()), &of.text()))
+        }
+        (None, Some(of)) => say(&of.text()),
+        (None, None) => Err(Failure::input("name a kind of file, or a folder with --out")),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| Failure::run(format!("cannot make the folder `{}`: {e}", folder.display())))?;
+    }
+    let mut output = Output::create(path, false).map_err(Failure::run)?;
+    output.write_all(text.as_bytes()).map_err(|e| Failure::run(output.error(e)))?;
+    output.finish().map_err(Failure::run)?;
+    say(&format!("{}\n", path.display()))
+}
