@@ -1,12 +1,9 @@
 //! Closed-form evaluations per second on one thread. The case is written here, so that it runs anywhere: 175 billion
 //! parameters, tiled tensor-parallel overlap, interleaving, sharded and offloaded optimizer.
 
-// `criterion_group!` makes a public function that cannot be documented.
-#![allow(missing_docs)]
-
 use std::hint::black_box;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput};
 use stepsim::analytic::{Quirks, estimate};
 use stepsim::spec::calculon::{Calculon, Names};
 
@@ -49,5 +46,8 @@ fn evaluations(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, evaluations);
-criterion_main!(benches);
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    evaluations(&mut criterion);
+    criterion.final_summary();
+}

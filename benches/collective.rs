@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput};
 use stepsim::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
 use stepsim::engine;
 use stepsim::ids::{DeviceId, ProgramId, RankId, ResourceId};
@@ -80,5 +80,8 @@ fn collectives(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, collectives);
-criterion_main!(benches);
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    collectives(&mut criterion);
+    criterion.final_summary();
+}

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion, Throughput};
 use stepsim::engine;
 use stepsim::ids::{OpId, ProgramId, TransferId};
 use stepsim::program::{Action, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
@@ -67,5 +67,8 @@ fn event_loop(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, event_loop);
-criterion_main!(benches);
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    event_loop(&mut criterion);
+    criterion.final_summary();
+}

@@ -7,7 +7,7 @@ use crate::units::Time;
 
 /// GEMMs by measurement: a measured shape takes its measured time. Between shapes the tile-wave time is multiplied by
 /// a correction interpolated from measured shapes near by, in the logarithm of both sizes and times, with weights
-/// that fall with the square of the distance. Beyond a factor [`REACH`] there is no correction, and everything but
+/// that fall with the square of the distance. Beyond a factor `REACH` there is no correction, and everything but
 /// GEMMs is tile-wave.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Table;
