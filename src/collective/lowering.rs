@@ -195,6 +195,7 @@ pub struct Lowering<'m> {
     profiles: FxHashMap<(u32, Box<[Time]>), u32>,
     /// Profile of channels with this latency, rate (as bits, where times are fixed), link of a send, and transfers.
     channels: FxHashMap<ChannelKey, u32>,
+    last_channel: Option<(ChannelKey, u32)>,
     plan_of_profile: FxHashMap<u32, u32>,
     tally: Tally,
 }
@@ -213,6 +214,7 @@ impl<'m> Lowering<'m> {
             plan_ids: FxHashMap::default(),
             profiles: FxHashMap::default(),
             channels: FxHashMap::default(),
+            last_channel: None,
             plan_of_profile: FxHashMap::default(),
             tally: Tally::default(),
         }
@@ -334,26 +336,25 @@ impl<'m> Lowering<'m> {
     ) -> CommId {
         let fixed = route.is_empty() || self.fidelity == Fidelity::Formula;
         let parts = if ends.is_some() { f64::from(self.net.parts()) } else { 1.0 };
-        let rate = route_rate(self.net, route) / parts;
-        let key = (latency, if fixed { rate.to_bits() } else { 0 }, ends, transfers.into());
-        let (sizes, chooser) = (&self.transfers, &self.chooser);
-        let profile = *self.channels.entry(key).or_insert_with(|| {
-            let actions = transfers.iter().map(|&t| {
-                let transfer = &sizes[t.index()];
-                let choice = ends.and_then(|(link, between)| {
-                    chooser.choose(transfer, &Geometry::pair(link, between)).ok()
-                });
-                let (base, overhead) = choice.map_or((Time::ZERO, 1.0), |c| (c.base, c.overhead));
-                let (latency, bytes) = (latency + base, transfer.bytes as f64 * overhead / parts);
-                let action = if fixed {
-                    Action::Fixed(latency + Time::from_s(bytes / rate))
-                } else {
-                    Action::Phases(vec![Flow { latency, bytes, rate_limit: f64::INFINITY, path: 0 }])
+        let rate = if fixed { route_rate(self.net, route) / parts } else { 0.0 };
+        // Channels come in long runs of equal ones: most find their profile without a look-up.
+        let profile = match &self.last_channel {
+            Some((key, profile))
+                if (key.0, key.1, key.2, &*key.3) == (latency, rate.to_bits(), ends, transfers) =>
+            {
+                *profile
+            }
+            _ => {
+                let key: ChannelKey = (latency, rate.to_bits(), ends, transfers.into());
+                let profile = match self.channels.get(&key) {
+                    Some(profile) => *profile,
+                    None => self.channel_profile(world, &key, fixed.then_some(rate), parts),
                 };
-                (t, action)
-            });
-            push_profile(world, actions)
-        });
+                self.channels.insert(key.clone(), profile);
+                self.last_channel = Some((key, profile));
+                profile
+            }
+        };
         let first = world.paths.len() as u32;
         if !fixed {
             let begin = self.tally.begin(world);
@@ -362,6 +363,25 @@ impl<'m> Lowering<'m> {
         }
         let paths = Span { start: first, len: world.paths.len() as u32 - first };
         push_comm(world, members, profile, paths)
+    }
+
+    /// The actions of channels: of fixed time at a rate, or flows of which each of `parts` carries its share.
+    fn channel_profile(&self, world: &mut World, key: &ChannelKey, rate: Option<f64>, parts: f64) -> u32 {
+        let (latency, _, ends, transfers) = key;
+        let actions = transfers.iter().map(|&t| {
+            let transfer = &self.transfers[t.index()];
+            let choice = ends.and_then(|(link, between)| {
+                self.chooser.choose(transfer, &Geometry::pair(link, between)).ok()
+            });
+            let (base, overhead) = choice.map_or((Time::ZERO, 1.0), |c| (c.base, c.overhead));
+            let (latency, bytes) = (*latency + base, transfer.bytes as f64 * overhead / parts);
+            let action = match rate {
+                Some(rate) => Action::Fixed(latency + Time::from_s(bytes / rate)),
+                None => Action::Phases(vec![Flow { latency, bytes, rate_limit: f64::INFINITY, path: 0 }]),
+            };
+            (t, action)
+        });
+        push_profile(world, actions)
     }
 
     /// The plan of a geometry and a set of transfers.
