@@ -1,0 +1,203 @@
+//! The four hot loops by CPU time and, under valgrind, by instructions: event loop, sharing, fold, trace writer.
+//!
+//! ```text
+//! cargo bench --bench hot_loops                     every loop: millions of items per CPU second, peak memory
+//! cargo bench --bench hot_loops -- LOOP N           one loop with N items (what `.ci/instructions` runs)
+//! ```
+//! CPU time, not wall time, because other work on the machine would count otherwise. Linux only: it reads /proc.
+
+use std::hint::black_box;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use stepsim::engine::{self, sharing::Sharing};
+use stepsim::fold::fold;
+use stepsim::ids::{OpId, ProgramId, ResourceId, TransferId};
+use stepsim::program::{Action, Flow, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
+use stepsim::trace::writer::{Chrome, Sink, Slice, Value};
+use stepsim::units::{Bandwidth, Time};
+
+/// A fixed sequence of draws (xorshift64, Marsaglia 2003).
+struct Draws(u64);
+
+impl Draws {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+/// `ranks` ranks of 8 roles, `ops` ops each on two streams. Every third op is a collective of 8 ranks that waits for
+/// the kernel before it; the kernel after it waits for the collective before that.
+fn nothing_shared(ranks: u64, ops: u64) -> World {
+    let mut world = World::default();
+    let mut draws = Draws(88_172_645_463_325_252);
+    for _ in 0..8 {
+        let mut b = ProgramBuilder::new();
+        b.info(OpInfo { name: "op".into(), phase: Phase::Forward, layer: None, flops: 0.0, bytes: 0.0 });
+        let streams = [b.stream(StreamKind::Compute), b.stream(StreamKind::Tensor)];
+        let mut collectives: Vec<OpId> = Vec::new();
+        let mut last = None;
+        for i in 0..ops {
+            if i % 3 == 2 {
+                let waits: Vec<OpId> = last.into_iter().collect();
+                let work = Work::Comm { slot: 0, transfer: TransferId(0) };
+                collectives.push(b.op(streams[1], work, &waits, 0, 0));
+            } else {
+                let n = collectives.len();
+                let waits: Vec<OpId> = (i % 3 == 0 && n >= 2).then(|| collectives[n - 2]).into_iter().collect();
+                let time = Time(50_000_000 + draws.next() % 100_000_000);
+                last = Some(b.op(streams[0], Work::Compute { time }, &waits, 0, 0));
+            }
+        }
+        world.programs.push(Arc::new(b.finish()));
+    }
+    world.actions.push(Action::Fixed(Time::from_ns(60_000)));
+    world.profiles.push(vec![0]);
+    for group in 0..ranks / 8 {
+        let members: Vec<_> = (0..8).map(|_| world.add_rank(ProgramId(group as u32 % 8), 1)).collect();
+        let comm = world.add_comm(0, &members, &[]);
+        members.iter().for_each(|r| world.bind(*r, 0, comm));
+    }
+    world
+}
+
+fn event_loop(items: u64) {
+    let world = nothing_shared(1024, items.div_ceil(1024));
+    black_box(engine::run(&world).expect("a run"));
+}
+
+fn event_loop_8192(items: u64) {
+    let world = nothing_shared(8192, items.div_ceil(8192));
+    black_box(engine::run(&world).expect("a run"));
+}
+
+/// `n` flows, each over its own port and one of 64 rails, leave and come one after another.
+fn sharing_rails(n: u64) {
+    let rails = 64u64;
+    let capacity: Vec<f64> = (0..n + rails).map(|r| if r < n { 50e9 } else { 1600e9 }).collect();
+    let uses: Vec<(ResourceId, u32)> =
+        (0..n).flat_map(|f| [(ResourceId(f as u32), 1), (ResourceId((n + f % rails) as u32), 1)]).collect();
+    let mut sharing = Sharing::new(capacity, &uses);
+    let path = |f: u64| 2 * f as u32..2 * f as u32 + 2;
+    let ids: Vec<_> = (0..n).map(|f| sharing.insert(Time::ZERO, 1e9, f64::INFINITY, path(f)).0).collect();
+    sharing.solve(Time::ZERO, |_, _| {});
+    for i in 0..1000u64 {
+        let f = i * 7919 % n;
+        sharing.remove(ids[f as usize]);
+        sharing.insert(Time(i), 1e9, f64::INFINITY, path(f));
+        sharing.solve(Time(i), |id, finish| {
+            black_box((id, finish));
+        });
+    }
+}
+
+/// All pairs of 432 hosts send at once: 186,192 flows in one component.
+fn all_to_all_432(hosts: u64) {
+    let mut world = World::default();
+    for _ in 0..2 * hosts {
+        world.add_resource(Bandwidth(12.5e9));
+    }
+    let mut b = ProgramBuilder::new();
+    b.info(OpInfo { name: "all-to-all".into(), phase: Phase::Forward, layer: None, flops: 0.0, bytes: 0.0 });
+    let s = b.stream(StreamKind::Expert);
+    b.op(s, Work::Comm { slot: 0, transfer: TransferId(0) }, &[], 0, 0);
+    world.programs.push(Arc::new(b.finish()));
+    let rank = world.add_rank(ProgramId(0), 1);
+    let pairs: Vec<(u64, u64)> = (0..hosts).flat_map(|a| (0..hosts).map(move |b| (a, b))).filter(|p| p.0 != p.1).collect();
+    let paths: Vec<[(ResourceId, u32); 2]> =
+        pairs.iter().map(|(a, b)| [(ResourceId(*a as u32), 1), (ResourceId((hosts + b) as u32), 1)]).collect();
+    let flow = |path| Flow { latency: Time::ZERO, bytes: 1e6, rate_limit: f64::INFINITY, path };
+    let flows: Vec<Flow> = (0..pairs.len() as u32).map(flow).collect();
+    let parents = vec![Default::default(); flows.len()];
+    world.actions.push(Action::Graph { flows, parents, parent_ids: Vec::new() });
+    world.profiles.push(vec![0]);
+    let paths: Vec<&[(ResourceId, u32)]> = paths.iter().map(|p| &p[..]).collect();
+    let comm = world.add_comm(0, &[rank], &paths);
+    world.bind(rank, 0, comm);
+    let record = engine::run(&world).expect("a run");
+    // Each port carries hosts − 1 messages of 1 MB at 12.5 GB/s.
+    assert_eq!(record.step_end, Time::from_s((hosts - 1) as f64 * 1e6 / 12.5e9));
+}
+
+fn fold_ranks(ranks: u64) {
+    black_box(fold(&nothing_shared(ranks, 30)));
+}
+
+#[derive(Default)]
+struct Counted(u64);
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += black_box(bytes).len() as u64;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn writer(events: u64) {
+    let mut bytes = Counted::default();
+    let mut sink = Chrome::new(&mut bytes);
+    let mut write = || -> io::Result<()> {
+        sink.begin(&[])?;
+        sink.process(1, "rank 0", 0)?;
+        let row = sink.thread(1, 1001, "compute")?;
+        let args = [("op", Value::Text("qkv")), ("layer", Value::Uint(3)), ("flops", Value::Uint(123_456_789_012))];
+        let kinds = (0..64).map(|i| sink.kind(&format!("F{i} m0 qkv"), "compute", &args)).collect::<io::Result<Vec<_>>>()?;
+        for i in 0..events {
+            let start = i * 41_234;
+            let slice = Slice { start, end: start + 40_000, ..Slice::default() };
+            sink.slice(row, kinds[(i % 64) as usize], &slice)?;
+        }
+        sink.finish()
+    };
+    write().expect("a sink that takes all");
+    black_box(bytes.0);
+}
+
+type Loop = (&'static str, fn(u64), u64, &'static str);
+
+const LOOPS: &[Loop] = &[
+    ("event-loop", event_loop, 10_000_000, "ops on 1,024 ranks, 2,048 streams"),
+    ("event-loop-small", event_loop, 100_000, "ops on 1,024 ranks"),
+    ("event-loop-8192", event_loop_8192, 10_000_000, "ops on 8,192 ranks"),
+    ("sharing", sharing_rails, 16_384, "rail flows, 1,000 changes"),
+    ("all-to-all", all_to_all_432, 432, "hosts, 186,192 flows in one component"),
+    ("fold", fold_ranks, 16_384, "ranks"),
+    ("writer", writer, 5_000_000, "Chrome JSON slices"),
+];
+
+/// CPU seconds of this process so far.
+fn cpu_s() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e9
+}
+
+/// The most memory that the process has had, in MiB.
+fn peak_mib() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find(|l| l.starts_with("VmHWM")).unwrap_or("");
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1024.0
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    if let Some(name) = args.first() {
+        let (_, run, items, _) = LOOPS.iter().find(|l| l.0 == name).expect("a loop of that name");
+        let items = args.get(1).map_or(*items, |n| n.parse().expect("a number of items"));
+        run(items);
+        return;
+    }
+    for (name, run, items, what) in LOOPS {
+        // The time of the whole call, world building included.
+        let before = cpu_s();
+        run(*items);
+        let cpu = cpu_s() - before;
+        let rate = *items as f64 / cpu / 1e6;
+        println!("{name:18} {cpu:8.3} CPU-s  {rate:8.2} M/s  peak {:6.0} MiB so far   {items} {what}", peak_mib());
+    }
+}
