@@ -11,6 +11,8 @@ pub const NONE: u32 = u32::MAX;
 pub struct Code {
     /// Picoseconds of a kernel; transfer number of a communication.
     pub value: u64,
+    /// The op's number in its program.
+    pub op: u32,
     /// First op waited for, or `NONE`.
     pub wait: u32,
     /// Communicator slot, or `NO_SLOT` for a kernel.
@@ -33,11 +35,9 @@ pub const NO_SLOT: u16 = u16::MAX;
 pub struct Compiled<'w> {
     /// The program itself, for what is rarely needed.
     pub program: &'w Program,
-    /// By op.
+    /// The ops of all streams in order, stream after stream.
     pub code: Vec<Code>,
-    /// Ops of all streams, stream after stream.
-    pub order: Vec<u32>,
-    /// Where each stream begins in `order`; one entry more than streams.
+    /// Where each stream begins in `code`; one entry more than streams.
     pub first: Vec<u32>,
     /// Whether communication on the stream takes compute units.
     pub takes_units: Vec<bool>,
@@ -82,7 +82,8 @@ impl<'w> Compiled<'w> {
         if order.len() != n {
             return invalid(format!("{} of {n} ops are queued on no stream", n - order.len()));
         }
-        let code = program.ops.iter().map(|op| {
+        let code = order.iter().map(|&number: &u32| {
+            let op = &program.ops[number as usize];
             let waits = &program.waits[op.waits.range()];
             if waits.iter().any(|w| w.index() >= n) {
                 return Err(EngineError::Invalid("a wait for an op that does not exist".into()));
@@ -94,6 +95,7 @@ impl<'w> Compiled<'w> {
             };
             Ok(Code {
                 value,
+                op: number,
                 wait: waits.first().map_or(NONE, |w| w.0),
                 slot,
                 slowdown: op.slowdown,
@@ -105,7 +107,6 @@ impl<'w> Compiled<'w> {
         Ok(Compiled {
             program,
             code: code.collect::<Result<_, _>>()?,
-            order,
             first,
             takes_units: program.streams.iter().map(|s| s.kind.takes_compute_units()).collect(),
             urgent: program.streams.iter().map(|s| s.kind == StreamKind::Compute).collect(),

@@ -133,6 +133,9 @@ impl<'w> Comms<'w> {
     /// When the first of the flows with a moved finish ends.
     #[inline]
     pub fn next_finish(&self) -> Option<Time> {
+        if self.moving.is_empty() {
+            return None;
+        }
         self.moving.peek().map(|(_, Reverse((time, _)))| *time)
     }
 

@@ -33,7 +33,7 @@ const SEQ_BITS: u32 = 34;
 pub(super) struct RankState {
     pub program: u32,
     pub first_stream: u32,
-    pub streams: u32,
+    pub streams: u16,
     pub done_words: u32,
     pub slots: u32,
     /// Kernels do not take their nominal time (slow device or jitter).
@@ -44,7 +44,9 @@ pub(super) struct RankState {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamState {
     pub rank: u32,
-    /// Position in the program's `order` of the op at the head, and where the stream ends.
+    /// The rank's entry, here so that an op that ends reads one place.
+    home: RankState,
+    /// Where in `Play::code` the op at the head is, and where the stream ends.
     pub cursor: u32,
     pub end: u32,
     /// Sequence number of the event that ends the running kernel; an event with another number is out of date.
@@ -56,6 +58,8 @@ pub(super) struct StreamState {
 pub(super) struct Play<'w, O> {
     pub world: &'w World,
     pub compiled: Vec<Compiled<'w>>,
+    /// The ops of all programs, each stream's in a row.
+    pub code: Vec<Code>,
     pub now: Time,
     seq: u64,
     events: u64,
@@ -76,25 +80,34 @@ pub(super) struct Play<'w, O> {
 impl<'w, O: Observer> Play<'w, O> {
     /// Everything at its beginning.
     pub fn new(world: &'w World, observer: &'w mut O) -> Result<Self, EngineError> {
-        let compiled = world.programs.iter().map(|p| Compiled::new(p)).collect::<Result<Vec<_>, _>>()?;
+        let mut compiled = world.programs.iter().map(|p| Compiled::new(p)).collect::<Result<Vec<_>, _>>()?;
+        let mut code = Vec::new();
+        let mut first_code = Vec::with_capacity(compiled.len());
+        for program in &mut compiled {
+            first_code.push(code.len() as u32);
+            code.append(&mut program.code);
+        }
         let mut ranks = Vec::with_capacity(world.ranks.len());
         let mut streams = Vec::new();
         let mut words = 0usize;
         for (r, rank) in world.ranks.iter().enumerate() {
             let program = &compiled[rank.program.index()];
-            ranks.push(RankState {
+            let home = RankState {
                 program: rank.program.0,
                 first_stream: streams.len() as u32,
-                streams: program.streams() as u32,
+                streams: program.streams() as u16,
                 done_words: words as u32,
                 slots: rank.slots.start,
                 varies: rank.slowness != 1.0 || rank.jitter_seed != 0,
-            });
+            };
+            ranks.push(home);
             words += program.words;
+            let base = first_code[rank.program.index()];
             streams.extend(program.first.windows(2).map(|w| StreamState {
                 rank: r as u32,
-                cursor: w[0],
-                end: w[1],
+                home,
+                cursor: base + w[0],
+                end: base + w[1],
                 event: 0,
                 start: Time::ZERO,
             }));
@@ -106,7 +119,7 @@ impl<'w, O: Observer> Play<'w, O> {
         let ledger = Ledger::new(world).map_err(|(rank, room, ledger)| {
             super::stalled::out_of_memory(world, &ledger, Time::ZERO, rank, None, room)
         })?;
-        let interference = Interference::new(&compiled, ranks.len(), streams.len());
+        let interference = Interference::new(&code, ranks.len(), streams.len());
         Ok(Play {
             comms: Comms::new(world)?,
             blocked: vec![RUNNING; streams.len()],
@@ -119,6 +132,7 @@ impl<'w, O: Observer> Play<'w, O> {
             error: None,
             world,
             compiled,
+            code,
             ranks,
             streams,
             ledger,
@@ -140,8 +154,8 @@ impl<'w, O: Observer> Play<'w, O> {
                 LATENCY => self.latency_over(index),
                 _ => self.flow_ended(index, seq),
             }
-            if let Some(error) = self.error.take() {
-                return Err(error);
+            if self.error.is_some() {
+                break;
             }
         }
         if let Some(error) = self.error.take() {
@@ -202,21 +216,20 @@ impl<'w, O: Observer> Play<'w, O> {
     pub fn finish(&mut self, s: u32) {
         let stream = &mut self.streams[s as usize];
         let rank_index = stream.rank;
-        let rank = self.ranks[rank_index as usize];
-        let program = &self.compiled[rank.program as usize];
-        let op = program.order[stream.cursor as usize];
-        let frees = program.code[op as usize].frees;
-        stream.cursor += 1;
         let start = stream.start;
+        let Code { op, frees, .. } = self.code[stream.cursor as usize];
+        stream.cursor += 1;
+        let rank = stream.home;
         self.done[rank.done_words as usize + (op >> 6) as usize] |= 1 << (op & 63);
         self.observer.finished(rank_index, op, start, self.now);
         if frees {
             self.free(rank_index, op, MemoryWhen::FreeAtEnd);
         }
         self.advance(s);
-        for t in rank.first_stream..rank.first_stream + rank.streams {
-            if self.blocked[t as usize] == op {
-                self.advance(t);
+        let first = rank.first_stream as usize;
+        for t in 0..rank.streams as usize {
+            if self.blocked[first + t] == op {
+                self.advance((first + t) as u32);
             }
         }
     }
@@ -246,16 +259,15 @@ impl<'w, O: Observer> Play<'w, O> {
     /// Starts the op at the head of stream `s`, or notes what it waits for.
     #[inline]
     pub fn advance(&mut self, s: u32) {
-        let stream = self.streams[s as usize];
+        let stream = &self.streams[s as usize];
         if stream.cursor == stream.end {
             self.blocked[s as usize] = FINISHED;
             self.unfinished -= 1;
             return;
         }
-        let rank = self.ranks[stream.rank as usize];
-        let program = &self.compiled[rank.program as usize];
-        let op = program.order[stream.cursor as usize];
-        let code = program.code[op as usize];
+        let (rank, r) = (stream.home, stream.rank);
+        let code = self.code[stream.cursor as usize];
+        let op = code.op;
         if let Some(wait) = self.unfinished_wait(&rank, op, code) {
             self.blocked[s as usize] = wait;
             return;
@@ -264,18 +276,17 @@ impl<'w, O: Observer> Play<'w, O> {
             return;
         }
         if code.slot == NO_SLOT {
-            self.start_kernel(s, rank, op, code);
+            self.start_kernel(s, r, rank.varies, code);
         } else {
             self.arrive(s, rank.slots + u32::from(code.slot), code.value as u32);
         }
     }
 
     #[inline]
-    fn start_kernel(&mut self, s: u32, rank: RankState, op: u32, code: Code) {
+    fn start_kernel(&mut self, s: u32, r: u32, varies: bool, code: Code) {
         let mut time = code.value;
-        let r = self.streams[s as usize].rank;
-        if rank.varies {
-            time = kernel_time(self.world, RankId(r), OpId(op), time);
+        if varies {
+            time = kernel_time(self.world, RankId(r), OpId(code.op), time);
         }
         let ends = self.now + Time(self.interference.kernel_starts(r, s, code.slowdown, self.now, time));
         let seq = self.schedule(ends, STREAM, s);

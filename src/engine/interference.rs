@@ -4,7 +4,7 @@
 //! the first such kernel comes or the last one goes, the time left of a running kernel is stretched or shrunk.
 
 use super::Observer;
-use super::code::{Compiled, NO_SLOT};
+use super::code::{Code, NO_SLOT};
 use super::event_loop::{Play, RUNNING, STREAM};
 use crate::units::Time;
 
@@ -29,8 +29,8 @@ struct Kernel {
 
 impl Interference {
     /// Off altogether when no op minds.
-    pub fn new(compiled: &[Compiled<'_>], ranks: usize, streams: usize) -> Self {
-        let on = compiled.iter().any(|p| p.code.iter().any(|c| c.slowdown > 0));
+    pub fn new(code: &[Code], ranks: usize, streams: usize) -> Self {
+        let on = code.iter().any(|c| c.slowdown > 0);
         let size = |n| if on { n } else { 0 };
         Interference { on, beside: vec![0; size(ranks)], kernels: vec![Kernel::default(); size(streams)] }
     }
@@ -93,13 +93,11 @@ impl<O: Observer> Play<'_, O> {
 
     fn retime_kernels(&mut self, r: u32, slowed: bool) {
         let rank = self.ranks[r as usize];
-        for s in rank.first_stream..rank.first_stream + rank.streams {
+        for s in rank.first_stream..rank.first_stream + u32::from(rank.streams) {
             if self.blocked[s as usize] != RUNNING {
                 continue;
             }
-            let program = &self.compiled[rank.program as usize];
-            let stream = &self.streams[s as usize];
-            let code = program.code[program.order[stream.cursor as usize] as usize];
+            let code = self.code[self.streams[s as usize].cursor as usize];
             if code.slot != NO_SLOT || code.slowdown == 0 {
                 continue;
             }

@@ -47,8 +47,7 @@ pub(super) fn out_of_memory(
 impl<O: Observer> Play<'_, O> {
     fn head(&self, s: u32) -> (RankId, OpId) {
         let stream = &self.streams[s as usize];
-        let program = &self.compiled[self.ranks[stream.rank as usize].program as usize];
-        (RankId(stream.rank), OpId(program.order[stream.cursor as usize]))
+        (RankId(stream.rank), OpId(self.code[stream.cursor as usize].op))
     }
 
     fn stream_name(&self, s: u32) -> &'static str {
@@ -119,16 +118,15 @@ impl<O: Observer> Play<'_, O> {
             let state = self.ranks[member.index()];
             let compiled = &self.compiled[state.program as usize];
             for (slot, _) in self.world.slots_of(member).iter().enumerate().filter(|(_, c)| **c == comm) {
-                for t in 0..state.streams {
+                for t in 0..u32::from(state.streams) {
                     let s = state.first_stream + t;
                     let stream = &self.streams[s as usize];
-                    let ops = &compiled.order[stream.cursor as usize..stream.end as usize];
-                    let uses = |o: &u32| compiled.code[*o as usize].slot == slot as u16;
-                    let Some(next) = ops.iter().find(|o| uses(o)) else { continue };
-                    if self.blocked[s as usize] == ARRIVED && ops.first() == Some(next) {
+                    let ops = &self.code[stream.cursor as usize..stream.end as usize];
+                    let Some(at) = ops.iter().position(|c| c.slot == slot as u16) else { continue };
+                    if self.blocked[s as usize] == ARRIVED && at == 0 {
                         continue;
                     }
-                    let what = describe(compiled.program, OpId(*next));
+                    let what = describe(compiled.program, OpId(ops[at].op));
                     return (Some(s), format!("rank {} to join with {what}", member.0));
                 }
             }

@@ -81,14 +81,14 @@ impl Sweep<'_> {
         if cursor >= program.first[s + 1] {
             return Ok(false);
         }
-        let op = program.order[cursor as usize] as usize;
+        let code = program.code[cursor as usize];
+        let op = code.op as usize;
         let waits = &program.program.waits[program.program.ops[op].waits.range()];
         if waits.iter().any(|w| !self.known[r][w.index()]) {
             return Ok(false);
         }
         let ends = |w: &OpId| self.record.span(rank, *w).1;
         let ready = waits.iter().map(ends).max().unwrap_or_default().max(self.stream_end[r][s]);
-        let code = program.code[op];
         if code.slot == NO_SLOT {
             let time = super::event_loop::kernel_time(self.world, rank, OpId(op as u32), code.value);
             let varies = self.world.ranks[r].slowness != 1.0 || self.world.ranks[r].jitter_seed != 0;
@@ -121,7 +121,7 @@ impl Sweep<'_> {
     fn place(&mut self, rank: RankId, s: usize, start: Time, end: Time) {
         let r = rank.index();
         let program = &self.compiled[self.world.ranks[r].program.index()];
-        let op = program.order[self.cursor[r][s] as usize];
+        let op = program.code[self.cursor[r][s] as usize].op;
         debug_assert_ne!(op, NONE);
         let i = self.record.first[r] as usize + op as usize;
         self.record.start[i] = start;
