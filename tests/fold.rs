@@ -180,8 +180,6 @@ prop_compose! {
         ties in any::<bool>(),
         seed in any::<u64>(),
     ) -> Layout {
-        // Ranks that compete for a tier at one instant are admitted in the order of events, which folding may change.
-        let host_layers = if gpus_per_node == 1 { host_layers } else { 10_000 };
         Layout {
             tp, cp, dp, pp, gpus_per_node, gpus_per_nic, nodes_per_leaf, layers, micro_batches, fidelity,
             device_layers, host_layers, slow_nic, slow_rank, jitter_period, slowdown, ties, seed,

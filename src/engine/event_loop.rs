@@ -72,6 +72,8 @@ pub(super) struct Play<'w, O> {
     done: Vec<u64>,
     pub comms: Comms<'w>,
     pub ledger: Ledger,
+    /// Streams whose head asks for memory: decided at the end of the instant, when all that gives back has done so.
+    asking: Vec<u32>,
     pub interference: Interference,
     pub error: Option<EngineError>,
     observer: &'w mut O,
@@ -136,6 +138,7 @@ impl<'w, O: Observer> Play<'w, O> {
             ranks,
             streams,
             ledger,
+            asking: Vec::new(),
             interference,
             observer,
         })
@@ -176,6 +179,10 @@ impl<'w, O: Observer> Play<'w, O> {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
             };
+            if !self.asking.is_empty() && time.is_none_or(|t| t > self.now) {
+                self.admit();
+                continue;
+            }
             if self.comms.sharing.is_dirty() && time.is_none_or(|t| t > self.now) {
                 self.reshare();
                 continue;
@@ -272,9 +279,18 @@ impl<'w, O: Observer> Play<'w, O> {
             self.blocked[s as usize] = wait;
             return;
         }
-        if code.allocates && !self.allocate(s, op) {
+        if code.allocates {
+            self.streams[s as usize].start = self.now;
+            self.blocked[s as usize] = NO_ROOM;
+            self.asking.push(s);
             return;
         }
+        self.launch(s, rank, r, code);
+    }
+
+    /// Starts an op that waits for nothing any more.
+    #[inline]
+    fn launch(&mut self, s: u32, rank: RankState, r: u32, code: Code) {
         if code.slot == NO_SLOT {
             self.start_kernel(s, r, rank.varies, code);
         } else {
@@ -294,6 +310,24 @@ impl<'w, O: Observer> Play<'w, O> {
         stream.event = seq;
         stream.start = self.now;
         self.blocked[s as usize] = RUNNING;
+    }
+
+    /// Decides who gets memory: kernels before copies, then who asked first, then by number of rank and stream. The
+    /// order in which events of one instant came has no say, so that ranks which behave alike are treated alike.
+    fn admit(&mut self) {
+        let mut asking = std::mem::take(&mut self.asking);
+        asking.sort_unstable_by_key(|&s| (!self.is_urgent(s), self.streams[s as usize].start, s));
+        for &s in &asking {
+            let stream = self.streams[s as usize];
+            let code = self.code[stream.cursor as usize];
+            if self.allocate(s, code.op) {
+                self.launch(s, stream.home, stream.rank, code);
+            }
+        }
+        if self.asking.is_empty() {
+            asking.clear();
+            self.asking = asking;
+        }
     }
 
     /// Takes the memory of the op at the head of stream `s`; where it does not fit, the stream waits for room.
@@ -325,7 +359,7 @@ impl<'w, O: Observer> Play<'w, O> {
         self.wake_waiting(r, op, when);
     }
 
-    /// Streams that wait for room on a tier that an op gives back try again: kernels before copies.
+    /// Streams that wait for room on a tier that an op gives back ask again.
     fn wake_waiting(&mut self, r: u32, op: u32, when: MemoryWhen) {
         let world = self.world;
         let program = world.program_of(RankId(r));
@@ -333,11 +367,7 @@ impl<'w, O: Observer> Play<'w, O> {
             program.memory[program.ops[op as usize].memory.range()].iter().filter(|e| e.when == when)
         {
             let tier: TierId = world.tiers_of(RankId(r))[usize::from(effect.tier)].tier;
-            let mut waiting = self.ledger.take_waiting(tier);
-            waiting.sort_by_key(|&s| !self.is_urgent(s));
-            for s in waiting {
-                self.advance(s);
-            }
+            self.asking.extend(self.ledger.take_waiting(tier));
         }
     }
 
