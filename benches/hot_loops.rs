@@ -47,7 +47,8 @@ fn nothing_shared(ranks: u64, ops: u64) -> World {
                 collectives.push(b.op(streams[1], work, &waits, 0, 0));
             } else {
                 let n = collectives.len();
-                let waits: Vec<OpId> = (i % 3 == 0 && n >= 2).then(|| collectives[n - 2]).into_iter().collect();
+                let waits: Vec<OpId> =
+                    (i % 3 == 0 && n >= 2).then(|| collectives[n - 2]).into_iter().collect();
                 let time = Time(50_000_000 + draws.next() % 100_000_000);
                 last = Some(b.op(streams[0], Work::Compute { time }, &waits, 0, 0));
             }
@@ -106,9 +107,12 @@ fn all_to_all_432(hosts: u64) {
     b.op(s, Work::Comm { slot: 0, transfer: TransferId(0) }, &[], 0, 0);
     world.programs.push(Arc::new(b.finish()));
     let rank = world.add_rank(ProgramId(0), 1);
-    let pairs: Vec<(u64, u64)> = (0..hosts).flat_map(|a| (0..hosts).map(move |b| (a, b))).filter(|p| p.0 != p.1).collect();
-    let paths: Vec<[(ResourceId, u32); 2]> =
-        pairs.iter().map(|(a, b)| [(ResourceId(*a as u32), 1), (ResourceId((hosts + b) as u32), 1)]).collect();
+    let pairs: Vec<(u64, u64)> =
+        (0..hosts).flat_map(|a| (0..hosts).map(move |b| (a, b))).filter(|p| p.0 != p.1).collect();
+    let paths: Vec<[(ResourceId, u32); 2]> = pairs
+        .iter()
+        .map(|(a, b)| [(ResourceId(*a as u32), 1), (ResourceId((hosts + b) as u32), 1)])
+        .collect();
     let flow = |path| Flow { latency: Time::ZERO, bytes: 1e6, rate_limit: f64::INFINITY, path };
     let flows: Vec<Flow> = (0..pairs.len() as u32).map(flow).collect();
     let parents = vec![Default::default(); flows.len()];
@@ -146,8 +150,11 @@ fn writer(events: u64) {
         sink.begin(&[])?;
         sink.process(1, "rank 0", 0)?;
         let row = sink.thread(1, 1001, "compute")?;
-        let args = [("op", Value::Text("qkv")), ("layer", Value::Uint(3)), ("flops", Value::Uint(123_456_789_012))];
-        let kinds = (0..64).map(|i| sink.kind(&format!("F{i} m0 qkv"), "compute", &args)).collect::<io::Result<Vec<_>>>()?;
+        let args =
+            [("op", Value::Text("qkv")), ("layer", Value::Uint(3)), ("flops", Value::Uint(123_456_789_012))];
+        let kinds = (0..64)
+            .map(|i| sink.kind(&format!("F{i} m0 qkv"), "compute", &args))
+            .collect::<io::Result<Vec<_>>>()?;
         for i in 0..events {
             let start = i * 41_234;
             let slice = Slice { start, end: start + 40_000, ..Slice::default() };
@@ -198,6 +205,9 @@ fn main() {
         run(*items);
         let cpu = cpu_s() - before;
         let rate = *items as f64 / cpu / 1e6;
-        println!("{name:18} {cpu:8.3} CPU-s  {rate:8.2} M/s  peak {:6.0} MiB so far   {items} {what}", peak_mib());
+        println!(
+            "{name:18} {cpu:8.3} CPU-s  {rate:8.2} M/s  peak {:6.0} MiB so far   {items} {what}",
+            peak_mib()
+        );
     }
 }

@@ -157,4 +157,14 @@ mod tests {
     fn the_command_line_is_well_formed() {
         super::Cli::command().debug_assert();
     }
+
+    #[test]
+    fn every_subcommand_and_argument_is_explained() {
+        for subcommand in super::Cli::command().get_subcommands() {
+            assert!(subcommand.get_about().is_some(), "{}", subcommand.get_name());
+            for argument in subcommand.get_arguments() {
+                assert!(argument.get_help().is_some(), "{} {}", subcommand.get_name(), argument.get_id());
+            }
+        }
+    }
 }

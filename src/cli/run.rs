@@ -139,17 +139,15 @@ fn write_trace(args: &Args, run: &Simulation, report: &Report, path: &Path) -> R
         Causes::new(world, &run.record),
         IdleTimes::unfolded(&run.plan.world, &run.folded.comms.representative),
     ));
+    // Asked with the rank of the job; the readers know the rank that was played for it.
     let stalls = |rank: RankId| {
         let (causes, idle) = &mut *readers.borrow_mut();
+        let played = run.folded.source(rank);
         let mut pieces = Vec::new();
-        stalls_of(causes, idle, rank, &mut pieces);
+        stalls_of(causes, idle, played, &mut pieces);
         let words = |(r, op): (RankId, OpId)| {
             let text = describe(world.program_of(r), op);
-            if r == rank {
-                text
-            } else {
-                format!("{text} on {}", run.plan.rank_name(run.folded.representative(r)))
-            }
+            if r == played { text } else { format!("{text} on {}", run.plan.rank_name(peer(run, rank, r))) }
         };
         let stall = |s: &stalls::Stall| Stall {
             start: s.start,
@@ -159,7 +157,6 @@ fn write_trace(args: &Args, run: &Simulation, report: &Report, path: &Path) -> R
         };
         pieces.iter().map(stall).collect()
     };
-    // Asked with the rank of the job; the readers know the rank that was played for it.
     let uncontended = |rank: RankId, op: OpId| {
         let played = run.folded.source(rank);
         match world.program_of(played).ops[op.index()].work {
@@ -183,6 +180,17 @@ fn write_trace(args: &Args, run: &Simulation, report: &Report, path: &Path) -> R
         link_use: &[],
     };
     trace::write_file(&timeline, path).map(|_| ()).map_err(Failure::run)
+}
+
+/// The rank of the job that is meant where a reader of `rank` names the played rank `other`: of all that it was played
+/// for, the one in the same place of another pipeline stage, if there is one.
+fn peer(run: &Simulation, rank: RankId, other: RankId) -> RankId {
+    let layout = &run.plan.layout;
+    let representative = run.folded.representative(other);
+    let mut coords = layout.coords(rank);
+    coords[Axis::Pp as usize] = layout.coordinate(representative, Axis::Pp);
+    let same_place = layout.rank(coords);
+    if run.folded.source(same_place) == other { same_place } else { representative }
 }
 
 /// What the step's slice says about the run.

@@ -21,7 +21,7 @@ use crate::fold::{Folded, fold};
 use crate::ids::{DeviceId, RankId};
 use crate::plan::step::{Plan, PlanError, plan};
 use crate::spec::workload::{CollectiveFidelity, ModelRef};
-use crate::spec::{Loaded, ModelSpec, SpecError, Topology, WorkloadSpec, load};
+use crate::spec::{Loaded, ModelSpec, SpecError, Topology, WorkloadSpec, blame_setting, load};
 use crate::topology::Machine;
 use crate::units::{Flops, Time};
 
@@ -57,8 +57,16 @@ impl Inputs {
                 .in_file(&workload.file)
                 .hint("give one with --topology; `stepsim list` shows those that are shipped"));
         };
-        let (topology, machine) = Machine::load(&named, &of_machine)?;
-        Inputs::new(workload, topology, machine)
+        // Messages name a setting as it was given.
+        let whole = |mut e: SpecError| {
+            if let Some(setting) = e.file.strip_prefix("--set ") {
+                e.file = format!("--set topology.{setting}");
+            }
+            e
+        };
+        let (topology, machine) = Machine::load(&named, &of_machine).map_err(whole)?;
+        let file = workload.file.clone();
+        Inputs::fit(workload, topology, machine).map_err(|e| blame_setting(e, &of_workload).in_file(&file))
     }
 
     /// Puts a workload and a machine together.
@@ -70,17 +78,24 @@ impl Inputs {
         topology: Loaded<Topology>,
         machine: Machine,
     ) -> Result<Inputs, SpecError> {
+        let file = workload.file.clone();
+        Inputs::fit(workload, topology, machine).map_err(|e| e.in_file(&file))
+    }
+
+    /// The same; errors name no file yet.
+    fn fit(
+        workload: Loaded<WorkloadSpec>,
+        topology: Loaded<Topology>,
+        machine: Machine,
+    ) -> Result<Inputs, SpecError> {
         let ModelRef::Inline(model) = &workload.value.model else {
-            return Err(SpecError::at("model", "the model was not resolved").in_file(&workload.file));
+            return Err(SpecError::at("model", "the model was not resolved"));
         };
         let model = (**model).clone();
         let tiers: Vec<&str> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();
         let problems = workload.value.validate_on(u64::from(machine.devices()), &tiers);
         if let Some(p) = problems.into_iter().next() {
-            return Err(SpecError::at(p.path, format!("{} is not allowed", p.value))
-                .allowed(p.allowed)
-                .hint(p.hint)
-                .in_file(&workload.file));
+            return Err(p.into());
         }
         Ok(Inputs { workload, model, topology, machine })
     }

@@ -60,14 +60,27 @@ pub fn from_value<T: Spec>(
         resolve(T::KIND, &mut value, None).map_err(blame)?;
         touched.push((path, text));
     }
-    let blame = |e: SpecError| match touched.iter().rev().find(|(path, _)| covers(path, &e.path)) {
-        Some((_, text)) => e.in_file(&format!("--set {text}")),
-        None => e.in_file(&file),
-    };
+    let blame = |e: SpecError| blame(e, &touched).in_file(&file);
     let typed: T = json::typed(&value).map_err(blame)?;
+    let canonical = serde_json::to_value(&typed).unwrap_or_default();
+    json::refuse_lists_for_objects(&value, &canonical, "").map_err(blame)?;
     typed.validate().map_err(blame)?;
-    let hash = hash(&serde_json::to_value(&typed).unwrap_or(value).to_string());
+    let hash = hash(&canonical.to_string());
     Ok(Loaded { value: typed, name, file, hash })
+}
+
+/// Names the setting that an error is about, if it is about one: the last that touches its path.
+fn blame(error: SpecError, settings: &[(&str, &String)]) -> SpecError {
+    match settings.iter().rev().find(|(path, _)| covers(path, &error.path)) {
+        Some((_, text)) => error.in_file(&format!("--set {text}")),
+        None => error,
+    }
+}
+
+/// The same for settings as they were given: for errors that show only when the value meets another.
+pub fn blame_setting(error: SpecError, sets: &[String]) -> SpecError {
+    let settings: Vec<_> = sets.iter().filter_map(|text| Some((text.split_once('=')?.0, text))).collect();
+    blame(error, &settings)
 }
 
 /// Whether an error at `at` is about what was set at `set`: the same place, one inside it, or a name on the way.

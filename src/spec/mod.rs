@@ -35,7 +35,7 @@ use serde_json::json;
 
 pub use device::Device;
 pub use error::{SpecError, nearest};
-pub use load::{Loaded, from_value, load};
+pub use load::{Loaded, blame_setting, from_value, load};
 pub use model::ModelSpec;
 pub use topology::Topology;
 pub use workload::{Dtype, WorkloadSpec};

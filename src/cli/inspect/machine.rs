@@ -123,7 +123,7 @@ impl MachineView {
             let rate = |r: Option<f64>| r.map_or("·".to_string(), |r| format!("{} GB/s", number(r)));
             table.add_row([
                 format!("  {}", tier.name),
-                Bytes(tier.capacity_bytes).to_string(),
+                capacity(tier.capacity_bytes),
                 grouped(tier.count),
                 rate(tier.in_gbps),
                 rate(tier.out_gbps),
@@ -144,6 +144,11 @@ impl MachineView {
         }
         out
     }
+}
+
+/// A tier's capacity; simple machines have no limit.
+pub(super) fn capacity(bytes: u64) -> String {
+    if bytes >= Device::UNBOUNDED.0 { "unbounded".to_string() } else { Bytes(bytes).to_string() }
 }
 
 /// At most three decimals, none that are zero.

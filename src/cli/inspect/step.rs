@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use super::machine::capacity;
 use super::ranges;
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::table::{grouped, new_table, seconds};
@@ -209,7 +210,7 @@ impl StepView {
                     format!("  {}", p.stage),
                     m.tier.clone(),
                     Bytes(m.peak_bytes).to_string(),
-                    Bytes(m.capacity_bytes).to_string(),
+                    capacity(m.capacity_bytes),
                 ];
                 row.extend(MemoryClass::ALL.iter().map(|c| match m.by_class.get(c.name()) {
                     None | Some(0) => "·".to_string(),

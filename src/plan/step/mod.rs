@@ -163,6 +163,7 @@ pub fn plan(
     let split = layer_split(workload, model, &order)?;
     let shard = Shard::new(workload, model);
     let stages = unit::units_of_stages(model, &shard, &workload.recompute, &split);
+    check_size(workload, &order, &stages)?;
     let border_bytes = shard.boundary_bytes(model).round() as u64;
     let setup = Setup {
         workload,
@@ -204,6 +205,32 @@ pub fn plan(
         degrees,
         order,
     })
+}
+
+/// Most ops of all programs together: about 6 GB.
+const MOST_OPS: u64 = 1 << 26;
+
+/// Refuses a step whose programs would not fit in memory, before they are written.
+fn check_size(w: &WorkloadSpec, order: &Order, stages: &[Vec<Unit>]) -> Result<(), SpecError> {
+    let of_stage = |units: &Vec<Unit>| {
+        use schedule::Pass::{Backward, Forward, InputGrad, WeightGrad};
+        [Forward, Backward, InputGrad, WeightGrad]
+            .map(|pass| units.iter().map(|u| u.items(pass).len() as u64).sum::<u64>())
+    };
+    let ops_of_pass: Vec<_> = stages.iter().map(of_stage).collect();
+    let mut ops = 0_u64;
+    for (rank, slots) in order.ranks.iter().enumerate() {
+        for part in slots.iter().flat_map(|slot| slot.parts()) {
+            let seat = schedule::Seat { rank: rank as u32, chunk: part.chunk };
+            ops += ops_of_pass[order.placement.stage(seat).stage as usize][part.pass as usize];
+        }
+    }
+    if ops <= MOST_OPS {
+        return Ok(());
+    }
+    Err(SpecError::at("batch.global", format!("{} sequences make programs of {ops} ops", w.batch.global))
+        .allowed(format!("at most {MOST_OPS} ops, which take about 6 GB"))
+        .hint("lower batch.global (later micro-batches repeat the earlier ones), or raise batch.micro_batch"))
 }
 
 /// Sizes of the groups of a workload on so many devices.

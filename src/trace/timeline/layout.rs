@@ -118,7 +118,7 @@ impl<'a> Layout<'a> {
         let pid = u64::from(traced.rank.0) + 1;
         self.sink.process(pid, &traced.name, pid)?;
 
-        let stalls = timeline.stalls.map_or_else(Vec::new, |stalls| stalls(traced.source));
+        let stalls = timeline.stalls.map_or_else(Vec::new, |stalls| stalls(traced.rank));
         let mut threads = Vec::with_capacity(rows.rows.len());
         let kernels = rows.rows.iter().filter(|row| row.kind == StreamKind::Compute).count();
         for row in &rows.rows[..kernels] {

@@ -158,7 +158,7 @@ pub struct Timeline<'a> {
     pub detail: Detail,
     /// Show only what touches this stretch of time.
     pub window: Option<(Time, Time)>,
-    /// The stalls of a rank of the record in order of time, not overlapping; absent if not known.
+    /// The stalls of a rank (of the job, not the one played for it) in order of time, not overlapping; absent if not known.
     pub stalls: Option<&'a dyn Fn(RankId) -> Vec<Stall>>,
     /// How long a communication op of a rank would have taken on an idle machine; absent if not known.
     pub uncontended: Option<&'a dyn Fn(RankId, OpId) -> Option<Time>>,

@@ -1,0 +1,226 @@
+//! The command as a person uses it: what it prints, which files it writes, how it ends.
+
+use std::path::Path;
+use std::process::{Command as Process, Stdio};
+
+use serde_json::Value;
+use snapbox::cmd::{Command, OutputAssert};
+use snapbox::str;
+
+const STEPSIM: &str = env!("CARGO_BIN_EXE_stepsim");
+const SUBCOMMANDS: [&str; 8] =
+    ["run", "inspect", "diff", "estimate", "schedule", "collective", "list", "schema"];
+
+fn stepsim(args: &[&str]) -> OutputAssert {
+    Command::new(STEPSIM).args(args).assert()
+}
+
+fn stdout(args: &[&str]) -> String {
+    let output = stepsim(args).success();
+    String::from_utf8(output.get_output().stdout.clone()).expect("UTF-8")
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON")
+}
+
+#[test]
+fn alone_it_says_what_it_can_do() {
+    let help = stdout(&[]);
+    for subcommand in SUBCOMMANDS {
+        assert!(help.contains(&format!("\n  {subcommand} ")), "{subcommand}:\n{help}");
+    }
+    assert!(help.contains("Exit status: 0 done; 1 the run failed"), "{help}");
+}
+
+#[test]
+fn every_subcommand_explains_its_arguments() {
+    for subcommand in SUBCOMMANDS {
+        let help = stdout(&[subcommand, "--help"]);
+        let usage = help.lines().find(|l| l.starts_with("Usage: ")).unwrap_or_default();
+        assert!(usage.contains(subcommand), "{help}");
+    }
+}
+
+#[test]
+fn a_wrong_argument_ends_with_status_2() {
+    stepsim(&["run", "gpt2-8", "--tpology", "x"]).code(2).stderr_eq(str![[r#"
+error: unexpected argument '--tpology' found
+
+  tip: a similar argument exists: '--topology'
+
+Usage: stepsim run --topology <TOPOLOGY> <WORKLOAD>
+
+For more information, try '--help'.
+
+"#]]);
+    stepsim(&["simulate"]).code(2);
+    stepsim(&["schema"]).code(2);
+}
+
+#[test]
+fn the_first_command_shows_a_step() {
+    let table = stdout(&["run", "--reproducible"]);
+    assert!(table.starts_with("gpt3-175b on h100-superpod-1024 (1,024 devices)\n  step "), "{table}");
+    for part in
+        ["Where the time went", "By pipeline stage", "Communication", "Memory at its peak", "note: mfu"]
+    {
+        assert!(table.contains(part), "no `{part}` in\n{table}");
+    }
+    assert!(table.ends_with("for more\n"), "{table}");
+}
+
+/// The fields that scripts rely on, and the sum that makes the breakdown one.
+#[test]
+fn a_report_has_its_fields() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("report.json");
+    stepsim(&["run", "gpt2-8", "-q", "--report", path.to_str().expect("UTF-8")]).success().stdout_eq("");
+    let report = json(&path);
+    for field in ["step_time_s", "tokens_per_s", "mfu", "hfu", "model_tflops_per_device", "ops", "events"] {
+        assert!(report[field].as_f64().is_some_and(|x| x > 0.0), "{field}: {}", report[field]);
+    }
+    assert!(report["simulation_wall_s"].is_f64());
+    let hbm = &report["memory"]["hbm"];
+    let classes: u64 = hbm["by_class"].as_object().expect("classes").values().filter_map(Value::as_u64).sum();
+    assert_eq!(hbm["peak_bytes"].as_u64(), Some(classes), "{hbm}");
+    let step = report["step_time_s"].as_f64().expect("a number");
+    let ranks = report["ranks"].as_array().expect("ranks");
+    assert_eq!(ranks.len(), 8);
+    for rank in ranks {
+        let time = rank.get("time").unwrap_or(rank);
+        let stalls: f64 =
+            time["stalls_s"].as_object().expect("stalls").values().filter_map(Value::as_f64).sum();
+        let busy = time["busy_s"].as_f64().expect("busy");
+        assert!((busy + stalls - step).abs() < 1e-9 * step, "{rank}");
+    }
+    for (kind, c) in report["communication"].as_object().expect("communication") {
+        let of = |field: &str| c[field].as_f64().unwrap_or_else(|| panic!("{kind} {field}"));
+        assert!((of("overlapped_s") + of("exposed_s") - of("total_s")).abs() < 1e-9 * step, "{kind} {c}");
+        assert!(of("bytes") > 0.0);
+    }
+}
+
+#[test]
+fn reports_side_by_side() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let (a, b, changes) = (path("a.json"), path("b.json"), path("changes.json"));
+    stepsim(&["run", "gpt2-8", "-q", "--report", &a]).success();
+    stepsim(&["run", "gpt2-8", "-q", "--report", &b, "--set", "batch.global=128"]).success();
+    let table = stdout(&["diff", &a, &b, "--json", &changes]);
+    assert!(table.starts_with("A: gpt2-8 on dgx-a100-8\nB: gpt2-8 on dgx-a100-8\n"), "{table}");
+    let lines = json(Path::new(&changes));
+    let step = &lines.as_array().expect("lines")[0];
+    assert_eq!(step["what"], "step time");
+    assert_eq!(step["a"], json(Path::new(&a))["step_time_s"]);
+    assert_eq!(step["b"], json(Path::new(&b))["step_time_s"]);
+}
+
+/// A reader that goes away is no failure, of any subcommand.
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("a.json").to_str().expect("UTF-8").to_string();
+    stepsim(&["run", "gpt2-8", "-q", "--report", &report]).success();
+    for args in [
+        &["run", "gpt2-8"][..],
+        &["inspect", "gpt2-8"],
+        &["diff", &report, &report],
+        &["schedule", "--all", "--stages", "4", "--micro-batches", "8"],
+        &["collective", "--topology", "switch:4,100,2", "--op", "all-reduce", "--bytes", "1Mi"],
+        &["list"],
+        &["schema", "report"],
+        &["--help"],
+        &[],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut process = Process::new(STEPSIM);
+        let output = process.args(args).stdout(writer).stderr(Stdio::piped()).output().expect("a run");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.as_ref()), (Some(0), ""), "{args:?}");
+    }
+}
+
+#[test]
+fn a_full_standard_output_is_a_failure() {
+    let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else {
+        println!("skipped: no /dev/full here");
+        return;
+    };
+    let status = Process::new(STEPSIM).arg("list").stdout(full).stderr(Stdio::null()).status();
+    assert_eq!(status.expect("a run").code(), Some(1));
+}
+
+#[test]
+fn a_machine_can_be_looked_at() {
+    stepsim(&["inspect", "--topology", "nodes:2*4,400,1,50,3"]).success().stdout_eq(str![[r#"
+machine nodes:2*4,400,1,50,3: nodes:2*4,400,1,50,3
+  8 devices in 2 nodes; each a generic, bf16 1000 TFLOP/s, fp8 1000 TFLOP/s
+
+   links           capacities  GB/s  latency
+   dev – nvswitch          16   400     0 ps  each direction
+   core – dev              16    50     0 ps  each direction
+
+   memory     of one  in all  to the device  back  latency
+   hbm     unbounded       8              ·     ·        ·
+
+  route from device 0 to device 1: 400 GB/s, 1.000 us
+    node0.dev0 -> nvswitch0
+    nvswitch0 -> node0.dev1
+
+  route from device 0 to device 7: 50 GB/s, 3.000 us
+    node0.dev0 -> core0
+    core0 -> node1.dev3
+
+"#]]);
+}
+
+#[test]
+fn a_step_can_be_looked_at() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("i.json").to_str().expect("UTF-8").to_string();
+    let text = stdout(&["inspect", "llama3-70b", "--rank", "9", "--json", &path]);
+    let view = json(Path::new(&path));
+    // Tensor 8, data 2, pipeline 4, in this order: rank 9 is tp 1, dp 1, stage 0.
+    let groups = view["step"]["groups"].as_array().expect("groups");
+    let of = |stream: &str| groups.iter().find(|g| g["stream"] == stream).map(|g| g["members"].clone());
+    assert_eq!(of("tp"), Some(serde_json::json!([8, 9, 10, 11, 12, 13, 14, 15])), "{text}");
+    assert_eq!(of("dp"), Some(serde_json::json!([1, 9])), "{text}");
+    assert_eq!(view["step"]["programs"].as_array().map(Vec::len), Some(4));
+    assert_eq!(view["machine"]["devices"], 64);
+}
+
+/// The names of every kind are found by that kind's files, whatever is shipped.
+#[test]
+fn what_is_shipped_is_listed() {
+    for (kind, name) in [
+        ("workloads", "gpt3-175b"),
+        ("topologies", "h100-superpod"),
+        ("devices", "h100-sxm"),
+        ("models", "llama3-70b"),
+    ] {
+        let names = stdout(&["list", kind, "--names"]);
+        assert!(names.lines().any(|l| l == name), "{kind}: {names}");
+    }
+    let all = stdout(&["list"]);
+    assert!(
+        all.contains("schedules (stepsim schedule --kind NAME)") && all.contains("switch:N,GBps,us"),
+        "{all}"
+    );
+}
+
+/// The schemas that lie beside the files are those of the types they are read into.
+#[test]
+fn the_schemas_in_the_repository_are_up_to_date() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let written = stdout(&["schema", "--out", folder.path().to_str().expect("UTF-8")]);
+    assert_eq!(written.lines().count(), 5);
+    for path in written.lines() {
+        let name = Path::new(path).strip_prefix(folder.path()).expect("a path in the folder");
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+        let same = std::fs::read(path).ok() == std::fs::read(&kept).ok();
+        assert!(same, "{} is out of date: run `stepsim schema --out .`", name.display());
+    }
+}

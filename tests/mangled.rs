@@ -1,0 +1,221 @@
+//! Shipped files with values changed at random, through the whole way from the text of a file to a plan: whatever
+//! stands in a file, there is a plan or a message, and never a panic.
+
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use serde_json::{Value, json};
+use stepsim::ids::RankId;
+use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim::spec::{Kind, SpecError, Topology, WorkloadSpec, catalog, load};
+
+/// Steps small enough to plan often, each with machines for it.
+const STEPS: [(&str, &[&str]); 6] = [
+    ("tiny-4", &["switch:4,100,2"]),
+    ("gpt2-8", &["dgx-a100-8", "mi300x-8", "gaudi3-8", "cxl-pool", "switch:8,450,1", "torus:2x4,90,1"]),
+    ("llama3-8b-fsdp", &["h100-superpod-8", "p5en-h200", "p6-b200"]),
+    ("llama3-70b-offload", &["h100-superpod-8", "h100-offload", "cxl-pool"]),
+    ("llama3-70b", &["h100-superpod-64", "dgx-a100-64", "tpu-v5p-64", "nodes:8*8,450,1,50,3"]),
+    ("mixtral-8x7b", &["h100-superpod-64"]),
+];
+
+/// What a careless hand puts into a file.
+fn values() -> impl Strategy<Value = Value> {
+    select(vec![
+        json!(null),
+        json!(true),
+        json!(""),
+        json!("h100-sxm"),
+        json!("host"),
+        json!([]),
+        json!({}),
+        json!([1]),
+        json!({"switch": {}}),
+        json!(-1),
+        json!(0),
+        json!(1),
+        json!(2),
+        json!(3),
+        json!(5),
+        json!(7),
+        json!(8),
+        json!(16),
+        json!(64),
+        json!(0.5),
+        json!(1e-300),
+        json!(1.5),
+        json!(1e9),
+        json!(4_294_967_295_u32),
+        json!(4_294_967_296_u64),
+        json!(9_007_199_254_740_993_u64),
+        json!(u64::MAX),
+        json!(i64::MIN),
+        json!(1e308),
+        json!(-1e308),
+    ])
+}
+
+/// One change: where (of all places in the file), and what happens there.
+#[derive(Clone, Debug)]
+enum Change {
+    Set(Index, Value),
+    Remove(Index),
+    Copy(Index, Index),
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let set = (any::<Index>(), values()).prop_map(|(at, value)| Change::Set(at, value));
+    let remove = any::<Index>().prop_map(Change::Remove);
+    let copy = (any::<Index>(), any::<Index>()).prop_map(|(from, to)| Change::Copy(from, to));
+    prop::collection::vec(prop_oneof![6 => set, 1 => remove, 2 => copy], 0..4)
+}
+
+/// JSON pointers of everything below a value.
+fn places(value: &Value, at: &str, all: &mut Vec<String>) {
+    let mut inner = |key: &str, value: &Value| {
+        let path = format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
+        all.push(path.clone());
+        places(value, &path, all);
+    };
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| inner(key, value)),
+        Value::Array(list) => list.iter().enumerate().for_each(|(i, value)| inner(&i.to_string(), value)),
+        _ => {}
+    }
+}
+
+fn mangle(file: &mut Value, changes: &[Change]) {
+    for change in changes {
+        let mut all = Vec::new();
+        places(file, "", &mut all);
+        if all.is_empty() {
+            return;
+        }
+        match change {
+            Change::Set(at, value) => {
+                if let Some(slot) = file.pointer_mut(at.get::<String>(&all)) {
+                    *slot = value.clone();
+                }
+            }
+            Change::Copy(from, to) => {
+                let value = file.pointer(from.get::<String>(&all)).cloned().unwrap_or_default();
+                if let Some(slot) = file.pointer_mut(to.get::<String>(&all)) {
+                    *slot = value;
+                }
+            }
+            Change::Remove(at) => {
+                let (parent, key) = at.get::<String>(&all).rsplit_once('/').unwrap_or_default();
+                if let Some(map) = file.pointer_mut(parent).and_then(Value::as_object_mut) {
+                    map.shift_remove(key);
+                }
+            }
+        }
+    }
+}
+
+/// A shipped file with its base and its references written out, so that changes reach all of it. The fields that a
+/// file leaves to their defaults are there too.
+fn whole(kind: Kind, name: &str) -> Value {
+    let value = match kind {
+        Kind::Topology => load::<Topology>(name, &[]).map(|l| serde_json::to_value(l.value)),
+        _ => load::<WorkloadSpec>(name, &[]).map(|l| serde_json::to_value(l.value)),
+    };
+    value.expect("a shipped file").expect("JSON")
+}
+
+/// Whether planning and playing it takes a moment only.
+fn is_small(inputs: &Inputs) -> bool {
+    let devices = u64::from(inputs.machine.devices());
+    let workload = &inputs.workload.value;
+    let passes = workload.micro_batches(devices).saturating_mul(inputs.model.layers);
+    let chunks = workload.parallelism.pipeline.chunks.unwrap_or(1);
+    passes.saturating_mul(devices) < 40_000 && chunks < 100
+}
+
+/// Devices of a machine file; as many as can be where it is wrong.
+fn devices(topology: &str) -> u64 {
+    let of = |t: Topology| match (&t.node, &t.graph) {
+        (Some(node), _) => u64::from(node.size()).saturating_mul(t.total_nodes()),
+        _ => 1,
+    };
+    load::<Topology>(topology, &[]).map_or(0, |loaded| of(loaded.value))
+}
+
+/// What a message must have: text, no more than a screen of it, and nothing of the inside of the program.
+fn check_message(text: &str) -> Result<(), TestCaseError> {
+    prop_assert!(!text.trim().is_empty());
+    prop_assert!(text.len() < 20_000, "{} bytes of message", text.len());
+    for inside in ["unwrap", "panicked", "Some(", "RankId(", "DeviceId(", "src/"] {
+        prop_assert!(!text.contains(inside), "{text}");
+    }
+    Ok(())
+}
+
+fn to_the_end(workload: &str, topology: &str) -> Result<(), TestCaseError> {
+    let inputs: Result<Inputs, SpecError> = Inputs::load(workload, Some(topology), &[]);
+    match inputs {
+        Err(e) => check_message(&e.to_string()),
+        Ok(inputs) if !is_small(&inputs) => Ok(()),
+        Ok(inputs) => match Simulation::run(inputs, &Options::default(), &mut |_| {}) {
+            Err(SimulationError::Engine(e)) => check_message(&e.to_string()),
+            Err(e) => check_message(&e.to_string()),
+            Ok(run) => {
+                let report = run.report(false);
+                prop_assert!(report.step_time_s.is_finite() && report.mfu.is_finite());
+                let _ = run.plan.rank_name(RankId(0));
+                Ok(())
+            }
+        },
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_mangled_workload_gives_a_message_or_a_step(
+        (step, machine) in (0..STEPS.len(), any::<Index>()),
+        changes in changes(),
+    ) {
+        let (name, machines) = STEPS[step];
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("mangled.json");
+        let mut file = whole(Kind::Workload, name);
+        mangle(&mut file, &changes);
+        std::fs::write(&path, file.to_string()).expect("a file");
+        to_the_end(path.to_str().expect("UTF-8"), machine.get::<&str>(machines))?;
+    }
+
+    #[test]
+    fn a_mangled_machine_gives_a_message_or_a_step(
+        (step, machine) in (0..STEPS.len(), any::<Index>()),
+        changes in changes(),
+    ) {
+        let (name, machines) = STEPS[step];
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("mangled.json");
+        let mut file = whole(Kind::Topology, machine.get::<&str>(machines));
+        mangle(&mut file, &changes);
+        std::fs::write(&path, file.to_string()).expect("a file");
+        let path = path.to_str().expect("UTF-8");
+        prop_assume!(devices(path) <= 4096);
+        to_the_end(name, path)?;
+    }
+
+    /// The text itself cut, doubled or changed in one place.
+    #[test]
+    fn a_mangled_text_gives_a_message_or_a_step(
+        step in 0..STEPS.len(),
+        at in any::<Index>(),
+        what in select(vec!["", "{", "}", "[", "\"", ",", ":", "0", "-", "e9", "NaN", "\u{0}", "é", "//", "null"]),
+        cut in any::<bool>(),
+    ) {
+        let text = catalog::text(Kind::Workload, STEPS[step].0).expect("a shipped file");
+        let at = at.index(text.len());
+        prop_assume!(text.is_char_boundary(at));
+        let rest = if cut { "" } else { &text[at..] };
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("mangled.json");
+        std::fs::write(&path, format!("{}{what}{rest}", &text[..at])).expect("a file");
+        to_the_end(path.to_str().expect("UTF-8"), STEPS[step].1[0])?;
+    }
+}
