@@ -4,12 +4,13 @@
 //! each uses only those before it (a test reads the `use crate::` lines and holds it so):
 //!
 //! `units`, `ids` → `spec` → `model` → `cost` → `topology` → `program` → `collective` → `plan` → `fold` →
-//! `engine` → `analytic` → `analysis` → `trace` → `simulate` → `cli`.
+//! `engine` → `analytic` → `analysis` → `trace` → `simulate` → `compare` → `cli`.
 
 pub mod analysis;
 pub mod analytic;
 pub mod cli;
 pub mod collective;
+pub mod compare;
 pub mod cost;
 pub mod engine;
 pub mod fold;

@@ -3,7 +3,9 @@
 //! Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong. Only the
 //! program's `main` exits; a standard output that is closed early (`| head`) is no failure.
 
+mod calculon;
 pub mod collective;
+pub mod compare;
 pub mod diff;
 pub mod estimate;
 pub mod inspect;
@@ -51,6 +53,8 @@ enum Command {
     Diff(diff::Args),
     /// Estimate a step in closed form
     Estimate(estimate::Args),
+    /// Compare the closed form of a step with its simulation, term by term
+    Compare(compare::Args),
     /// Run a pipeline schedule on abstract durations and draw it
     Schedule(schedule::Args),
     /// Time a collective by size on a machine
@@ -126,6 +130,7 @@ impl Command {
             Command::Inspect(args) => inspect::run(&args),
             Command::Diff(args) => diff::run(&args),
             Command::Estimate(args) => estimate::run(args).map_err(Failure::input),
+            Command::Compare(args) => compare::run(&args),
             Command::Schedule(args) => schedule::run(args).or_else(|e| match e {
                 schedule::Error::Stdout(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                 schedule::Error::Stdout(_)

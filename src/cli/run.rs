@@ -13,10 +13,13 @@ use crate::analysis::idle::IdleTimes;
 use crate::analysis::report::Report;
 use crate::analysis::stalls::{self, stalls_of};
 use crate::analysis::table::table;
+use crate::compare::tracks::Above;
 use crate::engine::describe;
 use crate::ids::{OpId, RankId};
 use crate::program::Work;
+use crate::simulate::calculon::{CalculonRun, Choices};
 use crate::simulate::{Inputs, Options, Simulation, SimulationError};
+use crate::spec::calculon::Calculon;
 use crate::topology::Axis;
 use crate::trace::{self, Detail, Output, RunMeta, Stall, Timeline, TracedRank};
 use crate::units::Time;
@@ -28,10 +31,17 @@ pub const EXAMPLE: &str = "gpt3-175b";
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Workload: the name of a shipped one, or a path that ends in .json [default: gpt3-175b]
+    #[arg(conflicts_with = "calculon")]
     workload: Option<String>,
     /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "calculon")]
     topology: Option<String>,
+    /// Calculon's application, execution and system file, simulated on the machine they describe
+    #[arg(long, num_args = 3, value_names = ["APP", "EXE", "SYS"])]
+    calculon: Option<Vec<PathBuf>>,
+    /// With --calculon: make the assumptions of its closed form (blocking transfers, its data-parallel and offload time)
+    #[arg(long, requires = "calculon")]
+    compatible: bool,
     /// Write the timeline here: .json, .json.gz, .pftrace or .pftrace.gz (open it at ui.perfetto.dev)
     #[arg(short, long, value_name = "TRACE")]
     output: Option<PathBuf>,
@@ -39,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Change a field: `batch.global=768`, `parallelism.pipeline.schedule=zb-h1`, `topology.nodes=16`; repeatable
-    #[arg(long = "set", value_name = "PATH=VALUE")]
+    #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "calculon")]
     sets: Vec<String>,
     /// Ranks to show in the timeline: `0,8,16-31`, `all`, or `stages` for one of each pipeline stage
     #[arg(long, default_value = "stages", value_name = "RANKS")]
@@ -81,6 +91,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.output {
         trace::Format::of(path).map_err(Failure::input)?;
     }
+    if let Some([app, exe, sys]) = args.calculon.as_deref() {
+        return calculon(args, &Calculon::load(app, exe, sys).map_err(Failure::input)?);
+    }
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
     let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets).map_err(Failure::input)?;
     let options = Options { fold: !args.no_fold, seed: args.seed };
@@ -92,7 +105,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     bar.done();
     let report = run.report(!args.reproducible);
     if let Some(path) = &args.output {
-        write_trace(args, &run, &report, path)?;
+        let ranks = traced(&args.trace_ranks, &run)?;
+        write_trace(&run, &meta(args, &run, &report), &ranks, args.detail, args.window_ms, path, &[])?;
     }
     if let Some(path) = &args.report {
         write_json(path, &report)?;
@@ -129,10 +143,40 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Fail
     output.finish().map_err(Failure::run)
 }
 
-fn write_trace(args: &Args, run: &Simulation, report: &Report, path: &Path) -> Result<(), Failure> {
-    let ranks: Vec<TracedRank> = traced(&args.trace_ranks, run)?
-        .into_iter()
-        .map(|rank| TracedRank { rank, source: run.folded.source(rank), name: run.plan.rank_name(rank) })
+/// Simulates Calculon's files.
+fn calculon(args: &Args, case: &Calculon) -> Result<(), Failure> {
+    let choices = if args.compatible { Choices::COMPATIBLE } else { Choices::REAL };
+    let run = CalculonRun::new(case, &choices).map_err(super::calculon::failure)?;
+    let report = run.report(case);
+    if let Some(path) = &args.output {
+        let ranks = match args.trace_ranks.as_str() {
+            "all" | "stages" => (0..run.step.ranks).map(RankId).collect(),
+            text => listed(text, run.step.ranks)?,
+        };
+        super::calculon::write_trace(case, &run, &ranks, args.detail, args.window_ms, path, &[])?;
+    }
+    if let Some(path) = &args.report {
+        write_json(path, &report)?;
+    }
+    if !args.quiet {
+        print(&report, args)?;
+    }
+    Ok(())
+}
+
+/// Writes the timeline of some ranks; terms of a closed form `above` it, if there are any.
+pub(super) fn write_trace(
+    run: &Simulation,
+    meta: &RunMeta,
+    ranks: &[RankId],
+    detail: Detail,
+    window: Option<(Time, Time)>,
+    path: &Path,
+    above: &[(&'static str, f64)],
+) -> Result<(), Failure> {
+    let ranks: Vec<TracedRank> = ranks
+        .iter()
+        .map(|&rank| TracedRank { rank, source: run.folded.source(rank), name: run.plan.rank_name(rank) })
         .collect();
     let world = &run.folded.world;
     let readers = RefCell::new((
@@ -166,20 +210,33 @@ fn write_trace(args: &Args, run: &Simulation, report: &Report, path: &Path) -> R
             }
         }
     };
-    let meta = meta(args, run, report);
     let timeline = Timeline {
         world: &run.plan.world,
         record: &run.record,
         ranks: &ranks,
-        meta: &meta,
-        detail: args.detail,
-        window: args.window_ms,
+        meta,
+        detail,
+        window,
         stalls: Some(&stalls),
         uncontended: Some(&uncontended),
         links: &[],
         link_use: &[],
     };
-    trace::write_file(&timeline, path).map(|_| ()).map_err(Failure::run)
+    write_above(&timeline, above, path)
+}
+
+/// Writes a timeline, terms of a closed form above it if there are any.
+pub(super) fn write_above(
+    timeline: &Timeline,
+    above: &[(&'static str, f64)],
+    path: &Path,
+) -> Result<(), Failure> {
+    let written = if above.is_empty() {
+        trace::write_file(timeline, path)
+    } else {
+        trace::write_with(path, &mut |sink| timeline.write(&mut Above::new(sink, above)))
+    };
+    written.map(|_| ()).map_err(Failure::run)
 }
 
 /// The rank of the job that is meant where a reader of `rank` names the played rank `other`: of all that it was played
@@ -216,24 +273,28 @@ fn meta(args: &Args, run: &Simulation, report: &Report) -> RunMeta {
 }
 
 /// The ranks that an argument names.
-fn traced(text: &str, run: &Simulation) -> Result<Vec<RankId>, Failure> {
+pub(super) fn traced(text: &str, run: &Simulation) -> Result<Vec<RankId>, Failure> {
     let layout = &run.plan.layout;
     let count = layout.ranks();
+    match text {
+        "all" => Ok((0..count).map(RankId).collect()),
+        "stages" => {
+            let origin =
+                |r: &RankId| [Axis::Tp, Axis::Cp, Axis::Dp].iter().all(|a| layout.coordinate(*r, *a) == 0);
+            Ok((0..count).map(RankId).filter(origin).collect())
+        }
+        _ => listed(text, count),
+    }
+}
+
+/// Numbers and ranges below `count`.
+fn listed(text: &str, count: u32) -> Result<Vec<RankId>, Failure> {
     let wrong = |what: &str| {
         Failure::input(format!(
             "--trace-ranks {text}: {what}\n  allowed: numbers and ranges from 0 to {} like `0,8,16-31`, `all`, or `stages`",
             count - 1
         ))
     };
-    match text {
-        "all" => return Ok((0..count).map(RankId).collect()),
-        "stages" => {
-            let origin =
-                |r: &RankId| [Axis::Tp, Axis::Cp, Axis::Dp].iter().all(|a| layout.coordinate(*r, *a) == 0);
-            return Ok((0..count).map(RankId).filter(origin).collect());
-        }
-        _ => {}
-    }
     let mut ranks = Vec::new();
     for part in text.split(',') {
         let (from, to) = part.split_once('-').unwrap_or((part, part));

@@ -4,6 +4,8 @@
 //! offload time are those of the closed form, collectives pay one latency and share nothing.
 //! [`Choices::REAL`] lets events decide each of these. `crate::compare` goes from one to the other switch by switch.
 
+use crate::analysis::idle::IdleTimes;
+use crate::analysis::report::{RankInfo, Report, RunInfo, report};
 use crate::analytic::{self, Costs, Estimate, NetOp, PerBlock, Quirks, net_time};
 use crate::engine::{self, EngineError, Record};
 use crate::plan::calculon::{
@@ -14,7 +16,7 @@ use crate::plan::schedule::ScheduleError;
 use crate::program::World;
 use crate::spec::SpecError;
 use crate::spec::calculon::{Calculon, Network, Recompute, TensorComm};
-use crate::units::Time;
+use crate::units::{FlopRate, Flops, Time};
 
 /// Which assumptions of the closed form hold in a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +123,42 @@ impl CalculonRun {
         let world = world(&step).map_err(|error| CalculonError::Schedule { file: file(), error })?;
         let record = engine::run(&world)?;
         Ok(CalculonRun { estimate, step, world, record })
+    }
+    /// All readings of the run: one entry per pipeline stage, which stands for its processors.
+    pub fn report(&self, case: &Calculon) -> Report {
+        let (exe, step) = (case.exe(), &self.step);
+        let peers = (exe.num_procs / exe.pipeline_par) as u32;
+        let members =
+            |stage: u32| RankInfo { members: (stage * peers..(stage + 1) * peers).collect(), stage };
+        let ranks: Vec<RankInfo> = (0..step.ranks).map(members).collect();
+        let block = &self.estimate.block;
+        let model = block.forward.flops + block.agrad.flops + block.wgrad.flops;
+        let everywhere =
+            (case.app().num_blocks * case.microbatches()) as f64 * (exe.tensor_par * exe.data_par) as f64;
+        let info = RunInfo {
+            workload: &case.names().execution,
+            topology: &case.names().system,
+            model_flops: Flops(model * everywhere),
+            hardware_flops: Flops((model + block.recompute.flops) * everywhere),
+            tokens: exe.batch_size * case.app().seq_size,
+            peak: FlopRate::from_tflops(case.engines().0.tflops),
+            devices: exe.num_procs,
+            ranks: &ranks,
+            rank_name: &|rank| format!("stage {}", rank / peers.max(1)),
+            resource_name: &|resource| {
+                let (network, port) = (resource.0 / (2 * step.ranks), resource.0 % (2 * step.ranks));
+                let direction = if port % 2 == 0 { "out" } else { "in" };
+                format!("shared network {network}, stage {}, {direction}", port / 2)
+            },
+            simulation_wall_s: None,
+            conventions: vec![
+                "peak: that of the matrix engine in the system file".into(),
+                "mfu counts all FLOPs of Calculon's layers, forward and backward; recomputation and the optimizer \
+                 are not counted"
+                    .into(),
+            ],
+        };
+        report(&self.world, &self.record, &mut IdleTimes::new(&self.world), &info)
     }
     /// Seconds of the step.
     pub fn seconds(&self) -> f64 {

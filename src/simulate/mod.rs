@@ -21,6 +21,7 @@ use crate::engine::{self, EngineError, Observer, Record};
 use crate::fold::{Folded, fold};
 use crate::ids::{DeviceId, RankId};
 use crate::plan::step::{Plan, PlanError, plan};
+use crate::program::World;
 use crate::spec::workload::{CollectiveFidelity, ModelRef};
 use crate::spec::{Loaded, ModelSpec, SpecError, Topology, WorkloadSpec, blame_setting, load};
 use crate::topology::Machine;
@@ -204,8 +205,23 @@ impl Simulation {
         options: &Options,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Simulation, SimulationError> {
+        Simulation::run_edited(inputs, options, &|_| {}, progress)
+    }
+
+    /// As [`Simulation::run`], with the planned world changed by `edit` before it is folded: to switch off what no
+    /// setting switches off.
+    ///
+    /// # Errors
+    /// See [`SimulationError`].
+    pub fn run_edited(
+        inputs: Inputs,
+        options: &Options,
+        edit: &dyn Fn(&mut World),
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Simulation, SimulationError> {
         let begun = Instant::now();
         let mut plan = inputs.plan()?;
+        edit(&mut plan.world);
         noise::apply(&mut plan.world, &inputs.workload.value.noise, options.seed);
         let folded = if options.fold { fold(&plan.world) } else { Folded::unfolded(plan.world.clone()) };
         engine::check_record_size(&folded.world)?;

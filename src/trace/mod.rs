@@ -51,6 +51,17 @@ pub enum TraceError {
 /// # Errors
 /// As [`Timeline::write`], [`Format::of`] and [`Output::create`]; nothing is then left under the file's name.
 pub fn write_file(timeline: &Timeline, path: &Path) -> Result<Summary, TraceError> {
+    write_with(path, &mut |sink| timeline.write(sink))
+}
+
+/// Writes whatever `write` writes to a file in the format that its extension names.
+///
+/// # Errors
+/// As [`write_file`].
+pub fn write_with(
+    path: &Path,
+    write: &mut dyn FnMut(&mut dyn Sink) -> Result<Summary, TimelineError>,
+) -> Result<Summary, TraceError> {
     let (format, compressed) = Format::of(path)?;
     let mut output = Output::create(path, compressed)?;
     let written = {
@@ -58,7 +69,7 @@ pub fn write_file(timeline: &Timeline, path: &Path) -> Result<Summary, TraceErro
             Format::Chrome => Box::new(Chrome::new(&mut output)),
             Format::Perfetto => Box::new(Perfetto::new(&mut output)),
         };
-        timeline.write(sink.as_mut())
+        write(sink.as_mut())
     };
     let summary = match written {
         Ok(summary) => summary,

@@ -1,0 +1,77 @@
+//! What the commands that simulate Calculon's files share.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use super::Failure;
+use super::run::write_above;
+use crate::analysis::cause::Causes;
+use crate::analysis::idle::IdleTimes;
+use crate::analysis::stalls::{self, stalls_of};
+use crate::engine::describe;
+use crate::ids::{OpId, RankId};
+use crate::simulate::calculon::{CalculonError, CalculonRun};
+use crate::spec::calculon::Calculon;
+use crate::trace::{Detail, RunMeta, Stall, Timeline, TracedRank};
+use crate::units::Time;
+
+/// The exit status of a simulation that failed.
+pub(super) fn failure(error: CalculonError) -> Failure {
+    match error {
+        CalculonError::Engine(e) => Failure::run(e),
+        e => Failure::input(e),
+    }
+}
+
+/// Writes the timeline of some stages; terms of a closed form `above` it, if there are any.
+pub(super) fn write_trace(
+    case: &Calculon,
+    run: &CalculonRun,
+    ranks: &[RankId],
+    detail: Detail,
+    window: Option<(Time, Time)>,
+    path: &Path,
+    above: &[(&'static str, f64)],
+) -> Result<(), Failure> {
+    let width = run.step.ranks.saturating_sub(1).to_string().len();
+    let name = |rank: RankId| format!("stage {:0width$}", rank.0);
+    let ranks: Vec<TracedRank> =
+        ranks.iter().map(|&rank| TracedRank { rank, source: rank, name: name(rank) }).collect();
+    let readers = RefCell::new((Causes::new(&run.world, &run.record), IdleTimes::new(&run.world)));
+    let stalls = |rank: RankId| {
+        let (causes, idle) = &mut *readers.borrow_mut();
+        let mut pieces = Vec::new();
+        stalls_of(causes, idle, rank, &mut pieces);
+        let words = |(r, op): (RankId, OpId)| {
+            let text = describe(run.world.program_of(r), op);
+            if r == rank { text } else { format!("{text} on {}", name(r)) }
+        };
+        let stall = |s: &stalls::Stall| Stall {
+            start: s.start,
+            end: s.end,
+            cause: s.cause.name(),
+            waited_for: s.waited_for.map(words).unwrap_or_default(),
+        };
+        pieces.iter().map(stall).collect()
+    };
+    let mut meta = RunMeta::default();
+    meta.text("stepsim", env!("CARGO_PKG_VERSION"));
+    let names = case.names();
+    meta.text("application", &names.application);
+    meta.text("execution", &names.execution);
+    meta.text("system", &names.system);
+    meta.number("step time ms", run.seconds() * 1e3);
+    let timeline = Timeline {
+        world: &run.world,
+        record: &run.record,
+        ranks: &ranks,
+        meta: &meta,
+        detail,
+        window,
+        stalls: Some(&stalls),
+        uncontended: None,
+        links: &[],
+        link_use: &[],
+    };
+    write_above(&timeline, above, path)
+}

@@ -1,0 +1,92 @@
+//! `stepsim compare`: the closed form beside the simulation.
+
+use std::path::PathBuf;
+
+use super::run::{Bar, EXAMPLE, traced, write_json, write_trace};
+use super::{Failure, calculon, say};
+use crate::analytic::{Quirks, estimate};
+use crate::compare::{self, table};
+use crate::ids::RankId;
+use crate::simulate::SimulationError;
+use crate::spec::calculon::Calculon;
+use crate::trace::{Detail, Format, RunMeta};
+
+/// Compare the closed form of a step with its simulation.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  stepsim compare gpt3-175b
+  stepsim compare llama3-8b-fsdp --set batch.global=512 --report compare.json
+  stepsim compare --calculon app.json exe.json sys.json --trace both.json.gz
+
+Effects are differences of two simulations that differ in one switch, in the order shown; with the rest they add up
+exactly to simulation minus closed form.")]
+pub struct Args {
+    /// Workload: the name of a shipped one, or a path that ends in .json [default: gpt3-175b]
+    #[arg(conflicts_with = "calculon")]
+    workload: Option<String>,
+    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    #[arg(short, long, conflicts_with = "calculon")]
+    topology: Option<String>,
+    /// Change a field: `batch.global=768`, `topology.nodes=16`; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "calculon")]
+    sets: Vec<String>,
+    /// Calculon's application, execution and system file (.json or .json.gz), read unchanged
+    #[arg(long, num_args = 3, value_names = ["APP", "EXE", "SYS"])]
+    calculon: Option<Vec<PathBuf>>,
+    /// Write both sides' terms and the effects as JSON here
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write a timeline with the closed form's terms above the simulated step: .json, .json.gz, .pftrace, .pftrace.gz
+    #[arg(long, value_name = "TRACE")]
+    trace: Option<PathBuf>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Wrong input (status 2); a run that fails or a file that cannot be written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(path) = &args.trace {
+        Format::of(path).map_err(Failure::input)?;
+    }
+    let comparison = match args.calculon.as_deref() {
+        Some([app, exe, sys]) => files(args, &Calculon::load(app, exe, sys).map_err(Failure::input)?)?,
+        _ => workload(args)?,
+    };
+    if let Some(path) = &args.report {
+        write_json(path, &comparison)?;
+    }
+    say(&table(&comparison))
+}
+
+fn files(args: &Args, case: &Calculon) -> Result<compare::Comparison, Failure> {
+    let (comparison, run) = compare::calculon::compare(case).map_err(calculon::failure)?;
+    if let Some(path) = &args.trace {
+        let terms = estimate(case, Quirks::AS_PUBLISHED).terms.named();
+        let ranks: Vec<RankId> = (0..run.step.ranks).map(RankId).collect();
+        calculon::write_trace(case, &run, &ranks, Detail::Op, None, path, &terms)?;
+    }
+    Ok(comparison)
+}
+
+fn workload(args: &Args) -> Result<compare::Comparison, Failure> {
+    let name = args.workload.as_deref().unwrap_or(EXAMPLE);
+    let bar = Bar::new("comparing");
+    let compared = compare::own::compare(name, args.topology.as_deref(), &args.sets, &mut |ops| bar.at(ops));
+    bar.done();
+    let (comparison, run, estimate) = compared.map_err(|e| match e {
+        SimulationError::Engine(e) => Failure::run(e),
+        e => Failure::input(e),
+    })?;
+    if let Some(path) = &args.trace {
+        let mut meta = RunMeta::default();
+        meta.text("stepsim", env!("CARGO_PKG_VERSION"));
+        meta.text("workload", &run.inputs.workload.name);
+        meta.text("topology", &run.inputs.topology.name);
+        meta.number("step time ms", comparison.simulated_s * 1e3);
+        meta.number("closed form ms", comparison.closed_form_s * 1e3);
+        let ranks = traced("stages", &run)?;
+        write_trace(&run, &meta, &ranks, Detail::Op, None, path, &estimate.terms.named())?;
+    }
+    Ok(comparison)
+}
