@@ -15,7 +15,6 @@ use crate::units::Time;
 /// Looks up action times on idle resources; each is computed once.
 pub struct IdleTimes<'a> {
     world: &'a World,
-    path_rates: Vec<f64>,
     original: Option<&'a [u32]>,
     known: FxHashMap<(CommId, TransferId), Time>,
 }
@@ -23,8 +22,7 @@ pub struct IdleTimes<'a> {
 impl<'a> IdleTimes<'a> {
     /// Times of a world that is not folded.
     pub fn new(world: &'a World) -> IdleTimes<'a> {
-        let path_rates = uncontended::path_rates(world);
-        IdleTimes { world, path_rates, original: None, known: FxHashMap::default() }
+        IdleTimes { world, original: None, known: FxHashMap::default() }
     }
     /// Times of a folded world: `original[comm]` is the number of a communicator of the unfolded `world` that folded
     /// into `comm` (`Folded::comms.representative`).
@@ -34,8 +32,15 @@ impl<'a> IdleTimes<'a> {
     /// The time of a transfer on a communicator of the analysed world; zero if the profile has no such action.
     pub fn get(&mut self, comm: CommId, transfer: TransferId) -> Time {
         let comm = self.original.map_or(comm, |o| CommId(o[comm.index()]));
-        let compute =
-            || uncontended::transfer_time(self.world, &self.path_rates, comm, transfer.0).unwrap_or_default();
+        let compute = || {
+            uncontended::transfer_time(
+                self.world,
+                |path| uncontended::path_rate(self.world, path),
+                comm,
+                transfer.0,
+            )
+            .unwrap_or_default()
+        };
         *self.known.entry((comm, transfer)).or_insert_with(compute)
     }
 }

@@ -6,8 +6,9 @@
 //! * [`prefetch`]: how far ahead copies to the device were issued, and should have been.
 //! * [`memory`]: level curves of the tiers by class, peaks and what is resident then.
 //! * [`critical`]: the chain of binding waits from the end of the step back to its start.
-//! * [`links`]: bytes through every resource.
+//! * [`links`]: bytes through every resource; [`link_rates`]: over time.
 //! * [`idle`]: how long communication takes on an idle machine; [`kind`]: what an op is for.
+//! * [`samples`]: how step times spread over many seeds, and who was on the critical path how often.
 //! * [`report`]: all of it as one serialisable value; [`table`] shows it to people; [`diff`] compares two.
 //!
 //! Hazard: in a folded world the members of a communicator are those of the folded communicator, and a rank may be a
@@ -18,11 +19,13 @@ pub mod critical;
 pub mod diff;
 pub mod idle;
 pub mod kind;
+pub mod link_rates;
 pub mod links;
 pub mod memory;
 pub mod overlap;
 pub mod prefetch;
 pub mod report;
+pub mod samples;
 pub mod stalls;
 pub mod table;
 

@@ -20,6 +20,7 @@ use super::links;
 use super::memory::{self, ByClass};
 use super::overlap::{self, ByKind};
 use super::prefetch::{self, PrefetchReport};
+use super::samples::SamplesReport;
 use super::stalls::{self, RankTime, StallCause};
 use crate::engine::Record;
 use crate::ids::{RankId, ResourceId};
@@ -132,6 +133,9 @@ pub struct Report {
     pub prefetch: Vec<PrefetchReport>,
     /// What the step's length hangs on.
     pub critical_path: CriticalPathReport,
+    /// How the step time spreads over seeds, if samples were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<SamplesReport>,
     /// How FLOPs are counted.
     pub conventions: Vec<String>,
 }
@@ -295,6 +299,7 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
         links: busiest_links(world, record, info),
         prefetch: prefetch::prefetch(&causes),
         critical_path: critical_path(&path),
+        samples: None,
         conventions: info.conventions.clone(),
     }
 }

@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::kind::OpKind;
 use super::report::{Breakdown, Report, StageReport, TierReport};
+use super::samples::{OnPath, SamplesReport};
 use super::stalls::StallCause;
 use crate::program::MemoryClass;
 use crate::units::{Bytes, Time};
@@ -32,6 +33,9 @@ pub fn table(report: &Report, width: u16) -> String {
     memory(&mut out, report, width);
     critical_path(&mut out, report, width);
     links(&mut out, report, width);
+    if let Some(samples) = &report.samples {
+        step_times(&mut out, samples, width);
+    }
     if !report.conventions.is_empty() {
         out.push('\n');
     }
@@ -256,6 +260,39 @@ fn links(out: &mut String, r: &Report, width: u16) {
         ]);
     }
     let _ = writeln!(out, "\nBusiest links (of what they could have carried in the step)\n{table}");
+}
+
+/// The distribution of step times, and who was on the critical path.
+fn step_times(out: &mut String, s: &SamplesReport, width: u16) {
+    let last = s.seed.saturating_add(s.count.saturating_sub(1));
+    let _ = writeln!(out, "\nStep times of {} samples (seeds {} to {last})", grouped(s.count), s.seed);
+    let time = |name: &str, seconds: f64| format!("{name} {}", Time::from_s(seconds));
+    let items = [
+        time("mean", s.mean_s),
+        format!("cv {:.2} %", s.cv * 100.0),
+        time("min", s.min_s),
+        time("p5", s.p5_s),
+        time("p50", s.p50_s),
+        time("p95", s.p95_s),
+        time("p99", s.p99_s),
+        time("max", s.max_s),
+    ];
+    write_list(out, &items, width);
+    let most = s.histogram.iter().map(|bar| bar.samples).max().unwrap_or(0).max(1);
+    let bar_width = usize::from(width).saturating_sub(50).clamp(10, 50);
+    for b in &s.histogram {
+        let (from, to) = (Time::from_s(b.from_s).to_string(), Time::from_s(b.to_s).to_string());
+        let drawn = bar(b.samples as f64 / most as f64, bar_width);
+        let _ = writeln!(out, "  {from:>11} – {to:<11} {drawn:<bar_width$} {:>6}", grouped(b.samples));
+    }
+    let mut table =
+        new_table(width, ["critical path", "in samples", "share of it"].map(String::from).to_vec());
+    let row = |on: &OnPath| [on.name.clone(), percent(on.samples), percent(on.share)];
+    let stages = if s.critical_stages.len() > 1 { s.critical_stages.as_slice() } else { &[] };
+    stages.iter().take(MOST_ROWS).chain(s.critical_ranks.iter().take(MOST_LINKS)).for_each(|on| {
+        table.add_row(row(on));
+    });
+    let _ = writeln!(out, "{table}");
 }
 
 /// A table with numbers to the right under left-aligned names.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::run::{Bar, EXAMPLE, traced, write_json, write_trace};
+use super::run::{Bar, EXAMPLE, Shown, traced, write_json, write_trace};
 use super::{Failure, calculon, say};
 use crate::analytic::{Quirks, estimate};
 use crate::compare::{self, table};
@@ -86,7 +86,8 @@ fn workload(args: &Args) -> Result<compare::Comparison, Failure> {
         meta.number("step time ms", comparison.simulated_s * 1e3);
         meta.number("closed form ms", comparison.closed_form_s * 1e3);
         let ranks = traced("stages", &run)?;
-        write_trace(&run, &meta, &ranks, Detail::Op, None, path, &estimate.terms.named())?;
+        let shown = Shown { ranks: &ranks, detail: Detail::Op, window: None, links: 0 };
+        write_trace(&run, &meta, &shown, path, &estimate.terms.named())?;
     }
     Ok(comparison)
 }

@@ -13,15 +13,16 @@ use crate::analysis::idle::IdleTimes;
 use crate::analysis::report::Report;
 use crate::analysis::stalls::{self, stalls_of};
 use crate::analysis::table::table;
+use crate::analysis::{link_rates, links};
 use crate::compare::tracks::Above;
 use crate::engine::describe;
-use crate::ids::{OpId, RankId};
+use crate::ids::{OpId, RankId, ResourceId};
 use crate::program::Work;
 use crate::simulate::calculon::{CalculonRun, Choices};
 use crate::simulate::{Inputs, Options, Simulation, SimulationError};
 use crate::spec::calculon::Calculon;
 use crate::topology::Axis;
-use crate::trace::{self, Detail, Output, RunMeta, Stall, Timeline, TracedRank};
+use crate::trace::{self, Detail, Link, LinkUse, Output, RunMeta, Stall, Timeline, TracedRank};
 use crate::units::Time;
 
 /// What `stepsim run` simulates when it is given nothing.
@@ -66,6 +67,12 @@ pub struct Args {
     /// Seed of jitter (workload field `noise`)
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Play so many steps, with seeds from --seed on, and show how their times spread
+    #[arg(long, value_name = "N", conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    samples: Option<u32>,
+    /// Show the use of the N busiest links over time in the timeline
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    trace_links: usize,
     /// Leave out wall-clock times, so that equal inputs give equal bytes
     #[arg(long)]
     reproducible: bool,
@@ -96,6 +103,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
     let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets).map_err(Failure::input)?;
+    if args.samples.is_some() && !inputs.workload.value.noise.is_random() {
+        return Err(Failure::input(
+            "--samples: the workload has no noise that is drawn, so all samples would be equal\n  give it some: \
+             --set noise.compute_sigma=0.02, or noise.random_stragglers, noise.between_worker_sigma",
+        ));
+    }
     let options = Options { fold: !args.no_fold, seed: args.seed };
     let bar = Bar::new("simulating");
     let run = Simulation::run(inputs, &options, &mut |ops| bar.at(ops)).map_err(|e| match e {
@@ -103,10 +116,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         e => Failure::input(e),
     })?;
     bar.done();
-    let report = run.report(!args.reproducible);
+    let mut report = run.report(!args.reproducible);
+    if let Some(count) = args.samples {
+        let bar = Bar::of("samples", u64::from(count));
+        report.samples = Some(run.sample(args.seed, count, &mut |done| bar.at(done)).map_err(Failure::run)?);
+        bar.done();
+    }
     if let Some(path) = &args.output {
         let ranks = traced(&args.trace_ranks, &run)?;
-        write_trace(&run, &meta(args, &run, &report), &ranks, args.detail, args.window_ms, path, &[])?;
+        let links = args.trace_links;
+        let shown = Shown { ranks: &ranks, detail: args.detail, window: args.window_ms, links };
+        write_trace(&run, &meta(args, &run, &report), &shown, path, &[])?;
     }
     if let Some(path) = &args.report {
         write_json(path, &report)?;
@@ -164,17 +184,28 @@ fn calculon(args: &Args, case: &Calculon) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What of a run its timeline shows.
+pub(super) struct Shown<'a> {
+    /// The ranks.
+    pub ranks: &'a [RankId],
+    /// How much one slice stands for.
+    pub detail: Detail,
+    /// Only this stretch of time.
+    pub window: Option<(Time, Time)>,
+    /// So many of the busiest links.
+    pub links: usize,
+}
+
 /// Writes the timeline of some ranks; terms of a closed form `above` it, if there are any.
 pub(super) fn write_trace(
     run: &Simulation,
     meta: &RunMeta,
-    ranks: &[RankId],
-    detail: Detail,
-    window: Option<(Time, Time)>,
+    shown: &Shown,
     path: &Path,
     above: &[(&'static str, f64)],
 ) -> Result<(), Failure> {
-    let ranks: Vec<TracedRank> = ranks
+    let ranks: Vec<TracedRank> = shown
+        .ranks
         .iter()
         .map(|&rank| TracedRank { rank, source: run.folded.source(rank), name: run.plan.rank_name(rank) })
         .collect();
@@ -210,17 +241,18 @@ pub(super) fn write_trace(
             }
         }
     };
+    let (links, link_use) = link_tracks(run, shown.links);
     let timeline = Timeline {
         world: &run.plan.world,
         record: &run.record,
         ranks: &ranks,
         meta,
-        detail,
-        window,
+        detail: shown.detail,
+        window: shown.window,
         stalls: Some(&stalls),
         uncontended: Some(&uncontended),
-        links: &[],
-        link_use: &[],
+        links: &links,
+        link_use: &link_use,
     };
     write_above(&timeline, above, path)
 }
@@ -248,6 +280,24 @@ fn peer(run: &Simulation, rank: RankId, other: RankId) -> RankId {
     coords[Axis::Pp as usize] = layout.coordinate(representative, Axis::Pp);
     let same_place = layout.rank(coords);
     if run.folded.source(same_place) == other { same_place } else { representative }
+}
+
+/// The busiest links and their use over time.
+fn link_tracks(run: &Simulation, count: usize) -> (Vec<Link>, Vec<LinkUse>) {
+    if count == 0 {
+        return Default::default();
+    }
+    let world = &run.folded.world;
+    let busiest = links::busiest(world, &run.record).into_iter().take(count).map(|link| link.resource);
+    let chosen: Vec<ResourceId> = busiest.collect();
+    let link = |&resource: &ResourceId| {
+        let first = run.folded.resources.representative[resource.index()];
+        let name = run.inputs.machine.resource_name(ResourceId(first));
+        Link { resource, name, capacity: world.resources[resource.index()].capacity }
+    };
+    let changes = link_rates::rates(world, &run.record, &chosen).into_iter();
+    let changes = changes.map(|c| LinkUse { time: c.time, resource: c.resource, rate: c.rate });
+    (chosen.iter().map(link).collect(), changes.collect())
 }
 
 /// What the step's slice says about the run.
@@ -323,6 +373,14 @@ impl Bar {
         let style = ProgressStyle::with_template("{spinner} {msg}: {human_pos} ops ({per_sec}) {elapsed}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         Bar { bar, begun: Instant::now() }
+    }
+    /// A bar towards so many.
+    pub fn of(what: &'static str, count: u64) -> Bar {
+        let bar = Bar::new(what);
+        let style = ProgressStyle::with_template("{msg}: {pos}/{len} {bar:30} {elapsed}, {eta} to go");
+        bar.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.bar.set_length(count);
+        bar
     }
     /// So much has been done.
     pub fn at(&self, position: u64) {

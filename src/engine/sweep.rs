@@ -108,7 +108,7 @@ impl Sweep<'_> {
 
     fn communicate(&mut self, comm: CommId, transfer: u32) -> Result<(), EngineError> {
         let (members, start) = std::mem::take(&mut self.arrived[comm.index()]);
-        let time = uncontended::transfer_time(self.world, &self.rates, comm, transfer)
+        let time = uncontended::transfer_time(self.world, |path| self.rates[path], comm, transfer)
             .ok_or_else(|| EngineError::Invalid(format!("no action for transfer {transfer}")))?;
         for (rank, s) in members {
             self.cursor[rank.index()][s] &= !ARRIVED;

@@ -1,18 +1,18 @@
 //! What an action takes on idle resources, and which communicators always find them idle.
 
-use crate::ids::CommId;
+use crate::ids::{CommId, ResourceId};
 use crate::program::{Action, Flow, World};
 use crate::units::Time;
 
 /// By path: the rate of a flow that is alone there, in bytes per second.
 pub fn path_rates(world: &World) -> Vec<f64> {
-    let rate = |span: &crate::program::Span| {
-        let uses = &world.uses[span.range()];
-        uses.iter()
-            .map(|&(r, a)| world.resources[r.index()].capacity.0 / f64::from(a))
-            .fold(f64::INFINITY, f64::min)
-    };
-    world.paths.iter().map(rate).collect()
+    (0..world.paths.len()).map(|path| path_rate(world, path)).collect()
+}
+
+/// The same for one path, by its place in `World::paths`.
+pub fn path_rate(world: &World, path: usize) -> f64 {
+    let rate = |&(r, a): &(ResourceId, u32)| world.resources[r.index()].capacity.0 / f64::from(a);
+    world.uses[world.paths[path].range()].iter().map(rate).fold(f64::INFINITY, f64::min)
 }
 
 /// The time of one flow alone on a path of the given rate.
@@ -46,12 +46,17 @@ pub fn exclusive_comms(world: &World) -> Vec<bool> {
     exclusive
 }
 
-/// The time of a whole transfer of a communicator when nobody else uses its paths. For a graph of flows: the longest
+/// The time of a whole transfer of a communicator when nobody else uses its paths, which have the rates `rate_of`. For a graph of flows: the longest
 /// chain of flows, each alone on its path, which is a lower bound where the flows of the graph themselves share.
-pub fn transfer_time(world: &World, path_rates: &[f64], comm: CommId, transfer: u32) -> Option<Time> {
+pub fn transfer_time(
+    world: &World,
+    rate_of: impl Fn(usize) -> f64,
+    comm: CommId,
+    transfer: u32,
+) -> Option<Time> {
     let c = &world.comms[comm.index()];
     let action = *world.profiles[c.profile as usize].get(transfer as usize)?;
-    let time = |f: &Flow| flow_time(f, path_rates[(c.paths.start + f.path) as usize]);
+    let time = |f: &Flow| flow_time(f, rate_of((c.paths.start + f.path) as usize));
     Some(match world.actions.get(action as usize)? {
         Action::Fixed(time) => *time,
         Action::Phases(phases) => phases.iter().map(time).sum(),

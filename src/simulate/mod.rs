@@ -11,11 +11,13 @@
 pub mod calculon;
 mod noise;
 mod prices;
+mod samples;
 
 use std::time::Instant;
 
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::report::{RankInfo, Report, RunInfo, report};
+use crate::analysis::samples::SamplesReport;
 use crate::collective::{Chooser, Fidelity, Lowering};
 use crate::engine::{self, EngineError, Observer, Record};
 use crate::fold::{Folded, fold};
@@ -28,6 +30,7 @@ use crate::topology::Machine;
 use crate::units::{Flops, Time};
 
 pub use prices::DevicePrices;
+use samples::samples;
 
 /// A workload and a machine, read and found to fit each other.
 #[derive(Debug)]
@@ -175,6 +178,8 @@ pub struct Simulation {
     pub record: Record,
     /// Seconds that planning, folding and playing took.
     pub wall_s: f64,
+    /// Slowness of each rank before anything was drawn.
+    slowness: Vec<f64>,
 }
 
 /// Tells how far a run has come, every 65,536 ops.
@@ -222,19 +227,42 @@ impl Simulation {
         let begun = Instant::now();
         let mut plan = inputs.plan()?;
         edit(&mut plan.world);
-        noise::apply(&mut plan.world, &inputs.workload.value.noise, options.seed);
+        let (noise, machine) = (&inputs.workload.value.noise, &inputs.machine);
+        noise::apply_fixed(&mut plan, machine, noise).map_err(|e| e.in_file(&inputs.workload.file))?;
+        let slowness = plan.world.ranks.iter().map(|r| r.slowness).collect::<Vec<_>>();
+        noise::draw(&mut plan.world, &slowness, &plan.layout, machine, noise, options.seed);
         let folded = if options.fold { fold(&plan.world) } else { Folded::unfolded(plan.world.clone()) };
         engine::check_record_size(&folded.world)?;
         let mut record = Record::for_world(&folded.world);
         let mut watched = Watched { record: &mut record, ops: 0, progress };
         let stats = engine::run_observed(&folded.world, &mut watched)?;
         record.complete(stats);
-        Ok(Simulation { inputs, plan, folded, record, wall_s: begun.elapsed().as_secs_f64() })
+        let wall_s = begun.elapsed().as_secs_f64();
+        Ok(Simulation { inputs, plan, folded, record, wall_s, slowness })
     }
 
     /// Number of ops that the engine plays: for a progress bar.
     pub fn played_ops(&self) -> u64 {
         self.folded.world.op_instances()
+    }
+
+    /// Plays `count` steps that differ in their seed, from `seed` on, in parallel, and reads how their times spread.
+    /// `progress` is told how many are done.
+    ///
+    /// # Errors
+    /// That of the first sample that fails.
+    ///
+    /// # Panics
+    /// If `count` is 0.
+    pub fn sample(
+        &self,
+        seed: u64,
+        count: u32,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<SamplesReport, EngineError> {
+        let samples = samples(self, seed, count, progress)?;
+        let stage = |rank| self.plan.stage(RankId(rank));
+        Ok(SamplesReport::of(&samples, seed, stage, |rank| self.plan.rank_name(RankId(rank))))
     }
 
     /// All readings of the run. `wall` adds how long the simulation took, which makes reports differ between runs.

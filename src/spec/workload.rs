@@ -6,6 +6,7 @@
 
 mod check;
 mod memory;
+mod noise;
 mod parallelism;
 mod precision;
 mod run;
@@ -16,6 +17,7 @@ pub use memory::{
     Granularity, OffloadSpec, OptimizerPlace, Placement, PrefetchSpec, PrefetchUnit, RecomputeModule,
     RecomputeSpec,
 };
+pub use noise::{NoiseSpec, RandomStragglersSpec, SlowLinkSpec, StragglerSpec, StragglerUnit};
 pub use parallelism::{
     ContextKind, ContextSpec, GradientBucketSpec, GroupAxis, ParallelismSpec, PipelineSpec, PointToPoint,
     ScheduleKind, ShardingKind, ShardingPrefetch, ShardingSpec, TensorOverlap,
@@ -23,10 +25,7 @@ pub use parallelism::{
 pub use precision::{
     BytesPerParameter, Dtype, Fp8Communication, Fp8Gemm, Fp8Spec, OptimizerKind, OptimizerSpec, PrecisionSpec,
 };
-pub use run::{
-    CollectiveFidelity, ComputeFidelity, ExpertBalance, ExpertLoadSpec, FidelitySpec, NoiseSpec,
-    StragglerSpec,
-};
+pub use run::{CollectiveFidelity, ComputeFidelity, ExpertBalance, ExpertLoadSpec, FidelitySpec};
 
 use schemars::JsonSchema;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
@@ -78,7 +77,7 @@ pub struct WorkloadSpec {
     /// How closely each subject is simulated.
     #[serde(default)]
     pub fidelity: FidelitySpec,
-    /// Jitter and stragglers.
+    /// Jitter, stragglers and slow links.
     #[serde(default)]
     pub noise: NoiseSpec,
 }

@@ -447,12 +447,11 @@ impl Assembly<'_, '_> {
         world.slots.resize(world.slots.len() + slots[stage as usize] as usize, UNBOUND);
         let tiers = world.tier_uses.len() as u32;
         world.tier_uses.extend(self.machine.tiers_of(device).map(|tier| TierUse { tier, count: 1 }));
-        let noise = self.setup.workload.noise.stragglers.iter().find(|s| s.rank == u64::from(rank.0));
         world.ranks.push(Rank {
             program: ProgramId(stage),
             slots: Span { start, len: slots[stage as usize] },
             tiers: Span { start: tiers, len: world.tier_uses.len() as u32 - tiers },
-            slowness: noise.map_or(1.0, |s| s.slowness),
+            slowness: 1.0,
             jitter_seed: 0,
         });
     }

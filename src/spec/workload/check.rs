@@ -440,9 +440,39 @@ impl WorkloadSpec {
         if let Some(f) = self.fidelity.constant_fraction {
             p.range("fidelity.constant_fraction", f, 1e-6, 1.0);
         }
-        p.range("noise.compute_sigma", self.noise.compute_sigma, 0.0, 10.0);
-        for (i, s) in self.noise.stragglers.iter().enumerate() {
+        self.check_noise(p);
+    }
+
+    fn check_noise(&self, p: &mut Problems) {
+        let noise = &self.noise;
+        p.range("noise.compute_sigma", noise.compute_sigma, 0.0, 10.0);
+        p.range("noise.between_worker_sigma", noise.between_worker_sigma, 0.0, 10.0);
+        for (i, s) in noise.stragglers.iter().enumerate() {
             p.range(format!("noise.stragglers[{i}].slowness"), s.slowness, 1.0, 1e6);
+            let par = &self.parallelism;
+            let coordinates = [
+                ("pipeline_rank", s.pipeline_rank, par.pipeline.size),
+                ("data_rank", s.data_rank, par.data.unwrap_or(u64::MAX)),
+                ("context_rank", s.context_rank, par.context.size),
+                ("tensor_rank", s.tensor_rank, par.tensor),
+            ];
+            if s.rank.is_none() && coordinates.iter().all(|c| c.1.is_none()) {
+                let allowed = "rank, or one of pipeline_rank, data_rank, context_rank, tensor_rank";
+                p.add(format!("noise.stragglers[{i}]"), "no rank", allowed, "say which ranks are slow");
+            }
+            for (name, at, size) in coordinates {
+                if let Some(at) = at.filter(|at| *at >= size) {
+                    let allowed = format!("0 to {}", size.saturating_sub(1));
+                    p.add(format!("noise.stragglers[{i}].{name}"), at, allowed, "numbers begin at 0");
+                }
+            }
+        }
+        if let Some(r) = &noise.random_stragglers {
+            p.range("noise.random_stragglers.fraction", r.fraction, 0.0, 1.0);
+            p.range("noise.random_stragglers.slowness", r.slowness, 1.0, 1e6);
+        }
+        for (i, link) in noise.slow_links.iter().enumerate() {
+            p.range(format!("noise.slow_links[{i}].slowness"), link.slowness, 1.0, 1e6);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How the step is simulated: fidelity, noise, and how evenly tokens spread over experts.
+//! How the step is simulated: fidelity, and how evenly tokens spread over experts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -92,25 +92,4 @@ pub enum ExpertBalance {
     Seeded,
     /// Read from `counts_file`.
     File,
-}
-
-/// Jitter and stragglers; nothing by default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct NoiseSpec {
-    /// Standard deviation of the logarithm of every kernel's time.
-    pub compute_sigma: f64,
-    /// Ranks that are slower than the rest.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub stragglers: Vec<StragglerSpec>,
-}
-
-/// A rank that is slower than the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct StragglerSpec {
-    /// Which rank.
-    pub rank: u64,
-    /// Factor on the time of its kernels, 1 or more.
-    pub slowness: f64,
 }

@@ -189,7 +189,8 @@ impl<'a> Layout<'a> {
             return Ok(*kind);
         }
         let name = names::merged(row, letter, layer, op.micro_batch);
-        let kind = self.sink.kind(&name, row.name(), &names::place_arguments(layer, op.micro_batch))?;
+        let args: Vec<_> = names::place_arguments(layer, op.micro_batch).collect();
+        let kind = self.sink.kind(&name, row.name(), &args)?;
         self.kinds.merged.insert(key, kind);
         Ok(kind)
     }

@@ -17,15 +17,15 @@ const COLLECTIVES: [(&str, &str); 5] = [
 ];
 
 /// `F3 m0`, `F m0`, `O`: pass, layer, micro-batch.
-fn place(letter: &str, layer: Option<u32>, micro_batch: u32) -> String {
-    let mut place = letter.to_owned();
+fn push_place(name: &mut String, letter: &str, layer: Option<u32>, micro_batch: u32) {
+    name.push_str(letter);
     if let Some(layer) = layer {
-        place += &layer.to_string();
+        name.push_str(itoa::Buffer::new().format(layer));
     }
     if micro_batch != NO_MICRO_BATCH {
-        place += &format!(" m{micro_batch}");
+        name.push_str(" m");
+        name.push_str(itoa::Buffer::new().format(micro_batch));
     }
-    place
 }
 
 /// The name of one op: `F3 m0 qkv`, `AG F3 m0`, `send F m0`, `optimizer step`.
@@ -33,22 +33,35 @@ pub fn op(row: StreamKind, info: &OpInfo, micro_batch: u32) -> String {
     if info.layer.is_none() && micro_batch == NO_MICRO_BATCH && info.phase == Phase::Optimizer {
         return info.name.to_string();
     }
-    let place = place(info.phase.letter(), info.layer, micro_batch);
+    let collective =
+        COLLECTIVES.iter().find_map(|(long, short)| Some((*short, info.name.strip_prefix(long)?)));
+    let (before, after) = match collective {
+        _ if row == StreamKind::Compute => ("", &*info.name),
+        Some((short, rest)) => (short, rest),
+        None => (&*info.name, ""),
+    };
+    let mut name = String::with_capacity(before.len() + after.len() + 32);
+    name.push_str(before);
+    if !before.is_empty() {
+        name.push(' ');
+    }
+    push_place(&mut name, info.phase.letter(), info.layer, micro_batch);
     if row == StreamKind::Compute {
-        return format!("{place} {}", info.name);
+        name.push(' ');
     }
-    for (long, short) in COLLECTIVES {
-        if let Some(rest) = info.name.strip_prefix(long) {
-            return format!("{short} {place}{rest}");
-        }
-    }
-    format!("{} {place}", info.name)
+    name.push_str(after);
+    name
 }
 
 /// The name of several ops in a row: `F3 m0` on the compute row, `tp F3 m0` elsewhere.
 pub fn merged(row: StreamKind, letter: &str, layer: Option<u32>, micro_batch: u32) -> String {
-    let place = place(letter, layer, micro_batch);
-    if row == StreamKind::Compute { place } else { format!("{} {place}", row.name()) }
+    let mut name = String::with_capacity(32);
+    if row != StreamKind::Compute {
+        name.push_str(row.name());
+        name.push(' ');
+    }
+    push_place(&mut name, letter, layer, micro_batch);
+    name
 }
 
 /// The letter of ops that stand in one slice; both gradients together are the backward pass.
@@ -65,7 +78,8 @@ pub fn same_pass(a: Phase, b: Phase) -> bool {
 
 /// Arguments that all executions of an op have.
 pub fn arguments(info: &OpInfo, micro_batch: u32) -> Vec<(&'static str, Value<'_>)> {
-    let mut args = vec![("op", Value::Text(&info.name)), ("phase", Value::Text(info.phase.name()))];
+    let mut args = Vec::with_capacity(6);
+    args.extend([("op", Value::Text(&info.name)), ("phase", Value::Text(info.phase.name()))]);
     args.extend(place_arguments(info.layer, micro_batch));
     args.extend((info.flops > 0.0).then_some(("flops", Value::Float(info.flops))));
     args.extend((info.bytes > 0.0).then_some(("bytes", Value::Float(info.bytes))));
@@ -73,13 +87,14 @@ pub fn arguments(info: &OpInfo, micro_batch: u32) -> Vec<(&'static str, Value<'_
 }
 
 /// Layer and micro-batch, as far as there are any.
-pub fn place_arguments(layer: Option<u32>, micro_batch: u32) -> Vec<(&'static str, Value<'static>)> {
-    let mut args = Vec::new();
-    args.extend(layer.map(|layer| ("layer", Value::Uint(u64::from(layer)))));
-    if micro_batch != NO_MICRO_BATCH {
-        args.push(("micro_batch", Value::Uint(u64::from(micro_batch))));
-    }
-    args
+pub fn place_arguments<'v>(
+    layer: Option<u32>,
+    micro_batch: u32,
+) -> impl Iterator<Item = (&'static str, Value<'v>)> {
+    let layer = layer.map(|layer| ("layer", Value::Uint(u64::from(layer))));
+    let micro_batch =
+        (micro_batch != NO_MICRO_BATCH).then_some(("micro_batch", Value::Uint(micro_batch.into())));
+    layer.into_iter().chain(micro_batch)
 }
 
 #[cfg(test)]

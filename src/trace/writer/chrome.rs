@@ -23,6 +23,8 @@ pub struct Chrome<W: Write> {
     counters: Vec<(Text, Text)>,
     keys: Vec<Text>,
     kinds: Vec<KindText>,
+    /// Where the texts of kinds are put together.
+    text: Vec<u8>,
     empty: bool,
 }
 
@@ -51,6 +53,7 @@ impl<W: Write> Chrome<W> {
             counters: Vec::new(),
             keys: Vec::new(),
             kinds: Vec::new(),
+            text: Vec::new(),
             empty: true,
         }
     }
@@ -157,13 +160,15 @@ impl<W: Write> Sink for Chrome<W> {
     }
 
     fn kind(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> io::Result<Kind> {
-        let mut text = b",\"name\":".to_vec();
-        push_string(&mut text, name);
+        let text = &mut self.text;
+        text.clear();
+        text.extend_from_slice(b",\"name\":");
+        push_string(text, name);
         text.extend_from_slice(b",\"cat\":");
-        push_string(&mut text, category);
+        push_string(text, category);
         text.extend_from_slice(b",\"args\":{");
-        push_members(&mut text, args);
-        self.kinds.push(KindText { tail: self.arena.keep(&text), has_args: !args.is_empty() });
+        push_members(text, args);
+        self.kinds.push(KindText { tail: self.arena.keep(text), has_args: !args.is_empty() });
         Ok(Kind(self.kinds.len() as u32 - 1))
     }
 

@@ -1,0 +1,81 @@
+//! Many steps that differ in their seed alone, played in parallel.
+//!
+//! Sample i has seed + i and is the step that a run with that seed plays, whatever the number of threads.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+
+use super::{Simulation, noise};
+use crate::analysis::cause::Causes;
+use crate::analysis::critical::critical_path;
+use crate::analysis::idle::IdleTimes;
+use crate::analysis::samples::Sample;
+use crate::engine::{self, EngineError, Record};
+use crate::fold::{Folded, fold};
+use crate::program::World;
+
+/// Bytes that the records of all samples in flight may take together.
+const RECORDS_LIMIT: u64 = 4 << 30;
+
+/// Plays `count` samples; `progress` is told how many are done.
+///
+/// # Errors
+/// That of the first sample that fails.
+pub fn samples(
+    run: &Simulation,
+    seed: u64,
+    count: u32,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Vec<Sample>, EngineError> {
+    let bytes = 16 * run.plan.world.op_instances();
+    let fitting = RECORDS_LIMIT / bytes.max(1);
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let threads = threads.min(fitting).min(u64::from(count)).max(1);
+    let next = AtomicU32::new(0);
+    let mut samples: Vec<Option<Result<Sample, EngineError>>> = (0..count).map(|_| None).collect();
+    std::thread::scope(|scope| {
+        let (done, results) = mpsc::channel();
+        for _ in 0..threads {
+            let (done, next) = (done.clone(), &next);
+            scope.spawn(move || {
+                let mut world = run.plan.world.clone();
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    // The receiver is gone only if its thread has panicked.
+                    if i >= count || done.send((i, sample(run, &mut world, seed + u64::from(i)))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(done);
+        for (finished, (i, sample)) in (1..).zip(results) {
+            samples[i as usize] = Some(sample);
+            progress(finished);
+        }
+    });
+    samples.into_iter().flatten().collect()
+}
+
+/// Draws a seed into the world and plays it.
+fn sample(run: &Simulation, world: &mut World, seed: u64) -> Result<Sample, EngineError> {
+    let (noise, machine) = (&run.inputs.workload.value.noise, &run.inputs.machine);
+    noise::draw(world, &run.slowness, &run.plan.layout, machine, noise, seed);
+    // With jitter no two ranks are alike: there is nothing to fold.
+    if noise.compute_sigma > 0.0 {
+        let record = engine::run(world)?;
+        return Ok(read(world, &record, &mut IdleTimes::new(world), |rank| rank));
+    }
+    let folded: Folded = fold(world);
+    let record = engine::run(&folded.world)?;
+    let mut idle = IdleTimes::unfolded(world, &folded.comms.representative);
+    Ok(read(&folded.world, &record, &mut idle, |rank| folded.ranks.representative[rank as usize]))
+}
+
+fn read(world: &World, record: &Record, idle: &mut IdleTimes, name: impl Fn(u32) -> u32) -> Sample {
+    let path = critical_path(&mut Causes::new(world, record), idle);
+    let mut on_path: Vec<(u32, _)> =
+        path.by_rank().iter().map(|(rank, time)| (name(rank.0), *time)).collect();
+    on_path.sort_unstable();
+    Sample { step: record.step_end, on_path }
+}
