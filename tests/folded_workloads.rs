@@ -1,0 +1,66 @@
+//! Folded runs of shipped workloads equal unfolded ones, span by span, also with one link slowed.
+
+use stepsim::analysis::links;
+use stepsim::ids::{OpId, RankId, ResourceId};
+use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim::spec::{Kind, catalog};
+use stepsim::spec::workload::SlowLinkSpec;
+
+/// Op executions up to which a workload is run unfolded.
+const SMALL: u64 = 2_000_000;
+
+fn run(inputs: Inputs, fold: bool) -> Simulation {
+    let options = Options { fold, ..Options::default() };
+    Simulation::run(inputs, &options, &mut |_| {}).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn inputs(name: &str, slow: Option<&str>) -> Inputs {
+    let mut inputs = Inputs::load(name, None, &[]).unwrap_or_else(|e| panic!("{name}: {e}"));
+    inputs
+        .workload
+        .value
+        .noise
+        .slow_links
+        .extend(slow.map(|link| SlowLinkSpec { link: link.into(), slowness: 2.0 }));
+    inputs
+}
+
+fn assert_equal(what: &str, folded: &Simulation, full: &Simulation) {
+    assert_eq!(folded.record.step_end, full.record.step_end, "{what}: step");
+    for rank in (0..full.plan.world.ranks.len() as u32).map(RankId) {
+        let played = folded.folded.source(rank);
+        for op in (0..full.plan.world.program_of(rank).ops.len() as u32).map(OpId) {
+            let (a, b) = (folded.record.span(played, op), full.record.span(rank, op));
+            assert_eq!(a, b, "{what}: rank {} op {}", rank.0, op.0);
+        }
+    }
+}
+
+#[test]
+fn shipped_workloads_fold_exactly() {
+    let mut compared = 0;
+    for name in catalog::names(Kind::Workload) {
+        let folded = run(inputs(name, None), true);
+        let ops = folded.plan.world.op_instances();
+        if ops > SMALL {
+            println!("skipped: {name} has {ops} op executions");
+            continue;
+        }
+        let full = run(inputs(name, None), false);
+        assert_equal(name, &folded, &full);
+        compared += 1;
+
+        let busiest = links::busiest(&full.folded.world, &full.record);
+        let Some(link) = busiest.first() else {
+            continue;
+        };
+        let link: ResourceId = link.resource;
+        let link = folded.inputs.machine.resource_name(link);
+        let slowed = run(inputs(name, Some(&link)), true);
+        let what = format!("{name} with {link} slowed");
+        assert_equal(&what, &slowed, &run(inputs(name, Some(&link)), false));
+        let (before, after) = (folded.folded.resources.len(), slowed.folded.resources.len());
+        assert!(after > before, "{what}: {after} classes of links, {before} without");
+    }
+    assert!(compared >= 5, "{compared} workloads are small enough");
+}
