@@ -111,8 +111,10 @@ fn add_rotation(b: &mut Blocks) {
         None => (s.heads(m) + s.kv_heads(m)) * m.head_size(),
     };
     let elements = s.tokens() * per_token;
-    let kernel =
-        |name| Item::Kernel(Kernel::elementwise(name, elements, 2.0 * elements as f64 * s.act(), s.compute));
+    // By itself: halves swapped, both products, their sum.
+    let moved = if s.fuses_chains() { 2.0 } else { 2.0 + 2.0 + 2.0 + 3.0 };
+    let bytes = moved * elements as f64 * s.act();
+    let kernel = |name| Item::Kernel(Kernel::elementwise(name, elements, bytes, s.compute));
     b.push(Block {
         forward: vec![kernel("rotary")],
         input_grad: vec![kernel("rotary backward")],
@@ -126,8 +128,19 @@ fn add_rotation(b: &mut Blocks) {
 fn add_core(b: &mut Blocks) {
     let core = Core::new(b);
     core.save(b);
-    let forward = core.pass(Direction::Forward);
-    let backward = core.pass(Direction::Backward);
+    let mut forward = core.pass(Direction::Forward);
+    let mut backward = core.pass(Direction::Backward);
+    if !b.shard.fuses_gradients() && b.model.attention.kernel == AttentionKernel::Standard {
+        // Heads are merged into rows for the projection, and the three gradients into one matrix.
+        let (q, k, v) = widths(b);
+        let (t, act) = (b.shard.tokens(), b.shard.act());
+        let copy = |name, width: u64| {
+            let elements = t * width;
+            Item::Kernel(Kernel::elementwise(name, elements, 2.0 * elements as f64 * act, b.shard.compute))
+        };
+        forward.push(copy("merge heads", b.shard.heads(b.model) * b.model.v_head_size()));
+        backward.push(copy("merge gradients", q + k + v));
+    }
     b.push(Block {
         forward,
         input_grad: backward.clone(),

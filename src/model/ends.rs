@@ -4,7 +4,7 @@ use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use super::layer::{Block, Blocks, Cut, LayerKind, LayerPlan, Linear};
 use super::shard::Shard;
 use crate::spec::model::{ModelSpec, Positions};
-use crate::spec::workload::{Dtype, Fp8Gemm};
+use crate::spec::workload::{Dtype, Fp8Gemm, KernelFusion};
 
 impl LayerPlan {
     /// The token embedding, its table cut by rows of the vocabulary over tensor-parallel ranks.
@@ -84,7 +84,17 @@ fn loss(b: &mut Blocks, tokens: u64, columns: u64) {
     b.save("logits", 4.0 * logits, &[], false);
     let elements = logits as u64;
     let kernel = |name, bytes| Item::Kernel(Kernel::elementwise(name, elements, bytes, Dtype::Fp32));
-    let mut forward = vec![kernel("loss", logits * (s.act() + 4.0))];
+    let wide = 4.0 * logits;
+    let (of_loss, of_gradient) = match s.fusion {
+        KernelFusion::Full => (logits * s.act() + wide, logits * s.act() + wide),
+        // Megatron-LM: cast, maximum, shift, exponential, sum and quotient; then product and cast back.
+        KernelFusion::Partial | KernelFusion::PartialAccumulating => {
+            (2.0 * logits * s.act() + 9.0 * wide, 3.0 * wide + logits * s.act())
+        }
+        // PyTorch: cast, log-softmax; then the target's gradient, the softmax's, and a cast back.
+        KernelFusion::None => (logits * s.act() + 3.0 * wide, 5.0 * wide + logits * s.act()),
+    };
+    let mut forward = vec![kernel("loss", of_loss)];
     if s.tensor > 1 {
         let bytes = 3.0 * 4.0 * tokens as f64;
         forward.push(Item::Comm(CommPoint::new(
@@ -94,6 +104,6 @@ fn loss(b: &mut Blocks, tokens: u64, columns: u64) {
             bytes,
         )));
     }
-    let backward = vec![kernel("loss backward", logits * (s.act() + 4.0))];
+    let backward = vec![kernel("loss backward", of_gradient)];
     b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
 }

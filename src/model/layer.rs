@@ -201,9 +201,10 @@ impl<'a> Blocks<'a> {
     ) {
         self.saved.push(Saved { name, bytes, by: SavedBy(by.to_vec()), for_weight_grad });
     }
-    /// Notes a GEMM's input and output, in bytes, for the workspace and for what a delayed weight gradient holds.
-    pub(super) fn note_gemm(&mut self, input: f64, output: f64) {
-        self.gradients += output;
+    /// Notes a GEMM's input and output, in bytes, for the workspace, and the gradient of its output as a delayed
+    /// weight gradient reads it.
+    pub(super) fn note_gemm(&mut self, input: f64, output: f64, gradient: f64) {
+        self.gradients += gradient;
         self.widest = self.widest.max(input + output);
     }
 
@@ -215,12 +216,21 @@ impl<'a> Blocks<'a> {
         self.save("norm input", e * act, &[], false);
         self.parameters.dense += super::parameters::norm(m, m.hidden);
         let forward = Kernel::elementwise(name, elements, 2.0 * e * act, s.compute);
-        // Reads input, gradient and the gradient that came through the residual; writes their sum.
-        let backward = Kernel::elementwise("norm backward", elements, 4.0 * e * act, s.compute);
+        let pass = |name, bytes| Item::Kernel(Kernel::elementwise(name, elements, bytes, s.compute));
+        let backward = if s.fuses_gradients() {
+            // Reads input, gradient and the gradient that came through the residual; writes their sum.
+            vec![pass("norm backward", 4.0 * e * act)]
+        } else {
+            vec![
+                pass("norm backward", 3.0 * e * act),
+                pass("norm weight gradient", 2.0 * e * act),
+                pass("add gradients", 3.0 * e * act),
+            ]
+        };
         self.push(Block {
             forward: vec![Item::Kernel(forward)],
-            input_grad: vec![Item::Kernel(backward)],
-            backward: vec![Item::Kernel(backward)],
+            input_grad: backward.clone(),
+            backward,
             modules: vec![RecomputeModule::Norm],
             ..Block::default()
         });
@@ -231,10 +241,13 @@ impl<'a> Blocks<'a> {
         let elements = s.local_tokens() * m.hidden;
         let (e, act) = (elements as f64, s.act());
         let mask = if m.dropout { e } else { 0.0 };
-        let mut block = Block {
-            forward: vec![Item::Kernel(Kernel::elementwise(name, elements, 3.0 * e * act + mask, s.compute))],
-            ..Block::default()
+        let pass = |name, bytes| Item::Kernel(Kernel::elementwise(name, elements, bytes, s.compute));
+        let forward = if m.dropout && !s.fuses_chains() {
+            vec![pass("dropout", 2.0 * e * act + mask), pass(name, 3.0 * e * act)]
+        } else {
+            vec![pass(name, 3.0 * e * act + mask)]
         };
+        let mut block = Block { forward, ..Block::default() };
         if m.dropout {
             self.save("dropout mask", mask, &[], false);
             let back = Kernel::elementwise("dropout backward", elements, 2.0 * e * act + mask, s.compute);
@@ -253,10 +266,14 @@ impl<'a> Blocks<'a> {
         let forward = Kernel::gemm(l.name, tokens, outputs, inputs, 1, dtype, s.act());
         let input_grad = Kernel::gemm(l.grad_names[0], tokens, inputs, outputs, 1, dtype, s.act());
         let wdtype = s.weight_gradient_dtype(l.gemm);
-        let weight_grad =
-            Kernel::weight_gradient(l.grad_names[1], outputs, inputs, tokens, wdtype, s.gradient_bytes);
+        let weight_grad = if s.fuses_accumulation() {
+            Kernel::weight_gradient(l.grad_names[1], outputs, inputs, tokens, wdtype, s.gradient_bytes)
+        } else {
+            Kernel::gemm(l.grad_names[1], outputs, inputs, tokens, 1, wdtype, s.act())
+        };
         self.parameters.dense += inputs * outputs + if self.model.biases { outputs } else { 0 };
-        self.note_gemm(t * inputs as f64 * s.act(), t * outputs as f64 * s.act());
+        let output = t * outputs as f64;
+        self.note_gemm(t * inputs as f64 * s.act(), output * s.act(), output * wdtype.bytes());
         let gathered = t * inputs as f64;
         let (f, i, w, b) = match l.cut {
             Cut::Columns if s.tensor > 1 => self.columns(forward, input_grad, weight_grad, gathered),
@@ -276,8 +293,46 @@ impl<'a> Blocks<'a> {
                 vec![Item::Kernel(input_grad), Item::Kernel(weight_grad)],
             ),
         };
+        let extra = self.unfused_gradients(&l, tokens);
+        let with_extra = |items: Passed| -> Passed {
+            let made = |i: &Item| i.kernel().is_some_and(|k| k.name == l.grad_names[1]);
+            items
+                .into_iter()
+                .flat_map(|i| if made(&i) { [vec![i], extra.clone()].concat() } else { vec![i] })
+                .collect()
+        };
         let modules = l.modules.to_vec();
-        self.push(Block { forward: f, input_grad: i, weight_grad: w, backward: b, modules });
+        self.push(Block {
+            forward: f,
+            input_grad: i,
+            weight_grad: with_extra(w),
+            backward: with_extra(b),
+            modules,
+        });
+    }
+    /// What follows a weight gradient that is not added up where it is made: its sum with the gradients of the
+    /// micro-batches before, and the sum over tokens for the bias.
+    fn unfused_gradients(&self, l: &Linear, tokens: u64) -> Passed {
+        let s = self.shard;
+        if s.fuses_gradients() {
+            return Vec::new();
+        }
+        let weights = l.inputs * l.outputs;
+        let bytes = weights as f64 * (s.act() + 2.0 * s.gradient_bytes);
+        let mut kernels = Vec::new();
+        if !s.fuses_accumulation() {
+            kernels.push(Kernel::elementwise("accumulate gradient", weights, bytes, s.compute));
+        }
+        if self.model.biases {
+            let elements = tokens * l.outputs;
+            kernels.push(Kernel::elementwise(
+                "bias gradient",
+                elements,
+                elements as f64 * s.act(),
+                s.compute,
+            ));
+        }
+        kernels.into_iter().map(Item::Kernel).collect()
     }
     /// Column-cut: gather the input before; sum its gradient after, beside the weight gradient.
     fn columns(&self, forward: Kernel, input_grad: Kernel, weight_grad: Kernel, gathered: f64) -> Passes {
@@ -356,7 +411,8 @@ impl<'a> Blocks<'a> {
 }
 
 /// Lists of one block: forward, input gradient, weight gradient, fused backward.
-pub(super) type Passes = (Vec<Item>, Vec<Item>, Vec<Item>, Vec<Item>);
+pub(super) type Passes = (Passed, Passed, Passed, Passed);
+type Passed = Vec<Item>;
 
 /// A linear layer on one rank.
 pub(super) struct Linear {

@@ -37,7 +37,7 @@ pub(super) fn add(
         gemm,
         modules,
     });
-    b.save("activation input", t as f64 * up as f64 * s.act(), modules, false);
+    b.save("activation input", t as f64 * up as f64 * s.saved_activation(), modules, false);
     let with_activation: &[RecomputeModule] = &[&[RecomputeModule::Activation], modules].concat();
     activation(b, t * width, m.gated_mlp, with_activation);
     b.save("MLP down input", t as f64 * width as f64 * s.saved_input(gemm), with_activation, true);
@@ -60,20 +60,20 @@ pub(super) fn add(
 /// gradient as well and writes one (two) back.
 pub(super) fn activation(b: &mut Blocks, elements: u64, gated: bool, modules: &[RecomputeModule]) {
     let s = b.shard;
-    let inputs = if gated { 2.0 } else { 1.0 };
     let moved = elements as f64 * s.act();
-    let forward =
-        Item::Kernel(Kernel::elementwise("activation", elements, (inputs + 1.0) * moved, s.compute));
-    let backward = Item::Kernel(Kernel::elementwise(
-        "activation backward",
-        elements,
-        (2.0 * inputs + 1.0) * moved,
-        s.compute,
-    ));
+    let (reads_and_writes, backward) = match (gated, s.fuses_chains()) {
+        (false, _) => (2.0, 3.0),
+        (true, true) => (3.0, 5.0),
+        // The function, then the product; backward both gradients of the product, then that of the function.
+        (true, false) => (2.0 + 3.0, 3.0 + 3.0 + 3.0),
+    };
+    let pass =
+        |name, times: f64| vec![Item::Kernel(Kernel::elementwise(name, elements, times * moved, s.compute))];
+    let (forward, backward) = (pass("activation", reads_and_writes), pass("activation backward", backward));
     b.push(Block {
-        forward: vec![forward],
-        input_grad: vec![backward.clone()],
-        backward: vec![backward],
+        forward,
+        input_grad: backward.clone(),
+        backward,
         modules: modules.to_vec(),
         ..Block::default()
     });

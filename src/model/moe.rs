@@ -139,7 +139,7 @@ impl<'a> Routed<'a> {
         let element = s.saved_input(Fp8Gemm::Experts);
         b.save("expert input", rows * m.hidden as f64 * element, MOE, true);
         self.grouped(b, ["expert up", "expert up input gradient", "expert up weight gradient"], m.hidden, up);
-        b.save("expert activation input", rows * up as f64 * s.act(), MOE, false);
+        b.save("expert activation input", rows * up as f64 * s.saved_activation(), MOE, false);
         let with_activation = [RecomputeModule::Activation, RecomputeModule::Moe];
         mlp::activation(b, self.rows * self.width, m.gated_mlp, &with_activation);
         b.save("expert down input", rows * self.width as f64 * element, &with_activation, true);
@@ -149,8 +149,7 @@ impl<'a> Routed<'a> {
             self.width,
             m.hidden,
         );
-        // The combine weighs each row; its gradient needs the rows.
-        b.save("expert output", rows * m.hidden as f64 * s.act(), MOE, false);
+        // Rows are weighed at the activation, so nothing of the combine is kept.
     }
     fn grouped(&self, b: &mut Blocks, names: [&'static str; 3], inputs: u64, outputs: u64) {
         let s = b.shard;
@@ -177,7 +176,8 @@ impl<'a> Routed<'a> {
         let input_grad = kernel(names[1], per_expert, inputs, outputs, false, dtype);
         let weight_grad =
             kernel(names[2], outputs, inputs, per_expert, true, s.weight_gradient_dtype(Fp8Gemm::Experts));
-        b.note_gemm(rows * i * s.act(), rows * o * s.act());
+        let gradient = rows * o * s.weight_gradient_dtype(Fp8Gemm::Experts).bytes();
+        b.note_gemm(rows * i * s.act(), rows * o * s.act(), gradient);
         b.push(Block {
             forward: vec![forward],
             input_grad: vec![input_grad.clone()],

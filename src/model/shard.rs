@@ -1,7 +1,9 @@
 //! Which share of a model one rank has.
 
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::{ContextSpec, Dtype, Fp8Communication, Fp8Gemm, Fp8Spec, WorkloadSpec};
+use crate::spec::workload::{
+    ContextSpec, Dtype, Fp8Communication, Fp8Gemm, Fp8Spec, KernelFusion, WorkloadSpec,
+};
 
 /// What one rank computes: its share of the model and the micro-batch.
 ///
@@ -32,6 +34,8 @@ pub struct Shard {
     pub gradient_bytes: f64,
     /// 8-bit floats where they are used.
     pub fp8: Option<Fp8Spec>,
+    /// Which element-wise work runs in kernels of its own.
+    pub fusion: KernelFusion,
 }
 
 impl Shard {
@@ -52,6 +56,7 @@ impl Shard {
             compute: workload.precision.compute,
             gradient_bytes: workload.precision.gradients.bytes(),
             fp8: workload.precision.fp8.clone(),
+            fusion: workload.fusion,
         }
     }
     /// One device that holds everything: micro-batch 1, the model's sequence, bf16.
@@ -69,6 +74,7 @@ impl Shard {
             compute: Dtype::Bf16,
             gradient_bytes: 4.0,
             fp8: None,
+            fusion: KernelFusion::Full,
         }
     }
 
@@ -97,6 +103,19 @@ impl Shard {
         self.local_tokens() as f64 * model.hidden as f64 * self.act()
     }
 
+    /// Whether the gradients of norms, biases and residuals are added up where they are made.
+    pub(super) fn fuses_gradients(&self) -> bool {
+        self.fusion == KernelFusion::Full
+    }
+    /// Whether GEMMs add weight gradients to those of the micro-batches before.
+    pub(super) fn fuses_accumulation(&self) -> bool {
+        self.fusion <= KernelFusion::PartialAccumulating
+    }
+    /// Whether element-wise operations in a row are one kernel.
+    pub(super) fn fuses_chains(&self) -> bool {
+        self.fusion != KernelFusion::None
+    }
+
     /// Format in which a GEMM multiplies in forward and for its input gradient.
     pub(super) fn gemm_dtype(&self, gemm: Fp8Gemm) -> Dtype {
         match &self.fp8 {
@@ -115,6 +134,13 @@ impl Shard {
     pub(super) fn saved_input(&self, gemm: Fp8Gemm) -> f64 {
         match &self.fp8 {
             Some(f) if f.saved_inputs => self.gemm_dtype(gemm).bytes(),
+            _ => self.act(),
+        }
+    }
+    /// Bytes of one element of an activation function's input as it is saved for backward.
+    pub(super) fn saved_activation(&self) -> f64 {
+        match &self.fp8 {
+            Some(f) if f.saved_activations => Dtype::Fp8.bytes(),
             _ => self.act(),
         }
     }

@@ -25,7 +25,9 @@ pub use parallelism::{
 pub use precision::{
     BytesPerParameter, Dtype, Fp8Communication, Fp8Gemm, Fp8Spec, OptimizerKind, OptimizerSpec, PrecisionSpec,
 };
-pub use run::{CollectiveFidelity, ComputeFidelity, ExpertBalance, ExpertLoadSpec, FidelitySpec};
+pub use run::{
+    CollectiveFidelity, ComputeFidelity, ExpertBalance, ExpertLoadSpec, FidelitySpec, KernelFusion,
+};
 
 use schemars::JsonSchema;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
@@ -71,6 +73,9 @@ pub struct WorkloadSpec {
     /// What lives outside device memory.
     #[serde(default)]
     pub offload: OffloadSpec,
+    /// Which element-wise work the software runs in kernels of its own.
+    #[serde(default)]
+    pub fusion: KernelFusion,
     /// How evenly tokens spread over experts.
     #[serde(default)]
     pub expert_load: ExpertLoadSpec,

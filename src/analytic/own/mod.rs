@@ -141,7 +141,13 @@ pub fn estimate_own(
     let links = Links::new(machine, &layout, &degrees, &GROUPS, &tiers, chooser)?;
     let split = step::layer_split(workload, model, &order)?;
     let shard = Shard::new(workload, model);
-    let stages = units_of_stages(model, &shard, &workload.recompute, &split);
+    let stages = units_of_stages(
+        model,
+        &shard,
+        &workload.recompute,
+        &split,
+        &step::expert_load::of_layers(workload, model)?,
+    );
     let mut form = Form { workload, machine, degrees, order, links, prices, stages, ranks: Vec::new() };
     form.price()?;
     let terms = form.terms(shard.boundary_bytes(model))?;

@@ -125,12 +125,14 @@ impl Chain {
     }
 
     fn push(&mut self, b: &mut ProgramBuilder, act: Act, micro_batch: u32) -> Step {
+        // A kernel that may run before this communication has ended waits for the same ops itself.
+        let passed_on = !matches!(act, Act::Comm { hidden: 1.., .. });
         let mut waits: Vec<OpId> = Vec::new();
         self.pending.retain(|&(op, left)| {
             if left == 0 {
                 waits.push(op);
             }
-            left > 0
+            left > 0 || !passed_on
         });
         match act {
             Act::Kernel { info, time, slowdown } => {
@@ -139,7 +141,7 @@ impl Chain {
                 b.slowdown(slowdown);
                 self.last = Some(op);
                 for (_, left) in &mut self.pending {
-                    *left -= 1;
+                    *left = left.saturating_sub(1);
                 }
                 Step::Kernel
             }

@@ -12,8 +12,10 @@
 //!   uneven load on experts) is priced for the rank that has most to do.
 
 mod chain;
+pub mod expert_load;
 mod gradients;
 pub mod groups;
+pub mod overlap;
 mod stage;
 mod unit;
 mod weights;
@@ -87,6 +89,8 @@ struct Setup<'a> {
     groups: Vec<Group>,
     border_transfer: TransferId,
     border_bytes: u64,
+    /// Bytes of a received border that its tensor-parallel ranks gather, where it came in pieces.
+    gathered_border: Option<u64>,
     /// Parameters of the embedding table on one rank.
     table_parameters: u64,
 }
@@ -162,9 +166,12 @@ pub fn plan(
     let order = order(workload, micro_batches)?;
     let split = layer_split(workload, model, &order)?;
     let shard = Shard::new(workload, model);
-    let stages = unit::units_of_stages(model, &shard, &workload.recompute, &split);
+    let loads = expert_load::of_layers(workload, model)?;
+    let stages = unit::units_of_stages(model, &shard, &workload.recompute, &split, &loads);
     check_size(workload, &order, &stages)?;
-    let border_bytes = shard.boundary_bytes(model).round() as u64;
+    let whole_border = shard.boundary_bytes(model).round() as u64;
+    let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
+    let border_bytes = if cuts_border { whole_border / shard.tensor } else { whole_border };
     let setup = Setup {
         workload,
         degrees,
@@ -176,6 +183,7 @@ pub fn plan(
         groups: groups_of(workload, model, &degrees, machine)?,
         border_transfer: lowering.transfer(Transfer { op: Op::SendRecv, bytes: border_bytes }),
         border_bytes,
+        gathered_border: (cuts_border && shard.tensor > 1).then_some(whole_border),
         table_parameters: model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden,
         order: &order,
     };
@@ -184,6 +192,7 @@ pub fn plan(
     let sends = match workload.parallelism.pipeline.p2p {
         PointToPoint::Async => Sends::Asynchronous,
         PointToPoint::Blocking => Sends::Blocking,
+        PointToPoint::Batched => Sends::Batched,
     };
     let options = Options { sends, lanes: 1, first_slot: setup.groups.len() as u16 };
     let pipeline = pipeline::programs(&order, options, &mut stage);

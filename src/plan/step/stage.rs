@@ -7,11 +7,12 @@ use rustc_hash::FxHashMap;
 
 use super::chain::{Act, Chain, Step, Visit};
 use super::groups::Group;
+use super::overlap;
 use super::unit::{FullRecompute, State, Unit};
 use super::{Prices, Setup};
 use crate::collective::{Lowering, Op, Transfer};
 use crate::ids::{OpId, TransferId};
-use crate::model::{CommOp, Item, Kernel};
+use crate::model::{CommGroup, CommOp, Item, Kernel};
 use crate::plan::pipeline::{self, Channel, Message, StageWork, Task};
 use crate::plan::schedule::{Data, Part, Pass};
 use crate::program::{
@@ -158,6 +159,8 @@ impl<'a, 'm> Stage<'a, 'm> {
             (layer.items(pass).to_vec(), pipeline::phase(pass))
         };
         let number = layer.layer;
+        let parallelism = &self.setup.workload.parallelism;
+        let items = overlap::decompose(&items, parallelism.tensor_overlap, parallelism.tensor);
         let acts: Rc<[Act]> = items.iter().filter_map(|item| self.act(b, item, phase, number)).collect();
         self.acts.insert((unit, pass, repeats), acts.clone());
         acts
@@ -217,7 +220,29 @@ impl<'a, 'm> Stage<'a, 'm> {
                 add(self, b, unit, false);
             }
         }
+        if let Some(gather) = self.border_gather(b, task) {
+            segments[0].1 = [gather].into_iter().chain(segments[0].1.iter().copied()).collect();
+        }
         Chain::new(segments, task.input, self.compute)
+    }
+
+    /// The gather of an input that came in pieces from another rank.
+    fn border_gather(&mut self, b: &mut ProgramBuilder, task: &Task) -> Option<Act> {
+        let bytes = self.setup.gathered_border?;
+        let placement = &self.setup.order.placement;
+        let (from, _) = placement.source(task.at, task.part.pass.makes()?)?;
+        if placement.seat(from).rank == task.rank {
+            return None;
+        }
+        let (group, phase) = (Group::Layer(CommGroup::Tensor), pipeline::phase(task.part.pass));
+        let slot = self.slot(group)?;
+        let transfer = self.transfer(slot, Op::AllGather, bytes);
+        let name = "all-gather received".into();
+        let info = *self
+            .infos
+            .entry((group, transfer, phase, None))
+            .or_insert_with(|| b.info(OpInfo { name, phase, layer: None, flops: 0.0, bytes: bytes as f64 }));
+        Some(Act::Comm { slot, stream: self.streams[usize::from(slot)], transfer, info, hidden: 0 })
     }
 
     /// Pushes ops of a chain up to and including its next communication; false when nothing is left.

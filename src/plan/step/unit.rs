@@ -74,14 +74,21 @@ impl Unit {
 /// The units of every stage.
 ///
 /// `split[stage]` are the transformer layers of a stage; the first stage also holds the embedding, the last the head.
+/// `loads` are the tokens of the fullest rank over the mean, for each layer (or for all).
 pub fn units_of_stages(
     model: &ModelSpec,
     shard: &Shard,
     policy: &RecomputeSpec,
     split: &[std::ops::Range<u32>],
+    loads: &[f64],
 ) -> Vec<Vec<Unit>> {
     let dense = Rc::new(LayerPlan::transformer(model, shard, false));
-    let experts = model.moe.as_ref().map(|_| Rc::new(LayerPlan::transformer(model, shard, true)));
+    let experts: Vec<Rc<LayerPlan>> = loads
+        .iter()
+        .map(|&expert_load| {
+            Rc::new(LayerPlan::transformer(model, &Shard { expert_load, ..shard.clone() }, true))
+        })
+        .collect();
     let last = split.len() - 1;
     let stage = |(s, layers): (usize, &std::ops::Range<u32>)| {
         let mut units = Vec::new();
@@ -90,8 +97,9 @@ pub fn units_of_stages(
             units.push(Unit { layer: None, recompute: FullRecompute::No, plan });
         }
         for (i, layer) in layers.clone().enumerate() {
-            let plan = match &experts {
-                Some(experts) if model.has_experts(u64::from(layer)) => experts.clone(),
+            let with_experts = experts.get(layer as usize).or(experts.first());
+            let plan = match with_experts {
+                Some(plan) if model.has_experts(u64::from(layer)) => plan.clone(),
                 _ => dense.clone(),
             };
             units.push(Unit { layer: Some(layer), recompute: full_recompute(policy, i as u64), plan });

@@ -138,6 +138,9 @@ pub struct PipelineSpec {
     pub layer_split: Option<Vec<u64>>,
     /// Whether a send or receive holds up the compute stream.
     pub p2p: PointToPoint,
+    /// Whether messages that all tensor-parallel ranks hold alike (no sequence parallelism) are cut among them on their
+    /// way to the next stage, and gathered there (Narayanan et al. 2021, section 4.1).
+    pub scatter_gather: bool,
     /// With schedule `file`: the order of every rank, a path relative to the workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order_file: Option<String>,
@@ -152,6 +155,7 @@ impl Default for PipelineSpec {
             group_size: None,
             layer_split: None,
             p2p: PointToPoint::Async,
+            scatter_gather: false,
             order_file: None,
         }
     }
@@ -208,8 +212,11 @@ pub enum PointToPoint {
     /// Sends and receives run beside compute; only what needs the data waits.
     #[default]
     Async,
-    /// The compute stream waits for every send and receive.
+    /// The compute stream waits for every send; receives are posted ahead.
     Blocking,
+    /// As `blocking`, and a receive is posted only behind the pass before its consumer (Megatron's batched
+    /// send-and-receive without overlap).
+    Batched,
 }
 
 /// What data-parallel ranks share among them (ZeRO, FSDP).

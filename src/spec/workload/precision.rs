@@ -150,6 +150,9 @@ pub struct Fp8Spec {
     /// Whether the inputs that GEMMs save for backward are kept in 8 bits.
     #[serde(default = "yes")]
     pub saved_inputs: bool,
+    /// Whether the inputs of activation functions are kept in 8 bits too (DeepSeek-V3, arXiv 2412.19437, section 3.3.3).
+    #[serde(default)]
+    pub saved_activations: bool,
     /// Which messages carry 8-bit elements.
     #[serde(default)]
     pub communications: Vec<Fp8Communication>,

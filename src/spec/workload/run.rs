@@ -60,6 +60,24 @@ pub enum ComputeFidelity {
     Table,
 }
 
+/// Which element-wise work the software runs in a kernel of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum KernelFusion {
+    /// None that could be fused (Transformer Engine with today's Megatron-LM): gradients of scales, biases and weights
+    /// are added up where they are made.
+    #[default]
+    Full,
+    /// As `partial`, but GEMMs add weight gradients to those of the micro-batches before (Megatron-LM since 2022).
+    PartialAccumulating,
+    /// As Megatron-LM did in 2021: bias, dropout, activation and residual are one kernel, softmax another, but the
+    /// gradients of norms and biases, the sum of the two gradients at a residual, the accumulation of weight
+    /// gradients, and copies that turn the layout of heads run by themselves.
+    Partial,
+    /// PyTorch without compiling: as `partial`, and every element-wise operation by itself.
+    None,
+}
+
 /// How evenly tokens spread over the ranks that hold experts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -68,14 +86,17 @@ pub struct ExpertLoadSpec {
     pub balance: ExpertBalance,
     /// With `factor`: tokens of the fullest rank over the mean. With `seeded`: the same, on average over layers.
     pub max_over_mean: f64,
-    /// With `file`: token counts per layer and expert, a path relative to the workload.
+    /// With `seeded`: where the sequence of draws begins.
+    pub seed: u64,
+    /// With `file`: path of a JSON file with one list for every layer that has experts (or one list for all of them):
+    /// the tokens that each expert receives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts_file: Option<String>,
 }
 
 impl Default for ExpertLoadSpec {
     fn default() -> Self {
-        ExpertLoadSpec { balance: ExpertBalance::Even, max_over_mean: 1.0, counts_file: None }
+        ExpertLoadSpec { balance: ExpertBalance::Even, max_over_mean: 1.0, seed: 0, counts_file: None }
     }
 }
 
@@ -88,7 +109,7 @@ pub enum ExpertBalance {
     Even,
     /// The fullest rank of every group gets `max_over_mean` times the mean.
     Factor,
-    /// Drawn anew for every layer and micro-batch from the run's seed.
+    /// Drawn anew for every layer from `seed`: how far the fullest rank is above the mean is exponentially distributed.
     Seeded,
     /// Read from `counts_file`.
     File,

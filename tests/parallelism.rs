@@ -1,0 +1,314 @@
+//! Mechanisms of parallelism, each in a test that fails when the mechanism is switched off.
+
+use serde_json::{Value, json};
+use stepsim::model::{CommGroup, CommOp, Item, LayerPlan, Shard};
+use stepsim::plan::step::overlap::decompose;
+use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim::spec::workload::{ContextKind, ContextSpec, Fp8Communication, Fp8Spec, TensorOverlap};
+use stepsim::spec::{ModelSpec, WorkloadSpec, from_value, load};
+use stepsim::topology::Machine;
+
+/// Lays `over` over `base`, key by key.
+fn merge(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            over.into_iter().for_each(|(key, value)| merge(base.entry(key).or_insert(Value::Null), value));
+        }
+        (base, over) => *base = over,
+    }
+}
+
+fn try_run(workload: Value, topology: &str) -> Result<Simulation, String> {
+    let (topology, machine) = Machine::load(topology, &[]).map_err(|e| e.to_string())?;
+    let workload = from_value::<WorkloadSpec>(workload, "test".into(), "test".into(), &[]);
+    let inputs = Inputs::new(workload.map_err(|e| e.to_string())?, topology, machine);
+    let inputs = inputs.map_err(|e| e.to_string())?;
+    Simulation::run(inputs, &Options::default(), &mut |_| {}).map_err(|e| e.to_string())
+}
+fn run(workload: Value, topology: &str) -> Simulation {
+    try_run(workload, topology).unwrap_or_else(|e| panic!("{e}"))
+}
+fn seconds(workload: Value, topology: &str) -> f64 {
+    run(workload, topology).record.step_end.s()
+}
+
+/// A dense model of four layers; every field may be replaced.
+fn dense(over: Value) -> Value {
+    let mut workload = json!({
+        "model": {
+            "name": "small", "layers": 4, "hidden": 4096, "heads": 32, "kv_heads": 8, "ffn": 14336, "gated_mlp": true,
+            "vocabulary": 32000, "sequence": 4096,
+        },
+        "batch": {"global": 4},
+    });
+    workload["parallelism"] = json!({});
+    merge(&mut workload, over);
+    workload
+}
+/// The same with experts.
+fn sparse(over: Value) -> Value {
+    let mut workload = dense(json!({
+        "model": {"ffn": 4096, "moe": {"experts": 16, "top_k": 4, "ffn": 2048}},
+        "batch": {"global": 64},
+        "parallelism": {"expert": 8},
+    }));
+    merge(&mut workload, over);
+    workload
+}
+
+fn model(name: &str) -> ModelSpec {
+    load::<ModelSpec>(name, &[]).expect("a shipped model").value
+}
+fn comms(items: &[Item]) -> Vec<(CommGroup, CommOp, u64)> {
+    items.iter().filter_map(Item::comm).map(|c| (c.group, c.op, c.bytes)).collect()
+}
+
+#[test]
+fn pieces_do_the_work_and_move_the_bytes_of_the_whole() {
+    let m = model("llama3-70b");
+    let t = 8;
+    let shard = Shard { tensor: t, sequence_parallel: true, ..Shard::whole(&m) };
+    let plan = LayerPlan::transformer(&m, &shard, false);
+    for items in [&plan.forward, &plan.backward, &plan.input_grad, &plan.weight_grad] {
+        let whole: Vec<_> = comms(items);
+        for kind in [TensorOverlap::Ring, TensorOverlap::Pipelined] {
+            let cut = decompose(items, kind, t);
+            assert!((LayerPlan::flops(&cut) / LayerPlan::flops(items) - 1.0).abs() < 1e-12);
+            // A gather or scatter of S moves S(t-1)/t through each rank; so do t-1 shifts of S/t.
+            let moved = |list: &[(CommGroup, CommOp, u64)]| -> u64 {
+                let each = list.iter().map(|&(_, op, bytes)| match op {
+                    CommOp::SendRecv => bytes,
+                    _ => bytes / t * (t - 1),
+                });
+                each.sum()
+            };
+            assert_eq!(moved(&comms(&cut)), moved(&whole), "{kind:?}");
+        }
+    }
+    // Two gathers and two scatters of the forward pass are cut: 4·8 GEMM pieces, 4·7 shifts.
+    let cut = decompose(&plan.forward, TensorOverlap::Ring, t);
+    assert_eq!(comms(&cut).iter().filter(|c| c.1 == CommOp::SendRecv).count(), 28);
+    assert_eq!(cut.len(), plan.forward.len() - 8 + 32 + 28);
+    assert_eq!(decompose(&plan.forward, TensorOverlap::None, t), plan.forward);
+}
+
+#[test]
+fn cut_collectives_hide_behind_their_gemms() {
+    let with = |overlap: &str| {
+        let parallelism = json!({"tensor": 4, "sequence_parallel": true, "tensor_overlap": overlap});
+        run(dense(json!({"parallelism": parallelism})), "switch:4,100,1")
+    };
+    let exposed = |s: &Simulation| s.report(false).communication.values().map(|c| c.exposed_s).sum::<f64>();
+    let (none, ring, pipelined) = (with("none"), with("ring"), with("pipelined"));
+    assert!(exposed(&ring) < 0.7 * exposed(&none), "{} of {}", exposed(&ring), exposed(&none));
+    assert!(exposed(&pipelined) < 0.7 * exposed(&none), "{} of {}", exposed(&pipelined), exposed(&none));
+    assert!(ring.record.step_end < none.record.step_end && pipelined.record.step_end < none.record.step_end);
+    assert!((ring.plan.hardware_flops / none.plan.hardware_flops - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn the_fullest_rank_sets_the_pace_of_experts() {
+    let machine = "switch:8,100,1";
+    let with = |load: Value| seconds(sparse(json!({"expert_load": load})), machine);
+    let even = with(json!({}));
+    let uneven = with(json!({"balance": "factor", "max_over_mean": 2.0}));
+    assert!(uneven > 1.1 * even, "{uneven} against {even}");
+    // A capacity factor of 1.5 cuts the load of 2 to that of 1.5.
+    let capped = json!({
+        "model": {"moe": {"capacity_factor": 1.5}}, "expert_load": {"balance": "factor", "max_over_mean": 2.0},
+    });
+    let capped = seconds(sparse(capped), machine);
+    assert_eq!(capped, with(json!({"balance": "factor", "max_over_mean": 1.5})));
+    // Draws: the same seed the same step, another seed another one, never below an even load.
+    let drawn = |seed: u64| with(json!({"balance": "seeded", "max_over_mean": 1.5, "seed": seed}));
+    assert_eq!(drawn(1), drawn(1));
+    assert_ne!(drawn(1), drawn(2));
+    assert!(drawn(1) > even && drawn(2) > even);
+}
+
+#[test]
+fn a_file_of_token_counts_is_the_load_that_it_counts() {
+    let path = std::env::temp_dir().join(format!("stepsim-counts-{}.json", std::process::id()));
+    // Two experts a rank: 20 + 20 of 160 tokens on 8 ranks is twice the mean of 20.
+    let mut counts = vec![120.0 / 14.0; 16];
+    counts[0] = 20.0;
+    counts[1] = 20.0;
+    std::fs::write(&path, serde_json::to_string(&counts).unwrap()).unwrap();
+    let load = |load: Value| seconds(sparse(json!({"expert_load": load})), "switch:8,100,1");
+    let file = load(json!({"balance": "file", "counts_file": path.to_str().unwrap()}));
+    assert_eq!(file, load(json!({"balance": "factor", "max_over_mean": 2.0})));
+    std::fs::write(&path, "[1, 2]").unwrap();
+    let wrong = json!({"expert_load": {"balance": "file", "counts_file": path.to_str().unwrap()}});
+    let error = try_run(sparse(wrong), "switch:8,100,1").unwrap_err();
+    assert!(error.contains("2 counts for 16 experts"), "{error}");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn dualpipe_hides_the_all_to_all_of_one_micro_batch_behind_the_other() {
+    let with = |schedule: &str, micro_batches: u64| {
+        let over = json!({
+            "model": {"layers": 8},
+            "batch": {"global": 4 * micro_batches},
+            "parallelism": {"expert": 4, "data": 4, "pipeline": {"size": 4, "schedule": schedule}},
+        });
+        run(sparse(over), "switch:16,50,1").report(false)
+    };
+    let exposed = |r: &stepsim::analysis::report::Report| {
+        let ep = &r.communication[&stepsim::analysis::kind::OpKind::Expert];
+        ep.exposed_s / ep.total_s
+    };
+    let (plain, dual) = (with("1f1b", 16), with("dualpipe", 16));
+    assert!(exposed(&plain) > 0.9, "{}", exposed(&plain));
+    assert!(exposed(&dual) < 0.65 * exposed(&plain), "{} against {}", exposed(&dual), exposed(&plain));
+}
+
+#[test]
+fn context_parallel_messages_are_the_formulas() {
+    let m = model("llama3-70b");
+    let (s, b, x) = (8192_u64, 1, 4_u64);
+    let kv_width = 8 * 128;
+    let plan = |kind, zigzag, ulysses_size| {
+        let context = ContextSpec { size: x, kind, zigzag, ulysses_size };
+        LayerPlan::transformer(&m, &Shard { context, sequence: s, micro_batch: b, ..Shard::whole(&m) }, false)
+    };
+    // All-gather of K and V: 2·s·b·k·(h/a) elements of 2 bytes in all, their gradients scattered after; the gather is
+    // repeated for backward.
+    let gathered = 2 * s * b * kv_width * 2;
+    let p = plan(ContextKind::AllGather, true, None);
+    assert_eq!(comms(&p.forward), [(CommGroup::Context, CommOp::AllGather, gathered)]);
+    let back = [CommOp::AllGather, CommOp::ReduceScatter].map(|op| (CommGroup::Context, op, gathered));
+    assert_eq!(comms(&p.backward), back);
+    // Ulysses: Q, K, V and the output, s/x tokens each.
+    let p = plan(ContextKind::Ulysses, true, None);
+    let part = |width: u64| (CommGroup::Context, CommOp::AllToAll, s / x * b * width * 2);
+    assert_eq!(comms(&p.forward), [part(8192), part(kv_width), part(kv_width), part(8192)]);
+    assert_eq!(comms(&p.backward).len(), 4);
+    // Ring: x-1 blocks of 2·(s/x)·b·k·(h/a) elements.
+    let p = plan(ContextKind::Ring, true, None);
+    assert_eq!(comms(&p.forward), [(CommGroup::Context, CommOp::SendRecv, gathered / x); 3]);
+    // Two levels of 2: all-to-alls inside; outside one step of a ring with half of the heads and twice the tokens.
+    let p = plan(ContextKind::TwoLevel, true, Some(2));
+    let count = |group| comms(&p.forward).iter().filter(|c| c.0 == group).count();
+    assert_eq!((count(CommGroup::ContextInner), count(CommGroup::ContextOuter)), (4, 1));
+    let outer = comms(&p.forward).into_iter().find(|c| c.0 == CommGroup::ContextOuter);
+    assert_eq!(outer, Some((CommGroup::ContextOuter, CommOp::SendRecv, gathered / x)));
+}
+
+#[test]
+fn a_plain_ring_leaves_the_last_rank_with_most_of_the_work() {
+    let m = model("llama3-70b");
+    let flops = |zigzag, context_rank| {
+        let context = ContextSpec { size: 4, kind: ContextKind::Ring, zigzag, ulysses_size: None };
+        let plan = LayerPlan::transformer(&m, &Shard { context, context_rank, ..Shard::whole(&m) }, false);
+        let attention = plan.forward.iter().filter_map(Item::kernel).filter(|k| k.name == "attention");
+        attention.map(|k| k.flops).sum::<f64>()
+    };
+    // In units of a block squared: rank r has r whole blocks and half of its own; balanced, all have x/2.
+    let unit = flops(false, 0) * 2.0;
+    for (rank, want) in [(0, 0.5), (1, 1.5), (2, 2.5), (3, 3.5)] {
+        assert!((flops(false, rank) / unit - want).abs() < 1e-12, "rank {rank}");
+        assert!((flops(true, rank) / unit - 2.0).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn borders_are_cut_among_tensor_parallel_ranks() {
+    let with = |over: Value| {
+        let mut parallelism = json!({"tensor": 4, "pipeline": {"size": 2}, "data": 1});
+        merge(&mut parallelism, over);
+        run(dense(json!({"parallelism": parallelism})), "nodes:2*4,300,1,10,2")
+    };
+    let sent = |s: &Simulation| {
+        let program = &s.plan.world.programs[0];
+        program.infos.iter().find(|i| i.name == "send activations").map(|i| i.bytes)
+    };
+    let gathers = |s: &Simulation| {
+        s.plan.world.programs[1].infos.iter().filter(|i| i.name == "all-gather received").count()
+    };
+    let whole = with(json!({}));
+    let cut = with(json!({"pipeline": {"scatter_gather": true}}));
+    let along = with(json!({"sequence_parallel": true}));
+    let border = 4096.0 * 4096.0 * 2.0;
+    assert_eq!((sent(&whole), gathers(&whole)), (Some(border), 0));
+    assert_eq!((sent(&cut), gathers(&cut)), (Some(border / 4.0), 1));
+    assert_eq!((sent(&along), gathers(&along)), (Some(border / 4.0), 0));
+    assert!(cut.record.step_end < whole.record.step_end, "a slow network carries a quarter");
+}
+
+#[test]
+fn waiting_for_sends_costs_time_and_batched_receives_more() {
+    let with = |p2p: &str| {
+        let over = json!({
+            "batch": {"global": 16},
+            "parallelism": {"pipeline": {"size": 4, "p2p": p2p, "layer_split": [1, 1, 1, 1]}},
+        });
+        seconds(dense(over), "nodes:4*1,300,1,10,2")
+    };
+    let (free, blocking, batched) = (with("async"), with("blocking"), with("batched"));
+    assert!(free < blocking && blocking <= batched, "{free} {blocking} {batched}");
+    let short = json!({"parallelism": {"pipeline": {"size": 4, "layer_split": [1, 1, 1, 2]}}});
+    assert!(try_run(dense(short), "switch:4,100,1").unwrap_err().contains("layer_split"));
+}
+
+#[test]
+fn eight_bits_halve_what_they_name() {
+    let m = model("deepseek-v3");
+    let fp8 = |saved_activations| Fp8Spec {
+        gemms: serde_json::from_value(json!(["qkv", "projection", "mlp", "experts"])).unwrap(),
+        weight_gradients: true,
+        saved_inputs: true,
+        saved_activations,
+        communications: vec![Fp8Communication::ExpertDispatch],
+    };
+    let plan = |fp8| LayerPlan::transformer(&m, &Shard { expert: 64, fp8, ..Shard::whole(&m) }, true);
+    let (wide, narrow, narrower) = (plan(None), plan(Some(fp8(false))), plan(Some(fp8(true))));
+    // Dispatch in 8 bits, combine in 16.
+    let swaps = |p: &LayerPlan| comms(&p.forward).iter().map(|c| c.2).collect::<Vec<_>>();
+    assert_eq!(swaps(&narrow), [swaps(&wide)[0] / 2, swaps(&wide)[1]]);
+    let saved = |p: &LayerPlan, name| p.saved.iter().find(|s| s.name == name).map(|s| s.bytes).unwrap();
+    assert_eq!(saved(&narrow, "expert input") * 2.0, saved(&wide, "expert input"));
+    assert_eq!(saved(&narrow, "expert activation input"), saved(&wide, "expert activation input"));
+    assert_eq!(saved(&narrower, "expert activation input") * 2.0, saved(&wide, "expert activation input"));
+    // The attention core stays as it was; experts run on the 8-bit peak.
+    let dtype = |p: &LayerPlan, name| {
+        p.forward.iter().filter_map(Item::kernel).find(|k| k.name == name).unwrap().dtype
+    };
+    assert_eq!(dtype(&narrow, "attention"), dtype(&wide, "attention"));
+    assert_ne!(dtype(&narrow, "expert up"), dtype(&wide, "expert up"));
+    let step = |over: Value| seconds(dense(over), "h100-superpod-8");
+    let wide = step(json!({"batch": {"global": 8}}));
+    let narrow = step(json!({"batch": {"global": 8}, "precision": {"fp8": {}}}));
+    assert!(narrow < 0.9 * wide, "{narrow} against {wide}");
+}
+
+#[test]
+fn optimizer_state_is_what_its_kind_keeps() {
+    let peak = |kind: &str| {
+        let workload = dense(json!({"optimizer": {"kind": kind}, "batch": {"global": 1}}));
+        run(workload, "switch:1,100,1")
+    };
+    let bytes = |s: &Simulation| {
+        let program = &s.plan.world.programs[0];
+        program.infos.iter().find(|i| i.name == "optimizer step").map(|i| i.bytes).unwrap()
+    };
+    let parameters = bytes(&peak("sgd")) / (4.0 + 2.0 * 4.0 + 2.0);
+    // Gradient read, master and moments read and written, weight written.
+    for (kind, moments) in [("adam", 8.0), ("adam8bit", 2.03125), ("lion", 4.0)] {
+        let want = parameters * (4.0 + 2.0 * (4.0 + moments) + 2.0);
+        assert!((bytes(&peak(kind)) / want - 1.0).abs() < 1e-9, "{kind}");
+    }
+}
+
+#[test]
+fn unfused_kernels_take_time_and_no_flops() {
+    let with =
+        |fusion: &str| run(dense(json!({"fusion": fusion, "model": {"biases": true}})), "switch:4,100,1");
+    let [full, accumulating, partial, none] = ["full", "partial-accumulating", "partial", "none"].map(with);
+    let times = [&full, &accumulating, &partial].map(|s| s.record.step_end);
+    assert!(times.is_sorted() && times[0] < times[1] && times[1] < times[2], "{times:?}");
+    assert!(full.record.step_end < none.record.step_end);
+    for other in [accumulating, partial, none] {
+        assert_eq!(full.plan.hardware_flops, other.plan.hardware_flops);
+    }
+}
