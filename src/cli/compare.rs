@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Format::of(path).map_err(Failure::input)?;
     }
     let comparison = match args.calculon.as_deref() {
-        Some([app, exe, sys]) => files(args, &Calculon::load(app, exe, sys).map_err(Failure::input)?)?,
+        Some([app, exe, sys]) => files(args, &calculon::load(app, exe, sys)?)?,
         _ => workload(args)?,
     };
     if let Some(path) = &args.report {

@@ -111,7 +111,7 @@ fn gib(bytes: f64) -> f64 {
 }
 
 /// What is over capacity, by how much, and what holds it.
-fn does_not_fit(case: &Calculon, estimate: &Estimate, over: OverCapacity) -> String {
+pub(super) fn does_not_fit(case: &Calculon, estimate: &Estimate, over: OverCapacity) -> String {
     let OverCapacity { tier, needed, capacity } = over;
     let held = if tier == 1 { &estimate.memory.tier1 } else { &estimate.memory.tier2 };
     let holders: Vec<String> = held

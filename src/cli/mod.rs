@@ -8,6 +8,7 @@ pub mod collective;
 pub mod compare;
 pub mod diff;
 pub mod estimate;
+pub mod import;
 pub mod inspect;
 pub mod list;
 pub mod run;
@@ -55,6 +56,8 @@ enum Command {
     Estimate(estimate::Args),
     /// Compare the closed form of a step with its simulation, term by term
     Compare(compare::Args),
+    /// Turn files of other tools into a workload and a topology
+    Import(import::Args),
     /// Run a pipeline schedule on abstract durations and draw it
     Schedule(schedule::Args),
     /// Time a collective by size on a machine
@@ -131,6 +134,7 @@ impl Command {
             Command::Diff(args) => diff::run(&args),
             Command::Estimate(args) => estimate::run(args).map_err(Failure::input),
             Command::Compare(args) => compare::run(&args),
+            Command::Import(args) => import::run(&args),
             Command::Schedule(args) => schedule::run(args).or_else(|e| match e {
                 schedule::Error::Stdout(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                 schedule::Error::Stdout(_)

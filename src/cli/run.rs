@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         trace::Format::of(path).map_err(Failure::input)?;
     }
     if let Some([app, exe, sys]) = args.calculon.as_deref() {
-        return calculon(args, &Calculon::load(app, exe, sys).map_err(Failure::input)?);
+        return calculon(args, &super::calculon::load(app, exe, sys)?);
     }
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
     let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets).map_err(Failure::input)?;

@@ -80,6 +80,9 @@ impl Choices {
 /// Most block executions of a run.
 const MOST_BLOCKS: u64 = 1 << 25;
 
+/// Most processors of a machine: reports name each.
+const MOST_PROCESSORS: u64 = 1 << 24;
+
 /// Why Calculon's files cannot be simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum CalculonError {
@@ -180,6 +183,13 @@ fn step(case: &Calculon, choices: &Choices) -> Result<(Estimate, Step), Calculon
                 .in_file(&case.names().execution)
         })
     };
+    if exe.num_procs > MOST_PROCESSORS {
+        return Err(SpecError::at("num_procs", format!("{} processors", exe.num_procs))
+            .allowed(format!("up to {MOST_PROCESSORS} in a simulation"))
+            .hint("use `stepsim estimate --calculon`, which has no limit")
+            .in_file(&case.names().execution)
+            .into());
+    }
     let ranks = small(exe.pipeline_par, "pipeline_par")?;
     let micro_batches = small(case.microbatches(), "batch_size")?;
     let chunks = small(exe.pipeline_interleaving, "pipeline_interleaving")?.min(u32::from(u16::MAX)) as u16;

@@ -11,6 +11,7 @@
 //!   application, and network indices tie execution to system.
 
 mod checks;
+mod import;
 mod read;
 #[cfg(test)]
 mod tests;
