@@ -50,7 +50,10 @@ fn calculon(case: &Calculon, out: &Path) -> Result<(), Failure> {
     write_json(&files[1], &workload)?;
     // What was written must load: better a refusal now than at the next command.
     let name = files[1].display().to_string();
-    Inputs::load(&name, Some(&files[0].display().to_string()), &[]).map_err(Failure::input)?;
+    if let Err(e) = Inputs::load(&name, Some(&files[0].display().to_string()), &[]) {
+        files.iter().for_each(|file| drop(std::fs::remove_file(file)));
+        return Err(Failure::input(e));
+    }
     say(&format!(
         "wrote {} and {}\nnext: stepsim run {name} --topology {}\n",
         files[1].display(),

@@ -19,6 +19,8 @@ use crate::spec::{Spec, SpecError, WorkloadSpec};
 const VOCABULARY: u64 = 51_200;
 /// Bytes of 2³⁰ in units of 10⁹.
 const GIB: f64 = 1.073_741_824;
+/// The largest device memory that a topology may have; Calculon's memory studies have more.
+const ENDLESS_GB: f64 = 1_073_741_824.0;
 
 impl Calculon {
     /// The step as our workload; `topology` is what it is to call its machine.
@@ -101,6 +103,7 @@ impl Calculon {
                 activations: host(exe.activations_offload),
                 ..Default::default()
             },
+            fusion: Default::default(),
             expert_load: Default::default(),
             fidelity: w::FidelitySpec { compute: w::ComputeFidelity::Calculon, ..Default::default() },
             noise: Default::default(),
@@ -227,7 +230,11 @@ impl Calculon {
             vendor: None,
             year: None,
             peak_dense_tflops: peaks,
-            hbm: Some(Hbm { gb: sys.mem1.capacity_gib * GIB, gbps: sys.mem1.bandwidth_gbps, kind: None }),
+            hbm: Some(Hbm {
+                gb: (sys.mem1.capacity_gib * GIB).min(ENDLESS_GB),
+                gbps: sys.mem1.bandwidth_gbps,
+                kind: None,
+            }),
             compute_units: None,
             power_w: None,
             cost: Some(CostSpec {
