@@ -64,6 +64,9 @@ pub struct Args {
     /// Simulate every rank, also those that must behave alike
     #[arg(long)]
     no_fold: bool,
+    /// Simulate so many steps one after the other, from the first of a run (optimizer moments appear in it)
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    steps: u32,
     /// Seed of jitter (workload field `noise`)
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -109,7 +112,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
              --set noise.compute_sigma=0.02, or noise.random_stragglers, noise.between_worker_sigma",
         ));
     }
-    let options = Options { fold: !args.no_fold, seed: args.seed };
+    let options = Options { fold: !args.no_fold, seed: args.seed, steps: args.steps };
     let bar = Bar::new("simulating");
     let run = Simulation::run(inputs, &options, &mut |ops| bar.at(ops)).map_err(|e| match e {
         SimulationError::Engine(e) => Failure::run(e),

@@ -94,7 +94,7 @@ pub trait StageWork {
     fn overlapped(&mut self, program: &mut ProgramBuilder, forward: &Task, backward: &Task) -> (OpId, OpId) {
         (self.pass(program, forward), self.pass(program, backward))
     }
-    /// Closes a rank's program: whatever comes after the last pass.
+    /// Closes a step of a rank's program: whatever comes after its last pass.
     fn end(&mut self, program: &mut ProgramBuilder, rank: u32);
     /// What a channel's messages are.
     fn message(&self, channel: &Channel) -> Message;
@@ -124,11 +124,13 @@ pub struct Options {
     pub lanes: u32,
     /// The first communicator slot that pipeline transfers may use; those below are the caller's.
     pub first_slot: u16,
+    /// How many times each rank goes through its order, at least 1: steps one after the other.
+    pub steps: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { sends: Sends::Asynchronous, lanes: 1, first_slot: 0 }
+        Options { sends: Sends::Asynchronous, lanes: 1, first_slot: 0, steps: 1 }
     }
 }
 

@@ -121,18 +121,21 @@ impl Inputs {
     /// # Errors
     /// As [`plan`].
     pub fn plan(&self) -> Result<Plan, PlanError> {
-        self.plan_with(&mut self.lowering())
+        self.plan_with(&mut self.lowering(), 1)
     }
-    /// The same with a lowering that tells afterwards what each transfer is and what was chosen for it.
+    /// The first `steps` steps of a run, with a lowering that tells afterwards what each transfer is and what was
+    /// chosen for it.
     ///
     /// # Errors
     /// As [`plan`].
-    pub fn plan_with(&self, lowering: &mut Lowering<'_>) -> Result<Plan, PlanError> {
+    pub fn plan_with(&self, lowering: &mut Lowering<'_>, steps: u32) -> Result<Plan, PlanError> {
         let prices = DevicePrices::new(&self.workload.value.fidelity, self.machine.device(DeviceId(0)));
-        plan(&self.workload.value, &self.model, &self.machine, lowering, &prices).map_err(|e| match e {
-            PlanError::Spec(e) => PlanError::Spec(e.in_file(&self.workload.file)),
-            other => other,
-        })
+        plan(&self.workload.value, &self.model, &self.machine, lowering, &prices, steps).map_err(
+            |e| match e {
+                PlanError::Spec(e) => PlanError::Spec(e.in_file(&self.workload.file)),
+                other => other,
+            },
+        )
     }
 }
 
@@ -143,11 +146,13 @@ pub struct Options {
     pub fold: bool,
     /// Seed of jitter.
     pub seed: u64,
+    /// Steps to simulate one after the other, at least 1.
+    pub steps: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { fold: true, seed: 0 }
+        Options { fold: true, seed: 0, steps: 1 }
     }
 }
 
@@ -225,7 +230,7 @@ impl Simulation {
         progress: &mut dyn FnMut(u64),
     ) -> Result<Simulation, SimulationError> {
         let begun = Instant::now();
-        let mut plan = inputs.plan()?;
+        let mut plan = inputs.plan_with(&mut inputs.lowering(), options.steps)?;
         edit(&mut plan.world);
         let (noise, machine) = (&inputs.workload.value.noise, &inputs.machine);
         noise::apply_fixed(&mut plan, machine, noise).map_err(|e| e.in_file(&inputs.workload.file))?;

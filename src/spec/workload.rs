@@ -19,8 +19,8 @@ pub use memory::{
 };
 pub use noise::{NoiseSpec, RandomStragglersSpec, SlowLinkSpec, StragglerSpec, StragglerUnit};
 pub use parallelism::{
-    ContextKind, ContextSpec, GradientBucketSpec, GroupAxis, ParallelismSpec, PipelineSpec, PointToPoint,
-    ScheduleKind, ShardingKind, ShardingPrefetch, ShardingSpec, TensorOverlap,
+    ContextKind, ContextSpec, ElementBudgets, GradientBucketSpec, GroupAxis, ParallelismSpec, PipelineSpec,
+    PointToPoint, ScheduleKind, ShardingKind, ShardingPrefetch, ShardingSpec, TensorOverlap,
 };
 pub use precision::{
     BytesPerParameter, Dtype, Fp8Communication, Fp8Gemm, Fp8Spec, OptimizerKind, OptimizerSpec, PrecisionSpec,
@@ -160,6 +160,11 @@ impl WorkloadSpec {
     pub fn sharding_group(&self, devices: u64) -> u64 {
         let all = self.data_parallel(devices).saturating_mul(self.parallelism.context.size);
         self.parallelism.sharding.group.unwrap_or(all)
+    }
+    /// Whether gradients are reduced after every micro-batch, not once a step.
+    pub fn reduces_every_micro_batch(&self) -> bool {
+        let cut = self.parallelism.sharding.kind >= ShardingKind::Zero2;
+        self.gradient_buckets.reduce_every_micro_batch.unwrap_or(cut)
     }
     /// Bytes that one parameter costs, class by class, before sharding and offload.
     pub fn bytes_per_parameter(&self) -> BytesPerParameter {

@@ -410,7 +410,7 @@ impl Form<'_> {
         let backward =
             |gathers, reduces| sharding::gathered_backward(units, gathers, reduces) - busy(|u| u.backward);
         let reshards = self.workload.parallelism.sharding.reshard_after_forward.unwrap_or(true);
-        let every = self.workload.gradient_buckets.reduce_every_micro_batch;
+        let every = self.workload.reduces_every_micro_batch();
         let gathers = if reshards { passes } else { 1.0 };
         let reduces = if every { passes } else { 1.0 };
         gathers * forward

@@ -96,7 +96,7 @@ struct CollectiveView {
 impl StepView {
     pub(super) fn of(inputs: &Inputs, rank: u32) -> Result<StepView, Failure> {
         let mut lowering = inputs.lowering();
-        let plan = inputs.plan_with(&mut lowering).map_err(Failure::input)?;
+        let plan = inputs.plan_with(&mut lowering, 1).map_err(Failure::input)?;
         let (w, model, layout) = (&inputs.workload.value, &inputs.model, &plan.layout);
         if rank >= layout.ranks() {
             return Err(Failure::input(format!(
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn counts_and_peaks_are_those_of_the_run() {
         let view = StepView::of(&inputs(), 0).expect("a view");
-        let options = Options { fold: false, seed: 0 };
+        let options = Options { fold: false, ..Options::default() };
         let report = Simulation::run(inputs(), &options, &mut |_| {}).expect("a run").report(false);
         assert_eq!(view.ops, report.ops);
         for (program, stage) in view.programs.iter().zip(&report.stages) {

@@ -26,7 +26,7 @@ pub fn world(step: &Step) -> Result<World, ScheduleError> {
         reduced: Vec::new(),
     };
     let first_slot = Local::ALL.len() as u16;
-    let options = Options { sends: step.sends, lanes: lanes(step), first_slot };
+    let options = Options { sends: step.sends, lanes: lanes(step), first_slot, steps: 1 };
     let pipeline = programs(&order, options, &mut work);
     let mut world = World {
         programs: pipeline.programs.into_iter().map(Arc::new).collect(),

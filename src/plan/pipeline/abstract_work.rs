@@ -27,7 +27,7 @@ pub fn abstract_world(order: &Order, times: &PassTimes, p2p: Time, sends: Sends)
         slot_ops: Vec::new(),
         infos: BTreeMap::new(),
     };
-    let options = Options { sends, lanes: lanes(order, &work, p2p), first_slot: 0 };
+    let options = Options { sends, lanes: lanes(order, &work, p2p), ..Options::default() };
     let pipeline = programs(order, options, &mut work);
     let mut world = World {
         programs: pipeline.programs.into_iter().map(std::sync::Arc::new).collect(),

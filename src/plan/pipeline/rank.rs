@@ -49,6 +49,8 @@ pub(super) struct RankBuilder<'a> {
     outputs: Vec<[Border; 2]>,
     /// Per (chunk, data, micro-batch): the op that made what stays on this rank.
     local: Vec<OpId>,
+    /// Which step is being written, from 0.
+    step: u32,
     /// The last op of the pass before.
     before: Option<OpId>,
 }
@@ -75,6 +77,7 @@ impl<'a> RankBuilder<'a> {
             inputs: Vec::new(),
             outputs: Vec::new(),
             local: vec![OpId(0); chunks * 2 * order.micro_batches as usize],
+            step: 0,
             before: None,
         }
     }
@@ -98,28 +101,31 @@ impl<'a> RankBuilder<'a> {
             first[chunk] = first[chunk].min(i);
             last[chunk] = i;
         }
-        for (i, slot) in slots.iter().enumerate() {
-            let mut task = |part: Part| {
-                let c = part.chunk as usize;
-                self.task(work, part, first[c] == i, last[c] == i)
-            };
-            match *slot {
-                Slot::Single(part) => {
-                    let task = task(part);
-                    let done = work.pass(&mut self.program, &task);
-                    self.output(work, part, done);
-                    self.before = Some(done);
-                }
-                Slot::Overlapped { forward, backward } => {
-                    let (f, b) = (task(forward), task(backward));
-                    let done = work.overlapped(&mut self.program, &f, &b);
-                    self.output(work, forward, done.0);
-                    self.output(work, backward, done.1);
-                    self.before = Some(done.0.max(done.1));
+        for step in 0..self.options.steps.max(1) {
+            self.step = step;
+            for (i, slot) in slots.iter().enumerate() {
+                let mut task = |part: Part| {
+                    let c = part.chunk as usize;
+                    self.task(work, part, first[c] == i, last[c] == i)
+                };
+                match *slot {
+                    Slot::Single(part) => {
+                        let task = task(part);
+                        let done = work.pass(&mut self.program, &task);
+                        self.output(work, part, done);
+                        self.before = Some(done);
+                    }
+                    Slot::Overlapped { forward, backward } => {
+                        let (f, b) = (task(forward), task(backward));
+                        let done = work.overlapped(&mut self.program, &f, &b);
+                        self.output(work, forward, done.0);
+                        self.output(work, backward, done.1);
+                        self.before = Some(done.0.max(done.1));
+                    }
                 }
             }
+            work.end(&mut self.program, self.rank);
         }
-        work.end(&mut self.program, self.rank);
         (self.program.finish(), self.slots)
     }
 
@@ -191,11 +197,12 @@ impl<'a> RankBuilder<'a> {
 
     /// The receive of one micro-batch; posts it and all that the producer makes before it, unless that is done.
     fn receive(&mut self, work: &mut dyn StageWork, end: usize, micro_batch: u32) -> OpId {
-        let place = self.wires.place(self.ends[end].wire, micro_batch);
+        let place = self.place(self.ends[end].wire, micro_batch);
         while self.ends[end].posted.len() <= place {
             let End { wire, lanes, posted } = &mut self.ends[end];
             let lane = lanes[posted.len() % lanes.len()];
-            let micro_batch = self.wires.made[*wire][posted.len()];
+            let made = &self.wires.made[*wire];
+            let micro_batch = made[posted.len() % made.len()];
             let after = self.before.filter(|_| self.options.sends == Sends::Batched);
             let op = Work::Comm { slot: lane.slot, transfer: lane.transfer };
             posted.push(self.program.op(lane.stream, op, after.as_slice(), lane.info, micro_batch));
@@ -209,7 +216,7 @@ impl<'a> RankBuilder<'a> {
         let Some(data) = part.pass.makes() else { return };
         if let Border::Across(end) = self.outputs[part.chunk as usize][data as usize] {
             let End { wire, lanes, .. } = &self.ends[end];
-            let lane = lanes[self.wires.place(*wire, part.micro_batch) % lanes.len()];
+            let lane = lanes[self.place(*wire, part.micro_batch) % lanes.len()];
             let op = Work::Comm { slot: lane.slot, transfer: lane.transfer };
             self.program.op(lane.stream, op, &[done], lane.info, part.micro_batch);
             work.sent(&mut self.program, &self.channels.list[lane.channel as usize]);
@@ -217,6 +224,11 @@ impl<'a> RankBuilder<'a> {
             let index = self.local_index(part.chunk, data, part.micro_batch);
             self.local[index] = done;
         }
+    }
+
+    /// Where a micro-batch of this step stands among all that a wire carries.
+    fn place(&self, wire: usize, micro_batch: u32) -> usize {
+        self.step as usize * self.wires.made[wire].len() + self.wires.place(wire, micro_batch)
     }
 
     fn local_index(&self, chunk: u16, data: Data, micro_batch: u32) -> usize {

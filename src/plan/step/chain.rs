@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crate::ids::{OpId, TransferId};
 use crate::plan::schedule::Pass;
-use crate::program::{MemoryEffect, ProgramBuilder, Work};
+use crate::program::{MemoryClass, MemoryEffect, MemoryWhen, ProgramBuilder, Work};
 use crate::units::Time;
 
 /// One op to push.
@@ -92,9 +92,11 @@ impl Chain {
     pub fn wait(&mut self, op: OpId) {
         self.pending.push((op, 0));
     }
-    /// Gives the next op a memory effect.
-    pub fn effect(&mut self, effect: MemoryEffect) {
-        self.effects.push(effect);
+    /// Makes the next op take bytes of device memory when it starts.
+    pub fn take(&mut self, class: MemoryClass, bytes: u64) {
+        if bytes > 0 {
+            self.effects.push(MemoryEffect { when: MemoryWhen::AllocAtStart, class, tier: 0, bytes });
+        }
     }
     /// The op after which the output is there.
     pub fn output(&self) -> Option<OpId> {

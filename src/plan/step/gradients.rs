@@ -1,70 +1,207 @@
-//! From gradients to new weights: reduction over ranks that hold the same weights, and the optimizer step.
+//! Gradients: where they gather, and their reduction over ranks that hold the same weights.
 //!
-//! The gradient of a unit is complete when the last micro-batch has added its part (or, with
-//! `reduce_every_micro_batch` and under ZeRO-3 with its default, after each). Complete units gather in a bucket; a full
-//! bucket is reduced: by an all-reduce where every rank keeps everything, by a reduce-scatter where optimizer state is
-//! cut (hybrid sharding: then an all-reduce of the shard between sharding groups). With overlap the reduction runs
-//! beside the backward passes still to come, else behind the last of them.
+//! The gradient of a unit is complete when the last micro-batch has added its part. It is reduced then, or after every
+//! micro-batch: `reduce_every_micro_batch`, by default where gradients are cut (ZeRO-2 and -3), since a shard cannot hold
+//! what is not reduced. Units to reduce gather in a bucket; a full bucket is reduced by an all-reduce where every rank
+//! keeps everything, by a reduce-scatter where optimizer state is cut (hybrid sharding: then an all-reduce of the shard
+//! between sharding groups). With overlap the reduction runs beside the backward passes still to come, else behind the
+//! last of them.
+//!
+//! What is on the device, beyond what is resident:
+//! * cut and reduced after every micro-batch: the whole gradient of a unit, as it is sent, from its backward pass until
+//!   it is reduced;
+//! * cut and reduced once: the same, as it is kept, from its first backward pass on;
+//! * not cut, with a share on another tier: that share is fetched before each backward pass but the first, and written
+//!   back behind it. With `reuse_across_micro_batches` it stays (and what is cut is not yet reduced) while the rank's next
+//!   backward pass goes through the same chunk.
+//! * cut, with a share on another tier: what the shard has gathered there so far is fetched and written back around each
+//!   reduction.
 
-use super::chain::Visit;
+use super::chain::{Chain, Visit};
 use super::groups::Group;
+use super::offload::{Cargo, fraction_away, take};
 use super::stage::Stage;
 use super::weights::free;
 use crate::collective::Op;
 use crate::ids::OpId;
-use crate::model::{LayerKind, optimizer};
+use crate::model::LayerKind;
 use crate::program::{MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, Phase, ProgramBuilder};
 use crate::spec::workload::ShardingKind;
+
+/// The gradient of one unit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnitGradient {
+    /// Bytes on the device that are not there all the time: to be given back when it is reduced or written back.
+    pub held: u64,
+    /// The last op that wrote it to another tier in this step.
+    pub written: Option<OpId>,
+    /// Whether it has been reduced in this step.
+    pub reduced: bool,
+}
 
 impl Stage<'_, '_> {
     /// Bytes that are there before the step and stay.
     pub(super) fn reside(&mut self, b: &mut ProgramBuilder) {
         let state = self.state();
+        let optimizer = if self.setup.steps > 1 {
+            // Moments appear with the first update.
+            state.optimizer * self.setup.bytes.master / self.setup.bytes.optimizer().max(f64::MIN_POSITIVE)
+        } else {
+            state.optimizer
+        };
+        let placed = &self.setup.placed;
         let classes = [
-            (MemoryClass::Weights, state.weights, self.setup.placed.weights.clone()),
-            (MemoryClass::Gradients, state.gradients, self.setup.placed.gradients.clone()),
-            (MemoryClass::Optimizer, state.optimizer, self.setup.placed.optimizer.clone()),
+            (MemoryClass::Weights, state.weights, &placed.weights),
+            (MemoryClass::Gradients, state.gradients, &placed.gradients),
+            (MemoryClass::Optimizer, optimizer, &placed.optimizer),
         ];
         for (class, bytes, placed) in classes {
-            let away: f64 = placed.iter().map(|p| p.1).sum();
-            let shares = placed.into_iter().chain([(0, 1.0 - away)]);
-            for (tier, bytes) in
-                shares.map(|(tier, f)| (tier, (bytes * f).round() as u64)).filter(|s| s.1 > 0)
-            {
+            let here = (0, 1.0 - fraction_away(placed));
+            let shares = placed.iter().map(|a| (a.tier, a.fraction)).chain([here]);
+            let rounded = shares.map(|(tier, f)| (tier, (bytes * f).round() as u64));
+            for (tier, bytes) in rounded.filter(|s| s.1 > 0) {
                 b.resident(MemoryEffect { when: MemoryWhen::AllocAtStart, class, tier, bytes });
             }
         }
     }
 
-    /// A micro-batch has added to the gradient of a unit; `end` is the op that did.
+    /// Whether each rank keeps a part of the reduced gradients only.
+    fn gradients_are_cut(&self) -> bool {
+        let kind = self.setup.workload.parallelism.sharding.kind;
+        kind >= ShardingKind::Zero2
+            && (self.slot(Group::Gradients).is_some() || self.slot(Group::ExpertGradients).is_some())
+    }
+    fn reduces_each(&self) -> bool {
+        self.setup.workload.reduces_every_micro_batch()
+    }
+    fn gradient_bytes(&self, unit: u32, per_parameter: f64) -> u64 {
+        let (dense, expert) = self.units[unit as usize].weight_bytes(per_parameter);
+        dense + expert
+    }
+
+    /// A pass comes that adds to the gradient of a unit: its memory is taken, or its share elsewhere fetched.
+    pub(super) fn gradient_wanted(&mut self, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+        let unit = visit.unit as usize;
+        if self.gradients[unit].held > 0 {
+            return;
+        }
+        let kept = self.gradient_bytes(visit.unit, self.setup.bytes.gradients);
+        if self.gradients_are_cut() {
+            let bytes = if self.reduces_each() {
+                self.gradient_bytes(visit.unit, self.setup.gradient_message_bytes)
+            } else {
+                kept
+            };
+            chain.take(MemoryClass::Gradients, bytes);
+            self.gradients[unit].held = bytes;
+            return;
+        }
+        let placed = self.setup.placed.gradients.clone();
+        let written = self.gradients[unit].written;
+        for away in &placed {
+            let bytes = away.of(kept);
+            match written {
+                Some(written) => {
+                    let mut waits: Vec<OpId> = self.prefetch_gate(b, kept).into_iter().collect();
+                    waits.push(written);
+                    let cargo =
+                        self.gradient_cargo(visit.unit, "prefetch gradients", bytes, visit.micro_batch);
+                    self.fetch(b, away, cargo, &waits, false).into_iter().for_each(|op| chain.wait(op));
+                }
+                None => chain.take(MemoryClass::Gradients, bytes),
+            }
+            self.gradients[unit].held += bytes;
+        }
+    }
+
+    fn gradient_cargo(&self, unit: u32, name: &'static str, bytes: u64, micro_batch: u32) -> Cargo {
+        let layer = self.units[unit as usize].layer;
+        Cargo { class: MemoryClass::Gradients, bytes, name, phase: Phase::Backward, layer, micro_batch }
+    }
+
+    /// A micro-batch has added to the gradient of a unit; `end` is the op that did, and the op pushed last.
     pub(super) fn gradient_added(&mut self, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         let unit = visit.unit as usize;
         self.to_come[unit] -= 1;
         let complete = self.to_come[unit] == 0;
+        let again = self.visits.get(self.last_visit[unit] as usize).is_some_and(|v| v.again);
+        let waits_for_more = again && self.setup.workload.offload.reuse_across_micro_batches && !complete;
+        if waits_for_more {
+            return;
+        }
+        if !complete && !self.reduces_each() {
+            self.write_back_gradient(b, visit.unit, &[end], visit.micro_batch);
+            return;
+        }
+        if !self.bucket.contains(&visit.unit) {
+            self.bucket.push(visit.unit);
+        }
         let buckets = &self.setup.workload.gradient_buckets;
-        if !complete && !buckets.reduce_every_micro_batch {
+        if !buckets.overlap && complete {
             return;
         }
-        self.bucket.push(visit.unit);
-        if !buckets.overlap && (complete || !buckets.reduce_every_micro_batch) {
-            return;
-        }
-        let message = |u: &u32| {
-            let (dense, expert) = self.units[*u as usize].weight_bytes(self.setup.gradient_message_bytes);
-            dense + expert
-        };
-        let filled: u64 = self.bucket.iter().map(message).sum();
-        let chunk_done = self.bucket.len() == self.units.len() || self.to_come.iter().all(|n| *n == 0);
-        if filled >= buckets.bucket_bytes || chunk_done {
+        let message = self.setup.gradient_message_bytes;
+        let filled: u64 = self.bucket.iter().map(|u| self.gradient_bytes(*u, message)).sum();
+        // After every micro-batch nothing stays behind: the pass ends with the first unit of its chunk.
+        let chunk_done = self.first_unit.contains(&visit.unit) && self.reduces_each();
+        if filled >= buckets.bucket_bytes || chunk_done || self.to_come.iter().all(|n| *n == 0) {
             self.reduce_bucket(b, &[end], visit.micro_batch);
         }
     }
 
+    /// Gradients that are not cut go back where they live; nothing happens where all are on the device.
+    fn write_back_gradient(&mut self, b: &mut ProgramBuilder, unit: u32, waits: &[OpId], micro_batch: u32) {
+        if self.gradients_are_cut() || self.gradients[unit as usize].held == 0 {
+            return;
+        }
+        let kept = self.gradient_bytes(unit, self.setup.bytes.gradients);
+        for away in self.setup.placed.gradients.clone() {
+            let cargo = self.gradient_cargo(unit, "write back gradients", away.of(kept), micro_batch);
+            if let Some(op) = self.send(b, &away, cargo, waits, cargo.bytes, false) {
+                self.gradients[unit as usize].written = Some(op);
+            }
+        }
+        self.gradients[unit as usize].held = 0;
+    }
+
     /// Reduces the units of the bucket in one message for each group.
-    fn reduce_bucket(&mut self, b: &mut ProgramBuilder, waits: &[OpId], micro_batch: u32) {
+    pub(super) fn reduce_bucket(&mut self, b: &mut ProgramBuilder, waits: &[OpId], micro_batch: u32) {
         let units = std::mem::take(&mut self.bucket);
         let Some(first) = units.first() else { return };
-        let layer = self.units[*first as usize].layer;
+        let ops = self.reduce(b, &units, self.units[*first as usize].layer, waits, micro_batch);
+        let behind = if ops.is_empty() { waits.to_vec() } else { ops.clone() };
+        let cut = self.gradients_are_cut();
+        if cut {
+            // The whole gradients have done their duty. What reduces last is the op pushed last.
+            let held: u64 = units.iter().map(|u| std::mem::take(&mut self.gradients[*u as usize].held)).sum();
+            free(b, MemoryClass::Gradients, 0, held);
+        }
+        for unit in units {
+            let record = self.last_visit[unit as usize] as usize;
+            if let Some(visit) = self.visits.get_mut(record) {
+                visit.reduce = ops.clone();
+            }
+            self.reduced[unit as usize].extend(&ops);
+            if cut {
+                self.add_up_shard(b, unit, &behind, micro_batch);
+            } else if self.to_come[unit as usize] > 0 {
+                self.write_back_gradient(b, unit, &behind, micro_batch);
+            } else {
+                self.write_back_complete(b, unit, &behind, micro_batch);
+            }
+            self.gradients[unit as usize].reduced = true;
+        }
+    }
+
+    /// The messages of some units; hybrid sharding's all-reduce last.
+    fn reduce(
+        &mut self,
+        b: &mut ProgramBuilder,
+        units: &[u32],
+        layer: Option<u32>,
+        waits: &[OpId],
+        micro_batch: u32,
+    ) -> Vec<OpId> {
         let sharded = self.setup.workload.parallelism.sharding.kind != ShardingKind::None;
         let sizes =
             units.iter().map(|u| self.units[*u as usize].weight_bytes(self.setup.gradient_message_bytes));
@@ -79,73 +216,73 @@ impl Stage<'_, '_> {
             };
             let what = (name, Phase::Backward, layer);
             let reduced = self.communicate(b, group, op, bytes, what, waits, micro_batch);
-            let Some(reduced) = reduced else { continue };
-            ops.push(reduced);
+            // Also a sharding group of one has replicas to sum over.
             if group == Group::Gradients {
                 let what = ("all-reduce gradient shards", Phase::Backward, layer);
                 let shard = bytes / u64::from(self.setup.degrees.shard);
-                ops.extend(self.communicate(
-                    b,
-                    Group::Replicas,
-                    Op::AllReduce,
-                    shard,
-                    what,
-                    &[reduced],
-                    micro_batch,
-                ));
+                let waits = reduced.as_ref().map_or(waits, std::slice::from_ref);
+                let summed =
+                    self.communicate(b, Group::Replicas, Op::AllReduce, shard, what, waits, micro_batch);
+                ops.extend(summed.or(reduced));
+            } else {
+                ops.extend(reduced);
             }
         }
-        // A sharding group of one still has replicas to sum over.
-        if ops.is_empty() {
-            let what = ("all-reduce gradients", Phase::Backward, layer);
-            ops.extend(self.communicate(b, Group::Replicas, Op::AllReduce, dense, what, waits, micro_batch));
-        }
-        let behind = if ops.is_empty() { waits.to_vec() } else { ops.clone() };
-        for (tier, fraction) in self.setup.placed.gradients.clone() {
-            let share: u64 =
-                units.iter().map(|u| self.updated_parameters(*u as usize..*u as usize + 1)).sum();
-            let bytes = (share as f64 * self.setup.bytes.gradients * fraction).round() as u64;
-            let what = ("offload gradients", Phase::Backward, layer);
-            let out =
-                self.communicate(b, Group::CopyOut(tier), Op::SendRecv, bytes, what, &behind, micro_batch);
-            ops.extend(out);
-        }
-        for unit in units {
-            let record = self.last_visit[unit as usize] as usize;
-            if let Some(visit) = self.visits.get_mut(record) {
-                visit.reduce = ops.first().copied();
+        ops
+    }
+
+    /// A reduced shard is added to what its tier holds.
+    fn add_up_shard(&mut self, b: &mut ProgramBuilder, unit: u32, behind: &[OpId], micro_batch: u32) {
+        let share = self.updated_parameters(unit as usize..unit as usize + 1);
+        let bytes = (share as f64 * self.setup.bytes.gradients).round() as u64;
+        let before = self.gradients[unit as usize].written;
+        for away in self.setup.placed.gradients.clone() {
+            let bytes = away.of(bytes);
+            let mut waits = behind.to_vec();
+            if let Some(before) = before {
+                let mut gates: Vec<OpId> = self.prefetch_gate(b, bytes).into_iter().collect();
+                gates.push(before);
+                let cargo = self.gradient_cargo(unit, "prefetch gradients", bytes, micro_batch);
+                waits.extend(self.fetch(b, &away, cargo, &gates, false));
             }
-            self.reduced[unit as usize].extend(&ops);
+            let cargo = self.gradient_cargo(unit, "offload gradients", bytes, micro_batch);
+            let frees = if before.is_some() { bytes } else { 0 };
+            if let Some(op) = self.send(b, &away, cargo, &waits, frees, false) {
+                if before.is_none() {
+                    // The first part comes straight from the reduction.
+                    take(b, MemoryClass::Gradients, 0, bytes);
+                    free(b, MemoryClass::Gradients, 0, bytes);
+                }
+                self.gradients[unit as usize].written = Some(op);
+                self.reduced[unit as usize].push(op);
+            }
         }
     }
 
-    /// Everything behind the last pass: what is left to reduce, the update, and the gather of new weights.
-    pub(super) fn optimizer(&mut self, b: &mut ProgramBuilder) {
-        let last = b.recent(self.compute, 1);
+    /// A complete gradient that is not cut: what this rank updates goes where it lives, the rest is given up.
+    fn write_back_complete(&mut self, b: &mut ProgramBuilder, unit: u32, behind: &[OpId], micro_batch: u32) {
+        let share = self.updated_parameters(unit as usize..unit as usize + 1);
+        let bytes = (share as f64 * self.setup.bytes.gradients).round() as u64;
+        let kept = self.gradient_bytes(unit, self.setup.bytes.gradients);
+        let holds = std::mem::take(&mut self.gradients[unit as usize].held) > 0;
+        for away in self.setup.placed.gradients.clone() {
+            let cargo = self.gradient_cargo(unit, "offload gradients", away.of(bytes), micro_batch);
+            let frees = if holds { away.of(kept) } else { 0 };
+            if let Some(op) = self.send(b, &away, cargo, behind, frees, false) {
+                self.reduced[unit as usize].push(op);
+                self.gradients[unit as usize].written = Some(op);
+            } else {
+                free(b, MemoryClass::Gradients, 0, frees);
+            }
+        }
+    }
+
+    /// Reduces what waits in the bucket, in messages of the size asked for, all behind the last pass.
+    pub(super) fn reduce_the_rest(&mut self, b: &mut ProgramBuilder, last: Option<OpId>) {
         while !self.bucket.is_empty() {
-            // Without overlap buckets are as large as asked for, but start together behind the last pass.
             let rest = self.split_bucket();
             self.reduce_bucket(b, last.as_slice(), NO_MICRO_BATCH);
             self.bucket = rest;
-        }
-        self.sum_tied_embedding(b, last);
-        let placed = &self.setup.placed;
-        if placed.optimizer.is_empty() && placed.gradients.is_empty() && placed.weights.is_empty() {
-            let waits: Vec<OpId> = self.reduced.iter().flatten().copied().collect();
-            let waits = newest_per_stream(b, waits);
-            self.update(b, 0..self.units.len(), &waits);
-        } else {
-            self.update_offloaded(b);
-        }
-        let sharded = matches!(
-            self.setup.workload.parallelism.sharding.kind,
-            ShardingKind::Zero1 | ShardingKind::Zero2
-        );
-        if sharded && !self.setup.workload.gradient_buckets.overlap_weight_gather {
-            let updated: Vec<OpId> = b.recent(self.compute, 1).into_iter().collect();
-            for unit in 0..self.units.len() as u32 {
-                self.gather(b, unit, Phase::Optimizer, &updated, NO_MICRO_BATCH);
-            }
         }
     }
 
@@ -155,8 +292,7 @@ impl Stage<'_, '_> {
         let mut filled = 0;
         let mut keep = 0;
         for unit in &self.bucket {
-            let (dense, expert) = self.units[*unit as usize].weight_bytes(self.setup.gradient_message_bytes);
-            filled += dense + expert;
+            filled += self.gradient_bytes(*unit, self.setup.gradient_message_bytes);
             keep += 1;
             if filled >= limit {
                 break;
@@ -166,7 +302,7 @@ impl Stage<'_, '_> {
     }
 
     /// First and last stage add up the gradients of the table they share.
-    fn sum_tied_embedding(&mut self, b: &mut ProgramBuilder, last: Option<OpId>) {
+    pub(super) fn sum_tied_embedding(&mut self, b: &mut ProgramBuilder, last: Option<OpId>) {
         let holds = |kind| self.units.iter().position(|u: &super::unit::Unit| u.plan.kind == kind);
         let holder = match (holds(LayerKind::Embedding), holds(LayerKind::Head)) {
             (Some(unit), None) | (None, Some(unit)) => unit,
@@ -179,121 +315,4 @@ impl Stage<'_, '_> {
         let op = self.communicate(b, Group::Embedding, Op::AllReduce, bytes, what, &waits, NO_MICRO_BATCH);
         self.reduced[holder].extend(op);
     }
-
-    /// The update of some units on the device.
-    fn update(
-        &mut self,
-        b: &mut ProgramBuilder,
-        units: std::ops::Range<usize>,
-        waits: &[OpId],
-    ) -> Option<OpId> {
-        let share = self.updated_parameters(units.clone());
-        if share == 0 {
-            return None;
-        }
-        let layer = if units.len() == 1 { self.units[units.start].layer } else { None };
-        let kernel = optimizer::step(share, &self.setup.bytes);
-        Some(self.kernel(b, &kernel, Phase::Optimizer, layer, waits))
-    }
-
-    /// Parameters of some units that this rank updates.
-    fn updated_parameters(&self, units: std::ops::Range<usize>) -> u64 {
-        let cut = self.setup.workload.parallelism.sharding.kind >= ShardingKind::Zero1;
-        let d = &self.setup.degrees;
-        let of = |parameters: u64, ranks: u32| {
-            if cut { parameters.div_ceil(u64::from(ranks)) } else { parameters }
-        };
-        let shares = self.units[units].iter().map(|u| {
-            let p = u.plan.parameters;
-            of(p.dense, d.shard) + of(p.expert, d.expert_replicas())
-        });
-        shares.sum()
-    }
-
-    /// State that lives on other tiers streams through: unit by unit in, update, out, `depth` units ahead.
-    fn update_offloaded(&mut self, b: &mut ProgramBuilder) {
-        let depth = self.setup.workload.offload.prefetch.depth.max(1) as usize;
-        let mut updates: Vec<OpId> = b.recent(self.compute, 1).into_iter().collect();
-        for unit in 0..self.units.len() {
-            let share = self.updated_parameters(unit..unit + 1);
-            if share == 0 {
-                continue;
-            }
-            let layer = self.units[unit].layer;
-            let gate: Vec<OpId> = updates
-                .len()
-                .checked_sub(depth + 1)
-                .map(|i| updates[i])
-                .into_iter()
-                .chain(self.reduced[unit].last().copied())
-                .collect();
-            let bytes = self.setup.bytes;
-            let placed = self.setup.placed.clone();
-            let moved = [
-                (MemoryClass::Optimizer, bytes.optimizer(), &placed.optimizer, "prefetch optimizer state"),
-                (MemoryClass::Gradients, bytes.gradients, &placed.gradients, "prefetch gradients"),
-            ];
-            let mut waits = self.reduced[unit].clone();
-            let mut held = Vec::new();
-            for (class, per_parameter, tiers, name) in moved {
-                for &(tier, fraction) in tiers {
-                    let bytes = (share as f64 * per_parameter * fraction).round() as u64;
-                    let what = (name, Phase::Optimizer, layer);
-                    let copy = self.communicate(
-                        b,
-                        Group::CopyIn(tier),
-                        Op::SendRecv,
-                        bytes,
-                        what,
-                        &gate,
-                        NO_MICRO_BATCH,
-                    );
-                    if let Some(op) = copy {
-                        b.memory(MemoryEffect { when: MemoryWhen::AllocAtStart, class, tier: 0, bytes });
-                        waits.push(op);
-                        held.push((class, bytes));
-                    }
-                }
-            }
-            let waits = newest_per_stream(b, waits);
-            let Some(updated) = self.update(b, unit..unit + 1, &waits) else { continue };
-            updates.push(updated);
-            held.iter().filter(|h| h.0 == MemoryClass::Gradients).for_each(|h| free(b, h.0, 0, h.1));
-            let out = [
-                (MemoryClass::Optimizer, bytes.optimizer(), &placed.optimizer, "write back optimizer state"),
-                (MemoryClass::Weights, bytes.weights, &placed.weights, "write back weights"),
-            ];
-            for (class, per_parameter, tiers, name) in out {
-                for &(tier, fraction) in tiers {
-                    let bytes = (share as f64 * per_parameter * fraction).round() as u64;
-                    let what = (name, Phase::Optimizer, layer);
-                    self.communicate(
-                        b,
-                        Group::CopyOut(tier),
-                        Op::SendRecv,
-                        bytes,
-                        what,
-                        &[updated],
-                        NO_MICRO_BATCH,
-                    );
-                    if class == MemoryClass::Optimizer && bytes > 0 {
-                        free(b, class, 0, bytes);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Of several ops, the last of each stream: it ends after the others of its stream.
-fn newest_per_stream(b: &ProgramBuilder, ops: Vec<OpId>) -> Vec<OpId> {
-    let mut newest: Vec<(u16, OpId)> = Vec::new();
-    for op in ops {
-        let stream = b.stream_of(op);
-        match newest.iter_mut().find(|(s, _)| *s == stream) {
-            Some((_, known)) => *known = (*known).max(op),
-            None => newest.push((stream, op)),
-        }
-    }
-    newest.into_iter().map(|(_, op)| op).collect()
 }

@@ -26,9 +26,20 @@ pub enum Group {
     CopyIn(u8),
     /// A copy from device memory to a tier (one member).
     CopyOut(u8),
+    /// A copy from one tier to a nearer one (one member).
+    TierIn(u8, u8),
+    /// A copy from one tier to a farther one (one member).
+    TierOut(u8, u8),
+    /// The host's update of state on a tier (one member).
+    HostUpdate(u8),
 }
 
 impl Group {
+    /// Whether it is a copy or work of the host, for one rank alone.
+    pub fn is_local(self) -> bool {
+        use Group::{CopyIn, CopyOut, HostUpdate, TierIn, TierOut};
+        matches!(self, CopyIn(_) | CopyOut(_) | TierIn(..) | TierOut(..) | HostUpdate(_))
+    }
     /// The stream that its ops are queued on.
     pub fn stream(self) -> StreamKind {
         match self {
@@ -37,8 +48,9 @@ impl Group {
                 StreamKind::Context
             }
             Group::Layer(CommGroup::Expert | CommGroup::ExpertTensor) => StreamKind::Expert,
-            Group::CopyIn(_) => StreamKind::CopyIn,
-            Group::CopyOut(_) => StreamKind::CopyOut,
+            Group::CopyIn(_) | Group::TierIn(..) => StreamKind::CopyIn,
+            Group::CopyOut(_) | Group::TierOut(..) => StreamKind::CopyOut,
+            Group::HostUpdate(_) => StreamKind::Host,
             _ => StreamKind::Data,
         }
     }
@@ -87,7 +99,11 @@ impl Degrees {
             Group::Replicas => self.replicas() / self.shard,
             Group::ExpertGradients | Group::ExpertWeights => self.expert_replicas(),
             Group::Embedding => 2,
-            Group::CopyIn(_) | Group::CopyOut(_) => 1,
+            Group::CopyIn(_)
+            | Group::CopyOut(_)
+            | Group::TierIn(..)
+            | Group::TierOut(..)
+            | Group::HostUpdate(_) => 1,
         }
     }
 
@@ -138,7 +154,7 @@ impl Degrees {
                 members.extend((0..self.expert_replicas()).map(|i| in_stage(q % block + i * block)));
             }
             Group::Embedding => members.extend([at(tp, cp, dp, 0), at(tp, cp, dp, self.pipeline - 1)]),
-            Group::CopyIn(_) | Group::CopyOut(_) => members.push(rank),
+            _ => members.push(rank),
         }
         debug_assert!(members.contains(&rank) || group == Group::Embedding, "{rank:?} in its own {group:?}");
     }

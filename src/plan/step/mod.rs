@@ -3,7 +3,8 @@
 //! 1. The rank grid (tensor, context, data, pipeline) is laid over the devices ([`Layout`]).
 //! 2. The schedule says in which order each pipeline rank runs its passes ([`crate::plan::schedule`]).
 //! 3. For each pipeline rank one program is written: `stage` pushes kernels and communication layer by layer,
-//!    `weights` brings in what is not on the device, `gradients` reduces and updates, `pipeline` sends and receives.
+//!    `weights` gathers what is cut among ranks, `offload` copies what lives on other tiers, `gradients` reduces,
+//!    `optimizer` updates, `pipeline` sends and receives.
 //! 4. Every rank gets its program and its communicators (`groups`, lowered by [`Lowering`]).
 //!
 //! Hazards:
@@ -15,14 +16,18 @@ mod chain;
 pub mod expert_load;
 mod gradients;
 pub mod groups;
+mod offload;
+mod optimizer;
 pub mod overlap;
 mod stage;
 mod unit;
+mod visits;
 mod weights;
 
 use std::sync::Arc;
 
 use groups::{Degrees, Group};
+use offload::Away;
 use stage::Stage;
 pub use unit::{State, Unit, units_of_stages};
 
@@ -35,10 +40,11 @@ use crate::program::{Rank, Resource, Span, Tier, TierUse, World};
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{
-    BytesPerParameter, ContextKind, Placement, PointToPoint, ScheduleKind, ShardingKind, WorkloadSpec,
+    BytesPerParameter, ContextKind, OptimizerPlace, Placement, PointToPoint, ScheduleKind, ShardingKind,
+    WorkloadSpec,
 };
 use crate::topology::{Axis, CopyDirection, Layout, Machine};
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 
 /// How long kernels take: the border to the cost models.
 pub trait Prices {
@@ -65,13 +71,13 @@ pub enum PlanError {
     Collective(#[from] CollectiveError),
 }
 
-/// Shares of state that live on other tiers: (tier number on the device, fraction).
+/// Shares of state that live on other tiers.
 #[derive(Clone, Debug, Default)]
 struct Placed {
-    weights: Vec<(u8, f64)>,
-    gradients: Vec<(u8, f64)>,
-    optimizer: Vec<(u8, f64)>,
-    activations: Vec<(u8, f64)>,
+    weights: Vec<Away>,
+    gradients: Vec<Away>,
+    optimizer: Vec<Away>,
+    activations: Vec<Away>,
 }
 
 /// What all ranks of the step have in common.
@@ -85,6 +91,10 @@ struct Setup<'a> {
     gradient_message_bytes: f64,
     weight_message_bytes: f64,
     placed: Placed,
+    /// Number of the tier that stands for the pinned staging buffers, where they have a limit.
+    pinned: Option<u8>,
+    /// Steps of the run, one after the other.
+    steps: u32,
     /// The communicator slots of every program.
     groups: Vec<Group>,
     border_transfer: TransferId,
@@ -113,7 +123,9 @@ pub struct Plan {
     pub order: Order,
     /// Micro-batches of one data-parallel rank.
     pub micro_batches: u32,
-    /// Tokens of the whole step.
+    /// Steps, one after the other.
+    pub steps: u32,
+    /// Tokens of all steps.
     pub tokens: u64,
     /// FLOPs as MFU counts them.
     pub model_flops: StepFlops,
@@ -149,7 +161,8 @@ impl Plan {
     }
 }
 
-/// Plans the step of `workload` on `machine`.
+/// Plans the step of `workload` on `machine`, or the first `steps` steps of a run one after the other: that begins
+/// without optimizer moments, which appear with the first update.
 ///
 /// # Errors
 /// The workload does not fit the machine, its schedule is not defined for its numbers, or a group is not connected.
@@ -159,7 +172,9 @@ pub fn plan(
     machine: &Machine,
     lowering: &mut Lowering<'_>,
     prices: &dyn Prices,
+    steps: u32,
 ) -> Result<Plan, PlanError> {
+    let steps = steps.max(1);
     let devices = u64::from(machine.devices());
     let degrees = degrees(workload, devices);
     let micro_batches = workload.micro_batches(devices) as u32;
@@ -180,6 +195,8 @@ pub fn plan(
         gradient_message_bytes: workload.precision.gradient_communication().bytes(),
         weight_message_bytes: workload.precision.weight_communication().bytes(),
         placed: placed(workload, machine)?,
+        pinned: workload.offload.pinned_buffer_bytes.map(|_| machine.tier_count(DeviceId(0)) as u8),
+        steps,
         groups: groups_of(workload, model, &degrees, machine)?,
         border_transfer: lowering.transfer(Transfer { op: Op::SendRecv, bytes: border_bytes }),
         border_bytes,
@@ -194,7 +211,7 @@ pub fn plan(
         PointToPoint::Blocking => Sends::Blocking,
         PointToPoint::Batched => Sends::Batched,
     };
-    let options = Options { sends, lanes: 1, first_slot: setup.groups.len() as u16 };
+    let options = Options { sends, lanes: 1, first_slot: setup.groups.len() as u16, steps };
     let pipeline = pipeline::programs(&order, options, &mut stage);
     let used = std::mem::take(&mut stage.used);
     let world =
@@ -208,8 +225,9 @@ pub fn plan(
         world,
         layout,
         micro_batches,
-        tokens: workload.batch.global * sequence,
-        model_flops: StepFlops::of(model, workload.batch.global, sequence),
+        tokens: workload.batch.global * sequence * u64::from(steps),
+        model_flops: StepFlops::of(model, workload.batch.global * u64::from(steps), sequence),
+        steps,
         hardware_flops,
         degrees,
         order,
@@ -342,18 +360,23 @@ pub fn layout(w: &WorkloadSpec, d: &Degrees) -> Result<Layout, SpecError> {
 
 /// Tier numbers of what is placed off the device.
 fn placed(w: &WorkloadSpec, machine: &Machine) -> Result<Placed, SpecError> {
-    let tiers = |class: &str, list: &[Placement]| -> Result<Vec<(u8, f64)>, SpecError> {
+    let number = |field: String, name: &str| -> Result<u8, SpecError> {
+        let tier = machine.tier_named(DeviceId(0), name).ok_or_else(|| {
+            let have: Vec<_> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();
+            SpecError::at(field, format!("the machine has no tier `{name}`")).allowed(have.join(", "))
+        })?;
+        Ok(tier as u8)
+    };
+    let tiers = |class: &str, list: &[Placement]| -> Result<Vec<Away>, SpecError> {
         let off = list.iter().enumerate().filter(|(_, p)| !p.on_device() && p.fraction > 0.0);
         off.map(|(i, p)| {
-            let tier = machine.tier_named(DeviceId(0), &p.tier).ok_or_else(|| {
-                let have: Vec<_> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();
-                SpecError::at(
-                    format!("offload.{class}[{i}].tier"),
-                    format!("the machine has no tier `{}`", p.tier),
-                )
-                .allowed(have.join(", "))
-            })?;
-            Ok((tier as u8, p.fraction))
+            let via = p.via.iter().enumerate();
+            let via = via.map(|(j, name)| number(format!("offload.{class}[{i}].via[{j}]"), name));
+            Ok(Away {
+                tier: number(format!("offload.{class}[{i}].tier"), &p.tier)?,
+                via: via.collect::<Result<_, _>>()?,
+                fraction: p.fraction,
+            })
         })
         .collect()
     };
@@ -400,12 +423,21 @@ fn groups_of(
     }
     groups.retain(|g| d.size(*g) > 1);
     let p = placed(w, machine)?;
-    for (tier, _) in p.weights.iter().chain(&p.gradients).chain(&p.optimizer).chain(&p.activations) {
-        for group in [Group::CopyIn(*tier), Group::CopyOut(*tier)] {
-            if !groups.contains(&group) {
-                groups.push(group);
-            }
+    let mut add = |group: Group| {
+        if !groups.contains(&group) {
+            groups.push(group);
         }
+    };
+    for away in p.weights.iter().chain(&p.gradients).chain(&p.optimizer).chain(&p.activations) {
+        add(Group::CopyIn(away.near()));
+        add(Group::CopyOut(away.near()));
+        for (far, near) in away.hops() {
+            add(Group::TierIn(far, near));
+            add(Group::TierOut(near, far));
+        }
+    }
+    if w.offload.optimizer_on == OptimizerPlace::Host {
+        p.optimizer.iter().for_each(|away| add(Group::HostUpdate(away.near())));
     }
     Ok(groups)
 }
@@ -456,6 +488,10 @@ impl Assembly<'_, '_> {
         world.slots.resize(world.slots.len() + slots[stage as usize] as usize, UNBOUND);
         let tiers = world.tier_uses.len() as u32;
         world.tier_uses.extend(self.machine.tiers_of(device).map(|tier| TierUse { tier, count: 1 }));
+        if let Some(bytes) = self.setup.workload.offload.pinned_buffer_bytes {
+            world.tier_uses.push(TierUse { tier: TierId(world.tiers.len() as u32), count: 1 });
+            world.tiers.push(Tier { name: "pinned".into(), capacity: Bytes(bytes) });
+        }
         world.ranks.push(Rank {
             program: ProgramId(stage),
             slots: Span { start, len: slots[stage as usize] },
@@ -492,31 +528,16 @@ impl Assembly<'_, '_> {
                     }
                 });
             }
-            let comm = match group {
-                Group::CopyIn(tier) => self.copy(world, rank, tier, CopyDirection::In, &transfers)?,
-                Group::CopyOut(tier) => self.copy(world, rank, tier, CopyDirection::Out, &transfers)?,
-                _ => self.lowering.comm(world, &members, &devices, &transfers)?,
+            let comm = if group.is_local() {
+                let mut route = Vec::new();
+                let latency = local_route(self.machine, self.layout.device(rank), group, &mut route)?;
+                self.lowering.channel(world, &[rank], &route, latency, &transfers)
+            } else {
+                self.lowering.comm(world, &members, &devices, &transfers)?
             };
             members.iter().for_each(|m| world.bind(*m, slot, comm));
         }
         Ok(())
-    }
-
-    /// A channel between a device's memory and one of its tiers.
-    fn copy(
-        &mut self,
-        world: &mut World,
-        rank: RankId,
-        tier: u8,
-        direction: CopyDirection,
-        transfers: &[TransferId],
-    ) -> Result<CommId, PlanError> {
-        let mut route = Vec::new();
-        let latency = self
-            .machine
-            .copy_route(self.layout.device(rank), usize::from(tier), direction, &mut route)
-            .map_err(|e| PlanError::Collective(CollectiveError::NotConnected(e.to_string())))?;
-        Ok(self.lowering.channel(world, &[rank], &route, latency, transfers))
     }
 
     /// A communicator for each pipeline channel of each pipeline.
@@ -546,5 +567,52 @@ impl Assembly<'_, '_> {
             }
         }
         Ok(())
+    }
+}
+
+/// What a copy, or an update by the host, occupies, and its latency.
+///
+/// Between two tiers: the way from the one to the device and back to the other, less what both have in common. An
+/// update reads and writes the memory that holds the state: its last link, both ways (a half-duplex one twice).
+fn local_route(
+    machine: &Machine,
+    device: DeviceId,
+    group: Group,
+    route: &mut Vec<ResourceId>,
+) -> Result<Time, PlanError> {
+    let way = |tier: u8, direction| {
+        let mut links = Vec::new();
+        let latency = machine
+            .copy_route(device, usize::from(tier), direction, &mut links)
+            .map_err(|e| PlanError::Collective(CollectiveError::NotConnected(e.to_string())))?;
+        Ok::<_, PlanError>((links, latency))
+    };
+    use CopyDirection::{In, Out};
+    match group {
+        Group::CopyIn(tier) => {
+            let (links, latency) = way(tier, In)?;
+            route.extend(links);
+            Ok(latency)
+        }
+        Group::CopyOut(tier) => {
+            let (links, latency) = way(tier, Out)?;
+            route.extend(links);
+            Ok(latency)
+        }
+        Group::TierIn(from, to) | Group::TierOut(from, to) => {
+            let ((source, latency), (target, _)) = (way(from, In)?, way(to, Out)?);
+            let (out, _) = way(from, Out)?;
+            let common = out.iter().zip(&target).take_while(|(a, b)| a == b).count();
+            route.extend(&source[..source.len() - common]);
+            route.extend(&target[common..]);
+            Ok(latency)
+        }
+        Group::HostUpdate(tier) => {
+            let ((read, _), (write, _)) = (way(tier, In)?, way(tier, Out)?);
+            route.extend(read.first());
+            route.extend(write.last());
+            Ok(Time::ZERO)
+        }
+        _ => Ok(Time::ZERO),
     }
 }

@@ -6,18 +6,19 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use super::chain::{Act, Chain, Step, Visit};
+use super::gradients::UnitGradient;
 use super::groups::Group;
 use super::overlap;
 use super::unit::{FullRecompute, State, Unit};
+use super::visits::{Coming, Trace};
+use super::weights::{Gathered, free};
 use super::{Prices, Setup};
 use crate::collective::{Lowering, Op, Transfer};
 use crate::ids::{OpId, TransferId};
 use crate::model::{CommGroup, CommOp, Item, Kernel};
 use crate::plan::pipeline::{self, Channel, Message, StageWork, Task};
 use crate::plan::schedule::{Data, Part, Pass};
-use crate::program::{
-    MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work,
-};
+use crate::program::{MemoryClass, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work};
 use crate::spec::workload::ShardingKind;
 
 /// The rank that is being written, and what has been pushed of it.
@@ -33,37 +34,58 @@ pub(super) struct Stage<'a, 'm> {
     pub(super) compute: u16,
     pub(super) units: Vec<Unit>,
     /// First unit of each chunk; one entry more than chunks.
-    first_unit: Vec<u32>,
+    pub(super) first_unit: Vec<u32>,
     acts: FxHashMap<(u32, Pass, bool), Rc<[Act]>>,
     infos: FxHashMap<(Group, TransferId, Phase, Option<u32>), u32>,
-    /// Visits that needed weights, in order.
+    /// Visits that needed weights, in order, over all steps.
     pub(super) visits: Vec<VisitRecord>,
+    /// The first of the visits of the pass under way, or of those of its direction and micro-batch.
+    pub(super) run_start: usize,
+    /// The visits of one step, known beforehand.
+    pub(super) trace: Trace,
+    /// Which step of the run is being written.
+    pub(super) step: u32,
     /// By unit: how many micro-batches have yet to add their gradient.
     pub(super) to_come: Vec<u32>,
-    /// Ops after which this rank's gradients are reduced.
+    /// By unit: how many backward visits are to come.
+    pub(super) backward_left: Vec<u32>,
+    /// By unit: its gradient.
+    pub(super) gradients: Vec<UnitGradient>,
+    /// By unit: ops after which its gradient is reduced, and is where it lives.
     pub(super) reduced: Vec<Vec<OpId>>,
     /// Units whose gradients are complete and wait for their bucket to fill.
     pub(super) bucket: Vec<u32>,
-    /// By unit, without resharding: the op that has gathered its weights.
-    pub(super) gathered: Vec<Option<OpId>>,
-    /// By unit: the record of the visit for which its weights are there now.
+    /// By unit: weights gathered from other ranks.
+    pub(super) gathered: Vec<Gathered>,
+    /// Elements gathered and not given up.
+    pub(super) live_elements: u64,
+    /// By unit: whether weights that live elsewhere are on the device.
+    pub(super) on_device: Vec<bool>,
+    /// By unit: ops after which the weights that the step before has updated may be read.
+    pub(super) fresh: Vec<Vec<OpId>>,
+    /// By unit: the op that wrote its optimizer state back.
+    pub(super) state_written: Vec<Option<OpId>>,
+    /// By unit and direction: the record of the visit under way.
     pub(super) present: Vec<Option<u32>>,
     /// By unit: the record of its last visit.
     pub(super) last_visit: Vec<u32>,
-    /// Activations that went out, by (unit, micro-batch).
-    pub(super) moved_out: FxHashMap<(u32, u32), OpId>,
+    /// Activations that went out, by unit, micro-batch and share.
+    pub(super) moved_out: FxHashMap<(u32, u32, u32), OpId>,
 }
 
 /// A visit that needed weights.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct VisitRecord {
     /// Its last kernel, once pushed.
     pub end: OpId,
     /// Bytes that were brought in for it.
     pub bytes: u64,
-    /// Its gradient's reduction, where one follows each visit.
-    pub reduce: Option<OpId>,
+    /// Its gradient's reductions, where they follow the visit.
+    pub reduce: Vec<OpId>,
     pub backward: bool,
+    pub micro_batch: u32,
+    /// The rank's next pass in this direction goes through the same chunk.
+    pub again: bool,
 }
 
 impl<'a, 'm> Stage<'a, 'm> {
@@ -82,10 +104,19 @@ impl<'a, 'm> Stage<'a, 'm> {
             acts: FxHashMap::default(),
             infos: FxHashMap::default(),
             visits: Vec::new(),
+            run_start: 0,
+            trace: Trace::default(),
+            step: 0,
             to_come: Vec::new(),
+            backward_left: Vec::new(),
+            gradients: Vec::new(),
             reduced: Vec::new(),
             bucket: Vec::new(),
             gathered: Vec::new(),
+            live_elements: 0,
+            on_device: Vec::new(),
+            fresh: Vec::new(),
+            state_written: Vec::new(),
             present: Vec::new(),
             last_visit: Vec::new(),
             moved_out: FxHashMap::default(),
@@ -191,9 +222,9 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
     }
 
-    /// The chain of one pass: its visits in order, with recomputation where it runs.
-    fn chain(&mut self, b: &mut ProgramBuilder, task: &Task) -> Chain {
-        let Part { pass, chunk, micro_batch } = task.part;
+    /// The visits of one pass in order with their ops, with recomputation where it runs.
+    fn segments(&mut self, b: &mut ProgramBuilder, part: Part) -> Vec<(Visit, Rc<[Act]>)> {
+        let Part { pass, chunk, micro_batch } = part;
         let chunk = usize::from(chunk);
         let range = self.first_unit[chunk]..self.first_unit[chunk + 1];
         let mut segments: Vec<(Visit, Rc<[Act]>)> = Vec::with_capacity(2 * range.len());
@@ -220,10 +251,45 @@ impl<'a, 'm> Stage<'a, 'm> {
                 add(self, b, unit, false);
             }
         }
-        if let Some(gather) = self.border_gather(b, task) {
-            segments[0].1 = [gather].into_iter().chain(segments[0].1.iter().copied()).collect();
+        segments
+    }
+
+    /// The ops of one pass; on a cut border its first op gathers what was received.
+    fn chain(&mut self, b: &mut ProgramBuilder, task: &Task) -> Chain {
+        let mut segments = self.segments(b, task.part);
+        if let (Some(gather), Some(first)) = (self.border_gather(b, task), segments.first_mut()) {
+            first.1 = [gather].into_iter().chain(first.1.iter().copied()).collect();
         }
         Chain::new(segments, task.input, self.compute)
+    }
+
+    /// The visits of a whole step, in order.
+    fn foresee(&mut self, b: &mut ProgramBuilder) -> Trace {
+        let order = self.setup.order;
+        let parts: Vec<Part> = order.ranks[self.rank as usize]
+            .iter()
+            .flat_map(|slot| slot.parts())
+            .filter(|p| p.pass != Pass::WeightGrad)
+            .collect();
+        let mut visits: Vec<Coming> = Vec::new();
+        // The chunk of the next pass in either direction, seen from the end.
+        let mut next = [None; 2];
+        let mut again = vec![false; parts.len()];
+        for (part, again) in parts.iter().zip(&mut again).rev() {
+            let direction = &mut next[usize::from(part.pass != Pass::Forward)];
+            *again = *direction == Some(part.chunk);
+            *direction = Some(part.chunk);
+        }
+        for (part, again) in parts.into_iter().zip(again) {
+            let first = visits.len();
+            for (visit, _) in self.segments(b, part) {
+                if !visits[first..].iter().any(|v| v.unit == visit.unit) {
+                    let (unit, micro_batch) = (visit.unit, visit.micro_batch);
+                    visits.push(Coming { unit, backward: part.pass != Pass::Forward, micro_batch, again });
+                }
+            }
+        }
+        Trace::of(visits)
     }
 
     /// The gather of an input that came in pieces from another rank.
@@ -262,6 +328,12 @@ impl<'a, 'm> Stage<'a, 'm> {
     fn opens(&mut self, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         if visit.pass != Pass::WeightGrad {
             self.bring_in(b, chain, visit);
+        } else {
+            // An embedding has no input gradient, whose visit would have brought them in.
+            self.copy_activations_in(b, chain, visit);
+        }
+        if matches!(visit.pass, Pass::Backward | Pass::WeightGrad) && !visit.repeats {
+            self.gradient_wanted(b, chain, visit);
         }
         let bytes = match (visit.pass, visit.repeats) {
             (Pass::Forward, _) => self.kept(visit.unit),
@@ -271,25 +343,14 @@ impl<'a, 'm> Stage<'a, 'm> {
             }
             _ => 0,
         };
-        self.take(chain, MemoryClass::Activations, bytes);
+        chain.take(MemoryClass::Activations, bytes);
         if !visit.repeats {
-            self.take(chain, MemoryClass::Workspace, self.units[visit.unit as usize].plan.workspace_bytes);
-        }
-    }
-
-    fn take(&self, chain: &mut Chain, class: MemoryClass, bytes: u64) {
-        if bytes > 0 {
-            chain.effect(MemoryEffect { when: MemoryWhen::AllocAtStart, class, tier: 0, bytes });
+            chain.take(MemoryClass::Workspace, self.units[visit.unit as usize].plan.workspace_bytes);
         }
     }
 
     /// A pass leaves a unit: what it no longer needs is freed, and what follows from it is started.
     fn closes(&mut self, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
-        let free = |b: &mut ProgramBuilder, class, bytes| {
-            if bytes > 0 {
-                b.memory(MemoryEffect { when: MemoryWhen::FreeAtEnd, class, tier: 0, bytes });
-            }
-        };
         if visit.repeats {
             return;
         }
@@ -298,10 +359,11 @@ impl<'a, 'm> Stage<'a, 'm> {
             Pass::Forward => 0,
             Pass::Backward => all,
             Pass::InputGrad => all.saturating_sub(held),
+            Pass::WeightGrad if self.units[visit.unit as usize].plan.input_grad.is_empty() => all,
             Pass::WeightGrad => held,
         };
-        free(b, MemoryClass::Activations, freed);
-        free(b, MemoryClass::Workspace, self.units[visit.unit as usize].plan.workspace_bytes);
+        free(b, MemoryClass::Activations, 0, freed);
+        free(b, MemoryClass::Workspace, 0, self.units[visit.unit as usize].plan.workspace_bytes);
         let end = chain.output().expect("a visit has at least one op");
         if visit.pass != Pass::WeightGrad {
             self.leave(b, visit, end);
@@ -345,8 +407,8 @@ impl StageWork for Stage<'_, '_> {
         self.acts.clear();
         self.infos.clear();
         self.visits.clear();
-        self.bucket.clear();
-        self.moved_out.clear();
+        self.run_start = 0;
+        self.step = 0;
         self.compute = b.stream(StreamKind::Compute);
         // Groups that share a stream: tensor, context and expert each have one; every other group has its own.
         let mut shared: Vec<(StreamKind, u16)> = Vec::new();
@@ -377,11 +439,16 @@ impl StageWork for Stage<'_, '_> {
             self.units.extend(self.setup.stages[at.stage as usize].iter().cloned());
             self.first_unit.push(self.units.len() as u32);
         }
-        self.to_come = vec![self.setup.order.per_direction(); self.units.len()];
-        self.reduced = vec![Vec::new(); self.units.len()];
-        self.gathered = vec![None; self.units.len()];
-        self.present = vec![None; self.units.len()];
-        self.last_visit = vec![0; self.units.len()];
+        let units = self.units.len();
+        self.live_elements = 0;
+        self.gathered = vec![Gathered::default(); units];
+        self.on_device = vec![false; units];
+        self.fresh = vec![Vec::new(); units];
+        self.state_written = vec![None; units];
+        self.present = vec![None; 2 * units];
+        self.last_visit = vec![0; units];
+        self.begin_step();
+        self.trace = self.foresee(b);
         self.reside(b);
         self.compute
     }
@@ -394,7 +461,7 @@ impl StageWork for Stage<'_, '_> {
 
     /// In turns: while one pass communicates, kernels of the other run.
     fn overlapped(&mut self, b: &mut ProgramBuilder, forward: &Task, backward: &Task) -> (OpId, OpId) {
-        let mut chains = [self.chain(b, forward), self.chain(b, backward)];
+        let mut chains = [forward, backward].map(|task| self.chain(b, task));
         let mut left = [true; 2];
         while left != [false; 2] {
             for (chain, left) in chains.iter_mut().zip(&mut left) {
@@ -407,6 +474,8 @@ impl StageWork for Stage<'_, '_> {
 
     fn end(&mut self, b: &mut ProgramBuilder, _rank: u32) {
         self.optimizer(b);
+        self.step += 1;
+        self.begin_step();
     }
 
     fn message(&self, channel: &Channel) -> Message {
@@ -419,6 +488,21 @@ impl StageWork for Stage<'_, '_> {
 }
 
 impl Stage<'_, '_> {
+    /// Nothing of the step to come has happened yet.
+    fn begin_step(&mut self) {
+        let units = self.units.len();
+        self.to_come = vec![self.setup.order.per_direction(); units];
+        self.backward_left = self.to_come.clone();
+        self.gradients = vec![UnitGradient::default(); units];
+        self.reduced = vec![Vec::new(); units];
+        self.bucket.clear();
+        self.moved_out.clear();
+        self.trace.rewind();
+        if self.setup.workload.parallelism.sharding.kind != ShardingKind::Zero3 {
+            self.gathered = vec![Gathered::default(); units];
+        }
+    }
+
     /// A pass through a chunk without layers: an op that takes no time, so that there is something to wait for.
     fn nothing(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
         let phase = pipeline::phase(task.part.pass);

@@ -343,6 +343,39 @@ impl WorkloadSpec {
                 "only zero3 gathers weights in forward",
             );
         }
+        let prefetch = &s.prefetch;
+        let lists = [("forward", &prefetch.forward), ("backward", &prefetch.backward)];
+        if s.kind != ShardingKind::Zero3 && *prefetch != super::ShardingPrefetch::default() {
+            p.add(
+                "parallelism.sharding.prefetch",
+                "a rule",
+                "nothing, unless kind is zero3",
+                "only zero3 gathers weights layer by layer",
+            );
+        }
+        if prefetch.budgets().is_some() && lists.iter().any(|l| l.1.is_some()) {
+            p.add(
+                "parallelism.sharding.prefetch",
+                "lists and element budgets",
+                "either FSDP's lists or DeepSpeed's budgets",
+                "leave out forward and backward, or the three *_elements",
+            );
+        }
+        for (name, list) in lists {
+            for (i, entry) in list.iter().flatten().enumerate() {
+                let forward = name == "forward";
+                // Layers on the far side of layer i: those before it have been computed.
+                let late = |l: &&u64| if forward { **l <= i as u64 } else { **l >= i as u64 };
+                if let Some(layer) = entry.iter().find(late) {
+                    p.add(
+                        format!("parallelism.sharding.prefetch.{name}[{i}]"),
+                        layer,
+                        format!("layers {} {i}", if forward { "above" } else { "below" }),
+                        "a layer is gathered before it is computed, so those computed earlier cannot be prefetched",
+                    );
+                }
+            }
+        }
         if s.kind == ShardingKind::None && s.group.is_some() {
             p.add(
                 "parallelism.sharding.group",
@@ -411,6 +444,18 @@ impl WorkloadSpec {
                     "the name of a memory tier",
                     "hbm, host, cxl, nvme",
                 );
+            }
+            let mut stops = vec![&place.tier];
+            for (j, via) in place.via.iter().enumerate() {
+                if via == Placement::HBM || place.on_device() || stops.contains(&via) {
+                    p.add(
+                        format!("offload.{class}[{i}].via[{j}]"),
+                        format!("{via:?}"),
+                        "tiers between the device and the tier, each once, the farthest first",
+                        "a share on nvme that passes the host: \"tier\": \"nvme\", \"via\": [\"host\"]",
+                    );
+                }
+                stops.push(via);
             }
             if placements[..i].iter().any(|q| q.tier == place.tier && q.via == place.via) {
                 p.add(

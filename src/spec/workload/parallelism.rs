@@ -256,15 +256,17 @@ pub enum ShardingKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShardingPrefetch {
-    /// Layers gathered ahead (FSDP2 does one of itself).
+    /// Layers gathered ahead (FSDP2 does one of itself); 0: when they are needed.
     pub depth: u64,
-    /// FSDP2's explicit lists: before computing layer i of a stage's forward, gather these. Overrides `depth`.
+    /// FSDP2's explicit lists: entry i names layers (counted from 0 in their stage) that are gathered when layer i
+    /// starts its forward pass; what no list names follows `depth`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forward: Option<Vec<Vec<u64>>>,
-    /// The same for backward.
+    /// The same for the backward pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backward: Option<Vec<Vec<u64>>>,
-    /// DeepSpeed's `stage3_prefetch_bucket_size`: elements gathered ahead. Overrides `depth`.
+    /// DeepSpeed's `stage3_prefetch_bucket_size`: elements gathered ahead. Any of these three overrides `depth`; those
+    /// left out are DeepSpeed's: 5e7, 1e9, 1e9.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bucket_elements: Option<u64>,
     /// DeepSpeed's `stage3_max_live_parameters`: gathered elements held at once.
@@ -273,6 +275,29 @@ pub struct ShardingPrefetch {
     /// DeepSpeed's `stage3_max_reuse_distance`: weights used again within so many elements are kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_reuse_elements: Option<u64>,
+}
+
+/// DeepSpeed's limits of what is gathered, in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElementBudgets {
+    /// Gathered ahead of a visit at most.
+    pub bucket_elements: u64,
+    /// Gathered and not given up at most (what a visit needs itself is gathered all the same).
+    pub max_live_elements: u64,
+    /// Weights used again within so many elements are kept.
+    pub max_reuse_elements: u64,
+}
+
+impl ShardingPrefetch {
+    /// DeepSpeed's budgets, where one of them is set.
+    pub fn budgets(&self) -> Option<ElementBudgets> {
+        let given = [self.bucket_elements, self.max_live_elements, self.max_reuse_elements];
+        given.iter().any(Option::is_some).then(|| ElementBudgets {
+            bucket_elements: self.bucket_elements.unwrap_or(50_000_000),
+            max_live_elements: self.max_live_elements.unwrap_or(1_000_000_000),
+            max_reuse_elements: self.max_reuse_elements.unwrap_or(1_000_000_000),
+        })
+    }
 }
 
 impl Default for ShardingPrefetch {
@@ -298,8 +323,10 @@ pub struct GradientBucketSpec {
     pub overlap: bool,
     /// Whether the weights that follow a sharded optimizer step are gathered beside the next forward.
     pub overlap_weight_gather: bool,
-    /// Whether gradients are reduced after every micro-batch instead of once a step.
-    pub reduce_every_micro_batch: bool,
+    /// Whether gradients are reduced after every micro-batch instead of once a step; default: where gradients are cut
+    /// (zero2, zero3), since a shard cannot hold what is not reduced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reduce_every_micro_batch: Option<bool>,
 }
 
 impl Default for GradientBucketSpec {
@@ -308,7 +335,7 @@ impl Default for GradientBucketSpec {
             bucket_bytes: 0,
             overlap: true,
             overlap_weight_gather: true,
-            reduce_every_micro_batch: false,
+            reduce_every_micro_batch: None,
         }
     }
 }

@@ -1,0 +1,815 @@
+//! Laws of what lives where: FSDP, offload, prefetch, recomputation and the ledger, on small models.
+//!
+//! A layer's kernels take no time but one: attention, f forward and b backward. Times of collectives and copies are
+//! read from the record (their laws are tested in `collective` and `engine`); what is tested here is who waits for whom,
+//! to the picosecond, and how many bytes go where.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use stepsim::analysis::{cause::Causes, memory, stalls::StallCause};
+use stepsim::engine::{self, EngineError, Record};
+use stepsim::fold::fold;
+use stepsim::ids::{OpId, RankId};
+use stepsim::model::{Direction, Kernel, KernelShape, ParameterCount};
+use stepsim::plan::step::{Plan, Prices, plan};
+use stepsim::program::{MemoryClass, MemoryWhen, Phase, StreamKind, Work};
+use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim::spec::workload::WorkloadSpec;
+use stepsim::spec::{Loaded, SpecError, Topology, from_value};
+use stepsim::topology::Machine;
+use stepsim::units::Time;
+
+/// Attention takes so long forward and backward; nothing else takes any time.
+struct Attention(u64, u64);
+
+impl Prices for Attention {
+    fn time(&self, kernel: &Kernel) -> Time {
+        match kernel.shape {
+            KernelShape::Attention { direction: Direction::Forward, .. } => Time(self.0),
+            KernelShape::Attention { direction: Direction::Backward, .. } => Time(self.1),
+            _ => Time::ZERO,
+        }
+    }
+    fn slowdown(&self, _: &Kernel) -> u16 {
+        0
+    }
+}
+
+/// A model of `layers` small layers on `data` ranks; `changes` are laid over it.
+fn workload(layers: u64, data: u64, changes: &[(&str, Value)]) -> Result<Loaded<WorkloadSpec>, SpecError> {
+    let value = json!({
+        "model": {
+            "name": "small", "layers": layers, "hidden": 256, "heads": 4, "ffn": 1024,
+            "vocabulary": 64, "sequence": 128,
+        },
+        "batch": { "global": data },
+        "parallelism": { "data": data },
+        "fidelity": { "collectives": "formula", "interference": false },
+    });
+    let sets: Vec<String> = changes.iter().map(|(path, value)| format!("{path}={value}")).collect();
+    from_value(value, "small".into(), "small.json".into(), &sets)
+}
+
+/// A machine of `devices` on a switch, each with a host memory behind a link of its own, an NVMe behind the host, and a
+/// memory of its own on the device.
+fn machine(devices: u64, changes: &[(&str, Value)]) -> Loaded<Topology> {
+    let link = |gbps: f64| json!({ "bandwidth_GBps_per_direction": gbps });
+    let tier = |name: &str, gbps: f64, via: &str| json!({ "name": name, "capacity_GiB": 64, "shared_by": 1, "via": via, "link": link(gbps) });
+    let value = json!({
+        "device": {
+            "name": "device", "peak_dense_TFLOPs": { "bf16": 100, "fp32": 50 }, "hbm": { "GB": 16, "GBps": 1000 },
+        },
+        "node": {
+            "devices": devices,
+            "scale_up": { "switch": { "link": link(100.0) } },
+            "host": { "shared_by": 1, "link": link(20.0) },
+            "memory": [tier("host", 40.0, "host"), tier("nvme", 5.0, "host"), tier("own", 10.0, "device")],
+        },
+    });
+    let sets: Vec<String> = changes.iter().map(|(path, value)| format!("{path}={value}")).collect();
+    from_value(value, "machine".into(), "machine.json".into(), &sets).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A run of all ranks.
+struct Played {
+    plan: Plan,
+    record: Record,
+}
+
+fn inputs(workload: Loaded<WorkloadSpec>, topology: Loaded<Topology>) -> Inputs {
+    let machine = Machine::build(&topology.value).unwrap_or_else(|e| panic!("{e}"));
+    Inputs::new(workload, topology, machine).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn planned(inputs: &Inputs, prices: &Attention, steps: u32) -> Plan {
+    let workload = &inputs.workload.value;
+    plan(workload, &inputs.model, &inputs.machine, &mut inputs.lowering(), prices, steps)
+        .unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn play(workload: Loaded<WorkloadSpec>, topology: Loaded<Topology>, prices: &Attention) -> Played {
+    let plan = planned(&inputs(workload, topology), prices, 1);
+    let record = engine::run(&plan.world).unwrap_or_else(|e| panic!("{e}"));
+    Played { plan, record }
+}
+
+impl Played {
+    /// The ops of rank 0 with this name in this phase: span and bytes.
+    fn ops(&self, name: &str, phase: Option<Phase>) -> Vec<(Time, Time, f64)> {
+        let program = self.plan.world.program_of(RankId(0));
+        let wanted = |op: &stepsim::program::Op| {
+            let info = &program.infos[op.info as usize];
+            info.name == name && phase.is_none_or(|p| p == info.phase)
+        };
+        let spans = program.ops.iter().enumerate().filter(|(_, op)| wanted(op)).map(|(i, op)| {
+            let (start, end) = self.record.span(RankId(0), OpId(i as u32));
+            (start, end, program.infos[op.info as usize].bytes)
+        });
+        spans.collect()
+    }
+    fn lengths(&self, name: &str, phase: Option<Phase>) -> Vec<u64> {
+        self.ops(name, phase).iter().map(|(start, end, _)| end.0 - start.0).collect()
+    }
+    fn bytes(&self, name: &str) -> f64 {
+        self.ops(name, None).iter().map(|op| op.2).sum()
+    }
+    /// When the last backward kernel of rank 0 ends.
+    fn backward_end(&self) -> u64 {
+        let program = self.plan.world.program_of(RankId(0));
+        let ends = program.ops.iter().enumerate().filter(|(_, op)| {
+            program.infos[op.info as usize].phase == Phase::Backward
+                && matches!(op.work, Work::Compute { .. })
+        });
+        ends.map(|(i, _)| self.record.span(RankId(0), OpId(i as u32)).1.0).max().unwrap_or(0)
+    }
+}
+
+/// Times of one unit: forward, backward, gather, reduction.
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    f: u64,
+    b: u64,
+    g: u64,
+    s: u64,
+}
+
+/// FSDP's dependency graph with depth 1, unit by unit: end of forward, end of the last reduction.
+fn fsdp(units: &[Unit], reshards: bool) -> (u64, u64) {
+    let at = |list: &[u64], i: usize, back: usize| i.checked_sub(back).map_or(0, |i| list[i]);
+    let (mut gathered, mut done) = (Vec::new(), Vec::new());
+    for (i, u) in units.iter().enumerate() {
+        let gather = at(&gathered, i, 1).max(at(&done, i, 3)) + u.g;
+        done.push(gather.max(at(&done, i, 1)) + u.f);
+        gathered.push(gather);
+    }
+    let forward = *done.last().unwrap_or(&0);
+    let (mut gathered, mut done, mut reduced): (Vec<u64>, Vec<u64>, Vec<u64>) = Default::default();
+    for (j, u) in units.iter().rev().enumerate() {
+        let issued = at(&gathered, j, 1).max(at(&done, j, 2)).max(forward);
+        let gather = if reshards { issued + u.g } else { forward };
+        let compute = gather.max(at(&done, j, 1)).max(at(&reduced, j, 2)) + u.b;
+        reduced.push(compute.max(at(&reduced, j, 1)) + u.s);
+        done.push(compute);
+        gathered.push(gather);
+    }
+    (forward, *reduced.last().unwrap_or(&0))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    /// The dependency graph of equal layers has the closed form.
+    #[test]
+    fn fsdp_of_equal_layers_has_a_closed_form(
+        f in 0u64..50, b in 0u64..50, g in 0u64..50, s in 0u64..50, layers in 1usize..12,
+    ) {
+        let units = vec![Unit { f, b, g, s }; layers];
+        let rest = layers as u64 - 1;
+        let forward = g + rest * f.max(g) + f;
+        let (t, end) = fsdp(&units, true);
+        prop_assert_eq!(t, forward);
+        prop_assert_eq!(end - t, g + b + rest * b.max(g).max(s) + s);
+        let (t, end) = fsdp(&units, false);
+        prop_assert_eq!(end - t, b + rest * b.max(s) + s);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// A planned and played step is that graph, to the picosecond, with embedding and head as they are.
+    #[test]
+    fn fsdp_steps_follow_the_graph(
+        layers in 1u64..7, f in 0u64..60_000_000, b in 0u64..60_000_000, reshards: bool, gbps in 30u64..400,
+        gradients in prop_oneof![Just("bf16"), Just("fp32")], ranks in prop_oneof![Just(2u64), Just(4)],
+    ) {
+        let w = workload(layers, ranks, &[
+            ("parallelism.sharding.kind", json!("zero3")),
+            ("parallelism.sharding.reshard_after_forward", json!(reshards)),
+            ("precision.gradients", json!(gradients)),
+        ]).unwrap();
+        let link = "node.scale_up.switch.link.bandwidth_GBps_per_direction";
+        let run = play(w, machine(ranks, &[(link, json!(gbps))]), &Attention(f, b));
+        let gathers = run.lengths("all-gather weights", Some(Phase::Forward));
+        let mut reductions = run.lengths("reduce-scatter gradients", None);
+        reductions.reverse();
+        prop_assert_eq!(gathers.len() as u64, layers + 2);
+        let unit = |(i, (g, s)): (usize, (&u64, &u64))| {
+            let layer = i > 0 && i as u64 <= layers;
+            let [f, b] = [f, b].map(|t| if layer { t } else { 0 });
+            Unit { f, b, g: *g, s: *s }
+        };
+        let units: Vec<Unit> = gathers.iter().zip(&reductions).enumerate().map(unit).collect();
+        prop_assert_eq!(run.record.step_end.0, fsdp(&units, reshards).1);
+        let again = run.lengths("all-gather weights", Some(Phase::Backward)).len() as u64;
+        prop_assert_eq!(again, if reshards { layers + 2 } else { 0 });
+    }
+}
+
+/// By default the last unit, with which backward begins, is not gathered twice.
+#[test]
+fn the_last_unit_is_not_resharded_by_default() {
+    let w = workload(3, 2, &[("parallelism.sharding.kind", json!("zero3"))]).unwrap();
+    let run = play(w, machine(2, &[]), &Attention(1000, 1000));
+    assert_eq!(run.lengths("all-gather weights", Some(Phase::Backward)).len(), 4);
+}
+
+/// Steps of a job with m micro-batches: m times the step of one.
+#[test]
+fn micro_batches_of_fsdp_do_not_overlap() {
+    let time = |micro_batches: u64| {
+        let w = workload(
+            3,
+            2,
+            &[
+                ("parallelism.sharding.kind", json!("zero3")),
+                ("parallelism.sharding.reshard_after_forward", json!(true)),
+                ("batch.global", json!(2 * micro_batches)),
+            ],
+        );
+        play(w.unwrap(), machine(2, &[]), &Attention(9_000_000, 20_000_000)).record.step_end.0
+    };
+    assert_eq!(time(3), 3 * time(1));
+}
+
+/// Bytes of messages of P parameters by kind of sharding, for two micro-batches, 16-bit weights and gradients.
+#[test]
+fn each_kind_of_sharding_moves_its_volume() {
+    let volume = |changes: &[(&str, Value)]| {
+        let mut all = vec![("batch.global", json!(8)), ("precision.gradients", json!("bf16"))];
+        all.extend_from_slice(changes);
+        let w = workload(4, 4, &all).unwrap();
+        let model = inputs(w.clone(), machine(4, &[])).model;
+        let run = play(w, machine(4, &[]), &Attention(1000, 1000));
+        let parameters = ParameterCount::of(&model).total() as f64;
+        let names = [
+            "all-reduce gradients",
+            "reduce-scatter gradients",
+            "all-gather weights",
+            "all-reduce gradient shards",
+        ];
+        names.map(|name| run.bytes(name) / (2.0 * parameters))
+    };
+    let kind = |k: &str| ("parallelism.sharding.kind", json!(k));
+    let once = ("gradient_buckets.reduce_every_micro_batch", json!(false));
+    let keep = ("parallelism.sharding.reshard_after_forward", json!(false));
+    let reshard = ("parallelism.sharding.reshard_after_forward", json!(true));
+    assert_eq!(volume(&[]), [1.0, 0.0, 0.0, 0.0]);
+    assert_eq!(volume(&[kind("zero1")]), [0.0, 1.0, 1.0, 0.0]);
+    assert_eq!(volume(&[kind("zero2")]), [0.0, 2.0, 1.0, 0.0]);
+    assert_eq!(volume(&[kind("zero2"), once.clone()]), [0.0, 1.0, 1.0, 0.0]);
+    assert_eq!(volume(&[kind("zero3"), reshard.clone()]), [0.0, 2.0, 4.0, 0.0]);
+    assert_eq!(volume(&[kind("zero3"), reshard.clone(), once.clone()]), [0.0, 1.0, 4.0, 0.0]);
+    assert_eq!(volume(&[kind("zero3"), keep, once.clone()]), [0.0, 1.0, 2.0, 0.0]);
+    // Hybrid: the shard of each sharding group of two is summed over the two groups.
+    let hybrid = volume(&[kind("zero3"), reshard, once, ("parallelism.sharding.group", json!(2))]);
+    assert_eq!(hybrid, [0.0, 1.0, 4.0, 0.5]);
+}
+
+/// What FSDP moves crosses a device's link (n−1)/n times: 3P elements of 16 bits.
+#[test]
+fn three_times_the_parameters_cross_a_link() {
+    let w = workload(
+        4,
+        4,
+        &[
+            ("parallelism.sharding.kind", json!("zero3")),
+            ("parallelism.sharding.reshard_after_forward", json!(true)),
+            ("precision.gradients", json!("bf16")),
+            ("fidelity.collectives", json!("fluid")),
+        ],
+    );
+    let inputs = inputs(w.unwrap(), machine(4, &[]));
+    let parameters = ParameterCount::of(&inputs.model).total() as f64;
+    let run = Simulation::run(inputs, &Options::default(), &mut |_| {}).unwrap();
+    let report = run.report(false);
+    let most = report.links.iter().map(|l| l.bytes).fold(0.0, f64::max);
+    let law = 3.0 * 2.0 * parameters * 3.0 / 4.0;
+    assert!((most / law - 1.0).abs() < 1e-5, "{most} bytes, {law} by the law");
+}
+
+/// DeepSpeed's budgets: no room means nothing ahead, a long reuse distance means nothing twice, and a part of a layer
+/// may be gathered ahead of the rest.
+#[test]
+fn element_budgets_limit_what_is_gathered_ahead() {
+    let zero3 = ("parallelism.sharding.kind", json!("zero3"));
+    let budget = |name: &'static str, n: u64| (name, json!(n));
+    let bucket = "parallelism.sharding.prefetch.bucket_elements";
+    let live = "parallelism.sharding.prefetch.max_live_elements";
+    let reuse = "parallelism.sharding.prefetch.max_reuse_elements";
+    let run = |changes: &[(&str, Value)]| {
+        let mut all = vec![zero3.clone()];
+        all.extend_from_slice(changes);
+        play(workload(4, 2, &all).unwrap(), machine(2, &[]), &Attention(9_000_000, 20_000_000))
+    };
+    let needed = run(&[
+        ("parallelism.sharding.prefetch.depth", json!(0)),
+        ("parallelism.sharding.reshard_after_forward", json!(true)),
+    ]);
+    let none = run(&[budget(live, 0), budget(reuse, 0)]);
+    assert_eq!(none.record.step_end, needed.record.step_end);
+    assert_eq!(none.bytes("all-gather weights"), needed.bytes("all-gather weights"));
+    let kept = run(&[budget(reuse, u64::MAX >> 1)]);
+    assert_eq!(2.0 * kept.bytes("all-gather weights"), needed.bytes("all-gather weights"));
+    // A layer has 4h² + 2hf + 2h elements; half of each is gathered ahead, the other half when it is needed.
+    let layer = 4 * 256 * 256 + 2 * 256 * 1024 + 2 * 256;
+    let half = run(&[budget(bucket, layer / 2), budget(reuse, 0)]);
+    let parts = half.ops("all-gather weights", Some(Phase::Forward));
+    assert!(parts.iter().filter(|p| p.2 == layer as f64).count() >= 4, "halves of 16-bit layers: {parts:?}");
+    assert!((half.bytes("all-gather weights") - needed.bytes("all-gather weights")).abs() < 100.0);
+    assert!(half.record.step_end < needed.record.step_end);
+}
+
+/// FSDP's explicit lists: what layer 0 names is gathered from its start on, in the order of the list.
+#[test]
+fn explicit_lists_gather_what_they_name() {
+    let w = workload(
+        4,
+        2,
+        &[
+            ("parallelism.sharding.kind", json!("zero3")),
+            ("parallelism.sharding.prefetch.forward", json!([[1, 3, 2]])),
+        ],
+    );
+    let run = play(w.unwrap(), machine(2, &[]), &Attention(90_000_000, 0));
+    let program = run.plan.world.program_of(RankId(0));
+    let gather = |layer: u32| {
+        let found = program.ops.iter().position(|op| {
+            let info = &program.infos[op.info as usize];
+            info.name == "all-gather weights" && info.layer == Some(layer) && info.phase == Phase::Forward
+        });
+        run.record.span(RankId(0), OpId(found.unwrap() as u32))
+    };
+    let first = program.ops.iter().position(|op| {
+        matches!(op.work, Work::Compute { .. }) && program.infos[op.info as usize].layer == Some(0)
+    });
+    let begins = run.record.span(RankId(0), OpId(first.unwrap() as u32)).0;
+    assert_eq!(gather(1).0, begins);
+    assert_eq!(gather(3).0, gather(1).1);
+    assert_eq!(gather(2).0, gather(3).1);
+    assert!(gather(2).1 < begins + Time(90_000_000), "all within the first layer");
+}
+
+/// Visits with a copy each, which may start when visit j−d starts: end of the last.
+fn streamed(visits: &[(u64, u64)], depth: usize) -> u64 {
+    let at = |list: &[u64], i: usize, back: usize| i.checked_sub(back).map_or(0, |i| list[i]);
+    let (mut copied, mut done) = (Vec::new(), Vec::new());
+    for (j, (compute, copy)) in visits.iter().enumerate() {
+        copied.push(at(&copied, j, 1).max(at(&done, j, depth + 1)) + copy);
+        done.push(copied[j].max(at(&done, j, 1)) + compute);
+    }
+    *done.last().unwrap_or(&0)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    /// Equal layers, one copy each: the longer of copy and compute; depth beyond 1 gains nothing, depth 0 adds them.
+    #[test]
+    fn offload_is_the_longer_of_copy_and_compute(f in 0u64..50, c in 0u64..50, layers in 1usize..12, depth in 1usize..5) {
+        let visits = vec![(f, c); layers];
+        let rest = layers as u64 - 1;
+        prop_assert_eq!(streamed(&visits, depth), c + rest * f.max(c) + f);
+        prop_assert_eq!(streamed(&visits, 0), layers as u64 * (c + f));
+    }
+}
+
+/// The workload of one device whose weights are on `tier`, prefetched `depth` layers ahead.
+fn offloaded(layers: u64, data: u64, tier: &str, depth: u64) -> Loaded<WorkloadSpec> {
+    workload(
+        layers,
+        data,
+        &[
+            ("offload.weights", json!([{ "fraction": 1, "tier": tier }])),
+            ("offload.prefetch.depth", json!(depth)),
+            ("fidelity.collectives", json!("fluid")),
+        ],
+    )
+    .unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+    /// Forward and backward in one sequence of visits, to the picosecond, at every depth; and where k devices share the
+    /// link, every copy takes k times as long, which the closed form of one device does not see.
+    #[test]
+    fn weights_stream_in_as_the_law_says(
+        layers in 1u64..7, f in 0u64..400_000_000, b in 0u64..400_000_000, depth in 0u64..4, sharers in 1u64..4,
+    ) {
+        let topology = machine(sharers, &[
+            ("node.host.link_shared_by", json!(sharers)),
+            ("node.host.shared_by", json!(sharers)),
+            ("node.memory[0].shared_by", json!(sharers)),
+            ("node.memory[1].shared_by", json!(sharers)),
+        ]);
+        let run = play(offloaded(layers, sharers, "host", depth), topology, &Attention(f, b));
+        let layer = (4 * 256 * 256 + 2 * 256 * 1024 + 2 * 256) * 2;
+        let ends = [64 * 256 * 2, 65 * 256 * 2];
+        // 20 GB/s on the link, shared: picoseconds a byte.
+        let copy = |bytes: u64| bytes * 50 * sharers;
+        let mut visits = vec![(0, copy(ends[0]))];
+        visits.extend((0..layers).map(|_| (f, copy(layer))));
+        visits.extend([(0, copy(ends[1])); 2]);
+        visits.extend((0..layers).map(|_| (b, copy(layer))));
+        visits.push((0, copy(ends[0])));
+        prop_assert_eq!(run.backward_end(), streamed(&visits, depth as usize));
+    }
+}
+
+/// Two devices behind one host link: what is hidden for one is a stall for two, and the report says what from.
+#[test]
+fn a_shared_link_shows_the_stall_that_the_closed_form_hides() {
+    let stall = |sharers: u64| {
+        let topology = machine(
+            sharers,
+            &[
+                ("node.host.link_shared_by", json!(sharers)),
+                ("node.host.shared_by", json!(sharers)),
+                ("node.memory[0].shared_by", json!(sharers)),
+                ("node.memory[1].shared_by", json!(sharers)),
+            ],
+        );
+        // A layer's copy takes 79 µs alone; its kernels take 100.
+        let run = play(offloaded(6, sharers, "host", 4), topology, &Attention(100_000_000, 100_000_000));
+        run.backward_end() - 12 * 100_000_000
+    };
+    assert!(stall(1) < 85_000_000, "only the first copies are exposed: {}", stall(1));
+    assert!(stall(2) > 12 * 55_000_000, "{}", stall(2));
+}
+
+/// Bytes of a class on a tier of rank 0 as its compute stream goes through its ops: the highest level.
+fn highest(plan: &Plan, rank: u32, class: MemoryClass) -> u64 {
+    let program = plan.world.program_of(RankId(rank));
+    let compute = program.streams.iter().find(|s| s.kind == StreamKind::Compute).unwrap();
+    let (mut level, mut highest) = (0i64, 0);
+    for op in &compute.ops {
+        let effects = &program.memory[program.ops[op.index()].memory.range()];
+        for frees in [false, true] {
+            for e in effects.iter().filter(|e| e.class == class && (e.when == MemoryWhen::FreeAtEnd) == frees)
+            {
+                level += if frees { -(e.bytes as i64) } else { e.bytes as i64 };
+                highest = highest.max(level);
+            }
+        }
+    }
+    assert_eq!(level, 0, "what is taken is given back");
+    highest as u64
+}
+
+/// What passes of the small model save: (embedding, layer, layer's input, head), from the shapes.
+fn saved() -> [u64; 4] {
+    let (tokens, h, f, v) = (128u64, 256u64, 1024u64, 64u64);
+    let layer = [
+        2 * h,     // norm input
+        2 * h,     // input of the QKV projection
+        3 * 2 * h, // Q, K, V
+        2 * h,     // attention output, which is the projection's input
+        4 * 4,     // log-sum-exp of each head
+        2 * h,     // norm input
+        2 * h,     // input of the first matrix
+        2 * f,     // input of the activation function
+        2 * f,     // input of the second matrix
+    ];
+    [8 * tokens, tokens * layer.iter().sum::<u64>(), 2 * tokens * h, tokens * (2 * h + 2 * h + 4 * v)]
+}
+
+#[test]
+fn activations_at_their_peak_are_what_the_policy_keeps() {
+    let peak = |layers: u64, changes: &[(&str, Value)]| {
+        let plan =
+            planned(&inputs(workload(layers, 1, changes).unwrap(), machine(1, &[])), &Attention(1, 1), 1);
+        highest(&plan, 0, MemoryClass::Activations)
+    };
+    let [embedding, layer, input, head] = saved();
+    assert_eq!(peak(5, &[]), embedding + 5 * layer + head);
+    let full = ("recompute.granularity", json!("full"));
+    // All inputs, and either the head or the layer that is being recomputed.
+    assert_eq!(peak(5, &[full.clone()]), embedding + 5 * input + head.max(layer - input));
+    // Two layers are recomputed together from one input; the last pair first.
+    let pairs = peak(4, &[full, ("recompute.every_layers", json!(2))]);
+    assert_eq!(pairs, embedding + 2 * input + (2 * layer - input).max(head));
+    // Selective: Q, K, V stay; what the attention core makes again is its output and its statistics.
+    let selective = peak(5, &[("recompute.granularity", json!("selective"))]);
+    assert!(selective < embedding + 5 * layer + head && selective > embedding + 4 * layer);
+}
+
+/// 1F1B holds min(m, p − s) micro-batches on stage s.
+#[test]
+fn stages_of_1f1b_hold_what_is_in_flight() {
+    for micro_batches in [2u64, 4, 8] {
+        let w = workload(
+            8,
+            1,
+            &[("parallelism.pipeline.size", json!(4)), ("batch.global", json!(micro_batches))],
+        );
+        let plan = planned(&inputs(w.unwrap(), machine(4, &[])), &Attention(1, 1), 1);
+        let [embedding, layer, _, head] = saved();
+        for stage in 0..4u64 {
+            let ends = [embedding, 0, 0, head][stage as usize];
+            let law = micro_batches.min(4 - stage) * (2 * layer + ends);
+            assert_eq!(highest(&plan, stage as u32, MemoryClass::Activations), law, "stage {stage}");
+        }
+    }
+}
+
+/// One of many ways to spread and place a step.
+#[derive(Clone, Debug)]
+struct Way {
+    layers: u64,
+    data: u64,
+    pipeline: u64,
+    micro_batches: u64,
+    changes: Vec<(&'static str, Value)>,
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    let placement = || {
+        prop_oneof![
+            3 => Just(json!([])),
+            2 => Just(json!([{ "fraction": 1, "tier": "host" }])),
+            1 => Just(json!([{ "fraction": 0.25, "tier": "hbm" }, { "fraction": 0.75, "tier": "own" }])),
+            1 => Just(json!([{ "fraction": 0.5, "tier": "host" }, { "fraction": 0.5, "tier": "own" }])),
+            1 => Just(json!([{ "fraction": 1, "tier": "nvme", "via": ["host"] }])),
+        ]
+    };
+    let sharding = prop_oneof![Just("none"), Just("zero1"), Just("zero2"), Just("zero3")];
+    let recompute = prop_oneof![Just("none"), Just("selective"), Just("full")];
+    let schedule = prop_oneof![Just("1f1b"), Just("interleaved"), Just("zb-h1"), Just("gpipe")];
+    let prefetch = (0u64..4, prop_oneof![Just("layers"), Just("ops"), Just("bytes")]);
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (
+        (1u64..3, prop_oneof![Just(1u64), Just(2), Just(4)], prop_oneof![Just(1u64), Just(2)], 1u64..4),
+        (placement(), placement(), placement(), placement()),
+        (sharding, recompute, schedule, prefetch),
+        flags,
+    )
+        .prop_map(
+            |((layers, data, pipeline, m), places, (sharding, recompute, schedule, prefetch), flags)| {
+                let schedule = if pipeline == 1 { "1f1b" } else { schedule };
+                let away = places.2.as_array().is_some_and(|p| !p.is_empty());
+                let depth = if prefetch.1 == "bytes" { prefetch.0 * 1_000_000 } else { prefetch.0 };
+                let mut changes = vec![
+                    ("parallelism.pipeline.size", json!(pipeline)),
+                    ("parallelism.pipeline.schedule", json!(schedule)),
+                    ("parallelism.sharding.kind", json!(sharding)),
+                    ("recompute.granularity", json!(recompute)),
+                    ("offload.weights", places.0),
+                    ("offload.gradients", places.1),
+                    ("offload.optimizer", places.2),
+                    ("offload.activations", places.3),
+                    ("offload.prefetch.depth", json!(depth)),
+                    ("offload.prefetch.unit", json!(prefetch.1)),
+                    ("offload.reuse_across_micro_batches", json!(flags.0)),
+                    ("gradient_buckets.overlap", json!(flags.1)),
+                    ("gradient_buckets.overlap_weight_gather", json!(flags.2)),
+                    ("gradient_buckets.reduce_every_micro_batch", json!(flags.3)),
+                ];
+                if away && flags.4 {
+                    changes.push(("offload.optimizer_on", json!("host")));
+                }
+                Way { layers: 4 * layers, data, pipeline, micro_batches: m * pipeline, changes }
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    /// However a step is spread and placed: it runs to its end, every tier is left as it was found, no level passes what
+    /// is there, and folding changes nothing.
+    #[test]
+    fn every_tier_is_left_as_it_was_found(way in way()) {
+        let mut changes = way.changes.clone();
+        changes.push(("batch.global", json!(way.data * way.micro_batches)));
+        let w = workload(way.layers, way.data, &changes).unwrap_or_else(|e| panic!("{e}"));
+        let inputs = inputs(w, machine(way.data * way.pipeline, &[]));
+        let plan = planned(&inputs, &Attention(20_000_000, 40_000_000), 1);
+        for program in &plan.world.programs {
+            let mut levels = std::collections::BTreeMap::new();
+            for e in &program.memory {
+                let bytes = e.bytes as i64;
+                *levels.entry((e.tier, e.class)).or_insert(0) +=
+                    if e.when == MemoryWhen::AllocAtStart { bytes } else { -bytes };
+            }
+            prop_assert!(levels.values().all(|left| *left == 0), "left over: {:?}", levels);
+        }
+        let record = engine::run(&plan.world).unwrap_or_else(|e| panic!("{e}"));
+        let causes = Causes::new(&plan.world, &record);
+        for (tier, peak) in plan.world.tiers.iter().zip(memory::peaks(&causes)) {
+            prop_assert!(peak.bytes <= tier.capacity);
+        }
+        let folded = fold(&plan.world);
+        let short = engine::run(&folded.world).unwrap_or_else(|e| panic!("{e}"));
+        prop_assert_eq!(short.step_end, record.step_end);
+        // Two steps leave their moments behind, and take longer than one.
+        let two = planned(&inputs, &Attention(20_000_000, 40_000_000), 2);
+        let twice = engine::run(&two.world).unwrap_or_else(|e| panic!("{e}"));
+        prop_assert!(twice.step_end > record.step_end);
+        let moments: i64 = two.world.programs.iter().flat_map(|p| &p.memory).map(|e| {
+            if e.when == MemoryWhen::AllocAtStart { e.bytes as i64 } else { -(e.bytes as i64) }
+        }).sum();
+        let parameters: f64 = ParameterCount::of(&inputs.model).total() as f64;
+        let sharded = way.changes.iter().any(|c| c.0 == "parallelism.sharding.kind" && c.1 != json!("none"));
+        let law = 8.0 * parameters / if sharded { way.data as f64 } else { 1.0 };
+        prop_assert!((moments as f64 / law - 1.0).abs() < 0.01, "{} bytes of moments, {} by the law", moments, law);
+    }
+}
+
+/// A step that shares nothing, played twice, takes twice as long.
+#[test]
+fn two_steps_take_twice_as_long() {
+    let inputs = inputs(workload(3, 1, &[]).unwrap(), machine(1, &[]));
+    let time = |steps| engine::run(&planned(&inputs, &Attention(1000, 2000), steps).world).unwrap().step_end;
+    assert_eq!(time(1), Time(9000));
+    assert_eq!(time(4), Time(36000));
+}
+
+/// ZeRO-Offload: each rank's share of the gradients goes out, its new weights come back, and the host reads and writes
+/// its state in between, at the bandwidth of the memory that all ranks of the host share.
+#[test]
+fn the_host_updates_what_it_holds() {
+    let w = workload(
+        3,
+        2,
+        &[
+            ("parallelism.sharding.kind", json!("zero3")),
+            ("offload.optimizer", json!([{ "fraction": 1, "tier": "host" }])),
+            ("offload.optimizer_on", json!("host")),
+            ("precision.gradients", json!("bf16")),
+        ],
+    );
+    let i = inputs(w.unwrap(), machine(2, &[]));
+    let parameters = ParameterCount::of(&i.model).total() as f64;
+    let run = play(i.workload, i.topology, &Attention(1000, 1000));
+    let near = |bytes: f64, law: f64| (bytes / law - 1.0).abs() < 1e-4;
+    assert!(near(run.bytes("offload gradients"), parameters / 2.0 * 2.0));
+    assert!(near(run.bytes("fetch updated weights"), parameters / 2.0 * 2.0));
+    // Gradient and state read, state and weight written: 2 + 2·12 + 2 bytes, half of them each way at 40 GB/s.
+    let time: u64 = run.lengths("optimizer step (host)", None).iter().sum();
+    assert!(near(time as f64, parameters / 2.0 * 28.0 / 2.0 / 40e9 * 1e12), "{time}");
+}
+
+/// HBM ← host ← NVMe: two copies, and the host holds what is on its way.
+#[test]
+fn a_chain_passes_the_host() {
+    let w = workload(
+        2,
+        1,
+        &[
+            ("offload.weights", json!([{ "fraction": 1, "tier": "nvme", "via": ["host"] }])),
+            ("fidelity.collectives", json!("fluid")),
+        ],
+    );
+    let run = play(w.unwrap(), machine(1, &[]), &Attention(1000, 1000));
+    let copies = run.ops("prefetch weights", Some(Phase::Forward));
+    // Each unit crosses the NVMe's link at 5 GB/s, then the host link at 20.
+    let layer = ((4 * 256 * 256 + 2 * 256 * 1024 + 2 * 256) * 2) as u64;
+    assert_eq!(copies.len(), 8);
+    assert_eq!(copies[2].1.0 - copies[2].0.0, layer * 200);
+    assert_eq!(copies[3].1.0 - copies[3].0.0, layer * 50);
+    assert_eq!(copies[3].0, copies[2].1);
+}
+
+/// A limit of the pinned buffers that one copy fits but two do not: copies take turns. One that none fits is an error.
+#[test]
+fn pinned_buffers_have_a_limit() {
+    let run = |limit: Option<u64>| {
+        let mut changes = vec![
+            ("offload.activations", json!([{ "fraction": 1, "tier": "host" }])),
+            ("offload.weights", json!([{ "fraction": 1, "tier": "host" }])),
+            ("fidelity.collectives", json!("fluid")),
+        ];
+        changes.extend(limit.map(|n| ("offload.pinned_buffer_bytes", json!(n))));
+        let inputs = inputs(workload(4, 1, &changes).unwrap(), machine(1, &[]));
+        engine::run(&planned(&inputs, &Attention(10_000_000, 10_000_000), 1).world).map(|r| r.step_end)
+    };
+    let free = run(None).unwrap();
+    assert_eq!(run(Some(100_000_000)).unwrap(), free);
+    assert!(run(Some(1_600_000)).unwrap() > free);
+    assert_eq!(
+        run(Some(1_000_000)).unwrap_err().to_string(),
+        "out of memory at 1.690 us on rank 0: forward `prefetch weights`, layer 0, micro-batch 0 needs 1.50 MiB on tier \
+         `pinned`, which holds 0 B of 976.56 KiB:\n  \
+         what to do: recompute activations, shard or offload what is largest, or use a smaller micro-batch"
+    );
+}
+
+/// The small step with all weights on the host, prefetched far ahead, on a device of so many MB.
+fn crowded(megabytes: f64) -> Result<Simulation, SimulationError> {
+    let w = workload(
+        6,
+        1,
+        &[
+            ("offload.weights", json!([{ "fraction": 1, "tier": "host" }])),
+            ("offload.optimizer", json!([{ "fraction": 1, "tier": "host" }])),
+            ("offload.gradients", json!([{ "fraction": 1, "tier": "host" }])),
+            ("offload.prefetch.depth", json!(100)),
+            ("recompute.granularity", json!("full")),
+            ("fidelity.collectives", json!("fluid")),
+        ],
+    );
+    let i = inputs(w.unwrap(), machine(1, &[("device.hbm.GB", json!(megabytes / 1e3))]));
+    Simulation::run(i, &Options::default(), &mut |_| {})
+}
+
+/// A prefetch that finds no room waits, and the report says so; one that can never fit is an error that lists what
+/// holds the tier.
+#[test]
+fn a_prefetch_without_room_waits() {
+    let roomy = crowded(1000.0).unwrap();
+    assert!(!roomy.report(false).mean.stalls_s.contains_key(&StallCause::PrefetchBlocked));
+    let tight = crowded(16.0).unwrap();
+    let report = tight.report(false);
+    assert!(report.mean.stalls_s[&StallCause::PrefetchBlocked] > 0.0, "{:?}", report.mean);
+    assert!(report.memory["hbm"].peak_bytes <= 16_000_000);
+    assert!(tight.record.step_end > roomy.record.step_end);
+    let error = crowded(2.0).unwrap_err().to_string();
+    assert!(
+        error.starts_with("out of memory at ") && error.contains("on tier `hbm`, which holds"),
+        "{error}"
+    );
+}
+
+/// 175B parameters on one node of eight.
+#[test]
+fn gpt3_on_eight_devices_is_out_of_memory() {
+    let sets = [
+        "parallelism.data=1",
+        "parallelism.pipeline.size=1",
+        "parallelism.pipeline.schedule=1f1b",
+        "parallelism.pipeline.chunks=1",
+    ];
+    let sets = sets.map(String::from);
+    let inputs = Inputs::load("gpt3-175b", Some("h100-superpod-8"), &sets).unwrap_or_else(|e| panic!("{e}"));
+    let error = Simulation::run(inputs, &Options::default(), &mut |_| {}).unwrap_err();
+    let SimulationError::Engine(EngineError::OutOfMemory { need, .. }) = &error else { panic!("{error}") };
+    assert!(need.0 > 60 << 30);
+    let text = error.to_string();
+    assert!(text.starts_with("out of memory at 0 ps on rank 0: the state before the step needs"), "{text}");
+    assert!(text.ends_with("or use a smaller micro-batch"), "{text}");
+}
+
+#[test]
+fn what_is_wrong_is_said_in_full() {
+    let message = |path: &str, value: Value| workload(4, 1, &[(path, value)]).expect_err(path).to_string();
+    let place = |fraction: f64, tier: &str| json!([{ "fraction": fraction, "tier": tier }]);
+    assert_eq!(
+        message("offload.weights", place(1.5, "host")),
+        "--set offload.weights=[{\"fraction\":1.5,\"tier\":\"host\"}]: at `offload.weights[0].fraction`: 1.5 is not \
+         allowed\n  allowed: a number from 0 to 1"
+    );
+    assert_eq!(
+        message("offload.activations", place(0.5, "host")),
+        "--set offload.activations=[{\"fraction\":0.5,\"tier\":\"host\"}]: at `offload.activations`: fractions with sum \
+         0.5 is not allowed\n  allowed: fractions whose sum is 1\n  \
+         hint: name the share that stays in device memory too, as tier hbm"
+    );
+    assert_eq!(
+        message("offload.optimizer_on", json!("host")),
+        "--set offload.optimizer_on=\"host\": at `offload.optimizer_on`: \"host\" is not allowed\n  \
+         allowed: device, where all optimizer state is in device memory\n  \
+         hint: place offload.optimizer on the host"
+    );
+    let sgd = workload(
+        4,
+        1,
+        &[
+            ("optimizer.kind", json!("sgd")),
+            ("precision.master_bytes_per_parameter", json!(0)),
+            ("offload.optimizer", place(1.0, "host")),
+        ],
+    );
+    assert_eq!(
+        sgd.unwrap_err().to_string(),
+        "--set offload.optimizer=[{\"fraction\":1.0,\"tier\":\"host\"}]: at `offload.optimizer`: 1 placements is not \
+         allowed\n  allowed: nothing: this recipe keeps no master weights and no moments\n  \
+         hint: see optimizer.kind and precision"
+    );
+    assert_eq!(
+        message("offload.weights", json!([{ "fraction": 1, "tier": "nvme", "via": ["nvme"] }])),
+        "--set offload.weights=[{\"fraction\":1,\"tier\":\"nvme\",\"via\":[\"nvme\"]}]: at `offload.weights[0].via[0]`: \
+         \"nvme\" is not allowed\n  allowed: tiers between the device and the tier, each once, the farthest first\n  \
+         hint: a share on nvme that passes the host: \"tier\": \"nvme\", \"via\": [\"host\"]"
+    );
+    let late = workload(
+        4,
+        1,
+        &[
+            ("parallelism.sharding.kind", json!("zero3")),
+            ("parallelism.sharding.prefetch.forward", json!([[1], [1]])),
+        ],
+    );
+    assert_eq!(
+        late.unwrap_err().to_string(),
+        "--set parallelism.sharding.prefetch.forward=[[1],[1]]: at `parallelism.sharding.prefetch.forward[1]`: 1 is not \
+         allowed\n  allowed: layers above 1\n  \
+         hint: a layer is gathered before it is computed, so those computed earlier cannot be prefetched"
+    );
+    // A tier that the machine lacks.
+    let topology = machine(1, &[]);
+    let built = Machine::build(&topology.value).unwrap();
+    let error = Inputs::new(offloaded(4, 1, "cxl", 1), topology, built).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "small.json: at `offload.weights[0].tier`: \"cxl\" is not allowed\n  \
+         allowed: a memory tier of the topology: hbm, host, nvme, own\n  \
+         hint: add the tier to the topology, or place the share elsewhere"
+    );
+}
