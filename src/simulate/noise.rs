@@ -133,11 +133,10 @@ pub fn draw(
         if noise.between_worker_sigma > 0.0 {
             rank.slowness *= log_normal(&mut workers, noise.between_worker_sigma);
         }
-        if let Some(random) = random {
-            if slow[unit_of(layout.device(RankId(r))) as usize] {
+        if let Some(random) = random
+            && slow[unit_of(layout.device(RankId(r))) as usize] {
                 rank.slowness *= random.slowness;
             }
-        }
     }
 }
 

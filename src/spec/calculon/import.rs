@@ -192,7 +192,7 @@ impl Calculon {
                         in_switch_reduction: inner.ops.all_reduce.0 < 2.0,
                     })
                 }),
-                host: has_host.then(|| Host { shared_by: None, link: host_link, link_shared_by: 1 }),
+                host: has_host.then_some(Host { shared_by: None, link: host_link, link_shared_by: 1 }),
                 nics: (nodes > 1).then(|| Nics { shared_by: 1, bundle: 1, link: link(outer) }),
                 memory: if has_host { vec![memory] } else { Vec::new() },
             }),
