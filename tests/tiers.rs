@@ -482,7 +482,7 @@ fn activations_at_their_peak_are_what_the_policy_keeps() {
     assert_eq!(peak(5, &[]), embedding + 5 * layer + head);
     let full = ("recompute.granularity", json!("full"));
     // All inputs, and either the head or the layer that is being recomputed.
-    assert_eq!(peak(5, &[full.clone()]), embedding + 5 * input + head.max(layer - input));
+    assert_eq!(peak(5, std::slice::from_ref(&full)), embedding + 5 * input + head.max(layer - input));
     // Two layers are recomputed together from one input; the last pair first.
     let pairs = peak(4, &[full, ("recompute.every_layers", json!(2))]);
     assert_eq!(pairs, embedding + 2 * input + (2 * layer - input).max(head));
@@ -692,7 +692,7 @@ fn pinned_buffers_have_a_limit() {
 }
 
 /// The small step with all weights on the host, prefetched far ahead, on a device of so many MB.
-fn crowded(megabytes: f64) -> Result<Simulation, SimulationError> {
+fn crowded(megabytes: f64) -> Result<Simulation, Box<SimulationError>> {
     let w = workload(
         6,
         1,
@@ -706,7 +706,7 @@ fn crowded(megabytes: f64) -> Result<Simulation, SimulationError> {
         ],
     );
     let i = inputs(w.unwrap(), machine(1, &[("device.hbm.GB", json!(megabytes / 1e3))]));
-    Simulation::run(i, &Options::default(), &mut |_| {})
+    Simulation::run(i, &Options::default(), &mut |_| {}).map_err(Box::new)
 }
 
 /// A prefetch that finds no room waits, and the report says so; one that can never fit is an error that lists what
