@@ -1,7 +1,7 @@
 //! Units: every quantity that crosses a module border has its unit in its type.
 //!
 //! * [`Time`]: simulated time, integer **picoseconds**. Integers make runs reproducible to the last bit and sums
-//!   exact; `u64` picoseconds reach 213 days.
+//!   exact; `u64` picoseconds reach 213 days. Sums beyond that stay there, and the engine ends a run long before.
 //! * [`Bytes`]: integer bytes. GB is 10⁹ and GiB is 2³⁰, always.
 //! * [`Flops`]: floating-point operations (a multiply-add counts two).
 //! * [`Bandwidth`] in bytes per second, [`FlopRate`] in FLOP per second.
@@ -51,7 +51,7 @@ impl Time {
     }
     /// The nearest whole nanosecond: what a trace prints.
     pub const fn round_ns(self) -> u64 {
-        (self.0 + 500) / 1000
+        self.0.saturating_add(500) / 1000
     }
     /// `self − other`, or zero where that would be negative.
     pub fn saturating_sub(self, other: Time) -> Time {
@@ -62,12 +62,12 @@ impl Time {
 impl Add for Time {
     type Output = Time;
     fn add(self, o: Time) -> Time {
-        Time(self.0 + o.0)
+        Time(self.0.saturating_add(o.0))
     }
 }
 impl AddAssign for Time {
     fn add_assign(&mut self, o: Time) {
-        self.0 += o.0;
+        *self = *self + o;
     }
 }
 impl Sub for Time {
@@ -84,12 +84,12 @@ impl SubAssign for Time {
 impl Mul<u64> for Time {
     type Output = Time;
     fn mul(self, k: u64) -> Time {
-        Time(self.0 * k)
+        Time(self.0.saturating_mul(k))
     }
 }
 impl Sum for Time {
     fn sum<I: Iterator<Item = Time>>(iter: I) -> Time {
-        Time(iter.map(|t| t.0).sum())
+        iter.fold(Time::ZERO, |sum, t| sum + t)
     }
 }
 impl fmt::Display for Time {

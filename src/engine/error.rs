@@ -76,6 +76,15 @@ pub enum EngineError {
     /// The world contradicts itself; a defect of whatever made it.
     #[error("a world that cannot be played: {0}")]
     Invalid(String),
+    /// Something lasts longer than the clock counts.
+    #[error(
+        "the step takes more than {limit} of simulated time\n  \
+         what to do: look for a bandwidth, an efficiency or a peak that is far too small (`stepsim inspect`)"
+    )]
+    TooLong {
+        /// The longest time.
+        limit: Time,
+    },
     /// A limit of the run was met.
     #[error(
         "the run would need {need} {what}, more than the limit of {limit}: fold it, trace fewer ranks, or raise the limit"

@@ -27,6 +27,8 @@ pub(super) const LATENCY: u32 = 2;
 pub(super) const FLOW: u32 = 3;
 const INDEX_BITS: u32 = 28;
 const SEQ_BITS: u32 = 34;
+/// Longest step: half of what the clock counts, 106 days. Times saturate, so nothing wraps around before it is met.
+const LONGEST: Time = Time(1 << 63);
 
 /// A rank's place in the tables of the loop.
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +191,10 @@ impl<'w, O: Observer> Play<'w, O> {
             }
             let time = time?;
             debug_assert!(time >= self.now);
+            if time > LONGEST {
+                self.error = Some(EngineError::TooLong { limit: LONGEST });
+                return None;
+            }
             self.now = time;
             if heap == Some(time) {
                 let Reverse(event) = self.heap.pop()?;

@@ -390,9 +390,13 @@ mod tests {
     fn a_rank_is_in_its_own_groups() {
         let view = StepView::of(&inputs(), 3).expect("a view");
         assert_eq!(view.layout, [("dp", 2), ("pp", 4)]);
-        let of = |stream: &str| view.groups.iter().find(|g| g.stream == stream).map(|g| ranges(&g.members));
-        assert_eq!(of("dp").as_deref(), Some("2–3"), "{:?}", view.groups);
-        assert_eq!(of("pp send").as_deref(), Some("3, 5"), "{:?}", view.groups);
+        // Rank 3 is the second replica of stage 1: it sends gradients to rank 1 and activations to rank 5.
+        let of = |stream: &str| -> Vec<String> {
+            view.groups.iter().filter(|g| g.stream == stream).map(|g| ranges(&g.members)).collect()
+        };
+        assert_eq!(of("dp"), ["2–3"]);
+        assert_eq!(of("pp send"), ["3, 1", "3, 5"]);
+        assert_eq!(of("pp recv"), ["1, 3", "5, 3"]);
         assert!(StepView::of(&inputs(), 8).is_err());
     }
 
