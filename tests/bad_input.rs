@@ -624,11 +624,17 @@ error: out of memory at 0 ps on rank 0: the state before the step needs 81.42 Gi
 #[test]
 fn a_step_that_never_ends() {
     let args = ["run", "tiny-4", "--topology", "switch:4,1e-12,1"];
-    fails(folder().path(), &args, 1, str![[r#"
+    fails(
+        folder().path(),
+        &args,
+        1,
+        str![[r#"
 error: the step takes more than 9223372.037 s of simulated time
   what to do: look for a bandwidth, an efficiency or a peak that is far too small (`stepsim inspect`)
 
-"#]], &[]);
+"#]],
+        &[],
+    );
 }
 
 /// `stepsim run gpt2-8 -q` with more arguments.

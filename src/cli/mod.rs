@@ -159,20 +159,95 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+    use clap::{CommandFactory, Parser};
+
+    use super::Cli;
+    use crate::spec::{Kind, catalog};
 
     /// clap checks names, conflicts and defaults of every argument.
     #[test]
     fn the_command_line_is_well_formed() {
-        super::Cli::command().debug_assert();
+        Cli::command().debug_assert();
     }
 
     #[test]
     fn every_subcommand_and_argument_is_explained() {
-        for subcommand in super::Cli::command().get_subcommands() {
+        for subcommand in Cli::command().get_subcommands() {
             assert!(subcommand.get_about().is_some(), "{}", subcommand.get_name());
             for argument in subcommand.get_arguments() {
                 assert!(argument.get_help().is_some(), "{} {}", subcommand.get_name(), argument.get_id());
+            }
+        }
+    }
+
+    /// The README and the pages beside it.
+    fn pages() -> Vec<(String, String)> {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let folder = std::fs::read_dir(root.join("examples")).expect("examples/").flatten();
+        let mut paths: Vec<_> =
+            folder.map(|e| e.path()).filter(|p| p.extension() == Some("md".as_ref())).collect();
+        paths.push(root.join("README.md"));
+        paths.sort();
+        let page =
+            |p: std::path::PathBuf| (p.display().to_string(), std::fs::read_to_string(&p).expect("a page"));
+        paths.into_iter().map(page).collect()
+    }
+
+    /// Commands of a page: each with whether it stands in a block, where it must be whole.
+    fn commands(page: &str) -> Vec<(bool, String)> {
+        let mut found = Vec::new();
+        for (i, part) in page.split("```").enumerate() {
+            if i % 2 == 1 {
+                let lines = part.replace("\\\n", " ");
+                let bare = lines.lines().map(|l| l.split(" #").next().unwrap_or_default());
+                found.extend(bare.flat_map(|l| l.split("&&")).map(|c| (true, c.trim().to_string())));
+            } else {
+                found.extend(part.split('`').skip(1).step_by(2).map(|c| (false, c.replace('\n', " "))));
+            }
+        }
+        let program = |(block, text): (bool, String)| {
+            let text = text.replace("cargo run --release -- ", "stepsim ");
+            (text.starts_with("stepsim ") && !text.contains('…')).then_some((block, text))
+        };
+        found.into_iter().filter_map(program).collect()
+    }
+
+    /// Every command that a page shows is understood, and what it names is shipped.
+    #[test]
+    fn the_commands_of_the_pages_exist() {
+        let mut seen = 0;
+        for (page, text) in pages() {
+            for (block, command) in commands(&text) {
+                let words: Vec<&str> = command.split_whitespace().collect();
+                match Cli::try_parse_from(&words) {
+                    Err(e) if !block && e.kind() == ErrorKind::MissingRequiredArgument => {}
+                    Err(e) => panic!("{page}: `{command}`\n{e}"),
+                    Ok(_) => {}
+                }
+                if let ["stepsim", "run" | "inspect" | "compare", name, ..] = words[..]
+                    && !name.starts_with('-')
+                    && !name.ends_with(".json")
+                    && name.chars().any(|c| c.is_ascii_lowercase())
+                {
+                    assert!(catalog::text(Kind::Workload, name).is_some(), "{page}: `{command}`");
+                }
+                seen += 1;
+            }
+        }
+        assert!(seen > 20, "only {seen} commands found");
+    }
+
+    /// Files that a page links to are there.
+    #[test]
+    fn the_links_of_the_pages_lead_somewhere() {
+        for (page, text) in pages() {
+            for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+                let file = link.split('#').next().unwrap_or_default();
+                if !file.is_empty() && !file.contains("://") {
+                    let folder = std::path::Path::new(&page).parent().expect("a folder");
+                    assert!(folder.join(file).exists(), "{page}: {link}");
+                }
             }
         }
     }
