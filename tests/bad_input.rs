@@ -103,7 +103,7 @@ fn an_unknown_field() {
         &["run", "gpt2-8", "--set", "paralelism.tensor=2"],
         str![[r#"
 error: --set paralelism.tensor=2: at `paralelism`: no such field: `paralelism`
-  allowed: name, description, topology, model, sequence, batch, parallelism, precision, optimizer, gradient_buckets, recompute, offload, expert_load, fidelity, noise
+  allowed: name, description, topology, model, sequence, batch, parallelism, precision, optimizer, gradient_buckets, recompute, offload, fusion, expert_load, fidelity, noise
   hint: did you mean `parallelism`?
 
 "#]],

@@ -437,9 +437,10 @@ impl Blocks<'_> {
         self.charged(b, chain, times.backward_offload, offload);
         self.ended(chain.after);
         if task.last_of_chunk
-            && let DataParallel::Blocks { overlap: true, .. } = step.data {
-                self.reduce(b, chain.after);
-            }
+            && let DataParallel::Blocks { overlap: true, .. } = step.data
+        {
+            self.reduce(b, chain.after);
+        }
     }
 
     fn away_index(&self, part: Part, block: u32) -> usize {

@@ -134,9 +134,10 @@ pub fn draw(
             rank.slowness *= log_normal(&mut workers, noise.between_worker_sigma);
         }
         if let Some(random) = random
-            && slow[unit_of(layout.device(RankId(r))) as usize] {
-                rank.slowness *= random.slowness;
-            }
+            && slow[unit_of(layout.device(RankId(r))) as usize]
+        {
+            rank.slowness *= random.slowness;
+        }
     }
 }
 
