@@ -60,14 +60,16 @@ fn shipped_workloads_fold_exactly() {
         let Some(link) = busiest.first() else {
             continue;
         };
-        let link: ResourceId = link.resource;
-        let link = folded.inputs.machine.resource_name(link);
+        let slow: ResourceId = link.resource;
+        let link = folded.inputs.machine.resource_name(slow);
         let what = format!("{name} with {link} slowed");
         let slowed = |fold| run(inputs(name, Some(&link)), fold).unwrap_or_else(|e| panic!("{what}: {e}"));
         let (folded_slowed, full_slowed) = (slowed(true), slowed(false));
         assert_equal(&what, &folded_slowed, &full_slowed);
         let (before, after) = (folded.folded.resources.len(), folded_slowed.folded.resources.len());
-        assert!(after > before, "{what}: {after} classes of links, {before} without");
+        // A link that was alone in its class has nothing to split from.
+        let alone = folded.folded.resources.size[folded.folded.resources.of[slow.index()] as usize] == 1;
+        assert!(after > before || alone, "{what}: {after} classes of links, {before} without");
     }
     assert!(compared >= 5, "{compared} workloads are small enough");
 }
