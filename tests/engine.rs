@@ -51,7 +51,7 @@ fn copies(links: usize, ops: &[(f64, &[(ResourceId, u32)])]) -> Vec<u64> {
         let c = world.add_comm(i, &[rank], &[path]);
         world.bind(rank, 0, c);
     }
-    engine::run(&world).unwrap().end.iter().map(|t| t.0 / 1000).collect()
+    engine::run(&world).unwrap().spans.iter().map(|(_, end)| end.0 / 1000).collect()
 }
 
 const A: (ResourceId, u32) = (ResourceId(0), 1);
@@ -230,8 +230,7 @@ proptest! {
         let world = contention_free(groups, size, &ops, slow);
         let played = engine::run(&world).unwrap();
         let swept = engine::sweep(&world).unwrap();
-        prop_assert_eq!(&played.start, &swept.start);
-        prop_assert_eq!(&played.end, &swept.end);
+        prop_assert_eq!(&played.spans, &swept.spans);
         prop_assert_eq!(played.step_end, swept.step_end);
     }
 

@@ -87,7 +87,7 @@ pub fn critical_path(causes: &mut Causes, idle: &mut IdleTimes) -> CriticalPath 
 /// The op that ends last; of several, the first of the lowest rank.
 fn last_op(causes: &Causes) -> Option<(RankId, OpId)> {
     let record = causes.record();
-    let i = record.end.iter().position(|&end| end == record.step_end)? as u64;
+    let i = record.spans.iter().position(|&(_, end)| end == record.step_end)? as u64;
     let rank = record.first.partition_point(|&first| first <= i) - 1;
     Some((RankId(rank as u32), OpId((i - record.first[rank]) as u32)))
 }

@@ -137,7 +137,7 @@ mod tests {
         let report = prefetch(&Causes::new(&s.world, &s.record));
         assert_eq!(report.len(), 1);
         assert_eq!((report[0].had_s, report[0].needed_s, report[0].kernels), (4e-6, 7e-6, 1));
-        let stall = s.record.start[3] - s.record.end[2];
+        let stall = s.record.spans[3].0 - s.record.spans[2].1;
         assert_eq!(stall, Time(3_000_000));
     }
 }

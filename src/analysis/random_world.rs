@@ -152,10 +152,9 @@ impl Scenario {
             w.ranks.push(Rank { program, slots, tiers, slowness: 1.0, jitter_seed: 0 });
         }
         self.record = Record::for_world(w);
-        for (i, (start, end)) in self.spans.iter().flatten().enumerate() {
-            self.record.start[i] = *start;
-            self.record.end[i] = *end;
-            self.record.step_end = self.record.step_end.max(*end);
+        for (i, &(start, end)) in self.spans.iter().flatten().enumerate() {
+            self.record.spans[i] = (start, end);
+            self.record.step_end = self.record.step_end.max(end);
         }
         self
     }

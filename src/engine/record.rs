@@ -11,12 +11,10 @@ use crate::units::Time;
 /// The outcome of a run, 16 bytes an op execution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// `first[rank]` is where the rank's ops begin in the columns; one entry more than ranks.
+    /// `first[rank]` is where the rank's ops begin in `spans`; one entry more than ranks.
     pub first: Vec<u64>,
-    /// When each op started: a kernel began, or the last member of a communication arrived.
-    pub start: Vec<Time>,
-    /// When each op ended.
-    pub end: Vec<Time>,
+    /// Start and end of each op. A kernel starts when it begins, a communication when its last member arrives.
+    pub spans: Vec<(Time, Time)>,
     /// When the last op ended.
     pub step_end: Time,
     /// Completions that the event loop handled.
@@ -26,7 +24,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Columns of the right size for a world, all zero.
+    /// Spans of the right number for a world, all zero.
     pub fn for_world(world: &World) -> Record {
         let mut first = Vec::with_capacity(world.ranks.len() + 1);
         let mut total = 0u64;
@@ -35,8 +33,10 @@ impl Record {
             total += world.programs[rank.program.index()].ops.len() as u64;
         }
         first.push(total);
-        let zeros = vec![Time::ZERO; total as usize];
-        Record { first, start: zeros.clone(), end: zeros, ..Record::default() }
+        // Numbers first, because the allocator hands out zeroed pages for them; naming them times costs nothing.
+        let zeros = vec![(0u64, 0u64); total as usize];
+        let spans = zeros.into_iter().map(|(start, end)| (Time(start), Time(end))).collect();
+        Record { first, spans, ..Record::default() }
     }
     /// Adds the totals of the run whose ops it holds.
     pub fn complete(&mut self, stats: super::Stats) {
@@ -47,8 +47,7 @@ impl Record {
     /// Start and end of one op of one rank.
     #[inline]
     pub fn span(&self, rank: RankId, op: OpId) -> (Time, Time) {
-        let i = self.first[rank.index()] as usize + op.index();
-        (self.start[i], self.end[i])
+        self.spans[self.first[rank.index()] as usize + op.index()]
     }
     /// Number of ranks.
     pub fn ranks(&self) -> u32 {
@@ -59,8 +58,6 @@ impl Record {
 impl super::Observer for Record {
     #[inline]
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
-        let i = self.first[rank as usize] as usize + op as usize;
-        self.start[i] = start;
-        self.end[i] = end;
+        self.spans[self.first[rank as usize] as usize + op as usize] = (start, end);
     }
 }

@@ -124,8 +124,7 @@ impl Sweep<'_> {
         let op = program.code[self.cursor[r][s] as usize].op;
         debug_assert_ne!(op, NONE);
         let i = self.record.first[r] as usize + op as usize;
-        self.record.start[i] = start;
-        self.record.end[i] = end;
+        self.record.spans[i] = (start, end);
         self.record.step_end = self.record.step_end.max(end);
         self.known[r][op as usize] = true;
         self.stream_end[r][s] = end;

@@ -138,7 +138,7 @@ impl<'m> Trial<'m> {
     }
     /// When each rank's op ended, in seconds.
     pub fn ends(&self) -> Vec<f64> {
-        engine::run(&self.world).expect("runs").end.iter().map(|t| t.s()).collect()
+        engine::run(&self.world).expect("runs").spans.iter().map(|(_, end)| end.s()).collect()
     }
 }
 
