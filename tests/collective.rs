@@ -322,6 +322,50 @@ fn device_descriptions_predict_measured_all_reduces() {
     }
 }
 
+/// Measured and predicted bus bandwidth by machine and size, as the table of examples/collectives.md.
+#[test]
+fn predictions_follow_the_measured_bus_bandwidth_over_sizes() {
+    const SIZES: [(&str, u64, u64); 5] = [
+        ("64 KiB to 1 MiB", 64 << 10, 1 << 20),
+        ("1 to 8 MiB", 1 << 20, 8 << 20),
+        ("8 to 64 MiB", 8 << 20, 64 << 20),
+        ("64 to 512 MiB", 64 << 20, 512 << 20),
+        ("512 MiB and more", 512 << 20, u64::MAX),
+    ];
+    let rows = measured();
+    let mut machines: Vec<&String> = rows.iter().map(|r| &r.machine).collect();
+    machines.sort();
+    machines.dedup();
+    println!("| machine | size | rows | measured busbw GB/s | predicted | mean error | worst |");
+    println!("|---|---|---|---|---|---|---|");
+    for machine in machines {
+        let mut before = 0.0;
+        for (size, from, to) in SIZES {
+            let of: Vec<&Row> =
+                rows.iter().filter(|r| r.machine == *machine && (from..to).contains(&r.bytes)).collect();
+            if of.is_empty() {
+                continue;
+            }
+            let (n, mut measured, mut told, mut error, mut worst) = (of.len() as f64, 0.0, 0.0, 0.0, 0.0f64);
+            for row in &of {
+                let us = predicted(row, None);
+                let busbw = |us: f64| row.bytes as f64 * Op::AllReduce.bus_factor(row.ranks) / us / 1e3;
+                measured += busbw(row.us) / n;
+                told += busbw(us) / n;
+                let e = (us / row.us - 1.0).abs();
+                error += e / n;
+                worst = worst.max(e);
+            }
+            let (rows, error, worst) = (of.len(), error * 100.0, worst * 100.0);
+            println!(
+                "| {machine} | {size} | {rows} | {measured:.1} | {told:.1} | {error:.1} % | {worst:.1} % |"
+            );
+            assert!(told > before, "{machine}: larger all-reduces reach no less bandwidth, {size}");
+            before = told;
+        }
+    }
+}
+
 #[test]
 fn measured_tables_predict_the_size_left_out() {
     let mut errors = Vec::new();
