@@ -47,7 +47,7 @@ fn ring_in_steps(machine: &Machine) -> World {
         world.add_resource(machine.capacity(ResourceId(r)));
     }
     let algorithm = algorithm("ring").expect("known");
-    let chooser = Chooser::Always { algorithm, chunks: None, tuning: None };
+    let chooser = Chooser::always(algorithm, None);
     let mut lowering = Lowering::new(machine, Fidelity::Steps, chooser);
     let id = lowering.transfer(Transfer { op: Op::AllReduce, bytes: 1 << 30 });
     let mut program = ProgramBuilder::new();

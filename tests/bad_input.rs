@@ -716,6 +716,31 @@ error: cannot write `/dev/full`: No space left on device (os error 28); free spa
     );
 }
 
+#[test]
+fn tables_of_collectives_that_do_not_hold_together() {
+    let with = |json: &str, message: &str| {
+        let setting = format!("collectives={json}");
+        let message = format!("error: --set {setting}: at `collectives.{message}\n");
+        refused(&["collective", "-t", "switch:8,100,1", "--op", "all-reduce", "--set", &setting], message);
+    };
+    let table =
+        |points: &str| format!(r#"{{"measured":[{{"op":"all-reduce","ranks":8,"points":[{points}]}}]}}"#);
+    with(
+        &table(r#"{"bytes":1024,"time_us":5}"#),
+        "measured[0].points`: 1 point(s), between which nothing can be interpolated\n  allowed: at least two",
+    );
+    with(
+        &table(r#"{"bytes":1024,"time_us":5},{"bytes":2048,"time_us":4}"#),
+        "measured[0].points[1]`: 2048 bytes in 4 us after 1024 bytes in 5 us\n  allowed: sizes that grow and times \
+         that do not fall\n  hint: sort by size, and average what was measured repeatedly",
+    );
+    with(
+        r#"{"rules":[{"algorithm":"rang"}]}"#,
+        "rules[0].algorithm`: \"rang\" is no algorithm\n  allowed: send-recv, direct, two-shot, ring, ring-shift, \
+         nvls, torus, hierarchical, rail, pat, halving-doubling, recursive-doubling, tree, binomial, chain",
+    );
+}
+
 /// Runs with files limited to 64 KiB, after `before`.
 fn limited(folder: &Path, before: &str, args: &str) -> Output {
     let script = format!("{before} ulimit -f 128; exec \"$0\" {args}");

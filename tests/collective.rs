@@ -4,9 +4,10 @@ mod collective_support;
 
 use collective_support::{Box3, Nodes, Trial, time};
 use proptest::prelude::*;
-use serde_json::Value;
-use stepsim::collective::{Chooser, DeviceTuning, Fabric, Fidelity, MeasuredTable, Network, Op, algorithm};
-use stepsim::ids::ResourceId;
+use serde_json::{Value, json};
+use stepsim::collective::{Chooser, Fabric, Fidelity, Lowering, Network, Op, Transfer, Why, algorithm};
+use stepsim::ids::{DeviceId, ResourceId};
+use stepsim::spec::collectives::{Collectives, Measured, Point};
 
 const ALL: [Fidelity; 3] = [Fidelity::Formula, Fidelity::Fluid, Fidelity::Steps];
 
@@ -182,7 +183,7 @@ proptest! {
 fn two_all_reduces(first: &[u32], second: &[u32], f: Fidelity) -> Vec<f64> {
     let net = Nodes::switch(8, 1e11, 0.0);
     let algorithm = algorithm("ring").expect("known");
-    let mut trial = Trial::new(&net, f, Chooser::Always { algorithm, chunks: None, tuning: None });
+    let mut trial = Trial::new(&net, f, Chooser::always(algorithm, None));
     trial.group(&net, first, Op::AllReduce, 8_000_000);
     trial.group(&net, second, Op::AllReduce, 8_000_000);
     trial.ends()
@@ -209,7 +210,7 @@ fn a_prefetch_beside_a_collective_overlaps_on_other_links_and_shares_on_the_same
     let net = Nodes::switch(8, 1e11, 0.0);
     for (port, copy_ends, all_reduce_ends) in [(16, 60e-6, 120e-6), (0, 120e-6, 180e-6)] {
         let algorithm = algorithm("ring").expect("known");
-        let chooser = Chooser::Always { algorithm, chunks: None, tuning: None };
+        let chooser = Chooser::always(algorithm, None);
         let mut trial = Trial::new(&net, Fidelity::Fluid, chooser);
         trial.group(&net, &[0, 1, 2, 3], Op::AllReduce, 8_000_000);
         trial.copy(&net, &[ResourceId(port)], 6_000_000);
@@ -219,21 +220,48 @@ fn a_prefetch_beside_a_collective_overlaps_on_other_links_and_shares_on_the_same
 }
 
 #[test]
-fn tables_that_cannot_be_interpolated_are_refused() {
-    let table = |rows: &[(u64, f64)]| MeasuredTable::new(Op::AllReduce, 8, 1, rows);
-    let says = |rows: &[(u64, f64)], words: &str| {
-        let error = table(rows).expect_err(words).to_string();
-        assert!(error.contains(words), "{error}");
-    };
-    says(&[(1024, 1e-5)], "at least two sizes");
-    says(&[(1024, 2e-5), (2048, 1e-5)], "must not fall");
-    says(&[(2048, 1e-5), (1024, 2e-5)], "sizes must grow");
-    says(&[(1024, 0.0), (2048, 1e-5)], "above zero");
+fn measured_tables_interpolate_in_log_size_and_log_time() {
     // Between 1 KiB in 10 us and 16 KiB in 40 us, 4 KiB takes their geometric mean; beyond the ends latency and rate.
-    let good = table(&[(1 << 10, 10e-6), (1 << 14, 40e-6)]).expect("a table");
+    let own = json!({"measured": [{"op": "all-reduce", "ranks": 4, "points":
+        [{"bytes": 1 << 10, "time_us": 10.0}, {"bytes": 1 << 14, "time_us": 40.0}]}]});
+    let own: Collectives = serde_json::from_value(own).expect("a table");
+    let net = Nodes::switch(8, 1e11, 1e-7);
     for (bytes, expected) in [(1 << 12, 20e-6), (1, 10e-6), (1 << 15, 80e-6)] {
-        assert!((good.time(bytes) / expected - 1.0).abs() < 1e-12);
+        for fidelity in [Fidelity::Formula, Fidelity::Fluid] {
+            let chooser = Chooser::of_machine("anything", Some(&own)).expect("a chooser");
+            let mut trial = Trial::new(&net, fidelity, chooser);
+            trial.group(&net, &[0, 1, 2, 3], Op::AllReduce, bytes);
+            assert!(close(trial.ends()[0], expected, 1e-9, 2), "{bytes} bytes");
+        }
     }
+}
+
+#[test]
+fn rules_pick_the_algorithm_where_they_fit() {
+    // A switch is no torus: the first rule is passed over.
+    let own = json!({"rules": [
+        {"algorithm": "torus"},
+        {"op": "all-reduce", "max_bytes": 65536, "algorithm": "recursive-doubling", "base_us": 3, "channels": 7},
+        {"min_ranks": 5, "algorithm": "halving-doubling", "efficiency": 0.5},
+        {"op": "all-reduce", "algorithm": "ring", "protocol": "mine"}]});
+    let own: Collectives = serde_json::from_value(own).expect("rules");
+    let chooser = Chooser::of_machine("anything", Some(&own)).expect("a chooser");
+    let net = Nodes::switch(8, 1e11, 1e-6);
+    let pick = |ranks: u32, bytes: u64| {
+        let lowering = Lowering::new(&net, Fidelity::Fluid, chooser.clone());
+        let devices: Vec<DeviceId> = (0..ranks).map(DeviceId).collect();
+        lowering.explain(&Transfer { op: Op::AllReduce, bytes }, &devices).expect("a choice").1
+    };
+    // log2(4) exchanges of the whole buffer after 3 us.
+    let small = pick(4, 50_000);
+    assert_eq!((small.algorithm.name(), small.sms, small.why), ("recursive-doubling", 7, Why::Rule(1)));
+    assert!(close(small.expected_s, 3e-6 + 2.0 * (1e-6 + 50_000.0 / 1e11), 1e-9, 1));
+    // 2·log2(8) latencies, 2·7/8 of the buffer at half the rate.
+    let eight = pick(8, 1_000_000);
+    assert_eq!((eight.algorithm.name(), eight.why), ("halving-doubling", Why::Rule(2)));
+    assert!(close(eight.expected_s, 6e-6 + 1.75 * 1e6 / 0.5e11, 1e-9, 1));
+    let four = pick(4, 1_000_000);
+    assert_eq!((four.algorithm.name(), four.protocol.as_str()), ("ring", "mine"));
 }
 
 /// A measured all-reduce: device, ranks, ranks on a node, nodes, bytes, microseconds.
@@ -283,14 +311,12 @@ fn node_of_8(device: &str) -> Nodes {
 
 /// Predicted time of a measured row in microseconds.
 fn predicted(row: &Row, chooser: Option<Chooser>) -> f64 {
-    let tuning = DeviceTuning::of(&row.device).expect("a device with a description");
     let net = node_of_8(&row.device);
-    let chooser = chooser.unwrap_or_else(|| match &row.algo {
+    let chooser = chooser.unwrap_or_else(|| {
+        let mut chooser = Chooser::for_device(&row.device);
         // The sweep over group sizes switched NVLS off for half of its rows.
-        Some(name) => {
-            Chooser::Always { algorithm: algorithm(name).expect("known"), chunks: None, tuning: Some(tuning) }
-        }
-        None => Chooser::Tuned(tuning),
+        chooser.always = row.algo.as_ref().map(|name| (algorithm(name).expect("known"), None));
+        chooser
     });
     let mut trial = Trial::new(&net, Fidelity::Fluid, chooser);
     trial.group(&net, &(0..row.ranks).collect::<Vec<_>>(), Op::AllReduce, row.bytes);
@@ -382,17 +408,17 @@ fn measured_tables_predict_the_size_left_out() {
             // A table must not fall: the repeated dips of a few per cent at protocol changes are levelled.
             let mut level = 0.0f64;
             let others = of.iter().enumerate().filter(|(i, _)| *i != left_out);
-            let points: Vec<(u64, f64)> = others
+            let points: Vec<Point> = others
                 .map(|(_, r)| {
-                    level = level.max(r.us * 1e-6);
-                    (r.bytes, level)
+                    level = level.max(r.us);
+                    Point { bytes: r.bytes as f64, time_us: level }
                 })
                 .collect();
             let row = of[left_out];
-            let table = MeasuredTable::new(Op::AllReduce, row.ranks, row.nodes, &points).expect("a table");
-            let tuning = DeviceTuning::of(&row.device).expect("a device with a description");
-            let otherwise = Box::new(Chooser::Tuned(tuning));
-            let chooser = Chooser::Measured { tables: vec![table], otherwise };
+            let (ranks, nodes) = (row.ranks, row.nodes);
+            let table = Measured { op: Op::AllReduce, ranks, nodes, source: None, points };
+            let own = Collectives { measured: vec![table], ..Collectives::default() };
+            let chooser = Chooser::of_machine(&row.device, Some(&own)).expect("a chooser");
             errors.push((row.machine.clone(), (predicted(row, Some(chooser)) / row.us - 1.0).abs()));
         }
     }

@@ -13,13 +13,13 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use crate::analysis::links;
 use crate::collective::{
-    ALGORITHMS, Algorithm, Choice, Chooser, CollectiveError, DeviceTuning, Fidelity, Geometry, Lowering, Op,
-    Transfer, algorithm,
+    ALGORITHMS, Algorithm, Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Op, Transfer,
+    algorithm,
 };
 use crate::engine::{self, EngineError, Record};
 use crate::ids::{DeviceId, ProgramId, RankId, ResourceId};
 use crate::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
-use crate::spec::SpecError;
+use crate::spec::{Loaded, SpecError, Topology, blame_setting};
 use crate::topology::Machine;
 use crate::trace::{
     Detail, Link, LinkUse, Output, OutputError, RunMeta, Timeline, TraceError, TracedRank, write_file,
@@ -237,6 +237,18 @@ fn devices(args: &Args, machine: &Machine) -> Result<Vec<DeviceId>, Error> {
     Ok(list.into_iter().map(DeviceId).collect())
 }
 
+/// Who picks the algorithm: the arguments, or the machine.
+fn chooser(args: &Args, topology: &Loaded<Topology>, device: &str) -> Result<Chooser, SpecError> {
+    let own = topology.value.collectives.as_ref();
+    let mut chooser = if args.theory {
+        Chooser::best()
+    } else {
+        Chooser::of_machine(device, own).map_err(|e| blame_setting(e, &args.set).in_file(&topology.file))?
+    };
+    chooser.always = args.algorithm.map(|algorithm| (algorithm, args.chunks));
+    Ok(chooser)
+}
+
 /// One size, played out.
 struct Row {
     transfer: Transfer,
@@ -250,22 +262,21 @@ struct Row {
 }
 
 impl Row {
-    fn play(args: &Args, machine: &Machine, devices: &[DeviceId], bytes: u64) -> Result<Row, Error> {
+    fn play(
+        args: &Args,
+        machine: &Machine,
+        chooser: &Chooser,
+        devices: &[DeviceId],
+        bytes: u64,
+    ) -> Result<Row, Error> {
         let begin = Instant::now();
         let transfer = Transfer { op: args.op, bytes };
-        let device = &machine.device(devices[0]).name;
-        let tuning = if args.theory { None } else { DeviceTuning::of(device) };
-        let chooser = match (args.algorithm, tuning) {
-            (Some(algorithm), _) => Chooser::Always { algorithm, chunks: args.chunks, tuning },
-            (None, Some(tuning)) => Chooser::Tuned(tuning),
-            (None, None) => Chooser::Best,
-        };
         let fidelity = match args.fidelity {
             Level::Formula => Fidelity::Formula,
             Level::Fluid => Fidelity::Fluid,
             Level::Steps => Fidelity::Steps,
         };
-        let mut lowering = Lowering::new(machine, fidelity, chooser);
+        let mut lowering = Lowering::new(machine, fidelity, chooser.clone());
         let (geometry, choice) = lowering.explain(&transfer, devices)?;
         let phases = choice.algorithm.phases(&transfer, &geometry, choice.chunks);
         let transfers = phases.iter().map(|p| p.transfers(&geometry)).sum();
@@ -298,7 +309,7 @@ impl Row {
     fn json(&self) -> serde_json::Value {
         serde_json::json!({
             "bytes": self.transfer.bytes, "algorithm": self.choice.algorithm.name(),
-            "protocol": self.choice.protocol, "chunks": self.choice.chunks, "sms": self.choice.sms,
+            "protocol": self.choice.protocol, "chosen_by": self.choice.reason(), "chunks": self.choice.chunks, "sms": self.choice.sms,
             "time_s": self.time.s(), "algbw_GBps": self.algbw(), "busbw_GBps": self.busbw(),
             "transfers": self.transfers,
         })
@@ -339,8 +350,9 @@ fn world(
 /// # Errors
 /// See [`Error`].
 pub fn run(args: Args) -> Result<(), Error> {
-    let (_, machine) = Machine::load(&args.topology, &args.set)?;
+    let (topology, machine) = Machine::load(&args.topology, &args.set)?;
     let devices = devices(&args, &machine)?;
+    let chooser = chooser(&args, &topology, &machine.device(devices[0]).name)?;
     let sizes = sizes(&args.bytes)?;
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -348,6 +360,7 @@ pub fn run(args: Args) -> Result<(), Error> {
         "bytes",
         "algorithm",
         "protocol",
+        "chosen by",
         "time us",
         "algbw GB/s",
         "busbw GB/s",
@@ -356,11 +369,12 @@ pub fn run(args: Args) -> Result<(), Error> {
     let (mut rows, mut transfers, mut reshares, mut wall) = (Vec::new(), 0, 0, Duration::ZERO);
     let mut last = None;
     for bytes in sizes {
-        let row = Row::play(&args, &machine, &devices, bytes)?;
+        let row = Row::play(&args, &machine, &chooser, &devices, bytes)?;
         table.add_row([
             bytes.to_string(),
             row.choice.algorithm.name().into(),
             row.choice.protocol.clone(),
+            row.choice.reason(),
             format!("{:.3}", row.time.us()),
             format!("{:.3}", row.algbw()),
             format!("{:.3}", row.busbw()),
@@ -372,7 +386,7 @@ pub fn run(args: Args) -> Result<(), Error> {
         wall += row.wall;
         last = Some(row);
     }
-    for column in [0, 3, 4, 5] {
+    for column in [0, 4, 5, 6] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }

@@ -34,12 +34,15 @@ pub enum What {
     Devices,
     /// Models
     Models,
+    /// Rules and measured times of collectives
+    Collectives,
     /// Pipeline schedules
     Schedules,
 }
 
 impl What {
-    const ALL: [What; 5] = [What::Workloads, What::Topologies, What::Devices, What::Models, What::Schedules];
+    const ALL: [What; 6] =
+        [What::Workloads, What::Topologies, What::Devices, What::Models, What::Collectives, What::Schedules];
 
     fn head(self) -> &'static str {
         match self {
@@ -47,6 +50,7 @@ impl What {
             What::Topologies => "topologies (--topology NAME)",
             What::Devices => "devices (\"device\" of a topology file)",
             What::Models => "models (\"model\" of a workload file)",
+            What::Collectives => "tables of collectives (\"collectives\" of a topology file)",
             What::Schedules => "schedules (stepsim schedule --kind NAME)",
         }
     }
@@ -60,6 +64,7 @@ impl What {
             What::Topologies => of(Kind::Topology, |name| described(Kind::Topology, name)),
             What::Devices => of(Kind::Device, device),
             What::Models => of(Kind::Model, model),
+            What::Collectives => of(Kind::Collectives, |name| described(Kind::Collectives, name)),
             What::Schedules => {
                 let line = |s: &&dyn schedule::Schedule| (s.name().to_string(), s.about().to_string());
                 schedule::ALL.iter().map(line).collect()

@@ -40,12 +40,14 @@ pub enum Of {
     Device,
     /// A model (`workloads/models/*.json`)
     Model,
+    /// Rules and measured times of collectives (`topologies/collectives/*.json`)
+    Collectives,
     /// What `stepsim run --report` writes
     Report,
 }
 
 impl Of {
-    const ALL: [Of; 5] = [Of::Workload, Of::Topology, Of::Device, Of::Model, Of::Report];
+    const ALL: [Of; 6] = [Of::Workload, Of::Topology, Of::Device, Of::Model, Of::Collectives, Of::Report];
 
     fn schema(self) -> Value {
         match self {
@@ -53,6 +55,7 @@ impl Of {
             Of::Topology => spec::schema(Kind::Topology),
             Of::Device => spec::schema(Kind::Device),
             Of::Model => spec::schema(Kind::Model),
+            Of::Collectives => spec::schema(Kind::Collectives),
             Of::Report => schemars::schema_for!(Report).to_value(),
         }
     }
@@ -63,6 +66,7 @@ impl Of {
             Of::Topology => "topologies/topology.schema.json",
             Of::Device => "topologies/devices/device.schema.json",
             Of::Model => "workloads/models/model.schema.json",
+            Of::Collectives => "topologies/collectives/collectives.schema.json",
             Of::Report => "examples/report.schema.json",
         }
     }

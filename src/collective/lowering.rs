@@ -6,12 +6,11 @@
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 
-use super::algorithm::{ALGORITHMS, Algorithm, Unsupported};
-use super::geometry::{Fabric, Geometry, Layout, LinkClass, Network, measure};
-use super::pattern::{Pattern, Route};
-use super::schedule::{Adjust, Phase, Routes, routes_of, steps};
-use super::table::MeasuredTable;
-use super::tuning::DeviceTuning;
+use super::algorithm::Unsupported;
+use super::chooser::{Choice, Chooser};
+use super::geometry::{Fabric, Geometry, LinkClass, Network, measure};
+use super::paths::{Tally, fluid_paths, step_paths};
+use super::plan::Plan;
 use super::{Op, Transfer};
 use crate::ids::{CommId, DeviceId, RankId, ResourceId, TransferId};
 use crate::program::{Action, Comm, Flow, Span, World};
@@ -41,142 +40,6 @@ pub enum CollectiveError {
     /// A group without members, or with a member twice.
     #[error("{0}")]
     BadGroup(String),
-}
-
-/// Which algorithm carries out a transfer, and how.
-#[derive(Clone, Debug)]
-pub struct Choice {
-    /// The algorithm.
-    pub algorithm: &'static dyn Algorithm,
-    /// Name of the wire protocol (`LL`, `LL128`, `Simple`), or `-` where protocols are not told apart.
-    pub protocol: String,
-    /// Pipeline chunks.
-    pub chunks: u32,
-    /// Compute units (SMs) that the communication kernel occupies on each device while it runs.
-    pub sms: u32,
-    /// Wire bytes for each byte of payload.
-    pub overhead: f64,
-    /// Paid once, when the kernel starts.
-    pub base: Time,
-    /// Expected time in seconds on an idle network.
-    pub expected_s: f64,
-}
-
-impl Choice {
-    /// The algorithm as theory has it: no protocol, no kernel.
-    pub fn theory(
-        algorithm: &'static dyn Algorithm,
-        t: &Transfer,
-        g: &Geometry,
-        chunks: Option<u32>,
-    ) -> Choice {
-        let chunks = chunks.unwrap_or_else(|| algorithm.chunks(t, g)).max(1);
-        let expected_s = algorithm.closed_form(t, g, chunks);
-        let protocol = "-".into();
-        Choice { algorithm, protocol, chunks, sms: 0, overhead: 1.0, base: Time::ZERO, expected_s }
-    }
-    /// The same algorithm, made to last as long as was measured: what does not fit in its latency and wire time comes
-    /// first, and what is too long is taken from the wire time.
-    fn lasting(self, measured_s: f64, t: &Transfer, g: &Geometry) -> Choice {
-        let links_s = self.algorithm.closed_form(&Transfer { bytes: 0, ..*t }, g, self.chunks);
-        let wire_s = self.algorithm.closed_form(t, g, self.chunks) - links_s;
-        let rest_s = measured_s - links_s - wire_s * self.overhead;
-        let overhead = if rest_s >= 0.0 || wire_s <= 0.0 {
-            self.overhead
-        } else {
-            ((measured_s - links_s) / wire_s).max(0.0)
-        };
-        let expected_s = measured_s.max(links_s);
-        Choice { base: Time::from_s(rest_s), overhead, expected_s, ..self }
-    }
-}
-
-/// Picks algorithms.
-#[derive(Clone, Debug, Default)]
-pub enum Chooser {
-    /// The best closed form among the algorithms that the group can run; costs as theory has them.
-    #[default]
-    Best,
-    /// Always the same algorithm.
-    Always {
-        /// Which.
-        algorithm: &'static dyn Algorithm,
-        /// Its pipeline chunks; its own choice if absent.
-        chunks: Option<u32>,
-        /// What its kernels cost; as theory has it if absent.
-        tuning: Option<&'static DeviceTuning>,
-    },
-    /// As NCCL does on an NVIDIA machine.
-    Tuned(&'static DeviceTuning),
-    /// Measured times where a table covers the op and the group; another chooser picks the algorithm, and decides
-    /// alone elsewhere.
-    Measured {
-        /// The tables; the first that covers a transfer counts.
-        tables: Vec<MeasuredTable>,
-        /// Picks algorithms.
-        otherwise: Box<Chooser>,
-    },
-}
-
-impl Chooser {
-    /// What a machine does by default: NCCL's choice where its devices are known there, else the best closed form.
-    pub fn for_device(name: &str) -> Chooser {
-        DeviceTuning::of(name).map_or(Chooser::Best, Chooser::Tuned)
-    }
-
-    /// Chooses for one transfer on one geometry.
-    ///
-    /// # Errors
-    /// [`Unsupported`] if the algorithm asked for, or every algorithm, cannot run there.
-    pub fn choose(&self, t: &Transfer, g: &Geometry) -> Result<Choice, Unsupported> {
-        match self {
-            Chooser::Always { algorithm, chunks, tuning } if t.op != Op::SendRecv => {
-                let priced = match tuning {
-                    Some(tuning) => tuning.price(*algorithm, t, g, *chunks),
-                    None => Choice::theory(*algorithm, t, g, *chunks),
-                };
-                let unsupported = |why| Unsupported::new(algorithm.name(), why, t.op, g);
-                algorithm.supports(t.op, g).map(|()| priced).map_err(unsupported)
-            }
-            Chooser::Tuned(tuning) | Chooser::Always { tuning: Some(tuning), .. } => {
-                tuning.choose(t, g).ok_or_else(|| Unsupported::none(t.op, g))
-            }
-            Chooser::Measured { tables, otherwise } => {
-                let choice = otherwise.choose(t, g)?;
-                let table = tables.iter().find(|table| table.covers(t.op, g.size, g.nodes));
-                Ok(match table {
-                    Some(table) => choice.lasting(table.time(t.bytes), t, g),
-                    None => choice,
-                })
-            }
-            Chooser::Best | Chooser::Always { .. } => {
-                let can = ALGORITHMS.iter().filter(|a| a.supports(t.op, g).is_ok());
-                can.map(|a| Choice::theory(*a, t, g, None))
-                    .min_by(|a, b| a.expected_s.total_cmp(&b.expected_s))
-                    .ok_or_else(|| Unsupported::none(t.op, g))
-            }
-        }
-    }
-}
-
-/// A transfer on groups of one geometry: the choice, and its schedule.
-#[derive(Debug)]
-struct Planned {
-    transfer: TransferId,
-    choice: Choice,
-    phases: Vec<Phase>,
-    /// For each phase, its path among the plan's fluid paths.
-    path_of_phase: Vec<u32>,
-}
-
-/// What all groups of one geometry and one set of transfers share.
-#[derive(Debug)]
-struct Plan {
-    geometry: Geometry,
-    patterns: Vec<Pattern>,
-    /// `fluid_paths[i]`: index into `patterns`, and weight.
-    fluid_paths: Vec<Vec<(u32, u32)>>,
-    planned: Vec<Planned>,
 }
 
 type ChannelKey = (Time, u64, Option<(LinkClass, bool)>, Box<[TransferId]>);
@@ -390,14 +253,10 @@ impl<'m> Lowering<'m> {
         if let Some(&plan) = self.plan_ids.get(&key) {
             return Ok(plan);
         }
-        let mut plan =
-            Plan { geometry: geometry.clone(), patterns: vec![], fluid_paths: vec![], planned: vec![] };
+        let mut plan = Plan::new(geometry.clone());
         for &transfer in transfers {
             let t = self.transfers[transfer.index()];
-            let choice = self.chooser.choose(&t, geometry)?;
-            let phases = choice.algorithm.phases(&t, geometry, choice.chunks);
-            let path_of_phase = phases.iter().map(|phase| plan.fluid_path(phase)).collect();
-            plan.planned.push(Planned { transfer, choice, phases, path_of_phase });
+            plan.add(transfer, &t, self.chooser.choose(&t, geometry)?);
         }
         self.plans.push(plan);
         let id = self.plans.len() as u32 - 1;
@@ -418,66 +277,6 @@ impl<'m> Lowering<'m> {
             (p.transfer, action)
         });
         push_profile(world, actions)
-    }
-}
-
-impl Plan {
-    /// The index of a phase's path among the fluid paths, added if new.
-    fn fluid_path(&mut self, phase: &Phase) -> u32 {
-        let weights: Vec<(u32, u32)> =
-            phase.fluid().1.into_iter().map(|(pattern, weight)| (self.pattern(pattern), weight)).collect();
-        let at = self.fluid_paths.iter().position(|p| *p == weights).unwrap_or_else(|| {
-            self.fluid_paths.push(weights);
-            self.fluid_paths.len() - 1
-        });
-        at as u32
-    }
-    fn pattern(&mut self, pattern: Pattern) -> u32 {
-        let at = self.patterns.iter().position(|p| *p == pattern).unwrap_or_else(|| {
-            self.patterns.push(pattern);
-            self.patterns.len() - 1
-        });
-        at as u32
-    }
-    fn index_of(&self, pattern: Pattern) -> usize {
-        self.patterns.iter().position(|p| *p == pattern).unwrap_or(0)
-    }
-
-    /// One flow for each phase. `latencies[pattern]` is the latency of one round.
-    fn fluid_action(&self, p: &Planned, parts: f64, latencies: &[Time]) -> Action {
-        let mut base = p.choice.base;
-        let flows = p.phases.iter().zip(&p.path_of_phase).map(|(phase, &path)| {
-            let bytes = phase.fluid().0 * p.choice.overhead / parts;
-            // What fills and drains a pipeline holds no link for long: it is paid as latency.
-            let filling =
-                f64::from(phase.fill) * phase.unit * p.choice.overhead / self.geometry.flat().bandwidth();
-            let latency =
-                phase.latency(|pattern| latencies[self.index_of(pattern)]) + Time::from_s(filling) + base;
-            base = Time::ZERO;
-            Flow { latency, bytes, rate_limit: f64::INFINITY, path }
-        });
-        Action::Phases(flows.collect())
-    }
-
-    /// One flow for each transfer. `latencies[path]` is the latency of a route.
-    fn step_action(&self, p: &Planned, parts: f64, t: &Transfer, latencies: &[Time]) -> Action {
-        let mut first = Vec::with_capacity(self.patterns.len());
-        let mut next = 1;
-        for &pattern in &self.patterns {
-            first.push(next);
-            next += routes_of(pattern, &self.geometry);
-        }
-        let routes =
-            Routes { first: &|pattern| first[self.index_of(pattern)], latency: latencies, nothing: 0 };
-        let adjust = Adjust {
-            scale: p.choice.overhead / parts,
-            extra: Time::ZERO,
-            base: p.choice.base,
-            rate_limit: f64::INFINITY,
-        };
-        let choice = &p.choice;
-        let own = choice.algorithm.steps(t, &self.geometry, choice.chunks, &routes, adjust);
-        own.unwrap_or_else(|| steps(&p.phases, &self.geometry, &routes, adjust))
     }
 }
 
@@ -507,164 +306,4 @@ fn push_comm(world: &mut World, members: &[RankId], profile: u32, paths: Span) -
     world.members.extend_from_slice(members);
     world.comms.push(Comm { needed: span.len, profile, members: span, paths });
     CommId(world.comms.len() as u32 - 1)
-}
-
-/// Counts how often a path crosses each resource; kept between paths so that nothing is allocated for one.
-#[derive(Default)]
-struct Tally {
-    count: Vec<u32>,
-    seen: Vec<ResourceId>,
-    route: Vec<ResourceId>,
-    tree: Vec<ResourceId>,
-}
-
-impl Tally {
-    /// Starts a path; returns where its uses begin.
-    fn begin(&mut self, world: &World) -> u32 {
-        self.seen.clear();
-        world.uses.len() as u32
-    }
-    fn add(&mut self, resource: ResourceId, weight: u32) {
-        if self.count.len() <= resource.index() {
-            self.count.resize(resource.index() + 1, 0);
-        }
-        let count = &mut self.count[resource.index()];
-        if *count == 0 {
-            self.seen.push(resource);
-        }
-        *count += weight;
-    }
-    /// Ends the path and adds it to the world.
-    fn end(&mut self, world: &mut World, begin: u32) {
-        for &r in &self.seen {
-            world.uses.push((r, std::mem::take(&mut self.count[r.index()])));
-        }
-        world.paths.push(Span { start: begin, len: self.seen.len() as u32 });
-    }
-
-    /// Adds a route's resources, `weight` times each; returns its latency.
-    fn add_route(
-        &mut self,
-        net: &dyn Network,
-        layout: &Layout,
-        route: Route<'_>,
-        weight: u32,
-    ) -> Result<Time, CollectiveError> {
-        match route {
-            Route::Walk(walk) => self.add_walk(net, layout, walk, weight),
-            Route::Gather(at) => self.add_tree(net, layout, at, true, weight),
-            Route::Scatter(at) => self.add_tree(net, layout, at, false, weight),
-        }
-    }
-    fn add_walk(
-        &mut self,
-        net: &dyn Network,
-        layout: &Layout,
-        walk: &[u32],
-        weight: u32,
-    ) -> Result<Time, CollectiveError> {
-        let mut latency = Time::ZERO;
-        let mut route = std::mem::take(&mut self.route);
-        for hop in walk.windows(2) {
-            route.clear();
-            let (from, to) = (layout.devices[hop[0] as usize], layout.devices[hop[1] as usize]);
-            latency += net.route(from, to, &mut route).map_err(CollectiveError::NotConnected)?;
-            route.iter().for_each(|&r| self.add(r, weight));
-        }
-        self.route = route;
-        Ok(latency)
-    }
-    /// A tree over a switch: each link of the routes between `at` and all members once, and `at`'s own port on the
-    /// other side as well, since its contribution passes the switch too.
-    fn add_tree(
-        &mut self,
-        net: &dyn Network,
-        layout: &Layout,
-        at: u32,
-        gather: bool,
-        weight: u32,
-    ) -> Result<Time, CollectiveError> {
-        let mut latency = Time::ZERO;
-        let mut route = std::mem::take(&mut self.route);
-        let mut tree = std::mem::take(&mut self.tree);
-        tree.clear();
-        let here = layout.devices[at as usize];
-        for (i, &there) in layout.devices.iter().enumerate().filter(|&(i, _)| i != at as usize) {
-            route.clear();
-            let (from, to) = if gather { (there, here) } else { (here, there) };
-            latency = latency.max(net.route(from, to, &mut route).map_err(CollectiveError::NotConnected)?);
-            tree.extend_from_slice(&route);
-            if i == usize::from(at == 0) {
-                route.clear();
-                net.route(to, from, &mut route).map_err(CollectiveError::NotConnected)?;
-                tree.extend(if gather { route.first() } else { route.last() });
-            }
-        }
-        tree.sort_unstable();
-        tree.dedup();
-        tree.iter().for_each(|&r| self.add(r, weight));
-        (self.route, self.tree) = (route, tree);
-        Ok(latency)
-    }
-}
-
-/// Adds one path for each of the plan's fluid paths; returns the largest route latency of each pattern.
-fn fluid_paths(
-    net: &dyn Network,
-    plan: &Plan,
-    layout: &Layout,
-    world: &mut World,
-    tally: &mut Tally,
-) -> Result<Vec<Time>, CollectiveError> {
-    let mut latencies = vec![Time::ZERO; plan.patterns.len()];
-    for parts in &plan.fluid_paths {
-        let begin = tally.begin(world);
-        for &(pattern, weight) in parts {
-            let mut result = Ok(());
-            let mut worst = [Time::ZERO; 3];
-            let pattern_of = plan.patterns[pattern as usize];
-            pattern_of.links(&plan.geometry, &mut |route, times, leg| {
-                if result.is_ok() {
-                    match tally.add_route(net, layout, route, weight * times) {
-                        Ok(latency) => worst[leg] = latency.max(worst[leg]),
-                        Err(e) => result = Err(e),
-                    }
-                }
-            });
-            let legs = pattern_of.legs(&plan.geometry);
-            latencies[pattern as usize] =
-                worst.into_iter().zip(legs).map(|(t, hops)| t * u64::from(hops)).sum();
-            result?;
-        }
-        tally.end(world, begin);
-    }
-    Ok(latencies)
-}
-
-/// Adds an empty path, then one for each route of each pattern; returns the latency of each.
-fn step_paths(
-    net: &dyn Network,
-    plan: &Plan,
-    layout: &Layout,
-    world: &mut World,
-    tally: &mut Tally,
-) -> Result<Vec<Time>, CollectiveError> {
-    let begin = tally.begin(world);
-    tally.end(world, begin);
-    let mut latencies = vec![Time::ZERO];
-    for pattern in &plan.patterns {
-        let mut result = Ok(());
-        pattern.routes(&plan.geometry, &mut |route, _| {
-            if result.is_ok() {
-                let begin = tally.begin(world);
-                match tally.add_route(net, layout, route, 1) {
-                    Ok(latency) => latencies.push(latency),
-                    Err(e) => result = Err(e),
-                }
-                tally.end(world, begin);
-            }
-        });
-        result?;
-    }
-    Ok(latencies)
 }

@@ -29,6 +29,7 @@
 
 mod algorithm;
 mod broadcast;
+mod chooser;
 mod direct;
 mod doubling;
 mod geometry;
@@ -36,7 +37,9 @@ mod hierarchical;
 mod lowering;
 mod nvls;
 mod pat;
+mod paths;
 mod pattern;
+mod plan;
 mod point_to_point;
 mod rail;
 mod ring;
@@ -47,34 +50,14 @@ mod torus;
 mod tree;
 mod tuning;
 
+pub use crate::spec::collectives::Op;
 pub use algorithm::{ALGORITHMS, Algorithm, Unsupported, algorithm};
+pub use chooser::{Choice, Chooser, Why};
 pub use geometry::{Axis, Fabric, Geometry, LinkClass, Network};
-pub use lowering::{Choice, Chooser, CollectiveError, Fidelity, Lowering};
+pub use lowering::{CollectiveError, Fidelity, Lowering};
 pub use pattern::Pattern;
 pub use schedule::{Adjust, Part, Phase, Routes};
-pub use table::{MeasuredTable, TableError};
 pub use tuning::DeviceTuning;
-
-/// What a group of ranks does together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Op {
-    /// Every rank ends with the sum of all buffers.
-    AllReduce,
-    /// Every rank ends with the shards of all.
-    AllGather,
-    /// Every rank ends with its shard of the sum.
-    ReduceScatter,
-    /// Every rank sends a different shard to every other.
-    AllToAll,
-    /// The first member's buffer reaches all.
-    Broadcast,
-    /// The sum of all buffers reaches the first member.
-    Reduce,
-    /// The first member's buffer reaches the second.
-    SendRecv,
-    /// Every rank's buffer reaches the next rank of the group.
-    RingShift,
-}
 
 impl Op {
     /// All, in the order of reports.

@@ -9,19 +9,26 @@
 //! Bandwidth-optimal; latency grows with `n`. Source: Thakur, Rabenseifner and Gropp, "Optimization of collective
 //! communication operations in MPICH", 2005; Patarasuk and Yuan 2009.
 //!
+//! With `k` chunks each shard is cut into `k` parts that go round side by side and share the links, as NCCL's channels
+//! do. Nothing waits longer for that: the time is the same, in `steps` with `k` times as many transfers.
+//!
 //! Over several nodes with `g` members each there are `g` rings with `S/g` each, one through each network port
 //! ([`Pattern::Ring`]): a round moves `S/n` through each node port of the scale-up fabric and `S/(n·g)` through each
-//! network port, and takes `α` of the network (plus that of the hop before it) and the slower of the two.
+//! network port, and takes `α` of the network (plus that of the hop before it) and the slower of the two. In `steps` a
+//! round over fast hops does not wait for the others', so it ends a little earlier (0.4 % for 1 GiB on 4 nodes of 8).
 
 use super::algorithm::Algorithm;
 use super::geometry::{Fabric, Geometry};
 use super::pattern::Pattern;
-use super::schedule::Phase;
+use super::schedule::{Part, Phase};
 use super::{Op, Transfer};
 
 /// See the module's text.
 #[derive(Debug)]
 pub struct Ring;
+
+/// Most rings side by side.
+const MOST_CHANNELS: u32 = 1 << 16;
 
 /// Rounds of a ring.
 fn rounds(op: Op, n: u32) -> u32 {
@@ -58,8 +65,11 @@ impl Algorithm for Ring {
         });
         steps * (hop + g.inter.alpha() + slowest)
     }
-    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
-        let shard = t.bytes as f64 / f64::from(g.size) / f64::from(g.rings());
-        vec![Phase::new(Pattern::Ring, rounds(t.op, g.size), shard)]
+    fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<Phase> {
+        let chunks = chunks.clamp(1, MOST_CHANNELS);
+        let unit = t.bytes as f64 / f64::from(g.size) / f64::from(g.rings()) / f64::from(chunks);
+        let times = rounds(t.op, g.size);
+        let channel = |lane| Part { pattern: Pattern::Ring, weight: 1, times, lane: lane as u16 };
+        vec![Phase { parts: (0..chunks).map(channel).collect(), unit, fill: 0 }]
     }
 }

@@ -32,7 +32,7 @@ pub struct Part {
     /// Number of rounds.
     pub times: u32,
     /// Parts of different lanes do not wait for each other in `steps`.
-    pub lane: u8,
+    pub lane: u16,
 }
 
 impl Phase {
@@ -44,8 +44,16 @@ impl Phase {
     /// path's coefficients. The greatest common factor of the weights is taken out, so that algorithms which differ
     /// only in the number of rounds share a path.
     pub(super) fn fluid(&self) -> (f64, Vec<(Pattern, u32)>) {
-        let common = self.parts.iter().fold(0, |g, p| gcd(g, p.weight * p.times)).max(1);
-        let weights = self.parts.iter().map(|p| (p.pattern, p.weight * p.times / common)).collect();
+        let mut weights: Vec<(Pattern, u32)> = Vec::new();
+        for part in &self.parts {
+            let weight = part.weight * part.times;
+            match weights.iter_mut().find(|(pattern, _)| *pattern == part.pattern) {
+                Some((_, sum)) => *sum += weight,
+                None => weights.push((part.pattern, weight)),
+            }
+        }
+        let common = weights.iter().fold(0, |g, (_, weight)| gcd(g, *weight)).max(1);
+        weights.iter_mut().for_each(|(_, weight)| *weight /= common);
         (self.unit * f64::from(common), weights)
     }
     /// Latency of all rounds, given the latency of one round of each part.
@@ -160,7 +168,7 @@ pub struct Adjust {
 fn lane_steps(
     graph: &mut GraphBuilder,
     phase: &Phase,
-    lane: u8,
+    lane: u16,
     g: &Geometry,
     routes: &Routes<'_>,
     adjust: Adjust,

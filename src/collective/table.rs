@@ -3,9 +3,8 @@
 //! Between two sizes, log time is linear in log size. Below the first size the first time holds (latency); above the
 //! last, time grows in proportion to size (bandwidth).
 
-use thiserror::Error;
-
 use super::Op;
+use crate::spec::collectives::Measured;
 
 /// Times of one op on groups of one size.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,67 +12,15 @@ pub struct MeasuredTable {
     op: Op,
     ranks: u32,
     nodes: u32,
-    /// ln(bytes), ln(seconds), growing.
+    /// ln(bytes), ln(seconds), growing; at least two.
     points: Vec<(f64, f64)>,
 }
 
-/// A table that cannot be interpolated.
-#[derive(Clone, Debug, Error, PartialEq)]
-pub enum TableError {
-    /// Fewer than two points.
-    #[error("a table needs at least two sizes to interpolate between; this one has {0}")]
-    TooShort(usize),
-    /// A size or a time that is no positive number.
-    #[error("row {row}: {bytes} bytes in {time_s} s; both must be above zero")]
-    NotPositive {
-        /// Counted from 0.
-        row: usize,
-        /// Its size.
-        bytes: u64,
-        /// Its time.
-        time_s: f64,
-    },
-    /// Sizes must grow, and times must not fall.
-    #[error(
-        "row {row}: {bytes} bytes in {time_s} s after {before} bytes in {before_s} s; sizes must grow and times \
-         must not fall: average repeated measurements first"
-    )]
-    NotMonotone {
-        /// Counted from 0.
-        row: usize,
-        /// Its size.
-        bytes: u64,
-        /// Its time.
-        time_s: f64,
-        /// The size before.
-        before: u64,
-        /// The time before.
-        before_s: f64,
-    },
-}
-
 impl MeasuredTable {
-    /// A table of (bytes, seconds) for an op on groups of `ranks` ranks over `nodes` nodes.
-    ///
-    /// # Errors
-    /// [`TableError`]: fewer than two points, or not monotone.
-    pub fn new(op: Op, ranks: u32, nodes: u32, rows: &[(u64, f64)]) -> Result<MeasuredTable, TableError> {
-        if rows.len() < 2 {
-            return Err(TableError::TooShort(rows.len()));
-        }
-        for (row, &(bytes, time_s)) in rows.iter().enumerate() {
-            if bytes == 0 || !time_s.is_finite() || time_s <= 0.0 {
-                return Err(TableError::NotPositive { row, bytes, time_s });
-            }
-            if row > 0 {
-                let (before, before_s) = rows[row - 1];
-                if bytes <= before || time_s < before_s {
-                    return Err(TableError::NotMonotone { row, bytes, time_s, before, before_s });
-                }
-            }
-        }
-        let points = rows.iter().map(|&(bytes, time_s)| ((bytes as f64).ln(), time_s.ln())).collect();
-        Ok(MeasuredTable { op, ranks, nodes, points })
+    /// From a file's table, which is validated as it is read.
+    pub fn new(table: &Measured) -> MeasuredTable {
+        let points = table.points.iter().map(|p| (p.bytes.ln(), (p.time_us * 1e-6).ln())).collect();
+        MeasuredTable { op: table.op, ranks: table.ranks, nodes: table.nodes, points }
     }
 
     /// Whether it speaks of this op on such groups.

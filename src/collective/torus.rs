@@ -58,7 +58,7 @@ fn gather(axes: &[Axis], unit: f64, backwards: bool) -> Vec<Phase> {
                 let [right, left] = rounds(axes[axis]);
                 [(true, right), (false, left)].map(|(forward, times)| {
                     let pattern = Pattern::Neighbour { axis: axis as u8, forward: forward != backwards };
-                    Part { pattern, weight, times, lane: lane as u8 }
+                    Part { pattern, weight, times, lane: lane as u16 }
                 })
             });
             phases.push(Phase { parts: parts.filter(|p| p.times > 0).collect(), unit, fill: 0 });
@@ -87,7 +87,7 @@ fn round_by_round(axes: &[Axis], stage: &[(usize, u32)], unit: f64, backwards: b
                         } else {
                             Pattern::Line { axis: axis8, forward, round: round as u16, backwards }
                         };
-                        parts.push(Part { pattern, weight, times: 1, lane: lane as u8 });
+                        parts.push(Part { pattern, weight, times: 1, lane: lane as u16 });
                     }
                 }
             }

@@ -26,8 +26,8 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 use super::algorithm::Algorithm;
+use super::chooser::{Choice, Why};
 use super::geometry::{Fabric, Geometry};
-use super::lowering::Choice;
 use super::{Op, Transfer, algorithm};
 use crate::units::Time;
 
@@ -146,22 +146,32 @@ impl DeviceTuning {
     pub fn choose(&self, t: &Transfer, g: &Geometry) -> Option<Choice> {
         let options = self.options(t, g);
         let best = options.into_iter().min_by(|a, b| a.time_us.total_cmp(&b.time_us));
-        let (algorithm, protocol) = match best {
-            Some(best) => (best.algorithm, best.protocol),
-            None => (fastest(t, g)?, SIMPLE),
+        let (algorithm, protocol, why) = match best {
+            Some(best) => (best.algorithm, best.protocol, Why::Nccl),
+            None => (fastest(t, g)?, SIMPLE, Why::BestClosedForm),
         };
-        Some(self.cost(algorithm, protocol, t, g, None))
+        Some(Choice { why, ..self.cost(algorithm, protocol, t, g, None) })
     }
 
-    /// A given algorithm with its cost on this device, by the protocol for large messages.
+    /// A given algorithm with its cost on this device, by a given protocol or the one for large messages.
     pub fn price(
         &self,
         a: &'static dyn Algorithm,
+        protocol: Option<&str>,
         t: &Transfer,
         g: &Geometry,
         chunks: Option<u32>,
     ) -> Choice {
-        self.cost(a, SIMPLE, t, g, chunks)
+        self.cost(a, protocol.and_then(DeviceTuning::protocol).unwrap_or(SIMPLE), t, g, chunks)
+    }
+
+    /// Names of the protocols.
+    pub fn protocols() -> &'static [String] {
+        &file().choice.protocols
+    }
+    /// Number of a protocol.
+    pub fn protocol(name: &str) -> Option<usize> {
+        DeviceTuning::protocols().iter().position(|p| p == name)
     }
 
     fn cost(

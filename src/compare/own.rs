@@ -7,7 +7,6 @@
 use super::{Comparison, Gaps, Row, Term, read_rank};
 use crate::analysis::idle::IdleTimes;
 use crate::analytic::own::{OwnEstimate, OwnTerms, estimate_own};
-use crate::collective::Chooser;
 use crate::cost::DeviceCost;
 use crate::ids::{CommId, DeviceId, RankId};
 use crate::program::{Action, StreamKind, Work, World};
@@ -203,8 +202,7 @@ pub fn closed_form(inputs: &Inputs) -> Result<OwnEstimate, SimulationError> {
     let device = inputs.machine.device(DeviceId(0));
     let prices = DevicePrices::new(&workload.fidelity, device);
     let peak = DeviceCost::new(device).peak(workload.precision.compute).0;
-    let chooser = Chooser::for_device(&device.name);
-    Ok(estimate_own(workload, &inputs.model, &inputs.machine, &prices, &chooser, peak)?)
+    Ok(estimate_own(workload, &inputs.model, &inputs.machine, &prices, &inputs.chooser, peak)?)
 }
 
 /// Compares the closed form of a workload with its simulation, and returns the run with everything on. The inputs are

@@ -43,6 +43,8 @@ pub struct Inputs {
     pub topology: Loaded<Topology>,
     /// The machine.
     pub machine: Machine,
+    /// How the machine carries out collectives.
+    pub chooser: Chooser,
 }
 
 impl Inputs {
@@ -70,8 +72,11 @@ impl Inputs {
             e
         };
         let (topology, machine) = Machine::load(&named, &of_machine).map_err(whole)?;
+        let chooser = chooser(&topology, &machine)
+            .map_err(|e| whole(blame_setting(e, &of_machine)).in_file(&topology.file))?;
         let file = workload.file.clone();
-        Inputs::fit(workload, topology, machine).map_err(|e| blame_setting(e, &of_workload).in_file(&file))
+        Inputs::fit(workload, topology, machine, chooser)
+            .map_err(|e| blame_setting(e, &of_workload).in_file(&file))
     }
 
     /// Puts a workload and a machine together.
@@ -84,7 +89,8 @@ impl Inputs {
         machine: Machine,
     ) -> Result<Inputs, SpecError> {
         let file = workload.file.clone();
-        Inputs::fit(workload, topology, machine).map_err(|e| e.in_file(&file))
+        let chooser = chooser(&topology, &machine).map_err(|e| e.in_file(&topology.file))?;
+        Inputs::fit(workload, topology, machine, chooser).map_err(|e| e.in_file(&file))
     }
 
     /// The same; errors name no file yet.
@@ -92,6 +98,7 @@ impl Inputs {
         workload: Loaded<WorkloadSpec>,
         topology: Loaded<Topology>,
         machine: Machine,
+        chooser: Chooser,
     ) -> Result<Inputs, SpecError> {
         let ModelRef::Inline(model) = &workload.value.model else {
             return Err(SpecError::at("model", "the model was not resolved"));
@@ -102,7 +109,7 @@ impl Inputs {
         if let Some(p) = problems.into_iter().next() {
             return Err(p.into());
         }
-        Ok(Inputs { workload, model, topology, machine })
+        Ok(Inputs { workload, model, topology, machine, chooser })
     }
 
     /// How collectives are lowered for this workload on this machine.
@@ -112,8 +119,7 @@ impl Inputs {
             CollectiveFidelity::Fluid => Fidelity::Fluid,
             CollectiveFidelity::Steps => Fidelity::Steps,
         };
-        let chooser = Chooser::for_device(&self.machine.device(DeviceId(0)).name);
-        Lowering::new(&self.machine, fidelity, chooser)
+        Lowering::new(&self.machine, fidelity, self.chooser.clone())
     }
 
     /// The step as rank programs.
@@ -137,6 +143,11 @@ impl Inputs {
             },
         )
     }
+}
+
+/// How a machine carries out collectives.
+fn chooser(topology: &Loaded<Topology>, machine: &Machine) -> Result<Chooser, SpecError> {
+    Chooser::of_machine(&machine.device(DeviceId(0)).name, topology.value.collectives.as_ref())
 }
 
 /// How to run.

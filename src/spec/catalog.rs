@@ -14,6 +14,7 @@ impl Kind {
             Kind::Device => "topologies/devices/",
             Kind::Workload => "workloads/",
             Kind::Model => "workloads/models/",
+            Kind::Collectives => "topologies/collectives/",
         }
     }
     /// What it is called in messages.
@@ -23,6 +24,7 @@ impl Kind {
             Kind::Device => "device",
             Kind::Workload => "workload",
             Kind::Model => "model",
+            Kind::Collectives => "collectives",
         }
     }
 }

@@ -154,7 +154,8 @@ fn read_whole(kind: Kind, source: &Source, depth: usize) -> Result<Value, SpecEr
         return Err(SpecError::file(file, format!("a {} file holds a JSON object", kind.word()))
             .hint("see `stepsim schema`"));
     }
-    let named: Vec<&str> = ["device", "model"].into_iter().filter(|key| value[*key].is_string()).collect();
+    let named: Vec<&str> =
+        ["device", "model", "collectives"].into_iter().filter(|key| value[*key].is_string()).collect();
     resolve(kind, &mut value, source.folder()).map_err(|e| e.in_file(&file))?;
     let Some(base) = value.as_object_mut().and_then(|map| map.shift_remove("base")) else {
         return Ok(value);
@@ -184,6 +185,7 @@ fn resolve(kind: Kind, value: &mut Value, folder: Option<&Path>) -> Result<(), S
     match kind {
         Kind::Topology => {
             inline(Kind::Device, value.get_mut("device"), "device", folder)?;
+            inline(Kind::Collectives, value.get_mut("collectives"), "collectives", folder)?;
             let vertices =
                 value.get_mut("graph").and_then(|g| g.get_mut("vertices")).and_then(Value::as_array_mut);
             for (i, vertex) in vertices.into_iter().flatten().enumerate() {
@@ -193,7 +195,7 @@ fn resolve(kind: Kind, value: &mut Value, folder: Option<&Path>) -> Result<(), S
             Ok(())
         }
         Kind::Workload => inline(Kind::Model, value.get_mut("model"), "model", folder),
-        Kind::Device | Kind::Model => Ok(()),
+        Kind::Device | Kind::Model | Kind::Collectives => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The JSON files: their exact shape, how they are found, and what is said when one is wrong.
 //!
-//! Four kinds of files: a [`Topology`] names its [`Device`], a workload its model. A *name* means a file that the
+//! Five kinds of files: a [`Topology`] names its [`Device`] and perhaps its [`Collectives`], a workload its model. A *name* means a file that the
 //! binary carries, a *path* (with `/`, or ending in `.json`) one on disk, relative to the file that refers to it; the
 //! content may also stand in place. Any file may name a `base` and give only what differs.
 //!
@@ -13,6 +13,7 @@
 
 pub mod calculon;
 pub mod catalog;
+pub mod collectives;
 pub mod cost;
 pub mod device;
 mod error;
@@ -33,6 +34,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+pub use collectives::Collectives;
 pub use device::Device;
 pub use error::{SpecError, nearest};
 pub use load::{Loaded, blame_setting, from_value, load};
@@ -54,6 +56,8 @@ pub enum Kind {
     Workload,
     /// A model.
     Model,
+    /// Rules and measured times of collectives.
+    Collectives,
 }
 
 /// A type that a file of its own holds.
@@ -108,6 +112,7 @@ pub fn schema(kind: Kind) -> serde_json::Value {
         Kind::Device => schema_of::<Device>(),
         Kind::Workload => schema_of::<WorkloadSpec>(),
         Kind::Model => schema_of::<ModelSpec>(),
+        Kind::Collectives => schema_of::<Collectives>(),
     };
     let Some(map) = schema.as_object_mut() else { return schema };
     let required = map.shift_remove("required").unwrap_or_else(|| json!([]));

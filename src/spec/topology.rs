@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::collectives::Collectives;
 use super::device::Device;
 use super::number;
 
@@ -37,6 +38,11 @@ pub struct Topology {
     /// Any other machine, vertex by vertex; instead of `node`, `fabric` and `sites`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<Graph>,
+    /// Rules and measured times of collectives: a name of the catalogue, a path relative to this file, or in place.
+    /// Absent: NCCL's choice on devices that its tuning is known of, else the best closed form.
+    #[schemars(with = "Option<Reference<Collectives>>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collectives: Option<Collectives>,
     /// Where each figure comes from: path of the field → source.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, String>,

@@ -14,6 +14,9 @@ impl Spec for Topology {
 
     fn validate(&self) -> Result<(), SpecError> {
         self.device.validate().map_err(|e| e.under("device"))?;
+        if let Some(collectives) = &self.collectives {
+            collectives.validate().map_err(|e| e.under("collectives"))?;
+        }
         if let Some(graph) = &self.graph {
             let other = [
                 ("node", self.node.is_some()),

@@ -153,7 +153,7 @@ pub fn time(
     f: Fidelity,
 ) -> f64 {
     let algorithm = algorithm(name).expect("a known algorithm");
-    let mut trial = Trial::new(net, f, Chooser::Always { algorithm, chunks, tuning: None });
+    let mut trial = Trial::new(net, f, Chooser::always(algorithm, chunks));
     trial.group(net, &(0..n).collect::<Vec<_>>(), op, bytes);
     trial.ends()[0]
 }

@@ -43,7 +43,7 @@ fn on(machine: &str, changes: Value) -> OwnEstimate {
     let (workload, model) = workload(changes);
     let (_, machine) = Machine::load(machine, &[]).expect("a simple machine");
     assert_eq!(workload.validate_on(u64::from(machine.devices()), &["hbm"]), []);
-    estimate_own(&workload, &model, &machine, &Flat, &Chooser::Best, RATE).expect("an estimate")
+    estimate_own(&workload, &model, &machine, &Flat, &Chooser::best(), RATE).expect("an estimate")
 }
 
 fn close(a: f64, b: f64) -> bool {
@@ -129,11 +129,7 @@ fn gradients_without_overlap_take_their_link_time() {
     let (mut workload, model) = workload(changes);
     workload.offload = Default::default();
     let (_, machine) = Machine::load("switch:8,100,0", &[]).expect("a simple machine");
-    let ring = Chooser::Always {
-        algorithm: crate::collective::algorithm("ring").expect("the ring"),
-        chunks: None,
-        tuning: None,
-    };
+    let ring = Chooser::always(crate::collective::algorithm("ring").expect("the ring"), None);
     let step = estimate_own(&workload, &model, &machine, &Flat, &ring, RATE).expect("an estimate");
     let expected = 4.0 * step.rules.parameters * 2.0 * 7.0 / 8.0 / 1e11;
     assert!((step.terms.data / expected - 1.0).abs() < 1e-6, "{} and {expected}", step.terms.data);

@@ -5,11 +5,9 @@ use std::error::Error;
 use serde_json::{Map, Value, json};
 
 use super::{Args, gib, table, term_table, write_report};
-use crate::analytic::own::{OwnEstimate, Rules, estimate_own};
-use crate::collective::Chooser;
-use crate::cost::DeviceCost;
-use crate::ids::DeviceId;
-use crate::simulate::{DevicePrices, Inputs};
+use crate::analytic::own::{OwnEstimate, Rules};
+use crate::compare::own::closed_form;
+use crate::simulate::Inputs;
 
 /// What is estimated when nothing is named.
 const EXAMPLE: &str = "gpt3-175b";
@@ -18,12 +16,7 @@ const EXAMPLE: &str = "gpt3-175b";
 pub(super) fn run(args: &Args) -> Result<String, Box<dyn Error>> {
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
     let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets)?;
-    let workload = &inputs.workload.value;
-    let device = inputs.machine.device(DeviceId(0));
-    let prices = DevicePrices::new(&workload.fidelity, device);
-    let chooser = Chooser::for_device(&device.name);
-    let peak = DeviceCost::new(device).peak(workload.precision.compute).0;
-    let estimate = estimate_own(workload, &inputs.model, &inputs.machine, &prices, &chooser, peak)?;
+    let estimate = closed_form(&inputs)?;
     if let Some(path) = &args.report {
         write_report(path, &report(&estimate))?;
     }

@@ -87,6 +87,8 @@ struct CollectiveView {
     group: u32,
     algorithm: String,
     protocol: String,
+    /// Who decided on it.
+    chosen_by: String,
     /// On an idle machine.
     expected_s: f64,
     /// Of one rank in a step: least and most of all stages that have it.
@@ -226,8 +228,17 @@ impl StepView {
         if self.collectives.is_empty() {
             return;
         }
-        let head =
-            ["  stream", "transfer", "bytes", "ranks", "algorithm", "protocol", "alone", "times a step"];
+        let head = [
+            "  stream",
+            "transfer",
+            "bytes",
+            "ranks",
+            "algorithm",
+            "protocol",
+            "chosen by",
+            "alone",
+            "times a step",
+        ];
         let mut table = new_table(width, head.map(String::from).to_vec());
         for c in &self.collectives {
             let (least, most) = c.times;
@@ -238,6 +249,7 @@ impl StepView {
                 grouped(c.group.into()),
                 c.algorithm.clone(),
                 c.protocol.clone(),
+                c.chosen_by.clone(),
                 seconds(c.expected_s),
                 if least == most { grouped(most) } else { format!("{}–{}", grouped(least), grouped(most)) },
             ]);
@@ -330,7 +342,7 @@ fn memory(plan: &Plan, rank: RankId) -> Vec<MemoryView> {
 
 /// Transfers of the first rank of each stage, those that are alike in one row.
 fn collectives(plan: &Plan, lowering: &Lowering<'_>) -> Vec<CollectiveView> {
-    type Key = (StreamKind, String, u64, u32, String, String, u64);
+    type Key = (StreamKind, String, u64, u32, String, String, String, u64);
     let world = &plan.world;
     let mut idle = IdleTimes::new(world);
     let mut rows: BTreeMap<Key, (u64, u64)> = BTreeMap::new();
@@ -353,15 +365,16 @@ fn collectives(plan: &Plan, lowering: &Lowering<'_>) -> Vec<CollectiveView> {
             let members = world.members_of(comm);
             let what = lowering.transfer_of(transfer);
             let devices: Vec<DeviceId> = members.iter().map(|m| plan.layout.device(*m)).collect();
-            let (algorithm, protocol) = match lowering.explain(&what, &devices) {
+            let (algorithm, protocol, chosen_by) = match lowering.explain(&what, &devices) {
                 Ok((_, choice)) if members.len() > 1 => {
-                    (choice.algorithm.name().to_string(), choice.protocol.to_string())
+                    (choice.algorithm.name().to_string(), choice.protocol.clone(), choice.reason())
                 }
-                _ => ("copy".to_string(), "-".to_string()),
+                _ => ("copy".to_string(), "-".to_string(), "-".to_string()),
             };
             let time = idle.get(comm, transfer);
+            let name = name.to_string();
             let key =
-                (stream, name.to_string(), what.bytes, members.len() as u32, algorithm, protocol, time.0);
+                (stream, name, what.bytes, members.len() as u32, algorithm, protocol, chosen_by, time.0);
             *of_stage.entry(key).or_default() += n;
         }
         for (key, n) in of_stage {
@@ -369,10 +382,12 @@ fn collectives(plan: &Plan, lowering: &Lowering<'_>) -> Vec<CollectiveView> {
             (*least, *most) = ((*least).min(n), (*most).max(n));
         }
     }
-    let view = |((stream, name, bytes, group, algorithm, protocol, ps), times): (Key, (u64, u64))| {
-        let expected_s = crate::units::Time(ps).s();
-        CollectiveView { stream: stream.name(), name, bytes, group, algorithm, protocol, expected_s, times }
-    };
+    let view =
+        |((stream, name, bytes, group, algorithm, protocol, chosen_by, ps), times): (Key, (u64, u64))| {
+            let expected_s = crate::units::Time(ps).s();
+            let stream = stream.name();
+            CollectiveView { stream, name, bytes, group, algorithm, protocol, chosen_by, expected_s, times }
+        };
     rows.into_iter().map(view).collect()
 }
 

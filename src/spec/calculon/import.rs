@@ -207,6 +207,7 @@ impl Calculon {
             }),
             sites: None,
             graph: None,
+            collectives: None,
             sources: BTreeMap::from([("".to_string(), self.names.system.clone())]),
         };
         topology.validate().map_err(|e| e.in_file(&self.names.system))?;

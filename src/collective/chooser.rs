@@ -1,0 +1,240 @@
+//! Which algorithm carries out a transfer, and how.
+//!
+//! The first that knows an answer decides: an algorithm that was asked for; the rules of the machine's `collectives`;
+//! NCCL's model where it knows the device; the best closed form among the algorithms that the group can run. Measured
+//! times of the machine's `collectives` then set how long the chosen algorithm takes.
+
+use super::algorithm::{ALGORITHMS, Algorithm, Unsupported, algorithm};
+use super::geometry::Geometry;
+use super::table::MeasuredTable;
+use super::tuning::DeviceTuning;
+use super::{Op, Transfer};
+use crate::spec::SpecError;
+use crate::spec::collectives::{Collectives, Rule};
+use crate::units::Time;
+
+/// Which algorithm carries out a transfer, and how.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The algorithm.
+    pub algorithm: &'static dyn Algorithm,
+    /// Name of the wire protocol (`LL`, `LL128`, `Simple`), or `-` where protocols are not told apart.
+    pub protocol: String,
+    /// Pipeline chunks.
+    pub chunks: u32,
+    /// Compute units (SMs) that the communication kernel occupies on each device while it runs.
+    pub sms: u32,
+    /// Wire bytes for each byte of payload.
+    pub overhead: f64,
+    /// Paid once, when the kernel starts.
+    pub base: Time,
+    /// Expected time in seconds on an idle network.
+    pub expected_s: f64,
+    /// Who decided.
+    pub why: Why,
+    /// Whether the time was measured.
+    pub measured: bool,
+}
+
+/// Who decided on an algorithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Why {
+    /// The best closed form among the algorithms that can run.
+    #[default]
+    BestClosedForm,
+    /// It was asked for.
+    AskedFor,
+    /// NCCL's cost model.
+    Nccl,
+    /// A rule of the machine's `collectives`, counted from 0.
+    Rule(usize),
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Why::BestClosedForm => f.write_str("theory"),
+            Why::AskedFor => f.write_str("request"),
+            Why::Nccl => f.write_str("NCCL model"),
+            Why::Rule(i) => write!(f, "rule {i}"),
+        }
+    }
+}
+
+impl Choice {
+    /// The algorithm as theory has it: no protocol, no kernel.
+    pub fn theory(
+        algorithm: &'static dyn Algorithm,
+        t: &Transfer,
+        g: &Geometry,
+        chunks: Option<u32>,
+    ) -> Choice {
+        let chunks = chunks.unwrap_or_else(|| algorithm.chunks(t, g)).max(1);
+        let expected_s = algorithm.closed_form(t, g, chunks);
+        Choice {
+            algorithm,
+            protocol: "-".into(),
+            chunks,
+            sms: 0,
+            overhead: 1.0,
+            base: Time::ZERO,
+            expected_s,
+            why: Why::default(),
+            measured: false,
+        }
+    }
+
+    /// Who decided on the algorithm, and whether its time was measured, in a few words.
+    pub fn reason(&self) -> String {
+        format!("{}{}", self.why, if self.measured { ", measured" } else { "" })
+    }
+
+    /// Latency and wire time of the closed form in seconds, without protocol and kernel.
+    fn parts_s(&self, t: &Transfer, g: &Geometry) -> (f64, f64) {
+        let links_s = self.algorithm.closed_form(&Transfer { bytes: 0, ..*t }, g, self.chunks);
+        (links_s, self.algorithm.closed_form(t, g, self.chunks) - links_s)
+    }
+
+    /// The same with what a rule says of it.
+    fn ruled(mut self, rule: &Rule, index: usize, t: &Transfer, g: &Geometry) -> Choice {
+        self.why = Why::Rule(index);
+        self.protocol = rule.protocol.clone().unwrap_or(self.protocol);
+        self.sms = rule.channels.unwrap_or(self.sms);
+        self.overhead = rule.efficiency.map_or(self.overhead, |part| 1.0 / part);
+        self.base = rule.base_us.map_or(self.base, Time::from_us);
+        let (links_s, wire_s) = self.parts_s(t, g);
+        self.expected_s = self.base.s() + links_s + wire_s * self.overhead;
+        self
+    }
+
+    /// The same algorithm, made to last as long as was measured: what does not fit in its latency and wire time comes
+    /// first, and what is too long is taken from the wire time.
+    fn lasting(self, measured_s: f64, t: &Transfer, g: &Geometry) -> Choice {
+        let (links_s, wire_s) = self.parts_s(t, g);
+        let rest_s = measured_s - links_s - wire_s * self.overhead;
+        let overhead = if rest_s >= 0.0 || wire_s <= 0.0 {
+            self.overhead
+        } else {
+            ((measured_s - links_s) / wire_s).max(0.0)
+        };
+        let expected_s = measured_s.max(links_s);
+        Choice { base: Time::from_s(rest_s), overhead, expected_s, measured: true, ..self }
+    }
+}
+
+/// Picks algorithms. See the module's text.
+#[derive(Clone, Debug, Default)]
+pub struct Chooser {
+    /// An algorithm for everything but send/recv, and its pipeline chunks.
+    pub always: Option<(&'static dyn Algorithm, Option<u32>)>,
+    /// What NCCL does, and what its kernels cost, on the machine's devices.
+    pub tuning: Option<&'static DeviceTuning>,
+    rules: Vec<(&'static dyn Algorithm, Rule)>,
+    measured: Vec<MeasuredTable>,
+}
+
+impl Chooser {
+    /// The best closed form among the algorithms that the group can run; costs as theory has them.
+    pub fn best() -> Chooser {
+        Chooser::default()
+    }
+    /// One algorithm for everything but send/recv; costs as theory has them.
+    pub fn always(algorithm: &'static dyn Algorithm, chunks: Option<u32>) -> Chooser {
+        Chooser { always: Some((algorithm, chunks)), ..Chooser::default() }
+    }
+    /// As NCCL does where it knows the device, else [`Chooser::best`].
+    pub fn for_device(name: &str) -> Chooser {
+        Chooser { tuning: DeviceTuning::of(name), ..Chooser::default() }
+    }
+    /// What a machine does, by the name of its device and its own rules and measured times, if it has any.
+    ///
+    /// # Errors
+    /// A rule names an algorithm that is none, or a protocol that the device's tuning does not know.
+    pub fn of_machine(device: &str, own: Option<&Collectives>) -> Result<Chooser, SpecError> {
+        let mut chooser = Chooser::for_device(device);
+        let Some(own) = own else { return Ok(chooser) };
+        for (i, rule) in own.rules.iter().enumerate() {
+            let at = |field: &str, problem: String| {
+                SpecError::at(format!("collectives.rules[{i}].{field}"), problem)
+            };
+            let Some(algorithm) = algorithm(&rule.algorithm) else {
+                let known: Vec<&str> = ALGORITHMS.iter().map(|a| a.name()).collect();
+                return Err(at("algorithm", format!("\"{}\" is no algorithm", rule.algorithm))
+                    .allowed(known.join(", ")));
+            };
+            if let (Some(protocol), Some(_)) = (&rule.protocol, chooser.tuning)
+                && DeviceTuning::protocol(protocol).is_none()
+            {
+                return Err(at("protocol", format!("\"{protocol}\" is no protocol of NCCL"))
+                    .allowed(DeviceTuning::protocols().join(", ")));
+            }
+            chooser.rules.push((algorithm, rule.clone()));
+        }
+        chooser.measured = own.measured.iter().map(MeasuredTable::new).collect();
+        Ok(chooser)
+    }
+
+    /// Chooses for one transfer on one geometry.
+    ///
+    /// # Errors
+    /// [`Unsupported`] if the algorithm asked for, or every algorithm, cannot run there.
+    pub fn choose(&self, t: &Transfer, g: &Geometry) -> Result<Choice, Unsupported> {
+        let choice = self.algorithm(t, g)?;
+        Ok(match self.measured.iter().find(|table| table.covers(t.op, g.size, g.nodes)) {
+            Some(table) => choice.lasting(table.time(t.bytes), t, g),
+            None => choice,
+        })
+    }
+
+    fn algorithm(&self, t: &Transfer, g: &Geometry) -> Result<Choice, Unsupported> {
+        if let Some((algorithm, chunks)) = self.always
+            && t.op != Op::SendRecv
+        {
+            let unsupported = |why| Unsupported::new(algorithm.name(), why, t.op, g);
+            algorithm.supports(t.op, g).map_err(unsupported)?;
+            return Ok(Choice { why: Why::AskedFor, ..self.price(algorithm, None, t, g, chunks) });
+        }
+        let fitting = |(_, (algorithm, rule)): &(usize, &(&'static dyn Algorithm, Rule))| {
+            fits(rule, t, g) && algorithm.supports(t.op, g).is_ok()
+        };
+        if let Some((i, (algorithm, rule))) = self.rules.iter().enumerate().find(fitting) {
+            let choice = self.price(*algorithm, rule.protocol.as_deref(), t, g, rule.chunks);
+            return Ok(choice.ruled(rule, i, t, g));
+        }
+        let choice = match self.tuning {
+            Some(tuning) => tuning.choose(t, g),
+            None => {
+                let can = ALGORITHMS.iter().filter(|a| a.supports(t.op, g).is_ok());
+                can.map(|a| Choice::theory(*a, t, g, None))
+                    .min_by(|a, b| a.expected_s.total_cmp(&b.expected_s))
+            }
+        };
+        choice.ok_or_else(|| Unsupported::none(t.op, g))
+    }
+
+    fn price(
+        &self,
+        algorithm: &'static dyn Algorithm,
+        protocol: Option<&str>,
+        t: &Transfer,
+        g: &Geometry,
+        chunks: Option<u32>,
+    ) -> Choice {
+        match self.tuning {
+            Some(tuning) => tuning.price(algorithm, protocol, t, g, chunks),
+            None => Choice::theory(algorithm, t, g, chunks),
+        }
+    }
+}
+
+/// Whether a rule speaks of this transfer on such a group.
+fn fits(rule: &Rule, t: &Transfer, g: &Geometry) -> bool {
+    let within = |value: u64, min: Option<u64>, max: Option<u64>| {
+        min.is_none_or(|min| value >= min) && max.is_none_or(|max| value <= max)
+    };
+    let wide = |bound: Option<u32>| bound.map(u64::from);
+    rule.op.is_none_or(|op| op == t.op)
+        && within(u64::from(g.size), wide(rule.min_ranks), wide(rule.max_ranks))
+        && within(u64::from(g.nodes), wide(rule.min_nodes), wide(rule.max_nodes))
+        && within(t.bytes, rule.min_bytes, rule.max_bytes)
+}
