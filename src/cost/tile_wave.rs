@@ -41,25 +41,30 @@ impl Cost for TileWave {
     }
 }
 
-/// Seconds of the products of a GEMM on `left` units, by the best tile shape and split.
+/// Seconds of the products of a GEMM on `left` units, by the tile shape and split that are best on all units: the
+/// library that picks them does not know what runs beside.
 fn gemm_s(device: &DeviceCost, kernel: &Kernel, (m, n, k): (u64, u64, u64), batch: u64, left: u32) -> f64 {
     let unit_rate =
         device.peak(kernel.dtype).0 * device.matrix_fraction(kernel.dtype) / f64::from(device.units.max(1));
-    let mut best = f64::INFINITY;
+    let (mut best_s, mut seconds) = (f64::INFINITY, f64::INFINITY);
     for (tm, tn, speed) in TILES {
         let tiles = batch as f64 * (m.div_ceil(tm) * n.div_ceil(tn)) as f64;
         for split in SPLITS {
             let blocks = tiles * split as f64;
-            if split > 1 && blocks > f64::from(left) {
+            if split > 1 && blocks > f64::from(device.units) {
                 break;
             }
             let depth = k.div_ceil(split) as f64 + device.spec.fill_k;
             let block_s = 2.0 * (tm * tn) as f64 * depth / (unit_rate * speed);
             let extra = if split > 1 { SPLIT_S } else { 0.0 };
-            best = best.min(waves(blocks, left, device.spec.last_wave) * block_s + extra);
+            let on = |units| waves(blocks, units, device.spec.last_wave) * block_s + extra;
+            let whole_s = on(device.units);
+            if whole_s < best_s {
+                (best_s, seconds) = (whole_s, on(left));
+            }
         }
     }
-    best
+    seconds
 }
 
 /// Waves of `blocks` equal blocks over `units`, of a last, partly filled one only the share `last` beyond its blocks.
