@@ -558,7 +558,7 @@ fn each_schedule_says_which_numbers_would_run() {
     );
     assert!(matches!(schedule::find("zbh1"), Err(e) if e.to_string() ==
         "schedule zbh1: there is no schedule of this name; choose one of gpipe, 1f1b, eager-1f1b, interleaved-1f1b, \
-         interleaved-torch, looped-bfs, zb-h1, zb-h2, zb-v, dualpipe, dualpipe-v"));
+         interleaved-torch, looped-bfs, zb-h1, zb-h2, zb-v, zb-auto, dualpipe, dualpipe-v"));
 }
 
 /// Slots appear in the diagrams of the papers; the drawing is the order's own text.
@@ -574,4 +574,56 @@ fn orders_read_as_in_the_papers() {
         line("dualpipe", 0),
         "F0 F1 F2 F4.1 I4.1 W4.1 F5.1 F3&B5.1 F6.1&B0 B6.1 F7.1&B1 B7.1 I2 W2 I3 W3"
     );
+}
+
+/// What zb-auto knows where all ranks take the same times.
+fn even_profile(ranks: u32, t: PassTimes, message: Time, limit: f64) -> schedule::Profile {
+    schedule::Profile { ranks: vec![t; ranks as usize], message, limit: Some(limit), kept: 1.0 }
+}
+
+#[test]
+fn searched_orders_leave_no_bubble_where_none_need_be() {
+    let searched = schedule::find("zb-auto").unwrap();
+    // Equal passes and the memory of ZB-H2: no rank idles between its first and its last pass.
+    for p in [2, 4, 8] {
+        let t = times(1.0, 1.0, 1.0, 1.0);
+        let order = searched.order(&Shape::new(p, 3 * p)).unwrap();
+        assert_eq!(run_order(&order, &t, Time::ZERO).own, Time::ZERO, "{p} ranks");
+    }
+    // Weight gradients of no duration cannot fill anything: with the memory of 1F1B, 1F1B's bubble (p−1)(tF + tI).
+    let t = times(1.0, 1.0, 0.0, 1.0);
+    let order = searched.order_for(&Shape::new(4, 12), &even_profile(4, t, Time::ZERO, 4.0)).unwrap();
+    assert_eq!(run_order(&order, &t, Time::ZERO).own, units(6.0));
+    // Where input gradients give all activations back, the limit of 1F1B's memory does not bind and rank 0 may run
+    // ahead with forward passes as ZB-H2 does.
+    let t = times(1.0, 1.0, 1.0, 1.0);
+    let light = schedule::Profile { kept: 0.0, ..even_profile(4, t, Time::ZERO, 7.0) };
+    let order = searched.order_for(&Shape::new(4, 16), &light).unwrap();
+    assert_eq!(run_order(&order, &t, Time::ZERO).own, Time::ZERO);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// A searched order is one, keeps its limit, and is no longer than the hand-made orders that keep it too.
+    #[test]
+    fn searched_orders_keep_their_limit(
+        p in 1u32..8, m in 1u32..30, t in any_times(), limit in 1u32..20, delay in 0u64..UNIT,
+    ) {
+        let shape = Shape::new(p, m);
+        let profile = even_profile(p, t, Time(delay), f64::from(limit));
+        let order = schedule::find("zb-auto").unwrap().order_for(&shape, &profile).unwrap();
+        prop_assert_eq!(order.check(), Ok(()));
+        prop_assert!(order.peak().iter().all(|&peak| peak <= limit));
+        let span = |order: &Order| {
+            let spans = run_order(order, &t, Time(delay)).spans;
+            spans.iter().map(|s| s.last().unwrap().1 - s[0].0).max().unwrap()
+        };
+        for hand_made in ["zb-h1", "zb-h2"] {
+            let other = schedule::find(hand_made).unwrap().order(&shape).unwrap();
+            if other.peak().iter().all(|&peak| peak <= limit) {
+                prop_assert!(span(&order) <= span(&other), "{}", hand_made);
+            }
+        }
+    }
 }

@@ -120,12 +120,15 @@ fn pipeline(row: &Row) -> Result<Value, String> {
     let schedule = match row.text("pp_schedule") {
         "1F1B" | "" if chunks == 1 => "1f1b",
         "1F1B" | "" | "interleaved 1F1B" | "1F1B-I" => "interleaved",
-        "ZB-1p" => "zb-h1",
-        "ZB-2p" | "ZB-2p*" => "zb-h2",
+        // The paper searches these orders, within the memory of p and of 2p micro-batches.
+        "ZB-1p" | "ZB-2p" | "ZB-2p*" => "zb-auto",
         "ZB-V" => "zb-v",
         other => return Err(format!("schedule {other}")),
     };
     let mut pipeline = json!({"size": size, "schedule": schedule});
+    if row.text("pp_schedule") == "ZB-1p" {
+        pipeline["activation_limit"] = size.into();
+    }
     if chunks > 1 {
         pipeline["chunks"] = chunks.into();
     }

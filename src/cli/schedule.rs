@@ -15,7 +15,9 @@ use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use crate::engine::{EngineError, Record};
 use crate::ids::RankId;
 use crate::plan::pipeline::{AbstractPipeline, Sends, abstract_world};
-use crate::plan::schedule::{self, Order, PassTimes, Schedule, ScheduleError, Shape, UserOrderError};
+use crate::plan::schedule::{
+    self, Order, PassTimes, Profile, Schedule, ScheduleError, Shape, UserOrderError,
+};
 use crate::trace::{Detail, MetaValue, Output, OutputError, RunMeta, Timeline, TraceError, TracedRank};
 use crate::units::Time;
 
@@ -26,7 +28,7 @@ use outcome::Outcome;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// The schedule: gpipe, 1f1b, eager-1f1b, interleaved-1f1b, interleaved-torch, looped-bfs, zb-h1, zb-h2, zb-v,
-    /// dualpipe or dualpipe-v
+    /// zb-auto, dualpipe or dualpipe-v
     #[arg(long, required_unless_present_any = ["all", "order"], conflicts_with_all = ["all", "order"])]
     pub kind: Option<String>,
     /// All schedules in one table
@@ -47,6 +49,9 @@ pub struct Args {
     /// Micro-batches that pass a chunk in a row (interleaved-1f1b) [default: the number of stages]
     #[arg(long)]
     pub group: Option<u32>,
+    /// Most activations that a rank may hold, in micro-batches (zb-auto) [default: twice the number of stages]
+    #[arg(long, conflicts_with = "order")]
+    pub limit: Option<f64>,
     /// Time of a forward pass through one rank's whole share of layers
     #[arg(long, default_value_t = 1.0)]
     pub tf: f64,
@@ -165,7 +170,16 @@ fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Error> {
         None => {
             let kind = schedule::find(args.kind.as_deref().unwrap_or_default())?;
             let shape = args.shape(kind, true);
-            Run::new(args, &times, Some((kind, shape)), kind.order(&shape)?)?
+            if let Some(value) = args.limit.filter(|_| kind.name() != "zb-auto") {
+                let allowed = format!("only zb-auto has a limit; {} takes what it takes", kind.name());
+                return Err(Error::Number { option: "--limit", value, allowed });
+            }
+            Run::new(
+                args,
+                &times,
+                Some((kind, shape)),
+                kind.order_for(&shape, &args.profile(&shape, &times))?,
+            )?
         }
     };
     if let Some(file) = &args.trace {
@@ -316,7 +330,7 @@ fn all(args: &Args, times: &PassTimes, out: &mut Vec<u8>) -> Result<(), Error> {
     for &kind in schedule::ALL {
         let shape = args.shape(kind, false);
         let run = match kind
-            .order(&shape)
+            .order_for(&shape, &args.profile(&shape, times))
             .map_err(Error::from)
             .and_then(|o| Run::new(args, times, Some((kind, shape)), o))
         {
@@ -376,6 +390,12 @@ impl Args {
             chunks: self.chunks.filter(|_| strict || choice),
             group: self.group.filter(|_| strict || kind.has_groups()),
         }
+    }
+
+    /// What a searched schedule may know.
+    fn profile(&self, shape: &Shape, times: &PassTimes) -> Profile {
+        let ranks = vec![*times; shape.ranks.min(Shape::MAX_SLOTS as u32) as usize];
+        Profile { ranks, message: Time::from_s(self.p2p), limit: self.limit, kept: 1.0 }
     }
 
     fn times(&self) -> Result<PassTimes, Error> {

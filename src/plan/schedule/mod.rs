@@ -35,6 +35,7 @@ mod one_f_one_b;
 mod order;
 mod placement;
 mod user;
+mod zb_auto;
 mod zb_h1;
 mod zb_h2;
 mod zb_v;
@@ -58,6 +59,7 @@ pub const ALL: &[&dyn Schedule] = &[
     &zb_h1::ZbH1,
     &zb_h2::ZbH2,
     &zb_v::ZbV,
+    &zb_auto::ZbAuto,
     &dualpipe::DualPipe,
     &dualpipe_v::DualPipeV,
 ];
@@ -100,6 +102,13 @@ pub trait Schedule: Sync {
     /// # Errors
     /// If the schedule is not defined for these numbers; the error names numbers that would do.
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError>;
+    /// The order for the times that passes really take and the memory that there is; most schedules do not mind.
+    ///
+    /// # Errors
+    /// As [`Schedule::order`].
+    fn order_for(&self, shape: &Shape, _profile: &Profile) -> Result<Order, ScheduleError> {
+        self.order(shape)
+    }
     /// The bubble by theory, where a closed form holds; for shapes that have an order.
     fn bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble>;
     /// Live micro-batch chunks at the worst moment on each rank by theory, where a closed form holds; for
@@ -239,6 +248,19 @@ impl PassTimes {
         let n = u64::from(parts);
         Time((whole.0 + n / 2) / n)
     }
+}
+
+/// What a schedule may know of the step that it orders.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Times of each rank's whole share of layers.
+    pub ranks: Vec<PassTimes>,
+    /// Delay of a message between ranks.
+    pub message: Time,
+    /// Most activations that a rank may hold, in micro-batches; twice the ranks if not given.
+    pub limit: Option<f64>,
+    /// Share of a micro-batch's activations that wait for its weight gradient once its input gradient is done.
+    pub kept: f64,
 }
 
 /// Idle time of the worst rank in theory; `None` where no closed form is known.

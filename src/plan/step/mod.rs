@@ -19,6 +19,7 @@ pub mod groups;
 mod offload;
 mod optimizer;
 pub mod overlap;
+mod profile;
 mod stage;
 mod unit;
 mod visits;
@@ -178,7 +179,7 @@ pub fn plan(
     let devices = u64::from(machine.devices());
     let degrees = degrees(workload, devices);
     let micro_batches = workload.micro_batches(devices) as u32;
-    let order = order(workload, micro_batches)?;
+    let mut order = order(workload, micro_batches)?;
     let split = layer_split(workload, model, &order)?;
     let shard = Shard::new(workload, model);
     let loads = expert_load::of_layers(workload, model)?;
@@ -187,6 +188,12 @@ pub fn plan(
     let whole_border = shard.boundary_bytes(model).round() as u64;
     let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
     let border_bytes = if cuts_border { whole_border / shard.tensor } else { whole_border };
+    let layout = layout(workload, &degrees)?;
+    if workload.parallelism.pipeline.schedule == ScheduleKind::ZbAuto && stages.len() > 1 {
+        let profile = profile::profile(workload, &stages, border_bytes, &degrees, &layout, lowering, prices)?;
+        let shape = Shape::new(degrees.pipeline, micro_batches);
+        order = schedule::find(schedule_name(ScheduleKind::ZbAuto))?.order_for(&shape, &profile)?;
+    }
     let setup = Setup {
         workload,
         degrees,
@@ -204,7 +211,6 @@ pub fn plan(
         table_parameters: model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden,
         order: &order,
     };
-    let layout = layout(workload, &degrees)?;
     let mut stage = Stage::new(&setup, prices, lowering);
     let sends = match workload.parallelism.pipeline.p2p {
         PointToPoint::Async => Sends::Asynchronous,
@@ -295,13 +301,14 @@ pub fn schedule_name(kind: ScheduleKind) -> &'static str {
         ScheduleKind::ZbH1 => "zb-h1",
         ScheduleKind::ZbH2 => "zb-h2",
         ScheduleKind::ZbV => "zb-v",
+        ScheduleKind::ZbAuto => "zb-auto",
         ScheduleKind::DualPipe => "dualpipe",
         ScheduleKind::DualPipeV => "dualpipe-v",
         ScheduleKind::File => "file",
     }
 }
 
-/// The order of passes that a workload asks for.
+/// The order of passes that a workload asks for; `zb-auto`'s is that for equal passes.
 ///
 /// # Errors
 /// The schedule is not defined for its numbers, or its file is wrong.

@@ -9,13 +9,14 @@ use super::chain::{Act, Chain, Step, Visit};
 use super::gradients::UnitGradient;
 use super::groups::Group;
 use super::overlap;
+use super::profile::op_of;
 use super::unit::{FullRecompute, State, Unit};
 use super::visits::{Coming, Trace};
 use super::weights::{Gathered, free};
 use super::{Prices, Setup};
 use crate::collective::{Lowering, Op, Transfer};
 use crate::ids::{OpId, TransferId};
-use crate::model::{CommGroup, CommOp, Item, Kernel};
+use crate::model::{CommGroup, Item, Kernel};
 use crate::plan::pipeline::{self, Channel, Message, StageWork, Task};
 use crate::plan::schedule::{Data, Part, Pass};
 use crate::program::{MemoryClass, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work};
@@ -206,13 +207,7 @@ impl<'a, 'm> Stage<'a, 'm> {
             }),
             Item::Comm(point) => {
                 let slot = self.slot(Group::Layer(point.group))?;
-                let op = match point.op {
-                    CommOp::AllGather => Op::AllGather,
-                    CommOp::ReduceScatter => Op::ReduceScatter,
-                    CommOp::AllReduce => Op::AllReduce,
-                    CommOp::AllToAll => Op::AllToAll,
-                    CommOp::SendRecv => Op::RingShift,
-                };
+                let op = op_of(point.op);
                 let transfer = self.transfer(slot, op, point.bytes);
                 let bytes = point.bytes as f64;
                 let info = b.info(OpInfo { name: point.name.into(), phase, layer, flops: 0.0, bytes });

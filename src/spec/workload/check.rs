@@ -253,7 +253,7 @@ impl WorkloadSpec {
         let pipe = &self.parallelism.pipeline;
         let chunks = pipe.chunks();
         let needs = match pipe.schedule {
-            K::Gpipe | K::OneFOneB | K::EagerOneFOneB | K::ZbH1 | K::ZbH2 => Some(1),
+            K::Gpipe | K::OneFOneB | K::EagerOneFOneB | K::ZbH1 | K::ZbH2 | K::ZbAuto => Some(1),
             K::ZbV | K::DualPipe | K::DualPipeV if pipe.size > 1 => Some(2),
             _ => None,
         };
@@ -286,6 +286,18 @@ impl WorkloadSpec {
                 format!("size × chunks of at most the model's {} layers", model.layers),
                 "a stage without layers needs layer_split",
             ),
+            None => {}
+        }
+        match pipe.activation_limit {
+            Some(limit) if pipe.schedule != K::ZbAuto => {
+                p.add(
+                    "parallelism.pipeline.activation_limit",
+                    limit,
+                    "nothing but with schedule zb-auto",
+                    "",
+                );
+            }
+            Some(limit) => p.size("parallelism.pipeline.activation_limit", limit, 1 << 20),
             None => {}
         }
         if (pipe.schedule == K::File) != pipe.order_file.is_some() {

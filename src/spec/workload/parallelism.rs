@@ -141,6 +141,9 @@ pub struct PipelineSpec {
     /// Whether messages that all tensor-parallel ranks hold alike (no sequence parallelism) are cut among them on their
     /// way to the next stage, and gathered there (Narayanan et al. 2021, section 4.1).
     pub scatter_gather: bool,
+    /// With schedule `zb-auto`: most activations that a rank may hold, in micro-batches; default: twice `size`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activation_limit: Option<u64>,
     /// With schedule `file`: the order of every rank, a path relative to the workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order_file: Option<String>,
@@ -156,6 +159,7 @@ impl Default for PipelineSpec {
             layer_split: None,
             p2p: PointToPoint::Async,
             scatter_gather: false,
+            activation_limit: None,
             order_file: None,
         }
     }
@@ -195,6 +199,8 @@ pub enum ScheduleKind {
     ZbH2,
     /// Zero-bubble with two chunks in a V.
     ZbV,
+    /// Zero-bubble, searched for the times of this step's passes and `activation_limit`.
+    ZbAuto,
     /// Two directions at once, forward and backward overlapped (DeepSeek-V3).
     #[serde(rename = "dualpipe")]
     DualPipe,
