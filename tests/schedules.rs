@@ -402,6 +402,20 @@ proptest! {
         prop_assert_eq!(makespan_with(Sends::Blocking, &order, &t, Time(delay)), want);
     }
 
+    /// Interleaved with exchanges between passes: rank 0 goes through mv + w units (warm-up passes, pairs, the last
+    /// backward passes), w = 2(p−1) + (v−1)p of them in warm-up, with an exchange between each two.
+    #[test]
+    fn batched_exchange_of_interleaved(p in 2u64..9, rounds in 2u64..6, v in 2u64..5, t in any_times()) {
+        let m = p * rounds;
+        let c = Time(t.forward.min(t.backward()).0 / 400);
+        let shape = Shape::new(p as u32, m as u32).with_chunks(v as u16);
+        let order = schedule::find("interleaved").unwrap().order(&shape).unwrap();
+        let free = run_order(&order, &t, Time::ZERO).makespan;
+        let warm_up = 2 * (p - 1) + (v - 1) * p;
+        let want = free + c * (m * v + warm_up - 1);
+        prop_assert_eq!(makespan_with(Sends::Batched, &order, &t, c), want);
+    }
+
     /// Without delay it does not matter who waits for a send, as long as receives are posted ahead.
     #[test]
     fn blocking_sends_cost_nothing_without_delay(which in 0..schedule::ALL.len(), p in 1u32..7, t in any_times()) {

@@ -150,9 +150,7 @@ fn megatron(row: &Row) -> Result<Value, String> {
     }
     // Zero-bubble schedules send beside compute.
     if !row.text("pp_schedule").starts_with("ZB") {
-        // Interleaved, both directions are exchanged at once, which the simulator's batched order cannot express.
-        let interleaved = pipeline["schedule"] == "interleaved";
-        pipeline["p2p"] = if interleaved { "blocking" } else { "batched" }.into();
+        pipeline["p2p"] = "batched".into();
         pipeline["scatter_gather"] = (row.degree("tp") > 1).into();
     }
     let mut workload = json!({

@@ -293,46 +293,42 @@ impl<'a> Blocks<'a> {
                 vec![Item::Kernel(input_grad), Item::Kernel(weight_grad)],
             ),
         };
-        let extra = self.unfused_gradients(&l, tokens);
-        let with_extra = |items: Passed| -> Passed {
-            let made = |i: &Item| i.kernel().is_some_and(|k| k.name == l.grad_names[1]);
+        let (sums, bias) = self.unfused_gradients(&l, tokens);
+        let behind = |items: Passed, name: &str, more: &[&Passed]| -> Passed {
+            let made = |i: &Item| i.kernel().is_some_and(|k| k.name == name);
+            let more = more.iter().flat_map(|items| items.iter().cloned());
             items
                 .into_iter()
-                .flat_map(|i| if made(&i) { [vec![i], extra.clone()].concat() } else { vec![i] })
+                .flat_map(
+                    |i| if made(&i) { std::iter::once(i).chain(more.clone()).collect() } else { vec![i] },
+                )
                 .collect()
         };
+        let [input, weight] = l.grad_names;
         let modules = l.modules.to_vec();
         self.push(Block {
             forward: f,
-            input_grad: i,
-            weight_grad: with_extra(w),
-            backward: with_extra(b),
+            input_grad: behind(i, input, &[&bias]),
+            weight_grad: behind(w, weight, &[&sums]),
+            backward: behind(b, weight, &[&sums, &bias]),
             modules,
         });
     }
     /// What follows a weight gradient that is not added up where it is made: its sum with the gradients of the
-    /// micro-batches before, and the sum over tokens for the bias.
-    fn unfused_gradients(&self, l: &Linear, tokens: u64) -> Passed {
+    /// micro-batches before; and the sum over tokens for the bias, which is not put off where weight gradients are
+    /// (the zero-bubble authors' store of delayed work takes products alone).
+    fn unfused_gradients(&self, l: &Linear, tokens: u64) -> (Passed, Passed) {
         let s = self.shard;
         if s.fuses_gradients() {
-            return Vec::new();
+            return (Vec::new(), Vec::new());
         }
         let weights = l.inputs * l.outputs;
         let bytes = weights as f64 * (s.act() + 2.0 * s.gradient_bytes);
-        let mut kernels = Vec::new();
-        if !s.fuses_accumulation() {
-            kernels.push(Kernel::elementwise("accumulate gradient", weights, bytes, s.compute));
-        }
-        if self.model.biases {
-            let elements = tokens * l.outputs;
-            kernels.push(Kernel::elementwise(
-                "bias gradient",
-                elements,
-                elements as f64 * s.act(),
-                s.compute,
-            ));
-        }
-        kernels.into_iter().map(Item::Kernel).collect()
+        let sums = Kernel::elementwise("accumulate gradient", weights, bytes, s.compute);
+        let elements = tokens * l.outputs;
+        let bias = Kernel::elementwise("bias gradient", elements, elements as f64 * s.act(), s.compute);
+        let only = |kernel: Kernel, when: bool| when.then_some(Item::Kernel(kernel)).into_iter().collect();
+        (only(sums, !s.fuses_accumulation()), only(bias, self.model.biases))
     }
     /// Column-cut: gather the input before; sum its gradient after, beside the weight gradient.
     fn columns(&self, forward: Kernel, input_grad: Kernel, weight_grad: Kernel, gathered: f64) -> Passes {

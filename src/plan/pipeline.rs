@@ -34,7 +34,9 @@ pub enum Sends {
     /// Receives are posted ahead.
     Blocking,
     /// As blocking, and a receive is posted only when the pass before its consumer has ended: Megatron's batched
-    /// send-and-receive between passes. Not every order can run so; the engine shows the wait cycle of one that cannot.
+    /// send-and-receive between passes. Where ranks have several chunks ([`Order::alternates`]), all that a pass, or a
+    /// forward and a backward pass in a row, has made is sent in one exchange with what the next ones need, and they
+    /// wait for the whole exchange. Not every order can run so; the engine shows the wait cycle of one that cannot.
     Batched,
 }
 

@@ -89,6 +89,7 @@ looped-bfs              2      23.1   5.1   5.1    22.1     12       6        84
 zb-h1                   1      22.2   4.2   4.2    18.9      4       4        36  zero-bubble with the memory of 1F1B
 zb-h2                   1      21.4   1.6   3.4    15.9      6       6        36  zero-bubble with twice the memory of 1F1B
 zb-v                    2      20.7   2.4   2.7    13.0   7..8       4        72  zero-bubble with two chunks per rank in a V
+zb-auto                 1      21.3   1.6   3.3    15.5      6       6        36  zero-bubble, searched for given times and memory
 dualpipe                                                                          4 stages with 6 micro-batches do not fit; stages and micro-batches must be even, and the micro-batches of both directions at least twice the stages: 4 stages and 8 micro-batches would run
 dualpipe-v                                                                        6 micro-batches are too few for 4 stages; 8 or more would run, or up to 3 stages
 peak: live micro-batch chunks, least and most of any rank

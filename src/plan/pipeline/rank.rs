@@ -3,8 +3,9 @@
 use super::wires::{Channels, Wires};
 use super::{Channel, Options, Sends, StageWork, Task};
 use crate::ids::{OpId, TransferId};
-use crate::plan::schedule::{Data, Order, Part, Seat, Slot, StageAt};
-use crate::program::{OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
+use crate::plan::schedule::{Data, Order, Part, Pass, Seat, Slot, StageAt};
+use crate::program::{NO_MICRO_BATCH, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
+use crate::units::Time;
 
 /// One end of the lanes of a channel on one rank.
 struct End {
@@ -53,6 +54,8 @@ pub(super) struct RankBuilder<'a> {
     step: u32,
     /// The last op of the pass before.
     before: Option<OpId>,
+    /// With exchanges between passes: what was made and is not sent yet. `None` without.
+    unsent: Option<Vec<(Part, OpId)>>,
 }
 
 impl<'a> RankBuilder<'a> {
@@ -79,6 +82,7 @@ impl<'a> RankBuilder<'a> {
             local: vec![OpId(0); chunks * 2 * order.micro_batches as usize],
             step: 0,
             before: None,
+            unsent: (options.sends == Sends::Batched && order.alternates()).then(Vec::new),
         }
     }
 
@@ -104,6 +108,10 @@ impl<'a> RankBuilder<'a> {
         for step in 0..self.options.steps.max(1) {
             self.step = step;
             for (i, slot) in slots.iter().enumerate() {
+                if !(i > 0 && pair(&slots[i - 1..=i])) {
+                    let together = if pair(&slots[i..]) { i..i + 2 } else { i..i + 1 };
+                    self.exchange(work, &slots[together]);
+                }
                 let mut task = |part: Part| {
                     let c = part.chunk as usize;
                     self.task(work, part, first[c] == i, last[c] == i)
@@ -124,6 +132,7 @@ impl<'a> RankBuilder<'a> {
                     }
                 }
             }
+            self.exchange(work, &[]);
             work.end(&mut self.program, self.rank);
         }
         (self.program.finish(), self.slots)
@@ -160,7 +169,7 @@ impl<'a> RankBuilder<'a> {
             let channel =
                 Channel { data, from_stage: from, from: placement.seat(from), to: placement.seat(to), lane };
             let index = self.channels.index_of(wire * self.options.lanes as usize + lane as usize, channel);
-            let on_compute = sends && self.options.sends != Sends::Asynchronous;
+            let on_compute = sends && self.options.sends != Sends::Asynchronous && self.unsent.is_none();
             let stream = if on_compute { self.compute } else { self.program.stream(kind) };
             let message = work.message(&channel);
             let info = self.program.info(info(data, sends, message.bytes));
@@ -203,7 +212,10 @@ impl<'a> RankBuilder<'a> {
             let lane = lanes[posted.len() % lanes.len()];
             let made = &self.wires.made[*wire];
             let micro_batch = made[posted.len() % made.len()];
-            let after = self.before.filter(|_| self.options.sends == Sends::Batched);
+            // The way round from the last rank to the first is received as early as can be.
+            let channel = &self.channels.list[lane.channel as usize];
+            let round = self.unsent.is_some() && channel.from.rank.abs_diff(channel.to.rank) > 1;
+            let after = self.before.filter(|_| self.options.sends == Sends::Batched && !round);
             let op = Work::Comm { slot: lane.slot, transfer: lane.transfer };
             posted.push(self.program.op(lane.stream, op, after.as_slice(), lane.info, micro_batch));
             work.received(&mut self.program, &self.channels.list[lane.channel as usize]);
@@ -211,19 +223,60 @@ impl<'a> RankBuilder<'a> {
         self.ends[end].posted[place]
     }
 
-    /// Sends what `part` has made, or remembers it for this rank.
+    /// Between passes, all that was made is sent and all that the next passes need is received; they wait for both.
+    fn exchange(&mut self, work: &mut dyn StageWork, next: &[Slot]) {
+        let Some(unsent) = self.unsent.replace(Vec::new()) else {
+            self.unsent = None;
+            return;
+        };
+        let (Some(before), false) = (self.before, unsent.is_empty()) else { return };
+        let mut waits: Vec<OpId> =
+            unsent.into_iter().filter_map(|(part, _)| self.send(work, part, before)).collect();
+        for part in next.iter().flat_map(Slot::parts) {
+            let input = part.pass.makes().map(|data| &self.inputs[part.chunk as usize][data as usize]);
+            if let Some(&Border::Across(end)) = input {
+                waits.push(self.receive(work, end, part.micro_batch));
+            }
+        }
+        if !next.is_empty() && !waits.is_empty() {
+            let info = OpInfo {
+                name: "exchange".into(),
+                phase: Phase::Forward,
+                layer: None,
+                flops: 0.0,
+                bytes: 0.0,
+            };
+            let info = self.program.info(info);
+            let nothing = Work::Compute { time: Time::ZERO };
+            self.program.op(self.compute, nothing, &waits, info, NO_MICRO_BATCH);
+        }
+    }
+
+    /// Sends what `part` has made, now or with the next exchange, or remembers it for this rank.
     fn output(&mut self, work: &mut dyn StageWork, part: Part, done: OpId) {
+        match &mut self.unsent {
+            Some(unsent) => unsent.push((part, done)),
+            None => drop(self.send(work, part, done)),
+        }
         let Some(data) = part.pass.makes() else { return };
+        if !matches!(self.outputs[part.chunk as usize][data as usize], Border::Across(_)) {
+            let index = self.local_index(part.chunk, data, part.micro_batch);
+            self.local[index] = done;
+        }
+    }
+
+    /// Sends what `part` has made after `done`, if another rank takes it.
+    fn send(&mut self, work: &mut dyn StageWork, part: Part, done: OpId) -> Option<OpId> {
+        let data = part.pass.makes()?;
         if let Border::Across(end) = self.outputs[part.chunk as usize][data as usize] {
             let End { wire, lanes, .. } = &self.ends[end];
             let lane = lanes[self.place(*wire, part.micro_batch) % lanes.len()];
             let op = Work::Comm { slot: lane.slot, transfer: lane.transfer };
-            self.program.op(lane.stream, op, &[done], lane.info, part.micro_batch);
+            let op = self.program.op(lane.stream, op, &[done], lane.info, part.micro_batch);
             work.sent(&mut self.program, &self.channels.list[lane.channel as usize]);
-        } else {
-            let index = self.local_index(part.chunk, data, part.micro_batch);
-            self.local[index] = done;
+            return Some(op);
         }
+        None
     }
 
     /// Where a micro-batch of this step stands among all that a wire carries.
@@ -234,6 +287,15 @@ impl<'a> RankBuilder<'a> {
     fn local_index(&self, chunk: u16, data: Data, micro_batch: u32) -> usize {
         (2 * chunk as usize + data as usize) * self.order.micro_batches as usize + micro_batch as usize
     }
+}
+
+/// Whether these slots begin with a forward and a backward pass that share an exchange.
+fn pair(slots: &[Slot]) -> bool {
+    let pass = |slot: &Slot| match slot {
+        Slot::Single(part) => Some(part.pass),
+        Slot::Overlapped { .. } => None,
+    };
+    matches!(slots, [a, b, ..] if pass(a) == Some(Pass::Forward) && pass(b) == Some(Pass::Backward))
 }
 
 fn info(data: Data, sends: bool, bytes: f64) -> OpInfo {

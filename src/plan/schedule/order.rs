@@ -127,6 +127,13 @@ impl Order {
         self.ranks.iter().map(peak_of).collect()
     }
 
+    /// Whether each rank has several chunks and its backward passes are whole: the orders in which forward and backward
+    /// passes take turns chunk by chunk.
+    pub fn alternates(&self) -> bool {
+        let whole = |slot: &Slot| matches!(slot, Slot::Single(part) if matches!(part.pass, Pass::Forward | Pass::Backward));
+        self.placement.chunks(0) > 1 && self.ranks.iter().flatten().all(whole)
+    }
+
     /// Micro-batches of each direction.
     pub fn per_direction(&self) -> u32 {
         self.micro_batches / u32::from(self.placement.directions())

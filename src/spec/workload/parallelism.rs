@@ -221,7 +221,8 @@ pub enum PointToPoint {
     /// The compute stream waits for every send; receives are posted ahead.
     Blocking,
     /// As `blocking`, and a receive is posted only behind the pass before its consumer (Megatron's batched
-    /// send-and-receive without overlap).
+    /// send-and-receive without overlap). Interleaved, a forward and a backward pass in a row share one exchange in
+    /// both directions, and the next passes wait for all of it.
     Batched,
 }
 
