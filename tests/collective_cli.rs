@@ -55,6 +55,18 @@ fn simple_machines_take_the_times_of_theory() {
 }
 
 #[test]
+fn sites_on_a_ring_sum_their_gradients_both_ways_round() {
+    // 144 TB over 23 sites: 2·11 steps, each 1/23 of it at 750 TB/s behind 4.9 us/km of light over a 23rd of 4,800 km.
+    let expected = 22.0 * (4.9e-6 * 4800.0 / 23.0 + 144e12 / 23.0 / 750e12);
+    for fidelity in ["formula", "fluid", "steps"] {
+        let call = format!("--topology wan-23-sites --op all-reduce --bytes 144T --fidelity {fidelity}");
+        let row = &rows(&call).expect("runs")[0];
+        assert_eq!(row["algorithm"], "torus");
+        assert!((time(row) / expected - 1.0).abs() < 1e-9, "{row}");
+    }
+}
+
+#[test]
 fn the_default_is_never_slower_than_any_algorithm_by_name() {
     let call = "--topology switch:6,100,2 --op all-reduce --bytes 1Ki:256Mi:x64";
     let best: Vec<f64> = rows(call).expect("runs").iter().map(time).collect();

@@ -56,6 +56,29 @@ fn sparse(over: Value) -> Value {
     workload
 }
 
+/// The tensor-parallel pairs of two nodes of two, laid across the nodes by a rank map beside the workload file.
+#[test]
+fn a_rank_map_places_ranks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = dense(json!({"parallelism": {"tensor": 2, "rank_map": "map.json"}})).to_string();
+    std::fs::write(folder.path().join("w.json"), text).expect("a file");
+    let step = |map: &str| {
+        std::fs::write(folder.path().join("map.json"), map).expect("a file");
+        let file = folder.path().join("w.json");
+        let inputs = Inputs::load(file.to_str().expect("UTF-8"), Some("nodes:2*2,400,1,20,5"), &[]);
+        let run = Simulation::run(inputs.expect("inputs"), &Options::default(), &mut |_| {}).expect("a run");
+        run.record.step_end
+    };
+    let plain = run(dense(json!({"parallelism": {"tensor": 2}})), "nodes:2*2,400,1,20,5").record.step_end;
+    assert_eq!(step("[0, 1, 2, 3]"), plain);
+    assert_eq!(step("[2, 3, 0, 1]"), plain);
+    // Tensor pairs across nodes and data pairs inside them: what the rank grid with data fastest does.
+    let order = json!({"parallelism": {"tensor": 2, "order": ["data", "tensor", "context", "pipeline"]}});
+    let turned = run(dense(order), "nodes:2*2,400,1,20,5").record.step_end;
+    assert_eq!(step("[0, 2, 1, 3]"), turned);
+    assert_ne!(turned, plain);
+}
+
 fn model(name: &str) -> ModelSpec {
     load::<ModelSpec>(name, &[]).expect("a shipped model").value
 }

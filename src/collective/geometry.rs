@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::lowering::CollectiveError;
 use crate::ids::{DeviceId, ResourceId};
+use crate::spec::topology::Join;
 use crate::topology::{Machine, ScaleUp};
 use crate::units::{Bandwidth, Time};
 
@@ -29,6 +30,14 @@ pub trait Network {
     fn node_of(&self, device: DeviceId) -> u32;
     /// How the devices of one node (for a torus: of the pod) are wired.
     fn fabric(&self) -> Fabric;
+    /// The line or ring that joins sites, if anything does.
+    fn sites(&self) -> Option<Axis> {
+        None
+    }
+    /// The site of a device.
+    fn site_of(&self, _device: DeviceId) -> u32 {
+        0
+    }
     /// Coordinates of a device on the axes of a torus; unused on other fabrics.
     fn coordinates(&self, _device: DeviceId) -> [u32; 3] {
         [0; 3]
@@ -61,6 +70,19 @@ impl Network for Machine {
             }
             _ => Fabric::Graph,
         }
+    }
+    fn sites(&self) -> Option<Axis> {
+        let fabric = Machine::fabric(self);
+        let wraps = match fabric.sites_join? {
+            Join::Ring => fabric.sites > 2,
+            Join::Line => false,
+            Join::FullMesh => return None,
+        };
+        Some(Axis { len: fabric.sites, wraps })
+    }
+    fn site_of(&self, device: DeviceId) -> u32 {
+        let fabric = Machine::fabric(self);
+        Machine::node_of(self, device) / (fabric.nodes / fabric.sites).max(1)
     }
     fn coordinates(&self, device: DeviceId) -> [u32; 3] {
         let ScaleUp::Torus { dims, .. } = &Machine::fabric(self).scale_up else { return [0; 3] };
@@ -224,7 +246,14 @@ pub(super) fn measure(net: &dyn Network, fabric: &Fabric, devices: &[DeviceId]) 
     let one_node = || devices.iter().all(|&d| net.node_of(d) == net.node_of(devices[0]));
     if let Fabric::Torus(axes) = fabric
         && one_node()
-        && let Some(layout) = measure_torus(net, axes, devices)?
+        && let Some(layout) = measure_torus(net, axes, devices, |d| net.coordinates(d))?
+    {
+        return Ok(layout);
+    }
+    // One member on each of several sites: the links between sites are a torus of one axis.
+    if let Some(axis) = net.sites()
+        && !one_node()
+        && let Some(layout) = measure_torus(net, &[axis], devices, |d| [net.site_of(d), 0, 0])?
     {
         return Ok(layout);
     }
@@ -289,8 +318,13 @@ fn even(mut counts: impl Iterator<Item = u32>) -> u32 {
 }
 
 /// Orders a group by torus coordinates if it fills a box; `None` if it does not.
-fn measure_torus(net: &dyn Network, axes: &[Axis], devices: &[DeviceId]) -> Result<Option<Layout>, String> {
-    let at: Vec<[u32; 3]> = devices.iter().map(|&d| net.coordinates(d)).collect();
+fn measure_torus(
+    net: &dyn Network,
+    axes: &[Axis],
+    devices: &[DeviceId],
+    coordinates: impl Fn(DeviceId) -> [u32; 3],
+) -> Result<Option<Layout>, String> {
+    let at: Vec<[u32; 3]> = devices.iter().map(|&d| coordinates(d)).collect();
     let mut covered: Vec<Axis> = Vec::new();
     let mut used: Vec<usize> = Vec::new();
     let mut volume = 1usize;

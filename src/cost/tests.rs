@@ -20,6 +20,20 @@ fn device(bf16_tflops: f64, units: u32, gbps: f64, spec: CostSpec) -> DeviceCost
         spec,
     }
 }
+/// A product of 132 tiles on the 132 units of an H100 beside an all-gather of 24 blocks: 108 units are left, so that
+/// the last 24 tiles need a second wave.
+#[test]
+fn blocks_of_a_collective_cost_a_second_wave() {
+    let mut device = plain();
+    device.units = 132;
+    let product = gemm(12 * 256, 11 * 128, 8192);
+    let alone = TileWave.time(&product, &device);
+    assert_eq!(TileWave.time_with_units_taken(&product, &device, 24), alone * 2);
+    // As many tiles as units are left: no second wave.
+    let smaller = gemm(12 * 256, 9 * 128, 8192);
+    assert_eq!(TileWave.time_with_units_taken(&smaller, &device, 24), TileWave.time(&smaller, &device));
+}
+
 /// A device whose times can be worked out by hand: 100 units of 1 TFLOP/s, no overheads.
 fn plain() -> DeviceCost {
     let spec = CostSpec {

@@ -194,8 +194,22 @@ fn resolve(kind: Kind, value: &mut Value, folder: Option<&Path>) -> Result<(), S
             }
             Ok(())
         }
-        Kind::Workload => inline(Kind::Model, value.get_mut("model"), "model", folder),
+        Kind::Workload => {
+            FILES_OF_A_WORKLOAD.iter().for_each(|pointer| from_folder(value.pointer_mut(pointer), folder));
+            inline(Kind::Model, value.get_mut("model"), "model", folder)
+        }
         Kind::Device | Kind::Model | Kind::Collectives => Ok(()),
+    }
+}
+
+/// Fields of a workload that name a file of their own.
+const FILES_OF_A_WORKLOAD: [&str; 3] =
+    ["/parallelism/rank_map", "/parallelism/pipeline/order_file", "/expert_load/counts_file"];
+
+/// Makes a path in a file one from here.
+fn from_folder(slot: Option<&mut Value>, folder: Option<&Path>) {
+    if let (Some(Value::String(path)), Some(folder)) = (slot, folder) {
+        *path = folder.join(&*path).to_string_lossy().into_owned();
     }
 }
 

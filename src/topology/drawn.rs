@@ -195,6 +195,7 @@ impl<'a> Drawing<'a> {
             node_size: (devices.len() as u32).div_ceil(nodes),
             nodes,
             sites: 1,
+            sites_join: None,
             nics_per_node: 0,
             scale_up: ScaleUp::General,
             scale_out: if nodes == 1 { ScaleOut::None } else { ScaleOut::General },

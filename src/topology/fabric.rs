@@ -1,6 +1,6 @@
 //! How a machine's devices are joined, in the words that collective algorithms choose by.
 
-use crate::spec::topology::{Clos, Fabric as FabricSpec, ScaleUp as ScaleUpSpec, Topology};
+use crate::spec::topology::{Clos, Fabric as FabricSpec, Join, ScaleUp as ScaleUpSpec, Topology};
 
 /// The shape of a machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +11,8 @@ pub struct Fabric {
     pub nodes: u32,
     /// Sites over which the nodes spread evenly; 1 without a WAN.
     pub sites: u32,
+    /// Which sites have a link.
+    pub sites_join: Option<Join>,
     /// NICs of a node; 0 without a network.
     pub nics_per_node: u32,
     /// What joins the devices of a node.
@@ -83,6 +85,7 @@ impl Fabric {
             node_size: node.map_or(1, |node| node.size()),
             nodes: spec.total_nodes() as u32,
             sites: spec.sites.as_ref().map_or(1, |sites| sites.count),
+            sites_join: spec.sites.as_ref().map(|sites| sites.join),
             nics_per_node,
             scale_up: match node.and_then(|node| node.scale_up.as_ref()) {
                 None => ScaleUp::None,

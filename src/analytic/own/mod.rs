@@ -136,7 +136,7 @@ pub fn estimate_own(
     let devices = u64::from(machine.devices());
     let degrees = step::degrees(workload, devices);
     let order = step::order(workload, workload.micro_batches(devices) as u32)?;
-    let layout = step::layout(workload, &degrees)?;
+    let layout = step::layout(workload, &degrees, machine)?;
     let tiers = tiers(workload, machine);
     let links = Links::new(machine, &layout, &degrees, &GROUPS, &tiers, chooser)?;
     let split = step::layer_split(workload, model, &order)?;

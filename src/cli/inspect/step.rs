@@ -43,6 +43,9 @@ pub(super) struct StepView {
     groups: Vec<GroupView>,
     programs: Vec<ProgramView>,
     collectives: Vec<CollectiveView>,
+    /// Whether a rank map says which device a rank is on.
+    #[serde(skip)]
+    mapped: bool,
 }
 
 /// Ranks that one rank communicates with on one stream.
@@ -128,6 +131,7 @@ impl StepView {
             groups: groups(&plan, shown),
             programs: programs(&plan),
             collectives: collectives(&plan, &lowering),
+            mapped: inputs.workload.value.parallelism.rank_map.is_some(),
         })
     }
 
@@ -161,8 +165,9 @@ impl StepView {
         );
         let _ = writeln!(
             out,
-            "  {} ranks: {layout}, the first axis on neighbouring devices; {} ops; folds to {} ranks",
+            "  {} ranks: {layout}, {}; {} ops; folds to {} ranks",
             grouped(self.ranks.into()),
+            if self.mapped { "placed by a rank map" } else { "the first axis on neighbouring devices" },
             grouped(self.ops),
             grouped(self.simulated_ranks),
         );

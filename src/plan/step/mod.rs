@@ -188,7 +188,7 @@ pub fn plan(
     let whole_border = shard.boundary_bytes(model).round() as u64;
     let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
     let border_bytes = if cuts_border { whole_border / shard.tensor } else { whole_border };
-    let layout = layout(workload, &degrees)?;
+    let layout = layout(workload, &degrees, machine)?;
     if workload.parallelism.pipeline.schedule == ScheduleKind::ZbAuto && stages.len() > 1 {
         let profile = profile::profile(workload, &stages, border_bytes, &degrees, &layout, lowering, prices)?;
         let shape = Shape::new(degrees.pipeline, micro_batches);
@@ -358,11 +358,18 @@ pub fn layer_split(
 /// Which rank is where.
 ///
 /// # Errors
-/// The degrees multiply to too many ranks.
-pub fn layout(w: &WorkloadSpec, d: &Degrees) -> Result<Layout, SpecError> {
+/// The degrees multiply to too many ranks, or the rank map does not name a device of the machine for each.
+pub fn layout(w: &WorkloadSpec, d: &Degrees, machine: &Machine) -> Result<Layout, SpecError> {
     let order: Vec<Axis> = w.parallelism.order.iter().map(|a| groups::axis(*a)).collect();
     let sizes = [(Axis::Tp, d.tensor), (Axis::Cp, d.context), (Axis::Dp, d.data), (Axis::Pp, d.pipeline)];
-    Layout::new(&order, &sizes)
+    let layout = Layout::new(&order, &sizes)?;
+    match &w.parallelism.rank_map {
+        None => Ok(layout),
+        Some(path) => {
+            let devices = Layout::read_rank_map(path)?;
+            layout.with_devices(devices, machine.devices()).map_err(|e| e.under("parallelism"))
+        }
+    }
 }
 
 /// Tier numbers of what is placed off the device.

@@ -29,6 +29,10 @@ pub struct ParallelismSpec {
     pub sharding: ShardingSpec,
     /// Which axis's neighbours are nearest: ranks are numbered with the first axis fastest.
     pub order: Vec<GroupAxis>,
+    /// Which device each rank runs on: path of a JSON list of device numbers in rank order, relative to the workload;
+    /// default: rank i on device i.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank_map: Option<String>,
 }
 
 impl Default for ParallelismSpec {
@@ -44,6 +48,7 @@ impl Default for ParallelismSpec {
             data: None,
             sharding: ShardingSpec::default(),
             order: vec![GroupAxis::Tensor, GroupAxis::Context, GroupAxis::Data, GroupAxis::Pipeline],
+            rank_map: None,
         }
     }
 }
