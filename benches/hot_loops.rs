@@ -95,6 +95,37 @@ fn sharing_rails(n: u64) {
     }
 }
 
+/// `n` flows, each over its own port, one of 64 rails and the spine that all share; 10 times one leaves and another
+/// comes, and all are shared anew.
+fn sharing_one_component(n: u64) {
+    let rails = 64u64;
+    let capacity: Vec<f64> = (0..=n + rails)
+        .map(|r| {
+            if r < n {
+                50e9
+            } else if r < n + rails {
+                1600e9
+            } else {
+                40_000e9
+            }
+        })
+        .collect();
+    let crossed = |f: u64| [f, n + f % rails, n + rails].map(|r| (ResourceId(r as u32), 1));
+    let uses: Vec<(ResourceId, u32)> = (0..n).flat_map(crossed).collect();
+    let mut sharing = Sharing::new(capacity, &uses);
+    let path = |f: u64| 3 * f as u32..3 * f as u32 + 3;
+    let ids: Vec<_> = (0..n).map(|f| sharing.insert(Time::ZERO, 1e9, f64::INFINITY, path(f)).0).collect();
+    sharing.solve(Time::ZERO, |_, _| {});
+    for i in 0..10u64 {
+        let f = i * 7919 % n;
+        sharing.remove(ids[f as usize]);
+        sharing.insert(Time(i), 1e9, f64::INFINITY, path(f));
+        sharing.solve(Time(i), |id, finish| {
+            black_box((id, finish));
+        });
+    }
+}
+
 /// All pairs of 432 hosts send at once: 186,192 flows in one component.
 fn all_to_all_432(hosts: u64) {
     let mut world = World::default();
@@ -173,6 +204,7 @@ const LOOPS: &[Loop] = &[
     ("event-loop-small", event_loop, 100_000, "ops on 1,024 ranks"),
     ("event-loop-8192", event_loop_8192, 10_000_000, "ops on 8,192 ranks"),
     ("sharing", sharing_rails, 16_384, "rail flows, 1,000 changes"),
+    ("sharing-one", sharing_one_component, 65_536, "flows in one component, 10 changes"),
     ("all-to-all", all_to_all_432, 432, "hosts, 186,192 flows in one component"),
     ("fold", fold_ranks, 16_384, "ranks"),
     ("writer", writer, 5_000_000, "Chrome JSON slices"),
