@@ -63,14 +63,23 @@ const ALIASES: &[(&str, &str)] = &[
     ("rabenseifner", "halving-doubling"),
     ("sharp", "nvls"),
     ("bidirectional-ring", "torus"),
+    ("bidirectional-line", "torus"),
+    ("torus2d", "torus"),
+    ("torus3d", "torus"),
+    ("pipelined-chain", "chain"),
+    ("binomial-tree", "binomial"),
     ("p2p", "send-recv"),
 ];
 
-/// The algorithm of a name; underscores count as hyphens.
+/// The algorithm of a name; underscores count as hyphens, and an op at its end (`ring-all-reduce`) says nothing new.
 pub fn algorithm(name: &str) -> Option<&'static dyn Algorithm> {
     let name = name.to_ascii_lowercase().replace('_', "-");
-    let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name.as_str(), |(_, own)| own);
-    ALGORITHMS.iter().copied().find(|a| a.name() == name)
+    let find = |name: &str| {
+        let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, own)| own);
+        ALGORITHMS.iter().copied().find(|a| a.name() == name)
+    };
+    let without_op = |op: &Op| find(name.strip_suffix(op.name())?.strip_suffix('-')?);
+    find(&name).or_else(|| Op::ALL.iter().find_map(without_op))
 }
 
 /// An algorithm that a group's size or fabric cannot run.
