@@ -4,6 +4,9 @@
 //! `switch:8,100,2`, torus, mesh) times are those of theory; where the devices are known to NCCL's tuning table, protocol
 //! and kernel costs are added.
 
+mod asked;
+mod timeline;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,18 +16,16 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use crate::analysis::links;
 use crate::collective::{
-    ALGORITHMS, Algorithm, Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Op, Transfer,
-    algorithm,
+    Algorithm, Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Op, Transfer,
 };
 use crate::engine::{self, EngineError, Record};
 use crate::ids::{DeviceId, ProgramId, RankId, ResourceId};
 use crate::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use crate::spec::{Loaded, SpecError, Topology, blame_setting};
 use crate::topology::Machine;
-use crate::trace::{
-    Detail, Link, LinkUse, Output, OutputError, RunMeta, Timeline, TraceError, TracedRank, write_file,
-};
-use crate::units::{Bandwidth, Bytes, Time};
+use crate::trace::{Output, OutputError, TraceError};
+use crate::units::Time;
+use asked::{devices, parse_algorithm, parse_op, sizes};
 
 /// Times a collective by size on a machine: algorithm, protocol, algorithm and bus bandwidth, slowest link.
 #[derive(Clone, Debug, clap::Args)]
@@ -127,115 +128,6 @@ pub enum Error {
 
 /// Most transfers of one run in steps: about 4 GB.
 const MOST_TRANSFERS: u64 = 40_000_000;
-/// Most sizes of one call.
-const MOST_SIZES: usize = 10_000;
-/// Links with a counter in the timeline.
-const TRACED_LINKS: usize = 32;
-
-fn parse_op(text: &str) -> Result<Op, String> {
-    let known = || Op::ALL.map(Op::name).join(", ");
-    Op::from_name(&text.to_ascii_lowercase().replace('_', "-")).ok_or_else(|| format!("allowed: {}", known()))
-}
-
-fn parse_algorithm(text: &str) -> Result<&'static dyn Algorithm, String> {
-    let known: Vec<&str> = ALGORITHMS.iter().map(|a| a.name()).collect();
-    algorithm(text).ok_or_else(|| format!("allowed: {}", known.join(", ")))
-}
-
-/// `16Ki`, `1.5Gi`, `20M`, `8`: bytes.
-fn parse_size(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let text = text.strip_suffix('B').unwrap_or(text);
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match &text[digits.len()..] {
-        "" => 1.0,
-        "K" | "k" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        "Ki" => 1024.0,
-        "Mi" => 1024f64.powi(2),
-        "Gi" => 1024f64.powi(3),
-        "Ti" => 1024f64.powi(4),
-        _ => return None,
-    };
-    let bytes = digits.parse::<f64>().ok()? * factor;
-    ((0.0..=1e18).contains(&bytes) && bytes.fract() == 0.0).then_some(bytes as u64)
-}
-
-/// The sizes of `--bytes`.
-fn sizes(text: &str) -> Result<Vec<u64>, Error> {
-    let wrong = |problem: &str| Error::Argument {
-        option: "--bytes",
-        value: text.into(),
-        problem: problem.into(),
-        allowed: "from:to:xFACTOR, from:to:+STEP, or sizes with commas; each like 8, 16Ki, 4Mi, 1Gi or 20M"
-            .into(),
-    };
-    let size = |part: &str| parse_size(part).ok_or_else(|| wrong(&format!("`{part}` is not a size")));
-    let parts: Vec<&str> = text.split(':').collect();
-    let mut list = Vec::new();
-    match parts[..] {
-        [one] => list = one.split(',').map(size).collect::<Result<_, _>>()?,
-        [from, to] | [from, to, _] => {
-            let (mut at, to) = (size(from)?, size(to)?);
-            let step = parts.get(2).copied().unwrap_or("x2");
-            let factor = step.strip_prefix('x').and_then(|f| f.parse::<f64>().ok());
-            let add = step.strip_prefix('+').and_then(parse_size);
-            if at > to || (factor.is_some() && at == 0) {
-                return Err(wrong("the first size must be above zero and not above the last"));
-            }
-            while at <= to {
-                list.push(at);
-                let next = match (factor, add) {
-                    (Some(f), _) if f > 1.0 => (at as f64 * f).round() as u64,
-                    (_, Some(add)) => at + add,
-                    _ => return Err(wrong("the step must be x and a factor above 1, or + and a size")),
-                };
-                if next <= at || list.len() > MOST_SIZES {
-                    return Err(wrong("the step is too small"));
-                }
-                at = next;
-            }
-        }
-        _ => return Err(wrong("too many colons")),
-    }
-    Ok(list)
-}
-
-/// The devices of `--ranks`, or the default for the op.
-fn devices(args: &Args, machine: &Machine) -> Result<Vec<DeviceId>, Error> {
-    let count = machine.devices();
-    let wrong = |problem: String| Error::Argument {
-        option: "--ranks",
-        value: args.ranks.clone().unwrap_or_default(),
-        problem,
-        allowed: format!("devices 0 to {}, each once, at least two, like 0-63 or 0,2,4-7", count - 1),
-    };
-    let mut list = Vec::new();
-    match &args.ranks {
-        None => list.extend(0..if args.op == Op::SendRecv { count.min(2) } else { count }),
-        Some(text) => {
-            for part in text.split(',') {
-                let (from, to) = part.split_once('-').unwrap_or((part, part));
-                let number = |t: &str| t.trim().parse::<u32>().ok().filter(|n| *n < count);
-                match (number(from), number(to)) {
-                    (Some(from), Some(to)) if from <= to => list.extend(from..=to),
-                    _ => return Err(wrong(format!("`{part}` is not a device or a range of devices"))),
-                }
-            }
-        }
-    }
-    let mut sorted = list.clone();
-    sorted.sort_unstable();
-    if let Some(twice) = sorted.windows(2).find(|w| w[0] == w[1]) {
-        return Err(wrong(format!("device {} stands there twice", twice[0])));
-    }
-    if list.len() < 2 {
-        return Err(wrong(format!("a group of {}", list.len())));
-    }
-    Ok(list.into_iter().map(DeviceId).collect())
-}
 
 /// Who picks the algorithm: the arguments, or the machine.
 fn chooser(args: &Args, topology: &Loaded<Topology>, device: &str) -> Result<Chooser, SpecError> {
@@ -415,7 +307,7 @@ pub fn run(args: Args) -> Result<(), Error> {
         write_report(&report, file)?;
     }
     if let Some(file) = &args.trace {
-        trace(&args, &machine, &devices, &last, file)?;
+        timeline::write(&args, &machine, &devices, &last, file)?;
     }
     Ok(())
 }
@@ -425,53 +317,4 @@ fn write_report(report: &serde_json::Value, file: &std::path::Path) -> Result<()
     let text = serde_json::to_string_pretty(report).expect("numbers and texts are JSON") + "\n";
     output.write_all(text.as_bytes()).map_err(|e| output.error(e))?;
     Ok(output.finish()?)
-}
-
-/// One slice for each device, and a counter for each of the busiest links: its mean rate while the collective runs.
-fn trace(
-    args: &Args,
-    machine: &Machine,
-    devices: &[DeviceId],
-    row: &Row,
-    file: &std::path::Path,
-) -> Result<(), Error> {
-    let ranks = (0u32..).zip(devices).map(|(rank, device)| TracedRank {
-        rank: RankId(rank),
-        source: RankId(rank),
-        name: format!("device {:04}", device.0),
-    });
-    let ranks: Vec<TracedRank> = ranks.collect();
-    let mut meta = RunMeta::default();
-    meta.text("topology", &*args.topology);
-    meta.text("op", args.op.name());
-    meta.text("algorithm", row.choice.algorithm.name());
-    meta.text("size", Bytes(row.transfer.bytes).to_string());
-    meta.number("busbw_GBps", row.busbw());
-    let busiest: Vec<_> = links::busiest(&row.world, &row.record).into_iter().take(TRACED_LINKS).collect();
-    let links: Vec<Link> = busiest
-        .iter()
-        .map(|l| Link {
-            resource: l.resource,
-            name: machine.resource_name(l.resource),
-            capacity: machine.capacity(l.resource),
-        })
-        .collect();
-    let rate = |l: &links::LinkUse| Bandwidth(l.bytes / row.time.s().max(1e-12));
-    let starts = busiest.iter().map(|l| LinkUse { time: Time::ZERO, resource: l.resource, rate: rate(l) });
-    let ends = busiest.iter().map(|l| LinkUse { time: row.time, resource: l.resource, rate: Bandwidth(0.0) });
-    let link_use: Vec<LinkUse> = starts.chain(ends).collect();
-    let timeline = Timeline {
-        world: &row.world,
-        record: &row.record,
-        ranks: &ranks,
-        meta: &meta,
-        detail: Detail::Op,
-        window: None,
-        stalls: None,
-        uncontended: None,
-        links: &links,
-        link_use: &link_use,
-    };
-    write_file(&timeline, file)?;
-    Ok(())
 }
