@@ -36,7 +36,9 @@ use crate::plan::schedule::{self, Order, PassTimes, Seat, Shape};
 use crate::plan::step::groups::{Degrees, Group};
 use crate::plan::step::{self, PlanError, Prices, State, Unit, units_of_stages};
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::{Placement, PointToPoint, ScheduleKind, ShardingKind, WorkloadSpec};
+use crate::spec::workload::{
+    Placement, PointToPoint, PrefetchUnit, ScheduleKind, ShardingKind, WorkloadSpec,
+};
 use crate::topology::Machine;
 use crate::units::Time;
 use sharding::UnitCosts;
@@ -458,19 +460,27 @@ impl Form<'_> {
     }
 
     /// Weights come in for every pass and kept activations go out and come back, beside the unit's own passes; the
-    /// optimizer's state comes in and goes out behind the last pass. The two directions do not disturb each other.
+    /// optimizer's state comes in and goes out behind the last pass. The two directions do not disturb each other, nor
+    /// does any other device. What the last stage makes last is wanted at once and stays.
     fn offload(&self) -> f64 {
         let (w, o) = (self.workload, &self.workload.offload);
         let rank = &self.ranks[self.busiest()];
         let passes = f64::from(self.order.per_direction());
         let bytes = w.bytes_per_parameter();
+        let stays = match o.prefetch.unit {
+            PrefetchUnit::Layers => o.prefetch.depth.max(1) as usize,
+            PrefetchUnit::Ops | PrefetchUnit::Bytes => 1,
+        };
         let mut exposed = 0.0;
         for (stage, times) in rank.stages.iter().zip(&rank.chunks) {
-            for (unit, time) in self.stages[*stage].iter().zip(times) {
+            let last = *stage + 1 == self.stages.len();
+            let leave = self.stages[*stage].len().saturating_sub(if last { stays } else { 0 });
+            for (i, (unit, time)) in self.stages[*stage].iter().zip(times).enumerate() {
                 let weights = unit.plan.parameters.total() as f64 * bytes.weights;
                 let reused = if o.reuse_across_micro_batches { 1.0 / passes } else { 1.0 };
                 let [weights_in, _] = self.copies(&o.weights, weights * reused);
-                let [kept_in, kept_out] = self.copies(&o.activations, unit.kept_bytes(&w.recompute) as f64);
+                let kept = if i < leave { unit.kept_bytes(&w.recompute) } else { 0 };
+                let [kept_in, kept_out] = self.copies(&o.activations, kept as f64);
                 let backward = time.recompute.total() + self.gradients(time).total();
                 exposed += (weights_in.max(kept_out) - time.forward.total()).max(0.0);
                 exposed += (weights_in + kept_in - backward).max(0.0);

@@ -1,0 +1,45 @@
+//! Copies that a closed form takes for hidden, beside other devices on the same link.
+
+use stepsim::analysis::kind::OpKind;
+use stepsim::compare::own::closed_form;
+use stepsim::simulate::{Inputs, Options, Simulation};
+
+const HOST_LINK: &str = r#"{"model": "llama3-8b", "topology": "h100-superpod-8", "batch": {"global": 32, "micro_batch": 1},
+ "parallelism": {"data": 8, "sharding": {"kind": "zero2"}},
+ "offload": {"activations": [{"fraction": 0.25, "tier": "host"}, {"fraction": 0.75, "tier": "hbm"}],
+             "prefetch": {"depth": 2, "unit": "layers"}}}"#;
+
+/// Seconds of exposed offload by the closed form, of the simulated step, and that copies off a device run for.
+fn seconds(workload: &str, sets: &[&str]) -> [f64; 3] {
+    let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
+    let inputs = Inputs::load(workload, None, &sets).expect("inputs");
+    let hidden = closed_form(&inputs).expect("a closed form").terms.offload;
+    let run = Simulation::run(inputs, &Options::default(), &mut |_| {}).expect("a run");
+    let report = run.report(false);
+    let out = &report.communication[&OpKind::CopyOut];
+    [hidden, report.step_time_s, out.total_s]
+}
+
+/// As many devices as share a link, as many times longer take their copies, and the closed form does not know.
+fn shared(workload: &str, alone: &[&str], together: &[&str], devices: f64) {
+    let [hidden_alone, step_alone, out_alone] = seconds(workload, alone);
+    let [hidden_together, step_together, out_together] = seconds(workload, together);
+    assert_eq!([hidden_alone, hidden_together], [0.0, 0.0]);
+    assert!(step_together > 1.1 * step_alone, "{step_alone} s alone, {step_together} s together");
+    let longer = out_together / out_alone;
+    assert!((longer / devices - 1.0).abs() < 0.001, "copies take {longer} times as long");
+}
+
+#[test]
+fn two_devices_on_one_host_link() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("host-link.json");
+    std::fs::write(&file, HOST_LINK).expect("a file");
+    shared(file.to_str().expect("UTF-8"), &[], &["topology.node.host.link_shared_by=2"], 2.0);
+}
+
+#[test]
+fn eight_devices_on_one_pool_port() {
+    let own = ["topology.node.memory[1].shared_by=1", "topology.node.memory[1].port=null"];
+    shared("cxl-pool-8", &own, &[], 8.0);
+}
