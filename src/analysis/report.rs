@@ -42,8 +42,10 @@ pub struct RunInfo<'a> {
     pub model_flops: Flops,
     /// FLOPs of the step that are executed, over all devices.
     pub hardware_flops: Flops,
-    /// Tokens that the step trains on.
+    /// Tokens that the run trains on.
     pub tokens: u64,
+    /// Steps of the run, one after the other.
+    pub steps: u32,
     /// Dense peak of one device in the precision of its matrix multiplications.
     pub peak: FlopRate,
     /// Devices.
@@ -86,6 +88,10 @@ impl RankInfo {
     }
 }
 
+fn one_step() -> u32 {
+    1
+}
+
 /// All readings of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
@@ -93,11 +99,14 @@ pub struct Report {
     pub workload: String,
     /// Name of the machine.
     pub topology: String,
-    /// From the start of the step until the last op of the last rank has ended.
+    /// Steps that were simulated one after the other: 1 but with `--steps`. Times, stalls and bytes below are of all.
+    #[serde(default = "one_step")]
+    pub steps: u32,
+    /// From the start of the first step until the last op of the last rank has ended.
     pub step_time_s: f64,
-    /// Tokens that the step trains on.
+    /// Tokens that one step trains on.
     pub tokens_per_step: u64,
-    /// Tokens of the step over its time.
+    /// Tokens of all steps over their time.
     pub tokens_per_s: f64,
     /// Model FLOP utilisation: a fraction of the devices' dense peak.
     pub mfu: f64,
@@ -275,8 +284,9 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
     Report {
         workload: info.workload.to_string(),
         topology: info.topology.to_string(),
+        steps: info.steps,
         step_time_s,
-        tokens_per_step: info.tokens,
+        tokens_per_step: info.tokens / u64::from(info.steps.max(1)),
         tokens_per_s: if step_time_s > 0.0 { info.tokens as f64 / step_time_s } else { 0.0 },
         mfu: rate(info.model_flops) / info.peak.0,
         hfu: rate(info.hardware_flops) / info.peak.0,
@@ -479,6 +489,7 @@ pub(crate) mod tests {
             model_flops: Flops(3e15),
             hardware_flops: Flops(4e15),
             tokens: 4096,
+            steps: 1,
             peak: FlopRate::from_tflops(1e9),
             devices: u64::from(next),
             ranks: &ranks,

@@ -48,9 +48,13 @@ pub fn table(report: &Report, width: u16) -> String {
 fn headline(out: &mut String, r: &Report) {
     let (step, tokens) = (Time::from_s(r.step_time_s), grouped(r.tokens_per_s.round() as u64));
     let _ = writeln!(out, "{} on {} ({} devices)", r.workload, r.topology, grouped(r.devices));
+    let step = match r.steps {
+        0 | 1 => format!("step {step}"),
+        n => format!("{n} steps in {step}, {} each", Time::from_s(r.step_time_s / f64::from(n))),
+    };
     let _ = writeln!(
         out,
-        "  step {step}   {tokens} tokens/s   MFU {:.1} %   HFU {:.1} %",
+        "  {step}   {tokens} tokens/s   MFU {:.1} %   HFU {:.1} %",
         r.mfu * 100.0,
         r.hfu * 100.0
     );

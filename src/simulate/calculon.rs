@@ -144,6 +144,7 @@ impl CalculonRun {
             model_flops: Flops(model * everywhere),
             hardware_flops: Flops((model + block.recompute.flops) * everywhere),
             tokens: exe.batch_size * case.app().seq_size,
+            steps: 1,
             peak: FlopRate::from_tflops(case.engines().0.tflops),
             devices: exe.num_procs,
             ranks: &ranks,

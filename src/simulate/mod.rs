@@ -306,6 +306,7 @@ impl Simulation {
             model_flops: Flops(plan.model_flops.model),
             hardware_flops: Flops(plan.hardware_flops),
             tokens: plan.tokens,
+            steps: plan.steps,
             peak,
             devices: u64::from(machine.devices()),
             ranks: &ranks,
