@@ -19,6 +19,7 @@ mod reading;
 mod table;
 pub mod tracks;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use reading::{Row, read_rank};
@@ -27,7 +28,7 @@ pub use table::table;
 use crate::units::{PS_PER_S, Time};
 
 /// One switch and what it changed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Effect {
     /// Its name: `link contention`.
     pub name: &'static str,
@@ -42,7 +43,7 @@ pub struct Effect {
 }
 
 /// One term on both sides, in seconds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Term {
     /// Its name.
     pub name: &'static str,
@@ -53,7 +54,7 @@ pub struct Term {
 }
 
 /// Closed form and simulation of one step.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// What was compared.
     pub what: String,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::run::{Bar, EXAMPLE, Shown, traced, write_json, write_trace};
+use super::run::{Bar, EXAMPLE, Shown, apart, traced, write_json, write_trace};
 use super::{Failure, calculon, say};
 use crate::analytic::{Quirks, estimate};
 use crate::compare::{self, table};
@@ -49,6 +49,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.trace {
         Format::of(path).map_err(Failure::input)?;
     }
+    apart(("--trace", &args.trace), ("--report", &args.report))?;
     let comparison = match args.calculon.as_deref() {
         Some([app, exe, sys]) => files(args, &calculon::load(app, exe, sys)?)?,
         _ => workload(args)?,

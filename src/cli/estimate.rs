@@ -2,15 +2,14 @@
 
 mod own;
 
-use std::error::Error;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use super::run::write_json;
+use super::{Failure, say};
 use crate::analytic::{self, Estimate, Layer, OverCapacity, PerBlock, Quirks};
 use crate::spec::calculon::Calculon;
-use crate::trace::Output;
 
 /// The closed form of one training step: time term by term, memory, efficiencies.
 #[derive(Clone, Debug, clap::Args)]
@@ -69,41 +68,36 @@ impl Args {
 /// Estimates, writes the report if one is asked for, prints the tables.
 ///
 /// # Errors
-/// A file that cannot be read or is wrong, a step that does not fit in memory, a report that cannot be written.
-pub fn run(args: Args) -> Result<(), Box<dyn Error>> {
-    let text = match args.calculon.as_deref() {
-        Some([app, exe, sys]) => calculon(&args, Calculon::load(app, exe, sys)?)?,
-        _ => own::run(&args)?,
-    };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e.into()),
-        _ => Ok(()),
+/// A file that cannot be read or is wrong, a step that does not fit in memory (status 2); a report that cannot be
+/// written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
+    for (i, (name, _)) in args.quirk.iter().enumerate() {
+        if args.quirk[..i].iter().any(|earlier| earlier.0 == *name) {
+            return Err(Failure::input(format!(
+                "--quirk {name}: given twice\n  hint: switch each defect once"
+            )));
+        }
     }
+    say(&match args.calculon.as_deref() {
+        Some([app, exe, sys]) => calculon(args, &Calculon::load(app, exe, sys).map_err(Failure::input)?)?,
+        _ => own::run(args)?,
+    })
 }
 
 /// The closed form of Calculon's files, as text.
-fn calculon(args: &Args, case: Calculon) -> Result<String, Box<dyn Error>> {
+fn calculon(args: &Args, case: &Calculon) -> Result<String, Failure> {
     let quirks = args.quirks();
-    let estimate = analytic::estimate(&case, quirks);
-    estimate.fits().map_err(|over| does_not_fit(&case, &estimate, over))?;
+    let estimate = analytic::estimate(case, quirks);
+    estimate.fits().map_err(|over| Failure::input(does_not_fit(case, &estimate, over)))?;
     if let Some(path) = &args.report {
-        write_report(path, &estimate.outputs().to_json().into())?;
+        write_json(path, &estimate.outputs().to_json())?;
     }
-    let mut text = summary(&case, &estimate, quirks);
+    let mut text = summary(case, &estimate, quirks);
     if args.layers {
         text += "\n";
         text += &layer_table(&estimate.layers);
     }
     Ok(text)
-}
-
-/// Whole or not at all; compressed if the name ends in .gz.
-fn write_report(path: &Path, report: &serde_json::Value) -> Result<(), Box<dyn Error>> {
-    let mut text = serde_json::to_string_pretty(report)?;
-    text.push('\n');
-    let mut output = Output::create(path, path.extension().is_some_and(|extension| extension == "gz"))?;
-    output.write_all(text.as_bytes()).map_err(|error| output.error(error))?;
-    Ok(output.finish()?)
 }
 
 fn gib(bytes: f64) -> f64 {

@@ -2,10 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::run::write_json;
 use super::{Failure, say};
 use crate::simulate::Inputs;
 use crate::spec::calculon::Calculon;
+use crate::spec::topology::Topology;
+use crate::spec::{Loaded, SpecError, WorkloadSpec, from_value};
+use crate::topology::Machine;
 
 /// Turn files of other tools into a workload and a topology.
 #[derive(Debug, clap::Args)]
@@ -41,23 +46,28 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 fn calculon(case: &Calculon, out: &Path) -> Result<(), Failure> {
     let topology = case.to_topology().map_err(Failure::input)?;
-    let workload =
-        case.to_workload(&out.join("topology.json").display().to_string()).map_err(Failure::input)?;
+    let files = [out.join("topology.json"), out.join("workload.json")].map(|file| file.display().to_string());
+    let workload = case.to_workload(&files[0]).map_err(Failure::input)?;
+    // What will be written must load: better a refusal now than at the next command.
+    loads(&workload, &topology, &files).map_err(Failure::input)?;
     std::fs::create_dir_all(out)
         .map_err(|e| Failure::run(format!("{}: cannot be made: {e}", out.display())))?;
-    let files = [out.join("topology.json"), out.join("workload.json")];
-    write_json(&files[0], &topology)?;
-    write_json(&files[1], &workload)?;
-    // What was written must load: better a refusal now than at the next command.
-    let name = files[1].display().to_string();
-    if let Err(e) = Inputs::load(&name, Some(&files[0].display().to_string()), &[]) {
-        files.iter().for_each(|file| drop(std::fs::remove_file(file)));
-        return Err(Failure::input(e));
-    }
-    say(&format!(
-        "wrote {} and {}\nnext: stepsim run {name} --topology {}\n",
-        files[1].display(),
-        files[0].display(),
-        files[0].display()
-    ))
+    write_json(Path::new(&files[0]), &topology)?;
+    write_json(Path::new(&files[1]), &workload)?;
+    say(&format!("wrote {} and {}\nnext: stepsim run {}\n", files[1], files[0], files[1]))
+}
+
+/// Reads both back as the next command will, from memory.
+fn loads(workload: &WorkloadSpec, topology: &Topology, files: &[String; 2]) -> Result<(), SpecError> {
+    let text = |value: Result<Value, serde_json::Error>, file: &str| {
+        value.map_err(|e| SpecError::file(file, e.to_string()))
+    };
+    let (name, file) = ("topology".to_string(), files[0].clone());
+    let topology: Loaded<Topology> =
+        from_value(text(serde_json::to_value(topology), &file)?, name, file, &[])?;
+    let (name, file) = ("workload".to_string(), files[1].clone());
+    let workload: Loaded<WorkloadSpec> =
+        from_value(text(serde_json::to_value(workload), &file)?, name, file, &[])?;
+    let machine = Machine::build(&topology.value).map_err(|e| e.in_file(&files[0]))?;
+    Inputs::new(workload, topology, machine).map(|_| ())
 }

@@ -132,7 +132,7 @@ impl Command {
             Command::Run(args) => run::run(&args),
             Command::Inspect(args) => inspect::run(&args),
             Command::Diff(args) => diff::run(&args),
-            Command::Estimate(args) => estimate::run(args).map_err(Failure::input),
+            Command::Estimate(args) => estimate::run(&args),
             Command::Compare(args) => compare::run(&args),
             Command::Import(args) => import::run(&args),
             Command::Schedule(args) => schedule::run(args).or_else(|e| match e {

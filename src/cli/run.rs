@@ -53,30 +53,30 @@ pub struct Args {
     #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "calculon")]
     sets: Vec<String>,
     /// Ranks to show in the timeline: `0,8,16-31`, `all`, or `stages` for one of each pipeline stage
-    #[arg(long, default_value = "stages", value_name = "RANKS")]
+    #[arg(long, default_value = "stages", value_name = "RANKS", requires = "output")]
     trace_ranks: String,
     /// How much one slice of the timeline stands for: op, layer or phase
-    #[arg(long, default_value = "op", value_parser = str::parse::<Detail>)]
+    #[arg(long, default_value = "op", value_parser = str::parse::<Detail>, requires = "output")]
     detail: Detail,
     /// Show only this stretch of time in the timeline, in milliseconds: `0:250`
-    #[arg(long, value_name = "FROM:TO", value_parser = window)]
+    #[arg(long, value_name = "FROM:TO", value_parser = window, requires = "output")]
     window_ms: Option<(Time, Time)>,
     /// Simulate every rank, also those that must behave alike
-    #[arg(long)]
+    #[arg(long, conflicts_with = "calculon")]
     no_fold: bool,
     /// Simulate so many steps one after the other, from the first of a run (optimizer moments appear in it)
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    #[arg(long, default_value_t = 1, conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=16))]
     steps: u32,
     /// Seed of jitter (workload field `noise`)
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, conflicts_with = "calculon")]
     seed: u64,
     /// Play so many steps, with seeds from --seed on, and show how their times spread
     #[arg(long, value_name = "N", conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     samples: Option<u32>,
     /// Show the use of the N busiest links over time in the timeline
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", requires = "output", conflicts_with = "calculon")]
     trace_links: usize,
-    /// Leave out wall-clock times, so that equal inputs give equal bytes
+    /// Leave out wall-clock times, so that equal inputs give equal bytes (with --calculon they always do)
     #[arg(long)]
     reproducible: bool,
     /// Print no table
@@ -101,6 +101,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.output {
         trace::Format::of(path).map_err(Failure::input)?;
     }
+    apart(("--output", &args.output), ("--report", &args.report))?;
     if let Some([app, exe, sys]) = args.calculon.as_deref() {
         return calculon(args, &super::calculon::load(app, exe, sys)?);
     }
@@ -138,6 +139,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         print(&report, args)?;
     }
     Ok(())
+}
+
+/// Two files of one command must differ: the second would replace the first.
+///
+/// # Errors
+/// Both names are the same (status 2).
+pub(super) fn apart(a: (&str, &Option<PathBuf>), b: (&str, &Option<PathBuf>)) -> Result<(), Failure> {
+    match (a.1, b.1) {
+        (Some(first), Some(second)) if first == second => Err(Failure::input(format!(
+            "{} {}: {} names the same file\n  hint: give each its own name",
+            a.0,
+            first.display(),
+            b.0
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn print(report: &Report, args: &Args) -> Result<(), Failure> {

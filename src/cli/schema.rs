@@ -1,4 +1,4 @@
-//! `stepsim schema`: JSON Schema of the input files and of the report.
+//! `stepsim schema`: JSON Schema of the input files, of the report and of the comparison.
 //!
 //! An editor that knows a file's schema completes its fields and marks mistakes while one types. The generated files
 //! lie beside what they describe (`workloads/workload.schema.json`, …); CI generates them again and compares.
@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{Failure, say};
 use crate::analysis::report::Report;
+use crate::compare::Comparison;
 use crate::spec::{self, Kind};
 use crate::trace::Output;
 
@@ -44,10 +45,13 @@ pub enum Of {
     Collectives,
     /// What `stepsim run --report` writes
     Report,
+    /// What `stepsim compare --report` writes
+    Comparison,
 }
 
 impl Of {
-    const ALL: [Of; 6] = [Of::Workload, Of::Topology, Of::Device, Of::Model, Of::Collectives, Of::Report];
+    const ALL: [Of; 7] =
+        [Of::Workload, Of::Topology, Of::Device, Of::Model, Of::Collectives, Of::Report, Of::Comparison];
 
     fn schema(self) -> Value {
         match self {
@@ -57,6 +61,7 @@ impl Of {
             Of::Model => spec::schema(Kind::Model),
             Of::Collectives => spec::schema(Kind::Collectives),
             Of::Report => schemars::schema_for!(Report).to_value(),
+            Of::Comparison => schemars::schema_for!(Comparison).to_value(),
         }
     }
     /// Where it lies in the repository.
@@ -68,6 +73,7 @@ impl Of {
             Of::Model => "workloads/models/model.schema.json",
             Of::Collectives => "topologies/collectives/collectives.schema.json",
             Of::Report => "examples/report.schema.json",
+            Of::Comparison => "examples/comparison.schema.json",
         }
     }
     fn text(self) -> String {

@@ -60,7 +60,7 @@ impl On {
             // Transfers that hold their sender are queued between kernels.
             StreamKind::PipelineSend | StreamKind::PipelineRecv | StreamKind::Compute => !self.pipeline,
             StreamKind::Data => !self.data,
-            StreamKind::CopyIn | StreamKind::CopyOut => !self.copies,
+            StreamKind::CopyIn | StreamKind::CopyOut | StreamKind::Host => !self.copies,
             _ => false,
         };
         make_free(world, free);

@@ -2,6 +2,7 @@
 
 use super::{Cost, DeviceCost};
 use crate::model::Kernel;
+use crate::spec::cost::Processing;
 use crate::units::Time;
 
 /// Calculon's size curves: the fraction of peak is that of the largest threshold not above the kernel's GFLOP, the
@@ -27,6 +28,10 @@ impl Cost for SizeCurve {
             0.0
         };
         let fraction = Self::fraction(&device.spec.memory_by_mb, kernel.bytes / 1e6);
-        Time::from_s(math.max(kernel.bytes / (device.bandwidth.0 * fraction)))
+        let memory = kernel.bytes / (device.bandwidth.0 * fraction);
+        Time::from_s(match device.spec.processing {
+            Processing::Roofline => math.max(memory),
+            Processing::NoOverlap => math + memory,
+        })
     }
 }

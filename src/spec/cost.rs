@@ -56,9 +56,29 @@ pub struct CostSpec {
     pub matrix_by_gflop: Vec<(f64, f64)>,
     /// Level `calculon`: fraction of the memory bandwidth by size, as pairs of least MB and fraction, largest first.
     pub memory_by_mb: Vec<(f64, f64)>,
+    /// Level `calculon`: how computing and moving bytes combine in one kernel.
+    #[serde(skip_serializing_if = "Processing::is_roofline")]
+    pub processing: Processing,
     /// Level `table`: measured GEMMs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub table: Vec<MeasuredGemm>,
+}
+
+/// How the time to compute and the time to move bytes combine in one kernel (Calculon's `processing_mode`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Processing {
+    /// The longer of the two.
+    #[default]
+    Roofline,
+    /// Their sum, as in all systems that Calculon ships.
+    NoOverlap,
+}
+
+impl Processing {
+    fn is_roofline(&self) -> bool {
+        *self == Processing::Roofline
+    }
 }
 
 /// A measured GEMM.
@@ -108,6 +128,7 @@ impl Default for CostSpec {
             constant_fraction: None,
             matrix_by_gflop: vec![(128.0, 0.95), (16.0, 0.9), (1.0, 0.6), (0.0, 0.1)],
             memory_by_mb: vec![(100.0, 0.9), (10.0, 0.75), (1.0, 0.6), (0.0, 0.3)],
+            processing: Processing::Roofline,
             table: Vec::new(),
         }
     }

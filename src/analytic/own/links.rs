@@ -29,8 +29,8 @@ pub struct Links<'a> {
     groups: BTreeMap<Group, Geometry>,
     /// To the next pipeline stage.
     pub border: Pipe,
-    /// By tier number: towards the device, and away from it.
-    pub copies: BTreeMap<u8, [Pipe; 2]>,
+    /// By tier number: towards the device, away from it, and in place (an update reads and writes it).
+    pub copies: BTreeMap<u8, [Pipe; 3]>,
 }
 
 impl<'a> Links<'a> {
@@ -57,7 +57,8 @@ impl<'a> Links<'a> {
             .iter()
             .map(|&tier| {
                 let way = |direction| copy(machine, layout.device(RankId(0)), tier, direction);
-                Ok((tier, [way(CopyDirection::In)?, way(CopyDirection::Out)?]))
+                let ((inward, read), (outward, write)) = (way(CopyDirection::In)?, way(CopyDirection::Out)?);
+                Ok((tier, [inward, outward, Pipe { latency: 0.0, bandwidth: read.min(write) }]))
             })
             .collect::<Result<_, CollectiveError>>()?;
         Ok(Links { chooser, groups: found, border: border(machine, layout)?, copies })
@@ -96,17 +97,23 @@ fn border(machine: &Machine, layout: &Layout) -> Result<Pipe, CollectiveError> {
     Ok(Pipe { latency: latency.s(), bandwidth: slowest(machine, &path) * f64::from(machine.parts()) })
 }
 
+/// The way between a device and a tier, and the rate of the tier's own end of it.
 fn copy(
     machine: &Machine,
     device: DeviceId,
     tier: u8,
     direction: CopyDirection,
-) -> Result<Pipe, CollectiveError> {
+) -> Result<(Pipe, f64), CollectiveError> {
     let mut path = Vec::new();
     let latency = machine
         .copy_route(device, usize::from(tier), direction, &mut path)
         .map_err(|e| CollectiveError::NotConnected(e.to_string()))?;
-    Ok(Pipe { latency: latency.s(), bandwidth: slowest(machine, &path) })
+    let end = match direction {
+        CopyDirection::In => path.first(),
+        CopyDirection::Out => path.last(),
+    };
+    let memory = end.map_or(f64::INFINITY, |link| machine.capacity(*link).0);
+    Ok((Pipe { latency: latency.s(), bandwidth: slowest(machine, &path) }, memory))
 }
 
 fn slowest(machine: &Machine, path: &[ResourceId]) -> f64 {

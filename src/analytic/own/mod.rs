@@ -37,7 +37,8 @@ use crate::plan::step::groups::{Degrees, Group};
 use crate::plan::step::{self, PlanError, Prices, State, Unit, units_of_stages};
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{
-    Placement, PointToPoint, PrefetchUnit, ScheduleKind, ShardingKind, WorkloadSpec,
+    BytesPerParameter, OptimizerPlace, Placement, PointToPoint, PrefetchUnit, ScheduleKind, ShardingKind,
+    WorkloadSpec,
 };
 use crate::topology::Machine;
 use crate::units::Time;
@@ -152,7 +153,10 @@ pub fn estimate_own(
     );
     let mut form = Form { workload, machine, degrees, order, links, prices, stages, ranks: Vec::new() };
     form.price()?;
-    let terms = form.terms(shard.boundary_bytes(model))?;
+    let border = shard.boundary_bytes(model);
+    let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
+    let gathered = if cuts_border { border } else { 0.0 };
+    let terms = form.terms(if cuts_border { border / shard.tensor as f64 } else { border }, gathered)?;
     let given = rules::Given {
         workload,
         model,
@@ -194,8 +198,9 @@ const GROUPS: [Group; 11] = [
 fn tiers(workload: &WorkloadSpec, machine: &Machine) -> Vec<u8> {
     let classes = workload.offload.classes();
     let away = classes.iter().flat_map(|class| class.1).filter(|p| !p.on_device() && p.fraction > 0.0);
+    let names = away.flat_map(|p| p.via.iter().chain(std::iter::once(&p.tier)));
     let mut tiers: Vec<u8> =
-        away.filter_map(|p| machine.tier_named(DeviceId(0), &p.tier)).map(|tier| tier as u8).collect();
+        names.filter_map(|name| machine.tier_named(DeviceId(0), name)).map(|tier| tier as u8).collect();
     tiers.sort_unstable();
     tiers.dedup();
     tiers
@@ -239,8 +244,16 @@ impl Form<'_> {
                     let time = match known.iter().find(|k| same(k.0)) {
                         Some(k) => k.1,
                         None => {
-                            let time =
-                                UnitTime::of(unit, &self.workload.recompute, self.prices, &self.links)?;
+                            let time = UnitTime::of(
+                                unit,
+                                &self.workload.recompute,
+                                self.prices,
+                                &self.links,
+                                &|items| {
+                                    let p = &self.workload.parallelism;
+                                    step::overlap::decompose(items, p.tensor_overlap, p.tensor)
+                                },
+                            )?;
                             known.push((unit, time));
                             time
                         }
@@ -279,7 +292,8 @@ impl Form<'_> {
         (0..work.len()).fold(0, |best, r| if work[r] > work[best] { r } else { best })
     }
 
-    fn terms(&self, border_bytes: f64) -> Result<OwnTerms, PlanError> {
+    /// Messages of `border_bytes` between stages; where they are pieces, `gathered` bytes are put together behind each.
+    fn terms(&self, border_bytes: f64, gathered: f64) -> Result<OwnTerms, PlanError> {
         // Each chunk sees the micro-batches of its direction.
         let passes = f64::from(self.order.per_direction());
         let rank = &self.ranks[self.busiest()];
@@ -296,7 +310,7 @@ impl Form<'_> {
             context: over(|pass| pass.context),
             expert: over(|pass| pass.expert),
             bubble: self.bubble(),
-            p2p: self.p2p(border_bytes),
+            p2p: self.p2p(border_bytes, gathered)?,
             data: self.data()?,
             offload: self.offload(),
         })
@@ -349,19 +363,23 @@ impl Form<'_> {
 
     /// Transfers of c seconds between stages. Blocking sends stall their rank by each of them. Asynchronous ones follow
     /// the latency laws: 2(p − 1)c for a fill and a drain; 1F1B pays c·(2(p − 1)m/p + 2(p − 2)), as each of its
-    /// steady-state transfers is on the critical path; v chunks make 2(pv − 1)c.
-    fn p2p(&self, bytes: f64) -> f64 {
+    /// steady-state transfers is on the critical path; v chunks make 2(pv − 1)c. Batched ones wait for each other in
+    /// pairs: 1F1B with them pays what 1F1B pays anyway, v chunks pay each transfer like blocking ones.
+    fn p2p(&self, bytes: f64, gathered: f64) -> Result<f64, PlanError> {
         let pipeline = &self.workload.parallelism.pipeline;
         let (p, m) = (pipeline.size as f64, f64::from(self.order.micro_batches));
-        let (v, c) = (f64::from(self.order.placement.parts()), self.links.border.time(bytes));
+        let v = f64::from(self.order.placement.parts());
         if p == 1.0 {
-            return 0.0;
+            return Ok(0.0);
         }
-        match (pipeline.p2p, pipeline.schedule) {
+        let gather = self.links.time(Group::Layer(CommGroup::Tensor), Op::AllGather, gathered)?;
+        let c = self.links.border.time(bytes) + gather;
+        Ok(match (pipeline.p2p, pipeline.schedule) {
             (PointToPoint::Blocking, _) => 2.0 * c * (m * v + p - 1.0),
             (_, ScheduleKind::OneFOneB) if m >= p => c * (2.0 * (p - 1.0) * m / p + 2.0 * (p - 2.0)),
+            (PointToPoint::Batched, _) if v > 1.0 => 2.0 * c * (m * v + p - 1.0),
             _ => 2.0 * (p * v - 1.0) * c,
-        }
+        })
     }
 
     /// Costs of the units of one chunk of a rank.
@@ -430,13 +448,22 @@ impl Form<'_> {
         let w = self.workload;
         let bytes = w.bytes_per_parameter();
         let largest = (0..self.ranks.len()).map(|rank| self.state(rank).updated).fold(0.0, f64::max);
-        let parameters = largest.round() as u64;
+        let parameters = (largest * (1.0 - self.updated_on_host())).round() as u64;
         let norm = if w.optimizer.clip_gradients {
-            self.prices.time(&optimizer::gradient_norm(parameters, &bytes)).s()
+            self.prices.time(&optimizer::gradient_norm(largest.round() as u64, &bytes)).s()
         } else {
             0.0
         };
         norm + self.prices.time(&optimizer::step(parameters, &bytes)).s()
+    }
+
+    /// Share of the weights that the host updates.
+    fn updated_on_host(&self) -> f64 {
+        let o = &self.workload.offload;
+        match o.optimizer_on {
+            OptimizerPlace::Device => 0.0,
+            OptimizerPlace::Host => o.optimizer.iter().filter(|p| !p.on_device()).map(|p| p.fraction).sum(),
+        }
     }
 
     fn state(&self, rank: usize) -> State {
@@ -446,22 +473,43 @@ impl Form<'_> {
         State::of(units, &self.workload.bytes_per_parameter(), dense, expert, cut)
     }
 
-    /// Seconds to copy `bytes` in and out according to a placement.
-    fn copies(&self, placed: &[Placement], bytes: f64) -> [f64; 2] {
-        let mut time = [0.0; 2];
+    /// Seconds to copy `bytes` in, out and in place, by where they are placed.
+    fn copies(&self, placed: &[Placement], bytes: f64) -> [f64; 3] {
+        let mut time = [0.0; 3];
         for place in placed.iter().filter(|p| !p.on_device()) {
-            let tier = self.machine.tier_named(DeviceId(0), &place.tier).map(|tier| tier as u8);
-            if let Some(pipes) = tier.and_then(|tier| self.links.copies.get(&tier)) {
-                time[0] += pipes[0].time(bytes * place.fraction);
-                time[1] += pipes[1].time(bytes * place.fraction);
+            let pipes = |name: &str| {
+                let tier = self.machine.tier_named(DeviceId(0), name).map(|tier| tier as u8);
+                tier.and_then(|tier| self.links.copies.get(&tier))
+            };
+            let bytes = bytes * place.fraction;
+            if let Some([inward, outward, _]) = pipes(&place.tier) {
+                time[0] += inward.time(bytes);
+                time[1] += outward.time(bytes);
+            }
+            // Updates happen at the device's end of the way, where there are stops on it.
+            if let Some([.., update]) = pipes(place.via.last().unwrap_or(&place.tier)) {
+                time[2] += update.time(bytes);
             }
         }
         time
     }
 
-    /// Weights come in for every pass and kept activations go out and come back, beside the unit's own passes; the
-    /// optimizer's state comes in and goes out behind the last pass. The two directions do not disturb each other, nor
-    /// does any other device. What the last stage makes last is wanted at once and stays.
+    /// Bytes of a unit's weights that one rank copies: its shard where weights are sharded.
+    fn copied_weights(&self, unit: &Unit) -> f64 {
+        let (dense, expert) = unit.weight_bytes(self.workload.bytes_per_parameter().weights);
+        match self.workload.parallelism.sharding.kind {
+            ShardingKind::Zero3 => {
+                dense as f64 / f64::from(self.degrees.shard)
+                    + expert as f64 / f64::from(self.degrees.expert_replicas())
+            }
+            _ => (dense + expert) as f64,
+        }
+    }
+
+    /// Weights come in for every pass and kept activations go out and come back, beside the unit's own passes; behind
+    /// the last pass the optimizer's state and the gradients come in and the new state goes out, or the host updates
+    /// them where they are. The two directions do not disturb each other, nor does any other device. What the last
+    /// stage makes last is wanted at once and stays.
     fn offload(&self) -> f64 {
         let (w, o) = (self.workload, &self.workload.offload);
         let rank = &self.ranks[self.busiest()];
@@ -476,21 +524,35 @@ impl Form<'_> {
             let last = *stage + 1 == self.stages.len();
             let leave = self.stages[*stage].len().saturating_sub(if last { stays } else { 0 });
             for (i, (unit, time)) in self.stages[*stage].iter().zip(times).enumerate() {
-                let weights = unit.plan.parameters.total() as f64 * bytes.weights;
                 let reused = if o.reuse_across_micro_batches { 1.0 / passes } else { 1.0 };
-                let [weights_in, _] = self.copies(&o.weights, weights * reused);
+                let [weights_in, ..] = self.copies(&o.weights, self.copied_weights(unit) * reused);
                 let kept = if i < leave { unit.kept_bytes(&w.recompute) } else { 0 };
-                let [kept_in, kept_out] = self.copies(&o.activations, kept as f64);
+                let [kept_in, kept_out, _] = self.copies(&o.activations, kept as f64);
                 let backward = time.recompute.total() + self.gradients(time).total();
                 exposed += (weights_in.max(kept_out) - time.forward.total()).max(0.0);
                 exposed += (weights_in + kept_in - backward).max(0.0);
             }
         }
+        exposed * passes + self.update_copies(&bytes)
+    }
+
+    /// What the update of weights whose state, gradients or copies live elsewhere moves over the links.
+    fn update_copies(&self, bytes: &BytesPerParameter) -> f64 {
+        let o = &self.workload.offload;
         let state = self.state(self.busiest());
-        let optimizer = self.copies(&o.optimizer, state.optimizer);
-        let gradients = self.copies(&o.gradients, state.gradients);
-        let [inward, outward] = [optimizer[0] + gradients[0], optimizer[1] + gradients[1]];
-        exposed * passes + inward.max(outward)
+        let on_host = self.updated_on_host();
+        let [gradients_in, gradients_out, _] = self.copies(&o.gradients, state.gradients);
+        if on_host > 0.0 {
+            // Half of what the update moves is read, half written, at the same time.
+            let moved = optimizer::bytes_moved(state.updated.round() as u64, bytes) / 2.0;
+            let [.., update] = self.copies(&o.optimizer, moved);
+            let away: f64 = o.weights.iter().filter(|p| !p.on_device()).map(|p| p.fraction).sum();
+            let [back, ..] = self.copies(&o.optimizer, state.updated * bytes.weights * (1.0 - away).max(0.0));
+            return gradients_out + update + back;
+        }
+        let [state_in, state_out, _] = self.copies(&o.optimizer, state.optimizer);
+        let [_, weights_out, _] = self.copies(&o.weights, state.updated * bytes.weights);
+        (state_in + gradients_in).max(state_out + weights_out + gradients_out)
     }
 
     fn memory(&self) -> Vec<OwnMemory> {

@@ -63,7 +63,8 @@ pub struct UnitTime {
 }
 
 impl UnitTime {
-    /// Prices the items of `unit`.
+    /// Prices the items of `unit`; `cut` cuts tensor-parallel communication into pieces, as `parallelism.tensor_overlap`
+    /// says.
     ///
     /// # Errors
     /// A collective that no algorithm can run.
@@ -72,8 +73,9 @@ impl UnitTime {
         policy: &RecomputeSpec,
         prices: &dyn Prices,
         links: &Links<'_>,
+        cut: &dyn Fn(&[Item]) -> Vec<Item>,
     ) -> Result<UnitTime, CollectiveError> {
-        let price = |items: &[Item]| pass(items, prices, links);
+        let price = |items: &[Item]| pass(&cut(items), prices, links);
         Ok(UnitTime {
             forward: price(&unit.plan.forward)?,
             recompute: price(&unit.repeated(policy))?,

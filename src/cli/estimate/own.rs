@@ -1,11 +1,11 @@
 //! The closed form of our own workloads, as text and as JSON.
 
-use std::error::Error;
-
 use serde_json::{Map, Value, json};
 
-use super::{Args, gib, table, term_table, write_report};
+use super::{Args, gib, table, term_table};
 use crate::analytic::own::{OwnEstimate, Rules};
+use crate::cli::Failure;
+use crate::cli::run::write_json;
 use crate::compare::own::closed_form;
 use crate::simulate::Inputs;
 
@@ -13,12 +13,12 @@ use crate::simulate::Inputs;
 const EXAMPLE: &str = "gpt3-175b";
 
 /// Estimates a workload on a machine.
-pub(super) fn run(args: &Args) -> Result<String, Box<dyn Error>> {
+pub(super) fn run(args: &Args) -> Result<String, Failure> {
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
-    let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets)?;
-    let estimate = closed_form(&inputs)?;
+    let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets).map_err(Failure::input)?;
+    let estimate = closed_form(&inputs).map_err(Failure::input)?;
     if let Some(path) = &args.report {
-        write_report(path, &report(&estimate))?;
+        write_json(path, &report(&estimate))?;
     }
     Ok(summary(&inputs, &estimate))
 }

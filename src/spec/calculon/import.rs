@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Attention, Calculon, Datatype, Network, Recompute, TensorComm, TensorOverlap};
-use crate::spec::cost::CostSpec;
+use super::{Attention, Calculon, Datatype, Network, ProcessingMode, Recompute, TensorComm, TensorOverlap};
+use crate::spec::cost::{CostSpec, Processing};
 use crate::spec::device::{Device, Hbm, Peaks};
 use crate::spec::model::{AttentionKernel, AttentionSpec, ModelSpec, Norm, Positions};
 use crate::spec::topology::{
@@ -42,6 +42,10 @@ impl Calculon {
             size: exe.pipeline_par,
             schedule: if interleaved { w::ScheduleKind::Interleaved } else { w::ScheduleKind::OneFOneB },
             chunks: interleaved.then_some(exe.pipeline_interleaving),
+            // The edge block's reduce-scatter leaves each rank its part of the message.
+            scatter_gather: exe.tensor_par_comm_type == TensorComm::P2pRsAg
+                && tensor > 1
+                && exe.pipeline_par > 1,
             ..Default::default()
         };
         let sharding = w::ShardingSpec {
@@ -242,6 +246,10 @@ impl Calculon {
                 source: "the efficiency tables of the Calculon system file".into(),
                 matrix_by_gflop: self.engines().0.gflops_efficiency.clone(),
                 memory_by_mb: sys.mem1.mb_efficiency.clone(),
+                processing: match sys.processing_mode {
+                    ProcessingMode::Roofline => Processing::Roofline,
+                    ProcessingMode::NoOverlap => Processing::NoOverlap,
+                },
                 ..CostSpec::default()
             }),
             notes: Vec::new(),

@@ -63,6 +63,9 @@ fn readable(allowed: &str) -> String {
         "u64" => "a whole number, 0 or more".into(),
         "f64" => "a number".into(),
         "a tuple of size 2" => "a pair of two numbers".into(),
+        "a sequence" => "a list".into(),
+        "a boolean" => "true or false".into(),
+        other if other.starts_with("struct ") => "an object, each field by its name".into(),
         other => other.to_string(),
     }
 }

@@ -120,7 +120,7 @@ fn a_field_of_the_wrong_shape() {
             "/training",
             Some(json!("yes")),
             "exe.json: at `training`: invalid type: string \"yes\"\n\
-             \x20 allowed: a boolean",
+             \x20 allowed: true or false",
         ),
     ] {
         assert_eq!(message(file, pointer, value), expected);
