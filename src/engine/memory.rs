@@ -114,10 +114,10 @@ impl Ledger {
         std::mem::take(&mut self.tiers[tier.index()].waiting)
     }
 
-    /// A stream that waits for room, and the tier.
-    pub fn anybody_waiting(&self) -> Option<(u32, TierId)> {
-        let tier = self.tiers.iter().position(|t| !t.waiting.is_empty())?;
-        Some((self.tiers[tier].waiting[0], TierId(tier as u32)))
+    /// The first stream that waits for room on each tier where one does.
+    pub fn waiting(&self) -> impl Iterator<Item = (u32, TierId)> + '_ {
+        let tiers = self.tiers.iter().enumerate();
+        tiers.filter_map(|(tier, t)| Some((*t.waiting.first()?, TierId(tier as u32))))
     }
 
     /// Bytes on a tier now.

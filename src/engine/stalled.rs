@@ -1,9 +1,11 @@
 //! Telling why nothing moves: out of memory, or a wait cycle.
 
+use std::cmp::Reverse;
+
 use super::event_loop::{ARRIVED, FINISHED, NO_ROOM, Play, RUNNING};
 use super::memory::{Ledger, NoRoom};
 use super::{EngineError, Observer, Waiting};
-use crate::ids::{OpId, RankId};
+use crate::ids::{OpId, RankId, TierId};
 use crate::program::{MemoryWhen, NO_MICRO_BATCH, Program, Work, World};
 use crate::units::{Bytes, Time};
 
@@ -61,9 +63,14 @@ impl<O: Observer> Play<'_, O> {
         EngineError::Mismatch { at: self.now, rank, op, transfer, expected }
     }
 
-    /// Why the run stands still: room that never comes, else the cycle of waits.
+    /// Why the run stands still: room that never comes, else the cycle of waits. Where a device and a tier behind it
+    /// are both full, the tier behind it is the cause: what would leave the device has nowhere to go.
     pub fn stalled(&self) -> EngineError {
-        if let Some((s, tier)) = self.ledger.anybody_waiting() {
+        let behind = |&(s, tier): &(u32, TierId)| {
+            let tiers = self.world.tiers_of(RankId(self.streams[s as usize].rank));
+            tiers.iter().position(|t| t.tier == tier)
+        };
+        if let Some((s, tier)) = self.ledger.waiting().max_by_key(|w| (behind(w), Reverse(w.1))) {
             let (rank, op) = self.head(s);
             let program = self.world.program_of(rank);
             let tiers = self.world.tiers_of(rank);
