@@ -174,6 +174,13 @@ impl Chooser {
         Ok(chooser)
     }
 
+    /// Compute units that communication kernels usually take here: a ring's by the device's tuning, else the most of
+    /// any rule; 0 if nothing is known.
+    pub fn kernel_units(&self) -> u32 {
+        let of_rules = || self.rules.iter().filter_map(|(_, rule)| rule.channels).max().unwrap_or(0);
+        self.tuning.map_or_else(of_rules, DeviceTuning::kernel_units)
+    }
+
     /// Chooses for one transfer on one geometry.
     ///
     /// # Errors

@@ -242,9 +242,17 @@ impl<'m> Lowering<'m> {
                 Some(rate) => Action::Fixed(latency + Time::from_s(bytes / rate)),
                 None => Action::Phases(vec![Flow { latency, bytes, rate_limit: f64::INFINITY, path: 0 }]),
             };
-            (t, action)
+            (t, action, 1000)
         });
         push_profile(world, actions)
+    }
+
+    /// Compute units of a choice in thousandths of the usual.
+    fn units(&self, choice: &Choice) -> u16 {
+        match self.chooser.kernel_units() {
+            0 => 1000,
+            usual => (choice.sms * 1000 / usual).min(60_000) as u16,
+        }
     }
 
     /// The plan of a geometry and a set of transfers.
@@ -274,7 +282,7 @@ impl<'m> Lowering<'m> {
                 Fidelity::Fluid => plan.fluid_action(p, parts, latencies),
                 Fidelity::Steps => plan.step_action(p, parts, &self.transfers[p.transfer.index()], latencies),
             };
-            (p.transfer, action)
+            (p.transfer, action, self.units(&p.choice))
         });
         push_profile(world, actions)
     }
@@ -288,13 +296,15 @@ fn route_rate(net: &dyn Network, route: &[ResourceId]) -> f64 {
 }
 
 /// Adds a row of actions to the world.
-fn push_profile(world: &mut World, actions: impl Iterator<Item = (TransferId, Action)>) -> u32 {
+fn push_profile(world: &mut World, actions: impl Iterator<Item = (TransferId, Action, u16)>) -> u32 {
     let mut row = Vec::new();
-    for (transfer, action) in actions {
+    for (transfer, action, units) in actions {
         if row.len() <= transfer.index() {
             row.resize(transfer.index() + 1, World::NO_ACTION);
         }
         row[transfer.index()] = world.actions.len() as u32;
+        world.action_units.resize(world.actions.len(), 1000);
+        world.action_units.push(units);
         world.actions.push(action);
     }
     world.profiles.push(row);

@@ -200,7 +200,7 @@ fn make_free(world: &mut World, free: impl Fn(StreamKind) -> bool) {
 pub fn closed_form(inputs: &Inputs) -> Result<OwnEstimate, SimulationError> {
     let workload = &inputs.workload.value;
     let device = inputs.machine.device(DeviceId(0));
-    let prices = DevicePrices::new(&workload.fidelity, device);
+    let prices = DevicePrices::new(&workload.fidelity, device, &inputs.chooser);
     let peak = DeviceCost::new(device).peak(workload.precision.compute).0;
     Ok(estimate_own(workload, &inputs.model, &inputs.machine, &prices, &inputs.chooser, peak)?)
 }

@@ -39,7 +39,7 @@ pub(super) struct CommState {
     pub needed: u32,
     pub first_arrival: u32,
     pub transfer: u32,
-    action: u32,
+    pub action: u32,
     /// Which phase is on, or which graph run.
     stage: u32,
     /// Nobody else ever uses its paths, so its times are known beforehand.

@@ -1,7 +1,8 @@
 //! Kernels beside communication: a communication kernel takes compute units, so the kernel beside it slows down.
 //!
-//! An op says by how many thousandths it is longer while at least one communication kernel runs on its device. When
-//! the first such kernel comes or the last one goes, the time left of a running kernel is stretched or shrunk.
+//! An op says by how many thousandths it is longer while the usual number of compute units is taken; an action, how many
+//! it takes in thousandths of the usual. In between and beyond, with several at once, slowness is linear in the units
+//! taken. When a communication kernel comes or goes, the time left of a running kernel is stretched or shrunk.
 
 use super::Observer;
 use super::code::{Code, NO_SLOT};
@@ -12,8 +13,8 @@ use crate::units::Time;
 #[derive(Debug)]
 pub(super) struct Interference {
     on: bool,
-    /// By rank: communication kernels that run.
-    beside: Vec<u32>,
+    /// By rank: units taken by the communication kernels that run, in thousandths of the usual.
+    taken: Vec<u32>,
     /// By stream: the running kernel.
     kernels: Vec<Kernel>,
 }
@@ -21,7 +22,8 @@ pub(super) struct Interference {
 #[derive(Clone, Copy, Debug, Default)]
 struct Kernel {
     slowdown: u16,
-    slowed: bool,
+    /// Units taken beside it, in thousandths of the usual.
+    taken: u32,
     since: Time,
     /// Picoseconds left at `since` if undisturbed.
     left: u64,
@@ -32,7 +34,7 @@ impl Interference {
     pub fn new(code: &[Code], ranks: usize, streams: usize) -> Self {
         let on = code.iter().any(|c| c.slowdown > 0);
         let size = |n| if on { n } else { 0 };
-        Interference { on, beside: vec![0; size(ranks)], kernels: vec![Kernel::default(); size(streams)] }
+        Interference { on, taken: vec![0; size(ranks)], kernels: vec![Kernel::default(); size(streams)] }
     }
 
     #[inline]
@@ -46,25 +48,28 @@ impl Interference {
         if !self.on {
             return time;
         }
-        let slowed = self.beside[rank as usize] > 0;
-        let kernel = Kernel { slowdown, slowed, since: now, left: time };
+        let kernel = Kernel { slowdown, taken: self.taken[rank as usize], since: now, left: time };
         self.kernels[stream as usize] = kernel;
         kernel.span()
     }
 }
 
 impl Kernel {
-    fn span(&self) -> u64 {
-        if self.slowed { scale(self.left, 1000 + u64::from(self.slowdown), 1000) } else { self.left }
+    /// Its length over that of an undisturbed kernel, in millionths.
+    fn stretch(&self) -> u64 {
+        MILLION + u64::from(self.slowdown) * u64::from(self.taken)
     }
-
-    fn change(&mut self, now: Time, slowed: bool) {
+    fn span(&self) -> u64 {
+        if self.taken > 0 { scale(self.left, self.stretch(), MILLION) } else { self.left }
+    }
+    fn change(&mut self, now: Time, taken: u32) {
         let elapsed = (now - self.since).0;
-        let progress =
-            if self.slowed { scale(elapsed, 1000, 1000 + u64::from(self.slowdown)) } else { elapsed };
-        *self = Kernel { left: self.left.saturating_sub(progress), since: now, slowed, ..*self };
+        let progress = if self.taken > 0 { scale(elapsed, MILLION, self.stretch()) } else { elapsed };
+        *self = Kernel { left: self.left.saturating_sub(progress), since: now, taken, ..*self };
     }
 }
+
+const MILLION: u64 = 1_000_000;
 
 fn scale(x: u64, num: u64, den: u64) -> u64 {
     ((u128::from(x) * u128::from(num) + u128::from(den / 2)) / u128::from(den)) as u64
@@ -74,6 +79,7 @@ impl<O: Observer> Play<'_, O> {
     /// A communication kernel comes to (or goes from) the devices of all members.
     pub fn take_units(&mut self, comm: u32, comes: bool) {
         let state = self.comms.states[comm as usize];
+        let units = self.world.action_units.get(state.action as usize).copied().unwrap_or(1000);
         for i in state.first_arrival..state.first_arrival + state.needed {
             let s = self.comms.arrivals[i as usize];
             let r = self.streams[s as usize].rank;
@@ -82,16 +88,16 @@ impl<O: Observer> Play<'_, O> {
             if !program.takes_units[(s - rank.first_stream) as usize] {
                 continue;
             }
-            let beside = &mut self.interference.beside[r as usize];
-            let changes = *beside == u32::from(!comes);
-            *beside = if comes { *beside + 1 } else { *beside - 1 };
-            if changes {
-                self.retime_kernels(r, comes);
+            let taken = &mut self.interference.taken[r as usize];
+            *taken = if comes { *taken + u32::from(units) } else { *taken - u32::from(units) };
+            let taken = *taken;
+            if units > 0 {
+                self.retime_kernels(r, taken);
             }
         }
     }
 
-    fn retime_kernels(&mut self, r: u32, slowed: bool) {
+    fn retime_kernels(&mut self, r: u32, taken: u32) {
         let rank = self.ranks[r as usize];
         for s in rank.first_stream..rank.first_stream + u32::from(rank.streams) {
             if self.blocked[s as usize] != RUNNING {
@@ -102,7 +108,7 @@ impl<O: Observer> Play<'_, O> {
                 continue;
             }
             let kernel = &mut self.interference.kernels[s as usize];
-            kernel.change(self.now, slowed);
+            kernel.change(self.now, taken);
             let ends = self.now + Time(kernel.span());
             let seq = self.schedule(ends, STREAM, s);
             self.streams[s as usize].event = seq;

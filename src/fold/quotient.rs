@@ -18,6 +18,7 @@ pub(super) fn quotient(world: &World, incidence: &Incidence, colouring: &[u32]) 
             world: World {
                 actions: world.actions.clone(),
                 profiles: world.profiles.clone(),
+                action_units: world.action_units.clone(),
                 jitter: world.jitter.clone(),
                 ..World::default()
             },

@@ -53,6 +53,9 @@ pub struct World {
     pub tiers: Vec<Tier>,
     /// The actions of all profiles.
     pub actions: Vec<Action>,
+    /// Compute units that the kernel of each action takes from a device, in thousandths of those that `Op::slowdown` is
+    /// for; 1000 where the list is shorter.
+    pub action_units: Vec<u16>,
     /// `profiles[profile][transfer]` is an index into `actions`, or `NO_ACTION`.
     pub profiles: Vec<Vec<u32>>,
     /// Factors on kernel times from which ranks with a jitter seed draw, one an op; empty without jitter.

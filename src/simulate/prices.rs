@@ -1,6 +1,6 @@
 //! What kernels cost on the devices of the machine: the cost model that the workload asks for.
 
-use crate::collective::DeviceTuning;
+use crate::collective::Chooser;
 use crate::cost::{Cost, DeviceCost, level};
 use crate::model::Kernel;
 use crate::plan::step::Prices;
@@ -12,15 +12,14 @@ use crate::units::Time;
 pub struct DevicePrices {
     cost: Box<dyn Cost>,
     device: DeviceCost,
-    /// Compute units that a communication kernel takes; 0 without interference.
+    /// Compute units that a communication kernel usually takes; 0 without interference.
     taken: u32,
 }
 
 impl DevicePrices {
     /// Prices at the fidelity asked for.
-    pub fn new(fidelity: &FidelitySpec, device: &Device) -> DevicePrices {
-        let tuning = DeviceTuning::of(&device.name).filter(|_| fidelity.interference);
-        let taken = tuning.map_or(0, DeviceTuning::kernel_units);
+    pub fn new(fidelity: &FidelitySpec, device: &Device, chooser: &Chooser) -> DevicePrices {
+        let taken = if fidelity.interference { chooser.kernel_units() } else { 0 };
         DevicePrices { cost: level(fidelity), device: DeviceCost::new(device), taken }
     }
 }
