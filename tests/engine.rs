@@ -129,6 +129,32 @@ fn a_kernel_slows_down_while_a_communication_kernel_runs() {
     assert_eq!(engine::run(&world).unwrap().span(rank, slowed).1, Time::from_ns(110));
 }
 
+#[test]
+fn communication_kernels_take_units_together() {
+    // An action of 50 ns with twice the usual units on one communicator, with the usual ones on another from 30 ns on.
+    let mut world = world_with(Action::Fixed(Time::from_ns(50)));
+    world.actions.push(Action::Fixed(Time::from_ns(60)));
+    world.action_units = vec![2000];
+    world.profiles.push(vec![1]);
+    let mut b = builder();
+    let (c, d, t) = (b.stream(StreamKind::Compute), b.stream(StreamKind::Data), b.stream(StreamKind::Tensor));
+    let host = b.stream(StreamKind::Host);
+    let gate = b.op(host, kernel(30), &[], 0, 0);
+    let slowed = b.op(c, kernel(100), &[], 0, 0);
+    b.slowdown(250);
+    b.op(d, comm(0, 0), &[], 0, 0);
+    b.op(t, comm(1, 0), &[gate], 0, 0);
+    world.programs.push(Arc::new(b.finish()));
+    let rank = world.add_rank(ProgramId(0), 2);
+    for profile in [0, 1] {
+        let comm = world.add_comm(profile, &[rank], &[]);
+        world.bind(rank, profile as u16, comm);
+    }
+    // 30 ns at 1/1.5: 20 of progress. 20 ns at 1/1.75: 11.43. 40 ns at 1/1.25: 32. Then 36.57 are left alone.
+    let end = engine::run(&world).unwrap().span(rank, slowed).1;
+    assert!((end.s() - (90.0 + 100.0 - 20.0 - 20.0 / 1.75 - 32.0) * 1e-9).abs() < 3e-12, "{end:?}");
+}
+
 /// A prefetch into a tier of 100 bytes, of which 50 are taken until a kernel ends at 30 ns. The copy takes 10 ns.
 fn prefetch(bytes: u64) -> Result<(Time, Time), EngineError> {
     let effect =

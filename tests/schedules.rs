@@ -416,6 +416,21 @@ proptest! {
         prop_assert_eq!(makespan_with(Sends::Batched, &order, &t, c), want);
     }
 
+    /// Exchanges of interleaved orders find each other for any numbers and delays.
+    #[test]
+    fn batched_exchanges_do_not_deadlock(
+        p in 1u32..9, m in 1u32..30, v in 2u16..5, group in 0u32..12, t in any_times(), delay in 0u64..UNIT,
+        which in prop::sample::select(vec!["interleaved", "interleaved-torch"]),
+    ) {
+        let kind = schedule::find(which).unwrap();
+        let group = (kind.has_groups() && group > 0).then_some(group);
+        let shape = Shape { group, ..Shape::new(p, m).with_chunks(v) };
+        if let Ok(order) = kind.order(&shape) {
+            let free = run_order(&order, &t, Time(delay)).makespan;
+            prop_assert!(makespan_with(Sends::Batched, &order, &t, Time(delay)) >= free);
+        }
+    }
+
     /// Without delay it does not matter who waits for a send, as long as receives are posted ahead.
     #[test]
     fn blocking_sends_cost_nothing_without_delay(which in 0..schedule::ALL.len(), p in 1u32..7, t in any_times()) {

@@ -135,11 +135,8 @@ impl Inputs {
     /// # Errors
     /// As [`plan`].
     pub fn plan_with(&self, lowering: &mut Lowering<'_>, steps: u32) -> Result<Plan, PlanError> {
-        let prices = DevicePrices::new(
-            &self.workload.value.fidelity,
-            self.machine.device(DeviceId(0)),
-            &self.chooser,
-        );
+        let prices =
+            DevicePrices::new(&self.workload.value.fidelity, self.machine.device(DeviceId(0)), &self.chooser);
         plan(&self.workload.value, &self.model, &self.machine, lowering, &prices, steps).map_err(
             |e| match e {
                 PlanError::Spec(e) => PlanError::Spec(e.in_file(&self.workload.file)),

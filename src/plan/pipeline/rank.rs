@@ -105,11 +105,13 @@ impl<'a> RankBuilder<'a> {
             first[chunk] = first[chunk].min(i);
             last[chunk] = i;
         }
+        // Where all forward passes come first, the last one shares no exchange with the backward pass behind it.
+        let steady = slots.windows(2).any(|two| pair(&[two[1], two[0]]));
         for step in 0..self.options.steps.max(1) {
             self.step = step;
             for (i, slot) in slots.iter().enumerate() {
-                if !(i > 0 && pair(&slots[i - 1..=i])) {
-                    let together = if pair(&slots[i..]) { i..i + 2 } else { i..i + 1 };
+                if !(steady && i > 0 && pair(&slots[i - 1..=i])) {
+                    let together = if steady && pair(&slots[i..]) { i..i + 2 } else { i..i + 1 };
                     self.exchange(work, &slots[together]);
                 }
                 let mut task = |part: Part| {
@@ -214,7 +216,9 @@ impl<'a> RankBuilder<'a> {
             let micro_batch = made[posted.len() % made.len()];
             // The way round from the last rank to the first is received as early as can be.
             let channel = &self.channels.list[lane.channel as usize];
-            let round = self.unsent.is_some() && channel.from.rank.abs_diff(channel.to.rank) > 1;
+            let (from, to) = (channel.from.rank, channel.to.rank);
+            let back = if channel.data == Data::Activations { from > to } else { from < to };
+            let round = self.unsent.is_some() && back;
             let after = self.before.filter(|_| self.options.sends == Sends::Batched && !round);
             let op = Work::Comm { slot: lane.slot, transfer: lane.transfer };
             posted.push(self.program.op(lane.stream, op, after.as_slice(), lane.info, micro_batch));
