@@ -1,0 +1,214 @@
+//! What a workload asks for on a machine: sizes of groups, order of passes, layers of stages, places of ranks and state,
+//! and the groups that its ranks communicate in.
+
+use super::PlanError;
+use super::groups::{self, Degrees, Group};
+use super::offload::Away;
+use crate::ids::DeviceId;
+use crate::model::CommGroup;
+use crate::plan::schedule::{self, LayerSplit, Order, Shape, split_layers};
+use crate::spec::SpecError;
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::{
+    ContextKind, OptimizerPlace, Placement, ScheduleKind, ShardingKind, WorkloadSpec,
+};
+use crate::topology::{Axis, Layout, Machine};
+
+/// Shares of state that live on other tiers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Placed {
+    pub weights: Vec<Away>,
+    pub gradients: Vec<Away>,
+    pub optimizer: Vec<Away>,
+    pub activations: Vec<Away>,
+}
+
+/// Sizes of the groups of a workload on so many devices.
+pub fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
+    let p = &w.parallelism;
+    let (data, context) = (w.data_parallel(devices) as u32, p.context.size as u32);
+    let inner = match p.context.kind {
+        ContextKind::TwoLevel => p.context.ulysses_size.unwrap_or(1) as u32,
+        _ => 1,
+    };
+    let shard = match p.sharding.kind {
+        ShardingKind::None => data * context,
+        _ => w.sharding_group(devices) as u32,
+    };
+    Degrees {
+        tensor: p.tensor as u32,
+        context,
+        context_inner: inner,
+        expert: p.expert as u32,
+        expert_tensor: p.expert_tensor() as u32,
+        data,
+        pipeline: p.pipeline.size as u32,
+        shard,
+    }
+}
+
+/// The name of a schedule in `plan::schedule`.
+pub fn schedule_name(kind: ScheduleKind) -> &'static str {
+    match kind {
+        ScheduleKind::Gpipe => "gpipe",
+        ScheduleKind::OneFOneB => "1f1b",
+        ScheduleKind::EagerOneFOneB => "eager-1f1b",
+        ScheduleKind::Interleaved => "interleaved-1f1b",
+        ScheduleKind::LoopedBfs => "looped-bfs",
+        ScheduleKind::ZbH1 => "zb-h1",
+        ScheduleKind::ZbH2 => "zb-h2",
+        ScheduleKind::ZbV => "zb-v",
+        ScheduleKind::ZbAuto => "zb-auto",
+        ScheduleKind::DualPipe => "dualpipe",
+        ScheduleKind::DualPipeV => "dualpipe-v",
+        ScheduleKind::File => "file",
+    }
+}
+
+/// The order of passes that a workload asks for; `zb-auto`'s is that for equal passes.
+///
+/// # Errors
+/// The schedule is not defined for its numbers, or its file is wrong.
+pub fn order(w: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
+    let spec = &w.parallelism.pipeline;
+    if spec.schedule == ScheduleKind::File {
+        return user_order(w);
+    }
+    let kind = if spec.size == 1 && spec.chunks() == 1 { "1f1b" } else { schedule_name(spec.schedule) };
+    let schedule = schedule::find(kind)?;
+    let shape = Shape {
+        ranks: spec.size as u32,
+        micro_batches,
+        chunks: spec.chunks.map(|v| v as u16),
+        group: spec.group_size.map(|g| g as u32),
+    };
+    Ok(schedule.order(&shape)?)
+}
+
+fn user_order(w: &WorkloadSpec) -> Result<Order, PlanError> {
+    let path = w.parallelism.pipeline.order_file.as_deref().unwrap_or_default();
+    let at = |text: String| {
+        PlanError::Spec(
+            SpecError::at("parallelism.pipeline.order_file", text).hint("see `stepsim schedule --help`"),
+        )
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| at(format!("{path} cannot be read: {e}")))?;
+    schedule::order_from_json(&text).map_err(|e| at(format!("{path}: {e}")))
+}
+
+/// The transformer layers of each stage.
+///
+/// # Errors
+/// The layers cannot be split as the workload asks.
+pub fn layer_split(
+    w: &WorkloadSpec,
+    model: &ModelSpec,
+    order: &Order,
+) -> Result<Vec<std::ops::Range<u32>>, PlanError> {
+    let rule = match &w.parallelism.pipeline.layer_split {
+        Some(counts) => LayerSplit::Explicit(counts.iter().map(|n| *n as u32).collect()),
+        None => LayerSplit::RemainderMiddle,
+    };
+    Ok(split_layers(model.layers as u32, order.placement.stages(), &rule)?)
+}
+
+/// Which rank is where.
+///
+/// # Errors
+/// The degrees multiply to too many ranks, or the rank map does not name a device of the machine for each.
+pub fn layout(w: &WorkloadSpec, d: &Degrees, machine: &Machine) -> Result<Layout, SpecError> {
+    let order: Vec<Axis> = w.parallelism.order.iter().map(|a| groups::axis(*a)).collect();
+    let sizes = [(Axis::Tp, d.tensor), (Axis::Cp, d.context), (Axis::Dp, d.data), (Axis::Pp, d.pipeline)];
+    let layout = Layout::new(&order, &sizes)?;
+    match &w.parallelism.rank_map {
+        None => Ok(layout),
+        Some(path) => {
+            let devices = Layout::read_rank_map(path)?;
+            layout.with_devices(devices, machine.devices()).map_err(|e| e.under("parallelism"))
+        }
+    }
+}
+
+/// Tier numbers of what is placed off the device.
+pub(super) fn placed(w: &WorkloadSpec, machine: &Machine) -> Result<Placed, SpecError> {
+    let number = |field: String, name: &str| -> Result<u8, SpecError> {
+        let tier = machine.tier_named(DeviceId(0), name).ok_or_else(|| {
+            let have: Vec<_> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();
+            SpecError::at(field, format!("the machine has no tier `{name}`")).allowed(have.join(", "))
+        })?;
+        Ok(tier as u8)
+    };
+    let tiers = |class: &str, list: &[Placement]| -> Result<Vec<Away>, SpecError> {
+        let off = list.iter().enumerate().filter(|(_, p)| !p.on_device() && p.fraction > 0.0);
+        off.map(|(i, p)| {
+            let via = p.via.iter().enumerate();
+            let via = via.map(|(j, name)| number(format!("offload.{class}[{i}].via[{j}]"), name));
+            Ok(Away {
+                tier: number(format!("offload.{class}[{i}].tier"), &p.tier)?,
+                via: via.collect::<Result<_, _>>()?,
+                fraction: p.fraction,
+            })
+        })
+        .collect()
+    };
+    let o = &w.offload;
+    Ok(Placed {
+        weights: tiers("weights", &o.weights)?,
+        gradients: tiers("gradients", &o.gradients)?,
+        optimizer: tiers("optimizer", &o.optimizer)?,
+        activations: tiers("activations", &o.activations)?,
+    })
+}
+
+/// The groups of more than one member that the step uses, and its copies: the communicator slots of every program.
+pub(super) fn groups_of(
+    w: &WorkloadSpec,
+    model: &ModelSpec,
+    d: &Degrees,
+    machine: &Machine,
+) -> Result<Vec<Group>, SpecError> {
+    let moe = model.moe.is_some();
+    let cut = w.parallelism.sharding.kind != ShardingKind::None;
+    let mut groups: Vec<Group> = [
+        CommGroup::Tensor,
+        CommGroup::Context,
+        CommGroup::ContextInner,
+        CommGroup::ContextOuter,
+        CommGroup::Expert,
+        CommGroup::ExpertTensor,
+    ]
+    .map(Group::Layer)
+    .into();
+    groups.extend([Group::Gradients, Group::Replicas]);
+    if cut {
+        groups.push(Group::Weights);
+    }
+    if moe {
+        groups.push(Group::ExpertGradients);
+        if cut {
+            groups.push(Group::ExpertWeights);
+        }
+    }
+    if model.tied_embeddings && d.pipeline > 1 {
+        groups.push(Group::Embedding);
+    }
+    groups.retain(|g| d.size(*g) > 1);
+    let p = placed(w, machine)?;
+    let mut add = |group: Group| {
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    };
+    for away in p.weights.iter().chain(&p.gradients).chain(&p.optimizer).chain(&p.activations) {
+        add(Group::CopyIn(away.near()));
+        add(Group::CopyOut(away.near()));
+        for (far, near) in away.hops() {
+            add(Group::TierIn(far, near));
+            add(Group::TierOut(near, far));
+        }
+    }
+    if w.offload.optimizer_on == OptimizerPlace::Host {
+        p.optimizer.iter().for_each(|away| add(Group::HostUpdate(away.near())));
+    }
+    Ok(groups)
+}

@@ -1,0 +1,187 @@
+//! Programs, ranks and communicators become a world.
+
+use std::sync::Arc;
+
+use super::groups::Group;
+use super::{PlanError, Setup};
+use crate::collective::{CollectiveError, Lowering};
+use crate::ids::{CommId, DeviceId, ProgramId, RankId, ResourceId, TierId, TransferId};
+use crate::plan::pipeline::Pipeline;
+use crate::program::{Rank, Resource, Span, Tier, TierUse, World};
+use crate::topology::{Axis, CopyDirection, Layout, Machine};
+use crate::units::{Bytes, Time};
+
+/// Puts programs, ranks and communicators together.
+pub(super) struct Assembly<'a, 'm> {
+    pub machine: &'a Machine,
+    pub layout: &'a Layout,
+    pub setup: &'a Setup<'a>,
+    pub used: &'a [Vec<Vec<TransferId>>],
+    pub lowering: &'a mut Lowering<'m>,
+}
+
+/// A slot that has no communicator yet.
+const UNBOUND: CommId = CommId(u32::MAX);
+
+impl Assembly<'_, '_> {
+    pub fn world(mut self, pipeline: Pipeline) -> Result<World, PlanError> {
+        let mut world = World {
+            resources: (0..self.machine.resources())
+                .map(|r| Resource { capacity: self.machine.capacity(ResourceId(r)) })
+                .collect(),
+            ..World::default()
+        };
+        world.tiers = (0..self.machine.tiers())
+            .map(|t| {
+                let (name, capacity) = self.machine.tier(TierId(t));
+                Tier { name: name.to_string(), capacity }
+            })
+            .collect();
+        let slots: Vec<u32> =
+            pipeline.slots.iter().map(|s| (self.setup.groups.len() + s.len()) as u32).collect();
+        for r in 0..self.layout.ranks() {
+            self.add_rank(&mut world, RankId(r), &slots);
+        }
+        for slot in 0..self.setup.groups.len() {
+            self.bind_group(&mut world, slot as u16)?;
+        }
+        self.bind_channels(&mut world, &pipeline)?;
+        world.programs = pipeline.programs.into_iter().map(Arc::new).collect();
+        Ok(world)
+    }
+
+    fn add_rank(&self, world: &mut World, rank: RankId, slots: &[u32]) {
+        let stage = self.layout.coordinate(rank, Axis::Pp);
+        let device = self.layout.device(rank);
+        let start = world.slots.len() as u32;
+        world.slots.resize(world.slots.len() + slots[stage as usize] as usize, UNBOUND);
+        let tiers = world.tier_uses.len() as u32;
+        world.tier_uses.extend(self.machine.tiers_of(device).map(|tier| TierUse { tier, count: 1 }));
+        if let Some(bytes) = self.setup.workload.offload.pinned_buffer_bytes {
+            world.tier_uses.push(TierUse { tier: TierId(world.tiers.len() as u32), count: 1 });
+            world.tiers.push(Tier { name: "pinned".into(), capacity: Bytes(bytes) });
+        }
+        world.ranks.push(Rank {
+            program: ProgramId(stage),
+            slots: Span { start, len: slots[stage as usize] },
+            tiers: Span { start: tiers, len: world.tier_uses.len() as u32 - tiers },
+            slowness: 1.0,
+            jitter_seed: 0,
+        });
+    }
+
+    /// A communicator for every group of one kind.
+    fn bind_group(&mut self, world: &mut World, slot: u16) -> Result<(), PlanError> {
+        let group = self.setup.groups[usize::from(slot)];
+        let mut members = Vec::new();
+        let mut devices = Vec::new();
+        for r in 0..self.layout.ranks() {
+            let rank = RankId(r);
+            if world.slots_of(rank)[usize::from(slot)] != UNBOUND {
+                continue;
+            }
+            self.setup.degrees.members(self.layout, rank, group, &mut members);
+            if !members.contains(&rank) {
+                members.clear();
+                members.push(rank);
+            }
+            devices.clear();
+            devices.extend(members.iter().map(|m| self.layout.device(*m)));
+            let mut transfers: Vec<TransferId> = Vec::new();
+            let stages = members.iter().map(|m| self.layout.coordinate(*m, Axis::Pp));
+            for stage in stages.take(2) {
+                let used = &self.used[stage as usize][usize::from(slot)];
+                used.iter().for_each(|t| {
+                    if !transfers.contains(t) {
+                        transfers.push(*t)
+                    }
+                });
+            }
+            let comm = if group.is_local() {
+                let mut route = Vec::new();
+                let latency = local_route(self.machine, self.layout.device(rank), group, &mut route)?;
+                self.lowering.channel(world, &[rank], &route, latency, &transfers)
+            } else {
+                self.lowering.comm(world, &members, &devices, &transfers)?
+            };
+            members.iter().for_each(|m| world.bind(*m, slot, comm));
+        }
+        Ok(())
+    }
+
+    /// A communicator for each pipeline channel of each pipeline.
+    fn bind_channels(&mut self, world: &mut World, pipeline: &Pipeline) -> Result<(), PlanError> {
+        let first = self.setup.groups.len();
+        let transfers = [self.setup.border_transfer];
+        // Slots of each channel at its two ends.
+        let mut ends: Vec<[(u32, u16); 2]> = vec![[(u32::MAX, 0); 2]; pipeline.channels.len()];
+        for (rank, slots) in pipeline.slots.iter().enumerate() {
+            for (i, channel) in slots.iter().enumerate() {
+                let end = usize::from(pipeline.channels[*channel as usize].from.rank != rank as u32);
+                ends[*channel as usize][end] = (rank as u32, (first + i) as u16);
+            }
+        }
+        for r in (0..self.layout.ranks()).map(RankId).filter(|r| self.layout.coordinate(*r, Axis::Pp) == 0) {
+            let at = |stage: u32| {
+                let mut coords = self.layout.coords(r);
+                coords[Axis::Pp as usize] = stage;
+                self.layout.rank(coords)
+            };
+            for [(from, from_slot), (to, to_slot)] in &ends {
+                let members = [at(*from), at(*to)];
+                let devices = members.map(|m| self.layout.device(m));
+                let comm = self.lowering.comm(world, &members, &devices, &transfers)?;
+                world.bind(members[0], *from_slot, comm);
+                world.bind(members[1], *to_slot, comm);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a copy, or an update by the host, occupies, and its latency.
+///
+/// Between two tiers: the way from the one to the device and back to the other, less what both have in common. An
+/// update reads and writes the memory that holds the state: its last link, both ways (a half-duplex one twice).
+fn local_route(
+    machine: &Machine,
+    device: DeviceId,
+    group: Group,
+    route: &mut Vec<ResourceId>,
+) -> Result<Time, PlanError> {
+    let way = |tier: u8, direction| {
+        let mut links = Vec::new();
+        let latency = machine
+            .copy_route(device, usize::from(tier), direction, &mut links)
+            .map_err(|e| PlanError::Collective(CollectiveError::NotConnected(e.to_string())))?;
+        Ok::<_, PlanError>((links, latency))
+    };
+    use CopyDirection::{In, Out};
+    match group {
+        Group::CopyIn(tier) => {
+            let (links, latency) = way(tier, In)?;
+            route.extend(links);
+            Ok(latency)
+        }
+        Group::CopyOut(tier) => {
+            let (links, latency) = way(tier, Out)?;
+            route.extend(links);
+            Ok(latency)
+        }
+        Group::TierIn(from, to) | Group::TierOut(from, to) => {
+            let ((source, latency), (target, _)) = (way(from, In)?, way(to, Out)?);
+            let (out, _) = way(from, Out)?;
+            let common = out.iter().zip(&target).take_while(|(a, b)| a == b).count();
+            route.extend(&source[..source.len() - common]);
+            route.extend(&target[common..]);
+            Ok(latency)
+        }
+        Group::HostUpdate(tier) => {
+            let ((read, _), (write, _)) = (way(tier, In)?, way(tier, Out)?);
+            route.extend(read.first());
+            route.extend(write.last());
+            Ok(Time::ZERO)
+        }
+        _ => Ok(Time::ZERO),
+    }
+}
