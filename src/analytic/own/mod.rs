@@ -18,11 +18,13 @@
 mod links;
 mod memory;
 mod passes;
+mod pipeline;
 mod rules;
 mod sharding;
 
 #[cfg(test)]
 mod tests;
+mod update;
 
 pub use links::{Links, Pipe};
 pub use memory::OwnMemory;
@@ -31,17 +33,13 @@ pub use rules::Rules;
 
 use crate::collective::{Chooser, Op};
 use crate::ids::DeviceId;
-use crate::model::{CommGroup, Shard, flops::StepFlops, optimizer};
-use crate::plan::schedule::{self, Order, PassTimes, Seat, Shape};
+use crate::model::{CommGroup, Shard, flops::StepFlops};
+use crate::plan::schedule::{Order, Seat};
 use crate::plan::step::groups::{Degrees, Group};
-use crate::plan::step::{self, PlanError, Prices, State, Unit, units_of_stages};
+use crate::plan::step::{self, PlanError, Prices, Unit, units_of_stages};
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::{
-    BytesPerParameter, OptimizerPlace, Placement, PointToPoint, PrefetchUnit, ScheduleKind, ShardingKind,
-    WorkloadSpec,
-};
+use crate::spec::workload::{ScheduleKind, ShardingKind, WorkloadSpec};
 use crate::topology::Machine;
-use crate::units::Time;
 use sharding::UnitCosts;
 
 /// Seconds of a step by term.
@@ -316,72 +314,6 @@ impl Form<'_> {
         })
     }
 
-    /// The schedule's bubble for the mean of the ranks other than the busiest; for fill-and-drain schedules that is
-    /// what those ranks' passes add, for uneven stages too.
-    fn bubble(&self) -> f64 {
-        let others = self.ranks.len() - 1;
-        if others == 0 {
-            return 0.0;
-        }
-        let busiest = self.busiest();
-        let directions = f64::from(self.order.placement.directions());
-        let mean = |part: &dyn Fn(&RankTimes) -> f64| {
-            let rest = self.ranks.iter().enumerate().filter(|(r, _)| *r != busiest);
-            rest.map(|(_, rank)| part(rank)).sum::<f64>() / others as f64 / directions
-        };
-        let forward = mean(&|rank| rank.sum.forward.total());
-        let split = self.splits() || self.order.placement.directions() > 1;
-        let (input_grad, weight_grad) = if split {
-            (
-                mean(&|r| r.sum.input_grad.total() + r.sum.recompute.total()),
-                mean(&|r| r.sum.weight_grad.total()),
-            )
-        } else {
-            (mean(&|r| r.sum.whole_backward()), 0.0)
-        };
-        let drain = (forward + input_grad + weight_grad) * others as f64;
-        let times =
-            PassTimes::new(Time::from_s(forward), Time::from_s(input_grad), Time::from_s(weight_grad), 1.0);
-        let pipeline = &self.workload.parallelism.pipeline;
-        let shape = Shape {
-            ranks: pipeline.size as u32,
-            micro_batches: self.order.micro_batches,
-            chunks: pipeline.chunks.map(|v| v as u16),
-            group: pipeline.group_size.map(|g| g as u32),
-        };
-        // A searched order has no closed form; it does at least as well as the hand-made one of the same memory.
-        let kind = match pipeline.schedule {
-            ScheduleKind::ZbAuto => ScheduleKind::ZbH2,
-            other => other,
-        };
-        let theory = schedule::find(step::schedule_name(kind))
-            .ok()
-            .and_then(|schedule| schedule.bubble(&shape, &times))
-            .and_then(|bubble| bubble.idle.or(bubble.own));
-        theory.map_or(drain / f64::from(self.order.placement.parts()), Time::s)
-    }
-
-    /// Transfers of c seconds between stages. Blocking sends stall their rank by each of them. Asynchronous ones follow
-    /// the latency laws: 2(p − 1)c for a fill and a drain; 1F1B pays c·(2(p − 1)m/p + 2(p − 2)), as each of its
-    /// steady-state transfers is on the critical path; v chunks make 2(pv − 1)c. Batched ones wait for each other in
-    /// pairs: 1F1B with them pays what 1F1B pays anyway, v chunks pay each transfer like blocking ones.
-    fn p2p(&self, bytes: f64, gathered: f64) -> Result<f64, PlanError> {
-        let pipeline = &self.workload.parallelism.pipeline;
-        let (p, m) = (pipeline.size as f64, f64::from(self.order.micro_batches));
-        let v = f64::from(self.order.placement.parts());
-        if p == 1.0 {
-            return Ok(0.0);
-        }
-        let gather = self.links.time(Group::Layer(CommGroup::Tensor), Op::AllGather, gathered)?;
-        let c = self.links.border.time(bytes) + gather;
-        Ok(match (pipeline.p2p, pipeline.schedule) {
-            (PointToPoint::Blocking, _) => 2.0 * c * (m * v + p - 1.0),
-            (_, ScheduleKind::OneFOneB) if m >= p => c * (2.0 * (p - 1.0) * m / p + 2.0 * (p - 2.0)),
-            (PointToPoint::Batched, _) if v > 1.0 => 2.0 * c * (m * v + p - 1.0),
-            _ => 2.0 * (p * v - 1.0) * c,
-        })
-    }
-
     /// Costs of the units of one chunk of a rank.
     fn unit_costs(&self, rank: &RankTimes, chunk: usize) -> Result<Vec<UnitCosts>, PlanError> {
         let precision = &self.workload.precision;
@@ -441,118 +373,6 @@ impl Form<'_> {
         gathers * forward
             + reduces * backward(reshards, true)
             + (passes - reduces) * backward(reshards, false)
-    }
-
-    /// Norm and update of the share of weights that one rank updates.
-    fn optimizer(&self) -> f64 {
-        let w = self.workload;
-        let bytes = w.bytes_per_parameter();
-        let largest = (0..self.ranks.len()).map(|rank| self.state(rank).updated).fold(0.0, f64::max);
-        let parameters = (largest * (1.0 - self.updated_on_host())).round() as u64;
-        let norm = if w.optimizer.clip_gradients {
-            self.prices.time(&optimizer::gradient_norm(largest.round() as u64, &bytes)).s()
-        } else {
-            0.0
-        };
-        norm + self.prices.time(&optimizer::step(parameters, &bytes)).s()
-    }
-
-    /// Share of the weights that the host updates.
-    fn updated_on_host(&self) -> f64 {
-        let o = &self.workload.offload;
-        match o.optimizer_on {
-            OptimizerPlace::Device => 0.0,
-            OptimizerPlace::Host => o.optimizer.iter().filter(|p| !p.on_device()).map(|p| p.fraction).sum(),
-        }
-    }
-
-    fn state(&self, rank: usize) -> State {
-        let units = self.ranks[rank].stages.iter().flat_map(|stage| &self.stages[*stage]);
-        let cut = memory::cut(self.workload.parallelism.sharding.kind);
-        let (dense, expert) = (f64::from(self.degrees.shard), f64::from(self.degrees.expert_replicas()));
-        State::of(units, &self.workload.bytes_per_parameter(), dense, expert, cut)
-    }
-
-    /// Seconds to copy `bytes` in, out and in place, by where they are placed.
-    fn copies(&self, placed: &[Placement], bytes: f64) -> [f64; 3] {
-        let mut time = [0.0; 3];
-        for place in placed.iter().filter(|p| !p.on_device()) {
-            let pipes = |name: &str| {
-                let tier = self.machine.tier_named(DeviceId(0), name).map(|tier| tier as u8);
-                tier.and_then(|tier| self.links.copies.get(&tier))
-            };
-            let bytes = bytes * place.fraction;
-            if let Some([inward, outward, _]) = pipes(&place.tier) {
-                time[0] += inward.time(bytes);
-                time[1] += outward.time(bytes);
-            }
-            // Updates happen at the device's end of the way, where there are stops on it.
-            if let Some([.., update]) = pipes(place.via.last().unwrap_or(&place.tier)) {
-                time[2] += update.time(bytes);
-            }
-        }
-        time
-    }
-
-    /// Bytes of a unit's weights that one rank copies: its shard where weights are sharded.
-    fn copied_weights(&self, unit: &Unit) -> f64 {
-        let (dense, expert) = unit.weight_bytes(self.workload.bytes_per_parameter().weights);
-        match self.workload.parallelism.sharding.kind {
-            ShardingKind::Zero3 => {
-                dense as f64 / f64::from(self.degrees.shard)
-                    + expert as f64 / f64::from(self.degrees.expert_replicas())
-            }
-            _ => (dense + expert) as f64,
-        }
-    }
-
-    /// Weights come in for every pass and kept activations go out and come back, beside the unit's own passes; behind
-    /// the last pass the optimizer's state and the gradients come in and the new state goes out, or the host updates
-    /// them where they are. The two directions do not disturb each other, nor does any other device. What the last
-    /// stage makes last is wanted at once and stays.
-    fn offload(&self) -> f64 {
-        let (w, o) = (self.workload, &self.workload.offload);
-        let rank = &self.ranks[self.busiest()];
-        let passes = f64::from(self.order.per_direction());
-        let bytes = w.bytes_per_parameter();
-        let stays = match o.prefetch.unit {
-            PrefetchUnit::Layers => o.prefetch.depth.max(1) as usize,
-            PrefetchUnit::Ops | PrefetchUnit::Bytes => 1,
-        };
-        let mut exposed = 0.0;
-        for (stage, times) in rank.stages.iter().zip(&rank.chunks) {
-            let last = *stage + 1 == self.stages.len();
-            let leave = self.stages[*stage].len().saturating_sub(if last { stays } else { 0 });
-            for (i, (unit, time)) in self.stages[*stage].iter().zip(times).enumerate() {
-                let reused = if o.reuse_across_micro_batches { 1.0 / passes } else { 1.0 };
-                let [weights_in, ..] = self.copies(&o.weights, self.copied_weights(unit) * reused);
-                let kept = if i < leave { unit.kept_bytes(&w.recompute) } else { 0 };
-                let [kept_in, kept_out, _] = self.copies(&o.activations, kept as f64);
-                let backward = time.recompute.total() + self.gradients(time).total();
-                exposed += (weights_in.max(kept_out) - time.forward.total()).max(0.0);
-                exposed += (weights_in + kept_in - backward).max(0.0);
-            }
-        }
-        exposed * passes + self.update_copies(&bytes)
-    }
-
-    /// What the update of weights whose state, gradients or copies live elsewhere moves over the links.
-    fn update_copies(&self, bytes: &BytesPerParameter) -> f64 {
-        let o = &self.workload.offload;
-        let state = self.state(self.busiest());
-        let on_host = self.updated_on_host();
-        let [gradients_in, gradients_out, _] = self.copies(&o.gradients, state.gradients);
-        if on_host > 0.0 {
-            // Half of what the update moves is read, half written, at the same time.
-            let moved = optimizer::bytes_moved(state.updated.round() as u64, bytes) / 2.0;
-            let [.., update] = self.copies(&o.optimizer, moved);
-            let away: f64 = o.weights.iter().filter(|p| !p.on_device()).map(|p| p.fraction).sum();
-            let [back, ..] = self.copies(&o.optimizer, state.updated * bytes.weights * (1.0 - away).max(0.0));
-            return gradients_out + update + back;
-        }
-        let [state_in, state_out, _] = self.copies(&o.optimizer, state.optimizer);
-        let [_, weights_out, _] = self.copies(&o.weights, state.updated * bytes.weights);
-        (state_in + gradients_in).max(state_out + weights_out + gradients_out)
     }
 
     fn memory(&self) -> Vec<OwnMemory> {

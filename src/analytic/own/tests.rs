@@ -6,6 +6,7 @@ use super::*;
 use crate::model::Kernel;
 use crate::spec::from_value;
 use crate::spec::workload::ModelRef;
+use crate::units::Time;
 
 /// 100 TFLOP/s, and 1 TB/s for kernels without FLOP.
 struct Flat;
