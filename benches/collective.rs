@@ -52,7 +52,14 @@ fn ring_in_steps(machine: &Machine) -> World {
     let id = lowering.transfer(Transfer { op: Op::AllReduce, bytes: 1 << 30 });
     let mut program = ProgramBuilder::new();
     let name = "all-reduce".into();
-    let info = program.info(OpInfo { name, phase: Phase::Forward, layer: None, flops: 0.0, bytes: 0.0 });
+    let info = program.info(OpInfo {
+        name,
+        phase: Phase::Forward,
+        layer: None,
+        class: None,
+        flops: 0.0,
+        bytes: 0.0,
+    });
     let stream = program.stream(StreamKind::Data);
     program.op(stream, Work::Comm { slot: 0, transfer: id }, &[], info, 0);
     world.programs.push(Arc::new(program.finish()));

@@ -36,7 +36,14 @@ fn nothing_shared(ranks: u64, ops: u64) -> World {
     let mut draws = Draws(88_172_645_463_325_252);
     for _ in 0..8 {
         let mut b = ProgramBuilder::new();
-        b.info(OpInfo { name: "op".into(), phase: Phase::Forward, layer: None, flops: 0.0, bytes: 0.0 });
+        b.info(OpInfo {
+            name: "op".into(),
+            phase: Phase::Forward,
+            layer: None,
+            class: None,
+            flops: 0.0,
+            bytes: 0.0,
+        });
         let streams = [b.stream(StreamKind::Compute), b.stream(StreamKind::Tensor)];
         let mut collectives: Vec<OpId> = Vec::new();
         let mut last = None;
@@ -133,7 +140,14 @@ fn all_to_all_432(hosts: u64) {
         world.add_resource(Bandwidth(12.5e9));
     }
     let mut b = ProgramBuilder::new();
-    b.info(OpInfo { name: "all-to-all".into(), phase: Phase::Forward, layer: None, flops: 0.0, bytes: 0.0 });
+    b.info(OpInfo {
+        name: "all-to-all".into(),
+        phase: Phase::Forward,
+        layer: None,
+        class: None,
+        flops: 0.0,
+        bytes: 0.0,
+    });
     let s = b.stream(StreamKind::Expert);
     b.op(s, Work::Comm { slot: 0, transfer: TransferId(0) }, &[], 0, 0);
     world.programs.push(Arc::new(b.finish()));

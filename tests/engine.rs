@@ -13,7 +13,14 @@ use stepsim::units::{Bandwidth, Bytes, Time};
 
 fn builder() -> ProgramBuilder {
     let mut b = ProgramBuilder::new();
-    b.info(OpInfo { name: "op".into(), phase: Phase::Forward, layer: None, flops: 0.0, bytes: 0.0 });
+    b.info(OpInfo {
+        name: "op".into(),
+        phase: Phase::Forward,
+        layer: None,
+        class: None,
+        flops: 0.0,
+        bytes: 0.0,
+    });
     b
 }
 

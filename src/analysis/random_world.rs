@@ -81,6 +81,7 @@ impl Scenario {
             name: "op".into(),
             phase: Phase::Forward,
             layer: None,
+            class: None,
             flops: 0.0,
             bytes: 10.0,
         });

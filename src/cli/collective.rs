@@ -225,6 +225,7 @@ fn world(
         name: transfer.op.name().into(),
         phase: Phase::Forward,
         layer: None,
+        class: None,
         flops: 0.0,
         bytes: transfer.bytes as f64,
     });

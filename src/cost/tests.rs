@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Direction, Item, KernelShape, LayerPlan, Shard};
+use crate::model::{Direction, Item, KernelClass, KernelShape, LayerPlan, Scaling, Shard};
 use crate::spec::cost::{CostSpec, MeasuredGemm, Processing};
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::Dtype;
@@ -69,7 +69,7 @@ fn tiles_run_in_whole_waves() {
 fn the_roofline_bounds_what_moves_much() {
     let mut d = plain();
     d.bandwidth = Bandwidth::from_gbps(1000.0);
-    let copy = Kernel::elementwise("copy", 1 << 20, 4e9, Dtype::Bf16);
+    let copy = Kernel::elementwise(KernelClass::Copy, "copy", 1 << 20, 4e9, Dtype::Bf16);
     assert_eq!(TileWave.time(&copy, &d), Time::from_s(4e-3));
     assert_eq!(Constant::default().time(&copy, &d), Time::from_s(4e-3));
     // 4,096² × 64 moves 36.7 MB: 36.7 us of memory against 21.5 us of products.
@@ -195,10 +195,12 @@ fn measured(row: &serde_json::Value) -> Option<(Kernel, f64)> {
             let (mf, nf, kf, gf) = (m as f64, n as f64, k as f64, g as f64);
             let kernel = Kernel {
                 name: "grouped",
+                class: KernelClass::GroupedGemm,
                 shape: KernelShape::GroupedGemm { groups: g, m, n, k, accumulate },
                 flops: 2.0 * gf * mf * nf * kf,
                 bytes: gf * ((mf * kf + kf * nf) * 2.0 + mf * nf * if accumulate { 8.0 } else { 2.0 }),
                 dtype: Dtype::Bf16,
+                scaling: Scaling::Tensor,
             };
             Some((kernel, kernel.flops / rate))
         }
@@ -210,6 +212,7 @@ fn measured(row: &serde_json::Value) -> Option<(Kernel, f64)> {
             let tensors = 2.0 * (b * s * (h + u("kv_heads")?) * (qk + v)) as f64;
             let kernel = Kernel {
                 name: "attention",
+                class: KernelClass::AttentionForward,
                 shape: KernelShape::Attention {
                     batch: b,
                     queries: s,
@@ -220,10 +223,12 @@ fn measured(row: &serde_json::Value) -> Option<(Kernel, f64)> {
                     v_size: v,
                     causal: true,
                     direction: if backward { Direction::Backward } else { Direction::Forward },
+                    generation: None,
                 },
                 flops: full / 2.0,
                 bytes: tensors * if backward { 2.0 } else { 1.0 },
                 dtype: Dtype::Bf16,
+                scaling: Scaling::Tensor,
             };
             Some((kernel, full / rate))
         }

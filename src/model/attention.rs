@@ -3,6 +3,7 @@
 use super::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelShape};
 use super::layer::{Block, Blocks, Cut, Linear};
 use super::parameters;
+use super::{KernelClass, Scaling};
 use crate::spec::model::{AttentionKernel, MlaSpec, Positions};
 use crate::spec::workload::{ContextKind, Fp8Gemm, RecomputeModule};
 
@@ -114,7 +115,8 @@ fn add_rotation(b: &mut Blocks) {
     // By itself: halves swapped, both products, their sum.
     let moved = if s.fuses_chains() { 2.0 } else { 2.0 + 2.0 + 2.0 + 3.0 };
     let bytes = moved * elements as f64 * s.act();
-    let kernel = |name| Item::Kernel(Kernel::elementwise(name, elements, bytes, s.compute));
+    let kernel =
+        |name| Item::Kernel(Kernel::elementwise(KernelClass::Rotary, name, elements, bytes, s.compute));
     b.push(Block {
         forward: vec![kernel("rotary")],
         input_grad: vec![kernel("rotary backward")],
@@ -136,7 +138,8 @@ fn add_core(b: &mut Blocks) {
         let (t, act) = (b.shard.tokens(), b.shard.act());
         let copy = |name, width: u64| {
             let elements = t * width;
-            Item::Kernel(Kernel::elementwise(name, elements, 2.0 * elements as f64 * act, b.shard.compute))
+            let bytes = 2.0 * elements as f64 * act;
+            Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, bytes, b.shard.compute))
         };
         forward.push(copy("merge heads", b.shard.heads(b.model) * b.model.v_head_size()));
         backward.push(copy("merge gradients", q + k + v));
@@ -338,10 +341,14 @@ impl<'a> Core<'a> {
         let q_bytes = rows * qk as f64 * s.act();
         let o_bytes = rows * v as f64 * s.act();
         let kv_bytes = (s.micro_batch * keys * self.kv_heads * (qk + v)) as f64 * s.act();
-        let (name, flops, bytes) = match direction {
-            Direction::Forward => ("attention", forward_flops, q_bytes + kv_bytes + o_bytes + 4.0 * rows),
+        let (class, name, flops, bytes) = match direction {
+            Direction::Forward => {
+                let moved = q_bytes + kv_bytes + o_bytes + 4.0 * rows;
+                (KernelClass::AttentionForward, "attention", forward_flops, moved)
+            }
             Direction::Backward => {
-                ("attention backward", 2.5 * forward_flops, 2.0 * (q_bytes + kv_bytes + o_bytes) + 4.0 * rows)
+                let moved = 2.0 * (q_bytes + kv_bytes + o_bytes) + 4.0 * rows;
+                (KernelClass::AttentionBackward, "attention backward", 2.5 * forward_flops, moved)
             }
         };
         let shape = KernelShape::Attention {
@@ -354,8 +361,9 @@ impl<'a> Core<'a> {
             v_size: v,
             causal,
             direction,
+            generation: s.attention,
         };
-        Kernel { name, shape, flops, bytes, dtype: s.compute }
+        Kernel { name, class, shape, flops, bytes, dtype: s.compute, scaling: Scaling::Tensor }
     }
 
     /// Scores, softmax (with dropout), values as kernels of their own; backward twice the products.
@@ -366,10 +374,13 @@ impl<'a> Core<'a> {
         let square = (batch * q * keys) as f64;
         let act = s.act();
         let gemm = |name, rows, columns, inner| {
-            Item::Kernel(Kernel::gemm(name, rows, columns, inner, batch, s.compute, act))
+            let gemm = Kernel::gemm(name, rows, columns, inner, batch, s.compute, act);
+            Item::Kernel(gemm.of(KernelClass::AttentionGemm))
         };
-        let pointwise =
-            |name, bytes: f64| Item::Kernel(Kernel::elementwise(name, square as u64, bytes, s.compute));
+        let pointwise = |name, bytes: f64| {
+            let elements = square as u64;
+            Item::Kernel(Kernel::elementwise(KernelClass::Softmax, name, elements, bytes, s.compute))
+        };
         let mask = if m.dropout { square } else { 0.0 };
         match direction {
             Direction::Forward => {

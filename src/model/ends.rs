@@ -1,5 +1,6 @@
 //! The ends of the model: token embedding, and final norm with LM head and loss.
 
+use super::KernelClass;
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use super::layer::{Block, Blocks, Cut, LayerKind, LayerPlan, Linear};
 use super::shard::Shard;
@@ -23,9 +24,11 @@ impl LayerPlan {
         if model.dropout {
             b.save("dropout mask", local, &[], false);
         }
-        let lookup = Kernel::elementwise("embedding", elements, 2.0 * moved, shard.compute);
+        let lookup =
+            Kernel::elementwise(KernelClass::Embedding, "embedding", elements, 2.0 * moved, shard.compute);
         // Reads the output gradient, reads and writes the rows of the table's gradient.
         let scatter = Kernel::elementwise(
+            KernelClass::Embedding,
             "embedding weight gradient",
             elements,
             moved + 2.0 * elements as f64 * shard.gradient_bytes,
@@ -43,7 +46,13 @@ impl LayerPlan {
         }
         if model.dropout {
             let bytes = local * (2.0 * shard.act() + 1.0);
-            forward.push(Item::Kernel(Kernel::elementwise("dropout", local as u64, bytes, shard.compute)));
+            forward.push(Item::Kernel(Kernel::elementwise(
+                KernelClass::Residual,
+                "dropout",
+                local as u64,
+                bytes,
+                shard.compute,
+            )));
         }
         backward.push(Item::Kernel(scatter));
         b.push(Block { forward, weight_grad: backward.clone(), backward, ..Block::default() });
@@ -83,7 +92,9 @@ fn loss(b: &mut Blocks, tokens: u64, columns: u64) {
     let logits = tokens as f64 * columns as f64;
     b.save("logits", 4.0 * logits, &[], false);
     let elements = logits as u64;
-    let kernel = |name, bytes| Item::Kernel(Kernel::elementwise(name, elements, bytes, Dtype::Fp32));
+    let kernel = |name, bytes| {
+        Item::Kernel(Kernel::elementwise(KernelClass::Loss, name, elements, bytes, Dtype::Fp32))
+    };
     let wide = 4.0 * logits;
     let (of_loss, of_gradient) = match s.fusion {
         KernelFusion::Full => (logits * s.act() + wide, logits * s.act() + wide),

@@ -1,5 +1,6 @@
 //! Kernels and communication points: the items of a layer's lists.
 
+use crate::spec::kernel::{AttentionGeneration, Format, KernelClass, Scaling};
 use crate::spec::workload::Dtype;
 
 /// What a rank does next.
@@ -33,6 +34,8 @@ impl Item {
 pub struct Kernel {
     /// Its name in the field's words.
     pub name: &'static str,
+    /// What kind of work it does.
+    pub class: KernelClass,
     /// What decides its time.
     pub shape: KernelShape,
     /// Floating-point operations executed on matrix units (0 for element-wise kernels).
@@ -41,6 +44,8 @@ pub struct Kernel {
     pub bytes: f64,
     /// Format of the inputs of its multiplications.
     pub dtype: Dtype,
+    /// How elements of that format are scaled.
+    pub scaling: Scaling,
 }
 
 /// The shape of a kernel.
@@ -92,6 +97,8 @@ pub enum KernelShape {
         causal: bool,
         /// Forward or backward.
         direction: Direction,
+        /// Which generation of kernels; `None`: the best that the device has.
+        generation: Option<AttentionGeneration>,
     },
     /// Anything bound by memory alone.
     Elementwise {
@@ -171,10 +178,12 @@ impl Kernel {
         let (mf, nf, kf, bf) = (m as f64, n as f64, k as f64, batch as f64);
         Kernel {
             name,
+            class: KernelClass::Gemm,
             shape: KernelShape::Gemm { m, n, k, batch, accumulate: false },
             flops: 2.0 * bf * mf * nf * kf,
             bytes: bf * ((mf * kf + kf * nf) * dtype.bytes() + mf * nf * out_bytes),
             dtype,
+            scaling: Scaling::Tensor,
         }
     }
     /// A weight gradient: an m×k by k×n product added to gradients of `grad_bytes` a piece.
@@ -189,15 +198,36 @@ impl Kernel {
         let (mf, nf, kf) = (m as f64, n as f64, k as f64);
         Kernel {
             name,
+            class: KernelClass::GemmWeightGrad,
             shape: KernelShape::Gemm { m, n, k, batch: 1, accumulate: true },
             flops: 2.0 * mf * nf * kf,
             bytes: (mf * kf + kf * nf) * dtype.bytes() + 2.0 * mf * nf * grad_bytes,
             dtype,
+            scaling: Scaling::Tensor,
         }
     }
     /// A kernel bound by memory, which moves `bytes` in all.
-    pub fn elementwise(name: &'static str, elements: u64, bytes: f64, dtype: Dtype) -> Kernel {
-        Kernel { name, shape: KernelShape::Elementwise { elements }, flops: 0.0, bytes, dtype }
+    pub fn elementwise(
+        class: KernelClass,
+        name: &'static str,
+        elements: u64,
+        bytes: f64,
+        dtype: Dtype,
+    ) -> Kernel {
+        let shape = KernelShape::Elementwise { elements };
+        Kernel { name, class, shape, flops: 0.0, bytes, dtype, scaling: Scaling::Tensor }
+    }
+    /// The same work as another class: `Kernel::gemm(…).of(KernelClass::GemmInputGrad)`.
+    pub fn of(self, class: KernelClass) -> Kernel {
+        Kernel { class, ..self }
+    }
+    /// The same work on scaled elements.
+    pub fn scaled(self, scaling: Scaling) -> Kernel {
+        Kernel { scaling, ..self }
+    }
+    /// The format that its price goes by.
+    pub fn format(&self) -> Format {
+        Format::of(self.dtype, self.scaling)
     }
 }
 

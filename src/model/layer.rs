@@ -1,5 +1,6 @@
 //! A layer on one rank: blocks put together forward, and in reverse for backward.
 
+use super::KernelClass;
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use super::shard::Shard;
 use crate::spec::model::ModelSpec;
@@ -215,16 +216,17 @@ impl<'a> Blocks<'a> {
         let (e, act) = (elements as f64, s.act());
         self.save("norm input", e * act, &[], false);
         self.parameters.dense += super::parameters::norm(m, m.hidden);
-        let forward = Kernel::elementwise(name, elements, 2.0 * e * act, s.compute);
-        let pass = |name, bytes| Item::Kernel(Kernel::elementwise(name, elements, bytes, s.compute));
+        let forward = Kernel::elementwise(KernelClass::Norm, name, elements, 2.0 * e * act, s.compute);
+        let pass =
+            |class, name, bytes| Item::Kernel(Kernel::elementwise(class, name, elements, bytes, s.compute));
         let backward = if s.fuses_gradients() {
             // Reads input, gradient and the gradient that came through the residual; writes their sum.
-            vec![pass("norm backward", 4.0 * e * act)]
+            vec![pass(KernelClass::NormBackward, "norm backward", 4.0 * e * act)]
         } else {
             vec![
-                pass("norm backward", 3.0 * e * act),
-                pass("norm weight gradient", 2.0 * e * act),
-                pass("add gradients", 3.0 * e * act),
+                pass(KernelClass::NormBackward, "norm backward", 3.0 * e * act),
+                pass(KernelClass::Reduction, "norm weight gradient", 2.0 * e * act),
+                pass(KernelClass::Residual, "add gradients", 3.0 * e * act),
             ]
         };
         self.push(Block {
@@ -241,7 +243,9 @@ impl<'a> Blocks<'a> {
         let elements = s.local_tokens() * m.hidden;
         let (e, act) = (elements as f64, s.act());
         let mask = if m.dropout { e } else { 0.0 };
-        let pass = |name, bytes| Item::Kernel(Kernel::elementwise(name, elements, bytes, s.compute));
+        let pass = |name, bytes| {
+            Item::Kernel(Kernel::elementwise(KernelClass::Residual, name, elements, bytes, s.compute))
+        };
         let forward = if m.dropout && !s.fuses_chains() {
             vec![pass("dropout", 2.0 * e * act + mask), pass(name, 3.0 * e * act)]
         } else {
@@ -250,7 +254,13 @@ impl<'a> Blocks<'a> {
         let mut block = Block { forward, ..Block::default() };
         if m.dropout {
             self.save("dropout mask", mask, &[], false);
-            let back = Kernel::elementwise("dropout backward", elements, 2.0 * e * act + mask, s.compute);
+            let back = Kernel::elementwise(
+                KernelClass::Residual,
+                "dropout backward",
+                elements,
+                2.0 * e * act + mask,
+                s.compute,
+            );
             block.input_grad = vec![Item::Kernel(back)];
             block.backward = block.input_grad.clone();
         }
@@ -264,12 +274,14 @@ impl<'a> Blocks<'a> {
         let t = tokens as f64;
         let dtype = s.gemm_dtype(l.gemm);
         let forward = Kernel::gemm(l.name, tokens, outputs, inputs, 1, dtype, s.act());
-        let input_grad = Kernel::gemm(l.grad_names[0], tokens, inputs, outputs, 1, dtype, s.act());
+        let input_grad = Kernel::gemm(l.grad_names[0], tokens, inputs, outputs, 1, dtype, s.act())
+            .of(KernelClass::GemmInputGrad);
         let wdtype = s.weight_gradient_dtype(l.gemm);
         let weight_grad = if s.fuses_accumulation() {
             Kernel::weight_gradient(l.grad_names[1], outputs, inputs, tokens, wdtype, s.gradient_bytes)
         } else {
             Kernel::gemm(l.grad_names[1], outputs, inputs, tokens, 1, wdtype, s.act())
+                .of(KernelClass::GemmWeightGrad)
         };
         self.parameters.dense += inputs * outputs + if self.model.biases { outputs } else { 0 };
         let output = t * outputs as f64;
@@ -324,9 +336,16 @@ impl<'a> Blocks<'a> {
         }
         let weights = l.inputs * l.outputs;
         let bytes = weights as f64 * (s.act() + 2.0 * s.gradient_bytes);
-        let sums = Kernel::elementwise("accumulate gradient", weights, bytes, s.compute);
+        let sums =
+            Kernel::elementwise(KernelClass::Accumulate, "accumulate gradient", weights, bytes, s.compute);
         let elements = tokens * l.outputs;
-        let bias = Kernel::elementwise("bias gradient", elements, elements as f64 * s.act(), s.compute);
+        let bias = Kernel::elementwise(
+            KernelClass::Reduction,
+            "bias gradient",
+            elements,
+            elements as f64 * s.act(),
+            s.compute,
+        );
         let only = |kernel: Kernel, when: bool| when.then_some(Item::Kernel(kernel)).into_iter().collect();
         (only(sums, !s.fuses_accumulation()), only(bias, self.model.biases))
     }

@@ -1,5 +1,6 @@
 //! The dense MLP (and the shared experts, which are one).
 
+use super::KernelClass;
 use super::item::{Item, Kernel};
 use super::layer::{Block, Blocks, Cut, Linear};
 use crate::spec::workload::{Fp8Gemm, RecomputeModule};
@@ -67,8 +68,10 @@ pub(super) fn activation(b: &mut Blocks, elements: u64, gated: bool, modules: &[
         // The function, then the product; backward both gradients of the product, then that of the function.
         (true, false) => (2.0 + 3.0, 3.0 + 3.0 + 3.0),
     };
-    let pass =
-        |name, times: f64| vec![Item::Kernel(Kernel::elementwise(name, elements, times * moved, s.compute))];
+    let pass = |name, times: f64| {
+        let class = KernelClass::Activation;
+        vec![Item::Kernel(Kernel::elementwise(class, name, elements, times * moved, s.compute))]
+    };
     let (forward, backward) = (pass("activation", reads_and_writes), pass("activation backward", backward));
     b.push(Block {
         forward,

@@ -37,6 +37,7 @@ mod shard;
 #[cfg(test)]
 mod tests;
 
+pub use crate::spec::kernel::{AttentionGeneration, Format, KernelClass, Scaling};
 pub use item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelShape};
 pub use layer::{LayerKind, LayerPlan, Parameters, Saved, SavedBy};
 pub use parameters::ParameterCount;

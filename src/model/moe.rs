@@ -7,6 +7,7 @@
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
 use super::layer::{Block, Blocks};
 use super::mlp;
+use super::{KernelClass, Scaling};
 use crate::spec::model::MoeSpec;
 use crate::spec::workload::{Dtype, Fp8Communication, Fp8Gemm, RecomputeModule};
 
@@ -38,7 +39,9 @@ fn router(b: &mut Blocks, moe: &MoeSpec) {
     let scores = t * moe.experts;
     b.parameters.dense += m.hidden * moe.experts + if moe.router_bias { moe.experts } else { 0 };
     b.save("router scores", scores as f64 * 4.0, MOE, true);
-    let top_k = |name| Item::Kernel(Kernel::elementwise(name, scores, 8.0 * scores as f64, Dtype::Fp32));
+    let top_k = |name| {
+        Item::Kernel(Kernel::elementwise(KernelClass::Router, name, scores, 8.0 * scores as f64, Dtype::Fp32))
+    };
     let input_grad = vec![top_k("top-k backward"), gemm("router input gradient", t, m.hidden, moe.experts)];
     let weight_grad = Item::Kernel(Kernel::weight_gradient(
         "router weight gradient",
@@ -98,7 +101,13 @@ impl<'a> Routed<'a> {
         let (m, s) = (b.model, b.shard);
         let sent = (self.sent * m.hidden) as f64;
         let permute = |name| {
-            Item::Kernel(Kernel::elementwise(name, self.sent * m.hidden, 2.0 * sent * s.act(), s.compute))
+            Item::Kernel(Kernel::elementwise(
+                KernelClass::Permute,
+                name,
+                self.sent * m.hidden,
+                2.0 * sent * s.act(),
+                s.compute,
+            ))
         };
         let swap = |name, element: f64| {
             Item::Comm(CommPoint::new(name, CommGroup::Expert, CommOp::AllToAll, sent * self.load * element))
@@ -156,7 +165,8 @@ impl<'a> Routed<'a> {
         let per_expert = self.rows.div_ceil(self.experts.max(1)).max(1);
         let (e, rows) = (self.experts as f64, self.rows as f64);
         let (i, o) = (inputs as f64, outputs as f64);
-        let kernel = |name, m, n, k, accumulate, dtype: Dtype| {
+        let kernel = |class, name, m, n, k, dtype: Dtype| {
+            let accumulate = class == KernelClass::GroupedGemmWeightGrad;
             let weights = e * i * o * if accumulate { 2.0 * s.gradient_bytes } else { dtype.bytes() };
             let tokens = if accumulate {
                 rows * (i + o) * dtype.bytes()
@@ -165,17 +175,22 @@ impl<'a> Routed<'a> {
             };
             Item::Kernel(Kernel {
                 name,
+                class,
                 shape: KernelShape::GroupedGemm { groups: self.experts, m, n, k, accumulate },
                 flops: 2.0 * rows * i * o,
                 bytes: weights + tokens,
                 dtype,
+                scaling: Scaling::Tensor,
             })
         };
         let dtype = s.gemm_dtype(Fp8Gemm::Experts);
-        let forward = kernel(names[0], per_expert, outputs, inputs, false, dtype);
-        let input_grad = kernel(names[1], per_expert, inputs, outputs, false, dtype);
-        let weight_grad =
-            kernel(names[2], outputs, inputs, per_expert, true, s.weight_gradient_dtype(Fp8Gemm::Experts));
+        let forward = kernel(KernelClass::GroupedGemm, names[0], per_expert, outputs, inputs, dtype);
+        let input_grad =
+            kernel(KernelClass::GroupedGemmInputGrad, names[1], per_expert, inputs, outputs, dtype);
+        let weight_grad = {
+            let dtype = s.weight_gradient_dtype(Fp8Gemm::Experts);
+            kernel(KernelClass::GroupedGemmWeightGrad, names[2], outputs, inputs, per_expert, dtype)
+        };
         let gradient = rows * o * s.weight_gradient_dtype(Fp8Gemm::Experts).bytes();
         b.note_gemm(rows * i * s.act(), rows * o * s.act(), gradient);
         b.push(Block {
@@ -194,6 +209,7 @@ impl<'a> Routed<'a> {
         let per_token = sent / self.moe.top_k as f64;
         let unpermute = |name| {
             Item::Kernel(Kernel::elementwise(
+                KernelClass::Unpermute,
                 name,
                 self.sent * m.hidden,
                 (sent + per_token) * s.act(),

@@ -1,5 +1,6 @@
 //! Which share of a model one rank has.
 
+use crate::spec::kernel::AttentionGeneration;
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{
     ContextSpec, Dtype, Fp8Communication, Fp8Gemm, Fp8Spec, KernelFusion, WorkloadSpec,
@@ -36,6 +37,8 @@ pub struct Shard {
     pub fp8: Option<Fp8Spec>,
     /// Which element-wise work runs in kernels of its own.
     pub fusion: KernelFusion,
+    /// Generation of fused attention kernels; `None`: the best that the device has.
+    pub attention: Option<AttentionGeneration>,
 }
 
 impl Shard {
@@ -57,6 +60,7 @@ impl Shard {
             gradient_bytes: workload.precision.gradients.bytes(),
             fp8: workload.precision.fp8.clone(),
             fusion: workload.fusion,
+            attention: None,
         }
     }
     /// One device that holds everything: micro-batch 1, the model's sequence, bf16.
@@ -75,6 +79,7 @@ impl Shard {
             gradient_bytes: 4.0,
             fp8: None,
             fusion: KernelFusion::Full,
+            attention: None,
         }
     }
 

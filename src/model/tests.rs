@@ -284,3 +284,26 @@ proptest! {
         prop_assert!((flops(micro_batch, context) * size as f64 / (one * micro_batch as f64) - 1.0).abs() < 1e-12);
     }
 }
+
+/// Matrix classes multiply, the others do not; weight gradients are the products that accumulate.
+#[test]
+fn a_kernels_class_is_that_of_its_shape() {
+    for name in ["gpt3-175b", "llama3-8b", "mixtral-8x7b", "deepseek-v3"] {
+        let m = model(name);
+        let plan = LayerPlan::transformer(&m, &Shard::whole(&m), m.moe.is_some());
+        let kernels: Vec<&Kernel> =
+            plan.forward.iter().chain(&plan.backward).filter_map(Item::kernel).collect();
+        assert!(kernels.iter().any(|k| k.class == KernelClass::GemmInputGrad), "{name}");
+        for k in kernels {
+            assert_eq!(k.class.is_matrix(), k.flops > 0.0, "{name}: {k:?}");
+            let accumulates = match k.shape {
+                KernelShape::Gemm { accumulate, .. } | KernelShape::GroupedGemm { accumulate, .. } => {
+                    accumulate
+                }
+                _ => false,
+            };
+            let weight = [KernelClass::GemmWeightGrad, KernelClass::GroupedGemmWeightGrad].contains(&k.class);
+            assert_eq!(accumulates, weight, "{name}: {k:?}");
+        }
+    }
+}

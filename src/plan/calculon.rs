@@ -498,7 +498,7 @@ impl Step {
     }
     fn describe(&self, b: &mut ProgramBuilder) -> Infos {
         let mut info = |name: &'static str, phase: Phase, bytes: f64| {
-            b.info(OpInfo { name: name.into(), phase, layer: None, flops: 0.0, bytes })
+            b.info(OpInfo { name: name.into(), phase, layer: None, class: None, flops: 0.0, bytes })
         };
         let (reduce, gather) = match self.data {
             DataParallel::Blocks { reduce, gather, .. } => (reduce, gather),

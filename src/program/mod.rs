@@ -25,6 +25,7 @@ pub use build::ProgramBuilder;
 pub use world::{Action, Comm, Flow, Rank, Resource, Span, Tier, TierUse, World};
 
 use crate::ids::{OpId, TransferId};
+use crate::spec::kernel::KernelClass;
 use crate::units::Time;
 
 /// What one rank does, shared by all ranks of the same role.
@@ -209,6 +210,8 @@ pub struct OpInfo {
     pub phase: Phase,
     /// Global layer number, where it belongs to one layer.
     pub layer: Option<u32>,
+    /// What kind of kernel it is; `None` for communication and abstract work.
+    pub class: Option<KernelClass>,
     /// Floating-point operations of one execution on one rank.
     pub flops: f64,
     /// For kernels: bytes moved to and from device memory. For communication: bytes of the message on this rank.

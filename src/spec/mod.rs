@@ -18,6 +18,7 @@ pub mod cost;
 pub mod device;
 mod error;
 mod json;
+pub mod kernel;
 mod load;
 pub mod model;
 pub mod number;

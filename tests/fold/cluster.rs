@@ -391,7 +391,14 @@ impl StageProgram<'_> {
         self.builder.stream(kind)
     }
     fn op(&mut self, stream: u16, work: Work, waits: &[OpId]) -> OpId {
-        let info = OpInfo { name: "op".into(), phase: Phase::Forward, layer: None, flops: 0.0, bytes: 0.0 };
+        let info = OpInfo {
+            name: "op".into(),
+            phase: Phase::Forward,
+            layer: None,
+            class: None,
+            flops: 0.0,
+            bytes: 0.0,
+        };
         let info = self.builder.info(info);
         self.builder.op(stream, work, waits, info, 0)
     }

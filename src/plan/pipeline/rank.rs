@@ -247,6 +247,7 @@ impl<'a> RankBuilder<'a> {
                 name: "exchange".into(),
                 phase: Phase::Forward,
                 layer: None,
+                class: None,
                 flops: 0.0,
                 bytes: 0.0,
             };
@@ -309,5 +310,5 @@ fn info(data: Data, sends: bool, bytes: f64) -> OpInfo {
         (Data::Gradients, true) => ("send gradients", Phase::Backward),
         (Data::Gradients, false) => ("recv gradients", Phase::Backward),
     };
-    OpInfo { name: name.into(), phase, layer: None, flops: 0.0, bytes }
+    OpInfo { name: name.into(), phase, layer: None, class: None, flops: 0.0, bytes }
 }

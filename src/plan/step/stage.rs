@@ -158,7 +158,7 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
         let transfer = self.transfer(slot, op, bytes);
         let info = *self.infos.entry((group, transfer, phase, layer)).or_insert_with(|| {
-            b.info(OpInfo { name: name.into(), phase, layer, flops: 0.0, bytes: bytes as f64 })
+            b.info(OpInfo { name: name.into(), phase, layer, class: None, flops: 0.0, bytes: bytes as f64 })
         });
         Some(b.op(self.streams[usize::from(slot)], Work::Comm { slot, transfer }, waits, info, micro_batch))
     }
@@ -210,7 +210,8 @@ impl<'a, 'm> Stage<'a, 'm> {
                 let op = op_of(point.op);
                 let transfer = self.transfer(slot, op, point.bytes);
                 let bytes = point.bytes as f64;
-                let info = b.info(OpInfo { name: point.name.into(), phase, layer, flops: 0.0, bytes });
+                let info =
+                    b.info(OpInfo { name: point.name.into(), phase, layer, class: None, flops: 0.0, bytes });
                 let stream = self.streams[usize::from(slot)];
                 Some(Act::Comm { slot, stream, transfer, info, hidden: point.hidden_behind })
             }
@@ -299,10 +300,9 @@ impl<'a, 'm> Stage<'a, 'm> {
         let slot = self.slot(group)?;
         let transfer = self.transfer(slot, Op::AllGather, bytes);
         let name = "all-gather received".into();
-        let info = *self
-            .infos
-            .entry((group, transfer, phase, None))
-            .or_insert_with(|| b.info(OpInfo { name, phase, layer: None, flops: 0.0, bytes: bytes as f64 }));
+        let info = *self.infos.entry((group, transfer, phase, None)).or_insert_with(|| {
+            b.info(OpInfo { name, phase, layer: None, class: None, flops: 0.0, bytes: bytes as f64 })
+        });
         Some(Act::Comm { slot, stream: self.streams[usize::from(slot)], transfer, info, hidden: 0 })
     }
 
@@ -501,12 +501,26 @@ impl Stage<'_, '_> {
     /// A pass through a chunk without layers: an op that takes no time, so that there is something to wait for.
     fn nothing(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
         let phase = pipeline::phase(task.part.pass);
-        let info = b.info(OpInfo { name: "empty stage".into(), phase, layer: None, flops: 0.0, bytes: 0.0 });
+        let info = b.info(OpInfo {
+            name: "empty stage".into(),
+            phase,
+            layer: None,
+            class: None,
+            flops: 0.0,
+            bytes: 0.0,
+        });
         let work = Work::Compute { time: crate::units::Time::ZERO };
         b.op(self.compute, work, task.input.as_slice(), info, task.part.micro_batch)
     }
 }
 
 fn info_of(kernel: &Kernel, phase: Phase, layer: Option<u32>) -> OpInfo {
-    OpInfo { name: kernel.name.into(), phase, layer, flops: kernel.flops, bytes: kernel.bytes }
+    OpInfo {
+        name: kernel.name.into(),
+        phase,
+        layer,
+        class: Some(kernel.class),
+        flops: kernel.flops,
+        bytes: kernel.bytes,
+    }
 }

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn info(name: &'static str, phase: Phase, layer: Option<u32>) -> OpInfo {
-        OpInfo { name: name.into(), phase, layer, flops: 0.0, bytes: 0.0 }
+        OpInfo { name: name.into(), phase, layer, class: None, flops: 0.0, bytes: 0.0 }
     }
 
     #[test]

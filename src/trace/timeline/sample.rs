@@ -54,6 +54,7 @@ impl Writer {
             name: name.into(),
             phase,
             layer,
+            class: None,
             flops,
             bytes,
         };
@@ -134,6 +135,7 @@ impl Writer {
             name: "optimizer step".into(),
             phase: Phase::Optimizer,
             layer: None,
+            class: None,
             flops: 0.0,
             bytes: 6e8,
         };

@@ -1,0 +1,169 @@
+//! Kinds of kernels: one table of classes, the formats that matrix kernels multiply in, and generations of attention.
+//!
+//! A class is what a price, a report and a waterfall go by: two kernels of one class, size and format cost the same.
+//! The figures of a class on a device stand in the device's file ([`super::cost`]).
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::workload::Dtype;
+
+/// Declares the classes once: variant, name in files and reports, what it is.
+macro_rules! classes {
+    ($($variant:ident $name:literal $about:literal,)*) => {
+        /// What kind of work a kernel does.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+        )]
+        pub enum KernelClass {
+            $(#[doc = $about] #[serde(rename = $name)] $variant,)*
+        }
+
+        impl KernelClass {
+            /// All classes, in the order of a training step.
+            pub const ALL: &[KernelClass] = &[$(KernelClass::$variant),*];
+
+            /// The name in files and reports.
+            pub const fn name(self) -> &'static str {
+                match self { $(KernelClass::$variant => $name),* }
+            }
+            /// What it is, in one line.
+            pub const fn about(self) -> &'static str {
+                match self { $(KernelClass::$variant => $about),* }
+            }
+        }
+    };
+}
+
+classes! {
+    Gemm "gemm" "Matrix product of a forward pass (operands TN).",
+    GemmInputGrad "gemm-input-grad" "Matrix product of an input gradient (operands NN).",
+    GemmWeightGrad "gemm-weight-grad" "Matrix product of a weight gradient (operands NT, often added to what is there).",
+    GroupedGemm "grouped-gemm" "Products of several experts in one launch, forward.",
+    GroupedGemmInputGrad "grouped-gemm-input-grad" "Products of several experts in one launch, input gradient.",
+    GroupedGemmWeightGrad "grouped-gemm-weight-grad" "Products of several experts in one launch, weight gradient.",
+    AttentionGemm "attention-gemm" "Batched products of an attention that is not fused.",
+    AttentionForward "attention-forward" "Fused attention, forward.",
+    AttentionBackward "attention-backward" "Fused attention, backward.",
+    Softmax "softmax" "Softmax and dropout of an attention that is not fused, either way.",
+    Norm "norm" "Layer norm or RMS norm, forward.",
+    NormBackward "norm-backward" "Layer norm or RMS norm, backward.",
+    Rotary "rotary" "Rotary embedding of queries and keys, either way.",
+    Activation "activation" "Activation function of an MLP, gated or not, either way.",
+    Residual "residual" "Residual additions and dropout.",
+    Reduction "reduction" "Sums over tokens: gradients of biases and of norm weights by themselves.",
+    Loss "loss" "Softmax and cross-entropy over the vocabulary, either way.",
+    Embedding "embedding" "Rows of the embedding table, read or added to.",
+    Cast "cast" "Conversion to or from a narrow format, with its scales.",
+    CastTranspose "cast-transpose" "Conversion that writes the transposed copy too, or only that.",
+    Amax "amax" "Largest magnitude of a tensor, for its scale.",
+    Transpose "transpose" "Transposition without conversion.",
+    Permute "permute" "Rows put in the order of their experts.",
+    Unpermute "unpermute" "Rows of experts weighed and summed for each token.",
+    Router "router" "Scores, top-k and counts of a router, beside its product.",
+    OptimizerFused "optimizer-fused" "Update of all parameters in one fused kernel.",
+    OptimizerMultiTensor "optimizer-multi-tensor" "Update by a fused kernel for a list of tensors at a time.",
+    OptimizerForEach "optimizer-for-each" "Update by one kernel for each operation (PyTorch's for-each).",
+    GradientNorm "gradient-norm" "Norm of the gradients.",
+    GradientClip "gradient-clip" "Scaling of the gradients.",
+    Accumulate "accumulate" "Gradients of a micro-batch added to those before.",
+    Copy "copy" "Copies and changes of layout inside device memory.",
+    Other "other" "Anything else that memory bounds.",
+}
+
+impl fmt::Display for KernelClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl KernelClass {
+    /// Whether it multiplies matrices.
+    pub fn is_matrix(self) -> bool {
+        self <= KernelClass::AttentionBackward
+    }
+}
+
+/// How the elements of a narrow format are scaled.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scaling {
+    /// Not at all, or one factor for a tensor.
+    #[default]
+    Tensor,
+    /// One fp32 factor for 128 elements or 128×128 (DeepSeek's recipe).
+    Block,
+    /// One power of two for 32 elements (MX formats).
+    Mx,
+    /// One 8-bit factor for 16 elements (NVFP4).
+    Nv,
+}
+
+/// The format in which a matrix kernel multiplies, as its price goes by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// 32-bit floats on vector units.
+    Fp32,
+    /// 32-bit floats multiplied with 19 bits.
+    Tf32,
+    /// bfloat16 and IEEE half precision.
+    Bf16,
+    /// 8-bit floats, one factor a tensor.
+    Fp8,
+    /// 8-bit floats, one factor for 128 elements.
+    Fp8Block,
+    /// 8-bit floats, one factor for 32 elements.
+    Mxfp8,
+    /// 4-bit floats.
+    Fp4,
+}
+
+impl Format {
+    /// The format of a number type and its scaling.
+    pub fn of(dtype: Dtype, scaling: Scaling) -> Format {
+        match (dtype, scaling) {
+            (Dtype::Fp32, _) => Format::Fp32,
+            (Dtype::Tf32, _) => Format::Tf32,
+            (Dtype::Bf16 | Dtype::Fp16, _) => Format::Bf16,
+            (Dtype::Fp8, Scaling::Block) => Format::Fp8Block,
+            (Dtype::Fp8, Scaling::Mx) => Format::Mxfp8,
+            (Dtype::Fp8, Scaling::Tensor | Scaling::Nv) => Format::Fp8,
+            (Dtype::Fp4, _) => Format::Fp4,
+        }
+    }
+}
+
+/// Generations of fused attention kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AttentionGeneration {
+    /// FlashAttention 1 (2022).
+    Flash1,
+    /// FlashAttention 2 (2023).
+    Flash2,
+    /// FlashAttention 3 (2024), for Hopper.
+    Flash3,
+    /// cuDNN 9 and FlashAttention 4, for Hopper and Blackwell.
+    Cudnn,
+    /// Triton or another compiler's.
+    Compiled,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_written_as_it_is_called() {
+        let names: std::collections::BTreeSet<&str> = KernelClass::ALL.iter().map(|c| c.name()).collect();
+        assert_eq!(names.len(), KernelClass::ALL.len());
+        for class in KernelClass::ALL {
+            assert_eq!(serde_json::to_value(class).unwrap(), class.name());
+        }
+    }
+}
