@@ -4,10 +4,11 @@
 //! each uses only those before it (a test reads the `use crate::` lines and holds it so):
 //!
 //! `units`, `ids` → `spec` → `model` → `cost` → `topology` → `program` → `collective` → `plan` → `fold` →
-//! `engine` → `analytic` → `analysis` → `trace` → `simulate` → `compare` → `cli`.
+//! `engine` → `analytic` → `analysis` → `trace` → `simulate` → `compare` → `calculon` → `cli`.
 
 pub mod analysis;
 pub mod analytic;
+pub mod calculon;
 pub mod cli;
 pub mod collective;
 pub mod compare;

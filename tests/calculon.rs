@@ -3,11 +3,11 @@
 
 use std::path::PathBuf;
 
-use stepsim::analytic::{Quirks, estimate};
-use stepsim::compare::calculon::compare;
-use stepsim::simulate::calculon::{CalculonRun, Choices};
+use stepsim::calculon::closed_form::{Quirks, estimate};
+use stepsim::calculon::compare::compare;
+use stepsim::calculon::files::{Application, Calculon, Execution, System};
+use stepsim::calculon::simulate::{CalculonRun, Choices};
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::spec::calculon::{Application, Calculon, Execution, System};
 use stepsim::units::Time;
 
 /// The goldens by name; none, with a line that says so, where they are absent.

@@ -88,8 +88,7 @@ fn a_module_uses_only_modules_before_it() {
     let place = |name: &str| order.iter().position(|m| m == name);
     let mut wrong = Vec::new();
     for (here, module) in order.iter().enumerate() {
-        let (file, folder) = (src().join(format!("{module}.rs")), src().join(module));
-        for path in files(if file.is_file() { &file } else { &folder }) {
+        for path in files(&home(module)) {
             for used in uses(&library_source(path.strip_prefix(src()).unwrap())) {
                 match place(&used) {
                     Some(there) if there <= here => {}
@@ -102,20 +101,54 @@ fn a_module_uses_only_modules_before_it() {
     assert!(wrong.is_empty(), "data flows one way (src/lib.rs):\n{}", wrong.join("\n"));
 }
 
-/// The closed form must not agree with the engine by construction. That of our own workloads reads from the planner
-/// which layers a stage holds, who communicates with whom, and a schedule's order and formulas, but no rank program.
-#[test]
-fn the_closed_form_knows_nothing_of_the_engine() {
-    for path in files(&src().join("analytic")) {
+/// The file or folder of a module.
+fn home(module: &str) -> PathBuf {
+    let file = src().join(format!("{module}.rs"));
+    if file.is_file() { file } else { src().join(module) }
+}
+
+/// Files of a module that name one of `forbidden`: a module, or a path as it stands in the text.
+fn namers(module: &str, forbidden: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for path in files(&home(module)) {
         let source = library_source(path.strip_prefix(src()).unwrap());
         let used = uses(&source);
-        let own = path.starts_with(src().join("analytic/own"));
-        for forbidden in ["engine", "fold", "program"].into_iter().chain((!own).then_some("plan")) {
-            assert!(!used.contains(forbidden), "{} uses `{forbidden}`", path.display());
-        }
-        for programs in ["plan::pipeline", "step::plan", "step::Plan,", "step::Plan;"] {
-            assert!(!source.contains(programs), "{} uses `{programs}`", path.display());
-        }
+        let wrong = |name: &&&str| used.contains(**name) || (name.contains("::") && source.contains(**name));
+        found.extend(forbidden.iter().filter(wrong).map(|name| format!("{} uses `{name}`", path.display())));
+    }
+    found
+}
+
+/// The closed form must not agree with the engine by construction: it reads from the planner which layers a stage
+/// holds, who communicates with whom, and a schedule's order and formulas, but no rank program. Calculon's knows not
+/// even that.
+#[test]
+fn the_closed_forms_know_nothing_of_the_engine() {
+    let programs = ["plan::pipeline", "step::plan", "step::Plan,", "step::Plan;"];
+    let own = [&["engine", "fold", "program"], &programs[..]].concat();
+    assert_eq!(namers("analytic", &own), [""; 0]);
+    assert_eq!(namers("calculon/closed_form", &["engine", "fold", "program", "plan", "analytic"]), [""; 0]);
+}
+
+/// Calculon's folder has floors of its own, in the order that its page states.
+#[test]
+fn calculons_files_lead_to_its_closed_form_and_on_to_events() {
+    let page = fs::read_to_string(src().join("calculon/mod.rs")).unwrap();
+    let stated = page.lines().find(|line| line.contains("` → `")).expect("the order of its modules");
+    let order: Vec<&str> = stated.split('`').skip(1).step_by(2).collect();
+    assert!(order.len() > 3, "{stated}");
+    for (here, floor) in order.iter().enumerate() {
+        let above: Vec<String> = order[here + 1..].iter().map(|m| format!("calculon::{m}")).collect();
+        let above: Vec<&str> = above.iter().map(String::as_str).collect();
+        assert_eq!(namers(&format!("calculon/{floor}"), &above), [""; 0]);
+    }
+}
+
+/// The simulator does not know that Calculon exists.
+#[test]
+fn only_the_command_line_knows_calculon() {
+    for module in order().iter().filter(|m| !["calculon", "cli"].contains(&m.as_str())) {
+        assert_eq!(namers(module, &["calculon"]), [""; 0]);
     }
 }
 

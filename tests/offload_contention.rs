@@ -1,7 +1,7 @@
 //! Copies that a closed form takes for hidden, beside other devices on the same link.
 
 use stepsim::analysis::kind::OpKind;
-use stepsim::compare::own::closed_form;
+use stepsim::compare::workload::closed_form;
 use stepsim::simulate::{Inputs, Options, Simulation};
 
 const HOST_LINK: &str = r#"{"model": "llama3-8b", "topology": "h100-superpod-8", "batch": {"global": 32, "micro_batch": 1},

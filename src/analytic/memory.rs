@@ -1,108 +1,87 @@
-//! Memory of one processor on both tiers (restatement §2.9).
+//! What one rank's device memory holds at its fullest.
 
-use super::block::Block;
-use super::pipeline::Counts;
-use crate::spec::calculon::{Calculon, Recompute};
+use crate::plan::step::groups::Degrees;
+use crate::plan::step::{State, Unit};
+use crate::spec::workload::{Placement, ShardingKind, WorkloadSpec};
 
-/// Bytes by class.
+/// Bytes in device memory, by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Classes {
-    /// Weights.
+pub struct Memory {
+    /// Weights that stay.
     pub weights: f64,
-    /// Activations.
-    pub activations: f64,
-    /// Inputs of blocks kept for full recomputation.
-    pub checkpoints: f64,
-    /// Activation gradients.
-    pub activation_grads: f64,
-    /// Weight gradients.
-    pub weight_grads: f64,
-    /// Optimizer state.
+    /// Gradients that stay.
+    pub gradients: f64,
+    /// Optimizer state that stays.
     pub optimizer: f64,
+    /// Kept activations of all micro-batches in flight.
+    pub activations: f64,
+    /// Weights gathered or copied in for the units in work.
+    pub gathered: f64,
+    /// Short-lived tensors of the unit in work, and its activations while it is recomputed.
+    pub workspace: f64,
 }
 
-impl Classes {
+impl Memory {
     /// Every class with its name.
     pub fn named(&self) -> [(&'static str, f64); 6] {
         [
             ("weights", self.weights),
-            ("activations", self.activations),
-            ("block inputs", self.checkpoints),
-            ("activation gradients", self.activation_grads),
-            ("weight gradients", self.weight_grads),
+            ("gradients", self.gradients),
             ("optimizer state", self.optimizer),
+            ("activations", self.activations),
+            ("gathered weights", self.gathered),
+            ("workspace", self.workspace),
         ]
     }
-    /// All classes together.
+    /// All of them.
     pub fn total(&self) -> f64 {
         self.named().iter().map(|class| class.1).sum()
     }
 }
 
-/// Memory of one processor.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Memory {
-    /// Everything the processor holds, wherever it is.
-    pub whole: Classes,
-    /// What a class leaves in tier 1 when it is offloaded: the block in work and its neighbour.
-    pub when_offloaded: Classes,
-    /// What tier 1 (HBM) holds.
-    pub tier1: Classes,
-    /// What tier 2 holds: offloaded weights, activations (block inputs with full recomputation), optimizer state and
-    /// gradients in the number format.
-    pub tier2: Classes,
+/// Which of weights, gradients and optimizer state a kind of sharding cuts.
+pub fn cut(kind: ShardingKind) -> [bool; 3] {
+    match kind {
+        ShardingKind::None => [false; 3],
+        ShardingKind::Zero1 => [false, false, true],
+        ShardingKind::Zero2 => [false, true, true],
+        ShardingKind::Zero3 => [true; 3],
+    }
 }
 
-/// Micro-batches whose activations a processor holds at most: min(M, p), and with V > 1 chunks that times
-/// 1 + (p − 1)/(V·p), as the first stage of interleaved 1F1B runs ahead.
-fn in_flight(n: &Counts) -> f64 {
-    let resident = n.microbatches.min(n.stages);
-    if n.chunks > 1.0 { resident * (1.0 + (n.stages - 1.0) / (n.chunks * n.stages)) } else { resident }
+/// Part that stays on the device.
+fn staying(placed: &[Placement]) -> f64 {
+    1.0 - placed.iter().filter(|p| !p.on_device()).map(|p| p.fraction).sum::<f64>()
 }
 
-impl Memory {
-    /// Memory of a processor that holds n blocks like `block`.
-    pub fn new(case: &Calculon, block: &Block, counts: &Counts) -> Memory {
-        let (exe, b, n) = (case.exe(), &block.bytes, counts.blocks);
-        let full = exe.activation_recompute == Recompute::Full;
-        let resident = in_flight(counts);
-        let stored = if full || !exe.training { 0.0 } else { b.stored * (n * resident - 1.0) };
-        let whole = Classes {
-            weights: n * b.weights,
-            activations: b.working + stored,
-            checkpoints: if full { n * b.checkpoint * resident } else { 0.0 },
-            activation_grads: b.activation_grads,
-            weight_grads: b.weight_grads_fp32 + (n - 1.0) * b.weight_grads,
-            optimizer: n * b.optimizer,
-        };
-        let when_offloaded = Classes {
-            weights: 2.0 * b.weights,
-            activations: b.working + b.stored,
-            checkpoints: 2.0 * b.checkpoint,
-            activation_grads: b.activation_grads,
-            weight_grads: b.weight_grads_fp32 + b.weight_grads,
-            optimizer: 2.0 * b.optimizer,
-        };
-        let pick = |offloaded: bool| if offloaded { when_offloaded } else { whole };
-        let activations = pick(exe.activations_offload);
-        let optimizer = pick(exe.optimizer_offload);
-        let tier1 = Classes {
-            weights: pick(exe.weight_offload).weights,
-            activations: activations.activations,
-            checkpoints: activations.checkpoints,
-            activation_grads: b.activation_grads,
-            weight_grads: optimizer.weight_grads,
-            optimizer: optimizer.optimizer,
-        };
-        let offloaded = |on: bool, bytes: f64| if on { bytes } else { 0.0 };
-        let tier2 = Classes {
-            weights: offloaded(exe.weight_offload, whole.weights),
-            activations: offloaded(exe.activations_offload && !full, whole.activations),
-            checkpoints: offloaded(exe.activations_offload, whole.checkpoints),
-            activation_grads: 0.0,
-            weight_grads: offloaded(exe.optimizer_offload, n * b.weight_grads),
-            optimizer: offloaded(exe.optimizer_offload, whole.optimizer),
-        };
-        Memory { whole, when_offloaded, tier1, tier2 }
+/// The memory of a rank that holds `chunks` of units, `live` micro-batch chunks of activations at most.
+pub fn memory(w: &WorkloadSpec, d: &Degrees, chunks: &[&[Unit]], live: u32) -> Memory {
+    let bytes = w.bytes_per_parameter();
+    let (dense, expert) = (f64::from(d.shard), f64::from(d.expert_replicas()));
+    let cuts = cut(w.parallelism.sharding.kind);
+    let units = || chunks.iter().flat_map(|chunk| chunk.iter());
+    let state = State::of(units(), &bytes, dense, expert, cuts);
+    let kept = |chunk: &&[Unit]| chunk.iter().map(|u| u.kept_bytes(&w.recompute) as f64).sum::<f64>();
+    let fullest = chunks.iter().map(kept).fold(0.0, f64::max);
+    let largest = |size: &dyn Fn(&Unit) -> f64| units().map(size).fold(0.0, f64::max);
+    let weights = |u: &Unit| u.plan.parameters.total() as f64 * bytes.weights;
+    let away = 1.0 - staying(&w.offload.weights);
+    let extra = if cuts[0] { 1.0 - 1.0 / dense } else { away };
+    // The unit in work and those that are brought in ahead of it.
+    let buffers = if cuts[0] {
+        1.0 + w.parallelism.sharding.prefetch.depth as f64
+    } else {
+        1.0 + w.offload.prefetch.depth as f64
+    };
+    Memory {
+        weights: state.weights * staying(&w.offload.weights),
+        gradients: state.gradients * staying(&w.offload.gradients),
+        optimizer: state.optimizer * staying(&w.offload.optimizer),
+        activations: fullest * f64::from(live) * staying(&w.offload.activations),
+        gathered: buffers * extra * largest(&weights),
+        workspace: largest(&|u| {
+            let again = u.plan.all_saved_bytes().saturating_sub(u.kept_bytes(&w.recompute));
+            u.plan.workspace_bytes as f64 + again as f64
+        }),
     }
 }

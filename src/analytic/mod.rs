@@ -1,249 +1,388 @@
-//! The closed form of one training step, term by term: Calculon's arithmetic (SC'23), as published and repaired.
+//! The closed form of a step of our own files: what Calculon's lacks (embedding and LM head, grouped queries, gated MLP,
+//! experts, FSDP, collectives by algorithm, uneven stages, any schedule) with the same layer costs as the simulation
+//! and none of its events.
 //!
-//! Notation: t, p, d tensor, pipeline and data parallelism; N blocks, n = ⌈N/p⌉ of them on a processor, in V chunks of
-//! q = n/V; M micro-batches of b sequences of s tokens, x = b·s, A = x·h; β bytes an element. A chunk is q − 1 *base*
-//! blocks and one *edge* block, whose output goes to the next stage.
+//! step = kernels of the busiest pipeline rank (forward, recompute, backward) + optimizer + exposed tensor, context
+//! and expert communication + bubble + exposed p2p + exposed data-parallel communication + exposed offload
 //!
-//! step = forward + backward + optimizer + exposed (forward and backward) offload + recompute
-//!      + exposed re-communication + bubble + exposed tensor-, pipeline- and data-parallel communication
+//! * Busiest rank: the one with most work over the step; the bubble is what the others' passes add while the pipeline
+//!   fills and drains, for even stages the schedule's own closed form ([`crate::plan::schedule`]).
+//! * A layer's communication is exposed by what it takes longer than the kernels that may run beside it (`passes`).
+//! * Sharding and gradient reduction: exact laws of neighbouring units (`sharding`).
+//! * p2p: the latency laws of each schedule with asynchronous sends; each transfer in full with blocking ones.
 //!
-//! | file | subject |
-//! |---|---|
-//! | `costs` | T(FLOP), T(bytes), T(collective) |
-//! | `kinds`, `layers` | what a layer counts; the layers of a block |
-//! | `tensor_parallel` | collectives of a layer, alone or tiled with its GEMM |
-//! | `block`, `terms` | sums over a block and over the step |
-//! | `offload`, `pipeline`, `data_parallel` | windows, bubble, overlap |
-//! | `memory`, `efficiency`, `outputs` | both tiers; MFU; Calculon's 96 names |
-//! | `quirks` | the published form's known defects, each with a switch |
-//!
-//! "Restatement §" in docs is our restatement of Calculon's formulas, checked against Calculon itself.
-//!
-//! Hazards:
-//! * This module shares nothing with the engine, else closed form and simulation would agree by construction.
-//! * [`estimate`] does not refuse a step that does not fit in memory; [`Estimate::fits`] tells.
+//! Hazards: no contention (data-parallel beside pipeline messages, copies beside collectives), no launch overhead, no
+//! interference of collectives with kernels, no stragglers; buckets of gradients are taken unit by unit; all groups are
+//! taken to be like rank 0's; DualPipe's overlap of one micro-batch's all-to-alls with another's kernels is not taken off. The simulation has all of these: the difference is what `compare` explains.
 
-mod block;
-mod costs;
-mod data_parallel;
-mod efficiency;
-mod kinds;
-mod layers;
+mod links;
 mod memory;
-mod offload;
-mod outputs;
-pub mod own;
+mod passes;
 mod pipeline;
-mod quirks;
-mod tensor_parallel;
-mod terms;
+mod rules;
+mod sharding;
 
 #[cfg(test)]
 mod tests;
+mod update;
 
-pub use block::{Block, BlockBytes, CommSums};
-pub use costs::{Costs, NetOp, Rate, net_time};
-pub use data_parallel::DataParallel;
-pub use efficiency::Efficiency;
-pub use kinds::{Kinds, Shape, Unit};
-pub use layers::{Flags, Layer, Stage, layers};
-pub use memory::{Classes, Memory};
-pub use offload::{Offload, Required, Volume};
-pub use outputs::{Outputs, Quantity};
-pub use pipeline::{Counts, Pipeline};
-pub use quirks::Quirks;
-pub use tensor_parallel::{Comm, LayerComm, PerBlock, Side};
-pub use terms::Terms;
+pub use links::{Links, Pipe};
+pub use memory::Memory;
+pub use passes::{PassTime, UnitTime};
+pub use rules::Rules;
 
-use crate::spec::calculon::Calculon;
-use tensor_parallel::Group;
+use crate::collective::{Chooser, Op};
+use crate::ids::DeviceId;
+use crate::model::{CommGroup, Shard, flops::StepFlops};
+use crate::plan::schedule::{Order, Seat};
+use crate::plan::step::groups::{Degrees, Group};
+use crate::plan::step::{self, PlanError, Prices, Unit, units_of_stages};
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::{ScheduleKind, ShardingKind, WorkloadSpec};
+use crate::topology::Machine;
+use sharding::UnitCosts;
 
-/// The closed form of one step, with everything that it was made from.
-#[derive(Clone, Debug)]
-pub struct Estimate {
-    /// The layers of a block in order of the forward pass.
-    pub layers: Vec<Layer>,
-    /// Their sums.
-    pub block: Block,
-    /// Chunk times, p2p, offload overheads, bubble.
-    pub pipeline: Pipeline,
-    /// Data-parallel communication.
-    pub data_parallel: DataParallel,
-    /// Memory of one processor.
-    pub memory: Memory,
-    /// The eleven terms.
-    pub terms: Terms,
-    /// Efficiencies.
-    pub efficiency: Efficiency,
-    training: bool,
-    capacity: [f64; 2],
+/// Seconds of a step by term.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Terms {
+    /// Forward kernels of the busiest rank.
+    pub forward: f64,
+    /// Recomputed kernels.
+    pub recompute: f64,
+    /// Backward kernels.
+    pub backward: f64,
+    /// Gradient norm and update.
+    pub optimizer: f64,
+    /// Exposed tensor-parallel communication.
+    pub tensor: f64,
+    /// Exposed context-parallel communication.
+    pub context: f64,
+    /// Exposed expert-parallel communication.
+    pub expert: f64,
+    /// Pipeline bubble.
+    pub bubble: f64,
+    /// Exposed transfers between stages.
+    pub p2p: f64,
+    /// Exposed gathers of weights and reductions of gradients.
+    pub data: f64,
+    /// Exposed copies to and from other tiers.
+    pub offload: f64,
 }
 
-/// A step that does not fit in a memory tier.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OverCapacity {
-    /// Tier 1 (HBM) or 2.
-    pub tier: u8,
-    /// Bytes needed.
-    pub needed: f64,
-    /// Bytes there are.
-    pub capacity: f64,
-}
-
-/// The closed form of `case` with the published form's defects switched as `quirks` says.
-pub fn estimate(case: &Calculon, quirks: Quirks) -> Estimate {
-    let (app, exe, sys) = (case.app(), case.exe(), case.sys());
-    let costs = Costs::new(case);
-    let beta = exe.datatype.bytes() as f64;
-    let elements = exe.microbatch_size as f64 * app.seq_size as f64 * app.hidden as f64;
-    let group = Group::new(case, costs, elements, beta, quirks);
-    let layers = layers(case, quirks);
-    let block = Block::new(case, &group, &layers, quirks);
-    let pipeline = Pipeline::new(case, &costs, &block, quirks);
-    let data_parallel = DataParallel::new(case, &costs, &block, &pipeline, quirks);
-    let memory = Memory::new(case, &block, &pipeline.counts);
-    let terms = Terms::new(&block, &pipeline, &data_parallel, exe.training);
-    let useful = block.forward.flops + block.agrad.flops + block.wgrad.flops + block.optimizer.flops;
-    let blocks = pipeline.counts.blocks * pipeline.counts.microbatches;
-    let batch = exe.batch_size as f64;
-    let efficiency = Efficiency::new(useful, blocks, costs.matrix.peak(), batch, &terms);
-    let capacity = [sys.mem1.capacity_gib, sys.mem2.capacity_gib].map(|gib| gib * (1u64 << 30) as f64);
-    Estimate {
-        layers,
-        block,
-        pipeline,
-        data_parallel,
-        memory,
-        terms,
-        efficiency,
-        training: exe.training,
-        capacity,
+impl Terms {
+    /// Every term with its name.
+    pub fn named(&self) -> [(&'static str, f64); 11] {
+        [
+            ("forward", self.forward),
+            ("recompute", self.recompute),
+            ("backward", self.backward),
+            ("optimizer", self.optimizer),
+            ("tensor parallel, exposed", self.tensor),
+            ("context parallel, exposed", self.context),
+            ("expert parallel, exposed", self.expert),
+            ("pipeline bubble", self.bubble),
+            ("pipeline transfers, exposed", self.p2p),
+            ("data parallel, exposed", self.data),
+            ("offload, exposed", self.offload),
+        ]
+    }
+    /// The step.
+    pub fn total(&self) -> f64 {
+        self.named().iter().map(|term| term.1).sum()
     }
 }
 
+/// The closed form of one step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// Seconds by term.
+    pub terms: Terms,
+    /// Device memory of each pipeline rank.
+    pub memory: Vec<Memory>,
+    /// Capacity of a device's memory in bytes.
+    pub capacity: f64,
+    /// Rules of thumb.
+    pub rules: Rules,
+    /// Tokens of the step.
+    pub tokens: f64,
+    /// Model FLOP, attention in full.
+    pub model_flops: f64,
+    /// Model FLOP over the peak of all devices during the step.
+    pub mfu: f64,
+    /// The busiest pipeline rank.
+    pub busiest: usize,
+}
+
 impl Estimate {
-    /// Whether the step fits in both memory tiers.
-    ///
-    /// # Errors
-    /// The first tier that is too small.
-    pub fn fits(&self) -> Result<(), OverCapacity> {
-        let [capacity1, capacity2] = self.capacity;
-        for (tier, held, capacity) in [(1, &self.memory.tier1, capacity1), (2, &self.memory.tier2, capacity2)]
-        {
-            let needed = held.total();
-            if needed > capacity {
-                return Err(OverCapacity { tier, needed, capacity });
+    /// The fullest device memory.
+    pub fn fullest(&self) -> Memory {
+        let larger = |a: Memory, b: &Memory| if b.total() > a.total() { *b } else { a };
+        self.memory.iter().fold(Memory::default(), larger)
+    }
+}
+
+/// Estimates the step of `workload` on `machine`, kernels priced by `prices`, collectives chosen by `chooser`, with a
+/// device's peak of `peak` FLOP/s.
+///
+/// # Errors
+/// The workload does not fit the machine, or a group cannot communicate.
+pub fn estimate(
+    workload: &WorkloadSpec,
+    model: &ModelSpec,
+    machine: &Machine,
+    prices: &dyn Prices,
+    chooser: &Chooser,
+    peak: f64,
+) -> Result<Estimate, PlanError> {
+    let devices = u64::from(machine.devices());
+    let degrees = step::degrees(workload, devices);
+    let order = step::order(workload, workload.micro_batches(devices) as u32)?;
+    let layout = step::layout(workload, &degrees, machine)?;
+    let tiers = tiers(workload, machine);
+    let links = Links::new(machine, &layout, &degrees, &GROUPS, &tiers, chooser)?;
+    let split = step::layer_split(workload, model, &order)?;
+    let shard = Shard::new(workload, model);
+    let stages = units_of_stages(
+        model,
+        &shard,
+        &workload.recompute,
+        &split,
+        &step::expert_load::of_layers(workload, model)?,
+    );
+    let mut form = Form { workload, machine, degrees, order, links, prices, stages, ranks: Vec::new() };
+    form.price()?;
+    let border = shard.boundary_bytes(model);
+    let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
+    let gathered = if cuts_border { border } else { 0.0 };
+    let terms = form.terms(if cuts_border { border / shard.tensor as f64 } else { border }, gathered)?;
+    let given = rules::Given {
+        workload,
+        model,
+        degrees,
+        micro_batches: form.order.micro_batches,
+        chunks: form.order.placement.parts(),
+        peak,
+    };
+    let flops = StepFlops::of(model, workload.batch.global, workload.sequence(model)).model;
+    let ranks = f64::from(layout.ranks());
+    Ok(Estimate {
+        terms,
+        memory: form.memory(),
+        capacity: machine.device(DeviceId(0)).memory().f(),
+        rules: Rules::new(&given, &form.links),
+        tokens: workload.batch.global as f64 * workload.sequence(model) as f64,
+        model_flops: flops,
+        mfu: flops / (ranks * peak * terms.total()),
+        busiest: form.busiest(),
+    })
+}
+
+/// All groups that a step may use.
+const GROUPS: [Group; 11] = [
+    Group::Layer(CommGroup::Tensor),
+    Group::Layer(CommGroup::Context),
+    Group::Layer(CommGroup::ContextInner),
+    Group::Layer(CommGroup::ContextOuter),
+    Group::Layer(CommGroup::Expert),
+    Group::Layer(CommGroup::ExpertTensor),
+    Group::Gradients,
+    Group::Weights,
+    Group::Replicas,
+    Group::ExpertGradients,
+    Group::ExpertWeights,
+];
+
+/// Numbers of the tiers that the workload places something on, as far as the machine has them.
+fn tiers(workload: &WorkloadSpec, machine: &Machine) -> Vec<u8> {
+    let classes = workload.offload.classes();
+    let away = classes.iter().flat_map(|class| class.1).filter(|p| !p.on_device() && p.fraction > 0.0);
+    let names = away.flat_map(|p| p.via.iter().chain(std::iter::once(&p.tier)));
+    let mut tiers: Vec<u8> =
+        names.filter_map(|name| machine.tier_named(DeviceId(0), name)).map(|tier| tier as u8).collect();
+    tiers.sort_unstable();
+    tiers.dedup();
+    tiers
+}
+
+/// One pipeline rank: its chunks, each a list of priced units.
+struct RankTimes {
+    /// Stage of each chunk.
+    stages: Vec<usize>,
+    /// Units of each chunk.
+    chunks: Vec<Vec<UnitTime>>,
+    /// Sum of one micro-batch through every chunk.
+    sum: UnitTime,
+}
+
+struct Form<'a> {
+    workload: &'a WorkloadSpec,
+    machine: &'a Machine,
+    degrees: Degrees,
+    order: Order,
+    links: Links<'a>,
+    prices: &'a dyn Prices,
+    stages: Vec<Vec<Unit>>,
+    ranks: Vec<RankTimes>,
+}
+
+impl Form<'_> {
+    /// Prices the units of every rank; equal units once.
+    fn price(&mut self) -> Result<(), PlanError> {
+        let mut known: Vec<(&Unit, UnitTime)> = Vec::new();
+        let placement = &self.order.placement;
+        for rank in 0..placement.ranks() {
+            let seats = (0..placement.chunks(rank)).map(|chunk| placement.stage(Seat { rank, chunk }));
+            let stages: Vec<usize> = seats.map(|at| at.stage as usize).collect();
+            let (mut chunks, mut sum) = (Vec::new(), UnitTime::default());
+            for &stage in &stages {
+                let mut units = Vec::new();
+                for unit in &self.stages[stage] {
+                    let same =
+                        |u: &Unit| std::rc::Rc::ptr_eq(&u.plan, &unit.plan) && u.recompute == unit.recompute;
+                    let time = match known.iter().find(|k| same(k.0)) {
+                        Some(k) => k.1,
+                        None => {
+                            let time = UnitTime::of(
+                                unit,
+                                &self.workload.recompute,
+                                self.prices,
+                                &self.links,
+                                &|items| {
+                                    let p = &self.workload.parallelism;
+                                    step::overlap::decompose(items, p.tensor_overlap, p.tensor)
+                                },
+                            )?;
+                            known.push((unit, time));
+                            time
+                        }
+                    };
+                    sum += time;
+                    units.push(time);
+                }
+                chunks.push(units);
             }
+            self.ranks.push(RankTimes { stages, chunks, sum });
         }
         Ok(())
     }
 
-    /// Calculon's 96 outputs.
-    pub fn outputs(&self) -> Outputs {
-        let Estimate { block, pipeline, data_parallel: dp, memory, terms, efficiency, training, .. } = self;
-        let (counts, training) = (&pipeline.counts, *training);
-        Outputs {
-            block_fw_flops: block.forward.flops,
-            block_fw_flops_time: block.forward.flops_time,
-            block_fw_mem_accessed: block.forward.bytes,
-            block_fw_mem_time: block.forward.memory_time,
-            block_fw_time: block.forward.time,
-            baseblock_fw_tp_time: block.forward_comm.link_time.base,
-            edgeblock_fw_tp_time: block.forward_comm.link_time.edge,
-            baseblock_fw_tp_time_exposed: block.forward_comm.exposed_time.base,
-            edgeblock_fw_tp_time_exposed: block.forward_comm.exposed_time.edge,
-            block_re_flops: block.recompute.flops,
-            block_re_flops_time: block.recompute.flops_time,
-            block_re_mem_accessed: block.recompute.bytes,
-            block_re_mem_time: block.recompute.memory_time,
-            block_re_time: block.recompute.time,
-            baseblock_recomm_time: block.redo_comm.link_time.base,
-            edgeblock_recomm_time: block.redo_comm.link_time.edge,
-            baseblock_recomm_time_exposed: block.redo_comm.exposed_time.base,
-            edgeblock_recomm_time_exposed: block.redo_comm.exposed_time.edge,
-            block_agrad_flops: block.agrad.flops,
-            block_agrad_flops_time: block.agrad.flops_time,
-            block_agrad_mem_accessed: block.agrad.bytes,
-            block_agrad_mem_time: block.agrad.memory_time,
-            block_agrad_time: block.agrad.time,
-            baseblock_agrad_tp_time: block.agrad_comm.link_time.base,
-            edgeblock_agrad_tp_time: block.agrad_comm.link_time.edge,
-            baseblock_agrad_tp_time_exposed: block.agrad_comm.exposed_time.base,
-            edgeblock_agrad_tp_time_exposed: block.agrad_comm.exposed_time.edge,
-            block_wgrad_flops: block.wgrad.flops,
-            block_wgrad_flops_time: block.wgrad.flops_time,
-            block_wgrad_mem_accessed: block.wgrad.bytes,
-            block_wgrad_mem_time: block.wgrad.memory_time,
-            block_wgrad_time: block.wgrad.time,
-            block_optim_flops: block.optimizer.flops,
-            block_optim_flops_time: block.optimizer.flops_time,
-            block_optim_mem_accessed: block.optimizer.bytes,
-            block_optim_mem_time: block.optimizer.memory_time,
-            block_optim_time: block.optimizer.time,
-            baseblock_fw_tp_size: block.forward_comm.bytes.base,
-            edgeblock_fw_tp_size: block.forward_comm.bytes.edge,
-            baseblock_bw_tp_size: block.agrad_comm.bytes.base,
-            edgeblock_bw_tp_size: block.agrad_comm.bytes.edge,
-            baseblock_recomm_size: block.redo_comm.bytes.base,
-            edgeblock_recomm_size: block.redo_comm.bytes.edge,
-            block_fw_pp_size: pipeline.forward_bytes,
-            block_bw_pp_size: pipeline.backward_bytes,
-            block_dp_size: dp.block_bytes,
-            tp_bw_overlap_req: block.tp_bandwidth_to_hide,
-            dp_bw_overlap_req_chunk: dp.chunk_bandwidth,
-            dp_bw_overlap_req_tail: dp.tail_bandwidth,
-            block_weight_space: block.bytes.weights,
-            block_act_working_space: block.bytes.working,
-            block_act_storage_space: block.bytes.stored,
-            block_act_checkpoint_size: block.bytes.checkpoint,
-            block_weight_grad_space: block.bytes.weight_grads,
-            block_weight_grad_space_no_sharding: block.bytes.weight_grads_fp32,
-            block_act_grad_space: block.bytes.activation_grads,
-            block_optimizer_space: block.bytes.optimizer,
-            weight_space_with_offload: memory.when_offloaded.weights,
-            act_space_with_offload: memory.when_offloaded.activations,
-            act_checkpoint_size_with_offload: if training {
-                memory.when_offloaded.checkpoints
-            } else {
-                f64::NAN
-            },
-            act_grad_space_with_offload: memory.when_offloaded.activation_grads,
-            weight_grad_space_with_offload: memory.when_offloaded.weight_grads,
-            optimizer_space_with_offload: memory.when_offloaded.optimizer,
-            weight_space: memory.whole.weights,
-            act_space: memory.whole.activations,
-            act_checkpoint_size: memory.whole.checkpoints,
-            act_grad_space: memory.whole.activation_grads,
-            weight_grad_space: memory.whole.weight_grads,
-            optimizer_space: memory.whole.optimizer,
-            fw_time: terms.forward,
-            bw_time: terms.backward,
-            optim_step_time: terms.optimizer,
-            recompute_time: terms.recompute,
-            recomm_link_time: counts.step(block.redo_comm.link_time),
-            recomm_exposed_time: terms.recommunication,
-            bubble_time: terms.bubble,
-            tp_comm_link_time: counts.step(block.forward_comm.link_time)
-                + counts.step(block.agrad_comm.link_time),
-            pp_comm_link_time: terms.pipeline_parallel,
-            dp_comm_link_time: dp.link_time,
-            tp_comm_exposed_time: terms.tensor_parallel,
-            pp_comm_exposed_time: terms.pipeline_parallel,
-            dp_comm_exposed_time: terms.data_parallel,
-            fw_offload_exposed_time: terms.forward_offload,
-            bw_offload_exposed_time: terms.backward_offload,
-            total_time: terms.total(),
-            act_offload_bw_req: pipeline.offload.required.activations,
-            weight_offload_bw_req: pipeline.offload.required.weights,
-            optim_offload_bw_req: pipeline.offload.required.optimizer,
-            offload_mem_bw_req: pipeline.offload.required.all,
-            proc_mem_tier1_cap_req: memory.tier1.total(),
-            proc_mem_tier2_cap_req: memory.tier2.total(),
-            useful_flops: efficiency.useful_flops,
-            compute_efficiency: efficiency.compute,
-            system_efficiency: efficiency.system,
-            total_efficiency: efficiency.total,
-            sample_rate: efficiency.sample_rate,
+    /// Whether the schedule runs the two gradients apart.
+    fn splits(&self) -> bool {
+        use ScheduleKind::{ZbAuto, ZbH1, ZbH2, ZbV};
+        matches!(self.workload.parallelism.pipeline.schedule, ZbAuto | ZbH1 | ZbH2 | ZbV)
+            && self.workload.parallelism.pipeline.size > 1
+    }
+    /// Both gradients of a rank or unit.
+    fn gradients(&self, time: &UnitTime) -> PassTime {
+        if !self.splits() {
+            return time.backward;
         }
+        let mut both = time.input_grad;
+        both += time.weight_grad;
+        both
+    }
+    /// Seconds of one micro-batch through every chunk of a rank.
+    fn work(&self, rank: &RankTimes) -> f64 {
+        rank.sum.forward.total() + rank.sum.recompute.total() + self.gradients(&rank.sum).total()
+    }
+    fn busiest(&self) -> usize {
+        let work: Vec<f64> = self.ranks.iter().map(|rank| self.work(rank)).collect();
+        (0..work.len()).fold(0, |best, r| if work[r] > work[best] { r } else { best })
+    }
+
+    /// Messages of `border_bytes` between stages; where they are pieces, `gathered` bytes are put together behind each.
+    fn terms(&self, border_bytes: f64, gathered: f64) -> Result<Terms, PlanError> {
+        // Each chunk sees the micro-batches of its direction.
+        let passes = f64::from(self.order.per_direction());
+        let rank = &self.ranks[self.busiest()];
+        let forward = rank.sum.forward.times(passes);
+        let recompute = rank.sum.recompute.times(passes);
+        let backward = self.gradients(&rank.sum).times(passes);
+        let over = |part: fn(&PassTime) -> f64| part(&forward) + part(&recompute) + part(&backward);
+        Ok(Terms {
+            forward: forward.compute,
+            recompute: recompute.compute,
+            backward: backward.compute,
+            optimizer: self.optimizer(),
+            tensor: over(|pass| pass.tensor),
+            context: over(|pass| pass.context),
+            expert: over(|pass| pass.expert),
+            bubble: self.bubble(),
+            p2p: self.p2p(border_bytes, gathered)?,
+            data: self.data()?,
+            offload: self.offload(),
+        })
+    }
+
+    /// Costs of the units of one chunk of a rank.
+    fn unit_costs(&self, rank: &RankTimes, chunk: usize) -> Result<Vec<UnitCosts>, PlanError> {
+        let precision = &self.workload.precision;
+        let cut = self.workload.parallelism.sharding.kind != ShardingKind::None;
+        let reduction = if cut { Op::ReduceScatter } else { Op::AllReduce };
+        let (gradient, weight) =
+            (precision.gradient_communication().bytes(), precision.weight_communication().bytes());
+        let units = self.stages[rank.stages[chunk]].iter().zip(&rank.chunks[chunk]);
+        units
+            .map(|(unit, time)| {
+                let (dense, expert) = unit.weight_bytes(1.0);
+                let (dense, expert) = (dense as f64, expert as f64);
+                let shard = dense * gradient / f64::from(self.degrees.shard);
+                let reduce = self.links.time(Group::Gradients, reduction, dense * gradient)?
+                    + self.links.time(Group::Replicas, Op::AllReduce, shard)?
+                    + self.links.time(Group::ExpertGradients, reduction, expert * gradient)?;
+                let gather = if cut {
+                    self.links.time(Group::Weights, Op::AllGather, dense * weight)?
+                        + self.links.time(Group::ExpertWeights, Op::AllGather, expert * weight)?
+                } else {
+                    0.0
+                };
+                let backward = time.recompute.total() + self.gradients(time).total();
+                Ok(UnitCosts { forward: time.forward.total(), backward, gather, reduce })
+            })
+            .collect()
+    }
+
+    /// Exposed gathers and reductions of the first pipeline rank, which starts first and ends last.
+    fn data(&self) -> Result<f64, PlanError> {
+        let rank = &self.ranks[0];
+        let chunks: Vec<Vec<UnitCosts>> =
+            (0..rank.chunks.len()).map(|chunk| self.unit_costs(rank, chunk)).collect::<Result<_, _>>()?;
+        if self.workload.parallelism.sharding.kind == ShardingKind::Zero3 {
+            return Ok(chunks.iter().map(|units| self.gathered(units)).sum());
+        }
+        let units: Vec<UnitCosts> = chunks.concat();
+        let buckets = &self.workload.gradient_buckets;
+        let all = |part: fn(&UnitCosts) -> f64| units.iter().map(part).sum::<f64>();
+        let reduce = if buckets.overlap { sharding::reduction_tail(&units) } else { all(|u| u.reduce) };
+        let gather =
+            if buckets.overlap_weight_gather { sharding::gather_lead(&units) } else { all(|u| u.gather) };
+        Ok(reduce + gather)
+    }
+
+    /// What gathered weights and reduced gradients add to all passes of one chunk.
+    fn gathered(&self, units: &[UnitCosts]) -> f64 {
+        let passes = f64::from(self.order.per_direction());
+        let busy = |part: fn(&UnitCosts) -> f64| units.iter().map(part).sum::<f64>();
+        let forward = sharding::gathered_forward(units) - busy(|u| u.forward);
+        let backward =
+            |gathers, reduces| sharding::gathered_backward(units, gathers, reduces) - busy(|u| u.backward);
+        let reshards = self.workload.parallelism.sharding.reshard_after_forward.unwrap_or(true);
+        let every = self.workload.reduces_every_micro_batch();
+        let gathers = if reshards { passes } else { 1.0 };
+        let reduces = if every { passes } else { 1.0 };
+        gathers * forward
+            + reduces * backward(reshards, true)
+            + (passes - reduces) * backward(reshards, false)
+    }
+
+    fn memory(&self) -> Vec<Memory> {
+        let live = self.order.peak();
+        let ranks = self.ranks.iter().zip(live);
+        ranks
+            .map(|(rank, live)| {
+                let chunks: Vec<&[Unit]> = rank.stages.iter().map(|s| self.stages[*s].as_slice()).collect();
+                memory::memory(self.workload, &self.degrees, &chunks, live)
+            })
+            .collect()
     }
 }

@@ -1,152 +1,83 @@
-//! Pipeline: point-to-point transfers, chunk times, bubble (restatement §2.5, §2.7).
+//! Bubble and transfers between stages.
 
-use super::block::Block;
-use super::costs::{Costs, NetOp, net_time};
-use super::offload::Offload;
-use super::quirks::Quirks;
-use super::tensor_parallel::PerBlock;
-use crate::spec::calculon::{Calculon, TensorComm};
+use super::{Form, RankTimes};
+use crate::collective::Op;
+use crate::model::CommGroup;
+use crate::plan::schedule::{self, PassTimes, Shape};
+use crate::plan::step::groups::Group;
+use crate::plan::step::{self, PlanError};
+use crate::spec::workload::{PointToPoint, ScheduleKind};
+use crate::units::Time;
 
-/// Counts of the pipeline, as floats for arithmetic with times.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Counts {
-    /// Stages p.
-    pub stages: f64,
-    /// Model chunks per processor V.
-    pub chunks: f64,
-    /// Micro-batches M.
-    pub microbatches: f64,
-    /// Blocks per processor n = ⌈N / p⌉.
-    pub blocks: f64,
-    /// Blocks per chunk q = n / V.
-    pub chunk_blocks: f64,
-    /// Blocks that the last round lacks: p − N mod p, or 0.
-    pub missing: f64,
-    /// M mod p.
-    pub remainder: f64,
-}
-
-impl Counts {
-    /// The counts of `case`.
-    pub fn new(case: &Calculon) -> Counts {
-        let (p, v) = (case.exe().pipeline_par, case.exe().pipeline_interleaving);
-        let (n, m) = (case.blocks_per_proc(), case.microbatches());
-        let over = case.app().num_blocks % p;
-        Counts {
-            stages: p as f64,
-            chunks: v as f64,
-            microbatches: m as f64,
-            blocks: n as f64,
-            chunk_blocks: (n / v) as f64,
-            missing: if over == 0 { 0.0 } else { (p - over) as f64 },
-            remainder: (m % p) as f64,
-        }
-    }
-    /// Seconds of a step for something that every chunk of every micro-batch has: M·V·((q − 1)·base + edge).
-    pub fn step(&self, block: PerBlock<f64>) -> f64 {
-        self.microbatches * self.chunks * block.chunk(self.chunk_blocks)
-    }
-}
-
-/// The pipeline of one step.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Pipeline {
-    /// Counts.
-    pub counts: Counts,
-    /// Bytes sent forward by one micro-batch.
-    pub forward_bytes: f64,
-    /// Bytes sent backward.
-    pub backward_bytes: f64,
-    /// Seconds of one forward transfer c_f.
-    pub forward_p2p: f64,
-    /// Seconds of one backward transfer c_b; in inference the bare latency.
-    pub backward_p2p: f64,
-    /// Seconds of a forward block with exposed communication, the edge block with its transfer, without offload.
-    pub forward_alone: PerBlock<f64>,
-    /// The same backward, with recomputation.
-    pub backward_alone: PerBlock<f64>,
-    /// Offload beside those.
-    pub offload: Offload,
-    /// Seconds of a forward block with offload (bf, ef).
-    pub forward: PerBlock<f64>,
-    /// Seconds of a backward block with offload (bb, eb).
-    pub backward: PerBlock<f64>,
-    /// Bubble of the step.
-    pub bubble: f64,
-}
-
-impl Pipeline {
-    /// The pipeline of `case`, made of blocks like `block`.
-    pub fn new(case: &Calculon, costs: &Costs<'_>, block: &Block, quirks: Quirks) -> Pipeline {
-        let counts = Counts::new(case);
-        let (forward_bytes, backward_bytes) = transfers(case);
-        let forward_p2p = net_time(costs.nets[1], NetOp::P2p, forward_bytes, 2);
-        let backward_p2p = net_time(costs.nets[1], NetOp::P2p, backward_bytes, 2);
-        let mut forward_alone = block.forward_comm.exposed_time.map(|exposed| block.forward.time + exposed);
-        forward_alone.edge += forward_p2p;
-        let exposed = block.redo_comm.exposed_time.plus(block.agrad_comm.exposed_time);
-        let compute = block.recompute.time + block.agrad.time + block.wgrad.time;
-        let mut backward_alone = exposed.map(|exposed| compute + exposed);
-        backward_alone.edge += backward_p2p;
-        let offload = Offload::new(case, costs, block, forward_alone, backward_alone, quirks);
-        let forward = forward_alone.plus(offload.forward_overhead);
-        let backward = backward_alone.plus(offload.backward_overhead);
-        let bubble = bubble(&counts, forward, backward);
-        Pipeline {
-            counts,
-            forward_bytes,
-            backward_bytes,
-            forward_p2p,
-            backward_p2p,
-            forward_alone,
-            backward_alone,
-            offload,
-            forward,
-            backward,
-            bubble,
-        }
-    }
-    /// Seconds of one chunk's forward pass C_F.
-    pub fn chunk_forward(&self) -> f64 {
-        self.forward.chunk(self.counts.chunk_blocks)
-    }
-    /// Seconds of one chunk's backward pass C_B.
-    pub fn chunk_backward(&self) -> f64 {
-        self.backward.chunk(self.counts.chunk_blocks)
-    }
-    /// Exposed p2p of the step: M·V·(c_f + c_b); without a pipeline none, in inference forward only.
-    pub fn p2p_time(&self, training: bool) -> f64 {
-        if self.counts.stages == 1.0 {
+impl Form<'_> {
+    /// The schedule's bubble for the mean of the ranks other than the busiest; for fill-and-drain schedules that is
+    /// what those ranks' passes add, for uneven stages too.
+    pub(super) fn bubble(&self) -> f64 {
+        let others = self.ranks.len() - 1;
+        if others == 0 {
             return 0.0;
         }
-        let both = self.forward_p2p + if training { self.backward_p2p } else { 0.0 };
-        self.counts.microbatches * self.counts.chunks * both
+        let busiest = self.busiest();
+        let directions = f64::from(self.order.placement.directions());
+        let mean = |part: &dyn Fn(&RankTimes) -> f64| {
+            let rest = self.ranks.iter().enumerate().filter(|(r, _)| *r != busiest);
+            rest.map(|(_, rank)| part(rank)).sum::<f64>() / others as f64 / directions
+        };
+        let forward = mean(&|rank| rank.sum.forward.total());
+        let split = self.splits() || self.order.placement.directions() > 1;
+        let (input_grad, weight_grad) = if split {
+            (
+                mean(&|r| r.sum.input_grad.total() + r.sum.recompute.total()),
+                mean(&|r| r.sum.weight_grad.total()),
+            )
+        } else {
+            (mean(&|r| r.sum.whole_backward()), 0.0)
+        };
+        let drain = (forward + input_grad + weight_grad) * others as f64;
+        let times =
+            PassTimes::new(Time::from_s(forward), Time::from_s(input_grad), Time::from_s(weight_grad), 1.0);
+        let pipeline = &self.workload.parallelism.pipeline;
+        let shape = Shape {
+            ranks: pipeline.size as u32,
+            micro_batches: self.order.micro_batches,
+            chunks: pipeline.chunks.map(|v| v as u16),
+            group: pipeline.group_size.map(|g| g as u32),
+        };
+        // A searched order has no closed form; it does at least as well as the hand-made one of the same memory.
+        let kind = match pipeline.schedule {
+            ScheduleKind::ZbAuto => ScheduleKind::ZbH2,
+            other => other,
+        };
+        let theory = schedule::find(step::schedule_name(kind))
+            .ok()
+            .and_then(|schedule| schedule.bubble(&shape, &times))
+            .and_then(|bubble| bubble.idle.or(bubble.own));
+        theory.map_or(drain / f64::from(self.order.placement.parts()), Time::s)
     }
-}
 
-/// Bytes of one micro-batch between stages, forward and backward: A·β, or 1/t of it when the edge block's output is
-/// scattered over the tensor-parallel group. None without a pipeline.
-fn transfers(case: &Calculon) -> (f64, f64) {
-    let (app, exe) = (case.app(), case.exe());
-    if exe.pipeline_par == 1 {
-        return (0.0, 0.0);
+    /// Transfers of c seconds between stages. Blocking sends stall their rank by each of them. Asynchronous ones follow
+    /// the latency laws: 2(p − 1)c for a fill and a drain; 1F1B pays c·(2(p − 1)m/p + 2(p − 2)), as each of its
+    /// steady-state transfers is on the critical path; v chunks make 2(pv − 1)c. Batched ones wait for each other:
+    /// 1F1B with them pays what 1F1B pays anyway, v chunks an exchange between any two of the mv + w units of the first
+    /// rank, of which w are its warm-up.
+    pub(super) fn p2p(&self, bytes: f64, gathered: f64) -> Result<f64, PlanError> {
+        let pipeline = &self.workload.parallelism.pipeline;
+        let (p, m) = (pipeline.size as f64, f64::from(self.order.micro_batches));
+        let v = f64::from(self.order.placement.parts());
+        if p == 1.0 {
+            return Ok(0.0);
+        }
+        let gather = self.links.time(Group::Layer(CommGroup::Tensor), Op::AllGather, gathered)?;
+        let c = self.links.border.time(bytes) + gather;
+        Ok(match (pipeline.p2p, pipeline.schedule) {
+            (PointToPoint::Blocking, _) => 2.0 * c * (m * v + p - 1.0),
+            (_, ScheduleKind::OneFOneB) if m >= p => c * (2.0 * (p - 1.0) * m / p + 2.0 * (p - 2.0)),
+            (PointToPoint::Batched, _) if v > 1.0 => {
+                let group = pipeline.group_size.map_or(p, |g| g as f64);
+                let warm_up = (2.0 * (p - 1.0) + (v - 1.0) * group).min(m * v);
+                c * (m * v + warm_up - 1.0)
+            }
+            _ => 2.0 * (p * v - 1.0) * c,
+        })
     }
-    let tokens = exe.microbatch_size as f64 * app.seq_size as f64;
-    let sent = match exe.tensor_par_comm_type {
-        TensorComm::Ar => tokens,
-        TensorComm::P2pRsAg | TensorComm::RsAg => (tokens / exe.tensor_par as f64).floor(),
-    };
-    let bytes = sent * app.hidden as f64 * exe.datatype.bytes() as f64;
-    (bytes, if exe.training { bytes } else { 0.0 })
-}
-
-/// Bubble of (interleaved) 1F1B with chunks of C = C_F + C_B seconds: (p − 1)·C, plus (V − 1)(p − M mod p)·C when p
-/// does not divide M, minus half a block pair for every block that the last round lacks (the whole edge pair when a
-/// chunk is one block).
-fn bubble(n: &Counts, forward: PerBlock<f64>, backward: PerBlock<f64>) -> f64 {
-    let pair = forward.plus(backward);
-    let chunk = pair.chunk(n.chunk_blocks);
-    let extra = if n.remainder > 0.0 { (n.chunks - 1.0) * (n.stages - n.remainder) } else { 0.0 };
-    let cut = n.missing * if n.chunk_blocks > 1.0 { (pair.base + pair.edge) / 2.0 } else { pair.edge };
-    (n.stages - 1.0) * chunk + extra * chunk - cut
 }

@@ -4,11 +4,8 @@ use std::path::PathBuf;
 
 use super::run::{Bar, EXAMPLE, Shown, apart, traced, write_json, write_trace};
 use super::{Failure, calculon, say};
-use crate::analytic::{Quirks, estimate};
 use crate::compare::{self, table};
-use crate::ids::RankId;
 use crate::simulate::SimulationError;
-use crate::spec::calculon::Calculon;
 use crate::trace::{Detail, Format, RunMeta};
 
 /// Compare the closed form of a step with its simulation.
@@ -51,7 +48,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     apart(("--trace", &args.trace), ("--report", &args.report))?;
     let comparison = match args.calculon.as_deref() {
-        Some([app, exe, sys]) => files(args, &calculon::load(app, exe, sys)?)?,
+        Some([app, exe, sys]) => {
+            calculon::compare::files(&calculon::load(app, exe, sys)?, args.trace.as_deref())?
+        }
         _ => workload(args)?,
     };
     if let Some(path) = &args.report {
@@ -60,20 +59,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&table(&comparison))
 }
 
-fn files(args: &Args, case: &Calculon) -> Result<compare::Comparison, Failure> {
-    let (comparison, run) = compare::calculon::compare(case).map_err(calculon::failure)?;
-    if let Some(path) = &args.trace {
-        let terms = estimate(case, Quirks::AS_PUBLISHED).terms.named();
-        let ranks: Vec<RankId> = (0..run.step.ranks).map(RankId).collect();
-        calculon::write_trace(case, &run, &ranks, Detail::Op, None, path, &terms)?;
-    }
-    Ok(comparison)
-}
-
 fn workload(args: &Args) -> Result<compare::Comparison, Failure> {
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
     let bar = Bar::new("comparing");
-    let compared = compare::own::compare(name, args.topology.as_deref(), &args.sets, &mut |ops| bar.at(ops));
+    let compared =
+        compare::workload::compare(name, args.topology.as_deref(), &args.sets, &mut |ops| bar.at(ops));
     bar.done();
     let (comparison, run, estimate) = compared.map_err(|e| match e {
         SimulationError::Engine(e) => Failure::run(e),

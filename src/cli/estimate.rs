@@ -1,15 +1,20 @@
 //! `stepsim estimate`: the closed form of one training step.
 
-mod own;
-
 use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, presets};
+use serde_json::{Map, Value, json};
 
 use super::run::write_json;
-use super::{Failure, say};
-use crate::analytic::{self, Estimate, Layer, OverCapacity, PerBlock, Quirks};
-use crate::spec::calculon::Calculon;
+use super::{Failure, calculon, say};
+use crate::analytic::{Estimate, Rules};
+use crate::calculon::closed_form::Quirks;
+use crate::calculon::files::Calculon;
+use crate::compare::workload::closed_form;
+use crate::simulate::Inputs;
+
+/// What is estimated when nothing is named.
+const EXAMPLE: &str = "gpt3-175b";
 
 /// The closed form of one training step: time term by term, memory, efficiencies.
 #[derive(Clone, Debug, clap::Args)]
@@ -37,10 +42,10 @@ pub struct Args {
     quirk: Vec<(String, bool)>,
     /// Write the numbers as JSON: Calculon's 96 outputs by name, or the terms of a workload
     #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
+    pub(super) report: Option<PathBuf>,
     /// Print the cost of every layer of a block too
     #[arg(long, requires = "calculon")]
-    layers: bool,
+    pub(super) layers: bool,
 }
 
 /// Reads `name=on` or `name=off`.
@@ -56,7 +61,7 @@ fn parse_quirk(text: &str) -> Result<(String, bool), String> {
 }
 
 impl Args {
-    fn quirks(&self) -> Quirks {
+    pub(super) fn quirks(&self) -> Quirks {
         let mut quirks = if self.repaired { Quirks::REPAIRED } else { Quirks::AS_PUBLISHED };
         for (name, on) in &self.quirk {
             quirks.set(name, *on);
@@ -79,54 +84,127 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     say(&match args.calculon.as_deref() {
-        Some([app, exe, sys]) => calculon(args, &Calculon::load(app, exe, sys).map_err(Failure::input)?)?,
-        _ => own::run(args)?,
+        Some([app, exe, sys]) => {
+            calculon::estimate::text(args, &Calculon::load(app, exe, sys).map_err(Failure::input)?)?
+        }
+        _ => workload(args)?,
     })
 }
 
-/// The closed form of Calculon's files, as text.
-fn calculon(args: &Args, case: &Calculon) -> Result<String, Failure> {
-    let quirks = args.quirks();
-    let estimate = analytic::estimate(case, quirks);
-    estimate.fits().map_err(|over| Failure::input(does_not_fit(case, &estimate, over)))?;
+/// Estimates a workload on a machine.
+fn workload(args: &Args) -> Result<String, Failure> {
+    let name = args.workload.as_deref().unwrap_or(EXAMPLE);
+    let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets).map_err(Failure::input)?;
+    let estimate = closed_form(&inputs).map_err(Failure::input)?;
     if let Some(path) = &args.report {
-        write_json(path, &estimate.outputs().to_json())?;
+        write_json(path, &report(&estimate))?;
     }
-    let mut text = summary(case, &estimate, quirks);
-    if args.layers {
-        text += "\n";
-        text += &layer_table(&estimate.layers);
-    }
-    Ok(text)
+    Ok(summary(&inputs, &estimate))
 }
 
-fn gib(bytes: f64) -> f64 {
+/// Seconds, bytes and counts, with units in the names.
+fn report(estimate: &Estimate) -> Value {
+    let keyed = |pairs: &[(&str, f64)], unit: &str| -> Map<String, Value> {
+        let key = |name: &str| format!("{}_{unit}", name.replace(", ", "_").replace(' ', "_"));
+        pairs.iter().map(|(name, value)| (key(name), json!(value))).collect()
+    };
+    let r = &estimate.rules;
+    json!({
+        "total_s": estimate.terms.total(),
+        "terms": keyed(&estimate.terms.named(), "s"),
+        "model_flop_utilisation": estimate.mfu,
+        "model_flops": estimate.model_flops,
+        "tokens": estimate.tokens,
+        "device_memory": keyed(&estimate.fullest().named(), "bytes"),
+        "device_memory_bytes": estimate.fullest().total(),
+        "device_capacity_bytes": estimate.capacity,
+        "rules": {
+            "parameters": r.parameters,
+            "active_parameters": r.active_parameters,
+            "twelve_l_h2": r.twelve_l_h2,
+            "bytes_per_parameter": r.bytes_per_parameter,
+            "bytes_per_parameter_sharded": r.bytes_per_parameter_sharded,
+            "six_p_d_flops": r.six_p_d,
+            "six_p_d_at_peak_s": r.six_p_d_time,
+            "ideal_bubble_share": r.ideal_bubble,
+            "tokens_per_micro_batch": r.tokens_per_micro_batch,
+            "tokens_per_replica": r.tokens_per_replica,
+            "data_parallel_tokens": r.data_parallel_tokens,
+            "fsdp_tokens": r.fsdp_tokens,
+            "tensor_degree": r.tensor_degree,
+        },
+    })
+}
+
+fn summary(inputs: &Inputs, estimate: &Estimate) -> String {
+    let total = estimate.terms.total();
+    let mut text = format!(
+        "Closed form of {} on {}, {} devices\n\n{}\n\n",
+        inputs.workload.name,
+        inputs.topology.name,
+        inputs.machine.devices(),
+        term_table(&estimate.terms.named()).trim_fmt()
+    );
+    text += &format!(
+        "{:.2} % of peak (model FLOP utilisation), {:.0} tokens/s, busiest pipeline rank {}\n\n",
+        100.0 * estimate.mfu,
+        estimate.tokens / total,
+        estimate.busiest,
+    );
+    let mut memory = table(&["fullest device memory", "GiB"]);
+    let fullest = estimate.fullest();
+    let sums = [("total", fullest.total()), ("capacity", estimate.capacity)];
+    for (name, bytes) in fullest.named().into_iter().chain(sums) {
+        memory.add_row([name.to_string(), format!("{:.3}", gib(bytes))]);
+    }
+    text += &format!("{}\n", memory.trim_fmt());
+    if fullest.total() > estimate.capacity {
+        let over = gib(fullest.total() - estimate.capacity);
+        text += &format!("does not fit: {over:.3} GiB more than there are\n");
+    }
+    text += &format!("\n{}\n", rule_table(&estimate.rules, total).trim_fmt());
+    text
+}
+
+fn rule_table(r: &Rules, total: f64) -> Table {
+    let mut table = table(&["rule of thumb", "here", "rule"]);
+    let billions = |n: f64| format!("{:.2} G", n / 1e9);
+    let seconds = |s: f64| format!("{s:.6} s");
+    let limit = |n: f64| if n.is_finite() { format!("{n:.0}") } else { "no limit".to_string() };
+    for (name, here, rule) in [
+        ("parameters, 12·L·h²", billions(r.parameters), billions(r.twelve_l_h2)),
+        ("parameters that a token passes", billions(r.active_parameters), String::new()),
+        (
+            "bytes per parameter, before and after sharding",
+            format!("{}", r.bytes_per_parameter),
+            format!("{:.2}", r.bytes_per_parameter_sharded),
+        ),
+        ("step, 6·P·D at peak", seconds(total), seconds(r.six_p_d_time)),
+        ("ideal bubble over useful time", String::new(), format!("{:.2} %", 100.0 * r.ideal_bubble)),
+        (
+            "tokens per replica and step, data parallelism hides above",
+            limit(r.tokens_per_replica),
+            limit(r.data_parallel_tokens),
+        ),
+        (
+            "tokens per micro-batch, FSDP gathers hide above",
+            limit(r.tokens_per_micro_batch),
+            limit(r.fsdp_tokens),
+        ),
+        ("tensor degree, compute-bound below", String::new(), limit(r.tensor_degree)),
+    ] {
+        table.add_row([name.to_string(), here, rule]);
+    }
+    table
+}
+
+/// Bytes in units of 2³⁰.
+pub(super) fn gib(bytes: f64) -> f64 {
     bytes / (1u64 << 30) as f64
 }
 
-/// What is over capacity, by how much, and what holds it.
-pub(super) fn does_not_fit(case: &Calculon, estimate: &Estimate, over: OverCapacity) -> String {
-    let OverCapacity { tier, needed, capacity } = over;
-    let held = if tier == 1 { &estimate.memory.tier1 } else { &estimate.memory.tier2 };
-    let holders: Vec<String> = held
-        .named()
-        .into_iter()
-        .filter(|holder| holder.1 > 0.0)
-        .map(|(name, bytes)| format!("{name} {:.2} GiB", gib(bytes)))
-        .collect();
-    format!(
-        "{}: mem{tier}.GiB: the step needs {:.2} GiB in tier {tier}, {:.2} GiB more than the {:.2} GiB there are\n  \
-         held by: {}\n  hint: raise tensor_par, pipeline_par or (with optimizer_sharding) data_par, recompute more, or {}",
-        case.names().system,
-        gib(needed),
-        gib(needed - capacity),
-        gib(capacity),
-        holders.join(", "),
-        if tier == 1 { "offload to mem2" } else { "offload less" },
-    )
-}
-
-fn table(header: &[&str]) -> Table {
+/// A table whose columns but the first stand to the right.
+pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(header);
     for column in table.column_iter_mut().skip(1) {
@@ -135,44 +213,8 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-/// Tables of time, memory and efficiencies.
-fn summary(case: &Calculon, estimate: &Estimate, quirks: Quirks) -> String {
-    let exe = case.exe();
-    let outputs = estimate.outputs();
-    let mut text = format!(
-        "Closed form ({quirks}): t {} · p {} · d {} · {} chunks · {} micro-batches of {}\n\n",
-        exe.tensor_par,
-        exe.pipeline_par,
-        exe.data_par,
-        exe.pipeline_interleaving,
-        case.microbatches(),
-        exe.microbatch_size,
-    );
-    let time = term_table(&estimate.terms.named());
-    text += &format!("{}\n\n{}\n\n", time.trim_fmt(), memory_table(case, estimate).trim_fmt());
-
-    let mut rates = table(&["rates", ""]);
-    let percent = |share: f64| format!("{:.2} %", 100.0 * share);
-    rates.add_row(["model FLOP utilisation".to_string(), percent(estimate.efficiency.total)]);
-    rates.add_row(["while computing".to_string(), percent(estimate.efficiency.compute)]);
-    rates.add_row(["share of time computing".to_string(), percent(estimate.efficiency.system)]);
-    rates.add_row(["sequences / s".to_string(), format!("{:.4}", estimate.efficiency.sample_rate)]);
-    for (name, bandwidth) in [
-        ("hides tiled tensor parallelism", outputs.tp_bw_overlap_req),
-        ("hides data parallelism, chunks", outputs.dp_bw_overlap_req_chunk),
-        ("hides data parallelism, last chunk", outputs.dp_bw_overlap_req_tail),
-        ("hides offload", outputs.offload_mem_bw_req),
-    ] {
-        if bandwidth != 0.0 {
-            rates.add_row([name.to_string(), format!("{:.2} GB/s", bandwidth / 1e9)]);
-        }
-    }
-    text += &format!("{}\n", rates.trim_fmt());
-    text
-}
-
 /// Terms in seconds, each with its share of their sum.
-fn term_table(terms: &[(&str, f64)]) -> Table {
+pub(super) fn term_table(terms: &[(&str, f64)]) -> Table {
     let total: f64 = terms.iter().map(|term| term.1).sum();
     let mut table = table(&["step", "seconds", "share"]);
     for (name, seconds) in terms.iter().chain(&[("total", total)]) {
@@ -183,50 +225,6 @@ fn term_table(terms: &[(&str, f64)]) -> Table {
         ]);
     }
     table
-}
-
-fn memory_table(case: &Calculon, estimate: &Estimate) -> Table {
-    let memory = &estimate.memory;
-    let (tier1, tier2) = (memory.tier1, memory.tier2);
-    let mut table = table(&["memory of one processor", "tier 1 GiB", "tier 2 GiB"]);
-    for ((name, first), (_, second)) in tier1.named().into_iter().zip(tier2.named()) {
-        table.add_row([name.to_string(), format!("{:.3}", gib(first)), format!("{:.3}", gib(second))]);
-    }
-    table.add_row([
-        "total".to_string(),
-        format!("{:.3}", gib(tier1.total())),
-        format!("{:.3}", gib(tier2.total())),
-    ]);
-    let sys = case.sys();
-    let capacity = [sys.mem1.capacity_gib, sys.mem2.capacity_gib].map(|gib| format!("{gib:.3}"));
-    table.add_row(["capacity".to_string(), capacity[0].clone(), capacity[1].clone()]);
-    table
-}
-
-/// One row a layer: processing and collective time of one micro-batch in microseconds, bytes in MB.
-fn layer_table(layers: &[Layer]) -> String {
-    let mut table = table(&[
-        "layer",
-        "forward us",
-        "agrad us",
-        "wgrad us",
-        "optim us",
-        "tp link us",
-        "tp exposed us",
-        "weights MB",
-        "stored MB",
-    ]);
-    for layer in layers {
-        let comm = &layer.comm;
-        let all = [&comm.forward, &comm.agrad, &comm.redo];
-        let sum = |part: fn(&PerBlock<analytic::Comm>) -> f64| all.iter().map(|c| part(c)).sum::<f64>();
-        let stages = [&layer.forward, &layer.agrad, &layer.wgrad, &layer.optimizer].map(|stage| stage.time);
-        let comms = [sum(|c| c.base.link_time), sum(|c| c.base.exposed_time)];
-        let micro = stages.into_iter().chain(comms).map(|seconds| format!("{:.2}", seconds * 1e6));
-        let kept = [layer.weight_bytes, layer.shape.stored_bytes].map(|bytes| format!("{:.3}", bytes / 1e6));
-        table.add_row(std::iter::once(layer.name.to_string()).chain(micro).chain(kept));
-    }
-    format!("{}\n", table.trim_fmt())
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::run::write_json;
 use super::{Failure, say};
+use crate::calculon::files::Calculon;
 use crate::simulate::Inputs;
-use crate::spec::calculon::Calculon;
 use crate::spec::topology::Topology;
 use crate::spec::{Loaded, SpecError, WorkloadSpec, from_value};
 use crate::topology::Machine;

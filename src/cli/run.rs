@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{Failure, say, width};
+use super::{Failure, calculon, say, width};
 use crate::analysis::cause::Causes;
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::report::Report;
@@ -18,9 +18,7 @@ use crate::compare::tracks::Above;
 use crate::engine::describe;
 use crate::ids::{OpId, RankId, ResourceId};
 use crate::program::Work;
-use crate::simulate::calculon::{CalculonRun, Choices};
 use crate::simulate::{Inputs, Options, Simulation, SimulationError};
-use crate::spec::calculon::Calculon;
 use crate::topology::Axis;
 use crate::trace::{self, Detail, Link, LinkUse, Output, RunMeta, Stall, Timeline, TracedRank};
 use crate::units::Time;
@@ -42,25 +40,25 @@ pub struct Args {
     calculon: Option<Vec<PathBuf>>,
     /// With --calculon: make the assumptions of its closed form (blocking transfers, its data-parallel and offload time)
     #[arg(long, requires = "calculon")]
-    compatible: bool,
+    pub(super) compatible: bool,
     /// Write the timeline here: .json, .json.gz, .pftrace or .pftrace.gz (open it at ui.perfetto.dev)
     #[arg(short, long, value_name = "TRACE")]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
     /// Write the report as JSON here
     #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
+    pub(super) report: Option<PathBuf>,
     /// Change a field: `batch.global=768`, `parallelism.pipeline.schedule=zb-h1`, `topology.nodes=16`; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "calculon")]
     sets: Vec<String>,
     /// Ranks to show in the timeline: `0,8,16-31`, `all`, or `stages` for one of each pipeline stage
     #[arg(long, default_value = "stages", value_name = "RANKS", requires = "output")]
-    trace_ranks: String,
+    pub(super) trace_ranks: String,
     /// How much one slice of the timeline stands for: op, layer or phase
     #[arg(long, default_value = "op", value_parser = str::parse::<Detail>, requires = "output")]
-    detail: Detail,
+    pub(super) detail: Detail,
     /// Show only this stretch of time in the timeline, in milliseconds: `0:250`
     #[arg(long, value_name = "FROM:TO", value_parser = window, requires = "output")]
-    window_ms: Option<(Time, Time)>,
+    pub(super) window_ms: Option<(Time, Time)>,
     /// Simulate every rank, also those that must behave alike
     #[arg(long, conflicts_with = "calculon")]
     no_fold: bool,
@@ -81,7 +79,7 @@ pub struct Args {
     reproducible: bool,
     /// Print no table
     #[arg(short, long)]
-    quiet: bool,
+    pub(super) quiet: bool,
 }
 
 fn window(text: &str) -> Result<(Time, Time), String> {
@@ -103,7 +101,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     apart(("--output", &args.output), ("--report", &args.report))?;
     if let Some([app, exe, sys]) = args.calculon.as_deref() {
-        return calculon(args, &super::calculon::load(app, exe, sys)?);
+        return calculon::run::files(args, &calculon::load(app, exe, sys)?);
     }
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
     let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets).map_err(Failure::input)?;
@@ -157,7 +155,7 @@ pub(super) fn apart(a: (&str, &Option<PathBuf>), b: (&str, &Option<PathBuf>)) ->
     }
 }
 
-fn print(report: &Report, args: &Args) -> Result<(), Failure> {
+pub(super) fn print(report: &Report, args: &Args) -> Result<(), Failure> {
     let mut text = table(report, width());
     if !text.ends_with('\n') {
         text.push('\n');
@@ -181,27 +179,6 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Fail
         Output::create(path, path.extension().is_some_and(|e| e == "gz")).map_err(Failure::run)?;
     output.write_all(&text).map_err(|e| Failure::run(output.error(e)))?;
     output.finish().map_err(Failure::run)
-}
-
-/// Simulates Calculon's files.
-fn calculon(args: &Args, case: &Calculon) -> Result<(), Failure> {
-    let choices = if args.compatible { Choices::COMPATIBLE } else { Choices::REAL };
-    let run = CalculonRun::new(case, &choices).map_err(super::calculon::failure)?;
-    let report = run.report(case);
-    if let Some(path) = &args.output {
-        let ranks = match args.trace_ranks.as_str() {
-            "all" | "stages" => (0..run.step.ranks).map(RankId).collect(),
-            text => listed(text, run.step.ranks)?,
-        };
-        super::calculon::write_trace(case, &run, &ranks, args.detail, args.window_ms, path, &[])?;
-    }
-    if let Some(path) = &args.report {
-        write_json(path, &report)?;
-    }
-    if !args.quiet {
-        print(&report, args)?;
-    }
-    Ok(())
 }
 
 /// What of a run its timeline shows.
@@ -358,7 +335,7 @@ pub(super) fn traced(text: &str, run: &Simulation) -> Result<Vec<RankId>, Failur
 }
 
 /// Numbers and ranges below `count`.
-fn listed(text: &str, count: u32) -> Result<Vec<RankId>, Failure> {
+pub(super) fn listed(text: &str, count: u32) -> Result<Vec<RankId>, Failure> {
     let wrong = |what: &str| {
         Failure::input(format!(
             "--trace-ranks {text}: {what}\n  allowed: numbers and ranges from 0 to {} like `0,8,16-31`, `all`, or `stages`",

@@ -1,6 +1,5 @@
 //! Strategy, schedule and offload policy become rank programs.
 
-pub mod calculon;
 pub mod pipeline;
 pub mod schedule;
 pub mod step;

@@ -8,7 +8,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod calculon;
 mod noise;
 mod prices;
 mod samples;

@@ -66,7 +66,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
 }
 
 /// Reads JSON; refuses keys that stand twice in one object, numbers that overflow, and anything after the value.
-pub(super) fn read(file: &str, text: &str) -> Result<Value, SpecError> {
+pub(crate) fn read(file: &str, text: &str) -> Result<Value, SpecError> {
     let not_json = |path: String, e: &serde_json::Error| {
         let message = e.to_string();
         let hint = if message.contains("twice") {

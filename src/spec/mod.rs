@@ -11,13 +11,12 @@
 //! Hazard: unknown fields are refused (`deny_unknown_fields`), therefore a struct here cannot use serde's `flatten`,
 //! and enums are externally tagged (`"switch": {…}`), which keeps the JSON path of an error exact.
 
-pub mod calculon;
 pub mod catalog;
 pub mod collectives;
 pub mod cost;
 pub mod device;
 mod error;
-mod json;
+pub(crate) mod json;
 pub mod kernel;
 mod load;
 pub mod model;

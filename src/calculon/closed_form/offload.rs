@@ -6,7 +6,7 @@ use super::block::Block;
 use super::costs::Costs;
 use super::quirks::Quirks;
 use super::tensor_parallel::PerBlock;
-use crate::spec::calculon::{Calculon, Recompute};
+use crate::calculon::files::{Calculon, Recompute};
 
 /// Bytes of one block that cross the offload link with one micro-batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,6 +1,6 @@
 //! Elementary costs: how long an engine, a memory tier and a network take (restatement §2.1).
 
-use crate::spec::calculon::{Calculon, EfficiencyTable, Network, ProcessingMode};
+use crate::calculon::files::{Calculon, EfficiencyTable, Network, ProcessingMode};
 
 /// A peak rate with an efficiency that depends on the size of the operation: T(S) = S / (peak · eff(S)).
 #[derive(Clone, Copy, Debug)]

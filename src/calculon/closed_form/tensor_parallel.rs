@@ -8,7 +8,7 @@
 use super::costs::{Costs, NetOp, net_time};
 use super::kinds::{AGRAD, FORWARD, Shape, Unit, WGRAD};
 use super::quirks::Quirks;
-use crate::spec::calculon::{Calculon, Network, TensorComm, TensorOverlap};
+use crate::calculon::files::{Calculon, Network, TensorComm, TensorOverlap};
 
 /// A value for base blocks and for the edge block that ends a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

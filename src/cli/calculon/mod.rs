@@ -1,26 +1,30 @@
 //! What the commands that simulate Calculon's files share.
 
+pub(super) mod compare;
+pub(super) mod estimate;
+pub(super) mod run;
+
 use std::cell::RefCell;
 use std::path::Path;
 
 use super::Failure;
-use super::estimate::does_not_fit;
 use super::run::write_above;
 use crate::analysis::cause::Causes;
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::stalls::{self, stalls_of};
-use crate::analytic::{Quirks, estimate};
+use crate::calculon::closed_form::{self, Quirks};
+use crate::calculon::files::Calculon;
+use crate::calculon::simulate::{CalculonError, CalculonRun};
 use crate::engine::describe;
 use crate::ids::{OpId, RankId};
-use crate::simulate::calculon::{CalculonError, CalculonRun};
-use crate::spec::calculon::Calculon;
 use crate::trace::{Detail, RunMeta, Stall, Timeline, TracedRank};
 use crate::units::Time;
+use estimate::does_not_fit;
 
 /// Reads the three files; a step that does not fit in memory by the closed form is refused, as Calculon refuses it.
 pub(super) fn load(app: &Path, exe: &Path, sys: &Path) -> Result<Calculon, Failure> {
     let case = Calculon::load(app, exe, sys).map_err(Failure::input)?;
-    let estimate = estimate(&case, Quirks::AS_PUBLISHED);
+    let estimate = closed_form::estimate(&case, Quirks::AS_PUBLISHED);
     match estimate.fits() {
         Ok(()) => Ok(case),
         Err(over) => Err(Failure::input(does_not_fit(&case, &estimate, over))),

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::analytic::{Quirks, estimate};
+use crate::calculon::closed_form::{Quirks, estimate};
 
 /// Three small files that belong together.
 fn files() -> [Value; 3] {

@@ -7,7 +7,7 @@ use super::costs::Costs;
 use super::kinds::{AGRAD, FORWARD, Kinds, Shape, Unit, WGRAD};
 use super::quirks::Quirks;
 use super::tensor_parallel::{Group, LayerComm, Side};
-use crate::spec::calculon::{Attention, Calculon, Recompute, TensorComm, TensorOverlap};
+use crate::calculon::files::{Attention, Calculon, Recompute, TensorComm, TensorOverlap};
 
 /// One stage of one layer: what it computes and moves, and how long that takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -6,18 +6,17 @@
 //! Every effect is the difference of two runs that differ in one switch. The first run makes the assumptions of the
 //! closed form as far as it can; what it still differs by is the rest, which is stated and not labelled.
 //!
-//! * [`calculon`]: Calculon's files, from Calculon's assumptions to events, one after another.
-//! * [`own`]: our own workloads. There the closed form has a term for most of what is switched on: an effect is what
+//! * Calculon's files: [`crate::calculon::compare`], from its assumptions to events, one after another.
+//! * [`workload`]: a workload. There the closed form has a term for most of what is switched on: an effect is what
 //!   the switch adds to the simulation, less that term.
 //!
 //! Hazard: an effect depends on the order of the switches, as any sequential attribution does; the order is fixed and
 //! shown.
 
-pub mod calculon;
-pub mod own;
 mod reading;
 mod table;
 pub mod tracks;
+pub mod workload;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -79,7 +78,7 @@ pub struct Comparison {
 }
 
 /// Collects runs: the gap between simulation and closed form after each switch.
-struct Gaps {
+pub(crate) struct Gaps {
     closed_form: Time,
     rest: i64,
     last: i64,
@@ -88,12 +87,18 @@ struct Gaps {
 
 impl Gaps {
     /// `simulated` makes the assumptions of a closed form of `closed_form`, of a step that in full has `total`.
-    fn new(total: Time, simulated: Time, closed_form: Time) -> Gaps {
+    pub(crate) fn new(total: Time, simulated: Time, closed_form: Time) -> Gaps {
         let rest = gap(simulated, closed_form);
         Gaps { closed_form: total, rest, last: rest, effects: Vec::new() }
     }
     /// The next switch leads to these times.
-    fn switch(&mut self, name: &'static str, switch: &'static str, simulated: Time, closed_form: Time) {
+    pub(crate) fn switch(
+        &mut self,
+        name: &'static str,
+        switch: &'static str,
+        simulated: Time,
+        closed_form: Time,
+    ) {
         let gap = gap(simulated, closed_form);
         let picoseconds = gap - self.last;
         self.last = gap;
@@ -101,7 +106,7 @@ impl Gaps {
         let percent = 100.0 * seconds / self.closed_form.s();
         self.effects.push(Effect { name, switch, picoseconds, seconds, percent });
     }
-    fn finish(self, what: String, rank: String, simulated: Time, terms: Vec<Term>) -> Comparison {
+    pub(crate) fn finish(self, what: String, rank: String, simulated: Time, terms: Vec<Term>) -> Comparison {
         let sum = self.rest + self.effects.iter().map(|e| e.picoseconds).sum::<i64>();
         debug_assert_eq!(sum, gap(simulated, self.closed_form));
         let seconds = |ps: i64| ps as f64 / PS_PER_S;

@@ -1,11 +1,11 @@
 //! Calculon's files: from the closed form's assumptions to events, one switch after another.
 
-use super::{Comparison, Gaps, Row, Term, read_rank};
 use crate::analysis::idle::IdleTimes;
-use crate::analytic::{Quirks, Terms, estimate};
+use crate::calculon::closed_form::{Quirks, Terms, estimate};
+use crate::calculon::files::Calculon;
+use crate::calculon::simulate::{CalculonError, CalculonRun, Choices};
+use crate::compare::{Comparison, Gaps, Row, Term, read_rank};
 use crate::ids::RankId;
-use crate::simulate::calculon::{CalculonError, CalculonRun, Choices};
-use crate::spec::calculon::Calculon;
 use crate::units::Time;
 
 /// A switch: whether it means anything for a case, and what it sets.

@@ -3,7 +3,7 @@
 use super::layers::{Layer, Stage};
 use super::quirks::Quirks;
 use super::tensor_parallel::{Comm, Group, PerBlock};
-use crate::spec::calculon::{Calculon, Recompute, TensorOverlap};
+use crate::calculon::files::{Calculon, Recompute, TensorOverlap};
 
 /// Sum of one direction's collectives, by block kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -10,7 +10,7 @@ use super::costs::{Costs, NetOp, factor, net_time};
 use super::pipeline::Pipeline;
 use super::quirks::Quirks;
 use super::tensor_parallel::PerBlock;
-use crate::spec::calculon::Calculon;
+use crate::calculon::files::Calculon;
 
 /// Data-parallel communication of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -3,7 +3,7 @@
 //! Calculon (calculon-ai/calculon, SC'23) is the closed-form model that the simulator is validated against. Its
 //! files have exact field sets: a key too many or too few is refused, as Calculon refuses it. A [`Calculon`] has passed
 //! every check that needs no arithmetic on layer costs; whether the run fits in memory is known to the closed form
-//! only ([`crate::analytic`]).
+//! only ([`super::closed_form`]).
 //!
 //! Hazards:
 //! * `GBps` and `bandwidth` count 10⁹ bytes, `MB_efficiency` 10⁶ bytes, `GiB` 2³⁰ bytes.
@@ -21,7 +21,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::SpecError;
+use crate::spec::SpecError;
 
 /// The model: six integers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

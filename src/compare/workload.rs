@@ -6,7 +6,7 @@
 
 use super::{Comparison, Gaps, Row, Term, read_rank};
 use crate::analysis::idle::IdleTimes;
-use crate::analytic::own::{OwnEstimate, OwnTerms, estimate_own};
+use crate::analytic::{Estimate, Terms, estimate};
 use crate::cost::DeviceCost;
 use crate::ids::{CommId, DeviceId, RankId};
 use crate::program::{Action, StreamKind, Work, World};
@@ -69,7 +69,7 @@ impl On {
         }
     }
     /// The closed form of what is on.
-    fn closed_form(&self, terms: &OwnTerms) -> Time {
+    fn closed_form(&self, terms: &Terms) -> Time {
         let mut terms = *terms;
         for (on, term) in
             [(self.pipeline, &mut terms.p2p), (self.data, &mut terms.data), (self.copies, &mut terms.offload)]
@@ -197,12 +197,12 @@ fn make_free(world: &mut World, free: impl Fn(StreamKind) -> bool) {
 ///
 /// # Errors
 /// The workload does not fit the machine.
-pub fn closed_form(inputs: &Inputs) -> Result<OwnEstimate, SimulationError> {
+pub fn closed_form(inputs: &Inputs) -> Result<Estimate, SimulationError> {
     let workload = &inputs.workload.value;
     let device = inputs.machine.device(DeviceId(0));
     let prices = DevicePrices::new(&workload.fidelity, device, &inputs.chooser);
     let peak = DeviceCost::new(device).peak(workload.precision.compute).0;
-    Ok(estimate_own(workload, &inputs.model, &inputs.machine, &prices, &inputs.chooser, peak)?)
+    Ok(estimate(workload, &inputs.model, &inputs.machine, &prices, &inputs.chooser, peak)?)
 }
 
 /// Compares the closed form of a workload with its simulation, and returns the run with everything on. The inputs are
@@ -215,7 +215,7 @@ pub fn compare(
     topology: Option<&str>,
     sets: &[String],
     progress: &mut dyn FnMut(u64),
-) -> Result<(Comparison, Simulation, OwnEstimate), SimulationError> {
+) -> Result<(Comparison, Simulation, Estimate), SimulationError> {
     let inputs = Inputs::load(name, topology, sets)?;
     let estimate = closed_form(&inputs)?;
     let full = Simulation::run(inputs, &Options::default(), progress)?;
@@ -247,7 +247,7 @@ pub fn compare(
 }
 
 /// Both sides term by term; the simulated one on the first rank of the closed form's busiest stage.
-fn terms(run: &Simulation, estimate: &OwnEstimate) -> (String, Vec<Term>) {
+fn terms(run: &Simulation, estimate: &Estimate) -> (String, Vec<Term>) {
     let ranks = (0..run.plan.world.ranks.len() as u32).map(RankId);
     let busiest = ranks.into_iter().find(|r| run.plan.stage(*r) as usize == estimate.busiest);
     let rank = busiest.unwrap_or(RankId(0));

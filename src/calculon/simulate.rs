@@ -2,20 +2,20 @@
 //!
 //! [`Choices::COMPATIBLE`] makes the assumptions of the closed form: transfers hold their sender, data-parallel and
 //! offload time are those of the closed form, collectives pay one latency and share nothing.
-//! [`Choices::REAL`] lets events decide each of these. `crate::compare` goes from one to the other switch by switch.
+//! [`Choices::REAL`] lets events decide each of these. [`super::compare`] goes from one to the other switch by switch.
 
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::report::{RankInfo, Report, RunInfo, report};
-use crate::analytic::{self, Costs, Estimate, NetOp, PerBlock, Quirks, net_time};
-use crate::engine::{self, EngineError, Record};
-use crate::plan::calculon::{
+use crate::calculon::closed_form::{self, Costs, Estimate, NetOp, PerBlock, Quirks, net_time};
+use crate::calculon::files::{Calculon, Network, Recompute, TensorComm};
+use crate::calculon::plan::{
     BlockBytes, BlockTimes, Copies, DataParallel, Ports, Slowdown, Step, Transfer, world,
 };
+use crate::engine::{self, EngineError, Record};
 use crate::plan::pipeline::Sends;
 use crate::plan::schedule::ScheduleError;
 use crate::program::World;
 use crate::spec::SpecError;
-use crate::spec::calculon::{Calculon, Network, Recompute, TensorComm};
 use crate::units::{FlopRate, Flops, Time};
 
 /// Which assumptions of the closed form hold in a simulation.
@@ -173,7 +173,7 @@ impl CalculonRun {
 /// The closed form and the step whose ops have its costs.
 fn step(case: &Calculon, choices: &Choices) -> Result<(Estimate, Step), CalculonError> {
     let (exe, app) = (case.exe(), case.app());
-    let estimate = analytic::estimate(case, choices.quirks);
+    let estimate = closed_form::estimate(case, choices.quirks);
     let counts = estimate.pipeline.counts;
     let visits = app.num_blocks.saturating_mul(case.microbatches());
     let small = |value: u64, path: &str| {
@@ -382,14 +382,14 @@ fn ring_machines(
             with(pipeline, 1.0),
             with(data, data_steps),
         ];
-        let exe = crate::spec::calculon::Execution {
+        let exe = crate::calculon::files::Execution {
             tensor_par_net: 0,
             pipeline_par_net: 1,
             data_par_net: 2,
             ..exe.clone()
         };
         let case = Calculon::new(case.names().clone(), case.app().clone(), exe, sys)?;
-        let estimate = analytic::estimate(&case, quirks);
+        let estimate = closed_form::estimate(&case, quirks);
         Ok((case, estimate))
     };
     Ok(match exe.tensor_par_comm_type {

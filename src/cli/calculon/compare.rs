@@ -1,0 +1,23 @@
+//! The closed form of Calculon's files beside their simulation.
+
+use std::path::Path;
+
+use super::{failure, write_trace};
+use crate::calculon::closed_form::{Quirks, estimate};
+use crate::calculon::compare::compare;
+use crate::calculon::files::Calculon;
+use crate::cli::Failure;
+use crate::compare::Comparison;
+use crate::ids::RankId;
+use crate::trace::Detail;
+
+/// Compares, and writes the timeline of all stages where one is asked for.
+pub(in crate::cli) fn files(case: &Calculon, trace: Option<&Path>) -> Result<Comparison, Failure> {
+    let (comparison, run) = compare(case).map_err(failure)?;
+    if let Some(path) = trace {
+        let terms = estimate(case, Quirks::AS_PUBLISHED).terms.named();
+        let ranks: Vec<RankId> = (0..run.step.ranks).map(RankId).collect();
+        write_trace(case, &run, &ranks, Detail::Op, None, path, &terms)?;
+    }
+    Ok(comparison)
+}

@@ -1,0 +1,29 @@
+//! Calculon's files, simulated.
+
+use super::{failure, write_trace};
+use crate::calculon::files::Calculon;
+use crate::calculon::simulate::{CalculonRun, Choices};
+use crate::cli::Failure;
+use crate::cli::run::{Args, listed, print, write_json};
+use crate::ids::RankId;
+
+/// Simulates Calculon's files.
+pub(in crate::cli) fn files(args: &Args, case: &Calculon) -> Result<(), Failure> {
+    let choices = if args.compatible { Choices::COMPATIBLE } else { Choices::REAL };
+    let run = CalculonRun::new(case, &choices).map_err(failure)?;
+    let report = run.report(case);
+    if let Some(path) = &args.output {
+        let ranks = match args.trace_ranks.as_str() {
+            "all" | "stages" => (0..run.step.ranks).map(RankId).collect(),
+            text => listed(text, run.step.ranks)?,
+        };
+        write_trace(case, &run, &ranks, args.detail, args.window_ms, path, &[])?;
+    }
+    if let Some(path) = &args.report {
+        write_json(path, &report)?;
+    }
+    if !args.quiet {
+        print(&report, args)?;
+    }
+    Ok(())
+}
