@@ -8,7 +8,7 @@ use super::{Failure, say, width};
 use crate::plan::schedule;
 use crate::spec::{Device, Kind, Loaded, ModelSpec, WorkloadSpec, catalog, load, simple};
 
-/// List the workloads, machines, devices and models that the program carries.
+/// List the workloads, machines, devices, models and stacks that the program carries.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stepsim list                  everything
@@ -34,6 +34,8 @@ pub enum What {
     Devices,
     /// Models
     Models,
+    /// Training software
+    Stacks,
     /// Rules and measured times of collectives
     Collectives,
     /// Pipeline schedules
@@ -41,8 +43,15 @@ pub enum What {
 }
 
 impl What {
-    const ALL: [What; 6] =
-        [What::Workloads, What::Topologies, What::Devices, What::Models, What::Collectives, What::Schedules];
+    const ALL: [What; 7] = [
+        What::Workloads,
+        What::Topologies,
+        What::Devices,
+        What::Models,
+        What::Stacks,
+        What::Collectives,
+        What::Schedules,
+    ];
 
     fn head(self) -> &'static str {
         match self {
@@ -50,6 +59,7 @@ impl What {
             What::Topologies => "topologies (--topology NAME)",
             What::Devices => "devices (\"device\" of a topology file)",
             What::Models => "models (\"model\" of a workload file)",
+            What::Stacks => "stacks (\"stack\" of a workload file)",
             What::Collectives => "tables of collectives (\"collectives\" of a topology file)",
             What::Schedules => "schedules (stepsim schedule --kind NAME)",
         }
@@ -64,6 +74,7 @@ impl What {
             What::Topologies => of(Kind::Topology, |name| described(Kind::Topology, name)),
             What::Devices => of(Kind::Device, device),
             What::Models => of(Kind::Model, model),
+            What::Stacks => of(Kind::Stack, |name| described(Kind::Stack, name)),
             What::Collectives => of(Kind::Collectives, |name| described(Kind::Collectives, name)),
             What::Schedules => {
                 let line = |s: &&dyn schedule::Schedule| (s.name().to_string(), s.about().to_string());

@@ -41,6 +41,8 @@ pub enum Of {
     Device,
     /// A model (`workloads/models/*.json`)
     Model,
+    /// A training software (`workloads/stacks/*.json`)
+    Stack,
     /// Rules and measured times of collectives (`topologies/collectives/*.json`)
     Collectives,
     /// What `stepsim run --report` writes
@@ -50,8 +52,16 @@ pub enum Of {
 }
 
 impl Of {
-    const ALL: [Of; 7] =
-        [Of::Workload, Of::Topology, Of::Device, Of::Model, Of::Collectives, Of::Report, Of::Comparison];
+    const ALL: [Of; 8] = [
+        Of::Workload,
+        Of::Topology,
+        Of::Device,
+        Of::Model,
+        Of::Stack,
+        Of::Collectives,
+        Of::Report,
+        Of::Comparison,
+    ];
 
     fn schema(self) -> Value {
         match self {
@@ -59,6 +69,7 @@ impl Of {
             Of::Topology => spec::schema(Kind::Topology),
             Of::Device => spec::schema(Kind::Device),
             Of::Model => spec::schema(Kind::Model),
+            Of::Stack => spec::schema(Kind::Stack),
             Of::Collectives => spec::schema(Kind::Collectives),
             Of::Report => schemars::schema_for!(Report).to_value(),
             Of::Comparison => schemars::schema_for!(Comparison).to_value(),
@@ -71,6 +82,7 @@ impl Of {
             Of::Topology => "topologies/topology.schema.json",
             Of::Device => "topologies/devices/device.schema.json",
             Of::Model => "workloads/models/model.schema.json",
+            Of::Stack => "workloads/stacks/stack.schema.json",
             Of::Collectives => "topologies/collectives/collectives.schema.json",
             Of::Report => "examples/report.schema.json",
             Of::Comparison => "examples/comparison.schema.json",

@@ -1,4 +1,4 @@
-//! The files that the binary carries: machines, devices, workloads, models.
+//! The files that the binary carries: machines, devices, workloads, models, stacks.
 
 use super::Kind;
 
@@ -14,6 +14,7 @@ impl Kind {
             Kind::Device => "topologies/devices/",
             Kind::Workload => "workloads/",
             Kind::Model => "workloads/models/",
+            Kind::Stack => "workloads/stacks/",
             Kind::Collectives => "topologies/collectives/",
         }
     }
@@ -24,6 +25,7 @@ impl Kind {
             Kind::Device => "device",
             Kind::Workload => "workload",
             Kind::Model => "model",
+            Kind::Stack => "stack",
             Kind::Collectives => "collectives",
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::error::nearest;
-use super::{Kind, Spec, SpecError, catalog, json, simple};
+use super::{Kind, Spec, SpecError, catalog, json, simple, stack};
 
 /// Files may name a base, which may name a base: at most so many.
 const MAX_BASES: usize = 8;
@@ -42,7 +42,7 @@ pub fn load<T: Spec>(name_or_path: &str, sets: &[String]) -> Result<Loaded<T>, S
     from_value(raw, name, file, sets)
 }
 
-/// Types and validates a value whose references are resolved already, after applying `sets`.
+/// Types and validates a value after applying `sets`; names in it mean shipped files, paths are relative to here.
 ///
 /// # Errors
 /// As [`load`].
@@ -53,6 +53,7 @@ pub fn from_value<T: Spec>(
     sets: &[String],
 ) -> Result<Loaded<T>, SpecError> {
     let mut touched = Vec::new();
+    resolve(T::KIND, &mut value, None).map_err(|e| e.in_file(&file))?;
     for text in sets {
         let (path, new) = json::setting(text)?;
         let blame = |e: SpecError| e.in_file(&format!("--set {text}"));
@@ -61,6 +62,9 @@ pub fn from_value<T: Spec>(
         touched.push((path, text));
     }
     let blame = |e: SpecError| blame(e, &touched).in_file(&file);
+    if T::KIND == Kind::Workload {
+        stack::lay_over(&mut value).map_err(blame)?;
+    }
     let typed: T = json::typed(&value).map_err(blame)?;
     let canonical = serde_json::to_value(&typed).unwrap_or_default();
     json::refuse_lists_for_objects(&value, &canonical, "").map_err(blame)?;
@@ -154,8 +158,10 @@ fn read_whole(kind: Kind, source: &Source, depth: usize) -> Result<Value, SpecEr
         return Err(SpecError::file(file, format!("a {} file holds a JSON object", kind.word()))
             .hint("see `stepsim schema`"));
     }
-    let named: Vec<&str> =
-        ["device", "model", "collectives"].into_iter().filter(|key| value[*key].is_string()).collect();
+    let named: Vec<&str> = ["device", "model", "collectives", "stack"]
+        .into_iter()
+        .filter(|key| value[*key].is_string())
+        .collect();
     resolve(kind, &mut value, source.folder()).map_err(|e| e.in_file(&file))?;
     let Some(base) = value.as_object_mut().and_then(|map| map.shift_remove("base")) else {
         return Ok(value);
@@ -196,9 +202,10 @@ fn resolve(kind: Kind, value: &mut Value, folder: Option<&Path>) -> Result<(), S
         }
         Kind::Workload => {
             FILES_OF_A_WORKLOAD.iter().for_each(|pointer| from_folder(value.pointer_mut(pointer), folder));
-            inline(Kind::Model, value.get_mut("model"), "model", folder)
+            inline(Kind::Model, value.get_mut("model"), "model", folder)?;
+            inline(Kind::Stack, value.get_mut("stack"), "stack", folder)
         }
-        Kind::Device | Kind::Model | Kind::Collectives => Ok(()),
+        Kind::Device | Kind::Model | Kind::Stack | Kind::Collectives => Ok(()),
     }
 }
 
@@ -214,11 +221,17 @@ fn from_folder(slot: Option<&mut Value>, folder: Option<&Path>) {
 }
 
 fn inline(kind: Kind, slot: Option<&mut Value>, path: &str, folder: Option<&Path>) -> Result<(), SpecError> {
-    if let Some(slot) = slot
-        && let Some(name) = slot.as_str()
-    {
-        let source = Source::find(kind, name, folder).map_err(|e| e.under(path))?;
-        *slot = read_whole(kind, &source, 0)?;
+    let Some(slot) = slot else { return Ok(()) };
+    let read = |name: &str, path: &str| {
+        read_whole(kind, &Source::find(kind, name, folder).map_err(|e| e.under(path))?, 0)
+    };
+    if let Some(name) = slot.as_str() {
+        *slot = read(name, path)?;
+    } else if let Some(Value::String(base)) = slot.as_object_mut().and_then(|map| map.shift_remove("base")) {
+        // Written in place over a file of its kind.
+        let mut whole = read(&base, &format!("{path}.base"))?;
+        json::merge(&mut whole, slot.take());
+        *slot = whole;
     }
     Ok(())
 }

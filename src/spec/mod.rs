@@ -1,6 +1,7 @@
 //! The JSON files: their exact shape, how they are found, and what is said when one is wrong.
 //!
-//! Five kinds of files: a [`Topology`] names its [`Device`] and perhaps its [`Collectives`], a workload its model. A *name* means a file that the
+//! Six kinds of files: a [`Topology`] names its [`Device`] and perhaps its [`Collectives`], a workload its model and
+//! its software [`StackSpec`]. A *name* means a file that the
 //! binary carries, a *path* (with `/`, or ending in `.json`) one on disk, relative to the file that refers to it; the
 //! content may also stand in place. Any file may name a `base` and give only what differs.
 //!
@@ -23,6 +24,7 @@ pub mod model;
 pub mod number;
 pub mod problem;
 pub mod simple;
+pub mod stack;
 #[cfg(test)]
 mod tests;
 pub mod topology;
@@ -39,6 +41,7 @@ pub use device::Device;
 pub use error::{SpecError, nearest};
 pub use load::{Loaded, blame_setting, from_value, load};
 pub use model::ModelSpec;
+pub use stack::StackSpec;
 pub use topology::Topology;
 pub use workload::{Dtype, WorkloadSpec};
 
@@ -56,6 +59,8 @@ pub enum Kind {
     Workload,
     /// A model.
     Model,
+    /// A training software.
+    Stack,
     /// Rules and measured times of collectives.
     Collectives,
 }
@@ -112,6 +117,7 @@ pub fn schema(kind: Kind) -> serde_json::Value {
         Kind::Device => schema_of::<Device>(),
         Kind::Workload => schema_of::<WorkloadSpec>(),
         Kind::Model => schema_of::<ModelSpec>(),
+        Kind::Stack => schema_of::<StackSpec>(),
         Kind::Collectives => schema_of::<Collectives>(),
     };
     let Some(map) = schema.as_object_mut() else { return schema };

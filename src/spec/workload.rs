@@ -29,11 +29,15 @@ pub use run::{
     CollectiveFidelity, ComputeFidelity, ExpertBalance, ExpertLoadSpec, FidelitySpec, KernelFusion,
 };
 
+use std::marker::PhantomData;
+use std::sync::LazyLock;
+
 use schemars::JsonSchema;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::model::ModelSpec;
+use super::stack::StackSpec;
 
 /// One training step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -55,6 +59,10 @@ pub struct WorkloadSpec {
     pub sequence: Option<u64>,
     /// How many sequences.
     pub batch: BatchSpec,
+    /// The training software: a name, a path relative to this file, or the stack itself; default: `simple`, whose
+    /// kernels are all fused and launched at no cost. What this file says counts more than what its stack does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<StackRef>,
     /// How the work is spread over devices.
     #[serde(default)]
     pub parallelism: ParallelismSpec,
@@ -102,38 +110,51 @@ fn one() -> u64 {
     1
 }
 
-/// A model by name or path, or written out.
+/// The name of a shipped file, a path relative to the file that names it, or the content itself.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum ModelRef {
-    /// The name of a shipped model (`gpt3-175b`), or a path relative to the file that names it.
+pub enum Reference<T> {
+    /// The name of a shipped file (`gpt3-175b`), or a path relative to the file that names it.
     Named(String),
-    /// The model itself.
-    Inline(Box<ModelSpec>),
+    /// The content itself.
+    Inline(Box<T>),
 }
 
-impl<'de> Deserialize<'de> for ModelRef {
-    /// Decides by the JSON type, so that an error inside a written-out model names its own field.
+/// A model by name or path, or written out.
+pub type ModelRef = Reference<ModelSpec>;
+/// A stack by name or path, or written out.
+pub type StackRef = Reference<StackSpec>;
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Reference<T> {
+    /// Decides by the JSON type, so that an error inside a written-out value names its own field.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct RefVisitor;
-        impl<'de> Visitor<'de> for RefVisitor {
-            type Value = ModelRef;
+        struct RefVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for RefVisitor<T> {
+            type Value = Reference<T>;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("the name or path of a model, or a model object")
+                f.write_str("a name, a path, or an object")
             }
-            fn visit_str<E: de::Error>(self, s: &str) -> Result<ModelRef, E> {
-                Ok(ModelRef::Named(s.to_string()))
+            fn visit_str<E: de::Error>(self, s: &str) -> Result<Self::Value, E> {
+                Ok(Reference::Named(s.to_string()))
             }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ModelRef, A::Error> {
-                let model = ModelSpec::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(ModelRef::Inline(Box::new(model)))
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                let value = T::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(Reference::Inline(Box::new(value)))
             }
         }
-        deserializer.deserialize_any(RefVisitor)
+        deserializer.deserialize_any(RefVisitor(PhantomData))
     }
 }
 
 impl WorkloadSpec {
+    /// The software: that of the file, resolved, or the simple one.
+    pub fn stack(&self) -> &StackSpec {
+        static SIMPLE: LazyLock<StackSpec> = LazyLock::new(StackSpec::default);
+        match &self.stack {
+            Some(Reference::Inline(stack)) => stack,
+            _ => &SIMPLE,
+        }
+    }
     /// Tokens of one sequence.
     pub fn sequence(&self, model: &ModelSpec) -> u64 {
         self.sequence.unwrap_or(model.sequence)

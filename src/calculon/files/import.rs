@@ -108,6 +108,7 @@ impl Calculon {
                 ..Default::default()
             },
             fusion: Default::default(),
+            stack: None,
             expert_load: Default::default(),
             fidelity: w::FidelitySpec { compute: w::ComputeFidelity::Calculon, ..Default::default() },
             noise: Default::default(),
