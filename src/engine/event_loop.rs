@@ -19,6 +19,8 @@ pub(super) const FINISHED: u32 = NONE - 2;
 pub(super) const NO_ROOM: u32 = NONE - 3;
 /// Has arrived at its communicator.
 pub(super) const ARRIVED: u32 = NONE - 4;
+/// Has not been looked at yet: its head is no op in progress, and it may be empty.
+pub(super) const NOT_BEGUN: u32 = NONE - 5;
 
 /// What an event ends, in the two bits above an index of 28.
 pub(super) const STREAM: u32 = 0;
@@ -126,7 +128,7 @@ impl<'w, O: Observer> Play<'w, O> {
         let interference = Interference::new(&code, ranks.len(), streams.len());
         Ok(Play {
             comms: Comms::new(world)?,
-            blocked: vec![RUNNING; streams.len()],
+            blocked: vec![NOT_BEGUN; streams.len()],
             unfinished: streams.len(),
             done: vec![0; words],
             heap: BinaryHeap::with_capacity(streams.len() + 16),
@@ -151,7 +153,10 @@ impl<'w, O: Observer> Play<'w, O> {
         for s in 0..self.streams.len() as u32 {
             self.advance(s);
         }
-        while let Some((kind, index, seq)) = self.next_event() {
+        // Not until no event is left: those of kernels that ended sooner than once thought are out of date, and late.
+        while self.unfinished > 0
+            && let Some((kind, index, seq)) = self.next_event()
+        {
             self.events += 1;
             match kind {
                 STREAM => self.kernel_ended(index, seq),

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::event_loop::{ARRIVED, FINISHED, NO_ROOM, Play, RUNNING};
+use super::event_loop::{ARRIVED, FINISHED, NO_ROOM, NOT_BEGUN, Play, RUNNING};
 use super::memory::{Ledger, NoRoom};
 use super::{EngineError, Observer, Waiting};
 use crate::ids::{OpId, RankId, TierId};
@@ -106,7 +106,7 @@ impl<O: Observer> Play<'_, O> {
         let state = self.ranks[rank.index()];
         match self.blocked[s as usize] {
             ARRIVED => self.absent_member(rank, program, op),
-            RUNNING | NO_ROOM | FINISHED => (None, "nothing".into()),
+            RUNNING | NO_ROOM | FINISHED | NOT_BEGUN => (None, "nothing".into()),
             wait => {
                 let wait = OpId(wait);
                 let stream = state.first_stream + u32::from(program.ops[wait.index()].stream);

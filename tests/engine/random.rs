@@ -1,0 +1,157 @@
+//! Random worlds with everything in them that takes time: streams that wait for each other, communicators of all kinds
+//! of actions on shared resources, and kernels that mind communication.
+
+use std::sync::Arc;
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use stepsim::ids::{OpId, ProgramId, RankId, ResourceId, TransferId};
+use stepsim::program::{
+    Action, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
+};
+use stepsim::units::{Bandwidth, Time};
+
+const KINDS: [StreamKind; 6] = [
+    StreamKind::Compute,
+    StreamKind::Tensor,
+    StreamKind::Data,
+    StreamKind::PipelineSend,
+    StreamKind::CopyIn,
+    StreamKind::Host,
+];
+const TRANSFERS: u32 = 4;
+
+/// The world of a seed: 1 to 4 ranks, up to 6 communicators, up to 40 ops, durations of nanoseconds to microseconds.
+pub fn world(seed: u64) -> World {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let rng = &mut rng;
+    let mut world = World::default();
+    let resources: Vec<_> = (0..rng.random_range(1..6))
+        .map(|_| world.add_resource(Bandwidth(1e9 * f64::from(rng.random_range(1..20u32)))))
+        .collect();
+    let ranks = rng.random_range(1..5u32);
+    let comms: Vec<(Vec<u32>, Vec<usize>)> = (0..rng.random_range(1..7))
+        .map(|_| {
+            let mut members: Vec<u32> = (0..ranks).filter(|_| rng.random_bool(0.5)).collect();
+            if members.is_empty() {
+                members.push(rng.random_range(0..ranks));
+            }
+            // One stream for each member: a communicator has its ops in one order on a rank.
+            let streams = members.iter().map(|_| rng.random_range(0..KINDS.len() - 1)).collect();
+            (members, streams)
+        })
+        .collect();
+    programs(rng, &mut world, ranks, &comms);
+    for (c, (members, _)) in (0u32..).zip(&comms) {
+        let paths: Vec<Vec<(ResourceId, u32)>> = (0..3).map(|_| path(rng, &resources)).collect();
+        let paths: Vec<&[_]> = paths.iter().map(Vec::as_slice).collect();
+        let members: Vec<RankId> = members.iter().map(|m| RankId(*m)).collect();
+        let comm = world.add_comm(c, &members, &paths);
+        members.iter().for_each(|m| world.bind(*m, c as u16, comm));
+        let profile = (0..TRANSFERS).map(|_| {
+            world.actions.push(action(rng));
+            world.action_units.push(rng.random_range(0..4) * 500);
+            world.actions.len() as u32 - 1
+        });
+        let profile = profile.collect();
+        world.profiles.push(profile);
+    }
+    world
+}
+
+/// A program for each rank. Ops come in one order for all, so communicators match and nothing waits for itself.
+fn programs(rng: &mut ChaCha8Rng, world: &mut World, ranks: u32, comms: &[(Vec<u32>, Vec<usize>)]) {
+    let mut builders: Vec<_> = (0..ranks).map(|_| ProgramBuilder::new()).collect();
+    for b in &mut builders {
+        KINDS.iter().for_each(|k| {
+            b.stream(*k);
+        });
+        b.info(OpInfo {
+            name: "op".into(),
+            phase: Phase::Forward,
+            layer: None,
+            class: None,
+            flops: 0.0,
+            bytes: 0.0,
+        });
+    }
+    let mut ops: Vec<u32> = vec![0; ranks as usize];
+    let mut push = |rng: &mut ChaCha8Rng, rank: u32, stream: usize, work: Work| {
+        let n = &mut ops[rank as usize];
+        let waits: Vec<OpId> =
+            (0..rng.random_range(0..3)).filter(|_| *n > 0).map(|_| OpId(rng.random_range(0..*n))).collect();
+        *n += 1;
+        let b = &mut builders[rank as usize];
+        b.op(stream as u16, work, &waits, 0, NO_MICRO_BATCH);
+        if matches!(work, Work::Compute { .. }) && rng.random_bool(0.7) {
+            b.slowdown(rng.random_range(1..800));
+        }
+    };
+    for _ in 0..rng.random_range(1..40) {
+        if rng.random_bool(0.5) {
+            let rank = rng.random_range(0..ranks);
+            let stream = if rng.random_bool(0.8) { 0 } else { 5 };
+            let time = time(rng);
+            push(rng, rank, stream, Work::Compute { time });
+        } else {
+            let c = rng.random_range(0..comms.len());
+            let transfer = TransferId(rng.random_range(0..TRANSFERS));
+            for (&member, &stream) in comms[c].0.iter().zip(&comms[c].1) {
+                push(rng, member, stream, Work::Comm { slot: c as u16, transfer });
+            }
+        }
+    }
+    for builder in builders {
+        world.programs.push(Arc::new(builder.finish()));
+        let program = ProgramId(world.programs.len() as u32 - 1);
+        let rank = world.add_rank(program, comms.len() as u32);
+        if rng.random_bool(0.2) {
+            world.ranks[rank.index()].slowness = 1.0 + f64::from(rng.random_range(0..10u32)) / 7.0;
+        }
+    }
+}
+
+/// Round or odd, or nothing at all.
+fn time(rng: &mut ChaCha8Rng) -> Time {
+    match rng.random_range(0..4) {
+        0 => Time(0),
+        1 => Time::from_ns(100 * rng.random_range(1..10)),
+        _ => Time(rng.random_range(1..2_000_000)),
+    }
+}
+
+fn path(rng: &mut ChaCha8Rng, resources: &[ResourceId]) -> Vec<(ResourceId, u32)> {
+    let mut path: Vec<_> = resources.iter().filter(|_| rng.random_bool(0.4)).copied().collect();
+    if path.is_empty() {
+        path.push(resources[rng.random_range(0..resources.len())]);
+    }
+    path.into_iter().map(|r| (r, rng.random_range(1..4))).collect()
+}
+
+fn flow(rng: &mut ChaCha8Rng) -> Flow {
+    let bytes = if rng.random_bool(0.1) { 0.0 } else { f64::from(rng.random_range(1..5000u32)) };
+    let limited = rng.random_bool(0.3);
+    Flow {
+        latency: if rng.random_bool(0.5) { Time::ZERO } else { time(rng) },
+        bytes,
+        rate_limit: if limited { 1e9 * f64::from(rng.random_range(1..5u32)) } else { f64::INFINITY },
+        path: rng.random_range(0..3),
+    }
+}
+
+fn action(rng: &mut ChaCha8Rng) -> Action {
+    match rng.random_range(0..4) {
+        0 => Action::Fixed(time(rng)),
+        1 => {
+            let flows: Vec<Flow> = (0..rng.random_range(1..6)).map(|_| flow(rng)).collect();
+            let (mut parents, mut parent_ids) = (Vec::new(), Vec::new());
+            for i in 0..flows.len() as u32 {
+                let start = parent_ids.len() as u32;
+                parent_ids.extend((0..i).filter(|_| rng.random_bool(0.4)));
+                parents.push(Span { start, len: parent_ids.len() as u32 - start });
+            }
+            Action::Graph { flows, parents, parent_ids }
+        }
+        _ => Action::Phases((0..rng.random_range(1..4)).map(|_| flow(rng)).collect()),
+    }
+}
