@@ -1,18 +1,22 @@
-//! NCCL on NVIDIA machines: which algorithm and protocol it picks, and what its kernels cost beyond the closed forms.
+//! NCCL on NVIDIA machines: which algorithm it picks, and what its kernels cost beyond the closed forms.
 //!
 //! Both come from `topologies/tuning/nccl.json`. They are two models on purpose:
 //!
 //! * **Choice** restates NCCL's own cost model (`src/graph/tuning.cc`): latency plus size over an algorithm bandwidth
 //!   for each algorithm and protocol; the cheapest wins. It is made for choosing and is off by up to a factor of two as
 //!   a prediction.
-//! * **Cost** is a description of each device, fitted to measured collectives. With `X` the bus bytes (size times the
-//!   bus factor) a transfer takes
+//! * **Cost** is a description of each generation of devices, fitted to measured collectives. A kernel runs by one of
+//!   two protocols, the cheaper: *low latency* (LL, LL128: flags travel with the data, so that a step is short and
+//!   takes more bytes) or *simple* (a step waits for whole chunks and then runs at the full rate):
 //!
-//!   `base + Σ steps·step + ramp·√X + (bandwidth term of the closed form)/efficiency`
+//!   `time = base + Σ steps·step + (X/link rate + own/copy rate) / rate`
 //!
-//!   where base and steps together are at least the latency of the links, and groups over several nodes have a ramp and
-//!   an efficiency of their own. The root is what is left of pipelining: with the best number of chunks, filling a pipeline costs a time that
-//!   grows as the root of the size.
+//!   X are the bus bytes (size times the bus factor), *own* is the rank's shard, which the same kernel copies from
+//!   input to output or sums without a link, and `rate` is 1 for simple. Between nodes a step has a cost of its own,
+//!   and a ramp `ramp·√X` is added: what is left of pipelining with the best number of chunks.
+//!
+//! A reduction in the switch (NVLS) is bound by its kernels, not by the links: its bus bytes flow at `efficiency` times
+//! the link rate on 8 and on 72 devices alike, although the switch spares links nearly half of them.
 //!
 //! NCCL's trees between nodes (chains in the node, one tree for each channel) are not among the algorithms here: over
 //! several nodes with several ranks each the choice is between rings, and the fit covers what NCCL really ran.
@@ -31,7 +35,8 @@ use super::geometry::{Fabric, Geometry};
 use super::{Op, Transfer, algorithm};
 use crate::units::Time;
 
-/// The protocol for large messages among LL, LL128 and Simple.
+/// The protocols among LL, LL128 and Simple.
+const LL128: usize = 1;
 const SIMPLE: usize = 2;
 
 const TEXT: &str = include_str!("../../topologies/tuning/nccl.json");
@@ -90,9 +95,14 @@ pub struct DeviceTuning {
     nvls_chunks: u32,
     /// NCCL builds no NVLS for smaller groups; 0: never.
     nvls_min_ranks: u32,
+    /// Rings and trees.
     ring: Cost,
+    /// Reduction in the switch.
     #[serde(default)]
     nvls: Option<Cost>,
+    /// Sends and receives, one by one or to everybody at once; absent: as rings.
+    #[serde(default)]
+    send: Option<Cost>,
     network: NetworkCost,
     /// Where the figures come from.
     pub source: String,
@@ -102,23 +112,44 @@ pub struct DeviceTuning {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cost {
-    /// Once, in microseconds.
-    base_us: f64,
-    /// For each step within a node, by protocol.
-    step_us: [f64; 3],
-    #[serde(rename = "ramp_us_per_sqrt_MB")]
-    ramp: f64,
+    /// Absent where no short message was measured.
+    #[serde(default)]
+    low_latency: Option<Kernel>,
+    simple: Kernel,
+    /// Bus bandwidth at `rate` 1 over the link capacity.
     efficiency: f64,
+    /// Rate at which the kernel copies or sums the rank's own shard; absent: at no cost.
+    #[serde(default, rename = "own_shard_GBps")]
+    own_shard: Option<f64>,
     /// Part of a device's links that its rings use, by group size, where links join pairs of devices.
     #[serde(default)]
     port_share_by_ranks: BTreeMap<String, f64>,
+}
+
+/// Cost of a kernel by one protocol.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kernel {
+    /// Once, in microseconds.
+    base_us: f64,
+    /// For each step within a node.
+    step_us: f64,
+    /// Part of the full rate.
+    #[serde(default = "full")]
+    rate: f64,
+}
+
+fn full() -> f64 {
+    1.0
 }
 
 /// What is different for groups over several nodes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NetworkCost {
-    /// For each step between nodes.
+    /// For each step between nodes by the low-latency protocols.
+    low_latency_step_us: f64,
+    /// For each step between nodes by the simple one.
     step_us: f64,
     #[serde(rename = "ramp_us_per_sqrt_MB")]
     ramp: f64,
@@ -146,14 +177,14 @@ impl DeviceTuning {
     pub fn choose(&self, t: &Transfer, g: &Geometry) -> Option<Choice> {
         let options = self.options(t, g);
         let best = options.into_iter().min_by(|a, b| a.time_us.total_cmp(&b.time_us));
-        let (algorithm, protocol, why) = match best {
-            Some(best) => (best.algorithm, best.protocol, Why::Nccl),
-            None => (fastest(t, g)?, SIMPLE, Why::BestClosedForm),
+        let (algorithm, why) = match best {
+            Some(best) => (best.algorithm, Why::Nccl),
+            None => (fastest(t, g)?, Why::BestClosedForm),
         };
-        Some(Choice { why, ..self.cost(algorithm, protocol, t, g, None) })
+        Some(Choice { why, ..self.price(algorithm, None, t, g, None) })
     }
 
-    /// A given algorithm with its cost on this device, by a given protocol or the one for large messages.
+    /// A given algorithm with its cost on this device, by a given protocol or the cheaper one.
     pub fn price(
         &self,
         a: &'static dyn Algorithm,
@@ -162,7 +193,18 @@ impl DeviceTuning {
         g: &Geometry,
         chunks: Option<u32>,
     ) -> Choice {
-        self.cost(a, protocol.and_then(DeviceTuning::protocol).unwrap_or(SIMPLE), t, g, chunks)
+        let asked = protocol.and_then(DeviceTuning::protocol);
+        let cost = self.cost_of(a.name(), t.op);
+        let low = cost.low_latency.as_ref().filter(|_| asked != Some(SIMPLE));
+        let simple = Some(&cost.simple).filter(|_| low.is_none() || asked.is_none());
+        let by = |kernel: &Kernel, protocol: usize| Choice {
+            protocol: DeviceTuning::protocols()[protocol].clone(),
+            ..self.by_kernel(a, kernel, t, g, chunks)
+        };
+        let low = low.map(|kernel| by(kernel, asked.unwrap_or(LL128)));
+        let simple = simple.map(|kernel| by(kernel, SIMPLE));
+        let both = low.into_iter().chain(simple);
+        both.min_by(|a, b| a.expected_s.total_cmp(&b.expected_s)).expect("one of the two protocols is left")
     }
 
     /// Names of the protocols.
@@ -174,38 +216,58 @@ impl DeviceTuning {
         DeviceTuning::protocols().iter().position(|p| p == name)
     }
 
-    fn cost(
+    /// The cost of an algorithm's kernels.
+    fn cost_of(&self, algorithm: &str, op: Op) -> &Cost {
+        let own = match (algorithm, op) {
+            ("nvls", _) => &self.nvls,
+            (_, Op::SendRecv | Op::RingShift | Op::AllToAll) => &self.send,
+            _ => &None,
+        };
+        own.as_ref().unwrap_or(&self.ring)
+    }
+
+    fn by_kernel(
         &self,
         a: &'static dyn Algorithm,
-        protocol: usize,
+        kernel: &Kernel,
         t: &Transfer,
         g: &Geometry,
         chunks: Option<u32>,
     ) -> Choice {
         let in_switch = a.name() == "nvls";
-        let chunks = chunks.or(in_switch.then_some(self.nvls_chunks));
-        let plain = Choice::theory(a, t, g, chunks);
-        let cost = if in_switch { self.nvls.as_ref().unwrap_or(&self.ring) } else { &self.ring };
-        let share = cost.port_share_by_ranks.get(&g.size.to_string()).copied().unwrap_or(1.0);
-        let (ramp, efficiency) = match g.nodes {
-            0 | 1 => (cost.ramp, cost.efficiency * share),
-            _ => (self.network.ramp, self.network.efficiency),
-        };
-        let (inside, between) = steps(t.op, a.name(), g);
-        let mut kernel_us = inside * cost.step_us[protocol] + between * self.network.step_us;
-        let mut ramp_us = 0.0;
-        if !matches!(t.op, Op::SendRecv | Op::RingShift) {
-            kernel_us += cost.base_us;
-            ramp_us = ramp * (t.bytes as f64 * t.op.bus_factor(g.size) / 1e6).sqrt();
-        }
+        let cost = self.cost_of(a.name(), t.op);
+        let plain = Choice::theory(a, t, g, chunks.or(in_switch.then_some(self.nvls_chunks)));
         let links_s = a.closed_form(&Transfer { bytes: 0, ..*t }, g, plain.chunks);
-        let wire_s = (plain.expected_s - links_s) / efficiency;
+        let plain_s = plain.expected_s - links_s;
+        let bus_bytes = t.bytes as f64 * t.op.bus_factor(g.size);
+        let share = cost.port_share_by_ranks.get(&g.size.to_string()).copied().unwrap_or(1.0);
+        let (inside, between) = steps(t.op, a.name(), g);
+        let (ramp, step, efficiency) = match g.nodes {
+            0 | 1 => (0.0, 0.0, cost.efficiency * share),
+            _ => (self.network.ramp, self.network.step_us(kernel), self.network.efficiency),
+        };
+        let full_s = if in_switch {
+            (bus_bytes / (g.intra.bandwidth() * efficiency)).max(plain_s)
+        } else {
+            plain_s / efficiency
+        };
+        let wire_s = full_s / kernel.rate;
+        let own_s = match (t.op, cost.own_shard) {
+            (Op::SendRecv | Op::RingShift, _) | (_, None) => 0.0,
+            (_, Some(rate)) => t.bytes as f64 / f64::from(g.size.max(1)) / (rate * 1e9) / kernel.rate,
+        };
+        // Over several nodes the steps inside hide behind the slower ones between: what is left is their flags.
+        let inside_us = match &cost.low_latency {
+            Some(low) if g.nodes > 1 => low.step_us,
+            _ => kernel.step_us,
+        };
+        let kernel_us = kernel.base_us + inside * inside_us + between * step;
+        let ramp_us = ramp * (bus_bytes / 1e6).sqrt();
         // Steps include their links' latency; only what links lack is added.
-        let base_s = (kernel_us * 1e-6 - links_s).max(0.0) + ramp_us * 1e-6;
+        let base_s = (kernel_us * 1e-6 - links_s).max(0.0) + ramp_us * 1e-6 + own_s;
         Choice {
-            protocol: file().choice.protocols[protocol].clone(),
             sms: if in_switch { self.nvls_channels } else { self.channels },
-            overhead: 1.0 / efficiency,
+            overhead: if plain_s > 0.0 { wire_s / plain_s } else { 1.0 },
             base: Time::from_s(base_s),
             expected_s: base_s + links_s + wire_s,
             ..plain
@@ -252,7 +314,7 @@ impl DeviceTuning {
             latency *= if self.generation == "volta" { 1.9 } else { 1.4 };
         }
         let rate = bus * f64::from(g.size) / (inside + between);
-        Estimate::new("ring", protocol, latency, t, rate)
+        Estimate::new("ring", latency, t, rate)
     }
 
     fn tree_estimate(&self, t: &Transfer, g: &Geometry, protocol: usize) -> Option<Estimate> {
@@ -275,21 +337,21 @@ impl DeviceTuning {
         let inside = f64::from(g.per_node - 1) * model.scale_up_step_us["tree"][protocol];
         let between = f64::from(g.nodes).log2() * model.network_step_us["tree"][protocol];
         let latency = model.base_us["tree"][protocol] + 2.0 * (inside + between);
-        Estimate::new("tree", protocol, latency, t, bus * 0.5 * factor)
+        Estimate::new("tree", latency, t, bus * 0.5 * factor)
     }
 
     fn nvls_estimate(&self, t: &Transfer, g: &Geometry) -> Option<Estimate> {
         let reduces = g.fabric == Fabric::Switch { reduces: true };
-        if self.nvls.is_none() || !reduces || g.nodes > 1 || g.size < self.nvls_min_ranks {
+        // Gathers and scatters through the switch want registered buffers, which training does not give NCCL.
+        let usual = t.op == Op::AllReduce && g.nodes <= 1 && g.size >= self.nvls_min_ranks;
+        if self.nvls.is_none() || !reduces || !usual {
             return None;
         }
         let channels = f64::from(self.nvls_channels);
         let rate = bus_rate(g) * self.generation().nvls_efficiency * (channels - 1.0) / channels;
-        let n = f64::from(g.size);
-        let bus = if t.op == Op::AllReduce { 2.0 * rate } else { rate * (n - 1.0) / n };
         let (inside, between) = steps(t.op, "ring", g);
         let latency = file().choice.scale_up_step_us["nvls"][2];
-        Estimate::new("nvls", 2, latency, t, bus * n / (inside + between))
+        Estimate::new("nvls", latency, t, 2.0 * rate * f64::from(g.size) / (inside + between))
     }
 
     fn pat_estimate(&self, t: &Transfer, g: &Geometry) -> Option<Estimate> {
@@ -300,21 +362,27 @@ impl DeviceTuning {
         let hops = f64::from(g.nodes).log2() * model.network_step_us["pat"][2] / 3.5;
         let latency = model.base_us["pat"][2] + hops + 2.8 * f64::from(g.size);
         let rate = bus_rate(g) * 0.75 * f64::from(g.size) / f64::from(g.size - 1);
-        Estimate::new("pat", 2, latency, t, rate)
+        Estimate::new("pat", latency, t, rate)
     }
 }
 
-/// What NCCL's model says of one way to do a transfer.
+impl NetworkCost {
+    /// A step between nodes.
+    fn step_us(&self, kernel: &Kernel) -> f64 {
+        if kernel.rate < 1.0 { self.low_latency_step_us } else { self.step_us }
+    }
+}
+
+/// What NCCL's model says of one way to do a transfer, by its best protocol or a given one.
 struct Estimate {
     algorithm: &'static dyn Algorithm,
-    protocol: usize,
     time_us: f64,
 }
 
 impl Estimate {
-    fn new(name: &str, protocol: usize, latency_us: f64, t: &Transfer, gbps: f64) -> Option<Estimate> {
+    fn new(name: &str, latency_us: f64, t: &Transfer, gbps: f64) -> Option<Estimate> {
         let time_us = latency_us + t.bytes as f64 / (1000.0 * gbps);
-        algorithm(name).map(|algorithm| Estimate { algorithm, protocol, time_us })
+        algorithm(name).map(|algorithm| Estimate { algorithm, time_us })
     }
 }
 
@@ -334,7 +402,9 @@ fn steps(op: Op, name: &str, g: &Geometry) -> (f64, f64) {
     let twice = if op == Op::AllReduce { 2.0 } else { 1.0 };
     let hops = f64::from(g.nodes.max(1)).log2().ceil();
     match (op, name) {
-        (Op::SendRecv | Op::RingShift | Op::AllToAll, _) | (_, "direct" | "nvls") => {
+        // The switch waits for every device that takes part.
+        (_, "nvls") => (n - 1.0, 0.0),
+        (Op::SendRecv | Op::RingShift | Op::AllToAll, _) | (_, "direct") => {
             if g.nodes > 1 {
                 (0.0, 1.0)
             } else {
