@@ -3,7 +3,7 @@
 //! A step is a set of **rank programs** running on a **machine**. The modules stand in the order in which data flows;
 //! each uses only those before it (a test reads the `use crate::` lines and holds it so):
 //!
-//! `units`, `ids` → `spec` → `model` → `cost` → `topology` → `program` → `collective` → `plan` → `fold` →
+//! `units`, `ids` → `spec` → `profile` → `model` → `cost` → `topology` → `program` → `collective` → `plan` → `fold` →
 //! `engine` → `analytic` → `analysis` → `trace` → `simulate` → `compare` → `calculon` → `cli`.
 
 pub mod analysis;
@@ -18,6 +18,7 @@ pub mod fold;
 pub mod ids;
 pub mod model;
 pub mod plan;
+pub mod profile;
 pub mod program;
 pub mod simulate;
 pub mod spec;

@@ -3,6 +3,7 @@
 //! Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong. Only the
 //! program's `main` exits; a standard output that is closed early (`| head`) is no failure.
 
+pub mod analyze;
 mod calculon;
 pub mod collective;
 pub mod compare;
@@ -39,6 +40,7 @@ Examples:
   stepsim run gpt3-175b --set batch.global=768       the same with another batch
   stepsim inspect llama3-70b                         what it expands to, without simulating
   stepsim diff before.json after.json                two reports side by side
+  stepsim analyze rank0.json.gz                      where the time went in a profile of a real step
   stepsim schedule --all --stages 4 --micro-batches 8
   stepsim collective --topology switch:8,450,1 --op all-reduce --bytes 1Mi:1Gi:x4
 
@@ -50,6 +52,8 @@ enum Command {
     Run(Box<run::Args>),
     /// Show what a workload and a machine expand to, without simulating
     Inspect(inspect::Args),
+    /// Say where the time went in profiles of real steps
+    Analyze(analyze::Args),
     /// Compare two reports
     Diff(diff::Args),
     /// Estimate a step in closed form
@@ -131,6 +135,7 @@ impl Command {
         match self {
             Command::Run(args) => run::run(&args),
             Command::Inspect(args) => inspect::run(&args),
+            Command::Analyze(args) => analyze::run(&args),
             Command::Diff(args) => diff::run(&args),
             Command::Estimate(args) => estimate::run(&args),
             Command::Compare(args) => compare::run(&args),

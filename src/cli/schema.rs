@@ -1,4 +1,4 @@
-//! `stepsim schema`: JSON Schema of the input files, of the report and of the comparison.
+//! `stepsim schema`: JSON Schema of the input files, of the reports and of the comparison.
 //!
 //! An editor that knows a file's schema completes its fields and marks mistakes while one types. The generated files
 //! lie beside what they describe (`workloads/workload.schema.json`, …); CI generates them again and compares.
@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{Failure, say};
 use crate::analysis::report::Report;
 use crate::compare::Comparison;
+use crate::profile::ProfileReport;
 use crate::spec::{self, Kind};
 use crate::trace::Output;
 
@@ -49,10 +50,12 @@ pub enum Of {
     Report,
     /// What `stepsim compare --report` writes
     Comparison,
+    /// What `stepsim analyze --report` writes
+    Profile,
 }
 
 impl Of {
-    const ALL: [Of; 8] = [
+    const ALL: [Of; 9] = [
         Of::Workload,
         Of::Topology,
         Of::Device,
@@ -61,6 +64,7 @@ impl Of {
         Of::Collectives,
         Of::Report,
         Of::Comparison,
+        Of::Profile,
     ];
 
     fn schema(self) -> Value {
@@ -73,6 +77,7 @@ impl Of {
             Of::Collectives => spec::schema(Kind::Collectives),
             Of::Report => schemars::schema_for!(Report).to_value(),
             Of::Comparison => schemars::schema_for!(Comparison).to_value(),
+            Of::Profile => schemars::schema_for!(ProfileReport).to_value(),
         }
     }
     /// Where it lies in the repository.
@@ -86,6 +91,7 @@ impl Of {
             Of::Collectives => "topologies/collectives/collectives.schema.json",
             Of::Report => "examples/report.schema.json",
             Of::Comparison => "examples/comparison.schema.json",
+            Of::Profile => "examples/profile.schema.json",
         }
     }
     fn text(self) -> String {

@@ -1,0 +1,102 @@
+//! `stepsim analyze`: where the time of a real step went, from its profile.
+
+mod table;
+
+use std::path::PathBuf;
+
+use super::{Failure, run::write_json, say, width};
+use crate::ids::DeviceId;
+use crate::model::flops::StepFlops;
+use crate::profile::{Classes, Profile, ProfileReport, Window, read, report};
+use crate::simulate::Inputs;
+use crate::spec::SpecError;
+
+/// Say where the time went in profiles of real steps.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  stepsim analyze rank0.json.gz                       one rank: breakdown, communication, kernels, idle time, gaps
+  stepsim analyze rank*.json.gz --report ranks.json   all ranks: also who was waited for at collectives
+  stepsim analyze rank0.json --workload gpt2-8        with MFU, of that model, batch and machine
+  stepsim run gpt2-8 -o x.json.gz && stepsim analyze x.json.gz
+
+A profile is what torch.profiler exports (export_chrome_trace, .json or .json.gz, of any year, NVIDIA or AMD), or a
+timeline of `stepsim run`. Times are of the whole window of the file: from the first start to the last end of device
+events. Broken events are passed over and counted; a file that breaks off is read up to there.
+
+--classes takes {\"classes\": [{\"class\": \"mine\", \"family\": \"compute\", \"patterns\": [\"my_kernel\", \"^void my::*gemm\"]}]};
+family is compute or communication, and `collectives`: [{\"kind\": …, \"patterns\": […]}] may stand beside it.")]
+pub struct Args {
+    /// Profiles of one or several ranks
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// Also write everything as JSON here
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Count only device events whose launch is in the file
+    #[arg(long)]
+    linked: bool,
+    /// Names of kernels, before the shipped ones
+    #[arg(long, value_name = "FILE")]
+    classes: Option<PathBuf>,
+    /// The workload that was run, for MFU
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// The machine that it was run on, where it is not the workload's own
+    #[arg(long, value_name = "NAME", requires = "workload")]
+    topology: Option<String>,
+    /// A field of the workload or (topology.…) of the machine
+    #[arg(long, value_name = "PATH=VALUE", requires = "workload")]
+    set: Vec<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// No file holds a profile, or another input is wrong (status 2); a file cannot be written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let classes = classes(args)?;
+    let utilisation = match &args.workload {
+        Some(workload) => Some(model_flops_per_peak(workload, args)?),
+        None => None,
+    };
+    let (mut profiles, mut unread): (Vec<Profile>, Vec<SpecError>) = (Vec::new(), Vec::new());
+    for path in &args.traces {
+        match read(path, &classes) {
+            Ok(read) => profiles.extend(read),
+            Err(error) => unread.push(error),
+        }
+    }
+    if profiles.is_empty() {
+        let all: Vec<String> = unread.iter().map(SpecError::to_string).collect();
+        return Err(Failure::input(all.join("\n")));
+    }
+    let window = if args.linked { Window::Linked } else { Window::All };
+    let mut report: ProfileReport = report(&mut profiles, window);
+    report.unread = unread.iter().map(|e| format!("{}: {}", e.file, e.problem)).collect();
+    if let Some(least) = utilisation {
+        for rank in &mut report.ranks {
+            rank.mfu = (rank.step_s > 0.0).then(|| least / rank.step_s);
+        }
+    }
+    if let Some(path) = &args.report {
+        write_json(path, &report)?;
+    }
+    say(&table::table(&report, width()))
+}
+
+fn classes(args: &Args) -> Result<Classes, Failure> {
+    let Some(path) = &args.classes else { return Ok(Classes::shipped()) };
+    let file = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Failure::input(SpecError::file(&file, format!("cannot be read: {e}"))))?;
+    Classes::with(&text, &file).map_err(Failure::input)
+}
+
+/// Seconds that a step would take if all devices computed the model's FLOPs at their peak.
+fn model_flops_per_peak(workload: &str, args: &Args) -> Result<f64, Failure> {
+    let inputs = Inputs::load(workload, args.topology.as_deref(), &args.set).map_err(Failure::input)?;
+    let (step, machine) = (&inputs.workload.value, &inputs.machine);
+    let flops = StepFlops::of(&inputs.model, step.batch.global, step.sequence(&inputs.model));
+    let peak = machine.device(DeviceId(0)).peak(step.precision.compute).map_or(f64::INFINITY, |p| p.0);
+    Ok(flops.model / (peak * f64::from(machine.devices())))
+}

@@ -1,0 +1,115 @@
+//! Time stamps of profilers: decimal microseconds in text, as integer nanoseconds.
+//!
+//! A time stamp may be whole microseconds since 1970 with three decimals (`1712195496004644.183`), which is more than a
+//! double holds, so it never becomes one.
+
+/// The largest time, of either sign: 95 years. Two of them and a difference of two fit the type.
+const LARGEST: i128 = 3_000_000_000_000_000_000;
+
+/// Nanoseconds of a JSON number (or of a string that holds one) of microseconds: rounded to the nearest, half to even.
+/// `None` if the text is no number or beyond 95 years.
+pub(super) fn ns(text: &str) -> Option<i64> {
+    let text = text.trim().trim_matches('"').trim();
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (negative, mantissa) = match mantissa.as_bytes().first()? {
+        b'-' => (true, &mantissa[1..]),
+        b'+' => (false, &mantissa[1..]),
+        _ => (false, mantissa),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    // Digits before the point of nanoseconds: those of the whole part and `3 + exponent` of the fraction.
+    let point = i64::try_from(whole.len()).ok()? + 3 + i64::from(exponent);
+    let (mut value, mut rest, mut digits) = (0_i128, Rest::Nothing, 0_i64);
+    for digit in whole.bytes().chain(fraction.bytes()) {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        if digits < point {
+            value = value * 10 + i128::from(digit - b'0');
+            if value > LARGEST {
+                return None;
+            }
+        } else {
+            rest = rest.then(digit - b'0', digits == point);
+        }
+        digits += 1;
+    }
+    for _ in digits..point {
+        value *= 10;
+        if value > LARGEST {
+            return None;
+        }
+        if value == 0 {
+            break;
+        }
+    }
+    let up = match rest {
+        Rest::MoreThanHalf => true,
+        Rest::Half => value % 2 == 1,
+        Rest::Nothing | Rest::LessThanHalf => false,
+    };
+    let value = i64::try_from(value + i128::from(up)).ok()?;
+    Some(if negative { -value } else { value })
+}
+
+/// What stands behind the last digit that is kept.
+#[derive(Clone, Copy, PartialEq)]
+enum Rest {
+    Nothing,
+    LessThanHalf,
+    Half,
+    MoreThanHalf,
+}
+
+impl Rest {
+    fn then(self, digit: u8, first: bool) -> Rest {
+        match (self, digit) {
+            (Rest::Nothing, 0) => Rest::Nothing,
+            (Rest::Nothing, 5) if first => Rest::Half,
+            (Rest::Nothing, 6..) if first => Rest::MoreThanHalf,
+            (Rest::Nothing, _) => Rest::LessThanHalf,
+            (Rest::Half, 1..) => Rest::MoreThanHalf,
+            (rest, _) => rest,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ns;
+
+    #[test]
+    fn microseconds_become_nanoseconds_without_a_double() {
+        assert_eq!(ns("1712195496004644.183"), Some(1_712_195_496_004_644_183));
+        assert_eq!(ns("4458676522690.655"), Some(4_458_676_522_690_655));
+        assert_eq!(ns("844662.6224613283"), Some(844_662_622));
+        assert_eq!(ns("17"), Some(17_000));
+        assert_eq!(ns("\"17.5\""), Some(17_500));
+        assert_eq!(ns("-0.25"), Some(-250));
+        assert_eq!(ns("1.5e3"), Some(1_500_000));
+        assert_eq!(ns("25e-5"), Some(0));
+        assert_eq!(ns("0e99999"), Some(0));
+    }
+
+    #[test]
+    fn halves_go_to_the_even_one() {
+        assert_eq!(ns("0.0005"), Some(0));
+        assert_eq!(ns("0.0015"), Some(2));
+        assert_eq!(ns("0.00250001"), Some(3));
+        assert_eq!(ns("0.00249999"), Some(2));
+        assert_eq!(ns("0.0026"), Some(3));
+    }
+
+    #[test]
+    fn what_is_no_number_is_none() {
+        for text in ["", "-", ".", "1.2.3", "abc", "NaN", "1e", "99999999999999999999", "1e40"] {
+            assert_eq!(ns(text), None, "{text}");
+        }
+    }
+}

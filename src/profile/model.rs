@@ -1,0 +1,155 @@
+//! What is kept of a profile: device events, what launched them, and the marks of the steps.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::classes::{Classified, Family};
+
+/// The profile of one rank.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// The file, as the person named it.
+    pub file: String,
+    /// Number of the rank in its job, if the file says so.
+    pub rank: Option<u64>,
+    /// Ranks of the job.
+    pub world_size: Option<u64>,
+    /// Name of the device.
+    pub device: Option<String>,
+    /// What all time stamps count from, in nanoseconds since 1970 (0 where the file does not say).
+    pub base_ns: i64,
+    /// Whether it is a timeline of this program, not a real profile.
+    pub simulated: bool,
+    /// Device events by start, then end.
+    pub events: Vec<DeviceEvent>,
+    /// Names that events, calls and arguments refer to.
+    pub names: Vec<String>,
+    /// Class of each name.
+    pub classes: Vec<Classified>,
+    /// Kinds of communication that events refer to.
+    pub kinds: Vec<String>,
+    /// Streams: device and number as the file writes them.
+    pub streams: Vec<(String, String)>,
+    /// What the host called: launches, synchronisations, waits; by thread, then start.
+    pub calls: Vec<Call>,
+    /// Arguments of collectives.
+    pub collectives: Vec<CollectiveArgs>,
+    /// `ProfilerStep#N` on the host (a simulated step: its one slice), in order of time.
+    pub steps: Vec<Mark>,
+    /// Why the compute stream of a simulated rank stood still, as the timeline says.
+    pub stalls: Vec<Mark>,
+    /// What was passed over, and how often.
+    pub skipped: BTreeMap<String, u64>,
+    /// `cpu_op` events with a stream argument, which are no device events (torch.compile writes them).
+    pub cpu_ops_with_stream: u64,
+}
+
+/// Something that ran on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceEvent {
+    /// Nanoseconds.
+    pub start: i64,
+    /// Nanoseconds.
+    pub end: i64,
+    /// Index into [`Profile::names`].
+    pub name: u32,
+    /// What it takes.
+    pub family: Family,
+    /// Index into [`Profile::streams`].
+    pub stream: u32,
+    /// Index into [`Profile::calls`] of the call that launched it, if that is in the file.
+    pub launch: Option<u32>,
+    /// Index into [`Profile::kinds`], for communication.
+    pub kind: Option<u32>,
+    /// Index into [`Profile::collectives`], if the file gives its arguments.
+    pub collective: Option<u32>,
+}
+
+/// A call of the host into the runtime or the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Nanoseconds.
+    pub start: i64,
+    /// Nanoseconds.
+    pub end: i64,
+    /// The thread: a number given in order of appearance.
+    pub thread: u32,
+    /// What it does.
+    pub does: Does,
+}
+
+/// What matters of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Does {
+    /// Queues work on a stream.
+    Launch,
+    /// Makes a stream wait for an event.
+    StreamWait,
+    /// Makes the host wait for the device.
+    Synchronize,
+    /// Anything else with a correlation.
+    Other,
+}
+
+/// What the file says of a collective.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct CollectiveArgs {
+    /// As the file names it: `_allgather_base`.
+    pub name: String,
+    /// Element type.
+    pub dtype: String,
+    /// Elements that go in.
+    pub elements_in: i64,
+    /// Elements that come out.
+    pub elements_out: i64,
+    /// The process group: its name, else its ranks.
+    pub group: String,
+    /// Ranks in it.
+    pub group_size: i64,
+}
+
+impl CollectiveArgs {
+    /// Bytes of the whole buffer of a rank: the larger of input and output.
+    pub fn bytes(&self) -> Option<u64> {
+        let size = match self.dtype.to_ascii_lowercase().as_str() {
+            "float" | "int" | "float32" | "int32" | "uint32" => 4,
+            "bfloat16" | "half" | "float16" | "short" | "int16" | "uint16" => 2,
+            "double" | "long" | "float64" | "int64" | "uint64" => 8,
+            "byte" | "char" | "bool" | "uint8" | "int8" => 1,
+            other if other.starts_with("float8") => 1,
+            _ => return None,
+        };
+        u64::try_from(self.elements_in.max(self.elements_out)).ok()?.checked_mul(size)
+    }
+}
+
+/// A named piece of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Its name.
+    pub name: String,
+    /// Nanoseconds.
+    pub start: i64,
+    /// Nanoseconds.
+    pub end: i64,
+}
+
+impl Profile {
+    /// The name of an event.
+    pub fn name_of(&self, event: &DeviceEvent) -> &str {
+        &self.names[event.name as usize]
+    }
+    /// The class of an event.
+    pub fn class_of(&self, event: &DeviceEvent) -> &Classified {
+        &self.classes[event.name as usize]
+    }
+    /// The kind of communication that an event is; empty for others.
+    pub fn kind_of(&self, event: &DeviceEvent) -> &str {
+        event.kind.map_or("", |kind| &self.kinds[kind as usize])
+    }
+    /// The call that launched an event.
+    pub fn launch_of(&self, event: &DeviceEvent) -> Option<&Call> {
+        event.launch.map(|call| &self.calls[call as usize])
+    }
+}

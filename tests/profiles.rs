@@ -1,0 +1,348 @@
+//! Profiles of real steps: the readings equal the answers that a second program computed from the same definitions.
+//!
+//! The answers stand in `tests/data/profiles.json`; the traces themselves are public, but too large to ship. Where they do
+//! not lie beside the repository, their test says so, and small traces made here show each of their traps.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use stepsim::profile::report::RankProfile;
+use stepsim::profile::{Classes, ProfileReport, Window, read, read_from, report};
+use stepsim::spec::SpecError;
+
+fn traces() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let found = root.ancestors().skip(1).map(|a| a.join("shared/real-traces")).find(|p| p.is_dir());
+    if found.is_none() {
+        eprintln!(
+            "SKIPPED: the real traces are not beside the repository; see `source` in tests/data/profiles.json"
+        );
+    }
+    found
+}
+
+fn of_text(text: &[u8]) -> Result<ProfileReport, SpecError> {
+    Ok(report(&mut read_from(text, "test.json", &Classes::shipped())?, Window::All))
+}
+
+fn numbers(value: &Value) -> Vec<i64> {
+    value.as_array().into_iter().flatten().map(|n| n.as_i64().unwrap()).collect()
+}
+
+fn eight(b: &stepsim::profile::breakdown::Breakdown) -> Vec<i64> {
+    vec![b.window, b.busy, b.idle, b.compute, b.comm, b.mem, b.comm_hidden, b.comm_exposed]
+}
+
+#[test]
+fn real_traces_read_to_the_nanosecond() {
+    let Some(traces) = traces() else { return };
+    let answers: Value = serde_json::from_str(include_str!("data/profiles.json")).unwrap();
+    let classes = Classes::shipped();
+    let mut files = 0;
+    for run in answers["runs"].as_array().unwrap() {
+        for answer in run["files"].as_array().unwrap() {
+            let path = traces.join(run["run"].as_str().unwrap()).join(answer["file"].as_str().unwrap());
+            let name = path.display().to_string();
+            let mut read = read(&path, &classes).unwrap();
+            let r = report(&mut read, Window::All).ranks.remove(0);
+            assert_eq!(eight(&r.ns.all), numbers(&answer["all"]), "{name}");
+            let linked = r.ns.linked.as_ref().map(eight).unwrap_or_default();
+            assert_eq!(linked, numbers(&answer["linked"]), "{name}");
+            let (events, launches) = (numbers(&answer["events"]), answer["launches"].as_u64().unwrap());
+            let family = |family: &str| {
+                r.kernels
+                    .values()
+                    .filter(|k| json!(k.family) == family)
+                    .map(|k| (k.count as i64, k.total_s))
+                    .fold((0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1))
+            };
+            let families = ["compute", "communication", "memory"].map(family);
+            assert_eq!(families.map(|f| f.0).to_vec(), events, "{name}");
+            for (sum, ns) in families.iter().zip(numbers(&answer["durations"])) {
+                assert!((sum.1 * 1e9 - ns as f64).abs() < 0.5 + 1e-9 * ns as f64, "{name}");
+            }
+            assert_eq!(events.iter().sum::<i64>() as u64 - r.without_launch, launches, "{name}");
+            assert_eq!(json!(r.same_stream_overlaps), answer["overlaps"], "{name}");
+            assert_eq!(json!(r.cpu_ops_with_stream_arg), answer["cpu_ops_with_stream"], "{name}");
+            let steps: Vec<Value> =
+                r.steps.iter().map(|s| json!([s.name, s.start_ns, s.duration_ns])).collect();
+            assert_eq!(json!(steps), answer["steps"], "{name}");
+            for s in &r.streams {
+                assert_eq!(
+                    json!([s.events, s.busy_ns, s.comm_events]),
+                    answer["streams"][&s.stream],
+                    "{name}"
+                );
+            }
+            let idle: f64 = r.idle_s.values().sum();
+            assert!(
+                (idle * 1e9 - r.ns.all.idle as f64).abs() < 1.0,
+                "{name}: the causes sum to the idle time"
+            );
+            files += 1;
+        }
+    }
+    assert!(files >= 26, "{files}");
+}
+
+fn kernel(name: &str, ts: &str, dur: &str, stream: i64, correlation: i64) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":{stream},"ts":{ts},"dur":{dur},"args":{{"device":0,"stream":{stream},"correlation":{correlation}}}}}"#
+    )
+}
+
+fn call(name: &str, ts: &str, dur: &str, correlation: i64) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"cuda_runtime","name":"{name}","pid":9,"tid":9,"ts":{ts},"dur":{dur},"args":{{"correlation":{correlation}}}}}"#
+    )
+}
+
+fn of_events(events: &[String]) -> RankProfile {
+    of_text(format!("[{}]", events.join(",")).as_bytes()).unwrap().ranks.remove(0)
+}
+
+#[test]
+fn communication_is_told_by_name_whatever_library_it_is_of() {
+    let r = of_events(&[
+        kernel("void dpsk::ep::internode::dispatch<4>", "0", "10", 7, 1),
+        kernel("_combine_all_to_all_kernel", "10", "5", 7, 2),
+        kernel("gemm", "4", "4", 8, 3),
+    ]);
+    assert_eq!((r.ns.all.comm, r.ns.all.comm_hidden, r.ns.all.comm_exposed), (15_000, 4_000, 11_000));
+    assert_eq!(r.communication["dispatch"].exposed_s, 6e-6);
+}
+
+#[test]
+fn an_operator_with_a_stream_is_no_device_event() {
+    let operator =
+        r#"{"ph":"X","cat":"cpu_op","name":"triton_red_fused","ts":100,"dur":50,"args":{"stream":7}}"#;
+    let r = of_events(&[kernel("gemm", "0", "10", 7, 1), operator.to_string()]);
+    assert_eq!((r.ns.all.window, r.cpu_ops_with_stream_arg), (10_000, 1));
+}
+
+#[test]
+fn both_windows_are_given_and_names_of_any_year_are_read() {
+    let r = of_events(&[
+        kernel("gemm", "0", "10", 7, 1),
+        kernel("gemm", "20", "10", 7, 2).replace("\"kernel\"", "\"Kernel\""),
+        call("cudaLaunchKernel", "12", "3", 2).replace("cuda_runtime", "Runtime"),
+        r#"{"ph":"X","cat":"Operator","name":"ProfilerStep#3","ts":1,"dur":30}"#.to_string(),
+    ]);
+    assert_eq!(r.ns.all.window, 30_000);
+    assert_eq!(r.ns.linked.as_ref().map(|l| l.window), Some(10_000));
+    assert_eq!((r.steps[0].duration_ns, r.steps[0].events), (30_000, 1));
+}
+
+#[test]
+fn time_stamps_beyond_a_double_keep_their_nanoseconds() {
+    let r = of_events(&[
+        kernel("gemm", "1712195496004644.183", "0.001", 7, 1),
+        kernel("gemm", "\"1712195496004644.186\"", "1e-3", 7, 2),
+        r#"{"ph":"X","cat":"Trace","ts":0,"dur":1,"pid":"Spans","tid":"PyTorch Profiler","name":"PyTorch Profiler (0)"}"#
+            .to_string(),
+    ]);
+    assert_eq!((r.ns.all.window, r.ns.all.busy, r.ns.all.idle), (4, 2, 2));
+}
+
+#[test]
+fn slices_that_overlap_on_a_stream_count_once_and_devices_of_one_file_stand_apart() {
+    let r = of_events(&[
+        kernel("a", "0", "10", 7, 1),
+        kernel("b", "8", "10", 7, 2),
+        kernel("c", "0", "40", 7, 3).replace("\"device\":0", "\"device\":1"),
+    ]);
+    assert_eq!((r.same_stream_overlaps, r.ns.all.compute), (1, 40_000));
+    assert_eq!(r.devices_ns["0"].compute, 18_000);
+    assert_eq!(r.devices_ns["1"].compute, 40_000);
+}
+
+#[test]
+fn idle_time_has_its_cause_and_a_gap_what_ended_it() {
+    let r = of_events(&[
+        kernel("a", "0", "10", 7, 1),
+        call("cudaLaunchKernel", "-5", "2", 1),
+        // Launched late, the thread was in a synchronisation up to 14.
+        call("cudaDeviceSynchronize", "2", "12", 90),
+        call("cudaLaunchKernel", "20", "2", 2),
+        kernel("b", "23", "7", 7, 2),
+        // Queued early, behind a wait for an event.
+        call("cudaStreamWaitEvent", "23", "1", 91),
+        call("cudaLaunchKernel", "24", "1", 3),
+        kernel("c", "35", "5", 7, 3),
+        // Queued early, behind nothing.
+        call("cudaLaunchKernel", "26", "1", 4),
+        kernel("d", "42", "5", 7, 4),
+        // Held up by communication.
+        kernel("ncclDevKernel_AllReduce", "47", "50", 8, 5),
+        call("cudaLaunchKernel", "27", "1", 5),
+        kernel("e", "97", "5", 7, 6),
+        call("cudaLaunchKernel", "28", "1", 6),
+    ]);
+    let us = |cause: &str| (r.idle_s[cause] * 1e6).round();
+    assert_eq!((us("host, in a synchronisation"), us("host"), us("launch")), (4.0, 6.0, 3.0));
+    assert_eq!((us("event wait"), us("between kernels")), (5.0, 2.0));
+    let ended: Vec<&str> = r.gaps.iter().map(|g| g.ended_by.as_str()).collect();
+    assert_eq!(ended, ["communication", "launch late", "event wait", "queue"]);
+}
+
+/// Three ranks, the third with a clock one second ahead and a profile that begins one collective later.
+#[test]
+fn collectives_are_matched_over_ranks_whose_clocks_differ() {
+    let rank = |rank: i64, begin: usize, clock: i64, late: &[i64]| {
+        let collective = |i: usize| {
+            let end = 1000 * i as i64 + 500;
+            let start = end - 400 + late[i];
+            kernel("ncclDevKernel_AllReduce", &(start + clock).to_string(), &(end - start).to_string(), 7, 0).replace(
+                "\"device\":0",
+                &format!(
+                    r#""device":0,"Collective name":"allreduce","dtype":"Float","In msg nelems":{},"Out msg nelems":1,"Group size":3,"Process Group Name":"0""#,
+                    100 + i
+                ),
+            )
+        };
+        let events: Vec<String> = (begin..late.len()).map(collective).collect();
+        format!(
+            r#"{{"distributedInfo":{{"rank": {rank},"world_size":4}},"traceEvents":[{}]}}"#,
+            events.join(",")
+        )
+    };
+    let texts = [
+        rank(0, 0, 0, &[0, 0, 0, 0, 90, 0]),
+        rank(1, 0, 3, &[0, 70, 80, 60, 0, 30]),
+        rank(2, 1, 1_000_000, &[0, 0, 0, 0, 0, 300]),
+    ];
+    let mut profiles: Vec<_> = texts
+        .iter()
+        .flat_map(|t| read_from(t.as_bytes(), "rank.json", &Classes::shipped()).unwrap())
+        .collect();
+    let report = report(&mut profiles, Window::All);
+    assert_eq!(report.missing_ranks, [3]);
+    let skew = report.collectives.unwrap();
+    assert_eq!((skew.matched, skew.rows.len()), (5, 5));
+    let last: Vec<u64> = skew.rows.iter().map(|r| r.last_rank).collect();
+    assert_eq!(last, [1, 1, 1, 0, 2]);
+    assert_eq!(skew.rows[0].bytes, Some(404));
+    assert_eq!(skew.ranks[2].clock_offset_s, Some(1.0));
+    assert_eq!(skew.ranks[1].clock_offset_s, None, "3 us are no other clock");
+    assert!((skew.ranks[2].waited_for_s - 267e-6).abs() < 1e-9, "{:?}", skew.ranks);
+}
+
+#[test]
+fn a_timeline_of_ours_reads_as_its_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, report) = (folder.path().join("x.json.gz"), folder.path().join("r.json"));
+    let run = std::process::Command::new(env!("CARGO_BIN_EXE_stepsim"))
+        .args(["run", "gpt2-8", "-q", "-o"])
+        .arg(&trace)
+        .arg("--report")
+        .arg(&report)
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{run:?}");
+    let simulated: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+    let mut profiles = read(&trace, &Classes::shipped()).unwrap();
+    let r = stepsim::profile::report(&mut profiles, Window::All).ranks.remove(0);
+    let near = |ours: f64, theirs: &Value| {
+        // A slice is rounded to nanoseconds, and there are some thousand.
+        assert!((ours - theirs.as_f64().unwrap()).abs() < 5e-6, "{ours} {theirs}");
+    };
+    near(r.step_s, &simulated["step_time_s"]);
+    near(r.compute_s, &simulated["mean"]["busy_s"]);
+    near(r.communication["dp"].ran_s, &simulated["communication"]["dp"]["total_s"]);
+    near(r.communication["dp"].exposed_s, &simulated["communication"]["dp"]["exposed_s"]);
+}
+
+#[test]
+fn what_breaks_off_is_read_up_to_there() {
+    let whole =
+        format!("{{\"traceEvents\":[{},{}]}}", kernel("a", "0", "1", 7, 1), kernel("b", "5", "1", 7, 2));
+    let cut = &whole.as_bytes()[..whole.len() - 30];
+    let r = of_text(cut).unwrap().ranks.remove(0);
+    assert_eq!((r.ns.all.window, r.skipped.len()), (1_000, 1), "{:?}", r.skipped);
+    let mut zip = GzEncoder::new(Vec::new(), Compression::fast());
+    for i in 0..20_000 {
+        let separator = if i == 0 { '[' } else { ',' };
+        write!(zip, "{separator}{}", kernel("a", &i.to_string(), &format!("0.{}", i % 997), 7, i)).unwrap();
+    }
+    let zip = zip.finish().unwrap();
+    let r = of_text(&zip[..zip.len() / 2]).unwrap().ranks.remove(0);
+    assert!(
+        r.kernels["other"].count > 1000 && r.skipped.keys().any(|k| k.contains("breaks off")),
+        "{:?}",
+        r.skipped
+    );
+}
+
+#[test]
+fn single_broken_events_cost_no_other() {
+    let r = of_events(&[
+        kernel("a", "0", "1", 7, 1),
+        kernel("nan", "\"x\"", "1", 7, 1),
+        kernel("negative", "3", "-1", 7, 1),
+        r#"{"ph":"X","cat":"kernel","name":"no time"}"#.to_string(),
+        r#"{"ph":"X",,}"#.to_string(),
+        "17".to_string(),
+        kernel("b\\x", "2", "2", 7, 2).replace("\"device\":0", "\"occupancy\": NaN, \"device\":0"),
+    ]);
+    assert_eq!(r.ns.all.window, 4_000, "the event with NaN and a foreign escape is read");
+    assert_eq!(r.skipped.values().sum::<u64>(), 5, "{:?}", r.skipped);
+}
+
+#[test]
+fn what_is_no_profile_is_refused_with_what_it_is() {
+    let refused = |text: &[u8]| of_text(text).unwrap_err().to_string();
+    assert!(refused(b"").contains("is empty"));
+    assert!(refused(b"PK\x03\x04").contains("begins with `P`"));
+    assert!(refused(b"{\"a\": 1}").contains("holds no device event, but no event with a category"));
+    let only_host = r#"[{"ph":"X","cat":"cpu_op","name":"aten::mm","ts":1,"dur":1}]"#;
+    assert!(refused(only_host.as_bytes()).contains("holds no device event, but 1 cpu_op"));
+}
+
+proptest! {
+    /// A real outline with bytes changed, cut and repeated at random: read or refused, never a panic, and what is said
+    /// is consistent.
+    #[test]
+    fn mangled_traces_are_read_or_refused(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0_u8..4), 0..12),
+        cut in any::<prop::sample::Index>(),
+        unsorted in any::<bool>(),
+    ) {
+        let mut events = vec![
+            call("cudaLaunchKernel", "1", "2", 1),
+            kernel("gemm", "4", "3.5", 7, 1),
+            kernel("ncclDevKernel_AllGather", "5", "9.25", 8, 2),
+            r#"{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","ts":1,"dur":30}"#.to_string(),
+            r#"{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD","ts":20,"dur":1,"args":{"device":0,"stream":7,"correlation":"x"}}"#.to_string(),
+        ];
+        if unsorted {
+            events.reverse();
+        }
+        let mut text = format!(r#"{{"distributedInfo":{{"rank":3,"world_size":8}},"traceEvents":[{}],"baseTimeNanoseconds":5}}"#, events.join(",")).into_bytes();
+        for (at, byte, what) in &edits {
+            let at = at.index(text.len());
+            match what {
+                0 => text[at] = *byte,
+                1 => drop(text.remove(at)),
+                2 => text.insert(at, *byte),
+                _ => text.extend_from_within(at..),
+            }
+            text.truncate(4096);
+        }
+        if edits.len() % 2 == 1 {
+            text.truncate(cut.index(text.len() + 1));
+        }
+        if let Ok(report) = of_text(&text) {
+            for r in report.ranks {
+                let b = &r.ns.all;
+                prop_assert!(b.busy + b.idle == b.window && b.comm_hidden + b.comm_exposed == b.comm);
+                prop_assert!(b.compute <= b.busy && b.comm <= b.busy && b.mem <= b.busy);
+                let idle: f64 = r.idle_s.values().sum();
+                prop_assert!((idle * 1e9 - b.idle as f64).abs() <= 1.0 + 1e-9 * b.idle as f64);
+            }
+        }
+    }
+}
