@@ -3,8 +3,8 @@
 //! A step is a set of **rank programs** running on a **machine**. The modules stand in the order in which data flows;
 //! each uses only those before it (a test reads the `use crate::` lines and holds it so):
 //!
-//! `units`, `ids` → `spec` → `profile` → `model` → `cost` → `topology` → `program` → `collective` → `plan` → `fold` →
-//! `engine` → `analytic` → `analysis` → `trace` → `simulate` → `compare` → `calculon` → `cli`.
+//! `units`, `ids`, `schedule` → `spec` → `profile` → `model` → `cost` → `topology` → `program` → `collective` → `plan` →
+//! `fold` → `engine` → `analytic` → `analysis` → `trace` → `simulate` → `compare` → `calculon` → `cli`.
 
 pub mod analysis;
 pub mod analytic;
@@ -20,6 +20,7 @@ pub mod model;
 pub mod plan;
 pub mod profile;
 pub mod program;
+pub mod schedule;
 pub mod simulate;
 pub mod spec;
 pub mod topology;

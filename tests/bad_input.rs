@@ -200,7 +200,7 @@ error: --set topology.nodes=1.5: at `nodes`: 1.5 is not allowed
         &["run", "gpt2-8", "--set", "parallelism.pipeline.schedule=gpipes"],
         str![[r#"
 error: --set parallelism.pipeline.schedule=gpipes: at `parallelism.pipeline.schedule`: no such choice: `gpipes`
-  allowed: gpipe, 1f1b, eager-1f1b, interleaved, looped-bfs, zb-h1, zb-h2, zb-v, zb-auto, dualpipe, dualpipe-v, file
+  allowed: gpipe, 1f1b, eager-1f1b, interleaved-1f1b, interleaved-torch, looped-bfs, zb-h1, zb-h2, zb-v, zb-auto, dualpipe, dualpipe-v, file
   hint: did you mean `gpipe`?
 
 "#]],

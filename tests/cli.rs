@@ -205,10 +205,7 @@ fn what_is_shipped_is_listed() {
         assert!(names.lines().any(|l| l == name), "{kind}: {names}");
     }
     let all = stdout(&["list"]);
-    assert!(
-        all.contains("schedules (stepsim schedule --kind NAME)") && all.contains("switch:N,GBps,us"),
-        "{all}"
-    );
+    assert!(all.contains("stepsim schedule --kind NAME") && all.contains("switch:N,GBps,us"), "{all}");
 }
 
 /// The schemas that lie beside the files are those of the types they are read into.

@@ -335,3 +335,58 @@ fn unfused_kernels_take_time_and_no_flops() {
         assert_eq!(full.plan.hardware_flops, other.plan.hardware_flops);
     }
 }
+
+/// A schedule of the registry is known to the workload, its schema and the closed form, under all of its names.
+#[test]
+fn every_schedule_runs_a_real_step() {
+    let schema = stepsim::spec::schema(stepsim::spec::Kind::Workload).to_string();
+    for schedule in stepsim::schedule::ALL {
+        let facts = schedule.facts();
+        let step = |name: &str| {
+            run(
+                dense(json!({
+                    "model": {"layers": 8}, "batch": {"global": 8},
+                    "parallelism": {"pipeline": {"size": 4, "schedule": name}},
+                })),
+                "switch:4,450,1",
+            )
+        };
+        let simulated = step(facts.name);
+        assert_eq!(simulated.plan.order, schedule_order(&simulated), "{}", facts.name);
+        for name in facts.aliases {
+            assert_eq!(step(name).record.step_end, simulated.record.step_end, "{name}");
+        }
+        for name in facts.aliases.iter().chain([&facts.name]) {
+            assert!(schema.contains(&format!("\"const\":\"{name}\"")), "{name}");
+        }
+        let closed = stepsim::compare::closed_form(&simulated.inputs).unwrap().terms.total();
+        let ratio = simulated.record.step_end.s() / closed;
+        assert!((0.7..1.15).contains(&ratio), "{}: {ratio}", facts.name);
+    }
+}
+
+/// What the schedule itself would order.
+fn schedule_order(step: &Simulation) -> stepsim::schedule::Order {
+    let pipeline = &step.inputs.workload.value.parallelism.pipeline;
+    let stepsim::schedule::Choice::Named(schedule) = pipeline.schedule else { panic!("a name") };
+    match schedule.facts().searched {
+        true => step.plan.order.clone(),
+        false => schedule.order(&pipeline.shape(step.plan.micro_batches)).unwrap(),
+    }
+}
+
+/// What a schedule has no use for is refused where it stands, by the schedule's facts.
+#[test]
+fn chunks_and_groups_are_checked_by_the_facts_of_the_schedule() {
+    let refused = |pipeline: Value| {
+        try_run(dense(json!({"parallelism": {"pipeline": pipeline}})), "switch:2,450,1").err().unwrap()
+    };
+    let text = refused(json!({"size": 2, "schedule": "interleaved", "chunks": 1}));
+    assert!(text.contains("`parallelism.pipeline.chunks`: 1") && text.contains("2 or more"), "{text}");
+    let text = refused(json!({"size": 2, "schedule": "zb-v", "chunks": 3}));
+    assert!(text.contains("2 with schedule zb-v") && text.contains("interleaved-torch"), "{text}");
+    let text = refused(json!({"size": 2, "group_size": 2}));
+    assert!(text.contains("nothing but with schedule interleaved-1f1b"), "{text}");
+    let text = refused(json!({"size": 2, "activation_limit": 2}));
+    assert!(text.contains("nothing but with schedule zb-auto"), "{text}");
+}

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use stepsim::ids::{OpId, RankId};
 use stepsim::plan::pipeline::{Sends, abstract_world};
-use stepsim::plan::schedule::{self, Order, Pass, PassTimes, Seat, Shape, Slot, StageAt};
+use stepsim::schedule::{self, Order, Pass, PassTimes, Seat, Shape, Slot, StageAt};
 use stepsim::units::Time;
 
 /// Picoseconds of one abstract time unit; many chunk numbers divide it.
@@ -335,8 +335,8 @@ proptest! {
         t in any_times(), equal in any::<bool>(),
     ) {
         let kind = schedule::ALL[which];
-        let chunks = matches!(kind.chunks(), schedule::Chunks::AtLeast(..)).then_some(v);
-        let group = (kind.has_groups() && group > 0).then_some(group);
+        let chunks = matches!(kind.facts().chunks, schedule::Chunks::AtLeast(..)).then_some(v);
+        let group = (kind.facts().groups && group > 0).then_some(group);
         let shape = Shape { chunks, group, ..Shape::new(p, m) };
         let t = if equal { PassTimes::new(t.forward, t.forward, t.forward, 1.0) } else { t };
         let Ok(order) = kind.order(&shape) else { return Ok(()) };
@@ -387,7 +387,7 @@ proptest! {
         delay in 0u64..10 * UNIT,
     ) {
         let kind = schedule::ALL[which];
-        let chunks = matches!(kind.chunks(), schedule::Chunks::AtLeast(..)).then_some(v);
+        let chunks = matches!(kind.facts().chunks, schedule::Chunks::AtLeast(..)).then_some(v);
         if let Ok(order) = kind.order(&Shape { chunks, ..Shape::new(p, m) }) {
             run_order(&order, &t, Time(delay));
         }
@@ -423,7 +423,7 @@ proptest! {
         which in prop::sample::select(vec!["interleaved", "interleaved-torch"]),
     ) {
         let kind = schedule::find(which).unwrap();
-        let group = (kind.has_groups() && group > 0).then_some(group);
+        let group = (kind.facts().groups && group > 0).then_some(group);
         let shape = Shape { group, ..Shape::new(p, m).with_chunks(v) };
         if let Ok(order) = kind.order(&shape) {
             let free = run_order(&order, &t, Time(delay)).makespan;
@@ -561,7 +561,7 @@ fn each_schedule_says_which_numbers_would_run() {
     assert_eq!(
         error("1f1b", Shape::new(4, 8).with_chunks(2)),
         "schedule 1f1b: a rank holds 1 chunk by definition, not 2; leave the number of chunks out, or choose \
-         interleaved-1f1b or looped-bfs"
+         interleaved-1f1b, interleaved-torch, looped-bfs"
     );
     assert_eq!(
         error("interleaved-1f1b", Shape::new(4, 8).with_chunks(1)),
@@ -588,6 +588,34 @@ fn each_schedule_says_which_numbers_would_run() {
     assert!(matches!(schedule::find("zbh1"), Err(e) if e.to_string() ==
         "schedule zbh1: there is no schedule of this name; choose one of gpipe, 1f1b, eager-1f1b, interleaved-1f1b, \
          interleaved-torch, looped-bfs, zb-h1, zb-h2, zb-v, zb-auto, dualpipe, dualpipe-v"));
+}
+
+/// The facts that a schedule states are those of its orders.
+#[test]
+fn facts_are_those_of_the_order() {
+    use schedule::{Backward, Chunks};
+    for kind in schedule::ALL {
+        let facts = kind.facts();
+        let (p, m) = (4, 8);
+        let order = kind.order(&Shape::new(p, m)).unwrap();
+        let placement = &order.placement;
+        assert_eq!(placement.directions(), facts.directions, "{}", facts.name);
+        assert_eq!(placement.parts(), Shape::new(p, m).parts_under(facts), "{}", facts.name);
+        assert!((0..p).all(|r| placement.chunks(r) == facts.chunks.usual()), "{}", facts.name);
+        if let Chunks::AtLeast(least, _) = facts.chunks {
+            assert!(kind.order(&Shape::new(p, m).with_chunks(least)).is_ok(), "{}", facts.name);
+        }
+        let has =
+            |pass: Pass| order.ranks.iter().flatten().flat_map(Slot::parts).any(|part| part.pass == pass);
+        let backward = match (has(Pass::Backward), has(Pass::InputGrad)) {
+            (true, false) => Backward::Whole,
+            (false, true) => Backward::Split,
+            _ => Backward::Both,
+        };
+        assert_eq!(backward, facts.backward, "{}", facts.name);
+        assert_eq!(order.splits(), backward == Backward::Split, "{}", facts.name);
+        assert_eq!(kind.order(&Shape::new(p, m).with_group(m)).is_ok(), facts.groups, "{}", facts.name);
+    }
 }
 
 /// Slots appear in the diagrams of the papers; the drawing is the order's own text.

@@ -6,7 +6,7 @@
 //! and expert communication + bubble + exposed p2p + exposed data-parallel communication + exposed offload
 //!
 //! * Busiest rank: the one with most work over the step; the bubble is what the others' passes add while the pipeline
-//!   fills and drains, for even stages the schedule's own closed form ([`crate::plan::schedule`]).
+//!   fills and drains, for even stages the schedule's own closed form ([`crate::schedule`]).
 //! * A layer's communication is exposed by what it takes longer than the kernels that may run beside it (`passes`).
 //! * Sharding and gradient reduction: exact laws of neighbouring units (`sharding`).
 //! * p2p: the latency laws of each schedule with asynchronous sends; each transfer in full with blocking ones.
@@ -34,11 +34,11 @@ pub use rules::Rules;
 use crate::collective::{Chooser, Op};
 use crate::ids::DeviceId;
 use crate::model::{CommGroup, Shard, flops::StepFlops};
-use crate::plan::schedule::{Order, Seat};
 use crate::plan::step::groups::{Degrees, Group};
 use crate::plan::step::{self, PlanError, Prices, Unit, units_of_stages};
+use crate::schedule::{Order, Seat};
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::{ScheduleKind, ShardingKind, WorkloadSpec};
+use crate::spec::workload::{ShardingKind, WorkloadSpec};
 use crate::topology::Machine;
 use sharding::UnitCosts;
 
@@ -149,7 +149,9 @@ pub fn estimate(
         &split,
         &step::expert_load::of_layers(workload, model)?,
     );
-    let mut form = Form { workload, machine, degrees, order, links, prices, stages, ranks: Vec::new() };
+    let splits = order.splits();
+    let mut form =
+        Form { workload, machine, degrees, order, splits, links, prices, stages, ranks: Vec::new() };
     form.price()?;
     let border = shard.boundary_bytes(model);
     let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
@@ -219,6 +221,8 @@ struct Form<'a> {
     machine: &'a Machine,
     degrees: Degrees,
     order: Order,
+    /// Whether the order runs the two gradients of every backward pass apart.
+    splits: bool,
     links: Links<'a>,
     prices: &'a dyn Prices,
     stages: Vec<Vec<Unit>>,
@@ -266,15 +270,9 @@ impl Form<'_> {
         Ok(())
     }
 
-    /// Whether the schedule runs the two gradients apart.
-    fn splits(&self) -> bool {
-        use ScheduleKind::{ZbAuto, ZbH1, ZbH2, ZbV};
-        matches!(self.workload.parallelism.pipeline.schedule, ZbAuto | ZbH1 | ZbH2 | ZbV)
-            && self.workload.parallelism.pipeline.size > 1
-    }
     /// Both gradients of a rank or unit.
     fn gradients(&self, time: &UnitTime) -> PassTime {
-        if !self.splits() {
+        if !self.splits {
             return time.backward;
         }
         let mut both = time.input_grad;

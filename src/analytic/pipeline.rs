@@ -3,10 +3,10 @@
 use super::{Form, RankTimes};
 use crate::collective::Op;
 use crate::model::CommGroup;
-use crate::plan::schedule::{self, PassTimes, Shape};
+use crate::plan::step::PlanError;
 use crate::plan::step::groups::Group;
-use crate::plan::step::{self, PlanError};
-use crate::spec::workload::{PointToPoint, ScheduleKind};
+use crate::schedule::{Choice, PassTimes};
+use crate::spec::workload::PointToPoint;
 use crate::units::Time;
 
 impl Form<'_> {
@@ -24,7 +24,7 @@ impl Form<'_> {
             rest.map(|(_, rank)| part(rank)).sum::<f64>() / others as f64 / directions
         };
         let forward = mean(&|rank| rank.sum.forward.total());
-        let split = self.splits() || self.order.placement.directions() > 1;
+        let split = self.splits || self.order.placement.directions() > 1;
         let (input_grad, weight_grad) = if split {
             (
                 mean(&|r| r.sum.input_grad.total() + r.sum.recompute.total()),
@@ -37,21 +37,13 @@ impl Form<'_> {
         let times =
             PassTimes::new(Time::from_s(forward), Time::from_s(input_grad), Time::from_s(weight_grad), 1.0);
         let pipeline = &self.workload.parallelism.pipeline;
-        let shape = Shape {
-            ranks: pipeline.size as u32,
-            micro_batches: self.order.micro_batches,
-            chunks: pipeline.chunks.map(|v| v as u16),
-            group: pipeline.group_size.map(|g| g as u32),
+        let theory = match pipeline.choice() {
+            Choice::Named(schedule) => {
+                schedule.expected_bubble(&pipeline.shape(self.order.micro_batches), &times)
+            }
+            Choice::File => None,
         };
-        // A searched order has no closed form; it does at least as well as the hand-made one of the same memory.
-        let kind = match pipeline.schedule {
-            ScheduleKind::ZbAuto => ScheduleKind::ZbH2,
-            other => other,
-        };
-        let theory = schedule::find(step::schedule_name(kind))
-            .ok()
-            .and_then(|schedule| schedule.bubble(&shape, &times))
-            .and_then(|bubble| bubble.idle.or(bubble.own));
+        let theory = theory.and_then(|bubble| bubble.idle.or(bubble.own));
         theory.map_or(drain / f64::from(self.order.placement.parts()), Time::s)
     }
 
@@ -69,15 +61,17 @@ impl Form<'_> {
         }
         let gather = self.links.time(Group::Layer(CommGroup::Tensor), Op::AllGather, gathered)?;
         let c = self.links.border.time(bytes) + gather;
-        Ok(match (pipeline.p2p, pipeline.schedule) {
-            (PointToPoint::Blocking, _) => 2.0 * c * (m * v + p - 1.0),
-            (_, ScheduleKind::OneFOneB) if m >= p => c * (2.0 * (p - 1.0) * m / p + 2.0 * (p - 2.0)),
-            (PointToPoint::Batched, _) if v > 1.0 => {
+        let batched = pipeline.p2p == PointToPoint::Batched && v > 1.0;
+        let transfers = match pipeline.choice() {
+            _ if pipeline.p2p == PointToPoint::Blocking => 2.0 * (m * v + p - 1.0),
+            _ if batched => {
                 let group = pipeline.group_size.map_or(p, |g| g as f64);
                 let warm_up = (2.0 * (p - 1.0) + (v - 1.0) * group).min(m * v);
-                c * (m * v + warm_up - 1.0)
+                m * v + warm_up - 1.0
             }
-            _ => 2.0 * (p * v - 1.0) * c,
-        })
+            Choice::Named(schedule) => schedule.transfers(&pipeline.shape(self.order.micro_batches)),
+            Choice::File => 2.0 * (p * v - 1.0),
+        };
+        Ok(c * transfers)
     }
 }

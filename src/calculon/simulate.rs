@@ -13,8 +13,8 @@ use crate::calculon::plan::{
 };
 use crate::engine::{self, EngineError, Record};
 use crate::plan::pipeline::Sends;
-use crate::plan::schedule::ScheduleError;
 use crate::program::World;
+use crate::schedule::ScheduleError;
 use crate::spec::SpecError;
 use crate::units::{FlopRate, Flops, Time};
 

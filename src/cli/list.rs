@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::{Failure, say, width};
-use crate::plan::schedule;
+use crate::schedule::Choice;
 use crate::spec::{Device, Kind, Loaded, ModelSpec, WorkloadSpec, catalog, load, simple};
 
 /// List the workloads, machines, devices, models and stacks that the program carries.
@@ -13,7 +13,7 @@ use crate::spec::{Device, Kind, Loaded, ModelSpec, WorkloadSpec, catalog, load, 
 #[command(after_help = "Examples:
   stepsim list                  everything
   stepsim list topologies       the machines
-  stepsim list schedules        the values of parallelism.pipeline.schedule, and those of `stepsim schedule` alone")]
+  stepsim list schedules        the values of parallelism.pipeline.schedule")]
 pub struct Args {
     /// Of which kind [default: all]
     #[arg(value_enum)]
@@ -61,7 +61,9 @@ impl What {
             What::Models => "models (\"model\" of a workload file)",
             What::Stacks => "stacks (\"stack\" of a workload file)",
             What::Collectives => "tables of collectives (\"collectives\" of a topology file)",
-            What::Schedules => "schedules (stepsim schedule --kind NAME)",
+            What::Schedules => {
+                "schedules (--set parallelism.pipeline.schedule=NAME; stepsim schedule --kind NAME)"
+            }
         }
     }
     /// Name and description of each.
@@ -77,8 +79,7 @@ impl What {
             What::Stacks => of(Kind::Stack, |name| described(Kind::Stack, name)),
             What::Collectives => of(Kind::Collectives, |name| described(Kind::Collectives, name)),
             What::Schedules => {
-                let line = |s: &&dyn schedule::Schedule| (s.name().to_string(), s.about().to_string());
-                schedule::ALL.iter().map(line).collect()
+                Choice::all().map(|choice| (choice.name().to_string(), choice.about().to_string())).collect()
             }
         }
     }

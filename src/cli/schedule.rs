@@ -15,9 +15,7 @@ use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use crate::engine::{EngineError, Record};
 use crate::ids::RankId;
 use crate::plan::pipeline::{AbstractPipeline, Sends, abstract_world};
-use crate::plan::schedule::{
-    self, Order, PassTimes, Profile, Schedule, ScheduleError, Shape, UserOrderError,
-};
+use crate::schedule::{self, Order, PassTimes, Profile, Schedule, ScheduleError, Shape, UserOrderError};
 use crate::trace::{Detail, MetaValue, Output, OutputError, RunMeta, Timeline, TraceError, TracedRank};
 use crate::units::Time;
 
@@ -27,9 +25,8 @@ use outcome::Outcome;
 /// Runs a pipeline schedule on abstract durations and draws it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// The schedule: gpipe, 1f1b, eager-1f1b, interleaved-1f1b, interleaved-torch, looped-bfs, zb-h1, zb-h2, zb-v,
-    /// zb-auto, dualpipe or dualpipe-v
-    #[arg(long, required_unless_present_any = ["all", "order"], conflicts_with_all = ["all", "order"])]
+    /// The schedule
+    #[arg(long, help = format!("The schedule: {}", names()), required_unless_present_any = ["all", "order"], conflicts_with_all = ["all", "order"])]
     pub kind: Option<String>,
     /// All schedules in one table
     #[arg(long, conflicts_with_all = ["order", "trace"])]
@@ -79,6 +76,11 @@ pub struct Args {
     /// Columns of the drawing [default: the terminal's, or 120]
     #[arg(long)]
     pub width: Option<u16>,
+}
+
+/// The schedules known by name.
+fn names() -> String {
+    schedule::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
 }
 
 /// How sends are queued.
@@ -170,8 +172,9 @@ fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Error> {
         None => {
             let kind = schedule::find(args.kind.as_deref().unwrap_or_default())?;
             let shape = args.shape(kind, true);
-            if let Some(value) = args.limit.filter(|_| kind.name() != "zb-auto") {
-                let allowed = format!("only zb-auto has a limit; {} takes what it takes", kind.name());
+            if let Some(value) = args.limit.filter(|_| !kind.facts().searched) {
+                let allowed =
+                    format!("only a searched schedule has a limit; {} takes what it takes", kind.name());
                 return Err(Error::Number { option: "--limit", value, allowed });
             }
             Run::new(
@@ -357,7 +360,7 @@ fn all(args: &Args, times: &PassTimes, out: &mut Vec<u8>) -> Result<(), Error> {
             outcome::peak_range(&o.peak),
             outcome::peak_shares(&o.peak, run.order.placement.parts()),
             outcome::messages(&run.order).to_string(),
-            kind.about().to_owned(),
+            kind.facts().about.to_owned(),
         ]);
         reports.push(run.report());
     }
@@ -383,12 +386,12 @@ impl Args {
     /// The numbers for `kind`. With `strict`, chunks and groups are passed on even where the schedule has no use for
     /// them, so that it can say so.
     fn shape(&self, kind: &dyn Schedule, strict: bool) -> Shape {
-        let choice = matches!(kind.chunks(), schedule::Chunks::AtLeast(..));
+        let choice = matches!(kind.facts().chunks, schedule::Chunks::AtLeast(..));
         Shape {
             ranks: self.stages.unwrap_or_default(),
             micro_batches: self.micro_batches.unwrap_or_default(),
             chunks: self.chunks.filter(|_| strict || choice),
-            group: self.group.filter(|_| strict || kind.has_groups()),
+            group: self.group.filter(|_| strict || kind.facts().groups),
         }
     }
 

@@ -19,8 +19,8 @@ mod wires;
 pub use abstract_work::{AbstractPipeline, abstract_world};
 
 use crate::ids::{OpId, TransferId};
-use crate::plan::schedule::{Data, Order, Part, Pass, Seat, StageAt};
 use crate::program::{Phase, Program, ProgramBuilder};
+use crate::schedule::{Data, Order, Part, Pass, Seat, StageAt};
 use rank::RankBuilder;
 use wires::{Channels, Wires};
 

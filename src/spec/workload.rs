@@ -5,6 +5,7 @@
 //! devices and the names of their memory tiers. Both return every problem found, not just the first.
 
 mod check;
+mod check_pipeline;
 mod memory;
 mod noise;
 mod parallelism;
@@ -20,7 +21,7 @@ pub use memory::{
 pub use noise::{NoiseSpec, RandomStragglersSpec, SlowLinkSpec, StragglerSpec, StragglerUnit};
 pub use parallelism::{
     ContextKind, ContextSpec, ElementBudgets, GradientBucketSpec, GroupAxis, ParallelismSpec, PipelineSpec,
-    PointToPoint, ScheduleKind, ShardingKind, ShardingPrefetch, ShardingSpec, TensorOverlap,
+    PointToPoint, ShardingKind, ShardingPrefetch, ShardingSpec, TensorOverlap,
 };
 pub use precision::{
     BytesPerParameter, Dtype, Fp8Communication, Fp8Gemm, Fp8Spec, OptimizerKind, OptimizerSpec, PrecisionSpec,

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{Attention, Calculon, Datatype, Network, ProcessingMode, Recompute, TensorComm, TensorOverlap};
+use crate::schedule::{Choice, Interleaved};
 use crate::spec::cost::{CostSpec, Processing};
 use crate::spec::device::{Device, Hbm, Peaks};
 use crate::spec::model::{AttentionKernel, AttentionSpec, ModelSpec, Norm, Positions};
@@ -40,7 +41,7 @@ impl Calculon {
         let interleaved = exe.pipeline_interleaving > 1;
         let pipeline = w::PipelineSpec {
             size: exe.pipeline_par,
-            schedule: if interleaved { w::ScheduleKind::Interleaved } else { w::ScheduleKind::OneFOneB },
+            schedule: if interleaved { Choice::Named(&Interleaved) } else { Choice::default() },
             chunks: interleaved.then_some(exe.pipeline_interleaving),
             // The edge block's reduce-scatter leaves each rank its part of the message.
             scatter_gather: exe.tensor_par_comm_type == TensorComm::P2pRsAg

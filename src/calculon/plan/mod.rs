@@ -21,10 +21,10 @@ mod world;
 
 use crate::ids::{OpId, TransferId};
 use crate::plan::pipeline::{Channel, Message, Sends, StageWork, Task};
-use crate::plan::schedule::{Data, Order, Part, Pass, ScheduleError, Shape, Slot, find};
 use crate::program::{
     MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work,
 };
+use crate::schedule::{Data, Interleaved, OneFOneB, Order, Part, Pass, Schedule, ScheduleError, Shape, Slot};
 use crate::units::Time;
 pub use world::world;
 
@@ -184,12 +184,12 @@ impl Step {
     pub fn order(&self) -> Result<Order, ScheduleError> {
         let shape = Shape::new(self.ranks, self.micro_batches);
         let mut order = if self.chunks == 1 {
-            find("1f1b")?.order(&shape)?
+            OneFOneB.order(&shape)?
         } else {
             let (p, m) = (self.ranks, self.micro_batches);
             let legal = |g: &u32| m.is_multiple_of(*g) || m % g >= p;
             let group = (p..=m).find(legal).unwrap_or(p);
-            find("interleaved-1f1b")?.order(&shape.with_chunks(self.chunks).with_group(group))?
+            Interleaved.order(&shape.with_chunks(self.chunks).with_group(group))?
         };
         if !self.training {
             let forward = |s: &Slot| s.parts().all(|p| p.pass == Pass::Forward);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Blocks, DataParallel, Infos, Local, Move, Ports, Step, Streams, Transfer};
 use crate::ids::{CommId, ProgramId, RankId, ResourceId, TierId};
 use crate::plan::pipeline::{Options, programs};
-use crate::plan::schedule::{Data, ScheduleError};
 use crate::program::{Action, Flow, Span, Tier, TierUse, World};
+use crate::schedule::{Data, ScheduleError};
 use crate::units::{Bandwidth, Bytes, Time};
 
 /// The step as a world of one rank per pipeline stage.

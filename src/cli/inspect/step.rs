@@ -16,6 +16,7 @@ use crate::ids::{DeviceId, RankId};
 use crate::model::ParameterCount;
 use crate::plan::step::Plan;
 use crate::program::{MemoryClass, MemoryWhen, Program, StreamKind, Work};
+use crate::schedule::Choice;
 use crate::simulate::Inputs;
 use crate::units::Bytes;
 
@@ -30,7 +31,7 @@ pub(super) struct StepView {
     global_batch: u64,
     micro_batch: u64,
     micro_batches: u32,
-    schedule: serde_json::Value,
+    schedule: Choice,
     chunks: u32,
     ranks: u32,
     /// Ranks that remain when those that must behave alike are simulated once.
@@ -120,7 +121,7 @@ impl StepView {
             global_batch: w.batch.global,
             micro_batch: w.batch.micro_batch,
             micro_batches: plan.micro_batches,
-            schedule: serde_json::to_value(pipeline.schedule).unwrap_or_default(),
+            schedule: pipeline.schedule,
             chunks: u32::from(plan.order.placement.chunks(0)),
             ranks: layout.ranks(),
             simulated_ranks: fold(&plan.world).world.ranks.len() as u64,
@@ -146,7 +147,7 @@ impl StepView {
     }
 
     fn headline(&self, out: &mut String) {
-        let schedule = self.schedule.as_str().unwrap_or("file");
+        let schedule = self.schedule.name();
         let axes: Vec<String> = self.layout.iter().map(|(axis, size)| format!("{axis} {size}")).collect();
         let layout = if axes.is_empty() { "one rank".to_string() } else { axes.join(" × ") };
         let _ = writeln!(

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::outcome::Outcome;
-use crate::plan::schedule::{Order, Part, Pass, Slot};
+use crate::schedule::{Order, Part, Pass, Slot};
 use crate::units::Time;
 
 /// Where the drawing goes.

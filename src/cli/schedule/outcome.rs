@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::engine::Record;
 use crate::ids::RankId;
 use crate::plan::pipeline::AbstractPipeline;
-use crate::plan::schedule::{Order, Seat};
+use crate::schedule::{Order, Seat};
 use crate::units::Time;
 
 /// Times of a schedule that was played.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Channel, Message, Options, Sends, StageWork, Task, phase, programs};
 use crate::ids::{CommId, OpId, ProgramId, RankId, TransferId};
-use crate::plan::schedule::{Order, PassTimes, Slot};
 use crate::program::{Action, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
+use crate::schedule::{Order, PassTimes, Slot};
 use crate::units::Time;
 
 /// An abstract step, ready to run.

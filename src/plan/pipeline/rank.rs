@@ -3,8 +3,8 @@
 use super::wires::{Channels, Wires};
 use super::{Channel, Options, Sends, StageWork, Task};
 use crate::ids::{OpId, TransferId};
-use crate::plan::schedule::{Data, Order, Part, Pass, Seat, Slot, StageAt};
 use crate::program::{NO_MICRO_BATCH, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
+use crate::schedule::{Data, Order, Part, Pass, Seat, Slot, StageAt};
 use crate::units::Time;
 
 /// One end of the lanes of a channel on one rank.

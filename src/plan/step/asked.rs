@@ -6,12 +6,10 @@ use super::groups::{self, Degrees, Group};
 use super::offload::Away;
 use crate::ids::DeviceId;
 use crate::model::CommGroup;
-use crate::plan::schedule::{self, LayerSplit, Order, Shape, split_layers};
+use crate::schedule::{self, Choice, LayerSplit, Order, split_layers};
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::{
-    ContextKind, OptimizerPlace, Placement, ScheduleKind, ShardingKind, WorkloadSpec,
-};
+use crate::spec::workload::{ContextKind, OptimizerPlace, Placement, ShardingKind, WorkloadSpec};
 use crate::topology::{Axis, Layout, Machine};
 
 /// Shares of state that live on other tiers.
@@ -47,42 +45,16 @@ pub fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
     }
 }
 
-/// The name of a schedule in `plan::schedule`.
-pub fn schedule_name(kind: ScheduleKind) -> &'static str {
-    match kind {
-        ScheduleKind::Gpipe => "gpipe",
-        ScheduleKind::OneFOneB => "1f1b",
-        ScheduleKind::EagerOneFOneB => "eager-1f1b",
-        ScheduleKind::Interleaved => "interleaved-1f1b",
-        ScheduleKind::LoopedBfs => "looped-bfs",
-        ScheduleKind::ZbH1 => "zb-h1",
-        ScheduleKind::ZbH2 => "zb-h2",
-        ScheduleKind::ZbV => "zb-v",
-        ScheduleKind::ZbAuto => "zb-auto",
-        ScheduleKind::DualPipe => "dualpipe",
-        ScheduleKind::DualPipeV => "dualpipe-v",
-        ScheduleKind::File => "file",
-    }
-}
-
-/// The order of passes that a workload asks for; `zb-auto`'s is that for equal passes.
+/// The order of passes that a workload asks for; a searched schedule's is that for equal passes.
 ///
 /// # Errors
 /// The schedule is not defined for its numbers, or its file is wrong.
 pub fn order(w: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
-    let spec = &w.parallelism.pipeline;
-    if spec.schedule == ScheduleKind::File {
-        return user_order(w);
+    let pipeline = &w.parallelism.pipeline;
+    match pipeline.choice() {
+        Choice::Named(schedule) => Ok(schedule.order(&pipeline.shape(micro_batches))?),
+        Choice::File => user_order(w),
     }
-    let kind = if spec.size == 1 && spec.chunks() == 1 { "1f1b" } else { schedule_name(spec.schedule) };
-    let schedule = schedule::find(kind)?;
-    let shape = Shape {
-        ranks: spec.size as u32,
-        micro_batches,
-        chunks: spec.chunks.map(|v| v as u16),
-        group: spec.group_size.map(|g| g as u32),
-    };
-    Ok(schedule.order(&shape)?)
 }
 
 fn user_order(w: &WorkloadSpec) -> Result<Order, PlanError> {

@@ -8,8 +8,8 @@
 use std::rc::Rc;
 
 use crate::ids::{OpId, TransferId};
-use crate::plan::schedule::Pass;
 use crate::program::{MemoryClass, MemoryEffect, MemoryWhen, ProgramBuilder, Work};
+use crate::schedule::Pass;
 use crate::units::Time;
 
 /// One op to push.

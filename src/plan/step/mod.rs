@@ -2,7 +2,7 @@
 //!
 //! 1. The rank grid (tensor, context, data, pipeline) is laid over the devices ([`Layout`]; `asked` reads it and all else
 //!    from the workload).
-//! 2. The schedule says in which order each pipeline rank runs its passes ([`crate::plan::schedule`]).
+//! 2. The schedule says in which order each pipeline rank runs its passes ([`crate::schedule`]).
 //! 3. For each pipeline rank one program is written: `stage` pushes kernels and communication layer by layer,
 //!    `weights` gathers what is cut among ranks, `offload` copies what lives on other tiers, `gradients` reduces,
 //!    `optimizer` updates, `pipeline` sends and receives.
@@ -31,7 +31,7 @@ mod weights;
 use std::sync::Arc;
 
 use asked::{Placed, groups_of, placed};
-pub use asked::{degrees, layer_split, layout, order, schedule_name};
+pub use asked::{degrees, layer_split, layout, order};
 use assembly::Assembly;
 use groups::{Degrees, Group};
 use stage::Stage;
@@ -41,11 +41,11 @@ use crate::collective::{CollectiveError, Lowering, Op, Transfer};
 use crate::ids::{DeviceId, RankId, TransferId};
 use crate::model::{Kernel, Shard, flops::StepFlops};
 use crate::plan::pipeline::{self, Options, Sends};
-use crate::plan::schedule::{self, Order, ScheduleError, Shape};
 use crate::program::World;
+use crate::schedule::{self, Choice, Order, ScheduleError};
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::{BytesPerParameter, PointToPoint, ScheduleKind, WorkloadSpec};
+use crate::spec::workload::{BytesPerParameter, PointToPoint, WorkloadSpec};
 use crate::topology::{Axis, Layout, Machine};
 use crate::units::Time;
 
@@ -182,10 +182,12 @@ pub fn plan(
     let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
     let border_bytes = if cuts_border { whole_border / shard.tensor } else { whole_border };
     let layout = layout(workload, &degrees, machine)?;
-    if workload.parallelism.pipeline.schedule == ScheduleKind::ZbAuto && stages.len() > 1 {
-        let profile = profile::profile(workload, &stages, border_bytes, &degrees, &layout, lowering, prices)?;
-        let shape = Shape::new(degrees.pipeline, micro_batches);
-        order = schedule::find(schedule_name(ScheduleKind::ZbAuto))?.order_for(&shape, &profile)?;
+    if let Choice::Named(schedule) = workload.parallelism.pipeline.choice()
+        && schedule.facts().searched
+    {
+        let asked = profile::Asked { workload, degrees: &degrees, layout: &layout, lowering, prices };
+        let profile = asked.profile(&order.placement, &stages, border_bytes)?;
+        order = schedule.order_for(&workload.parallelism.pipeline.shape(micro_batches), &profile)?;
     }
     let setup = Setup {
         workload,

@@ -215,7 +215,7 @@ impl Stage<'_, '_> {
         self.on_device[unit as usize] = false;
     }
     pub(super) fn weights_cargo(&self, visit: Visit, name: &'static str, bytes: u64) -> Cargo {
-        let backward = visit.pass != crate::plan::schedule::Pass::Forward;
+        let backward = visit.pass != crate::schedule::Pass::Forward;
         Cargo {
             class: MemoryClass::Weights,
             bytes,

@@ -6,70 +6,93 @@ use super::{PlanError, Prices};
 use crate::collective::{Lowering, Op, Transfer};
 use crate::ids::RankId;
 use crate::model::{CommOp, Item};
-use crate::plan::schedule::{Pass, PassTimes, Profile};
+use crate::schedule::{Pass, PassTimes, Placement, Profile};
 use crate::spec::workload::WorkloadSpec;
 use crate::topology::{Axis, Layout};
 use crate::units::Time;
 
-/// Sums kernels and the communication that nothing hides, pass by pass, for pipeline ranks of one stage each.
-///
-/// # Errors
-/// A group is not connected.
-pub(super) fn profile(
-    workload: &WorkloadSpec,
-    stages: &[Vec<Unit>],
-    border_bytes: u64,
-    degrees: &Degrees,
-    layout: &Layout,
-    lowering: &Lowering<'_>,
-    prices: &dyn Prices,
-) -> Result<Profile, PlanError> {
-    let policy = &workload.recompute;
-    let first_of = |stage: usize| {
+/// What the times of passes depend on.
+pub(super) struct Asked<'a, 'm> {
+    pub workload: &'a WorkloadSpec,
+    pub degrees: &'a Degrees,
+    pub layout: &'a Layout,
+    pub lowering: &'a Lowering<'m>,
+    pub prices: &'a dyn Prices,
+}
+
+impl Asked<'_, '_> {
+    /// Sums kernels and the communication that nothing hides, pass by pass, over the stages that each pipeline rank
+    /// holds of one direction.
+    ///
+    /// # Errors
+    /// A group is not connected.
+    pub(super) fn profile(
+        &self,
+        placement: &Placement,
+        stages: &[Vec<Unit>],
+        border_bytes: u64,
+    ) -> Result<Profile, PlanError> {
+        let mut ranks =
+            vec![PassTimes::new(Time::ZERO, Time::ZERO, Time::ZERO, 1.0); placement.ranks() as usize];
+        for seat in placement.path(0) {
+            let units = &stages[placement.stage(*seat).stage as usize];
+            let [forward, input_grad, weight_grad] = [Pass::Forward, Pass::InputGrad, Pass::WeightGrad]
+                .map(|pass| self.time(units, pass, self.first_of(seat.rank)));
+            let of = &mut ranks[seat.rank as usize];
+            *of = PassTimes::new(
+                of.forward + forward?,
+                of.input_grad + input_grad?,
+                of.weight_grad + weight_grad?,
+                1.0,
+            );
+        }
+        let message = match ranks.len() {
+            1 => Time::ZERO,
+            _ => self.alone(&[self.first_of(0), self.first_of(1)], Op::SendRecv, border_bytes)?,
+        };
+        // The stage whose weight gradients hold the largest share bounds them all.
+        let policy = &self.workload.recompute;
+        let share = |units: &Vec<Unit>| {
+            let held: u64 = units.iter().map(|u| u.plan.weight_grad_bytes).sum();
+            let all: u64 = units.iter().map(|u| u.kept_bytes(policy).max(u.plan.weight_grad_bytes)).sum();
+            held as f64 / all.max(1) as f64
+        };
+        let kept = stages.iter().map(share).fold(0.0, f64::max);
+        let limit = self.workload.parallelism.pipeline.activation_limit.map(|n| n as f64);
+        Ok(Profile { ranks, message, limit, kept })
+    }
+
+    /// The first rank of a pipeline rank.
+    fn first_of(&self, pipeline_rank: u32) -> RankId {
         let mut coordinates = [0; 5];
-        coordinates[Axis::Pp as usize] = stage as u32;
-        layout.rank(coordinates)
-    };
-    let alone = |ranks: &[RankId], op: Op, bytes: u64| -> Result<Time, PlanError> {
-        let devices: Vec<_> = ranks.iter().map(|r| layout.device(*r)).collect();
-        Ok(Time::from_s(lowering.explain(&Transfer { op, bytes }, &devices)?.1.expected_s))
-    };
-    let mut times = Vec::new();
-    let mut members = Vec::new();
-    for (stage, units) in stages.iter().enumerate() {
-        let mut of_pass = |pass: Pass| -> Result<Time, PlanError> {
-            let repeated = |u: &Unit| if pass == Pass::InputGrad { u.repeated(policy) } else { Vec::new() };
-            let mut sum = Time::ZERO;
-            for item in units.iter().flat_map(|u| [repeated(u), u.items(pass).to_vec()].concat()) {
-                match item {
-                    Item::Kernel(kernel) => sum += prices.time(&kernel),
-                    Item::Comm(point) => {
-                        degrees.members(layout, first_of(stage), Group::Layer(point.group), &mut members);
-                        if members.len() > 1 && point.hidden_behind == 0 {
-                            sum += alone(&members, op_of(point.op), point.bytes)?;
-                        }
+        coordinates[Axis::Pp as usize] = pipeline_rank;
+        self.layout.rank(coordinates)
+    }
+
+    /// A collective on an idle machine.
+    fn alone(&self, ranks: &[RankId], op: Op, bytes: u64) -> Result<Time, PlanError> {
+        let devices: Vec<_> = ranks.iter().map(|r| self.layout.device(*r)).collect();
+        Ok(Time::from_s(self.lowering.explain(&Transfer { op, bytes }, &devices)?.1.expected_s))
+    }
+
+    /// One pass through a stage.
+    fn time(&self, units: &[Unit], pass: Pass, rank: RankId) -> Result<Time, PlanError> {
+        let policy = &self.workload.recompute;
+        let repeated = |u: &Unit| if pass == Pass::InputGrad { u.repeated(policy) } else { Vec::new() };
+        let (mut sum, mut members) = (Time::ZERO, Vec::new());
+        for item in units.iter().flat_map(|u| [repeated(u), u.items(pass).to_vec()].concat()) {
+            match item {
+                Item::Kernel(kernel) => sum += self.prices.time(&kernel),
+                Item::Comm(point) => {
+                    self.degrees.members(self.layout, rank, Group::Layer(point.group), &mut members);
+                    if members.len() > 1 && point.hidden_behind == 0 {
+                        sum += self.alone(&members, op_of(point.op), point.bytes)?;
                     }
                 }
             }
-            Ok(sum)
-        };
-        let [forward, input_grad, weight_grad] =
-            [of_pass(Pass::Forward)?, of_pass(Pass::InputGrad)?, of_pass(Pass::WeightGrad)?];
-        times.push(PassTimes::new(forward, input_grad, weight_grad, 1.0));
+        }
+        Ok(sum)
     }
-    let message = match stages.len() {
-        1 => Time::ZERO,
-        _ => alone(&[first_of(0), first_of(1)], Op::SendRecv, border_bytes)?,
-    };
-    // The stage whose weight gradients hold the largest share bounds them all.
-    let share = |units: &Vec<Unit>| {
-        let held: u64 = units.iter().map(|u| u.plan.weight_grad_bytes).sum();
-        let all: u64 = units.iter().map(|u| u.kept_bytes(policy).max(u.plan.weight_grad_bytes)).sum();
-        held as f64 / all.max(1) as f64
-    };
-    let kept = stages.iter().map(share).fold(0.0, f64::max);
-    let limit = workload.parallelism.pipeline.activation_limit.map(|n| n as f64);
-    Ok(Profile { ranks: times, message, limit, kept })
 }
 
 /// The collective of a layer's communication.

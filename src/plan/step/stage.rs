@@ -18,8 +18,8 @@ use crate::collective::{Lowering, Op, Transfer};
 use crate::ids::{OpId, TransferId};
 use crate::model::{CommGroup, Item, Kernel};
 use crate::plan::pipeline::{self, Channel, Message, StageWork, Task};
-use crate::plan::schedule::{Data, Part, Pass};
 use crate::program::{MemoryClass, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work};
+use crate::schedule::{Data, Part, Pass};
 use crate::spec::workload::ShardingKind;
 
 /// The rank that is being written, and what has been pushed of it.
@@ -430,7 +430,7 @@ impl StageWork for Stage<'_, '_> {
         self.first_unit = vec![0];
         let placement = &self.setup.order.placement;
         for chunk in 0..placement.chunks(rank) {
-            let at = placement.stage(crate::plan::schedule::Seat { rank, chunk });
+            let at = placement.stage(crate::schedule::Seat { rank, chunk });
             self.units.extend(self.setup.stages[at.stage as usize].iter().cloned());
             self.first_unit.push(self.units.len() as u32);
         }

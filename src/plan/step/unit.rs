@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::model::{Item, LayerKind, LayerPlan, Shard};
-use crate::plan::schedule::Pass;
+use crate::schedule::Pass;
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{BytesPerParameter, Granularity, RecomputeSpec};
 

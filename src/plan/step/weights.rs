@@ -26,8 +26,8 @@ use super::offload::{Cargo, take};
 use super::stage::{Stage, VisitRecord};
 use crate::collective::Op;
 use crate::ids::OpId;
-use crate::plan::schedule::Pass;
 use crate::program::{MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, Phase, ProgramBuilder};
+use crate::schedule::Pass;
 use crate::spec::workload::ShardingKind;
 
 /// Weights of a unit that are on the device in full, or on their way.

@@ -1,8 +1,7 @@
 //! Validation of a workload: alone, and against the machine that it is to run on.
 
 use super::{
-    ContextKind, ExpertBalance, Granularity, GroupAxis, OptimizerPlace, Placement, ScheduleKind,
-    ShardingKind, WorkloadSpec,
+    ContextKind, ExpertBalance, Granularity, GroupAxis, OptimizerPlace, Placement, ShardingKind, WorkloadSpec,
 };
 use crate::spec::model::ModelSpec;
 use crate::spec::problem::{Problem, Problems};
@@ -244,68 +243,6 @@ impl WorkloadSpec {
                 format!("an all-to-all group that divides the {} heads left to a rank by tensor parallelism",
                     model.heads / self.parallelism.tensor),
                 "an all-to-all turns a cut of the sequence into a cut of the heads; use ring or all-gather beyond",
-            );
-        }
-    }
-
-    fn check_pipeline(&self, p: &mut Problems, model: &ModelSpec) {
-        use ScheduleKind as K;
-        let pipe = &self.parallelism.pipeline;
-        let chunks = pipe.chunks();
-        let needs = match pipe.schedule {
-            K::Gpipe | K::OneFOneB | K::EagerOneFOneB | K::ZbH1 | K::ZbH2 | K::ZbAuto => Some(1),
-            K::ZbV | K::DualPipe | K::DualPipeV if pipe.size > 1 => Some(2),
-            _ => None,
-        };
-        if let Some(n) = needs.filter(|&n| n != chunks) {
-            p.add(
-                "parallelism.pipeline.chunks",
-                chunks,
-                format!("{n} with this schedule"),
-                "interleaved and looped-bfs take any number",
-            );
-        }
-        // DualPipe holds every stage twice, once per direction: `size` distinct stages, not size × chunks.
-        let distinct = if pipe.schedule == K::DualPipe { 1 } else { chunks };
-        let stages = pipe.size.saturating_mul(distinct);
-        match &pipe.layer_split {
-            Some(split) if split.len() as u64 != stages || split.iter().sum::<u64>() != model.layers => p
-                .add(
-                    "parallelism.pipeline.layer_split",
-                    format!("{} entries with sum {}", split.len(), split.iter().sum::<u64>()),
-                    format!(
-                        "{stages} entries (size × chunks) whose sum is the model's {} layers",
-                        model.layers
-                    ),
-                    "one entry per stage in the order of the model",
-                ),
-            Some(_) => {}
-            None if stages > model.layers => p.add(
-                "parallelism.pipeline.size",
-                pipe.size,
-                format!("size × chunks of at most the model's {} layers", model.layers),
-                "a stage without layers needs layer_split",
-            ),
-            None => {}
-        }
-        match pipe.activation_limit {
-            Some(limit) if pipe.schedule != K::ZbAuto => {
-                p.add(
-                    "parallelism.pipeline.activation_limit",
-                    limit,
-                    "nothing but with schedule zb-auto",
-                    "",
-                );
-            }
-            Some(limit) => p.size("parallelism.pipeline.activation_limit", limit, 1 << 20),
-            None => {}
-        }
-        if (pipe.schedule == K::File) != pipe.order_file.is_some() {
-            p.add(
-                "parallelism.pipeline.order_file",
-                pipe.order_file.as_deref().unwrap_or("nothing"),
-                "a path with schedule file, nothing with any other",
-                "",
             );
         }
     }

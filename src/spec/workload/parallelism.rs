@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schedule::{Choice, Shape};
+
 /// Degrees of parallelism and how each is carried out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -131,7 +133,7 @@ pub struct PipelineSpec {
     /// Ranks of a pipeline.
     pub size: u64,
     /// In which order each rank works.
-    pub schedule: ScheduleKind,
+    pub schedule: Choice,
     /// Model chunks of one rank (virtual stages); default: what the schedule asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunks: Option<u64>,
@@ -146,7 +148,7 @@ pub struct PipelineSpec {
     /// Whether messages that all tensor-parallel ranks hold alike (no sequence parallelism) are cut among them on their
     /// way to the next stage, and gathered there (Narayanan et al. 2021, section 4.1).
     pub scatter_gather: bool,
-    /// With schedule `zb-auto`: most activations that a rank may hold, in micro-batches; default: twice `size`.
+    /// With a searched schedule (`zb-auto`): most activations that a rank may hold, in micro-batches; default: twice `size`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation_limit: Option<u64>,
     /// With schedule `file`: the order of every rank, a path relative to the workload.
@@ -158,7 +160,7 @@ impl Default for PipelineSpec {
     fn default() -> Self {
         PipelineSpec {
             size: 1,
-            schedule: ScheduleKind::OneFOneB,
+            schedule: Choice::default(),
             chunks: None,
             group_size: None,
             layer_split: None,
@@ -171,49 +173,29 @@ impl Default for PipelineSpec {
 }
 
 impl PipelineSpec {
-    /// Model chunks of one rank: as written, or the least that the schedule can work with.
+    /// Model chunks of one rank: as written, or what the schedule asks for.
     pub fn chunks(&self) -> u64 {
-        use ScheduleKind::{DualPipe, DualPipeV, Interleaved, LoopedBfs, ZbV};
         self.chunks.unwrap_or(match self.schedule {
-            Interleaved | LoopedBfs | ZbV | DualPipe | DualPipeV if self.size > 1 => 2,
-            _ => 1,
+            Choice::Named(schedule) if self.size > 1 => schedule.facts().chunks.usual().into(),
+            Choice::Named(_) | Choice::File => 1,
         })
     }
-}
-
-/// Pipeline schedules.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ScheduleKind {
-    /// All forwards, then all backwards.
-    Gpipe,
-    /// One forward, one backward (PipeDream-flush).
-    #[default]
-    #[serde(rename = "1f1b")]
-    OneFOneB,
-    /// 1F1B with twice the warm-up.
-    #[serde(rename = "eager-1f1b")]
-    EagerOneFOneB,
-    /// Interleaved 1F1B over several chunks of a rank.
-    Interleaved,
-    /// Looped breadth-first.
-    LoopedBfs,
-    /// Zero-bubble with 1F1B's memory.
-    ZbH1,
-    /// Zero-bubble with twice 1F1B's memory.
-    ZbH2,
-    /// Zero-bubble with two chunks in a V.
-    ZbV,
-    /// Zero-bubble, searched for the times of this step's passes and `activation_limit`.
-    ZbAuto,
-    /// Two directions at once, forward and backward overlapped (DeepSeek-V3).
-    #[serde(rename = "dualpipe")]
-    DualPipe,
-    /// DualPipe folded into a V: one copy of the weights.
-    #[serde(rename = "dualpipe-v")]
-    DualPipeV,
-    /// The order is read from `order_file`.
-    File,
+    /// The schedule that orders the passes; a single stage leaves nothing to order and runs as 1F1B does.
+    pub fn choice(&self) -> Choice {
+        match self.schedule {
+            Choice::Named(_) if self.size == 1 && self.chunks() == 1 => Choice::default(),
+            as_written => as_written,
+        }
+    }
+    /// The schedule's numbers.
+    pub fn shape(&self, micro_batches: u32) -> Shape {
+        Shape {
+            ranks: self.size as u32,
+            micro_batches,
+            chunks: self.chunks.map(|v| v as u16),
+            group: self.group_size.filter(|_| self.size > 1).map(|g| g as u32),
+        }
+    }
 }
 
 /// Whether a pipeline send or receive holds up the compute stream.

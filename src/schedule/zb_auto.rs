@@ -23,18 +23,21 @@ use std::collections::BinaryHeap;
 use super::order::Lister;
 use super::zb_h1::ZbH1;
 use super::zb_h2::ZbH2;
-use super::{Bubble, Order, Pass, PassTimes, Placement, Profile, Schedule, ScheduleError, Shape, Slot};
+use super::{
+    Backward, Bubble, Facts, Order, Pass, PassTimes, Placement, Profile, Schedule, ScheduleError, Shape, Slot,
+};
 use crate::units::Time;
 
 /// See the module.
 pub(super) struct ZbAuto;
 
 impl Schedule for ZbAuto {
-    fn name(&self) -> &'static str {
-        "zb-auto"
-    }
-    fn about(&self) -> &'static str {
-        "zero-bubble, searched for given times and memory"
+    fn facts(&self) -> Facts {
+        Facts {
+            backward: Backward::Split,
+            searched: true,
+            ..Facts::new("zb-auto", "zero-bubble, searched for given times and memory")
+        }
     }
     /// For equal times of the three passes and twice the memory of 1F1B.
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
@@ -62,6 +65,10 @@ impl Schedule for ZbAuto {
     }
     fn bubble(&self, _: &Shape, _: &PassTimes) -> Option<Bubble> {
         None
+    }
+    /// It does at least as well as the hand-made order of the same memory.
+    fn expected_bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
+        ZbH2.bubble(shape, times)
     }
     fn peak(&self, _: &Shape) -> Option<Vec<u32>> {
         None

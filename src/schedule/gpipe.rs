@@ -4,17 +4,14 @@
 //! of torch's `ScheduleGPipe` with the backward passes reversed.
 
 use super::order::Lister;
-use super::{Bubble, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
+use super::{Bubble, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
 
 /// See the module.
 pub(super) struct GPipe;
 
 impl Schedule for GPipe {
-    fn name(&self) -> &'static str {
-        "gpipe"
-    }
-    fn about(&self) -> &'static str {
-        "all forwards, then all backwards"
+    fn facts(&self) -> Facts {
+        Facts::new("gpipe", "all forwards, then all backwards")
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;

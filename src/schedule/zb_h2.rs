@@ -9,21 +9,19 @@
 //! step that waits for all of them gives the gain back.
 
 use super::order::Lister;
-use super::{Bubble, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
+use super::{Backward, Bubble, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
 use crate::units::Time;
 
 /// See the module.
 pub(super) struct ZbH2;
 
 impl Schedule for ZbH2 {
-    fn name(&self) -> &'static str {
-        "zb-h2"
-    }
-    fn aliases(&self) -> &'static [&'static str] {
-        &["zb-2p", "zb2p"]
-    }
-    fn about(&self) -> &'static str {
-        "zero-bubble with twice the memory of 1F1B"
+    fn facts(&self) -> Facts {
+        Facts {
+            aliases: &["zb-2p", "zb2p"],
+            backward: Backward::Split,
+            ..Facts::new("zb-h2", "zero-bubble with twice the memory of 1F1B")
+        }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;

@@ -5,20 +5,18 @@
 //! Sources: Qi et al. 2023 (arXiv 2401.10241) section 2; torch `ScheduleInterleavedZeroBubble` with one chunk.
 
 use super::order::Lister;
-use super::{Bubble, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
+use super::{Backward, Bubble, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
 
 /// See the module.
 pub(super) struct ZbH1;
 
 impl Schedule for ZbH1 {
-    fn name(&self) -> &'static str {
-        "zb-h1"
-    }
-    fn aliases(&self) -> &'static [&'static str] {
-        &["zb-1p", "zb1p"]
-    }
-    fn about(&self) -> &'static str {
-        "zero-bubble with the memory of 1F1B"
+    fn facts(&self) -> Facts {
+        Facts {
+            aliases: &["zb-1p", "zb1p"],
+            backward: Backward::Split,
+            ..Facts::new("zb-h1", "zero-bubble with the memory of 1F1B")
+        }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;

@@ -11,26 +11,20 @@
 //! place of 4.5); Megatron refuses it, and so does this.
 
 use super::order::Lister;
-use super::{Bubble, Chunks, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
+use super::{Bubble, Chunks, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
 
-/// See the module.
-pub(super) struct Interleaved;
+/// See the page of its file.
+pub struct Interleaved;
 
 impl Schedule for Interleaved {
-    fn name(&self) -> &'static str {
-        "interleaved-1f1b"
-    }
-    fn aliases(&self) -> &'static [&'static str] {
-        &["interleaved"]
-    }
-    fn about(&self) -> &'static str {
-        "1F1B with several chunks per rank (Megatron's order)"
-    }
-    fn chunks(&self) -> Chunks {
-        Chunks::AtLeast(2, 2)
-    }
-    fn has_groups(&self) -> bool {
-        true
+    fn facts(&self) -> Facts {
+        Facts {
+            aliases: &["interleaved"],
+            chunks: Chunks::AtLeast(2, 2),
+            groups: true,
+            needs: "groups of at least as many micro-batches as stages",
+            ..Facts::new("interleaved-1f1b", "1F1B with several chunks per rank (Megatron's order)")
+        }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, v) = shape.checked(self)?;

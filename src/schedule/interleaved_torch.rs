@@ -4,7 +4,7 @@
 //! `ScheduleInterleaved1F1B`.
 
 use super::interleaved::{interleaved, peak};
-use super::{Bubble, Chunks, Order, PassTimes, Schedule, ScheduleError, Shape};
+use super::{Bubble, Chunks, Facts, Order, PassTimes, Schedule, ScheduleError, Shape};
 
 /// See the module.
 pub(super) struct InterleavedTorch;
@@ -15,14 +15,12 @@ fn rounds(p: u32, m: u32) -> u32 {
 }
 
 impl Schedule for InterleavedTorch {
-    fn name(&self) -> &'static str {
-        "interleaved-torch"
-    }
-    fn about(&self) -> &'static str {
-        "1F1B with several chunks per rank (torch's order)"
-    }
-    fn chunks(&self) -> Chunks {
-        Chunks::AtLeast(2, 2)
+    fn facts(&self) -> Facts {
+        Facts {
+            chunks: Chunks::AtLeast(2, 2),
+            needs: "micro-batches a multiple of their rounds through the stages",
+            ..Facts::new("interleaved-torch", "1F1B with several chunks per rank (torch's order)")
+        }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, v) = shape.checked(self)?;

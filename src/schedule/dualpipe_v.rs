@@ -4,23 +4,20 @@
 //! tF = tI = tW and t(F&B) = tF + tB; peak 2p+1 chunks. Sources: deepseek-ai/DualPipe; torch `ScheduleDualPipeV`.
 
 use super::dualpipe::{Ends, bubble, eight_steps};
-use super::{Bubble, Chunks, Order, PassTimes, Placement, Schedule, ScheduleError, Shape};
+use super::{Backward, Bubble, Chunks, Facts, Order, PassTimes, Placement, Schedule, ScheduleError, Shape};
 
 /// See the module.
 pub(super) struct DualPipeV;
 
 impl Schedule for DualPipeV {
-    fn name(&self) -> &'static str {
-        "dualpipe-v"
-    }
-    fn aliases(&self) -> &'static [&'static str] {
-        &["dualpipev"]
-    }
-    fn about(&self) -> &'static str {
-        "DualPipe folded into a V, parameters once"
-    }
-    fn chunks(&self) -> Chunks {
-        Chunks::Exactly(2)
+    fn facts(&self) -> Facts {
+        Facts {
+            aliases: &["dualpipev"],
+            chunks: Chunks::Exactly(2),
+            backward: Backward::Both,
+            needs: "at least twice as many micro-batches as stages",
+            ..Facts::new("dualpipe-v", "DualPipe folded into a V, parameters once")
+        }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;

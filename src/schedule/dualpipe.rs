@@ -5,7 +5,10 @@
 //! t(F&B) = tF + tB, an over-estimate otherwise; peak p+1. Sources: DeepSeek-V3 report (arXiv 2412.19437) section 3.2.1;
 //! deepseek-ai/DualPipe `dualpipe.py`.
 
-use super::{Bubble, Chunks, Order, Part, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape, Slot};
+use super::{
+    Backward, Bubble, Chunks, Facts, Order, Part, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape,
+    Slot,
+};
 use crate::units::Time;
 use std::collections::VecDeque;
 
@@ -13,14 +16,14 @@ use std::collections::VecDeque;
 pub(super) struct DualPipe;
 
 impl Schedule for DualPipe {
-    fn name(&self) -> &'static str {
-        "dualpipe"
-    }
-    fn about(&self) -> &'static str {
-        "two directions at once, forward overlaps backward"
-    }
-    fn chunks(&self) -> Chunks {
-        Chunks::Exactly(2)
+    fn facts(&self) -> Facts {
+        Facts {
+            chunks: Chunks::Exactly(2),
+            directions: 2,
+            backward: Backward::Both,
+            needs: "even stages and micro-batches, at least twice as many micro-batches as stages",
+            ..Facts::new("dualpipe", "two directions at once, forward overlaps backward")
+        }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;

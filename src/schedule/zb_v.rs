@@ -5,24 +5,22 @@
 //! extra ones left out. Sources: Qi et al. 2024 (arXiv 2405.15362); torch `ScheduleZBVZeroBubble`.
 
 use super::order::Lister;
-use super::{Bubble, Chunks, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
+use super::{
+    Backward, Bubble, Chunks, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape,
+};
 use crate::units::Time;
 
 /// See the module.
 pub(super) struct ZbV;
 
 impl Schedule for ZbV {
-    fn name(&self) -> &'static str {
-        "zb-v"
-    }
-    fn aliases(&self) -> &'static [&'static str] {
-        &["zbv"]
-    }
-    fn about(&self) -> &'static str {
-        "zero-bubble with two chunks per rank in a V"
-    }
-    fn chunks(&self) -> Chunks {
-        Chunks::Exactly(2)
+    fn facts(&self) -> Facts {
+        Facts {
+            aliases: &["zbv"],
+            chunks: Chunks::Exactly(2),
+            backward: Backward::Split,
+            ..Facts::new("zb-v", "zero-bubble with two chunks per rank in a V")
+        }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;

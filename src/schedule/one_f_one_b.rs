@@ -7,20 +7,14 @@
 //! takes (m+p−1)(tF + tB) + c[2(p−1)m/p + 2(p−2)], not the 2(p−1)c more of GPipe.
 
 use super::order::Lister;
-use super::{Bubble, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
+use super::{Bubble, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
 
-/// See the module.
-pub(super) struct OneFOneB;
+/// See the page of its file.
+pub struct OneFOneB;
 
 impl Schedule for OneFOneB {
-    fn name(&self) -> &'static str {
-        "1f1b"
-    }
-    fn aliases(&self) -> &'static [&'static str] {
-        &["pipedream-flush"]
-    }
-    fn about(&self) -> &'static str {
-        "one forward, one backward in turn"
+    fn facts(&self) -> Facts {
+        Facts { aliases: &["pipedream-flush"], ..Facts::new("1f1b", "one forward, one backward in turn") }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;
@@ -31,6 +25,10 @@ impl Schedule for OneFOneB {
     }
     fn peak(&self, shape: &Shape) -> Option<Vec<u32>> {
         Some((0..shape.ranks).map(|r| shape.micro_batches.min(shape.ranks - r)).collect())
+    }
+    fn transfers(&self, shape: &Shape) -> f64 {
+        let (p, m) = (f64::from(shape.ranks), f64::from(shape.micro_batches));
+        if m < p { 2.0 * (p - 1.0) } else { 2.0 * (p - 1.0) * m / p + 2.0 * (p - 2.0) }
     }
 }
 

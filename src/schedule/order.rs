@@ -134,6 +134,12 @@ impl Order {
         self.placement.chunks(0) > 1 && self.ranks.iter().flatten().all(whole)
     }
 
+    /// Whether every backward pass is cut into its two gradients.
+    pub fn splits(&self) -> bool {
+        let whole = |part: Part| part.pass == Pass::Backward;
+        !self.ranks.iter().flatten().flat_map(Slot::parts).any(whole)
+    }
+
     /// Micro-batches of each direction.
     pub fn per_direction(&self) -> u32 {
         self.micro_batches / u32::from(self.placement.directions())

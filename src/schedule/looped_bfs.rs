@@ -5,20 +5,17 @@
 //! the backward passes.
 
 use super::order::Lister;
-use super::{Bubble, Chunks, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
+use super::{Bubble, Chunks, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
 
 /// See the module.
 pub(super) struct LoopedBfs;
 
 impl Schedule for LoopedBfs {
-    fn name(&self) -> &'static str {
-        "looped-bfs"
-    }
-    fn about(&self) -> &'static str {
-        "all micro-batches through a chunk before the next"
-    }
-    fn chunks(&self) -> Chunks {
-        Chunks::AtLeast(1, 2)
+    fn facts(&self) -> Facts {
+        Facts {
+            chunks: Chunks::AtLeast(1, 2),
+            ..Facts::new("looped-bfs", "all micro-batches through a chunk before the next")
+        }
     }
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, v) = shape.checked(self)?;
