@@ -359,7 +359,7 @@ fn every_schedule_runs_a_real_step() {
         for name in facts.aliases.iter().chain([&facts.name]) {
             assert!(schema.contains(&format!("\"const\":\"{name}\"")), "{name}");
         }
-        let closed = stepsim::compare::closed_form(&simulated.inputs).unwrap().terms.total();
+        let closed = stepsim::compare::workload::closed_form(&simulated.inputs).unwrap().terms.total();
         let ratio = simulated.record.step_end.s() / closed;
         assert!((0.7..1.15).contains(&ratio), "{}: {ratio}", facts.name);
     }
