@@ -79,7 +79,8 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Value, SpecError> {
         let path = if path == "." || path == "?" { String::new() } else { path };
         SpecError { file: file.into(), ..SpecError::at(path, message) }.hint(hint)
     };
-    let mut d = serde_json::Deserializer::from_str(text);
+    // Some editors begin a file with a byte-order mark.
+    let mut d = serde_json::Deserializer::from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
     match serde_path_to_error::deserialize::<_, Strict>(&mut d) {
         Ok(Strict(value)) => d.end().map(|()| value).map_err(|e| not_json(String::new(), &e)),
         Err(e) => Err(not_json(e.path().to_string(), e.inner())),

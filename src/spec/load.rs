@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::error::nearest;
+use super::files::{Disk, Files};
 use super::{Kind, Spec, SpecError, catalog, json, simple, stack};
 
 /// Files may name a base, which may name a base: at most so many.
@@ -23,23 +24,53 @@ pub struct Loaded<T> {
     pub hash: String,
 }
 
-/// Loads a value by name (of the shipped files) or by path (contains `/` or ends in `.json`); a topology also from
-/// the form of a simple machine ([`simple::FORMS`]). `sets` are `path=value` texts applied in order.
+/// Loads a value by name (of the shipped files) or by path (contains `/`, ends in `.json`, or is `-` for the standard
+/// input); a topology also from the form of a simple machine ([`simple::FORMS`]). `sets` are `path=value` texts applied
+/// in order.
 ///
 /// # Errors
 /// Anything wrong with the file, the files it refers to, or a setting, as [`SpecError`] says.
 pub fn load<T: Spec>(name_or_path: &str, sets: &[String]) -> Result<Loaded<T>, SpecError> {
+    load_from(name_or_path, sets, &Disk)
+}
+
+/// As [`load`], with paths read from `files`.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_from<T: Spec>(
+    name_or_path: &str,
+    sets: &[String],
+    files: &dyn Files,
+) -> Result<Loaded<T>, SpecError> {
     let (raw, file) = if T::KIND == Kind::Topology && simple::looks_simple(name_or_path) {
         (simple::machine(name_or_path)?, name_or_path.to_string())
     } else {
         let source = Source::find(T::KIND, name_or_path, None)?;
-        (read_whole(T::KIND, &source, 0)?, source.file())
+        (read_whole(T::KIND, &source, 0, files)?, source.file())
     };
-    let name = match simple::looks_simple(name_or_path) {
-        true => name_or_path.to_string(),
-        false => Path::new(name_or_path).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+    let name = match (simple::looks_simple(name_or_path), name_or_path) {
+        (true, _) => name_or_path.to_string(),
+        (_, "-") => "stdin".to_string(),
+        _ => Path::new(name_or_path).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
     };
-    from_value(raw, name, file, sets)
+    finish(raw, name, file, sets, files)
+}
+
+/// Loads a value from JSON text, as if it were a file called `name`: its base and the names in it are resolved, paths
+/// are read from `files`.
+///
+/// # Errors
+/// As [`load`].
+pub fn from_text<T: Spec>(
+    text: &str,
+    name: &str,
+    sets: &[String],
+    files: &dyn Files,
+) -> Result<Loaded<T>, SpecError> {
+    let value = json::read(name, text)?;
+    let raw = complete(T::KIND, value, name, None, 0, files)?;
+    finish(raw, name.to_string(), name.to_string(), sets, files)
 }
 
 /// Types and validates a value after applying `sets`; names in it mean shipped files, paths are relative to here.
@@ -47,18 +78,28 @@ pub fn load<T: Spec>(name_or_path: &str, sets: &[String]) -> Result<Loaded<T>, S
 /// # Errors
 /// As [`load`].
 pub fn from_value<T: Spec>(
-    mut value: Value,
+    value: Value,
     name: String,
     file: String,
     sets: &[String],
 ) -> Result<Loaded<T>, SpecError> {
+    finish(value, name, file, sets, &Disk)
+}
+
+fn finish<T: Spec>(
+    mut value: Value,
+    name: String,
+    file: String,
+    sets: &[String],
+    files: &dyn Files,
+) -> Result<Loaded<T>, SpecError> {
+    resolve(T::KIND, &mut value, None, files).map_err(|e| e.in_file(&file))?;
     let mut touched = Vec::new();
-    resolve(T::KIND, &mut value, None).map_err(|e| e.in_file(&file))?;
     for text in sets {
         let (path, new) = json::setting(text)?;
         let blame = |e: SpecError| e.in_file(&format!("--set {text}"));
         json::set(&mut value, path, new).map_err(blame)?;
-        resolve(T::KIND, &mut value, None).map_err(blame)?;
+        resolve(T::KIND, &mut value, None, files).map_err(blame)?;
         touched.push((path, text));
     }
     let blame = |e: SpecError| blame(e, &touched).in_file(&file);
@@ -104,7 +145,7 @@ enum Source {
 impl Source {
     /// By name or by path, relative to `folder`.
     fn find(kind: Kind, name_or_path: &str, folder: Option<&Path>) -> Result<Source, SpecError> {
-        if name_or_path.contains(['/', '\\']) || name_or_path.ends_with(".json") {
+        if name_or_path.contains(['/', '\\']) || name_or_path.ends_with(".json") || name_or_path == "-" {
             let path = Path::new(name_or_path);
             return Ok(Source::Disk(folder.map_or_else(|| path.to_path_buf(), |folder| folder.join(path))));
         }
@@ -134,26 +175,33 @@ impl Source {
             Source::Disk(path) => path.parent(),
         }
     }
-    fn text(&self) -> Result<String, SpecError> {
+    fn text(&self, files: &dyn Files) -> Result<String, SpecError> {
         match self {
             Source::Shipped { kind, name } => Ok(catalog::text(*kind, name).unwrap_or_default().to_string()),
-            Source::Disk(path) => std::fs::read(path)
-                .map_err(|e| e.to_string())
-                .and_then(|bytes| {
-                    String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text".to_string())
-                })
-                .map_err(|e| {
-                    SpecError::file(self.file(), format!("cannot be read: {e}"))
-                        .hint("check the path; a shipped file is named without folder and without .json")
-                }),
+            Source::Disk(path) => files.read(path).map_err(|e| {
+                SpecError::file(self.file(), format!("cannot be read: {e}"))
+                    .hint("check the path; a shipped file is named without folder and without .json")
+            }),
         }
     }
 }
 
-/// Reads a file, lays it over its `base` if it names one, and resolves what it refers to.
-fn read_whole(kind: Kind, source: &Source, depth: usize) -> Result<Value, SpecError> {
+/// Reads a file and completes it.
+fn read_whole(kind: Kind, source: &Source, depth: usize, files: &dyn Files) -> Result<Value, SpecError> {
     let file = source.file();
-    let mut value = json::read(&file, &source.text()?)?;
+    let value = json::read(&file, &source.text(files)?)?;
+    complete(kind, value, &file, source.folder(), depth, files)
+}
+
+/// Lays the content of a file over its `base` if it names one, and resolves what it refers to.
+fn complete(
+    kind: Kind,
+    mut value: Value,
+    file: &str,
+    folder: Option<&Path>,
+    depth: usize,
+    files: &dyn Files,
+) -> Result<Value, SpecError> {
     if !value.is_object() {
         return Err(SpecError::file(file, format!("a {} file holds a JSON object", kind.word()))
             .hint("see `stepsim schema`"));
@@ -162,11 +210,11 @@ fn read_whole(kind: Kind, source: &Source, depth: usize) -> Result<Value, SpecEr
         .into_iter()
         .filter(|key| value[*key].is_string())
         .collect();
-    resolve(kind, &mut value, source.folder()).map_err(|e| e.in_file(&file))?;
+    resolve(kind, &mut value, folder, files).map_err(|e| e.in_file(file))?;
     let Some(base) = value.as_object_mut().and_then(|map| map.shift_remove("base")) else {
         return Ok(value);
     };
-    let wrong = |problem: String| SpecError { file: file.clone(), ..SpecError::at("base", problem) };
+    let wrong = |problem: String| SpecError::at("base", problem).in_file(file);
     let Some(base) = base.as_str() else {
         return Err(
             wrong(format!("{base} is not allowed")).allowed("the name or path of another file of this kind")
@@ -176,9 +224,8 @@ fn read_whole(kind: Kind, source: &Source, depth: usize) -> Result<Value, SpecEr
         return Err(wrong(format!("more than {MAX_BASES} files stand on one another"))
             .hint("does a base name a file that stands on it?"));
     }
-    let base_source =
-        Source::find(kind, base, source.folder()).map_err(|e| e.under("base").in_file(&file))?;
-    let mut whole = read_whole(kind, &base_source, depth + 1)?;
+    let base_source = Source::find(kind, base, folder).map_err(|e| e.under("base").in_file(file))?;
+    let mut whole = read_whole(kind, &base_source, depth + 1, files)?;
     for key in named {
         whole[key].take(); // another device replaces the base's, it is not laid over it
     }
@@ -187,43 +234,61 @@ fn read_whole(kind: Kind, source: &Source, depth: usize) -> Result<Value, SpecEr
 }
 
 /// Puts the content of named files in the place of their names.
-fn resolve(kind: Kind, value: &mut Value, folder: Option<&Path>) -> Result<(), SpecError> {
+fn resolve(kind: Kind, value: &mut Value, folder: Option<&Path>, files: &dyn Files) -> Result<(), SpecError> {
     match kind {
         Kind::Topology => {
-            inline(Kind::Device, value.get_mut("device"), "device", folder)?;
-            inline(Kind::Collectives, value.get_mut("collectives"), "collectives", folder)?;
+            inline(Kind::Device, value.get_mut("device"), "device", folder, files)?;
+            inline(Kind::Collectives, value.get_mut("collectives"), "collectives", folder, files)?;
             let vertices =
                 value.get_mut("graph").and_then(|g| g.get_mut("vertices")).and_then(Value::as_array_mut);
             for (i, vertex) in vertices.into_iter().flatten().enumerate() {
                 let path = format!("graph.vertices[{i}].device");
-                inline(Kind::Device, vertex.get_mut("device"), &path, folder)?;
+                inline(Kind::Device, vertex.get_mut("device"), &path, folder, files)?;
             }
             Ok(())
         }
         Kind::Workload => {
-            FILES_OF_A_WORKLOAD.iter().for_each(|pointer| from_folder(value.pointer_mut(pointer), folder));
-            inline(Kind::Model, value.get_mut("model"), "model", folder)?;
-            inline(Kind::Stack, value.get_mut("stack"), "stack", folder)
+            for path in ATTACHED {
+                let pointer = format!("/{}", path.replace('.', "/"));
+                attach(value.pointer_mut(&pointer), path, folder, files)?;
+            }
+            inline(Kind::Model, value.get_mut("model"), "model", folder, files)?;
+            inline(Kind::Stack, value.get_mut("stack"), "stack", folder, files)
         }
         Kind::Device | Kind::Model | Kind::Stack | Kind::Collectives => Ok(()),
     }
 }
 
-/// Fields of a workload that name a file of their own.
-const FILES_OF_A_WORKLOAD: [&str; 3] =
-    ["/parallelism/rank_map", "/parallelism/pipeline/order_file", "/expert_load/counts_file"];
+/// Fields of a workload that name a JSON file of their own.
+const ATTACHED: [&str; 3] =
+    ["parallelism.rank_map", "parallelism.pipeline.order_file", "expert_load.counts_file"];
 
-/// Makes a path in a file one from here.
-fn from_folder(slot: Option<&mut Value>, folder: Option<&Path>) {
-    if let (Some(Value::String(path)), Some(folder)) = (slot, folder) {
-        *path = folder.join(&*path).to_string_lossy().into_owned();
-    }
+/// Puts the content of a JSON file in the place of its path.
+fn attach(
+    slot: Option<&mut Value>,
+    at: &str,
+    folder: Option<&Path>,
+    files: &dyn Files,
+) -> Result<(), SpecError> {
+    let Some(slot) = slot else { return Ok(()) };
+    let Some(path) = slot.as_str() else { return Ok(()) };
+    let path = folder.map_or_else(|| PathBuf::from(path), |folder| folder.join(path));
+    let name = path.display().to_string();
+    let text = files.read(&path).map_err(|e| SpecError::at(at, format!("{name} cannot be read: {e}")))?;
+    *slot = json::read(&name, &text)?;
+    Ok(())
 }
 
-fn inline(kind: Kind, slot: Option<&mut Value>, path: &str, folder: Option<&Path>) -> Result<(), SpecError> {
+fn inline(
+    kind: Kind,
+    slot: Option<&mut Value>,
+    path: &str,
+    folder: Option<&Path>,
+    files: &dyn Files,
+) -> Result<(), SpecError> {
     let Some(slot) = slot else { return Ok(()) };
     let read = |name: &str, path: &str| {
-        read_whole(kind, &Source::find(kind, name, folder).map_err(|e| e.under(path))?, 0)
+        read_whole(kind, &Source::find(kind, name, folder).map_err(|e| e.under(path))?, 0, files)
     };
     if let Some(name) = slot.as_str() {
         *slot = read(name, path)?;

@@ -12,11 +12,13 @@
 //! Hazard: unknown fields are refused (`deny_unknown_fields`), therefore a struct here cannot use serde's `flatten`,
 //! and enums are externally tagged (`"switch": {…}`), which keeps the JSON path of an error exact.
 
+mod attached;
 pub mod catalog;
 pub mod collectives;
 pub mod cost;
 pub mod device;
 mod error;
+mod files;
 pub(crate) mod json;
 pub mod kernel;
 mod load;
@@ -36,10 +38,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+pub use attached::Attached;
 pub use collectives::Collectives;
 pub use device::Device;
 pub use error::{SpecError, nearest};
-pub use load::{Loaded, blame_setting, from_value, load};
+pub use files::{Disk, Files};
+pub use load::{Loaded, blame_setting, from_text, from_value, load, load_from};
 pub use model::ModelSpec;
 pub use stack::StackSpec;
 pub use topology::Topology;

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::ids::{DeviceId, RankId};
 use crate::spec::SpecError;
@@ -144,18 +145,16 @@ impl Layout {
         self.devices = Some(devices);
         Ok(self)
     }
-    /// Reads a rank map: a JSON list of device numbers in rank order.
+    /// A rank map: a JSON list of device numbers in rank order.
     ///
     /// # Errors
-    /// The file cannot be read or is not such a list.
-    pub fn read_rank_map(path: &str) -> Result<Vec<DeviceId>, SpecError> {
-        let wrong = |problem: String| {
-            SpecError::file(path, problem)
+    /// It is not such a list.
+    pub fn rank_map(list: &Value) -> Result<Vec<DeviceId>, SpecError> {
+        let list: Vec<u32> = Vec::deserialize(list).map_err(|e| {
+            SpecError::at("rank_map", e.to_string())
                 .allowed("a JSON list of device numbers in rank order")
                 .hint("[0, 4, 1, 5]")
-        };
-        let text = std::fs::read_to_string(path).map_err(|e| wrong(format!("cannot be read: {e}")))?;
-        let list: Vec<u32> = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        })?;
         Ok(list.into_iter().map(DeviceId).collect())
     }
 

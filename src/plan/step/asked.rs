@@ -58,14 +58,11 @@ pub fn order(w: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
 }
 
 fn user_order(w: &WorkloadSpec) -> Result<Order, PlanError> {
-    let path = w.parallelism.pipeline.order_file.as_deref().unwrap_or_default();
-    let at = |text: String| {
-        PlanError::Spec(
-            SpecError::at("parallelism.pipeline.order_file", text).hint("see `stepsim schedule --help`"),
-        )
-    };
-    let text = std::fs::read_to_string(path).map_err(|e| at(format!("{path} cannot be read: {e}")))?;
-    schedule::order_from_json(&text).map_err(|e| at(format!("{path}: {e}")))
+    let at = |e: SpecError| e.under("parallelism.pipeline.order_file").hint("see `stepsim schedule --help`");
+    let file = w.parallelism.pipeline.order_file.as_ref();
+    let content = file.map_or_else(|| Err(SpecError::at("", "no order is given")), |file| file.content());
+    schedule::order_from_json(&content.map_err(at)?.to_string())
+        .map_err(|e| at(SpecError::at("", e.to_string())).into())
 }
 
 /// The transformer layers of each stage.
@@ -94,8 +91,9 @@ pub fn layout(w: &WorkloadSpec, d: &Degrees, machine: &Machine) -> Result<Layout
     let layout = Layout::new(&order, &sizes)?;
     match &w.parallelism.rank_map {
         None => Ok(layout),
-        Some(path) => {
-            let devices = Layout::read_rank_map(path)?;
+        Some(map) => {
+            let map = map.content().map_err(|e| e.under("parallelism.rank_map"))?;
+            let devices = Layout::rank_map(map).map_err(|e| e.under("parallelism"))?;
             layout.with_devices(devices, machine.devices()).map_err(|e| e.under("parallelism"))
         }
     }

@@ -5,6 +5,8 @@
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
@@ -26,14 +28,14 @@ pub fn of_layers(workload: &WorkloadSpec, model: &ModelSpec) -> Result<Vec<f64>,
             (0..model.layers).map(|_| 1.0 - above * (1.0 - rng.random::<f64>()).ln()).collect()
         }
         ExpertBalance::File => {
-            let path = load.counts_file.as_deref().unwrap_or_default();
             let wrong = |problem: String| {
-                SpecError::at("expert_load.counts_file", format!("{path}: {problem}"))
+                SpecError::at("expert_load.counts_file", problem)
                     .allowed("a JSON list of token counts, one for each expert, or a list of such lists")
                     .hint("one list for every layer with experts, or one for all of them")
             };
-            let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
-            let counts = counts(&text).map_err(wrong)?;
+            let file = load.counts_file.as_ref().ok_or_else(|| wrong("no counts are given".into()))?;
+            let content = file.content().map_err(|e| e.under("expert_load.counts_file"))?;
+            let counts = counts(content).map_err(wrong)?;
             let expert_layers: Vec<u64> = (0..model.layers).filter(|&l| model.has_experts(l)).collect();
             if counts.len() != 1 && counts.len() != expert_layers.len() {
                 return Err(wrong(format!(
@@ -56,11 +58,11 @@ pub fn of_layers(workload: &WorkloadSpec, model: &ModelSpec) -> Result<Vec<f64>,
 }
 
 /// The lists of a file.
-fn counts(text: &str) -> Result<Vec<Vec<f64>>, String> {
-    if let Ok(one) = serde_json::from_str::<Vec<f64>>(text) {
+fn counts(content: &Value) -> Result<Vec<Vec<f64>>, String> {
+    if let Ok(one) = Vec::<f64>::deserialize(content) {
         return Ok(vec![one]);
     }
-    serde_json::from_str(text).map_err(|e| e.to_string())
+    Vec::deserialize(content).map_err(|e| e.to_string())
 }
 
 /// Tokens of the fullest of `ranks` ranks over the mean; experts lie on ranks in runs.

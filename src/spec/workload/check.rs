@@ -275,7 +275,7 @@ impl WorkloadSpec {
         if (load.balance == ExpertBalance::File) != load.counts_file.is_some() {
             p.add(
                 "expert_load.counts_file",
-                load.counts_file.as_deref().unwrap_or("nothing"),
+                load.counts_file.as_ref().map_or("nothing".into(), ToString::to_string),
                 "a path with balance file, nothing with any other",
                 "",
             );

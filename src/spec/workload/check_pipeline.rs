@@ -50,7 +50,7 @@ impl WorkloadSpec {
         if (pipe.schedule == Choice::File) != pipe.order_file.is_some() {
             p.add(
                 "parallelism.pipeline.order_file",
-                pipe.order_file.as_deref().unwrap_or("nothing"),
+                pipe.order_file.as_ref().map_or("nothing".into(), ToString::to_string),
                 "a path with schedule file, nothing with any other",
                 "",
             );

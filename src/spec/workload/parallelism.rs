@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::schedule::{Choice, Shape};
+use crate::spec::Attached;
 
 /// Degrees of parallelism and how each is carried out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,7 +35,7 @@ pub struct ParallelismSpec {
     /// Which device each rank runs on: path of a JSON list of device numbers in rank order, relative to the workload;
     /// default: rank i on device i.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rank_map: Option<String>,
+    pub rank_map: Option<Attached>,
 }
 
 impl Default for ParallelismSpec {
@@ -153,7 +154,7 @@ pub struct PipelineSpec {
     pub activation_limit: Option<u64>,
     /// With schedule `file`: the order of every rank, a path relative to the workload.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub order_file: Option<String>,
+    pub order_file: Option<Attached>,
 }
 
 impl Default for PipelineSpec {

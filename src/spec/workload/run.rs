@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::spec::Attached;
+
 /// How closely each subject is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -91,7 +93,7 @@ pub struct ExpertLoadSpec {
     /// With `file`: path of a JSON file with one list for every layer that has experts (or one list for all of them):
     /// the tokens that each expert receives.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub counts_file: Option<String>,
+    pub counts_file: Option<Attached>,
 }
 
 impl Default for ExpertLoadSpec {

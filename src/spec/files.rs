@@ -1,0 +1,46 @@
+//! Where the text of named files comes from: the disk, or wherever a caller keeps it.
+//!
+//! Nothing else in the library reads a file: what comes after loading has its content in place.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+/// The largest input that is read, in bytes: rank maps of the largest machines are a few megabytes.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// A place to read files from.
+pub trait Files {
+    /// The text at a path, as it stands in a file that refers to it or on the command line.
+    ///
+    /// # Errors
+    /// Why it cannot be read, in words that follow "cannot be read: ".
+    fn read(&self, path: &Path) -> Result<String, String>;
+}
+
+/// The file system; `-` is the standard input.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Disk;
+
+impl Files for Disk {
+    fn read(&self, path: &Path) -> Result<String, String> {
+        let mut bytes = Vec::new();
+        let source: Box<dyn Read> = match path.to_str() {
+            Some("-") => Box::new(std::io::stdin()),
+            _ => Box::new(std::fs::File::open(path).map_err(|e| e.to_string())?),
+        };
+        source.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(format!("it is larger than {} MiB, which no input is", MAX_BYTES >> 20));
+        }
+        String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text".to_string())
+    }
+}
+
+/// Texts by path, for callers that have no files: an empty map refuses every path.
+impl Files for BTreeMap<String, String> {
+    fn read(&self, path: &Path) -> Result<String, String> {
+        let text = path.to_str().and_then(|path| self.get(path));
+        text.cloned().ok_or_else(|| "no file of this name was given".to_string())
+    }
+}
