@@ -189,7 +189,7 @@ fn imported_files_load_and_run() {
     let sets = ["model.vocabulary=1".to_string()];
     let inputs = Inputs::load(&workload, None, &sets).expect("files that load");
     assert_eq!(inputs.machine.devices(), 8);
-    let run = Simulation::run(inputs, &Options::default(), &mut |_| {}).expect("a run");
+    let run = Simulation::run(&inputs, &Options::default()).expect("a run");
     let theirs = estimate(&case, Quirks::REPAIRED).terms.total();
     let ratio = run.record.step_end.s() / theirs;
     assert!((0.5..2.0).contains(&ratio), "{ratio} times the closed form");

@@ -334,7 +334,7 @@ fn steps_that_begin_with_communication_run() {
     for (workload, sets) in [("cxl-pool-8", &deep[..]), ("mixtral-8x7b", &dense)] {
         let sets: Vec<String> = sets.iter().map(|s| (*s).to_string()).collect();
         let inputs = Inputs::load(workload, None, &sets).unwrap_or_else(|e| panic!("{workload}: {e}"));
-        let run = Simulation::run(inputs, &Options::default(), &mut |_| {});
+        let run = Simulation::run(&inputs, &Options::default());
         assert!(run.is_ok_and(|run| run.record.step_end > Time::ZERO), "{workload} {sets:?}");
     }
 }

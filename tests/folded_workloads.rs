@@ -11,7 +11,7 @@ const SMALL: u64 = 2_000_000;
 
 fn run(inputs: Inputs, fold: bool) -> Result<Simulation, SimulationError> {
     let options = Options { fold, ..Options::default() };
-    Simulation::run(inputs, &options, &mut |_| {})
+    Simulation::run(&inputs, &options)
 }
 
 fn inputs(name: &str, slow: Option<&str>) -> Inputs {

@@ -155,7 +155,7 @@ fn to_the_end(workload: &str, topology: &str) -> Result<(), TestCaseError> {
     match inputs {
         Err(e) => check_message(&e.to_string()),
         Ok(inputs) if !is_small(&inputs) => Ok(()),
-        Ok(inputs) => match Simulation::run(inputs, &Options::default(), &mut |_| {}) {
+        Ok(inputs) => match Simulation::run(&inputs, &Options::default()) {
             Err(SimulationError::Engine(e)) => check_message(&e.to_string()),
             Err(e) => check_message(&e.to_string()),
             Ok(run) => {

@@ -7,8 +7,7 @@ use stepsim::simulate::{Inputs, Options, Simulation};
 fn run(name: &str, sets: &[&str], seed: u64) -> Simulation {
     let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
     let inputs = Inputs::load(name, None, &sets).unwrap_or_else(|e| panic!("{e}"));
-    Simulation::run(inputs, &Options { seed, ..Options::default() }, &mut |_| {})
-        .unwrap_or_else(|e| panic!("{e}"))
+    Simulation::run(&inputs, &Options { seed, ..Options::default() }).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn step_s(record: &Record) -> f64 {
@@ -21,7 +20,7 @@ fn error(sets: &[&str]) -> String {
         Ok(inputs) => inputs,
         Err(e) => return e.to_string(),
     };
-    match Simulation::run(inputs, &Options::default(), &mut |_| {}) {
+    match Simulation::run(&inputs, &Options::default()) {
         Ok(_) => panic!("{sets:?} is accepted"),
         Err(e) => e.to_string(),
     }
@@ -116,9 +115,7 @@ fn slowdown(model: &str, topology: &str, micro_batches: u32) -> (f64, f64) {
         let noise = format!("noise.stragglers=[{}]", stragglers.join(","));
         let sets = [model.to_string(), batch, noise];
         let inputs = Inputs::load("straggler-64", Some(topology), &sets).unwrap_or_else(|e| panic!("{e}"));
-        Simulation::run(inputs, &Options::default(), &mut |_| {})
-            .unwrap_or_else(|e| panic!("{e}"))
-            .report(false)
+        Simulation::run(&inputs, &Options::default()).unwrap_or_else(|e| panic!("{e}")).report(false)
     };
     let healthy = step(&[]);
     // Seconds of all passes of a stage: kernels, and communication that they wait for.

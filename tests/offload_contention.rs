@@ -14,7 +14,7 @@ fn seconds(workload: &str, sets: &[&str]) -> [f64; 3] {
     let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
     let inputs = Inputs::load(workload, None, &sets).expect("inputs");
     let hidden = closed_form(&inputs).expect("a closed form").terms.offload;
-    let run = Simulation::run(inputs, &Options::default(), &mut |_| {}).expect("a run");
+    let run = Simulation::run(&inputs, &Options::default()).expect("a run");
     let report = run.report(false);
     let out = &report.communication[&OpKind::CopyOut];
     [hidden, report.step_time_s, out.total_s]

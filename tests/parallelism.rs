@@ -23,7 +23,7 @@ fn try_run(workload: Value, topology: &str) -> Result<Simulation, String> {
     let workload = from_value::<WorkloadSpec>(workload, "test".into(), "test".into(), &[]);
     let inputs = Inputs::new(workload.map_err(|e| e.to_string())?, topology, machine);
     let inputs = inputs.map_err(|e| e.to_string())?;
-    Simulation::run(inputs, &Options::default(), &mut |_| {}).map_err(|e| e.to_string())
+    Simulation::run(&inputs, &Options::default()).map_err(|e| e.to_string())
 }
 fn run(workload: Value, topology: &str) -> Simulation {
     try_run(workload, topology).unwrap_or_else(|e| panic!("{e}"))
@@ -66,7 +66,7 @@ fn a_rank_map_places_ranks() {
         std::fs::write(folder.path().join("map.json"), map).expect("a file");
         let file = folder.path().join("w.json");
         let inputs = Inputs::load(file.to_str().expect("UTF-8"), Some("nodes:2*2,400,1,20,5"), &[]);
-        let run = Simulation::run(inputs.expect("inputs"), &Options::default(), &mut |_| {}).expect("a run");
+        let run = Simulation::run(&inputs.expect("inputs"), &Options::default()).expect("a run");
         run.record.step_end
     };
     let plain = run(dense(json!({"parallelism": {"tensor": 2}})), "nodes:2*2,400,1,20,5").record.step_end;

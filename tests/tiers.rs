@@ -280,7 +280,7 @@ fn three_times_the_parameters_cross_a_link() {
     );
     let inputs = inputs(w.unwrap(), machine(4, &[]));
     let parameters = ParameterCount::of(&inputs.model).total() as f64;
-    let run = Simulation::run(inputs, &Options::default(), &mut |_| {}).unwrap();
+    let run = Simulation::run(&inputs, &Options::default()).unwrap();
     let report = run.report(false);
     let most = report.links.iter().map(|l| l.bytes).fold(0.0, f64::max);
     let law = 3.0 * 2.0 * parameters * 3.0 / 4.0;
@@ -706,7 +706,7 @@ fn crowded(megabytes: f64) -> Result<Simulation, Box<SimulationError>> {
         ],
     );
     let i = inputs(w.unwrap(), machine(1, &[("device.hbm.GB", json!(megabytes / 1e3))]));
-    Simulation::run(i, &Options::default(), &mut |_| {}).map_err(Box::new)
+    Simulation::run(&i, &Options::default()).map_err(Box::new)
 }
 
 /// A prefetch that finds no room waits, and the report says so; one that can never fit is an error that lists what
@@ -738,7 +738,7 @@ fn gpt3_on_eight_devices_is_out_of_memory() {
     ];
     let sets = sets.map(String::from);
     let inputs = Inputs::load("gpt3-175b", Some("h100-superpod-8"), &sets).unwrap_or_else(|e| panic!("{e}"));
-    let error = Simulation::run(inputs, &Options::default(), &mut |_| {}).unwrap_err();
+    let error = Simulation::run(&inputs, &Options::default()).unwrap_err();
     let SimulationError::Engine(EngineError::OutOfMemory { need, .. }) = &error else { panic!("{error}") };
     assert!(need.0 > 60 << 30);
     let text = error.to_string();

@@ -56,8 +56,7 @@ fn simulate(row: &Row, case: &Case) -> Result<(f64, f64), String> {
     let workload = from_value::<WorkloadSpec>(case.workload.clone(), file.clone(), file, &[]);
     let workload = workload.map_err(|e| e.to_string())?;
     let inputs = Inputs::new(workload, topology, machine).map_err(|e| e.to_string())?;
-    let run =
-        Simulation::run(inputs, &Options::default(), &mut |_| {}).map_err(|e| first_line(&e.to_string()))?;
+    let run = Simulation::run(&inputs, &Options::default()).map_err(|e| first_line(&e.to_string()))?;
     if std::env::args().any(|a| a == "--kernels") {
         println!("{}", kernels(&run));
     }

@@ -113,10 +113,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let options = Options { fold: !args.no_fold, seed: args.seed, steps: args.steps };
     let bar = Bar::new("simulating");
-    let run = Simulation::run(inputs, &options, &mut |ops| bar.at(ops)).map_err(|e| match e {
-        SimulationError::Engine(e) => Failure::run(e),
-        e => Failure::input(e),
-    })?;
+    let run =
+        Simulation::run_edited(&inputs, &options, &[], &mut |ops| bar.at(ops)).map_err(|e| match e {
+            SimulationError::Engine(e) => Failure::run(e),
+            e => Failure::input(e),
+        })?;
     bar.done();
     let mut report = run.report(!args.reproducible);
     if let Some(count) = args.samples {

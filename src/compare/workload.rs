@@ -8,11 +8,11 @@ use super::{Comparison, Gaps, Row, Term, read_rank};
 use crate::analysis::idle::IdleTimes;
 use crate::analytic::{Estimate, Terms, estimate};
 use crate::cost::DeviceCost;
-use crate::ids::{CommId, DeviceId, RankId};
-use crate::program::{Action, StreamKind, Work, World};
+use crate::ids::{DeviceId, RankId};
+use crate::program::{Edit, StreamKind, World};
 use crate::simulate::{DevicePrices, Inputs, Options, Simulation, SimulationError};
 use crate::spec::workload::{CollectiveFidelity, WorkloadSpec};
-use crate::units::{Bytes, Time};
+use crate::units::Time;
 
 /// What is switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,18 +55,24 @@ impl On {
         sets
     }
     /// Makes communication that is off take no time, and memory that is off endless.
-    fn apply(&self, world: &mut World) {
-        let free = |kind: StreamKind| match kind {
+    fn edits(&self) -> Vec<Edit> {
+        use StreamKind::{Compute, CopyIn, CopyOut, Data, Host, PipelineRecv, PipelineSend};
+        let mut off = Vec::new();
+        if !self.pipeline {
             // Transfers that hold their sender are queued between kernels.
-            StreamKind::PipelineSend | StreamKind::PipelineRecv | StreamKind::Compute => !self.pipeline,
-            StreamKind::Data => !self.data,
-            StreamKind::CopyIn | StreamKind::CopyOut | StreamKind::Host => !self.copies,
-            _ => false,
-        };
-        make_free(world, free);
-        if !self.capacity {
-            world.tiers.iter_mut().for_each(|tier| tier.capacity = Bytes(1 << 60));
+            off.extend([PipelineSend, PipelineRecv, Compute]);
         }
+        if !self.data {
+            off.push(Data);
+        }
+        if !self.copies {
+            off.extend([CopyIn, CopyOut, Host]);
+        }
+        let mut edits = vec![Edit::Free(off)];
+        if !self.capacity {
+            edits.push(Edit::EndlessMemory);
+        }
+        edits
     }
     /// The closed form of what is on.
     fn closed_form(&self, terms: &Terms) -> Time {
@@ -147,52 +153,6 @@ fn communicates(world: &World, kinds: &[StreamKind]) -> bool {
     streams.into_iter().any(|s| kinds.contains(&s.kind) && !s.ops.is_empty())
 }
 
-/// Gives every communication op on streams of the chosen kinds an action of no time.
-fn make_free(world: &mut World, free: impl Fn(StreamKind) -> bool) {
-    let nothing = world.actions.len() as u32;
-    world.actions.push(Action::Fixed(Time::ZERO));
-    // What each program does over which slot.
-    let moved: Vec<Vec<(u16, u32)>> = world
-        .programs
-        .iter()
-        .map(|program| {
-            let ops = program.ops.iter().filter(|op| free(program.streams[usize::from(op.stream)].kind));
-            let mut moved: Vec<(u16, u32)> = ops
-                .filter_map(|op| match op.work {
-                    Work::Comm { slot, transfer } => Some((slot, transfer.0)),
-                    Work::Compute { .. } => None,
-                })
-                .collect();
-            moved.sort_unstable();
-            moved.dedup();
-            moved
-        })
-        .collect();
-    let mut transfers: Vec<(CommId, u32)> = Vec::new();
-    for (rank, is) in world.ranks.iter().enumerate() {
-        let slots = world.slots_of(RankId(rank as u32));
-        transfers.extend(moved[is.program.index()].iter().map(|&(slot, t)| (slots[usize::from(slot)], t)));
-    }
-    transfers.sort_unstable();
-    transfers.dedup();
-    // A communicator gets a profile that differs in its free transfers; equal ones share it.
-    let mut made: Vec<(u32, Vec<u32>, u32)> = Vec::new();
-    for of_comm in transfers.chunk_by(|a, b| a.0 == b.0) {
-        let comm = of_comm[0].0.index();
-        let profile = world.comms[comm].profile;
-        let set: Vec<u32> = of_comm.iter().map(|t| t.1).collect();
-        let known = made.iter().find(|m| m.0 == profile && m.1 == set).map(|m| m.2);
-        world.comms[comm].profile = known.unwrap_or_else(|| {
-            let mut actions = world.profiles[profile as usize].clone();
-            set.iter().for_each(|&t| actions[t as usize] = nothing);
-            world.profiles.push(actions);
-            let new = world.profiles.len() as u32 - 1;
-            made.push((profile, set, new));
-            new
-        });
-    }
-}
-
 /// The closed form of a workload on its machine.
 ///
 /// # Errors
@@ -218,12 +178,11 @@ pub fn compare(
 ) -> Result<(Comparison, Simulation, Estimate), SimulationError> {
     let inputs = Inputs::load(name, topology, sets)?;
     let estimate = closed_form(&inputs)?;
-    let full = Simulation::run(inputs, &Options::default(), progress)?;
+    let full = Simulation::run_edited(&inputs, &Options::default(), &[], progress)?;
     let mut run = |on: &On| -> Result<Time, SimulationError> {
         let sets: Vec<String> = sets.iter().cloned().chain(on.sets()).collect();
         let inputs = Inputs::load(name, topology, &sets)?;
-        let edit = |world: &mut World| on.apply(world);
-        Ok(Simulation::run_edited(inputs, &Options::default(), &edit, progress)?.record.step_end)
+        Ok(Simulation::run_edited(&inputs, &Options::default(), &on.edits(), progress)?.record.step_end)
     };
     let total = Time::from_s(estimate.terms.total());
     let mut on = On::NOTHING;

@@ -19,9 +19,11 @@
 //! * The engine never reads labels and infos: they are for readers of the record.
 
 mod build;
+mod edit;
 mod world;
 
 pub use build::ProgramBuilder;
+pub use edit::Edit;
 pub use world::{Action, Comm, Flow, Rank, Resource, Span, Tier, TierUse, World};
 
 use crate::ids::{OpId, TransferId};

@@ -12,11 +12,10 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::ids::{DeviceId, RankId, ResourceId};
 use crate::plan::step::Plan;
-use crate::program::World;
+use crate::program::{Edit, World};
 use crate::spec::SpecError;
 use crate::spec::workload::{NoiseSpec, StragglerSpec, StragglerUnit};
 use crate::topology::{Axis, Layout, Machine};
-use crate::units::Bandwidth;
 
 /// Entries of the table of factors.
 const FACTORS: usize = 8192;
@@ -38,26 +37,19 @@ pub fn apply_fixed(plan: &mut Plan, machine: &Machine, noise: &NoiseSpec) -> Res
             let allowed = format!("0 to {}", plan.layout.ranks() - 1);
             return Err(SpecError::at(path, problem).allowed(allowed));
         }
-        let slow =
-            (0..).zip(&mut plan.world.ranks).filter(|(r, _)| meant(straggler, &plan.layout, RankId(*r)));
-        let mut found = false;
-        for (_, rank) in slow {
-            rank.slowness *= straggler.slowness;
-            found = true;
-        }
-        if !found {
+        let ranks = (0..plan.layout.ranks()).map(RankId);
+        let slow: Vec<RankId> = ranks.filter(|rank| meant(straggler, &plan.layout, *rank)).collect();
+        slow.iter().for_each(|rank| plan.world.edit(&Edit::SlowRank(*rank, straggler.slowness)));
+        if slow.is_empty() {
             return Err(SpecError::at(format!("noise.stragglers[{i}]"), "no rank has these coordinates"));
         }
     }
     for (i, slow) in noise.slow_links.iter().enumerate() {
-        let mut found = false;
-        for (r, resource) in (0..).zip(&mut plan.world.resources) {
-            if matches(&slow.link, &machine.resource_name(ResourceId(r))) {
-                resource.capacity = Bandwidth(resource.capacity.0 / slow.slowness);
-                found = true;
-            }
-        }
-        if !found {
+        let resources = (0..plan.world.resources.len() as u32).map(ResourceId);
+        let meant: Vec<ResourceId> =
+            resources.filter(|r| matches(&slow.link, &machine.resource_name(*r))).collect();
+        meant.iter().for_each(|r| plan.world.edit(&Edit::SlowResource(*r, slow.slowness)));
+        if meant.is_empty() {
             let name = |r: u32| machine.resource_name(ResourceId(r));
             let some: Vec<String> = (0..machine.resources().min(3)).map(name).collect();
             return Err(SpecError::at(

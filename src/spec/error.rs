@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 /// A wrong input: where it stands, what is wrong, what is allowed, what to do.
 ///
 /// Its `Display` is the whole message, several lines, without a trailing newline.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 pub struct SpecError {
     /// The file (as the person named it), the embedded name, or the command-line argument.
     pub file: String,
@@ -13,6 +15,8 @@ pub struct SpecError {
     pub path: String,
     /// What is wrong, with the offending value.
     pub problem: String,
+    /// The offending value as JSON, where the problem is about one value; else empty.
+    pub value: String,
     /// What is allowed there; empty if the problem says it.
     pub allowed: String,
     /// What to do; empty if that is plain.
@@ -26,6 +30,7 @@ impl SpecError {
             file: String::new(),
             path: path.into(),
             problem: problem.into(),
+            value: String::new(),
             allowed: String::new(),
             hint: String::new(),
         }
@@ -33,6 +38,11 @@ impl SpecError {
     /// A problem with a file as a whole.
     pub fn file(file: impl Into<String>, problem: impl Into<String>) -> SpecError {
         SpecError { file: file.into(), ..SpecError::at("", problem) }
+    }
+    /// Keeps the value that is wrong.
+    pub fn value(mut self, value: impl Into<String>) -> SpecError {
+        self.value = value.into();
+        self
     }
     /// Says what is allowed.
     pub fn allowed(mut self, allowed: impl Into<String>) -> SpecError {

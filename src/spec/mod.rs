@@ -109,6 +109,7 @@ fn first(problems: Vec<Problem>) -> Result<(), SpecError> {
 impl From<Problem> for SpecError {
     fn from(problem: Problem) -> SpecError {
         SpecError::at(problem.path, format!("{} is not allowed", problem.value))
+            .value(problem.value)
             .allowed(problem.allowed)
             .hint(problem.hint)
     }

@@ -427,7 +427,7 @@ mod tests {
     fn counts_and_peaks_are_those_of_the_run() {
         let view = StepView::of(&inputs(), 0).expect("a view");
         let options = Options { fold: false, ..Options::default() };
-        let report = Simulation::run(inputs(), &options, &mut |_| {}).expect("a run").report(false);
+        let report = Simulation::run(&inputs(), &options).expect("a run").report(false);
         assert_eq!(view.ops, report.ops);
         for (program, stage) in view.programs.iter().zip(&report.stages) {
             let (seen, told) = (&stage.memory["hbm"], &program.memory[0]);

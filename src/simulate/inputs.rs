@@ -1,0 +1,210 @@
+//! A workload and a machine, from names, paths, JSON texts or typed values.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::DevicePrices;
+use crate::collective::{Chooser, Fidelity, Lowering};
+use crate::ids::DeviceId;
+use crate::plan::step::{Plan, PlanError, plan};
+use crate::spec::workload::{CollectiveFidelity, ModelRef};
+use crate::spec::{
+    Disk, Files, Loaded, ModelSpec, SpecError, Topology, WorkloadSpec, blame_setting, from_text, from_value,
+    load, load_from,
+};
+use crate::topology::Machine;
+
+/// A workload and a machine, read and found to fit each other.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    /// The step.
+    pub workload: Loaded<WorkloadSpec>,
+    /// Its model.
+    pub model: ModelSpec,
+    /// The machine's description.
+    pub topology: Loaded<Topology>,
+    /// The machine.
+    pub machine: Arc<Machine>,
+    /// How the machine carries out collectives.
+    pub chooser: Chooser,
+}
+
+impl Inputs {
+    /// Loads a workload and a machine by name or path. Without a topology the workload's own is taken. `sets` are
+    /// `path=value` texts: a path that begins with `topology.` changes the machine, every other the workload.
+    ///
+    /// # Errors
+    /// Anything wrong in the files, the settings, or between the two.
+    pub fn load(workload: &str, topology: Option<&str>, sets: &[String]) -> Result<Inputs, SpecError> {
+        let settings = Settings::of(sets);
+        let workload = load(workload, &settings.workload)?;
+        Inputs::on_machine(workload, topology, &settings, &Disk)
+    }
+
+    /// The same from JSON texts: the content of a workload file, and that of a topology file (it begins with `{`) or the
+    /// name of a machine. Names and bases in the texts mean shipped files; paths are read from `files`, which
+    /// [`Disk`] or a map of texts can be.
+    ///
+    /// # Errors
+    /// As [`Inputs::load`].
+    pub fn from_json(
+        workload: &str,
+        topology: Option<&str>,
+        sets: &[String],
+        files: &dyn Files,
+    ) -> Result<Inputs, SpecError> {
+        let settings = Settings::of(sets);
+        let workload = from_text(workload, "workload", &settings.workload, files)?;
+        Inputs::on_machine(workload, topology, &settings, files)
+    }
+
+    /// The same from typed values, for programs that build them.
+    ///
+    /// # Errors
+    /// As [`Inputs::load`].
+    pub fn of(workload: &WorkloadSpec, topology: &Topology) -> Result<Inputs, SpecError> {
+        let value = |spec: serde_json::Result<Value>| spec.map_err(|e| SpecError::at("", e.to_string()));
+        let name = |what: &str| (what.to_string(), what.to_string());
+        let (label, file) = name(workload.name.as_deref().unwrap_or("workload"));
+        let workload = from_value(value(serde_json::to_value(workload))?, label, file, &[])?;
+        let (label, file) = name("topology");
+        let topology: Loaded<Topology> =
+            from_value(value(serde_json::to_value(topology))?, label, file, &[])?;
+        let machine = Machine::build(&topology.value).map_err(|e| e.in_file(&topology.file))?;
+        Inputs::new(workload, topology, machine)
+    }
+
+    /// Another workload on the same machine, which is shared and not built again.
+    ///
+    /// # Errors
+    /// The two do not fit.
+    pub fn with_workload(&self, workload: Loaded<WorkloadSpec>) -> Result<Inputs, SpecError> {
+        let file = workload.file.clone();
+        Inputs::fit(workload, self.topology.clone(), Arc::clone(&self.machine), self.chooser.clone())
+            .map_err(|e| e.in_file(&file))
+    }
+
+    fn on_machine(
+        workload: Loaded<WorkloadSpec>,
+        topology: Option<&str>,
+        settings: &Settings,
+        files: &dyn Files,
+    ) -> Result<Inputs, SpecError> {
+        let named = topology.map(str::to_string).or_else(|| workload.value.topology.clone());
+        let Some(named) = named else {
+            return Err(SpecError::at("topology", "the workload names no topology")
+                .in_file(&workload.file)
+                .hint("give one with --topology; `stepsim list` shows those that are shipped"));
+        };
+        // Messages name a setting as it was given.
+        let whole = |mut e: SpecError| {
+            if let Some(setting) = e.file.strip_prefix("--set ") {
+                e.file = format!("--set topology.{setting}");
+            }
+            e
+        };
+        let of_machine = &settings.machine;
+        let topology: Loaded<Topology> = match named.trim_start().starts_with('{') {
+            true => from_text(&named, "topology", of_machine, files),
+            false => load_from(&named, of_machine, files),
+        }
+        .map_err(whole)?;
+        let machine = Machine::build(&topology.value).map_err(|e| e.in_file(&topology.file))?;
+        let chooser = chooser(&topology, &machine)
+            .map_err(|e| whole(blame_setting(e, of_machine)).in_file(&topology.file))?;
+        let file = workload.file.clone();
+        Inputs::fit(workload, topology, Arc::new(machine), chooser)
+            .map_err(|e| blame_setting(e, &settings.workload).in_file(&file))
+    }
+
+    /// Puts a workload and a machine together.
+    ///
+    /// # Errors
+    /// The two do not fit: degrees that do not multiply to the devices, or a tier that the machine lacks.
+    pub fn new(
+        workload: Loaded<WorkloadSpec>,
+        topology: Loaded<Topology>,
+        machine: Machine,
+    ) -> Result<Inputs, SpecError> {
+        let file = workload.file.clone();
+        let chooser = chooser(&topology, &machine).map_err(|e| e.in_file(&topology.file))?;
+        Inputs::fit(workload, topology, Arc::new(machine), chooser).map_err(|e| e.in_file(&file))
+    }
+
+    /// The same; errors name no file yet.
+    fn fit(
+        workload: Loaded<WorkloadSpec>,
+        topology: Loaded<Topology>,
+        machine: Arc<Machine>,
+        chooser: Chooser,
+    ) -> Result<Inputs, SpecError> {
+        let ModelRef::Inline(model) = &workload.value.model else {
+            return Err(SpecError::at("model", "the model was not resolved"));
+        };
+        let model = (**model).clone();
+        let tiers: Vec<&str> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();
+        let problems = workload.value.validate_on(u64::from(machine.devices()), &tiers);
+        if let Some(p) = problems.into_iter().next() {
+            return Err(p.into());
+        }
+        Ok(Inputs { workload, model, topology, machine, chooser })
+    }
+
+    /// How collectives are lowered for this workload on this machine.
+    pub fn lowering(&self) -> Lowering<'_> {
+        let fidelity = match self.workload.value.fidelity.collectives {
+            CollectiveFidelity::Formula => Fidelity::Formula,
+            CollectiveFidelity::Fluid => Fidelity::Fluid,
+            CollectiveFidelity::Steps => Fidelity::Steps,
+        };
+        Lowering::new(&*self.machine, fidelity, self.chooser.clone())
+    }
+
+    /// The step as rank programs.
+    ///
+    /// # Errors
+    /// As [`plan`].
+    pub fn plan(&self) -> Result<Plan, PlanError> {
+        self.plan_with(&mut self.lowering(), 1)
+    }
+    /// The first `steps` steps of a run, with a lowering that tells afterwards what each transfer is and what was
+    /// chosen for it.
+    ///
+    /// # Errors
+    /// As [`plan`].
+    pub fn plan_with(&self, lowering: &mut Lowering<'_>, steps: u32) -> Result<Plan, PlanError> {
+        let prices =
+            DevicePrices::new(&self.workload.value.fidelity, self.machine.device(DeviceId(0)), &self.chooser);
+        plan(&self.workload.value, &self.model, &self.machine, lowering, &prices, steps).map_err(
+            |e| match e {
+                PlanError::Spec(e) => PlanError::Spec(e.in_file(&self.workload.file)),
+                other => other,
+            },
+        )
+    }
+}
+
+/// How a machine carries out collectives.
+fn chooser(topology: &Loaded<Topology>, machine: &Machine) -> Result<Chooser, SpecError> {
+    Chooser::of_machine(&machine.device(DeviceId(0)).name, topology.value.collectives.as_ref())
+}
+
+/// `path=value` texts by what they change; those of the machine without their `topology.`.
+struct Settings {
+    machine: Vec<String>,
+    workload: Vec<String>,
+}
+
+impl Settings {
+    fn of(sets: &[String]) -> Settings {
+        let mut settings = Settings { machine: Vec::new(), workload: Vec::new() };
+        for set in sets {
+            match set.strip_prefix("topology.") {
+                Some(of_machine) => settings.machine.push(of_machine.to_string()),
+                None => settings.workload.push(set.clone()),
+            }
+        }
+        settings
+    }
+}
