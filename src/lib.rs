@@ -9,6 +9,7 @@
 pub mod analysis;
 pub mod analytic;
 pub mod calculon;
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod collective;
 pub mod compare;

@@ -1,15 +1,12 @@
 //! Two reports side by side: what changed, and by how much.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::report::Report;
 use super::stalls::StallCause;
-use super::table;
-use crate::units::Bytes;
 
 /// What unit a line of a comparison has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -82,44 +79,6 @@ pub fn diff(a: &Report, b: &Report) -> Vec<Line> {
     lines
 }
 
-/// The comparison as text of at most `width` columns.
-pub fn diff_table(a: &Report, b: &Report, width: u16) -> String {
-    let head = ["", "A", "B", "B − A", "change"].map(String::from).to_vec();
-    let mut rows = table::new_table(width, head);
-    for line in diff(a, b) {
-        let change = match line.a {
-            0.0 => "new".to_string(),
-            from => format!("{:+.1} %", 100.0 * line.change() / from),
-        };
-        let sign = if line.change() < 0.0 { "−" } else { "+" };
-        let difference = match line.change() {
-            0.0 => "·".to_string(),
-            d => format!("{sign}{}", show(d.abs(), line.unit)),
-        };
-        let change = if line.change() == 0.0 { "·".to_string() } else { change };
-        rows.add_row([
-            line.what.clone(),
-            show(line.a, line.unit),
-            show(line.b, line.unit),
-            difference,
-            change,
-        ]);
-    }
-    let mut out = String::new();
-    let _ = writeln!(out, "A: {} on {}\nB: {} on {}\n{rows}", a.workload, a.topology, b.workload, b.topology);
-    out
-}
-
-fn show(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::Seconds => table::seconds(value),
-        Unit::Bytes => Bytes(value.round() as u64).to_string(),
-        Unit::TokensPerSecond => format!("{value:.0}"),
-        Unit::Fraction => table::percent(value),
-        Unit::Count => format!("{value}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,13 +99,5 @@ mod tests {
         let parts: f64 = lines.iter().filter(is_part).map(Line::change).sum();
         assert!(a.step_time_s != b.step_time_s);
         assert!((parts - lines[0].change()).abs() <= 1e-12 * a.step_time_s.max(b.step_time_s));
-    }
-
-    #[test]
-    fn the_table_names_both() {
-        let (a, b) = (of_random(5, |_| 1), of_random(8, |_| 3));
-        let text = diff_table(&a, &b, 100);
-        assert!(text.starts_with("A: a workload on a machine\nB: a workload"));
-        assert!(text.contains("step time"));
     }
 }

@@ -27,6 +27,7 @@ pub mod prefetch;
 pub mod report;
 pub mod samples;
 pub mod stalls;
+#[cfg(feature = "cli")]
 pub mod table;
 
 #[cfg(test)]

@@ -335,7 +335,7 @@ pub(crate) fn seconds(s: f64) -> String {
 }
 
 /// A fraction of one in percent, a dot for none.
-pub(super) fn percent(fraction: f64) -> String {
+pub(crate) fn percent(fraction: f64) -> String {
     if fraction == 0.0 { "·".to_string() } else { format!("{:.1} %", 100.0 * fraction) }
 }
 

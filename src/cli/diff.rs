@@ -1,10 +1,14 @@
 //! `stepsim diff`: two reports side by side.
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use super::{Failure, run::write_json, say, width};
-use crate::analysis::diff::{diff, diff_table};
+use crate::analysis::diff::{Unit, diff};
 use crate::analysis::report::Report;
+use crate::analysis::table;
+use crate::spec::{Disk, Files};
+use crate::units::Bytes;
 
 /// Compare two reports that `stepsim run --report` wrote.
 #[derive(Debug, clap::Args)]
@@ -43,11 +47,63 @@ fn read(path: &Path) -> Result<Report, Failure> {
             path.display()
         ))
     };
-    let text = std::fs::read_to_string(path).map_err(|e| wrong(format!("cannot be read: {e}")))?;
+    let text = Disk.read(path).map_err(|e| wrong(format!("cannot be read: {e}")))?;
     let mut json = serde_json::Deserializer::from_str(&text);
     serde_path_to_error::deserialize(&mut json).map_err(|e| {
         let at = e.path().to_string();
         let place = if at == "." { String::new() } else { format!("at `{at}`: ") };
         wrong(format!("{place}{}", e.inner()))
     })
+}
+
+/// The comparison as text of at most `width` columns.
+fn diff_table(a: &Report, b: &Report, width: u16) -> String {
+    let head = ["", "A", "B", "B − A", "change"].map(String::from).to_vec();
+    let mut rows = table::new_table(width, head);
+    for line in diff(a, b) {
+        let change = match line.a {
+            0.0 => "new".to_string(),
+            from => format!("{:+.1} %", 100.0 * line.change() / from),
+        };
+        let sign = if line.change() < 0.0 { "−" } else { "+" };
+        let difference = match line.change() {
+            0.0 => "·".to_string(),
+            d => format!("{sign}{}", show(d.abs(), line.unit)),
+        };
+        let change = if line.change() == 0.0 { "·".to_string() } else { change };
+        rows.add_row([
+            line.what.clone(),
+            show(line.a, line.unit),
+            show(line.b, line.unit),
+            difference,
+            change,
+        ]);
+    }
+    let mut out = String::new();
+    let _ = writeln!(out, "A: {} on {}\nB: {} on {}\n{rows}", a.workload, a.topology, b.workload, b.topology);
+    out
+}
+
+fn show(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Seconds => table::seconds(value),
+        Unit::Bytes => Bytes(value.round() as u64).to_string(),
+        Unit::TokensPerSecond => format!("{value:.0}"),
+        Unit::Fraction => table::percent(value),
+        Unit::Count => format!("{value}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::report::tests::of_random;
+
+    #[test]
+    fn the_table_names_both() {
+        let (a, b) = (of_random(5, |_| 1), of_random(8, |_| 3));
+        let text = diff_table(&a, &b, 100);
+        assert!(text.starts_with("A: a workload on a machine\nB: a workload"));
+        assert!(text.contains("step time"));
+    }
 }

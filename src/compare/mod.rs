@@ -14,6 +14,7 @@
 //! shown.
 
 mod reading;
+#[cfg(feature = "cli")]
 mod table;
 pub mod tracks;
 pub mod workload;
@@ -22,6 +23,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use reading::{Row, read_rank};
+#[cfg(feature = "cli")]
 pub use table::table;
 
 use crate::units::{PS_PER_S, Time};
