@@ -155,7 +155,7 @@ impl<'a> Causes<'a> {
             None => Ready { time: Time::ZERO, by: Binding::Nothing },
         };
         for &wait in &program.waits[program.ops[op.index()].waits.range()] {
-            let end = self.record.span(rank, wait).1;
+            let end = self.record.span(rank, wait).1 + program.latency_between(wait, op);
             if end > ready.time || (ready.by == Binding::Nothing && end == ready.time) {
                 ready = Ready { time: end, by: Binding::Wait(wait) };
             }

@@ -19,7 +19,8 @@ pub struct Link {
     pub rank: RankId,
     /// The op.
     pub op: OpId,
-    /// When it became ready: earlier than `start` only if it waited for memory.
+    /// When it became ready: earlier than `start` only if it waited for memory, later than the end of the link before
+    /// it only by the latency of a launch.
     pub ready: Time,
     /// When it started.
     pub start: Time,
@@ -79,6 +80,11 @@ pub fn critical_path(causes: &mut Causes, idle: &mut IdleTimes) -> CriticalPath 
         path.memory += start - own.time;
         path.links.push(Link { rank, op, ready: own.time, start, end, contention });
         next = own.op().map(|before| (rank, before));
+        if let Some(before) = own.op() {
+            // The way from the host to the device.
+            let way = own.time - causes.record().span(rank, before).1;
+            path.by_kind[OpKind::of(causes.world().program_of(rank), before) as usize] += way;
+        }
     }
     path.links.reverse();
     path

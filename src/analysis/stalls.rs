@@ -55,7 +55,7 @@ pub enum StallCause {
     /// A copy off the device, whose end was needed, was on its way.
     WriteBack,
     /// The host had not launched the kernel.
-    Launch,
+    Host,
     /// A peer of a collective had not arrived (a straggler).
     PeerLate,
     /// Communication took longer than on an idle machine.
@@ -80,7 +80,7 @@ impl StallCause {
         StallCause::PrefetchTransfer,
         StallCause::PrefetchBlocked,
         StallCause::WriteBack,
-        StallCause::Launch,
+        StallCause::Host,
         StallCause::PeerLate,
         StallCause::Contention,
         StallCause::StepTail,
@@ -100,7 +100,7 @@ impl StallCause {
             StallCause::PrefetchTransfer => "prefetch transfer",
             StallCause::PrefetchBlocked => "prefetch blocked (full tier)",
             StallCause::WriteBack => "offload write-back",
-            StallCause::Launch => "launch",
+            StallCause::Host => "host",
             StallCause::PeerLate => "peer late",
             StallCause::Contention => "contention",
             StallCause::StepTail => "step tail",
@@ -121,7 +121,7 @@ impl StallCause {
             StallCause::PrefetchTransfer => "h2d",
             StallCause::PrefetchBlocked => "blocked",
             StallCause::WriteBack => "d2h",
-            StallCause::Launch => "launch",
+            StallCause::Host => "host",
             StallCause::PeerLate => "late",
             StallCause::Contention => "contention",
             StallCause::StepTail => "tail",
@@ -138,8 +138,8 @@ impl StallCause {
             OpKind::Data => StallCause::DataParallel,
             OpKind::CopyIn => StallCause::PrefetchTransfer,
             OpKind::CopyOut => StallCause::WriteBack,
-            OpKind::Host | OpKind::Compute if phase == Phase::Optimizer => StallCause::Optimizer,
-            OpKind::Host | OpKind::Compute => StallCause::Launch,
+            OpKind::Compute if phase == Phase::Optimizer => StallCause::Optimizer,
+            OpKind::Host | OpKind::Compute => StallCause::Host,
         }
     }
 }
@@ -325,7 +325,12 @@ impl Walk<'_, '_, '_> {
             self.piece(gap, alone, StallCause::Contention, what);
         }
         let phase = program.infos[program.ops[op.index()].info as usize].phase;
-        self.piece(gap, start, StallCause::running(self.kind(op), phase), what);
+        let cause = match (self.kind(op), program.ops[op.index()].work) {
+            // The update by the host; launches are kernels of the host's stream.
+            (OpKind::Host, Work::Comm { .. }) => StallCause::Optimizer,
+            (kind, _) => StallCause::running(kind, phase),
+        };
+        self.piece(gap, start, cause, what);
     }
 
     /// Takes the end of the gap, back to `from`, as one piece.

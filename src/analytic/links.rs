@@ -77,6 +77,11 @@ impl<'a> Links<'a> {
         Ok(self.chooser.choose(&transfer, geometry)?.expected_s)
     }
 
+    /// Whether a group has more than one member.
+    pub fn has(&self, group: Group) -> bool {
+        self.groups.contains_key(&group)
+    }
+
     /// Bandwidth in B/s, one direction, that one member of a group has; infinite in a group of one.
     pub fn bandwidth(&self, group: Group) -> f64 {
         self.groups.get(&group).map_or(f64::INFINITY, |geometry| geometry.flat().bandwidth())

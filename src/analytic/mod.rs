@@ -67,11 +67,13 @@ pub struct Terms {
     pub data: f64,
     /// Exposed copies to and from other tiers.
     pub offload: f64,
+    /// What the host takes longer to launch kernels than the device to run them, and its reads.
+    pub host: f64,
 }
 
 impl Terms {
     /// Every term with its name.
-    pub fn named(&self) -> [(&'static str, f64); 11] {
+    pub fn named(&self) -> [(&'static str, f64); 12] {
         [
             ("forward", self.forward),
             ("recompute", self.recompute),
@@ -84,6 +86,7 @@ impl Terms {
             ("pipeline transfers, exposed", self.p2p),
             ("data parallel, exposed", self.data),
             ("offload, exposed", self.offload),
+            ("host, exposed", self.host),
         ]
     }
     /// The step.
@@ -251,6 +254,7 @@ impl Form<'_> {
                                 &self.workload.recompute,
                                 self.prices,
                                 &self.links,
+                                self.workload.host(),
                                 &|items| {
                                     let p = &self.workload.parallelism;
                                     step::overlap::decompose(items, p.tensor_overlap, p.tensor)
@@ -309,6 +313,7 @@ impl Form<'_> {
             p2p: self.p2p(border_bytes, gathered)?,
             data: self.data()?,
             offload: self.offload(),
+            host: over(|pass| pass.host) + self.host_reads(),
         })
     }
 

@@ -7,6 +7,7 @@ use crate::collective::{CollectiveError, Op};
 use crate::model::{CommGroup, CommOp, Item};
 use crate::plan::step::groups::Group;
 use crate::plan::step::{Prices, Unit};
+use crate::spec::stack::{GraphScope, HostSpec};
 use crate::spec::workload::RecomputeSpec;
 
 /// Seconds of one pass: kernels, and communication that no kernel hides, by group.
@@ -20,12 +21,14 @@ pub struct PassTime {
     pub context: f64,
     /// Expert parallelism.
     pub expert: f64,
+    /// What the host takes longer to launch all this than the device to run it.
+    pub host: f64,
 }
 
 impl PassTime {
     /// Everything.
     pub fn total(&self) -> f64 {
-        self.compute + self.tensor + self.context + self.expert
+        self.compute + self.tensor + self.context + self.expert + self.host
     }
     /// So many times.
     pub fn times(self, k: f64) -> PassTime {
@@ -34,6 +37,7 @@ impl PassTime {
             tensor: k * self.tensor,
             context: k * self.context,
             expert: k * self.expert,
+            host: k * self.host,
         }
     }
 }
@@ -44,6 +48,7 @@ impl AddAssign for PassTime {
         self.tensor += other.tensor;
         self.context += other.context;
         self.expert += other.expert;
+        self.host += other.host;
     }
 }
 
@@ -73,9 +78,18 @@ impl UnitTime {
         policy: &RecomputeSpec,
         prices: &dyn Prices,
         links: &Links<'_>,
+        host: Option<&HostSpec>,
         cut: &dyn Fn(&[Item]) -> Vec<Item>,
     ) -> Result<UnitTime, CollectiveError> {
-        let price = |items: &[Item]| pass(&cut(items), prices, links);
+        let price = |items: &[Item]| {
+            let items = cut(items);
+            let mut time = pass(&items, prices, links)?;
+            if let Some(host) = host {
+                time.compute += gaps(&items, prices, host);
+                time.host = (launches(&items, links, host) - time.total()).max(0.0);
+            }
+            Ok::<PassTime, CollectiveError>(time)
+        };
         Ok(UnitTime {
             forward: price(&unit.plan.forward)?,
             recompute: price(&unit.repeated(policy))?,
@@ -98,6 +112,29 @@ impl AddAssign for UnitTime {
         self.input_grad += other.input_grad;
         self.weight_grad += other.weight_grad;
     }
+}
+
+/// Seconds between the kernels of a list, each with its gap.
+fn gaps(items: &[Item], prices: &dyn Prices, host: &HostSpec) -> f64 {
+    let kernels = items.iter().filter_map(Item::kernel).count() as f64;
+    let gap = prices.gap().s();
+    let in_graph = host.graphs.scope != GraphScope::None;
+    kernels * if in_graph { gap.min(host.graphs.kernel_gap_us * 1e-6) } else { gap }
+}
+
+/// Seconds that the host takes to launch a list.
+fn launches(items: &[Item], links: &Links<'_>, host: &HostSpec) -> f64 {
+    let each = |item: &Item| match (item.kernel(), item.comm()) {
+        (Some(kernel), _) => host.launch_us.of(Some(kernel.class)),
+        (_, Some(comm)) if links.has(Group::Layer(comm.group)) => host.launch_us.collective,
+        _ => 0.0,
+    };
+    let us = match host.graphs.scope {
+        GraphScope::None => items.iter().map(each).sum(),
+        GraphScope::Layer if !items.is_empty() => host.graphs.launch_us,
+        _ => 0.0,
+    };
+    us * host.slowness * 1e-6
 }
 
 /// Kernels one after the other; a communication point is exposed by what it takes longer than the kernels that may

@@ -4,7 +4,10 @@ use super::{Form, memory};
 use crate::ids::DeviceId;
 use crate::model::optimizer;
 use crate::plan::step::{State, Unit};
-use crate::spec::workload::{BytesPerParameter, OptimizerPlace, Placement, PrefetchUnit, ShardingKind};
+use crate::spec::stack::HostRead;
+use crate::spec::workload::{
+    BytesPerParameter, Dtype, OptimizerPlace, Placement, PrefetchUnit, ShardingKind,
+};
 
 impl Form<'_> {
     /// Norm and update of the share of weights that one rank updates.
@@ -13,12 +16,43 @@ impl Form<'_> {
         let bytes = w.bytes_per_parameter();
         let largest = (0..self.ranks.len()).map(|rank| self.state(rank).updated).fold(0.0, f64::max);
         let parameters = (largest * (1.0 - self.updated_on_host())).round() as u64;
+        if w.stack.is_some() {
+            let whole = self.ranks.iter().map(|rank| self.parameters(rank)).max().unwrap_or(0);
+            let update = optimizer::Update {
+                spec: &w.stack().optimizer,
+                kind: w.optimizer.kind,
+                parameters,
+                held: if w.parallelism.sharding.kind >= ShardingKind::Zero2 { parameters } else { whole },
+                state: bytes,
+                clips: w.optimizer.clip_gradients,
+                scales_loss: w.precision.compute == Dtype::Fp16,
+            };
+            return update.kernels().iter().map(|(_, kernel)| self.prices.time(kernel).s()).sum();
+        }
         let norm = if w.optimizer.clip_gradients {
             self.prices.time(&optimizer::gradient_norm(largest.round() as u64, &bytes)).s()
         } else {
             0.0
         };
         norm + self.prices.time(&optimizer::step(parameters, &bytes)).s()
+    }
+
+    /// What reads of the host add to a step: each ends its lead, so that the next launch is paid in full.
+    pub(super) fn host_reads(&self) -> f64 {
+        let Some(host) = self.workload.host() else { return 0.0 };
+        let each = |read: &HostRead| match read {
+            HostRead::Loss => host.synchronise_us + host.step_us,
+            HostRead::GradientNorm => host.synchronise_us + host.launch_us.elementwise + host.latency_us,
+            HostRead::ExpertCounts => 0.0,
+        };
+        let first = host.launch_us.elementwise + host.latency_us;
+        (host.reads.iter().map(each).sum::<f64>() + first) * host.slowness * 1e-6
+    }
+
+    /// Weights that one rank holds, before anything is cut among data-parallel ranks.
+    fn parameters(&self, rank: &super::RankTimes) -> u64 {
+        let units = rank.stages.iter().flat_map(|stage| &self.stages[*stage]);
+        units.map(|unit| unit.plan.parameters.total()).sum()
     }
 
     /// Share of the weights that the host updates.

@@ -34,7 +34,7 @@ pub enum Row {
     /// Copies to and from other memory tiers.
     Offload,
     /// Launches.
-    Launch,
+    Host,
     /// What sharing links added to communication.
     Contention,
 }
@@ -55,7 +55,7 @@ impl Row {
         "pipeline transfers, exposed",
         "data parallel, exposed",
         "offload, exposed",
-        "launch",
+        "host",
         "link contention",
     ];
 
@@ -72,7 +72,7 @@ impl Row {
             | StallCause::PrefetchTransfer
             | StallCause::PrefetchBlocked
             | StallCause::WriteBack => Row::Offload,
-            StallCause::Launch => Row::Launch,
+            StallCause::Host => Row::Host,
             StallCause::Contention => Row::Contention,
         }
     }

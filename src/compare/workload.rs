@@ -130,7 +130,7 @@ const SWITCHES: &[Switch] = &[
     Switch {
         name: "launch overhead",
         what: "kernels start at once -> when the host has launched them",
-        applies: |w, _| w.fidelity.launch_overhead,
+        applies: |w, _| w.host().is_some(),
         set: |on| on.launch = true,
     },
     Switch {
@@ -226,6 +226,7 @@ fn terms(run: &Simulation, estimate: &Estimate) -> (String, Vec<Term>) {
         (Row::Pipeline, t.p2p),
         (Row::Data, t.data),
         (Row::Offload, t.offload),
+        (Row::Host, t.host),
     ] {
         closed[row as usize] = seconds;
     }

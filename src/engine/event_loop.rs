@@ -22,13 +22,16 @@ pub(super) const ARRIVED: u32 = NONE - 4;
 /// Has not been looked at yet: its head is no op in progress, and it may be empty.
 pub(super) const NOT_BEGUN: u32 = NONE - 5;
 
-/// What an event ends, in the two bits above an index of 28.
+/// What an event ends, in the three bits above an index of 28.
 pub(super) const STREAM: u32 = 0;
 pub(super) const COMM: u32 = 1;
 pub(super) const LATENCY: u32 = 2;
 pub(super) const FLOW: u32 = 3;
+/// Other streams see the end of an op.
+pub(super) const SEEN: u32 = 4;
 const INDEX_BITS: u32 = 28;
-const SEQ_BITS: u32 = 34;
+const KIND_BITS: u32 = 3;
+const SEQ_BITS: u32 = 33;
 /// Longest step: half of what the clock counts, 106 days. Times saturate, so nothing wraps around before it is met.
 const LONGEST: Time = Time(1 << 63);
 
@@ -56,6 +59,9 @@ pub(super) struct StreamState {
     /// Sequence number of the event that ends the running kernel; an event with another number is out of date.
     pub event: u64,
     pub start: Time,
+    /// How much later other streams see its ops end, and the first op that they have not seen.
+    latency: Time,
+    seen: u32,
 }
 
 /// A run in progress.
@@ -109,13 +115,17 @@ impl<'w, O: Observer> Play<'w, O> {
             ranks.push(home);
             words += program.words;
             let base = first_code[rank.program.index()];
-            streams.extend(program.first.windows(2).map(|w| StreamState {
-                rank: r as u32,
-                home,
-                cursor: base + w[0],
-                end: base + w[1],
-                event: 0,
-                start: Time::ZERO,
+            streams.extend(program.first.windows(2).zip(&program.program.streams).map(|(w, stream)| {
+                StreamState {
+                    rank: r as u32,
+                    home,
+                    cursor: base + w[0],
+                    end: base + w[1],
+                    event: 0,
+                    start: Time::ZERO,
+                    latency: stream.latency,
+                    seen: base + w[0],
+                }
             }));
         }
         if streams.len().max(world.comms.len()) >= 1 << INDEX_BITS || words > u32::MAX as usize {
@@ -162,6 +172,7 @@ impl<'w, O: Observer> Play<'w, O> {
                 STREAM => self.kernel_ended(index, seq),
                 COMM => self.comm_ended(index),
                 LATENCY => self.latency_over(index),
+                SEEN => self.seen(index),
                 _ => self.flow_ended(index, seq),
             }
             if self.error.is_some() {
@@ -205,8 +216,8 @@ impl<'w, O: Observer> Play<'w, O> {
                 let Reverse(event) = self.heap.pop()?;
                 let low = event as u64;
                 let index = low as u32 & ((1 << INDEX_BITS) - 1);
-                let kind = (low >> INDEX_BITS) as u32 & 3;
-                return Some((kind, index, low >> (INDEX_BITS + 2)));
+                let kind = (low >> INDEX_BITS) as u32 & ((1 << KIND_BITS) - 1);
+                return Some((kind, index, low >> (INDEX_BITS + KIND_BITS)));
             }
             let (index, seq) = self.comms.pop_finish()?;
             return Some((FLOW, index, seq));
@@ -217,7 +228,7 @@ impl<'w, O: Observer> Play<'w, O> {
     #[inline]
     pub fn schedule(&mut self, at: Time, kind: u32, index: u32) -> u64 {
         self.seq = (self.seq + 1) & ((1 << SEQ_BITS) - 1);
-        let low = (self.seq << (INDEX_BITS + 2)) | (u64::from(kind) << INDEX_BITS) | u64::from(index);
+        let low = (self.seq << (INDEX_BITS + KIND_BITS)) | (u64::from(kind) << INDEX_BITS) | u64::from(index);
         self.heap.push(Reverse((u128::from(at.0) << 64) | u128::from(low)));
         self.seq
     }
@@ -234,16 +245,44 @@ impl<'w, O: Observer> Play<'w, O> {
     pub fn finish(&mut self, s: u32) {
         let stream = &mut self.streams[s as usize];
         let rank_index = stream.rank;
-        let start = stream.start;
+        let (start, latency) = (stream.start, stream.latency);
         let Code { op, frees, .. } = self.code[stream.cursor as usize];
         stream.cursor += 1;
         let rank = stream.home;
-        self.done[rank.done_words as usize + (op >> 6) as usize] |= 1 << (op & 63);
+        if latency == Time::ZERO {
+            self.mark(&rank, op);
+        } else {
+            self.schedule(self.now + latency, SEEN, s);
+        }
         self.observer.finished(rank_index, op, start, self.now);
         if frees {
             self.free(rank_index, op, MemoryWhen::FreeAtEnd);
         }
         self.advance(s);
+        if latency == Time::ZERO {
+            self.wake(&rank, op);
+        }
+    }
+
+    /// Other streams see the end of the next op of stream `s`.
+    fn seen(&mut self, s: u32) {
+        let stream = &mut self.streams[s as usize];
+        let op = self.code[stream.seen as usize].op;
+        stream.seen += 1;
+        let rank = stream.home;
+        self.mark(&rank, op);
+        self.wake(&rank, op);
+    }
+
+    /// Notes that an op has ended.
+    #[inline]
+    fn mark(&mut self, rank: &RankState, op: u32) {
+        self.done[rank.done_words as usize + (op >> 6) as usize] |= 1 << (op & 63);
+    }
+
+    /// Streams of the rank that wait for an op go on.
+    #[inline]
+    fn wake(&mut self, rank: &RankState, op: u32) {
         let first = rank.first_stream as usize;
         for t in 0..rank.streams as usize {
             if self.blocked[first + t] == op {

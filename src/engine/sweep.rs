@@ -87,7 +87,8 @@ impl Sweep<'_> {
         if waits.iter().any(|w| !self.known[r][w.index()]) {
             return Ok(false);
         }
-        let ends = |w: &OpId| self.record.span(rank, *w).1;
+        let ends =
+            |w: &OpId| self.record.span(rank, *w).1 + program.program.latency_between(*w, OpId(code.op));
         let ready = waits.iter().map(ends).max().unwrap_or_default().max(self.stream_end[r][s]);
         if code.slot == NO_SLOT {
             let time = super::event_loop::kernel_time(self.world, rank, OpId(op as u32), code.value);

@@ -1,4 +1,5 @@
 //! Strategy, schedule and offload policy become rank programs.
 
+pub mod launch;
 pub mod pipeline;
 pub mod step;

@@ -2,6 +2,7 @@
 
 use super::{MemoryEffect, Op, OpInfo, Program, Span, Stream, StreamKind, Work};
 use crate::ids::OpId;
+use crate::units::Time;
 
 /// Builds a [`Program`] op by op.
 #[derive(Debug, Default)]
@@ -16,8 +17,12 @@ impl ProgramBuilder {
     }
     /// Adds an in-order queue and returns its number.
     pub fn stream(&mut self, kind: StreamKind) -> u16 {
-        self.program.streams.push(Stream { kind, ops: Vec::new() });
+        self.program.streams.push(Stream { kind, ops: Vec::new(), latency: Time::ZERO });
         (self.program.streams.len() - 1) as u16
+    }
+    /// Other streams see the ends of this one's ops so much later.
+    pub fn latency(&mut self, stream: u16, latency: Time) {
+        self.program.streams[usize::from(stream)].latency = latency;
     }
     /// Adds a description that ops refer to.
     pub fn info(&mut self, info: OpInfo) -> u32 {
@@ -65,6 +70,14 @@ impl ProgramBuilder {
     /// The stream on which an op is queued.
     pub fn stream_of(&self, op: OpId) -> u16 {
         self.program.ops[op.index()].stream
+    }
+    /// What an op waits for beside the op before it on its stream.
+    pub fn waits_of(&self, op: OpId) -> &[OpId] {
+        &self.program.waits[self.program.ops[op.index()].waits.range()]
+    }
+    /// The name of an op.
+    pub fn name(&self, op: OpId) -> &str {
+        &self.program.infos[self.program.ops[op.index()].info as usize].name
     }
     /// Number of ops so far.
     pub fn len(&self) -> usize {

@@ -47,6 +47,14 @@ pub struct Program {
     pub resident: Vec<MemoryEffect>,
 }
 
+impl Program {
+    /// How much later than its end `op` sees the end of `before`, which it waits for.
+    pub fn latency_between(&self, before: OpId, op: OpId) -> Time {
+        let [from, to] = [before, op].map(|o| self.ops[o.index()].stream);
+        if from == to { Time::ZERO } else { self.streams[usize::from(from)].latency }
+    }
+}
+
 /// An in-order queue of ops on one rank.
 #[derive(Clone, Debug)]
 pub struct Stream {
@@ -54,6 +62,9 @@ pub struct Stream {
     pub kind: StreamKind,
     /// Its ops in order.
     pub ops: Vec<OpId>,
+    /// Ops of other streams that wait for one of its ops see its end so much later (launches: the way from the host
+    /// to the device).
+    pub latency: Time,
 }
 
 /// What a stream is for; the order is that of the rows on screen.

@@ -25,6 +25,9 @@ impl DevicePrices {
 }
 
 impl Prices for DevicePrices {
+    fn gap(&self) -> Time {
+        Time::from_us(self.device.spec.kernel_gap_us)
+    }
     fn time(&self, kernel: &Kernel) -> Time {
         self.cost.time(kernel, &self.device)
     }

@@ -48,6 +48,9 @@ pub struct CostSpec {
     pub attention_floor_us: f64,
     /// Launch and ramp of an element-wise kernel, in microseconds.
     pub elementwise_floor_us: f64,
+    /// From the end of a kernel to the start of the next one on its stream, where that was launched long before, in
+    /// microseconds; counts where the stack launches kernels one by one.
+    pub kernel_gap_us: f64,
     /// Level `constant`: fraction of the matrix peak of all GEMMs and attention; default: `matrix_fraction`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constant_fraction: Option<f64>,
@@ -125,6 +128,7 @@ impl Default for CostSpec {
             gemm_floor_us: 4.0,
             attention_floor_us: 10.0,
             elementwise_floor_us: 2.0,
+            kernel_gap_us: 1.4,
             constant_fraction: None,
             matrix_by_gflop: vec![(128.0, 0.95), (16.0, 0.9), (1.0, 0.6), (0.0, 0.1)],
             memory_by_mb: vec![(100.0, 0.9), (10.0, 0.75), (1.0, 0.6), (0.0, 0.3)],
@@ -164,6 +168,7 @@ impl CostSpec {
             ("gemm_floor_us", self.gemm_floor_us),
             ("attention_floor_us", self.attention_floor_us),
             ("elementwise_floor_us", self.elementwise_floor_us),
+            ("kernel_gap_us", self.kernel_gap_us),
         ] {
             p.range(name, value, 0.0, 1e6);
         }

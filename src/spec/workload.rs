@@ -38,7 +38,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::model::ModelSpec;
-use super::stack::StackSpec;
+use super::stack::{HostSpec, StackSpec};
 
 /// One training step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -155,6 +155,10 @@ impl WorkloadSpec {
             Some(Reference::Inline(stack)) => stack,
             _ => &SIMPLE,
         }
+    }
+    /// What the host does, where its launches are simulated.
+    pub fn host(&self) -> Option<&HostSpec> {
+        self.stack().host.as_ref().filter(|_| self.fidelity.launch_overhead)
     }
     /// Tokens of one sequence.
     pub fn sequence(&self, model: &ModelSpec) -> u64 {

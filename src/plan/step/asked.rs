@@ -9,6 +9,7 @@ use crate::model::CommGroup;
 use crate::schedule::{self, Choice, LayerSplit, Order, split_layers};
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
+use crate::spec::stack::UpdatePass;
 use crate::spec::workload::{ContextKind, OptimizerPlace, Placement, ShardingKind, WorkloadSpec};
 use crate::topology::{Axis, Layout, Machine};
 
@@ -158,6 +159,9 @@ pub(super) fn groups_of(
         if cut {
             groups.push(Group::ExpertWeights);
         }
+    }
+    if w.stack().optimizer.passes.contains(&UpdatePass::Norm) {
+        groups.push(Group::Model);
     }
     if model.tied_embeddings && d.pipeline > 1 {
         groups.push(Group::Embedding);

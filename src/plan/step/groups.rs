@@ -22,6 +22,8 @@ pub enum Group {
     ExpertWeights,
     /// First and last stage of one pipeline, which share a tied embedding table.
     Embedding,
+    /// Ranks that together hold one model (tensor × pipeline): the norm of its gradients.
+    Model,
     /// A copy from a tier to device memory (one member).
     CopyIn(u8),
     /// A copy from device memory to a tier (one member).
@@ -99,6 +101,7 @@ impl Degrees {
             Group::Replicas => self.replicas() / self.shard,
             Group::ExpertGradients | Group::ExpertWeights => self.expert_replicas(),
             Group::Embedding => 2,
+            Group::Model => self.tensor * self.pipeline,
             Group::CopyIn(_)
             | Group::CopyOut(_)
             | Group::TierIn(..)
@@ -154,6 +157,11 @@ impl Degrees {
                 members.extend((0..self.expert_replicas()).map(|i| in_stage(q % block + i * block)));
             }
             Group::Embedding => members.extend([at(tp, cp, dp, 0), at(tp, cp, dp, self.pipeline - 1)]),
+            Group::Model => {
+                members.extend(
+                    (0..self.tensor * self.pipeline).map(|i| at(i % self.tensor, cp, dp, i / self.tensor)),
+                );
+            }
             _ => members.push(rank),
         }
         debug_assert!(members.contains(&rank) || group == Group::Embedding, "{rank:?} in its own {group:?}");

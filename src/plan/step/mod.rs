@@ -40,6 +40,7 @@ pub use unit::{State, Unit, units_of_stages};
 use crate::collective::{CollectiveError, Lowering, Op, Transfer};
 use crate::ids::{DeviceId, RankId, TransferId};
 use crate::model::{Kernel, Shard, flops::StepFlops};
+use crate::plan::launch::launch;
 use crate::plan::pipeline::{self, Options, Sends};
 use crate::program::World;
 use crate::schedule::{self, Choice, Order, ScheduleError};
@@ -55,6 +56,10 @@ pub trait Prices {
     fn time(&self, kernel: &Kernel) -> Time;
     /// Thousandths that it takes longer while a communication kernel runs beside it.
     fn slowdown(&self, kernel: &Kernel) -> u16;
+    /// From the end of a kernel to the start of the next one on its stream.
+    fn gap(&self) -> Time {
+        Time::ZERO
+    }
 }
 
 /// Why a step cannot be planned.
@@ -213,8 +218,13 @@ pub fn plan(
         PointToPoint::Batched => Sends::Batched,
     };
     let options = Options { sends, lanes: 1, first_slot: setup.groups.len() as u16, steps };
-    let pipeline = pipeline::programs(&order, options, &mut stage);
+    let mut pipeline = pipeline::programs(&order, options, &mut stage);
     let used = std::mem::take(&mut stage.used);
+    if let Some(host) = workload.host() {
+        let reads = std::mem::take(&mut stage.reads);
+        let launched = pipeline.programs.into_iter().zip(&reads);
+        pipeline.programs = launched.map(|(p, reads)| launch(&p, host, prices.gap(), reads)).collect();
+    }
     let world =
         Assembly { machine, layout: &layout, setup: &setup, used: &used, lowering }.world(pipeline)?;
     let sequence = workload.sequence(model);

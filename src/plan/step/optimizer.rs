@@ -16,7 +16,8 @@ use crate::collective::Op;
 use crate::ids::OpId;
 use crate::model::optimizer;
 use crate::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
-use crate::spec::workload::{OptimizerPlace, ShardingKind};
+use crate::spec::stack::{HostRead, UpdatePass};
+use crate::spec::workload::{Dtype, OptimizerPlace, ShardingKind};
 
 impl Stage<'_, '_> {
     /// Everything behind the last pass: what is left to reduce, the update, and the gather of new weights.
@@ -29,7 +30,7 @@ impl Stage<'_, '_> {
             let waits: Vec<OpId> = self.reduced.iter().flatten().copied().collect();
             let waits = newest_per_stream(b, waits);
             let share = self.updated_parameters(0..self.units.len());
-            if let Some(updated) = self.update(b, share, None, &waits) {
+            if let Some(updated) = self.update_all(b, share, waits) {
                 self.take_moments(b, 0, share);
                 self.fresh.iter_mut().for_each(|f| f.push(updated));
             }
@@ -37,6 +38,66 @@ impl Stage<'_, '_> {
             self.update_unit_by_unit(b, last);
         }
         self.gather_updated(b);
+        if let Some(last) = b.recent(self.compute, 1) {
+            self.host_reads(HostRead::Loss, last);
+        }
+    }
+
+    /// All passes of the stack over what this rank updates; returns the update itself.
+    fn update_all(&mut self, b: &mut ProgramBuilder, parameters: u64, mut waits: Vec<OpId>) -> Option<OpId> {
+        let w = self.setup.workload;
+        let whole: u64 = self.units.iter().map(|u| u.plan.parameters.total()).sum();
+        let kernels = optimizer::Update {
+            spec: &w.stack().optimizer,
+            kind: w.optimizer.kind,
+            parameters,
+            held: if w.parallelism.sharding.kind >= ShardingKind::Zero2 { parameters } else { whole },
+            state: self.setup.bytes,
+            clips: w.optimizer.clip_gradients,
+            scales_loss: w.precision.compute == Dtype::Fp16,
+        }
+        .kernels();
+        let mut updated = None;
+        for (i, (pass, kernel)) in kernels.iter().enumerate() {
+            let op = self.kernel(b, kernel, Phase::Optimizer, None, &waits);
+            waits.clear();
+            if *pass == UpdatePass::Update {
+                updated = Some(op);
+            }
+            let last_of_norm = kernels.get(i + 1).is_none_or(|(next, _)| next != pass);
+            if *pass == UpdatePass::Norm && last_of_norm {
+                let summed = self.sum_norm(b, op);
+                waits.push(summed);
+                self.host_reads(HostRead::GradientNorm, summed);
+            }
+        }
+        updated
+    }
+
+    /// Sums the norm over the ranks that hold other shards, and over those that hold other weights unless the schedule
+    /// does not wait for them.
+    fn sum_norm(&mut self, b: &mut ProgramBuilder, norm: OpId) -> OpId {
+        let w = self.setup.workload;
+        let mut last = norm;
+        let cut = w.parallelism.sharding.kind >= ShardingKind::Zero1;
+        let groups = [(Group::Gradients, cut), (Group::Model, !w.parallelism.pipeline.updates_unasked())];
+        for (group, summed) in groups {
+            let what = ("all-reduce gradient norm", Phase::Optimizer, None);
+            if summed {
+                let op = self.communicate(b, group, Op::AllReduce, 4, what, &[last], NO_MICRO_BATCH);
+                last = op.unwrap_or(last);
+            }
+        }
+        last
+    }
+
+    /// Notes that the host reads the result of an op, if it does.
+    pub(super) fn host_reads(&mut self, what: HostRead, op: OpId) {
+        let w = self.setup.workload;
+        let unasked = what == HostRead::GradientNorm && w.parallelism.pipeline.updates_unasked();
+        if !unasked && w.host().is_some_and(|host| host.reads.contains(&what)) {
+            self.reads[self.rank as usize].push((op, what));
+        }
     }
 
     /// Moments that appear with the first update of a run, on one tier.

@@ -20,6 +20,7 @@ use crate::model::{CommGroup, Item, Kernel};
 use crate::plan::pipeline::{self, Channel, Message, StageWork, Task};
 use crate::program::{MemoryClass, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work};
 use crate::schedule::{Data, Part, Pass};
+use crate::spec::stack::HostRead;
 use crate::spec::workload::ShardingKind;
 
 /// The rank that is being written, and what has been pushed of it.
@@ -44,6 +45,8 @@ pub(super) struct Stage<'a, 'm> {
     pub(super) run_start: usize,
     /// The visits of one step, known beforehand.
     pub(super) trace: Trace,
+    /// By pipeline rank: ops whose results the host reads.
+    pub(super) reads: Vec<Vec<(OpId, HostRead)>>,
     /// Which step of the run is being written.
     pub(super) step: u32,
     /// By unit: how many micro-batches have yet to add their gradient.
@@ -107,6 +110,7 @@ impl<'a, 'm> Stage<'a, 'm> {
             visits: Vec::new(),
             run_start: 0,
             trace: Trace::default(),
+            reads: vec![Vec::new(); ranks],
             step: 0,
             to_come: Vec::new(),
             backward_left: Vec::new(),
@@ -313,9 +317,22 @@ impl<'a, 'm> Stage<'a, 'm> {
                 Step::Opens(visit) => self.opens(b, chain, visit),
                 Step::Closes(visit) => self.closes(b, chain, visit),
                 Step::Kernel => {}
-                Step::Comm => return true,
+                Step::Comm => {
+                    self.counts_read(b);
+                    return true;
+                }
                 Step::Done => return false,
             }
+        }
+    }
+
+    /// Before tokens are sent to their experts, the host reads how many go where.
+    fn counts_read(&mut self, b: &ProgramBuilder) {
+        let op = OpId(b.len() as u32 - 1);
+        if b.name(op) == "dispatch tokens"
+            && let Some(before) = op.0.checked_sub(1)
+        {
+            self.host_reads(HostRead::ExpertCounts, OpId(before));
         }
     }
 

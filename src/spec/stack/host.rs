@@ -8,6 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::spec::kernel::KernelClass;
 use crate::spec::problem::{Problem, Problems};
 
 /// What the host does to launch kernels. Times are of a host of slowness 1.
@@ -26,6 +27,8 @@ pub struct HostSpec {
     pub reads: Vec<HostRead>,
     /// Host work of each step that launches nothing: the batch, the scheduler, logging.
     pub step_us: f64,
+    /// Host work behind a read of expert counts: the sizes of the next messages and products.
+    pub expert_counts_us: f64,
     /// Which kernels are launched together as CUDA graphs.
     pub graphs: GraphSpec,
     /// All host times are multiplied by it: 1 for the hosts of today's H100 machines.
@@ -41,6 +44,7 @@ impl Default for HostSpec {
             synchronise_us: 6.0,
             reads: Vec::new(),
             step_us: 0.0,
+            expert_counts_us: 85.0,
             graphs: GraphSpec::default(),
             slowness: 1.0,
         }
@@ -61,6 +65,26 @@ pub struct LaunchTimes {
     pub collective: f64,
     /// A copy to or from another memory tier.
     pub copy: f64,
+}
+
+impl LaunchTimes {
+    /// That of a kernel of a class.
+    pub fn of(&self, class: Option<KernelClass>) -> f64 {
+        use KernelClass as K;
+        match class {
+            Some(
+                K::Gemm
+                | K::GemmInputGrad
+                | K::GemmWeightGrad
+                | K::GroupedGemm
+                | K::GroupedGemmInputGrad
+                | K::GroupedGemmWeightGrad
+                | K::AttentionGemm,
+            ) => self.gemm,
+            Some(K::AttentionForward | K::AttentionBackward) => self.attention,
+            _ => self.elementwise,
+        }
+    }
 }
 
 impl Default for LaunchTimes {
@@ -89,11 +113,13 @@ pub struct GraphSpec {
     pub scope: GraphScope,
     /// How long the launch of a graph holds the host.
     pub launch_us: f64,
+    /// From the end of a kernel to the start of the next one in a graph, at most.
+    pub kernel_gap_us: f64,
 }
 
 impl Default for GraphSpec {
     fn default() -> Self {
-        GraphSpec { scope: GraphScope::None, launch_us: 5.0 }
+        GraphSpec { scope: GraphScope::None, launch_us: 5.0, kernel_gap_us: 0.7 }
     }
 }
 
@@ -128,6 +154,8 @@ impl HostSpec {
             ("latency_us", self.latency_us),
             ("synchronise_us", self.synchronise_us),
             ("step_us", self.step_us),
+            ("expert_counts_us", self.expert_counts_us),
+            ("graphs.kernel_gap_us", self.graphs.kernel_gap_us),
             ("graphs.launch_us", self.graphs.launch_us),
         ] {
             p.range(name, value, 0.0, 1e9);

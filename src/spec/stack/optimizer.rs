@@ -28,13 +28,11 @@ pub enum UpdateKernels {
     /// One kernel a pass over flat buffers.
     #[default]
     Fused,
-    /// One kernel a pass for lists of tensors, at most 110 tensors and 320 pieces of 64 Ki elements a launch (apex
-    /// and Transformer Engine, `multi_tensor_apply`).
+    /// One kernel a pass for lists of tensors, at most 320 pieces of 64 Ki elements a launch (apex and Transformer
+    /// Engine, `multi_tensor_apply`).
     MultiTensor,
     /// Every operation of the update's formula by itself over lists of tensors (PyTorch `foreach`).
     ForEach,
-    /// Every operation by itself for every tensor.
-    ForLoop,
 }
 
 /// One pass over a rank's share of gradients or state.

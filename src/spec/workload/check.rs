@@ -427,10 +427,6 @@ impl WorkloadSpec {
     }
 
     fn check_rest(&self, p: &mut Problems) {
-        if self.fidelity.launch_overhead {
-            let hint = "kernel launches of the host are not simulated yet";
-            p.add("fidelity.launch_overhead", true, "false", hint);
-        }
         p.range("precision.master_bytes_per_parameter", self.precision.master_bytes_per_parameter, 0.0, 64.0);
         if let Some(m) = self.precision.moments_bytes_per_parameter {
             p.range("precision.moments_bytes_per_parameter", m, 0.0, 64.0);

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schedule::{Choice, Shape};
+use crate::schedule::{Backward, Choice, Shape};
 use crate::spec::Attached;
 
 /// Degrees of parallelism and how each is carried out.
@@ -174,6 +174,11 @@ impl Default for PipelineSpec {
 }
 
 impl PipelineSpec {
+    /// Whether ranks update their weights before they know the norm of all gradients, as schedules do that cut the
+    /// backward pass (Qi et al. 2024, section 4: a step that should not have been taken is taken back).
+    pub fn updates_unasked(&self) -> bool {
+        matches!(self.schedule, Choice::Named(s) if s.facts().backward == Backward::Split) && self.size > 1
+    }
     /// Model chunks of one rank: as written, or what the schedule asks for.
     pub fn chunks(&self) -> u64 {
         self.chunks.unwrap_or(match self.schedule {

@@ -18,7 +18,7 @@ pub struct FidelitySpec {
     pub constant_fraction: Option<f64>,
     /// Whether kernels that run beside a collective lose the compute units that it takes.
     pub interference: bool,
-    /// Whether the host's kernel launches are simulated.
+    /// Whether the host's kernel launches are simulated, where the stack says what they cost.
     pub launch_overhead: bool,
 }
 
@@ -29,7 +29,7 @@ impl Default for FidelitySpec {
             compute: ComputeFidelity::TileWave,
             constant_fraction: None,
             interference: true,
-            launch_overhead: false,
+            launch_overhead: true,
         }
     }
 }

@@ -1,0 +1,80 @@
+//! The laws of the queue, case by case.
+
+use serde_json::Value;
+
+use super::*;
+use crate::engine::{run, sweep};
+use crate::ids::{ProgramId, RankId};
+use crate::program::{Rank, Span, World};
+use crate::spec::kernel::KernelClass;
+
+fn us(v: &Value) -> f64 {
+    v.as_f64().expect("a number")
+}
+
+/// Kernels of one stream with reads between, launched; the ends of device and host in us.
+fn play(case: &Value) -> (f64, f64) {
+    let mut b = ProgramBuilder::new();
+    let compute = b.stream(StreamKind::Compute);
+    let info = OpInfo {
+        name: "kernel".into(),
+        phase: Phase::Forward,
+        layer: None,
+        class: Some(KernelClass::Gemm),
+        flops: 0.0,
+        bytes: 0.0,
+    };
+    let info = b.info(info);
+    let mut reads = Vec::new();
+    for run in case["ops"].as_array().expect("runs") {
+        for _ in 0..run[0].as_u64().expect("a count") {
+            if run[1] == "sync" {
+                reads.push((OpId(b.len() as u32 - 1), HostRead::GradientNorm));
+            } else {
+                b.op(compute, Work::Compute { time: Time::from_us(us(&run[1])) }, &[], info, 0);
+            }
+        }
+    }
+    let mut host = HostSpec {
+        latency_us: us(&case["l"]),
+        queue: case["queue"].as_u64().expect("a depth") as u32,
+        synchronise_us: us(&case["s"]),
+        ..HostSpec::default()
+    };
+    host.launch_us.gemm = us(&case["h"]);
+    let gap = Time::from_us(us(&case["g"]));
+    let program = launch(&b.finish(), &host, gap, &reads);
+    let [device, host_stream] = [0, 1].map(|s| program.streams[s].ops.clone());
+    // The last launch returns no sooner than there is room for it.
+    let full = device.len().checked_sub(host.queue as usize + 1).map(|i| device[i]);
+    let world = World {
+        programs: vec![program.into()],
+        ranks: vec![Rank {
+            program: ProgramId(0),
+            slots: Span::default(),
+            tiers: Span::default(),
+            slowness: 1.0,
+            jitter_seed: 0,
+        }],
+        ..World::default()
+    };
+    let record = run(&world).expect("runs");
+    assert_eq!(record.spans, sweep(&world).expect("sweeps").spans, "{}", case["case"]);
+    let span = |op: OpId| record.span(RankId(0), op);
+    let host_ends =
+        span(*host_stream.last().expect("launches")).1.max(full.map_or(Time::ZERO, |op| span(op).0));
+    ((span(*device.last().expect("kernels")).1 - gap).us(), host_ends.us())
+}
+
+#[test]
+fn the_golden_cases_hold() {
+    let file: Value = serde_json::from_str(include_str!("../../../tests/data/host.json")).expect("JSON");
+    let cases = file["cases"].as_array().expect("cases");
+    assert_eq!(cases.len(), 15);
+    for case in cases {
+        let (device, host) = play(case);
+        let close = |a: f64, b: &Value| (a - us(b)).abs() < 1e-6;
+        assert!(close(device, &case["device_ends"]), "{}: the device ends at {device}", case["case"]);
+        assert!(close(host, &case["host_ends"]), "{}: the host ends at {host}", case["case"]);
+    }
+}
