@@ -4,7 +4,7 @@
 //! each uses only those before it (a test reads the `use crate::` lines and holds it so):
 //!
 //! `units`, `ids`, `schedule` → `spec` → `profile` → `model` → `cost` → `topology` → `program` → `collective` → `plan` →
-//! `fold` → `engine` → `analytic` → `analysis` → `trace` → `simulate` → `compare` → `calculon` → `cli`.
+//! `fold` → `engine` → `analytic` → `analysis` → `trace` → `simulate` → `compare` → `calculon` → `score` → `cli`.
 
 pub mod analysis;
 pub mod analytic;
@@ -22,6 +22,7 @@ pub mod plan;
 pub mod profile;
 pub mod program;
 pub mod schedule;
+pub mod score;
 pub mod simulate;
 pub mod spec;
 pub mod topology;

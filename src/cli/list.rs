@@ -38,18 +38,21 @@ pub enum What {
     Stacks,
     /// Rules and measured times of collectives
     Collectives,
+    /// Rules from rows of measurements to workloads
+    Rules,
     /// Pipeline schedules
     Schedules,
 }
 
 impl What {
-    const ALL: [What; 7] = [
+    const ALL: [What; 8] = [
         What::Workloads,
         What::Topologies,
         What::Devices,
         What::Models,
         What::Stacks,
         What::Collectives,
+        What::Rules,
         What::Schedules,
     ];
 
@@ -61,6 +64,7 @@ impl What {
             What::Models => "models (\"model\" of a workload file)",
             What::Stacks => "stacks (\"stack\" of a workload file)",
             What::Collectives => "tables of collectives (\"collectives\" of a topology file)",
+            What::Rules => "rules for rows of measurements (stepsim score)",
             What::Schedules => {
                 "schedules (--set parallelism.pipeline.schedule=NAME; stepsim schedule --kind NAME)"
             }
@@ -78,6 +82,7 @@ impl What {
             What::Models => of(Kind::Model, model),
             What::Stacks => of(Kind::Stack, |name| described(Kind::Stack, name)),
             What::Collectives => of(Kind::Collectives, |name| described(Kind::Collectives, name)),
+            What::Rules => of(Kind::Rules, |name| described(Kind::Rules, name)),
             What::Schedules => {
                 Choice::all().map(|choice| (choice.name().to_string(), choice.about().to_string())).collect()
             }

@@ -15,6 +15,7 @@ pub mod list;
 pub mod run;
 pub mod schedule;
 pub mod schema;
+pub mod score;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -66,6 +67,8 @@ enum Command {
     Schedule(schedule::Args),
     /// Time a collective by size on a machine
     Collective(collective::Args),
+    /// Simulate measured steps, and tell how far off the simulation is
+    Score(score::Args),
     /// List the workloads, machines, devices and models that the program carries
     List(list::Args),
     /// Print the JSON Schema of a kind of file
@@ -156,6 +159,7 @@ impl Command {
                 | collective::Error::Engine(_) => Err(Failure::run(e)),
                 e => Err(Failure::input(e)),
             }),
+            Command::Score(args) => score::run(&args),
             Command::List(args) => list::run(&args),
             Command::Schema(args) => schema::run(&args),
         }

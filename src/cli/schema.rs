@@ -46,6 +46,8 @@ pub enum Of {
     Stack,
     /// Rules and measured times of collectives (`topologies/collectives/*.json`)
     Collectives,
+    /// Rules from rows of measurements to workloads (`workloads/rules/*.json`)
+    Rules,
     /// What `stepsim run --report` writes
     Report,
     /// What `stepsim compare --report` writes
@@ -55,13 +57,14 @@ pub enum Of {
 }
 
 impl Of {
-    const ALL: [Of; 9] = [
+    const ALL: [Of; 10] = [
         Of::Workload,
         Of::Topology,
         Of::Device,
         Of::Model,
         Of::Stack,
         Of::Collectives,
+        Of::Rules,
         Of::Report,
         Of::Comparison,
         Of::Profile,
@@ -75,6 +78,7 @@ impl Of {
             Of::Model => spec::schema(Kind::Model),
             Of::Stack => spec::schema(Kind::Stack),
             Of::Collectives => spec::schema(Kind::Collectives),
+            Of::Rules => spec::schema(Kind::Rules),
             Of::Report => schemars::schema_for!(Report).to_value(),
             Of::Comparison => schemars::schema_for!(Comparison).to_value(),
             Of::Profile => schemars::schema_for!(ProfileReport).to_value(),
@@ -89,6 +93,7 @@ impl Of {
             Of::Model => "workloads/models/model.schema.json",
             Of::Stack => "workloads/stacks/stack.schema.json",
             Of::Collectives => "topologies/collectives/collectives.schema.json",
+            Of::Rules => "workloads/rules/rules.schema.json",
             Of::Report => "examples/report.schema.json",
             Of::Comparison => "examples/comparison.schema.json",
             Of::Profile => "examples/profile.schema.json",

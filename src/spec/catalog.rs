@@ -16,6 +16,7 @@ impl Kind {
             Kind::Model => "workloads/models/",
             Kind::Stack => "workloads/stacks/",
             Kind::Collectives => "topologies/collectives/",
+            Kind::Rules => "workloads/rules/",
         }
     }
     /// What it is called in messages.
@@ -27,6 +28,7 @@ impl Kind {
             Kind::Model => "model",
             Kind::Stack => "stack",
             Kind::Collectives => "collectives",
+            Kind::Rules => "rules",
         }
     }
 }

@@ -88,7 +88,7 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Value, SpecError> {
 }
 
 /// Lays `over` upon `base`: objects are merged key by key, null removes a key, everything else replaces.
-pub(super) fn merge(base: &mut Value, over: Value) {
+pub(crate) fn merge(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
             for (key, value) in over {

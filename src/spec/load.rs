@@ -255,7 +255,7 @@ fn resolve(kind: Kind, value: &mut Value, folder: Option<&Path>, files: &dyn Fil
             inline(Kind::Model, value.get_mut("model"), "model", folder, files)?;
             inline(Kind::Stack, value.get_mut("stack"), "stack", folder, files)
         }
-        Kind::Device | Kind::Model | Kind::Stack | Kind::Collectives => Ok(()),
+        Kind::Device | Kind::Model | Kind::Stack | Kind::Collectives | Kind::Rules => Ok(()),
     }
 }
 

@@ -25,6 +25,7 @@ mod load;
 pub mod model;
 pub mod number;
 pub mod problem;
+pub mod rules;
 pub mod simple;
 pub mod stack;
 #[cfg(test)]
@@ -43,8 +44,10 @@ pub use collectives::Collectives;
 pub use device::Device;
 pub use error::{SpecError, nearest};
 pub use files::{Disk, Files};
+pub(crate) use json::merge;
 pub use load::{Loaded, blame_setting, from_text, from_value, load, load_from};
 pub use model::ModelSpec;
+pub use rules::RulesSpec;
 pub use stack::StackSpec;
 pub use topology::Topology;
 pub use workload::{Dtype, WorkloadSpec};
@@ -67,6 +70,8 @@ pub enum Kind {
     Stack,
     /// Rules and measured times of collectives.
     Collectives,
+    /// Rules from rows of measurements to workloads.
+    Rules,
 }
 
 /// A type that a file of its own holds.
@@ -124,6 +129,7 @@ pub fn schema(kind: Kind) -> serde_json::Value {
         Kind::Model => schema_of::<ModelSpec>(),
         Kind::Stack => schema_of::<StackSpec>(),
         Kind::Collectives => schema_of::<Collectives>(),
+        Kind::Rules => schema_of::<RulesSpec>(),
     };
     let Some(map) = schema.as_object_mut() else { return schema };
     let required = map.shift_remove("required").unwrap_or_else(|| json!([]));

@@ -1,0 +1,123 @@
+//! `stepsim score`: published step times against simulated ones.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use super::run::{Bar, apart, write_json};
+use super::{Failure, say};
+use crate::score::{Outcome, Row, RuleBook, ScoreReport, outcomes, ratios, read, row_line, text};
+use crate::trace::Output;
+
+/// Simulate measured steps, and tell how far off the simulation is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Rows are JSON lines, one measured step each. Columns that matter: id, kind (`step` or `layer`), source, software,
+device, n_devices, devices_per_node, inter_node, model or model_ref (looked up in the models.jsonl beside the rows), or
+layers, hidden, ffn, heads, kv_heads, vocab; seq, gbs_seqs, mbs_seqs; tp, pp, vp, dp, cp, ep; sharding, recompute,
+precision; and the measurement: step_time_s, or tokens_per_s, tokens_per_s_per_device, samples_per_s, tflops_per_device,
+mfu. All may be null: rules say what is taken instead, and every row of the report lists what was assumed.
+
+Rules are files like workloads/rules/*.json (`stepsim list rules`, `stepsim schema rules`).
+
+Examples:
+  stepsim score measured/ --report score.json
+  stepsim score mine.jsonl --rules mine.json --rows rows.jsonl
+  stepsim score measured/ --source zero-bubble --ratios")]
+pub struct Args {
+    /// A file of JSON lines, or a folder with such files
+    path: PathBuf,
+    /// Rules of your own beside the shipped ones; a file with the name of a shipped one replaces it; repeatable
+    #[arg(long, value_name = "FILE")]
+    rules: Vec<String>,
+    /// Write the score as JSON here
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write every row as a line of JSON here, with the workload and machine that were simulated
+    #[arg(long, value_name = "FILE")]
+    rows: Option<PathBuf>,
+    /// Only rows of this source; repeatable
+    #[arg(long, value_name = "NAME")]
+    source: Vec<String>,
+    /// Only the row with this id, or whose id ends so
+    #[arg(long, value_name = "ID")]
+    row: Option<String>,
+    /// Only every n-th row
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    every: u32,
+    /// Change a field of every workload, or of every machine: `topology.device.cost.matrix_fraction=0.7`; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    sets: Vec<String>,
+    /// Print each row
+    #[arg(short, long)]
+    verbose: bool,
+    /// Print how pipeline schedules compare within blocks of rows that differ in nothing else
+    #[arg(long)]
+    ratios: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Files that cannot be read, or rules that are wrong (status 2); files that cannot be written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
+    apart(("--report", &args.report), ("--rows", &args.rows))?;
+    let book = RuleBook::load(&args.rules).map_err(Failure::input)?;
+    let rows = picked(args, read(&args.path).map_err(Failure::input)?)?;
+    let bar = Bar::of("rows", rows.len() as u64);
+    let done = outcomes(&rows, &book, &args.sets, &|n| bar.at(n));
+    bar.done();
+    let report = ScoreReport::of(&done);
+    if let Some(path) = &args.report {
+        write_json(path, &report)?;
+    }
+    if let Some(path) = &args.rows {
+        let lines: String = report.rows.iter().map(|row| row.line() + "\n").collect();
+        let mut output = Output::create(path, false).map_err(Failure::run)?;
+        output.write_all(lines.as_bytes()).map_err(|e| Failure::run(output.error(e)))?;
+        output.finish().map_err(Failure::run)?;
+    }
+    let mut out: String = if args.verbose { done.iter().map(row_line).collect() } else { String::new() };
+    out += &text(&report);
+    if args.ratios {
+        out += &ratios(&schedules(&rows, &done));
+    }
+    say(&out)
+}
+
+fn picked(args: &Args, rows: Vec<Row>) -> Result<Vec<Row>, Failure> {
+    let wanted = |row: &Row| {
+        (args.source.is_empty() || args.source.iter().any(|s| s == row.text("source")))
+            && args.row.as_ref().is_none_or(|id| row.id.ends_with(id.as_str()))
+    };
+    let mut sources: Vec<String> = rows.iter().map(|r| r.text("source").to_string()).collect();
+    let rows: Vec<Row> = rows.into_iter().filter(wanted).step_by(args.every as usize).collect();
+    if rows.is_empty() {
+        sources.sort();
+        sources.dedup();
+        return Err(Failure::input(format!(
+            "{}: no row is left after --source and --row\n  allowed: {}",
+            args.path.display(),
+            sources.join(", ")
+        )));
+    }
+    Ok(rows)
+}
+
+/// Block, schedule, measured and predicted seconds of rows that name a schedule.
+fn schedules(rows: &[Row], done: &[Outcome]) -> Vec<(String, String, f64, f64)> {
+    let entry = |(row, outcome): (&Row, &Outcome)| {
+        let schedule = row.text("pp_schedule");
+        let number =
+            |column: &str| row.columns.as_ref().ok().and_then(|c| c.get(column)?.as_u64()).unwrap_or(0);
+        let block = format!(
+            "{} on {}, {} sequences ({})",
+            row.text("model"),
+            number("n_devices"),
+            number("gbs_seqs"),
+            row.text("source_ref").rsplit(' ').next().unwrap_or_default(),
+        );
+        let measured = outcome.case.as_ref()?.measured_s;
+        (!schedule.is_empty()).then_some((block, schedule.to_string(), measured, outcome.predicted_s?))
+    };
+    rows.iter().zip(done).filter_map(entry).collect()
+}

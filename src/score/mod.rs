@@ -1,0 +1,34 @@
+//! Published step times against simulated ones: `stepsim score`.
+//!
+//! A [`Row`] is what a source printed about one step. [`RuleBook`] fills what it did not print and says what
+//! its words mean; [`case()`] makes a workload and a machine of it; [`outcome()`] simulates it
+//! and estimates it in closed form; [`ScoreReport`] adds up errors by source, device and stack.
+//!
+//! Hazard: whatever a row holds, the answer is an outcome. A row that cannot be mapped is skipped and says why; one that
+//! the simulator refuses has failed and says why; neither ends a score.
+
+mod book;
+mod case;
+mod columns;
+mod layout;
+mod machine;
+mod measured;
+mod model;
+mod network;
+mod outcome;
+mod parallel;
+mod report;
+mod rows;
+mod statistics;
+mod table;
+mod workload;
+
+pub use book::RuleBook;
+pub use case::{Case, case};
+pub use columns::{Assumed, Columns};
+pub use outcome::{Outcome, Status, outcome};
+pub use parallel::outcomes;
+pub use report::{Group, ScoreReport, ScoredRow};
+pub use rows::{Row, read};
+pub use statistics::Statistics;
+pub use table::{line_of as row_line, ratios, text};

@@ -1,0 +1,119 @@
+//! The score as text.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::outcome::{Outcome, Status};
+use super::report::{Group, ScoreReport};
+
+/// Tables by source, device, stack and kind of model, and why rows were left out.
+pub fn text(report: &ScoreReport) -> String {
+    let mut text = String::new();
+    for (what, groups) in [
+        ("source", &report.sources),
+        ("device", &report.devices),
+        ("stack", &report.stacks),
+        ("model", &report.models),
+    ] {
+        let _ = writeln!(
+            text,
+            "| {what} | rows | simulated | mean abs. error | median | p90 | worst | bias | τ | closed form | over memory | memory error |\n\
+             |--|--|--|--|--|--|--|--|--|--|--|--|"
+        );
+        for (name, group) in groups {
+            line(&mut text, name, group);
+        }
+        if what == "source" && groups.len() > 1 {
+            line(&mut text, "all", &report.overall);
+        }
+        text.push('\n');
+    }
+    text + &left_out(report)
+}
+
+fn line(text: &mut String, name: &str, group: &Group) {
+    let percent = |x: Option<f64>| x.map_or(String::new(), |x| format!("{:.1} %", 100.0 * x));
+    let signed = |x: Option<f64>| x.map_or(String::new(), |x| format!("{:+.1} %", 100.0 * x));
+    let e = &group.errors;
+    let count = |n: usize| if n == 0 { String::new() } else { n.to_string() };
+    let _ = writeln!(
+        text,
+        "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        e.rows,
+        e.simulated,
+        percent(e.mean_abs_error),
+        percent(e.median_abs_error),
+        percent(e.p90_abs_error),
+        percent(e.max_abs_error),
+        signed(e.bias),
+        group.kendall_tau.map_or(String::new(), |t| format!("{t:.2}")),
+        percent(group.closed_form.mean_abs_error),
+        count(group.over_memory),
+        percent(group.memory.mean_abs_error),
+    );
+}
+
+/// Rows that were skipped or failed, by reason.
+fn left_out(report: &ScoreReport) -> String {
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for row in report.rows.iter().filter(|r| r.error.is_none()) {
+        if let Some(why) = row.skipped.as_ref().or(row.failed.as_ref()) {
+            *reasons.entry(format!("{}: {} ({why})", row.source, row.status)).or_default() += 1;
+        }
+    }
+    let mut text = String::new();
+    for (reason, rows) in reasons {
+        let _ = writeln!(text, "{rows} × {reason}");
+    }
+    text
+}
+
+/// One row of every outcome, for the eye.
+pub fn line_of(outcome: &Outcome) -> String {
+    let head = match (&outcome.status, outcome.error(), &outcome.case) {
+        (_, Some(error), Some(case)) => {
+            let predicted = outcome.predicted_s.unwrap_or(f64::NAN);
+            format!("{:+6.1} %  {predicted:10.4} s of {:10.4} s", 100.0 * error, case.measured_s)
+        }
+        (Status::Skipped(why) | Status::Failed(why), ..) => format!("left out: {why}"),
+        _ => "left out".to_string(),
+    };
+    format!("{head}  {}\n", outcome.id)
+}
+
+/// Relative throughput of pipeline schedules: rows that differ in nothing else than the schedule, each over its 1F1B.
+pub fn ratios(entries: &[(String, String, f64, f64)]) -> String {
+    let mut blocks: BTreeMap<&str, Vec<(&str, f64, f64)>> = BTreeMap::new();
+    for (block, schedule, measured, predicted) in entries {
+        blocks.entry(block).or_default().push((schedule, *measured, *predicted));
+    }
+    let mut text = String::from(
+        "| block | schedule | throughput over 1F1B, measured | simulated | off |\n|--|--|--|--|--|\n",
+    );
+    let (mut ordered, mut all, mut within, mut count) = (0, 0, 0, 0);
+    for (block, rows) in &blocks {
+        let Some(base) = rows.iter().find(|r| r.0 == "1F1B").copied() else { continue };
+        if rows.len() < 2 {
+            continue;
+        }
+        all += 1;
+        // Times that differ by less than rounding (0.6 %) may stand in any order.
+        ordered += usize::from(rows.iter().all(|a| rows.iter().all(|b| a.1 >= b.1 * 0.994 || a.2 < b.2)));
+        for (schedule, measured, predicted) in rows.iter().filter(|r| r.0 != "1F1B") {
+            let (m, s) = (base.1 / measured, base.2 / predicted);
+            count += 1;
+            within += usize::from((s / m - 1.0).abs() <= 0.03);
+            let _ = writeln!(
+                text,
+                "| {block} | {schedule} | {m:.3} | {s:.3} | {:+.1} % |",
+                100.0 * (s / m - 1.0)
+            );
+        }
+    }
+    if all == 0 {
+        return String::new();
+    }
+    let _ =
+        writeln!(text, "\nSame order in {ordered} of {all} blocks; {within} of {count} ratios within 3 %.");
+    text
+}

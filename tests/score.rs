@@ -1,0 +1,223 @@
+//! Rows of measurements become workloads by rules; whatever a row or a rule file holds, the answer says what is wrong.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use stepsim::score::{Case, RuleBook, case, read};
+
+fn data(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name).display().to_string()
+}
+
+fn stepsim(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).output().expect("a run")
+}
+
+fn cases(name: &str) -> Vec<Result<Case, String>> {
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    read(Path::new(&data(name))).expect("rows").iter().map(|row| case(row, &book)).collect()
+}
+
+fn assumed(case: &Case, column: &str) -> Value {
+    case.assumed.iter().find(|a| a.column == column).map(|a| a.value.clone()).unwrap_or_default()
+}
+
+/// What each row of our own means, field by field; no times.
+#[test]
+fn rows_are_mapped_by_software_device_and_columns() {
+    let all = cases("rows.jsonl");
+    assert_eq!(all.len(), 5, "the kernel row is passed over");
+    let all: Vec<Case> = all.into_iter().map(|c| c.unwrap_or_else(|e| panic!("{e}"))).collect();
+    let [megatron, fsdp, tpu, moe, layer] = &all[..] else { panic!("five rows") };
+
+    assert_eq!((megatron.stack.as_str(), megatron.class.as_str()), ("megatron-te-2024", "H100"));
+    assert_eq!((megatron.measured_s, megatron.measured_from, megatron.scale), (3.0, "step_time_s", 1.0));
+    assert_eq!(assumed(megatron, "heads"), 32);
+    assert_eq!((assumed(megatron, "ffn"), assumed(megatron, "vocab")), (16384.into(), 51200.into()));
+    assert_eq!(megatron.workload["model"]["gated_mlp"], false);
+    let parallelism = &megatron.workload["parallelism"];
+    assert_eq!((&parallelism["tensor"], &parallelism["data"]), (&2.into(), &16.into()));
+    assert_eq!(parallelism["pipeline"]["size"], 2);
+    assert_eq!(megatron.workload["recompute"]["granularity"], "none");
+    assert_eq!(megatron.machine.topology, "h100-superpod");
+    let sets = &megatron.machine.sets;
+    assert!(
+        sets.contains(&"nodes=8".into())
+            && sets.contains(&"node.nics.link.bandwidth_GBps_per_direction=50".into())
+    );
+
+    assert_eq!((fsdp.stack.as_str(), fsdp.class.as_str()), ("fsdp1-eager", "A100"));
+    assert!(fsdp.machine.sets.contains(&"device=a100-sxm-40".into()));
+    assert_eq!(fsdp.workload["parallelism"]["sharding"]["kind"], "zero3");
+    assert_eq!(fsdp.workload["recompute"]["granularity"], "full");
+    assert_eq!((assumed(fsdp, "gbs_seqs"), assumed(fsdp, "layers")), (64.into(), 32.into()));
+    // 262,144 tokens at 16 × 2,500 tokens a second.
+    assert!((fsdp.measured_s - 6.5536).abs() < 1e-9, "{}", fsdp.measured_s);
+
+    assert_eq!((tpu.stack.as_str(), tpu.class.as_str()), ("maxtext", "TPU v5p"));
+    assert!(tpu.machine.sets.contains(&"node.scale_up.torus.dims=[4,4,4]".into()), "{:?}", tpu.machine);
+    assert_eq!(tpu.workload["batch"], json!({"global": 512, "micro_batch": 4}));
+
+    assert_eq!((moe.stack.as_str(), moe.moe, moe.measured_from), ("megatron-te-2024", true, "mfu"));
+    let experts = &moe.workload["model"]["moe"];
+    assert_eq!(
+        (&experts["experts"], &experts["top_k"], &experts["ffn"]),
+        (&64.into(), &6.into(), &1408.into())
+    );
+    assert_eq!((&experts["shared_experts"], &experts["first_dense_layers"]), (&2.into(), &1.into()));
+    assert_eq!(moe.workload["parallelism"]["expert"], 8);
+    assert!(
+        moe.machine.sets.iter().any(|s| s == "node.scale_up.switch.link.bandwidth_GBps_per_direction=200")
+    );
+
+    assert!(layer.layer && (layer.measured_s - 0.0196).abs() < 1e-12);
+    assert_eq!(layer.stack, "megatron-2022");
+}
+
+/// Every kind of bad row is skipped or refused with a reason; nothing else happens.
+#[test]
+fn bad_rows_say_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("report.json");
+    let path = report.display().to_string();
+    let output = stepsim(&["score", &data("bad-rows.jsonl"), "--report", &path]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
+    let rows = report["rows"].as_array().expect("rows");
+    let why = |id: &str| {
+        let row = rows
+            .iter()
+            .find(|r| r["id"].as_str().is_some_and(|i| i.ends_with(id)))
+            .unwrap_or_else(|| panic!("{id}"));
+        assert!(row.get("predicted_s").is_none(), "{row}");
+        row["skipped"].as_str().or(row["failed"].as_str()).unwrap_or_else(|| panic!("{row}")).to_string()
+    };
+    for (id, reason) in [
+        ("bad/device", "no rule knows the device \"Abacus\""),
+        ("bad/nothing", "no "),
+        ("bad/time", "neither a time nor a rate"),
+        ("bad/degrees", "8 devices are no multiple of tp 3"),
+        ("bad/batch", "2 sequences for 64 replicas"),
+        ("bad/fraction", "n_devices is 8.5"),
+        ("bad/negative", "n_devices is -8"),
+        ("bad/huge", "n_devices is 1e+300"),
+        ("bad/million", "at `nodes`"),
+        ("bad/types", "n_devices is "),
+        ("bad/layout", "pp_layout \"(t*4\" cannot be read"),
+        ("bad/experts", "no top_k"),
+        ("bad/heads", "heads"),
+        ("bad/memory", "written from memory"),
+        ("bad/torus", "100003"),
+        ("bad-rows.jsonl:16", "no JSON object"),
+        ("bad-rows.jsonl:17", "not JSON"),
+    ] {
+        assert!(why(id).contains(reason), "{id}: {}", why(id));
+    }
+    assert_eq!((&report["overall"]["rows"], &report["overall"]["simulated"]), (&17.into(), &0.into()));
+}
+
+/// The same rows give the same bytes, whatever thread takes which.
+#[test]
+fn scores_are_reproducible_and_hold_what_they_promise() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str| {
+        let (report, rows) =
+            (folder.path().join(format!("{name}.json")), folder.path().join(format!("{name}.jsonl")));
+        let output = stepsim(&[
+            "score",
+            &data("rows.jsonl"),
+            "--report",
+            &report.display().to_string(),
+            "--rows",
+            &rows.display().to_string(),
+        ]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        (std::fs::read(report).expect("a report"), std::fs::read(rows).expect("rows"))
+    };
+    let (first, second) = (write("a"), write("b"));
+    assert!(first == second);
+    let report: Value = serde_json::from_slice(&first.0).expect("JSON");
+    assert_eq!(report["overall"]["simulated"], 5, "{report}");
+    for group in [&report["overall"], &report["sources"]["own"]] {
+        for field in [
+            "rows",
+            "simulated",
+            "mean_abs_error",
+            "median_abs_error",
+            "p90_abs_error",
+            "max_abs_error",
+            "bias",
+        ] {
+            assert!(group[field].is_number(), "{field}: {group}");
+        }
+    }
+    let row = &report["rows"][0];
+    let (measured, predicted) = (row["measured_s"].as_f64().unwrap(), row["predicted_s"].as_f64().unwrap());
+    assert!((row["error"].as_f64().unwrap() - (predicted / measured - 1.0)).abs() < 1e-12);
+    assert!(row["assumed"].as_array().is_some_and(|a| a.iter().all(|a| a["why"] != "")));
+    assert_eq!(String::from_utf8(first.1).unwrap().lines().count(), 5);
+}
+
+#[test]
+fn rules_of_ones_own_lie_over_the_shipped_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mine = folder.path().join("mine.json");
+    let rule = json!({"layer": "user", "rules": [{
+        "when": {"software": "megatron-lm*"}, "why": "a test", "fill": {"stack": "mine"},
+        "workload": {"recompute": {"granularity": "selective"}}, "model": {"gated_mlp": true},
+    }]});
+    std::fs::write(&mine, rule.to_string()).unwrap();
+    let book = RuleBook::load(&[mine.display().to_string()]).expect("rules");
+    let rows = read(Path::new(&data("rows.jsonl"))).unwrap();
+    let own = case(&rows[0], &book).unwrap();
+    assert_eq!(own.stack, "mine");
+    assert_eq!(own.workload["recompute"]["granularity"], "selective");
+    assert_eq!(own.workload["model"]["gated_mlp"], true);
+}
+
+#[test]
+fn wrong_rule_files_are_refused_with_file_and_path() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rules.json");
+    let file = path.display().to_string();
+    for (text, wrong) in [
+        ("{", "EOF"),
+        (r#"{"layer": "user"}"#, "`rules`"),
+        (r#"{"layer": "mine", "rules": []}"#, "no such choice: `mine`"),
+        (r#"{"layer": "user", "rules": [{"why": "x", "then": 1}]}"#, "at `rules[0].then`"),
+        (r#"{"layer": "user", "rules": [{"fill": {"tp": 1}}]}"#, "at `rules[0].why`"),
+        (r#"{"layer": "user", "rules": [{"why": "x", "when": {"tp": ">many"}}]}"#, "at `rules[0].when.tp`"),
+        (r#"{"layer": "user", "rules": [{"why": "x", "fill": {"tp": "=a+b"}}]}"#, "at `rules[0].fill`"),
+        (
+            r#"{"layer": "user", "rules": [{"why": "x", "workload": {"batsch": {}}}]}"#,
+            "at `rules[0].workload.batsch`",
+        ),
+        (
+            r#"{"layer": "user", "rules": [{"why": "x", "workload": {"recompute": {"granularity": "some"}}}]}"#,
+            "at `rules[0].workload.recompute.granularity`",
+        ),
+        (
+            r#"{"layer": "user", "rules": [{"why": "x", "model": {"norm": "big"}}]}"#,
+            "at `rules[0].model.norm`",
+        ),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let output = stepsim(&["score", &data("rows.jsonl"), "--rules", &file]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}: {said}");
+        assert!(said.contains(&file) && said.contains(wrong), "{text}: {said}");
+    }
+}
+
+#[test]
+fn files_that_hold_no_rows_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let empty = folder.path().join("empty.jsonl");
+    std::fs::write(&empty, "{\"kind\": \"kernel\"}\n").unwrap();
+    for path in [empty.display().to_string(), folder.path().join("none.jsonl").display().to_string()] {
+        let output = stepsim(&["score", &path]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(&path));
+    }
+}
