@@ -116,6 +116,8 @@ impl ProgramIndex {
 pub struct Causes<'a> {
     world: &'a World,
     record: &'a Record,
+    /// By rank of the world, the rank of the record that has its spans; absent: itself.
+    source: Option<&'a [u32]>,
     programs: Vec<ProgramIndex>,
     last: FxHashMap<(CommId, Time, Time), Arrival>,
 }
@@ -124,7 +126,18 @@ impl<'a> Causes<'a> {
     /// Indexes the programs of a world. `record` must be a run of that world.
     pub fn new(world: &'a World, record: &'a Record) -> Causes<'a> {
         let programs = world.programs.iter().map(|p| ProgramIndex::new(p)).collect();
-        Causes { world, record, programs, last: FxHashMap::default() }
+        Causes { world, record, source: None, programs, last: FxHashMap::default() }
+    }
+    /// The same for a world that was folded before it was played: `source[rank]` is the rank of the folded world
+    /// (`Folded::ranks.of`). Peers are then named as they are, not by the one that stood for them.
+    pub fn unfolded(world: &'a World, record: &'a Record, source: &'a [u32]) -> Causes<'a> {
+        Causes { source: Some(source), ..Causes::new(world, record) }
+    }
+    /// Start and end of an op of a rank of the world.
+    #[inline]
+    pub fn span(&self, rank: RankId, op: OpId) -> (Time, Time) {
+        let source = self.source.map_or(rank, |of| RankId(of[rank.index()]));
+        self.record.span(source, op)
     }
     /// The world.
     pub fn world(&self) -> &'a World {
@@ -151,11 +164,11 @@ impl<'a> Causes<'a> {
     pub fn ready(&self, rank: RankId, op: OpId) -> Ready {
         let program = self.world.program_of(rank);
         let mut ready = match self.predecessor(rank, op) {
-            Some(p) => Ready { time: self.record.span(rank, p).1, by: Binding::Predecessor(p) },
+            Some(p) => Ready { time: self.span(rank, p).1, by: Binding::Predecessor(p) },
             None => Ready { time: Time::ZERO, by: Binding::Nothing },
         };
         for &wait in &program.waits[program.ops[op.index()].waits.range()] {
-            let end = self.record.span(rank, wait).1 + program.latency_between(wait, op);
+            let end = self.span(rank, wait).1 + program.latency_between(wait, op);
             if end > ready.time || (ready.by == Binding::Nothing && end == ready.time) {
                 ready = Ready { time: end, by: Binding::Wait(wait) };
             }
@@ -178,7 +191,7 @@ impl<'a> Causes<'a> {
     }
     fn for_each_member(&self, rank: RankId, op: OpId, mut visit: impl FnMut(RankId, OpId)) {
         let Some(comm) = self.comm(rank, op) else { return };
-        let span = self.record.span(rank, op);
+        let span = self.span(rank, op);
         let sequence = self.index_of(rank).sequence[op.index()] as usize;
         let members = self.world.members_of(comm);
         for (i, &member) in members.iter().enumerate() {
@@ -188,7 +201,7 @@ impl<'a> Causes<'a> {
             let by_slot = &self.index_of(member).by_slot;
             for (slot, _) in self.world.slots_of(member).iter().enumerate().filter(|(_, c)| **c == comm) {
                 let ops = by_slot.get(slot).map_or(&[][..], Vec::as_slice);
-                let together = |o: &&OpId| self.record.span(member, **o) == span;
+                let together = |o: &&OpId| self.span(member, **o) == span;
                 if let Some(&o) = ops.get(sequence).filter(together).or_else(|| ops.iter().find(together)) {
                     visit(member, o);
                 }
@@ -199,7 +212,7 @@ impl<'a> Causes<'a> {
     /// `None` for a kernel.
     pub fn last_arrival(&mut self, rank: RankId, op: OpId) -> Option<Arrival> {
         let comm = self.comm(rank, op)?;
-        let (start, end) = self.record.span(rank, op);
+        let (start, end) = self.span(rank, op);
         if let Some(&known) = self.last.get(&(comm, start, end)) {
             return Some(known);
         }
@@ -218,7 +231,7 @@ impl<'a> Causes<'a> {
     /// What bound the start of an op. Where this rank and a peer arrived together, this rank's own cause is named.
     pub fn binding(&mut self, rank: RankId, op: OpId) -> Binding {
         let own = self.ready(rank, op);
-        let start = self.record.span(rank, op).0;
+        let start = self.span(rank, op).0;
         if own.time >= start {
             return own.by;
         }

@@ -68,7 +68,7 @@ pub fn diff(a: &Report, b: &Report) -> Vec<Line> {
         let of = |r: &Report| r.communication.get(kind).cloned().unwrap_or_default();
         let (x, y) = (of(a), of(b));
         line(format!("{} exposed", kind.words()), Unit::Seconds, x.exposed_s, y.exposed_s);
-        line(format!("{} overlapped", kind.words()), Unit::Seconds, x.overlapped_s, y.overlapped_s);
+        line(format!("{} under kernels", kind.words()), Unit::Seconds, x.under_kernels_s, y.under_kernels_s);
         line(format!("{} bytes", kind.words()), Unit::Bytes, x.bytes, y.bytes);
     }
     let tiers: BTreeSet<_> = a.memory.keys().chain(b.memory.keys()).collect();

@@ -69,15 +69,60 @@ fn transfers_by_slot(program: &crate::program::Program) -> Vec<Vec<(TransferId, 
 
 /// Use of all resources that carried anything, busiest first.
 pub fn busiest(world: &World, record: &Record) -> Vec<LinkUse> {
-    let step_s = record.step_end.s();
     let uses = bytes(world).into_iter().enumerate().filter(|u| u.1 > 0.0).map(|(i, bytes)| {
-        let possible = world.resources[i].capacity.0 * step_s;
-        let utilisation = if possible > 0.0 { bytes / possible } else { 0.0 };
-        LinkUse { resource: ResourceId(i as u32), bytes, utilisation }
+        let resource = ResourceId(i as u32);
+        LinkUse { resource, bytes, utilisation: utilisation(world, record, resource, bytes) }
     });
     let mut uses: Vec<_> = uses.collect();
     uses.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation).then(a.resource.cmp(&b.resource)));
     uses
+}
+
+/// Bytes over what a resource could have carried in the whole step.
+pub fn utilisation(world: &World, record: &Record, resource: ResourceId, bytes: f64) -> f64 {
+    let possible = world.resources[resource.index()].capacity.0 * record.step_end.s();
+    if possible > 0.0 { bytes / possible } else { 0.0 }
+}
+
+/// Links of the machine that carried alike: one capacity, and as many bytes to within a billionth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Alike {
+    /// One of them, in the world.
+    pub used: LinkUse,
+    /// The first of them, in the machine.
+    pub first: ResourceId,
+    /// How many.
+    pub count: u64,
+}
+
+/// Busiest first, links that carried alike together; of equally busy ones, those of the lowest number in the machine.
+/// `meant` says which resources of the machine a resource of the world stands for: the first, and how many. A folded
+/// world and the unfolded one give the same list.
+pub fn alike(world: &World, record: &Record, meant: impl Fn(ResourceId) -> (ResourceId, u64)) -> Vec<Alike> {
+    let capacity = |r: ResourceId| world.resources[r.index()].capacity.0;
+    let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.max(b);
+    let mut groups: Vec<Alike> = Vec::new();
+    let mut begun = 0;
+    for used in busiest(world, record) {
+        let (first, count) = meant(used.resource);
+        if groups.get(begun).is_some_and(|g| !close(g.used.utilisation, used.utilisation)) {
+            begun = groups.len();
+        }
+        let same = |g: &&mut Alike| capacity(g.used.resource) == capacity(used.resource);
+        match groups[begun..].iter_mut().find(same) {
+            Some(group) => {
+                group.count += count;
+                if first < group.first {
+                    (group.first, group.used) = (first, used);
+                }
+            }
+            None => groups.push(Alike { used, first, count }),
+        }
+    }
+    for equally_busy in groups.chunk_by_mut(|a, b| close(a.used.utilisation, b.used.utilisation)) {
+        equally_busy.sort_by_key(|g| g.first);
+    }
+    groups
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! * [`cause`]: what each op waited for last (its stream, another op, a peer, a full tier).
 //! * [`stalls`]: every gap of a compute stream, cut into pieces with a cause each; the books balance exactly.
-//! * [`overlap`]: communication by kind, exposed and overlapped.
+//! * [`overlap`]: communication by kind: under kernels, exposed, or neither.
 //! * [`prefetch`]: how far ahead copies to the device were issued, and should have been.
 //! * [`memory`]: level curves of the tiers by class, peaks and what is resident then.
 //! * [`critical`]: the chain of binding waits from the end of the step back to its start.

@@ -26,7 +26,7 @@ pub struct PrefetchReport {
     pub layer: Option<u32>,
     /// Its phase in words.
     pub phase: String,
-    /// Kernels that waited for a copy, stalled or not, on the simulated ranks.
+    /// Kernels that waited for a copy, stalled or not, on all ranks.
     pub kernels: u64,
     /// How long before the kernel was otherwise ready the copy could be issued.
     pub had_s: f64,
@@ -53,8 +53,9 @@ impl Distance {
     }
 }
 
-/// The worst distance for each layer and phase that waits for copies, in the order of layers.
-pub fn prefetch(causes: &Causes) -> Vec<PrefetchReport> {
+/// The worst distance for each layer and phase that waits for copies, in the order of layers. `weight` is how many ranks
+/// a rank of the world stands for.
+pub fn prefetch(causes: &Causes, weight: impl Fn(RankId) -> u64) -> Vec<PrefetchReport> {
     let mut worst: BTreeMap<(Option<u32>, Phase), (Distance, u64)> = BTreeMap::new();
     for rank in (0..causes.record().ranks()).map(RankId) {
         let program = causes.world().program_of(rank);
@@ -65,7 +66,7 @@ pub fn prefetch(causes: &Causes) -> Vec<PrefetchReport> {
             let Some(distance) = distance(causes, rank, kernel) else { continue };
             let info = &program.infos[program.ops[kernel.index()].info as usize];
             let entry = worst.entry((info.layer, info.phase)).or_insert((distance, 0));
-            entry.1 += 1;
+            entry.1 += weight(rank);
             if distance.late() > entry.0.late() {
                 entry.0 = distance;
             }
@@ -134,7 +135,7 @@ mod tests {
         s.wait_for_last_comm(0);
         s.kernel(0, compute, 2_000_000, 0);
         let s = s.finish();
-        let report = prefetch(&Causes::new(&s.world, &s.record));
+        let report = prefetch(&Causes::new(&s.world, &s.record), |_| 1);
         assert_eq!(report.len(), 1);
         assert_eq!((report[0].had_s, report[0].needed_s, report[0].kernels), (4e-6, 7e-6, 1));
         let stall = s.record.spans[3].0 - s.record.spans[2].1;

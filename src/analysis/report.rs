@@ -54,7 +54,9 @@ pub struct RunInfo<'a> {
     pub ranks: &'a [RankInfo],
     /// The name of a rank of the job: its stage and coordinates.
     pub rank_name: &'a dyn Fn(u32) -> String,
-    /// The name of a resource of the world.
+    /// The resources of the machine that a resource of the world stands for: the first, and how many.
+    pub resources: &'a dyn Fn(ResourceId) -> (ResourceId, u64),
+    /// The name of a resource of the machine.
     pub resource_name: &'a dyn Fn(ResourceId) -> String,
     /// Wall-clock seconds of the simulation; `None` keeps the report reproducible.
     pub simulation_wall_s: Option<f64>,
@@ -89,6 +91,10 @@ impl RankInfo {
 }
 
 fn one_step() -> u32 {
+    1
+}
+
+fn one_link() -> u64 {
     1
 }
 
@@ -177,6 +183,9 @@ pub struct StageReport {
     /// Mean over them.
     #[serde(flatten)]
     pub time: Breakdown,
+    /// By kind of communication: means over them.
+    #[serde(default)]
+    pub communication: BTreeMap<OpKind, CommunicationReport>,
     /// By name of the tier: the fullest instance that ranks of the stage use.
     pub memory: BTreeMap<String, TierReport>,
 }
@@ -197,15 +206,19 @@ pub struct RankReport {
     pub time: Breakdown,
 }
 
-/// Communication of one kind, mean over all ranks.
+/// Communication of one kind, mean over ranks. `under_kernels_s`, `while_idle_s` and `exposed_s` sum to `ran_s`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CommunicationReport {
-    /// Time during which it ran.
-    pub total_s: f64,
-    /// The part that ran behind kernels, or that nothing waited for.
-    pub overlapped_s: f64,
-    /// The part during which the compute stream was stalled on it.
+    /// Time during which at least one op of the kind ran.
+    pub ran_s: f64,
+    /// The part during which a kernel ran: overlap.
+    pub under_kernels_s: f64,
+    /// The part during which the compute stream stood still for something else.
+    pub while_idle_s: f64,
+    /// The part during which the compute stream stood still for it.
     pub exposed_s: f64,
+    /// The sum over the ops: more than `ran_s` where they ran side by side.
+    pub op_seconds: f64,
     /// Bytes of the messages of one rank.
     pub bytes: f64,
     /// Operations of one rank.
@@ -225,12 +238,15 @@ pub struct TierReport {
     pub by_class: BTreeMap<String, u64>,
 }
 
-/// A shared capacity.
+/// A shared capacity, or several that carried alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkReport {
-    /// Its name in the machine.
+    /// Its name in the machine; of several the first.
     pub name: String,
-    /// Bytes through it.
+    /// How many have its capacity and carried as much.
+    #[serde(default = "one_link")]
+    pub count: u64,
+    /// Bytes through one.
     pub bytes: f64,
     /// Its capacity in 10⁹ bytes per second.
     #[serde(rename = "capacity_GBps")]
@@ -272,7 +288,7 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
         .map(|r| {
             pieces.clear();
             let time = stalls::stalls_of(&mut causes, idle, RankId(r), &mut pieces);
-            RankReading { time, communication: overlap::overlap(world, record, RankId(r), &pieces) }
+            RankReading { time, communication: overlap::overlap(&causes, RankId(r), &pieces) }
         })
         .collect();
     let path = critical::critical_path(&mut causes, idle);
@@ -304,10 +320,10 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
         mean: mean(&readings, info.ranks, |_| true),
         stages: stages(world, &readings, info.ranks, &peaks),
         ranks: ranks(&readings, info),
-        communication: communication(&readings, info.ranks),
+        communication: communication(&readings, info.ranks, |_| true),
         memory: tiers(world, &peaks, |_| true),
         links: busiest_links(world, record, info),
-        prefetch: prefetch::prefetch(&causes),
+        prefetch: prefetch::prefetch(&causes, |rank| info.ranks[rank.index()].members.len() as u64),
         critical_path: critical_path(&path),
         samples: None,
         conventions: info.conventions.clone(),
@@ -350,6 +366,7 @@ fn stages(
         stage,
         ranks: count,
         time: mean(readings, ranks, |s| s == stage),
+        communication: communication(readings, ranks, |s| s == stage),
         memory: tiers(world, peaks, |tier| users[tier].iter().any(|u| ranks[u.rank.index()].stage == stage)),
     };
     counts.iter().map(of_stage).collect()
@@ -417,24 +434,34 @@ fn ranks(readings: &[RankReading], info: &RunInfo) -> Vec<RankReport> {
     ranks
 }
 
-fn communication(readings: &[RankReading], ranks: &[RankInfo]) -> BTreeMap<OpKind, CommunicationReport> {
-    let all: f64 = ranks.iter().map(|r| r.members.len() as f64).sum();
+/// By kind, the mean over the ranks that `wanted` picks by stage, each as often as it stands for.
+fn communication(
+    readings: &[RankReading],
+    ranks: &[RankInfo],
+    wanted: impl Fn(u32) -> bool,
+) -> BTreeMap<OpKind, CommunicationReport> {
+    let read = || readings.iter().zip(ranks).filter(|(_, info)| wanted(info.stage));
+    let all: f64 = read().map(|(_, info)| info.members.len() as f64).sum();
     let mut kinds = BTreeMap::new();
     for kind in OpKind::ALL {
-        let (mut total, mut exposed, mut ops, mut bytes) = (0u128, 0u128, 0u64, 0.0);
-        for (reading, of) in readings.iter().zip(ranks) {
+        let (mut times, mut ops, mut bytes) = ([0u128; 4], 0u64, 0.0);
+        for (reading, of) in read() {
             let (k, weight) = (&reading.communication[kind as usize], of.members.len() as u64);
-            total += u128::from(weight) * u128::from(k.total.0);
-            exposed += u128::from(weight) * u128::from(k.exposed.0);
+            for (sum, time) in times.iter_mut().zip([k.ran, k.under_kernels, k.exposed, k.op_time]) {
+                *sum += u128::from(weight) * u128::from(time.0);
+            }
             ops += weight * k.ops;
             bytes += weight as f64 * k.bytes;
         }
         if ops > 0 {
             let seconds = |sum: u128| sum as f64 / all / PS_PER_S;
+            let [ran, under_kernels, exposed, op_time] = times;
             let report = CommunicationReport {
-                total_s: seconds(total),
-                overlapped_s: seconds(total - exposed),
+                ran_s: seconds(ran),
+                under_kernels_s: seconds(under_kernels),
+                while_idle_s: seconds(ran - under_kernels - exposed),
                 exposed_s: seconds(exposed),
+                op_seconds: seconds(op_time),
                 bytes: bytes / all,
                 ops: ops as f64 / all,
             };
@@ -445,12 +472,14 @@ fn communication(readings: &[RankReading], ranks: &[RankInfo]) -> BTreeMap<OpKin
 }
 
 fn busiest_links(world: &World, record: &Record, info: &RunInfo) -> Vec<LinkReport> {
-    let busiest = links::busiest(world, record).into_iter().take(LISTED_LINKS);
-    let report = |link: links::LinkUse| LinkReport {
-        name: (info.resource_name)(link.resource),
-        bytes: link.bytes,
-        capacity_gbps: world.resources[link.resource.index()].capacity.gbps(),
-        utilisation: link.utilisation,
+    let busiest = links::alike(world, record, info.resources).into_iter().take(LISTED_LINKS);
+    let report = |link: links::Alike| LinkReport {
+        name: (info.resource_name)(link.first),
+        count: link.count,
+        // Whole bytes: a fraction depends on the order of summing.
+        bytes: link.used.bytes.round(),
+        capacity_gbps: world.resources[link.used.resource.index()].capacity.gbps(),
+        utilisation: links::utilisation(world, record, link.used.resource, link.used.bytes.round()),
     };
     busiest.map(report).collect()
 }
@@ -494,6 +523,7 @@ pub(crate) mod tests {
             devices: u64::from(next),
             ranks: &ranks,
             rank_name: &|r| format!("rank {r}"),
+            resources: &|r| (r, 1),
             resource_name: &|r| format!("link {}", r.0),
             simulation_wall_s: None,
             conventions: vec!["A multiply-add counts two.".into()],

@@ -192,7 +192,7 @@ impl RankTime {
 pub fn stalls(causes: &mut Causes, idle: &mut IdleTimes) -> (Vec<Stall>, Vec<RankTime>) {
     let mut all = Vec::new();
     let mut sums = Vec::new();
-    for rank in 0..causes.record().ranks() {
+    for rank in 0..causes.world().ranks.len() as u32 {
         sums.push(stalls_of(causes, idle, RankId(rank), &mut all));
     }
     (all, sums)
@@ -200,13 +200,13 @@ pub fn stalls(causes: &mut Causes, idle: &mut IdleTimes) -> (Vec<Stall>, Vec<Ran
 
 /// The stalls of one rank in the order of time, added to `out`, and their sums.
 pub fn stalls_of(causes: &mut Causes, idle: &mut IdleTimes, rank: RankId, out: &mut Vec<Stall>) -> RankTime {
-    let record = causes.record();
+    let step_end = causes.record().step_end;
     let first = out.len();
     let mut walk = Walk { causes, idle, rank, out };
     let mut time = RankTime::default();
     let mut covered = Time::ZERO;
     for kernel in walk.kernels() {
-        let (start, end) = record.span(rank, kernel);
+        let (start, end) = walk.causes.span(rank, kernel);
         if start > covered {
             walk.gap(Some(kernel), covered, start);
         }
@@ -215,8 +215,8 @@ pub fn stalls_of(causes: &mut Causes, idle: &mut IdleTimes, rank: RankId, out: &
             covered = end;
         }
     }
-    if record.step_end > covered {
-        walk.gap(None, covered, record.step_end);
+    if step_end > covered {
+        walk.gap(None, covered, step_end);
     }
     for stall in &out[first..] {
         time.stalls[stall.cause as usize] += stall.time();
@@ -238,7 +238,7 @@ impl Walk<'_, '_, '_> {
         let index = self.causes.index_of(self.rank);
         let mut kernels = index.kernels.clone();
         if index.many_compute_streams {
-            kernels.sort_by_key(|&k| self.causes.record().span(self.rank, k));
+            kernels.sort_by_key(|&k| self.causes.span(self.rank, k));
         }
         kernels
     }
@@ -264,11 +264,11 @@ impl Walk<'_, '_, '_> {
 
     /// The time after the last kernel: the rank's last op, then waiting for the other ranks.
     fn tail(&mut self, gap: &mut Gap) -> Option<OpId> {
-        let record = self.causes.record();
+        let end_of = |op| self.causes.span(self.rank, op).1;
         let program = self.causes.world().program_of(self.rank);
         let last_ops = program.streams.iter().filter_map(|s| s.ops.last().copied());
-        let last = last_ops.max_by_key(|&op| (record.span(self.rank, op).1, std::cmp::Reverse(op)));
-        let end = last.map_or(Time::ZERO, |op| record.span(self.rank, op).1);
+        let last = last_ops.max_by_key(|&op| (end_of(op), std::cmp::Reverse(op)));
+        let end = last.map_or(Time::ZERO, end_of);
         self.piece(gap, end, StallCause::StepTail, None);
         let last = last?;
         self.running(last, false, gap);
@@ -313,7 +313,7 @@ impl Walk<'_, '_, '_> {
 
     /// The time during which an op ran.
     fn running(&mut self, op: OpId, queued: bool, gap: &mut Gap) {
-        let (start, end) = self.causes.record().span(self.rank, op);
+        let (start, end) = self.causes.span(self.rank, op);
         let program = self.causes.world().program_of(self.rank);
         let what = Some((self.rank, op));
         if queued {
@@ -362,7 +362,7 @@ pub(crate) fn contended_from(causes: &Causes, idle: &mut IdleTimes, rank: RankId
     let Work::Comm { transfer, .. } = causes.world().program_of(rank).ops[op.index()].work else {
         return None;
     };
-    let (start, end) = causes.record().span(rank, op);
+    let (start, end) = causes.span(rank, op);
     let alone = idle.get(causes.comm(rank, op)?, transfer);
     let rounding = Time(1_000 + (end - start).0 / 1_000_000_000);
     (start + alone + rounding < end).then_some(start + alone)

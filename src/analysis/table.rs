@@ -135,14 +135,16 @@ fn by_stage(out: &mut String, r: &Report, width: u16) {
 }
 
 fn communication(out: &mut String, r: &Report, width: u16) {
-    let columns = ["kind", "ran", "overlapped", "exposed", "exposed % of step", "bytes", "ops"];
+    let columns =
+        ["kind", "ran", "under kernels", "while idle", "exposed", "exposed % of step", "bytes", "ops"];
     let mut table = new_table(width, columns.map(String::from).to_vec());
     let step = r.step_time_s.max(f64::MIN_POSITIVE);
     for (kind, c) in &r.communication {
         table.add_row([
             format!("{} ({})", kind.words(), kind.name()),
-            seconds(c.total_s),
-            seconds(c.overlapped_s),
+            seconds(c.ran_s),
+            seconds(c.under_kernels_s),
+            seconds(c.while_idle_s),
             seconds(c.exposed_s),
             percent(c.exposed_s / step),
             Bytes(c.bytes.round() as u64).to_string(),
@@ -151,7 +153,7 @@ fn communication(out: &mut String, r: &Report, width: u16) {
     }
     let _ = writeln!(
         out,
-        "\nCommunication (mean of a rank; exposed: the compute stream stood still for it)\n{table}"
+        "\nCommunication (mean of a rank; while idle: it stood still for something else; exposed: for this)\n{table}"
     );
 }
 
@@ -257,13 +259,20 @@ fn links(out: &mut String, r: &Report, width: u16) {
     let mut table = new_table(width, ["link", "used", "bytes", "capacity"].map(String::from).to_vec());
     for link in r.links.iter().take(MOST_LINKS) {
         table.add_row([
-            link.name.clone(),
+            if link.count > 1 {
+                format!("{} (×{})", link.name, grouped(link.count))
+            } else {
+                link.name.clone()
+            },
             percent(link.utilisation),
             Bytes(link.bytes.round() as u64).to_string(),
             format!("{:.1} GB/s", link.capacity_gbps),
         ]);
     }
-    let _ = writeln!(out, "\nBusiest links (of what they could have carried in the step)\n{table}");
+    let _ = writeln!(
+        out,
+        "\nBusiest links (of what they could have carried in the step; ×: so many carried as much)\n{table}"
+    );
 }
 
 /// The distribution of step times, and who was on the critical path.

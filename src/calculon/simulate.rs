@@ -149,6 +149,7 @@ impl CalculonRun {
             devices: exe.num_procs,
             ranks: &ranks,
             rank_name: &|rank| format!("stage {}", rank / peers.max(1)),
+            resources: &|resource| (resource, 1),
             resource_name: &|resource| {
                 let (network, port) = (resource.0 / (2 * step.ranks), resource.0 % (2 * step.ranks));
                 let direction = if port % 2 == 0 { "out" } else { "in" };

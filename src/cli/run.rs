@@ -207,20 +207,16 @@ pub(super) fn write_trace(
         .iter()
         .map(|&rank| TracedRank { rank, source: run.folded.source(rank), name: run.plan.rank_name(rank) })
         .collect();
-    let world = &run.folded.world;
-    let readers = RefCell::new((
-        Causes::new(world, &run.record),
-        IdleTimes::unfolded(&run.plan.world, &run.folded.comms.representative),
-    ));
-    // Asked with the rank of the job; the readers know the rank that was played for it.
+    let world = &run.plan.world;
+    let readers =
+        RefCell::new((Causes::unfolded(world, &run.record, &run.folded.ranks.of), IdleTimes::new(world)));
     let stalls = |rank: RankId| {
         let (causes, idle) = &mut *readers.borrow_mut();
-        let played = run.folded.source(rank);
         let mut pieces = Vec::new();
-        stalls_of(causes, idle, played, &mut pieces);
+        stalls_of(causes, idle, rank, &mut pieces);
         let words = |(r, op): (RankId, OpId)| {
             let text = describe(world.program_of(r), op);
-            if r == played { text } else { format!("{text} on {}", run.plan.rank_name(peer(run, rank, r))) }
+            if r == rank { text } else { format!("{text} on {}", run.plan.rank_name(r)) }
         };
         let stall = |s: &stalls::Stall| Stall {
             start: s.start,
@@ -230,18 +226,15 @@ pub(super) fn write_trace(
         };
         pieces.iter().map(stall).collect()
     };
-    let uncontended = |rank: RankId, op: OpId| {
-        let played = run.folded.source(rank);
-        match world.program_of(played).ops[op.index()].work {
-            Work::Compute { .. } => None,
-            Work::Comm { slot, transfer } => {
-                Some(readers.borrow_mut().1.get(world.slots_of(played)[usize::from(slot)], transfer))
-            }
+    let uncontended = |rank: RankId, op: OpId| match world.program_of(rank).ops[op.index()].work {
+        Work::Compute { .. } => None,
+        Work::Comm { slot, transfer } => {
+            Some(readers.borrow_mut().1.get(world.slots_of(rank)[usize::from(slot)], transfer))
         }
     };
     let (links, link_use) = link_tracks(run, shown.links);
     let timeline = Timeline {
-        world: &run.plan.world,
+        world,
         record: &run.record,
         ranks: &ranks,
         meta,
@@ -269,33 +262,26 @@ pub(super) fn write_above(
     written.map(|_| ()).map_err(Failure::run)
 }
 
-/// The rank of the job that is meant where a reader of `rank` names the played rank `other`: of all that it was played
-/// for, the one in the same place of another pipeline stage, if there is one.
-fn peer(run: &Simulation, rank: RankId, other: RankId) -> RankId {
-    let layout = &run.plan.layout;
-    let representative = run.folded.representative(other);
-    let mut coords = layout.coords(rank);
-    coords[Axis::Pp as usize] = layout.coordinate(representative, Axis::Pp);
-    let same_place = layout.rank(coords);
-    if run.folded.source(same_place) == other { same_place } else { representative }
-}
-
 /// The busiest links and their use over time.
 fn link_tracks(run: &Simulation, count: usize) -> (Vec<Link>, Vec<LinkUse>) {
     if count == 0 {
         return Default::default();
     }
     let world = &run.folded.world;
-    let busiest = links::busiest(world, &run.record).into_iter().take(count).map(|link| link.resource);
-    let chosen: Vec<ResourceId> = busiest.collect();
-    let link = |&resource: &ResourceId| {
-        let first = run.folded.resources.representative[resource.index()];
-        let name = run.inputs.machine.resource_name(ResourceId(first));
+    let classes = &run.folded.resources;
+    let meant =
+        |r: ResourceId| (ResourceId(classes.representative[r.index()]), u64::from(classes.size[r.index()]));
+    let mut busiest = links::alike(world, &run.record, meant);
+    busiest.truncate(count);
+    let chosen: Vec<ResourceId> = busiest.iter().map(|link| link.used.resource).collect();
+    let link = |link: &links::Alike| {
+        let name = run.inputs.machine.resource_name(link.first);
+        let resource = link.used.resource;
         Link { resource, name, capacity: world.resources[resource.index()].capacity }
     };
     let changes = link_rates::rates(world, &run.record, &chosen).into_iter();
     let changes = changes.map(|c| LinkUse { time: c.time, resource: c.resource, rate: c.rate });
-    (chosen.iter().map(link).collect(), changes.collect())
+    (busiest.iter().map(link).collect(), changes.collect())
 }
 
 /// What the step's slice says about the run.

@@ -21,7 +21,7 @@ use crate::analysis::report::{RankInfo, Report, RunInfo, report};
 use crate::analysis::samples::SamplesReport;
 use crate::engine::{self, EngineError, Observer, Record};
 use crate::fold::{Folded, fold};
-use crate::ids::{DeviceId, RankId};
+use crate::ids::{DeviceId, RankId, ResourceId};
 use crate::plan::step::{Plan, PlanError};
 use crate::program::Edit;
 use crate::spec::SpecError;
@@ -177,7 +177,7 @@ impl Simulation {
         let workload = &self.inputs.workload;
         let compute = workload.value.precision.compute;
         let peak = device.peak(compute).unwrap_or(crate::units::FlopRate(f64::INFINITY));
-        let resources = &self.folded.resources.representative;
+        let resources = &self.folded.resources;
         let info = RunInfo {
             workload: &workload.name,
             topology: &self.inputs.topology.name,
@@ -189,7 +189,10 @@ impl Simulation {
             devices: u64::from(machine.devices()),
             ranks: &ranks,
             rank_name: &|r| plan.rank_name(RankId(r)),
-            resource_name: &|r| machine.resource_name(crate::ids::ResourceId(resources[r.index()])),
+            resources: &|r| {
+                (ResourceId(resources.representative[r.index()]), u64::from(resources.size[r.index()]))
+            },
+            resource_name: &|r| machine.resource_name(r),
             simulation_wall_s: wall.then_some(self.wall_s),
             conventions: vec![
                 format!(

@@ -1,0 +1,158 @@
+//! What reports and timelines say of one run: both the same, and the same whether the run was folded or not.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Runs `stepsim run` and returns the report and the timeline of all ranks.
+fn run(workload: &str, more: &[&str]) -> (Value, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let (report, timeline) = (path("report.json"), path("step.json"));
+    let args = [
+        "run",
+        workload,
+        "-q",
+        "--reproducible",
+        "--trace-ranks",
+        "all",
+        "--report",
+        &report,
+        "-o",
+        &timeline,
+    ];
+    let done = Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).args(more).output().expect("a run");
+    assert!(done.status.success(), "{workload}: {}", String::from_utf8_lossy(&done.stderr));
+    let read = |name: &str| std::fs::read_to_string(Path::new(name)).expect("a file");
+    (serde_json::from_str(&read(&report)).expect("a report"), read(&timeline))
+}
+
+/// Leaves out what says how much was simulated.
+fn without_cost(mut report: Value) -> Value {
+    for field in ["events", "classes"] {
+        report.as_object_mut().expect("an object").remove(field);
+    }
+    report
+}
+
+/// Where two texts first differ, for a message of bearable length.
+fn first_difference<'a>(a: &'a str, b: &'a str) -> Option<(&'a str, &'a str)> {
+    let lines = a.lines().zip(b.lines()).filter(|(a, _)| !a.contains("ranks simulated"));
+    lines.into_iter().find(|(a, b)| a != b)
+}
+
+#[test]
+fn folded_and_unfolded_runs_read_alike() {
+    let detail = |level| ["--detail", level, "--trace-links", "8"];
+    for (workload, level) in [
+        ("tiny-4", "op"),
+        ("gpt2-8", "op"),
+        ("cxl-pool-8", "layer"),
+        ("llama3-8b-fsdp", "layer"),
+        ("mixtral-8x7b", "phase"),
+        ("straggler-64", "phase"),
+    ] {
+        let (folded, shown) = run(workload, &detail(level));
+        let unfolded: Vec<&str> = detail(level).into_iter().chain(["--no-fold"]).collect();
+        let (full, shown_in_full) = run(workload, &unfolded);
+        assert!(folded["classes"] != full["classes"] || workload == "tiny-4", "{workload}: nothing folds");
+        let (folded, full) = (without_cost(folded), without_cost(full));
+        for (field, value) in full.as_object().expect("an object") {
+            assert_eq!(&folded[field], value, "{workload}: {field} folded and unfolded");
+        }
+        assert_eq!(first_difference(&shown, &shown_in_full), None, "{workload}");
+        assert_eq!(shown.lines().count(), shown_in_full.lines().count(), "{workload}");
+    }
+}
+
+/// Start and end in nanoseconds.
+type Span = (i64, i64);
+
+/// The slices of a timeline by rank, category and cause.
+fn slices(timeline: &str) -> Vec<(i64, String, String, Span)> {
+    let timeline: Value = serde_json::from_str(timeline).expect("JSON");
+    let events = timeline["traceEvents"].as_array().or(timeline.as_array()).expect("events");
+    let nanoseconds = |v: &Value| (v.as_f64().expect("a time") * 1e3).round() as i64;
+    let slices = events.iter().filter(|e| e["ph"] == "X").map(|e| {
+        let start = nanoseconds(&e["ts"]);
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_string();
+        let span = (start, start + nanoseconds(&e["dur"]));
+        (e["pid"].as_i64().expect("a process"), text(&e["cat"]), text(&e["args"]["cause"]), span)
+    });
+    slices.collect()
+}
+
+fn union(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_unstable();
+    let mut joined: Vec<Span> = Vec::new();
+    for span in spans {
+        match joined.last_mut().filter(|last| span.0 <= last.1) {
+            Some(last) => last.1 = last.1.max(span.1),
+            None => joined.push(span),
+        }
+    }
+    joined
+}
+
+fn seconds(spans: &[Span]) -> f64 {
+    spans.iter().map(|s| (s.1 - s.0) as f64 * 1e-9).sum()
+}
+
+fn common(a: &[Span], b: &[Span]) -> f64 {
+    let both = |x: &Span| b.iter().map(|y| (x.0.max(y.0), x.1.min(y.1))).filter(|s| s.0 < s.1).collect();
+    a.iter().map(|x| seconds(&Vec::<Span>::from_iter::<Vec<Span>>(both(x)))).sum()
+}
+
+/// Kinds of communication: their rows of the timeline and the stalls that they cause.
+const KINDS: [(&str, &[&str], &[&str]); 7] = [
+    ("tp", &["tp"], &["tensor parallel"]),
+    ("cp", &["cp"], &["context parallel"]),
+    ("ep", &["ep"], &["expert parallel"]),
+    ("pp", &["pp send", "pp recv"], &["pipeline transfer"]),
+    ("dp", &["dp"], &["data parallel"]),
+    ("h2d", &["h2d"], &["prefetch transfer", "prefetch queued"]),
+    ("d2h", &["d2h"], &["offload write-back"]),
+];
+
+/// Times by kind are those of the slices: their union, and what it has in common with kernels and with stalls.
+#[test]
+fn communication_is_what_the_slices_say() {
+    for workload in ["llama3-8b-fsdp", "cxl-pool-8", "tiny-4"] {
+        let (report, timeline) = run(workload, &[]);
+        let slices = slices(&timeline);
+        let ranks = report["devices"].as_i64().expect("devices");
+        for (kind, rows, causes) in KINDS {
+            let Some(said) = report["communication"].get(kind) else { continue };
+            let mut parts = [0.0; 4];
+            let mut rounding = 0.0;
+            for pid in 1..=ranks {
+                let of = |wanted: &dyn Fn(&str, &str) -> bool| -> Vec<Span> {
+                    let mine = slices.iter().filter(|s| s.0 == pid && wanted(&s.1, &s.2));
+                    union(mine.map(|s| s.3).collect())
+                };
+                let ran = of(&|cat, _| rows.contains(&cat));
+                let exposed = of(&|cat, cause| cat == "stall" && causes.contains(&cause));
+                let contention = of(&|cat, cause| cat == "stall" && cause == "contention");
+                let kernels = of(&|cat, _| cat == "compute");
+                parts[0] += seconds(&ran);
+                parts[1] += common(&ran, &kernels);
+                parts[2] += common(&ran, &exposed);
+                parts[3] += common(&ran, &contention);
+                rounding += 2e-9 * ran.len() as f64;
+            }
+            let [ran, under_kernels, exposed, contention] = parts.map(|s| s / ranks as f64);
+            let rounding = rounding / ranks as f64;
+            let said = |field: &str| said[field].as_f64().expect("seconds");
+            let close = |field: &str, slices: f64| {
+                assert!((said(field) - slices).abs() <= rounding, "{workload} {kind} {field}: {slices}");
+            };
+            close("ran_s", ran);
+            close("under_kernels_s", under_kernels);
+            // Contention names no kind: what of it is this kind's lies between none and all.
+            let beyond = said("exposed_s") - exposed;
+            assert!(-rounding <= beyond && beyond <= contention + rounding, "{workload} {kind}: {beyond}");
+            close("while_idle_s", ran - under_kernels - said("exposed_s"));
+        }
+    }
+}
