@@ -135,8 +135,7 @@ fn by_stage(out: &mut String, r: &Report, width: u16) {
 }
 
 fn communication(out: &mut String, r: &Report, width: u16) {
-    let columns =
-        ["kind", "ran", "under kernels", "while idle", "exposed", "exposed % of step", "bytes", "ops"];
+    let columns = ["kind", "ran", "under kernels", "while idle", "exposed", "of step", "bytes", "ops"];
     let mut table = new_table(width, columns.map(String::from).to_vec());
     let step = r.step_time_s.max(f64::MIN_POSITIVE);
     for (kind, c) in &r.communication {
@@ -153,7 +152,7 @@ fn communication(out: &mut String, r: &Report, width: u16) {
     }
     let _ = writeln!(
         out,
-        "\nCommunication (mean of a rank; while idle: it stood still for something else; exposed: for this)\n{table}"
+        "\nCommunication (mean of a rank; exposed: it stood still for it; idle: for other)\n{table}"
     );
 }
 
@@ -269,10 +268,8 @@ fn links(out: &mut String, r: &Report, width: u16) {
             format!("{:.1} GB/s", link.capacity_gbps),
         ]);
     }
-    let _ = writeln!(
-        out,
-        "\nBusiest links (of what they could have carried in the step; ×: so many carried as much)\n{table}"
-    );
+    let _ =
+        writeln!(out, "\nBusiest links (of what they could carry in the step; ×n: n links alike)\n{table}");
 }
 
 /// The distribution of step times, and who was on the critical path.
