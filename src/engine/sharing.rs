@@ -7,10 +7,14 @@
 //! until resources saturate, freeze the flows on them, take away what they use, go on with the rest. A resource
 //! saturates at level (capacity − frozen load) / Σ a(f,r) over its flows that are not frozen.
 //!
+//! A flow alone goes at its *solo rate*: the least capacity/a on its path, or its own limit. A resource whose flows all
+//! together, each at its solo rate, do not exceed its capacity cannot fill: it binds nobody and joins nobody. Only
+//! resources that could fill tell who shares with whom, and a flow that crosses none of them goes at its solo rate
+//! without more ado. What flows could ask of a resource is counted in whole numbers, so that the sum does not drift.
+//!
 //! Only the connected component of resources that changed is solved again, once for all changes of an instant. With
 //! F flows, E path entries and R resources in the component this costs O(E + R log R) per level structure: a resource
-//! sits in a heap under its saturation level, which only rises, so entries are refreshed when they surface. A flow
-//! that meets nobody on its path never gets here: its rate is min capacity/a.
+//! sits in a heap under its saturation level, which only rises, so entries are refreshed when they surface.
 //!
 //! Hazard: rates must not depend on how many equal flows a component holds, or a folded run would differ from the
 //! unfolded one in the last bit. So loads are counted in whole numbers, and what a level froze on a resource is
@@ -33,7 +37,8 @@ struct Flow {
     /// Bytes left at `since`, per unit of coefficient.
     left: f64,
     rate: f64,
-    limit: f64,
+    /// The rate when nobody else is there.
+    solo: f64,
     since: Time,
     path: Path,
     /// Distinguishes the users of one slot over time; even when the slot is free.
@@ -50,6 +55,9 @@ pub struct Sharing<'w> {
     /// Flows on each resource, with dead entries until the next visit: (flow, generation).
     users: Vec<Vec<(FlowId, u32)>>,
     live: Vec<u32>,
+    /// What the flows on each resource would take of it at their solo rates, and what it has.
+    asked: Vec<u128>,
+    room: Vec<u128>,
     flows: Vec<Flow>,
     free: Vec<FlowId>,
     dirty: Vec<ResourceId>,
@@ -63,7 +71,10 @@ pub struct Sharing<'w> {
 /// Scratch space of progressive filling, kept between calls.
 #[derive(Debug, Default)]
 struct Filling {
+    /// By resource: the last epoch in which it belonged to a component.
     seen: Vec<u32>,
+    /// By resource: the last epoch in which it was found to join nobody any more.
+    let_go: Vec<u32>,
     left: Vec<f64>,
     load: Vec<u64>,
     frozen_now: Vec<u64>,
@@ -77,21 +88,34 @@ struct Filling {
 /// Marks a heap entry that stands for a flow's own limit instead of a resource.
 const LIMIT: u64 = 1 << 32;
 
+/// A rate in whole units of 2⁻¹⁰ bytes per second, rounded up; more than 2⁷⁰ bytes per second counts as that.
+fn whole(rate: f64) -> u128 {
+    (rate * 1024.0).ceil().min(2f64.powi(80)) as u128
+}
+
+/// What a resource of this capacity has room for: equal sums must not fail by a rounding.
+fn room(capacity: f64) -> u128 {
+    if capacity.is_finite() { whole(capacity * (1.0 + 1e-12)) } else { u128::MAX }
+}
+
 impl<'w> Sharing<'w> {
     /// Idle resources of the given capacities in bytes per second; paths are ranges of `uses`.
     pub fn new(capacity: Vec<f64>, uses: &'w [(ResourceId, u32)]) -> Self {
         let n = capacity.len();
         Sharing {
             uses,
+            room: capacity.iter().map(|c| room(*c)).collect(),
             capacity,
             users: vec![Vec::new(); n],
             live: vec![0; n],
+            asked: vec![0; n],
             flows: Vec::new(),
             free: Vec::new(),
             dirty: Vec::new(),
             epoch: 0,
             fill: Filling {
                 seen: vec![0; n],
+                let_go: vec![0; n],
                 left: vec![0.0; n],
                 load: vec![0; n],
                 frozen_now: vec![0; n],
@@ -102,14 +126,14 @@ impl<'w> Sharing<'w> {
         }
     }
 
-    /// Puts a flow of `bytes` on `path`. If it meets nobody its rate stands at once and `Some(finish)` is returned;
-    /// otherwise the next [`solve`](Self::solve) gives it one.
+    /// Puts a flow of `bytes` on `path`. If nothing on it can fill, the flow goes at its solo rate and `Some(finish)` is
+    /// returned; otherwise the next [`solve`](Self::solve) gives it a rate.
     pub fn insert(&mut self, now: Time, bytes: f64, limit: f64, path: Path) -> (FlowId, Option<Time>) {
         let id = self.free.pop().unwrap_or_else(|| {
             self.flows.push(Flow {
                 left: 0.0,
                 rate: 0.0,
-                limit,
+                solo: limit,
                 since: now,
                 path: 0..0,
                 generation: 0,
@@ -121,39 +145,55 @@ impl<'w> Sharing<'w> {
         let flow = &mut self.flows[id as usize];
         flow.generation = flow.generation.wrapping_add(1);
         let entry = (id, flow.generation);
-        let mut alone = true;
-        let mut rate = limit;
-        for &(r, a) in &self.uses[path.start as usize..path.end as usize] {
-            let r = r.index();
-            if self.live[r] == 0 {
-                self.users[r].clear();
-                rate = rate.min(self.capacity[r] / f64::from(a));
-            } else {
-                alone = false;
+        let all = self.uses;
+        let uses = &all[path.start as usize..path.end as usize];
+        let solo = uses.iter().map(|&(r, a)| self.capacity[r.index()] / f64::from(a)).fold(limit, f64::min);
+        let asks = whole(solo);
+        let mut free = true;
+        for &(r, a) in uses {
+            let i = r.index();
+            if self.live[i] == 0 {
+                self.users[i].clear();
+            } else if self.users[i].len() > 2 * self.live[i] as usize + 8 {
+                // Few are left of many: the dead go before the list grows without end.
+                let flows = &self.flows;
+                self.users[i].retain(|&(id, generation)| flows[id as usize].generation == generation);
             }
-            self.live[r] += 1;
-            self.users[r].push(entry);
-        }
-        if !alone {
-            // One resource of the path is enough to find the whole component.
-            self.dirty.push(self.uses[path.start as usize].0);
+            self.live[i] += 1;
+            self.users[i].push(entry);
+            self.asked[i] += asks * u128::from(a);
+            if self.can_fill(i) {
+                free = false;
+                self.dirty.push(r);
+            }
         }
         let flow = &mut self.flows[id as usize];
-        *flow = Flow { left: bytes, rate: if alone { rate } else { 0.0 }, limit, since: now, path, ..*flow };
-        (id, alone.then(|| flow.finish()))
+        *flow = Flow { left: bytes, rate: if free { solo } else { 0.0 }, solo, since: now, path, ..*flow };
+        (id, free.then(|| flow.finish()))
     }
 
-    /// Takes a flow off its path; those it met are solved again by the next [`solve`](Self::solve).
+    /// Takes a flow off its path; those it held up are solved again by the next [`solve`](Self::solve).
     pub fn remove(&mut self, id: FlowId) {
         let flow = &mut self.flows[id as usize];
         flow.generation = flow.generation.wrapping_add(1);
-        for &(r, _) in &self.uses[flow.path.start as usize..flow.path.end as usize] {
-            self.live[r.index()] -= 1;
-            if self.live[r.index()] > 0 {
+        let (asks, path) = (whole(flow.solo), flow.path.clone());
+        for at in path {
+            let (r, a) = self.uses[at as usize];
+            let i = r.index();
+            let could_fill = self.can_fill(i);
+            self.live[i] -= 1;
+            self.asked[i] -= asks * u128::from(a);
+            if could_fill && self.live[i] > 0 {
                 self.dirty.push(r);
             }
         }
         self.free.push(id);
+    }
+
+    /// Whether the flows on a resource together could ask more of it than it has.
+    #[inline]
+    fn can_fill(&self, resource: usize) -> bool {
+        self.asked[resource] > self.room[resource]
     }
 
     /// Whether rates must be computed anew before time goes on.
@@ -171,57 +211,98 @@ impl<'w> Sharing<'w> {
     pub fn solve(&mut self, now: Time, mut retime: impl FnMut(FlowId, Time)) {
         self.epoch += 1;
         let dirty = std::mem::take(&mut self.dirty);
-        for &seed in &dirty {
-            if self.fill.seen[seed.index()] == self.epoch || self.live[seed.index()] == 0 {
+        for seed in &dirty {
+            let seed = seed.index();
+            if self.fill.seen[seed] == self.epoch || self.live[seed] == 0 {
                 continue;
             }
-            self.collect(seed);
-            self.changed.clear();
-            self.progressive_filling(now);
-            self.solves += 1;
-            for &id in &self.changed {
-                retime(id, self.flows[id as usize].finish());
+            if self.can_fill(seed) {
+                self.solve_component(Seed::Resource(seed as u32), now, &mut retime);
+                continue;
+            }
+            // It joins nobody any more: those on it may now belong to different components.
+            if std::mem::replace(&mut self.fill.let_go[seed], self.epoch) == self.epoch {
+                continue;
+            }
+            self.drop_dead(seed);
+            for i in 0..self.users[seed].len() {
+                let flow = self.users[seed][i].0;
+                if self.flows[flow as usize].seen != self.epoch {
+                    self.solve_component(Seed::Flow(flow), now, &mut retime);
+                }
             }
         }
         self.dirty = dirty;
         self.dirty.clear();
     }
 
-    /// The connected component of `seed`, into `fill.resources` and `fill.flows`, with loads counted.
-    fn collect(&mut self, seed: ResourceId) {
-        let fill = &mut self.fill;
-        fill.resources.clear();
-        fill.flows.clear();
-        fill.resources.push(seed.0);
-        fill.seen[seed.index()] = self.epoch;
+    fn solve_component(&mut self, seed: Seed, now: Time, retime: &mut impl FnMut(FlowId, Time)) {
+        self.collect(seed);
+        self.changed.clear();
+        self.progressive_filling(now);
+        self.solves += 1;
+        for &id in &self.changed {
+            retime(id, self.flows[id as usize].finish());
+        }
+    }
+
+    fn drop_dead(&mut self, resource: usize) {
+        let flows = &self.flows;
+        self.users[resource].retain(|&(id, generation)| flows[id as usize].generation == generation);
+    }
+
+    /// The connected component of a seed, into `fill.resources` and `fill.flows`, with loads counted. Only resources
+    /// that can fill belong to it.
+    fn collect(&mut self, seed: Seed) {
+        self.fill.resources.clear();
+        self.fill.flows.clear();
+        match seed {
+            Seed::Resource(r) => self.reach(r as usize),
+            Seed::Flow(id) => self.join(id),
+        }
         let mut next = 0;
-        while next < fill.resources.len() {
-            let r = fill.resources[next] as usize;
+        while next < self.fill.resources.len() {
+            let r = self.fill.resources[next] as usize;
             next += 1;
-            fill.left[r] = self.capacity[r];
-            fill.load[r] = 0;
-            let flows = &mut self.flows;
-            self.users[r].retain(|&(id, generation)| flows[id as usize].generation == generation);
-            for &(id, _) in &self.users[r] {
-                let flow = &mut flows[id as usize];
-                if flow.seen == self.epoch {
-                    continue;
-                }
-                flow.seen = self.epoch;
-                flow.frozen = false;
-                fill.flows.push(id);
-                for &(q, _) in &self.uses[flow.path.start as usize..flow.path.end as usize] {
-                    if fill.seen[q.index()] != self.epoch {
-                        fill.seen[q.index()] = self.epoch;
-                        fill.resources.push(q.0);
-                    }
+            self.drop_dead(r);
+            for i in 0..self.users[r].len() {
+                let id = self.users[r][i].0;
+                if self.flows[id as usize].seen != self.epoch {
+                    self.join(id);
                 }
             }
         }
+        let fill = &mut self.fill;
         for &id in &fill.flows {
             let path = &self.flows[id as usize].path;
             for &(q, a) in &self.uses[path.start as usize..path.end as usize] {
-                fill.load[q.index()] += u64::from(a);
+                if fill.seen[q.index()] == self.epoch {
+                    fill.load[q.index()] += u64::from(a);
+                }
+            }
+        }
+    }
+
+    /// Adds a resource to the component.
+    fn reach(&mut self, r: usize) {
+        let fill = &mut self.fill;
+        fill.resources.push(r as u32);
+        fill.seen[r] = self.epoch;
+        fill.left[r] = self.capacity[r];
+        fill.load[r] = 0;
+    }
+
+    /// Adds a flow to the component, with the resources on its path that can fill.
+    fn join(&mut self, id: FlowId) {
+        let flow = &mut self.flows[id as usize];
+        flow.seen = self.epoch;
+        flow.frozen = false;
+        let path = flow.path.clone();
+        self.fill.flows.push(id);
+        for at in path {
+            let q = self.uses[at as usize].0.index();
+            if self.fill.seen[q] != self.epoch && self.can_fill(q) {
+                self.reach(q);
             }
         }
     }
@@ -235,9 +316,15 @@ impl<'w> Sharing<'w> {
             self.fill.resources.iter().map(|&r| Reverse((self.level(u64::from(r)).to_bits(), u64::from(r)))),
         );
         for &id in &self.fill.flows {
-            let limit = self.flows[id as usize].limit;
-            if limit.is_finite() {
-                heap.push(Reverse((limit.to_bits(), LIMIT | u64::from(id))));
+            // Where a resource of the component binds as early, the flow's own limit never does.
+            let flow = &self.flows[id as usize];
+            let uses = &self.uses[flow.path.start as usize..flow.path.end as usize];
+            let binds = |&(q, a): &(ResourceId, u32)| {
+                self.fill.seen[q.index()] == self.epoch
+                    && self.capacity[q.index()] / f64::from(a) <= flow.solo
+            };
+            if !uses.iter().any(binds) {
+                heap.push(Reverse((flow.solo.to_bits(), LIMIT | u64::from(id))));
             }
         }
         while let Some(Reverse((bits, key))) = heap.pop() {
@@ -276,7 +363,7 @@ impl<'w> Sharing<'w> {
     fn level(&self, key: u64) -> f64 {
         if key & LIMIT != 0 {
             let flow = &self.flows[(key ^ LIMIT) as usize];
-            return if flow.frozen { f64::INFINITY } else { flow.limit };
+            return if flow.frozen { f64::INFINITY } else { flow.solo };
         }
         let r = key as usize;
         if self.fill.load[r] == 0 {
@@ -304,6 +391,9 @@ impl<'w> Sharing<'w> {
         }
         flow.frozen = true;
         for &(q, a) in &self.uses[flow.path.start as usize..flow.path.end as usize] {
+            if self.fill.seen[q.index()] != self.epoch {
+                continue;
+            }
             if self.fill.frozen_now[q.index()] == 0 {
                 self.fill.touched.push(q.0);
             }
@@ -331,6 +421,12 @@ impl<'w> Sharing<'w> {
     pub fn rate(&self, id: FlowId) -> f64 {
         self.flows[id as usize].rate
     }
+}
+
+/// Where a component is entered.
+enum Seed {
+    Resource(u32),
+    Flow(FlowId),
 }
 
 impl Flow {
@@ -375,6 +471,28 @@ mod tests {
     fn parking_lot() {
         // A long flow over n equal links, each with one short flow: everybody gets half.
         assert_eq!(rates(&[1.0, 1.0, 1.0], &[&[0, 1, 2], &[0], &[1], &[2]]), [0.5; 4]);
+    }
+
+    /// Two NICs of 5 under a trunk of 10: nobody is solved until a third flow enters the first NIC, and then the second
+    /// NIC is left out; when that flow has gone, the first is free again.
+    #[test]
+    fn what_cannot_fill_joins_nobody() {
+        let uses = [0, 2, 1, 2].map(|r| (ResourceId(r), 1));
+        let mut sharing = Sharing::new(vec![5.0, 5.0, 10.0], &uses);
+        let mut enter = |path| sharing.insert(Time::ZERO, 1.0, f64::INFINITY, path);
+        let (a, b) = (enter(0..2), enter(2..4));
+        assert_eq!((a.1, b.1), (Some(Time::from_s(0.2)), Some(Time::from_s(0.2))));
+        let (c, alone) = enter(0..1);
+        assert_eq!(alone, None);
+        let solved = |sharing: &mut Sharing| {
+            let mut changed = Vec::new();
+            sharing.solve(Time::ZERO, |flow, _| changed.push(flow));
+            changed
+        };
+        assert_eq!((solved(&mut sharing), sharing.rate(a.0), sharing.rate(c)), (vec![a.0, c], 2.5, 2.5));
+        sharing.remove(c);
+        assert_eq!((solved(&mut sharing), sharing.rate(a.0), sharing.rate(b.0)), (vec![a.0], 5.0, 5.0));
+        assert_eq!(sharing.solves(), 2);
     }
 
     #[test]
