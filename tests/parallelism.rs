@@ -91,7 +91,7 @@ fn pieces_do_the_work_and_move_the_bytes_of_the_whole() {
     let m = model("llama3-70b");
     let t = 8;
     let shard = Shard { tensor: t, sequence_parallel: true, ..Shard::whole(&m) };
-    let plan = LayerPlan::transformer(&m, &shard, false);
+    let plan = LayerPlan::transformer(&m, &shard);
     for items in [&plan.forward, &plan.backward, &plan.input_grad, &plan.weight_grad] {
         let whole: Vec<_> = comms(items);
         for kind in [TensorOverlap::Ring, TensorOverlap::Pipelined] {
@@ -193,7 +193,7 @@ fn context_parallel_messages_are_the_formulas() {
     let kv_width = 8 * 128;
     let plan = |kind, zigzag, ulysses_size| {
         let context = ContextSpec { size: x, kind, zigzag, ulysses_size };
-        LayerPlan::transformer(&m, &Shard { context, sequence: s, micro_batch: b, ..Shard::whole(&m) }, false)
+        LayerPlan::transformer(&m, &Shard { context, sequence: s, micro_batch: b, ..Shard::whole(&m) })
     };
     // All-gather of K and V: 2·s·b·k·(h/a) elements of 2 bytes in all, their gradients scattered after; the gather is
     // repeated for backward.
@@ -223,7 +223,7 @@ fn a_plain_ring_leaves_the_last_rank_with_most_of_the_work() {
     let m = model("llama3-70b");
     let flops = |zigzag, context_rank| {
         let context = ContextSpec { size: 4, kind: ContextKind::Ring, zigzag, ulysses_size: None };
-        let plan = LayerPlan::transformer(&m, &Shard { context, context_rank, ..Shard::whole(&m) }, false);
+        let plan = LayerPlan::transformer(&m, &Shard { context, context_rank, ..Shard::whole(&m) });
         let attention = plan.forward.iter().filter_map(Item::kernel).filter(|k| k.name == "attention");
         attention.map(|k| k.flops).sum::<f64>()
     };
@@ -284,7 +284,7 @@ fn eight_bits_halve_what_they_name() {
         saved_activations,
         communications: vec![Fp8Communication::ExpertDispatch],
     };
-    let plan = |fp8| LayerPlan::transformer(&m, &Shard { expert: 64, fp8, ..Shard::whole(&m) }, true);
+    let plan = |fp8| LayerPlan::transformer(&m, &Shard { expert: 64, fp8, ..Shard::whole(&m) });
     let (wide, narrow, narrower) = (plan(None), plan(Some(fp8(false))), plan(Some(fp8(true))));
     // Dispatch in 8 bits, combine in 16.
     let swaps = |p: &LayerPlan| comms(&p.forward).iter().map(|c| c.2).collect::<Vec<_>>();

@@ -300,7 +300,7 @@ fn a_layer_of_kernels_takes_what_was_measured() {
         compute: Dtype::Fp16,
         ..Shard::whole(&model)
     };
-    let plan = LayerPlan::transformer(&model, &shard, false);
+    let plan = LayerPlan::transformer(&model, &shard);
     let d = device(312.0, 108, 2039.0, CostSpec { matrix_fraction: 0.84, ..CostSpec::default() });
     let kernels = |items: &[Item]| -> f64 {
         items.iter().filter_map(Item::kernel).map(|k| TileWave.time(k, &d).s()).sum::<f64>() * 1e3

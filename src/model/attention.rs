@@ -4,8 +4,8 @@ use super::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelS
 use super::layer::{Block, Blocks, Cut, Linear};
 use super::parameters;
 use super::{KernelClass, Scaling};
-use crate::spec::model::{AttentionKernel, MlaSpec, Positions};
-use crate::spec::workload::{ContextKind, Fp8Gemm, RecomputeModule};
+use crate::spec::model::{AttentionKernel, AttentionSpec, IndexerSpec, MlaSpec, QkNorm};
+use crate::spec::workload::{ContextKind, Dtype, Fp8Gemm, RecomputeModule};
 
 const QKV: &[RecomputeModule] = &[RecomputeModule::Qkv];
 const CORE: &[RecomputeModule] = &[RecomputeModule::AttentionCore];
@@ -17,26 +17,34 @@ pub(super) fn add(b: &mut Blocks) {
     b.save("QKV input", s.local_tokens() as f64 * m.hidden as f64 * saved, &[RecomputeModule::Norm], true);
     match m.mla {
         None => {
-            let outputs = (s.heads(m) + 2 * s.kv_heads(m)) * m.head_size();
+            let outputs = m.query_width() / s.tensor + 2 * s.kv_heads(m) * m.head_size();
             b.linear(Linear {
                 name: "qkv",
                 grad_names: ["qkv input gradient", "qkv weight gradient"],
                 inputs: m.hidden,
                 outputs,
                 cut: Cut::Columns,
+                biases: m.qkv_biases(),
                 gemm: Fp8Gemm::Qkv,
                 modules: QKV,
             });
         }
         Some(mla) => add_latent(b, mla),
     }
+    add_qk_norm(b);
     add_rotation(b);
     let t = s.tokens() as f64;
     let (q, k, v) = widths(b);
     b.save("query", t * q as f64 * s.act(), QKV, false);
     b.save("key", t * k as f64 * s.act(), QKV, false);
     b.save("value", t * v as f64 * s.act(), QKV, false);
+    if let (Some(indexer), Some(mla)) = (m.attention.indexer, m.mla) {
+        add_indexer(b, indexer, mla);
+    }
     add_core(b);
+    if m.attention.output_gate {
+        add_output_gate(b);
+    }
     let width = s.heads(m) * m.v_head_size();
     // The core's output serves its own backward and the projection's weight gradient: 16-bit for the former.
     b.save("attention output", t * width as f64 * s.act(), &[], true);
@@ -46,6 +54,7 @@ pub(super) fn add(b: &mut Blocks) {
         inputs: width,
         outputs: m.hidden,
         cut: if m.parallel_block { Cut::RowsUnsummed } else { Cut::Rows },
+        biases: m.output_bias(),
         gemm: Fp8Gemm::Projection,
         modules: &[],
     });
@@ -69,6 +78,7 @@ fn add_latent(b: &mut Blocks, mla: MlaSpec) {
         inputs: m.hidden,
         outputs,
         cut: Cut::No,
+        biases: m.qkv_biases(),
         gemm: Fp8Gemm::Qkv,
         modules: QKV,
     };
@@ -78,6 +88,7 @@ fn add_latent(b: &mut Blocks, mla: MlaSpec) {
         inputs,
         outputs,
         cut: Cut::Columns,
+        biases: m.qkv_biases(),
         gemm: Fp8Gemm::Qkv,
         modules: QKV,
     };
@@ -101,10 +112,41 @@ fn add_latent(b: &mut Blocks, mla: MlaSpec) {
     b.linear(up("kv up", ["kv up input gradient", "kv up weight gradient"], mla.kv_lora_rank, kv_width));
 }
 
+/// Normalisation of queries and keys by heads; its weights (and sinks) are small and alike on all tensor-parallel ranks.
+fn add_qk_norm(b: &mut Blocks) {
+    let (m, s) = (b.model, b.shard);
+    b.parameters.dense += parameters::qk_norm_and_sinks(m);
+    if m.attention.qk_norm == QkNorm::None {
+        return;
+    }
+    let elements = s.tokens() * (s.heads(m) + s.kv_heads(m)) * m.head_size();
+    let moved = elements as f64 * s.act();
+    b.save("query and key before their norm", moved, QKV, false);
+    let kernel = |class, name, times: f64| {
+        Item::Kernel(Kernel::elementwise(class, name, elements, times * moved, s.compute))
+    };
+    let mut forward = vec![kernel(KernelClass::Norm, "query and key norm", 2.0)];
+    let mut backward = vec![kernel(KernelClass::NormBackward, "query and key norm backward", 3.0)];
+    if m.attention.qk_norm == QkNorm::Full && s.tensor > 1 {
+        // A sum of squares of each token, once for queries and once for keys.
+        let bytes = 2.0 * 4.0 * s.tokens() as f64;
+        let sum = |name| Item::Comm(CommPoint::new(name, CommGroup::Tensor, CommOp::AllReduce, bytes));
+        forward.insert(0, sum("all-reduce query and key norm"));
+        backward.insert(0, sum("all-reduce query and key norm gradient"));
+    }
+    b.push(Block {
+        forward,
+        input_grad: backward.clone(),
+        backward,
+        modules: QKV.to_vec(),
+        ..Block::default()
+    });
+}
+
 /// Rotation of queries and keys, in place.
 fn add_rotation(b: &mut Blocks) {
     let (m, s) = (b.model, b.shard);
-    if m.positions != Positions::Rotary {
+    if !m.rotates() {
         return;
     }
     let per_token = match m.mla {
@@ -122,6 +164,55 @@ fn add_rotation(b: &mut Blocks) {
         input_grad: vec![kernel("rotary backward")],
         backward: vec![kernel("rotary backward")],
         modules: QKV.to_vec(),
+        ..Block::default()
+    });
+}
+
+/// Scores of the indexer over all tokens before, and the largest of them (DeepSeek-V3.2). Its own loss, which trains it,
+/// is left out, so nothing of it runs backward; its weights are on every rank.
+fn add_indexer(b: &mut Blocks, indexer: IndexerSpec, mla: MlaSpec) {
+    let (m, s) = (b.model, b.shard);
+    let (t, heads, width) = (s.tokens(), indexer.heads, indexer.head_size);
+    let from = mla.q_lora_rank.unwrap_or(m.hidden);
+    b.parameters.dense += from * heads * width + m.hidden * (width + heads) + 2 * width;
+    let gemm = |name, columns, inner| {
+        Item::Kernel(Kernel::gemm(name, t, columns, inner, 1, s.gemm_dtype(Fp8Gemm::Qkv), s.act()))
+    };
+    let keys = if m.attention.causal { s.sequence.div_ceil(2) } else { s.sequence };
+    let queries = s.sequence / s.context.size.max(1);
+    let narrow = s.gemm_dtype(Fp8Gemm::Qkv);
+    let scores = Kernel::gemm("indexer scores", queries, keys, width, s.micro_batch * heads, narrow, 0.0);
+    let pairs = t * keys;
+    let bytes = 4.0 * pairs as f64;
+    let top_k = Kernel::elementwise(KernelClass::Router, "indexer top-k", pairs, bytes, Dtype::Fp32);
+    b.push(Block {
+        forward: vec![
+            gemm("indexer query", heads * width, from),
+            gemm("indexer key", width + heads, m.hidden),
+            Item::Kernel(scores.of(KernelClass::AttentionGemm)),
+            Item::Kernel(top_k),
+        ],
+        modules: CORE.to_vec(),
+        ..Block::default()
+    });
+}
+
+/// The gate on the output: a product with a sigmoid, both kept.
+fn add_output_gate(b: &mut Blocks) {
+    let (m, s) = (b.model, b.shard);
+    let elements = s.tokens() * s.heads(m) * m.v_head_size();
+    let moved = elements as f64 * s.act();
+    b.save("output gate", moved, QKV, false);
+    b.save("gated output", moved, &[], true);
+    let kernel = |name, times: f64| {
+        let class = KernelClass::Activation;
+        Item::Kernel(Kernel::elementwise(class, name, elements, times * moved, s.compute))
+    };
+    let backward = vec![kernel("output gate backward", 5.0)];
+    b.push(Block {
+        forward: vec![kernel("output gate", 3.0)],
+        input_grad: backward.clone(),
+        backward,
         ..Block::default()
     });
 }
@@ -320,8 +411,26 @@ impl<'a> Core<'a> {
         }
     }
 
+    /// Keys that a window, chunks or an indexer leave of `keys`: a fused kernel works on whole tiles at both borders.
+    fn left(&self, keys: u64, causal: bool) -> (u64, bool) {
+        const TILE: f64 = 128.0;
+        let (a, s) = (&self.model.attention, self.shard.sequence);
+        let kept = a.indexer.map(|x| x.top_k);
+        let masked = AttentionSpec { window: kept.or(a.window), ..*a };
+        let (all, pairs) =
+            (AttentionSpec { causal: true, ..AttentionSpec::default() }.pairs(s), masked.pairs(s));
+        if pairs >= all {
+            return (keys, causal);
+        }
+        let seen = if causal { keys as f64 / 2.0 } else { keys as f64 };
+        let border = if kept.is_some() { 0.0 } else { TILE };
+        let left = (seen * pairs / all + border * seen * 2.0 / s as f64).min(seen);
+        (left.ceil().max(1.0) as u64, false)
+    }
+
     /// The kernels of attention of this rank's queries on `keys` key tokens of each sequence.
     fn compute(&self, items: &mut Vec<Item>, keys: u64, causal: bool, direction: Direction) {
+        let (keys, causal) = self.left(keys, causal);
         match self.model.attention.kernel {
             AttentionKernel::Flash => items.push(Item::Kernel(self.flash(keys, causal, direction))),
             AttentionKernel::Standard => self.standard(items, keys, direction),
@@ -332,7 +441,11 @@ impl<'a> Core<'a> {
     /// writes dQ, dK, dV. Backward runs five products where forward runs two.
     fn flash(&self, keys: u64, causal: bool, direction: Direction) -> Kernel {
         let (m, s) = (self.model, self.shard);
-        let (qk, v) = (m.qk_head_size(), m.v_head_size());
+        // With an indexer all heads read the same few latents.
+        let (qk, v, kv_heads) = match m.mla.filter(|_| m.attention.indexer.is_some()) {
+            Some(mla) => (mla.kv_lora_rank + mla.qk_rope_head_size, mla.kv_lora_rank, 1),
+            None => (m.qk_head_size(), m.v_head_size(), self.kv_heads),
+        };
         let pairs = (s.micro_batch * self.heads) as f64 * self.queries as f64 * keys as f64;
         let seen = if causal { 0.5 } else { 1.0 };
         let forward_flops = 2.0 * pairs * seen * (qk + v) as f64;
@@ -340,7 +453,7 @@ impl<'a> Core<'a> {
         let rows = t * self.heads as f64;
         let q_bytes = rows * qk as f64 * s.act();
         let o_bytes = rows * v as f64 * s.act();
-        let kv_bytes = (s.micro_batch * keys * self.kv_heads * (qk + v)) as f64 * s.act();
+        let kv_bytes = (s.micro_batch * keys * kv_heads * (qk + v)) as f64 * s.act();
         let (class, name, flops, bytes) = match direction {
             Direction::Forward => {
                 let moved = q_bytes + kv_bytes + o_bytes + 4.0 * rows;
@@ -356,7 +469,7 @@ impl<'a> Core<'a> {
             queries: self.queries,
             keys,
             heads: self.heads,
-            kv_heads: self.kv_heads,
+            kv_heads,
             qk_size: qk,
             v_size: v,
             causal,

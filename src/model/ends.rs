@@ -76,6 +76,7 @@ impl LayerPlan {
             inputs: model.hidden,
             outputs: columns,
             cut: Cut::Columns,
+            biases: model.biases,
             gemm: Fp8Gemm::LmHead,
             modules: &[],
         });

@@ -9,7 +9,7 @@
 //! Element-wise work, the embedding lookup and the optimizer are in neither. Padding, dropped tokens and the vocabulary
 //! rounded up to the tensor-parallel degree are no model FLOPs.
 
-use crate::spec::model::ModelSpec;
+use crate::spec::model::{AttentionSpec, Mixer, MlpKind, ModelSpec};
 
 /// Model FLOPs of one training step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -24,40 +24,151 @@ impl StepFlops {
     /// Forward and backward of `sequences` sequences of `sequence` tokens.
     pub fn of(model: &ModelSpec, sequences: u64, sequence: u64) -> StepFlops {
         let tokens = sequences as f64 * sequence as f64;
-        let dense = 2.0 * tokens * weights_per_token(model);
-        let heads = model.heads as f64 * (model.qk_head_size() + model.v_head_size()) as f64;
-        let attention = 2.0 * tokens * sequence as f64 * heads * model.layers as f64;
-        let seen = if model.attention.causal { 0.5 } else { 1.0 };
-        StepFlops { model: 3.0 * (dense + attention), model_causal: 3.0 * (dense + seen * attention) }
+        let forward = TokenFlops::of(model, sequence);
+        let step = |mixing: f64| 3.0 * tokens * (forward.matrices + mixing);
+        StepFlops { model: step(forward.mixing), model_causal: step(forward.mixing_causal) }
     }
 }
 
-/// Weights that multiply each token: those of all matrices it passes, the LM head but not the embedding.
-fn weights_per_token(m: &ModelSpec) -> f64 {
+/// FLOPs of one token's forward pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TokenFlops {
+    /// Products with weights, the LM head's included.
+    pub matrices: f64,
+    /// Products of tokens with one another (attention scores and values, scans), plain causal masks in full.
+    pub mixing: f64,
+    /// The same, plain causal masks by half.
+    pub mixing_causal: f64,
+}
+
+impl TokenFlops {
+    /// Of a token in sequences of `sequence`.
+    pub fn of(model: &ModelSpec, sequence: u64) -> TokenFlops {
+        let mut flops = TokenFlops {
+            matrices: 2.0 * (model.hidden as f64 * model.vocabulary as f64),
+            ..TokenFlops::default()
+        };
+        for (layer, layers) in model.layer_counts() {
+            let n = layers as f64;
+            flops.matrices += 2.0 * n * (mixer_weights(&layer) + mlp_weights(&layer));
+            let (full, causal) = mixing(&layer, sequence);
+            flops.mixing += n * full;
+            flops.mixing_causal += n * causal;
+        }
+        flops
+    }
+}
+
+/// Weights that multiply each token between mixers.
+fn mlp_weights(m: &ModelSpec) -> f64 {
     let h = m.hidden as f64;
-    let attention = match m.mla {
-        None => {
-            let d = m.head_size() as f64;
-            h * d * (2.0 * m.heads as f64 + 2.0 * m.kv_heads() as f64)
-        }
-        Some(mla) => {
-            let q_width = (m.heads * m.qk_head_size()) as f64;
-            let q = mla.q_lora_rank.map_or(h * q_width, |r| r as f64 * (h + q_width));
-            let rank = mla.kv_lora_rank as f64;
-            let up = (m.heads * (mla.qk_nope_head_size + mla.v_head_size)) as f64;
-            let kv = h * (rank + mla.qk_rope_head_size as f64) + rank * up;
-            q + kv + h * (m.heads * mla.v_head_size) as f64
-        }
-    };
     let matrices = if m.gated_mlp { 3.0 } else { 2.0 };
-    let expert_layers = (0..m.layers).filter(|&l| m.has_experts(l)).count() as f64;
-    let dense_layers = m.layers as f64 - expert_layers;
-    let experts = m.moe.as_ref().map_or(0.0, |moe| {
-        let visited = (moe.top_k + moe.shared_experts) as f64;
-        h * moe.experts as f64 + visited * matrices * h * moe.ffn.unwrap_or(m.ffn) as f64
-    });
-    m.layers as f64 * attention
-        + dense_layers * matrices * h * m.ffn as f64
-        + expert_layers * experts
-        + h * m.vocabulary as f64
+    match &m.moe {
+        Some(moe) => {
+            let width = moe.width(m) as f64;
+            let visited = moe.top_k as f64 * matrices * width * moe.ffn.unwrap_or(m.ffn) as f64;
+            let shared = moe.shared_width(m) as f64;
+            let gate = if moe.shared_gate { h } else { 0.0 };
+            let latent = moe.latent.map_or(0.0, |latent| 2.0 * h * latent as f64);
+            h * moe.experts as f64 + visited + matrices * h * shared + gate + latent
+        }
+        None if m.mlp == MlpKind::None => 0.0,
+        None => matrices * h * m.ffn as f64,
+    }
+}
+
+/// Weights of a mixer that multiply each token.
+fn mixer_weights(m: &ModelSpec) -> f64 {
+    let h = m.hidden as f64;
+    let wide = |heads: u64, size: u64| heads as f64 * size as f64;
+    match &m.mixer {
+        Mixer::None => 0.0,
+        Mixer::Attention => match m.mla {
+            None => {
+                let d = m.head_size() as f64;
+                h * (m.query_width() as f64 + d * (m.heads as f64 + 2.0 * m.kv_heads() as f64))
+            }
+            Some(mla) => {
+                let q_width = wide(m.heads, m.qk_head_size());
+                let q = mla.q_lora_rank.map_or(h * q_width, |r| r as f64 * (h + q_width));
+                let rank = mla.kv_lora_rank as f64;
+                let up = wide(m.heads, mla.qk_nope_head_size + mla.v_head_size);
+                let kv = h * (rank + mla.qk_rope_head_size as f64) + rank * up;
+                let from = mla.q_lora_rank.map_or(h, |r| r as f64);
+                let indexer = m
+                    .attention
+                    .indexer
+                    .map_or(0.0, |x| from * wide(x.heads, x.head_size) + h * (x.head_size + x.heads) as f64);
+                q + kv + h * wide(m.heads, mla.v_head_size) + indexer
+            }
+        },
+        Mixer::Mamba2(x) => {
+            let inner = wide(x.heads, x.head_size);
+            h * (2.0 * inner + 2.0 * wide(x.groups, x.state) + x.heads as f64) + inner * h
+        }
+        Mixer::Mamba1(x) => {
+            let (inner, rank) = (x.inner as f64, x.dt_rank as f64);
+            3.0 * h * inner + inner * (rank + 2.0 * x.state as f64) + rank * inner
+        }
+        Mixer::GatedDelta(x) => {
+            let (keys, values) = (wide(x.key_heads, x.key_size), wide(x.value_heads, x.value_size));
+            h * (2.0 * keys + 3.0 * values) + 2.0 * h * x.value_heads as f64
+        }
+        Mixer::KimiDelta(x) => {
+            let (d, inner) = (x.head_size as f64, wide(x.heads, x.head_size));
+            4.0 * h * inner + 2.0 * (h * d + d * inner) + h * x.heads as f64
+        }
+        Mixer::Lightning(x) => 5.0 * h * wide(x.heads, x.head_size),
+    }
+}
+
+/// Products of tokens with one another, for each token: a plain causal mask in full, and by half.
+fn mixing(m: &ModelSpec, sequence: u64) -> (f64, f64) {
+    let s = sequence as f64;
+    let scan = |flops: f64| (flops, flops);
+    match &m.mixer {
+        Mixer::None => (0.0, 0.0),
+        Mixer::Attention => {
+            let a = &m.attention;
+            let widths = 2.0 * m.heads as f64 * (m.qk_head_size() + m.v_head_size()) as f64;
+            if let (Some(x), Some(mla)) = (a.indexer, m.mla) {
+                // Kept keys are read from the latents: one shared head of the latent and the rotated part.
+                let kept = AttentionSpec { window: Some(x.top_k), ..*a }.pairs(sequence) / s;
+                let latent = 2.0 * m.heads as f64 * (2 * mla.kv_lora_rank + mla.qk_rope_head_size) as f64;
+                let scores = 2.0 * x.heads as f64 * (x.head_size as f64 + 1.0);
+                return (kept * latent + scores * s, kept * latent + 0.5 * scores * s);
+            }
+            if a.window.is_some() || a.chunk.is_some() {
+                return scan(widths * a.pairs(sequence) / s);
+            }
+            (widths * s, widths * s * if a.causal { 0.5 } else { 1.0 })
+        }
+        Mixer::Mamba2(x) => {
+            let (q, n, inner) = (x.chunk as f64, x.state as f64, (x.heads * x.head_size) as f64);
+            let groups = n * x.groups as f64;
+            let products = 2.0 * q * (groups + inner) + 4.0 * n * inner + 2.0 * inner * n / q;
+            scan(products + 2.0 * x.convolution as f64 * (inner + 2.0 * groups))
+        }
+        // Element by element, beside the convolution.
+        Mixer::Mamba1(x) => scan(x.inner as f64 * (9 * x.state + 2 * x.convolution) as f64),
+        Mixer::GatedDelta(x) => {
+            let convolved = (2 * x.key_heads * x.key_size + x.value_heads * x.value_size) as f64;
+            let head = delta_rule(x.chunk as f64, x.key_size as f64, x.value_size as f64);
+            scan(x.value_heads as f64 * head + 2.0 * x.convolution as f64 * convolved)
+        }
+        Mixer::KimiDelta(x) => {
+            let d = x.head_size as f64;
+            let convolved = 3.0 * x.heads as f64 * d;
+            scan(x.heads as f64 * delta_rule(x.chunk as f64, d, d) + 2.0 * x.convolution as f64 * convolved)
+        }
+        Mixer::Lightning(x) => {
+            let (b, d) = (x.block as f64, x.head_size as f64);
+            scan(x.heads as f64 * (4.0 * b * d + 4.0 * d * d))
+        }
+    }
+}
+
+/// Products of one head of a chunked delta rule, for each token (chunk C, key width, value width).
+fn delta_rule(c: f64, k: f64, v: f64) -> f64 {
+    2.0 * c * (3.0 * k + 2.0 * v) + 6.0 * k * v + c * c / 3.0
 }

@@ -3,7 +3,7 @@
 use super::KernelClass;
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use super::shard::Shard;
-use crate::spec::model::ModelSpec;
+use crate::spec::model::{Mixer, MlpKind, ModelSpec};
 use crate::spec::workload::{Fp8Communication, Fp8Gemm, Granularity, RecomputeModule, RecomputeSpec};
 
 /// What one layer does on one rank for one micro-batch.
@@ -123,21 +123,50 @@ impl LayerPlan {
         matches!(self.kind, LayerKind::Dense | LayerKind::Moe)
     }
 
-    /// A transformer layer; `experts` tells whether it has experts ([`ModelSpec::has_experts`]).
-    pub fn transformer(model: &ModelSpec, shard: &Shard, experts: bool) -> LayerPlan {
-        let mut blocks = Blocks::new(model, shard);
-        blocks.norm("norm");
-        super::attention::add(&mut blocks);
-        if !model.parallel_block {
-            blocks.residual("residual");
+    /// A layer, of the model as that layer sees it ([`ModelSpec::layer`]).
+    pub fn transformer(layer: &ModelSpec, shard: &Shard) -> LayerPlan {
+        let mut blocks = Blocks::new(layer, shard);
+        let (mixes, has_mlp) = (layer.mixer != Mixer::None, layer.mlp != MlpKind::None);
+        // Norms beyond one before each part stand behind the parts.
+        let parts = u64::from(mixes) + u64::from(has_mlp);
+        let norms_behind = layer.norms() > parts;
+        let behind = |blocks: &mut Blocks| {
+            if norms_behind {
+                blocks.norm("norm");
+            }
+        };
+        if mixes {
             blocks.norm("norm");
+            match layer.mixer {
+                Mixer::Attention => super::attention::add(&mut blocks),
+                _ => super::scan::add(&mut blocks),
+            }
+            behind(&mut blocks);
         }
-        match &model.moe {
-            Some(moe) if experts => super::moe::add(&mut blocks, moe),
-            _ => super::mlp::add(&mut blocks, "mlp", model.ffn, Fp8Gemm::Mlp, &[RecomputeModule::Mlp], true),
+        if mixes && has_mlp && !layer.parallel_block {
+            blocks.residual("residual");
+        }
+        if has_mlp {
+            if !(mixes && layer.parallel_block) {
+                blocks.norm("norm");
+            }
+            match &layer.moe {
+                Some(moe) => super::moe::add(&mut blocks, moe),
+                None => {
+                    super::mlp::add(
+                        &mut blocks,
+                        "mlp",
+                        layer.ffn,
+                        Fp8Gemm::Mlp,
+                        &[RecomputeModule::Mlp],
+                        true,
+                    );
+                }
+            }
+            behind(&mut blocks);
         }
         blocks.residual("residual");
-        blocks.finish(if experts && model.moe.is_some() { LayerKind::Moe } else { LayerKind::Dense })
+        blocks.finish(if layer.moe.is_some() { LayerKind::Moe } else { LayerKind::Dense })
     }
 }
 
@@ -283,7 +312,7 @@ impl<'a> Blocks<'a> {
             Kernel::gemm(l.grad_names[1], outputs, inputs, tokens, 1, wdtype, s.act())
                 .of(KernelClass::GemmWeightGrad)
         };
-        self.parameters.dense += inputs * outputs + if self.model.biases { outputs } else { 0 };
+        self.parameters.dense += inputs * outputs + if l.biases { outputs } else { 0 };
         let output = t * outputs as f64;
         self.note_gemm(t * inputs as f64 * s.act(), output * s.act(), output * wdtype.bytes());
         let gathered = t * inputs as f64;
@@ -347,7 +376,7 @@ impl<'a> Blocks<'a> {
             s.compute,
         );
         let only = |kernel: Kernel, when: bool| when.then_some(Item::Kernel(kernel)).into_iter().collect();
-        (only(sums, !s.fuses_accumulation()), only(bias, self.model.biases))
+        (only(sums, !s.fuses_accumulation()), only(bias, l.biases))
     }
     /// Column-cut: gather the input before; sum its gradient after, beside the weight gradient.
     fn columns(&self, forward: Kernel, input_grad: Kernel, weight_grad: Kernel, gathered: f64) -> Passes {
@@ -439,6 +468,7 @@ pub(super) struct Linear {
     /// Output width on this rank.
     pub(super) outputs: u64,
     pub(super) cut: Cut,
+    pub(super) biases: bool,
     pub(super) gemm: Fp8Gemm,
     pub(super) modules: &'static [RecomputeModule],
 }

@@ -35,6 +35,7 @@ pub(super) fn add(
         inputs: m.hidden,
         outputs: up,
         cut: if m.parallel_block { Cut::ColumnsGathered } else { Cut::Columns },
+        biases: m.mlp_biases(),
         gemm,
         modules,
     });
@@ -52,6 +53,7 @@ pub(super) fn add(
         inputs: width,
         outputs: m.hidden,
         cut: Cut::Rows,
+        biases: m.mlp_biases(),
         gemm,
         modules,
     });

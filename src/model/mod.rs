@@ -32,6 +32,7 @@ mod mlp;
 mod moe;
 pub mod optimizer;
 mod parameters;
+mod scan;
 mod shard;
 
 #[cfg(test)]

@@ -20,8 +20,9 @@ pub(super) fn add(b: &mut Blocks, moe: &MoeSpec) {
     let bytes = s.local_tokens() as f64 * m.hidden as f64 * s.saved_input(Fp8Gemm::Experts);
     b.save("MoE input", bytes, &[RecomputeModule::Norm], true);
     router(b, moe);
-    if moe.shared_experts > 0 {
-        mlp::add(b, "shared expert", moe.shared_experts * ffn, Fp8Gemm::Experts, MOE, false);
+    if moe.shared_width(m) > 0 {
+        mlp::add(b, "shared expert", moe.shared_width(m), Fp8Gemm::Experts, MOE, false);
+        b.parameters.dense += if moe.shared_gate { m.hidden } else { 0 };
     }
     let routed = Routed::new(b, moe, ffn);
     routed.dispatch(b);

@@ -1,24 +1,32 @@
-//! How many parameters a model has.
+//! How many parameters a model has: exact counts, layer by layer.
+//!
+//! Formulas by kind of mixer stand with their functions; symbols are those of the papers that [`crate::spec::model::Mixer`]
+//! names.
 
-use crate::spec::model::{ModelSpec, Norm};
+use crate::spec::model::{
+    GatedDeltaSpec, KimiDeltaSpec, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer, MlaSpec, MlpKind, ModelSpec,
+    MoeSpec, Norm, Positions, QkNorm, VisionSpec,
+};
 
 /// Parameters of a whole model, by part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParameterCount {
     /// Embedding tables: tokens, learned positions, and the LM head where it is not tied.
     pub embedding: u64,
-    /// Attention projections and norms of all layers, and the final norm.
+    /// Mixers (attention projections and the like) and norms of all layers, and the final norm.
     pub attention: u64,
     /// Dense MLPs, routers and shared experts.
     pub mlp: u64,
     /// Routed experts.
     pub experts: u64,
-    /// Those that one token passes: all of them without experts.
+    /// Those that one token passes, the input embedding included: all of them without experts.
     pub active: u64,
+    /// The vision encoder and its projector, in no other field.
+    pub vision: u64,
 }
 
 impl ParameterCount {
-    /// All parameters.
+    /// All parameters of the decoder.
     pub fn total(&self) -> u64 {
         self.embedding + self.attention + self.mlp + self.experts
     }
@@ -26,26 +34,26 @@ impl ParameterCount {
     pub fn of(model: &ModelSpec) -> ParameterCount {
         let m = model;
         let tables = if m.tied_embeddings { 1 } else { 2 };
-        let learned = m.positions == crate::spec::model::Positions::Learned;
+        let learned = m.positions == Positions::Learned;
         let mut count = ParameterCount {
             embedding: tables * m.vocabulary * m.hidden + if learned { m.sequence * m.hidden } else { 0 },
-            attention: norm(m, m.hidden),
+            attention: (1 + m.extra_norms) * norm(m, m.hidden),
+            vision: m.vision.as_ref().map_or(0, vision),
             ..ParameterCount::default()
         };
-        let norms = if m.parallel_block { 1 } else { 2 };
-        let expert_layers = (0..m.layers).filter(|&l| m.has_experts(l)).count() as u64;
-        count.attention += m.layers * (attention(m) + norms * norm(m, m.hidden));
-        count.mlp = (m.layers - expert_layers) * mlp(m, m.ffn);
         let mut idle = 0;
-        if let Some(moe) = &m.moe {
-            let ffn = moe.ffn.unwrap_or(m.ffn);
-            let bias = if moe.router_bias { moe.experts } else { 0 };
-            let shared = if moe.shared_experts > 0 { mlp(m, moe.shared_experts * ffn) } else { 0 };
-            count.mlp += expert_layers * (m.hidden * moe.experts + bias + shared);
-            // Experts have no biases, in any model here and in the grouped GEMMs of common implementations.
-            let expert = (if m.gated_mlp { 3 } else { 2 }) * m.hidden * ffn;
-            count.experts = expert_layers * moe.experts * expert;
-            idle = expert_layers * (moe.experts - moe.top_k.min(moe.experts)) * expert;
+        for (layer, layers) in m.layer_counts() {
+            count.attention += layers * (mixer(&layer) + layer.norms() * norm(&layer, m.hidden));
+            match &layer.moe {
+                Some(moe) => {
+                    count.mlp += layers * router_and_shared(&layer, moe);
+                    let expert = expert(&layer, moe);
+                    count.experts += layers * moe.experts * expert;
+                    idle += layers * (moe.experts - moe.top_k.min(moe.experts)) * expert;
+                }
+                None if layer.mlp == MlpKind::None => {}
+                None => count.mlp += layers * mlp(&layer, layer.ffn),
+            }
         }
         count.active = count.total() - idle;
         count
@@ -60,27 +68,147 @@ pub(super) fn norm(model: &ModelSpec, width: u64) -> u64 {
     }
 }
 
-fn linear(model: &ModelSpec, inputs: u64, outputs: u64) -> u64 {
-    inputs * outputs + if model.biases { outputs } else { 0 }
+/// Normalisation of queries and keys, and sinks: whole, before tensor parallelism cuts the heads.
+pub(super) fn qk_norm_and_sinks(m: &ModelSpec) -> u64 {
+    let norm = match m.attention.qk_norm {
+        QkNorm::None | QkNorm::Weightless => 0,
+        QkNorm::Head => 2 * m.head_size(),
+        QkNorm::Full => (m.heads + m.kv_heads()) * m.head_size(),
+    };
+    norm + if m.attention.sinks { m.heads } else { 0 }
+}
+
+fn linear(biases: bool, inputs: u64, outputs: u64) -> u64 {
+    inputs * outputs + if biases { outputs } else { 0 }
 }
 
 fn mlp(model: &ModelSpec, ffn: u64) -> u64 {
-    let inputs = if model.gated_mlp { 2 } else { 1 };
-    linear(model, model.hidden, inputs * ffn) + linear(model, ffn, model.hidden)
+    let (inputs, biases) = (if model.gated_mlp { 2 } else { 1 }, model.mlp_biases());
+    linear(biases, model.hidden, inputs * ffn) + linear(biases, ffn, model.hidden)
 }
 
-fn attention(m: &ModelSpec) -> u64 {
-    let Some(mla) = m.mla else {
-        let width = (m.heads + 2 * m.kv_heads()) * m.head_size();
-        return linear(m, m.hidden, width) + linear(m, m.heads * m.head_size(), m.hidden);
+/// One routed expert.
+fn expert(model: &ModelSpec, moe: &MoeSpec) -> u64 {
+    let (ffn, width) = (moe.ffn.unwrap_or(model.ffn), moe.width(model));
+    let inputs = if model.gated_mlp { 2 } else { 1 };
+    linear(moe.expert_biases, width, inputs * ffn) + linear(moe.expert_biases, ffn, width)
+}
+
+/// Router, shared expert with its gate, and the projections to and from a latent width.
+fn router_and_shared(model: &ModelSpec, moe: &MoeSpec) -> u64 {
+    let shared = match moe.shared_width(model) {
+        0 => 0,
+        width => mlp(model, width) + if moe.shared_gate { model.hidden } else { 0 },
     };
+    let latent = moe.latent.map_or(0, |width| 2 * model.hidden * width);
+    model.hidden * moe.experts + if moe.router_bias { moe.experts } else { 0 } + shared + latent
+}
+
+/// What mixes the tokens of one layer, without its norm.
+pub(super) fn mixer(m: &ModelSpec) -> u64 {
+    match &m.mixer {
+        Mixer::None => 0,
+        Mixer::Attention => match m.mla {
+            Some(mla) => latent_attention(m, mla) + indexer(m, mla),
+            None => {
+                let outputs = m.query_width() + 2 * m.kv_heads() * m.head_size();
+                linear(m.qkv_biases(), m.hidden, outputs)
+                    + linear(m.output_bias(), m.heads * m.head_size(), m.hidden)
+                    + qk_norm_and_sinks(m)
+            }
+        },
+        Mixer::Mamba2(x) => mamba2(m, x),
+        Mixer::Mamba1(x) => mamba1(m, x),
+        Mixer::GatedDelta(x) => gated_delta(m, x),
+        Mixer::KimiDelta(x) => kimi_delta(m, x),
+        Mixer::Lightning(x) => lightning(m, x),
+    }
+}
+
+fn latent_attention(m: &ModelSpec, mla: MlaSpec) -> u64 {
+    let biases = m.qkv_biases();
     let q_width = m.heads * m.qk_head_size();
     let q = match mla.q_lora_rank {
-        Some(rank) => linear(m, m.hidden, rank) + norm(m, rank) + linear(m, rank, q_width),
-        None => linear(m, m.hidden, q_width),
+        Some(rank) => linear(biases, m.hidden, rank) + norm(m, rank) + linear(biases, rank, q_width),
+        None => linear(biases, m.hidden, q_width),
     };
-    let kv = linear(m, m.hidden, mla.kv_lora_rank + mla.qk_rope_head_size)
+    let kv = linear(biases, m.hidden, mla.kv_lora_rank + mla.qk_rope_head_size)
         + norm(m, mla.kv_lora_rank)
-        + linear(m, mla.kv_lora_rank, m.heads * (mla.qk_nope_head_size + mla.v_head_size));
-    q + kv + linear(m, m.heads * mla.v_head_size, m.hidden)
+        + linear(biases, mla.kv_lora_rank, m.heads * (mla.qk_nope_head_size + mla.v_head_size));
+    q + kv + linear(m.output_bias(), m.heads * mla.v_head_size, m.hidden)
+}
+
+/// Queries from the query latent, one key with its layer norm, and a weight for each head.
+fn indexer(m: &ModelSpec, mla: MlaSpec) -> u64 {
+    let from = mla.q_lora_rank.unwrap_or(m.hidden);
+    m.attention.indexer.map_or(0, |x| {
+        from * x.heads * x.head_size + m.hidden * x.head_size + 2 * x.head_size + m.hidden * x.heads
+    })
+}
+
+/// Gate, input, B, C and step sizes in one projection; convolution over input, B and C; A, D and the bias of step sizes
+/// for each head; gated norm; output.
+fn mamba2(m: &ModelSpec, x: &Mamba2Spec) -> u64 {
+    let inner = x.heads * x.head_size;
+    let convolved = inner + 2 * x.groups * x.state;
+    m.hidden * (inner + convolved + x.heads)
+        + convolved * (x.convolution + u64::from(x.convolution_bias))
+        + 3 * x.heads
+        + inner
+        + inner * m.hidden
+}
+
+/// Gate and input; convolution; step sizes, B and C from the input; their projection; A and D; output.
+fn mamba1(m: &ModelSpec, x: &Mamba1Spec) -> u64 {
+    let maps = x.dt_rank + 2 * x.state;
+    m.hidden * 2 * x.inner
+        + x.inner * (x.convolution + 1)
+        + x.inner * maps
+        + linear(true, x.dt_rank, x.inner)
+        + x.inner * (x.state + 1)
+        + x.inner * m.hidden
+        + if x.inner_norms { maps } else { 0 }
+}
+
+/// Queries, keys, values and gate; two scalars a head; convolution over the first three; two vectors over heads; norm;
+/// output.
+fn gated_delta(m: &ModelSpec, x: &GatedDeltaSpec) -> u64 {
+    let (keys, values) = (x.key_heads * x.key_size, x.value_heads * x.value_size);
+    m.hidden * (2 * keys + 2 * values)
+        + 2 * m.hidden * x.value_heads
+        + (2 * keys + values) * x.convolution
+        + 2 * x.value_heads
+        + x.value_size
+        + values * m.hidden
+}
+
+/// Queries, keys and values; decay and gate through a narrow projection each; a scalar a head; convolution; biases and
+/// decays; norm; output.
+fn kimi_delta(m: &ModelSpec, x: &KimiDeltaSpec) -> u64 {
+    let (h, d, inner) = (m.hidden, x.head_size, x.heads * x.head_size);
+    3 * h * inner
+        + 2 * (h * d + d * inner)
+        + h * x.heads
+        + 3 * inner * x.convolution
+        + inner
+        + x.heads
+        + d
+        + inner * h
+}
+
+/// Queries, keys, values, gate and output, and a norm over all heads.
+fn lightning(m: &ModelSpec, x: &LightningSpec) -> u64 {
+    let inner = x.heads * x.head_size;
+    5 * m.hidden * inner + inner
+}
+
+/// Patch embedding, positions, layers with biases and two layer norms, norms outside, projector.
+fn vision(v: &VisionSpec) -> u64 {
+    let (h, f) = (v.hidden, v.ffn);
+    let tokens = v.tokens();
+    let class = if v.class_token { h } else { 0 };
+    let patches = 3 * v.patch * v.patch * h + if v.patch_bias { h } else { 0 };
+    let layer = 4 * (h * h + h) + 2 * h * f + f + h + 4 * h;
+    let projector: u64 = v.projector.iter().map(|[inputs, outputs]| inputs * outputs).sum();
+    patches + class + tokens * h + v.layers * layer + v.outer_norms * 2 * h + projector + v.projector_norm
 }

@@ -68,7 +68,7 @@ fn a_rank_holds_its_share_of_the_parameters() {
         let m = model(name);
         let s = Shard::whole(&m);
         let layers: u64 =
-            (0..m.layers).map(|l| LayerPlan::transformer(&m, &s, m.has_experts(l)).parameters.total()).sum();
+            (0..m.layers).map(|l| LayerPlan::transformer(&m.layer(l), &s).parameters.total()).sum();
         let ends = LayerPlan::embedding(&m, &s).parameters.total()
             + LayerPlan::head(&m, &s, !m.tied_embeddings).parameters.total();
         assert_eq!(layers + ends, ParameterCount::of(&m).total(), "{name}");
@@ -78,8 +78,7 @@ fn a_rank_holds_its_share_of_the_parameters() {
 #[test]
 fn saved_activations_are_korthikantis_table() {
     let (m, sp) = korthikanti();
-    let mib =
-        |s: &Shard, g| LayerPlan::transformer(&m, s, false).saved_bytes(&policy(g)) as f64 / 1_048_576.0;
+    let mib = |s: &Shard, g| LayerPlan::transformer(&m, s).saved_bytes(&policy(g)) as f64 / 1_048_576.0;
     let whole = Shard { tensor: 1, sequence_parallel: false, ..sp.clone() };
     let tp = Shard { sequence_parallel: false, ..sp.clone() };
     // sbh(34 + 5as/h), then with t = 8 sbh(10 + 24/t + 5as/ht), all over t, and 34 sbh/t.
@@ -102,7 +101,7 @@ fn tensor_parallel_messages_are_megatrons() {
     let count = |items: &[Item], op| {
         items.iter().filter_map(Item::comm).filter(|c| c.op == op && c.bytes == sbh2).count()
     };
-    let plan = LayerPlan::transformer(&m, &sp, false);
+    let plan = LayerPlan::transformer(&m, &sp);
     assert_eq!(
         (count(&plan.forward, CommOp::AllGather), count(&plan.forward, CommOp::ReduceScatter)),
         (2, 2)
@@ -112,7 +111,7 @@ fn tensor_parallel_messages_are_megatrons() {
         (4, 2)
     );
     assert_eq!(count(&plan.input_grad, CommOp::AllGather) + count(&plan.weight_grad, CommOp::AllGather), 4);
-    let tp = LayerPlan::transformer(&m, &Shard { sequence_parallel: false, ..sp }, false);
+    let tp = LayerPlan::transformer(&m, &Shard { sequence_parallel: false, ..sp });
     assert_eq!((count(&tp.forward, CommOp::AllReduce), count(&tp.backward, CommOp::AllReduce)), (2, 2));
 }
 
@@ -134,8 +133,7 @@ fn kernels_execute_the_model_flops_of_every_shape() {
         let m = model(name);
         let s = Shard::whole(&m);
         let head = LayerPlan::head(&m, &s, true);
-        let layers: Vec<LayerPlan> =
-            (0..m.layers).map(|l| LayerPlan::transformer(&m, &s, m.has_experts(l))).collect();
+        let layers: Vec<LayerPlan> = (0..m.layers).map(|l| LayerPlan::transformer(&m.layer(l), &s)).collect();
         let run = |pick: fn(&LayerPlan) -> &Vec<Item>| -> f64 {
             layers.iter().chain([&head]).map(|p| LayerPlan::flops(pick(p))).sum()
         };
@@ -155,7 +153,7 @@ fn kernels_execute_the_model_flops_of_every_shape() {
 #[test]
 fn recomputation_repeats_what_it_does_not_keep() {
     let (m, sp) = korthikanti();
-    let plan = LayerPlan::transformer(&m, &sp, false);
+    let plan = LayerPlan::transformer(&m, &sp);
     assert!(plan.recompute(&policy(Granularity::None)).is_empty());
     assert_eq!(plan.recompute(&policy(Granularity::Full)), plan.forward);
     let names =
@@ -183,7 +181,7 @@ fn recomputation_repeats_what_it_does_not_keep() {
 fn a_ring_with_zigzag_gives_every_step_the_same_work() {
     let m = model("llama3-70b");
     let context = ContextSpec { size: 4, kind: ContextKind::Ring, zigzag: true, ulysses_size: None };
-    let plan = LayerPlan::transformer(&m, &Shard { context, ..Shard::whole(&m) }, false);
+    let plan = LayerPlan::transformer(&m, &Shard { context, ..Shard::whole(&m) });
     let attention: Vec<f64> = plan
         .forward
         .iter()
@@ -205,18 +203,18 @@ fn a_ring_with_zigzag_gives_every_step_the_same_work() {
 fn expert_messages_are_the_tokens_times_top_k() {
     let m = model("deepseek-v3");
     let s = Shard { expert: 64, ..Shard::whole(&m) };
-    let plan = LayerPlan::transformer(&m, &s, true);
+    let plan = LayerPlan::transformer(&m, &s);
     let swaps: Vec<u64> = plan.forward.iter().filter_map(Item::comm).map(|c| c.bytes).collect();
     assert_eq!(swaps, [4096 * 8 * 7168 * 2; 2]);
     assert_eq!(plan.parameters.expert, 4 * 3 * 7168 * 2048);
-    let full = LayerPlan::transformer(&m, &Shard { expert_load: 1.5, ..s.clone() }, true);
+    let full = LayerPlan::transformer(&m, &Shard { expert_load: 1.5, ..s.clone() });
     let rows = |p: &LayerPlan| -> f64 {
         p.forward.iter().filter_map(Item::kernel).filter(|k| k.name == "expert up").map(|k| k.flops).sum()
     };
     assert!((rows(&full) / rows(&plan) - 1.5).abs() < 1e-12);
     let mut capped = m.clone();
     capped.moe.as_mut().unwrap().capacity_factor = Some(1.25);
-    let capped = LayerPlan::transformer(&capped, &Shard { expert_load: 1.5, ..s }, true);
+    let capped = LayerPlan::transformer(&capped, &Shard { expert_load: 1.5, ..s });
     assert!((rows(&capped) / rows(&plan) - 1.25).abs() < 1e-12);
 }
 
@@ -256,7 +254,7 @@ proptest! {
         let m = model(name);
         let one = Shard { micro_batch, ..Shard::whole(&m) };
         let cut = Shard { tensor, sequence_parallel: true, ..one.clone() };
-        let (whole, part) = (LayerPlan::transformer(&m, &one, false), LayerPlan::transformer(&m, &cut, false));
+        let (whole, part) = (LayerPlan::transformer(&m, &one), LayerPlan::transformer(&m, &cut));
         let t = tensor as f64;
         for pick in [|p: &LayerPlan| LayerPlan::flops(&p.forward), |p: &LayerPlan| LayerPlan::flops(&p.backward)] {
             prop_assert!((pick(&part) * t / pick(&whole) - 1.0).abs() < 1e-12);
@@ -277,7 +275,7 @@ proptest! {
         let m = model("llama3-70b");
         let context = ContextSpec { size, kind, zigzag: true, ulysses_size: Some(2) };
         let flops = |micro_batch, context| {
-            let p = LayerPlan::transformer(&m, &Shard { micro_batch, context, ..Shard::whole(&m) }, false);
+            let p = LayerPlan::transformer(&m, &Shard { micro_batch, context, ..Shard::whole(&m) });
             LayerPlan::flops(&p.forward) + LayerPlan::flops(&p.backward)
         };
         let one = flops(1, ContextSpec::default());
@@ -290,7 +288,7 @@ proptest! {
 fn a_kernels_class_is_that_of_its_shape() {
     for name in ["gpt3-175b", "llama3-8b", "mixtral-8x7b", "deepseek-v3"] {
         let m = model(name);
-        let plan = LayerPlan::transformer(&m, &Shard::whole(&m), m.moe.is_some());
+        let plan = LayerPlan::transformer(&m, &Shard::whole(&m));
         let kernels: Vec<&Kernel> =
             plan.forward.iter().chain(&plan.backward).filter_map(Item::kernel).collect();
         assert!(kernels.iter().any(|k| k.class == KernelClass::GemmInputGrad), "{name}");
@@ -306,4 +304,36 @@ fn a_kernels_class_is_that_of_its_shape() {
             assert_eq!(accumulates, weight, "{name}: {k:?}");
         }
     }
+}
+
+/// Published and computed counts of every model of `tests/data/models.json`.
+#[test]
+fn shipped_models_have_their_published_parameters_and_flops() {
+    let file: serde_json::Value = serde_json::from_str(include_str!("../../tests/data/models.json")).unwrap();
+    let rows = file["models"].as_array().unwrap();
+    assert_eq!(rows.len(), 56);
+    let mut wrong = Vec::new();
+    for row in rows {
+        let name = row["model"].as_str().unwrap();
+        let m = model(name);
+        let count = ParameterCount::of(&m);
+        let flops = super::flops::TokenFlops::of(&m, 4096);
+        let mut check = |what: &str, got: f64, want: &str| {
+            let want = row[want].as_f64().unwrap();
+            if (got - want).abs() > 1e-12 * want {
+                wrong.push(format!("{name}: {what}: {got} for {want}"));
+            }
+        };
+        check("parameters", count.total() as f64, "parameters");
+        check("active parameters", count.active as f64, "active");
+        check("vision encoder", count.vision as f64, "vision");
+        check("matrices", flops.matrices, "forward_matrix_flops_per_token");
+        check("mixing", flops.mixing, "forward_mixing_flops_per_token_at_4096");
+        // Rounded totals of papers are no counts: those of model hubs are.
+        let hub = row["published_in"].as_str().unwrap().starts_with("Hugging Face hub safetensors.total");
+        if hub && row["published_counts"] == "total" {
+            check("published", count.total() as f64, "published");
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -45,6 +45,7 @@ classes! {
     GroupedGemmInputGrad "grouped-gemm-input-grad" "Products of several experts in one launch, input gradient.",
     GroupedGemmWeightGrad "grouped-gemm-weight-grad" "Products of several experts in one launch, weight gradient.",
     AttentionGemm "attention-gemm" "Batched products of an attention that is not fused.",
+    Scan "scan" "Products inside and between the chunks of a state space or linear attention, either way.",
     AttentionForward "attention-forward" "Fused attention, forward.",
     AttentionBackward "attention-backward" "Fused attention, backward.",
     Softmax "softmax" "Softmax and dropout of an attention that is not fused, either way.",

@@ -1,10 +1,19 @@
 //! The model file: the shape of a transformer, with nothing about how it is trained.
 //!
 //! Everything that can be derived has a default, so a short file is enough: `kv_heads` is `heads`, `head_size` is
-//! `hidden / heads`. Sizes are counts of elements, never bytes.
+//! `hidden / heads`. Sizes are counts of elements, never bytes. Layers that differ are kinds ([`LayerKindSpec`]) in a pattern
+//! that repeats until all layers have one.
+
+mod kinds;
+mod mixer;
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use kinds::{LayerKindSpec, LayerRun, MlpKind};
+pub use mixer::{GatedDeltaSpec, KimiDeltaSpec, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer};
 
 use super::problem::{Problem, Problems};
 
@@ -44,12 +53,22 @@ pub struct ModelSpec {
     /// How positions enter.
     #[serde(default)]
     pub positions: Positions,
-    /// Whether the linear layers have biases.
+    /// Whether the linear layers have biases, unless their own part says otherwise.
     #[serde(default)]
     pub biases: bool,
+    /// Whether those of the MLP have; default: `biases`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mlp_biases: Option<bool>,
     /// Kind of normalisation.
     #[serde(default)]
     pub norm: Norm,
+    /// Normalisations of one layer; default: one before the mixer and one before the MLP (4 with norms behind them too,
+    /// as Gemma has them; 1 where both read the same).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub norms: Option<u64>,
+    /// Normalisations beside those of the layers and the final one (behind the embedding, say).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub extra_norms: u64,
     /// Whether dropout masks are drawn and saved (after attention, in the attention scores, after the MLP).
     #[serde(default)]
     pub dropout: bool,
@@ -65,6 +84,21 @@ pub struct ModelSpec {
     /// Multi-head latent attention in place of plain QKV projections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mla: Option<MlaSpec>,
+    /// What mixes tokens.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub mixer: Mixer,
+    /// Which MLP a layer has.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub mlp: MlpKind,
+    /// Kinds of layers by name, where layers differ.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub layer_kinds: BTreeMap<String, LayerKindSpec>,
+    /// Order of the kinds, repeated until all layers have one: `[["local", 5], ["global", 1]]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layer_pattern: Vec<LayerRun>,
+    /// A vision encoder before the decoder: counted as parameters and FLOPs, not simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vision: Option<VisionSpec>,
 }
 
 /// How positions enter the model.
@@ -103,12 +137,109 @@ pub struct AttentionSpec {
     /// Whether a token sees only those before it.
     #[serde(default = "yes")]
     pub causal: bool,
+    /// Keys that a query sees, itself included (sliding window); default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
+    /// Tokens of a chunk outside which a query sees nothing (Llama 4); default: no chunks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<u64>,
+    /// Whether queries and keys are rotated; default: as the model's `positions` say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotary: Option<bool>,
+    /// Normalisation of queries and keys.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub qk_norm: QkNorm,
+    /// Whether each head has a learned logit beside the scores (gpt-oss).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sinks: bool,
+    /// Whether a gate as wide as the queries multiplies the output (Qwen3-Next).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub output_gate: bool,
+    /// Whether the projections of queries, keys and values have biases; default: the model's `biases`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qkv_biases: Option<bool>,
+    /// Whether the output projection has; default: the model's `biases`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_bias: Option<bool>,
+    /// Which keys each query keeps, chosen by a small indexer (DeepSeek-V3.2); default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub indexer: Option<IndexerSpec>,
 }
 
 impl Default for AttentionSpec {
     fn default() -> Self {
-        AttentionSpec { kernel: AttentionKernel::Flash, causal: true }
+        AttentionSpec {
+            kernel: AttentionKernel::Flash,
+            causal: true,
+            window: None,
+            chunk: None,
+            rotary: None,
+            qk_norm: QkNorm::None,
+            sinks: false,
+            output_gate: false,
+            qkv_biases: None,
+            output_bias: None,
+            indexer: None,
+        }
     }
+}
+
+/// Normalisation of queries and keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum QkNorm {
+    /// None.
+    #[default]
+    None,
+    /// Each head by itself, one vector of weights for all heads (Qwen3, Gemma 3).
+    Head,
+    /// All heads together (OLMo 2, MiniMax-M2).
+    Full,
+    /// Each head by itself without weights (Llama 4).
+    Weightless,
+}
+
+/// The indexer of sparse attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IndexerSpec {
+    /// Heads.
+    pub heads: u64,
+    /// Width of one head.
+    pub head_size: u64,
+    /// Keys that each query keeps.
+    pub top_k: u64,
+}
+
+/// A vision encoder (ViT) and the projection of its tokens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VisionSpec {
+    /// Layers.
+    pub layers: u64,
+    /// Width.
+    pub hidden: u64,
+    /// Width of the MLP.
+    pub ffn: u64,
+    /// Edge of the image in pixels.
+    pub image: u64,
+    /// Edge of a patch in pixels.
+    pub patch: u64,
+    /// Whether the patch embedding has a bias.
+    #[serde(default)]
+    pub patch_bias: bool,
+    /// Whether a class token stands before the patches.
+    #[serde(default)]
+    pub class_token: bool,
+    /// Layer norms outside the layers.
+    #[serde(default)]
+    pub outer_norms: u64,
+    /// Matrices of the projector, inputs by outputs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub projector: Vec<[u64; 2]>,
+    /// Width of a normalisation in the projector.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub projector_norm: u64,
 }
 
 /// Which kernel computes attention.
@@ -136,6 +267,18 @@ pub struct MoeSpec {
     /// Experts of the same width that every token visits.
     #[serde(default)]
     pub shared_experts: u64,
+    /// Width of the shared experts together; default: `shared_experts` times `ffn`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_ffn: Option<u64>,
+    /// Whether a gate decides how much of the shared expert counts (Qwen).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub shared_gate: bool,
+    /// Width to which tokens are projected before they travel to experts; default: they travel whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latent: Option<u64>,
+    /// Whether experts' matrices have biases (gpt-oss).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub expert_biases: bool,
     /// Layers at the start that keep a dense MLP.
     #[serde(default)]
     pub first_dense_layers: u64,
@@ -170,6 +313,12 @@ pub struct MlaSpec {
 fn yes() -> bool {
     true
 }
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
 fn one() -> u64 {
     1
 }
@@ -191,12 +340,30 @@ impl ModelSpec {
     pub fn v_head_size(&self) -> u64 {
         self.mla.map_or(self.head_size(), |m| m.v_head_size)
     }
-    /// Whether layer `layer` (from 0) has experts.
-    pub fn has_experts(&self, layer: u64) -> bool {
-        self.moe.as_ref().is_some_and(|m| {
-            layer >= m.first_dense_layers
-                && (layer - m.first_dense_layers).is_multiple_of(m.every_layers.max(1))
-        })
+    /// Whether the projections of queries, keys and values have biases.
+    pub fn qkv_biases(&self) -> bool {
+        self.attention.qkv_biases.unwrap_or(self.biases)
+    }
+    /// Whether the output projection of attention has a bias.
+    pub fn output_bias(&self) -> bool {
+        self.attention.output_bias.unwrap_or(self.biases)
+    }
+    /// Whether the MLP's matrices have biases.
+    pub fn mlp_biases(&self) -> bool {
+        self.mlp_biases.unwrap_or(self.biases)
+    }
+    /// Whether queries and keys are rotated.
+    pub fn rotates(&self) -> bool {
+        self.attention.rotary.unwrap_or(self.positions == Positions::Rotary)
+    }
+    /// Normalisations of one layer.
+    pub fn norms(&self) -> u64 {
+        let parts = u64::from(self.mixer != Mixer::None) + u64::from(self.mlp != MlpKind::None);
+        self.norms.unwrap_or(if self.parallel_block { 1 } else { parts })
+    }
+    /// Width of the projection from which queries (and the output's gate) come.
+    pub fn query_width(&self) -> u64 {
+        self.heads * self.head_size() * if self.attention.output_gate { 2 } else { 1 }
     }
 
     /// Everything wrong with the shape; `at` is the JSON path of the model in its file (`model` or empty).
@@ -232,6 +399,10 @@ impl ModelSpec {
         if let Some(moe) = &self.moe {
             moe.validate(&mut p, self.layers);
         }
+        self.mixer.validate(&mut p, "mixer");
+        self.attention.validate(&mut p);
+        self.vision.iter().for_each(|v| v.validate(&mut p));
+        self.validate_kinds(&mut p);
         if let Some(mla) = &self.mla {
             p.size("mla.kv_lora_rank", mla.kv_lora_rank, 10_000_000);
             p.size("mla.qk_nope_head_size", mla.qk_nope_head_size, 1_000_000);
@@ -256,7 +427,7 @@ impl ModelSpec {
     /// A bound on the number of parameters that cannot overflow.
     fn parameters_at_most(&self) -> f64 {
         let h = self.hidden as f64;
-        let heads = self.heads as f64 * (self.qk_head_size() + self.v_head_size()) as f64;
+        let heads = self.heads as f64 * (self.qk_head_size() as f64 + self.v_head_size() as f64);
         let latent =
             self.mla.map_or(0.0, |m| (m.kv_lora_rank + m.q_lora_rank.unwrap_or(0)) as f64 * (h + heads));
         let experts = self
@@ -268,7 +439,75 @@ impl ModelSpec {
     }
 }
 
+impl VisionSpec {
+    /// Tokens of one image inside the encoder.
+    pub fn tokens(&self) -> u64 {
+        let edge = self.image / self.patch.max(1);
+        edge * edge + u64::from(self.class_token)
+    }
+
+    fn validate(&self, p: &mut Problems) {
+        let sizes = [
+            ("layers", self.layers),
+            ("hidden", self.hidden),
+            ("ffn", self.ffn),
+            ("image", self.image),
+            ("patch", self.patch),
+        ];
+        for (name, size) in sizes {
+            p.size(format!("vision.{name}"), size, 1_000_000);
+        }
+    }
+}
+
+impl AttentionSpec {
+    /// Query–key pairs that the mask leaves in a sequence, the diagonal included.
+    pub fn pairs(&self, sequence: u64) -> f64 {
+        let triangle = |n: u64| n as f64 * (n as f64 + 1.0) / 2.0;
+        match (self.causal, self.window, self.chunk) {
+            (false, None, None) => (sequence as f64).powi(2),
+            (_, Some(window), _) if window < sequence => {
+                triangle(window) + (sequence - window) as f64 * window as f64
+            }
+            (_, None, Some(chunk)) => {
+                (sequence / chunk.max(1)) as f64 * triangle(chunk) + triangle(sequence % chunk.max(1))
+            }
+            _ => triangle(sequence),
+        }
+    }
+
+    fn validate(&self, p: &mut Problems) {
+        for (name, size) in [("window", self.window), ("chunk", self.chunk)] {
+            if let Some(size) = size {
+                p.size(format!("attention.{name}"), size, 1_000_000_000);
+            }
+        }
+        if let (Some(window), Some(_)) = (self.window, self.chunk) {
+            p.add("attention.window", window, "a window or chunks, not both", "leave one of them out");
+        }
+        if let Some(indexer) = &self.indexer {
+            p.size("attention.indexer.heads", indexer.heads, 1_000_000);
+            p.size("attention.indexer.head_size", indexer.head_size, 1_000_000);
+            p.size("attention.indexer.top_k", indexer.top_k, 1_000_000_000);
+        }
+    }
+}
+
 impl MoeSpec {
+    /// Whether layer `layer` (from 0) is one of those that have experts.
+    pub fn covers(&self, layer: u64) -> bool {
+        layer >= self.first_dense_layers
+            && (layer - self.first_dense_layers).is_multiple_of(self.every_layers.max(1))
+    }
+    /// Width of the shared experts together.
+    pub fn shared_width(&self, model: &ModelSpec) -> u64 {
+        self.shared_ffn.unwrap_or(self.shared_experts.saturating_mul(self.ffn.unwrap_or(model.ffn)))
+    }
+    /// Width in which tokens reach the experts.
+    pub fn width(&self, model: &ModelSpec) -> u64 {
+        self.latent.unwrap_or(model.hidden)
+    }
+
     fn validate(&self, p: &mut Problems, layers: u64) {
         p.size("moe.experts", self.experts, 1_000_000);
         p.size("moe.top_k", self.top_k, 1_000_000);

@@ -53,6 +53,13 @@ impl Problems {
             hint: hint.into(),
         });
     }
+    /// Takes a problem whose path is that of the whole file already, but for this part's.
+    pub(crate) fn push(&mut self, mut problem: Problem) {
+        if !self.at.is_empty() {
+            problem.path = format!("{}.{}", self.at, problem.path);
+        }
+        self.list.push(problem);
+    }
     /// Checks a count that must be at least 1 and at most `max`.
     pub(crate) fn size(&mut self, path: impl AsRef<str>, value: u64, max: u64) {
         if value == 0 || value > max {

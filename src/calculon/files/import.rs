@@ -9,7 +9,7 @@ use super::{Attention, Calculon, Datatype, Network, ProcessingMode, Recompute, T
 use crate::schedule::{Choice, Interleaved};
 use crate::spec::cost::{CostSpec, Processing};
 use crate::spec::device::{Device, Hbm, Peaks};
-use crate::spec::model::{AttentionKernel, AttentionSpec, ModelSpec, Norm, Positions};
+use crate::spec::model::{AttentionKernel, AttentionSpec, Mixer, MlpKind, ModelSpec, Norm, Positions};
 use crate::spec::topology::{
     Clos, Fabric, Host, Link, Memory, Nics, Node, ScaleUp, Switch, Tier, Topology, Via,
 };
@@ -138,9 +138,21 @@ impl Calculon {
             norm: Norm::Layer,
             dropout: true,
             parallel_block: false,
-            attention: AttentionSpec { kernel: AttentionKernel::Standard, causal: false },
+            attention: AttentionSpec {
+                kernel: AttentionKernel::Standard,
+                causal: false,
+                ..AttentionSpec::default()
+            },
             moe: None,
             mla: None,
+            mlp_biases: None,
+            norms: None,
+            extra_norms: 0,
+            mixer: Mixer::Attention,
+            mlp: MlpKind::Dense,
+            layer_kinds: BTreeMap::new(),
+            layer_pattern: Vec::new(),
+            vision: None,
         }
     }
 

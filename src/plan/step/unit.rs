@@ -71,6 +71,9 @@ impl Unit {
     }
 }
 
+/// What tells layers apart: kind, and load on experts (as bits) where there are any.
+type Different = (Option<String>, Option<u64>);
+
 /// The units of every stage.
 ///
 /// `split[stage]` are the transformer layers of a stage; the first stage also holds the embedding, the last the head.
@@ -82,27 +85,29 @@ pub fn units_of_stages(
     split: &[std::ops::Range<u32>],
     loads: &[f64],
 ) -> Vec<Vec<Unit>> {
-    let dense = Rc::new(LayerPlan::transformer(model, shard, false));
-    let experts: Vec<Rc<LayerPlan>> = loads
-        .iter()
-        .map(|&expert_load| {
-            Rc::new(LayerPlan::transformer(model, &Shard { expert_load, ..shard.clone() }, true))
-        })
-        .collect();
+    let mut plans: Vec<(Different, Rc<LayerPlan>)> = Vec::new();
+    let mut plan_of = |layer: u32| {
+        let own = model.layer(u64::from(layer));
+        let load = loads.get(layer as usize).or(loads.first()).filter(|_| own.moe.is_some());
+        let kind = (model.kind_of(u64::from(layer)).map(str::to_owned), load.map(|l| l.to_bits()));
+        if let Some((_, plan)) = plans.iter().find(|(k, _)| *k == kind) {
+            return plan.clone();
+        }
+        let shard = Shard { expert_load: load.copied().unwrap_or(1.0), ..shard.clone() };
+        let plan = Rc::new(LayerPlan::transformer(&own, &shard));
+        plans.push((kind, plan.clone()));
+        plan
+    };
     let last = split.len() - 1;
-    let stage = |(s, layers): (usize, &std::ops::Range<u32>)| {
+    let mut stage = |(s, layers): (usize, &std::ops::Range<u32>)| {
         let mut units = Vec::new();
         if s == 0 {
             let plan = Rc::new(LayerPlan::embedding(model, shard));
             units.push(Unit { layer: None, recompute: FullRecompute::No, plan });
         }
         for (i, layer) in layers.clone().enumerate() {
-            let with_experts = experts.get(layer as usize).or(experts.first());
-            let plan = match with_experts {
-                Some(plan) if model.has_experts(u64::from(layer)) => plan.clone(),
-                _ => dense.clone(),
-            };
-            units.push(Unit { layer: Some(layer), recompute: full_recompute(policy, i as u64), plan });
+            let recompute = full_recompute(policy, i as u64);
+            units.push(Unit { layer: Some(layer), recompute, plan: plan_of(layer) });
         }
         if s == last {
             let plan = Rc::new(LayerPlan::head(model, shard, !model.tied_embeddings || last > 0));
@@ -110,7 +115,7 @@ pub fn units_of_stages(
         }
         units
     };
-    split.iter().enumerate().map(stage).collect()
+    split.iter().enumerate().map(&mut stage).collect()
 }
 
 /// What happens to the `i`-th transformer layer of a stage under a policy.

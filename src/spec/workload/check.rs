@@ -190,6 +190,11 @@ impl WorkloadSpec {
         };
         must_divide(p, "heads", model.heads);
         must_divide(p, "ffn", model.ffn);
+        for (layer, _) in model.layer_counts() {
+            if let Some(heads) = layer.mixer.heads() {
+                must_divide(p, &format!("{} heads", layer.mixer.name()), heads);
+            }
+        }
         let kv = model.kv_heads();
         if kv != 0 && !kv.is_multiple_of(t) && !t.is_multiple_of(kv) {
             p.add(

@@ -1,0 +1,172 @@
+//! Models whose layers differ: kinds of layers, each saying what differs from the model's own fields, and the pattern
+//! in which they follow one another.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{AttentionSpec, Mixer, MlaSpec, ModelSpec, MoeSpec};
+use crate::spec::problem::Problems;
+
+/// Which MLP a layer has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MlpKind {
+    /// Experts where `moe` puts them (`first_dense_layers`, `every_layers`), else the dense one.
+    #[default]
+    ByLayer,
+    /// The dense one, of width `ffn`.
+    Dense,
+    /// Experts, as `moe` says.
+    Experts,
+    /// None: the layer only mixes tokens.
+    None,
+}
+
+/// A kind of layer. What is left out is as the model says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LayerKindSpec {
+    /// What mixes tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mixer: Option<Mixer>,
+    /// Which MLP follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mlp: Option<MlpKind>,
+    /// Query heads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heads: Option<u64>,
+    /// Key and value heads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_heads: Option<u64>,
+    /// Width of one head.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_size: Option<u64>,
+    /// Width of the dense MLP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ffn: Option<u64>,
+    /// The attention, whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attention: Option<AttentionSpec>,
+    /// Latent attention.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mla: Option<MlaSpec>,
+    /// Experts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moe: Option<MoeSpec>,
+    /// Normalisations of the layer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub norms: Option<u64>,
+}
+
+/// Layers of one kind in a row: `["local", 5]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LayerRun(
+    /// The kind's name.
+    pub String,
+    /// How many.
+    pub u64,
+);
+
+impl LayerKindSpec {
+    /// The model as a layer of this kind sees it.
+    fn of(&self, model: &ModelSpec) -> ModelSpec {
+        let own = self.clone();
+        ModelSpec {
+            mixer: own.mixer.unwrap_or(model.mixer),
+            mlp: own.mlp.unwrap_or(model.mlp),
+            heads: own.heads.unwrap_or(model.heads),
+            kv_heads: own.kv_heads.or(model.kv_heads),
+            head_size: own.head_size.or(model.head_size),
+            ffn: own.ffn.unwrap_or(model.ffn),
+            attention: own.attention.unwrap_or(model.attention),
+            mla: own.mla.or(model.mla),
+            moe: own.moe.or_else(|| model.moe.clone()),
+            norms: own.norms.or(model.norms),
+            ..model.clone()
+        }
+    }
+}
+
+impl ModelSpec {
+    /// Name of the kind of layer `layer` (from 0); `None` where the model has one kind only.
+    pub fn kind_of(&self, layer: u64) -> Option<&str> {
+        let period: u64 = self.layer_pattern.iter().map(|run| run.1).sum();
+        let mut left = layer.checked_rem(period)?;
+        for LayerRun(name, count) in &self.layer_pattern {
+            if left < *count {
+                return Some(name);
+            }
+            left -= count;
+        }
+        None
+    }
+
+    /// The model as layer `layer` (from 0) sees it: its kind's fields in place of the model's, `moe` only where the
+    /// layer has experts.
+    pub fn layer(&self, layer: u64) -> Cow<'_, ModelSpec> {
+        let kind = self.kind_of(layer).and_then(|name| self.layer_kinds.get(name));
+        let mut own = kind.map_or(Cow::Borrowed(self), |kind| Cow::Owned(kind.of(self)));
+        let experts = match (own.mlp, &own.moe) {
+            (MlpKind::Dense | MlpKind::None, _) | (_, None) => false,
+            (MlpKind::Experts, Some(_)) => true,
+            (MlpKind::ByLayer, Some(moe)) => moe.covers(layer),
+        };
+        if own.moe.is_some() && !experts {
+            own.to_mut().moe = None;
+        }
+        own
+    }
+
+    /// Whether layer `layer` (from 0) has experts.
+    pub fn has_experts(&self, layer: u64) -> bool {
+        self.layer(layer).moe.is_some()
+    }
+
+    /// Every different layer as it sees the model, with how many there are.
+    pub fn layer_counts(&self) -> Vec<(Cow<'_, ModelSpec>, u64)> {
+        let mut seen: Vec<((Option<&str>, bool), Cow<'_, ModelSpec>, u64)> = Vec::new();
+        for l in 0..self.layers {
+            let own = self.layer(l);
+            let key = (self.kind_of(l), own.moe.is_some());
+            match seen.iter_mut().find(|(k, ..)| *k == key) {
+                Some((_, _, count)) => *count += 1,
+                None => seen.push((key, own, 1)),
+            }
+        }
+        seen.into_iter().map(|(_, own, count)| (own, count)).collect()
+    }
+
+    pub(super) fn validate_kinds(&self, p: &mut Problems) {
+        for (name, kind) in &self.layer_kinds {
+            let at = format!("layer_kinds.{name}");
+            for problem in kind.of(self).one_kind().validate(&at) {
+                p.push(problem);
+            }
+            if !self.layer_pattern.iter().any(|run| run.0 == *name) {
+                p.add(&at, format!("\"{name}\""), "a kind that layer_pattern names", "remove it, or name it");
+            }
+        }
+        for (i, run) in self.layer_pattern.iter().enumerate() {
+            p.size(format!("layer_pattern[{i}][1]"), run.1, 100_000);
+            if !self.layer_kinds.contains_key(&run.0) {
+                let known: Vec<_> = self.layer_kinds.keys().map(String::as_str).collect();
+                p.add(
+                    format!("layer_pattern[{i}][0]"),
+                    format!("\"{}\"", run.0),
+                    format!("a name in layer_kinds: {}", known.join(", ")),
+                    "a kind may be empty: {} is a layer as the model says",
+                );
+            }
+        }
+    }
+
+    /// The same without kinds: what one layer is checked as.
+    fn one_kind(&self) -> ModelSpec {
+        let mut own = self.clone();
+        own.layer_kinds.clear();
+        own.layer_pattern.clear();
+        own
+    }
+}
