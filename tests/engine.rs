@@ -13,7 +13,7 @@ use stepsim::engine::{self, EngineError, Record};
 use stepsim::ids::{OpId, ProgramId, RankId, ResourceId, TierId, TransferId};
 use stepsim::program::{
     Action, Flow, MemoryClass, MemoryEffect, MemoryWhen, OpInfo, Phase, ProgramBuilder, Span, StreamKind,
-    Tier, TierUse, Work, World,
+    StreamTraits, Tier, TierUse, Work, World,
 };
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::units::{Bandwidth, Bytes, Time};
@@ -337,4 +337,129 @@ fn steps_that_begin_with_communication_run() {
         let run = Simulation::run(&inputs, &Options::default());
         assert!(run.is_ok_and(|run| run.record.step_end > Time::ZERO), "{workload} {sets:?}");
     }
+}
+
+/// A million ops that end at once, in a row on two ranks: no op ends within the end of another.
+#[test]
+fn a_million_empty_actions_end_at_once() {
+    for action in [
+        Action::Phases(vec![]),
+        Action::Graph { flows: vec![], parents: vec![], parent_ids: vec![] },
+        Action::Fixed(Time::ZERO),
+    ] {
+        let mut b = builder();
+        b.stream(StreamKind::Data);
+        for _ in 0..1_000_000 {
+            b.op(0, comm(0, 0), &[], 0, 0);
+        }
+        let mut world = World { programs: vec![Arc::new(b.finish())], ..World::default() };
+        world.actions.push(action);
+        world.profiles.push(vec![0]);
+        let ranks = [world.add_rank(ProgramId(0), 1), world.add_rank(ProgramId(0), 1)];
+        let both = world.add_comm(0, &ranks, &[]);
+        ranks.iter().for_each(|rank| world.bind(*rank, 0, both));
+        let stats = engine::run_observed(&world, &mut Nobody).unwrap();
+        assert_eq!(stats.step_end, Time::ZERO);
+    }
+}
+
+struct Nobody;
+
+impl engine::Observer for Nobody {
+    fn finished(&mut self, _: u32, _: u32, _: Time, _: Time) {}
+}
+
+/// What is wrong with a world made by hand is said with table, entry and reason, before it runs.
+#[test]
+fn a_world_that_cannot_be_played_is_refused() {
+    let sound = || {
+        let mut b = builder();
+        b.stream(StreamKind::Compute);
+        b.stream(StreamKind::CopyIn);
+        let first = b.op(0, kernel(1), &[], 0, 0);
+        b.op(1, comm(0, 0), &[first], 0, 0);
+        let mut world = world_with(Action::Phases(vec![flow(0, 10.0, 0)]));
+        world.programs = vec![Arc::new(b.finish())];
+        let link = world.add_resource(Bandwidth(1e9));
+        let rank = world.add_rank(ProgramId(0), 1);
+        let copy = world.add_comm(0, &[rank], &[&[(link, 1)]]);
+        world.bind(rank, 0, copy);
+        world
+    };
+    engine::run(&sound()).unwrap();
+    let edits: [(&str, fn(&mut World)); 16] = [
+        ("ranks[0]: its program uses communicator slot 0, and it has 0", |w| w.ranks[0].slots.len = 0),
+        ("ranks[0]: its communicator slot 0 is bound to none", |w| {
+            w.slots[0] = stepsim::ids::CommId(u32::MAX)
+        }),
+        ("ranks[0]: span 4294967295..4294967296 of slots, which has 1 entries", |w| {
+            w.ranks[0].slots.start = u32::MAX
+        }),
+        ("ranks[0]: program 3 of 1", |w| w.ranks[0].program = ProgramId(3)),
+        ("ranks[0]: a slowness of NaN", |w| w.ranks[0].slowness = f64::NAN),
+        ("resources[0]: a capacity of 0 bytes/s", |w| w.resources[0].capacity = Bandwidth(0.0)),
+        ("resources[0]: a capacity of inf bytes/s", |w| w.resources[0].capacity = Bandwidth(f64::INFINITY)),
+        ("uses[0]: resource 7 of 1", |w| w.uses[0].0 = ResourceId(7)),
+        ("uses[0]: crosses its resource 0 times", |w| w.uses[0].1 = 0),
+        ("paths[0]: span 0..9 of uses", |w| w.paths[0].len = 9),
+        ("members[0]: rank 9 of 1", |w| w.members[0] = RankId(9)),
+        ("comms[0]: profile 5 of 1", |w| w.comms[0].profile = 5),
+        ("comms[0]: its profile 0 uses path 4", |w| w.actions[0] = Action::Phases(vec![flow(0, 1.0, 4)])),
+        ("actions[0]: flow 0 has NaN bytes", |w| w.actions[0] = Action::Phases(vec![flow(0, f64::NAN, 0)])),
+        ("profiles[0]: action 1 of 1", |w| w.profiles[0][0] = 1),
+        ("programs[0].ops[1]: span 0..8 of waits", |w| {
+            Arc::make_mut(&mut w.programs[0]).ops[1].waits.len = 8;
+        }),
+    ];
+    for (text, edit) in edits {
+        let mut world = sound();
+        edit(&mut world);
+        let error = engine::run(&world).unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
+    let mut late = sound();
+    late.actions[0] = Action::Graph {
+        flows: vec![flow(0, 1.0, 0)],
+        parents: vec![Span { start: 0, len: 1 }],
+        parent_ids: vec![0],
+    };
+    let error = late.validate().unwrap_err().to_string();
+    assert_eq!(error, "actions[0]: flow 0 follows flow 0, which does not stand before it");
+}
+
+/// Who goes first where two streams wait for room is what the plan says, not what a stream is for.
+#[test]
+fn an_urgent_stream_has_memory_first() {
+    let played = |urgent: [bool; 2]| {
+        let mut b = ProgramBuilder::new();
+        let holder = b.stream(StreamKind::Host);
+        let streams = urgent.map(|urgent| {
+            b.stream_with(StreamKind::Compute, StreamTraits { urgent, ..StreamTraits::default() })
+        });
+        let info = b.info(OpInfo {
+            name: "op".into(),
+            phase: Phase::Forward,
+            layer: None,
+            class: None,
+            flops: 0.0,
+            bytes: 0.0,
+        });
+        let effect = |when| MemoryEffect { when, class: MemoryClass::Workspace, tier: 0, bytes: 10 };
+        for stream in [holder, streams[0], streams[1]] {
+            b.op(stream, kernel(5), &[], info, 0);
+            b.memory(effect(MemoryWhen::AllocAtStart));
+            b.memory(effect(MemoryWhen::FreeAtEnd));
+        }
+        let mut world = World { programs: vec![Arc::new(b.finish())], ..World::default() };
+        world.tiers.push(Tier { name: "hbm".into(), capacity: Bytes(10) });
+        world.tier_uses.push(TierUse { tier: TierId(0), count: 1 });
+        let rank = world.add_rank(ProgramId(0), 0);
+        world.ranks[rank.index()].tiers = Span { start: 0, len: 1 };
+        let record = engine::run(&world).unwrap();
+        [1, 2].map(|op| record.span(rank, OpId(op)).0)
+    };
+    let [a, b] = played([false, true]);
+    assert!(b < a, "{a} {b}");
+    let [a, b] = played([true, false]);
+    assert!(a < b, "{a} {b}");
 }

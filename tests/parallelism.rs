@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use stepsim::model::{CommGroup, CommOp, Item, LayerPlan, Shard};
 use stepsim::plan::step::overlap::decompose;
+use stepsim::program::{MemoryClass, MemoryWhen};
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::spec::workload::{ContextKind, ContextSpec, Fp8Communication, Fp8Spec, TensorOverlap};
 use stepsim::spec::{ModelSpec, WorkloadSpec, from_value, load};
@@ -389,4 +390,54 @@ fn chunks_and_groups_are_checked_by_the_facts_of_the_schedule() {
     assert!(text.contains("nothing but with schedule interleaved-1f1b"), "{text}");
     let text = refused(json!({"size": 2, "activation_limit": 2}));
     assert!(text.contains("nothing but with schedule zb-auto"), "{text}");
+}
+
+/// ZeRO-3 gives back all that it has gathered, whatever the schedule and whatever is kept for the backward pass.
+#[test]
+fn gathered_weights_are_gone_at_the_end_of_the_step() {
+    for schedule in stepsim::schedule::ALL {
+        for reshard in [Value::Null, json!(false), json!(true)] {
+            let name = schedule.name();
+            let step = run(
+                dense(json!({
+                    "model": {"layers": 8}, "batch": {"global": 16},
+                    "parallelism": {
+                        "data": 2, "pipeline": {"size": 4, "schedule": name},
+                        "sharding": {"kind": "zero3", "reshard_after_forward": reshard},
+                    },
+                })),
+                "switch:8,450,1",
+            );
+            for program in &step.plan.world.programs {
+                let sum = |alloc: bool| -> u64 {
+                    let effects = program.memory.iter().filter(|e| e.class == MemoryClass::Weights);
+                    effects.filter(|e| (e.when == MemoryWhen::AllocAtStart) == alloc).map(|e| e.bytes).sum()
+                };
+                assert!(sum(true) > 0, "{name}");
+                assert_eq!(sum(true), sum(false), "{name}, reshard {reshard}");
+            }
+        }
+    }
+}
+
+/// Batched transfers with a schedule whose ranks would wait for each other are refused where they stand.
+#[test]
+fn batched_transfers_run_or_are_refused() {
+    for schedule in stepsim::schedule::ALL {
+        let name = schedule.name();
+        let step = try_run(
+            dense(json!({
+                "model": {"layers": 8}, "batch": {"global": 8},
+                "parallelism": {"pipeline": {"size": 4, "schedule": name, "p2p": "batched"}},
+            })),
+            "switch:4,450,1",
+        );
+        match step {
+            Ok(_) => assert!(schedule.facts().batched, "{name}"),
+            Err(text) => {
+                assert!(text.contains("`parallelism.pipeline.p2p`: batched"), "{text}");
+                assert!(text.contains(&format!("async or blocking with schedule {name}")), "{text}");
+            }
+        }
+    }
 }

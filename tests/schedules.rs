@@ -618,6 +618,25 @@ fn facts_are_those_of_the_order() {
     }
 }
 
+/// Batched exchanges: what the facts say runs for any numbers, and what they refuse would stand still.
+#[test]
+fn schedules_that_cannot_exchange_in_batches_say_so() {
+    let unit = units(1.0);
+    let t = PassTimes::new(unit, unit, unit, 1.0);
+    for kind in schedule::ALL {
+        let facts = kind.facts();
+        let mut stuck = Vec::new();
+        for (p, m) in (2..=6).flat_map(|p| (1..=4 * p).map(move |m| (p, m))) {
+            let Ok(order) = kind.order(&Shape::new(p, m)) else { continue };
+            let step = abstract_world(&order, &t, units(0.25), Sends::Batched);
+            if stepsim::engine::run(&step.world).is_err() {
+                stuck.push((p, m));
+            }
+        }
+        assert_eq!(stuck.is_empty(), facts.batched, "{}: {stuck:?}", facts.name);
+    }
+}
+
 /// Slots appear in the diagrams of the papers; the drawing is the order's own text.
 #[test]
 fn orders_read_as_in_the_papers() {

@@ -1,7 +1,7 @@
 //! Readers of a record: where the time and the bytes went. None of them changes anything, and none is needed to run.
 //!
 //! * [`cause`]: what each op waited for last (its stream, another op, a peer, a full tier).
-//! * [`stalls`]: every gap of a compute stream, cut into pieces with a cause each; the books balance exactly.
+//! * [`stalls`]: every gap of a compute stream, cut into pieces with a cause each ([`stall_cause`]); the books balance exactly.
 //! * [`overlap`]: communication by kind: under kernels, exposed, or neither.
 //! * [`prefetch`]: how far ahead copies to the device were issued, and should have been.
 //! * [`memory`]: level curves of the tiers by class, peaks and what is resident then.
@@ -26,6 +26,7 @@ pub mod overlap;
 pub mod prefetch;
 pub mod report;
 pub mod samples;
+pub mod stall_cause;
 pub mod stalls;
 #[cfg(feature = "cli")]
 pub mod table;

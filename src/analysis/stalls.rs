@@ -18,131 +18,13 @@
 //!
 //! Communication that sits on the compute stream itself is a stall, not busy.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::cause::{Binding, Causes};
 use super::idle::IdleTimes;
 use super::kind::OpKind;
+pub use super::stall_cause::StallCause;
 use crate::ids::{OpId, RankId};
-use crate::program::{Phase, Work};
+use crate::program::Work;
 use crate::units::Time;
-
-/// Why a compute stream stood still.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StallCause {
-    /// A tensor-parallel collective was running.
-    TensorParallel,
-    /// A context-parallel transfer was running.
-    ContextParallel,
-    /// An expert-parallel all-to-all was running.
-    ExpertParallel,
-    /// The pipeline neighbour had not come to its side of the transfer.
-    PipelineBubble,
-    /// A pipeline transfer was on the wire.
-    PipelineTransfer,
-    /// A data-parallel collective was running.
-    DataParallel,
-    /// The optimizer was at work off the compute stream.
-    Optimizer,
-    /// The copy that was needed stood behind another copy.
-    PrefetchQueued,
-    /// The copy that was needed was on its way.
-    PrefetchTransfer,
-    /// What was needed waited for room on a full tier.
-    PrefetchBlocked,
-    /// A copy off the device, whose end was needed, was on its way.
-    WriteBack,
-    /// The host had not launched the kernel.
-    Host,
-    /// A peer of a collective had not arrived (a straggler).
-    PeerLate,
-    /// Communication took longer than on an idle machine.
-    Contention,
-    /// This rank had finished, others had not.
-    StepTail,
-}
-
-impl StallCause {
-    /// How many causes there are.
-    pub const COUNT: usize = StallCause::ALL.len();
-    /// All causes, in the order of reports.
-    pub const ALL: [StallCause; 15] = [
-        StallCause::TensorParallel,
-        StallCause::ContextParallel,
-        StallCause::ExpertParallel,
-        StallCause::PipelineBubble,
-        StallCause::PipelineTransfer,
-        StallCause::DataParallel,
-        StallCause::Optimizer,
-        StallCause::PrefetchQueued,
-        StallCause::PrefetchTransfer,
-        StallCause::PrefetchBlocked,
-        StallCause::WriteBack,
-        StallCause::Host,
-        StallCause::PeerLate,
-        StallCause::Contention,
-        StallCause::StepTail,
-    ];
-
-    /// The name in words, as traces and tables show it.
-    pub fn name(self) -> &'static str {
-        match self {
-            StallCause::TensorParallel => "tensor parallel",
-            StallCause::ContextParallel => "context parallel",
-            StallCause::ExpertParallel => "expert parallel",
-            StallCause::PipelineBubble => "pipeline bubble",
-            StallCause::PipelineTransfer => "pipeline transfer",
-            StallCause::DataParallel => "data parallel",
-            StallCause::Optimizer => "optimizer",
-            StallCause::PrefetchQueued => "prefetch queued",
-            StallCause::PrefetchTransfer => "prefetch transfer",
-            StallCause::PrefetchBlocked => "prefetch blocked (full tier)",
-            StallCause::WriteBack => "offload write-back",
-            StallCause::Host => "host",
-            StallCause::PeerLate => "peer late",
-            StallCause::Contention => "contention",
-            StallCause::StepTail => "step tail",
-        }
-    }
-
-    /// The name as the head of a narrow column.
-    pub fn short(self) -> &'static str {
-        match self {
-            StallCause::TensorParallel => "tp",
-            StallCause::ContextParallel => "cp",
-            StallCause::ExpertParallel => "ep",
-            StallCause::PipelineBubble => "bubble",
-            StallCause::PipelineTransfer => "pp",
-            StallCause::DataParallel => "dp",
-            StallCause::Optimizer => "optim",
-            StallCause::PrefetchQueued => "queued",
-            StallCause::PrefetchTransfer => "h2d",
-            StallCause::PrefetchBlocked => "blocked",
-            StallCause::WriteBack => "d2h",
-            StallCause::Host => "host",
-            StallCause::PeerLate => "late",
-            StallCause::Contention => "contention",
-            StallCause::StepTail => "tail",
-        }
-    }
-
-    /// The cause while an op of this kind runs.
-    fn running(kind: OpKind, phase: Phase) -> StallCause {
-        match kind {
-            OpKind::Tensor => StallCause::TensorParallel,
-            OpKind::Context => StallCause::ContextParallel,
-            OpKind::Expert => StallCause::ExpertParallel,
-            OpKind::Pipeline => StallCause::PipelineTransfer,
-            OpKind::Data => StallCause::DataParallel,
-            OpKind::CopyIn => StallCause::PrefetchTransfer,
-            OpKind::CopyOut => StallCause::WriteBack,
-            OpKind::Compute if phase == Phase::Optimizer => StallCause::Optimizer,
-            OpKind::Host | OpKind::Compute => StallCause::Host,
-        }
-    }
-}
 
 /// A piece of a gap of a rank's compute stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
-//! What an algorithm says of itself, and the list of all.
+//! What an algorithm says of itself.
 
 use thiserror::Error;
 
 use super::geometry::Geometry;
+use super::registry::{ALGORITHMS, algorithm};
 use super::schedule::{Adjust, Phase, Routes};
 use super::{Op, Transfer};
 use crate::program::Action;
@@ -11,6 +12,10 @@ use crate::program::Action;
 pub trait Algorithm: Sync + std::fmt::Debug {
     /// Short name, as users write it.
     fn name(&self) -> &'static str;
+    /// Other names in use.
+    fn aliases(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// Whether it can do `op` on such a group.
     ///
     /// # Errors
@@ -35,51 +40,6 @@ pub trait Algorithm: Sync + std::fmt::Debug {
     ) -> Option<Action> {
         None
     }
-}
-
-/// All algorithms, in the order in which ties between closed forms are broken.
-pub static ALGORITHMS: &[&dyn Algorithm] = &[
-    &super::point_to_point::PointToPoint,
-    &super::direct::OneShot,
-    &super::direct::TwoShot,
-    &super::ring::Ring,
-    &super::shift::Shift,
-    &super::nvls::Nvls,
-    &super::torus::Torus,
-    &super::hierarchical::Hierarchical,
-    &super::rail::Rail,
-    &super::pat::Pat,
-    &super::doubling::HalvingDoubling,
-    &super::doubling::RecursiveDoubling,
-    &super::tree::Tree,
-    &super::broadcast::Binomial,
-    &super::broadcast::Chain,
-];
-
-/// Other names in use: what people call an algorithm, and what it is called here.
-const ALIASES: &[(&str, &str)] = &[
-    ("one-shot", "direct"),
-    ("double-binary-tree", "tree"),
-    ("rabenseifner", "halving-doubling"),
-    ("sharp", "nvls"),
-    ("bidirectional-ring", "torus"),
-    ("bidirectional-line", "torus"),
-    ("torus2d", "torus"),
-    ("torus3d", "torus"),
-    ("pipelined-chain", "chain"),
-    ("binomial-tree", "binomial"),
-    ("p2p", "send-recv"),
-];
-
-/// The algorithm of a name; underscores count as hyphens, and an op at its end (`ring-all-reduce`) says nothing new.
-pub fn algorithm(name: &str) -> Option<&'static dyn Algorithm> {
-    let name = name.to_ascii_lowercase().replace('_', "-");
-    let find = |name: &str| {
-        let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, own)| own);
-        ALGORITHMS.iter().copied().find(|a| a.name() == name)
-    };
-    let without_op = |op: &Op| find(name.strip_suffix(op.name())?.strip_suffix('-')?);
-    find(&name).or_else(|| Op::ALL.iter().find_map(without_op))
 }
 
 /// An algorithm that a group's size or fabric cannot run.

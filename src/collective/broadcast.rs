@@ -24,6 +24,9 @@ impl Algorithm for Binomial {
     fn name(&self) -> &'static str {
         "binomial"
     }
+    fn aliases(&self) -> &'static [&'static str] {
+        &["binomial-tree"]
+    }
     fn supports(&self, op: Op, _g: &Geometry) -> Result<(), String> {
         match op {
             Op::Broadcast | Op::Reduce => Ok(()),
@@ -52,6 +55,9 @@ pub struct Chain;
 impl Algorithm for Chain {
     fn name(&self) -> &'static str {
         "chain"
+    }
+    fn aliases(&self) -> &'static [&'static str] {
+        &["pipelined-chain"]
     }
     fn supports(&self, op: Op, _g: &Geometry) -> Result<(), String> {
         if op == Op::Broadcast { Ok(()) } else { Err("it passes one buffer along".into()) }

@@ -4,8 +4,9 @@
 //! NCCL's model where it knows the device; the best closed form among the algorithms that the group can run. Measured
 //! times of the machine's `collectives` then set how long the chosen algorithm takes.
 
-use super::algorithm::{ALGORITHMS, Algorithm, Unsupported, algorithm};
+use super::algorithm::{Algorithm, Unsupported};
 use super::geometry::Geometry;
+use super::registry::{ALGORITHMS, algorithm};
 use super::table::MeasuredTable;
 use super::tuning::DeviceTuning;
 use super::{Op, Transfer};

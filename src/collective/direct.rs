@@ -45,6 +45,9 @@ impl Algorithm for OneShot {
     fn name(&self) -> &'static str {
         "direct"
     }
+    fn aliases(&self) -> &'static [&'static str] {
+        &["one-shot"]
+    }
     fn supports(&self, op: Op, g: &Geometry) -> Result<(), String> {
         not_on_a_torus(g)?;
         match op {

@@ -79,6 +79,9 @@ impl Algorithm for HalvingDoubling {
     fn name(&self) -> &'static str {
         "halving-doubling"
     }
+    fn aliases(&self) -> &'static [&'static str] {
+        &["rabenseifner"]
+    }
     fn supports(&self, op: Op, _g: &Geometry) -> Result<(), String> {
         supports(op)
     }

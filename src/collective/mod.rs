@@ -42,6 +42,7 @@ mod pattern;
 mod plan;
 mod point_to_point;
 mod rail;
+mod registry;
 mod ring;
 mod schedule;
 mod shift;
@@ -51,11 +52,12 @@ mod tree;
 mod tuning;
 
 pub use crate::spec::collectives::Op;
-pub use algorithm::{ALGORITHMS, Algorithm, Unsupported, algorithm};
+pub use algorithm::{Algorithm, Unsupported};
 pub use chooser::{Choice, Chooser, Why};
 pub use geometry::{Axis, Fabric, Geometry, LinkClass, Network};
 pub use lowering::{CollectiveError, Fidelity, Lowering};
-pub use pattern::Pattern;
+pub use pattern::{OwnPattern, Pattern, Route};
+pub use registry::{ALGORITHMS, algorithm};
 pub use schedule::{Adjust, Part, Phase, Routes};
 pub use tuning::DeviceTuning;
 

@@ -24,6 +24,9 @@ impl Algorithm for Nvls {
     fn name(&self) -> &'static str {
         "nvls"
     }
+    fn aliases(&self) -> &'static [&'static str] {
+        &["sharp"]
+    }
     fn supports(&self, op: Op, g: &Geometry) -> Result<(), String> {
         match (op, &g.fabric) {
             (Op::AllReduce | Op::AllGather | Op::ReduceScatter, Fabric::Switch { reduces: true }) => {

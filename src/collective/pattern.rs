@@ -64,6 +64,45 @@ pub enum Pattern {
     TreesUp,
     /// Each position sends to its children in the two trees of the double binary tree.
     TreesDown,
+    /// What an algorithm describes in its own file.
+    Own(OwnPattern),
+}
+
+/// A pattern of one algorithm, described where the algorithm is: nothing else needs to know it.
+#[derive(Clone, Copy)]
+pub struct OwnPattern {
+    /// What tells it from others, with `numbers`.
+    pub name: &'static str,
+    /// What its routes depend on beside the geometry: a distance, a round.
+    pub numbers: [u32; 2],
+    /// Calls back with every route and its weight, in an order that depends on the geometry and the numbers only.
+    pub routes: fn(&Geometry, [u32; 2], &mut dyn FnMut(Route<'_>, u32)),
+}
+
+impl OwnPattern {
+    fn key(&self) -> (&'static str, [u32; 2]) {
+        (self.name, self.numbers)
+    }
+}
+
+impl PartialEq for OwnPattern {
+    fn eq(&self, other: &OwnPattern) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for OwnPattern {}
+
+impl std::hash::Hash for OwnPattern {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+impl std::fmt::Debug for OwnPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{:?}", self.name, self.numbers)
+    }
 }
 
 /// How bytes travel in a round.
@@ -100,6 +139,7 @@ impl Pattern {
         let n = g.size;
         let mut send = |from: u32, to: u32| each(Route::Walk(&[from, to]), 1);
         match self {
+            Pattern::Own(own) => (own.routes)(g, own.numbers, each),
             Pattern::Pair => send(0, 1),
             Pattern::Ring if g.rings() > 1 => rail_rings(g, each),
             Pattern::Ring => (0..n).for_each(|i| send(i, (i + 1) % n)),

@@ -14,6 +14,9 @@ impl Algorithm for PointToPoint {
     fn name(&self) -> &'static str {
         "send-recv"
     }
+    fn aliases(&self) -> &'static [&'static str] {
+        &["p2p"]
+    }
     fn supports(&self, op: Op, g: &Geometry) -> Result<(), String> {
         match (op, g.size) {
             (Op::SendRecv, 2) => Ok(()),

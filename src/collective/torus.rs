@@ -110,6 +110,9 @@ impl Algorithm for Torus {
     fn name(&self) -> &'static str {
         "torus"
     }
+    fn aliases(&self) -> &'static [&'static str] {
+        &["bidirectional-ring", "bidirectional-line", "torus2d", "torus3d"]
+    }
     fn supports(&self, op: Op, g: &Geometry) -> Result<(), String> {
         match (op, &g.fabric) {
             (_, Fabric::Torus(axes)) if axes.is_empty() => Err("the group has one member".into()),

@@ -31,6 +31,9 @@ impl Algorithm for Tree {
     fn name(&self) -> &'static str {
         "tree"
     }
+    fn aliases(&self) -> &'static [&'static str] {
+        &["double-binary-tree"]
+    }
     fn supports(&self, op: Op, g: &Geometry) -> Result<(), String> {
         match (op, &g.fabric) {
             (_, Fabric::Torus(_)) => Err("its edges would cross many links of a torus".into()),

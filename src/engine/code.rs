@@ -1,7 +1,7 @@
 //! Programs as the loop reads them: one small record an op, in the cache for all ranks of a role.
 
 use super::EngineError;
-use crate::program::{MemoryWhen, Program, StreamKind, Work};
+use crate::program::{MemoryWhen, Program, Work};
 
 /// "Waits for nothing", "no more".
 pub const NONE: u32 = u32::MAX;
@@ -108,8 +108,8 @@ impl<'w> Compiled<'w> {
             program,
             code: code.collect::<Result<_, _>>()?,
             first,
-            takes_units: program.streams.iter().map(|s| s.kind.takes_compute_units()).collect(),
-            urgent: program.streams.iter().map(|s| s.kind == StreamKind::Compute).collect(),
+            takes_units: program.streams.iter().map(|s| s.traits.takes_units).collect(),
+            urgent: program.streams.iter().map(|s| s.traits.urgent).collect(),
             words: n.div_ceil(64),
         })
     }

@@ -205,6 +205,10 @@ impl<O: Observer> Play<'_, O> {
                 let ends = self.now + *time;
                 self.schedule(ends, COMM, comm);
             }
+            // An event even so: ops that end at once, one behind the other, must not end within each other.
+            Action::Phases(flows) | Action::Graph { flows, .. } if flows.is_empty() => {
+                self.schedule(self.now, COMM, comm);
+            }
             Action::Phases(phases) if state.exclusive => {
                 let first = world.comms[comm as usize].paths.start;
                 let rates = &self.comms.path_rate;
@@ -240,9 +244,6 @@ impl<O: Observer> Play<'_, O> {
         state.pending.extend(parents.iter().map(|p| p.len));
         state.left = flows.len() as u32;
         self.comms.states[comm as usize].stage = run;
-        if flows.is_empty() {
-            self.comm_ended(comm);
-        }
         for (node, flow) in flows.iter().enumerate().filter(|(i, _)| parents[*i].is_empty()) {
             self.start_flow(comm, node as u32, flow);
         }

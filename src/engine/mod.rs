@@ -62,9 +62,10 @@ const RECORD_LIMIT: u64 = 16 << 30;
 /// # Errors
 /// See [`EngineError`]. A record of more than 16 GiB is refused before the run.
 pub fn run(world: &World) -> Result<Record, EngineError> {
+    check(world)?;
     check_record_size(world)?;
     let mut record = Record::for_world(world);
-    let stats = run_observed(world, &mut record)?;
+    let stats = event_loop::Play::new(world, &mut record)?.run()?;
     record.complete(stats);
     Ok(record)
 }
@@ -86,5 +87,10 @@ pub fn check_record_size(world: &World) -> Result<(), EngineError> {
 /// # Errors
 /// See [`EngineError`].
 pub fn run_observed<O: Observer>(world: &World, observer: &mut O) -> Result<Stats, EngineError> {
+    check(world)?;
     event_loop::Play::new(world, observer)?.run()
+}
+
+fn check(world: &World) -> Result<(), EngineError> {
+    world.validate().map_err(|e| EngineError::Invalid(e.to_string()))
 }

@@ -1,6 +1,6 @@
 //! Writing a program: ops are pushed in an order in which every wait points backwards.
 
-use super::{MemoryEffect, Op, OpInfo, Program, Span, Stream, StreamKind, Work};
+use super::{MemoryEffect, Op, OpInfo, Program, Span, Stream, StreamKind, StreamTraits, Work};
 use crate::ids::OpId;
 use crate::units::Time;
 
@@ -15,9 +15,13 @@ impl ProgramBuilder {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Adds an in-order queue and returns its number.
+    /// Adds an in-order queue that behaves as its kind does, and returns its number.
     pub fn stream(&mut self, kind: StreamKind) -> u16 {
-        self.program.streams.push(Stream { kind, ops: Vec::new(), latency: Time::ZERO });
+        self.stream_with(kind, kind.traits())
+    }
+    /// Adds an in-order queue that behaves so, and returns its number.
+    pub fn stream_with(&mut self, kind: StreamKind, traits: StreamTraits) -> u16 {
+        self.program.streams.push(Stream { kind, traits, ops: Vec::new(), latency: Time::ZERO });
         (self.program.streams.len() - 1) as u16
     }
     /// Other streams see the ends of this one's ops so much later.

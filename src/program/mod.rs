@@ -20,10 +20,12 @@
 
 mod build;
 mod edit;
+mod validate;
 mod world;
 
 pub use build::ProgramBuilder;
 pub use edit::Edit;
+pub use validate::WorldError;
 pub use world::{Action, Comm, Flow, Rank, Resource, Span, Tier, TierUse, World};
 
 use crate::ids::{OpId, TransferId};
@@ -58,13 +60,24 @@ impl Program {
 /// An in-order queue of ops on one rank.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// What the stream is for.
+    /// What the stream is for: for readers.
     pub kind: StreamKind,
+    /// What the engine knows of it.
+    pub traits: StreamTraits,
     /// Its ops in order.
     pub ops: Vec<OpId>,
     /// Ops of other streams that wait for one of its ops see its end so much later (launches: the way from the host
     /// to the device).
     pub latency: Time,
+}
+
+/// How a stream behaves beside the others of its device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StreamTraits {
+    /// Communication on it is a kernel that takes compute units from the device.
+    pub takes_units: bool,
+    /// Where several streams wait for room on a tier, it goes before those that are not urgent.
+    pub urgent: bool,
 }
 
 /// What a stream is for; the order is that of the rows on screen.
@@ -93,9 +106,16 @@ pub enum StreamKind {
 }
 
 impl StreamKind {
-    /// Whether communication on this stream is a kernel that takes compute units of the device (copy engines do not).
-    pub fn takes_compute_units(self) -> bool {
-        matches!(self, StreamKind::Tensor | StreamKind::Context | StreamKind::Expert | StreamKind::Data)
+    /// What streams of this kind are unless the plan says otherwise: collectives are kernels that take compute units (copy
+    /// engines and the network adapters of point-to-point transfers do not), and kernels have memory first.
+    pub fn traits(self) -> StreamTraits {
+        StreamTraits {
+            takes_units: matches!(
+                self,
+                StreamKind::Tensor | StreamKind::Context | StreamKind::Expert | StreamKind::Data
+            ),
+            urgent: self == StreamKind::Compute,
+        }
     }
     /// The short name used in traces and reports.
     pub fn name(self) -> &'static str {

@@ -21,6 +21,7 @@ impl Schedule for DualPipe {
             chunks: Chunks::Exactly(2),
             directions: 2,
             backward: Backward::Both,
+            batched: false,
             needs: "even stages and micro-batches, at least twice as many micro-batches as stages",
             ..Facts::new("dualpipe", "two directions at once, forward overlaps backward")
         }

@@ -15,6 +15,7 @@ impl Schedule for DualPipeV {
             aliases: &["dualpipev"],
             chunks: Chunks::Exactly(2),
             backward: Backward::Both,
+            batched: false,
             needs: "at least twice as many micro-batches as stages",
             ..Facts::new("dualpipe-v", "DualPipe folded into a V, parameters once")
         }

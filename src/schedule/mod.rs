@@ -111,6 +111,10 @@ pub struct Facts {
     pub directions: u16,
     /// Whether backward passes are cut into their two gradients.
     pub backward: Backward,
+    /// Whether its ranks can send and receive at the same time between passes, as Megatron's batched exchange does. Where
+    /// warm-up is deeper than the ranks behind are long, or two directions meet, each of two neighbours would wait in a
+    /// send for the other's receive.
+    pub batched: bool,
     /// Whether [`Schedule::order_for`] makes the order for the times and the memory of a step.
     pub searched: bool,
 }
@@ -127,6 +131,7 @@ impl Facts {
             groups: false,
             directions: 1,
             backward: Backward::Whole,
+            batched: true,
             searched: false,
         }
     }

@@ -35,6 +35,7 @@ impl Schedule for ZbAuto {
     fn facts(&self) -> Facts {
         Facts {
             backward: Backward::Split,
+            batched: false,
             searched: true,
             ..Facts::new("zb-auto", "zero-bubble, searched for given times and memory")
         }

@@ -20,6 +20,7 @@ impl Schedule for ZbH2 {
         Facts {
             aliases: &["zb-2p", "zb2p"],
             backward: Backward::Split,
+            batched: false,
             ..Facts::new("zb-h2", "zero-bubble with twice the memory of 1F1B")
         }
     }

@@ -19,6 +19,7 @@ impl Schedule for ZbV {
             aliases: &["zbv"],
             chunks: Chunks::Exactly(2),
             backward: Backward::Split,
+            batched: false,
             ..Facts::new("zb-v", "zero-bubble with two chunks per rank in a V")
         }
     }

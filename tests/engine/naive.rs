@@ -77,7 +77,7 @@ impl<'w> Naive<'w> {
             for stream in &world.program_of(RankId(rank as u32)).streams {
                 streams.push(Stream {
                     rank,
-                    takes_units: stream.kind.takes_compute_units(),
+                    takes_units: stream.traits.takes_units,
                     ops: stream.ops.iter().map(|o| o.index()).collect(),
                     cursor: 0,
                     state: State::Waits,

@@ -379,6 +379,8 @@ impl<'a, 'm> Stage<'a, 'm> {
         let end = chain.output().expect("a visit has at least one op");
         if visit.pass != Pass::WeightGrad {
             self.leave(b, visit, end);
+        } else if self.units[visit.unit as usize].plan.input_grad.is_empty() {
+            self.leave_unread(b, visit.unit);
         }
         if matches!(visit.pass, Pass::Backward | Pass::WeightGrad) {
             self.gradient_added(b, visit, end);

@@ -104,6 +104,18 @@ impl Stage<'_, '_> {
         }
     }
 
+    /// A unit without gradients of its inputs (the embedding) is not visited where backward passes are split, since its
+    /// weight gradient does not read its weights. What was kept for a backward visit goes with the last one.
+    pub(super) fn leave_unread(&mut self, b: &mut ProgramBuilder, unit: u32) {
+        let left = &mut self.backward_left[unit as usize];
+        *left -= 1;
+        if *left == 0 && self.setup.workload.parallelism.sharding.kind == ShardingKind::Zero3 {
+            let gathered = std::mem::take(&mut self.gathered[unit as usize]);
+            free(b, MemoryClass::Weights, 0, gathered.bytes);
+            self.live_elements -= gathered.elements;
+        }
+    }
+
     /// Whether gathered weights are given up behind a visit.
     fn gives_up(&self, visit: Visit) -> bool {
         let sharding = &self.setup.workload.parallelism.sharding;

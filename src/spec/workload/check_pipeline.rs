@@ -1,6 +1,6 @@
 //! Validation of pipeline parallelism, by the facts of its schedule.
 
-use super::{PipelineSpec, WorkloadSpec};
+use super::{PipelineSpec, PointToPoint, WorkloadSpec};
 use crate::schedule::{self, Choice, Chunks, Facts};
 use crate::spec::model::ModelSpec;
 use crate::spec::problem::Problems;
@@ -15,6 +15,12 @@ impl WorkloadSpec {
         let chunks = pipe.chunks();
         if let Some(facts) = facts {
             check_chunks(p, pipe, facts);
+            if pipe.p2p == PointToPoint::Batched && pipe.size > 1 && !facts.batched {
+                let hint = "each of two ranks would wait in a send for the other's receive; the published \
+                            implementations send and receive asynchronously";
+                let allowed = format!("async or blocking with schedule {}", facts.name);
+                p.add("parallelism.pipeline.p2p", "batched", allowed, hint);
+            }
         }
         // With two directions every stage is held twice, once for each: `size` distinct stages, not size × chunks.
         let distinct = (chunks / facts.map_or(1, |f| u64::from(f.directions))).max(1);

@@ -1,0 +1,32 @@
+//! The registry: all algorithms, a line each.
+
+use super::Op;
+use super::algorithm::Algorithm;
+
+/// All algorithms, in the order in which ties between closed forms are broken.
+pub static ALGORITHMS: &[&dyn Algorithm] = &[
+    &super::point_to_point::PointToPoint,
+    &super::direct::OneShot,
+    &super::direct::TwoShot,
+    &super::ring::Ring,
+    &super::shift::Shift,
+    &super::nvls::Nvls,
+    &super::torus::Torus,
+    &super::hierarchical::Hierarchical,
+    &super::rail::Rail,
+    &super::pat::Pat,
+    &super::doubling::HalvingDoubling,
+    &super::doubling::RecursiveDoubling,
+    &super::tree::Tree,
+    &super::broadcast::Binomial,
+    &super::broadcast::Chain,
+];
+
+/// The algorithm of a name or alias; underscores count as hyphens, and an op at its end (`ring-all-reduce`) says nothing new.
+pub fn algorithm(name: &str) -> Option<&'static dyn Algorithm> {
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    let find =
+        |name: &str| ALGORITHMS.iter().copied().find(|a| a.name() == name || a.aliases().contains(&name));
+    let without_op = |op: &Op| find(name.strip_suffix(op.name())?.strip_suffix('-')?);
+    find(&name).or_else(|| Op::ALL.iter().find_map(without_op))
+}
