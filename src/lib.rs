@@ -3,8 +3,9 @@
 //! A step is a set of **rank programs** running on a **machine**. The modules stand in the order in which data flows;
 //! each uses only those before it (a test reads the `use crate::` lines and holds it so):
 //!
-//! `units`, `ids`, `schedule` → `spec` → `profile` → `model` → `cost` → `topology` → `program` → `collective` → `plan` →
-//! `fold` → `engine` → `analytic` → `analysis` → `trace` → `simulate` → `compare` → `calculon` → `score` → `cli`.
+//! `units`, `ids`, `schedule` → `spec` → `profile` → `moe` → `model` → `cost` → `topology` → `program` →
+//! `collective` → `plan` → `fold` → `engine` → `analytic` → `analysis` → `trace` → `simulate` → `compare` →
+//! `calculon` → `score` → `cli`.
 
 pub mod analysis;
 pub mod analytic;
@@ -18,6 +19,7 @@ pub mod engine;
 pub mod fold;
 pub mod ids;
 pub mod model;
+pub mod moe;
 pub mod plan;
 pub mod profile;
 pub mod program;

@@ -291,6 +291,12 @@ pub struct MoeSpec {
     /// Whether the router has a bias per expert (DeepSeek-V3's balancing without a loss).
     #[serde(default)]
     pub router_bias: bool,
+    /// Groups of experts that the router tells apart; 1: none.
+    #[serde(default = "one")]
+    pub groups: u64,
+    /// Groups that one token may use (node-limited routing); default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_limit: Option<u64>,
 }
 
 /// Multi-head latent attention: queries and key–values pass through narrow projections (DeepSeek-V2, arXiv 2405.04434).
@@ -538,6 +544,26 @@ impl MoeSpec {
                 format!("0 to {layers} (layers)"),
                 "leave moe out for a model without experts",
             );
+        }
+        p.size("moe.groups", self.groups, 1_000_000);
+        let groups = self.groups.max(1);
+        if !self.experts.is_multiple_of(groups) {
+            p.add(
+                "moe.groups",
+                groups,
+                format!("a divisor of moe.experts ({})", self.experts),
+                "groups hold equally many experts",
+            );
+        } else if let Some(limit) = self.group_limit {
+            let least = self.top_k.div_ceil(self.experts / groups).max(1);
+            if limit < least || limit > groups {
+                p.add(
+                    "moe.group_limit",
+                    limit,
+                    format!("{least} to {groups} (moe.groups)"),
+                    "a token's experts must fit into its groups",
+                );
+            }
         }
         if let Some(c) = self.capacity_factor.filter(|&c| !(c > 0.0 && c <= 1e6)) {
             p.add("moe.capacity_factor", c, "a number above 0", "leave it out for no limit");

@@ -6,6 +6,7 @@
 
 mod check;
 mod check_pipeline;
+mod expert;
 mod memory;
 mod noise;
 mod parallelism;
@@ -14,6 +15,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+pub use expert::{DispatcherKind, ExchangeFormats, ExpertOverlap, ExpertSpec, RowFormat};
 pub use memory::{
     Granularity, OffloadSpec, OptimizerPlace, Placement, PrefetchSpec, PrefetchUnit, RecomputeModule,
     RecomputeSpec,
@@ -85,6 +87,9 @@ pub struct WorkloadSpec {
     /// Which element-wise work the software runs in kernels of its own.
     #[serde(default)]
     pub fusion: KernelFusion,
+    /// How tokens travel to experts.
+    #[serde(default)]
+    pub expert: ExpertSpec,
     /// How evenly tokens spread over experts.
     #[serde(default)]
     pub expert_load: ExpertLoadSpec,

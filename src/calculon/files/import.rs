@@ -110,6 +110,7 @@ impl Calculon {
             },
             fusion: Default::default(),
             stack: None,
+            expert: Default::default(),
             expert_load: Default::default(),
             fidelity: w::FidelitySpec { compute: w::ComputeFidelity::Calculon, ..Default::default() },
             noise: Default::default(),

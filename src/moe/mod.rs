@@ -1,0 +1,26 @@
+//! How tokens travel to experts: who gets how many rows over which link, and the kernels around it.
+//!
+//! With E experts on R ranks, g of them in one scale-up domain (a node, an NVLink rack), N = R/g domains, T tokens a rank
+//! and top-k routing, a token touches on average D_n distinct domains and D_r distinct ranks ([`Routing::distinct`]). A
+//! [`Dispatcher`] says how many rows a rank sends over the network and over scale-up links from these ([`Rows`]); rows
+//! have the bytes of its rule ([`RowRule`]). One dispatcher is one file.
+//!
+//! * Combine is the mirror image of dispatch: the same rows over the same links, reversed. In backward, the gradient of
+//!   the combine is a dispatch (with the forward's handle), that of the dispatch a combine ([`Exchange`]).
+//! * No term is top_k·T·h·(R−1)/R to one pool, unless the dispatcher sends so (`alltoall`).
+//!
+//! Sources: DeepEP (github.com/deepseek-ai/DeepEP, `csrc/kernels/internode.cu` and the branch `hybrid-ep`), Megatron-LM
+//! `core/transformer/moe`, Tutel (arXiv 2206.03382), DeepSeek-V3 (arXiv 2412.19437, section 3.2).
+
+pub mod capacity;
+pub mod dispatch;
+pub mod imbalance;
+mod routing;
+mod rows;
+
+#[cfg(test)]
+mod tests;
+
+pub use dispatch::{Dispatcher, Kernels, Rows, Traffic, dispatcher};
+pub use routing::{Distinct, Routing};
+pub use rows::{Exchange, RowRule, payload_bytes};
