@@ -19,7 +19,7 @@ fn lower(machine: &Machine) -> World {
     let n = machine.devices();
     let mut world = World::default();
     let mut lowering = Lowering::new(machine, Fidelity::Fluid, Chooser::for_device("NVIDIA H100"));
-    let mut transfer = |op, mib: u64| lowering.transfer(Transfer { op, bytes: mib << 20 });
+    let mut transfer = |op, mib: u64| lowering.transfer(Transfer::new(op, mib << 20));
     let tensor = [transfer(Op::AllGather, 128), transfer(Op::ReduceScatter, 128)];
     let data = [transfer(Op::AllGather, 512), transfer(Op::ReduceScatter, 1024)];
     let send = [transfer(Op::SendRecv, 16)];
@@ -49,7 +49,7 @@ fn ring_in_steps(machine: &Machine) -> World {
     let algorithm = algorithm("ring").expect("known");
     let chooser = Chooser::always(algorithm, None);
     let mut lowering = Lowering::new(machine, Fidelity::Steps, chooser);
-    let id = lowering.transfer(Transfer { op: Op::AllReduce, bytes: 1 << 30 });
+    let id = lowering.transfer(Transfer::new(Op::AllReduce, 1 << 30));
     let mut program = ProgramBuilder::new();
     let name = "all-reduce".into();
     let info = program.info(OpInfo {

@@ -250,7 +250,7 @@ fn rules_pick_the_algorithm_where_they_fit() {
     let pick = |ranks: u32, bytes: u64| {
         let lowering = Lowering::new(&net, Fidelity::Fluid, chooser.clone());
         let devices: Vec<DeviceId> = (0..ranks).map(DeviceId).collect();
-        lowering.explain(&Transfer { op: Op::AllReduce, bytes }, &devices).expect("a choice").1
+        lowering.explain(&Transfer::new(Op::AllReduce, bytes), &devices).expect("a choice").1
     };
     // log2(4) exchanges of the whole buffer after 3 us.
     let small = pick(4, 50_000);

@@ -73,8 +73,15 @@ impl<'a> Links<'a> {
         if op == Op::SendRecv {
             return Ok(geometry.flat().time(1.0, bytes));
         }
-        let transfer = Transfer { op, bytes: bytes.round() as u64 };
-        Ok(self.chooser.choose(&transfer, geometry)?.expected_s)
+        self.transfer(group, &Transfer::new(op, bytes.round() as u64))
+    }
+    /// Seconds of one transfer of any kind; none in a group of one.
+    ///
+    /// # Errors
+    /// No algorithm can run it.
+    pub fn transfer(&self, group: Group, transfer: &Transfer) -> Result<f64, CollectiveError> {
+        let Some(geometry) = self.groups.get(&group) else { return Ok(0.0) };
+        Ok(self.chooser.choose(transfer, geometry)?.expected_s)
     }
 
     /// Whether a group has more than one member.

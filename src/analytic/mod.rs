@@ -144,7 +144,8 @@ pub fn estimate(
     let tiers = tiers(workload, machine);
     let links = Links::new(machine, &layout, &degrees, &GROUPS, &tiers, chooser)?;
     let split = step::layer_split(workload, model, &order)?;
-    let shard = Shard::new(workload, model);
+    let domains = step::expert_domains(workload, &degrees, &layout, machine)?;
+    let shard = Shard::over_domains(workload, model, domains);
     let stages = units_of_stages(
         model,
         &shard,

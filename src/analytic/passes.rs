@@ -6,7 +6,7 @@ use super::links::Links;
 use crate::collective::{CollectiveError, Op};
 use crate::model::{CommGroup, CommOp, Item};
 use crate::plan::step::groups::Group;
-use crate::plan::step::{Prices, Unit};
+use crate::plan::step::{Prices, Unit, transfer_of};
 use crate::spec::stack::{GraphScope, HostSpec};
 use crate::spec::workload::RecomputeSpec;
 
@@ -152,8 +152,13 @@ fn pass(items: &[Item], prices: &dyn Prices, links: &Links<'_>) -> Result<PassTi
             CommOp::AllReduce => Op::AllReduce,
             CommOp::AllToAll => Op::AllToAll,
             CommOp::SendRecv => Op::SendRecv,
+            CommOp::ExpertExchange => Op::ExpertExchange,
         };
-        let link = links.time(Group::Layer(comm.group), op, comm.bytes as f64)?;
+        let group = Group::Layer(comm.group);
+        let link = match comm.staged {
+            Some(_) => links.transfer(group, &transfer_of(comm))?,
+            None => links.time(group, op, comm.bytes as f64)?,
+        };
         let exposed = (link - kernels(&items[i + 1..], comm.hidden_behind as usize)).max(0.0);
         match comm.group {
             CommGroup::Tensor | CommGroup::ExpertTensor => time.tensor += exposed,

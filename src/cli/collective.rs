@@ -162,7 +162,7 @@ impl Row {
         bytes: u64,
     ) -> Result<Row, Error> {
         let begin = Instant::now();
-        let transfer = Transfer { op: args.op, bytes };
+        let transfer = Transfer::new(args.op, bytes);
         let fidelity = match args.fidelity {
             Level::Formula => Fidelity::Formula,
             Level::Fluid => Fidelity::Fluid,

@@ -29,6 +29,8 @@ pub struct Choice {
     pub overhead: f64,
     /// Paid once, when the kernel starts.
     pub base: Time,
+    /// The least time on the wire, where the kernel's own channels limit; zero where links alone do.
+    pub least: Time,
     /// Expected time in seconds on an idle network.
     pub expected_s: f64,
     /// Who decided.
@@ -79,6 +81,7 @@ impl Choice {
             sms: 0,
             overhead: 1.0,
             base: Time::ZERO,
+            least: Time::ZERO,
             expected_s,
             why: Why::default(),
             measured: false,
@@ -195,6 +198,10 @@ impl Chooser {
     }
 
     fn algorithm(&self, t: &Transfer, g: &Geometry) -> Result<Choice, Unsupported> {
+        // The exchange brings its own kernel: nothing to choose.
+        if let Some(staged) = &t.staged {
+            return super::two_stage::choice(t, staged, g);
+        }
         if let Some((algorithm, chunks)) = self.always
             && t.op != Op::SendRecv
         {

@@ -50,7 +50,9 @@ mod table;
 mod torus;
 mod tree;
 mod tuning;
+mod two_stage;
 
+pub use crate::moe::Staged;
 pub use crate::spec::collectives::Op;
 pub use algorithm::{Algorithm, Unsupported};
 pub use chooser::{Choice, Chooser, Why};
@@ -63,7 +65,7 @@ pub use tuning::DeviceTuning;
 
 impl Op {
     /// All, in the order of reports.
-    pub const ALL: [Op; 8] = [
+    pub const ALL: [Op; 9] = [
         Op::AllReduce,
         Op::AllGather,
         Op::ReduceScatter,
@@ -72,6 +74,7 @@ impl Op {
         Op::Reduce,
         Op::SendRecv,
         Op::RingShift,
+        Op::ExpertExchange,
     ];
     /// The name in the field's spelling.
     pub fn name(self) -> &'static str {
@@ -84,6 +87,7 @@ impl Op {
             Op::Reduce => "reduce",
             Op::SendRecv => "send-recv",
             Op::RingShift => "ring-shift",
+            Op::ExpertExchange => "expert-exchange",
         }
     }
     /// The op of a name as [`Op::name`] spells it.
@@ -97,7 +101,7 @@ impl Op {
         match self {
             Op::AllReduce => 2.0 * (n - 1.0) / n,
             Op::AllGather | Op::ReduceScatter | Op::AllToAll => (n - 1.0) / n,
-            Op::Broadcast | Op::Reduce | Op::SendRecv | Op::RingShift => 1.0,
+            Op::Broadcast | Op::Reduce | Op::SendRecv | Op::RingShift | Op::ExpertExchange => 1.0,
         }
     }
 }
@@ -107,6 +111,16 @@ impl Op {
 pub struct Transfer {
     /// What is done.
     pub op: Op,
-    /// `S` in bytes: one rank's buffer; for all-gather and reduce-scatter the full buffer.
+    /// `S` in bytes: one rank's buffer; for all-gather and reduce-scatter the full buffer. For an expert exchange: what
+    /// one rank sends to other nodes.
     pub bytes: u64,
+    /// What else an expert exchange is made of.
+    pub staged: Option<Staged>,
+}
+
+impl Transfer {
+    /// Any transfer but an expert exchange.
+    pub fn new(op: Op, bytes: u64) -> Transfer {
+        Transfer { op, bytes, staged: None }
+    }
 }

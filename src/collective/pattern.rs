@@ -28,6 +28,10 @@ pub enum Pattern {
     /// Each position sends to each other; what leaves the node first hops to the member that has the receiver's place
     /// in the sender's node, then takes that member's rail.
     RailPairs,
+    /// In each node, each position sends to each other.
+    NodePairs,
+    /// Each position sends to its counterparts on all other nodes.
+    Rails,
     /// Position `i < d` sends to `i + d`, where that exists.
     Grow(u32),
     /// Position `i + d` sends to `i < d`, where that exists.
@@ -160,6 +164,17 @@ impl Pattern {
                 }
             }
             Pattern::RailPairs => rail_pairs(g, each),
+            Pattern::NodePairs => {
+                let k = g.per_node;
+                for d in 1..k {
+                    (0..n).for_each(|i| send(i, i / k * k + (i + d) % k));
+                }
+            }
+            Pattern::Rails => {
+                for d in 1..g.nodes {
+                    (0..n).for_each(|i| send(i, (i + d * g.per_node) % n));
+                }
+            }
             Pattern::Grow(d) => (0..d.min(n.saturating_sub(d))).for_each(|i| send(i, i + d)),
             Pattern::Shrink(d) => (0..d.min(n.saturating_sub(d))).for_each(|i| send(i + d, i)),
             Pattern::Chain => (0..n - 1).for_each(|i| send(i, i + 1)),

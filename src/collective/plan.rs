@@ -73,7 +73,7 @@ impl Plan {
             let latency =
                 phase.latency(|pattern| latencies[self.index_of(pattern)]) + Time::from_s(filling) + base;
             base = Time::ZERO;
-            Flow { latency, bytes, rate_limit: f64::INFINITY, path }
+            Flow { latency, bytes, rate_limit: limit(bytes, p.choice.least), path }
         });
         Action::Phases(flows.collect())
     }
@@ -92,10 +92,15 @@ impl Plan {
             scale: p.choice.overhead / parts,
             extra: Time::ZERO,
             base: p.choice.base,
-            rate_limit: f64::INFINITY,
+            least: p.choice.least,
         };
         let choice = &p.choice;
         let own = choice.algorithm.steps(t, &self.geometry, choice.chunks, &routes, adjust);
         own.unwrap_or_else(|| steps(&p.phases, &self.geometry, &routes, adjust))
     }
+}
+
+/// Bytes per second of a transfer that takes no less than `least`.
+pub(super) fn limit(bytes: f64, least: Time) -> f64 {
+    if least > Time::ZERO { bytes / least.s() } else { f64::INFINITY }
 }

@@ -14,6 +14,7 @@ pub static ALGORITHMS: &[&dyn Algorithm] = &[
     &super::torus::Torus,
     &super::hierarchical::Hierarchical,
     &super::rail::Rail,
+    &super::two_stage::TwoStage,
     &super::pat::Pat,
     &super::doubling::HalvingDoubling,
     &super::doubling::RecursiveDoubling,

@@ -7,6 +7,7 @@
 
 use super::geometry::Geometry;
 use super::pattern::{Pattern, Route};
+use super::plan::limit;
 use crate::program::{Action, Flow, Span};
 use crate::units::Time;
 
@@ -160,8 +161,8 @@ pub struct Adjust {
     pub extra: Time,
     /// Added to the latency of the transfers that wait for none: the start of the kernel.
     pub base: Time,
-    /// Upper limit of the rate of one transfer in bytes per second.
-    pub rate_limit: f64,
+    /// The least time of one transfer on the wire.
+    pub least: Time,
 }
 
 /// The rounds of one lane of a phase. `touched[p]`: the flows by which position `p` last sent or received.
@@ -203,10 +204,11 @@ fn lane_steps(
                         &touched[from]
                     };
                     let base = if waits.is_empty() { adjust.base } else { Time::ZERO };
+                    let bytes = phase.unit * f64::from(part.weight * weight) * adjust.scale;
                     let flow = Flow {
                         latency: routes.latency[path as usize] + adjust.extra + base,
-                        bytes: phase.unit * f64::from(part.weight * weight) * adjust.scale,
-                        rate_limit: adjust.rate_limit,
+                        bytes,
+                        rate_limit: limit(bytes, adjust.least),
                         path,
                     };
                     let id = graph.flow(flow, waits);

@@ -13,6 +13,7 @@
 use super::algorithm::Algorithm;
 use super::geometry::{Fabric, Geometry};
 use super::pattern::{Pattern, tree_parent};
+use super::plan::limit;
 use super::schedule::{Adjust, GraphBuilder, Part, Phase, Routes};
 use super::{Op, Transfer};
 use crate::program::{Action, Flow};
@@ -102,7 +103,7 @@ impl Algorithm for Tree {
 fn flow(path: u32, bytes: f64, routes: &Routes<'_>, adjust: Adjust, waits: &[u32]) -> Flow {
     let base = if waits.is_empty() { adjust.base } else { Time::ZERO };
     let latency = routes.latency[path as usize] + adjust.extra + base;
-    Flow { latency, bytes, rate_limit: adjust.rate_limit, path }
+    Flow { latency, bytes, rate_limit: limit(bytes, adjust.least), path }
 }
 
 /// One of the two trees.

@@ -1,5 +1,6 @@
 //! Kernels and communication points: the items of a layer's lists.
 
+use crate::moe::{Exchange, Staged};
 use crate::spec::kernel::{AttentionGeneration, Format, KernelClass, Scaling};
 use crate::spec::workload::Dtype;
 
@@ -130,6 +131,10 @@ pub struct CommPoint {
     /// Kernels that follow it in the same list and may run while it is in flight; what comes after them waits for
     /// it. 0: the next item waits.
     pub hidden_behind: u32,
+    /// Which of the four exchanges with experts it is, if any.
+    pub exchange: Option<Exchange>,
+    /// The second stage and kernel of an exchange that brings its own.
+    pub staged: Option<Staged>,
 }
 
 /// Among whom a layer communicates.
@@ -162,6 +167,8 @@ pub enum CommOp {
     AllToAll,
     /// One step around the ring: send to the next, receive from the one before.
     SendRecv,
+    /// Rows of tokens to the ranks of their experts, or back, in two stages.
+    ExpertExchange,
 }
 
 impl Kernel {
@@ -234,7 +241,15 @@ impl Kernel {
 impl CommPoint {
     /// A communication point that the next item waits for.
     pub fn new(name: &'static str, group: CommGroup, op: CommOp, bytes: f64) -> CommPoint {
-        CommPoint { name, group, op, bytes: bytes.round() as u64, hidden_behind: 0 }
+        CommPoint {
+            name,
+            group,
+            op,
+            bytes: bytes.round() as u64,
+            hidden_behind: 0,
+            exchange: None,
+            staged: None,
+        }
     }
     /// The same, in flight while `kernels` more run.
     pub fn behind(mut self, kernels: u32) -> CommPoint {

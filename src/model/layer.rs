@@ -2,9 +2,13 @@
 
 use super::KernelClass;
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
+use super::mlp::Mlp;
 use super::shard::Shard;
+use crate::moe::Exchange;
 use crate::spec::model::{Mixer, MlpKind, ModelSpec};
-use crate::spec::workload::{Fp8Communication, Fp8Gemm, Granularity, RecomputeModule, RecomputeSpec};
+use crate::spec::workload::{
+    ExpertOverlap, Fp8Communication, Fp8Gemm, Granularity, RecomputeModule, RecomputeSpec,
+};
 
 /// What one layer does on one rank for one micro-batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +34,11 @@ pub struct LayerPlan {
     pub weight_grad_bytes: u64,
     /// Weights of the layer on this rank.
     pub parameters: Parameters,
+    /// Kernels of `weight_grad` that belong to what lies between dispatch and combine; they come first.
+    pub expert_weight_grads: u32,
     modules: Vec<(Vec<RecomputeModule>, Vec<Item>)>,
+    /// Blocks that hold dispatch and combine.
+    between: Option<(usize, usize)>,
 }
 
 /// Kinds of layers.
@@ -91,6 +99,20 @@ impl LayerPlan {
         let repeated = self.repeated_modules(policy);
         let hit = |m: &Vec<RecomputeModule>| m.iter().any(|x| repeated.contains(x));
         self.modules.iter().filter(|(m, _)| hit(m)).flat_map(|(_, items)| items.clone()).collect()
+    }
+    /// What is recomputed before this layer's backward under a policy, module by module: for the part before the
+    /// dispatch (and behind the combine), and for that of the experts.
+    pub fn recompute_parts(&self, policy: &RecomputeSpec) -> (Vec<Item>, Vec<Item>) {
+        let repeated = self.repeated_modules(policy);
+        let hit = |m: &Vec<RecomputeModule>| m.iter().any(|x| repeated.contains(x));
+        let (mut rest, mut experts) = (Vec::new(), Vec::new());
+        for (block, (modules, items)) in self.modules.iter().enumerate() {
+            let between = self.between.is_some_and(|(first, last)| (first..=last).contains(&block));
+            if hit(modules) {
+                if between { &mut experts } else { &mut rest }.extend(items.iter().cloned());
+            }
+        }
+        (rest, experts)
     }
     /// Bytes kept from forward to backward under a policy.
     pub fn saved_bytes(&self, policy: &RecomputeSpec) -> u64 {
@@ -153,14 +175,9 @@ impl LayerPlan {
             match &layer.moe {
                 Some(moe) => super::moe::add(&mut blocks, moe),
                 None => {
-                    super::mlp::add(
-                        &mut blocks,
-                        "mlp",
-                        layer.ffn,
-                        Fp8Gemm::Mlp,
-                        &[RecomputeModule::Mlp],
-                        true,
-                    );
+                    let modules = &[RecomputeModule::Mlp];
+                    let mlp = Mlp { name: "mlp", ffn: layer.ffn, gemm: Fp8Gemm::Mlp, modules, own_input: true };
+                    mlp.add(&mut blocks);
                 }
             }
             behind(&mut blocks);
@@ -437,13 +454,27 @@ impl<'a> Blocks<'a> {
             }
             order.into_iter().flat_map(|b| pick(b).clone()).collect()
         };
+        let beside_shared = |items: Vec<Item>| match self.shard.expert_overlap {
+            ExpertOverlap::SharedExpert => super::moe::beside_shared(items),
+            _ => items,
+        };
         let for_weight_grad: f64 = self.saved.iter().filter(|s| s.for_weight_grad).map(|s| s.bytes).sum();
+        let holds = |wanted: Exchange| {
+            let is = |i: &Item| i.comm().is_some_and(|c| c.exchange == Some(wanted));
+            self.blocks.iter().position(|b| b.forward.iter().any(is))
+        };
+        let between = holds(Exchange::Dispatch).zip(holds(Exchange::Combine));
+        let kernels = |blocks: &[Block]| {
+            blocks.iter().flat_map(|b| &b.weight_grad).filter(|i| i.kernel().is_some()).count() as u32
+        };
         LayerPlan {
+            expert_weight_grads: between.map_or(0, |(first, _)| kernels(&self.blocks[first..])),
+            between,
             kind,
-            forward: collect(|b| &b.forward, false),
-            input_grad: collect(|b| &b.input_grad, true),
+            forward: beside_shared(collect(|b| &b.forward, false)),
+            input_grad: beside_shared(collect(|b| &b.input_grad, true)),
             weight_grad: gather_ahead(collect(|b| &b.weight_grad, true)),
-            backward: collect(|b| &b.backward, true),
+            backward: beside_shared(collect(|b| &b.backward, true)),
             boundary_bytes: self.shard.boundary_bytes(self.model).round() as u64,
             workspace_bytes: self.widest.round() as u64,
             weight_grad_bytes: (for_weight_grad + self.gradients).round() as u64,

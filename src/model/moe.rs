@@ -1,15 +1,22 @@
 //! Mixture of experts: router, dispatch, experts, combine.
 //!
-//! A rank sends each of its tokens to `top_k` experts, so the all-to-all buffer holds top_k·T·h elements, and with an
-//! even load a rank's experts receive as many rows as it sends. A load factor λ (fullest over mean) stretches both
-//! the all-to-all and the grouped GEMMs of the rank that has it; a capacity factor caps it and drops the rest.
+//! How many rows travel, and in which format, says [`crate::moe::Travel`]. With an even load a rank's experts receive as
+//! many rows as it sends. A load factor λ (fullest over mean) stretches both the exchanges and the grouped GEMMs of the
+//! rank that has it; a capacity factor caps it and drops the rest.
+//!
+//! Kernels around the exchanges (T tokens, M = k·T rows of experts, D_r distinct ranks a token):
+//! * a copy for each expert: tokens permuted to M rows before the dispatch, received chunks sorted by local expert where a
+//!   rank has several; the same undone behind the combine;
+//! * a row for each rank: nothing before the dispatch; behind it T·D_r rows are expanded to M, and before the combine
+//!   weighed and summed to T·D_r again.
 
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
 use super::layer::{Block, Blocks};
-use super::mlp;
+use super::mlp::{self, Mlp};
 use super::{KernelClass, Scaling};
+use crate::moe::{Exchange, Travel, payload_bytes};
 use crate::spec::model::MoeSpec;
-use crate::spec::workload::{Dtype, Fp8Communication, Fp8Gemm, RecomputeModule};
+use crate::spec::workload::{DispatcherKind, Dtype, ExpertOverlap, Fp8Gemm, RecomputeModule, RowFormat};
 
 const MOE: &[RecomputeModule] = &[RecomputeModule::Moe];
 
@@ -20,14 +27,52 @@ pub(super) fn add(b: &mut Blocks, moe: &MoeSpec) {
     let bytes = s.local_tokens() as f64 * m.hidden as f64 * s.saved_input(Fp8Gemm::Experts);
     b.save("MoE input", bytes, &[RecomputeModule::Norm], true);
     router(b, moe);
-    if moe.shared_width(m) > 0 {
-        mlp::add(b, "shared expert", moe.shared_width(m), Fp8Gemm::Experts, MOE, false);
-        b.parameters.dense += if moe.shared_gate { m.hidden } else { 0 };
-    }
+    let (name, gemm, modules, width) = ("shared expert", Fp8Gemm::Experts, MOE, moe.shared_width(m));
+    let shared = (width > 0).then_some(Mlp { name, ffn: width, gemm, modules, own_input: false });
+    b.parameters.dense += if shared.is_some() && moe.shared_gate { m.hidden } else { 0 };
     let routed = Routed::new(b, moe, ffn);
+    let beside = s.expert_overlap == ExpertOverlap::SharedExpert;
+    let between = s.shared_between || beside;
+    shared.iter().filter(|_| !between).for_each(|shared| shared.add(b));
     routed.dispatch(b);
-    routed.experts(b);
-    routed.combine(b);
+    if beside {
+        // Its first product runs beside the dispatch, its second beside the combine ([`beside_shared`]).
+        shared.iter().for_each(|shared| shared.up(b));
+        routed.experts(b);
+        routed.combine(b);
+        shared.iter().for_each(|shared| shared.down(b));
+    } else {
+        shared.iter().filter(|_| between).for_each(|shared| shared.add(b));
+        routed.experts(b);
+        routed.combine(b);
+    }
+}
+
+/// Lets exchanges run beside the kernels of the shared expert: those that follow, or in backward those that stand before,
+/// which then follow.
+pub(super) fn beside_shared(mut items: Vec<Item>) -> Vec<Item> {
+    let is_shared = |i: &Item| i.kernel().is_some_and(|k| k.name.starts_with("shared expert"));
+    let prepares = |i: &Item| {
+        i.kernel().is_some_and(|k| matches!(k.class, KernelClass::Permute | KernelClass::Unpermute))
+    };
+    let mut at = 0;
+    while at < items.len() {
+        if items[at].comm().is_some_and(|c| c.exchange.is_some()) {
+            let mut prepared = at;
+            while prepared > 0 && prepares(&items[prepared - 1]) {
+                prepared -= 1;
+            }
+            let run = items[..prepared].iter().rev().take_while(|i| is_shared(i)).count();
+            items[prepared - run..=at].rotate_left(run);
+            let own = at - run;
+            let beside = items[own + 1..].iter().take_while(|i| is_shared(i)).count();
+            if let Item::Comm(comm) = &mut items[own] {
+                comm.hidden_behind = beside as u32;
+            }
+        }
+        at += 1;
+    }
+    items
 }
 
 /// The router: one small GEMM in fp32 on each rank's own tokens, softmax and top-k.
@@ -52,8 +97,13 @@ fn router(b: &mut Blocks, moe: &MoeSpec) {
         Dtype::Tf32,
         s.gradient_bytes,
     ));
+    let mut forward = vec![gemm("router", t, moe.experts, m.hidden)];
+    if moe.group_limit.is_some_and(|limit| limit < moe.groups) {
+        forward.push(top_k("group scores"));
+    }
+    forward.push(top_k("top-k"));
     b.push(Block {
-        forward: vec![gemm("router", t, moe.experts, m.hidden), top_k("top-k")],
+        forward,
         backward: [input_grad.clone(), vec![weight_grad.clone()]].concat(),
         input_grad,
         weight_grad: vec![weight_grad],
@@ -63,10 +113,9 @@ fn router(b: &mut Blocks, moe: &MoeSpec) {
 
 /// The routed experts of one rank.
 struct Routed<'a> {
-    moe: &'a MoeSpec,
-    /// Rows that this rank sends: one per token and expert visited.
+    /// Rows that this rank sends where each expert gets a copy: one per token and expert visited.
     sent: u64,
-    /// Rows that its experts work on.
+    /// Rows that its experts work on, padding included.
     rows: u64,
     /// Experts of this rank.
     experts: u64,
@@ -76,67 +125,120 @@ struct Routed<'a> {
     load: f64,
     /// Whether the input is gathered over the tensor-parallel ranks of an expert.
     gathers: bool,
+    travel: Option<&'a Travel>,
 }
 
 impl<'a> Routed<'a> {
-    fn new(b: &Blocks, moe: &'a MoeSpec, ffn: u64) -> Routed<'a> {
+    fn new(b: &Blocks<'a>, moe: &MoeSpec, ffn: u64) -> Routed<'a> {
         let s = b.shard;
         let capped = moe.capacity_factor.unwrap_or(f64::INFINITY);
         let load = s.expert_load.min(capped);
         let sent = s.local_tokens() * moe.top_k;
         let gathers = s.expert_tensor > 1 && s.sequence_parallel;
+        let experts = moe.experts / s.expert;
+        // The mean padding of an expert's rows to a multiple of a is (a − 1)/2.
+        let padding = experts * (s.pad_rows_to.max(1) - 1) / 2;
         let received = (sent as f64 * load).round() as u64;
         Routed {
-            moe,
             sent,
-            rows: received * if gathers { s.expert_tensor } else { 1 },
-            experts: moe.experts / s.expert,
+            rows: received * if gathers { s.expert_tensor } else { 1 } + padding,
+            experts,
             width: ffn / s.expert_tensor,
             load,
             gathers,
+            travel: s.travel.as_ref(),
         }
     }
 
-    /// Tokens sorted by expert and sent there (and gathered inside the expert).
+    /// Whether the rows of a token for one rank are one.
+    fn sums_per_rank(&self, b: &Blocks) -> bool {
+        b.shard.expert > 1 && self.travel.is_some_and(|t| t.dispatcher().sums_per_rank())
+    }
+    /// Rows that arrive from other ranks (and this one).
+    fn arrived(&self) -> f64 {
+        self.travel.map_or(self.sent as f64, |t| t.rows_received()) * self.load
+    }
+    /// Bytes of a row in device memory, in the format of an exchange.
+    fn row(&self, b: &Blocks, exchange: Exchange) -> f64 {
+        let plain = b.model.hidden as f64 * b.shard.act();
+        match self.travel.map(|t| t.format(exchange)) {
+            None | Some(RowFormat::Bf16) => plain,
+            Some(format) => payload_bytes(format, b.model.hidden) as f64,
+        }
+    }
+
+    /// The communication of an exchange; none where all experts are here.
+    fn exchange(&self, b: &Blocks, exchange: Exchange) -> Option<Item> {
+        let s = b.shard;
+        let name = match exchange {
+            Exchange::Dispatch => "dispatch tokens",
+            Exchange::Combine => "combine tokens",
+            Exchange::CombineBackward => "combine backward tokens",
+            Exchange::DispatchBackward => "dispatch backward",
+        };
+        let plain = (self.sent * b.model.hidden) as f64 * self.load * s.act();
+        let (op, bytes, staged) = match self.travel {
+            None => (CommOp::AllToAll, plain, None),
+            Some(travel) => {
+                let bytes = travel.bytes(exchange, self.load);
+                match (travel.staged(exchange, self.load), travel.dispatcher().kind()) {
+                    (Some(staged), _) => (CommOp::ExpertExchange, bytes.network, Some(staged)),
+                    (None, DispatcherKind::Allgather) if exchange.is_dispatch() => {
+                        (CommOp::AllGather, bytes.handled, None)
+                    }
+                    (None, DispatcherKind::Allgather) => (CommOp::ReduceScatter, bytes.handled, None),
+                    (None, _) => (CommOp::AllToAll, bytes.handled, None),
+                }
+            }
+        };
+        let point = CommPoint::new(name, CommGroup::Expert, op, bytes);
+        (s.expert > 1).then_some(Item::Comm(CommPoint { exchange: Some(exchange), staged, ..point }))
+    }
+
+    /// A kernel that reads and writes `rows` rows together.
+    fn moves(&self, b: &Blocks, class: KernelClass, name: &'static str, rows: f64, row: f64) -> Item {
+        let elements = (rows * b.model.hidden as f64) as u64;
+        Item::Kernel(Kernel::elementwise(class, name, elements, rows * row, b.shard.compute))
+    }
+    fn tensor(&self, b: &Blocks, name: &'static str, op: CommOp) -> Item {
+        let bytes = (self.rows * b.model.hidden) as f64 * b.shard.act();
+        Item::Comm(CommPoint::new(name, CommGroup::ExpertTensor, op, bytes))
+    }
+
+    /// Tokens sent to the ranks of their experts (and gathered inside the expert), in the order of experts.
     fn dispatch(&self, b: &mut Blocks) {
-        let (m, s) = (b.model, b.shard);
-        let sent = (self.sent * m.hidden) as f64;
-        let permute = |name| {
-            Item::Kernel(Kernel::elementwise(
-                KernelClass::Permute,
-                name,
-                self.sent * m.hidden,
-                2.0 * sent * s.act(),
-                s.compute,
-            ))
-        };
-        let swap = |name, element: f64| {
-            Item::Comm(CommPoint::new(name, CommGroup::Expert, CommOp::AllToAll, sent * self.load * element))
-        };
-        let tensor = |name, op| {
-            let bytes = (self.rows * m.hidden) as f64 * s.act();
-            Item::Comm(CommPoint::new(name, CommGroup::ExpertTensor, op, bytes))
-        };
-        let mut forward = vec![permute("permute tokens")];
-        let mut backward = Vec::new();
+        let tokens = b.shard.local_tokens() as f64;
+        let (sent, rows) = (self.sent as f64, self.rows as f64);
+        let (there, back) = (self.row(b, Exchange::Dispatch), self.row(b, Exchange::DispatchBackward));
+        let (mut forward, mut backward) = (Vec::new(), Vec::new());
         if self.gathers {
-            backward.push(tensor("reduce-scatter expert input gradient", CommOp::ReduceScatter));
+            backward.push(self.tensor(b, "reduce-scatter expert input gradient", CommOp::ReduceScatter));
         }
-        if s.expert > 1 {
-            forward.push(swap("dispatch tokens", s.message(Fp8Communication::ExpertDispatch)));
-            backward.push(swap("dispatch backward", s.act()));
+        let gather = self.gathers.then(|| self.tensor(b, "all-gather expert input", CommOp::AllGather));
+        if self.sums_per_rank(b) {
+            forward.extend(self.exchange(b, Exchange::Dispatch));
+            forward.extend(gather);
+            let moved = self.arrived() + rows;
+            forward.push(self.moves(b, KernelClass::Permute, "permute rows", moved, there));
+            backward.push(self.moves(b, KernelClass::Unpermute, "permute backward", moved, back));
+            backward.extend(self.exchange(b, Exchange::DispatchBackward));
+        } else {
+            let sorts = self.experts > 1 && b.shard.expert > 1;
+            forward.push(self.moves(b, KernelClass::Permute, "permute tokens", tokens + sent, there));
+            forward.extend(self.exchange(b, Exchange::Dispatch));
+            forward.extend(gather);
+            if sorts {
+                forward.push(self.moves(b, KernelClass::Permute, "sort rows", 2.0 * rows, there));
+                backward.push(self.moves(b, KernelClass::Permute, "unsort rows", 2.0 * rows, back));
+            }
+            backward.extend(self.exchange(b, Exchange::DispatchBackward));
+            backward.push(self.moves(b, KernelClass::Unpermute, "permute backward", tokens + sent, back));
         }
-        if self.gathers {
-            forward.push(tensor("all-gather expert input", CommOp::AllGather));
-        }
-        backward.push(permute("permute backward"));
-        b.push(Block {
-            forward,
-            input_grad: backward.clone(),
-            backward,
-            modules: MOE.to_vec(),
-            ..Block::default()
-        });
+        self.push(b, forward, backward);
+    }
+    fn push(&self, b: &mut Blocks, forward: Vec<Item>, backward: Vec<Item>) {
+        let input_grad = backward.clone();
+        b.push(Block { forward, input_grad, backward, modules: MOE.to_vec(), ..Block::default() });
     }
 
     /// The experts' GEMMs, grouped.
@@ -151,7 +253,8 @@ impl<'a> Routed<'a> {
         self.grouped(b, ["expert up", "expert up input gradient", "expert up weight gradient"], m.hidden, up);
         b.save("expert activation input", rows * up as f64 * s.saved_activation(), MOE, false);
         let with_activation = [RecomputeModule::Activation, RecomputeModule::Moe];
-        mlp::activation(b, self.rows * self.width, m.gated_mlp, &with_activation);
+        let names = ["activation", "activation backward"];
+        mlp::activation(b, names, self.rows * self.width, m.gated_mlp, &with_activation);
         b.save("expert down input", rows * self.width as f64 * element, &with_activation, true);
         self.grouped(
             b,
@@ -203,47 +306,39 @@ impl<'a> Routed<'a> {
         });
     }
 
-    /// Rows sent back, weighed and summed for each token.
+    /// Rows weighed and sent back, summed for each token.
     fn combine(&self, b: &mut Blocks) {
-        let (m, s) = (b.model, b.shard);
-        let sent = (self.sent * m.hidden) as f64;
-        let per_token = sent / self.moe.top_k as f64;
-        let unpermute = |name| {
-            Item::Kernel(Kernel::elementwise(
-                KernelClass::Unpermute,
-                name,
-                self.sent * m.hidden,
-                (sent + per_token) * s.act(),
-                s.compute,
-            ))
-        };
-        let swap = |name| {
-            Item::Comm(CommPoint::new(name, CommGroup::Expert, CommOp::AllToAll, sent * self.load * s.act()))
-        };
-        let tensor = |name, op| {
-            let bytes = (self.rows * m.hidden) as f64 * s.act();
-            Item::Comm(CommPoint::new(name, CommGroup::ExpertTensor, op, bytes))
-        };
-        let mut forward = Vec::new();
-        let mut backward = vec![unpermute("combine backward")];
-        if s.expert_tensor > 1 {
+        let tokens = b.shard.local_tokens() as f64;
+        let (sent, rows) = (self.sent as f64, self.rows as f64);
+        let (there, back) = (self.row(b, Exchange::CombineBackward), self.row(b, Exchange::Combine));
+        let (mut forward, mut backward) = (Vec::new(), Vec::new());
+        let gather =
+            self.gathers.then(|| self.tensor(b, "all-gather expert output gradient", CommOp::AllGather));
+        if b.shard.expert_tensor > 1 {
             let op = if self.gathers { CommOp::ReduceScatter } else { CommOp::AllReduce };
-            forward.push(tensor("sum expert output", op));
+            forward.push(self.tensor(b, "sum expert output", op));
         }
-        if s.expert > 1 {
-            forward.push(swap("combine tokens"));
-            backward.push(swap("combine backward tokens"));
+        if self.sums_per_rank(b) {
+            let moved = self.arrived() + rows;
+            forward.push(self.moves(b, KernelClass::Unpermute, "unpermute rows", moved, back));
+            forward.extend(self.exchange(b, Exchange::Combine));
+            backward.extend(self.exchange(b, Exchange::CombineBackward));
+            backward.extend(gather);
+            backward.push(self.moves(b, KernelClass::Permute, "combine backward", moved, there));
+        } else {
+            if self.experts > 1 && b.shard.expert > 1 {
+                forward.push(self.moves(b, KernelClass::Permute, "unsort rows", 2.0 * rows, back));
+            }
+            forward.extend(self.exchange(b, Exchange::Combine));
+            let moved = tokens + sent;
+            forward.push(self.moves(b, KernelClass::Unpermute, "unpermute tokens", moved, back));
+            backward.push(self.moves(b, KernelClass::Permute, "combine backward", moved, there));
+            backward.extend(self.exchange(b, Exchange::CombineBackward));
+            backward.extend(gather);
+            if self.experts > 1 && b.shard.expert > 1 {
+                backward.push(self.moves(b, KernelClass::Permute, "sort rows", 2.0 * rows, there));
+            }
         }
-        if self.gathers {
-            backward.push(tensor("all-gather expert output gradient", CommOp::AllGather));
-        }
-        forward.push(unpermute("unpermute tokens"));
-        b.push(Block {
-            forward,
-            input_grad: backward.clone(),
-            backward,
-            modules: MOE.to_vec(),
-            ..Block::default()
-        });
+        self.push(b, forward, backward);
     }
 }

@@ -1,9 +1,12 @@
 //! Which share of a model one rank has.
 
+use crate::moe::Travel;
+use crate::schedule::Choice;
 use crate::spec::kernel::AttentionGeneration;
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{
-    ContextSpec, Dtype, Fp8Communication, Fp8Gemm, Fp8Spec, KernelFusion, WorkloadSpec,
+    ContextSpec, Dtype, ExpertOverlap, Fp8Communication, Fp8Gemm, Fp8Spec, KernelFusion,
+    WorkloadSpec,
 };
 
 /// What one rank computes: its share of the model and the micro-batch.
@@ -29,6 +32,14 @@ pub struct Shard {
     pub expert_tensor: u64,
     /// Tokens that this rank's experts receive over the mean.
     pub expert_load: f64,
+    /// How tokens travel to experts; `None` in a model without.
+    pub travel: Option<Travel>,
+    /// What runs beside the exchanges with experts.
+    pub expert_overlap: ExpertOverlap,
+    /// Whether the shared expert runs between dispatch and combine (DualPipe), not before the dispatch.
+    pub shared_between: bool,
+    /// Rows of an expert are padded to a multiple of this.
+    pub pad_rows_to: u64,
     /// Format of activations and of GEMMs that `fp8` does not name.
     pub compute: Dtype,
     /// Bytes in which gradients are accumulated.
@@ -45,6 +56,15 @@ impl Shard {
     /// The share of every rank under a workload; the last rank of the context-parallel group, which has the most to
     /// do where shares differ, with an even load on experts.
     pub fn new(workload: &WorkloadSpec, model: &ModelSpec) -> Shard {
+        Shard::over_domains(workload, model, 1)
+    }
+    /// The same where the ranks that share experts lie on `domains` scale-up domains.
+    pub fn over_domains(workload: &WorkloadSpec, model: &ModelSpec, domains: u64) -> Shard {
+        let shard = Shard::without_travel(workload, model);
+        let travel = |moe| Travel::new(workload, model, moe, shard.local_tokens(), domains);
+        Shard { travel: model.moe.as_ref().map(travel), ..shard.clone() }
+    }
+    fn without_travel(workload: &WorkloadSpec, model: &ModelSpec) -> Shard {
         let par = &workload.parallelism;
         Shard {
             micro_batch: workload.batch.micro_batch,
@@ -56,6 +76,16 @@ impl Shard {
             expert: par.expert,
             expert_tensor: par.expert_tensor(),
             expert_load: 1.0,
+            travel: None,
+            expert_overlap: workload.expert.overlap,
+            shared_between: matches!(
+                workload.parallelism.pipeline.choice(),
+                Choice::Named(schedule) if schedule.facts().pairs
+            ),
+            pad_rows_to: workload.expert.pad_rows_to.unwrap_or(match &workload.precision.fp8 {
+                Some(_) => 16,
+                None => 1,
+            }),
             compute: workload.precision.compute,
             gradient_bytes: workload.precision.gradients.bytes(),
             fp8: workload.precision.fp8.clone(),
@@ -75,6 +105,10 @@ impl Shard {
             expert: 1,
             expert_tensor: 1,
             expert_load: 1.0,
+            travel: None,
+            expert_overlap: ExpertOverlap::None,
+            shared_between: false,
+            pad_rows_to: 1,
             compute: Dtype::Bf16,
             gradient_bytes: 4.0,
             fp8: None,

@@ -33,7 +33,14 @@ pub fn mean_maximum(n: u64) -> f64 {
     for i in 0..=STEPS {
         let x = i as f64 * h;
         let integrand = -(n as f64 * (-tail as f64).ln_1p()).exp_m1() - power(tail);
-        sum += integrand * if i == 0 || i == STEPS { 1.0 } else if i % 2 == 1 { 4.0 } else { 2.0 };
+        sum += integrand
+            * if i == 0 || i == STEPS {
+                1.0
+            } else if i % 2 == 1 {
+                4.0
+            } else {
+                2.0
+            };
         // The tail of the next point, by Simpson's rule over the step.
         tail -= h / 6.0 * (density(x) + 4.0 * density(x + h / 2.0) + density(x + h));
         tail = tail.max(f64::MIN_POSITIVE);

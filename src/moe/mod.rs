@@ -17,6 +17,7 @@ pub mod dispatch;
 pub mod imbalance;
 mod routing;
 mod rows;
+mod travel;
 
 #[cfg(test)]
 mod tests;
@@ -24,3 +25,4 @@ mod tests;
 pub use dispatch::{Dispatcher, Kernels, Rows, Traffic, dispatcher};
 pub use routing::{Distinct, Routing};
 pub use rows::{Exchange, RowRule, payload_bytes};
+pub use travel::{Staged, Travel};

@@ -17,12 +17,8 @@ pub enum Exchange {
 
 impl Exchange {
     /// All four, in the order in which a layer runs them.
-    pub const ALL: [Exchange; 4] = [
-        Exchange::Dispatch,
-        Exchange::Combine,
-        Exchange::CombineBackward,
-        Exchange::DispatchBackward,
-    ];
+    pub const ALL: [Exchange; 4] =
+        [Exchange::Dispatch, Exchange::Combine, Exchange::CombineBackward, Exchange::DispatchBackward];
     /// Whether rows go to experts (else back from them).
     pub fn is_dispatch(self) -> bool {
         matches!(self, Exchange::Dispatch | Exchange::CombineBackward)

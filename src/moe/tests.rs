@@ -1,8 +1,8 @@
 //! Counted by hand elsewhere, sampled here, and laws.
 
 use proptest::prelude::*;
-use rand::seq::index::sample;
 use rand::SeedableRng;
+use rand::seq::index::sample;
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
@@ -33,8 +33,12 @@ fn counts_equal_those_worked_out_apart() {
     for case in list(&golden(), "cases") {
         let u = |f: &str| case[f].as_u64().expect(f);
         let name = case["name"].as_str().expect("a name");
-        let routing =
-            Routing { experts: u("experts"), top_k: u("top_k"), groups: u("groups"), group_limit: u("group_limit") };
+        let routing = Routing {
+            experts: u("experts"),
+            top_k: u("top_k"),
+            groups: u("groups"),
+            group_limit: u("group_limit"),
+        };
         let (ranks, per_domain, tokens) = (u("ranks"), u("per_domain"), u("tokens"));
         let number = |v: &Value| v.as_f64().expect("a number");
         let domains = ranks / per_domain;
@@ -80,8 +84,13 @@ fn counts_equal_those_worked_out_apart() {
                 assert_eq!(d.row_rule(domains), rule, "{name}");
             }
             for (exchange, phase) in [(Exchange::Dispatch, "dispatch"), (Exchange::Combine, "combine")] {
-                let row =
-                    rule.row_bytes(exchange, format(&case[phase]), u("hidden"), u("top_k"), u("experts") / domains);
+                let row = rule.row_bytes(
+                    exchange,
+                    format(&case[phase]),
+                    u("hidden"),
+                    u("top_k"),
+                    u("experts") / domains,
+                );
                 let bytes = d.bytes(&traffic, row);
                 let at = format!("{name}, {key}, {phase}");
                 close(bytes.network, number(&wanted[phase][0]), &at);
@@ -123,8 +132,9 @@ fn rows_on_every_port_are_those_of_routed_tokens() {
             let groups = sample(&mut rng, routing.groups as usize, routing.group_limit as usize).into_vec();
             let pool = routing.group_limit * group;
             let experts = sample(&mut rng, pool as usize, routing.top_k as usize).into_iter();
-            let mut to: Vec<u64> =
-                experts.map(|e| (groups[e / group as usize] as u64 * group + e as u64 % group) / own).collect();
+            let mut to: Vec<u64> = experts
+                .map(|e| (groups[e / group as usize] as u64 * group + e as u64 % group) / own)
+                .collect();
             to.sort_unstable();
             to.dedup();
             let mut domains: Vec<u64> = to.iter().map(|r| r / per_domain).collect();

@@ -22,6 +22,7 @@ impl Schedule for DualPipe {
             directions: 2,
             backward: Backward::Both,
             batched: false,
+            pairs: true,
             needs: "even stages and micro-batches, at least twice as many micro-batches as stages",
             ..Facts::new("dualpipe", "two directions at once, forward overlaps backward")
         }

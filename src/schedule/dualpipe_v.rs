@@ -16,6 +16,7 @@ impl Schedule for DualPipeV {
             chunks: Chunks::Exactly(2),
             backward: Backward::Both,
             batched: false,
+            pairs: true,
             needs: "at least twice as many micro-batches as stages",
             ..Facts::new("dualpipe-v", "DualPipe folded into a V, parameters once")
         }

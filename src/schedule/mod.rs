@@ -115,6 +115,8 @@ pub struct Facts {
     /// warm-up is deeper than the ranks behind are long, or two directions meet, each of two neighbours would wait in a
     /// send for the other's receive.
     pub batched: bool,
+    /// Whether it runs a forward and a backward pass of two micro-batches together.
+    pub pairs: bool,
     /// Whether [`Schedule::order_for`] makes the order for the times and the memory of a step.
     pub searched: bool,
 }
@@ -132,6 +134,7 @@ impl Facts {
             directions: 1,
             backward: Backward::Whole,
             batched: true,
+            pairs: false,
             searched: false,
         }
     }

@@ -46,6 +46,8 @@ pub enum Op {
     SendRecv,
     /// Every rank's buffer reaches the next rank of the group.
     RingShift,
+    /// Rows of tokens to the ranks of their experts, or back: to the rails of other nodes, and on inside the node.
+    ExpertExchange,
 }
 
 /// An algorithm for some collectives. A bound that is left out does not bound.

@@ -5,6 +5,7 @@
 //! devices and the names of their memory tiers. Both return every problem found, not just the first.
 
 mod check;
+mod check_expert;
 mod check_pipeline;
 mod expert;
 mod memory;

@@ -101,7 +101,7 @@ impl<'m> Trial<'m> {
     }
     /// A group of new ranks on these devices.
     pub fn group(&mut self, net: &dyn Network, devices: &[u32], op: Op, bytes: u64) -> Vec<RankId> {
-        let id = self.lowering.transfer(Transfer { op, bytes });
+        let id = self.lowering.transfer(Transfer::new(op, bytes));
         let ranks: Vec<RankId> = devices.iter().map(|_| self.rank(id)).collect();
         let devices: Vec<DeviceId> = devices.iter().map(|&d| DeviceId(d)).collect();
         let comm =
@@ -137,7 +137,7 @@ impl<'m> Trial<'m> {
     }
     /// A rank of its own that copies `bytes` over a route at once.
     pub fn copy(&mut self, net: &dyn Network, route: &[ResourceId], bytes: u64) {
-        let id = self.lowering.transfer(Transfer { op: Op::SendRecv, bytes });
+        let id = self.lowering.transfer(Transfer::new(Op::SendRecv, bytes));
         let rank = self.rank(id);
         let comm = self.lowering.channel(&mut self.world, &[rank], route, Time::ZERO, &[id]);
         self.world.bind(rank, 0, comm);

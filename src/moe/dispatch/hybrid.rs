@@ -27,7 +27,7 @@ impl Dispatcher for Hybrid {
         Some(Kernels {
             units: if across { 8 } else { 16 },
             rate_per_unit: if across { 11e9 } else { 34e9 },
-            link_share: 0.8,
+            network_share: 0.8,
             start_s: 30e-6,
             uncached_s: 30e-6,
         })

@@ -52,8 +52,9 @@ pub struct Kernels {
     pub units: u32,
     /// Bytes per second and unit of what is handled; infinite where the links alone limit.
     pub rate_per_unit: f64,
-    /// Share of a link's rate that the kernels reach.
-    pub link_share: f64,
+    /// Share of a network port's rate that the kernels reach (what they reach of scale-up links stands in the machine's
+    /// file, as for all).
+    pub network_share: f64,
     /// Seconds before the first and after the last row: launch, handshake, drain.
     pub start_s: f64,
     /// Seconds more of a dispatch that has no handle yet.

@@ -44,7 +44,7 @@ impl Dispatcher for TwoStage {
             units: 20,
             // Inside one domain nothing is forwarded.
             rate_per_unit: if domains > 1 { 1.93e9 } else { f64::INFINITY },
-            link_share: 0.8,
+            network_share: 0.8,
             start_s: 0.45e-3,
             uncached_s: 0.92e-3,
         })

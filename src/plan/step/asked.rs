@@ -4,13 +4,15 @@
 use super::PlanError;
 use super::groups::{self, Degrees, Group};
 use super::offload::Away;
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, RankId};
 use crate::model::CommGroup;
-use crate::schedule::{self, Choice, LayerSplit, Order, split_layers};
+use crate::schedule::{self, Choice, LayerSplit, Order, Pass, Slot, split_layers};
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
 use crate::spec::stack::UpdatePass;
-use crate::spec::workload::{ContextKind, OptimizerPlace, Placement, ShardingKind, WorkloadSpec};
+use crate::spec::workload::{
+    ContextKind, DispatcherKind, ExpertOverlap, OptimizerPlace, Placement, ShardingKind, WorkloadSpec,
+};
 use crate::topology::{Axis, Layout, Machine};
 
 /// Shares of state that live on other tiers.
@@ -52,10 +54,35 @@ pub fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
 /// The schedule is not defined for its numbers, or its file is wrong.
 pub fn order(w: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
     let pipeline = &w.parallelism.pipeline;
-    match pipeline.choice() {
-        Choice::Named(schedule) => Ok(schedule.order(&pipeline.shape(micro_batches))?),
-        Choice::File => user_order(w),
-    }
+    let order = match pipeline.choice() {
+        Choice::Named(schedule) => schedule.order(&pipeline.shape(micro_batches))?,
+        Choice::File => user_order(w)?,
+    };
+    Ok(match w.expert.overlap {
+        ExpertOverlap::MicroBatches | ExpertOverlap::MicroBatchesFusedGradients => paired(order),
+        ExpertOverlap::None | ExpertOverlap::SharedExpert => order,
+    })
+}
+
+/// Each backward pass with the forward pass behind it: the same order of passes, with one more forward pass before the
+/// first backward one.
+fn paired(order: Order) -> Order {
+    let ranks = order.ranks.into_iter().map(|slots| {
+        let mut paired: Vec<Slot> = Vec::with_capacity(slots.len());
+        for slot in slots {
+            match (paired.last().copied(), slot) {
+                (Some(Slot::Single(backward)), Slot::Single(forward))
+                    if backward.pass == Pass::Backward && forward.pass == Pass::Forward =>
+                {
+                    paired.pop();
+                    paired.push(Slot::Overlapped { forward, backward });
+                }
+                _ => paired.push(slot),
+            }
+        }
+        paired
+    });
+    Order { ranks: ranks.collect(), ..order }
 }
 
 fn user_order(w: &WorkloadSpec) -> Result<Order, PlanError> {
@@ -97,6 +124,35 @@ pub fn layout(w: &WorkloadSpec, d: &Degrees, machine: &Machine) -> Result<Layout
             let devices = Layout::rank_map(map).map_err(|e| e.under("parallelism"))?;
             layout.with_devices(devices, machine.devices()).map_err(|e| e.under("parallelism"))
         }
+    }
+}
+
+/// Scale-up domains over which the ranks that share the experts of rank 0 lie.
+///
+/// # Errors
+/// They lie unevenly, and the dispatcher goes by domains.
+pub fn expert_domains(
+    w: &WorkloadSpec,
+    d: &Degrees,
+    layout: &Layout,
+    machine: &Machine,
+) -> Result<u64, SpecError> {
+    let mut members = Vec::new();
+    d.members(layout, RankId(0), Group::Layer(CommGroup::Expert), &mut members);
+    let mut nodes: Vec<u32> = members.iter().map(|r| machine.node_of(layout.device(*r))).collect();
+    nodes.sort_unstable();
+    let mut sizes: Vec<usize> = nodes.chunk_by(|a, b| a == b).map(<[u32]>::len).collect();
+    let domains = sizes.len() as u64;
+    sizes.dedup();
+    if sizes.len() == 1 {
+        return Ok(domains);
+    }
+    // Without equal shares there are no rails: copies for each expert know nothing of domains.
+    match w.expert.dispatcher {
+        DispatcherKind::Alltoall | DispatcherKind::Allgather => Ok(1),
+        _ => Err(SpecError::at("expert.dispatcher", "the ranks that share experts lie unevenly over nodes")
+            .allowed("parallelism.expert that fills whole nodes, or dispatcher alltoall or allgather")
+            .hint("choose parallelism.expert so that every node holds equally many of its ranks")),
     }
 }
 

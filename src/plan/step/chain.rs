@@ -36,6 +36,8 @@ pub enum Act {
         info: u32,
         /// Kernels that may run before it must have ended.
         hidden: u32,
+        /// Whether it is an exchange with experts.
+        exchange: bool,
     },
 }
 
@@ -48,6 +50,8 @@ pub struct Visit {
     pub pass: Pass,
     /// Whether this part repeats the forward pass for the backward pass to come.
     pub repeats: bool,
+    /// Whether what is recomputed stands among its own ops.
+    pub recomputes: bool,
     /// The micro-batch.
     pub micro_batch: u32,
 }
@@ -76,6 +80,8 @@ pub enum Step {
     Kernel,
     /// Pushed a communication.
     Comm,
+    /// Pushed an exchange with experts.
+    Exchange,
     /// Has pushed the last op of a visit.
     Closes(Visit),
     /// Has nothing left.
@@ -147,11 +153,11 @@ impl Chain {
                 }
                 Step::Kernel
             }
-            Act::Comm { slot, stream, transfer, info, hidden } => {
+            Act::Comm { slot, stream, transfer, info, hidden, exchange } => {
                 waits.extend(self.last);
                 let op = b.op(stream, Work::Comm { slot, transfer }, &waits, info, micro_batch);
                 self.pending.push((op, hidden));
-                Step::Comm
+                if exchange { Step::Exchange } else { Step::Comm }
             }
         }
     }

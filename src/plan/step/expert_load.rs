@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::moe::imbalance;
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{ExpertBalance, WorkloadSpec};
@@ -22,6 +23,7 @@ pub fn of_layers(workload: &WorkloadSpec, model: &ModelSpec) -> Result<Vec<f64>,
     Ok(match load.balance {
         ExpertBalance::Even => vec![1.0],
         ExpertBalance::Factor => vec![load.max_over_mean],
+        ExpertBalance::Spread => vec![imbalance::fullest(load.rows_cv, workload.parallelism.expert)],
         ExpertBalance::Seeded => {
             let mut rng = ChaCha8Rng::seed_from_u64(load.seed);
             let above = load.max_over_mean - 1.0;

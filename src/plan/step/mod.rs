@@ -22,6 +22,7 @@ pub mod groups;
 mod offload;
 mod optimizer;
 pub mod overlap;
+mod paired;
 mod profile;
 mod stage;
 mod unit;
@@ -31,9 +32,10 @@ mod weights;
 use std::sync::Arc;
 
 use asked::{Placed, groups_of, placed};
-pub use asked::{degrees, layer_split, layout, order};
+pub use asked::{degrees, expert_domains, layer_split, layout, order};
 use assembly::Assembly;
 use groups::{Degrees, Group};
+pub use profile::transfer_of;
 use stage::Stage;
 pub use unit::{State, Unit, units_of_stages};
 
@@ -179,14 +181,15 @@ pub fn plan(
     let micro_batches = workload.micro_batches(devices) as u32;
     let mut order = order(workload, micro_batches)?;
     let split = layer_split(workload, model, &order)?;
-    let shard = Shard::new(workload, model);
+    let layout = layout(workload, &degrees, machine)?;
+    let domains = expert_domains(workload, &degrees, &layout, machine)?;
+    let shard = Shard::over_domains(workload, model, domains);
     let loads = expert_load::of_layers(workload, model)?;
     let stages = unit::units_of_stages(model, &shard, &workload.recompute, &split, &loads);
     check_size(workload, &order, &stages)?;
     let whole_border = shard.boundary_bytes(model).round() as u64;
     let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
     let border_bytes = if cuts_border { whole_border / shard.tensor } else { whole_border };
-    let layout = layout(workload, &degrees, machine)?;
     if let Choice::Named(schedule) = workload.parallelism.pipeline.choice()
         && schedule.facts().searched
     {
@@ -205,7 +208,7 @@ pub fn plan(
         pinned: workload.offload.pinned_buffer_bytes.map(|_| machine.tier_count(DeviceId(0)) as u8),
         steps,
         groups: groups_of(workload, model, &degrees, machine)?,
-        border_transfer: lowering.transfer(Transfer { op: Op::SendRecv, bytes: border_bytes }),
+        border_transfer: lowering.transfer(Transfer::new(Op::SendRecv, border_bytes)),
         border_bytes,
         gathered_border: (cuts_border && shard.tensor > 1).then_some(whole_border),
         table_parameters: model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden,

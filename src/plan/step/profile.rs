@@ -5,7 +5,7 @@ use super::unit::Unit;
 use super::{PlanError, Prices};
 use crate::collective::{Lowering, Op, Transfer};
 use crate::ids::RankId;
-use crate::model::{CommOp, Item};
+use crate::model::{CommOp, CommPoint, Item};
 use crate::schedule::{Pass, PassTimes, Placement, Profile};
 use crate::spec::workload::WorkloadSpec;
 use crate::topology::{Axis, Layout};
@@ -48,7 +48,10 @@ impl Asked<'_, '_> {
         }
         let message = match ranks.len() {
             1 => Time::ZERO,
-            _ => self.alone(&[self.first_of(0), self.first_of(1)], Op::SendRecv, border_bytes)?,
+            _ => self.alone(
+                &[self.first_of(0), self.first_of(1)],
+                &Transfer::new(Op::SendRecv, border_bytes),
+            )?,
         };
         // The stage whose weight gradients hold the largest share bounds them all.
         let policy = &self.workload.recompute;
@@ -70,9 +73,9 @@ impl Asked<'_, '_> {
     }
 
     /// A collective on an idle machine.
-    fn alone(&self, ranks: &[RankId], op: Op, bytes: u64) -> Result<Time, PlanError> {
+    fn alone(&self, ranks: &[RankId], transfer: &Transfer) -> Result<Time, PlanError> {
         let devices: Vec<_> = ranks.iter().map(|r| self.layout.device(*r)).collect();
-        Ok(Time::from_s(self.lowering.explain(&Transfer { op, bytes }, &devices)?.1.expected_s))
+        Ok(Time::from_s(self.lowering.explain(transfer, &devices)?.1.expected_s))
     }
 
     /// One pass through a stage.
@@ -86,7 +89,7 @@ impl Asked<'_, '_> {
                 Item::Comm(point) => {
                     self.degrees.members(self.layout, rank, Group::Layer(point.group), &mut members);
                     if members.len() > 1 && point.hidden_behind == 0 {
-                        sum += self.alone(&members, op_of(point.op), point.bytes)?;
+                        sum += self.alone(&members, &transfer_of(&point))?;
                     }
                 }
             }
@@ -95,13 +98,19 @@ impl Asked<'_, '_> {
     }
 }
 
+/// What a communication point asks of its group.
+pub fn transfer_of(point: &CommPoint) -> Transfer {
+    Transfer { op: op_of(point.op), bytes: point.bytes, staged: point.staged }
+}
+
 /// The collective of a layer's communication.
-pub(super) fn op_of(op: CommOp) -> Op {
+fn op_of(op: CommOp) -> Op {
     match op {
         CommOp::AllGather => Op::AllGather,
         CommOp::ReduceScatter => Op::ReduceScatter,
         CommOp::AllReduce => Op::AllReduce,
         CommOp::AllToAll => Op::AllToAll,
         CommOp::SendRecv => Op::RingShift,
+        CommOp::ExpertExchange => Op::ExpertExchange,
     }
 }

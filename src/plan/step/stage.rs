@@ -9,7 +9,7 @@ use super::chain::{Act, Chain, Step, Visit};
 use super::gradients::UnitGradient;
 use super::groups::Group;
 use super::overlap;
-use super::profile::op_of;
+use super::profile::transfer_of;
 use super::unit::{FullRecompute, State, Unit};
 use super::visits::{Coming, Trace};
 use super::weights::{Gathered, free};
@@ -38,6 +38,8 @@ pub(super) struct Stage<'a, 'm> {
     /// First unit of each chunk; one entry more than chunks.
     pub(super) first_unit: Vec<u32>,
     acts: FxHashMap<(u32, Pass, bool), Rc<[Act]>>,
+    /// The same of passes that are paired with another.
+    acts_paired: FxHashMap<(u32, Pass), Rc<[Act]>>,
     infos: FxHashMap<(Group, TransferId, Phase, Option<u32>), u32>,
     /// Visits that needed weights, in order, over all steps.
     pub(super) visits: Vec<VisitRecord>,
@@ -106,6 +108,7 @@ impl<'a, 'm> Stage<'a, 'm> {
             units: Vec::new(),
             first_unit: Vec::new(),
             acts: FxHashMap::default(),
+            acts_paired: FxHashMap::default(),
             infos: FxHashMap::default(),
             visits: Vec::new(),
             run_start: 0,
@@ -134,8 +137,8 @@ impl<'a, 'm> Stage<'a, 'm> {
     }
 
     /// Notes that this rank's `slot` does a transfer, and returns its id.
-    fn transfer(&mut self, slot: u16, op: Op, bytes: u64) -> TransferId {
-        let id = self.lowering.transfer(Transfer { op, bytes });
+    fn transfer(&mut self, slot: u16, transfer: Transfer) -> TransferId {
+        let id = self.lowering.transfer(transfer);
         let used = &mut self.used[self.rank as usize][usize::from(slot)];
         if !used.contains(&id) {
             used.push(id);
@@ -160,7 +163,7 @@ impl<'a, 'm> Stage<'a, 'm> {
         if bytes == 0 {
             return None;
         }
-        let transfer = self.transfer(slot, op, bytes);
+        let transfer = self.transfer(slot, Transfer::new(op, bytes));
         let info = *self.infos.entry((group, transfer, phase, layer)).or_insert_with(|| {
             b.info(OpInfo { name: name.into(), phase, layer, class: None, flops: 0.0, bytes: bytes as f64 })
         });
@@ -184,7 +187,7 @@ impl<'a, 'm> Stage<'a, 'm> {
     }
 
     /// The ops of one pass through one unit, built once a program.
-    fn acts(&mut self, b: &mut ProgramBuilder, unit: u32, pass: Pass, repeats: bool) -> Rc<[Act]> {
+    pub(super) fn acts(&mut self, b: &mut ProgramBuilder, unit: u32, pass: Pass, repeats: bool) -> Rc<[Act]> {
         if let Some(acts) = self.acts.get(&(unit, pass, repeats)) {
             return acts.clone();
         }
@@ -202,7 +205,18 @@ impl<'a, 'm> Stage<'a, 'm> {
         acts
     }
 
-    fn act(&mut self, b: &mut ProgramBuilder, item: &Item, phase: Phase, layer: Option<u32>) -> Option<Act> {
+    /// Acts of another make than [`Stage::acts`]'s, kept beside them.
+    pub(super) fn kept_acts(&mut self) -> &mut FxHashMap<(u32, Pass), Rc<[Act]>> {
+        &mut self.acts_paired
+    }
+
+    pub(super) fn act(
+        &mut self,
+        b: &mut ProgramBuilder,
+        item: &Item,
+        phase: Phase,
+        layer: Option<u32>,
+    ) -> Option<Act> {
         match item {
             Item::Kernel(kernel) => Some(Act::Kernel {
                 info: b.info(info_of(kernel, phase, layer)),
@@ -211,19 +225,19 @@ impl<'a, 'm> Stage<'a, 'm> {
             }),
             Item::Comm(point) => {
                 let slot = self.slot(Group::Layer(point.group))?;
-                let op = op_of(point.op);
-                let transfer = self.transfer(slot, op, point.bytes);
+                let transfer = self.transfer(slot, transfer_of(point));
                 let bytes = point.bytes as f64;
                 let info =
                     b.info(OpInfo { name: point.name.into(), phase, layer, class: None, flops: 0.0, bytes });
                 let stream = self.streams[usize::from(slot)];
-                Some(Act::Comm { slot, stream, transfer, info, hidden: point.hidden_behind })
+                let (hidden, exchange) = (point.hidden_behind, point.exchange.is_some());
+                Some(Act::Comm { slot, stream, transfer, info, hidden, exchange })
             }
         }
     }
 
     /// The visits of one pass in order with their ops, with recomputation where it runs.
-    fn segments(&mut self, b: &mut ProgramBuilder, part: Part) -> Vec<(Visit, Rc<[Act]>)> {
+    pub(super) fn segments(&mut self, b: &mut ProgramBuilder, part: Part) -> Vec<(Visit, Rc<[Act]>)> {
         let Part { pass, chunk, micro_batch } = part;
         let chunk = usize::from(chunk);
         let range = self.first_unit[chunk]..self.first_unit[chunk + 1];
@@ -231,7 +245,7 @@ impl<'a, 'm> Stage<'a, 'm> {
         let mut add = |stage: &mut Self, b: &mut ProgramBuilder, unit: u32, repeats: bool| {
             let acts = stage.acts(b, unit, pass, repeats);
             if !acts.is_empty() {
-                segments.push((Visit { unit, pass, repeats, micro_batch }, acts));
+                segments.push((Visit { unit, pass, repeats, micro_batch, recomputes: false }, acts));
             }
         };
         if pass == Pass::Forward {
@@ -255,7 +269,7 @@ impl<'a, 'm> Stage<'a, 'm> {
     }
 
     /// The ops of one pass; on a cut border its first op gathers what was received.
-    fn chain(&mut self, b: &mut ProgramBuilder, task: &Task) -> Chain {
+    pub(super) fn chain(&mut self, b: &mut ProgramBuilder, task: &Task) -> Chain {
         let mut segments = self.segments(b, task.part);
         if let (Some(gather), Some(first)) = (self.border_gather(b, task), segments.first_mut()) {
             first.1 = [gather].into_iter().chain(first.1.iter().copied()).collect();
@@ -302,12 +316,19 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
         let (group, phase) = (Group::Layer(CommGroup::Tensor), pipeline::phase(task.part.pass));
         let slot = self.slot(group)?;
-        let transfer = self.transfer(slot, Op::AllGather, bytes);
+        let transfer = self.transfer(slot, Transfer::new(Op::AllGather, bytes));
         let name = "all-gather received".into();
         let info = *self.infos.entry((group, transfer, phase, None)).or_insert_with(|| {
             b.info(OpInfo { name, phase, layer: None, class: None, flops: 0.0, bytes: bytes as f64 })
         });
-        Some(Act::Comm { slot, stream: self.streams[usize::from(slot)], transfer, info, hidden: 0 })
+        Some(Act::Comm {
+            slot,
+            stream: self.streams[usize::from(slot)],
+            transfer,
+            info,
+            hidden: 0,
+            exchange: false,
+        })
     }
 
     /// Pushes ops of a chain up to and including its next communication; false when nothing is left.
@@ -317,7 +338,7 @@ impl<'a, 'm> Stage<'a, 'm> {
                 Step::Opens(visit) => self.opens(b, chain, visit),
                 Step::Closes(visit) => self.closes(b, chain, visit),
                 Step::Kernel => {}
-                Step::Comm => {
+                Step::Comm | Step::Exchange => {
                     self.counts_read(b);
                     return true;
                 }
@@ -327,7 +348,7 @@ impl<'a, 'm> Stage<'a, 'm> {
     }
 
     /// Before tokens are sent to their experts, the host reads how many go where.
-    fn counts_read(&mut self, b: &ProgramBuilder) {
+    pub(super) fn counts_read(&mut self, b: &ProgramBuilder) {
         let op = OpId(b.len() as u32 - 1);
         if b.name(op) == "dispatch tokens"
             && let Some(before) = op.0.checked_sub(1)
@@ -337,7 +358,7 @@ impl<'a, 'm> Stage<'a, 'm> {
     }
 
     /// A pass comes to a unit: what it needs is brought in, what it keeps is allocated.
-    fn opens(&mut self, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+    pub(super) fn opens(&mut self, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         if visit.pass != Pass::WeightGrad {
             self.bring_in(b, chain, visit);
         } else {
@@ -355,14 +376,16 @@ impl<'a, 'm> Stage<'a, 'm> {
             }
             _ => 0,
         };
-        chain.take(MemoryClass::Activations, bytes);
+        let again =
+            if visit.recomputes { self.all(visit.unit).saturating_sub(self.kept(visit.unit)) } else { 0 };
+        chain.take(MemoryClass::Activations, bytes + again);
         if !visit.repeats {
             chain.take(MemoryClass::Workspace, self.units[visit.unit as usize].plan.workspace_bytes);
         }
     }
 
     /// A pass leaves a unit: what it no longer needs is freed, and what follows from it is started.
-    fn closes(&mut self, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+    pub(super) fn closes(&mut self, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         if visit.repeats {
             return;
         }
@@ -419,6 +442,7 @@ impl StageWork for Stage<'_, '_> {
     fn begin(&mut self, b: &mut ProgramBuilder, rank: u32) -> u16 {
         self.rank = rank;
         self.acts.clear();
+        self.acts_paired.clear();
         self.infos.clear();
         self.visits.clear();
         self.run_start = 0;
@@ -475,6 +499,9 @@ impl StageWork for Stage<'_, '_> {
 
     /// In turns: while one pass communicates, kernels of the other run.
     fn overlapped(&mut self, b: &mut ProgramBuilder, forward: &Task, backward: &Task) -> (OpId, OpId) {
+        if self.pairs_exchanges(forward, backward) {
+            return self.paired(b, forward, backward);
+        }
         let mut chains = [forward, backward].map(|task| self.chain(b, task));
         let mut left = [true; 2];
         while left != [false; 2] {
@@ -518,7 +545,7 @@ impl Stage<'_, '_> {
     }
 
     /// A pass through a chunk without layers: an op that takes no time, so that there is something to wait for.
-    fn nothing(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
+    pub(super) fn nothing(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
         let phase = pipeline::phase(task.part.pass);
         let info = b.info(OpInfo {
             name: "empty stage".into(),

@@ -268,7 +268,8 @@ impl Stage<'_, '_> {
         let [shard, own] = self.shard_parts(unit).map(scaled);
         let mut held = 0;
         for away in self.setup.placed.weights.clone() {
-            let visit = Visit { unit, pass: Pass::Forward, repeats: false, micro_batch: when.1 };
+            let visit =
+                Visit { unit, pass: Pass::Forward, repeats: false, micro_batch: when.1, recomputes: false };
             let bytes = away.of(shard) + away.of(own);
             let cargo = Cargo { phase: when.0, ..self.weights_cargo(visit, "prefetch weight shards", bytes) };
             let mut gates = renewed.clone();
@@ -395,7 +396,13 @@ impl Stage<'_, '_> {
         }
         let updated: Vec<OpId> = b.recent(self.compute, 1).into_iter().collect();
         for unit in 0..self.units.len() as u32 {
-            let visit = Visit { unit, pass: Pass::Forward, repeats: false, micro_batch: NO_MICRO_BATCH };
+            let visit = Visit {
+                unit,
+                pass: Pass::Forward,
+                repeats: false,
+                micro_batch: NO_MICRO_BATCH,
+                recomputes: false,
+            };
             let ops = self.renew(b, visit, Phase::Optimizer, &updated, false);
             self.fresh[unit as usize].extend(ops);
         }

@@ -275,16 +275,7 @@ impl WorkloadSpec {
             ),
             _ => {}
         }
-        let load = &self.expert_load;
-        p.range("expert_load.max_over_mean", load.max_over_mean, 1.0, 1e6);
-        if (load.balance == ExpertBalance::File) != load.counts_file.is_some() {
-            p.add(
-                "expert_load.counts_file",
-                load.counts_file.as_ref().map_or("nothing".into(), ToString::to_string),
-                "a path with balance file, nothing with any other",
-                "",
-            );
-        }
+        self.check_expert_traffic(p, model);
     }
 
     fn check_sharding(&self, p: &mut Problems) {

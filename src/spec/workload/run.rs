@@ -94,11 +94,20 @@ pub struct ExpertLoadSpec {
     /// the tokens that each expert receives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts_file: Option<Attached>,
+    /// With `spread`: coefficient of variation of the rows of a rank from one exchange to the next (0.08 in DeepSeek's
+    /// published profile).
+    pub rows_cv: f64,
 }
 
 impl Default for ExpertLoadSpec {
     fn default() -> Self {
-        ExpertLoadSpec { balance: ExpertBalance::Even, max_over_mean: 1.0, seed: 0, counts_file: None }
+        ExpertLoadSpec {
+            balance: ExpertBalance::Even,
+            max_over_mean: 1.0,
+            seed: 0,
+            counts_file: None,
+            rows_cv: 0.0,
+        }
     }
 }
 
@@ -113,6 +122,8 @@ pub enum ExpertBalance {
     Factor,
     /// Drawn anew for every layer from `seed`: how far the fullest rank is above the mean is exponentially distributed.
     Seeded,
+    /// Ranks get normally distributed shares with `rows_cv`; the fullest one's mean is taken.
+    Spread,
     /// Read from `counts_file`.
     File,
 }

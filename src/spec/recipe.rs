@@ -1,0 +1,165 @@
+//! Precision recipes: in which format products run, and which kernels prepare their operands. Files:
+//! `workloads/recipes/*.json`, named by `precision.recipe`.
+//!
+//! A recipe is a table: for each role that a tensor plays (the input of a linear layer, the gradient of its output, its
+//! weights), the kernels that cast it, with the bytes that each reads and writes for an element. No code asks for a
+//! recipe by its name.
+//!
+//! *Row-wise* copies serve forward and input gradient, *column-wise* ones the weight gradient. Hopper's 8-bit products read
+//! operands along k only, so that the second copy is a transpose; scales of blocks follow a direction, so that both are
+//! made from the wide source; one factor a tensor on Blackwell needs one copy.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::kernel::{KernelClass, Scaling};
+use super::workload::Dtype;
+use super::{Kind, Spec, SpecError};
+
+/// In which format products run, and what prepares their operands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// What it is, one sentence.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Where its kernels come from.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
+    /// Format of the products of linear layers (router, head and attention stay wide).
+    pub dtype: Dtype,
+    /// How its elements are scaled.
+    #[serde(default)]
+    pub scaling: Scaling,
+    /// Bytes of one element of one copy that is kept for backward, scales included.
+    pub saved_bytes: f64,
+    /// Whether the projection behind attention and the shared expert keep their wide input, which is kept anyway, and
+    /// cast it again in backward.
+    #[serde(default)]
+    pub keeps_original: bool,
+    /// Bytes of a weight as it is gathered between data-parallel ranks.
+    pub weight_gather_bytes: f64,
+    /// Rows of an expert are padded to a multiple of this.
+    pub pad_rows_to: u64,
+    /// What it needs.
+    #[serde(default)]
+    pub needs: RecipeNeeds,
+    /// Kernels by the role of the tensor that they cast. A role that is not listed is as the plainer one.
+    #[serde(default)]
+    pub casts: BTreeMap<CastRole, Casts>,
+}
+
+/// What a recipe needs of device and model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecipeNeeds {
+    /// Formats that the device must multiply.
+    pub formats: Vec<Dtype>,
+    /// Tokens of a micro-batch and widths of linear layers must be multiples of this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub divides: Option<u64>,
+}
+
+/// What a tensor is to a linear layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CastRole {
+    /// Its input.
+    Input,
+    /// Its input, made by the norm in front of it.
+    InputAfterNorm,
+    /// Its input, which is kept in a wide format anyway.
+    InputKept,
+    /// Its input after a norm, cast on this rank's share of the sequence and gathered.
+    InputGathered,
+    /// Its input, which came with the dispatch in a narrow format.
+    InputDispatched,
+    /// The gradient of its output.
+    OutputGradient,
+    /// The gradient of its output, cast on this rank's share of the sequence and gathered.
+    OutputGradientGathered,
+    /// The gradient of its output, which came with the exchange in a narrow format.
+    OutputGradientDispatched,
+    /// Its weights.
+    Weight,
+}
+
+impl CastRole {
+    /// The role whose kernels it has where a recipe does not list it.
+    fn plainer(self) -> Option<CastRole> {
+        match self {
+            CastRole::InputAfterNorm
+            | CastRole::InputKept
+            | CastRole::InputGathered
+            | CastRole::InputDispatched => Some(CastRole::Input),
+            CastRole::OutputGradientGathered | CastRole::OutputGradientDispatched => {
+                Some(CastRole::OutputGradient)
+            }
+            CastRole::Input | CastRole::OutputGradient | CastRole::Weight => None,
+        }
+    }
+}
+
+/// Kernels that cast one tensor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Casts {
+    /// In each forward pass.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub forward: Vec<Cast>,
+    /// In each backward pass.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub backward: Vec<Cast>,
+    /// Once a step.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub per_step: Vec<Cast>,
+}
+
+/// One kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cast {
+    /// What kind of work it does.
+    pub class: KernelClass,
+    /// Bytes read for an element.
+    #[serde(default)]
+    pub read: f64,
+    /// Bytes written for an element.
+    #[serde(default)]
+    pub written: f64,
+    /// Whether it works on the gathered tensor, not on this rank's share.
+    #[serde(default)]
+    pub gathered: bool,
+}
+
+impl Recipe {
+    /// The kernels of a role.
+    pub fn casts(&self, role: CastRole) -> Option<&Casts> {
+        self.casts.get(&role).or_else(|| self.casts.get(&role.plainer()?))
+    }
+    /// Whether products run in a narrower format than 16 bits.
+    pub fn is_narrow(&self) -> bool {
+        self.dtype.bytes() < 2.0
+    }
+}
+
+impl Spec for Recipe {
+    const KIND: Kind = Kind::Recipe;
+
+    fn validate(&self) -> Result<(), SpecError> {
+        let fields = [
+            ("saved_bytes", self.saved_bytes, 8.0),
+            ("weight_gather_bytes", self.weight_gather_bytes, 8.0),
+            ("pad_rows_to", self.pad_rows_to as f64, 4096.0),
+        ];
+        for (field, value, most) in fields {
+            if !(value > 0.0 && value <= most) {
+                return Err(SpecError::at(field, format!("{value} is not allowed"))
+                    .allowed(format!("a number above 0, at most {most}")));
+            }
+        }
+        Ok(())
+    }
+}
