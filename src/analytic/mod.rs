@@ -13,7 +13,7 @@
 //!
 //! Hazards: no contention (data-parallel beside pipeline messages, copies beside collectives), no launch overhead, no
 //! interference of collectives with kernels, no stragglers; buckets of gradients are taken unit by unit; all groups are
-//! taken to be like rank 0's; DualPipe's overlap of one micro-batch's all-to-alls with another's kernels is not taken off. The simulation has all of these: the difference is what `compare` explains.
+//! taken to be like rank 0's. The simulation has all of these: the difference is what `compare` explains.
 
 mod links;
 mod memory;
@@ -36,9 +36,9 @@ use crate::ids::DeviceId;
 use crate::model::{CommGroup, Shard, flops::StepFlops};
 use crate::plan::step::groups::{Degrees, Group};
 use crate::plan::step::{self, PlanError, Prices, Unit, units_of_stages};
-use crate::schedule::{Order, Seat};
+use crate::schedule::{Order, Seat, Slot};
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::{ShardingKind, WorkloadSpec};
+use crate::spec::workload::{ExpertOverlap, ShardingKind, WorkloadSpec};
 use crate::topology::Machine;
 use sharding::UnitCosts;
 
@@ -309,13 +309,28 @@ impl Form<'_> {
             optimizer: self.optimizer(),
             tensor: over(|pass| pass.tensor),
             context: over(|pass| pass.context),
-            expert: over(|pass| pass.expert),
+            expert: self.expert(rank, over(|pass| pass.expert)),
             bubble: self.bubble(),
             p2p: self.p2p(border_bytes, gathered)?,
             data: self.data()?,
             offload: self.offload(),
             host: over(|pass| pass.host) + self.host_reads(),
         })
+    }
+
+    /// Exposed exchanges of a rank, `alone` where no passes are paired: paired ones expose what is longer than the
+    /// kernels of both.
+    fn expert(&self, rank: &RankTimes, alone: f64) -> f64 {
+        let at = self.ranks.iter().position(|r| std::ptr::eq(r, rank)).unwrap_or(0);
+        let slots = &self.order.ranks[at];
+        let pairs = slots.iter().filter(|s| matches!(s, Slot::Overlapped { .. })).count() as f64;
+        let forwards = f64::from(self.order.per_direction()) * rank.chunks.len() as f64;
+        let layers = rank.sum.cells as usize / rank.chunks.len().max(1);
+        if pairs == 0.0 || layers == 0 {
+            return alone;
+        }
+        let fused = self.workload.expert.overlap == ExpertOverlap::MicroBatchesFusedGradients;
+        alone * (1.0 - pairs / forwards) + pairs * rank.sum.cell.span(layers, fused).exposed
     }
 
     /// Costs of the units of one chunk of a rank.

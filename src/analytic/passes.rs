@@ -4,7 +4,8 @@ use std::ops::AddAssign;
 
 use super::links::Links;
 use crate::collective::{CollectiveError, Op};
-use crate::model::{CommGroup, CommOp, Item};
+use crate::model::{CommGroup, CommOp, Item, LayerPlan};
+use crate::moe::overlap::Cell;
 use crate::plan::step::groups::Group;
 use crate::plan::step::{Prices, Unit, transfer_of};
 use crate::spec::stack::{GraphScope, HostSpec};
@@ -65,6 +66,10 @@ pub struct UnitTime {
     pub input_grad: PassTime,
     /// Gradient of the weights alone.
     pub weight_grad: PassTime,
+    /// Layers with exchanges.
+    pub cells: u32,
+    /// Parts of such a layer where a forward and a backward pass are paired ([`crate::moe::overlap`]).
+    pub cell: Cell,
 }
 
 impl UnitTime {
@@ -96,6 +101,8 @@ impl UnitTime {
             backward: price(&unit.plan.backward)?,
             input_grad: price(&unit.plan.input_grad)?,
             weight_grad: price(&unit.plan.weight_grad)?,
+            cells: u32::from(unit.plan.expert_weight_grads > 0),
+            cell: cell(&unit.plan, policy, prices, links)?,
         })
     }
     /// Recomputation and both gradients, in seconds.
@@ -111,6 +118,10 @@ impl AddAssign for UnitTime {
         self.backward += other.backward;
         self.input_grad += other.input_grad;
         self.weight_grad += other.weight_grad;
+        if other.cells > 0 {
+            self.cell = other.cell;
+        }
+        self.cells += other.cells;
     }
 }
 
@@ -135,6 +146,48 @@ fn launches(items: &[Item], links: &Links<'_>, host: &HostSpec) -> f64 {
         _ => 0.0,
     };
     us * host.slowness * 1e-6
+}
+
+/// Parts of a layer between its exchanges; other communication counts as kernels do, by what is exposed of it.
+fn cell(
+    plan: &LayerPlan,
+    policy: &RecomputeSpec,
+    prices: &dyn Prices,
+    links: &Links<'_>,
+) -> Result<Cell, CollectiveError> {
+    let exchange = |i: &Item| i.comm().is_some_and(|c| c.exchange.is_some());
+    let parts = |items: &[Item]| -> Result<[f64; 5], CollectiveError> {
+        let mut parts = [0.0; 5];
+        for (i, part) in items.split_inclusive(exchange).enumerate() {
+            let whole = pass(part, prices, links)?;
+            let sent = pass(&part[part.len().saturating_sub(1)..], prices, links)?.expert;
+            parts[(2 * i).min(4)] += whole.total() - sent;
+            if i < 2 {
+                parts[2 * i + 1] = sent;
+            }
+        }
+        Ok(parts)
+    };
+    let (rest, experts) = plan.recompute_parts(policy);
+    let (rest, experts) = (pass(&rest, prices, links)?.total(), pass(&experts, prices, links)?.total());
+    let [attn, dispatch, mlp, combine, behind] = parts(&plan.forward)?;
+    let [before, combine_back, mlp_back, dispatch_back, attn_back] = parts(&plan.input_grad)?;
+    let all = pass(&plan.weight_grad, prices, links)?.total();
+    let kernels = plan.weight_grad.iter().filter(|i| i.kernel().is_some());
+    let of_experts: Vec<Item> = kernels.take(plan.expert_weight_grads as usize).cloned().collect();
+    let mlp_weights = pass(&of_experts, prices, links)?.total();
+    Ok(Cell {
+        attn: attn + behind,
+        dispatch,
+        mlp,
+        combine,
+        combine_back,
+        mlp_back: mlp_back + experts,
+        dispatch_back,
+        attn_back: attn_back + before + rest,
+        mlp_weights,
+        attn_weights: all - mlp_weights,
+    })
 }
 
 /// Kernels one after the other; a communication point is exposed by what it takes longer than the kernels that may

@@ -15,6 +15,7 @@
 pub mod capacity;
 pub mod dispatch;
 pub mod imbalance;
+pub mod overlap;
 mod routing;
 mod rows;
 mod travel;

@@ -1,7 +1,7 @@
 //! Validation of a workload: alone, and against the machine that it is to run on.
 
 use super::{
-    ContextKind, ExpertBalance, Granularity, GroupAxis, OptimizerPlace, Placement, ShardingKind, WorkloadSpec,
+    ContextKind, Granularity, GroupAxis, OptimizerPlace, Placement, ShardingKind, WorkloadSpec,
 };
 use crate::spec::model::ModelSpec;
 use crate::spec::problem::{Problem, Problems};
