@@ -5,8 +5,7 @@ use crate::schedule::Choice;
 use crate::spec::kernel::AttentionGeneration;
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{
-    ContextSpec, Dtype, ExpertOverlap, Fp8Communication, Fp8Gemm, Fp8Spec, KernelFusion,
-    WorkloadSpec,
+    ContextSpec, Dtype, ExpertOverlap, Fp8Communication, Fp8Gemm, Fp8Spec, KernelFusion, WorkloadSpec,
 };
 
 /// What one rank computes: its share of the model and the micro-batch.

@@ -22,8 +22,8 @@ use super::unit::FullRecompute;
 use crate::ids::OpId;
 use crate::model::Item;
 use crate::plan::pipeline::{self, Task};
-use crate::schedule::{Part, Pass};
 use crate::program::{Phase, ProgramBuilder};
+use crate::schedule::{Part, Pass};
 use crate::spec::workload::ExpertOverlap;
 
 /// The backward half of a pair: input gradients, and the weight gradients of the layers whose input gradients have begun.

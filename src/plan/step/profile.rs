@@ -48,10 +48,9 @@ impl Asked<'_, '_> {
         }
         let message = match ranks.len() {
             1 => Time::ZERO,
-            _ => self.alone(
-                &[self.first_of(0), self.first_of(1)],
-                &Transfer::new(Op::SendRecv, border_bytes),
-            )?,
+            _ => {
+                self.alone(&[self.first_of(0), self.first_of(1)], &Transfer::new(Op::SendRecv, border_bytes))?
+            }
         };
         // The stage whose weight gradients hold the largest share bounds them all.
         let policy = &self.workload.recompute;

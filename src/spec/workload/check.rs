@@ -1,8 +1,6 @@
 //! Validation of a workload: alone, and against the machine that it is to run on.
 
-use super::{
-    ContextKind, Granularity, GroupAxis, OptimizerPlace, Placement, ShardingKind, WorkloadSpec,
-};
+use super::{ContextKind, Granularity, GroupAxis, OptimizerPlace, Placement, ShardingKind, WorkloadSpec};
 use crate::spec::model::ModelSpec;
 use crate::spec::problem::{Problem, Problems};
 

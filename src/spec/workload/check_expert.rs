@@ -116,9 +116,7 @@ impl WorkloadSpec {
     /// Whether the schedule pairs passes itself, or cuts backward passes.
     fn pairs_or_splits(&self) -> bool {
         match self.parallelism.pipeline.choice() {
-            Choice::Named(schedule) => {
-                schedule.facts().pairs || schedule.facts().backward != Backward::Whole
-            }
+            Choice::Named(schedule) => schedule.facts().pairs || schedule.facts().backward != Backward::Whole,
             Choice::File => false,
         }
     }
