@@ -176,7 +176,8 @@ impl LayerPlan {
                 Some(moe) => super::moe::add(&mut blocks, moe),
                 None => {
                     let modules = &[RecomputeModule::Mlp];
-                    let mlp = Mlp { name: "mlp", ffn: layer.ffn, gemm: Fp8Gemm::Mlp, modules, own_input: true };
+                    let mlp =
+                        Mlp { name: "mlp", ffn: layer.ffn, gemm: Fp8Gemm::Mlp, modules, own_input: true };
                     mlp.add(&mut blocks);
                 }
             }
