@@ -107,6 +107,10 @@ fn pieces_do_the_work_and_move_the_bytes_of_the_whole() {
                 each.sum()
             };
             assert_eq!(moved(&comms(&cut)), moved(&whole), "{kind:?}");
+            // Pieces are priced as parts of the whole product.
+            let products =
+                |list: &[Item]| list.iter().filter_map(Item::kernel).map(|k| 1.0 / k.pieces()).sum::<f64>();
+            assert!((products(&cut) - products(items)).abs() < 1e-9, "{kind:?}");
         }
     }
     // Two gathers and two scatters of the forward pass are cut: 4·8 GEMM pieces, 4·7 shifts.

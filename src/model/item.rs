@@ -232,6 +232,20 @@ impl Kernel {
     pub fn scaled(self, scaling: Scaling) -> Kernel {
         Kernel { scaling, ..self }
     }
+    /// Of how many pieces of a product it is one: those share its shape, and each has a part of its FLOPs and bytes.
+    pub fn pieces(&self) -> f64 {
+        match self.shape {
+            KernelShape::Gemm { m, n, k, batch, .. } if self.flops > 0.0 => {
+                (2.0 * batch as f64 * m as f64 * n as f64 * k as f64 / self.flops).round().max(1.0)
+            }
+            _ => 1.0,
+        }
+    }
+    /// The product of which it is a piece.
+    pub fn whole(&self) -> Kernel {
+        let pieces = self.pieces();
+        Kernel { flops: self.flops * pieces, bytes: self.bytes * pieces, ..*self }
+    }
     /// The format that its price goes by.
     pub fn format(&self) -> Format {
         Format::of(self.dtype, self.scaling)

@@ -29,14 +29,16 @@ impl Prices for DevicePrices {
         Time::from_us(self.device.spec.kernel_gap_us)
     }
     fn time(&self, kernel: &Kernel) -> Time {
-        self.cost.time(kernel, &self.device)
+        let whole = self.cost.time(&kernel.whole(), &self.device);
+        Time((whole.0 as f64 / kernel.pieces()).round() as u64)
     }
     fn slowdown(&self, kernel: &Kernel) -> u16 {
         if self.taken == 0 {
             return 0;
         }
-        let alone = self.time(kernel).s();
-        let beside = self.cost.time_with_units_taken(kernel, &self.device, self.taken).s();
+        let whole = kernel.whole();
+        let alone = self.cost.time(&whole, &self.device).s();
+        let beside = self.cost.time_with_units_taken(&whole, &self.device, self.taken).s();
         if alone > 0.0 { ((beside / alone - 1.0) * 1000.0).round().clamp(0.0, 60_000.0) as u16 } else { 0 }
     }
 }

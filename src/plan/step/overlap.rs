@@ -13,8 +13,10 @@
 //! hides already behind other kernels (the gather of saved inputs, the sum of input gradients) stays whole, as in
 //! Megatron-LM with Transformer Engine. (Wang et al., ASPLOS 2023; Transformer Engine `comm_gemm_overlap`.)
 //!
-//! Hazard: pieces are smaller GEMMs with more partly filled waves, and read the weights t times: with short sequences
-//! the pieces can take longer than the wait that they fill.
+//! Pieces run on three streams in turn, so that one fills the last wave of the one before (Transformer Engine,
+//! `CommOverlapBase`, `num_max_streams`): together they take the time of the whole product, not of t small ones, and
+//! each begins with a gap of its own where launches are simulated. The messages pass through user buffers by copy
+//! engines: the first or the last of them, and their latencies, are what stays exposed.
 
 use crate::model::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
 use crate::spec::workload::TensorOverlap;
@@ -57,19 +59,12 @@ fn is_whole(c: &CommPoint, op: CommOp) -> bool {
 /// One of `ranks` pieces of a GEMM, cut along its rows; `None` where they do not divide or the kernel is no GEMM of
 /// tokens (a weight gradient sums over them).
 fn piece(kernel: &Kernel, ranks: u64) -> Option<Kernel> {
-    let KernelShape::Gemm { m, n, k, batch: 1, accumulate: false } = kernel.shape else { return None };
+    let KernelShape::Gemm { m, batch: 1, accumulate: false, .. } = kernel.shape else { return None };
     if !m.is_multiple_of(ranks) {
         return None;
     }
-    // Everything but the k×n weights is cut.
-    let weights = (k * n) as f64 * kernel.dtype.bytes();
     let t = ranks as f64;
-    Some(Kernel {
-        shape: KernelShape::Gemm { m: m / ranks, n, k, batch: 1, accumulate: false },
-        flops: kernel.flops / t,
-        bytes: weights + (kernel.bytes - weights) / t,
-        ..*kernel
-    })
+    Some(Kernel { flops: kernel.flops / t, bytes: kernel.bytes / t, ..*kernel })
 }
 
 /// The parts of a message: t−1 shifts, or t collectives.
