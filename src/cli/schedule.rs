@@ -5,6 +5,7 @@
 //! 6 where the number of chunks does not divide 10¹².
 
 mod draw;
+mod durations;
 mod outcome;
 
 use std::io::{self, IsTerminal, Write};
@@ -16,6 +17,7 @@ use crate::engine::{EngineError, Record};
 use crate::ids::RankId;
 use crate::plan::pipeline::{AbstractPipeline, Sends, abstract_world};
 use crate::schedule::{self, Order, PassTimes, Profile, Schedule, ScheduleError, Shape, UserOrderError};
+use crate::spec::SpecError;
 use crate::trace::{Detail, MetaValue, Output, OutputError, RunMeta, Timeline, TraceError, TracedRank};
 use crate::units::Time;
 
@@ -34,11 +36,19 @@ pub struct Args {
     /// An order of your own, from a JSON file: {"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]}
     #[arg(long, value_name = "FILE", conflicts_with_all = ["stages", "micro_batches", "chunks", "group"])]
     pub order: Option<PathBuf>,
+    /// A time for each pass, transfer and what stands around them: a JSON file, or a timeline of a pipeline job
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "all", "order", "stages", "micro_batches", "limit", "tf", "ti", "tw", "overlap_factor", "p2p", "sends", "trace", "width",
+    ])]
+    pub durations: Option<PathBuf>,
+    /// What each class of work, stage and replica costs by being uneven
+    #[arg(long, requires = "durations")]
+    pub what_if: bool,
     /// Pipeline ranks
-    #[arg(long, short = 'p', required_unless_present = "order")]
+    #[arg(long, short = 'p', required_unless_present_any = ["order", "durations"])]
     pub stages: Option<u32>,
     /// Micro-batches of a step (dualpipe: of both directions together)
-    #[arg(long, short = 'm', required_unless_present = "order")]
+    #[arg(long, short = 'm', required_unless_present_any = ["order", "durations"])]
     pub micro_batches: Option<u32>,
     /// Model chunks per rank, where the schedule leaves the choice
     #[arg(long, short = 'v')]
@@ -126,6 +136,9 @@ pub enum Error {
         /// What is allowed.
         allowed: String,
     },
+    /// The times of the parts are at fault.
+    #[error(transparent)]
+    Durations(#[from] SpecError),
     /// The run ended early.
     #[error("the schedule does not run: {0}")]
     Engine(#[from] EngineError),
@@ -157,6 +170,9 @@ pub fn run(args: Args) -> Result<(), Error> {
 }
 
 fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Error> {
+    if let Some(file) = &args.durations {
+        return durations::run(args, file, out);
+    }
     let times = args.times()?;
     if args.all {
         return all(args, &times, out);

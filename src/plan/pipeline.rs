@@ -13,10 +13,12 @@
 //! * With [`Sends::Blocking`] a send holds the compute stream until the transfer ends.
 
 mod abstract_work;
+mod measured;
 mod rank;
 mod wires;
 
 pub use abstract_work::{AbstractPipeline, abstract_world};
+pub use measured::{TimeOf, measured_world};
 
 use crate::ids::{OpId, TransferId};
 use crate::program::{Phase, Program, ProgramBuilder};

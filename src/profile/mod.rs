@@ -13,6 +13,7 @@
 pub mod breakdown;
 pub mod classes;
 mod clock;
+pub mod durations;
 mod event;
 pub mod idle;
 pub mod intervals;
@@ -22,11 +23,13 @@ mod reader;
 pub mod report;
 mod scan;
 pub mod skew;
+mod timeline;
 
 pub use classes::Classes;
 pub use model::Profile;
 pub use reader::{read, read_from};
 pub use report::{ProfileReport, Window, report};
+pub use timeline::pipeline_timeline;
 
 /// Nanoseconds in seconds, to print.
 fn seconds(ns: i64) -> f64 {

@@ -10,6 +10,7 @@
 
 mod fault;
 mod inputs;
+pub mod durations;
 mod noise;
 mod prices;
 mod samples;
