@@ -346,3 +346,80 @@ proptest! {
         }
     }
 }
+
+/// The programs of profiles, and the step that they give when they are played, in nanoseconds.
+fn played(texts: &[String], step: Option<&str>) -> (stepsim::profile::programs::StepPrograms, u64) {
+    let profiles: Vec<_> = texts
+        .iter()
+        .flat_map(|t| read_from(t.as_bytes(), "rank.json", &Classes::shipped()).unwrap())
+        .collect();
+    let programs = stepsim::profile::programs::programs(&profiles, step).unwrap();
+    // What is written can be read.
+    let text = serde_json::to_string(&programs).unwrap();
+    assert_eq!(serde_json::from_str::<stepsim::profile::programs::StepPrograms>(&text).unwrap(), programs);
+    stepsim::simulate::replay::check(&programs, &[]).unwrap();
+    let end = stepsim::simulate::replay::replay(&programs, &[]).unwrap();
+    (programs, end.round_ns())
+}
+
+#[test]
+fn a_step_becomes_programs_whose_replay_is_the_step() {
+    let events = [
+        call("cudaLaunchKernel", "0", "2", 1),
+        kernel("gemm_a", "5", "10", 7, 1),
+        // Behind an event of stream 7.
+        call("cudaStreamWaitEvent", "3", "1", 90),
+        call("cudaLaunchKernel", "4", "1", 2),
+        kernel("ncclDevKernel_AllReduce", "16", "20", 8, 2),
+        call("cudaLaunchKernel", "6", "1", 3),
+        kernel("gemm_b", "15", "8", 7, 3),
+        // The host waits for all of it, works, and launches late.
+        call("cudaDeviceSynchronize", "8", "30", 91),
+        call("cudaLaunchKernel", "48", "1", 4),
+        kernel("gemm_c", "50", "5", 7, 4),
+    ];
+    let text = format!("[{}]", events.join(","));
+    let (programs, end) = played(std::slice::from_ref(&text), None);
+    assert_eq!((end, programs.measured_ns), (55_000, 55_000));
+    let scale = |what: &str, factor: f64| {
+        let scale = stepsim::simulate::replay::Scale { what: what.to_string(), factor };
+        stepsim::simulate::replay::check(&programs, std::slice::from_ref(&scale)).unwrap();
+        stepsim::simulate::replay::replay(&programs, &[scale]).unwrap().round_ns()
+    };
+    // The all-reduce holds up the host, and through it the last kernel; gemm_b does not.
+    assert_eq!(scale("NCCL", 0.5), 45_000);
+    assert_eq!(scale("all-reduce", 0.5), 45_000);
+    // The host's work before the last launch is 10, and 2 after the all-reduce in the synchronisation.
+    assert_eq!(scale("host", 0.0), 55_000 - 12_000);
+    assert_eq!(scale("other GEMM", 2.0), 55_000 + 10_000 + 5_000);
+}
+
+#[test]
+fn real_steps_replay_as_measured() {
+    let Some(traces) = traces() else { return };
+    for run in [
+        "nanogpt-8xh100",
+        "ddp-2xa100",
+        "ddp-resnet-ckpt-8xmi300x",
+        "dlrm-8xv100",
+        "resnet50-old-format",
+        "qwen-0.5b-h100",
+    ] {
+        let mut files: Vec<_> =
+            std::fs::read_dir(traces.join(run)).unwrap().map(|f| f.unwrap().path()).collect();
+        files.sort();
+        let profiles: Vec<_> = files.iter().flat_map(|f| read(f, &Classes::shipped()).unwrap()).collect();
+        let programs = stepsim::profile::programs::programs(&profiles, None).unwrap();
+        stepsim::simulate::replay::check(&programs, &[]).unwrap();
+        let end = stepsim::simulate::replay::replay(&programs, &[]).unwrap().round_ns() as f64;
+        let measured = programs.measured_ns as f64;
+        assert!((end / measured - 1.0).abs() < 0.02, "{run}: replayed {end} ns, measured {measured}");
+        let one = stepsim::profile::programs::programs(&profiles[..1], None).unwrap();
+        let end = stepsim::simulate::replay::replay(&one, &[]).unwrap().round_ns() as f64;
+        assert!(
+            (end / one.measured_ns as f64 - 1.0).abs() < 0.001,
+            "{run}, one rank: {end} {}",
+            one.measured_ns
+        );
+    }
+}

@@ -7,12 +7,15 @@ use serde_json::Value;
 use super::run::write_json;
 use super::{Failure, say};
 use crate::calculon::files::Calculon;
+use crate::profile::programs::programs;
+use crate::profile::{Classes, read};
 use crate::simulate::Inputs;
 use crate::spec::topology::Topology;
 use crate::spec::{Loaded, SpecError, WorkloadSpec, from_value};
 use crate::topology::Machine;
+use crate::units::Time;
 
-/// Turn files of other tools into a workload and a topology.
+/// Turn files of other tools into files of ours: a workload and a topology, or rank programs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -33,6 +36,18 @@ enum From {
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
+    /// PyTorch profiles of one step, of one or several ranks, as rank programs for `stepsim replay`
+    Kineto {
+        /// The profiles (.json or .json.gz)
+        #[arg(required = true, value_name = "TRACE")]
+        traces: Vec<PathBuf>,
+        /// Which step: N of `ProfilerStep#N` [default: the middle one]
+        #[arg(long, value_name = "N")]
+        step: Option<String>,
+        /// The file that is written (.json or .json.gz)
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
 }
 
 /// Runs the command.
@@ -40,8 +55,33 @@ enum From {
 /// # Errors
 /// Wrong files (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let From::Calculon { app, exe, sys, out } = &args.from;
-    calculon(&Calculon::load(app, exe, sys).map_err(Failure::input)?, out)
+    match &args.from {
+        From::Calculon { app, exe, sys, out } => {
+            calculon(&Calculon::load(app, exe, sys).map_err(Failure::input)?, out)
+        }
+        From::Kineto { traces, step, out } => kineto(traces, step.as_deref(), out),
+    }
+}
+
+fn kineto(traces: &[PathBuf], step: Option<&str>, out: &Path) -> Result<(), Failure> {
+    let mut profiles = Vec::new();
+    for path in traces {
+        profiles.extend(read(path, &Classes::shipped()).map_err(Failure::input)?);
+    }
+    profiles.sort_by_key(|p| p.rank);
+    let programs = programs(&profiles, step).map_err(Failure::input)?;
+    write_json(out, &programs)?;
+    let ops: usize = programs.ranks.iter().map(|r| r.ops.len()).sum();
+    let mut text = format!(
+        "{}: {} of {} ranks, {ops} ops\n",
+        programs.step,
+        Time::from_ns(programs.measured_ns),
+        programs.ranks.len()
+    );
+    for unknown in &programs.unknown {
+        text += &format!("  not known: {unknown}\n");
+    }
+    say(&(text + &format!("wrote {0}\nnext: stepsim replay {0}\n", out.display())))
 }
 
 fn calculon(case: &Calculon, out: &Path) -> Result<(), Failure> {

@@ -12,6 +12,7 @@ pub mod estimate;
 pub mod import;
 pub mod inspect;
 pub mod list;
+pub mod replay;
 pub mod run;
 pub mod schedule;
 pub mod schema;
@@ -61,8 +62,10 @@ enum Command {
     Estimate(estimate::Args),
     /// Compare the closed form of a step with its simulation, term by term
     Compare(compare::Args),
-    /// Turn files of other tools into a workload and a topology
+    /// Turn files of other tools into a workload and a topology, or a profile into rank programs
     Import(import::Args),
+    /// Play a measured step again, unchanged or with something faster or slower
+    Replay(replay::Args),
     /// Run a pipeline schedule on abstract durations and draw it
     Schedule(schedule::Args),
     /// Time a collective by size on a machine
@@ -143,6 +146,7 @@ impl Command {
             Command::Estimate(args) => estimate::run(&args),
             Command::Compare(args) => compare::run(&args),
             Command::Import(args) => import::run(&args),
+            Command::Replay(args) => replay::run(&args),
             Command::Schedule(args) => schedule::run(args).or_else(|e| match e {
                 schedule::Error::Stdout(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                 schedule::Error::Stdout(_)

@@ -92,7 +92,7 @@ fn synchronised_until(profile: &Profile, event: &DeviceEvent, from: i64, launche
 }
 
 /// Whether the launch of `event` directly follows a `StreamWaitEvent` of its thread.
-fn waited(profile: &Profile, event: &DeviceEvent) -> bool {
+pub(super) fn waited(profile: &Profile, event: &DeviceEvent) -> bool {
     let before = event.launch.unwrap_or(0) as usize;
     let thread = profile.calls[before].thread;
     let earlier = profile.calls[..before].iter().rev().take_while(|c| c.thread == thread);

@@ -19,6 +19,7 @@ pub mod idle;
 pub mod intervals;
 pub mod model;
 mod own;
+pub mod programs;
 mod reader;
 pub mod report;
 mod scan;

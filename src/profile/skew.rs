@@ -78,15 +78,18 @@ fn signature<'a>(profile: &'a Profile, event: &DeviceEvent) -> Option<(&'a str, 
         .then_some((args.group.as_str(), (args.name.as_str(), args.dtype.as_str(), size)))
 }
 
+/// What a collective is, its start and end, and which event of its profile it is.
+type Met<'a> = (Signature<'a>, i64, i64, u32);
+
 /// A rank's collectives of one group.
 struct List<'a> {
     rank: usize,
-    calls: Vec<(Signature<'a>, i64, i64)>,
+    calls: Vec<Met<'a>>,
     shift: i64,
 }
 
 impl List<'_> {
-    fn at(&self, i: i64) -> Option<&(Signature<'_>, i64, i64)> {
+    fn at(&self, i: i64) -> Option<&Met<'_>> {
         usize::try_from(i + self.shift).ok().and_then(|i| self.calls.get(i))
     }
 }
@@ -162,13 +165,41 @@ pub fn skew(profiles: &[Profile]) -> Option<Skew> {
     Some(out)
 }
 
+/// Collectives that belong together, for who needs the events themselves.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Matched {
+    /// For each profile, what brings its times to the clock of the first.
+    pub shifts: Vec<i64>,
+    /// Each collective: (profile, event) of those that take part.
+    pub sets: Vec<Vec<(usize, u32)>>,
+}
+
+/// The collectives that all given profiles of their groups hold.
+pub(super) fn matched(profiles: &[Profile]) -> Matched {
+    let Some(base) = profiles.first().map(|p| p.base_ns) else { return Matched::default() };
+    let real: Vec<(u64, &Profile)> = (0..).zip(profiles).collect();
+    let mut groups = lists(&real, &mut 0);
+    groups.values_mut().for_each(|lists| align(lists));
+    let offsets = clocks(&groups, real.len());
+    let shift = |(p, offset): (&Profile, &Option<i64>)| {
+        p.base_ns.saturating_sub(base).saturating_sub(offset.unwrap_or(0))
+    };
+    let mut out = Matched { shifts: profiles.iter().zip(&offsets).map(shift).collect(), sets: Vec::new() };
+    for lists in groups.values() {
+        let set = |i| lists.iter().filter_map(|l| Some((l.rank, l.at(i)?.3))).collect();
+        out.sets.extend(matches(lists).map(set));
+    }
+    out
+}
+
 /// The collectives by group, then rank, in order of their starts.
 fn lists<'a>(real: &[(u64, &'a Profile)], unmatched: &mut u64) -> BTreeMap<&'a str, Vec<List<'a>>> {
     let base = real[0].1.base_ns;
     let mut groups: BTreeMap<&str, Vec<List>> = BTreeMap::new();
     for (rank, (_, profile)) in real.iter().enumerate() {
         let ahead = profile.base_ns.saturating_sub(base);
-        for event in profile.events.iter().filter(|e| e.family == Family::Communication) {
+        let communication = |e: &(u32, &DeviceEvent)| e.1.family == Family::Communication;
+        for (number, event) in (0..).zip(&profile.events).filter(communication) {
             let Some((group, signature)) = signature(profile, event) else {
                 *unmatched += 1;
                 continue;
@@ -179,7 +210,7 @@ fn lists<'a>(real: &[(u64, &'a Profile)], unmatched: &mut u64) -> BTreeMap<&'a s
             }
             let last = lists.len() - 1;
             let (start, end) = (event.start.saturating_add(ahead), event.end.saturating_add(ahead));
-            lists[last].calls.push((signature, start, end));
+            lists[last].calls.push((signature, start, end, number));
         }
     }
     // A group of which one rank alone is here has nobody to be matched with.

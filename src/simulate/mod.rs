@@ -13,6 +13,7 @@ mod inputs;
 pub mod durations;
 mod noise;
 mod prices;
+pub mod replay;
 mod samples;
 
 use std::time::Instant;
