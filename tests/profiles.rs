@@ -252,8 +252,11 @@ fn a_timeline_of_ours_reads_as_its_report() {
     };
     near(r.step_s, &simulated["step_time_s"]);
     near(r.compute_s, &simulated["mean"]["busy_s"]);
-    near(r.communication["dp"].ran_s, &simulated["communication"]["dp"]["total_s"]);
-    near(r.communication["dp"].exposed_s, &simulated["communication"]["dp"]["exposed_s"]);
+    let dp = &simulated["communication"]["dp"];
+    near(r.communication["dp"].ran_s, &dp["ran_s"]);
+    near(r.communication["dp"].under_kernels_s, &dp["under_kernels_s"]);
+    let rest = dp["while_idle_s"].as_f64().unwrap() + dp["exposed_s"].as_f64().unwrap();
+    near(r.communication["dp"].exposed_s, &json!(rest));
 }
 
 #[test]
