@@ -8,9 +8,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod durations;
 mod fault;
 mod inputs;
-pub mod durations;
 mod noise;
 mod prices;
 pub mod replay;
