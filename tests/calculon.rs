@@ -1,33 +1,43 @@
 //! Calculon's goldens simulated: with its assumptions within 0.5 % of its total, and every picosecond of the difference
 //! to a real step named.
 
-use std::path::PathBuf;
-
+use serde_json::Value;
 use stepsim::calculon::closed_form::{Quirks, estimate};
 use stepsim::calculon::compare::compare;
-use stepsim::calculon::files::{Application, Calculon, Execution, System};
+use stepsim::calculon::files::{Application, Calculon, Execution, Names, System};
 use stepsim::calculon::simulate::{CalculonRun, Choices};
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::units::Time;
 
-/// The goldens by name; none, with a line that says so, where they are absent.
+/// The goldens by name.
 fn goldens() -> Vec<(String, Calculon)> {
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let shared = std::env::var_os("STEPSIM_SHARED").map(PathBuf::from);
-    let folders = [shared, Some(here.join("../shared")), Some(here.join("../../shared"))];
-    let mut folders = folders.into_iter().flatten().map(|f| f.join("calculon-goldens"));
-    let Some(folder) = folders.find(|f| f.join("index.json").exists()) else {
-        println!("skipped: no folder calculon-goldens in STEPSIM_SHARED, ../shared or ../../shared");
-        return Vec::new();
-    };
-    let index = std::fs::read_to_string(folder.join("index.json")).expect("readable index");
-    let index: serde_json::Value = serde_json::from_str(&index).expect("JSON index");
-    let cases = index["cases"].as_array().expect("cases").iter().map(|case| {
-        let file = |key: &str| folder.join(case[key].as_str().expect("a path"));
-        let inputs = Calculon::load(&file("application"), &file("execution"), &file("system"));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/calculon.json");
+    let goldens: Value =
+        serde_json::from_str(&std::fs::read_to_string(path).expect("readable goldens")).expect("JSON");
+    let case = |case: &Value| {
+        let of = |table: &str, key: &str| goldens[table][case[key].as_str().expect("a name")].clone();
+        let inputs = Calculon::new(
+            Names::default(),
+            serde_json::from_value(of("applications", "application")).expect("an application"),
+            serde_json::from_value(case["execution"].clone()).expect("an execution"),
+            serde_json::from_value(of("systems", "system")).expect("a system"),
+        );
         (case["name"].as_str().expect("a name").to_string(), inputs.expect("a valid golden"))
-    });
-    cases.collect()
+    };
+    let cases: Vec<(String, Calculon)> =
+        goldens["cases"].as_array().expect("cases").iter().map(case).collect();
+    assert_eq!(cases.len(), 14);
+    cases
+}
+
+/// No step computes more than its devices can, nor more than the model and one more forward pass.
+#[test]
+fn utilisations_of_every_golden_are_possible() {
+    for (name, case) in goldens() {
+        let report = CalculonRun::new(&case, &Choices::COMPATIBLE).expect("a run").report(&case);
+        assert!(report.hfu <= 1.0, "{name}: HFU {}", report.hfu);
+        assert!(report.mfu <= report.hfu && report.hfu / report.mfu <= 4.0 / 3.0 + 1e-9, "{name}");
+    }
 }
 
 /// Whether p divides micro-batches and blocks, so that the closed form of the pipeline is meant to be exact.

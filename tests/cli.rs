@@ -80,7 +80,12 @@ fn a_report_has_its_fields() {
     for field in ["step_time_s", "tokens_per_s", "mfu", "hfu", "model_tflops_per_device", "ops", "events"] {
         assert!(report[field].as_f64().is_some_and(|x| x > 0.0), "{field}: {}", report[field]);
     }
-    assert!(report["simulation_wall_s"].is_f64());
+    assert!(report.get("simulation_wall_s").is_none(), "wall time only on request");
+    assert_eq!(report["status"], "ok");
+    assert_eq!(report["run"]["stepsim"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(report["run"]["workload"]["name"], "gpt2-8");
+    let of = |field: &str| report[field].as_f64().expect("a number");
+    assert!(of("mfu_causal") < of("mfu") && of("mfu") <= of("hfu") && of("mfu_causal") <= of("hfu_causal"));
     let hbm = &report["memory"]["hbm"];
     let classes: u64 = hbm["by_class"].as_object().expect("classes").values().filter_map(Value::as_u64).sum();
     assert_eq!(hbm["peak_bytes"].as_u64(), Some(classes), "{hbm}");
@@ -100,6 +105,46 @@ fn a_report_has_its_fields() {
         assert!((parts - of("ran_s")).abs() < 1e-9 * step, "{kind} {c}");
         assert!(of("bytes") > 0.0);
     }
+}
+
+/// Out of memory has an exit status of its own and still writes the report that was asked for.
+#[test]
+fn a_run_that_fails_says_so_in_its_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("report.json");
+    let report = path.to_str().expect("UTF-8");
+    let set = "topology.device.hbm.GB=1";
+    stepsim(&["run", "gpt2-8", "-q", "--report", report, "--set", set]).code(3);
+    let failed = json(&path);
+    assert_eq!(failed["status"], "out_of_memory");
+    assert_eq!(failed["run"]["settings"][0], set);
+    assert!(failed["error"]["out_of_memory"]["holds_bytes"].is_object(), "{failed}");
+    stepsim(&["run", "gpt2-8", "-q", "--report", report, "--set", "batch.global=-1"]).code(2);
+    let wrong = json(&path);
+    assert_eq!(wrong["status"], "invalid");
+    assert!(wrong["error"]["path"].as_str().is_some_and(|p| p.contains("batch.global")), "{wrong}");
+}
+
+/// `-` is one document on the standard output, and the workload on the standard input.
+#[test]
+fn a_dash_is_a_stream() {
+    let report: Value =
+        serde_json::from_str(&stdout(&["run", "gpt2-8", "--report", "-"])).expect("one document");
+    assert_eq!(report["status"], "ok");
+    let shown = stdout(&["show", "gpt2-8", "--resolved"]);
+    assert!(serde_json::from_str::<Value>(&shown).expect("a workload")["model"]["layers"].is_u64());
+}
+
+/// No output replaces an input, however it is spelled.
+#[test]
+fn an_output_never_destroys_an_input() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let workload = folder.path().join("me.json");
+    let text = r#"{"base": "gpt2-8"}"#;
+    std::fs::write(&workload, text).expect("written");
+    let spelled = format!("{}/./me.json", folder.path().display());
+    stepsim(&["run", workload.to_str().expect("UTF-8"), "--report", &spelled]).code(2);
+    assert_eq!(std::fs::read_to_string(&workload).expect("read"), text);
 }
 
 #[test]

@@ -17,6 +17,7 @@
 pub mod cause;
 pub mod critical;
 pub mod diff;
+pub mod head;
 pub mod idle;
 pub mod kind;
 pub mod link_rates;

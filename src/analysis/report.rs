@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::Causes;
 use super::critical::{self, CriticalPath};
+use super::head::{Head, Status};
 use super::idle::IdleTimes;
 use super::kind::OpKind;
 use super::links;
@@ -40,8 +41,12 @@ pub struct RunInfo<'a> {
     pub topology: &'a str,
     /// FLOPs of the step that the model calls for, over all devices: recomputation is not counted.
     pub model_flops: Flops,
-    /// FLOPs of the step that are executed, over all devices.
+    /// The same with attention by half where its mask is causal.
+    pub model_flops_causal: Flops,
+    /// FLOPs of the step that are executed, over all devices, with attention in full.
     pub hardware_flops: Flops,
+    /// FLOPs of the step that are executed, over all devices.
+    pub hardware_flops_causal: Flops,
     /// Tokens that the run trains on.
     pub tokens: u64,
     /// Steps of the run, one after the other.
@@ -101,6 +106,12 @@ fn one_link() -> u64 {
 /// All readings of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
+    /// How the run ended; a run without a result has a `FailedReport` instead.
+    #[serde(default)]
+    pub status: Status,
+    /// What the run was.
+    #[serde(default)]
+    pub run: Head,
     /// Name of the workload.
     pub workload: String,
     /// Name of the machine.
@@ -114,10 +125,16 @@ pub struct Report {
     pub tokens_per_step: u64,
     /// Tokens of all steps over their time.
     pub tokens_per_s: f64,
-    /// Model FLOP utilisation: a fraction of the devices' dense peak.
+    /// Model FLOP utilisation: a fraction of the devices' dense peak. Attention counts in full, as Megatron and PaLM do.
     pub mfu: f64,
-    /// Hardware FLOP utilisation: recomputation counts as work.
+    /// The same with attention by half where its mask is causal, as Llama 3 counts.
+    #[serde(default)]
+    pub mfu_causal: f64,
+    /// Hardware FLOP utilisation: recomputation counts as work, attention in full as in `mfu`.
     pub hfu: f64,
+    /// The same with what a causal mask skips left out, as in `mfu_causal`: the FLOPs executed.
+    #[serde(default)]
+    pub hfu_causal: f64,
     /// Model FLOPs per device and second, in 10¹².
     pub model_tflops_per_device: f64,
     /// Devices.
@@ -298,6 +315,8 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
     };
     let peaks = memory::peaks(&causes);
     Report {
+        status: Status::Ok,
+        run: Head::default(),
         workload: info.workload.to_string(),
         topology: info.topology.to_string(),
         steps: info.steps,
@@ -305,7 +324,9 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
         tokens_per_step: info.tokens / u64::from(info.steps.max(1)),
         tokens_per_s: if step_time_s > 0.0 { info.tokens as f64 / step_time_s } else { 0.0 },
         mfu: rate(info.model_flops) / info.peak.0,
+        mfu_causal: rate(info.model_flops_causal) / info.peak.0,
         hfu: rate(info.hardware_flops) / info.peak.0,
+        hfu_causal: rate(info.hardware_flops_causal) / info.peak.0,
         model_tflops_per_device: rate(info.model_flops) / 1e12,
         devices: info.devices,
         ops: (0..world.ranks.len())
@@ -516,7 +537,9 @@ pub(crate) mod tests {
             workload: "a workload",
             topology: "a machine",
             model_flops: Flops(3e15),
+            model_flops_causal: Flops(2.5e15),
             hardware_flops: Flops(4e15),
+            hardware_flops_causal: Flops(3.5e15),
             tokens: 4096,
             steps: 1,
             peak: FlopRate::from_tflops(1e9),

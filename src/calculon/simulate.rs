@@ -138,11 +138,15 @@ impl CalculonRun {
         let model = block.forward.flops + block.agrad.flops + block.wgrad.flops;
         let everywhere =
             (case.app().num_blocks * case.microbatches()) as f64 * (exe.tensor_par * exe.data_par) as f64;
+        // The published form counts far more FLOPs than are recomputed (`Quirks`): utilisation is not part of that defect.
+        let recomputed = closed_form::estimate(case, Quirks::REPAIRED).block.recompute.flops;
         let info = RunInfo {
             workload: &case.names().execution,
             topology: &case.names().system,
             model_flops: Flops(model * everywhere),
-            hardware_flops: Flops((model + block.recompute.flops) * everywhere),
+            model_flops_causal: Flops(model * everywhere),
+            hardware_flops: Flops((model + recomputed) * everywhere),
+            hardware_flops_causal: Flops((model + recomputed) * everywhere),
             tokens: exe.batch_size * case.app().seq_size,
             steps: 1,
             peak: FlopRate::from_tflops(case.engines().0.tflops),

@@ -1,11 +1,10 @@
 //! `stepsim compare`: the closed form beside the simulation.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::run::{Bar, EXAMPLE, Shown, apart, traced, write_json, write_trace};
-use super::{Failure, calculon, say};
+use super::run::{Bar, EXAMPLE, Shown, traced, write_json, write_trace};
+use super::{Failure, calculon, outputs, say};
 use crate::compare::{self, table};
-use crate::simulate::SimulationError;
 use crate::trace::{Detail, Format, RunMeta};
 
 /// Compare the closed form of a step with its simulation.
@@ -46,7 +45,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.trace {
         Format::of(path).map_err(Failure::input)?;
     }
-    apart(("--trace", &args.trace), ("--report", &args.report))?;
+    let named = [args.workload.as_deref(), args.topology.as_deref()].into_iter().flatten().map(Path::new);
+    let inputs: Vec<&Path> = named.chain(args.calculon.iter().flatten().map(PathBuf::as_path)).collect();
+    let written = [("--trace", args.trace.as_deref()), ("--report", args.report.as_deref())];
+    outputs::apart(&written, &inputs)?;
     let comparison = match args.calculon.as_deref() {
         Some([app, exe, sys]) => {
             calculon::compare::files(&calculon::load(app, exe, sys)?, args.trace.as_deref())?
@@ -65,10 +67,7 @@ fn workload(args: &Args) -> Result<compare::Comparison, Failure> {
     let compared =
         compare::workload::compare(name, args.topology.as_deref(), &args.sets, &mut |ops| bar.at(ops));
     bar.done();
-    let (comparison, run, estimate) = compared.map_err(|e| match e {
-        SimulationError::Engine(e) => Failure::run(e),
-        e => Failure::input(e),
-    })?;
+    let (comparison, run, estimate) = compared?;
     if let Some(path) = &args.trace {
         let mut meta = RunMeta::default();
         meta.text("stepsim", env!("CARGO_PKG_VERSION"));

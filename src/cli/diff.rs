@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use super::{Failure, run::write_json, say, width};
+use super::{Failure, outputs, run::write_json, say, width};
 use crate::analysis::diff::{Unit, diff};
 use crate::analysis::report::Report;
 use crate::analysis::table;
@@ -33,6 +33,7 @@ pub struct Args {
 /// # Errors
 /// A file cannot be read or is no report (status 2); a file cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
+    outputs::apart(&[("--json", args.json.as_deref())], &[&args.a, &args.b])?;
     let (a, b) = (read(&args.a)?, read(&args.b)?);
     if let Some(path) = &args.json {
         write_json(path, &diff(&a, &b))?;
@@ -80,7 +81,11 @@ fn diff_table(a: &Report, b: &Report, width: u16) -> String {
         ]);
     }
     let mut out = String::new();
-    let _ = writeln!(out, "A: {} on {}\nB: {} on {}\n{rows}", a.workload, a.topology, b.workload, b.topology);
+    let _ = writeln!(out, "A: {} on {}\nB: {} on {}", a.workload, a.topology, b.workload, b.topology);
+    for (what, in_a, in_b) in a.run.differences(&b.run) {
+        let _ = writeln!(out, "{what}: {in_a} -> {in_b}");
+    }
+    let _ = writeln!(out, "{rows}");
     out
 }
 

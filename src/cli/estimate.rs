@@ -1,12 +1,12 @@
 //! `stepsim estimate`: the closed form of one training step.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, Value, json};
 
 use super::run::write_json;
-use super::{Failure, calculon, say};
+use super::{Failure, calculon, outputs, say};
 use crate::analytic::{Estimate, Rules};
 use crate::calculon::closed_form::Quirks;
 use crate::calculon::files::Calculon;
@@ -76,6 +76,9 @@ impl Args {
 /// A file that cannot be read or is wrong, a step that does not fit in memory (status 2); a report that cannot be
 /// written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let named = [args.workload.as_deref(), args.topology.as_deref()].into_iter().flatten().map(Path::new);
+    let inputs: Vec<&Path> = named.chain(args.calculon.iter().flatten().map(PathBuf::as_path)).collect();
+    outputs::apart(&[("--report", args.report.as_deref())], &inputs)?;
     for (i, (name, _)) in args.quirk.iter().enumerate() {
         if args.quirk[..i].iter().any(|earlier| earlier.0 == *name) {
             return Err(Failure::input(format!(
@@ -94,8 +97,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// Estimates a workload on a machine.
 fn workload(args: &Args) -> Result<String, Failure> {
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
-    let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets).map_err(Failure::input)?;
-    let estimate = closed_form(&inputs).map_err(Failure::input)?;
+    let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets)?;
+    let estimate = closed_form(&inputs)?;
     if let Some(path) = &args.report {
         write_json(path, &report(&estimate))?;
     }

@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         (None, Some(topology)) => alone(topology, &args.sets)?,
         (name, topology) => {
             let name = name.as_deref().unwrap_or(EXAMPLE);
-            let inputs = Inputs::load(name, topology.as_deref(), &args.sets).map_err(Failure::input)?;
+            let inputs = Inputs::load(name, topology.as_deref(), &args.sets)?;
             let step = StepView::of(&inputs, args.rank)?;
             Inspection { machine: MachineView::of(&inputs.topology, &inputs.machine), step: Some(step) }
         }

@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand.
 //!
-//! Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong. Only the
-//! program's `main` exits; a standard output that is closed early (`| head`) is no failure.
+//! Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong; 3 the step
+//! does not fit in memory. Only the program's `main` exits; a standard output that is closed early (`| head`) is no failure.
 
 pub mod analyze;
 mod calculon;
@@ -12,16 +12,22 @@ pub mod estimate;
 pub mod import;
 pub mod inspect;
 pub mod list;
+mod outputs;
 pub mod replay;
 pub mod run;
 pub mod schedule;
 pub mod schema;
 pub mod score;
+pub mod show;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::engine::EngineError;
+use crate::simulate::{Fault, SimulationError, Status};
+use crate::spec::SpecError;
 
 /// Simulates one distributed LLM training step, event by event: a timeline that opens in Perfetto, and a report that
 /// says where the time went.
@@ -46,7 +52,8 @@ Examples:
   stepsim schedule --all --stages 4 --micro-batches 8
   stepsim collective --topology switch:8,450,1 --op all-reduce --bytes 1Mi:1Gi:x4
 
-Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong.";
+Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong; 3 the step
+does not fit in memory.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -74,6 +81,8 @@ enum Command {
     Score(score::Args),
     /// List the workloads, machines, devices and models that the program carries
     List(list::Args),
+    /// Print a shipped file, or a file with everything in it resolved
+    Show(show::Args),
     /// Print the JSON Schema of a kind of file
     Schema(schema::Args),
 }
@@ -83,16 +92,51 @@ enum Command {
 pub struct Failure {
     message: String,
     status: u8,
+    /// The parts, for a report that was asked for.
+    fault: Box<Fault>,
 }
 
 impl Failure {
     /// The input or the command is wrong.
     pub fn input(error: impl std::fmt::Display) -> Failure {
-        Failure { message: error.to_string(), status: 2 }
+        Failure::new(error.to_string(), 2, Status::Invalid)
     }
     /// The run failed, or a file could not be written.
     pub fn run(error: impl std::fmt::Display) -> Failure {
-        Failure { message: error.to_string(), status: 1 }
+        Failure::new(error.to_string(), 1, Status::Failed)
+    }
+    fn new(message: String, code: u8, status: Status) -> Failure {
+        let fault = Fault { status, message: message.clone(), ..Fault::default() };
+        Failure { message, status: code, fault: Box::new(fault) }
+    }
+}
+
+impl From<SimulationError> for Failure {
+    fn from(error: SimulationError) -> Failure {
+        Failure::from(Fault::from(&error))
+    }
+}
+
+impl From<SpecError> for Failure {
+    fn from(error: SpecError) -> Failure {
+        Failure::from(Fault::from(&error))
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Failure {
+        Failure::from(Fault::from(&error))
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Failure {
+        let status = match fault.status {
+            Status::Invalid => 2,
+            Status::OutOfMemory => 3,
+            _ => 1,
+        };
+        Failure { message: fault.message.clone(), status, fault: Box::new(fault) }
     }
 }
 
@@ -117,6 +161,11 @@ pub fn width() -> u16 {
 
 /// Runs the command line and returns the exit status.
 pub fn main() -> ExitCode {
+    // A handler that cannot be set leaves what was: partial files then stay behind.
+    let _ = ctrlc::set_handler(|| {
+        crate::trace::remove_partial_files();
+        std::process::exit(130);
+    });
     let result = match Cli::try_parse() {
         Ok(Cli { command: Some(command) }) => command.run(),
         Ok(Cli { command: None }) => say(&Cli::command().render_help().to_string()),
@@ -165,6 +214,7 @@ impl Command {
             }),
             Command::Score(args) => score::run(&args),
             Command::List(args) => list::run(&args),
+            Command::Show(args) => show::run(&args),
             Command::Schema(args) => schema::run(&args),
         }
     }

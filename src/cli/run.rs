@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{Failure, calculon, say, width};
+use super::{Failure, calculon, outputs, say, width};
 use crate::analysis::cause::Causes;
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::report::Report;
@@ -18,7 +18,7 @@ use crate::compare::tracks::Above;
 use crate::engine::describe;
 use crate::ids::{OpId, RankId, ResourceId};
 use crate::program::Work;
-use crate::simulate::{Inputs, Options, Simulation, SimulationError};
+use crate::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
 use crate::topology::Axis;
 use crate::trace::{self, Detail, Link, LinkUse, Output, RunMeta, Stall, Timeline, TracedRank};
 use crate::units::Time;
@@ -74,12 +74,28 @@ pub struct Args {
     /// Show the use of the N busiest links over time in the timeline
     #[arg(long, default_value_t = 0, value_name = "N", requires = "output", conflicts_with = "calculon")]
     trace_links: usize,
-    /// Leave out wall-clock times, so that equal inputs give equal bytes (with --calculon they always do)
-    #[arg(long)]
+    /// Write when and how fast it was simulated into report and timeline: equal inputs then give different bytes
+    #[arg(long, conflicts_with = "reproducible")]
+    wall_time: bool,
+    /// The default, kept for scripts: no wall-clock times, so that equal inputs give equal bytes
+    #[arg(long, hide = true)]
     reproducible: bool,
     /// Print no table
     #[arg(short, long)]
     pub(super) quiet: bool,
+}
+
+impl Args {
+    /// Whether the standard output is left alone: nothing but the one document stands on it where one is asked for.
+    pub(super) fn is_quiet(&self) -> bool {
+        let dash = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+        self.quiet || dash(&self.report) || dash(&self.output)
+    }
+    /// Files that the command reads, as they were named.
+    fn inputs(&self) -> Vec<&Path> {
+        let named = [self.workload.as_deref(), self.topology.as_deref()].into_iter().flatten().map(Path::new);
+        named.chain(self.calculon.iter().flatten().map(PathBuf::as_path)).collect()
+    }
 }
 
 fn window(text: &str) -> Result<(Time, Time), String> {
@@ -96,15 +112,44 @@ fn window(text: &str) -> Result<(Time, Time), String> {
 /// # Errors
 /// Wrong input (status 2); a run that fails or a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
+    outputs::apart(
+        &[("--output", args.output.as_deref()), ("--report", args.report.as_deref())],
+        &args.inputs(),
+    )?;
+    simulate(args).inspect_err(|failure| {
+        // What went wrong is told anyway; that the report of it cannot be written too is not.
+        if let Some(path) = args.report.as_deref().filter(|_| failure.fault.status != Status::Failed) {
+            let report = FailedReport {
+                status: failure.fault.status,
+                run: head(args, Head::default()),
+                error: (*failure.fault).clone(),
+            };
+            let _ = write_json(path, &report);
+        }
+    })
+}
+
+/// The head of a report with what only the command line knows.
+pub(super) fn head(args: &Args, of_inputs: Head) -> Head {
+    Head {
+        stepsim: env!("CARGO_PKG_VERSION").to_string(),
+        command: std::iter::once("stepsim".to_string()).chain(std::env::args().skip(1)).collect(),
+        settings: args.sets.clone(),
+        seed: args.seed,
+        ..of_inputs
+    }
+}
+
+/// Simulates, writes the outputs that are asked for, prints the tables.
+fn simulate(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.output {
         trace::Format::of(path).map_err(Failure::input)?;
     }
-    apart(("--output", &args.output), ("--report", &args.report))?;
     if let Some([app, exe, sys]) = args.calculon.as_deref() {
         return calculon::run::files(args, &calculon::load(app, exe, sys)?);
     }
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
-    let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets).map_err(Failure::input)?;
+    let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets)?;
     if args.samples.is_some() && !inputs.workload.value.noise.is_random() {
         return Err(Failure::input(
             "--samples: the workload has no noise that is drawn, so all samples would be equal\n  give it some: \
@@ -113,16 +158,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let options = Options { fold: !args.no_fold, seed: args.seed, steps: args.steps };
     let bar = Bar::new("simulating");
-    let run =
-        Simulation::run_edited(&inputs, &options, &[], &mut |ops| bar.at(ops)).map_err(|e| match e {
-            SimulationError::Engine(e) => Failure::run(e),
-            e => Failure::input(e),
-        })?;
+    let run = Simulation::run_edited(&inputs, &options, &[], &mut |ops| bar.at(ops))?;
     bar.done();
-    let mut report = run.report(!args.reproducible);
+    let mut report = run.report(args.wall_time);
+    report.run = head(args, report.run);
     if let Some(count) = args.samples {
         let bar = Bar::of("samples", u64::from(count));
-        report.samples = Some(run.sample(args.seed, count, &mut |done| bar.at(done)).map_err(Failure::run)?);
+        report.samples = Some(run.sample(args.seed, count, &mut |done| bar.at(done))?);
         bar.done();
     }
     if let Some(path) = &args.output {
@@ -134,26 +176,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.report {
         write_json(path, &report)?;
     }
-    if !args.quiet {
+    if !args.is_quiet() {
         print(&report, args)?;
     }
     Ok(())
-}
-
-/// Two files of one command must differ: the second would replace the first.
-///
-/// # Errors
-/// Both names are the same (status 2).
-pub(super) fn apart(a: (&str, &Option<PathBuf>), b: (&str, &Option<PathBuf>)) -> Result<(), Failure> {
-    match (a.1, b.1) {
-        (Some(first), Some(second)) if first == second => Err(Failure::input(format!(
-            "{} {}: {} names the same file\n  hint: give each its own name",
-            a.0,
-            first.display(),
-            b.0
-        ))),
-        _ => Ok(()),
-    }
 }
 
 pub(super) fn print(report: &Report, args: &Args) -> Result<(), Failure> {
@@ -169,13 +195,16 @@ pub(super) fn print(report: &Report, args: &Args) -> Result<(), Failure> {
     say(&text)
 }
 
-/// Writes a value as indented JSON, whole or not at all.
+/// Writes a value as indented JSON, whole or not at all; `-` is the standard output.
 ///
 /// # Errors
 /// The file cannot be written (status 1).
 pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_vec_pretty(value).map_err(Failure::run)?;
     text.push(b'\n');
+    if path == Path::new("-") {
+        return say(&String::from_utf8_lossy(&text));
+    }
     let mut output =
         Output::create(path, path.extension().is_some_and(|e| e == "gz")).map_err(Failure::run)?;
     output.write_all(&text).map_err(|e| Failure::run(output.error(e)))?;
@@ -284,12 +313,21 @@ fn link_tracks(run: &Simulation, count: usize) -> (Vec<Link>, Vec<LinkUse>) {
     (busiest.iter().map(link).collect(), changes.collect())
 }
 
+/// The time of writing, or that of the source where a reproducible build says so (`SOURCE_DATE_EPOCH`, in seconds).
+fn written() -> String {
+    let epoch = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
+    match epoch.and_then(|seconds| chrono::DateTime::from_timestamp(seconds, 0)) {
+        Some(time) => time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
+        None => chrono::Local::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, false),
+    }
+}
+
 /// What the step's slice says about the run.
 fn meta(args: &Args, run: &Simulation, report: &Report) -> RunMeta {
     let mut meta = RunMeta::default();
     meta.text("stepsim", env!("CARGO_PKG_VERSION"));
-    if !args.reproducible {
-        meta.text("written", chrono::Local::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, false));
+    if args.wall_time {
+        meta.text("written", written());
     }
     meta.text("workload", &run.inputs.workload.name);
     meta.text("workload hash", &run.inputs.workload.hash);

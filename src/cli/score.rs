@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::run::{Bar, apart, write_json};
+use super::outputs::apart;
+use super::run::{Bar, write_json};
 use super::{Failure, say};
 use crate::score::{Outcome, Row, RuleBook, ScoreReport, outcomes, ratios, read, row_line, text};
 use crate::trace::Output;
@@ -60,7 +61,7 @@ pub struct Args {
 /// # Errors
 /// Files that cannot be read, or rules that are wrong (status 2); files that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    apart(("--report", &args.report), ("--rows", &args.rows))?;
+    apart(&[("--report", args.report.as_deref()), ("--rows", args.rows.as_deref())], &[])?;
     let book = RuleBook::load(&args.rules).map_err(Failure::input)?;
     let rows = picked(args, read(&args.path).map_err(Failure::input)?)?;
     let bar = Bar::of("rows", rows.len() as u64);

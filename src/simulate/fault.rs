@@ -6,26 +6,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::SimulationError;
+use crate::analysis::head::{Head, Status};
 use crate::engine::EngineError;
 use crate::plan::step::PlanError;
 use crate::spec::SpecError;
 
-/// How a run ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Status {
-    /// It has a result.
-    #[default]
-    Ok,
-    /// The inputs are wrong, or do not fit each other.
-    Invalid,
-    /// Bytes were needed that never fit.
-    OutOfMemory,
-    /// No op could start although ops remained.
-    Deadlock,
-    /// Anything else: a limit of the run, a defect of the simulator.
-    Failed,
+/// What is written in the place of a report where there is no result.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailedReport {
+    /// How the run ended.
+    pub status: Status,
+    /// What the run was, as far as it was known.
+    pub run: Head,
+    /// Why.
+    pub error: Fault,
 }
 
 /// Why there is no result, in parts.
@@ -33,6 +27,7 @@ pub enum Status {
 #[serde(default)]
 pub struct Fault {
     /// How the run ended.
+    #[serde(skip)]
     pub status: Status,
     /// The whole message, as the command line shows it.
     pub message: String,

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::DevicePrices;
+use super::{DevicePrices, Head, InputName};
 use crate::collective::{Chooser, Fidelity, Lowering};
 use crate::ids::DeviceId;
 use crate::plan::step::{Plan, PlanError, plan};
 use crate::spec::workload::{CollectiveFidelity, ModelRef};
 use crate::spec::{
-    Disk, Files, Loaded, ModelSpec, SpecError, Topology, WorkloadSpec, blame_setting, from_text, from_value,
-    load, load_from,
+    Disk, Files, Loaded, ModelSpec, SpecError, Topology, WorkloadSpec, blame_setting, content_hash,
+    from_text, from_value, load, load_from,
 };
 use crate::topology::Machine;
 
@@ -149,6 +149,19 @@ impl Inputs {
             return Err(p.into());
         }
         Ok(Inputs { workload, model, topology, machine, chooser })
+    }
+
+    /// What a report says of these inputs.
+    pub fn head(&self, seed: u64) -> Head {
+        let of = |name: &str, hash: &str| InputName { name: name.to_string(), hash: hash.to_string() };
+        Head {
+            stepsim: env!("CARGO_PKG_VERSION").to_string(),
+            seed,
+            workload: of(&self.workload.name, &self.workload.hash),
+            model: of(&self.model.name, &content_hash(&self.model)),
+            topology: of(&self.topology.name, &self.topology.hash),
+            ..Head::default()
+        }
     }
 
     /// How collectives are lowered for this workload on this machine.

@@ -29,7 +29,8 @@ use crate::program::Edit;
 use crate::spec::SpecError;
 use crate::units::{Flops, Time};
 
-pub use fault::{Fault, MemoryFault, Status};
+pub use crate::analysis::head::{Head, InputName, Status};
+pub use fault::{FailedReport, Fault, MemoryFault};
 pub use inputs::Inputs;
 pub use prices::DevicePrices;
 use samples::samples;
@@ -80,6 +81,8 @@ pub struct Simulation {
     pub wall_s: f64,
     /// Slowness of each rank before anything was drawn.
     slowness: Vec<f64>,
+    /// Seed of what was drawn.
+    seed: u64,
 }
 
 /// Tells how far a run has come, every 65,536 ops.
@@ -134,7 +137,7 @@ impl Simulation {
         let stats = engine::run_observed(&folded.world, &mut watched)?;
         record.complete(stats);
         let wall_s = begun.elapsed().as_secs_f64();
-        Ok(Simulation { inputs: inputs.clone(), plan, folded, record, wall_s, slowness })
+        Ok(Simulation { inputs: inputs.clone(), plan, folded, record, wall_s, slowness, seed: options.seed })
     }
 
     /// Number of ops that the engine plays: for a progress bar.
@@ -184,7 +187,9 @@ impl Simulation {
             workload: &workload.name,
             topology: &self.inputs.topology.name,
             model_flops: Flops(plan.model_flops.model),
-            hardware_flops: Flops(plan.hardware_flops),
+            model_flops_causal: Flops(plan.model_flops.model_causal),
+            hardware_flops: Flops(plan.hardware_flops + plan.skipped_flops),
+            hardware_flops_causal: Flops(plan.hardware_flops),
             tokens: plan.tokens,
             steps: plan.steps,
             peak,
@@ -207,10 +212,12 @@ impl Simulation {
                  causal discount); recomputation, element-wise work and the optimizer are not counted"
                     .into(),
                 "hfu counts the FLOPs that the simulated kernels execute on matrix units: recomputation included, \
-                 what a causal mask skips left out"
+                 attention in full; mfu_causal and hfu_causal leave out what a causal mask skips"
                     .into(),
             ],
         };
-        report(&self.folded.world, &self.record, &mut idle, &info)
+        let mut report = report(&self.folded.world, &self.record, &mut idle, &info);
+        report.run = self.inputs.head(self.seed);
+        report
     }
 }

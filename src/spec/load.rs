@@ -301,6 +301,11 @@ fn inline(
     Ok(())
 }
 
+/// 16 hex digits over the content of a value, as [`Loaded::hash`].
+pub fn content_hash(value: &impl serde::Serialize) -> String {
+    hash(&serde_json::to_value(value).unwrap_or_default().to_string())
+}
+
 /// FNV-1a, 64 bits, of the text with its keys in the order of the type.
 fn hash(text: &str) -> String {
     let hash = text

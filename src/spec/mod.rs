@@ -45,7 +45,7 @@ pub use device::Device;
 pub use error::{SpecError, nearest};
 pub use files::{Disk, Files};
 pub(crate) use json::merge;
-pub use load::{Loaded, blame_setting, from_text, from_value, load, load_from};
+pub use load::{Loaded, blame_setting, content_hash, from_text, from_value, load, load_from};
 pub use model::ModelSpec;
 pub use rules::RulesSpec;
 pub use stack::StackSpec;

@@ -26,7 +26,7 @@ mod output;
 mod timeline;
 pub mod writer;
 
-pub use output::{Format, Output, OutputError};
+pub use output::{Format, Output, OutputError, remove_partial_files};
 pub use timeline::{
     Detail, Link, LinkUse, MetaValue, RunMeta, Stall, Summary, Timeline, TimelineError, TracedRank,
 };

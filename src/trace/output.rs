@@ -1,15 +1,17 @@
 //! Files that are there whole or not at all.
 //!
 //! What is written goes to a temporary file in the same folder, which takes the final name only when everything is in
-//! it. If anything fails, the temporary file is removed and a file of that name from before is untouched. (A process
-//! killed outright leaves its temporary file, `.NAME.PID.partial`, but never half a file under the final name.)
+//! it. If anything fails, the temporary file is removed and a file of that name from before is untouched. (A program that is told to stop calls
+//! [`remove_partial_files`]; one killed outright leaves its temporary file, `.NAME.PID.partial`, but never half a file under the final name.)
 //! Compression runs on a second thread, a few blocks behind the writer. A device such as `/dev/null` is written
 //! directly.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use flate2::Compression;
@@ -37,6 +39,7 @@ impl Format {
         };
         match stem.rsplit_once('.').map(|(_, extension)| extension) {
             Some("json") => Ok((Format::Chrome, compressed)),
+            None if name == "-" => Ok((Format::Chrome, false)),
             Some("pftrace" | "perfetto-trace") => Ok((Format::Perfetto, compressed)),
             _ if path.starts_with("/dev") => Ok((Format::Chrome, compressed)),
             _ => Err(OutputError::Extension { path: path.to_owned() }),
@@ -102,6 +105,7 @@ pub struct Output {
 #[derive(Debug)]
 enum Channel {
     Plain(File),
+    Stdout(io::Stdout),
     Gzip(Gzip),
     #[cfg(test)]
     Limited(tests::Limited),
@@ -113,6 +117,10 @@ impl Output {
     /// # Errors
     /// If the folder does not exist or may not be written to, or if the path is a folder.
     pub fn create(path: &Path, compressed: bool) -> Result<Output, OutputError> {
+        if path == Path::new("-") {
+            let channel = Channel::Stdout(io::stdout());
+            return Ok(Output { path: path.to_owned(), pending: None, channel });
+        }
         let fail = |error| OutputError::Create { path: path.to_owned(), error };
         // A link keeps being one: what it points to is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -124,6 +132,7 @@ impl Output {
             _ => {
                 let temporary =
                     temporary_name(&target).ok_or_else(|| fail(io::ErrorKind::IsADirectory.into()))?;
+                partial_files().insert(temporary.clone());
                 (File::create(&temporary).map_err(fail)?, Some((temporary, target)))
             }
         };
@@ -147,12 +156,14 @@ impl Output {
     fn close(&mut self) -> io::Result<()> {
         match &mut self.channel {
             Channel::Plain(file) => file.flush()?,
+            Channel::Stdout(stdout) => stdout.flush()?,
             Channel::Gzip(gzip) => gzip.finish()?,
             #[cfg(test)]
             Channel::Limited(limited) => limited.flush()?,
         }
         if let Some((temporary, target)) = &self.pending {
             fs::rename(temporary, target)?;
+            partial_files().remove(temporary);
             self.pending = None;
         }
         Ok(())
@@ -163,6 +174,7 @@ impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.channel {
             Channel::Plain(file) => file.write(bytes),
+            Channel::Stdout(stdout) => stdout.write(bytes),
             Channel::Gzip(gzip) => gzip.send(bytes).map(|()| bytes.len()),
             #[cfg(test)]
             Channel::Limited(limited) => limited.write(bytes),
@@ -178,7 +190,21 @@ impl Drop for Output {
         if let Some((temporary, _)) = &self.pending {
             // Nothing can be done about a failure here, and the final name is not concerned.
             let _ = fs::remove_file(temporary);
+            partial_files().remove(temporary);
         }
+    }
+}
+
+/// Files on their way in this process.
+fn partial_files() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    static FILES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the files that are on their way: for a program that is told to stop.
+pub fn remove_partial_files() {
+    for file in partial_files().iter() {
+        let _ = fs::remove_file(file);
     }
 }
 

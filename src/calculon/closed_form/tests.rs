@@ -1,46 +1,29 @@
 //! The goldens: what Calculon itself wrote, at relative 1e-9.
 
-use std::path::PathBuf;
-
 use serde_json::Value;
 
 use super::*;
-use crate::calculon::files::{Execution, ProcessingMode, Recompute, System, TensorComm, TensorOverlap};
-
-/// The folder of goldens, or `None` with a line that says so.
-fn goldens() -> Option<PathBuf> {
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let shared = std::env::var_os("STEPSIM_SHARED").map(PathBuf::from);
-    let found = [shared, Some(here.join("../shared")), Some(here.join("../../shared"))]
-        .into_iter()
-        .flatten()
-        .map(|folder| folder.join("calculon-goldens"))
-        .find(|folder| folder.join("index.json").exists());
-    if found.is_none() {
-        println!("skipped: no folder calculon-goldens in STEPSIM_SHARED, ../shared or ../../shared");
-    }
-    found
-}
+use crate::calculon::files::{
+    Execution, Names, ProcessingMode, Recompute, System, TensorComm, TensorOverlap,
+};
 
 /// A golden: its name, its inputs, what Calculon wrote.
 fn cases() -> Vec<(String, Calculon, Value)> {
-    let Some(folder) = goldens() else {
-        return Vec::new();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/calculon.json");
+    let goldens: Value =
+        serde_json::from_str(&std::fs::read_to_string(path).expect("readable goldens")).expect("JSON");
+    let case = |case: &Value| {
+        let of = |table: &str, key: &str| goldens[table][case[key].as_str().expect("a name")].clone();
+        let inputs = Calculon::new(
+            Names::default(),
+            serde_json::from_value(of("applications", "application")).expect("an application"),
+            serde_json::from_value(case["execution"].clone()).expect("an execution"),
+            serde_json::from_value(of("systems", "system")).expect("a system"),
+        );
+        let name = case["name"].as_str().expect("a name").to_string();
+        (name, inputs.expect("a valid golden"), case["outputs"].clone())
     };
-    let json = |path: PathBuf| -> Value {
-        serde_json::from_str(&std::fs::read_to_string(path).expect("readable golden")).expect("JSON golden")
-    };
-    let index = json(folder.join("index.json"));
-    let cases = index["cases"].as_array().expect("an array of cases");
-    cases
-        .iter()
-        .map(|case| {
-            let file = |key: &str| folder.join(case[key].as_str().expect("a path"));
-            let inputs = Calculon::load(&file("application"), &file("execution"), &file("system"));
-            let name = case["name"].as_str().expect("a name").to_string();
-            (name, inputs.expect("a valid golden"), json(file("output")))
-        })
-        .collect()
+    goldens["cases"].as_array().expect("cases").iter().map(case).collect()
 }
 
 /// Equal at relative 1e-9; integers and nulls exactly.

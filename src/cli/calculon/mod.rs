@@ -34,7 +34,7 @@ pub(super) fn load(app: &Path, exe: &Path, sys: &Path) -> Result<Calculon, Failu
 /// The exit status of a simulation that failed.
 pub(super) fn failure(error: CalculonError) -> Failure {
     match error {
-        CalculonError::Engine(e) => Failure::run(e),
+        CalculonError::Engine(e) => e.into(),
         e => Failure::input(e),
     }
 }

@@ -4,14 +4,15 @@ use super::{failure, write_trace};
 use crate::calculon::files::Calculon;
 use crate::calculon::simulate::{CalculonRun, Choices};
 use crate::cli::Failure;
-use crate::cli::run::{Args, listed, print, write_json};
+use crate::cli::run::{Args, head, listed, print, write_json};
 use crate::ids::RankId;
 
 /// Simulates Calculon's files.
 pub(in crate::cli) fn files(args: &Args, case: &Calculon) -> Result<(), Failure> {
     let choices = if args.compatible { Choices::COMPATIBLE } else { Choices::REAL };
     let run = CalculonRun::new(case, &choices).map_err(failure)?;
-    let report = run.report(case);
+    let mut report = run.report(case);
+    report.run = head(args, report.run);
     if let Some(path) = &args.output {
         let ranks = match args.trace_ranks.as_str() {
             "all" | "stages" => (0..run.step.ranks).map(RankId).collect(),
@@ -22,7 +23,7 @@ pub(in crate::cli) fn files(args: &Args, case: &Calculon) -> Result<(), Failure>
     if let Some(path) = &args.report {
         write_json(path, &report)?;
     }
-    if !args.quiet {
+    if !args.is_quiet() {
         print(&report, args)?;
     }
     Ok(())

@@ -29,8 +29,6 @@ mod unit;
 mod visits;
 mod weights;
 
-use std::sync::Arc;
-
 use asked::{Placed, groups_of, placed};
 pub use asked::{degrees, expert_domains, layer_split, layout, order};
 use assembly::Assembly;
@@ -44,10 +42,11 @@ use crate::ids::{DeviceId, RankId, TransferId};
 use crate::model::{Kernel, Shard, flops::StepFlops};
 use crate::plan::launch::launch;
 use crate::plan::pipeline::{self, Options, Sends};
-use crate::program::World;
+use crate::program::{OpInfo, Program, World};
 use crate::schedule::{self, Choice, Order, ScheduleError};
 use crate::spec::SpecError;
-use crate::spec::model::ModelSpec;
+use crate::spec::kernel::KernelClass;
+use crate::spec::model::{AttentionKernel, ModelSpec};
 use crate::spec::workload::{BytesPerParameter, PointToPoint, WorkloadSpec};
 use crate::topology::{Axis, Layout, Machine};
 use crate::units::Time;
@@ -132,6 +131,8 @@ pub struct Plan {
     pub model_flops: StepFlops,
     /// FLOPs on matrix units that run, all ranks together.
     pub hardware_flops: f64,
+    /// What a causal mask leaves out of them: executed attention is half of attention in full.
+    pub skipped_flops: f64,
     /// Sizes of the groups.
     pub degrees: Degrees,
 }
@@ -231,10 +232,25 @@ pub fn plan(
     let world =
         Assembly { machine, layout: &layout, setup: &setup, used: &used, lowering }.world(pipeline)?;
     let sequence = workload.sequence(model);
-    let flops =
-        |p: &Arc<crate::program::Program>| p.ops.iter().map(|o| p.infos[o.info as usize].flops).sum::<f64>();
     let replicas = f64::from(layout.ranks() / degrees.pipeline);
-    let hardware_flops = world.programs.iter().map(flops).sum::<f64>() * replicas;
+    let flops = |counted: &dyn Fn(&OpInfo) -> bool| {
+        let ops = |p: &Program| {
+            p.ops
+                .iter()
+                .map(|o| &p.infos[o.info as usize])
+                .filter(|i| counted(i))
+                .map(|i| i.flops)
+                .sum::<f64>()
+        };
+        world.programs.iter().map(|p| ops(p)).sum::<f64>() * replicas
+    };
+    let hardware_flops = flops(&|_| true);
+    let skipped_flops = match model.attention.kernel {
+        AttentionKernel::Flash if model.attention.causal => flops(&|info| {
+            matches!(info.class, Some(KernelClass::AttentionForward | KernelClass::AttentionBackward))
+        }),
+        _ => 0.0,
+    };
     Ok(Plan {
         world,
         layout,
@@ -243,6 +259,7 @@ pub fn plan(
         model_flops: StepFlops::of(model, workload.batch.global * u64::from(steps), sequence),
         steps,
         hardware_flops,
+        skipped_flops,
         degrees,
         order,
     })

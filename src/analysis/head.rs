@@ -1,0 +1,81 @@
+//! What a report says of the run itself: by what, from what, and how it ended.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Status {
+    /// It has a result.
+    #[default]
+    Ok,
+    /// The inputs are wrong, or do not fit each other.
+    Invalid,
+    /// Bytes were needed that never fit.
+    OutOfMemory,
+    /// No op could start although ops remained.
+    Deadlock,
+    /// Anything else: a limit of the run, a defect of the simulator.
+    Failed,
+}
+
+/// What went in and how it was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Head {
+    /// Version of the simulator.
+    pub stepsim: String,
+    /// The command line, empty where the library was called.
+    pub command: Vec<String>,
+    /// What `--set` changed, in order.
+    pub settings: Vec<String>,
+    /// Seed of what is drawn.
+    pub seed: u64,
+    /// The workload, with its references resolved and settings applied.
+    pub workload: InputName,
+    /// Its model.
+    pub model: InputName,
+    /// The machine, with its references resolved and settings applied.
+    pub topology: InputName,
+}
+
+/// An input by name and content.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct InputName {
+    /// Its short name.
+    pub name: String,
+    /// 16 hex digits over its content; `stepsim show --resolved` prints it.
+    pub hash: String,
+}
+
+impl Head {
+    /// What differs between two runs: the field, then both values.
+    pub fn differences(&self, other: &Head) -> Vec<(&'static str, String, String)> {
+        let input = |i: &InputName| format!("{} ({})", i.name, i.hash);
+        let all = [
+            ("stepsim", self.stepsim.clone(), other.stepsim.clone()),
+            ("workload", input(&self.workload), input(&other.workload)),
+            ("model", input(&self.model), input(&other.model)),
+            ("topology", input(&self.topology), input(&other.topology)),
+            ("settings", self.settings.join(" "), other.settings.join(" ")),
+            ("seed", self.seed.to_string(), other.seed.to_string()),
+        ];
+        all.into_iter().filter(|(_, a, b)| a != b).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_name_what_differs() {
+        let a = Head { seed: 1, ..Head::default() };
+        assert!(a.differences(&a).is_empty());
+        let b = Head { seed: 2, command: vec!["x".into()], ..Head::default() };
+        assert_eq!(a.differences(&b), [("seed", "1".to_string(), "2".to_string())]);
+    }
+}

@@ -1,0 +1,77 @@
+//! `stepsim show`: a shipped file as it is, or any file with everything resolved.
+
+use std::path::PathBuf;
+
+use super::Failure;
+use super::run::write_json;
+use crate::spec::{Collectives, Device, ModelSpec, Topology, WorkloadSpec};
+use crate::spec::{Kind, SpecError, catalog, load};
+
+/// Print a workload, machine, device, model or collectives file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  stepsim show gpt3-175b
+  stepsim show gpt3-175b --resolved --set batch.global=768 > mine.json
+  stepsim show h100-sxm")]
+pub struct Args {
+    /// The name of a shipped file, or with --resolved a path too
+    name: String,
+    /// What kind of file it is, where several have the name
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    kind: Option<Kind>,
+    /// Its base, the files that it refers to, defaults and settings put in place
+    #[arg(long)]
+    resolved: bool,
+    /// Change a field; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE", requires = "resolved")]
+    sets: Vec<String>,
+}
+
+/// The kinds, in the order in which a name is looked up.
+const KINDS: [Kind; 5] = [Kind::Workload, Kind::Topology, Kind::Model, Kind::Device, Kind::Collectives];
+
+fn kind(text: &str) -> Result<Kind, String> {
+    let names = || KINDS.map(Kind::word).join(", ");
+    KINDS.into_iter().find(|k| k.word() == text).ok_or_else(|| format!("allowed: {}", names()))
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// There is no such file, or it is wrong (status 2).
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let shipped = KINDS.into_iter().find(|k| catalog::text(*k, &args.name).is_some());
+    let Some(kind) = args.kind.or(shipped).or(args.resolved.then_some(Kind::Workload)) else {
+        let names: Vec<&str> = KINDS.into_iter().flat_map(catalog::names).collect();
+        let near = crate::spec::nearest(&args.name, names.iter().copied());
+        let hint = if near.is_empty() {
+            "see `stepsim list`".into()
+        } else {
+            format!("did you mean `{}`?", near.join("`, `"))
+        };
+        return Err(SpecError::at("", format!("no shipped file has the name `{}`", args.name))
+            .hint(hint)
+            .into());
+    };
+    if args.resolved {
+        return write_json(&PathBuf::from("-"), &resolved(kind, &args.name, &args.sets)?);
+    }
+    match catalog::text(kind, &args.name) {
+        Some(text) => super::say(text),
+        None => {
+            Err(SpecError::at("", format!("no shipped {} has the name `{}`", kind.word(), args.name)).into())
+        }
+    }
+}
+
+/// The whole content of a file.
+fn resolved(kind: Kind, name: &str, sets: &[String]) -> Result<serde_json::Value, SpecError> {
+    let value = match kind {
+        Kind::Workload => serde_json::to_value(load::<WorkloadSpec>(name, sets)?.value),
+        Kind::Topology => serde_json::to_value(load::<Topology>(name, sets)?.value),
+        Kind::Model => serde_json::to_value(load::<ModelSpec>(name, sets)?.value),
+        Kind::Device => serde_json::to_value(load::<Device>(name, sets)?.value),
+        _ => serde_json::to_value(load::<Collectives>(name, sets)?.value),
+    };
+    value.map_err(|e| SpecError::at("", e.to_string()))
+}
