@@ -1,5 +1,7 @@
 //! `stepsim import`: files of other tools as our own.
 
+mod hugging_face;
+
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -48,6 +50,9 @@ enum From {
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
+    /// A Hugging Face config.json as a model
+    #[command(name = "hf", visible_alias = "hugging-face")]
+    HuggingFace(hugging_face::Args),
 }
 
 /// Runs the command.
@@ -60,6 +65,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             calculon(&Calculon::load(app, exe, sys).map_err(Failure::input)?, out)
         }
         From::Kineto { traces, step, out } => kineto(traces, step.as_deref(), out),
+        From::HuggingFace(asked) => hugging_face::run(asked),
     }
 }
 

@@ -80,7 +80,8 @@ impl LayerPlan {
             gemm: Fp8Gemm::LmHead,
             modules: &[],
         });
-        b.parameters.dense = before + if holds_table { columns * model.hidden } else { 0 };
+        let bias = if model.head_bias { columns } else { 0 };
+        b.parameters.dense = before + bias + if holds_table { columns * model.hidden } else { 0 };
         loss(&mut b, t, columns);
         b.finish(LayerKind::Head)
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::error::nearest;
 use super::files::{Disk, Files};
-use super::{Kind, Spec, SpecError, catalog, json, simple, stack};
+use super::{Kind, Spec, SpecError, catalog, hugging_face, json, simple, stack};
 
 /// Files may name a base, which may name a base: at most so many.
 const MAX_BASES: usize = 8;
@@ -205,6 +205,10 @@ fn complete(
     if !value.is_object() {
         return Err(SpecError::file(file, format!("a {} file holds a JSON object", kind.word()))
             .hint("see `stepsim schema`"));
+    }
+    if kind == Kind::Model && hugging_face::is_config(&value) {
+        let model = hugging_face::model(&value, file)?;
+        return serde_json::to_value(model).map_err(|e| SpecError::file(file, e.to_string()));
     }
     let named: Vec<&str> = ["device", "model", "collectives", "stack"]
         .into_iter()

@@ -19,6 +19,7 @@ pub mod cost;
 pub mod device;
 mod error;
 mod files;
+pub mod hugging_face;
 pub(crate) mod json;
 pub mod kernel;
 mod load;

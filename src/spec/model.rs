@@ -59,6 +59,9 @@ pub struct ModelSpec {
     /// Whether those of the MLP have; default: `biases`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mlp_biases: Option<bool>,
+    /// Whether the LM head has a bias.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub head_bias: bool,
     /// Kind of normalisation.
     #[serde(default)]
     pub norm: Norm,
@@ -125,6 +128,8 @@ pub enum Norm {
     Layer,
     /// Scale only, mean subtracted (PaLM's LayerNorm without biases).
     LayerNoBias,
+    /// Neither scale nor shift (OLMo).
+    Plain,
 }
 
 /// The attention kernel.
@@ -500,6 +505,23 @@ impl AttentionSpec {
 }
 
 impl MoeSpec {
+    /// So many experts, of which a token visits `top_k`, all else by default.
+    pub fn of(experts: u64, top_k: u64) -> MoeSpec {
+        MoeSpec {
+            experts,
+            top_k,
+            ffn: None,
+            shared_experts: 0,
+            shared_ffn: None,
+            shared_gate: false,
+            latent: None,
+            expert_biases: false,
+            first_dense_layers: 0,
+            every_layers: 1,
+            capacity_factor: None,
+            router_bias: false,
+        }
+    }
     /// Whether layer `layer` (from 0) is one of those that have experts.
     pub fn covers(&self, layer: u64) -> bool {
         layer >= self.first_dense_layers

@@ -149,6 +149,7 @@ impl Calculon {
             mlp_biases: None,
             norms: None,
             extra_norms: 0,
+            head_bias: false,
             mixer: Mixer::Attention,
             mlp: MlpKind::Dense,
             layer_kinds: BTreeMap::new(),

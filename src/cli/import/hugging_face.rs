@@ -1,0 +1,101 @@
+//! `stepsim import hf`: a Hugging Face configuration as a model file, and how many parameters it has.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::run::write_json;
+use super::super::{Failure, say};
+use crate::model::ParameterCount;
+use crate::spec::model::ModelSpec;
+use crate::spec::{Disk, Files, SpecError, hugging_face};
+
+/// What is asked.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The config.json of a release
+    config: PathBuf,
+    /// Write the model file here; without it the model goes to the standard output
+    #[arg(short, long, value_name = "MODEL.json")]
+    output: Option<PathBuf>,
+    /// Write the parameter counts here as JSON
+    #[arg(long, value_name = "FILE.json")]
+    report: Option<PathBuf>,
+}
+
+/// What `--report` writes.
+#[derive(Clone, Debug, Serialize)]
+struct Report {
+    /// The model's name.
+    model: String,
+    /// Its `model_type`.
+    architecture: String,
+    /// How many parameters it has.
+    parameters: Parameters,
+}
+
+/// Parameter counts as papers and model hubs give them.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Parameters {
+    /// All, a vision encoder included; multi-token-prediction modules are not.
+    total: u64,
+    /// Those that one token passes, the input embedding included, a vision encoder not.
+    active: u64,
+    /// The same without the input embedding, which multiplies nothing.
+    active_without_input_embedding: u64,
+    /// Embedding tables and LM head.
+    embedding: u64,
+    /// Routed experts, all of them.
+    experts: u64,
+    /// The vision encoder and its projector.
+    vision: u64,
+}
+
+impl Report {
+    fn of(model: &ModelSpec, config: &Value) -> Report {
+        let count = ParameterCount::of(model);
+        let input = if model.tied_embeddings { 0 } else { model.vocabulary * model.hidden };
+        Report {
+            model: model.name.clone(),
+            architecture: config.get("model_type").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            parameters: Parameters {
+                total: count.total() + count.vision,
+                active: count.active,
+                active_without_input_embedding: count.active - input,
+                embedding: count.embedding,
+                experts: count.experts,
+                vision: count.vision,
+            },
+        }
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A wrong file or an architecture that is not known (status 2); a file that cannot be written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let file = args.config.display().to_string();
+    let text = Disk.read(Path::new(&file)).map_err(|e| Failure::input(SpecError::file(&file, format!("cannot be read: {e}"))))?;
+    let value: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
+        .map_err(|e| Failure::input(SpecError::file(&file, format!("is no JSON: {e}"))))?;
+    let model = hugging_face::model(&value, &file).map_err(Failure::input)?;
+    let report = Report::of(&model, &value);
+    if let Some(path) = &args.report {
+        write_json(path, &report)?;
+    }
+    let counts = report.parameters;
+    let summary = format!("{}: {} parameters, {} active\n", report.model, counts.total, counts.active);
+    match &args.output {
+        Some(path) => {
+            write_json(path, &model)?;
+            say(&format!("{summary}wrote {}\n", path.display()))
+        }
+        None if args.report.is_some() => say(&summary),
+        None => {
+            let text = serde_json::to_string_pretty(&model).map_err(|e| Failure::run(e.to_string()))?;
+            say(&format!("{text}\n"))
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A Hugging Face `config.json` as a model file.
+//!
+//! Each architecture is named by `model_type`; what its class sets where the file is silent is part of the architecture
+//! (transformers' configuration classes). Architectures of one build share a function: [`decoder`] has those with
+//! attention in every layer, [`hybrid`] those with other mixers, [`early`] the first generation with biases and learned
+//! positions. A new one is one line in [`FAMILIES`] and, where it differs, a function.
+//!
+//! Hazards:
+//! * A configuration says nothing of the training; the sequence is what the file calls its longest, at most 4,096 unless
+//!   asked otherwise.
+//! * Multi-token-prediction modules are left out, as papers count.
+
+mod config;
+mod decoder;
+mod early;
+mod hybrid;
+mod vision;
+
+use serde_json::Value;
+
+use super::SpecError;
+use super::model::ModelSpec;
+
+use config::Config;
+
+/// Makes a model of a configuration.
+type Family = fn(&Config) -> Result<ModelSpec, SpecError>;
+
+/// The architectures known, by `model_type`.
+const FAMILIES: &[(&str, Family)] = &[
+    ("llama", decoder::llama),
+    ("mistral", decoder::llama),
+    ("ministral", decoder::llama),
+    ("mistral3", decoder::llama),
+    ("smollm3", decoder::smollm3),
+    ("seed_oss", decoder::qwen2),
+    ("granite", decoder::llama),
+    ("phi3", decoder::llama),
+    ("stablelm", decoder::stablelm),
+    ("starcoder2", decoder::starcoder2),
+    ("cohere", decoder::cohere),
+    ("cohere2", decoder::cohere),
+    ("qwen2", decoder::qwen2),
+    ("qwen2_moe", decoder::qwen2_moe),
+    ("qwen3", decoder::qwen3),
+    ("qwen3_moe", decoder::qwen3_moe),
+    ("gemma", decoder::gemma),
+    ("gemma2", decoder::gemma2),
+    ("gemma3", decoder::gemma3),
+    ("gemma3_text", decoder::gemma3),
+    ("olmo", decoder::olmo),
+    ("olmo2", decoder::olmo2),
+    ("olmo3", decoder::olmo2),
+    ("olmoe", decoder::olmoe),
+    ("mixtral", decoder::mixtral),
+    ("minimax_m2", decoder::minimax_m2),
+    ("gpt_oss", decoder::gpt_oss),
+    ("glm4", decoder::glm4),
+    ("glm4_moe", decoder::glm4_moe),
+    ("llama4", decoder::llama4),
+    ("llama4_text", decoder::llama4),
+    ("deepseek_v2", decoder::deepseek),
+    ("deepseek_v3", decoder::deepseek),
+    ("deepseek_v32", decoder::deepseek),
+    ("kimi_k2", decoder::deepseek),
+    ("qwen3_next", hybrid::qwen3_next),
+    ("kimi_linear", hybrid::kimi_linear),
+    ("nemotron_h", hybrid::nemotron_h),
+    ("granitemoehybrid", hybrid::granite),
+    ("jamba", hybrid::jamba),
+    ("minimax", hybrid::minimax),
+    ("minimax_text_01", hybrid::minimax),
+    ("minimax_m1", hybrid::minimax),
+    ("nemotron", early::nemotron),
+    ("gpt2", early::gpt2),
+    ("gpt_neox", early::gpt_neox),
+    ("gptj", early::gptj),
+    ("phi", early::phi),
+    ("falcon", early::falcon),
+    ("bloom", early::bloom),
+    ("opt", early::opt),
+];
+
+/// Whether a JSON document looks like such a configuration: it names an architecture as no model file of ours does.
+pub fn is_config(value: &Value) -> bool {
+    let names = |key| value.get(key).is_some();
+    (names("model_type") || names("architectures")) && !names("layers")
+}
+
+/// The model of a configuration read from `file`.
+///
+/// # Errors
+/// An architecture that is not known, a field that is missing or of the wrong kind, or a shape that is none.
+pub fn model(value: &Value, file: &str) -> Result<ModelSpec, SpecError> {
+    let name = name_of(file);
+    let model = Config::new(value, &name).and_then(|config| {
+        let kind = config.model_type();
+        let known = FAMILIES.iter().find(|(known, _)| *known == kind);
+        let (_, family) = known.ok_or_else(|| unknown(value, &kind))?;
+        let mut model = family(&config)?;
+        model.vision = vision::encoder(value, &kind, model.hidden)?;
+        Ok(model)
+    });
+    let model = model.map_err(|e| e.in_file(file))?;
+    match model.validate("").into_iter().next() {
+        Some(problem) => Err(SpecError::at(problem.path.clone(), format!("{problem}"))
+            .hint("the configuration gives a shape that no transformer has")
+            .in_file(file)),
+        None => Ok(model),
+    }
+}
+
+fn unknown(value: &Value, kind: &str) -> SpecError {
+    let classes = value.get("architectures").map_or(String::new(), |a| format!(" (architectures: {a})"));
+    let names: Vec<&str> = FAMILIES.iter().map(|(name, _)| *name).collect();
+    SpecError::at("model_type", format!("\"{kind}\" is no architecture known here{classes}"))
+        .allowed(names.join(", "))
+        .hint("write a model file by hand: stepsim schema model")
+}
+
+/// What a model is called by the file that it came from: the file's stem, or the folder's name for a `config.json`.
+pub fn name_of(file: &str) -> String {
+    let path = std::path::Path::new(file);
+    let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    let folder = path.parent().and_then(|p| p.file_name()).map(|s| s.to_string_lossy().into_owned());
+    match folder {
+        Some(folder) if stem == "config" => folder,
+        _ if file == "-" => "model".to_owned(),
+        _ => stem,
+    }
+}
+
+#[cfg(test)]
+mod tests;
