@@ -11,7 +11,7 @@
 //!   weighed and summed to T·D_r again.
 
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
-use super::layer::{Block, Blocks};
+use super::layer::{Block, Blocks, Cut, Linear};
 use super::mlp::{self, Mlp};
 use super::{KernelClass, Scaling};
 use crate::moe::{Exchange, Travel, payload_bytes};
@@ -31,20 +31,46 @@ pub(super) fn add(b: &mut Blocks, moe: &MoeSpec) {
     let shared = (width > 0).then_some(Mlp { name, ffn: width, gemm, modules, own_input: false });
     b.parameters.dense += if shared.is_some() && moe.shared_gate { m.hidden } else { 0 };
     let routed = Routed::new(b, moe, ffn);
+    let project = |b: &mut Blocks, name, grad_names, inputs, outputs| {
+        let (cut, gemm, modules) = (Cut::No, Fp8Gemm::Experts, MOE);
+        b.linear(Linear { name, grad_names, inputs, outputs, cut, biases: false, gemm, modules });
+    };
+    let narrow = |b: &mut Blocks| {
+        if let Some(latent) = moe.latent {
+            let names = ["latent down input gradient", "latent down weight gradient"];
+            project(b, "latent down", names, m.hidden, latent);
+        }
+    };
+    let widen = |b: &mut Blocks| {
+        if let Some(latent) = moe.latent {
+            let rows = s.local_tokens() as f64 * latent as f64;
+            b.save("latent output", rows * s.saved_input(Fp8Gemm::Experts), MOE, true);
+            project(
+                b,
+                "latent up",
+                ["latent up input gradient", "latent up weight gradient"],
+                latent,
+                m.hidden,
+            );
+        }
+    };
     let beside = s.expert_overlap == ExpertOverlap::SharedExpert;
     let between = s.shared_between || beside;
     shared.iter().filter(|_| !between).for_each(|shared| shared.add(b));
+    narrow(b);
     routed.dispatch(b);
     if beside {
         // Its first product runs beside the dispatch, its second beside the combine ([`beside_shared`]).
         shared.iter().for_each(|shared| shared.up(b));
         routed.experts(b);
         routed.combine(b);
+        widen(b);
         shared.iter().for_each(|shared| shared.down(b));
     } else {
         shared.iter().filter(|_| between).for_each(|shared| shared.add(b));
         routed.experts(b);
         routed.combine(b);
+        widen(b);
     }
 }
 
@@ -121,6 +147,10 @@ struct Routed<'a> {
     experts: u64,
     /// Width of its share of one expert.
     width: u64,
+    /// Width in which tokens travel and reach experts.
+    token: u64,
+    /// Whether experts' matrices have biases.
+    biases: bool,
     /// Received over sent.
     load: f64,
     /// Whether the input is gathered over the tensor-parallel ranks of an expert.
@@ -144,6 +174,8 @@ impl<'a> Routed<'a> {
             rows: received * if gathers { s.expert_tensor } else { 1 } + padding,
             experts,
             width: ffn / s.expert_tensor,
+            token: moe.width(b.model),
+            biases: moe.expert_biases,
             load,
             gathers,
             travel: s.travel.as_ref(),
@@ -160,10 +192,10 @@ impl<'a> Routed<'a> {
     }
     /// Bytes of a row in device memory, in the format of an exchange.
     fn row(&self, b: &Blocks, exchange: Exchange) -> f64 {
-        let plain = b.model.hidden as f64 * b.shard.act();
+        let plain = self.token as f64 * b.shard.act();
         match self.travel.map(|t| t.format(exchange)) {
             None | Some(RowFormat::Bf16) => plain,
-            Some(format) => payload_bytes(format, b.model.hidden) as f64,
+            Some(format) => payload_bytes(format, self.token) as f64,
         }
     }
 
@@ -176,7 +208,7 @@ impl<'a> Routed<'a> {
             Exchange::CombineBackward => "combine backward tokens",
             Exchange::DispatchBackward => "dispatch backward",
         };
-        let plain = (self.sent * b.model.hidden) as f64 * self.load * s.act();
+        let plain = (self.sent * self.token) as f64 * self.load * s.act();
         let (op, bytes, staged) = match self.travel {
             None => (CommOp::AllToAll, plain, None),
             Some(travel) => {
@@ -197,11 +229,11 @@ impl<'a> Routed<'a> {
 
     /// A kernel that reads and writes `rows` rows together.
     fn moves(&self, b: &Blocks, class: KernelClass, name: &'static str, rows: f64, row: f64) -> Item {
-        let elements = (rows * b.model.hidden as f64) as u64;
+        let elements = (rows * self.token as f64) as u64;
         Item::Kernel(Kernel::elementwise(class, name, elements, rows * row, b.shard.compute))
     }
     fn tensor(&self, b: &Blocks, name: &'static str, op: CommOp) -> Item {
-        let bytes = (self.rows * b.model.hidden) as f64 * b.shard.act();
+        let bytes = (self.rows * self.token) as f64 * b.shard.act();
         Item::Comm(CommPoint::new(name, CommGroup::ExpertTensor, op, bytes))
     }
 
@@ -245,12 +277,19 @@ impl<'a> Routed<'a> {
     fn experts(&self, b: &mut Blocks) {
         let (m, s) = (b.model, b.shard);
         let up = if m.gated_mlp { 2 * self.width } else { self.width };
-        let matrices = up * m.hidden + self.width * m.hidden;
-        b.parameters.expert += self.experts * matrices;
+        let matrices = up * self.token + self.width * self.token;
+        // Biases behind a cut of the inner products are whole on every rank.
+        let biases = if self.biases { up + self.token } else { 0 };
+        b.parameters.expert += self.experts * (matrices + biases);
         let rows = self.rows as f64;
         let element = s.saved_input(Fp8Gemm::Experts);
-        b.save("expert input", rows * m.hidden as f64 * element, MOE, true);
-        self.grouped(b, ["expert up", "expert up input gradient", "expert up weight gradient"], m.hidden, up);
+        b.save("expert input", rows * self.token as f64 * element, MOE, true);
+        self.grouped(
+            b,
+            ["expert up", "expert up input gradient", "expert up weight gradient"],
+            self.token,
+            up,
+        );
         b.save("expert activation input", rows * up as f64 * s.saved_activation(), MOE, false);
         let with_activation = [RecomputeModule::Activation, RecomputeModule::Moe];
         let names = ["activation", "activation backward"];
@@ -260,7 +299,7 @@ impl<'a> Routed<'a> {
             b,
             ["expert down", "expert down input gradient", "expert down weight gradient"],
             self.width,
-            m.hidden,
+            self.token,
         );
         // Rows are weighed at the activation, so nothing of the combine is kept.
     }

@@ -36,7 +36,8 @@ impl ParameterCount {
         let tables = if m.tied_embeddings { 1 } else { 2 };
         let learned = m.positions == Positions::Learned;
         let mut count = ParameterCount {
-            embedding: tables * m.vocabulary * m.hidden + if learned { m.sequence * m.hidden } else { 0 }
+            embedding: tables * m.vocabulary * m.hidden
+                + if learned { m.sequence * m.hidden } else { 0 }
                 + if m.head_bias { m.vocabulary } else { 0 },
             attention: (1 + m.extra_norms) * norm(m, m.hidden),
             vision: m.vision.as_ref().map_or(0, vision),

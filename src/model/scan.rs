@@ -150,11 +150,10 @@ impl Scan {
     fn kimi_delta(x: &KimiDeltaSpec, tensor: u64) -> Scan {
         let heads = x.heads / tensor;
         let inner = heads * x.head_size;
-        Scan {
-            projected: 5 * inner + heads,
-            convolved: 3 * inner,
-            ..Scan::delta_rule(heads, x.head_size, x.head_size, x.chunk, 3 * inner)
-        }
+        let mut scan = Scan::delta_rule(heads, x.head_size, x.head_size, x.chunk, 3 * inner);
+        // Decay and gate are widened from one head's width.
+        scan.products.push((x.chunk, inner, x.head_size, 2));
+        Scan { projected: 3 * inner + heads + 2 * x.head_size, convolved: 3 * inner, ..scan }
     }
 
     /// Keys with keys, both products with the inverse, states in and out, queries with states and keys, and values.

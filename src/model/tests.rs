@@ -337,3 +337,49 @@ fn shipped_models_have_their_published_parameters_and_flops() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// What the ranks of a whole model hold is what is counted, for every kind of layer.
+#[test]
+fn layers_of_every_kind_hold_what_is_counted() {
+    for name in [
+        "qwen3-8b",
+        "qwen2.5-7b",
+        "gemma-3-27b",
+        "gpt-oss-120b",
+        "olmo-3-32b",
+        "smollm3-3b",
+        "llama-4-scout",
+        "glm-4.5",
+        "deepseek-v3.2",
+        "kimi-linear-48b-a3b",
+        "qwen3-next-80b-a3b",
+        "nemotron-h-8b",
+        "nemotron-3-super-120b-a12b",
+        "minimax-text-01",
+        "jamba-v0.1",
+        "granite-4.0-h-small",
+        "falcon-7b",
+        "bloom-176b",
+        "pythia-12b",
+        "grok-1",
+    ] {
+        let m = model(name);
+        let s = Shard::whole(&m);
+        let layers: u64 =
+            (0..m.layers).map(|l| LayerPlan::transformer(&m.layer(l), &s).parameters.total()).sum();
+        let ends = LayerPlan::embedding(&m, &s).parameters.total()
+            + LayerPlan::head(&m, &s, !m.tied_embeddings).parameters.total();
+        assert_eq!(layers + ends + m.extra_norms * 2 * m.hidden, ParameterCount::of(&m).total(), "{name}");
+        // Executed forward products are at least those of the model, and hardly more: chunks and tiles are whole.
+        let sequence = 4096;
+        let s = Shard { sequence, ..s };
+        let mut executed = LayerPlan::flops(&LayerPlan::head(&m, &s, true).forward);
+        for l in 0..m.layers {
+            executed += LayerPlan::flops(&LayerPlan::transformer(&m.layer(l), &s).forward);
+        }
+        let flops = super::flops::TokenFlops::of(&m, sequence);
+        let model_flops = sequence as f64 * (flops.matrices + flops.mixing_causal);
+        let ratio = executed / model_flops;
+        assert!((0.96..1.06).contains(&ratio), "{name}: {ratio}");
+    }
+}

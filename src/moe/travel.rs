@@ -66,7 +66,7 @@ impl Travel {
             spec.formats.combine_backward.unwrap_or(usual),
             spec.formats.dispatch_backward.unwrap_or(usual),
         ];
-        let (hidden, experts) = (model.hidden, moe.experts);
+        let (hidden, experts) = (moe.width(model), moe.experts);
         Travel {
             traffic,
             kind: spec.dispatcher,

@@ -520,6 +520,8 @@ impl MoeSpec {
             every_layers: 1,
             capacity_factor: None,
             router_bias: false,
+            groups: 1,
+            group_limit: None,
         }
     }
     /// Whether layer `layer` (from 0) is one of those that have experts.

@@ -77,7 +77,9 @@ impl Report {
 /// A wrong file or an architecture that is not known (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     let file = args.config.display().to_string();
-    let text = Disk.read(Path::new(&file)).map_err(|e| Failure::input(SpecError::file(&file, format!("cannot be read: {e}"))))?;
+    let text = Disk
+        .read(Path::new(&file))
+        .map_err(|e| Failure::input(SpecError::file(&file, format!("cannot be read: {e}"))))?;
     let value: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
         .map_err(|e| Failure::input(SpecError::file(&file, format!("is no JSON: {e}"))))?;
     let model = hugging_face::model(&value, &file).map_err(Failure::input)?;

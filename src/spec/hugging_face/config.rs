@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::spec::SpecError;
 use crate::spec::model::{
-    AttentionSpec, LayerKindSpec, LayerRun, MlpKind, Mixer, ModelSpec, Norm, Positions,
+    AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec, Norm, Positions,
 };
 
 /// The decoder's part of a configuration.
@@ -22,7 +22,8 @@ impl<'a> Config<'a> {
         let outer = value.as_object().ok_or_else(|| {
             SpecError::at("", "no JSON object").allowed("a config.json of Hugging Face transformers")
         })?;
-        let inner = ["text_config", "language_config", "llm_config"].iter().find_map(|k| outer.get(*k)?.as_object());
+        let inner =
+            ["text_config", "language_config", "llm_config"].iter().find_map(|k| outer.get(*k)?.as_object());
         Ok(Config { map: inner.unwrap_or(outer), outer, name })
     }
 
@@ -40,7 +41,9 @@ impl<'a> Config<'a> {
     /// A count under one of some names.
     pub fn optional(&self, names: &[&str]) -> Result<Option<u64>, SpecError> {
         let Some((name, value)) = self.field(names) else { return Ok(None) };
-        let whole = value.as_u64().or_else(|| value.as_f64().filter(|f| f.fract() == 0.0 && *f >= 0.0).map(|f| f as u64));
+        let whole = value
+            .as_u64()
+            .or_else(|| value.as_f64().filter(|f| f.fract() == 0.0 && *f >= 0.0).map(|f| f as u64));
         match whole {
             Some(count) => Ok(Some(count)),
             None => Err(SpecError::at(name, format!("{value} is no count")).allowed("a whole number")),
@@ -106,7 +109,8 @@ impl<'a> Config<'a> {
         let heads = self.count(&["num_attention_heads", "n_head", "n_heads", "num_heads"])?;
         let kv = self.optional(&["num_key_value_heads", "num_kv_heads", "n_head_kv"])?;
         let size = self.optional(&["head_dim", "attention_head_dim", "kv_channels"])?;
-        let longest = ["max_position_embeddings", "n_positions", "n_ctx", "seq_length", "max_sequence_length"];
+        let longest =
+            ["max_position_embeddings", "n_positions", "n_ctx", "seq_length", "max_sequence_length"];
         Ok(ModelSpec {
             name: self.name.to_owned(),
             source: format!("Hugging Face config.json, model_type {}", self.model_type()),
@@ -156,7 +160,10 @@ pub(super) fn set_kinds(
         }
     }
     let used = |name: &str| layers.contains(&name);
-    model.layer_kinds =
-        kinds.into_iter().filter(|(name, _)| used(name)).map(|(name, kind)| (name.to_owned(), kind)).collect();
+    model.layer_kinds = kinds
+        .into_iter()
+        .filter(|(name, _)| used(name))
+        .map(|(name, kind)| (name.to_owned(), kind))
+        .collect();
     model.layer_pattern = pattern;
 }

@@ -9,7 +9,8 @@ use crate::spec::model::{
 type Model = Result<ModelSpec, SpecError>;
 
 const EXPERTS: &[&str] = &["num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"];
-const TOP_K: &[&str] = &["num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_top_k", "moe_k"];
+const TOP_K: &[&str] =
+    &["num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_top_k", "moe_k"];
 
 /// Experts without anything shared.
 pub(super) fn experts(c: &Config, ffn: Option<u64>) -> Result<MoeSpec, SpecError> {
@@ -32,7 +33,12 @@ fn window(c: &Config, used: bool) -> Result<Option<u64>, SpecError> {
 }
 
 /// Local and global layers: by `layer_types`, else every `period`-th is global.
-fn local_and_global(c: &Config, m: &mut ModelSpec, window: Option<u64>, period: u64) -> Result<(), SpecError> {
+fn local_and_global(
+    c: &Config,
+    m: &mut ModelSpec,
+    window: Option<u64>,
+    period: u64,
+) -> Result<(), SpecError> {
     let Some(window) = window else { return Ok(()) };
     let local = |i: usize, words: &Option<Vec<&str>>| match words {
         Some(words) => words.get(i).is_some_and(|w| w.contains("sliding") || w.contains("local")),
@@ -58,7 +64,8 @@ pub(super) fn smollm3(c: &Config) -> Model {
         Some(list) => list.get(i) == Some(&0),
         None => (i as u64 + 1).is_multiple_of(every.max(1)),
     };
-    let layers: Vec<&'static str> = (0..m.layers as usize).map(|i| if plain(i) { "nope" } else { "rope" }).collect();
+    let layers: Vec<&'static str> =
+        (0..m.layers as usize).map(|i| if plain(i) { "nope" } else { "rope" }).collect();
     let attention = AttentionSpec { rotary: Some(false), ..m.attention };
     let kinds = [
         ("rope", LayerKindSpec::default()),
@@ -69,7 +76,11 @@ pub(super) fn smollm3(c: &Config) -> Model {
 }
 
 pub(super) fn stablelm(c: &Config) -> Model {
-    let mut m = ModelSpec { norm: Norm::Layer, parallel_block: c.flag("use_parallel_residual", false), ..c.decoder()? };
+    let mut m = ModelSpec {
+        norm: Norm::Layer,
+        parallel_block: c.flag("use_parallel_residual", false),
+        ..c.decoder()?
+    };
     m.attention.qkv_biases = c.flag("use_qkv_bias", false).then_some(true);
     Ok(m)
 }
@@ -128,7 +139,8 @@ fn sparse_layers(c: &Config, m: &mut ModelSpec) -> Result<(), SpecError> {
         return Ok(());
     }
     let sparse = |i: u64| !dense.contains(&i) && (i + 1).is_multiple_of(step);
-    let layers: Vec<&'static str> = (0..m.layers).map(|i| if sparse(i) { "experts" } else { "dense" }).collect();
+    let layers: Vec<&'static str> =
+        (0..m.layers).map(|i| if sparse(i) { "experts" } else { "dense" }).collect();
     let kind = |mlp| LayerKindSpec { mlp: Some(mlp), ..LayerKindSpec::default() };
     set_kinds(m, [("experts", kind(MlpKind::Experts)), ("dense", kind(MlpKind::Dense))], &layers);
     Ok(())
@@ -334,6 +346,8 @@ pub(super) fn deepseek(c: &Config) -> Model {
             first_dense_layers: c.or(&["first_k_dense_replace"], 0)?,
             every_layers: c.or(&["moe_layer_freq"], 1)?,
             router_bias: corrected,
+            groups: c.or(&["n_group"], 1)?.max(1),
+            group_limit: c.optional(&["topk_group"])?.filter(|_| c.or(&["n_group"], 1).is_ok_and(|n| n > 1)),
             ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
         });
     }

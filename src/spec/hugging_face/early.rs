@@ -41,7 +41,8 @@ pub(super) fn gpt_neox(c: &Config) -> Model {
 }
 
 pub(super) fn gptj(c: &Config) -> Model {
-    let mut m = ModelSpec { tied_embeddings: c.tied(false), parallel_block: true, head_bias: true, ..plain(c)? };
+    let mut m =
+        ModelSpec { tied_embeddings: c.tied(false), parallel_block: true, head_bias: true, ..plain(c)? };
     m.biases = false;
     m.mlp_biases = Some(true);
     Ok(m)

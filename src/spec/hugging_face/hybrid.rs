@@ -4,8 +4,8 @@ use super::config::{Config, set_kinds};
 use super::decoder::{experts, latent};
 use crate::spec::SpecError;
 use crate::spec::model::{
-    AttentionSpec, GatedDeltaSpec, KimiDeltaSpec, LayerKindSpec, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer,
-    MlpKind, ModelSpec, MoeSpec, QkNorm,
+    AttentionSpec, GatedDeltaSpec, KimiDeltaSpec, LayerKindSpec, LightningSpec, Mamba1Spec, Mamba2Spec,
+    Mixer, MlpKind, ModelSpec, MoeSpec, QkNorm,
 };
 
 type Model = Result<ModelSpec, SpecError>;
@@ -55,7 +55,8 @@ pub(super) fn kimi_linear(c: &Config) -> Model {
         ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
     });
     let linear = c.part("linear_attn_config").ok_or_else(|| {
-        SpecError::at("linear_attn_config", "the field is missing").allowed("heads, head size and layers of KDA")
+        SpecError::at("linear_attn_config", "the field is missing")
+            .allowed("heads, head size and layers of KDA")
     })?;
     let delta = KimiDeltaSpec {
         heads: linear.count(&["num_heads"])?,

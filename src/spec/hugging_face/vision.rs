@@ -25,9 +25,12 @@ pub(super) fn encoder(file: &Value, kind: &str, hidden: u64) -> Result<Option<Vi
     };
     Ok(match kind {
         // SigLIP, pooled, one matrix behind a norm.
-        "gemma3" | "gemma3_text" => {
-            Some(VisionSpec { patch_bias: true, projector: vec![[width, hidden]], projector_norm: width, ..vision })
-        }
+        "gemma3" | "gemma3_text" => Some(VisionSpec {
+            patch_bias: true,
+            projector: vec![[width, hidden]],
+            projector_norm: width,
+            ..vision
+        }),
         // A norm before and behind; four patches become one token of 4,096 by two matrices.
         "llama4" | "llama4_text" => {
             let shuffled = c.or(&["projector_input_dim"], 4096)?;
