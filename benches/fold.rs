@@ -32,6 +32,7 @@ fn layout(dp: u32) -> Layout {
         slow_nic: None,
         slow_rank: None,
         jitter_period: None,
+        memory_gbps: 0,
         slowdown: 0,
         ties: false,
         seed: 1,

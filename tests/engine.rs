@@ -18,6 +18,10 @@ use stepsim::program::{
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::units::{Bandwidth, Bytes, Time};
 
+fn info() -> OpInfo {
+    OpInfo { name: "op".into(), phase: Phase::Forward, layer: None, class: None, flops: 0.0, bytes: 0.0 }
+}
+
 fn builder() -> ProgramBuilder {
     let mut b = ProgramBuilder::new();
     b.info(OpInfo {
@@ -141,6 +145,34 @@ fn a_kernel_slows_down_while_a_communication_kernel_runs() {
     world.bind(rank, 0, c);
     // 20 alone; 50 beside the collective make 40 of progress; 40 are left: 20 + 50 + 40.
     assert_eq!(engine::run(&world).unwrap().span(rank, slowed).1, Time::from_ns(110));
+}
+
+#[test]
+fn a_copy_and_a_kernel_share_device_memory() {
+    // A kernel of 100 ns that moves 8 B/ns on a memory of 10 B/ns; from 20 ns on, a copy of 100 bytes on a link of 6.
+    // Together they ask 14: each gets 5. The copy takes 20 ns, in which the kernel advances 12.5; then it has 67.5 left.
+    let mut world = world_with(Action::Phases(vec![flow(0, 100.0, 0)]));
+    let (memory, link) = (world.add_resource(Bandwidth(10e9)), world.add_resource(Bandwidth(6e9)));
+    let mut b = builder();
+    let (c, h, host) =
+        (b.stream(StreamKind::Compute), b.stream(StreamKind::CopyIn), b.stream(StreamKind::Host));
+    let moves = OpInfo { bytes: 800.0, ..info() };
+    let moves = b.info(moves);
+    let gate = b.op(host, kernel(20), &[], 0, 0);
+    let slowed = b.op(c, kernel(100), &[], moves, 0);
+    let copy = b.op(h, comm(0, 0), &[gate], 0, 0);
+    world.programs.push(Arc::new(b.finish()));
+    let rank = world.add_rank(ProgramId(0), 1);
+    let channel = world.add_comm(0, &[rank], &[&[(link, 1), (memory, 1)]]);
+    world.bind(rank, 0, channel);
+    let alone = engine::run(&world).unwrap();
+    assert_eq!(alone.span(rank, slowed).1, Time::from_ns(100), "a memory that the rank does not know");
+    world.ranks[0].memory = Span { start: world.uses.len() as u32, len: 1 };
+    world.uses.push((memory, 1));
+    let shared = engine::run(&world).unwrap();
+    assert_eq!(shared.span(rank, copy), (Time::from_ns(20), Time::from_ns(40)));
+    assert_eq!(shared.span(rank, slowed), (Time::ZERO, Time(107_500)));
+    assert_eq!(shared.slowed_by_memory, [Time(7_500)]);
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn even() -> Layout {
         slow_rank: None,
         jitter_period: None,
         slowdown: 0,
+        memory_gbps: 0,
         ties: false,
         seed: 1,
     }
@@ -177,12 +178,13 @@ prop_compose! {
         slow_rank in prop::option::weighted(0.2, 0u32..48),
         jitter_period in prop::option::weighted(0.1, 2u64..5),
         slowdown in prop_oneof![Just(0u16), 1u16..400],
+        memory_gbps in prop_oneof![Just(0u32), 20u32..60],
         ties in any::<bool>(),
         seed in any::<u64>(),
     ) -> Layout {
         Layout {
             tp, cp, dp, pp, gpus_per_node, gpus_per_nic, nodes_per_leaf, layers, micro_batches, fidelity,
-            device_layers, host_layers, slow_nic, slow_rank, jitter_period, slowdown, ties, seed,
+            device_layers, host_layers, slow_nic, slow_rank, jitter_period, slowdown, memory_gbps, ties, seed,
         }
     }
 }

@@ -49,13 +49,16 @@ fn folded_and_unfolded_runs_read_alike() {
         ("tiny-4", "op"),
         ("gpt2-8", "op"),
         ("cxl-pool-8", "layer"),
+        ("cxl-pool-8 topology.device.hbm.GBps=15", "layer"),
         ("llama3-8b-fsdp", "layer"),
         ("mixtral-8x7b", "phase"),
         ("straggler-64", "phase"),
     ] {
-        let (folded, shown) = run(workload, &detail(level));
-        let unfolded: Vec<&str> = detail(level).into_iter().chain(["--no-fold"]).collect();
-        let (full, shown_in_full) = run(workload, &unfolded);
+        let (name, setting) = workload.split_once(' ').unwrap_or((workload, "noise.compute_sigma=0"));
+        let settings: Vec<&str> = detail(level).into_iter().chain(["--set", setting]).collect();
+        let (folded, shown) = run(name, &settings);
+        let unfolded: Vec<&str> = settings.into_iter().chain(["--no-fold"]).collect();
+        let (full, shown_in_full) = run(name, &unfolded);
         assert!(folded["classes"] != full["classes"] || workload == "tiny-4", "{workload}: nothing folds");
         let (folded, full) = (without_cost(folded), without_cost(full));
         for (field, value) in full.as_object().expect("an object") {
@@ -155,4 +158,37 @@ fn communication_is_what_the_slices_say() {
             close("while_idle_s", ran - under_kernels - said("exposed_s"));
         }
     }
+}
+
+/// A collective in steps, whose own flows share links, is no contention where nobody else is on the machine.
+#[test]
+fn a_lone_group_does_not_contend_with_itself() {
+    let lone = ["--set", "parallelism.tensor=4", "--set", "parallelism.pipeline={\"size\":1}"];
+    for fidelity in ["steps", "fluid"] {
+        let fidelity = format!("fidelity.collectives={fidelity}");
+        let settings: Vec<&str> = lone.into_iter().chain(["--set", &fidelity]).collect();
+        let (report, _) = run("tiny-4", &settings);
+        let stalls = &report["mean"]["stalls_s"];
+        assert!(stalls["tensor_parallel"].as_f64().is_some_and(|s| s > 0.0), "{stalls}");
+        assert_eq!(stalls["contention"], Value::Null, "{fidelity}");
+    }
+}
+
+/// Copies take of a slow device memory what kernels then lack; a memory that is slowed holds both up.
+#[test]
+fn copies_and_kernels_share_device_memory() {
+    let busy = |settings: &[&str]| {
+        let (report, _) = run("cxl-pool-8", settings);
+        let of = |field: &str| report["mean"][field].as_f64().unwrap_or(0.0);
+        (of("busy_s"), of("slowed_by_memory_s"))
+    };
+    let (healthy, none) = busy(&[]);
+    assert_eq!(none, 0.0, "copies and kernels have room beside each other on a healthy device");
+    let (_, shared) = busy(&["--set", "topology.device.hbm.GBps=15"]);
+    assert!(shared > 1.0, "{shared} s added");
+    let (slow, added) = busy(&["--set", r#"noise.slow_links=[{"link":"*hbm*","slowness":40}]"#]);
+    assert!(
+        (slow - healthy - added).abs() < 1e-6 * slow && added > healthy,
+        "{healthy} s, {slow} s, {added} s"
+    );
 }

@@ -3,7 +3,8 @@
 //! Hazards:
 //! * The coefficients of a folded world count the communicators that were merged into one, so contention among
 //!   merged ones is inside them. [`IdleTimes::unfolded`] looks the times up in the world before folding.
-//! * A graph of flows counts as its longest chain, so flows of one action that share a link are contention too.
+//! * A graph of flows is played alone once for each communicator that is asked about: flows of one action that share a
+//!   link are no contention.
 
 use rustc_hash::FxHashMap;
 
@@ -32,15 +33,7 @@ impl<'a> IdleTimes<'a> {
     /// The time of a transfer on a communicator of the analysed world; zero if the profile has no such action.
     pub fn get(&mut self, comm: CommId, transfer: TransferId) -> Time {
         let comm = self.original.map_or(comm, |o| CommId(o[comm.index()]));
-        let compute = || {
-            uncontended::transfer_time(
-                self.world,
-                |path| uncontended::path_rate(self.world, path),
-                comm,
-                transfer.0,
-            )
-            .unwrap_or_default()
-        };
+        let compute = || uncontended::time_alone(self.world, comm, transfer.0).unwrap_or_default();
         *self.known.entry((comm, transfer)).or_insert_with(compute)
     }
 }

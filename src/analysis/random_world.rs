@@ -150,7 +150,14 @@ impl Scenario {
             let tiers = Span { start: w.tier_uses.len() as u32, len: 1 };
             w.tier_uses.push(TierUse { tier: TierId(0), count: 1 });
             let program = ProgramId(r as u32);
-            w.ranks.push(Rank { program, slots, tiers, slowness: 1.0, jitter_seed: 0 });
+            w.ranks.push(Rank {
+                program,
+                slots,
+                tiers,
+                memory: Span::default(),
+                slowness: 1.0,
+                jitter_seed: 0,
+            });
         }
         self.record = Record::for_world(w);
         for (i, &(start, end)) in self.spans.iter().flatten().enumerate() {

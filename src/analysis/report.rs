@@ -99,6 +99,10 @@ fn one_step() -> u32 {
     1
 }
 
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
+}
+
 fn one_link() -> u64 {
     1
 }
@@ -186,6 +190,9 @@ pub struct Classes {
 pub struct Breakdown {
     /// Kernels on the compute stream.
     pub busy_s: f64,
+    /// The part of it for which device memory gave kernels less than they use: copies share its bandwidth.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub slowed_by_memory_s: f64,
     /// Why the compute stream stood still, by cause; causes that do not occur are left out.
     pub stalls_s: BTreeMap<StallCause, f64>,
 }
@@ -304,7 +311,8 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
     let readings: Vec<RankReading> = (0..record.ranks())
         .map(|r| {
             pieces.clear();
-            let time = stalls::stalls_of(&mut causes, idle, RankId(r), &mut pieces);
+            let mut time = stalls::stalls_of(&mut causes, idle, RankId(r), &mut pieces);
+            time.slowed_by_memory = record.slowed_by_memory.get(r as usize).copied().unwrap_or_default();
             RankReading { time, communication: overlap::overlap(&causes, RankId(r), &pieces) }
         })
         .collect();
@@ -353,23 +361,32 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
 
 /// The mean of the ranks that `wanted` picks by stage, each as often as it stands for.
 fn mean(readings: &[RankReading], ranks: &[RankInfo], wanted: impl Fn(u32) -> bool) -> Breakdown {
-    let (mut busy, mut stalls, mut count) = (0u128, [0u128; StallCause::COUNT], 0u128);
+    let (mut busy, mut slowed, mut stalls, mut count) = (0u128, 0u128, [0u128; StallCause::COUNT], 0u128);
     for (reading, info) in readings.iter().zip(ranks).filter(|(_, info)| wanted(info.stage)) {
         let weight = info.members.len() as u128;
         count += weight;
         busy += weight * u128::from(reading.time.busy.0);
+        slowed += weight * u128::from(reading.time.slowed_by_memory.0);
         for (sum, stall) in stalls.iter_mut().zip(reading.time.stalls) {
             *sum += weight * u128::from(stall.0);
         }
     }
     let seconds = |sum: u128| sum as f64 / count.max(1) as f64 / PS_PER_S;
     let present = StallCause::ALL.into_iter().zip(stalls).filter(|s| s.1 > 0);
-    Breakdown { busy_s: seconds(busy), stalls_s: present.map(|(cause, sum)| (cause, seconds(sum))).collect() }
+    Breakdown {
+        busy_s: seconds(busy),
+        slowed_by_memory_s: seconds(slowed),
+        stalls_s: present.map(|(cause, sum)| (cause, seconds(sum))).collect(),
+    }
 }
 
 fn breakdown(time: &RankTime) -> Breakdown {
     let present = StallCause::ALL.into_iter().map(|c| (c, time.stall(c))).filter(|s| s.1 > Time::ZERO);
-    Breakdown { busy_s: time.busy.s(), stalls_s: present.map(|(cause, t)| (cause, t.s())).collect() }
+    Breakdown {
+        busy_s: time.busy.s(),
+        slowed_by_memory_s: time.slowed_by_memory.s(),
+        stalls_s: present.map(|(cause, t)| (cause, t.s())).collect(),
+    }
 }
 
 fn stages(
@@ -437,17 +454,19 @@ fn ranks(readings: &[RankReading], info: &RunInfo) -> Vec<RankReport> {
         };
         simulated().flat_map(each).collect()
     } else {
-        let mut groups: BTreeMap<(u32, Time, [Time; StallCause::COUNT]), (u32, u64)> = BTreeMap::new();
+        let mut groups: BTreeMap<(u32, [Time; 2], [Time; StallCause::COUNT]), (u32, u64)> = BTreeMap::new();
         for (reading, of) in simulated() {
             let Some(&lowest) = of.members.first() else {
                 continue;
             };
-            let key = (of.stage, reading.time.busy, reading.time.stalls);
+            let RankTime { busy, slowed_by_memory, stalls } = reading.time;
+            let key = (of.stage, [busy, slowed_by_memory], stalls);
             let group = groups.entry(key).or_insert((lowest, 0));
             *group = (group.0.min(lowest), group.1 + of.members.len() as u64);
         }
-        let of_group = |((stage, busy, stalls), (lowest, count))| {
-            entry(lowest, stage, count, breakdown(&RankTime { busy, stalls }))
+        let of_group = |((stage, times, stalls), (lowest, count)): ((u32, [Time; 2], _), (u32, u64))| {
+            let [busy, slowed_by_memory] = times;
+            entry(lowest, stage, count, breakdown(&RankTime { busy, slowed_by_memory, stalls }))
         };
         groups.into_iter().map(of_group).collect()
     };

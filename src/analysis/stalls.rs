@@ -55,6 +55,8 @@ impl Stall {
 pub struct RankTime {
     /// Kernels on the compute stream.
     pub busy: Time,
+    /// The part of it that device memory added, whose bandwidth copies share.
+    pub slowed_by_memory: Time,
     /// Stalls by cause: index with `cause as usize`.
     pub stalls: [Time; StallCause::COUNT],
 }

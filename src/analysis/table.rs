@@ -76,6 +76,9 @@ fn where_time_went(out: &mut String, r: &Report, width: u16) {
     let _ =
         writeln!(out, "\nWhere the time went (mean of {} ranks, % of the step)", grouped(r.classes.ranks));
     let mut rows = vec![("compute".to_string(), r.mean.busy_s)];
+    if r.mean.slowed_by_memory_s > 0.0 {
+        rows.push(("  of it held up by device memory".to_string(), r.mean.slowed_by_memory_s));
+    }
     let (large, small): (Vec<_>, Vec<_>) = r.mean.stalls_s.iter().partition(|s| *s.1 >= SMALL * step);
     let mut large: Vec<_> = large.into_iter().map(|(cause, s)| (with_column(*cause), *s)).collect();
     large.sort_by(|a, b| b.1.total_cmp(&a.1));

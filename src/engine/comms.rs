@@ -13,6 +13,9 @@ use crate::ids::CommId;
 use crate::program::{Action, Flow, World};
 use crate::units::Time;
 
+/// Marks a flow that is a kernel, in `Comms::transit_of`; the rest is its stream.
+const KERNEL: u32 = 1 << 31;
+
 /// The state of all communicators.
 pub(super) struct Comms<'w> {
     pub states: Vec<CommState>,
@@ -25,7 +28,10 @@ pub(super) struct Comms<'w> {
     moving: PriorityQueue<u32, Reverse<(Time, u64)>, FxBuildHasher>,
     transits: Vec<Transit>,
     free_transits: Vec<u32>,
+    /// By flow: its transit, or the stream of the kernel that it is.
     transit_of: Vec<u32>,
+    /// Kernels that the last solution gave another share of their memory.
+    kernels: Vec<(u32, FlowId)>,
     runs: Vec<GraphRun>,
     free_runs: Vec<u32>,
     children: FxHashMap<u32, Children>,
@@ -123,6 +129,7 @@ impl<'w> Comms<'w> {
             transits: Vec::new(),
             free_transits: Vec::new(),
             transit_of: Vec::new(),
+            kernels: Vec::new(),
             runs: Vec::new(),
             free_runs: Vec::new(),
             children,
@@ -141,6 +148,18 @@ impl<'w> Comms<'w> {
 
     pub fn pop_finish(&mut self) -> Option<(u32, u64)> {
         self.moving.pop().map(|(transit, Reverse((_, seq)))| (transit, seq))
+    }
+
+    /// Notes that a flow is the kernel of a stream.
+    pub fn carry_kernel(&mut self, flow: FlowId, stream: u32) {
+        self.name_flow(flow, stream | KERNEL);
+    }
+
+    fn name_flow(&mut self, flow: FlowId, what: u32) {
+        if self.transit_of.len() <= flow as usize {
+            self.transit_of.resize(flow as usize + 1, NONE);
+        }
+        self.transit_of[flow as usize] = what;
     }
 
     fn transit(&mut self, comm: u32, node: u32) -> u32 {
@@ -196,7 +215,7 @@ impl<O: Observer> Play<'_, O> {
             return;
         };
         state.action = action;
-        if self.interference.is_on() {
+        if self.pace.minds_units() {
             self.take_units(comm, true);
         }
         let state = &mut self.comms.states[comm as usize];
@@ -276,25 +295,30 @@ impl<O: Observer> Play<'_, O> {
     fn occupy(&mut self, transit: u32, flow: &Flow) {
         let world = self.world;
         let comm = CommId(self.comms.transits[transit as usize].comm);
-        let span = world.paths[(world.comms[comm.index()].paths.start + flow.path) as usize];
+        let path_number = world.comms[comm.index()].paths.start + flow.path;
+        let span = world.paths[path_number as usize];
         let path = span.start..span.start + span.len;
         let (id, alone) = self.comms.sharing.insert(self.now, flow.bytes, flow.rate_limit, path);
-        if self.comms.transit_of.len() <= id as usize {
-            self.comms.transit_of.resize(id as usize + 1, NONE);
-        }
-        self.comms.transit_of[id as usize] = transit;
+        self.comms.name_flow(id, transit);
         self.comms.transits[transit as usize].flow = id;
         if let Some(ends) = alone {
             let seq = self.schedule(ends, FLOW, transit);
             self.comms.transits[transit as usize].event = seq;
         }
+        if self.device_memory.is_on() {
+            self.flow_uses_memory(path_number);
+        }
     }
 
     /// Brings all rates up to date and moves the ends of flows whose rate changed.
     pub fn reshare(&mut self) {
-        let Comms { sharing, moving, transits, transit_of, retimes, .. } = &mut self.comms;
+        let Comms { sharing, moving, transits, transit_of, kernels, retimes, .. } = &mut self.comms;
         sharing.solve(self.now, |flow, finish| {
             let transit = transit_of[flow as usize];
+            if transit & KERNEL != 0 {
+                kernels.push((transit ^ KERNEL, flow));
+                return;
+            }
             // Numbers of the queue lie above those of the heap, so that an out-of-date heap event never matches.
             *retimes += 1;
             let seq = *retimes | 1 << 62;
@@ -306,6 +330,11 @@ impl<O: Observer> Play<'_, O> {
                 }
             }
         });
+        let mut kernels = std::mem::take(&mut self.comms.kernels);
+        for (s, flow) in kernels.drain(..) {
+            self.memory_share(s, self.comms.sharing.rate(flow));
+        }
+        self.comms.kernels = kernels;
     }
 
     pub fn flow_ended(&mut self, transit: u32, seq: u64) {
@@ -350,7 +379,7 @@ impl<O: Observer> Play<'_, O> {
 
     /// Ends the op on every member.
     pub fn comm_ended(&mut self, comm: u32) {
-        if self.interference.is_on() {
+        if self.pace.minds_units() {
             self.take_units(comm, false);
         }
         let state = &mut self.comms.states[comm as usize];

@@ -5,7 +5,8 @@ use std::collections::BinaryHeap;
 
 use super::code::{Code, Compiled, NO_SLOT, NONE};
 use super::comms::Comms;
-use super::interference::Interference;
+use super::device_memory::DeviceMemory;
+use super::interference::Pace;
 use super::memory::Ledger;
 use super::{EngineError, Observer, Stats};
 use crate::ids::{OpId, RankId, TierId};
@@ -84,7 +85,8 @@ pub(super) struct Play<'w, O> {
     pub ledger: Ledger,
     /// Streams whose head asks for memory: decided at the end of the instant, when all that gives back has done so.
     asking: Vec<u32>,
-    pub interference: Interference,
+    pub pace: Pace,
+    pub device_memory: DeviceMemory,
     pub error: Option<EngineError>,
     observer: &'w mut O,
 }
@@ -135,7 +137,8 @@ impl<'w, O: Observer> Play<'w, O> {
         let ledger = Ledger::new(world).map_err(|(rank, room, ledger)| {
             super::stalled::out_of_memory(world, &ledger, Time::ZERO, rank, None, room)
         })?;
-        let interference = Interference::new(&code, ranks.len(), streams.len());
+        let device_memory = DeviceMemory::new(world);
+        let pace = Pace::new(&code, ranks.len(), streams.len(), device_memory.is_on());
         Ok(Play {
             comms: Comms::new(world)?,
             blocked: vec![NOT_BEGUN; streams.len()],
@@ -153,7 +156,8 @@ impl<'w, O: Observer> Play<'w, O> {
             streams,
             ledger,
             asking: Vec::new(),
-            interference,
+            pace,
+            device_memory,
             observer,
         })
     }
@@ -184,6 +188,9 @@ impl<'w, O: Observer> Play<'w, O> {
         }
         if self.unfinished > 0 {
             return Err(self.stalled());
+        }
+        for (rank, &added) in (0..).zip(&self.device_memory.added).filter(|(_, added)| **added > Time::ZERO) {
+            self.observer.slowed_by_memory(rank, added);
         }
         Ok(Stats { step_end: self.now, events: self.events, reshares: self.comms.sharing.solves() })
     }
@@ -236,6 +243,9 @@ impl<'w, O: Observer> Play<'w, O> {
     fn kernel_ended(&mut self, s: u32, seq: u64) {
         // A kernel that was slowed down on its way has a later event.
         if self.streams[s as usize].event == seq {
+            if self.device_memory.is_on() {
+                self.leave_memory(s);
+            }
             self.finish(s);
         }
     }
@@ -354,12 +364,15 @@ impl<'w, O: Observer> Play<'w, O> {
         if varies {
             time = kernel_time(self.world, RankId(r), OpId(code.op), time);
         }
-        let ends = self.now + Time(self.interference.kernel_starts(r, s, code.slowdown, self.now, time));
+        let ends = self.now + Time(self.pace.kernel_starts(r, s, code.slowdown, self.now, time));
         let seq = self.schedule(ends, STREAM, s);
         let stream = &mut self.streams[s as usize];
         stream.event = seq;
         stream.start = self.now;
         self.blocked[s as usize] = RUNNING;
+        if self.device_memory.is_on() {
+            self.kernel_uses_memory(s, code);
+        }
     }
 
     /// Decides who gets memory: kernels before copies, then who asked first, then by number of rank and stream. The

@@ -2,44 +2,58 @@
 //!
 //! An op says by how many thousandths it is longer while the usual number of compute units is taken; an action, how many
 //! it takes in thousandths of the usual. In between and beyond, with several at once, slowness is linear in the units
-//! taken. When a communication kernel comes or goes, the time left of a running kernel is stretched or shrunk.
+//! taken. When a communication kernel comes or goes, the time left of a running kernel is stretched or shrunk. A kernel
+//! that is held up by its memory (`device_memory`) goes at the lesser of both paces.
 
 use super::Observer;
-use super::code::{Code, NO_SLOT};
-use super::event_loop::{Play, RUNNING, STREAM};
+use super::code::{Code, NO_SLOT, NONE};
+use super::event_loop::{Play, RUNNING};
+use super::sharing::FlowId;
 use crate::units::Time;
 
-/// Who runs beside whom.
+/// How fast kernels go.
 #[derive(Debug)]
-pub(super) struct Interference {
+pub(super) struct Pace {
     on: bool,
+    units: bool,
     /// By rank: units taken by the communication kernels that run, in thousandths of the usual.
     taken: Vec<u32>,
     /// By stream: the running kernel.
-    kernels: Vec<Kernel>,
+    pub kernels: Vec<Kernel>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Kernel {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kernel {
     slowdown: u16,
     /// Units taken beside it, in thousandths of the usual.
     taken: u32,
     since: Time,
     /// Picoseconds left at `since` if undisturbed.
     left: u64,
+    /// Its flow on the device's memory, or `NONE`.
+    pub flow: FlowId,
+    /// Its pace as its memory allows, 1 being undisturbed; 0 where memory does not hold it up.
+    pub share: f64,
 }
 
-impl Interference {
-    /// Off altogether when no op minds.
-    pub fn new(code: &[Code], ranks: usize, streams: usize) -> Self {
-        let on = code.iter().any(|c| c.slowdown > 0);
-        let size = |n| if on { n } else { 0 };
-        Interference { on, taken: vec![0; size(ranks)], kernels: vec![Kernel::default(); size(streams)] }
+impl Pace {
+    /// Off altogether when no kernel minds units taken and none shares memory.
+    pub fn new(code: &[Code], ranks: usize, streams: usize, shares_memory: bool) -> Self {
+        let units = code.iter().any(|c| c.slowdown > 0);
+        let on = units || shares_memory;
+        let idle = Kernel { slowdown: 0, taken: 0, since: Time::ZERO, left: 0, flow: NONE, share: 0.0 };
+        Pace {
+            on,
+            units,
+            taken: vec![0; if on { ranks } else { 0 }],
+            kernels: vec![idle; if on { streams } else { 0 }],
+        }
     }
 
+    /// Whether units taken slow any kernel.
     #[inline]
-    pub fn is_on(&self) -> bool {
-        self.on
+    pub fn minds_units(&self) -> bool {
+        self.units
     }
 
     /// Notes a kernel of nominal `time` that starts, and returns how long it takes as things are.
@@ -48,24 +62,44 @@ impl Interference {
         if !self.on {
             return time;
         }
-        let kernel = Kernel { slowdown, taken: self.taken[rank as usize], since: now, left: time };
+        let taken = self.taken[rank as usize];
+        let kernel = Kernel { slowdown, taken, since: now, left: time, flow: NONE, share: 0.0 };
         self.kernels[stream as usize] = kernel;
         kernel.span()
     }
 }
 
 impl Kernel {
-    /// Its length over that of an undisturbed kernel, in millionths.
+    /// Its length over that of an undisturbed kernel, in millionths, by the units taken.
     fn stretch(&self) -> u64 {
         MILLION + u64::from(self.slowdown) * u64::from(self.taken)
     }
-    fn span(&self) -> u64 {
-        if self.taken > 0 { scale(self.left, self.stretch(), MILLION) } else { self.left }
+    /// The bytes per second that it can use, of those that it would if undisturbed.
+    pub fn limit(&self, wanted: f64) -> f64 {
+        if self.taken > 0 { wanted * (MILLION as f64 / self.stretch() as f64) } else { wanted }
     }
-    fn change(&mut self, now: Time, taken: u32) {
+    /// Picoseconds to its end as things are.
+    pub fn span(&self) -> u64 {
+        if self.share > 0.0 {
+            return (self.left as f64 / self.share).round() as u64;
+        }
+        self.unshared(self.left)
+    }
+    /// Picoseconds that so much of it takes where memory does not hold it up.
+    fn unshared(&self, left: u64) -> u64 {
+        if self.taken > 0 { scale(left, self.stretch(), MILLION) } else { left }
+    }
+    /// Lets time pass until `now`; returns how much of it memory added.
+    pub fn pass(&mut self, now: Time) -> Time {
         let elapsed = (now - self.since).0;
-        let progress = if self.taken > 0 { scale(elapsed, MILLION, self.stretch()) } else { elapsed };
-        *self = Kernel { left: self.left.saturating_sub(progress), since: now, taken, ..*self };
+        let progress = match self.share {
+            share if share > 0.0 => (elapsed as f64 * share).round() as u64,
+            _ if self.taken > 0 => scale(elapsed, MILLION, self.stretch()),
+            _ => elapsed,
+        };
+        let added = if self.share > 0.0 { elapsed.saturating_sub(self.unshared(progress)) } else { 0 };
+        (self.left, self.since) = (self.left.saturating_sub(progress), now);
+        Time(added)
     }
 }
 
@@ -88,7 +122,7 @@ impl<O: Observer> Play<'_, O> {
             if !program.takes_units[(s - rank.first_stream) as usize] {
                 continue;
             }
-            let taken = &mut self.interference.taken[r as usize];
+            let taken = &mut self.pace.taken[r as usize];
             *taken = if comes { *taken + u32::from(units) } else { *taken - u32::from(units) };
             let taken = *taken;
             if units > 0 {
@@ -107,11 +141,11 @@ impl<O: Observer> Play<'_, O> {
             if code.slot != NO_SLOT || code.slowdown == 0 {
                 continue;
             }
-            let kernel = &mut self.interference.kernels[s as usize];
-            kernel.change(self.now, taken);
-            let ends = self.now + Time(kernel.span());
-            let seq = self.schedule(ends, STREAM, s);
-            self.streams[s as usize].event = seq;
+            self.retime(s, |kernel| kernel.taken = taken);
+            let flow = self.pace.kernels[s as usize].flow;
+            if flow != NONE {
+                self.limit_changed(s, flow);
+            }
         }
     }
 }

@@ -19,6 +19,7 @@
 
 mod code;
 mod comms;
+mod device_memory;
 mod error;
 mod event_loop;
 mod interference;
@@ -41,6 +42,8 @@ use crate::units::Time;
 pub trait Observer {
     /// Op number `op` of rank number `rank` ran from `start` to `end`.
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time);
+    /// At the end: kernels of a rank took so much longer because device memory gave them less than they use.
+    fn slowed_by_memory(&mut self, _rank: u32, _by: Time) {}
 }
 
 /// Totals of a run.

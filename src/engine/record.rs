@@ -21,6 +21,9 @@ pub struct Record {
     pub events: u64,
     /// How often rates of a set of flows were computed anew.
     pub reshares: u64,
+    /// By rank: how much longer its kernels took because device memory gave them less than they use; empty if it gave
+    /// all of them enough.
+    pub slowed_by_memory: Vec<Time>,
 }
 
 impl Record {
@@ -59,5 +62,9 @@ impl super::Observer for Record {
     #[inline]
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
         self.spans[self.first[rank as usize] as usize + op as usize] = (start, end);
+    }
+    fn slowed_by_memory(&mut self, rank: u32, by: Time) {
+        self.slowed_by_memory.resize(self.first.len() - 1, Time::ZERO);
+        self.slowed_by_memory[rank as usize] = by;
     }
 }

@@ -190,10 +190,39 @@ impl<'w> Sharing<'w> {
         self.free.push(id);
     }
 
+    /// Gives a flow without bytes (a kernel, whose end is kept elsewhere) another limit. Returns its rate if nothing on
+    /// its path can fill; otherwise the next [`solve`](Self::solve) tells.
+    pub fn set_limit(&mut self, id: FlowId, limit: f64) -> Option<f64> {
+        let all = self.uses;
+        let flow = &self.flows[id as usize];
+        let uses = &all[flow.path.start as usize..flow.path.end as usize];
+        let solo = uses.iter().map(|&(r, a)| self.capacity[r.index()] / f64::from(a)).fold(limit, f64::min);
+        let (before, after) = (whole(flow.solo), whole(solo));
+        let mut free = true;
+        for &(r, a) in uses {
+            let i = r.index();
+            let could_fill = self.can_fill(i);
+            self.asked[i] = self.asked[i] - before * u128::from(a) + after * u128::from(a);
+            if could_fill || self.can_fill(i) {
+                free = false;
+                self.dirty.push(r);
+            }
+        }
+        let flow = &mut self.flows[id as usize];
+        flow.solo = solo;
+        flow.rate = if free { solo } else { 0.0 };
+        free.then_some(solo)
+    }
+
     /// Whether the flows on a resource together could ask more of it than it has.
     #[inline]
     fn can_fill(&self, resource: usize) -> bool {
         self.asked[resource] > self.room[resource]
+    }
+
+    /// Whether any flow is on a resource.
+    pub fn is_used(&self, resource: ResourceId) -> bool {
+        self.live[resource.index()] > 0
     }
 
     /// Whether rates must be computed anew before time goes on.

@@ -1,7 +1,9 @@
 //! What an action takes on idle resources, and which communicators always find them idle.
 
-use crate::ids::{CommId, ResourceId};
-use crate::program::{Action, Flow, World};
+use rustc_hash::FxHashMap;
+
+use crate::ids::{CommId, ProgramId, ResourceId, TransferId};
+use crate::program::{Action, Flow, NO_MICRO_BATCH, ProgramBuilder, StreamKind, Work, World};
 use crate::units::Time;
 
 /// By path: the rate of a flow that is alone there, in bytes per second.
@@ -24,15 +26,17 @@ pub fn flow_time(flow: &Flow, path_rate: f64) -> Time {
     flow.latency + Time::from_s(flow.bytes / path_rate.min(flow.rate_limit))
 }
 
-/// By communicator: whether no other one uses any of its resources. Its flows then never share (unless its own
+/// By communicator: whether no other one, nor a kernel, uses any of its resources. Its flows then never share (unless its own
 /// action is a graph), and its times are known before the run.
 pub fn exclusive_comms(world: &World) -> Vec<bool> {
     const NOBODY: u32 = u32::MAX;
+    let felt = world.felt_by_kernels();
     let mut owner = vec![NOBODY; world.resources.len()];
     let mut exclusive = vec![true; world.comms.len()];
     for (c, comm) in world.comms.iter().enumerate() {
         for span in &world.paths[comm.paths.range()] {
             for &(r, _) in &world.uses[span.range()] {
+                exclusive[c] &= !felt[r.index()];
                 let owner = &mut owner[r.index()];
                 if *owner == NOBODY {
                     *owner = c as u32;
@@ -44,6 +48,38 @@ pub fn exclusive_comms(world: &World) -> Vec<bool> {
         }
     }
     exclusive
+}
+
+/// The time of a whole transfer of a communicator that has the machine to itself. A graph of flows is played: its own
+/// flows share what they share.
+pub fn time_alone(world: &World, comm: CommId, transfer: u32) -> Option<Time> {
+    let c = &world.comms[comm.index()];
+    let action = *world.profiles[c.profile as usize].get(transfer as usize)?;
+    let action = world.actions.get(action as usize)?;
+    if !matches!(action, Action::Graph { .. }) {
+        return transfer_time(world, |path| path_rate(world, path), comm, transfer);
+    }
+    let mut alone = World { actions: vec![action.clone()], profiles: vec![vec![0]], ..World::default() };
+    let mut numbers = FxHashMap::default();
+    let paths: Vec<Vec<(ResourceId, u32)>> = (0..c.paths.len)
+        .map(|path| {
+            let number = |&(r, a): &(ResourceId, u32)| {
+                let capacity = world.resources[r.index()].capacity;
+                (*numbers.entry(r).or_insert_with(|| alone.add_resource(capacity)), a)
+            };
+            world.path(comm, path).iter().map(number).collect()
+        })
+        .collect();
+    let mut program = ProgramBuilder::new();
+    let stream = program.stream(StreamKind::Data);
+    let work = Work::Comm { slot: 0, transfer: TransferId(0) };
+    program.op(stream, work, &[], 0, NO_MICRO_BATCH);
+    alone.programs.push(program.finish().into());
+    let rank = alone.add_rank(ProgramId(0), 1);
+    let paths: Vec<&[_]> = paths.iter().map(Vec::as_slice).collect();
+    let only = alone.add_comm(0, &[rank], &paths);
+    alone.bind(rank, 0, only);
+    super::run(&alone).ok().map(|record| record.step_end)
 }
 
 /// The time of a whole transfer of a communicator when nobody else uses its paths, which have the rates `rate_of`. For a graph of flows: the longest

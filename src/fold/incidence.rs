@@ -40,6 +40,7 @@ impl Incidence {
         let mut incidence =
             Incidence { graph: Graph::default(), comms, resources, tiers, end, slots, doubled: vec![] };
         let arrivals = incidence.arrivals(world);
+        let felt = world.felt_by_kernels();
         let mut reached = vec![false; world.comms.len()];
         for arrival in &arrivals {
             reached[arrival.comm as usize] = true;
@@ -47,6 +48,13 @@ impl Incidence {
         incidence.graph = Graph::build(end as usize, |add| {
             for a in &arrivals {
                 add(a.rank, comms + a.comm, a.label, 1);
+            }
+            for (rank, memory) in (0..).zip(world.ranks.iter().map(|r| r.memory)) {
+                for &(resource, crossings) in &world.uses[memory.range()] {
+                    if felt[resource.index()] && crossings > 0 {
+                        add(rank, resources + resource.0, 0, crossings);
+                    }
+                }
             }
             for comm in (0..world.comms.len() as u32).filter(|c| reached[*c as usize]) {
                 for path in 0..world.comms[comm as usize].paths.len {

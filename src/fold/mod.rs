@@ -13,6 +13,7 @@
 //! |---|---|---|
 //! | rank – communicator | the program's slot | 1 |
 //! | communicator – resource | number of the path | coefficient: how often the path crosses it |
+//! | rank – resource | none; memory that its kernels feel | coefficient |
 //! | rank – tier | the program's tier number | ranks that the use stands for |
 //!
 //! A partition is stable (equitable) if any two vertices of a class have, for each class and each label, the same sum

@@ -67,7 +67,9 @@ impl Quotient<'_> {
                 w.tier_uses.push(TierUse { tier: TierId(tier), count: u32::try_from(count).ok()? });
             }
             let tiers = Span { start, len: full.tiers.len };
-            w.ranks.push(Rank { program, slots, tiers, ..full });
+            // Filled in with the paths.
+            let memory = Span::default();
+            w.ranks.push(Rank { program, slots, tiers, memory, ..full });
         }
         Some(())
     }
@@ -108,13 +110,18 @@ impl Quotient<'_> {
 
     /// The paths of all communicator classes, with the crossings of one resource of each class summed.
     fn paths(&mut self) -> Option<()> {
-        let Folded { world: w, comms, resources, .. } = &mut self.folded;
+        let Folded { world: w, ranks, comms, resources, .. } = &mut self.folded;
+        let paths = w.comms.last().map_or(0, |c| c.paths.start + c.paths.len);
         let mut crossings: Vec<(u32, u32, u32)> = Vec::new();
         let mut of_resource: Vec<(u32, u64)> = Vec::new();
         for (class, &resource) in (0..).zip(&resources.representative) {
             of_resource.clear();
             of_resource.extend(self.incidence.graph.at(self.incidence.resources + resource).iter().map(
                 |edge| {
+                    if edge.to < self.incidence.comms {
+                        // What a rank's kernels use stands behind all paths.
+                        return (paths + ranks.of[edge.to as usize], u64::from(edge.weight));
+                    }
                     let comm = comms.of[(edge.to - self.incidence.comms) as usize];
                     (w.comms[comm as usize].paths.start + edge.label, u64::from(edge.weight))
                 },
@@ -126,14 +133,17 @@ impl Quotient<'_> {
             }
         }
         crossings.sort_unstable();
-        let paths = w.comms.last().map_or(0, |c| c.paths.start + c.paths.len);
         let mut next = 0;
-        for path in 0..paths {
+        for path in 0..paths + w.ranks.len() as u32 {
             let start = next;
             while crossings.get(next).is_some_and(|c| c.0 == path) {
                 next += 1;
             }
-            w.paths.push(Span { start: start as u32, len: (next - start) as u32 });
+            let span = Span { start: start as u32, len: (next - start) as u32 };
+            match path.checked_sub(paths) {
+                None => w.paths.push(span),
+                Some(rank) => w.ranks[rank as usize].memory = span,
+            }
         }
         w.uses = crossings.into_iter().map(|(_, resource, sum)| (ResourceId(resource), sum)).collect();
         Some(())

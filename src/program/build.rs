@@ -2,7 +2,17 @@
 
 use super::{MemoryEffect, Op, OpInfo, Program, Span, Stream, StreamKind, StreamTraits, Work};
 use crate::ids::OpId;
-use crate::units::Time;
+use crate::units::{Bandwidth, Time};
+
+impl Program {
+    /// Bounds what kernels move by the bandwidth of the device's memory: the bytes of some are counted higher than their
+    /// times allow.
+    pub fn bound_memory_rates(&mut self, bandwidth: Bandwidth) {
+        // Rounded down: a kernel alone is never held up.
+        let most = (bandwidth.0 as f32).next_down();
+        self.ops.iter_mut().for_each(|op| op.memory_rate = op.memory_rate.min(most));
+    }
+}
 
 /// Builds a [`Program`] op by op.
 #[derive(Debug, Default)]
@@ -43,9 +53,29 @@ impl ProgramBuilder {
         let span = Span { start: self.program.waits.len() as u32, len: waits.len() as u32 };
         self.program.waits.extend_from_slice(waits);
         let memory = Span { start: self.program.memory.len() as u32, len: 0 };
-        self.program.ops.push(Op { work, waits: span, memory, info, micro_batch, stream, slowdown: 0 });
+        let memory_rate = self.memory_rate(stream, work, info);
+        self.program.ops.push(Op {
+            work,
+            waits: span,
+            memory,
+            info,
+            micro_batch,
+            stream,
+            slowdown: 0,
+            memory_rate,
+        });
         self.program.streams[stream as usize].ops.push(id);
         id
+    }
+    /// Bytes per second that a kernel of the device moves.
+    fn memory_rate(&self, stream: u16, work: Work, info: u32) -> f32 {
+        let on_device = self.program.streams[stream as usize].kind == StreamKind::Compute;
+        match (work, self.program.infos.get(info as usize)) {
+            (Work::Compute { time }, Some(info)) if on_device && time > Time::ZERO => {
+                (info.bytes / time.s()) as f32
+            }
+            _ => 0.0,
+        }
     }
     /// Makes the op pushed last slower by `thousandths` while a communication kernel runs on its device.
     ///

@@ -152,6 +152,9 @@ pub struct Op {
     /// Extra time in thousandths while a communication kernel takes compute units of the device: 250 makes the op
     /// 1.25 times as long for that while. 0 for ops that do not mind.
     pub slowdown: u16,
+    /// Bytes per second that a kernel moves to and from device memory while nothing disturbs it. 0 where that does not
+    /// matter.
+    pub memory_rate: f32,
 }
 
 /// The micro-batch of an op that belongs to none (optimizer step, gradient bucket).

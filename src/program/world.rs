@@ -92,6 +92,37 @@ impl World {
     pub fn program_of(&self, rank: RankId) -> &Program {
         &self.programs[self.ranks[rank.index()].program.index()]
     }
+    /// By resource, whether kernels alone can ask more of it, as the bandwidth of their devices' memory, than it has.
+    pub fn filled_by_kernels(&self) -> Vec<bool> {
+        self.asked_by_kernels().iter().zip(&self.resources).map(|(asked, r)| *asked > r.capacity.0).collect()
+    }
+    /// By resource, whether kernels can feel it as the bandwidth of their device's memory: they can fill it alone, or
+    /// copies cross it too.
+    pub fn felt_by_kernels(&self) -> Vec<bool> {
+        let asked = self.asked_by_kernels();
+        let mut felt: Vec<bool> =
+            asked.iter().zip(&self.resources).map(|(asked, r)| *asked > r.capacity.0).collect();
+        for path in &self.paths {
+            self.uses[path.range()].iter().for_each(|(r, _)| felt[r.index()] |= asked[r.index()] > 0.0);
+        }
+        felt
+    }
+    /// By resource, the most that kernels can ask of it: the hungriest of each compute stream at once.
+    fn asked_by_kernels(&self) -> Vec<f64> {
+        let of_stream = |p: &Program, s: &super::Stream| {
+            let rates = s.ops.iter().map(|op| p.ops[op.index()].memory_rate);
+            f64::from(rates.fold(0.0, f32::max))
+        };
+        let of_program = |p: &Arc<Program>| p.streams.iter().map(|s| of_stream(p, s)).sum();
+        let most: Vec<f64> = self.programs.iter().map(of_program).collect();
+        let mut asked = vec![0.0; self.resources.len()];
+        for rank in &self.ranks {
+            for &(r, a) in &self.uses[rank.memory.range()] {
+                asked[r.index()] += most.get(rank.program.index()).copied().unwrap_or(0.0) * f64::from(a);
+            }
+        }
+        asked
+    }
     /// Number of op executions in one run.
     pub fn op_instances(&self) -> u64 {
         self.ranks.iter().map(|r| self.programs[r.program.index()].ops.len() as u64).sum()
@@ -107,6 +138,9 @@ pub struct Rank {
     pub slots: Span,
     /// Span of `World::tier_uses`.
     pub tiers: Span,
+    /// Span of `World::uses`: the bandwidth of the device's memory, which kernels and copies share. Empty where it is
+    /// unlimited.
+    pub memory: Span,
     /// Factor on the time of every kernel; 1 for a healthy device.
     pub slowness: f64,
     /// Seed of this rank's kernel jitter; ranks with equal seeds behave alike. 0 where there is no jitter.
@@ -195,7 +229,14 @@ impl World {
         let start = self.slots.len() as u32;
         self.slots.resize(self.slots.len() + slots as usize, CommId(u32::MAX));
         let slots = Span { start, len: slots };
-        self.ranks.push(Rank { program, slots, tiers: Span::default(), slowness: 1.0, jitter_seed: 0 });
+        self.ranks.push(Rank {
+            program,
+            slots,
+            tiers: Span::default(),
+            memory: Span::default(),
+            slowness: 1.0,
+            jitter_seed: 0,
+        });
         RankId(self.ranks.len() as u32 - 1)
     }
     /// Says which communicator a slot of a rank means.

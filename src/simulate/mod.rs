@@ -101,6 +101,9 @@ impl Observer for Watched<'_> {
             (self.progress)(self.ops);
         }
     }
+    fn slowed_by_memory(&mut self, rank: u32, by: Time) {
+        self.record.slowed_by_memory(rank, by);
+    }
 }
 
 impl Simulation {

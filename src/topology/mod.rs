@@ -16,8 +16,7 @@
 //! resources are made when asked for.
 //!
 //! Hazards: resources of links that nothing can load (both ends of a chain) exist too; `route` of a device to itself
-//! is empty; the device memory's own bandwidth is not part of any route ([`Machine::memory_resource`]), so that its
-//! sharing can be switched off.
+//! is empty; the device memory's own bandwidth is part of the routes of copies, not of transfers between devices.
 
 mod build;
 mod clos;
@@ -289,8 +288,8 @@ impl Machine {
         let hop = self.devices[device.index()].memory;
         (hop != Hop::NONE).then(|| ResourceId(self.net.graph[hop.edge()].first))
     }
-    /// Appends the resources that a copy between a device's memory and its tier number `tier` (1 or more) crosses,
-    /// without the device memory's own ([`Machine::memory_resource`]), and returns its latency.
+    /// Appends the resources that a copy between a device's memory and its tier number `tier` (1 or more) crosses, the
+    /// device memory's own ([`Machine::memory_resource`]) among them, and returns its latency.
     ///
     /// # Errors
     /// The device has no such tier.
@@ -307,8 +306,15 @@ impl Machine {
         let (start, count) = tier_use.hops;
         let hops = &self.copy_hops[start as usize..(start + count) as usize];
         Ok(match direction {
-            CopyDirection::Out => hops.iter().map(|hop| self.cross(*hop, links)).sum(),
-            CopyDirection::In => hops.iter().rev().map(|hop| self.cross(hop.back(), links)).sum(),
+            CopyDirection::Out => {
+                links.extend(self.memory_resource(device));
+                hops.iter().map(|hop| self.cross(*hop, links)).sum()
+            }
+            CopyDirection::In => {
+                let latency = hops.iter().rev().map(|hop| self.cross(hop.back(), links)).sum();
+                links.extend(self.memory_resource(device));
+                latency
+            }
         })
     }
 

@@ -1,5 +1,5 @@
 //! A naive engine: floating-point seconds, every rate found from scratch at every event by progressive filling over all
-//! flows, every stream looked at every time. It shares no code with the engine and none of its ideas.
+//! flows (kernels among them, on their devices' memory), every stream looked at every time. It shares no code with the engine and none of its ideas.
 
 use stepsim::ids::{CommId, RankId};
 use stepsim::program::{Action, Flow, Work, World};
@@ -210,16 +210,33 @@ impl<'w> Naive<'w> {
         taken
     }
 
+    /// The pace of the kernel at the head of a stream as units are taken, and what it moves at full pace.
+    fn pace(&self, stream: &Stream) -> (f64, f64) {
+        let rank = RankId(stream.rank as u32);
+        let op = &self.world.program_of(rank).ops[stream.ops[stream.cursor]];
+        let slowdown = f64::from(op.slowdown) / 1000.0;
+        let Work::Compute { time } = op.work else { return (0.0, 0.0) };
+        let longer = (time.0 as f64 * self.world.ranks[rank.index()].slowness).round() / time.0 as f64;
+        let moves = f64::from(op.memory_rate) / longer;
+        (1.0 / (1.0 + slowdown * self.taken(stream.rank)), moves)
+    }
+
     fn rates(&self) -> Rates {
-        let speed = |stream: &Stream| match stream.state {
-            State::Kernel(_) => {
-                let program = self.world.program_of(RankId(stream.rank as u32));
-                let slowdown = f64::from(program.ops[stream.ops[stream.cursor]].slowdown) / 1000.0;
-                1.0 / (1.0 + slowdown * self.taken(stream.rank))
+        let mut kernels: Vec<f64> = Vec::new();
+        // Every kernel that moves anything is a flow: those come first.
+        let mut flows: Vec<Active> = Vec::new();
+        for (s, stream) in self.streams.iter().enumerate() {
+            kernels.push(0.0);
+            if let State::Kernel(_) = stream.state {
+                let (pace, moves) = self.pace(stream);
+                kernels[s] = pace;
+                let memory = &self.world.uses[self.world.ranks[stream.rank].memory.range()];
+                if moves > 0.0 && !memory.is_empty() {
+                    let path = memory.iter().map(|(r, a)| (r.index(), *a)).collect();
+                    flows.push((usize::MAX, s, path, pace * moves));
+                }
             }
-            _ => 0.0,
-        };
-        let mut flows = Vec::new();
+        }
         for (c, playing) in self.playing.iter().enumerate() {
             for (i, (flow, _, state)) in playing.iter().flat_map(|p| p.nodes.iter().enumerate()) {
                 if matches!(state, Node::Moves(_)) {
@@ -229,10 +246,11 @@ impl<'w> Naive<'w> {
             }
         }
         let rates = progressive_filling(self.world, &flows);
-        Rates {
-            kernels: self.streams.iter().map(speed).collect(),
-            flows: flows.iter().zip(rates).map(|(f, rate)| (f.0, f.1, rate)).collect(),
+        for (f, rate) in flows.iter().zip(&rates).filter(|(f, _)| f.0 == usize::MAX) {
+            kernels[f.1] = rate / self.pace(&self.streams[f.1]).1;
         }
+        let moving = flows.iter().zip(rates).filter(|(f, _)| f.0 != usize::MAX);
+        Rates { kernels, flows: moving.map(|(f, rate)| (f.0, f.1, rate)).collect() }
     }
 
     /// Seconds until something ends; `None` if nothing is on its way.

@@ -1,5 +1,5 @@
 //! Random worlds with everything in them that takes time: streams that wait for each other, communicators of all kinds
-//! of actions on shared resources, and kernels that mind communication.
+//! of actions on shared resources, and kernels that mind communication and share their device's memory.
 
 use std::sync::Arc;
 
@@ -11,14 +11,17 @@ use stepsim::program::{
 };
 use stepsim::units::{Bandwidth, Time};
 
-const KINDS: [StreamKind; 6] = [
+const KINDS: [StreamKind; 7] = [
     StreamKind::Compute,
     StreamKind::Tensor,
     StreamKind::Data,
     StreamKind::PipelineSend,
     StreamKind::CopyIn,
     StreamKind::Host,
+    StreamKind::Compute,
 ];
+/// Numbers of the streams above that communication is queued on.
+const COMM_STREAMS: std::ops::Range<usize> = 0..5;
 const TRANSFERS: u32 = 4;
 
 /// The world of a seed: 1 to 4 ranks, up to 6 communicators, up to 40 ops, durations of nanoseconds to microseconds.
@@ -37,11 +40,18 @@ pub fn world(seed: u64) -> World {
                 members.push(rng.random_range(0..ranks));
             }
             // One stream for each member: a communicator has its ops in one order on a rank.
-            let streams = members.iter().map(|_| rng.random_range(0..KINDS.len() - 1)).collect();
+            let streams = members.iter().map(|_| rng.random_range(COMM_STREAMS)).collect();
             (members, streams)
         })
         .collect();
     programs(rng, &mut world, ranks, &comms);
+    for rank in 0..ranks as usize {
+        if rng.random_bool(0.6) {
+            let start = world.uses.len() as u32;
+            world.uses.push((resources[rng.random_range(0..resources.len())], rng.random_range(1..3)));
+            world.ranks[rank].memory = Span { start, len: 1 };
+        }
+    }
     for (c, (members, _)) in (0u32..).zip(&comms) {
         let paths: Vec<Vec<(ResourceId, u32)>> = (0..3).map(|_| path(rng, &resources)).collect();
         let paths: Vec<&[_]> = paths.iter().map(Vec::as_slice).collect();
@@ -66,14 +76,7 @@ fn programs(rng: &mut ChaCha8Rng, world: &mut World, ranks: u32, comms: &[(Vec<u
         KINDS.iter().for_each(|k| {
             b.stream(*k);
         });
-        b.info(OpInfo {
-            name: "op".into(),
-            phase: Phase::Forward,
-            layer: None,
-            class: None,
-            flops: 0.0,
-            bytes: 0.0,
-        });
+        b.info(info(0.0));
     }
     let mut ops: Vec<u32> = vec![0; ranks as usize];
     let mut push = |rng: &mut ChaCha8Rng, rank: u32, stream: usize, work: Work| {
@@ -82,7 +85,12 @@ fn programs(rng: &mut ChaCha8Rng, world: &mut World, ranks: u32, comms: &[(Vec<u
             (0..rng.random_range(0..3)).filter(|_| *n > 0).map(|_| OpId(rng.random_range(0..*n))).collect();
         *n += 1;
         let b = &mut builders[rank as usize];
-        b.op(stream as u16, work, &waits, 0, NO_MICRO_BATCH);
+        let info = match work {
+            // Up to 8 bytes a nanosecond.
+            Work::Compute { time } => b.info(info(time.s() * 1e9 * f64::from(rng.random_range(0..9u32)))),
+            Work::Comm { .. } => 0,
+        };
+        b.op(stream as u16, work, &waits, info, NO_MICRO_BATCH);
         if matches!(work, Work::Compute { .. }) && rng.random_bool(0.7) {
             b.slowdown(rng.random_range(1..800));
         }
@@ -90,7 +98,7 @@ fn programs(rng: &mut ChaCha8Rng, world: &mut World, ranks: u32, comms: &[(Vec<u
     for _ in 0..rng.random_range(1..40) {
         if rng.random_bool(0.5) {
             let rank = rng.random_range(0..ranks);
-            let stream = if rng.random_bool(0.8) { 0 } else { 5 };
+            let stream = [0, 0, 0, 5, 6][rng.random_range(0..5)];
             let time = time(rng);
             push(rng, rank, stream, Work::Compute { time });
         } else {
@@ -109,6 +117,10 @@ fn programs(rng: &mut ChaCha8Rng, world: &mut World, ranks: u32, comms: &[(Vec<u
             world.ranks[rank.index()].slowness = 1.0 + f64::from(rng.random_range(0..10u32)) / 7.0;
         }
     }
+}
+
+fn info(bytes: f64) -> OpInfo {
+    OpInfo { name: "op".into(), phase: Phase::Forward, layer: None, class: None, flops: 0.0, bytes }
 }
 
 /// Round or odd, or nothing at all.

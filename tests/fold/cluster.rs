@@ -59,6 +59,8 @@ pub struct Layout {
     pub jitter_period: Option<u64>,
     /// Kernels become this many thousandths longer beside communication.
     pub slowdown: u16,
+    /// Bandwidth of each device's memory, which copies and kernels share; 0: unlimited.
+    pub memory_gbps: u32,
     /// Durations are few and round, so that much happens at the same instant.
     pub ties: bool,
     /// Of the durations, bytes, latencies and limits.
@@ -82,6 +84,7 @@ impl Layout {
             nic: vec![],
             leaf: vec![],
             host: vec![],
+            memory: vec![],
             bindings: vec![BTreeMap::new(); self.ranks() as usize],
         };
         maker.machine();
@@ -101,6 +104,8 @@ struct Maker<'l> {
     nic: Vec<u32>,
     leaf: Vec<u32>,
     host: Vec<u32>,
+    /// Bandwidth of the device memories.
+    memory: Vec<u32>,
     /// Communicator of each use that a rank makes of one.
     bindings: Vec<BTreeMap<&'static str, CommId>>,
 }
@@ -130,6 +135,11 @@ impl Maker<'_> {
             }
             let host = self.pair(96.0);
             self.host.push(host);
+        }
+        if l.memory_gbps > 0 {
+            let memory = Resource { capacity: Bandwidth::from_gbps(f64::from(l.memory_gbps)) };
+            self.memory = (0..l.ranks()).map(|r| self.world.resources.len() as u32 + r).collect();
+            self.world.resources.extend(vec![memory; l.ranks() as usize]);
         }
         self.leaf = (0..nodes.div_ceil(l.nodes_per_leaf)).map(|_| self.pair(130.0)).collect();
         let tier = |name: &str, bytes: u64| Tier { name: name.into(), capacity: Bytes(bytes) };
@@ -228,7 +238,9 @@ impl Maker<'_> {
         for rank in 0..l.ranks() {
             let host = self.host[(rank / l.gpus_per_node) as usize];
             for (kind, name, side) in [(Kind::CopyIn, "h2d", 0), (Kind::CopyOut, "d2h", 1)] {
-                let crossings = BTreeMap::from([(host + side, 1), (self.up[rank as usize] + 1 - side, 2)]);
+                let mut crossings =
+                    BTreeMap::from([(host + side, 1), (self.up[rank as usize] + 1 - side, 2)]);
+                crossings.extend(self.memory.get(rank as usize).map(|memory| (*memory, 1)));
                 self.comm(kind, &[(rank, name)], |maker| {
                     (0..maker.ways(kind)).for_each(|_| maker.path_over(&crossings))
                 });
@@ -292,10 +304,14 @@ impl Maker<'_> {
             let tiers = Span { start: self.world.tier_uses.len() as u32, len: 2 };
             let host = l.ranks() + rank / l.gpus_per_node;
             self.world.tier_uses.extend([rank, host].map(|t| TierUse { tier: TierId(t), count: 1 }));
+            let uses = self.world.uses.len() as u32;
+            self.world.uses.extend(self.memory.get(rank as usize).map(|memory| (ResourceId(*memory), 1)));
+            let memory = Span { start: uses, len: self.world.uses.len() as u32 - uses };
             self.world.ranks.push(Rank {
                 program: ProgramId(rank / per_stage),
                 slots,
                 tiers,
+                memory,
                 slowness: if l.slow_rank == Some(rank) { 1.7 } else { 1.0 },
                 jitter_seed: l.jitter_period.map_or(0, |n| u64::from(rank) % n),
             });
@@ -397,7 +413,11 @@ impl StageProgram<'_> {
             layer: None,
             class: None,
             flops: 0.0,
-            bytes: 0.0,
+            bytes: match work {
+                // 5 to 35 GB/s, by the kernel's time.
+                Work::Compute { time } => time.s() * 5e9 * (1 + time.0 % 7) as f64,
+                Work::Comm { .. } => 0.0,
+            },
         };
         let info = self.builder.info(info);
         self.builder.op(stream, work, waits, info, 0)

@@ -53,6 +53,7 @@ fn play(case: &Value) -> (f64, f64) {
             program: ProgramId(0),
             slots: Span::default(),
             tiers: Span::default(),
+            memory: Span::default(),
             slowness: 1.0,
             jitter_seed: 0,
         }],

@@ -7,7 +7,7 @@ use super::{PlanError, Setup};
 use crate::collective::{CollectiveError, Lowering};
 use crate::ids::{CommId, DeviceId, ProgramId, RankId, ResourceId, TierId, TransferId};
 use crate::plan::pipeline::Pipeline;
-use crate::program::{Rank, Resource, Span, Tier, TierUse, World};
+use crate::program::{Program, Rank, Resource, Span, Tier, TierUse, World};
 use crate::topology::{Axis, CopyDirection, Layout, Machine};
 use crate::units::{Bytes, Time};
 
@@ -46,7 +46,14 @@ impl Assembly<'_, '_> {
             self.bind_group(&mut world, slot as u16)?;
         }
         self.bind_channels(&mut world, &pipeline)?;
-        world.programs = pipeline.programs.into_iter().map(Arc::new).collect();
+        world.programs = {
+            let bandwidth = self.machine.device(DeviceId(0)).memory_bandwidth();
+            let bound = |mut program: Program| {
+                program.bound_memory_rates(bandwidth);
+                Arc::new(program)
+            };
+            pipeline.programs.into_iter().map(bound).collect()
+        };
         Ok(world)
     }
 
@@ -61,10 +68,14 @@ impl Assembly<'_, '_> {
             world.tier_uses.push(TierUse { tier: TierId(world.tiers.len() as u32), count: 1 });
             world.tiers.push(Tier { name: "pinned".into(), capacity: Bytes(bytes) });
         }
+        let uses = world.uses.len() as u32;
+        world.uses.extend(self.machine.memory_resource(device).map(|memory| (memory, 1)));
+        let memory = Span { start: uses, len: world.uses.len() as u32 - uses };
         world.ranks.push(Rank {
             program: ProgramId(stage),
             slots: Span { start, len: slots[stage as usize] },
             tiers: Span { start: tiers, len: world.tier_uses.len() as u32 - tiers },
+            memory,
             slowness: 1.0,
             jitter_seed: 0,
         });
