@@ -7,7 +7,8 @@
 //! synchronisation it goes on when the device has got there. A kernel waits for its launch, and where a
 //! `StreamWaitEvent` was queued right before, for the op of another stream that ended last before it (profiles do not name the
 //! event). What is left of its start is its lead. Collectives that several profiles hold begin when the last rank is
-//! there ([`super::skew`]); each then takes what it took from there. So replaying a step unchanged gives the measured step.
+//! there ([`super::skew`]); each then takes what it took from there. So replaying a step unchanged gives the measured step,
+//! which begins with its first device event: the host may be a step ahead of the device.
 //!
 //! What cannot be known is said in [`StepPrograms::unknown`].
 
@@ -32,7 +33,7 @@ const LOOK_BACK: usize = 64;
 pub struct StepPrograms {
     /// Which step.
     pub step: String,
-    /// From the first call or device event of any rank to the last end.
+    /// From the first start of a device event of any rank to the last end.
     pub measured_ns: u64,
     /// One a profile.
     pub ranks: Vec<RankProgram>,
@@ -133,11 +134,8 @@ pub fn programs(profiles: &[Profile], step: Option<&str>) -> Result<StepPrograms
     let meets = meets(profiles, &matched, &kept);
     let shift = |r: usize| matched.shifts.get(r).copied().unwrap_or(0);
     let start = |(r, (p, events)): (usize, (&Profile, &Vec<u32>))| {
-        let of = |e: &u32| {
-            let event = &p.events[*e as usize];
-            p.launch_of(event).map_or(event.start, |c| c.start.min(event.start))
-        };
-        events.iter().map(of).min().unwrap_or(0).saturating_add(shift(r))
+        let first = events.iter().map(|e| p.events[*e as usize].start).min();
+        first.unwrap_or(0).saturating_add(shift(r))
     };
     let zero = profiles.iter().zip(&kept).enumerate().map(start).min().unwrap_or(0);
     let mut doubts = Doubts::default();
@@ -161,7 +159,13 @@ fn chosen(profiles: &[Profile], step: Option<&str>) -> Result<Option<String>, Sp
     let common: Vec<&str> = marks
         .reduce(|common, own| common.into_iter().filter(|name| own.contains(name)).collect())
         .unwrap_or_default();
-    let Some(step) = step else { return Ok(common.get(common.len() / 2).map(|name| (*name).to_string())) };
+    let Some(step) = step else {
+        // A mark of which nothing ran (the profiler's last, often) is no step to play.
+        let mark = |p: &'_ Profile, name: &str| p.steps.iter().find(|m| m.name == name).cloned();
+        let ran = |name: &&&str| profiles.iter().all(|p| !within(p, mark(p, name).as_ref()).is_empty());
+        let ran: Vec<&&str> = common.iter().filter(ran).collect();
+        return Ok(ran.get(ran.len() / 2).or(common.first().as_ref()).map(|name| (**name).to_string()));
+    };
     let found = common.iter().find(|name| **name == step || name.rsplit('#').next() == Some(step));
     found.map(|name| Some((*name).to_string())).ok_or_else(|| {
         SpecError::at("--step", format!("`{step}` is not marked in all profiles")).allowed(common.join(", "))
@@ -285,39 +289,40 @@ impl<'a> Writer<'a> {
         self.ops.len() as u32 - 1
     }
 
-    /// Work of the host up to a moment, behind what it waits for.
-    fn host(&mut self, name: &str, from: i64, to: i64, after: Vec<u32>) -> u32 {
-        self.done[0] = Some(to.max(from));
+    /// Work of the host up to a moment, behind what it waits for. How it came to the first call of the step is not in
+    /// the step: that time is the lead of the call.
+    fn host(&mut self, name: &str, from: Option<i64>, to: i64, after: Vec<u32>) -> u32 {
+        self.done[0] = self.done[0].max(Some(to));
         let (name, class) = (name.to_string(), "host".to_string());
-        self.push(ProgramOp {
-            stream: 0,
-            name,
-            class,
-            ns: positive(to - from),
-            after,
-            ..ProgramOp::default()
-        })
+        let (lead_ns, ns) = match from {
+            Some(from) => (0, positive(to - from)),
+            None => (positive(to - self.zero), 0),
+        };
+        self.push(ProgramOp { stream: 0, name, class, lead_ns, ns, after, ..ProgramOp::default() })
     }
 
+    /// A call before the step's first device event is as good as one at that moment: the host runs ahead.
     fn launch(&mut self, number: u32, call: &Call) {
-        let from = self.done[0].unwrap_or(self.zero);
-        let op = self.host("launch", from, call.start, Vec::new());
+        let op = self.host("launch", self.done[0], call.start.max(self.zero), Vec::new());
         self.launch_op.insert(number, op);
     }
 
     fn synchronised(&mut self, call: &Call) {
-        let from = self.done[0].unwrap_or(self.zero);
-        if from < call.start {
-            self.host("before a synchronisation", from, call.start, Vec::new());
+        if call.end <= self.zero {
+            return;
         }
-        let from = from.max(call.start);
+        let begun = call.start.max(self.zero);
+        if self.done[0].is_none_or(|done| done < begun) {
+            self.host("before a synchronisation", self.done[0], begun, Vec::new());
+        }
+        let from = self.done[0].unwrap_or(begun);
         let awaited = self.last_ended(call.end, |event| {
             self.profile.launch_of(event).is_none_or(|launch| launch.start <= call.start)
         });
         let after: Vec<u32> = awaited.iter().filter_map(|e| self.op_of.get(e)).copied().collect();
         let reached = awaited.filter(|_| !after.is_empty()).map_or(from, |e| self.event(e).end.max(from));
         if call.end > from {
-            self.host("synchronisation", reached, call.end, after);
+            self.host("synchronisation", Some(reached), call.end, after);
         }
     }
 
@@ -335,7 +340,7 @@ impl<'a> Writer<'a> {
         let mut after = Vec::new();
         match self.profile.launch_of(event).zip(event.launch.and_then(|l| self.launch_op.get(&l)).copied()) {
             Some((launch, op)) if launch.start <= event.start => {
-                ready = ready.max(Some(launch.start));
+                ready = ready.max(Some(launch.start.max(self.zero)));
                 after.push(op);
             }
             Some(_) => self.doubts.before_launch += 1,
