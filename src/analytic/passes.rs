@@ -135,13 +135,19 @@ fn gaps(items: &[Item], prices: &dyn Prices, host: &HostSpec) -> f64 {
 
 /// Seconds that the host takes to launch a list.
 fn launches(items: &[Item], links: &Links<'_>, host: &HostSpec) -> f64 {
-    let each = |item: &Item| match (item.kernel(), item.comm()) {
-        (Some(kernel), _) => host.launch_us.of(Some(kernel.class)),
-        (_, Some(comm)) if links.has(Group::Layer(comm.group)) => host.launch_us.collective,
-        _ => 0.0,
-    };
+    let l = &host.launch_us;
+    let mut sum = 0.0;
+    let mut last = [None; 2];
+    for item in items {
+        let (name, us, kind) = match (item.kernel(), item.comm()) {
+            (Some(kernel), _) => (kernel.name, l.of(Some(kernel.class)), 0),
+            (_, Some(comm)) if links.has(Group::Layer(comm.group)) => (comm.name, l.collective, 1),
+            _ => continue,
+        };
+        sum += if last[kind].replace(name) == Some(name) { us.min(l.again) } else { us };
+    }
     let us = match host.graphs.scope {
-        GraphScope::None => items.iter().map(each).sum(),
+        GraphScope::None => sum,
         GraphScope::Layer if !items.is_empty() => host.graphs.launch_us,
         _ => 0.0,
     };

@@ -43,6 +43,7 @@ pub fn launch(program: &Program, host: &HostSpec, gap: Time, reads: &[(OpId, Hos
         queues,
         room: Vec::new(),
         graph: None,
+        last: vec![None; program.streams.len()],
         infos: FxHashMap::default(),
     };
     let mut reads = reads.iter().peekable();
@@ -73,6 +74,8 @@ struct Launcher<'a> {
     room: Vec<OpId>,
     /// The graph under way.
     graph: Option<Graph>,
+    /// By stream: what was launched there last, and for which micro-batch.
+    last: Vec<Option<(u32, u32)>>,
     infos: FxHashMap<(&'static str, Phase), u32>,
 }
 
@@ -93,6 +96,7 @@ impl Launcher<'_> {
         let mut work = op.work;
         let mut queued = false;
         if let Some(time) = self.launch_us(op) {
+            let time = if self.is_again(op) { time.min(self.host.launch_us.again) } else { time };
             let (launch, own) = self.launch(op, time);
             queued = own;
             waits.extend(launch);
@@ -124,6 +128,16 @@ impl Launcher<'_> {
             (Work::Comm { .. }, _) => Some(l.collective),
             (Work::Compute { .. }, _) => Some(l.of(self.program.infos[op.info as usize].class)),
         }
+    }
+
+    /// Whether an op repeats the one before it on its stream, as pieces do.
+    fn is_again(&mut self, op: &Op) -> bool {
+        let last = self.last[usize::from(op.stream)].replace((op.info, op.micro_batch));
+        let info = |i: u32| &self.program.infos[i as usize];
+        last.is_some_and(|(before, micro_batch)| {
+            let (a, b) = (info(before), info(op.info));
+            (&a.name, a.phase, a.layer, micro_batch) == (&b.name, b.phase, b.layer, op.micro_batch)
+        })
     }
 
     /// The launch that an op waits for, if no op before it on its stream does, and whether it is the op's own.

@@ -42,6 +42,7 @@ fn play(case: &Value) -> (f64, f64) {
         ..HostSpec::default()
     };
     host.launch_us.gemm = us(&case["h"]);
+    host.launch_us.again = case["again"].as_f64().unwrap_or(host.launch_us.gemm);
     let gap = Time::from_us(us(&case["g"]));
     let program = launch(&b.finish(), &host, gap, &reads);
     let [device, host_stream] = [0, 1].map(|s| program.streams[s].ops.clone());
@@ -78,4 +79,14 @@ fn the_golden_cases_hold() {
         assert!(close(device, &case["device_ends"]), "{}: the device ends at {device}", case["case"]);
         assert!(close(host, &case["host_ends"]), "{}: the host ends at {host}", case["case"]);
     }
+}
+
+#[test]
+fn the_same_operation_again_costs_the_driver_s_call() {
+    let mut case =
+        serde_json::json!({"case": "pieces", "h": 50, "l": 2, "g": 1, "queue": 9, "s": 5, "ops": [[4, 3]]});
+    let (_, slow) = play(&case);
+    case["again"] = 4.into();
+    let (_, fast) = play(&case);
+    assert!((slow - 200.0).abs() < 1e-6 && (fast - 62.0).abs() < 1e-6, "{slow} {fast}");
 }
