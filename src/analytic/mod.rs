@@ -303,7 +303,7 @@ impl Form<'_> {
         let backward = self.gradients(&rank.sum).times(passes);
         let over = |part: fn(&PassTime) -> f64| part(&forward) + part(&recompute) + part(&backward);
         Ok(Terms {
-            forward: forward.compute,
+            forward: forward.compute + rank.sum.weight_casts,
             recompute: recompute.compute,
             backward: backward.compute,
             optimizer: self.optimizer(),
@@ -339,7 +339,7 @@ impl Form<'_> {
         let cut = self.workload.parallelism.sharding.kind != ShardingKind::None;
         let reduction = if cut { Op::ReduceScatter } else { Op::AllReduce };
         let (gradient, weight) =
-            (precision.gradient_communication().bytes(), precision.weight_communication().bytes());
+            (precision.gradient_communication().bytes(), precision.weight_gather_bytes());
         let units = self.stages[rank.stages[chunk]].iter().zip(&rank.chunks[chunk]);
         units
             .map(|(unit, time)| {

@@ -66,6 +66,8 @@ pub struct UnitTime {
     pub input_grad: PassTime,
     /// Gradient of the weights alone.
     pub weight_grad: PassTime,
+    /// Casts of the weights, once a step.
+    pub weight_casts: f64,
     /// Layers with exchanges.
     pub cells: u32,
     /// Parts of such a layer where a forward and a backward pass are paired ([`crate::moe::overlap`]).
@@ -101,6 +103,7 @@ impl UnitTime {
             backward: price(&unit.plan.backward)?,
             input_grad: price(&unit.plan.input_grad)?,
             weight_grad: price(&unit.plan.weight_grad)?,
+            weight_casts: pass(&unit.plan.weight_casts, prices, links)?.compute,
             cells: u32::from(unit.plan.expert_weight_grads > 0),
             cell: cell(&unit.plan, policy, prices, links)?,
         })
@@ -118,6 +121,7 @@ impl AddAssign for UnitTime {
         self.backward += other.backward;
         self.input_grad += other.input_grad;
         self.weight_grad += other.weight_grad;
+        self.weight_casts += other.weight_casts;
         if other.cells > 0 {
             self.cell = other.cell;
         }

@@ -78,7 +78,7 @@ impl Rules {
             Op::ReduceScatter.bus_factor(d.shard)
         };
         let gradient = w.precision.gradient_communication().bytes();
-        let weight = w.precision.weight_communication().bytes();
+        let weight = w.precision.weight_gather_bytes();
         let matrices = if model.gated_mlp { 1.5 } else { 1.0 };
         let replicas = f64::from(d.data * d.context);
         Rules {

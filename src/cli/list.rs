@@ -36,6 +36,8 @@ pub enum What {
     Models,
     /// Training software
     Stacks,
+    /// Precision recipes
+    Recipes,
     /// Rules and measured times of collectives
     Collectives,
     /// Rules from rows of measurements to workloads
@@ -45,12 +47,13 @@ pub enum What {
 }
 
 impl What {
-    const ALL: [What; 8] = [
+    const ALL: [What; 9] = [
         What::Workloads,
         What::Topologies,
         What::Devices,
         What::Models,
         What::Stacks,
+        What::Recipes,
         What::Collectives,
         What::Rules,
         What::Schedules,
@@ -63,6 +66,7 @@ impl What {
             What::Devices => "devices (\"device\" of a topology file)",
             What::Models => "models (\"model\" of a workload file)",
             What::Stacks => "stacks (\"stack\" of a workload file)",
+            What::Recipes => "recipes (\"precision.recipe\" of a workload file)",
             What::Collectives => "tables of collectives (\"collectives\" of a topology file)",
             What::Rules => "rules for rows of measurements (stepsim score)",
             What::Schedules => {
@@ -81,6 +85,7 @@ impl What {
             What::Devices => of(Kind::Device, device),
             What::Models => of(Kind::Model, model),
             What::Stacks => of(Kind::Stack, |name| described(Kind::Stack, name)),
+            What::Recipes => of(Kind::Recipe, |name| described(Kind::Recipe, name)),
             What::Collectives => of(Kind::Collectives, |name| described(Kind::Collectives, name)),
             What::Rules => of(Kind::Rules, |name| described(Kind::Rules, name)),
             What::Schedules => {

@@ -44,6 +44,8 @@ pub enum Of {
     Model,
     /// A training software (`workloads/stacks/*.json`)
     Stack,
+    /// A precision recipe (`workloads/recipes/*.json`)
+    Recipe,
     /// Rules and measured times of collectives (`topologies/collectives/*.json`)
     Collectives,
     /// Rules from rows of measurements to workloads (`workloads/rules/*.json`)
@@ -57,12 +59,13 @@ pub enum Of {
 }
 
 impl Of {
-    const ALL: [Of; 10] = [
+    const ALL: [Of; 11] = [
         Of::Workload,
         Of::Topology,
         Of::Device,
         Of::Model,
         Of::Stack,
+        Of::Recipe,
         Of::Collectives,
         Of::Rules,
         Of::Report,
@@ -77,6 +80,7 @@ impl Of {
             Of::Device => spec::schema(Kind::Device),
             Of::Model => spec::schema(Kind::Model),
             Of::Stack => spec::schema(Kind::Stack),
+            Of::Recipe => spec::schema(Kind::Recipe),
             Of::Collectives => spec::schema(Kind::Collectives),
             Of::Rules => spec::schema(Kind::Rules),
             Of::Report => schemars::schema_for!(Report).to_value(),
@@ -92,6 +96,7 @@ impl Of {
             Of::Device => "topologies/devices/device.schema.json",
             Of::Model => "workloads/models/model.schema.json",
             Of::Stack => "workloads/stacks/stack.schema.json",
+            Of::Recipe => "workloads/recipes/recipe.schema.json",
             Of::Collectives => "topologies/collectives/collectives.schema.json",
             Of::Rules => "workloads/rules/rules.schema.json",
             Of::Report => "examples/report.schema.json",

@@ -1,11 +1,13 @@
 //! A layer on one rank: blocks put together forward, and in reverse for backward.
 
 use super::KernelClass;
+use super::casts::{Operands, Prepared};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use super::mlp::Mlp;
 use super::shard::Shard;
 use crate::moe::Exchange;
 use crate::spec::model::{Mixer, MlpKind, ModelSpec};
+use crate::spec::recipe::CastRole;
 use crate::spec::workload::{
     ExpertOverlap, Fp8Communication, Fp8Gemm, Granularity, RecomputeModule, RecomputeSpec,
 };
@@ -34,6 +36,8 @@ pub struct LayerPlan {
     pub weight_grad_bytes: u64,
     /// Weights of the layer on this rank.
     pub parameters: Parameters,
+    /// Kernels that cast its weights once a step.
+    pub weight_casts: Vec<Item>,
     /// Kernels of `weight_grad` that belong to what lies between dispatch and combine; they come first.
     pub expert_weight_grads: u32,
     modules: Vec<(Vec<RecomputeModule>, Vec<Item>)>,
@@ -203,6 +207,7 @@ pub(super) struct Blocks<'a> {
     pub(super) model: &'a ModelSpec,
     pub(super) shard: &'a Shard,
     pub(super) parameters: Parameters,
+    pub(super) weight_casts: Vec<Item>,
     blocks: Vec<Block>,
     saved: Vec<Saved>,
     gradients: f64,
@@ -230,6 +235,7 @@ impl<'a> Blocks<'a> {
             model,
             shard,
             parameters: Parameters::default(),
+            weight_casts: Vec::new(),
             blocks: Vec::new(),
             saved: Vec::new(),
             gradients: 0.0,
@@ -320,19 +326,23 @@ impl<'a> Blocks<'a> {
         let (inputs, outputs) = (l.inputs, l.outputs);
         let t = tokens as f64;
         let dtype = s.gemm_dtype(l.gemm);
-        let forward = Kernel::gemm(l.name, tokens, outputs, inputs, 1, dtype, s.act());
+        let scaling = s.scaling(dtype);
+        let forward = Kernel::gemm(l.name, tokens, outputs, inputs, 1, dtype, s.act()).scaled(scaling);
         let input_grad = Kernel::gemm(l.grad_names[0], tokens, inputs, outputs, 1, dtype, s.act())
-            .of(KernelClass::GemmInputGrad);
+            .of(KernelClass::GemmInputGrad)
+            .scaled(scaling);
         let wdtype = s.weight_gradient_dtype(l.gemm);
         let weight_grad = if s.fuses_accumulation() {
             Kernel::weight_gradient(l.grad_names[1], outputs, inputs, tokens, wdtype, s.gradient_bytes)
         } else {
             Kernel::gemm(l.grad_names[1], outputs, inputs, tokens, 1, wdtype, s.act())
                 .of(KernelClass::GemmWeightGrad)
-        };
+        }
+        .scaled(s.scaling(wdtype));
         self.parameters.dense += inputs * outputs + if l.biases { outputs } else { 0 };
         let output = t * outputs as f64;
         self.note_gemm(t * inputs as f64 * s.act(), output * s.act(), output * wdtype.bytes());
+        let prepared = self.prepare(&l, tokens);
         let gathered = t * inputs as f64;
         let (f, i, w, b) = match l.cut {
             Cut::Columns if s.tensor > 1 => self.columns(forward, input_grad, weight_grad, gathered),
@@ -365,13 +375,41 @@ impl<'a> Blocks<'a> {
         };
         let [input, weight] = l.grad_names;
         let modules = l.modules.to_vec();
+        let input_grad = behind(i, input, &[&bias]);
+        let weight_grad = behind(w, weight, &[&sums]);
+        let backward = behind(b, weight, &[&sums, &bias]);
+        let after = |prepared: &[&Passed], items: Passed| -> Passed {
+            prepared.iter().flat_map(|p| p.iter().cloned()).chain(items).collect()
+        };
+        self.weight_casts.extend(prepared.per_step);
         self.push(Block {
-            forward: f,
-            input_grad: behind(i, input, &[&bias]),
-            weight_grad: behind(w, weight, &[&sums]),
-            backward: behind(b, weight, &[&sums, &bias]),
+            forward: after(&[&prepared.forward], f),
+            input_grad: after(&[&prepared.input_grad], input_grad),
+            backward: after(&[&prepared.input_grad, &prepared.weight_grad], backward),
+            weight_grad: after(&[&prepared.weight_grad], weight_grad),
             modules,
         });
+    }
+    /// What casts the operands of a linear layer.
+    fn prepare(&self, l: &Linear, tokens: u64) -> Prepared {
+        let s = self.shard;
+        let share = |width: u64, cut: bool| {
+            let cut = cut && s.sequence_parallel && s.tensor > 1;
+            [width * if cut { s.local_tokens() } else { tokens }, width * tokens]
+        };
+        let columns = matches!(l.cut, Cut::Columns | Cut::ColumnsGathered);
+        let rows = matches!(l.cut, Cut::Rows | Cut::RowsUnsummed);
+        let of = Operands {
+            input: share(l.inputs, columns),
+            gradient: share(l.outputs, rows),
+            weights: l.inputs * l.outputs,
+            groups: 1,
+        };
+        let cut = |operand: [u64; 2]| operand[0] < operand[1];
+        let input = if cut(of.input) { CastRole::InputGathered } else { super::casts::input_role(l.name) };
+        let gradient =
+            if cut(of.gradient) { CastRole::OutputGradientGathered } else { CastRole::OutputGradient };
+        s.casts(l.gemm, [input, gradient], &of)
     }
     /// What follows a weight gradient that is not added up where it is made: its sum with the gradients of the
     /// micro-batches before; and the sum over tokens for the bias, which is not put off where weight gradients are
@@ -480,6 +518,7 @@ impl<'a> Blocks<'a> {
             workspace_bytes: self.widest.round() as u64,
             weight_grad_bytes: (for_weight_grad + self.gradients).round() as u64,
             parameters: self.parameters,
+            weight_casts: self.weight_casts,
             saved: self.saved,
             modules: self.blocks.into_iter().map(|b| (b.modules, b.forward)).collect(),
         }

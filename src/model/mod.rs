@@ -24,6 +24,7 @@
 //!   reduce-scatter: the gathered tensor; all-to-all and send: the buffer of one rank).
 
 mod attention;
+mod casts;
 mod ends;
 pub mod flops;
 mod item;

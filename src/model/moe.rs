@@ -10,12 +10,14 @@
 //! * a row for each rank: nothing before the dispatch; behind it T·D_r rows are expanded to M, and before the combine
 //!   weighed and summed to T·D_r again.
 
+use super::KernelClass;
+use super::casts::{Operands, Prepared};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
 use super::layer::{Block, Blocks, Cut, Linear};
 use super::mlp::{self, Mlp};
-use super::{KernelClass, Scaling};
 use crate::moe::{Exchange, Travel, payload_bytes};
 use crate::spec::model::MoeSpec;
+use crate::spec::recipe::CastRole;
 use crate::spec::workload::{DispatcherKind, Dtype, ExpertOverlap, Fp8Gemm, RecomputeModule, RowFormat};
 
 const MOE: &[RecomputeModule] = &[RecomputeModule::Moe];
@@ -323,7 +325,7 @@ impl<'a> Routed<'a> {
                 flops: 2.0 * rows * i * o,
                 bytes: weights + tokens,
                 dtype,
-                scaling: Scaling::Tensor,
+                scaling: s.scaling(dtype),
             })
         };
         let dtype = s.gemm_dtype(Fp8Gemm::Experts);
@@ -334,15 +336,42 @@ impl<'a> Routed<'a> {
             let dtype = s.weight_gradient_dtype(Fp8Gemm::Experts);
             kernel(KernelClass::GroupedGemmWeightGrad, names[2], outputs, inputs, per_expert, dtype)
         };
+        let prepared = self.prepare(b, names[0], inputs, outputs);
+        b.weight_casts.extend(prepared.per_step);
         let gradient = rows * o * s.weight_gradient_dtype(Fp8Gemm::Experts).bytes();
         b.note_gemm(rows * i * s.act(), rows * o * s.act(), gradient);
+        let (own, weights) = ([prepared.input_grad, vec![input_grad]].concat(), prepared.weight_grad);
+        let weight_grad = [weights, vec![weight_grad]].concat();
         b.push(Block {
-            forward: vec![forward],
-            input_grad: vec![input_grad.clone()],
-            weight_grad: vec![weight_grad.clone()],
-            backward: vec![input_grad, weight_grad],
+            forward: [prepared.forward, vec![forward]].concat(),
+            backward: [own.clone(), weight_grad.clone()].concat(),
+            input_grad: own,
+            weight_grad,
             modules: MOE.to_vec(),
         });
+    }
+    /// What casts the operands of one of the experts' products: its input or the gradient of its output may have come in
+    /// a narrow format.
+    fn prepare(&self, b: &Blocks, name: &str, inputs: u64, outputs: u64) -> Prepared {
+        let narrow = |exchange: Exchange| {
+            b.shard.expert > 1 && self.travel.is_some_and(|t| t.format(exchange) != RowFormat::Bf16)
+        };
+        let input = match name {
+            "expert up" if narrow(Exchange::Dispatch) => CastRole::InputDispatched,
+            _ => CastRole::Input,
+        };
+        let gradient = match name {
+            "expert down" if narrow(Exchange::CombineBackward) => CastRole::OutputGradientDispatched,
+            _ => CastRole::OutputGradient,
+        };
+        let (rows, weights) = (self.rows, inputs * outputs);
+        let of = Operands {
+            input: [rows * inputs; 2],
+            gradient: [rows * outputs; 2],
+            weights,
+            groups: self.experts,
+        };
+        b.shard.casts(Fp8Gemm::Experts, [input, gradient], &of)
     }
 
     /// Rows weighed and sent back, summed for each token.

@@ -2,8 +2,9 @@
 
 use crate::moe::Travel;
 use crate::schedule::Choice;
-use crate::spec::kernel::AttentionGeneration;
+use crate::spec::kernel::{AttentionGeneration, Scaling};
 use crate::spec::model::ModelSpec;
+use crate::spec::recipe::Recipe;
 use crate::spec::workload::{
     ContextSpec, Dtype, ExpertOverlap, Fp8Communication, Fp8Gemm, Fp8Spec, KernelFusion, WorkloadSpec,
 };
@@ -43,8 +44,10 @@ pub struct Shard {
     pub compute: Dtype,
     /// Bytes in which gradients are accumulated.
     pub gradient_bytes: f64,
-    /// 8-bit floats where they are used.
+    /// Narrow formats where they are used.
     pub fp8: Option<Fp8Spec>,
+    /// How operands get into narrow formats; `None`: at no cost.
+    pub recipe: Option<Recipe>,
     /// Which element-wise work runs in kernels of its own.
     pub fusion: KernelFusion,
     /// Generation of fused attention kernels; `None`: the best that the device has.
@@ -81,13 +84,14 @@ impl Shard {
                 workload.parallelism.pipeline.choice(),
                 Choice::Named(schedule) if schedule.facts().pairs
             ),
-            pad_rows_to: workload.expert.pad_rows_to.unwrap_or(match &workload.precision.fp8 {
-                Some(_) => 16,
+            pad_rows_to: workload.expert.pad_rows_to.unwrap_or(match workload.precision.recipe() {
+                Some(recipe) => recipe.pad_rows_to,
                 None => 1,
             }),
             compute: workload.precision.compute,
             gradient_bytes: workload.precision.gradients.bytes(),
-            fp8: workload.precision.fp8.clone(),
+            fp8: workload.precision.narrow(),
+            recipe: workload.precision.recipe().cloned(),
             fusion: workload.fusion,
             attention: None,
         }
@@ -111,6 +115,7 @@ impl Shard {
             compute: Dtype::Bf16,
             gradient_bytes: 4.0,
             fp8: None,
+            recipe: None,
             fusion: KernelFusion::Full,
             attention: None,
         }
@@ -157,8 +162,15 @@ impl Shard {
     /// Format in which a GEMM multiplies in forward and for its input gradient.
     pub(super) fn gemm_dtype(&self, gemm: Fp8Gemm) -> Dtype {
         match &self.fp8 {
-            Some(f) if f.gemms.contains(&gemm) => Dtype::Fp8,
+            Some(f) if f.gemms.contains(&gemm) => self.recipe.as_ref().map_or(Dtype::Fp8, |r| r.dtype),
             _ => self.compute,
+        }
+    }
+    /// How elements of a format are scaled.
+    pub(super) fn scaling(&self, dtype: Dtype) -> Scaling {
+        match &self.recipe {
+            Some(recipe) if recipe.dtype == dtype => recipe.scaling,
+            _ => Scaling::Tensor,
         }
     }
     /// Format in which a GEMM multiplies for its weight gradient.
@@ -171,7 +183,9 @@ impl Shard {
     /// Bytes of one element of a GEMM's input as it is saved for backward.
     pub(super) fn saved_input(&self, gemm: Fp8Gemm) -> f64 {
         match &self.fp8 {
-            Some(f) if f.saved_inputs => self.gemm_dtype(gemm).bytes(),
+            Some(f) if f.saved_inputs && f.gemms.contains(&gemm) => {
+                self.recipe.as_ref().map_or(Dtype::Fp8.bytes(), |r| r.saved_bytes)
+            }
             _ => self.act(),
         }
     }

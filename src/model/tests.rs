@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::flops::StepFlops;
 use super::*;
 use crate::spec::model::{AttentionKernel, ModelSpec};
+use crate::spec::recipe::CastRole;
 use crate::spec::workload::{
     ContextKind, ContextSpec, Granularity, RecomputeModule, RecomputeSpec, WorkloadSpec,
 };
@@ -381,5 +382,53 @@ fn layers_of_every_kind_hold_what_is_counted() {
         let model_flops = sequence as f64 * (flops.matrices + flops.mixing_causal);
         let ratio = executed / model_flops;
         assert!((0.96..1.06).contains(&ratio), "{name}: {ratio}");
+}
+
+/// Kernels and bytes of casts in a list.
+fn cast_kernels(items: &[Item]) -> [f64; 2] {
+    let casts = items.iter().filter_map(Item::kernel).filter(|k| {
+        use crate::spec::kernel::KernelClass::{Amax, Cast, CastTranspose, Transpose};
+        matches!(k.class, Amax | Cast | CastTranspose | Transpose)
+    });
+    casts.fold([0.0; 2], |sum, kernel| [sum[0] + 1.0, sum[1] + kernel.bytes])
+}
+
+#[test]
+fn recipes_cast_what_was_worked_out_apart() {
+    let text = include_str!("../../tests/data/precision.json");
+    let golden: serde_json::Value = serde_json::from_str(text).unwrap();
+    let cases = golden["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 43);
+    for case in cases {
+        let (name, layer) = (case["recipe"].as_str().unwrap(), case["layer"].as_str().unwrap());
+        let recipe: crate::spec::Recipe = crate::spec::load(name, &[]).unwrap().value;
+        let m = model(layer);
+        let whole = Shard { sequence: 8192, ..Shard::whole(&m) };
+        let shard = match layer {
+            "llama3-8b" => whole,
+            "llama3-70b" => Shard { tensor: 4, sequence_parallel: true, ..whole },
+            "qwen3-30b-a3b" => Shard { expert: 8, sequence: 4096, ..whole },
+            _ => Shard { expert: 64, sequence: 4096, ..whole },
+        };
+        let fp8 = recipe.is_narrow().then(Default::default);
+        let gather = recipe.weight_gather_bytes;
+        let per_step = recipe.casts.get(&CastRole::Weight).is_none_or(|w| !w.per_step.is_empty());
+        let plan =
+            LayerPlan::transformer(&m.layer(m.layers - 1), &Shard { fp8, recipe: Some(recipe), ..shard });
+        let [forward, backward, weights] =
+            [&plan.forward, &plan.backward, &plan.weight_casts].map(|list| cast_kernels(list));
+        let want = |field: &str| [0, 1].map(|i| case[field][i].as_f64().unwrap());
+        let add = |a: [f64; 2], b: [f64; 2]| [a[0] + b[0], a[1] + b[1]];
+        if per_step {
+            assert_eq!(forward, want("forward"), "{name}, {layer}, forward");
+            assert_eq!(backward, want("backward"), "{name}, {layer}, backward");
+            assert_eq!(weights, want("weights"), "{name}, {layer}, weights");
+        }
+        // torchao casts weights at every use: in the lists of the passes.
+        let all = add(add(forward, backward), weights);
+        assert_eq!(all, add(add(want("forward"), want("backward")), want("weights")), "{name}, {layer}");
+        let [param_gather, elements] =
+            ["param_gather", "weight_elements"].map(|field| case[field].as_f64().unwrap());
+        assert_eq!(gather * elements, param_gather, "{name}, {layer}");
     }
 }

@@ -145,7 +145,9 @@ impl Inputs {
         let model = (**model).clone();
         let tiers: Vec<&str> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();
         let problems = workload.value.validate_on(u64::from(machine.devices()), &tiers);
-        if let Some(p) = problems.into_iter().next() {
+        let device = machine.device(DeviceId(0));
+        let lacking = workload.value.lacking_formats(|format| device.peak(format).is_some());
+        if let Some(p) = problems.into_iter().chain(lacking).next() {
             return Err(p.into());
         }
         Ok(Inputs { workload, model, topology, machine, chooser })

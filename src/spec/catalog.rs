@@ -15,6 +15,7 @@ impl Kind {
             Kind::Workload => "workloads/",
             Kind::Model => "workloads/models/",
             Kind::Stack => "workloads/stacks/",
+            Kind::Recipe => "workloads/recipes/",
             Kind::Collectives => "topologies/collectives/",
             Kind::Rules => "workloads/rules/",
         }
@@ -27,6 +28,7 @@ impl Kind {
             Kind::Workload => "workload",
             Kind::Model => "model",
             Kind::Stack => "stack",
+            Kind::Recipe => "recipe",
             Kind::Collectives => "collectives",
             Kind::Rules => "rules",
         }

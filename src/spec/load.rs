@@ -257,9 +257,11 @@ fn resolve(kind: Kind, value: &mut Value, folder: Option<&Path>, files: &dyn Fil
                 attach(value.pointer_mut(&pointer), path, folder, files)?;
             }
             inline(Kind::Model, value.get_mut("model"), "model", folder, files)?;
+            let recipe = value.pointer_mut("/precision/recipe");
+            inline(Kind::Recipe, recipe, "precision.recipe", folder, files)?;
             inline(Kind::Stack, value.get_mut("stack"), "stack", folder, files)
         }
-        Kind::Device | Kind::Model | Kind::Stack | Kind::Collectives | Kind::Rules => Ok(()),
+        Kind::Device | Kind::Model | Kind::Stack | Kind::Recipe | Kind::Collectives | Kind::Rules => Ok(()),
     }
 }
 

@@ -26,6 +26,7 @@ mod load;
 pub mod model;
 pub mod number;
 pub mod problem;
+pub mod recipe;
 pub mod rules;
 pub mod simple;
 pub mod stack;
@@ -48,6 +49,7 @@ pub use files::{Disk, Files};
 pub(crate) use json::merge;
 pub use load::{Loaded, blame_setting, content_hash, from_text, from_value, load, load_from};
 pub use model::ModelSpec;
+pub use recipe::Recipe;
 pub use rules::RulesSpec;
 pub use stack::StackSpec;
 pub use topology::Topology;
@@ -69,6 +71,8 @@ pub enum Kind {
     Model,
     /// A training software.
     Stack,
+    /// A precision recipe.
+    Recipe,
     /// Rules and measured times of collectives.
     Collectives,
     /// Rules from rows of measurements to workloads.
@@ -129,6 +133,7 @@ pub fn schema(kind: Kind) -> serde_json::Value {
         Kind::Workload => schema_of::<WorkloadSpec>(),
         Kind::Model => schema_of::<ModelSpec>(),
         Kind::Stack => schema_of::<StackSpec>(),
+        Kind::Recipe => schema_of::<Recipe>(),
         Kind::Collectives => schema_of::<Collectives>(),
         Kind::Rules => schema_of::<RulesSpec>(),
     };

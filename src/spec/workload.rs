@@ -7,6 +7,7 @@
 mod check;
 mod check_expert;
 mod check_pipeline;
+mod check_precision;
 mod expert;
 mod memory;
 mod noise;

@@ -204,7 +204,7 @@ pub fn plan(
         stages,
         bytes: workload.bytes_per_parameter(),
         gradient_message_bytes: workload.precision.gradient_communication().bytes(),
-        weight_message_bytes: workload.precision.weight_communication().bytes(),
+        weight_message_bytes: workload.precision.weight_gather_bytes(),
         placed: placed(workload, machine)?,
         pinned: workload.offload.pinned_buffer_bytes.map(|_| machine.tier_count(DeviceId(0)) as u8),
         steps,

@@ -61,6 +61,8 @@ pub(super) struct Stage<'a, 'm> {
     pub(super) reduced: Vec<Vec<OpId>>,
     /// Units whose gradients are complete and wait for their bucket to fill.
     pub(super) bucket: Vec<u32>,
+    /// By unit: whether its weights have been cast in this step.
+    weights_cast: Vec<bool>,
     /// By unit: weights gathered from other ranks.
     pub(super) gathered: Vec<Gathered>,
     /// Elements gathered and not given up.
@@ -120,6 +122,7 @@ impl<'a, 'm> Stage<'a, 'm> {
             gradients: Vec::new(),
             reduced: Vec::new(),
             bucket: Vec::new(),
+            weights_cast: Vec::new(),
             gathered: Vec::new(),
             live_elements: 0,
             on_device: Vec::new(),
@@ -271,10 +274,32 @@ impl<'a, 'm> Stage<'a, 'm> {
     /// The ops of one pass; on a cut border its first op gathers what was received.
     pub(super) fn chain(&mut self, b: &mut ProgramBuilder, task: &Task) -> Chain {
         let mut segments = self.segments(b, task.part);
+        if task.part.pass == Pass::Forward {
+            self.cast_weights(b, &mut segments);
+        }
         if let (Some(gather), Some(first)) = (self.border_gather(b, task), segments.first_mut()) {
             first.1 = [gather].into_iter().chain(first.1.iter().copied()).collect();
         }
         Chain::new(segments, task.input, self.compute)
+    }
+
+    /// Weights are cast in front of the first forward visit of a step, once they are there.
+    fn cast_weights(&mut self, b: &mut ProgramBuilder, segments: &mut [(Visit, Rc<[Act]>)]) {
+        for (visit, acts) in segments {
+            let unit = visit.unit as usize;
+            if self.units[unit].plan.weight_casts.is_empty()
+                || std::mem::replace(&mut self.weights_cast[unit], true)
+            {
+                continue;
+            }
+            let (casts, layer) = (self.units[unit].plan.clone(), self.units[unit].layer);
+            let first: Vec<Act> = casts
+                .weight_casts
+                .iter()
+                .filter_map(|item| self.act(b, item, Phase::Forward, layer))
+                .collect();
+            *acts = first.into_iter().chain(acts.iter().copied()).collect();
+        }
     }
 
     /// The visits of a whole step, in order.
@@ -538,6 +563,7 @@ impl Stage<'_, '_> {
         self.reduced = vec![Vec::new(); units];
         self.bucket.clear();
         self.moved_out.clear();
+        self.weights_cast = vec![false; units];
         self.trace.rewind();
         if self.setup.workload.parallelism.sharding.kind != ShardingKind::Zero3 {
             self.gathered = vec![Gathered::default(); units];

@@ -274,6 +274,7 @@ impl WorkloadSpec {
             _ => {}
         }
         self.check_expert_traffic(p, model);
+        self.check_recipe(p, model);
     }
 
     fn check_sharding(&self, p: &mut Problems) {

@@ -6,6 +6,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Reference;
+use crate::spec::recipe::Recipe;
+
 /// A number format.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
@@ -71,9 +74,13 @@ pub struct PrecisionSpec {
     /// Bytes of the optimizer's moments of one parameter; default: what the kind of optimizer keeps in fp32.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moments_bytes_per_parameter: Option<f64>,
-    /// 8-bit floats where they are used.
+    /// Where narrow formats are used; with a recipe and without this, in every linear layer but router and LM head.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fp8: Option<Fp8Spec>,
+    /// Which narrow format, and which kernels cast to it: a name, a path relative to this file, or the recipe itself.
+    /// Without, 8-bit operands come at no cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<Reference<Recipe>>,
 }
 
 impl Default for PrecisionSpec {
@@ -87,11 +94,31 @@ impl Default for PrecisionSpec {
             master_bytes_per_parameter: 4.0,
             moments_bytes_per_parameter: None,
             fp8: None,
+            recipe: None,
         }
     }
 }
 
 impl PrecisionSpec {
+    /// The recipe, resolved.
+    pub fn recipe(&self) -> Option<&Recipe> {
+        match &self.recipe {
+            Some(Reference::Inline(recipe)) => Some(recipe),
+            _ => None,
+        }
+    }
+    /// Where narrow formats are used.
+    pub fn narrow(&self) -> Option<Fp8Spec> {
+        let by_recipe = || self.recipe().filter(|r| r.is_narrow()).map(|_| Fp8Spec::default());
+        self.fp8.clone().or_else(by_recipe)
+    }
+    /// Bytes of a weight as it is gathered between data-parallel ranks.
+    pub fn weight_gather_bytes(&self) -> f64 {
+        match (self.weight_communication, self.recipe()) {
+            (None, Some(recipe)) => recipe.weight_gather_bytes,
+            _ => self.weight_communication().bytes(),
+        }
+    }
     /// Format in which gradients are sent between data-parallel ranks.
     pub fn gradient_communication(&self) -> Dtype {
         self.gradient_communication.unwrap_or(self.gradients)
@@ -156,6 +183,18 @@ pub struct Fp8Spec {
     /// Which messages carry 8-bit elements.
     #[serde(default)]
     pub communications: Vec<Fp8Communication>,
+}
+
+impl Default for Fp8Spec {
+    fn default() -> Self {
+        Fp8Spec {
+            gemms: Fp8Gemm::usual(),
+            weight_gradients: true,
+            saved_inputs: true,
+            saved_activations: false,
+            communications: Vec::new(),
+        }
+    }
 }
 
 fn yes() -> bool {
