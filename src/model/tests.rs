@@ -382,6 +382,7 @@ fn layers_of_every_kind_hold_what_is_counted() {
         let model_flops = sequence as f64 * (flops.matrices + flops.mixing_causal);
         let ratio = executed / model_flops;
         assert!((0.96..1.06).contains(&ratio), "{name}: {ratio}");
+    }
 }
 
 /// Kernels and bytes of casts in a list.
