@@ -11,6 +11,7 @@ use crate::analytic::{Estimate, Rules};
 use crate::calculon::closed_form::Quirks;
 use crate::calculon::files::Calculon;
 use crate::compare::workload::closed_form;
+use crate::score::Bands;
 use crate::simulate::Inputs;
 
 /// What is estimated when nothing is named.
@@ -102,7 +103,7 @@ fn workload(args: &Args) -> Result<String, Failure> {
     if let Some(path) = &args.report {
         write_json(path, &report(&estimate))?;
     }
-    Ok(summary(&inputs, &estimate))
+    Ok(summary(&inputs, &estimate) + "\n" + &Bands::shipped().sentence(&inputs))
 }
 
 /// Seconds, bytes and counts, with units in the names.

@@ -5,6 +5,7 @@
 
 pub mod analyze;
 mod calculon;
+pub mod calibrate;
 pub mod collective;
 pub mod compare;
 pub mod diff;
@@ -79,6 +80,8 @@ enum Command {
     Collective(collective::Args),
     /// Simulate measured steps, and tell how far off the simulation is
     Score(score::Args),
+    /// Fit the constants of a device and a stack to measured steps
+    Calibrate(Box<calibrate::Args>),
     /// List the workloads, machines, devices and models that the program carries
     List(list::Args),
     /// Print a shipped file, or a file with everything in it resolved
@@ -213,6 +216,7 @@ impl Command {
                 e => Err(Failure::input(e)),
             }),
             Command::Score(args) => score::run(&args),
+            Command::Calibrate(args) => calibrate::run(&args),
             Command::List(args) => list::run(&args),
             Command::Show(args) => show::run(&args),
             Command::Schema(args) => schema::run(&args),

@@ -18,6 +18,7 @@ use crate::compare::tracks::Above;
 use crate::engine::describe;
 use crate::ids::{OpId, RankId, ResourceId};
 use crate::program::Work;
+use crate::score::Bands;
 use crate::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
 use crate::topology::Axis;
 use crate::trace::{self, Detail, Link, LinkUse, Output, RunMeta, Stall, Timeline, TracedRank};
@@ -178,6 +179,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     }
     if !args.is_quiet() {
         print(&report, args)?;
+        say(&Bands::shipped().sentence(&inputs))?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::outputs::apart;
 use super::run::{Bar, write_json};
 use super::{Failure, say};
-use crate::score::{Outcome, Row, RuleBook, ScoreReport, outcomes, ratios, read, row_line, text};
+use crate::score::{Bands, Outcome, Row, RuleBook, ScoreReport, outcomes, ratios, read, row_line, text};
 use crate::trace::Output;
 
 /// Simulate measured steps, and tell how far off the simulation is.
@@ -36,6 +36,9 @@ pub struct Args {
     /// Write every row as a line of JSON here, with the workload and machine that were simulated
     #[arg(long, value_name = "FILE")]
     rows: Option<PathBuf>,
+    /// Write how far off steps of each device and stack were here, as `run` and `estimate` tell it
+    #[arg(long, value_name = "FILE")]
+    bands: Option<PathBuf>,
     /// Only rows of this source; repeatable
     #[arg(long, value_name = "NAME")]
     source: Vec<String>,
@@ -70,6 +73,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let report = ScoreReport::of(&done);
     if let Some(path) = &args.report {
         write_json(path, &report)?;
+    }
+    if let Some(path) = &args.bands {
+        let today = chrono::Local::now().format("%Y-%m-%d").to_string();
+        write_json(path, &Bands::of(&done, &today))?;
     }
     if let Some(path) = &args.rows {
         let lines: String = report.rows.iter().map(|row| row.line() + "\n").collect();

@@ -7,7 +7,9 @@
 //! Hazard: whatever a row holds, the answer is an outcome. A row that cannot be mapped is skipped and says why; one that
 //! the simulator refuses has failed and says why; neither ends a score.
 
+mod bands;
 mod book;
+mod calibrate;
 mod case;
 mod columns;
 mod layout;
@@ -23,7 +25,9 @@ mod statistics;
 mod table;
 mod workload;
 
+pub use bands::{Band, Bands};
 pub use book::RuleBook;
+pub use calibrate::{Calibration, Constant, calibrate, constants};
 pub use case::{Case, case};
 pub use columns::{Assumed, Columns};
 pub use outcome::{Outcome, Status, outcome};

@@ -7,7 +7,7 @@ use super::case::{Case, case};
 use super::rows::Row;
 use crate::compare::workload::closed_form;
 use crate::engine::EngineError;
-use crate::ids::{OpId, RankId};
+use crate::ids::{DeviceId, OpId, RankId};
 use crate::program::{Phase, Work};
 use crate::simulate::{Inputs, Options, Simulation, SimulationError};
 use crate::spec::rules::Pace;
@@ -32,6 +32,8 @@ pub struct Outcome {
     pub id: String,
     /// Its source.
     pub source: String,
+    /// Name of the device; empty where the row could not be mapped.
+    pub device: String,
     /// How it ended.
     pub status: Status,
     /// What was simulated; `None` where the row could not be mapped.
@@ -66,6 +68,7 @@ pub fn outcome(row: &Row, book: &RuleBook, sets: &[String]) -> Outcome {
     let mut outcome = Outcome {
         id: row.id.clone(),
         source: Some(row.text("source")).filter(|s| !s.is_empty()).unwrap_or("unnamed").to_string(),
+        device: String::new(),
         status: Status::Done,
         case: None,
         predicted_s: None,
@@ -96,11 +99,13 @@ impl Outcome {
     fn simulate(&mut self, case: &Case, sets: &[String]) -> Result<(), String> {
         if case.layer {
             // The difference of two stacks of layers is one layer without the ends of the model.
+            self.device = device(&case.inputs(&self.id, Some(2), true, sets)?);
             let passes = |layers| passes(case.inputs(&self.id, Some(layers), true, sets)?);
             self.predicted_s = Some(passes(3)? - passes(2)?);
             return Ok(());
         }
         let inputs = case.inputs(&self.id, None, false, sets)?;
+        self.device = device(&inputs);
         let form = closed_form(&inputs).map_err(|e| one_line(&e.to_string()))?;
         self.closed_form_s = Some(form.terms.total() * case.scale);
         let played = match play(inputs, case.pace) {
@@ -162,6 +167,10 @@ fn passes(inputs: Inputs) -> Result<f64, String> {
             .then(|| run.record.span(RankId(0), OpId(i as u32)).1.s())
     });
     Ok(ends.fold(0.0, f64::max))
+}
+
+fn device(inputs: &Inputs) -> String {
+    inputs.machine.device(DeviceId(0)).name.clone()
 }
 
 fn one_line(text: &str) -> String {

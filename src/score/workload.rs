@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::book::Ruling;
 use super::layout::{Layout, layer_split};
-use crate::spec::{ModelSpec, merge};
+use crate::spec::{ModelSpec, StackSpec, load, merge};
 
 /// The workload as JSON, with its model.
 ///
@@ -44,7 +44,7 @@ pub fn workload(ruling: &Ruling, layout: &Layout, model: &ModelSpec, shape: Valu
         "parallelism": parallelism,
     });
     if c.has("stack") {
-        whole["stack"] = c.text("stack").into();
+        whole["stack"] = stack(&c.text("stack"), ruling.workload.get("stack").is_some())?;
     }
     merge(&mut whole, ruling.workload.clone());
     // A rule may ask for sequence parallelism wherever there is tensor parallelism.
@@ -53,4 +53,13 @@ pub fn workload(ruling: &Ruling, layout: &Layout, model: &ModelSpec, shape: Valu
         whole["parallelism"]["tensor_overlap"] = "none".into();
     }
     Ok(whole)
+}
+
+/// The stack by its name, or written out where rules change a field of it.
+fn stack(name: &str, written_out: bool) -> Result<Value, String> {
+    if !written_out {
+        return Ok(name.into());
+    }
+    let stack = load::<StackSpec>(name, &[]).map_err(|e| e.to_string().replace('\n', "; "))?;
+    serde_json::to_value(stack.value).map_err(|e| e.to_string())
 }

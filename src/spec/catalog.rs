@@ -40,6 +40,11 @@ pub fn names(kind: Kind) -> impl Iterator<Item = &'static str> {
     embedded::FILES.iter().filter_map(move |(path, _)| name_of(kind, path))
 }
 
+/// The text of a shipped file that is of no kind, by its path in the repository.
+pub fn file(path: &str) -> Option<&'static str> {
+    embedded::FILES.iter().find(|(name, _)| *name == path).map(|(_, text)| *text)
+}
+
 /// The text of a shipped file.
 pub fn text(kind: Kind, name: &str) -> Option<&'static str> {
     embedded::FILES.iter().find(|(path, _)| name_of(kind, path) == Some(name)).map(|(_, text)| *text)
