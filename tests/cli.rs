@@ -8,8 +8,8 @@ use snapbox::cmd::{Command, OutputAssert};
 use snapbox::str;
 
 const STEPSIM: &str = env!("CARGO_BIN_EXE_stepsim");
-const SUBCOMMANDS: [&str; 8] =
-    ["run", "inspect", "diff", "estimate", "schedule", "collective", "list", "schema"];
+const SUBCOMMANDS: [&str; 9] =
+    ["run", "inspect", "diff", "estimate", "schedule", "collective", "kernels", "list", "schema"];
 
 fn stepsim(args: &[&str]) -> OutputAssert {
     Command::new(STEPSIM).args(args).assert()

@@ -35,11 +35,11 @@ use crate::collective::{Chooser, Op};
 use crate::ids::DeviceId;
 use crate::model::{CommGroup, Shard, flops::StepFlops};
 use crate::plan::step::groups::{Degrees, Group};
-use crate::plan::step::{self, PlanError, Prices, Unit, units_of_stages};
+use crate::plan::step::{self, PlanError, PriceList, Unit, units_of_stages};
 use crate::schedule::{Order, Seat, Slot};
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{ExpertOverlap, ShardingKind, WorkloadSpec};
-use crate::topology::Machine;
+use crate::topology::{Axis, Machine};
 use sharding::UnitCosts;
 
 /// Seconds of a step by term.
@@ -133,7 +133,7 @@ pub fn estimate(
     workload: &WorkloadSpec,
     model: &ModelSpec,
     machine: &Machine,
-    prices: &dyn Prices,
+    prices: &dyn PriceList,
     chooser: &Chooser,
     peak: f64,
 ) -> Result<Estimate, PlanError> {
@@ -154,8 +154,14 @@ pub fn estimate(
         &step::expert_load::of_layers(workload, model)?,
     );
     let splits = order.splits();
-    let mut form =
-        Form { workload, machine, degrees, order, splits, links, prices, stages, ranks: Vec::new() };
+    let class = |pipeline_rank| {
+        let mut coordinates = [0; 5];
+        coordinates[Axis::Pp as usize] = pipeline_rank;
+        machine.device_class(layout.device(layout.rank(coordinates)))
+    };
+    let classes = (0..order.placement.ranks()).map(class).collect();
+    let ranks = Vec::new();
+    let mut form = Form { workload, machine, degrees, order, splits, links, prices, classes, stages, ranks };
     form.price()?;
     let border = shard.boundary_bytes(model);
     let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
@@ -228,7 +234,9 @@ struct Form<'a> {
     /// Whether the order runs the two gradients of every backward pass apart.
     splits: bool,
     links: Links<'a>,
-    prices: &'a dyn Prices,
+    prices: &'a dyn PriceList,
+    /// Class of the devices of each pipeline rank, by its first rank.
+    classes: Vec<u32>,
     stages: Vec<Vec<Unit>>,
     ranks: Vec<RankTimes>,
 }
@@ -236,9 +244,10 @@ struct Form<'a> {
 impl Form<'_> {
     /// Prices the units of every rank; equal units once.
     fn price(&mut self) -> Result<(), PlanError> {
-        let mut known: Vec<(&Unit, UnitTime)> = Vec::new();
+        let mut known: Vec<(u32, &Unit, UnitTime)> = Vec::new();
         let placement = &self.order.placement;
         for rank in 0..placement.ranks() {
+            let class = self.classes[rank as usize];
             let seats = (0..placement.chunks(rank)).map(|chunk| placement.stage(Seat { rank, chunk }));
             let stages: Vec<usize> = seats.map(|at| at.stage as usize).collect();
             let (mut chunks, mut sum) = (Vec::new(), UnitTime::default());
@@ -247,13 +256,13 @@ impl Form<'_> {
                 for unit in &self.stages[stage] {
                     let same =
                         |u: &Unit| std::rc::Rc::ptr_eq(&u.plan, &unit.plan) && u.recompute == unit.recompute;
-                    let time = match known.iter().find(|k| same(k.0)) {
-                        Some(k) => k.1,
+                    let time = match known.iter().find(|k| k.0 == class && same(k.1)) {
+                        Some(k) => k.2,
                         None => {
                             let time = UnitTime::of(
                                 unit,
                                 &self.workload.recompute,
-                                self.prices,
+                                self.prices.on(class),
                                 &self.links,
                                 self.workload.host(),
                                 &|items| {
@@ -261,7 +270,7 @@ impl Form<'_> {
                                     step::overlap::decompose(items, p.tensor_overlap, p.tensor)
                                 },
                             )?;
-                            known.push((unit, time));
+                            known.push((class, unit, time));
                             time
                         }
                     };

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::Kernel;
+use crate::plan::step::Prices;
 use crate::spec::from_value;
 use crate::spec::workload::ModelRef;
 use crate::units::Time;

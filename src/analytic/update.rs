@@ -2,7 +2,7 @@
 
 use super::{Form, memory};
 use crate::ids::DeviceId;
-use crate::model::optimizer;
+use crate::model::{Kernel, optimizer};
 use crate::plan::step::{State, Unit};
 use crate::spec::stack::HostRead;
 use crate::spec::workload::{
@@ -16,6 +16,11 @@ impl Form<'_> {
         let bytes = w.bytes_per_parameter();
         let largest = (0..self.ranks.len()).map(|rank| self.state(rank).updated).fold(0.0, f64::max);
         let parameters = (largest * (1.0 - self.updated_on_host())).round() as u64;
+        // The slowest class of devices sets the pace.
+        let time = |kernel: &Kernel| {
+            let of = |&class| self.prices.on(class).time(kernel).s();
+            self.classes.iter().map(of).fold(0.0, f64::max)
+        };
         if w.stack.is_some() {
             let whole = self.ranks.iter().map(|rank| self.parameters(rank)).max().unwrap_or(0);
             let update = optimizer::Update {
@@ -27,14 +32,14 @@ impl Form<'_> {
                 clips: w.optimizer.clip_gradients,
                 scales_loss: w.precision.compute == Dtype::Fp16,
             };
-            return update.kernels().iter().map(|(_, kernel)| self.prices.time(kernel).s()).sum();
+            return update.kernels().iter().map(|(_, kernel)| time(kernel)).sum();
         }
         let norm = if w.optimizer.clip_gradients {
-            self.prices.time(&optimizer::gradient_norm(largest.round() as u64, &bytes)).s()
+            time(&optimizer::gradient_norm(largest.round() as u64, &bytes))
         } else {
             0.0
         };
-        norm + self.prices.time(&optimizer::step(parameters, &bytes)).s()
+        norm + time(&optimizer::step(parameters, &bytes))
     }
 
     /// What reads of the host add to a step: each ends its lead, so that the next launch is paid in full.

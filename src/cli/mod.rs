@@ -12,6 +12,7 @@ pub mod diff;
 pub mod estimate;
 pub mod import;
 pub mod inspect;
+pub mod kernels;
 pub mod list;
 mod outputs;
 pub mod replay;
@@ -82,6 +83,8 @@ enum Command {
     Score(score::Args),
     /// Fit the constants of a device and a stack to measured steps
     Calibrate(Box<calibrate::Args>),
+    /// Show what kernels are priced at, and how far measured ones are off
+    Kernels(kernels::Args),
     /// List the workloads, machines, devices and models that the program carries
     List(list::Args),
     /// Print a shipped file, or a file with everything in it resolved
@@ -217,6 +220,7 @@ impl Command {
             }),
             Command::Score(args) => score::run(&args),
             Command::Calibrate(args) => calibrate::run(&args),
+            Command::Kernels(args) => kernels::run(&args),
             Command::List(args) => list::run(&args),
             Command::Show(args) => show::run(&args),
             Command::Schema(args) => schema::run(&args),

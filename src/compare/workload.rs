@@ -10,7 +10,7 @@ use crate::analytic::{Estimate, Terms, estimate};
 use crate::cost::DeviceCost;
 use crate::ids::{DeviceId, RankId};
 use crate::program::{Edit, StreamKind, World};
-use crate::simulate::{DevicePrices, Inputs, Options, Simulation, SimulationError};
+use crate::simulate::{Inputs, MachinePrices, Options, Simulation, SimulationError};
 use crate::spec::workload::{CollectiveFidelity, WorkloadSpec};
 use crate::units::Time;
 
@@ -160,7 +160,7 @@ fn communicates(world: &World, kinds: &[StreamKind]) -> bool {
 pub fn closed_form(inputs: &Inputs) -> Result<Estimate, SimulationError> {
     let workload = &inputs.workload.value;
     let device = inputs.machine.device(DeviceId(0));
-    let prices = DevicePrices::new(&workload.fidelity, device, &inputs.chooser);
+    let prices = MachinePrices::new(workload, &inputs.machine, &inputs.chooser);
     let peak = DeviceCost::new(device).peak(workload.precision.compute).0;
     Ok(estimate(workload, &inputs.model, &inputs.machine, &prices, &inputs.chooser, peak)?)
 }

@@ -14,8 +14,10 @@ pub struct Constant {
 impl Cost for Constant {
     fn time_with_units_taken(&self, kernel: &Kernel, device: &DeviceCost, taken: u32) -> Time {
         let spec = &device.spec;
-        let fraction =
-            self.fraction.or(spec.constant_fraction).unwrap_or(device.matrix_fraction(kernel.dtype));
+        let fraction = self
+            .fraction
+            .or(spec.constant_fraction)
+            .unwrap_or(device.matrix_fraction(kernel.format()) * spec.sustained);
         let left = device.units_left(taken);
         let share = f64::from(left) / f64::from(device.units.max(1));
         let math = kernel.flops / (device.peak(kernel.dtype).0 * fraction * share);

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::Kernel;
 use crate::spec::Device;
 use crate::spec::cost::CostSpec;
+use crate::spec::kernel::{Format, Maker};
 use crate::spec::workload::Dtype;
 use crate::units::{Bandwidth, FlopRate};
 
@@ -18,6 +20,8 @@ pub struct DeviceCost {
     pub bandwidth: Bandwidth,
     /// Fractions, floors and curves.
     pub spec: CostSpec,
+    /// How good the kernels are that memory bounds.
+    pub maker: Maker,
 }
 
 impl DeviceCost {
@@ -30,7 +34,17 @@ impl DeviceCost {
             units: spec.compute_units.unwrap_or(device.units()),
             bandwidth: device.memory_bandwidth(),
             spec,
+            maker: Maker::default(),
         }
+    }
+    /// The same device with kernels of another make.
+    pub fn with_maker(self, maker: Maker) -> DeviceCost {
+        DeviceCost { maker, ..self }
+    }
+    /// The same device in a short run, cool and at its full clock.
+    pub fn cool(mut self) -> DeviceCost {
+        self.spec.sustained = 1.0;
+        self
     }
     /// Matrix peak for a format. A device without it computes in the next wider one that it has; one without any
     /// wider format, in the fastest it has.
@@ -49,12 +63,14 @@ impl DeviceCost {
             FlopRate(if fastest > 0.0 { fastest } else { f64::INFINITY })
         })
     }
-    /// Fraction of the peak that a GEMM's inner loop sustains.
-    pub fn matrix_fraction(&self, dtype: Dtype) -> f64 {
-        match dtype {
-            Dtype::Fp8 | Dtype::Fp4 => self.spec.matrix_fraction_fp8.unwrap_or(self.spec.matrix_fraction),
-            _ => self.spec.matrix_fraction,
-        }
+    /// Fraction of the format's peak that a GEMM's inner loop reaches in a short run.
+    pub fn matrix_fraction(&self, format: Format) -> f64 {
+        self.spec.formats.get(&format).copied().unwrap_or(self.spec.matrix_fraction)
+    }
+    /// Most FLOP/s of a format that power and heat leave in a long run, whatever the kernel: a chip's power goes by its
+    /// rate, so kernels that reach less than this by themselves are not throttled.
+    pub fn power_limit(&self, kernel: &Kernel) -> f64 {
+        self.peak(kernel.dtype).0 * self.matrix_fraction(kernel.format()) * self.spec.sustained
     }
     /// Compute units left when `taken` are held: at least one.
     pub fn units_left(&self, taken: u32) -> u32 {

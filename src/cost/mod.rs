@@ -8,23 +8,30 @@
 //!   tiles = batch · ⌈m/t_m⌉ · ⌈n/t_n⌉        waves = tiles/U, a partly filled last one counted by `last_wave`
 //!   math  = waves · 2·t_m·t_n·(k + fill_k) / (fraction · peak / U)         the best of all tile shapes and k-splits
 //!   time  = max(math, memory) + exposed · min(math, memory) + floor
+//!   time  ≥ FLOPs / (sustained · fraction · peak)            power: where a short run is faster than a long one
 //!   ```
 //! * [`Table`]: measured shapes; between them the tile-wave time is corrected by the nearest ones.
 //!
+//! Fused attention and kernels that memory bounds have forms of their own (`attention.rs`, `memory_bound.rs`).
+//!
 //! All levels read the one description of a device ([`DeviceCost`]): catalogue figures and the `cost` object of the
-//! device file. The structure was fitted to the A100 and B200 GEMM, grouped GEMM and attention measurements of SimuMax
-//! together; per device only the fractions differ. The test
-//! `measured_kernels_are_met` prints what is left as error.
+//! device file. The structure (tiles, fill, last wave, floors) is one for all devices, fitted to short runs of A100, H100,
+//! H200 and B200 together; per device only rates differ. `stepsim kernels --score` prints what is left as error.
 //!
 //! Hazards:
-//! * A measured rate depends on power and clock: the same shape ran at 0.64 of peak on a cool B200 and at 0.48 in a
-//!   long series. The fractions are for sustained work.
+//! * Rates of short runs and of training differ: an H100 keeps about 1,600 of its 1,830 MHz under load, a B200 runs
+//!   large GEMMs at 0.72 of peak when cool and at 0.5 in a long series, while kernels that reach less keep their rate.
+//!   Device files give the rate of a short run and `sustained`, the most of it that stays; steps are priced with both,
+//!   rows of short benchmarks without ([`DeviceCost::cool`]).
 //! * Units that a collective takes are gone for the whole kernel: [`Cost::time_with_units_taken`] is for kernels that
 //!   run beside it from start to end; the engine stretches the overlapped part only.
 
+mod attention;
 mod constant;
 mod curve;
 mod device;
+pub mod measured;
+mod memory_bound;
 mod table;
 mod tile_wave;
 

@@ -1,7 +1,8 @@
 //! Tiles in waves over the compute units, and a roofline.
 
-use super::{Cost, DeviceCost};
-use crate::model::{Direction, Kernel, KernelShape};
+use super::{Cost, DeviceCost, attention, memory_bound};
+use crate::model::{Kernel, KernelClass, KernelShape};
+use crate::spec::Dtype;
 use crate::units::Time;
 
 /// The default level; formulas in the parent module.
@@ -11,13 +12,10 @@ pub struct TileWave;
 /// Output tiles that GEMM libraries have kernels for, with the fraction of the best inner loop's speed that each
 /// reaches: smaller tiles load more operands per product.
 const TILES: [(u64, u64, f64); 6] =
-    [(256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.95), (128, 64, 0.85), (64, 128, 0.85), (64, 64, 0.65)];
+    [(256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.95), (128, 64, 0.8), (64, 128, 0.8), (64, 64, 0.6)];
 
 /// Ways to cut k over several units where tiles are few.
 const SPLITS: [u64; 4] = [1, 2, 4, 8];
-
-/// Adding up the parts of a split product, in seconds.
-const SPLIT_S: f64 = 2e-6;
 
 impl Cost for TileWave {
     fn time_with_units_taken(&self, kernel: &Kernel, device: &DeviceCost, taken: u32) -> Time {
@@ -30,22 +28,41 @@ impl Cost for TileWave {
             }
             KernelShape::GroupedGemm { groups, m, n, k, .. } => {
                 let math = gemm_s(device, kernel, (m, n, k), groups, left);
-                (math, spec.grouped_exposed_memory, spec.gemm_floor_us)
+                let floor = spec.gemm_floor_us + groups as f64 * spec.group_us;
+                (math, spec.grouped_exposed_memory, floor)
             }
             KernelShape::Attention { .. } => {
-                (attention_s(device, kernel, left), 0.0, spec.attention_floor_us)
+                (attention::seconds(device, kernel, left), 0.0, spec.attention_floor_us)
             }
-            KernelShape::Elementwise { .. } => (0.0, 0.0, spec.elementwise_floor_us),
+            KernelShape::Elementwise { .. } => {
+                return Time::from_s(memory_bound::seconds(kernel, device, left));
+            }
         };
-        Time::from_s(math.max(memory) + exposed * math.min(memory) + floor_us * 1e-6)
+        let cool = math.max(memory) + exposed * math.min(memory) + floor_us * 1e-6;
+        Time::from_s(cool.max(kernel.flops / device.power_limit(kernel)))
     }
+}
+
+/// Fraction of its format's peak that a GEMM of a class reaches.
+fn fraction(device: &DeviceCost, kernel: &Kernel) -> f64 {
+    let spec = &device.spec;
+    let weight_grad = || spec.weight_grad.get(&kernel.format()).copied().unwrap_or(1.0);
+    device.matrix_fraction(kernel.format())
+        * match kernel.class {
+            KernelClass::GemmWeightGrad => weight_grad(),
+            KernelClass::GroupedGemm | KernelClass::GroupedGemmInputGrad => spec.grouped_fraction,
+            KernelClass::GroupedGemmWeightGrad => spec.grouped_fraction * spec.grouped_weight_grad,
+            _ => 1.0,
+        }
 }
 
 /// Seconds of the products of a GEMM on `left` units, by the tile shape and split that are best on all units: the
 /// library that picks them does not know what runs beside.
 fn gemm_s(device: &DeviceCost, kernel: &Kernel, (m, n, k): (u64, u64, u64), batch: u64, left: u32) -> f64 {
-    let unit_rate =
-        device.peak(kernel.dtype).0 * device.matrix_fraction(kernel.dtype) / f64::from(device.units.max(1));
+    let peak = device.peak(kernel.dtype).0;
+    let unit_rate = peak * fraction(device, kernel) / f64::from(device.units.max(1));
+    // A pipeline fills in a time, not in elements: at twice the rate it takes twice as many.
+    let fill_k = device.spec.fill_k * (peak / device.peak(Dtype::Bf16).0).max(1.0);
     let (mut best_s, mut seconds) = (f64::INFINITY, f64::INFINITY);
     for (tm, tn, speed) in TILES {
         let tiles = batch as f64 * (m.div_ceil(tm) * n.div_ceil(tn)) as f64;
@@ -54,9 +71,9 @@ fn gemm_s(device: &DeviceCost, kernel: &Kernel, (m, n, k): (u64, u64, u64), batc
             if split > 1 && blocks > f64::from(device.units) {
                 break;
             }
-            let depth = k.div_ceil(split) as f64 + device.spec.fill_k;
+            let depth = k.div_ceil(split) as f64 + fill_k;
             let block_s = 2.0 * (tm * tn) as f64 * depth / (unit_rate * speed);
-            let extra = if split > 1 { SPLIT_S } else { 0.0 };
+            let extra = if split > 1 { device.spec.split_us * 1e-6 } else { 0.0 };
             let on = |units| waves(blocks, units, device.spec.last_wave) * block_s + extra;
             let whole_s = on(device.units);
             if whole_s < best_s {
@@ -71,23 +88,4 @@ fn gemm_s(device: &DeviceCost, kernel: &Kernel, (m, n, k): (u64, u64, u64), batc
 fn waves(blocks: f64, units: u32, last: f64) -> f64 {
     let full = blocks / f64::from(units);
     if full <= 1.0 { 1.0 } else { full + last * (full.ceil() - full) }
-}
-
-/// Seconds of a fused attention kernel on `left` units: blocks of rows, the longest (under a causal mask twice the
-/// mean) partly alone at the end.
-fn attention_s(device: &DeviceCost, kernel: &Kernel, left: u32) -> f64 {
-    let KernelShape::Attention { batch, queries, keys, heads, causal, direction, .. } = kernel.shape else {
-        return 0.0;
-    };
-    let spec = &device.spec;
-    let (rows, fraction) = match direction {
-        Direction::Forward => (queries, spec.attention_forward_fraction),
-        Direction::Backward => (keys, spec.attention_backward_fraction),
-    };
-    let units = f64::from(device.units.max(1));
-    let unit_rate = device.peak(kernel.dtype).0 * fraction / units;
-    let blocks = (batch * heads) as f64 * rows.div_ceil(spec.attention_rows) as f64;
-    let total = kernel.flops / unit_rate;
-    let longest = total / blocks.max(1.0) * if causal { 2.0 } else { 1.0 };
-    (total / f64::from(left) + spec.attention_tail * longest).max(longest)
 }

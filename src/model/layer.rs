@@ -6,7 +6,7 @@ use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use super::mlp::Mlp;
 use super::shard::Shard;
 use crate::moe::Exchange;
-use crate::spec::model::{Mixer, MlpKind, ModelSpec};
+use crate::spec::model::{Mixer, MlpKind, ModelSpec, Norm};
 use crate::spec::recipe::CastRole;
 use crate::spec::workload::{
     ExpertOverlap, Fp8Communication, Fp8Gemm, Granularity, RecomputeModule, RecomputeSpec,
@@ -272,12 +272,16 @@ impl<'a> Blocks<'a> {
         let forward = Kernel::elementwise(KernelClass::Norm, name, elements, 2.0 * e * act, s.compute);
         let pass =
             |class, name, bytes| Item::Kernel(Kernel::elementwise(class, name, elements, bytes, s.compute));
+        let of_norm = match m.norm {
+            Norm::Rms => KernelClass::NormBackward,
+            Norm::Layer | Norm::LayerNoBias | Norm::Plain => KernelClass::LayerNormBackward,
+        };
         let backward = if s.fuses_gradients() {
             // Reads input, gradient and the gradient that came through the residual; writes their sum.
-            vec![pass(KernelClass::NormBackward, "norm backward", 4.0 * e * act)]
+            vec![pass(of_norm, "norm backward", 4.0 * e * act)]
         } else {
             vec![
-                pass(KernelClass::NormBackward, "norm backward", 3.0 * e * act),
+                pass(of_norm, "norm backward", 3.0 * e * act),
                 pass(KernelClass::Reduction, "norm weight gradient", 2.0 * e * act),
                 pass(KernelClass::Residual, "add gradients", 3.0 * e * act),
             ]

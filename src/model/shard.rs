@@ -93,7 +93,7 @@ impl Shard {
             fp8: workload.precision.narrow(),
             recipe: workload.precision.recipe().cloned(),
             fusion: workload.fusion,
-            attention: None,
+            attention: workload.stack().attention,
         }
     }
     /// One device that holds everything: micro-batch 1, the model's sequence, bf16.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{DevicePrices, Head, InputName};
+use super::{Head, InputName, MachinePrices};
 use crate::collective::{Chooser, Fidelity, Lowering};
 use crate::ids::DeviceId;
 use crate::plan::step::{Plan, PlanError, plan};
@@ -189,8 +189,7 @@ impl Inputs {
     /// # Errors
     /// As [`plan`].
     pub fn plan_with(&self, lowering: &mut Lowering<'_>, steps: u32) -> Result<Plan, PlanError> {
-        let prices =
-            DevicePrices::new(&self.workload.value.fidelity, self.machine.device(DeviceId(0)), &self.chooser);
+        let prices = MachinePrices::new(&self.workload.value, &self.machine, &self.chooser);
         plan(&self.workload.value, &self.model, &self.machine, lowering, &prices, steps).map_err(
             |e| match e {
                 PlanError::Spec(e) => PlanError::Spec(e.in_file(&self.workload.file)),

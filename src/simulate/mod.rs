@@ -32,7 +32,7 @@ use crate::units::{Flops, Time};
 pub use crate::analysis::head::{Head, InputName, Status};
 pub use fault::{FailedReport, Fault, MemoryFault};
 pub use inputs::Inputs;
-pub use prices::DevicePrices;
+pub use prices::{DevicePrices, MachinePrices};
 use samples::samples;
 
 /// How to run.
@@ -184,7 +184,15 @@ impl Simulation {
         let device = machine.device(DeviceId(0));
         let workload = &self.inputs.workload;
         let compute = workload.value.precision.compute;
-        let peak = device.peak(compute).unwrap_or(crate::units::FlopRate(f64::INFINITY));
+        let unbounded = crate::units::FlopRate(f64::INFINITY);
+        // Of a machine of several classes of devices, the mean.
+        let peaks = (0..machine.devices())
+            .map(|d| machine.device(DeviceId(d)).peak(compute).unwrap_or(unbounded).0)
+            .collect::<Vec<f64>>();
+        let alike = peaks.iter().all(|p| *p == peaks[0]);
+        let mean = if alike { peaks[0] } else { peaks.iter().sum::<f64>() / peaks.len() as f64 };
+        let peak = crate::units::FlopRate(mean);
+        let of = if alike { device.name.as_str() } else { "mean of all devices" };
         let resources = &self.folded.resources;
         let info = RunInfo {
             workload: &workload.name,
@@ -209,7 +217,7 @@ impl Simulation {
                     "peak: {:.1} TFLOP/s a device, dense {} ({})",
                     peak.0 / 1e12,
                     compute.name(),
-                    device.name
+                    of
                 ),
                 "mfu counts the matrix products of forward (once) and backward (twice) with attention in full (no \
                  causal discount); recomputation, element-wise work and the optimizer are not counted"

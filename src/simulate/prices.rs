@@ -3,9 +3,12 @@
 use crate::collective::Chooser;
 use crate::cost::{Cost, DeviceCost, level};
 use crate::model::Kernel;
-use crate::plan::step::Prices;
+use crate::plan::step::{PriceList, Prices};
 use crate::spec::Device;
-use crate::spec::workload::FidelitySpec;
+use crate::spec::WorkloadSpec;
+use crate::spec::kernel::Maker;
+use crate::spec::workload::KernelFusion;
+use crate::topology::Machine;
 use crate::units::Time;
 
 /// One device and a way to price its kernels.
@@ -17,10 +20,39 @@ pub struct DevicePrices {
 }
 
 impl DevicePrices {
-    /// Prices at the fidelity asked for.
-    pub fn new(fidelity: &FidelitySpec, device: &Device, chooser: &Chooser) -> DevicePrices {
+    /// Prices at the fidelity and with the kernels of a workload.
+    pub fn new(workload: &WorkloadSpec, device: &Device, chooser: &Chooser) -> DevicePrices {
+        let fidelity = &workload.fidelity;
         let taken = if fidelity.interference { chooser.kernel_units() } else { 0 };
-        DevicePrices { cost: level(fidelity), device: DeviceCost::new(device), taken }
+        let device = DeviceCost::new(device).with_maker(maker(workload.fusion));
+        DevicePrices { cost: level(fidelity), device, taken }
+    }
+}
+
+/// The prices on every class of devices of a machine.
+pub struct MachinePrices(Vec<DevicePrices>);
+
+impl MachinePrices {
+    /// Prices at the fidelity and with the kernels of a workload.
+    pub fn new(workload: &WorkloadSpec, machine: &Machine, chooser: &Chooser) -> MachinePrices {
+        let classes = machine.device_classes().iter();
+        MachinePrices(classes.map(|device| DevicePrices::new(workload, device, chooser)).collect())
+    }
+}
+
+impl PriceList for MachinePrices {
+    fn on(&self, class: u32) -> &dyn Prices {
+        &self.0[class as usize]
+    }
+}
+
+/// Who makes the kernels that memory bounds: software that fuses all brings tuned ones, what PyTorch runs by itself is
+/// eager, and Megatron-LM's of 2021 came mostly from PyTorch's compiler.
+fn maker(fusion: KernelFusion) -> Maker {
+    match fusion {
+        KernelFusion::Full => Maker::Tuned,
+        KernelFusion::PartialAccumulating | KernelFusion::Partial => Maker::Compiled,
+        KernelFusion::None => Maker::Eager,
     }
 }
 

@@ -3,9 +3,12 @@
 //! The defaults are what GEMM and attention measurements of all devices have in common (see `cost`); a device file
 //! gives its own fractions and where they come from.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::kernel::{AttentionGeneration, Format, KernelClass};
 use super::problem::{Problem, Problems};
 
 /// Parameters of kernel times on one device; fractions are of the catalogue's dense peaks.
@@ -18,14 +21,24 @@ pub struct CostSpec {
     /// Compute units, where the catalogue does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compute_units: Option<u32>,
-    /// Fraction of the matrix peak that a GEMM's inner loop sustains.
+    /// Fraction of the 16-bit matrix peak that a GEMM's inner loop reaches in a short run.
     pub matrix_fraction: f64,
-    /// The same in 8-bit formats; default: as in 16 bits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub matrix_fraction_fp8: Option<f64>,
-    /// Fraction of the memory bandwidth that a streaming kernel reaches.
+    /// The same of other formats, each of its own peak; default: `matrix_fraction`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub formats: BTreeMap<Format, f64>,
+    /// Rate of weight gradients over that of the other GEMMs, by format; default 1.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub weight_grad: BTreeMap<Format, f64>,
+    /// Rate of grouped GEMMs over that of plain ones.
+    pub grouped_fraction: f64,
+    /// Rate of weight gradients over that of the other grouped GEMMs, in all formats.
+    pub grouped_weight_grad: f64,
+    /// Most of the inner loop's rate that power and heat leave matrix kernels in a training step. A kernel that reaches
+    /// less by itself keeps its clock. Steps are priced with it.
+    pub sustained: f64,
+    /// Fraction of the memory bandwidth that a copy reaches.
     pub memory_fraction: f64,
-    /// Filling and draining a tile's pipeline costs as much as so many more elements of k.
+    /// Filling and draining a tile's pipeline costs as much as so many more elements of k (16 bits).
     pub fill_k: f64,
     /// Share of the idle units of a last, partly filled wave that is lost (1: all of it; less where the library
     /// cuts the rest finer).
@@ -34,24 +47,29 @@ pub struct CostSpec {
     pub exposed_memory: f64,
     /// The same for grouped GEMMs, whose small groups hide less.
     pub grouped_exposed_memory: f64,
-    /// Fraction of the matrix peak that a fused attention kernel sustains in forward.
-    pub attention_forward_fraction: f64,
-    /// The same in backward.
-    pub attention_backward_fraction: f64,
+    /// Adding up the parts of a product whose k is cut over several units, in microseconds.
+    pub split_us: f64,
+    /// Setting up one group of a grouped GEMM, in microseconds.
+    pub group_us: f64,
+    /// Fused attention by generation of kernels. A generation that is not listed runs as the one before it.
+    pub attention: BTreeMap<AttentionGeneration, AttentionCost>,
     /// Query (backward: key) rows that one unit works on at a time.
     pub attention_rows: u64,
-    /// Part of the longest block that the last units run alone.
+    /// Starting and ending a block of rows costs as much as so many more keys.
+    pub attention_fill: f64,
+    /// Part of the longest block that the last units run alone, forward.
     pub attention_tail: f64,
-    /// Launch and ramp of a GEMM, in microseconds.
+    /// Start and ramp of a GEMM, in microseconds.
     pub gemm_floor_us: f64,
-    /// Launch and ramp of a fused attention kernel, in microseconds.
+    /// Start and ramp of a fused attention kernel, in microseconds.
     pub attention_floor_us: f64,
-    /// Launch and ramp of an element-wise kernel, in microseconds.
-    pub elementwise_floor_us: f64,
     /// From the end of a kernel to the start of the next one on its stream, where that was launched long before, in
     /// microseconds; counts where the stack launches kernels. The default is that of H100 in PyTorch profiles (medians 1.2
     /// to 1.6 over thousands of kernels).
     pub kernel_gap_us: f64,
+    /// Kernels that memory bounds, by class, where they differ from what devices have in common.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub classes: BTreeMap<KernelClass, ClassCost>,
     /// Level `constant`: fraction of the matrix peak of all GEMMs and attention; default: `matrix_fraction`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constant_fraction: Option<f64>,
@@ -66,6 +84,40 @@ pub struct CostSpec {
     /// Level `table`: measured GEMMs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub table: Vec<MeasuredGemm>,
+}
+
+/// Fractions of the dense peak that fused attention of one generation reaches in a short run on long sequences.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AttentionCost {
+    /// Forward, of the 16-bit peak.
+    pub forward: f64,
+    /// Backward, of the 16-bit peak.
+    pub backward: f64,
+    /// Forward in 8 bits, of the 8-bit peak; default: as fast as in 16 bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward_fp8: Option<f64>,
+    /// Backward in 8 bits, of the 8-bit peak; default: as fast as in 16 bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backward_fp8: Option<f64>,
+}
+
+/// A class of kernels that memory bounds on one device; what is left out is as on other devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClassCost {
+    /// Bandwidth of a tuned kernel over that of a copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tuned: Option<f64>,
+    /// The same of a compiled one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compiled: Option<f64>,
+    /// The same of an eager one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eager: Option<f64>,
+    /// Start and ramp, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor_us: Option<f64>,
 }
 
 /// How the time to compute and the time to move bytes combine in one kernel (Calculon's `processing_mode`).
@@ -116,20 +168,29 @@ impl Default for CostSpec {
             source: String::new(),
             compute_units: None,
             matrix_fraction: 0.8,
-            matrix_fraction_fp8: None,
+            formats: BTreeMap::new(),
+            weight_grad: BTreeMap::new(),
+            grouped_fraction: 1.0,
+            grouped_weight_grad: 0.8,
+            sustained: 1.0,
             memory_fraction: 0.85,
-            fill_k: 128.0,
-            last_wave: 0.5,
-            exposed_memory: 0.2,
+            fill_k: 100.0,
+            last_wave: 0.15,
+            exposed_memory: 0.0,
             grouped_exposed_memory: 0.4,
-            attention_forward_fraction: 0.55,
-            attention_backward_fraction: 0.45,
+            split_us: 4.3,
+            group_us: 0.5,
+            attention: BTreeMap::from([(
+                AttentionGeneration::Flash2,
+                AttentionCost { forward: 0.6, backward: 0.5, forward_fp8: None, backward_fp8: None },
+            )]),
             attention_rows: 128,
+            attention_fill: 384.0,
             attention_tail: 0.5,
-            gemm_floor_us: 4.0,
+            gemm_floor_us: 2.0,
             attention_floor_us: 10.0,
-            elementwise_floor_us: 2.0,
             kernel_gap_us: 1.4,
+            classes: BTreeMap::new(),
             constant_fraction: None,
             matrix_by_gflop: vec![(128.0, 0.95), (16.0, 0.9), (1.0, 0.6), (0.0, 0.1)],
             memory_by_mb: vec![(100.0, 0.9), (10.0, 0.75), (1.0, 0.6), (0.0, 0.3)],
@@ -143,18 +204,47 @@ impl CostSpec {
     /// Everything wrong with it; `at` is its JSON path in the device file.
     pub fn validate(&self, at: &str) -> Vec<Problem> {
         let mut p = Problems::new(at);
-        let fractions = [
-            ("matrix_fraction", Some(self.matrix_fraction)),
-            ("matrix_fraction_fp8", self.matrix_fraction_fp8),
-            ("memory_fraction", Some(self.memory_fraction)),
-            ("attention_forward_fraction", Some(self.attention_forward_fraction)),
-            ("attention_backward_fraction", Some(self.attention_backward_fraction)),
-            ("constant_fraction", self.constant_fraction),
+        let mut fractions = vec![
+            ("matrix_fraction".to_owned(), Some(self.matrix_fraction)),
+            ("grouped_fraction".to_owned(), Some(self.grouped_fraction)),
+            ("grouped_weight_grad".to_owned(), Some(self.grouped_weight_grad)),
+            ("sustained".to_owned(), Some(self.sustained)),
+            ("memory_fraction".to_owned(), Some(self.memory_fraction)),
+            ("constant_fraction".to_owned(), self.constant_fraction),
         ];
-        for (name, value) in fractions {
-            if let Some(v) = value {
-                p.range(name, v, 1e-6, 1.0);
+        for (map, name) in [(&self.formats, "formats"), (&self.weight_grad, "weight_grad")] {
+            fractions.extend(map.iter().map(|(f, &v)| (format!("{name}.{}", f.name()), Some(v))));
+        }
+        for (g, a) in &self.attention {
+            for (part, value) in [
+                ("forward", Some(a.forward)),
+                ("backward", Some(a.backward)),
+                ("forward_fp8", a.forward_fp8),
+                ("backward_fp8", a.backward_fp8),
+            ] {
+                fractions.push((format!("attention.{}.{part}", g.name()), value));
             }
+        }
+        for (class, c) in &self.classes {
+            for (part, value) in [("tuned", c.tuned), ("compiled", c.compiled), ("eager", c.eager)] {
+                fractions.push((format!("classes.{class}.{part}"), value));
+            }
+            if let Some(floor) = c.floor_us {
+                p.range(&format!("classes.{class}.floor_us"), floor, 0.0, 1e6);
+            }
+        }
+        for (name, value) in &fractions {
+            if let Some(v) = value {
+                p.range(name, *v, 1e-6, 1.0);
+            }
+        }
+        if self.attention.is_empty() {
+            p.add(
+                "attention",
+                "{}",
+                "at least one generation",
+                "{\"flash-2\": {\"forward\": 0.6, \"backward\": 0.5}}",
+            );
         }
         for (name, value) in [
             ("last_wave", self.last_wave),
@@ -165,10 +255,12 @@ impl CostSpec {
         }
         for (name, value) in [
             ("fill_k", self.fill_k),
+            ("split_us", self.split_us),
+            ("group_us", self.group_us),
+            ("attention_fill", self.attention_fill),
             ("attention_tail", self.attention_tail),
             ("gemm_floor_us", self.gemm_floor_us),
             ("attention_floor_us", self.attention_floor_us),
-            ("elementwise_floor_us", self.elementwise_floor_us),
             ("kernel_gap_us", self.kernel_gap_us),
         ] {
             p.range(name, value, 0.0, 1e6);

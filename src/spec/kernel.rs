@@ -50,7 +50,8 @@ classes! {
     AttentionBackward "attention-backward" "Fused attention, backward.",
     Softmax "softmax" "Softmax and dropout of an attention that is not fused, either way.",
     Norm "norm" "Layer norm or RMS norm, forward.",
-    NormBackward "norm-backward" "Layer norm or RMS norm, backward.",
+    NormBackward "norm-backward" "RMS norm, backward.",
+    LayerNormBackward "layer-norm-backward" "Layer norm, backward.",
     Rotary "rotary" "Rotary embedding of queries and keys, either way.",
     Activation "activation" "Activation function of an MLP, gated or not, either way.",
     Residual "residual" "Residual additions and dropout.",
@@ -125,6 +126,18 @@ pub enum Format {
 }
 
 impl Format {
+    /// The name in files and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Fp32 => "fp32",
+            Format::Tf32 => "tf32",
+            Format::Bf16 => "bf16",
+            Format::Fp8 => "fp8",
+            Format::Fp8Block => "fp8-block",
+            Format::Mxfp8 => "mxfp8",
+            Format::Fp4 => "fp4",
+        }
+    }
     /// The format of a number type and its scaling.
     pub fn of(dtype: Dtype, scaling: Scaling) -> Format {
         match (dtype, scaling) {
@@ -139,20 +152,54 @@ impl Format {
     }
 }
 
-/// Generations of fused attention kernels.
+/// Generations of attention kernels, slowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttentionGeneration {
-    /// FlashAttention 1 (2022).
+    /// Two batched products with a softmax between, the scores in memory.
+    Unfused,
+    /// FlashAttention 1 (Dao et al. 2022), and its Triton port.
+    #[serde(rename = "flash-1")]
     Flash1,
-    /// FlashAttention 2 (2023).
+    /// FlashAttention 2 (Dao 2023).
+    #[serde(rename = "flash-2")]
     Flash2,
-    /// FlashAttention 3 (2024), for Hopper.
-    Flash3,
-    /// cuDNN 9 and FlashAttention 4, for Hopper and Blackwell.
-    Cudnn,
-    /// Triton or another compiler's.
+    /// What a compiler makes: Triton, Pallas.
     Compiled,
+    /// FlashAttention 3 (Shah et al. 2024), Hopper.
+    #[serde(rename = "flash-3")]
+    Flash3,
+    /// The fused attention of cuDNN 9, which Transformer Engine runs; FlashAttention 4 on Blackwell.
+    Cudnn,
+}
+
+impl AttentionGeneration {
+    /// The name in files and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AttentionGeneration::Unfused => "unfused",
+            AttentionGeneration::Flash1 => "flash-1",
+            AttentionGeneration::Flash2 => "flash-2",
+            AttentionGeneration::Compiled => "compiled",
+            AttentionGeneration::Flash3 => "flash-3",
+            AttentionGeneration::Cudnn => "cudnn",
+        }
+    }
+}
+
+/// How good the implementation of a kernel that memory bounds is.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Maker {
+    /// Written by hand for the device: Transformer Engine, cuDNN, Apex, Liger.
+    #[default]
+    Tuned,
+    /// Fused by a compiler: Inductor, XLA, PyTorch's JIT.
+    Compiled,
+    /// One operation of a framework at a time.
+    Eager,
 }
 
 #[cfg(test)]

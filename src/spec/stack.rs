@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::json;
+pub use super::kernel::AttentionGeneration;
 use super::problem::Problem;
 use super::workload::WorkloadSpec;
 use super::{Kind, Spec, SpecError};
@@ -48,25 +49,6 @@ pub struct StackSpec {
     /// What the host does to launch kernels; absent: nothing, and kernels start as soon as the device may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostSpec>,
-}
-
-/// Attention kernels, by the software that has them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum AttentionGeneration {
-    /// Two batched products with a softmax between, the scores in memory.
-    Unfused,
-    /// FlashAttention 1 (Dao et al. 2022), and its Triton port.
-    #[serde(rename = "flash-1")]
-    Flash1,
-    /// FlashAttention 2 (Dao 2023).
-    #[serde(rename = "flash-2")]
-    Flash2,
-    /// FlashAttention 3 (Shah et al. 2024), Hopper.
-    #[serde(rename = "flash-3")]
-    Flash3,
-    /// The fused attention of cuDNN, which Transformer Engine runs.
-    Cudnn,
 }
 
 /// What `defaults` may hold: everything of a workload that is not the model, the batch or the machine.

@@ -140,6 +140,10 @@ impl Machine {
     pub fn device_class(&self, device: DeviceId) -> u32 {
         self.devices[device.index()].class
     }
+    /// All classes of devices; the index is a class's number.
+    pub fn device_classes(&self) -> &[Device] {
+        &self.classes
+    }
     /// The node (scale-up domain) of a device.
     pub fn node_of(&self, device: DeviceId) -> u32 {
         self.devices[device.index()].node

@@ -7,7 +7,7 @@ use super::{PlanError, Setup};
 use crate::collective::{CollectiveError, Lowering};
 use crate::ids::{CommId, DeviceId, ProgramId, RankId, ResourceId, TierId, TransferId};
 use crate::plan::pipeline::Pipeline;
-use crate::program::{Program, Rank, Resource, Span, Tier, TierUse, World};
+use crate::program::{Rank, Resource, Span, Tier, TierUse, World};
 use crate::topology::{Axis, CopyDirection, Layout, Machine};
 use crate::units::{Bytes, Time};
 
@@ -24,7 +24,9 @@ pub(super) struct Assembly<'a, 'm> {
 const UNBOUND: CommId = CommId(u32::MAX);
 
 impl Assembly<'_, '_> {
-    pub fn world(mut self, pipeline: Pipeline) -> Result<World, PlanError> {
+    /// `pipelines`: the programs of every class of devices; they differ in the times of kernels alone.
+    pub fn world(mut self, pipelines: Vec<(u32, Pipeline)>) -> Result<World, PlanError> {
+        let Some((_, pipeline)) = pipelines.first() else { return Ok(World::default()) };
         let mut world = World {
             resources: (0..self.machine.resources())
                 .map(|r| Resource { capacity: self.machine.capacity(ResourceId(r)) })
@@ -39,25 +41,44 @@ impl Assembly<'_, '_> {
             .collect();
         let slots: Vec<u32> =
             pipeline.slots.iter().map(|s| (self.setup.groups.len() + s.len()) as u32).collect();
+        let programs = self.programs(&pipelines);
         for r in 0..self.layout.ranks() {
-            self.add_rank(&mut world, RankId(r), &slots);
+            let rank = RankId(r);
+            let program = programs.iter().position(|p| *p == self.runs(rank)).unwrap_or(0);
+            self.add_rank(&mut world, rank, ProgramId(program as u32), &slots);
         }
         for slot in 0..self.setup.groups.len() {
             self.bind_group(&mut world, slot as u16)?;
         }
-        self.bind_channels(&mut world, &pipeline)?;
-        world.programs = {
-            let bandwidth = self.machine.device(DeviceId(0)).memory_bandwidth();
-            let bound = |mut program: Program| {
+        self.bind_channels(&mut world, pipeline)?;
+        for (class, pipeline) in pipelines {
+            let bandwidth = self.machine.device_classes()[class as usize].memory_bandwidth();
+            let all = pipeline.programs.into_iter().enumerate();
+            let run = all.filter(|(stage, _)| programs.contains(&(class, *stage as u32)));
+            world.programs.extend(run.map(|(_, mut program)| {
                 program.bound_memory_rates(bandwidth);
                 Arc::new(program)
-            };
-            pipeline.programs.into_iter().map(bound).collect()
-        };
+            }));
+        }
         Ok(world)
     }
 
-    fn add_rank(&self, world: &mut World, rank: RankId, slots: &[u32]) {
+    /// Class of its device and pipeline rank of a rank: what decides its program.
+    fn runs(&self, rank: RankId) -> (u32, u32) {
+        let class = self.machine.device_class(self.layout.device(rank));
+        (class, self.layout.coordinate(rank, Axis::Pp))
+    }
+    /// The programs that some rank runs, in the order of classes and pipeline ranks.
+    fn programs(&self, pipelines: &[(u32, Pipeline)]) -> Vec<(u32, u32)> {
+        let run: std::collections::BTreeSet<(u32, u32)> =
+            (0..self.layout.ranks()).map(|r| self.runs(RankId(r))).collect();
+        let of_class = |(class, p): &(u32, Pipeline)| {
+            (0..p.programs.len() as u32).map(|stage| (*class, stage)).collect::<Vec<_>>()
+        };
+        pipelines.iter().flat_map(of_class).filter(|p| run.contains(p)).collect()
+    }
+
+    fn add_rank(&self, world: &mut World, rank: RankId, program: ProgramId, slots: &[u32]) {
         let stage = self.layout.coordinate(rank, Axis::Pp);
         let device = self.layout.device(rank);
         let start = world.slots.len() as u32;
@@ -72,7 +93,7 @@ impl Assembly<'_, '_> {
         world.uses.extend(self.machine.memory_resource(device).map(|memory| (memory, 1)));
         let memory = Span { start: uses, len: world.uses.len() as u32 - uses };
         world.ranks.push(Rank {
-            program: ProgramId(stage),
+            program,
             slots: Span { start, len: slots[stage as usize] },
             tiers: Span { start: tiers, len: world.tier_uses.len() as u32 - tiers },
             memory,

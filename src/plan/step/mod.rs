@@ -63,6 +63,19 @@ pub trait Prices {
     }
 }
 
+/// Prices of kernels on every class of devices of a machine.
+pub trait PriceList {
+    /// Prices on the devices of a class ([`Machine::device_class`]).
+    fn on(&self, class: u32) -> &dyn Prices;
+}
+
+/// The same prices on all devices.
+impl<P: Prices> PriceList for P {
+    fn on(&self, _: u32) -> &dyn Prices {
+        self
+    }
+}
+
 /// Why a step cannot be planned.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum PlanError {
@@ -173,7 +186,7 @@ pub fn plan(
     model: &ModelSpec,
     machine: &Machine,
     lowering: &mut Lowering<'_>,
-    prices: &dyn Prices,
+    prices: &dyn PriceList,
     steps: u32,
 ) -> Result<Plan, PlanError> {
     let steps = steps.max(1);
@@ -194,7 +207,8 @@ pub fn plan(
     if let Choice::Named(schedule) = workload.parallelism.pipeline.choice()
         && schedule.facts().searched
     {
-        let asked = profile::Asked { workload, degrees: &degrees, layout: &layout, lowering, prices };
+        let asked =
+            profile::Asked { workload, machine, degrees: &degrees, layout: &layout, lowering, prices };
         let profile = asked.profile(&order.placement, &stages, border_bytes)?;
         order = schedule.order_for(&workload.parallelism.pipeline.shape(micro_batches), &profile)?;
     }
@@ -215,24 +229,32 @@ pub fn plan(
         table_parameters: model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden,
         order: &order,
     };
-    let mut stage = Stage::new(&setup, prices, lowering);
     let sends = match workload.parallelism.pipeline.p2p {
         PointToPoint::Async => Sends::Asynchronous,
         PointToPoint::Blocking => Sends::Blocking,
         PointToPoint::Batched => Sends::Batched,
     };
     let options = Options { sends, lanes: 1, first_slot: setup.groups.len() as u16, steps };
-    let mut pipeline = pipeline::programs(&order, options, &mut stage);
-    let used = std::mem::take(&mut stage.used);
-    if let Some(host) = workload.host() {
-        let reads = std::mem::take(&mut stage.reads);
-        let launched = pipeline.programs.into_iter().zip(&reads);
-        pipeline.programs = launched.map(|(p, reads)| launch(&p, host, prices.gap(), reads)).collect();
+    // Every class of devices runs programs of its own; all have the same ops, at the class's prices.
+    let mut pipelines = Vec::new();
+    let mut used = Vec::new();
+    for class in classes(machine, &layout) {
+        let prices = prices.on(class);
+        let mut stage = Stage::new(&setup, prices, lowering);
+        let mut pipeline = pipeline::programs(&order, options, &mut stage);
+        used = std::mem::take(&mut stage.used);
+        if let Some(host) = workload.host() {
+            let reads = std::mem::take(&mut stage.reads);
+            let launched = pipeline.programs.into_iter().zip(&reads);
+            pipeline.programs = launched.map(|(p, reads)| launch(&p, host, prices.gap(), reads)).collect();
+        }
+        pipelines.push((class, pipeline));
     }
     let world =
-        Assembly { machine, layout: &layout, setup: &setup, used: &used, lowering }.world(pipeline)?;
+        Assembly { machine, layout: &layout, setup: &setup, used: &used, lowering }.world(pipelines)?;
     let sequence = workload.sequence(model);
     let replicas = f64::from(layout.ranks() / degrees.pipeline);
+    let share = |p: usize| world.ranks.iter().filter(|r| r.program.index() == p).count() as f64 / replicas;
     let flops = |counted: &dyn Fn(&OpInfo) -> bool| {
         let ops = |p: &Program| {
             p.ops
@@ -242,7 +264,7 @@ pub fn plan(
                 .map(|i| i.flops)
                 .sum::<f64>()
         };
-        world.programs.iter().map(|p| ops(p)).sum::<f64>() * replicas
+        world.programs.iter().enumerate().map(|(i, p)| ops(p) * share(i)).sum::<f64>() * replicas
     };
     let hardware_flops = flops(&|_| true);
     let skipped_flops = match model.attention.kernel {
@@ -263,6 +285,15 @@ pub fn plan(
         degrees,
         order,
     })
+}
+
+/// The classes of devices that ranks run on, in order.
+fn classes(machine: &Machine, layout: &Layout) -> Vec<u32> {
+    let of = |rank| machine.device_class(layout.device(RankId(rank)));
+    let mut classes: Vec<u32> = (0..layout.ranks()).map(of).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    classes
 }
 
 /// Most ops of all programs together: about 6 GB.

@@ -2,22 +2,23 @@
 
 use super::groups::{Degrees, Group};
 use super::unit::Unit;
-use super::{PlanError, Prices};
+use super::{PlanError, PriceList};
 use crate::collective::{Lowering, Op, Transfer};
 use crate::ids::RankId;
 use crate::model::{CommOp, CommPoint, Item};
 use crate::schedule::{Pass, PassTimes, Placement, Profile};
 use crate::spec::workload::WorkloadSpec;
-use crate::topology::{Axis, Layout};
+use crate::topology::{Axis, Layout, Machine};
 use crate::units::Time;
 
 /// What the times of passes depend on.
 pub(super) struct Asked<'a, 'm> {
     pub workload: &'a WorkloadSpec,
+    pub machine: &'a Machine,
     pub degrees: &'a Degrees,
     pub layout: &'a Layout,
     pub lowering: &'a Lowering<'m>,
-    pub prices: &'a dyn Prices,
+    pub prices: &'a dyn PriceList,
 }
 
 impl Asked<'_, '_> {
@@ -81,10 +82,11 @@ impl Asked<'_, '_> {
     fn time(&self, units: &[Unit], pass: Pass, rank: RankId) -> Result<Time, PlanError> {
         let policy = &self.workload.recompute;
         let repeated = |u: &Unit| if pass == Pass::InputGrad { u.repeated(policy) } else { Vec::new() };
+        let prices = self.prices.on(self.machine.device_class(self.layout.device(rank)));
         let (mut sum, mut members) = (Time::ZERO, Vec::new());
         for item in units.iter().flat_map(|u| [repeated(u), u.items(pass).to_vec()].concat()) {
             match item {
-                Item::Kernel(kernel) => sum += self.prices.time(&kernel),
+                Item::Kernel(kernel) => sum += prices.time(&kernel),
                 Item::Comm(point) => {
                     self.degrees.members(self.layout, rank, Group::Layer(point.group), &mut members);
                     if members.len() > 1 && point.hidden_behind == 0 {

@@ -1,0 +1,54 @@
+//! What has to be known of a source to read its rows, and which device of the catalogue a name means.
+
+/// How a source measured and writes.
+pub(super) struct Source {
+    /// Long series on a hot device, rather than short benchmarks.
+    pub(super) sustained: bool,
+    /// Shapes of gradients are those of the forward pass.
+    pub(super) forward_shapes: bool,
+    /// Causal attention is counted as if it were not masked.
+    pub(super) masked_counted: bool,
+    /// Compute units that communication held.
+    pub(super) taken: u32,
+}
+
+/// A source by its name; an unknown one is taken for short benchmarks with shapes as they run.
+pub(super) fn source(name: &str) -> Source {
+    let plain = Source { sustained: false, forward_shapes: false, masked_counted: false, taken: 0 };
+    match name {
+        // simu_tools/efficency_test: series of all shapes of a model, one after the other.
+        "simumax-kernels" => Source { sustained: true, forward_shapes: true, masked_counted: true, ..plain },
+        // A training step; dispatch and combine hold 20 of 132 units.
+        "deepseek-v3-profile" => Source { sustained: true, taken: 20, ..plain },
+        _ => plain,
+    }
+}
+
+/// Words that a device's name holds → its name in the catalogue; the first that fits counts. An empty name: a device
+/// that the catalogue does not have.
+const DEVICES: &[(&[&str], &str)] = &[
+    (&["500w"], ""),
+    (&["nvl"], ""),
+    (&["a100", "pcie"], "a100-pcie-80"),
+    (&["a100", "40"], "a100-sxm-40"),
+    (&["a100"], "a100-sxm-80"),
+    (&["h100", "pcie"], "h100-pcie"),
+    (&["h100"], "h100-sxm"),
+    (&["h800"], "h800"),
+    (&["gh200"], ""),
+    (&["h200"], "h200-sxm"),
+    (&["gb200"], "gb200"),
+    (&["gb300"], "gb300"),
+    (&["b200"], "b200-sxm"),
+    (&["b300"], "b300-sxm"),
+    (&["mi300x"], "mi300x"),
+    (&["mi355x"], "mi355x"),
+    (&["gaudi 3"], "gaudi3"),
+];
+
+/// The catalogue's name of a device.
+pub(super) fn device(name: &str) -> Option<&'static str> {
+    let lower = name.to_lowercase();
+    let fits = |words: &&[&str]| words.iter().all(|w| lower.contains(w));
+    DEVICES.iter().find(|(words, _)| fits(words)).map(|&(_, name)| name).filter(|n| !n.is_empty())
+}
