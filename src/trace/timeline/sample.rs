@@ -189,7 +189,7 @@ pub fn pipeline(step: Step) -> (World, Record) {
         }
     }
     // slots at the ends of the pipeline are never used
-    let unused = world.add_comm(0, &[], &[]);
+    let unused = world.add_comm(0, &[], &[&[]]);
     world.slots.iter_mut().filter(|comm| comm.0 == u32::MAX).for_each(|comm| *comm = unused);
     let record = run(&world).expect("the step runs");
     (world, record)
