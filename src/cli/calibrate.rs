@@ -44,7 +44,7 @@ pub struct Args {
     /// With --rows: only every n-th row
     #[arg(long, default_value_t = 1, value_name = "N", requires = "rows", value_parser = clap::value_parser!(u32).range(1..))]
     every: u32,
-    /// What to fit: matrix, memory, attention-forward, attention-backward, launch; repeatable [default: matrix, memory]
+    /// What to fit: matrix, memory, sustained, launch; repeatable [default: matrix, memory]
     #[arg(long = "constant", value_name = "NAME")]
     constants: Vec<String>,
     /// Change a field of the workload, or behind `topology.` of the machine; repeatable
