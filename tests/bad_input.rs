@@ -779,3 +779,27 @@ fn a_run_that_is_killed_in_mid_write() {
     assert_eq!(output.status.code(), None, "killed by the system");
     assert!(!folder.path().join("step.json").exists());
 }
+
+#[test]
+fn a_number_format_without_a_peak() {
+    refused(
+        &["run", "gpt2-8", "--set", "precision.compute=fp8"],
+        str![[r#"
+error: --set precision.compute=fp8: at `precision.compute`: fp8 is not allowed
+  allowed: fp32, tf32, bf16, fp16 (formats with a peak on NVIDIA A100 SXM4 80GB)
+  hint: choose one of these, or another machine, or add the device's peak to its file
+
+"#]],
+    );
+}
+
+#[test]
+fn a_window_after_the_run() {
+    refused(
+        &["run", "tiny-4", "-o", "step.json", "--window-ms", "5e6:6e6"],
+        str![[r#"
+error: --window-ms 5000000:…: nothing lies in it, the run ends after [..]s
+
+"#]],
+    );
+}

@@ -112,8 +112,13 @@ fn half_the_network_doubles_the_exchange_and_half_of_nvlink_does_not() {
         let sets = ["topology.nodes=8", "parallelism.pipeline.size=1", "parallelism.pipeline.schedule=1f1b"];
         let more = ["parallelism.data=64", "model.layers=4", "batch.global=64", setting];
         let layers = ["parallelism.pipeline.layer_split=[4]", "model.moe.first_dense_layers=0"];
-        let sets: Vec<String> =
-            sets.iter().chain(&more).chain(&layers).filter(|s| !s.is_empty()).map(|s| s.to_string()).collect();
+        let sets: Vec<String> = sets
+            .iter()
+            .chain(&more)
+            .chain(&layers)
+            .filter(|s| !s.is_empty())
+            .map(|s| s.to_string())
+            .collect();
         let inputs = Inputs::load("deepseek-v3", Some("h800-superpod"), &sets).expect("inputs");
         let run = Simulation::run(&inputs, &Options::default()).expect("a run");
         let times = ops(&run).into_iter().filter(|o| o.name == "combine tokens").map(|o| o.end - o.start);

@@ -58,8 +58,8 @@ fn headline(out: &mut String, r: &Report) {
         r.mfu * 100.0,
         r.hfu * 100.0
     );
-    let _ =
-        write!(out, "  {:.1} model TFLOP/s per device   {} ops", r.model_tflops_per_device, grouped(r.ops));
+    let (rate, unit) = flop_rate(r.model_tflops_per_device);
+    let _ = write!(out, "  {rate:.1} model {unit} per device   {} ops", grouped(r.ops));
     if r.classes.simulated_ranks < r.classes.ranks {
         let (few, all) = (grouped(r.classes.simulated_ranks), grouped(r.classes.ranks));
         let _ = write!(out, "   {few} ranks simulated for {all}");
@@ -68,6 +68,15 @@ fn headline(out: &mut String, r: &Report) {
         let _ = write!(out, "   in {}", Time::from_s(wall));
     }
     out.push('\n');
+}
+
+/// 10¹² FLOP/s in a unit that leaves at most four digits before the point.
+fn flop_rate(tflops: f64) -> (f64, &'static str) {
+    match tflops {
+        t if t < 1e4 => (t, "TFLOP/s"),
+        t if t < 1e7 => (t / 1e3, "PFLOP/s"),
+        t => (t / 1e6, "EFLOP/s"),
+    }
 }
 
 /// The mean over all ranks as bars, longest first; the kernels' bar leads.

@@ -89,9 +89,17 @@ impl<'a> Links<'a> {
         self.groups.contains_key(&group)
     }
 
-    /// Bandwidth in B/s, one direction, that one member of a group has; infinite in a group of one.
-    pub fn bandwidth(&self, group: Group) -> f64 {
-        self.groups.get(&group).map_or(f64::INFINITY, |geometry| geometry.flat().bandwidth())
+    /// B/s at which one member of a group gathers: 1 GiB over the time of its all-gather by the algorithm that would
+    /// run, on all rails and axes; infinite in a group of one.
+    ///
+    /// # Errors
+    /// No algorithm can run it.
+    pub fn gather_rate(&self, group: Group) -> Result<f64, CollectiveError> {
+        const BYTES: u64 = 1 << 30;
+        if !self.has(group) {
+            return Ok(f64::INFINITY);
+        }
+        Ok(BYTES as f64 / self.transfer(group, &Transfer::new(Op::AllGather, BYTES))?)
     }
 }
 

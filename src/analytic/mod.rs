@@ -181,7 +181,7 @@ pub fn estimate(
         terms,
         memory: form.memory(),
         capacity: machine.device(DeviceId(0)).memory().f(),
-        rules: Rules::new(&given, &form.links),
+        rules: Rules::new(&given, &form.links)?,
         tokens: workload.batch.global as f64 * workload.sequence(model) as f64,
         model_flops: flops,
         mfu: flops / (ranks * peak * terms.total()),

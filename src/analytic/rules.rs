@@ -1,11 +1,11 @@
 //! What people carry in their heads: 6·P·D, 12·L·h², bytes per parameter, B > C/W, the ideal bubble.
 
 use super::links::Links;
-use crate::collective::Op;
+use crate::collective::CollectiveError;
 use crate::model::{CommGroup, ParameterCount};
 use crate::plan::step::groups::{Degrees, Group};
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::WorkloadSpec;
+use crate::spec::workload::{ShardingKind, WorkloadSpec};
 
 /// Rules of thumb for one workload on one machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,15 +55,20 @@ pub struct Given<'a> {
 }
 
 impl Rules {
-    /// The rules for a step.
+    /// The rules for a step, with C the peak of a device and W the rate of an all-gather ([`Links::gather_rate`]).
     ///
-    /// * Data parallelism: a ring all-reduce of a weight's gradient (β bytes) takes 2β/W a parameter and rank, its
+    /// * Data parallelism: an all-reduce of a weight's gradient (β bytes) takes 2β/W a parameter and rank, its
     ///   backward pass 4 FLOP a token and parameter: tokens > β·C/(2W), that is C/W for β = 2. For a reduce-scatter
     ///   alone half of that.
     /// * FSDP: forward gathers β bytes a parameter beside 2 FLOP a token: tokens > β·C/(2W) in each micro-batch.
     /// * Tensor parallelism with reduce-scatter and all-gather: an MLP of width f moves 4·h bytes a token at 16 bits,
     ///   and computes 4·h·f/t FLOP: t < f·W/C (three matrices: 1.5 times that).
-    pub fn new(given: &Given<'_>, links: &Links<'_>) -> Rules {
+    ///
+    /// Source: "How to scale your model" (jax-ml scaling book), training chapter.
+    ///
+    /// # Errors
+    /// A group cannot gather.
+    pub fn new(given: &Given<'_>, links: &Links<'_>) -> Result<Rules, CollectiveError> {
         let Given { workload: w, model, degrees: d, .. } = given;
         let count = ParameterCount::of(model);
         let sequence = w.sequence(model) as f64;
@@ -71,17 +76,13 @@ impl Rules {
         let active = count.active as f64;
         let ranks = f64::from(d.tensor * d.context * d.data * d.pipeline);
         let bytes = w.bytes_per_parameter();
-        let over = |group: Group| given.peak / links.bandwidth(group);
-        let passes = if w.parallelism.sharding.kind == crate::spec::workload::ShardingKind::None {
-            Op::AllReduce.bus_factor(d.shard)
-        } else {
-            Op::ReduceScatter.bus_factor(d.shard)
-        };
+        let over = |group| links.gather_rate(group).map(|rate| given.peak / rate);
+        let passes = if w.parallelism.sharding.kind == ShardingKind::None { 2.0 } else { 1.0 };
         let gradient = w.precision.gradient_communication().bytes();
         let weight = w.precision.weight_gather_bytes();
         let matrices = if model.gated_mlp { 1.5 } else { 1.0 };
         let replicas = f64::from(d.data * d.context);
-        Rules {
+        Ok(Rules {
             parameters: count.total() as f64,
             active_parameters: active,
             twelve_l_h2: 12.0 * model.layers as f64 * (model.hidden as f64).powi(2),
@@ -92,11 +93,11 @@ impl Rules {
             ideal_bubble: f64::from(d.pipeline - 1) / f64::from(given.chunks * given.micro_batches),
             tokens_per_micro_batch: w.batch.micro_batch as f64 * sequence / f64::from(d.context),
             tokens_per_replica: tokens / replicas,
-            data_parallel_tokens: passes * gradient / 4.0 * over(Group::Gradients),
-            fsdp_tokens: Op::AllGather.bus_factor(d.shard) * weight / 2.0 * over(Group::Weights),
-            tensor_degree: matrices * model.ffn as f64 / over(Group::Layer(CommGroup::Tensor)) * 2.0
+            data_parallel_tokens: passes * gradient / 4.0 * over(Group::Gradients)?,
+            fsdp_tokens: weight / 2.0 * over(Group::Weights)?,
+            tensor_degree: matrices * model.ffn as f64 / over(Group::Layer(CommGroup::Tensor))? * 2.0
                 / w.precision.compute.bytes(),
-        }
+        })
     }
 }
 

@@ -5,7 +5,6 @@ mod table;
 use std::path::PathBuf;
 
 use super::{Failure, run::write_json, say, width};
-use crate::ids::DeviceId;
 use crate::model::flops::StepFlops;
 use crate::profile::{Classes, Profile, ProfileReport, Window, read, report};
 use crate::simulate::Inputs;
@@ -97,6 +96,5 @@ fn model_flops_per_peak(workload: &str, args: &Args) -> Result<f64, Failure> {
     let inputs = Inputs::load(workload, args.topology.as_deref(), &args.set).map_err(Failure::input)?;
     let (step, machine) = (&inputs.workload.value, &inputs.machine);
     let flops = StepFlops::of(&inputs.model, step.batch.global, step.sequence(&inputs.model));
-    let peak = machine.device(DeviceId(0)).peak(step.precision.compute).map_or(f64::INFINITY, |p| p.0);
-    Ok(flops.model / (peak * f64::from(machine.devices())))
+    Ok(flops.model / (inputs.peak().0 * f64::from(machine.devices())))
 }

@@ -168,6 +168,14 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         report.samples = Some(run.sample(args.seed, count, &mut |done| bar.at(done))?);
         bar.done();
     }
+    if let (Some((from, _)), end) = (args.window_ms, run.record.step_end)
+        && from >= end
+    {
+        let ms = from.s() * 1e3;
+        return Err(Failure::input(format!(
+            "--window-ms {ms}:…: nothing lies in it, the run ends after {end}"
+        )));
+    }
     if let Some(path) = &args.output {
         let ranks = traced(&args.trace_ranks, &run)?;
         let links = args.trace_links;

@@ -3,7 +3,7 @@
 
 use super::geometry::{Layout, Network};
 use super::lowering::CollectiveError;
-use super::pattern::Route;
+use super::pattern::{Pattern, Route};
 use super::plan::Plan;
 use crate::ids::ResourceId;
 use crate::program::{Span, World};
@@ -106,6 +106,53 @@ impl Tally {
         (self.route, self.tree) = (route, tree);
         Ok(latency)
     }
+    /// The trees of [`Tally::add_tree`] for every member, added up. A route over one switch is the way that all routes
+    /// from its sender share and the way that all routes to its receiver share: two routes show each, so that the work
+    /// grows with the members and not with their pairs.
+    fn add_trees(
+        &mut self,
+        net: &dyn Network,
+        layout: &Layout,
+        gather: bool,
+        weight: u32,
+    ) -> Result<Time, CollectiveError> {
+        let n = layout.devices.len();
+        let mut latency = Time::ZERO;
+        if n < 3 {
+            for at in 0..n as u32 {
+                latency = latency.max(self.add_tree(net, layout, at, gather, weight)?);
+            }
+            return Ok(latency);
+        }
+        let mut shared_way = |i: usize, outward: bool| -> Result<Vec<ResourceId>, CollectiveError> {
+            let mut routes = [Vec::new(), Vec::new()];
+            for (step, route) in routes.iter_mut().enumerate() {
+                let (here, there) = (layout.devices[i], layout.devices[(i + 1 + step) % n]);
+                let (from, to) = if outward { (here, there) } else { (there, here) };
+                latency = latency.max(net.route(from, to, route).map_err(CollectiveError::NotConnected)?);
+            }
+            let [mut way, other] = routes;
+            way.retain(|link| other.contains(link));
+            way.sort_unstable();
+            way.dedup();
+            Ok(way)
+        };
+        // In every tree: all members' ways to the switch (of a multicast: from it). In one tree each: the root's other.
+        let (mut all, mut root) = (Vec::with_capacity(n), Vec::with_capacity(n));
+        for i in 0..n {
+            all.extend(shared_way(i, gather)?);
+            root.push(shared_way(i, !gather)?);
+        }
+        all.sort_unstable();
+        all.dedup();
+        root.iter_mut().for_each(|way| way.retain(|link| all.binary_search(link).is_err()));
+        let mut first: Vec<_> = all.iter().map(|&link| (link, weight * n as u32)).collect();
+        first.extend(root[0].iter().map(|&link| (link, weight)));
+        first.sort_unstable();
+        first.into_iter().for_each(|(link, weight)| self.add(link, weight));
+        root[1..].iter().flatten().for_each(|&link| self.add(link, weight));
+        Ok(latency)
+    }
 }
 
 /// Adds one path for each of the plan's fluid paths; returns the largest route latency of each pattern.
@@ -123,6 +170,11 @@ pub(super) fn fluid_paths(
             let mut result = Ok(());
             let mut worst = [Time::ZERO; 3];
             let pattern_of = plan.patterns[pattern as usize];
+            if let Pattern::ReduceToEach | Pattern::MulticastFromEach = pattern_of {
+                let gather = pattern_of == Pattern::ReduceToEach;
+                latencies[pattern as usize] = tally.add_trees(net, layout, gather, weight)?;
+                continue;
+            }
             pattern_of.links(&plan.geometry, &mut |route, times, leg| {
                 if result.is_ok() {
                     match tally.add_route(net, layout, route, weight * times) {
@@ -167,4 +219,75 @@ pub(super) fn step_paths(
         result?;
     }
     Ok(latencies)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::collective::geometry::{Fabric, measure};
+    use crate::ids::DeviceId;
+    use crate::topology::Machine;
+    use crate::units::Bandwidth;
+
+    /// A machine that counts the routes asked of it.
+    struct Counted<'m>(&'m Machine, Cell<u32>);
+
+    impl Network for Counted<'_> {
+        fn route(&self, from: DeviceId, to: DeviceId, links: &mut Vec<ResourceId>) -> Result<Time, String> {
+            self.1.set(self.1.get() + 1);
+            Network::route(self.0, from, to, links)
+        }
+        fn capacity(&self, link: ResourceId) -> Bandwidth {
+            Network::capacity(self.0, link)
+        }
+        fn node_of(&self, device: DeviceId) -> u32 {
+            Network::node_of(self.0, device)
+        }
+        fn fabric(&self) -> Fabric {
+            Network::fabric(self.0)
+        }
+    }
+
+    /// Links and latency of the trees of all members, summed up tree by tree or at once.
+    fn trees(
+        net: &dyn Network,
+        layout: &Layout,
+        gather: bool,
+        at_once: bool,
+    ) -> (Vec<(ResourceId, u32)>, Time) {
+        let (mut world, mut tally) = (World::default(), Tally::default());
+        let begin = tally.begin(&world);
+        let latency = if at_once {
+            tally.add_trees(net, layout, gather, 3).expect("connected")
+        } else {
+            let all = (0..layout.devices.len() as u32).map(|at| tally.add_tree(net, layout, at, gather, 3));
+            all.map(|latency| latency.expect("connected")).max().expect("members")
+        };
+        tally.end(&mut world, begin);
+        (world.uses, latency)
+    }
+
+    #[test]
+    fn all_trees_at_once_are_the_sum_of_the_trees() {
+        for machine in ["switch:2,100,2", "switch:3,100,2", "switch:16,100,2", "h100-superpod-8"] {
+            let (_, machine) = Machine::load(machine, &[]).expect("a machine");
+            let devices: Vec<_> = (0..machine.devices()).map(DeviceId).collect();
+            let layout = measure(&machine, &Network::fabric(&machine), &devices).expect("a layout");
+            for gather in [true, false] {
+                assert_eq!(trees(&machine, &layout, gather, true), trees(&machine, &layout, gather, false));
+            }
+        }
+    }
+
+    #[test]
+    fn trees_over_a_switch_ask_for_routes_by_member() {
+        let (_, machine) = Machine::load("switch:1000,100,2", &[]).expect("a machine");
+        let devices: Vec<_> = (0..1000).map(DeviceId).collect();
+        let layout = measure(&machine, &Network::fabric(&machine), &devices).expect("a layout");
+        let counted = Counted(&machine, Cell::new(0));
+        trees(&counted, &layout, true, true);
+        assert_eq!(counted.1.get(), 4000);
+    }
 }

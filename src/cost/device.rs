@@ -28,9 +28,8 @@ impl DeviceCost {
     /// A device of the catalogue.
     pub fn new(device: &Device) -> DeviceCost {
         let spec = device.cost.clone().unwrap_or_default();
-        let formats = [Dtype::Fp32, Dtype::Tf32, Dtype::Bf16, Dtype::Fp16, Dtype::Fp8, Dtype::Fp4];
         DeviceCost {
-            peaks: formats.into_iter().filter_map(|f| Some((f, device.peak(f)?))).collect(),
+            peaks: Dtype::ALL.into_iter().filter_map(|f| Some((f, device.peak(f)?))).collect(),
             units: spec.compute_units.unwrap_or(device.units()),
             bandwidth: device.memory_bandwidth(),
             spec,

@@ -14,6 +14,7 @@ use crate::spec::{
     from_text, from_value, load, load_from,
 };
 use crate::topology::Machine;
+use crate::units::FlopRate;
 
 /// A workload and a machine, read and found to fit each other.
 #[derive(Clone, Debug)]
@@ -145,8 +146,10 @@ impl Inputs {
         let model = (**model).clone();
         let tiers: Vec<&str> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();
         let problems = workload.value.validate_on(u64::from(machine.devices()), &tiers);
-        let device = machine.device(DeviceId(0));
-        let lacking = workload.value.lacking_formats(|format| device.peak(format).is_some());
+        let lacking = (0..machine.devices()).map(|d| machine.device(DeviceId(d))).find_map(|device| {
+            let of_recipe = || workload.value.lacking_formats(|format| device.peak(format).is_some());
+            workload.value.precision.lacking(device).or_else(of_recipe)
+        });
         if let Some(p) = problems.into_iter().chain(lacking).next() {
             return Err(p.into());
         }
@@ -164,6 +167,17 @@ impl Inputs {
             topology: of(&self.topology.name, &self.topology.hash),
             ..Head::default()
         }
+    }
+
+    /// Dense peak of a device in the format of the workload's matrix products, which every device has; of several
+    /// classes of devices the mean.
+    pub fn peak(&self) -> FlopRate {
+        let (machine, compute) = (&self.machine, self.workload.value.precision.compute);
+        let peaks: Vec<f64> = (0..machine.devices())
+            .filter_map(|d| Some(machine.device(DeviceId(d)).peak(compute)?.0))
+            .collect();
+        let alike = peaks.iter().all(|peak| *peak == peaks[0]);
+        FlopRate(if alike { peaks[0] } else { peaks.iter().sum::<f64>() / peaks.len() as f64 })
     }
 
     /// How collectives are lowered for this workload on this machine.

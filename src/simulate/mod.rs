@@ -184,14 +184,8 @@ impl Simulation {
         let device = machine.device(DeviceId(0));
         let workload = &self.inputs.workload;
         let compute = workload.value.precision.compute;
-        let unbounded = crate::units::FlopRate(f64::INFINITY);
-        // Of a machine of several classes of devices, the mean.
-        let peaks = (0..machine.devices())
-            .map(|d| machine.device(DeviceId(d)).peak(compute).unwrap_or(unbounded).0)
-            .collect::<Vec<f64>>();
-        let alike = peaks.iter().all(|p| *p == peaks[0]);
-        let mean = if alike { peaks[0] } else { peaks.iter().sum::<f64>() / peaks.len() as f64 };
-        let peak = crate::units::FlopRate(mean);
+        let peak = self.inputs.peak();
+        let alike = device.peak(compute) == Some(peak);
         let of = if alike { device.name.as_str() } else { "mean of all devices" };
         let resources = &self.folded.resources;
         let info = RunInfo {

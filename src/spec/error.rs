@@ -93,7 +93,8 @@ impl fmt::Display for SpecError {
 }
 
 /// The names of `among` nearest to `name`, best first, at most three: those that differ in at most two characters or a
-/// quarter of them, and those that contain `name` or are contained in it.
+/// quarter of them, then those that contain `name` or are contained in it, in their own order (the field that is meant
+/// most often stands first: `GBps` is `bandwidth_GBps_per_direction` rather than `combined_GBps`).
 pub fn nearest<'a>(name: &str, among: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let length = name.chars().count();
     let limit = (length / 4).max(2).min(length / 2);
@@ -101,11 +102,14 @@ pub fn nearest<'a>(name: &str, among: impl IntoIterator<Item = &'a str>) -> Vec<
         .into_iter()
         .filter_map(|candidate| {
             let contains = name.len() > 2 && (candidate.contains(name) || name.contains(candidate));
-            let distance = distance(name, candidate);
-            (distance <= limit || contains).then_some((distance, candidate))
+            match distance(name, candidate) {
+                distance if distance <= limit => Some((distance, candidate)),
+                _ if contains => Some((usize::MAX, candidate)),
+                _ => None,
+            }
         })
         .collect();
-    scored.sort();
+    scored.sort_by_key(|(score, _)| *score);
     scored.into_iter().take(3).map(|(_, candidate)| candidate).collect()
 }
 
@@ -131,6 +135,8 @@ mod tests {
     fn near_names_are_those_a_typing_error_away() {
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(nearest("h100-smx", ["a100-sxm-80", "h100-sxm", "tpu-v4"]), ["h100-sxm"]);
+        let fields = ["bandwidth_GBps_per_direction", "efficiency", "combined_GBps"];
+        assert_eq!(nearest("GBps", fields)[0], "bandwidth_GBps_per_direction");
         assert!(nearest("zzz", ["h100-sxm", "tpu-v4"]).is_empty());
         assert!(nearest("b", ["a", "c"]).is_empty(), "one letter for another is no typing error");
     }

@@ -158,6 +158,10 @@ pub(super) fn set(root: &mut Value, path: &str, value: Value) -> Result<(), Spec
         if at.is_null() {
             *at = Value::Object(Map::new());
         }
+        let step = match step {
+            Step::Key(key) => entry(at, key).map_or(Step::Key(key), Step::Index),
+            index => index,
+        };
         at = match (step, at) {
             (Step::Key(key), Value::Object(map)) => map.entry(key).or_insert(Value::Null),
             (Step::Index(i), Value::Array(list)) => {
@@ -181,6 +185,12 @@ pub(super) fn set(root: &mut Value, path: &str, value: Value) -> Result<(), Spec
     }
     *at = value;
     Ok(())
+}
+
+/// The entry of a list that a key means: its number, or the name that the entry gives itself (`memory.host`).
+fn entry(list: &Value, key: &str) -> Option<usize> {
+    let list = list.as_array()?;
+    key.parse().ok().or_else(|| list.iter().position(|entry| entry["name"] == key))
 }
 
 fn kind(value: &Value) -> &'static str {

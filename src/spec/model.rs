@@ -345,7 +345,7 @@ impl ModelSpec {
     }
     /// Width of a query or key head.
     pub fn qk_head_size(&self) -> u64 {
-        self.mla.map_or(self.head_size(), |m| m.qk_nope_head_size + m.qk_rope_head_size)
+        self.mla.map_or(self.head_size(), |m| m.qk_nope_head_size.saturating_add(m.qk_rope_head_size))
     }
     /// Width of a value head.
     pub fn v_head_size(&self) -> u64 {
@@ -439,8 +439,9 @@ impl ModelSpec {
     fn parameters_at_most(&self) -> f64 {
         let h = self.hidden as f64;
         let heads = self.heads as f64 * (self.qk_head_size() as f64 + self.v_head_size() as f64);
-        let latent =
-            self.mla.map_or(0.0, |m| (m.kv_lora_rank + m.q_lora_rank.unwrap_or(0)) as f64 * (h + heads));
+        let latent = self
+            .mla
+            .map_or(0.0, |m| (m.kv_lora_rank as f64 + m.q_lora_rank.unwrap_or(0) as f64) * (h + heads));
         let experts = self
             .moe
             .as_ref()

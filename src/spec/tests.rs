@@ -122,3 +122,18 @@ fn every_shipped_file_loads_and_cites_its_sources() {
         assert!(known, "{name}: {topology}");
     }
 }
+
+#[test]
+fn an_entry_of_a_list_is_set_by_number_or_name() {
+    let capacity = |path: &str| {
+        let set = format!("node.memory{path}.capacity_GiB=64");
+        let topology: Topology = load("cxl-pool", &[set]).unwrap_or_else(|e| panic!("{e}")).value;
+        topology.node.expect("a node").memory.iter().map(|tier| tier.capacity_gib).collect::<Vec<_>>()
+    };
+    assert_eq!(capacity("[1]")[1], 64.0);
+    assert_eq!(capacity(".1"), capacity("[1]"));
+    assert_eq!(capacity(".cxl"), capacity("[1]"));
+    let set = ["node.memory.nvme.capacity_GiB=64".to_string()];
+    let error = load::<Topology>("cxl-pool", &set).expect_err("no such tier").to_string();
+    assert!(error.contains("`nvme` is looked up in a list"), "{error}");
+}

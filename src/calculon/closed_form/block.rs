@@ -144,10 +144,13 @@ impl Block {
         }
     }
 
-    /// Largest bandwidth over the overlapped layers, forward and activation gradient.
+    /// Largest bandwidth over the overlapped layers, forward and activation gradient, base and edge block.
     fn require_bandwidth(&mut self, group: &Group<'_>, layer: &Layer, training: bool) {
-        let forward = group.bandwidth_to_hide(layer.forward.flops, &layer.comm.forward.base);
-        let agrad = group.bandwidth_to_hide(layer.agrad.flops, &layer.comm.agrad.base);
+        let larger = |flops: f64, comm: &PerBlock<Comm>| {
+            group.bandwidth_to_hide(flops, &comm.base).max(group.bandwidth_to_hide(flops, &comm.edge))
+        };
+        let forward = larger(layer.forward.flops, &layer.comm.forward);
+        let agrad = larger(layer.agrad.flops, &layer.comm.agrad);
         let need = if training { forward.max(agrad) } else { forward };
         self.tp_bandwidth_to_hide = self.tp_bandwidth_to_hide.max(need);
     }

@@ -13,7 +13,7 @@ use crate::calculon::files::{Calculon, Recompute};
 pub struct Volume {
     /// Forward: the larger of weights (in) and activations (out), as the link is full duplex.
     pub forward: f64,
-    /// Backward: weights, activations and optimizer state together.
+    /// Backward: weights, activations and optimizer state together; none in inference.
     pub backward: f64,
     /// The optimizer's part of `backward`.
     pub optimizer: f64,
@@ -63,7 +63,8 @@ fn volume(case: &Calculon, block: &Block) -> Volume {
     let weights = enabled(exe.weight_offload, block.bytes.weights);
     let activations = enabled(exe.activations_offload, activations(case, block));
     let optimizer = enabled(exe.optimizer_offload, block.bytes.optimizer);
-    Volume { forward: weights.max(activations), backward: weights + activations + optimizer, optimizer }
+    let backward = enabled(exe.training, weights + activations + optimizer);
+    Volume { forward: weights.max(activations), backward, optimizer }
 }
 
 /// Seconds by which a transfer of `bytes` exceeds the window: max(0, T_mem2(bytes) + memory − time).

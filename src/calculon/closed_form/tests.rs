@@ -193,6 +193,58 @@ fn each_other_defect_shows_where_it_can() {
     assert!(effect_of_repair(&case, "roofline_windows_lose_memory_time") < 0.0);
 }
 
+/// Without a backward pass nothing crosses the link for it: only the forward pass needs bandwidth.
+#[test]
+fn inference_offloads_in_its_forward_pass_alone() {
+    for (weights, activations) in [(true, false), (false, true), (true, true)] {
+        let case = changed("d14", |exe, sys| {
+            exe.training = false;
+            exe.optimizer_offload = false;
+            exe.optimizer_sharding = false;
+            exe.data_par_overlap = false;
+            exe.seq_par_ag_redo = false;
+            exe.activation_recompute = Recompute::None;
+            (exe.weight_offload, exe.activations_offload) = (weights, activations);
+            sys.mem2.bandwidth_gbps = 10.0;
+        });
+        let step = published(&case.expect("a golden"));
+        let required = step.pipeline.offload.required;
+        assert!(step.terms.forward_offload > 0.0);
+        assert_eq!(step.terms.backward_offload, 0.0);
+        let [w, a] = [(weights, required.weights), (activations, required.activations)]
+            .map(|(on, bandwidth)| if on { bandwidth } else { 0.0 });
+        assert_eq!(required.all, w.max(a));
+        assert!(step.outputs().to_json()["offload_mem_bw_req"].is_number());
+    }
+}
+
+/// With p2p_rs_ag the gathering side of a base block moves nothing, that of the edge block does.
+#[test]
+fn bandwidth_that_hides_tiles_is_that_of_the_busier_block() {
+    let need = |comm: TensorComm| {
+        let case = changed("d11", |exe, _| {
+            exe.tensor_par_overlap = TensorOverlap::Ring;
+            exe.tensor_par_comm_type = comm;
+            exe.seq_par_ag_redo = false;
+        });
+        let case = case.expect("a golden");
+        let layers = layers(&case, Quirks::AS_PUBLISHED);
+        let group = layers.iter().filter(|layer| layer.tiled);
+        // Bytes over the slowed time of the GEMM: every tiled layer's larger message, forward and backward.
+        let costs = Costs::new(&case);
+        let slowed = |flops: f64| costs.matrix.time(flops) / (1.0 - costs.nets[0].processor_usage);
+        let needs = group.flat_map(|layer| {
+            let both = [(&layer.forward, &layer.comm.forward), (&layer.agrad, &layer.comm.agrad)];
+            both.map(|(stage, comm)| comm.base.bytes.max(comm.edge.bytes) / slowed(stage.flops))
+        });
+        (published(&case).block.tp_bandwidth_to_hide, needs.fold(0.0, f64::max))
+    };
+    for comm in [TensorComm::Ar, TensorComm::P2pRsAg, TensorComm::RsAg] {
+        let (ours, expected) = need(comm);
+        assert!((ours / expected - 1.0).abs() < 1e-12, "{comm:?}: {ours}, not {expected}");
+    }
+}
+
 #[test]
 fn each_defect_can_be_named() {
     let mut quirks = Quirks::REPAIRED;

@@ -35,8 +35,9 @@ fn number(file: &str, path: String, value: f64, ok: impl Fn(f64) -> bool, allowe
 }
 
 /// `whole` must be a multiple of `part`.
-fn divides(file: &str, path: &str, part: u64, whole: u64, what: &str, hint: &str) -> Check {
-    if whole.is_multiple_of(part) {
+fn divides(file: &str, path: &str, part: u64, whole: impl Into<u128>, what: &str, hint: &str) -> Check {
+    let whole = whole.into();
+    if whole.is_multiple_of(part.into()) {
         return Ok(());
     }
     Err(wrong(file, path, format!("{part} does not divide {what} = {whole}"))
@@ -256,7 +257,12 @@ fn split_by_tensor(app: &Application, exe: &Execution, names: &Names) -> Check {
         let hint = "tensor parallelism splits hidden, feedforward and attn_heads evenly";
         divides(&names.execution, "tensor_par", exe.tensor_par, size, what, hint)?;
     }
-    Ok(())
+    if exe.tensor_par_comm_type == TensorComm::Ar {
+        return Ok(());
+    }
+    let tokens = u128::from(exe.microbatch_size) * u128::from(app.seq_size);
+    let hint = "rs_ag and p2p_rs_ag scatter the tokens of a micro-batch evenly; choose another size, or ar";
+    divides(&names.execution, "tensor_par", exe.tensor_par, tokens, "microbatch_size * seq_size", hint)
 }
 
 fn chunks(app: &Application, exe: &Execution, names: &Names) -> Check {

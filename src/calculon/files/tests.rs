@@ -221,6 +221,14 @@ fn fields_that_contradict_each_other() {
             "exe.json: at `weight_offload`: true needs a second memory tier, but mem2 of sys.json has no capacity or no bandwidth\n\
              \x20 hint: switch the option off or change what it needs",
         ),
+        (
+            APP,
+            "/seq_size",
+            Some(json!(511)),
+            "exe.json: at `tensor_par`: 4 does not divide microbatch_size * seq_size = 511\n\
+             \x20 allowed: a divisor of 511\n\
+             \x20 hint: rs_ag and p2p_rs_ag scatter the tokens of a micro-batch evenly; choose another size, or ar",
+        ),
     ] {
         assert_eq!(message(file, pointer, value), expected);
     }

@@ -543,7 +543,7 @@ impl StageWork for Blocks<'_> {
         self.reduced = Vec::new();
         let copies = step.copies.unwrap_or_default();
         let blocks = u64::from(step.all_blocks(rank));
-        let stays = |away: Time, bytes: u64| if away > Time::ZERO { 0 } else { bytes * blocks };
+        let stays = |away: Time, bytes: u64| if away > Time::ZERO { 0 } else { bytes.saturating_mul(blocks) };
         for (class, bytes) in [
             (MemoryClass::Weights, stays(copies.weights, step.bytes.weights)),
             (MemoryClass::Gradients, stays(copies.state, step.bytes.gradients)),

@@ -125,7 +125,7 @@ impl WorkloadSpec {
         let tokens = self.batch.micro_batch as f64 * self.sequence(model) as f64;
         let moe =
             model.moe.as_ref().map_or(0.0, |m| m.top_k as f64 * 2.0 * m.ffn.unwrap_or(model.ffn) as f64);
-        let heads = model.heads as f64 * (model.qk_head_size() + model.v_head_size()) as f64;
+        let heads = model.heads as f64 * (model.qk_head_size() as f64 + model.v_head_size() as f64);
         let widest = [
             model.hidden as f64,
             2.0 * model.ffn as f64,
@@ -218,7 +218,7 @@ impl WorkloadSpec {
         if c.size == 1 {
             return;
         }
-        let pieces = if c.zigzag && model.attention.causal { 2 * c.size } else { c.size };
+        let pieces = if c.zigzag && model.attention.causal { c.size.saturating_mul(2) } else { c.size };
         if !self.sequence(model).is_multiple_of(pieces) {
             p.add(
                 "parallelism.context.size",

@@ -25,17 +25,14 @@ impl WorkloadSpec {
         // With two directions every stage is held twice, once for each: `size` distinct stages, not size × chunks.
         let distinct = (chunks / facts.map_or(1, |f| u64::from(f.directions))).max(1);
         let stages = pipe.size.saturating_mul(distinct);
+        let sum = |split: &[u64]| split.iter().copied().fold(0, u64::saturating_add);
         match &pipe.layer_split {
-            Some(split) if split.len() as u64 != stages || split.iter().sum::<u64>() != model.layers => p
-                .add(
-                    "parallelism.pipeline.layer_split",
-                    format!("{} entries with sum {}", split.len(), split.iter().sum::<u64>()),
-                    format!(
-                        "{stages} entries (size × chunks) whose sum is the model's {} layers",
-                        model.layers
-                    ),
-                    "one entry per stage in the order of the model",
-                ),
+            Some(split) if split.len() as u64 != stages || sum(split) != model.layers => p.add(
+                "parallelism.pipeline.layer_split",
+                format!("{} entries with sum {}", split.len(), sum(split)),
+                format!("{stages} entries (size × chunks) whose sum is the model's {} layers", model.layers),
+                "one entry per stage in the order of the model",
+            ),
             Some(_) => {}
             None if stages > model.layers => p.add(
                 "parallelism.pipeline.size",

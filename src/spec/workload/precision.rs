@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Reference;
+use crate::spec::device::Device;
+use crate::spec::problem::Problem;
 use crate::spec::recipe::Recipe;
 
 /// A number format.
@@ -31,6 +33,9 @@ pub enum Dtype {
 }
 
 impl Dtype {
+    /// Every format, widest first.
+    pub const ALL: [Dtype; 6] = [Dtype::Fp32, Dtype::Tf32, Dtype::Bf16, Dtype::Fp16, Dtype::Fp8, Dtype::Fp4];
+
     /// Bytes of one element.
     pub fn bytes(self) -> f64 {
         match self {
@@ -128,6 +133,20 @@ impl PrecisionSpec {
         let fp8 =
             self.fp8.as_ref().is_some_and(|f| f.communications.contains(&Fp8Communication::WeightAllGather));
         self.weight_communication.unwrap_or(if fp8 { Dtype::Fp8 } else { self.weights })
+    }
+    /// The field that asks for matrix products in a format for which the device has no peak.
+    pub fn lacking(&self, device: &Device) -> Option<Problem> {
+        let narrow = self.fp8.as_ref().is_some_and(|fp8| !fp8.gemms.is_empty());
+        let fields = [("precision.compute", self.compute, true), ("precision.fp8", Dtype::Fp8, narrow)];
+        let has = |format: &Dtype| device.peak(*format).is_some();
+        let (path, format, _) = fields.into_iter().find(|(_, format, asked)| *asked && !has(format))?;
+        let names: Vec<&str> = Dtype::ALL.into_iter().filter(has).map(Dtype::name).collect();
+        Some(Problem {
+            path: path.into(),
+            value: format.name().into(),
+            allowed: format!("{} (formats with a peak on {})", names.join(", "), device.name),
+            hint: "choose one of these, or another machine, or add the device's peak to its file".into(),
+        })
     }
     /// Bytes that one parameter costs, class by class.
     pub fn bytes_per_parameter(&self, optimizer: OptimizerKind) -> BytesPerParameter {

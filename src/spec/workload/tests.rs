@@ -150,3 +150,20 @@ fn what_one_choice_needs_of_another_is_checked() {
         assert_eq!(error.path, path, "{error}");
     }
 }
+
+#[test]
+fn sizes_beyond_all_bounds_are_refused_without_overflow() {
+    let (half, most) = (1u64 << 63, u64::MAX);
+    let mla = json!({
+        "kv_lora_rank": most, "q_lora_rank": most, "qk_nope_head_size": most, "qk_rope_head_size": most,
+        "v_head_size": most,
+    });
+    for changes in [
+        vec![("model.hidden", json!(half)), ("model.heads", json!(0))],
+        vec![("model.mla", mla)],
+        vec![("parallelism.context.size", json!(half))],
+        vec![("parallelism.pipeline", json!({"size": 2, "layer_split": [half, half]}))],
+    ] {
+        with(&changes).expect_err("too large");
+    }
+}
