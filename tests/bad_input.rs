@@ -72,7 +72,7 @@ error: no workload has the name `lama3-70b`
         &["run", "gpt2-8", "--topology", "dgx-a100-80"],
         str![[r#"
 error: no topology has the name `dgx-a100-80`
-  allowed: cxl-pool, dgx-a100-1024, [..]
+  allowed: b300-superpod, cxl-pool, [..]
   hint: did you mean `dgx-a100-8`, `dgx-a100-64`, `dgx-a100`? A path of your own ends in .json
 
 "#]],
@@ -103,7 +103,7 @@ fn an_unknown_field() {
         &["run", "gpt2-8", "--set", "paralelism.tensor=2"],
         str![[r#"
 error: --set paralelism.tensor=2: at `paralelism`: no such field: `paralelism`
-  allowed: name, description, topology, model, sequence, batch, parallelism, precision, optimizer, gradient_buckets, recompute, offload, fusion, expert_load, fidelity, noise
+  allowed: name, description, topology, model, sequence, batch, stack, parallelism, precision, optimizer, gradient_buckets, recompute, offload, fusion, expert, expert_load, fidelity, noise
   hint: did you mean `parallelism`?
 
 "#]],
@@ -480,7 +480,7 @@ fn a_device_that_is_not_in_the_catalogue() {
         &["run", "gpt2-8", "--set", "topology.device=h100-smx"],
         str![[r#"
 error: --set topology.device=h100-smx: at `device`: no device has the name `h100-smx`
-  allowed: a100-sxm-40, a100-sxm-80, [..]
+  allowed: a100-pcie-80, a100-sxm-40, [..]
   hint: did you mean `h100-sxm`? A path of your own ends in .json
 
 "#]],
@@ -490,7 +490,7 @@ error: --set topology.device=h100-smx: at `device`: no device has the name `h100
         machine,
         str![[r#"
 error: machine.json: at `device`: no device has the name `h1000`
-  allowed: a100-sxm-40, a100-sxm-80, [..]
+  allowed: a100-pcie-80, a100-sxm-40, [..]
   hint: a path of your own contains `/` or ends in .json
 
 "#]],
@@ -737,7 +737,7 @@ fn tables_of_collectives_that_do_not_hold_together() {
     with(
         r#"{"rules":[{"algorithm":"rang"}]}"#,
         "rules[0].algorithm`: \"rang\" is no algorithm\n  allowed: send-recv, direct, two-shot, ring, ring-shift, \
-         nvls, torus, hierarchical, rail, pat, halving-doubling, recursive-doubling, tree, binomial, chain",
+         nvls, torus, hierarchical, rail, two-stage, pat, halving-doubling, recursive-doubling, tree, binomial, chain",
     );
 }
 
