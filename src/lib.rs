@@ -5,7 +5,7 @@
 //!
 //! `units`, `ids`, `schedule` → `spec` → `profile` → `moe` → `model` → `cost` → `topology` → `program` →
 //! `collective` → `plan` → `fold` → `engine` → `analytic` → `analysis` → `trace` → `simulate` → `compare` →
-//! `calculon` → `score` → `cli`.
+//! `calculon` → `score` → `study` → `cli`.
 
 pub mod analysis;
 pub mod analytic;
@@ -27,6 +27,7 @@ pub mod schedule;
 pub mod score;
 pub mod simulate;
 pub mod spec;
+pub mod study;
 pub mod topology;
 pub mod trace;
 pub mod units;

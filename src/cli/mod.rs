@@ -21,6 +21,8 @@ pub mod schedule;
 pub mod schema;
 pub mod score;
 pub mod show;
+pub mod search;
+pub mod sweep;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -49,6 +51,8 @@ Examples:
   stepsim run llama3-70b -o step.json.gz             the timeline, for ui.perfetto.dev
   stepsim run gpt3-175b --set batch.global=768       the same with another batch
   stepsim inspect llama3-70b                         what it expands to, without simulating
+  stepsim search llama3-70b                          the best layout of a model on a machine
+  stepsim sweep gpt2-8 --vary batch.micro_batch=1,2,4 -o rows.jsonl
   stepsim diff before.json after.json                two reports side by side
   stepsim analyze rank0.json.gz                      where the time went in a profile of a real step
   stepsim schedule --all --stages 4 --micro-batches 8
@@ -85,6 +89,10 @@ enum Command {
     Calibrate(Box<calibrate::Args>),
     /// Show what kernels are priced at, and how far measured ones are off
     Kernels(kernels::Args),
+    /// Run many variants of a step: one row each
+    Sweep(sweep::Args),
+    /// Find the best layout of a model on a machine
+    Search(search::Args),
     /// List the workloads, machines, devices and models that the program carries
     List(list::Args),
     /// Print a shipped file, or a file with everything in it resolved
@@ -221,6 +229,8 @@ impl Command {
             Command::Score(args) => score::run(&args),
             Command::Calibrate(args) => calibrate::run(&args),
             Command::Kernels(args) => kernels::run(&args),
+            Command::Sweep(args) => sweep::run(&args),
+            Command::Search(args) => search::run(&args),
             Command::List(args) => list::run(&args),
             Command::Show(args) => show::run(&args),
             Command::Schema(args) => schema::run(&args),

@@ -98,24 +98,9 @@ impl Inputs {
                 .in_file(&workload.file)
                 .hint("give one with --topology; `stepsim list` shows those that are shipped"));
         };
-        // Messages name a setting as it was given.
-        let whole = |mut e: SpecError| {
-            if let Some(setting) = e.file.strip_prefix("--set ") {
-                e.file = format!("--set topology.{setting}");
-            }
-            e
-        };
-        let of_machine = &settings.machine;
-        let topology: Loaded<Topology> = match named.trim_start().starts_with('{') {
-            true => from_text(&named, "topology", of_machine, files),
-            false => load_from(&named, of_machine, files),
-        }
-        .map_err(whole)?;
-        let machine = Machine::build(&topology.value).map_err(|e| e.in_file(&topology.file))?;
-        let chooser = chooser(&topology, &machine)
-            .map_err(|e| whole(blame_setting(e, of_machine)).in_file(&topology.file))?;
+        let on = Site::read(&named, &settings.machine, files)?;
         let file = workload.file.clone();
-        Inputs::fit(workload, topology, Arc::new(machine), chooser)
+        Inputs::fit(workload, on.topology, on.machine, on.chooser)
             .map_err(|e| blame_setting(e, &settings.workload).in_file(&file))
     }
 
@@ -213,19 +198,76 @@ impl Inputs {
     }
 }
 
+/// A machine that workloads share: built once.
+#[derive(Clone, Debug)]
+pub struct Site {
+    topology: Loaded<Topology>,
+    machine: Arc<Machine>,
+    chooser: Chooser,
+}
+
+impl Site {
+    /// Loads a machine by name, path or form; `sets` are `path=value` texts of its fields, without `topology.`.
+    ///
+    /// # Errors
+    /// Anything wrong in the file or the settings.
+    pub fn load(named: &str, sets: &[String]) -> Result<Site, SpecError> {
+        Site::read(named, sets, &Disk)
+    }
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+    /// Its description.
+    pub fn topology(&self) -> &Loaded<Topology> {
+        &self.topology
+    }
+    /// A workload on it.
+    ///
+    /// # Errors
+    /// The two do not fit.
+    pub fn inputs(&self, workload: Loaded<WorkloadSpec>) -> Result<Inputs, SpecError> {
+        let file = workload.file.clone();
+        Inputs::fit(workload, self.topology.clone(), Arc::clone(&self.machine), self.chooser.clone())
+            .map_err(|e| e.in_file(&file))
+    }
+    fn read(named: &str, sets: &[String], files: &dyn Files) -> Result<Site, SpecError> {
+        // Messages name a setting as it was given.
+        let whole = |mut e: SpecError| {
+            if let Some(setting) = e.file.strip_prefix("--set ") {
+                e.file = format!("--set topology.{setting}");
+            }
+            e
+        };
+        let topology: Loaded<Topology> = match named.trim_start().starts_with('{') {
+            true => from_text(named, "topology", sets, files),
+            false => load_from(named, sets, files),
+        }
+        .map_err(whole)?;
+        let machine = Machine::build(&topology.value).map_err(|e| e.in_file(&topology.file))?;
+        let chooser = chooser(&topology, &machine)
+            .map_err(|e| whole(blame_setting(e, sets)).in_file(&topology.file))?;
+        Ok(Site { topology, machine: Arc::new(machine), chooser })
+    }
+}
+
 /// How a machine carries out collectives.
 fn chooser(topology: &Loaded<Topology>, machine: &Machine) -> Result<Chooser, SpecError> {
     Chooser::of_machine(&machine.device(DeviceId(0)).name, topology.value.collectives.as_ref())
 }
 
 /// `path=value` texts by what they change; those of the machine without their `topology.`.
-struct Settings {
-    machine: Vec<String>,
-    workload: Vec<String>,
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Of the machine.
+    pub machine: Vec<String>,
+    /// Of the workload.
+    pub workload: Vec<String>,
 }
 
 impl Settings {
-    fn of(sets: &[String]) -> Settings {
+    /// Sorts them.
+    pub fn of(sets: &[String]) -> Settings {
         let mut settings = Settings { machine: Vec::new(), workload: Vec::new() };
         for set in sets {
             match set.strip_prefix("topology.") {

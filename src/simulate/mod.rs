@@ -31,7 +31,7 @@ use crate::units::{Flops, Time};
 
 pub use crate::analysis::head::{Head, InputName, Status};
 pub use fault::{FailedReport, Fault, MemoryFault};
-pub use inputs::Inputs;
+pub use inputs::{Inputs, Settings, Site};
 pub use prices::{DevicePrices, MachinePrices};
 use samples::samples;
 

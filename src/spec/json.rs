@@ -205,7 +205,7 @@ fn kind(value: &Value) -> &'static str {
 }
 
 /// Reads a typed value; the error says path, value and what is allowed.
-pub(super) fn typed<T: for<'de> Deserialize<'de>>(value: &Value) -> Result<T, SpecError> {
+pub(crate) fn typed<T: for<'de> Deserialize<'de>>(value: &Value) -> Result<T, SpecError> {
     serde_path_to_error::deserialize(value).map_err(|e| {
         let path = e.path().to_string();
         explain(if path == "." { String::new() } else { path }, &e.inner().to_string(), value)

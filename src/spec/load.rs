@@ -1,5 +1,6 @@
 //! From a name or a path to a validated value: read, lay over its base, resolve references, set, type, validate.
 
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -43,18 +44,61 @@ pub fn load_from<T: Spec>(
     sets: &[String],
     files: &dyn Files,
 ) -> Result<Loaded<T>, SpecError> {
-    let (raw, file) = if T::KIND == Kind::Topology && simple::looks_simple(name_or_path) {
-        (simple::machine(name_or_path)?, name_or_path.to_string())
-    } else {
-        let source = Source::find(T::KIND, name_or_path, None)?;
-        (read_whole(T::KIND, &source, 0, files)?, source.file())
-    };
-    let name = match (simple::looks_simple(name_or_path), name_or_path) {
-        (true, _) => name_or_path.to_string(),
-        (_, "-") => "stdin".to_string(),
-        _ => Path::new(name_or_path).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-    };
-    finish(raw, name, file, sets, files)
+    let Draft { value, name, file, .. } = Draft::<T>::read(name_or_path, files)?;
+    finish(value, name, file, sets, files)
+}
+
+/// A file before settings, its base under it and what it names in place: read once, typed with any number of settings.
+#[derive(Clone, Debug)]
+pub struct Draft<T> {
+    value: Value,
+    name: String,
+    file: String,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T: Spec> Draft<T> {
+    /// Reads a file as [`load`] does.
+    ///
+    /// # Errors
+    /// As [`load`], but for what types and validation find.
+    pub fn load(name_or_path: &str) -> Result<Draft<T>, SpecError> {
+        Draft::read(name_or_path, &Disk)
+    }
+    /// The value under these settings.
+    ///
+    /// # Errors
+    /// As [`load`].
+    pub fn with(&self, sets: &[String]) -> Result<Loaded<T>, SpecError> {
+        finish(self.value.clone(), self.name.clone(), self.file.clone(), sets, &Disk)
+    }
+    /// The value under these settings, typed but not validated: fields exist and take values of this type, what they mean
+    /// together is not looked at.
+    ///
+    /// # Errors
+    /// A field that does not exist, or a value that it cannot take.
+    pub fn unchecked(&self, sets: &[String]) -> Result<T, SpecError> {
+        typed::<T>(self.value.clone(), &self.file, sets, &Disk).map(|typed| typed.0)
+    }
+    /// Its short name, as of [`Loaded::name`].
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    fn read(name_or_path: &str, files: &dyn Files) -> Result<Draft<T>, SpecError> {
+        let simple = simple::looks_simple(name_or_path);
+        let (value, file) = if T::KIND == Kind::Topology && simple {
+            (simple::machine(name_or_path)?, name_or_path.to_string())
+        } else {
+            let source = Source::find(T::KIND, name_or_path, None)?;
+            (read_whole(T::KIND, &source, 0, files)?, source.file())
+        };
+        let name = match (simple, name_or_path) {
+            (true, _) => name_or_path.to_string(),
+            (_, "-") => "stdin".to_string(),
+            _ => Path::new(name_or_path).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        };
+        Ok(Draft { value, name, file, kind: PhantomData })
+    }
 }
 
 /// Loads a value from JSON text, as if it were a file called `name`: its base and the names in it are resolved, paths
@@ -87,13 +131,26 @@ pub fn from_value<T: Spec>(
 }
 
 fn finish<T: Spec>(
-    mut value: Value,
+    value: Value,
     name: String,
     file: String,
     sets: &[String],
     files: &dyn Files,
 ) -> Result<Loaded<T>, SpecError> {
-    resolve(T::KIND, &mut value, None, files).map_err(|e| e.in_file(&file))?;
+    let (value, canonical) = typed::<T>(value, &file, sets, files)?;
+    value.validate().map_err(|e| blame_setting(e, sets).in_file(&file))?;
+    let hash = hash(&canonical.to_string());
+    Ok(Loaded { value, name, file, hash })
+}
+
+/// The typed value under `sets`, and itself as JSON again.
+fn typed<T: Spec>(
+    mut value: Value,
+    file: &str,
+    sets: &[String],
+    files: &dyn Files,
+) -> Result<(T, Value), SpecError> {
+    resolve(T::KIND, &mut value, None, files).map_err(|e| e.in_file(file))?;
     let mut touched = Vec::new();
     for text in sets {
         let (path, new) = json::setting(text)?;
@@ -102,16 +159,14 @@ fn finish<T: Spec>(
         resolve(T::KIND, &mut value, None, files).map_err(blame)?;
         touched.push((path, text));
     }
-    let blame = |e: SpecError| blame(e, &touched).in_file(&file);
+    let blame = |e: SpecError| blame(e, &touched).in_file(file);
     if T::KIND == Kind::Workload {
         stack::lay_over(&mut value).map_err(blame)?;
     }
     let typed: T = json::typed(&value).map_err(blame)?;
     let canonical = serde_json::to_value(&typed).unwrap_or_default();
     json::refuse_lists_for_objects(&value, &canonical, "").map_err(blame)?;
-    typed.validate().map_err(blame)?;
-    let hash = hash(&canonical.to_string());
-    Ok(Loaded { value: typed, name, file, hash })
+    Ok((typed, canonical))
 }
 
 /// Names the setting that an error is about, if it is about one: the last that touches its path.
@@ -313,7 +368,7 @@ pub fn content_hash(value: &impl serde::Serialize) -> String {
 }
 
 /// FNV-1a, 64 bits, of the text with its keys in the order of the type.
-fn hash(text: &str) -> String {
+pub(crate) fn hash(text: &str) -> String {
     let hash = text
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));

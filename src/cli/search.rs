@@ -1,0 +1,177 @@
+//! `stepsim search`: the best layout of a model on a machine.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::run::{Bar, apart, write_json};
+use super::{Failure, say};
+use crate::study::{Axis, Margins, Objective, SearchOptions, SearchReport, search};
+
+/// Find the best layout of a model on a machine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Tensor, sequence, context, pipeline, expert and data parallelism, schedule and chunks, sharding, micro-batch and
+recomputation are chosen; the workload's own layout does not count, all else of it does. Every layout is estimated in closed
+form; what needs more memory than there is, or more time than the best simulated one, each by more than a margin, is left
+out, and the rest simulated, best estimate first.
+
+Examples:
+  stepsim search llama3-70b
+  stepsim search llama3-70b --fix model=qwen2.5-72b -t h100-superpod-64 --report search.json -o best.json
+  stepsim search gpt2-8 --fix parallelism.context.size=1 --vary parallelism.tensor=1,5 --max-memory 40
+  stepsim search llama3-70b --vary parallelism.pipeline.schedule=1f1b,zb-h1,zb-v,dualpipe-v")]
+pub struct Args {
+    /// Workload: the name of a shipped one, or a path that ends in .json
+    workload: String,
+    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    #[arg(short, long)]
+    topology: Option<String>,
+    /// Keep a field at a value, searched or not: `parallelism.tensor=8`, `batch.global=512`, `topology.nodes=16`; repeatable
+    #[arg(long, alias = "set", value_name = "PATH=VALUE")]
+    fix: Vec<String>,
+    /// Values to try of a field, searched or not: `parallelism.tensor=4,8`; repeatable
+    #[arg(long, value_name = "PATH=VALUES")]
+    vary: Vec<String>,
+    /// Most device memory that a layout may take, in GiB [default: all of it]
+    #[arg(long, value_name = "GIB")]
+    max_memory: Option<f64>,
+    /// What is best: the shortest step, or most tokens per second and device
+    #[arg(long, value_name = "WHAT", default_value = "time", value_parser = ["time", "tokens_per_device"])]
+    objective: String,
+    /// How many layouts are ranked
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    top: u32,
+    /// Most layouts that are simulated
+    #[arg(long, default_value_t = 400, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    most_simulated: u32,
+    /// How much longer than the simulation a closed form may be, as a part of it
+    #[arg(long, default_value_t = 0.1, value_name = "PART")]
+    margin: f64,
+    /// Threads [default: one a processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Write counts, assumptions and ranking as JSON here
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write the best workload here, ready for `stepsim run`
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// Runs the command.
+///
+/// # Errors
+/// Wrong input, or a space in which nothing fits (status 2); a file that cannot be written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
+    apart(("--report", &args.report), ("--output", &args.output))?;
+    let positive = |value: f64| value.is_finite() && value > 0.0;
+    if !args.max_memory.is_none_or(positive) || !(0.0..=1.0).contains(&args.margin) {
+        return Err(Failure::input("--max-memory takes GiB above 0, --margin a part from 0 to 1"));
+    }
+    let axes = args.vary.iter().map(|text| Axis::parse("--vary", text));
+    let options = SearchOptions {
+        fix: args.fix.clone(),
+        vary: axes.collect::<Result<_, _>>().map_err(Failure::input)?,
+        max_memory_bytes: args.max_memory.map(|gib| gib * GIB),
+        objective: if args.objective == "time" { Objective::Time } else { Objective::TokensPerDevice },
+        top: args.top as usize,
+        most_simulated: args.most_simulated as usize,
+        margins: Margins { time: args.margin, ..Margins::default() },
+        threads: args.threads.map(usize::from),
+    };
+    let (bar, begun) = (Bar::new("estimated and simulated"), Instant::now());
+    let found = search(&args.workload, args.topology.as_deref(), &options, &mut |done| bar.at(done))
+        .map_err(Failure::input)?;
+    bar.done();
+    if let Some(path) = &args.report {
+        write_json(path, &found.report)?;
+    }
+    let text = text(&found.report, begun.elapsed().as_secs_f64());
+    let Some(mut best) = found.best else {
+        say(&text)?;
+        return Err(Failure::input("no layout fits: use more devices, offload, or another model"));
+    };
+    if let Some(path) = &args.output {
+        best.topology = args.topology.clone().or(best.topology);
+        write_json(path, &best)?;
+    }
+    say(&text)
+}
+
+/// Counts, ranking and what turns the workload into the best.
+fn text(report: &SearchReport, seconds: f64) -> String {
+    let of = |reason: &str| report.pruned.get(reason).copied().unwrap_or_default();
+    let mut text = format!(
+        "{} on {} ({} devices): {} layouts in {seconds:.1} s\n  {} invalid, {} over memory (closed form, margin {:.0} %), {} too \
+         slow (closed form, margin {:.0} %), {} simulated\n",
+        report.workload,
+        report.topology,
+        report.devices,
+        report.points,
+        of("invalid"),
+        of("memory"),
+        100.0 * report.margins.memory,
+        of("time"),
+        100.0 * report.margins.time,
+        report.simulated,
+    );
+    for (reason, count) in &report.unfit {
+        text += &format!("  of these {count} {reason}\n");
+    }
+    if of("limit") > 0 {
+        text += &format!(
+            "  {} more were left out by --most-simulated: a margin of {:.1} % holds for the rest\n",
+            of("limit"),
+            100.0 * report.time_margin_reached
+        );
+    }
+    text += &format!(
+        "  the closed form was longer than the simulation by {:.1} % of itself at most\n",
+        100.0 * report.closed_form_longest
+    );
+    let Some(best) = report.ranking.first() else { return text };
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(["step", "closed form", "MFU", "memory", "layout"]);
+    for ranked in &report.ranking {
+        let outcome = &ranked.outcome;
+        table.add_row([
+            format!("{:.4} s", outcome.step_time_s.unwrap_or_default()),
+            format!("{:.4} s", ranked.closed_form_s),
+            format!("{:.1} %", 100.0 * outcome.mfu.unwrap_or_default()),
+            format!("{:.1} GiB", outcome.memory_peak_bytes.unwrap_or_default() as f64 / GIB),
+            layout(&ranked.settings),
+        ]);
+    }
+    for column in 0..4 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    text += &format!("\n{table}\n\nassumed: {}\n\nthe best:\n", report.assumed.join("; "));
+    for set in &best.sets {
+        let quote = if set.contains(['{', '[', '"', ' ']) { "'" } else { "" };
+        text += &format!("  --set {quote}{set}{quote}\n");
+    }
+    text
+}
+
+/// The settings of a layout in short: last words of paths, objects by their first value.
+fn layout(settings: &serde_json::Map<String, serde_json::Value>) -> String {
+    let word = |path: &str| {
+        let mut words = path.rsplit('.');
+        match (words.next(), words.next()) {
+            (Some("size"), Some(of)) => of.to_string(),
+            (last, _) => last.unwrap_or_default().to_string(),
+        }
+    };
+    let value = |value: &serde_json::Value| {
+        let first =
+            value.as_object().and_then(|map| map.get("kind").or(map.get("granularity"))).unwrap_or(value);
+        first.as_str().map_or_else(|| first.to_string(), str::to_string)
+    };
+    settings.iter().map(|(path, v)| format!("{} {}", word(path), value(v))).collect::<Vec<_>>().join(", ")
+}

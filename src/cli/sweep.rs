@@ -1,0 +1,178 @@
+//! `stepsim sweep`: many variants of a step.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::run::Bar;
+use super::{Failure, say};
+use crate::simulate::Status;
+use crate::study::{Axis, Base, How, Row, Shard, Space, Study, StudyError, SweepOptions, sweep};
+
+/// Rows that the terminal shows.
+const SHOWN: usize = 20;
+
+/// Run many variants of a step: one row each.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Every combination of the values is a point, and every point a row: its settings, status (`ok`, `invalid`, `out_of_memory`,
+`deadlock`, `failed`), step_time_s, tokens_per_s_per_device, mfu, memory_peak_bytes, and exposed seconds by kind of
+communication. A point that cannot run is a row too. While the sweep runs, -o grows by one whole line a point; killed at
+any moment, the same command with --resume goes on. At the end its rows stand in the order of the points.
+
+A study file holds the same: {\"workload\": \"gpt2-8\", \"topology\": \"dgx-a100-8\", \"set\": {\"batch.global\": 64},
+\"vary\": {\"batch.micro_batch\": [1, 2, 4], \"parallelism.tensor\": \"1:8:x2\"}, \"zip\": {}}
+
+Examples:
+  stepsim sweep gpt2-8 --vary batch.micro_batch=1,2,4 --vary parallelism.tensor=1,5 -o rows.jsonl
+  stepsim sweep llama3-70b --vary batch.global=64:1024:x2 --closed-form -o rows.csv
+  stepsim sweep gpt2-8 --zip batch.global=32,64 --zip batch.micro_batch=2,4
+  stepsim sweep study.json --shard 1/4 -o part1.jsonl")]
+pub struct Args {
+    /// Workload (a name, or a path that ends in .json), or a study file
+    input: String,
+    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    #[arg(short, long)]
+    topology: Option<String>,
+    /// Values of a field: `path=a,b,c`, `path=1:8:x2`, `topology.nodes=2:8:+2`; repeatable, all combinations are run
+    #[arg(long, value_name = "PATH=VALUES")]
+    vary: Vec<String>,
+    /// Values of a field that change together with those of the other --zip
+    #[arg(long, value_name = "PATH=VALUES")]
+    zip: Vec<String>,
+    /// Change a field at all points; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    sets: Vec<String>,
+    /// Write the rows here: JSON lines, or comma-separated values where the name ends in .csv
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Estimate in closed form instead of simulating
+    #[arg(long)]
+    closed_form: bool,
+    /// Go on with the rows that -o holds already
+    #[arg(long, requires = "output")]
+    resume: bool,
+    /// Only the i-th of n parts of the points
+    #[arg(long, value_name = "I/N", value_parser = shard, default_value = "1/1")]
+    shard: Shard,
+    /// Count the points and stop
+    #[arg(long)]
+    dry_run: bool,
+    /// Threads [default: one a processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+}
+
+/// Reads `i/n`.
+fn shard(text: &str) -> Result<Shard, String> {
+    let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    match numbers {
+        Some((number, of)) if number >= 1 && number <= of => Ok(Shard { number, of }),
+        _ => Err("allowed: i/n with i from 1 to n, like 2/4".to_string()),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A study that means nothing, or a result file of another (status 2); a file that cannot be written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let (base, space) = read(args)?;
+    let points = args.shard.points(space.count()).len();
+    if args.dry_run {
+        let lengths: Vec<String> = space.lengths().iter().map(ToString::to_string).collect();
+        let part =
+            if args.shard.of > 1 { format!(", of which {points} in this part") } else { String::new() };
+        return say(&format!("{} points ({}){part}\n", space.count(), lengths.join(" × ")));
+    }
+    let options = SweepOptions {
+        how: if args.closed_form { How::ClosedForm } else { How::Simulated },
+        shard: args.shard,
+        threads: args.threads.map(usize::from),
+        output: args.output.clone(),
+        resume: args.resume,
+    };
+    let (bar, begun) = (Bar::of("points", points as u64), Instant::now());
+    let rows = sweep(&base, &space, &options, &mut |done| bar.at(done)).map_err(|e| match e {
+        StudyError::Spec(e) => Failure::input(e),
+        e => Failure::run(e),
+    })?;
+    bar.done();
+    say(&summary(args, &rows, begun.elapsed().as_secs_f64()))
+}
+
+fn read(args: &Args) -> Result<(Base, Space), Failure> {
+    let path = Path::new(&args.input);
+    let study = if args.input.ends_with(".json") && args.input != "-" {
+        Study::load(path).map_err(Failure::input)?
+    } else {
+        None
+    };
+    let mut axes = study.as_ref().map_or(Ok(Vec::new()), Study::axes).map_err(Failure::input)?;
+    let parse = |option, list: &[String]| -> Result<Vec<Axis>, Failure> {
+        list.iter().map(|text| Axis::parse(option, text).map_err(Failure::input)).collect()
+    };
+    axes.extend(parse("--vary", &args.vary)?);
+    axes.extend(Axis::zip(parse("--zip", &args.zip)?).map_err(Failure::input)?);
+    if axes.is_empty() {
+        return Err(Failure::input(format!(
+            "{}: nothing varies\n  hint: --vary batch.micro_batch=1,2,4, or \"vary\" in a study file",
+            args.input
+        )));
+    }
+    let mut sets = study.as_ref().map_or(Vec::new(), Study::sets);
+    sets.extend(args.sets.iter().cloned());
+    let workload = study.as_ref().map_or(args.input.as_str(), |study| &study.workload);
+    let topology = args.topology.as_deref().or(study.as_ref().and_then(|study| study.topology.as_deref()));
+    let base = Base::load(workload, topology, &sets).map_err(Failure::input)?;
+    let space = Space::new(axes, &base).map_err(Failure::input)?;
+    Ok((base, space))
+}
+
+/// How it went, and the fastest rows.
+fn summary(args: &Args, rows: &[Row], seconds: f64) -> String {
+    let mut text = format!("{} points in {seconds:.1} s", rows.len());
+    for status in [Status::Ok, Status::Invalid, Status::OutOfMemory, Status::Deadlock, Status::Failed] {
+        let count = rows.iter().filter(|row| row.outcome.status == status).count();
+        if count > 0 {
+            let name = serde_json::to_value(status).unwrap_or_default();
+            text += &format!(", {count} {}", name.as_str().unwrap_or_default());
+        }
+    }
+    let mut fastest: Vec<&Row> = rows.iter().filter(|row| row.outcome.step_time_s.is_some()).collect();
+    fastest.sort_by(|a, b| {
+        let time = |row: &Row| row.outcome.step_time_s.unwrap_or(f64::INFINITY);
+        time(a).total_cmp(&time(b))
+    });
+    text += "\n";
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(["step", "MFU", "memory", "settings, fastest first"]);
+    for row in fastest.iter().take(SHOWN) {
+        let outcome = &row.outcome;
+        let settings: Vec<String> =
+            row.settings.iter().map(|(path, value)| crate::study::set_text(path, value)).collect();
+        table.add_row([
+            format!("{:.4} s", outcome.step_time_s.unwrap_or_default()),
+            format!("{:.1} %", 100.0 * outcome.mfu.unwrap_or_default()),
+            format!("{:.1} GiB", outcome.memory_peak_bytes.unwrap_or_default() as f64 / (1u64 << 30) as f64),
+            settings.join(" "),
+        ]);
+    }
+    for column in 0..3 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    if !fastest.is_empty() {
+        text += &format!("{table}\n");
+    }
+    if let Some(row) = rows.iter().find(|row| row.outcome.message.is_some()) {
+        let message = row.outcome.message.as_deref().unwrap_or_default();
+        text += &format!("the first that has no result: {}\n", message.lines().next().unwrap_or_default());
+    }
+    if let Some(path) = &args.output {
+        text += &format!("rows: {}\n", path.display());
+    }
+    text
+}

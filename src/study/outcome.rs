@@ -1,0 +1,119 @@
+//! What became of one point.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::analysis::kind::OpKind;
+use crate::analytic::Estimate;
+use crate::compare::workload::closed_form;
+use crate::simulate::{Fault, Inputs, Options, Simulation, Status};
+
+/// How a point is valued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It is simulated.
+    Simulated,
+    /// It is estimated in closed form.
+    ClosedForm,
+}
+
+/// The columns of a row. What an infeasible point does not have is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: Status,
+    /// Why there is no result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Seconds of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_time_s: Option<f64>,
+    /// Tokens per second and device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_s_per_device: Option<f64>,
+    /// Model FLOP utilisation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mfu: Option<f64>,
+    /// The fullest device memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_peak_bytes: Option<u64>,
+    /// Seconds of a mean rank that stood still for communication, by its kind (`tp`, `cp`, `ep`, `pp`, `dp`, `h2d`, ...).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub exposed_s: BTreeMap<String, f64>,
+}
+
+impl Outcome {
+    /// An infeasible point.
+    pub fn of_fault(fault: Fault) -> Outcome {
+        Outcome { status: fault.status, message: Some(fault.message), ..Outcome::default() }
+    }
+
+    /// A step in closed form. Copies count as copies to the device, bubbles as pipeline.
+    pub fn of_estimate(form: &Estimate, devices: u32) -> Outcome {
+        let (memory, terms) = (form.fullest(), &form.terms);
+        if memory.total() > form.capacity {
+            let message = format!(
+                "the closed form needs {:.1} GiB of device memory, there are {:.1} GiB",
+                memory.total() / GIB,
+                form.capacity / GIB
+            );
+            let status = Status::OutOfMemory;
+            return Outcome { status, message: Some(message), ..Outcome::default() };
+        }
+        let exposed = [
+            (OpKind::Tensor, terms.tensor),
+            (OpKind::Context, terms.context),
+            (OpKind::Expert, terms.expert),
+            (OpKind::Pipeline, terms.p2p),
+            (OpKind::Data, terms.data),
+            (OpKind::CopyIn, terms.offload),
+            (OpKind::Host, terms.host),
+        ];
+        let seconds = terms.total();
+        Outcome {
+            status: Status::Ok,
+            message: None,
+            step_time_s: Some(seconds),
+            tokens_per_s_per_device: Some(form.tokens / seconds / f64::from(devices)),
+            mfu: Some(form.mfu),
+            memory_peak_bytes: Some(memory.total() as u64),
+            exposed_s: exposed
+                .into_iter()
+                .filter(|(_, seconds)| *seconds > 0.0)
+                .map(|(kind, seconds)| (kind.name().to_string(), seconds))
+                .collect(),
+        }
+    }
+
+    /// A simulated step.
+    fn of_run(run: &Simulation) -> Outcome {
+        let report = run.report(false);
+        Outcome {
+            status: Status::Ok,
+            message: None,
+            step_time_s: Some(report.step_time_s),
+            tokens_per_s_per_device: Some(report.tokens_per_s / report.devices as f64),
+            mfu: Some(report.mfu),
+            memory_peak_bytes: report.memory.get("hbm").map(|tier| tier.peak_bytes),
+            exposed_s: report
+                .communication
+                .iter()
+                .map(|(kind, part)| (kind.name().to_string(), part.exposed_s))
+                .collect(),
+        }
+    }
+}
+
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// Plays or estimates a point.
+pub fn outcome(inputs: &Inputs, how: How) -> Outcome {
+    let valued = match how {
+        How::Simulated => Simulation::run(inputs, &Options::default()).map(|run| Outcome::of_run(&run)),
+        How::ClosedForm => {
+            closed_form(inputs).map(|form| Outcome::of_estimate(&form, inputs.machine.devices()))
+        }
+    };
+    valued.unwrap_or_else(|e| Outcome::of_fault((&e).into()))
+}

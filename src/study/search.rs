@@ -1,0 +1,377 @@
+//! The best layout: closed form for all, simulation for the best of them.
+//!
+//! Every layout is estimated in closed form. One whose memory is over the limit by more than a margin is dropped. The rest
+//! is simulated from the best estimate on, in batches, until the next estimate, less a margin, is worse than the best
+//! simulated: as long as the closed form is never too long by more than the margin, nothing better is left. The order of
+//! work does not depend on the threads.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::base::Base;
+use super::layout::{ASSUMED, Given, NEUTRAL, layouts};
+use super::outcome::{How, Outcome, outcome};
+use super::pool;
+use super::space::{Axis, MOST_POINTS, Space, set_text};
+use crate::compare::workload::closed_form;
+use crate::simulate::Status;
+use crate::spec::SpecError;
+use crate::spec::workload::{ModelRef, WorkloadSpec};
+
+/// Layouts simulated before the best is looked at again.
+const BATCH: usize = 16;
+
+/// What is best.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Objective {
+    /// The shortest step.
+    #[default]
+    Time,
+    /// Most tokens per second and device (differs from time where batch, sequence or machine vary).
+    TokensPerDevice,
+}
+
+/// How far the closed form is trusted, as fractions of it; 1 prunes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Margins {
+    /// The simulated step is not shorter than the closed form less this part.
+    pub time: f64,
+    /// The simulated peak of memory is not lower than the closed form less this part.
+    pub memory: f64,
+}
+
+impl Default for Margins {
+    fn default() -> Margins {
+        Margins { time: 0.1, memory: 0.1 }
+    }
+}
+
+/// How to search.
+#[derive(Clone, Debug)]
+pub struct SearchOptions {
+    /// `path=value` texts that hold for all layouts.
+    pub fix: Vec<String>,
+    /// Values to try, in the place of those that would be tried, or of other fields.
+    pub vary: Vec<Axis>,
+    /// Bytes of device memory that a layout may take; default: what the device has.
+    pub max_memory_bytes: Option<f64>,
+    /// What is best.
+    pub objective: Objective,
+    /// How many layouts are ranked.
+    pub top: usize,
+    /// Most layouts that are simulated.
+    pub most_simulated: usize,
+    /// How far the closed form is trusted.
+    pub margins: Margins,
+    /// Threads; default: as many as processors.
+    pub threads: Option<usize>,
+}
+
+impl Default for SearchOptions {
+    fn default() -> SearchOptions {
+        SearchOptions {
+            fix: Vec::new(),
+            vary: Vec::new(),
+            max_memory_bytes: None,
+            objective: Objective::default(),
+            top: 10,
+            most_simulated: 400,
+            margins: Margins::default(),
+            threads: None,
+        }
+    }
+}
+
+/// A simulated layout.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ranked {
+    /// What the search chose.
+    pub settings: Map<String, Value>,
+    /// All that turns the workload into this one: arguments of `--set`.
+    pub sets: Vec<String>,
+    /// Seconds of the step in closed form.
+    pub closed_form_s: f64,
+    /// Peak of device memory in closed form.
+    pub closed_form_memory_bytes: f64,
+    /// What the simulation says.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SearchReport {
+    /// The workload.
+    pub workload: String,
+    /// The machine.
+    pub topology: String,
+    /// Its devices.
+    pub devices: u32,
+    /// What is best.
+    pub objective: Objective,
+    /// Layouts of the space.
+    pub points: u64,
+    /// Layouts that were not simulated, by reason: `invalid` (the workload's checks refuse them), `memory` (in closed form,
+    /// over the limit by more than the margin), `time` (in closed form, slower than the best simulated by more than the
+    /// margin), `limit` (not refuted, but no more simulations were allowed).
+    pub pruned: BTreeMap<&'static str, u64>,
+    /// Layouts that were simulated.
+    pub simulated: u64,
+    /// Of these, how many have no result that counts, by reason: `out_of_memory` (or over the limit), `deadlock`, ...
+    pub unfit: BTreeMap<String, u64>,
+    /// How far the closed form was trusted.
+    pub margins: Margins,
+    /// The margin of time that holds for what was simulated: smaller where simulations ran out.
+    pub time_margin_reached: f64,
+    /// By how much of itself the closed form was longer than the simulation at most, of all that were simulated.
+    pub closed_form_longest: f64,
+    /// What was taken for granted.
+    pub assumed: Vec<String>,
+    /// The best layouts, best first.
+    pub ranking: Vec<Ranked>,
+}
+
+/// A report, and the best workload ready to run.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The report.
+    pub report: SearchReport,
+    /// The best workload; `None` where nothing fits.
+    pub best: Option<WorkloadSpec>,
+}
+
+/// A layout before it is simulated.
+struct Candidate {
+    sets: Vec<String>,
+    settings: Map<String, Value>,
+    seconds: f64,
+    memory: f64,
+    score: f64,
+}
+
+/// A layout's estimate, or the reason why it is not simulated.
+type Estimated = Result<Candidate, &'static str>;
+
+/// Searches for the best layout of a workload, on a machine in the place of the one that it names. `progress` is told how
+/// many estimates and simulations are done.
+///
+/// # Errors
+/// Wrong files or settings, a value that a field cannot take, too many layouts.
+pub fn search(
+    workload: &str,
+    machine: Option<&str>,
+    options: &SearchOptions,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Found, SpecError> {
+    let plain = Base::load(workload, machine, &[])?;
+    let (given, fixed, axes) = sorted(options, &plain)?;
+    let neutral = NEUTRAL.iter().map(|(path, value)| format!("{path}={value}"));
+    let always: Vec<String> = neutral.chain(fixed).collect();
+    let base = Base::load(workload, machine, &always)?;
+    let space = Space::new(axes, &base)?;
+    let Layouts { all: points, topology, devices } = points(&base, &space, &given)?;
+    let threads = pool::threads(options.threads);
+    let mut done = 0;
+    let mut pruned = BTreeMap::from([("invalid", 0), ("memory", 0), ("time", 0), ("limit", 0)]);
+    let mut candidates = Vec::new();
+    let estimates = pool::all(points.len(), threads, &|i| estimated(&base, &points[i], options));
+    for estimate in estimates {
+        match estimate {
+            Ok(candidate) => candidates.push(candidate),
+            Err(reason) => *pruned.entry(reason).or_insert(0) += 1,
+        }
+        done += 1;
+        progress(done);
+    }
+    // A stable sort: equal estimates stay in the order of the space.
+    candidates.sort_by(|a, b| a.score.total_cmp(&b.score));
+    let mut run = Run { best: f64::INFINITY, outcomes: Vec::new() };
+    let mut at = 0;
+    let most = options.most_simulated.min(candidates.len());
+    while at < most && candidates[at].score * (1.0 - options.margins.time) <= run.best {
+        let batch = &candidates[at..(at + BATCH).min(most)];
+        let outcomes = pool::all(batch.len(), threads, &|i| simulated(&base, &batch[i], options));
+        at += outcomes.len();
+        outcomes.into_iter().for_each(|outcome| run.take(outcome, options.objective));
+        done += batch.len() as u64;
+        progress(done);
+    }
+    let hopeless = |c: &Candidate| c.score * (1.0 - options.margins.time) > run.best;
+    let left = candidates[at..].iter().filter(|c| !hopeless(c)).count() as u64;
+    *pruned.entry("limit").or_insert(0) += left;
+    *pruned.entry("time").or_insert(0) += (candidates.len() - at) as u64 - left;
+    let reached = candidates.get(at).map_or(options.margins.time, |next| 1.0 - run.best / next.score);
+    let mut report = SearchReport {
+        workload: base.name().to_string(),
+        topology,
+        devices,
+        objective: options.objective,
+        points: points.len() as u64,
+        pruned,
+        simulated: at as u64,
+        unfit: BTreeMap::new(),
+        margins: options.margins,
+        time_margin_reached: reached.clamp(0.0, options.margins.time),
+        closed_form_longest: 0.0,
+        assumed: ASSUMED.iter().map(ToString::to_string).collect(),
+        ranking: Vec::new(),
+    };
+    let own = serde_json::to_value(plain.unchecked(&[])?.0).unwrap_or_default();
+    let mut ranked = Vec::new();
+    for (candidate, outcome) in candidates.into_iter().zip(run.outcomes) {
+        match (outcome.status, outcome.step_time_s) {
+            (Status::Ok, Some(seconds)) => {
+                report.closed_form_longest =
+                    report.closed_form_longest.max(1.0 - seconds / candidate.seconds);
+                ranked.push((score(&outcome, options.objective), candidate, outcome));
+            }
+            (status, _) => *report.unfit.entry(as_text(status)).or_insert(0) += 1,
+        }
+    }
+    ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+    ranked.truncate(options.top.max(1));
+    let best = ranked.first().and_then(|(_, best, _)| base.inputs(&best.sets).ok());
+    report.ranking = ranked
+        .into_iter()
+        .map(|(_, candidate, outcome)| Ranked {
+            sets: needed(&own, always.iter().chain(&candidate.sets)),
+            settings: candidate.settings,
+            closed_form_s: candidate.seconds,
+            closed_form_memory_bytes: candidate.memory,
+            outcome,
+        })
+        .collect();
+    Ok(Found { report, best: best.map(|inputs| inputs.workload.value) })
+}
+
+/// What was given: values of what is chosen, settings of all layouts, and axes of the rest.
+fn sorted(options: &SearchOptions, base: &Base) -> Result<(Given, Vec<String>, Vec<Axis>), SpecError> {
+    let (mut given, mut fixed, mut axes) = (Given::default(), Vec::new(), Vec::new());
+    for text in &options.fix {
+        base.understands(std::slice::from_ref(text))?;
+        let (path, value) = text.split_once('=').unwrap_or((text, ""));
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_string()));
+        if !given.take(path, &[value]) {
+            fixed.push(text.clone());
+        }
+    }
+    for axis in &options.vary {
+        let values: Vec<Value> = axis.values.iter().flatten().cloned().collect();
+        if !given.take(&axis.paths[0], &values) {
+            axes.push(axis.clone());
+        }
+    }
+    for (path, value) in given.values() {
+        base.understands(&[set_text(path, value)])?;
+    }
+    Ok((given, fixed, axes))
+}
+
+/// All layouts, and where they run.
+struct Layouts {
+    all: Vec<Map<String, Value>>,
+    topology: String,
+    devices: u32,
+}
+
+/// All layouts at all points of the rest; the machine is that of the first.
+fn points(base: &Base, space: &Space, given: &Given) -> Result<Layouts, SpecError> {
+    let mut points = Layouts { all: Vec::new(), topology: String::new(), devices: 0 };
+    for i in 0..space.count() {
+        let at = space.point(i);
+        let sets: Vec<String> = at.iter().map(|(path, value)| set_text(path, value)).collect();
+        let (workload, site) = base.unchecked(&sets)?;
+        let ModelRef::Inline(model) = &workload.model else {
+            return Err(SpecError::at("model", "the model was not resolved").in_file(base.name()));
+        };
+        for mut layout in layouts(&workload, model, site.machine(), given) {
+            layout.extend(at.clone());
+            points.all.push(layout);
+        }
+        if i == 0 {
+            points.topology = site.topology().name.clone();
+            points.devices = site.machine().devices();
+        }
+        if points.all.len() as u128 > MOST_POINTS {
+            return Err(SpecError::file("search", format!("more than {MOST_POINTS} layouts"))
+                .hint("fix what need not be searched: --fix parallelism.context.size=1"));
+        }
+    }
+    Ok(points)
+}
+
+fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions) -> Estimated {
+    let sets: Vec<String> = settings.iter().map(|(path, value)| set_text(path, value)).collect();
+    let inputs = base.inputs(&sets).map_err(|_| "invalid")?;
+    let form = closed_form(&inputs).map_err(|_| "invalid")?;
+    let memory = form.fullest().total();
+    let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY).min(form.capacity);
+    if memory * (1.0 - options.margins.memory) > limit {
+        return Err("memory");
+    }
+    let seconds = form.terms.total();
+    let tokens = form.tokens / seconds / f64::from(inputs.machine.devices());
+    let score = match options.objective {
+        Objective::Time => seconds,
+        Objective::TokensPerDevice => 1.0 / tokens,
+    };
+    Ok(Candidate { sets, settings: settings.clone(), seconds, memory, score })
+}
+
+fn simulated(base: &Base, candidate: &Candidate, options: &SearchOptions) -> Outcome {
+    let outcome = match base.inputs(&candidate.sets) {
+        Ok(inputs) => outcome(&inputs, How::Simulated),
+        Err(e) => Outcome::of_fault((&e).into()),
+    };
+    let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY);
+    match outcome.memory_peak_bytes {
+        Some(bytes) if bytes as f64 > limit => Outcome {
+            status: Status::OutOfMemory,
+            message: Some(format!("{bytes} bytes are more than the limit of {limit}")),
+            ..Outcome::default()
+        },
+        _ => outcome,
+    }
+}
+
+/// Less is better.
+fn score(outcome: &Outcome, objective: Objective) -> f64 {
+    let value = match objective {
+        Objective::Time => outcome.step_time_s,
+        Objective::TokensPerDevice => outcome.tokens_per_s_per_device.map(|rate| 1.0 / rate),
+    };
+    value.unwrap_or(f64::INFINITY)
+}
+
+/// What has been simulated.
+struct Run {
+    best: f64,
+    outcomes: Vec<Outcome>,
+}
+
+impl Run {
+    fn take(&mut self, outcome: Outcome, objective: Objective) {
+        self.best = self.best.min(score(&outcome, objective));
+        self.outcomes.push(outcome);
+    }
+}
+
+/// The last setting of each path, without those that say what the workload says itself.
+fn needed<'a>(own: &Value, sets: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut last: Vec<(&str, &str)> = Vec::new();
+    for (path, value) in sets.filter_map(|text| text.split_once('=')) {
+        last.retain(|(earlier, _)| *earlier != path);
+        last.push((path, value));
+    }
+    let says = |path: &str| own.pointer(&format!("/{}", path.replace('.', "/"))).cloned().unwrap_or_default();
+    let read = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_string()));
+    last.retain(|(path, value)| says(path) != read(value));
+    last.into_iter().map(|(path, value)| format!("{path}={value}")).collect()
+}
+
+fn as_text(status: Status) -> String {
+    serde_json::to_value(status).ok().and_then(|v| v.as_str().map(str::to_string)).unwrap_or_default()
+}

@@ -1,0 +1,253 @@
+//! Sweeps and searches: every point is a row, killed sweeps go on, and the search finds what a full simulation finds.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use snapbox::cmd::{Command, OutputAssert};
+use stepsim::study::{Axis, Base, Margins, SearchOptions, Space, search};
+
+fn stepsim(args: &[&str]) -> OutputAssert {
+    Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).assert()
+}
+
+fn stdout(output: &OutputAssert) -> String {
+    String::from_utf8(output.get_output().stdout.clone()).expect("UTF-8")
+}
+
+fn stderr(output: &OutputAssert) -> String {
+    String::from_utf8(output.get_output().stderr.clone()).expect("UTF-8")
+}
+
+fn rows(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).expect("rows");
+    text.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
+}
+
+/// Eight devices: tensor 3 divides nothing, and micro-batches of 256 sequences fit into no memory.
+const STUDY: [&str; 5] = ["sweep", "tests/data/study.json", "--vary", "parallelism.tensor=1,2,3", "--vary"];
+const MICRO: &str = "batch.micro_batch=8,16,256";
+
+fn study<'a>(path: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&STUDY[..], &[MICRO, "-o", path], more].concat()
+}
+
+#[test]
+fn a_dry_run_counts() {
+    let count =
+        |args: &[&str]| stdout(&stepsim(&[&["sweep", "gpt2-8", "--dry-run"], args].concat()).success());
+    assert_eq!(
+        count(&["--vary", "batch.global=16:256:x2", "--vary", "batch.micro_batch=1,2"]),
+        "10 points (5 × 2)\n"
+    );
+    let zipped =
+        ["--zip", "batch.global=16,32", "--zip", "batch.micro_batch=1,2", "--vary", "parallelism.tensor=1,5"];
+    assert_eq!(count(&zipped), "4 points (2 × 2)\n");
+    let part = ["--vary", "batch.global=8:80:+8", "--shard", "3/4"];
+    assert_eq!(count(&part), "10 points (10), of which 2 in this part\n");
+}
+
+#[test]
+fn what_cannot_run_is_a_row_and_rows_do_not_depend_on_threads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let (one, four, table) = (path("1.jsonl"), path("4.jsonl"), path("t.csv"));
+    let said = stdout(&stepsim(&study(&one, &["--threads", "1"])).success());
+    stepsim(&study(&four, &["--threads", "4"])).success();
+    assert_eq!(fs::read(&one).expect("rows"), fs::read(&four).expect("rows"));
+    let rows = rows(Path::new(&one));
+    let status: Vec<&str> = rows.iter().filter_map(|row| row["status"].as_str()).collect();
+    let expected =
+        ["ok", "ok", "out_of_memory", "ok", "ok", "out_of_memory", "invalid", "invalid", "invalid"];
+    assert_eq!(status, expected, "{rows:#?}");
+    assert!(said.contains("9 points") && said.contains("4 ok, 3 invalid, 2 out_of_memory"), "{said}");
+    for row in &rows {
+        let ok = row["status"] == "ok";
+        for column in ["step_time_s", "mfu", "memory_peak_bytes", "tokens_per_s_per_device"] {
+            assert_eq!(row[column].as_f64().is_some_and(|x| x > 0.0), ok, "{column} {row}");
+        }
+        assert_eq!(row["message"].is_string(), !ok, "{row}");
+    }
+    assert!(rows[3]["exposed_s"]["tp"].as_f64().is_some_and(|s| s > 0.0), "{}", rows[3]);
+    stepsim(&study(&table, &["--closed-form"])).success();
+    let text = fs::read_to_string(&table).expect("a table");
+    assert_eq!(text.lines().count(), 10, "{text}");
+    assert!(text.starts_with("key,parallelism.tensor,batch.micro_batch,status,step_time_s,"), "{text}");
+    assert!(!Path::new(&(table + ".jsonl")).exists());
+}
+
+/// A row of a sweep is the step that `run` simulates.
+#[test]
+fn a_row_is_a_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let (table, report) = (path("rows.jsonl"), path("report.json"));
+    stepsim(&["sweep", "tiny-4", "--vary", "batch.global=4,8", "-o", &table]).success();
+    stepsim(&["run", "tiny-4", "--set", "batch.global=8", "-q", "--report", &report]).success();
+    let report: Value = serde_json::from_slice(&fs::read(&report).expect("a report")).expect("JSON");
+    let row = &rows(Path::new(&table))[1];
+    assert_eq!(row["step_time_s"], report["step_time_s"]);
+    assert_eq!(row["mfu"], report["mfu"]);
+    assert_eq!(row["memory_peak_bytes"], report["memory"]["hbm"]["peak_bytes"]);
+}
+
+/// Killed anywhere, a sweep goes on: cut at every twentieth byte, nothing is lost and nothing doubled.
+#[test]
+fn a_cut_file_is_resumed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rows.jsonl");
+    let name = path.to_str().expect("UTF-8");
+    stepsim(&study(name, &[])).success();
+    let whole = fs::read(&path).expect("rows");
+    stepsim(&study(name, &[])).code(2);
+    assert_eq!(fs::read(&path).expect("rows"), whole, "a file that is there was touched");
+    for part in [0, 1, 3, 7, 11, 19] {
+        fs::write(&path, &whole[..whole.len() * part / 20]).expect("a shorter file");
+        stepsim(&study(name, &["--resume"])).success();
+        assert!(fs::read(&path).expect("rows") == whole, "cut at {part}/20");
+    }
+    // Rows in the order in which they finished, as a killed sweep leaves them.
+    let mut lines: Vec<&[u8]> = whole.split_inclusive(|b| *b == b'\n').collect();
+    lines.reverse();
+    let mut torn = lines[..6].concat();
+    torn.extend(&lines[6][..10]);
+    fs::write(&path, torn).expect("a torn file");
+    stepsim(&study(name, &["--resume"])).success();
+    assert!(fs::read(&path).expect("rows") == whole, "reversed");
+}
+
+#[test]
+fn foreign_and_broken_files_are_refused_and_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rows.jsonl");
+    let name = path.to_str().expect("UTF-8");
+    stepsim(&["sweep", "tiny-4", "--vary", "batch.global=4,8", "-o", name]).success();
+    let other = fs::read_to_string(&path).expect("rows");
+    let message = stderr(&stepsim(&study(name, &["--resume"])).code(2));
+    assert!(message.contains("2 of its 2 rows are no points of this study"), "{message}");
+    for broken in ["{\"a\": 1}\n", "hello, world", &other.replacen("status", "stat", 1)] {
+        fs::write(&path, broken).expect("a broken file");
+        let message = stderr(&stepsim(&study(name, &["--resume"])).code(2));
+        assert!(message.contains("no row") && message.contains("hint"), "{message}");
+        assert_eq!(fs::read_to_string(&path).expect("a file"), broken);
+    }
+}
+
+#[test]
+fn parts_make_the_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let (whole, first, second) = (path("whole"), path("first"), path("second"));
+    stepsim(&study(&whole, &[])).success();
+    stepsim(&study(&first, &["--shard", "1/2"])).success();
+    stepsim(&study(&second, &["--shard", "2/2"])).success();
+    let read = |path: &str| rows(Path::new(path));
+    let (first, second) = (read(&first), read(&second));
+    assert_eq!((first.len(), second.len()), (5, 4));
+    for (i, row) in read(&whole).iter().enumerate() {
+        assert_eq!(row, if i % 2 == 0 { &first[i / 2] } else { &second[i / 2] });
+    }
+}
+
+#[test]
+fn studies_that_mean_nothing_are_refused_before_anything_runs() {
+    let refused = |args: &[&str], part: &str| {
+        let message = stderr(&stepsim(&[&["sweep", "gpt2-8"], args].concat()).code(2));
+        assert!(message.contains(part), "{args:?}: {message}");
+    };
+    refused(&[], "nothing varies");
+    refused(&["--vary", "parallelism.tensr=1,2"], "did you mean `tensor`");
+    refused(&["--vary", "topology.nodez=1,2"], "--set topology.nodez=1");
+    refused(&["--vary", "parallelism.tensor=1,two"], "\"two\" is not allowed");
+    refused(&["--vary", "parallelism.tensor="], "no path or no value");
+    refused(&["--vary", "parallelism.tensor=8:1:x2"], "a range that is empty");
+    refused(&["--vary", "batch.global=1", "--vary", "batch.global=2"], "given twice");
+    refused(&["--zip", "batch.global=1,2", "--zip", "batch.micro_batch=1"], "1 values beside 2");
+    refused(&["--vary", "batch.global=1:2", "--dry-run"], "is not allowed");
+    let many = ["--vary", "batch.global=1:1000000:+1", "--vary", "batch.micro_batch=1:1000000:+1"];
+    refused(&many, "1000000000000 points (1000000 × 1000000) are too many");
+    refused(&["--vary", "batch.global=8", "-o", "/no/such/folder/x.jsonl"], "x.jsonl");
+}
+
+#[test]
+fn ten_to_the_twelfth_points_are_counted_not_made() {
+    let base = Base::load("gpt2-8", None, &[]).expect("a workload");
+    let axis = |path: &str| Axis::parse("--vary", &format!("{path}=1:1000000:+1")).expect("an axis");
+    let error =
+        Space::new(vec![axis("batch.global"), axis("batch.micro_batch")], &base).expect_err("too many");
+    assert!(error.to_string().contains("1000000000000 points"), "{error}");
+}
+
+/// On a space that is simulated whole, the search finds the best (regret at most 0.5 %), and the closed form is never too
+/// long by more than the margin that pruning relies on, in time and in memory.
+#[test]
+fn the_search_finds_what_simulating_everything_finds() {
+    let fix = ["batch.global=16"].map(String::from);
+    let everything = SearchOptions {
+        fix: fix.to_vec(),
+        margins: Margins { time: 1.0, memory: 1.0 },
+        most_simulated: usize::MAX,
+        top: usize::MAX,
+        ..SearchOptions::default()
+    };
+    let all = search("tests/data/study.json", None, &everything, &mut |_| {}).expect("a search").report;
+    let options = SearchOptions { fix: fix.to_vec(), ..SearchOptions::default() };
+    let found = search("tests/data/study.json", None, &options, &mut |_| {}).expect("a search");
+    let time = |report: &stepsim::study::SearchReport| report.ranking[0].outcome.step_time_s.expect("a time");
+    let regret = time(&found.report) / time(&all) - 1.0;
+    println!(
+        "{} layouts, {} simulated of {}, regret {regret:.4}, closed form longer by {:.3} at most",
+        all.points, found.report.simulated, all.simulated, all.closed_form_longest
+    );
+    assert!(all.points > 100 && found.report.simulated < all.simulated, "{} {}", all.points, all.simulated);
+    assert!(regret <= 0.005, "{regret}");
+    assert!(all.closed_form_longest <= options.margins.time, "{}", all.closed_form_longest);
+    for ranked in &all.ranking {
+        let peak = ranked.outcome.memory_peak_bytes.expect("a peak") as f64;
+        let least = ranked.closed_form_memory_bytes * (1.0 - options.margins.memory);
+        assert!(peak >= least, "{:?}: {peak} < {least}", ranked.sets);
+    }
+    let pruned: u64 = found.report.pruned.values().sum();
+    assert_eq!(pruned + found.report.simulated, found.report.points);
+}
+
+/// The settings of the winner, and the file of the best workload, give the step that the report says.
+#[test]
+fn the_best_layout_runs_as_reported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let (report, best, a, b) = (path("report.json"), path("best.json"), path("a.json"), path("b.json"));
+    let input = "tests/data/study.json";
+    let args = [
+        "search",
+        input,
+        "--vary",
+        "parallelism.tensor=1,2",
+        "--fix",
+        "batch.micro_batch=2",
+        "--fix",
+        "batch.global=32",
+        "--top",
+        "3",
+    ];
+    let said = stdout(&stepsim(&[&args[..], &["--report", &report, "-o", &best]].concat()).success());
+    assert!(said.contains("the best:") && said.contains("simulated"), "{said}");
+    let read =
+        |path: &str| -> Value { serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON") };
+    let report = read(&report);
+    let first = &report["ranking"][0];
+    assert!(report["ranking"].as_array().is_some_and(|list| list.len() == 3));
+    assert_eq!(first["settings"]["batch.micro_batch"], 2);
+    let mut run = vec!["run", input, "-q", "--report", &a];
+    for set in first["sets"].as_array().expect("settings") {
+        run.extend(["--set", set.as_str().expect("a text")]);
+    }
+    stepsim(&run).success();
+    stepsim(&["run", &best, "-q", "--report", &b]).success();
+    for path in [&a, &b] {
+        assert_eq!(read(path)["step_time_s"], first["step_time_s"]);
+    }
+    let tight = stepsim(&["search", input, "--max-memory", "0.001", "--fix", "batch.global=32"]).code(2);
+    assert!(stderr(&tight).contains("no layout fits"), "{}", stderr(&tight));
+    assert!(stderr(&stepsim(&["search", input, "--fix", "parallelism.tensr=1"]).code(2)).contains("tensor"));
+}
