@@ -166,7 +166,9 @@ fn studies_that_mean_nothing_are_refused_before_anything_runs() {
     refused(&["--vary", "batch.global=1:2", "--dry-run"], "is not allowed");
     let many = ["--vary", "batch.global=1:1000000:+1", "--vary", "batch.micro_batch=1:1000000:+1"];
     refused(&many, "1000000000000 points (1000000 × 1000000) are too many");
-    refused(&["--vary", "batch.global=8", "-o", "/no/such/folder/x.jsonl"], "x.jsonl");
+    let nowhere = ["sweep", "gpt2-8", "--vary", "batch.global=8", "-o", "/no/such/folder/x.jsonl"];
+    let message = stderr(&stepsim(&nowhere).code(1));
+    assert!(message.contains("cannot create `/no/such/folder/x.jsonl`"), "{message}");
 }
 
 #[test]
@@ -185,7 +187,7 @@ fn the_search_finds_what_simulating_everything_finds() {
     let fix = ["batch.global=16"].map(String::from);
     let everything = SearchOptions {
         fix: fix.to_vec(),
-        margins: Margins { time: 1.0, memory: 1.0 },
+        margins: Margins { time: 1.0, ..Margins::default() },
         most_simulated: usize::MAX,
         top: usize::MAX,
         ..SearchOptions::default()
@@ -204,7 +206,7 @@ fn the_search_finds_what_simulating_everything_finds() {
     assert!(all.closed_form_longest <= options.margins.time, "{}", all.closed_form_longest);
     for ranked in &all.ranking {
         let peak = ranked.outcome.memory_peak_bytes.expect("a peak") as f64;
-        let least = ranked.closed_form_memory_bytes * (1.0 - options.margins.memory);
+        let least = ranked.least_memory_bytes;
         assert!(peak >= least, "{:?}: {peak} < {least}", ranked.sets);
     }
     let pruned: u64 = found.report.pruned.values().sum();

@@ -14,8 +14,8 @@ use crate::study::{Axis, Margins, Objective, SearchOptions, SearchReport, search
 #[command(after_help = "\
 Tensor, sequence, context, pipeline, expert and data parallelism, schedule and chunks, sharding, micro-batch and
 recomputation are chosen; the workload's own layout does not count, all else of it does. Every layout is estimated in closed
-form; what needs more memory than there is, or more time than the best simulated one, each by more than a margin, is left
-out, and the rest simulated, best estimate first.
+form; what does not fit by a lower bound of its memory, or takes longer than the best simulated one by more than a margin,
+is left out, and the rest simulated, best estimate first.
 
 Examples:
   stepsim search llama3-70b

@@ -71,7 +71,7 @@ impl Journal {
     /// # Errors
     /// The file is there and `resume` is not asked for, holds something else than rows, or cannot be opened.
     pub fn open(path: &Path, resume: bool) -> Result<(Journal, HashMap<String, Outcome>), StudyError> {
-        let fail = |error| StudyError::Journal { path: path.to_owned(), error };
+        let fail = |error| OutputError::Create { path: path.to_owned(), error };
         let name = || path.display().to_string();
         if !resume && path.is_file() {
             return Err(present(path).into());
@@ -157,7 +157,8 @@ pub fn csv(rows: &[Row]) -> String {
         cells.extend(paths.iter().map(|path| plain(row.settings.get(*path))));
         cells.extend(fixed.iter().map(|column| plain(value.get(column))));
         cells.extend(kinds.iter().map(|kind| plain(value.get("exposed_s").and_then(|e| e.get(kind)))));
-        cells.push(plain(value.get("message")));
+        let message = row.outcome.message.iter().flat_map(|m| m.lines()).map(str::trim);
+        cells.push(cell(&message.collect::<Vec<_>>().join("; ")));
         text += &(cells.join(",") + "\n");
     }
     text

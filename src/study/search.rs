@@ -1,7 +1,7 @@
 //! The best layout: closed form for all, simulation for the best of them.
 //!
-//! Every layout is estimated in closed form. One whose memory is over the limit by more than a margin is dropped. The rest
-//! is simulated from the best estimate on, in batches, until the next estimate, less a margin, is worse than the best
+//! Every layout is estimated in closed form. One whose state and part of whose activations are over the limit is dropped. The rest
+//! is simulated from the best estimate on (first those that fit without the margin), in batches, until the next estimate, less a margin, is worse than the best
 //! simulated: as long as the closed form is never too long by more than the margin, nothing better is left. The order of
 //! work does not depend on the threads.
 
@@ -39,13 +39,15 @@ pub enum Objective {
 pub struct Margins {
     /// The simulated step is not shorter than the closed form less this part.
     pub time: f64,
-    /// The simulated peak of memory is not lower than the closed form less this part.
+    /// The simulated peak of memory is not lower than the closed form's weights, gradients and optimizer state and its
+    /// activations over the chunks of a rank less this part. (It takes the largest chunk for every one in flight; one in so
+    /// many as there are chunks is that one.)
     pub memory: f64,
 }
 
 impl Default for Margins {
     fn default() -> Margins {
-        Margins { time: 0.1, memory: 0.1 }
+        Margins { time: 0.1, memory: 0.25 }
     }
 }
 
@@ -96,6 +98,8 @@ pub struct Ranked {
     pub closed_form_s: f64,
     /// Peak of device memory in closed form.
     pub closed_form_memory_bytes: f64,
+    /// What it takes at least, less the margin.
+    pub least_memory_bytes: f64,
     /// What the simulation says.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -115,7 +119,7 @@ pub struct SearchReport {
     /// Layouts of the space.
     pub points: u64,
     /// Layouts that were not simulated, by reason: `invalid` (the workload's checks refuse them), `memory` (in closed form,
-    /// over the limit by more than the margin), `time` (in closed form, slower than the best simulated by more than the
+    /// over the limit even less the margin), `time` (in closed form, slower than the best simulated by more than the
     /// margin), `limit` (not refuted, but no more simulations were allowed).
     pub pruned: BTreeMap<&'static str, u64>,
     /// Layouts that were simulated.
@@ -149,6 +153,9 @@ struct Candidate {
     settings: Map<String, Value>,
     seconds: f64,
     memory: f64,
+    least: f64,
+    /// Whether only the margin lets it fit.
+    doubtful: bool,
     score: f64,
 }
 
@@ -186,24 +193,33 @@ pub fn search(
         done += 1;
         progress(done);
     }
-    // A stable sort: equal estimates stay in the order of the space.
-    candidates.sort_by(|a, b| a.score.total_cmp(&b.score));
+    // Those that fit in closed form come first. A stable sort: equal estimates stay in the order of the space.
+    candidates.sort_by(|a, b| a.doubtful.cmp(&b.doubtful).then(a.score.total_cmp(&b.score)));
+    let sure = candidates.partition_point(|c| !c.doubtful);
     let mut run = Run { best: f64::INFINITY, outcomes: Vec::new() };
-    let mut at = 0;
-    let most = options.most_simulated.min(candidates.len());
-    while at < most && candidates[at].score * (1.0 - options.margins.time) <= run.best {
-        let batch = &candidates[at..(at + BATCH).min(most)];
-        let outcomes = pool::all(batch.len(), threads, &|i| simulated(&base, &batch[i], options));
-        at += outcomes.len();
-        outcomes.into_iter().for_each(|outcome| run.take(outcome, options.objective));
-        done += batch.len() as u64;
-        progress(done);
+    let hopeless = |c: &Candidate, best: f64| c.score * (1.0 - options.margins.time) > best;
+    let mut left: Vec<&Candidate> = Vec::new();
+    for part in [0..sure, sure..candidates.len()] {
+        let mut at = part.start;
+        while at < part.end && !hopeless(&candidates[at], run.best) {
+            let room = options.most_simulated - run.outcomes.len();
+            let batch = &candidates[at..part.end.min(at + BATCH.min(room))];
+            if batch.is_empty() {
+                break;
+            }
+            let outcomes = pool::all(batch.len(), threads, &|i| simulated(&base, &batch[i], options));
+            outcomes.into_iter().enumerate().for_each(|(i, o)| run.take(at + i, o, options.objective));
+            at += batch.len();
+            done += batch.len() as u64;
+            progress(done);
+        }
+        left.extend(&candidates[at..part.end]);
     }
-    let hopeless = |c: &Candidate| c.score * (1.0 - options.margins.time) > run.best;
-    let left = candidates[at..].iter().filter(|c| !hopeless(c)).count() as u64;
-    *pruned.entry("limit").or_insert(0) += left;
-    *pruned.entry("time").or_insert(0) += (candidates.len() - at) as u64 - left;
-    let reached = candidates.get(at).map_or(options.margins.time, |next| 1.0 - run.best / next.score);
+    let undecided = left.iter().filter(|c| !hopeless(c, run.best)).count() as u64;
+    *pruned.entry("limit").or_insert(0) += undecided;
+    *pruned.entry("time").or_insert(0) += left.len() as u64 - undecided;
+    let next = left.iter().map(|c| c.score).fold(f64::INFINITY, f64::min);
+    let reached = if left.is_empty() { options.margins.time } else { 1.0 - run.best / next };
     let mut report = SearchReport {
         workload: base.name().to_string(),
         topology,
@@ -211,7 +227,7 @@ pub fn search(
         objective: options.objective,
         points: points.len() as u64,
         pruned,
-        simulated: at as u64,
+        simulated: run.outcomes.len() as u64,
         unfit: BTreeMap::new(),
         margins: options.margins,
         time_margin_reached: reached.clamp(0.0, options.margins.time),
@@ -221,7 +237,8 @@ pub fn search(
     };
     let own = serde_json::to_value(plain.unchecked(&[])?.0).unwrap_or_default();
     let mut ranked = Vec::new();
-    for (candidate, outcome) in candidates.into_iter().zip(run.outcomes) {
+    for (at, outcome) in run.outcomes {
+        let candidate = &candidates[at];
         match (outcome.status, outcome.step_time_s) {
             (Status::Ok, Some(seconds)) => {
                 report.closed_form_longest =
@@ -238,9 +255,10 @@ pub fn search(
         .into_iter()
         .map(|(_, candidate, outcome)| Ranked {
             sets: needed(&own, always.iter().chain(&candidate.sets)),
-            settings: candidate.settings,
+            settings: candidate.settings.clone(),
             closed_form_s: candidate.seconds,
             closed_form_memory_bytes: candidate.memory,
+            least_memory_bytes: candidate.least,
             outcome,
         })
         .collect();
@@ -307,9 +325,13 @@ fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions
     let sets: Vec<String> = settings.iter().map(|(path, value)| set_text(path, value)).collect();
     let inputs = base.inputs(&sets).map_err(|_| "invalid")?;
     let form = closed_form(&inputs).map_err(|_| "invalid")?;
-    let memory = form.fullest().total();
+    let fullest = form.fullest();
+    let memory = fullest.total();
+    let state = fullest.weights + fullest.gradients + fullest.optimizer;
     let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY).min(form.capacity);
-    if memory * (1.0 - options.margins.memory) > limit {
+    let chunks = inputs.workload.value.parallelism.pipeline.chunks().max(1) as f64;
+    let least = state + fullest.activations / chunks * (1.0 - options.margins.memory);
+    if least > limit {
         return Err("memory");
     }
     let seconds = form.terms.total();
@@ -318,7 +340,8 @@ fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions
         Objective::Time => seconds,
         Objective::TokensPerDevice => 1.0 / tokens,
     };
-    Ok(Candidate { sets, settings: settings.clone(), seconds, memory, score })
+    let doubtful = memory > limit;
+    Ok(Candidate { sets, settings: settings.clone(), seconds, memory, least, doubtful, score })
 }
 
 fn simulated(base: &Base, candidate: &Candidate, options: &SearchOptions) -> Outcome {
@@ -349,13 +372,14 @@ fn score(outcome: &Outcome, objective: Objective) -> f64 {
 /// What has been simulated.
 struct Run {
     best: f64,
-    outcomes: Vec<Outcome>,
+    /// With their places among the candidates.
+    outcomes: Vec<(usize, Outcome)>,
 }
 
 impl Run {
-    fn take(&mut self, outcome: Outcome, objective: Objective) {
+    fn take(&mut self, at: usize, outcome: Outcome, objective: Objective) {
         self.best = self.best.min(score(&outcome, objective));
-        self.outcomes.push(outcome);
+        self.outcomes.push((at, outcome));
     }
 }
 
