@@ -47,7 +47,7 @@ pub struct Margins {
 
 impl Default for Margins {
     fn default() -> Margins {
-        Margins { time: 0.1, memory: 0.25 }
+        Margins { time: 0.1, memory: 0.6 }
     }
 }
 
