@@ -20,8 +20,8 @@ pub mod run;
 pub mod schedule;
 pub mod schema;
 pub mod score;
-pub mod show;
 pub mod search;
+pub mod show;
 pub mod sweep;
 
 use std::io::{self, Write};

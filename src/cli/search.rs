@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::run::{Bar, apart, write_json};
-use super::{Failure, say};
+use super::run::{Bar, write_json};
+use super::{Failure, outputs, say};
 use crate::study::{Axis, Margins, Objective, SearchOptions, SearchReport, search};
 
 /// Find the best layout of a model on a machine.
@@ -67,7 +67,8 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// # Errors
 /// Wrong input, or a space in which nothing fits (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    apart(("--report", &args.report), ("--output", &args.output))?;
+    let written = [("--report", args.report.as_deref()), ("--output", args.output.as_deref())];
+    outputs::apart(&written, &[std::path::Path::new(&args.workload)])?;
     let positive = |value: f64| value.is_finite() && value > 0.0;
     if !args.max_memory.is_none_or(positive) || !(0.0..=1.0).contains(&args.margin) {
         return Err(Failure::input("--max-memory takes GiB above 0, --margin a part from 0 to 1"));

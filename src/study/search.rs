@@ -23,6 +23,9 @@ use crate::spec::workload::{ModelRef, WorkloadSpec};
 /// Layouts simulated before the best is looked at again.
 const BATCH: usize = 16;
 
+/// Layouts over the limit by more than this part of their memory, in closed form, are simulated after all others.
+const DOUBT: f64 = 0.1;
+
 /// What is best.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -154,7 +157,7 @@ struct Candidate {
     seconds: f64,
     memory: f64,
     least: f64,
-    /// Whether only the margin lets it fit.
+    /// Whether little but the margin lets it fit.
     doubtful: bool,
     score: f64,
 }
@@ -340,7 +343,7 @@ fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions
         Objective::Time => seconds,
         Objective::TokensPerDevice => 1.0 / tokens,
     };
-    let doubtful = memory > limit;
+    let doubtful = memory * (1.0 - DOUBT) > limit;
     Ok(Candidate { sets, settings: settings.clone(), seconds, memory, least, doubtful, score })
 }
 
