@@ -79,7 +79,7 @@ fn the_default_is_never_slower_than_any_algorithm_by_name() {
 #[test]
 fn shipped_machines_run_what_suits_them() {
     let h200 = rows("--topology p5en-h200 --op all-reduce --bytes 1Mi,16Gi").expect("runs");
-    assert_eq!((&h200[0]["protocol"], &h200[1]["algorithm"]), (&"LL".into(), &"nvls".into()));
+    assert_eq!((&h200[0]["protocol"], &h200[1]["algorithm"]), (&"LL128".into(), &"nvls".into()));
     let tpu = rows("--topology tpu-v5e-256 --op all-gather --bytes 1Gi").expect("runs");
     assert_eq!(tpu[0]["algorithm"], "torus");
     let mi300x = rows("--topology mi300x-8 --op all-reduce --bytes 1Gi").expect("runs");

@@ -219,3 +219,38 @@ proptest! {
         check_quotient(&layout.world());
     }
 }
+
+/// A case that random layouts found: equal times, a full tier, several gathers at once.
+#[test]
+fn ties_at_a_full_tier_fold_exactly() {
+    use cluster::Fidelity::{Fixed, Phases};
+    let layout = Layout {
+        tp: 3,
+        cp: 3,
+        dp: 4,
+        pp: 1,
+        gpus_per_node: 2,
+        gpus_per_nic: 1,
+        nodes_per_leaf: 3,
+        layers: 3,
+        micro_batches: 1,
+        fidelity: [Fixed, Fixed, Phases, Phases, Fixed, Fixed],
+        device_layers: 1,
+        host_layers: 3,
+        slow_nic: None,
+        slow_rank: None,
+        jitter_period: None,
+        slowdown: 1,
+        memory_gbps: 0,
+        ties: true,
+        seed: 11895460022361585460,
+    };
+    let world = layout.world();
+    let folded = fold(&world);
+    let (full, quotient) = (engine::run(&world).expect("runs"), engine::run(&folded.world).expect("runs"));
+    for rank in (0..world.ranks.len() as u32).map(RankId) {
+        for op in (0..world.program_of(rank).ops.len() as u32).map(OpId) {
+            assert_eq!(quotient.span(folded.source(rank), op), full.span(rank, op), "{rank:?} {op:?}");
+        }
+    }
+}

@@ -454,7 +454,9 @@ fn ranks(readings: &[RankReading], info: &RunInfo) -> Vec<RankReport> {
         };
         simulated().flat_map(each).collect()
     } else {
-        let mut groups: BTreeMap<(u32, [Time; 2], [Time; StallCause::COUNT]), (u32, u64)> = BTreeMap::new();
+        /// Stage, busy and end time, stalls.
+        type Alike = (u32, [Time; 2], [Time; StallCause::COUNT]);
+        let mut groups: BTreeMap<Alike, (u32, u64)> = BTreeMap::new();
         for (reading, of) in simulated() {
             let Some(&lowest) = of.members.first() else {
                 continue;

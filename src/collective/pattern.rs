@@ -72,6 +72,9 @@ pub enum Pattern {
     Own(OwnPattern),
 }
 
+/// Calls back with every route of a pattern and its weight.
+type Routes = fn(&Geometry, [u32; 2], &mut dyn FnMut(Route<'_>, u32));
+
 /// A pattern of one algorithm, described where the algorithm is: nothing else needs to know it.
 #[derive(Clone, Copy)]
 pub struct OwnPattern {
@@ -80,7 +83,7 @@ pub struct OwnPattern {
     /// What its routes depend on beside the geometry: a distance, a round.
     pub numbers: [u32; 2],
     /// Calls back with every route and its weight, in an order that depends on the geometry and the numbers only.
-    pub routes: fn(&Geometry, [u32; 2], &mut dyn FnMut(Route<'_>, u32)),
+    pub routes: Routes,
 }
 
 impl OwnPattern {

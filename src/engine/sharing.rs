@@ -7,14 +7,15 @@
 //! until resources saturate, freeze the flows on them, take away what they use, go on with the rest. A resource
 //! saturates at level (capacity − frozen load) / Σ a(f,r) over its flows that are not frozen.
 //!
-//! A flow alone goes at its *solo rate*: the least capacity/a on its path, or its own limit. A resource whose flows all
-//! together, each at its solo rate, do not exceed its capacity cannot fill: it binds nobody and joins nobody. Only
-//! resources that could fill tell who shares with whom, and a flow that crosses none of them goes at its solo rate
-//! without more ado. What flows could ask of a resource is counted in whole numbers, so that the sum does not drift.
+//! A flow alone goes at its *solo rate*: the least capacity/a on its path, or its own limit.
 //!
 //! Only the connected component of resources that changed is solved again, once for all changes of an instant. With
 //! F flows, E path entries and R resources in the component this costs O(E + R log R) per level structure: a resource
 //! sits in a heap under its saturation level, which only rises, so entries are refreshed when they surface.
+//!
+//! Hazard: a resource that its flows could not fill at their solo rates binds nobody, but must not be left out of the
+//! search for that: whether it could fill is not the same in a folded run, and where times tie the two would part
+//! (`tests/fold.rs` has such a case).
 //!
 //! Hazard: rates must not depend on how many equal flows a component holds, or a folded run would differ from the
 //! unfolded one in the last bit. So loads are counted in whole numbers, and what a level froze on a resource is
@@ -55,9 +56,6 @@ pub struct Sharing<'w> {
     /// Flows on each resource, with dead entries until the next visit: (flow, generation).
     users: Vec<Vec<(FlowId, u32)>>,
     live: Vec<u32>,
-    /// What the flows on each resource would take of it at their solo rates, and what it has.
-    asked: Vec<u128>,
-    room: Vec<u128>,
     flows: Vec<Flow>,
     free: Vec<FlowId>,
     dirty: Vec<ResourceId>,
@@ -73,8 +71,6 @@ pub struct Sharing<'w> {
 struct Filling {
     /// By resource: the last epoch in which it belonged to a component.
     seen: Vec<u32>,
-    /// By resource: the last epoch in which it was found to join nobody any more.
-    let_go: Vec<u32>,
     left: Vec<f64>,
     load: Vec<u64>,
     frozen_now: Vec<u64>,
@@ -88,34 +84,21 @@ struct Filling {
 /// Marks a heap entry that stands for a flow's own limit instead of a resource.
 const LIMIT: u64 = 1 << 32;
 
-/// A rate in whole units of 2⁻¹⁰ bytes per second, rounded up; more than 2⁷⁰ bytes per second counts as that.
-fn whole(rate: f64) -> u128 {
-    (rate * 1024.0).ceil().min(2f64.powi(80)) as u128
-}
-
-/// What a resource of this capacity has room for: equal sums must not fail by a rounding.
-fn room(capacity: f64) -> u128 {
-    if capacity.is_finite() { whole(capacity * (1.0 + 1e-12)) } else { u128::MAX }
-}
-
 impl<'w> Sharing<'w> {
     /// Idle resources of the given capacities in bytes per second; paths are ranges of `uses`.
     pub fn new(capacity: Vec<f64>, uses: &'w [(ResourceId, u32)]) -> Self {
         let n = capacity.len();
         Sharing {
             uses,
-            room: capacity.iter().map(|c| room(*c)).collect(),
             capacity,
             users: vec![Vec::new(); n],
             live: vec![0; n],
-            asked: vec![0; n],
             flows: Vec::new(),
             free: Vec::new(),
             dirty: Vec::new(),
             epoch: 0,
             fill: Filling {
                 seen: vec![0; n],
-                let_go: vec![0; n],
                 left: vec![0.0; n],
                 load: vec![0; n],
                 frozen_now: vec![0; n],
@@ -126,7 +109,7 @@ impl<'w> Sharing<'w> {
         }
     }
 
-    /// Puts a flow of `bytes` on `path`. If nothing on it can fill, the flow goes at its solo rate and `Some(finish)` is
+    /// Puts a flow of `bytes` on `path`. If nothing is on it, the flow goes at its solo rate and `Some(finish)` is
     /// returned; otherwise the next [`solve`](Self::solve) gives it a rate.
     pub fn insert(&mut self, now: Time, bytes: f64, limit: f64, path: Path) -> (FlowId, Option<Time>) {
         let id = self.free.pop().unwrap_or_else(|| {
@@ -148,9 +131,8 @@ impl<'w> Sharing<'w> {
         let all = self.uses;
         let uses = &all[path.start as usize..path.end as usize];
         let solo = uses.iter().map(|&(r, a)| self.capacity[r.index()] / f64::from(a)).fold(limit, f64::min);
-        let asks = whole(solo);
-        let mut free = true;
-        for &(r, a) in uses {
+        let free = uses.is_empty();
+        for &(r, _) in uses {
             let i = r.index();
             if self.live[i] == 0 {
                 self.users[i].clear();
@@ -161,11 +143,7 @@ impl<'w> Sharing<'w> {
             }
             self.live[i] += 1;
             self.users[i].push(entry);
-            self.asked[i] += asks * u128::from(a);
-            if self.can_fill(i) {
-                free = false;
-                self.dirty.push(r);
-            }
+            self.dirty.push(r);
         }
         let flow = &mut self.flows[id as usize];
         *flow = Flow { left: bytes, rate: if free { solo } else { 0.0 }, solo, since: now, path, ..*flow };
@@ -176,48 +154,30 @@ impl<'w> Sharing<'w> {
     pub fn remove(&mut self, id: FlowId) {
         let flow = &mut self.flows[id as usize];
         flow.generation = flow.generation.wrapping_add(1);
-        let (asks, path) = (whole(flow.solo), flow.path.clone());
-        for at in path {
-            let (r, a) = self.uses[at as usize];
+        for at in flow.path.clone() {
+            let (r, _) = self.uses[at as usize];
             let i = r.index();
-            let could_fill = self.can_fill(i);
             self.live[i] -= 1;
-            self.asked[i] -= asks * u128::from(a);
-            if could_fill && self.live[i] > 0 {
+            if self.live[i] > 0 {
                 self.dirty.push(r);
             }
         }
         self.free.push(id);
     }
 
-    /// Gives a flow without bytes (a kernel, whose end is kept elsewhere) another limit. Returns its rate if nothing on
-    /// its path can fill; otherwise the next [`solve`](Self::solve) tells.
+    /// Gives a flow without bytes (a kernel, whose end is kept elsewhere) another limit. Returns its rate if nothing is
+    /// on its path; otherwise the next [`solve`](Self::solve) tells.
     pub fn set_limit(&mut self, id: FlowId, limit: f64) -> Option<f64> {
         let all = self.uses;
         let flow = &self.flows[id as usize];
         let uses = &all[flow.path.start as usize..flow.path.end as usize];
         let solo = uses.iter().map(|&(r, a)| self.capacity[r.index()] / f64::from(a)).fold(limit, f64::min);
-        let (before, after) = (whole(flow.solo), whole(solo));
-        let mut free = true;
-        for &(r, a) in uses {
-            let i = r.index();
-            let could_fill = self.can_fill(i);
-            self.asked[i] = self.asked[i] - before * u128::from(a) + after * u128::from(a);
-            if could_fill || self.can_fill(i) {
-                free = false;
-                self.dirty.push(r);
-            }
-        }
+        let free = uses.is_empty();
+        self.dirty.extend(uses.iter().map(|(r, _)| *r));
         let flow = &mut self.flows[id as usize];
         flow.solo = solo;
         flow.rate = if free { solo } else { 0.0 };
         free.then_some(solo)
-    }
-
-    /// Whether the flows on a resource together could ask more of it than it has.
-    #[inline]
-    fn can_fill(&self, resource: usize) -> bool {
-        self.asked[resource] > self.room[resource]
     }
 
     /// Whether any flow is on a resource.
@@ -245,27 +205,13 @@ impl<'w> Sharing<'w> {
             if self.fill.seen[seed] == self.epoch || self.live[seed] == 0 {
                 continue;
             }
-            if self.can_fill(seed) {
-                self.solve_component(Seed::Resource(seed as u32), now, &mut retime);
-                continue;
-            }
-            // It joins nobody any more: those on it may now belong to different components.
-            if std::mem::replace(&mut self.fill.let_go[seed], self.epoch) == self.epoch {
-                continue;
-            }
-            self.drop_dead(seed);
-            for i in 0..self.users[seed].len() {
-                let flow = self.users[seed][i].0;
-                if self.flows[flow as usize].seen != self.epoch {
-                    self.solve_component(Seed::Flow(flow), now, &mut retime);
-                }
-            }
+            self.solve_component(seed, now, &mut retime);
         }
         self.dirty = dirty;
         self.dirty.clear();
     }
 
-    fn solve_component(&mut self, seed: Seed, now: Time, retime: &mut impl FnMut(FlowId, Time)) {
+    fn solve_component(&mut self, seed: usize, now: Time, retime: &mut impl FnMut(FlowId, Time)) {
         self.collect(seed);
         self.changed.clear();
         self.progressive_filling(now);
@@ -280,15 +226,11 @@ impl<'w> Sharing<'w> {
         self.users[resource].retain(|&(id, generation)| flows[id as usize].generation == generation);
     }
 
-    /// The connected component of a seed, into `fill.resources` and `fill.flows`, with loads counted. Only resources
-    /// that can fill belong to it.
-    fn collect(&mut self, seed: Seed) {
+    /// The connected component of a seed, into `fill.resources` and `fill.flows`, with loads counted.
+    fn collect(&mut self, seed: usize) {
         self.fill.resources.clear();
         self.fill.flows.clear();
-        match seed {
-            Seed::Resource(r) => self.reach(r as usize),
-            Seed::Flow(id) => self.join(id),
-        }
+        self.reach(seed);
         let mut next = 0;
         while next < self.fill.resources.len() {
             let r = self.fill.resources[next] as usize;
@@ -321,7 +263,7 @@ impl<'w> Sharing<'w> {
         fill.load[r] = 0;
     }
 
-    /// Adds a flow to the component, with the resources on its path that can fill.
+    /// Adds a flow to the component, with the resources on its path.
     fn join(&mut self, id: FlowId) {
         let flow = &mut self.flows[id as usize];
         flow.seen = self.epoch;
@@ -330,7 +272,7 @@ impl<'w> Sharing<'w> {
         self.fill.flows.push(id);
         for at in path {
             let q = self.uses[at as usize].0.index();
-            if self.fill.seen[q] != self.epoch && self.can_fill(q) {
+            if self.fill.seen[q] != self.epoch {
                 self.reach(q);
             }
         }
@@ -450,12 +392,6 @@ impl<'w> Sharing<'w> {
     pub fn rate(&self, id: FlowId) -> f64 {
         self.flows[id as usize].rate
     }
-}
-
-/// Where a component is entered.
-enum Seed {
-    Resource(u32),
-    Flow(FlowId),
 }
 
 impl Flow {

@@ -64,11 +64,12 @@ impl Routing {
             }
             if expert % group == 0 {
                 // The group before is over; this one is drawn or it is not.
-                for touched in 0..2 {
-                    let ended = std::mem::replace(&mut state[1][touched], vec![0.0; size]);
-                    state[0][touched].iter_mut().zip(ended).for_each(|(to, from)| *to += from);
+                let [before, drawn] = &mut state;
+                for (before, drawn) in before.iter_mut().zip(drawn) {
+                    let ended = std::mem::replace(drawn, vec![0.0; size]);
+                    before.iter_mut().zip(ended).for_each(|(to, from)| *to += from);
                     for i in 0..size - at(1, 0, 0).min(size) {
-                        state[1][touched][i + at(1, 0, 0)] = state[0][touched][i];
+                        drawn[i + at(1, 0, 0)] = before[i];
                     }
                 }
             }

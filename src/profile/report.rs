@@ -300,13 +300,13 @@ fn streams(profile: &Profile) -> Vec<StreamProfile> {
         spans[event.stream as usize].push((event.start, event.end));
         comm[event.stream as usize] += u64::from(event.family == Family::Communication);
     }
-    let row = |(((device, stream), spans), comm_events): ((&(String, String), Vec<(i64, i64)>), u64)| {
+    let rows = profile.streams.iter().zip(spans).zip(comm);
+    let rows = rows.map(|(((device, stream), spans), comm_events)| {
         let events = spans.len() as u64;
         let busy_ns = Intervals::union(spans).length();
         StreamProfile { device: device.clone(), stream: stream.clone(), events, comm_events, busy_ns }
-    };
-    let mut rows: Vec<_> =
-        profile.streams.iter().zip(spans).zip(comm).map(row).filter(|s| s.events > 0).collect();
+    });
+    let mut rows: Vec<_> = rows.filter(|s| s.events > 0).collect();
     rows.sort_by(|a, b| (&a.device, &a.stream).cmp(&(&b.device, &b.stream)));
     rows
 }

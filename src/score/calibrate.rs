@@ -159,7 +159,8 @@ mod tests {
     /// Rows whose time is a·x + b·y: both constants are found again, also without each group.
     #[test]
     fn two_constants_are_found_again() {
-        let rows = [(1.0, 0.1), (0.5, 1.0), (2.0, 0.3), (0.1, 2.0)];
+        // Each group has a row of either kind, else it cannot tell the constants apart.
+        let rows = [(1.0, 0.1), (0.5, 1.0), (0.1, 2.0), (2.0, 0.3)];
         let groups: Vec<String> = ["p", "q", "p", "q"].map(String::from).into();
         let mut play = |v: &[f64]| -> Vec<Option<f64>> {
             rows.iter().map(|(x, y)| Some((v[0] * x + v[1] * y) / (2.0 * x + 0.5 * y))).collect()

@@ -13,7 +13,7 @@ pub fn device_gbps(text: &str, devices_per_node: u64) -> Option<f64> {
         gigabits * adapters / node
     } else if text.contains("per gpu") || text.contains("per device") || text.contains("per chip") {
         gigabits
-    } else if text.contains("per node") || text.contains("per server") || gigabits > 800.0 || gigabits < 200.0
+    } else if text.contains("per node") || text.contains("per server") || !(200.0..=800.0).contains(&gigabits)
     {
         gigabits / node
     } else {

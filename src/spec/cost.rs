@@ -230,7 +230,7 @@ impl CostSpec {
                 fractions.push((format!("classes.{class}.{part}"), value));
             }
             if let Some(floor) = c.floor_us {
-                p.range(&format!("classes.{class}.floor_us"), floor, 0.0, 1e6);
+                p.range(format!("classes.{class}.floor_us"), floor, 0.0, 1e6);
             }
         }
         for (name, value) in &fractions {

@@ -62,13 +62,13 @@ impl Stage<'_, '_> {
         let mut back = self.backward_half(b, backward);
         // The head of the model, or what stands before the last layer's experts, and its combine(B).
         let mut f_left = true;
-        let mut b_left = self.to_exchange_back(b, &mut back);
+        let mut b_left = self.reach_exchange_back(b, &mut back);
         while f_left || b_left {
-            f_left = f_left && self.to_exchange(b, &mut f); // attn(F), dispatch(F)
-            b_left = b_left && self.to_exchange_back(b, &mut back); // mlp(B), dispatch(B)
+            f_left = f_left && self.reach_exchange(b, &mut f); // attn(F), dispatch(F)
+            b_left = b_left && self.reach_exchange_back(b, &mut back); // mlp(B), dispatch(B)
             self.weights_of_experts(b, &mut back); // mlp(W)
-            f_left = f_left && self.to_exchange(b, &mut f); // mlp(F), combine(F)
-            b_left = b_left && self.to_exchange_back(b, &mut back); // attn(B), and the next combine(B)
+            f_left = f_left && self.reach_exchange(b, &mut f); // mlp(F), combine(F)
+            b_left = b_left && self.reach_exchange_back(b, &mut back); // attn(B), and the next combine(B)
             self.weights_of_rest(b, &mut back); // attn(W)
         }
         let (f, w) = (f.output(), back.chain.output());
@@ -76,7 +76,7 @@ impl Stage<'_, '_> {
     }
 
     /// Pushes ops up to and including the next exchange; false when nothing is left.
-    fn to_exchange(&mut self, b: &mut ProgramBuilder, chain: &mut Chain) -> bool {
+    fn reach_exchange(&mut self, b: &mut ProgramBuilder, chain: &mut Chain) -> bool {
         loop {
             match chain.step(b) {
                 Step::Opens(visit) => self.opens(b, chain, visit),
@@ -92,7 +92,7 @@ impl Stage<'_, '_> {
     }
 
     /// The same for the backward half; layers that open offer their weight gradients.
-    fn to_exchange_back(&mut self, b: &mut ProgramBuilder, back: &mut Backward) -> bool {
+    fn reach_exchange_back(&mut self, b: &mut ProgramBuilder, back: &mut Backward) -> bool {
         loop {
             match back.chain.step(b) {
                 Step::Opens(visit) => {

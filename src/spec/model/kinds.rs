@@ -126,7 +126,8 @@ impl ModelSpec {
 
     /// Every different layer as it sees the model, with how many there are.
     pub fn layer_counts(&self) -> Vec<(Cow<'_, ModelSpec>, u64)> {
-        let mut seen: Vec<((Option<&str>, bool), Cow<'_, ModelSpec>, u64)> = Vec::new();
+        type Key<'k> = (Option<&'k str>, bool);
+        let mut seen: Vec<(Key<'_>, Cow<'_, ModelSpec>, u64)> = Vec::new();
         for l in 0..self.layers {
             let own = self.layer(l);
             let key = (self.kind_of(l), own.moe.is_some());
