@@ -491,7 +491,7 @@ error: --set topology.device=h100-smx: at `device`: no device has the name `h100
         str![[r#"
 error: machine.json: at `device`: no device has the name `h1000`
   allowed: a100-pcie-80, a100-sxm-40, [..]
-  hint: a path of your own contains `/` or ends in .json
+  hint: [..]path of your own [..]ends in .json
 
 "#]],
     );

@@ -37,7 +37,7 @@ fn utilisations_of_every_golden_are_possible() {
         let report = CalculonRun::new(&case, &Choices::COMPATIBLE).expect("a run").report(&case);
         assert!(report.hfu <= 1.0, "{name}: HFU {}", report.hfu);
         let (mfu, hfu) = (report.mfu, report.hfu);
-        assert!(mfu <= hfu && hfu / mfu <= 4.0 / 3.0 + 1e-5, "{name}: MFU {mfu}, HFU {hfu}");
+        assert!(mfu <= hfu && hfu / mfu <= 4.0 / 3.0 + 1e-4, "{name}: MFU {mfu}, HFU {hfu}");
     }
 }
 

@@ -419,7 +419,8 @@ fn a_world_that_cannot_be_played_is_refused() {
         world
     };
     engine::run(&sound()).unwrap();
-    let edits: [(&str, fn(&mut World)); 16] = [
+    type Edit = (&'static str, fn(&mut World));
+    let edits: [Edit; 16] = [
         ("ranks[0]: its program uses communicator slot 0, and it has 0", |w| w.ranks[0].slots.len = 0),
         ("ranks[0]: its communicator slot 0 is bound to none", |w| {
             w.slots[0] = stepsim::ids::CommId(u32::MAX)

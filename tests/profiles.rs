@@ -314,7 +314,7 @@ proptest! {
         cut in any::<prop::sample::Index>(),
         unsorted in any::<bool>(),
     ) {
-        let mut events = vec![
+        let mut events = [
             call("cudaLaunchKernel", "1", "2", 1),
             kernel("gemm", "4", "3.5", 7, 1),
             kernel("ncclDevKernel_AllGather", "5", "9.25", 8, 2),

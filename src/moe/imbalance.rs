@@ -32,7 +32,7 @@ pub fn mean_maximum(n: u64) -> f64 {
     let mut sum = 0.0;
     for i in 0..=STEPS {
         let x = i as f64 * h;
-        let integrand = -(n as f64 * (-tail).ln_1p()).exp_m1() - power(tail);
+        let integrand = -(n as f64 * f64::ln_1p(-tail)).exp_m1() - power(tail);
         sum += integrand
             * if i == 0 || i == STEPS {
                 1.0

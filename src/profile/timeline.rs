@@ -24,6 +24,9 @@ const AROUND: [(&str, bool, Group); 7] = [
     ("optimizer", false, Group::Alone),
 ];
 
+/// Start and end of an operation of a replica, stage and micro-batch.
+type SpanOf<'a> = dyn Fn(&str, u32, u32, u32) -> Option<(i64, i64)> + 'a;
+
 /// Start and end in nanoseconds of an operation of (step, replica, rank, name, number).
 type Spans = BTreeMap<(i64, u32, u32, String), BTreeMap<u32, (i64, i64)>>;
 
@@ -31,10 +34,7 @@ type Spans = BTreeMap<(i64, u32, u32, String), BTreeMap<u32, (i64, i64)>>;
 ///
 /// # Errors
 /// It is no such timeline, or parts of it are missing.
-pub fn pipeline_timeline(input: /// Start and end of an operation of a replica, stage and micro-batch.
-type SpanOf<'a> = dyn Fn(&str, u32, u32, u32) -> Option<(i64, i64)> + 'a;
-
-impl std::io::Read, file: &str) -> Result<Durations, SpecError> {
+pub fn pipeline_timeline(input: impl std::io::Read, file: &str) -> Result<Durations, SpecError> {
     let wrong = |problem: String| {
         SpecError::file(file, problem)
             .allowed("a timeline of a pipeline: events `forward-compute`, `backward-compute`, … with args.step and args.seq_id in rows named `PP rank 0, TP rank 0, compute`")
@@ -158,11 +158,7 @@ impl Shape {
     }
 
     /// What each operation waited beyond its inputs.
-    fn delays(
-        &self,
-        of: &SpanOf<'_>,
-        first: i64,
-    ) -> BTreeMap<String, Times> {
+    fn delays(&self, of: &SpanOf<'_>, first: i64) -> BTreeMap<String, Times> {
         let mut delays = BTreeMap::new();
         // When each rank had done all that stands before.
         let mut done = vec![vec![first; self.stages as usize]; self.replicas as usize];

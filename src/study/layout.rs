@@ -263,6 +263,6 @@ mod tests {
         assert_eq!(of(32), [1]);
         let mut given = Given::default();
         assert!(given.take(CHUNKS, &[3.into()]) && !given.take("batch.global", &[8.into()]));
-        assert_eq!(orders(80, 4, &given).last(), Some(&("interleaved".to_string(), 3)));
+        assert_eq!(orders(80, 4, &given).last(), Some(&("interleaved-1f1b".to_string(), 3)));
     }
 }
