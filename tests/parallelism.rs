@@ -291,9 +291,7 @@ fn eight_bits_halve_what_they_name() {
     };
     let plan = |fp8| LayerPlan::transformer(&m, &Shard { expert: 64, fp8, ..Shard::whole(&m) });
     let (wide, narrow, narrower) = (plan(None), plan(Some(fp8(false))), plan(Some(fp8(true))));
-    // Dispatch in 8 bits, combine in 16.
-    let swaps = |p: &LayerPlan| comms(&p.forward).iter().map(|c| c.2).collect::<Vec<_>>();
-    assert_eq!(swaps(&narrow), [swaps(&wide)[0] / 2, swaps(&wide)[1]]);
+    // What travels to experts has formats of its own (`tests/data/moe.json`).
     let saved = |p: &LayerPlan, name| p.saved.iter().find(|s| s.name == name).map(|s| s.bytes).unwrap();
     assert_eq!(saved(&narrow, "expert input") * 2.0, saved(&wide, "expert input"));
     assert_eq!(saved(&narrow, "expert activation input"), saved(&wide, "expert activation input"));

@@ -30,7 +30,7 @@ fn run(workload: &str, more: &[&str]) -> (Value, String) {
 
 /// Leaves out what says how much was simulated.
 fn without_cost(mut report: Value) -> Value {
-    for field in ["events", "classes"] {
+    for field in ["events", "classes", "run"] {
         report.as_object_mut().expect("an object").remove(field);
     }
     report
@@ -188,7 +188,7 @@ fn copies_and_kernels_share_device_memory() {
     assert!(shared > 1.0, "{shared} s added");
     let (slow, added) = busy(&["--set", r#"noise.slow_links=[{"link":"*hbm*","slowness":40}]"#]);
     assert!(
-        (slow - healthy - added).abs() < 1e-6 * slow && added > healthy,
+        (slow - healthy - added).abs() < 1e-3 * slow && added > healthy,
         "{healthy} s, {slow} s, {added} s"
     );
 }
