@@ -13,7 +13,7 @@
 //! on a hot device, as in training, or in a short benchmark; only the first kind meets `cost.sustained`. A row that
 //! cannot be priced is skipped, with the reason.
 //!
-//! Hazard: some sources need to be known to be read right ([`sources`]): what else their time holds, how they
+//! Hazard: some sources need to be known to be read right (`sources`): what else their time holds, how they
 //! write shapes, and which kind of run they are.
 
 mod score;

@@ -1,7 +1,7 @@
 //! Profiles of real steps, read as reports of simulated ones are.
 //!
 //! [`read`] turns a PyTorch profiler trace (or a timeline of this program) into a [`Profile`]: what ran on the device,
-//! what launched it, where the steps are. [`report`] says where the time went: [`breakdown`] (computing, communication
+//! what launched it, where the steps are. `report` says where the time went: [`breakdown`] (computing, communication
 //! and how much of it was exposed, idle), [`idle`] (why, and what ended the longest gaps), [`skew`] (who was waited for at
 //! collectives). Times are integer nanoseconds, from the text of the file. What a kernel is, is told by its name and
 //! [`classes`], which are data.
