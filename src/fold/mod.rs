@@ -69,7 +69,7 @@
 //! use stepsim::ids::{ProgramId, RankId};
 //! use stepsim::program::{Program, Rank, Span, World};
 //!
-//! let healthy = Rank { program: ProgramId(0), slots: Span::default(), tiers: Span::default(), slowness: 1.0, jitter_seed: 0 };
+//! let healthy = Rank { program: ProgramId(0), slots: Span::default(), tiers: Span::default(), memory: Span::default(), slowness: 1.0, jitter_seed: 0 };
 //! let slow = Rank { slowness: 2.5, ..healthy };
 //! let world = World { programs: vec![Program::default().into()], ranks: vec![healthy, slow, healthy], ..World::default() };
 //! let folded = fold(&world);
