@@ -1,8 +1,8 @@
 //! Collectives against golden values, and their three fidelities against each other.
 
-mod collective_support;
+mod fabrics;
 
-use collective_support::{Box3, Nodes, Trial, time};
+use fabrics::{Box3, Nodes, Trial, time};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use stepsim::collective::{Chooser, Fabric, Fidelity, Lowering, Network, Op, Transfer, Why, algorithm};

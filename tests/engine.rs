@@ -1,9 +1,7 @@
 //! The engine on small worlds whose times are worked out by hand, and on random ones against the forward sweep and a
 //! naive engine.
 
-#[path = "engine/naive.rs"]
 mod naive;
-#[path = "engine/random.rs"]
 mod random;
 
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! Folding is exact: every span of every rank of a folded run equals the unfolded run's, to the picosecond.
 
-#[path = "fold/cluster.rs"]
 mod cluster;
 
 use std::collections::BTreeMap;
