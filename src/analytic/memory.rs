@@ -54,15 +54,18 @@ fn staying(placed: &[Placement]) -> f64 {
     1.0 - placed.iter().filter(|p| !p.on_device()).map(|p| p.fraction).sum::<f64>()
 }
 
-/// The memory of a rank that holds `chunks` of units, `live` micro-batch chunks of activations at most.
-pub fn memory(w: &WorkloadSpec, d: &Degrees, chunks: &[&[Unit]], live: u32) -> Memory {
+/// Bytes of activations that a micro-batch keeps in a chunk between its passes.
+pub fn kept(w: &WorkloadSpec, chunk: &[Unit]) -> u64 {
+    chunk.iter().map(|u| u.kept_bytes(&w.recompute)).sum()
+}
+
+/// The memory of a rank that holds `chunks` of units, and `kept` bytes of activations between passes at most.
+pub fn memory(w: &WorkloadSpec, d: &Degrees, chunks: &[&[Unit]], kept: u64) -> Memory {
     let bytes = w.bytes_per_parameter();
     let (dense, expert) = (f64::from(d.shard), f64::from(d.expert_replicas()));
     let cuts = cut(w.parallelism.sharding.kind);
     let units = || chunks.iter().flat_map(|chunk| chunk.iter());
     let state = State::of(units(), &bytes, dense, expert, cuts);
-    let kept = |chunk: &&[Unit]| chunk.iter().map(|u| u.kept_bytes(&w.recompute) as f64).sum::<f64>();
-    let fullest = chunks.iter().map(kept).fold(0.0, f64::max);
     let largest = |size: &dyn Fn(&Unit) -> f64| units().map(size).fold(0.0, f64::max);
     let weights = |u: &Unit| u.plan.parameters.total() as f64 * bytes.weights;
     let away = 1.0 - staying(&w.offload.weights);
@@ -77,7 +80,7 @@ pub fn memory(w: &WorkloadSpec, d: &Degrees, chunks: &[&[Unit]], live: u32) -> M
         weights: state.weights * staying(&w.offload.weights),
         gradients: state.gradients * staying(&w.offload.gradients),
         optimizer: state.optimizer * staying(&w.offload.optimizer),
-        activations: fullest * f64::from(live) * staying(&w.offload.activations),
+        activations: kept as f64 * staying(&w.offload.activations),
         gathered: buffers * extra * largest(&weights),
         workspace: largest(&|u| {
             let again = u.plan.all_saved_bytes().saturating_sub(u.kept_bytes(&w.recompute));

@@ -404,12 +404,13 @@ impl Form<'_> {
     }
 
     fn memory(&self) -> Vec<Memory> {
-        let live = self.order.peak();
-        let ranks = self.ranks.iter().zip(live);
+        let ranks = (0..).zip(&self.ranks);
         ranks
-            .map(|(rank, live)| {
+            .map(|(number, rank)| {
                 let chunks: Vec<&[Unit]> = rank.stages.iter().map(|s| self.stages[*s].as_slice()).collect();
-                memory::memory(self.workload, &self.degrees, &chunks, live)
+                let each: Vec<u64> = chunks.iter().map(|chunk| memory::kept(self.workload, chunk)).collect();
+                let kept = self.order.most_held(number, |chunk| each[usize::from(chunk)]);
+                memory::memory(self.workload, &self.degrees, &chunks, kept)
             })
             .collect()
     }

@@ -13,6 +13,7 @@ use crate::calculon::files::Calculon;
 use crate::compare::workload::closed_form;
 use crate::score::Bands;
 use crate::simulate::Inputs;
+use crate::spec::workload::ShardingKind;
 
 /// What is estimated when nothing is named.
 const EXAMPLE: &str = "gpt3-175b";
@@ -165,6 +166,11 @@ fn summary(inputs: &Inputs, estimate: &Estimate) -> String {
     if fullest.total() > estimate.capacity {
         let over = gib(fullest.total() - estimate.capacity);
         text += &format!("does not fit: {over:.3} GiB more than there are\n");
+    }
+    let workload = &inputs.workload.value;
+    let away = workload.offload.classes().iter().any(|class| class.1.iter().any(|p| !p.on_device()));
+    if away || workload.parallelism.sharding.kind >= ShardingKind::Zero2 {
+        text += "not counted: gradients that wait for their reduction, and what is on its way between tiers (see run)\n";
     }
     text += &format!("\n{}\n", rule_table(&estimate.rules, total).trim_fmt());
     text

@@ -113,18 +113,21 @@ impl Order {
     /// Live micro-batch chunks at the worst moment on each rank: one more from the start of a forward pass, one less
     /// from the end of the backward pass or weight gradient.
     pub fn peak(&self) -> Vec<u32> {
-        let peak_of = |slots: &Vec<Slot>| {
-            let (mut live, mut peak) = (0u32, 0u32);
-            for slot in slots {
-                live += slot.parts().filter(|p| p.pass == Pass::Forward).count() as u32;
-                peak = peak.max(live);
-                let freed =
-                    slot.parts().filter(|p| matches!(p.pass, Pass::Backward | Pass::WeightGrad)).count();
-                live = live.saturating_sub(freed as u32);
-            }
-            peak
-        };
-        self.ranks.iter().map(peak_of).collect()
+        (0..self.placement.ranks()).map(|rank| self.most_held(rank, |_| 1) as u32).collect()
+    }
+
+    /// The most that a rank holds at once, if a micro-batch holds `of(chunk)` while it is live in a chunk.
+    pub fn most_held(&self, rank: u32, of: impl Fn(u16) -> u64) -> u64 {
+        let (mut held, mut most) = (0u64, 0u64);
+        for slot in &self.ranks[rank as usize] {
+            let sum = |is: fn(Pass) -> bool| -> u64 {
+                slot.parts().filter(|part| is(part.pass)).map(|part| of(part.chunk)).sum()
+            };
+            held += sum(|pass| pass == Pass::Forward);
+            most = most.max(held);
+            held = held.saturating_sub(sum(|pass| matches!(pass, Pass::Backward | Pass::WeightGrad)));
+        }
+        most
     }
 
     /// Whether each rank has several chunks and its backward passes are whole: the orders in which forward and backward
