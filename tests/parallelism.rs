@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use stepsim::model::{CommGroup, CommOp, Item, LayerPlan, Shard};
+use stepsim::moe::Exchange;
 use stepsim::plan::step::overlap::decompose;
 use stepsim::program::{MemoryClass, MemoryWhen};
 use stepsim::simulate::{Inputs, Options, Simulation};
@@ -291,7 +292,18 @@ fn eight_bits_halve_what_they_name() {
     };
     let plan = |fp8| LayerPlan::transformer(&m, &Shard { expert: 64, fp8, ..Shard::whole(&m) });
     let (wide, narrow, narrower) = (plan(None), plan(Some(fp8(false))), plan(Some(fp8(true))));
-    // What travels to experts has formats of its own (`tests/data/moe.json`).
+    // Tokens on their way to experts: an element and 4 bytes for 128 instead of two bytes; nothing else that travels.
+    let moe = m.moe.as_ref().unwrap();
+    let travel = |fp8: Option<Fp8Spec>| {
+        let mut workload = load::<WorkloadSpec>("deepseek-v3", &[]).expect("a shipped workload").value;
+        (workload.precision.fp8, workload.expert.formats) = (fp8, Default::default());
+        stepsim::moe::Travel::new(&workload, &m, moe, 4096, 1)
+    };
+    let [all, some] = [None, Some(fp8(false))].map(travel);
+    let sent = |t: &stepsim::moe::Travel| Exchange::ALL.map(|e| t.bytes(e, 1.0).scale_up);
+    let share = sent(&some)[0] / sent(&all)[0];
+    assert!((share / ((1.0 + 4.0 / 128.0) / 2.0) - 1.0).abs() < 1e-9, "{share}");
+    assert_eq!(sent(&some)[1..], sent(&all)[1..]);
     let saved = |p: &LayerPlan, name| p.saved.iter().find(|s| s.name == name).map(|s| s.bytes).unwrap();
     assert_eq!(saved(&narrow, "expert input") * 2.0, saved(&wide, "expert input"));
     assert_eq!(saved(&narrow, "expert activation input"), saved(&wide, "expert activation input"));
