@@ -4,6 +4,7 @@ mod table;
 
 use std::path::PathBuf;
 
+use super::outputs::WRITTEN;
 use super::{Failure, run::write_json, say, width};
 use crate::model::flops::StepFlops;
 use crate::profile::{Classes, Profile, ProfileReport, Window, read, report};
@@ -29,7 +30,7 @@ pub struct Args {
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Also write everything as JSON here
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
     /// Count only device events whose launch is in the file
     #[arg(long)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
+use super::outputs::WRITTEN;
 use super::run::{Bar, write_json};
 use super::{Failure, say};
 use crate::score::{Calibration, Constant, Row, RuleBook, calibrate, constants, outcomes, read};
@@ -51,7 +52,7 @@ pub struct Args {
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
     /// Write the constants and what they were fitted on here, as JSON
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
     output: Option<PathBuf>,
 }
 

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use super::outputs::WRITTEN;
 use crate::analysis::links;
 use crate::collective::{
     Algorithm, Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Op, Transfer,
@@ -60,10 +61,10 @@ pub struct Args {
     #[arg(long)]
     pub theory: bool,
     /// Writes the rows as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub report: Option<PathBuf>,
     /// Writes a timeline of the largest size with the busiest links (.json, .pftrace, each also with .gz)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub trace: Option<PathBuf>,
 }
 

@@ -1,7 +1,8 @@
 //! `stepsim compare`: the closed form beside the simulation.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::outputs::WRITTEN;
 use super::run::{Bar, EXAMPLE, Shown, traced, write_json, write_trace};
 use super::{Failure, calculon, outputs, say};
 use crate::compare::{self, table};
@@ -30,10 +31,10 @@ pub struct Args {
     #[arg(long, num_args = 3, value_names = ["APP", "EXE", "SYS"])]
     calculon: Option<Vec<PathBuf>>,
     /// Write both sides' terms and the effects as JSON here
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
     /// Write a timeline with the closed form's terms above the simulated step: .json, .json.gz, .pftrace, .pftrace.gz
-    #[arg(long, value_name = "TRACE")]
+    #[arg(long, value_name = "TRACE", help_heading = WRITTEN)]
     trace: Option<PathBuf>,
 }
 
@@ -45,10 +46,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.trace {
         Format::of(path).map_err(Failure::input)?;
     }
-    let named = [args.workload.as_deref(), args.topology.as_deref()].into_iter().flatten().map(Path::new);
-    let inputs: Vec<&Path> = named.chain(args.calculon.iter().flatten().map(PathBuf::as_path)).collect();
-    let written = [("--trace", args.trace.as_deref()), ("--report", args.report.as_deref())];
-    outputs::apart(&written, &inputs)?;
     let comparison = match args.calculon.as_deref() {
         Some([app, exe, sys]) => {
             calculon::compare::files(&calculon::load(app, exe, sys)?, args.trace.as_deref())?
@@ -68,6 +65,8 @@ fn workload(args: &Args) -> Result<compare::Comparison, Failure> {
         compare::workload::compare(name, args.topology.as_deref(), &args.sets, &mut |ops| bar.at(ops));
     bar.done();
     let (comparison, run, estimate) = compared?;
+    let written = [("--trace", args.trace.as_deref()), ("--report", args.report.as_deref())];
+    outputs::apart(&written, &run.inputs.files())?;
     if let Some(path) = &args.trace {
         let mut meta = RunMeta::default();
         meta.text("stepsim", env!("CARGO_PKG_VERSION"));

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use super::{Failure, outputs, run::write_json, say, width};
+use super::outputs::WRITTEN;
+use super::{Failure, run::write_json, say, width};
 use crate::analysis::diff::{Unit, diff};
 use crate::analysis::report::Report;
 use crate::analysis::table;
@@ -24,7 +25,7 @@ pub struct Args {
     /// The second report
     b: PathBuf,
     /// Also write the comparison as JSON here
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     json: Option<PathBuf>,
 }
 
@@ -33,7 +34,6 @@ pub struct Args {
 /// # Errors
 /// A file cannot be read or is no report (status 2); a file cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    outputs::apart(&[("--json", args.json.as_deref())], &[&args.a, &args.b])?;
     let (a, b) = (read(&args.a)?, read(&args.b)?);
     if let Some(path) = &args.json {
         write_json(path, &diff(&a, &b))?;

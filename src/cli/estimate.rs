@@ -1,10 +1,11 @@
 //! `stepsim estimate`: the closed form of one training step.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, Value, json};
 
+use super::outputs::WRITTEN;
 use super::run::write_json;
 use super::{Failure, calculon, outputs, say};
 use crate::analytic::{Estimate, Rules};
@@ -43,7 +44,7 @@ pub struct Args {
     #[arg(long, requires = "calculon", value_name = "NAME=on|off", value_parser = parse_quirk)]
     quirk: Vec<(String, bool)>,
     /// Write the numbers as JSON: Calculon's 96 outputs by name, or the terms of a workload
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub(super) report: Option<PathBuf>,
     /// Print the cost of every layer of a block too
     #[arg(long, requires = "calculon")]
@@ -78,9 +79,6 @@ impl Args {
 /// A file that cannot be read or is wrong, a step that does not fit in memory (status 2); a report that cannot be
 /// written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let named = [args.workload.as_deref(), args.topology.as_deref()].into_iter().flatten().map(Path::new);
-    let inputs: Vec<&Path> = named.chain(args.calculon.iter().flatten().map(PathBuf::as_path)).collect();
-    outputs::apart(&[("--report", args.report.as_deref())], &inputs)?;
     for (i, (name, _)) in args.quirk.iter().enumerate() {
         if args.quirk[..i].iter().any(|earlier| earlier.0 == *name) {
             return Err(Failure::input(format!(
@@ -100,6 +98,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn workload(args: &Args) -> Result<String, Failure> {
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
     let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets)?;
+    outputs::apart(&[("--report", args.report.as_deref())], &inputs.files())?;
     let estimate = closed_form(&inputs)?;
     if let Some(path) = &args.report {
         write_json(path, &report(&estimate))?;

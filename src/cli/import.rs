@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::outputs::WRITTEN;
 use super::run::write_json;
 use super::{Failure, say};
 use crate::calculon::files::Calculon;
@@ -35,7 +36,7 @@ enum From {
         /// The system file
         sys: PathBuf,
         /// The folder in which workload.json and topology.json are written; made if it is not there
-        #[arg(long, value_name = "DIR")]
+        #[arg(long, value_name = "DIR", help_heading = WRITTEN)]
         out: PathBuf,
     },
     /// PyTorch profiles of one step, of one or several ranks, as rank programs for `stepsim replay`
@@ -47,7 +48,7 @@ enum From {
         #[arg(long, value_name = "N")]
         step: Option<String>,
         /// The file that is written (.json or .json.gz)
-        #[arg(long, value_name = "FILE")]
+        #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
         out: PathBuf,
     },
     /// A Hugging Face config.json as a model

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::outputs::WRITTEN;
 use super::{Failure, run::EXAMPLE, run::write_json, say, width};
 use crate::ids::DeviceId;
 use crate::simulate::Inputs;
@@ -40,7 +41,7 @@ pub struct Args {
     #[arg(long, default_value_t = 0, value_name = "RANK")]
     rank: u32,
     /// Also write what is shown as JSON here
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     json: Option<PathBuf>,
 }
 

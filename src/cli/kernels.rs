@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use super::outputs::WRITTEN;
 use super::{Failure, run::write_json, say};
 use crate::cost::measured::{Row, Score, score};
 use crate::cost::{Cost, DeviceCost, TileWave};
@@ -32,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     score: Vec<PathBuf>,
     /// Also write the score of every row as JSON here
-    #[arg(long, value_name = "FILE", requires = "score")]
+    #[arg(long, value_name = "FILE", requires = "score", help_heading = WRITTEN)]
     report: Option<PathBuf>,
 }
 

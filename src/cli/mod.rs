@@ -27,7 +27,7 @@ pub mod sweep;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::engine::EngineError;
 use crate::simulate::{Fault, SimulationError, Status};
@@ -180,9 +180,12 @@ pub fn main() -> ExitCode {
         crate::trace::remove_partial_files();
         std::process::exit(130);
     });
-    let result = match Cli::try_parse() {
-        Ok(Cli { command: Some(command) }) => command.run(),
-        Ok(Cli { command: None }) => say(&Cli::command().render_help().to_string()),
+    let parsed = Cli::command().try_get_matches().and_then(|m| Ok((Cli::from_arg_matches(&m)?, m)));
+    let result = match parsed {
+        Ok((Cli { command: Some(command) }, matches)) => {
+            outputs::guard(&Cli::command(), &matches).and_then(|()| command.run())
+        }
+        Ok((Cli { command: None }, _)) => say(&Cli::command().render_help().to_string()),
         Err(e) => {
             // Help and version are errors to clap too; their exit code is 0. A closed pipe is no failure.
             let _ = e.print();
@@ -260,6 +263,22 @@ mod tests {
                 assert!(argument.get_help().is_some(), "{} {}", subcommand.get_name(), argument.get_id());
             }
         }
+    }
+
+    /// What is written stands under a heading of its own, by which inputs are kept from being written over.
+    #[test]
+    fn outputs_are_marked() {
+        const OUTPUTS: [&str; 8] = ["output", "out", "report", "trace", "json", "html", "plot", "bands"];
+        fn look(command: &clap::Command) {
+            for argument in command.get_arguments().filter(|a| !a.is_positional()) {
+                if OUTPUTS.contains(&argument.get_id().as_str()) {
+                    let heading = argument.get_help_heading();
+                    assert_eq!(heading, Some(super::outputs::WRITTEN), "{} {argument}", command.get_name());
+                }
+            }
+            command.get_subcommands().for_each(look);
+        }
+        look(&Cli::command());
     }
 
     /// The README and the pages beside it.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::outputs::WRITTEN;
 use super::{Failure, run::write_json, say};
 use crate::profile::programs::StepPrograms;
 use crate::simulate::replay::{Scale, check, replay};
@@ -25,7 +26,7 @@ pub struct Args {
     #[arg(long, value_name = "WHAT=FACTOR")]
     scale: Vec<String>,
     /// Also write the result as JSON here
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
 }
 

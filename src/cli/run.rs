@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::outputs::WRITTEN;
 use super::{Failure, calculon, outputs, say, width};
 use crate::analysis::cause::Causes;
 use crate::analysis::idle::IdleTimes;
@@ -43,10 +44,10 @@ pub struct Args {
     #[arg(long, requires = "calculon")]
     pub(super) compatible: bool,
     /// Write the timeline here: .json, .json.gz, .pftrace or .pftrace.gz (open it at ui.perfetto.dev)
-    #[arg(short, long, value_name = "TRACE")]
+    #[arg(short, long, value_name = "TRACE", help_heading = WRITTEN)]
     pub(super) output: Option<PathBuf>,
     /// Write the report as JSON here
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub(super) report: Option<PathBuf>,
     /// Change a field: `batch.global=768`, `parallelism.pipeline.schedule=zb-h1`, `topology.nodes=16`; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "calculon")]
@@ -92,10 +93,8 @@ impl Args {
         let dash = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
         self.quiet || dash(&self.report) || dash(&self.output)
     }
-    /// Files that the command reads, as they were named.
-    fn inputs(&self) -> Vec<&Path> {
-        let named = [self.workload.as_deref(), self.topology.as_deref()].into_iter().flatten().map(Path::new);
-        named.chain(self.calculon.iter().flatten().map(PathBuf::as_path)).collect()
+    fn outputs(&self) -> [(&'static str, Option<&Path>); 2] {
+        [("--output", self.output.as_deref()), ("--report", self.report.as_deref())]
     }
 }
 
@@ -113,13 +112,10 @@ fn window(text: &str) -> Result<(Time, Time), String> {
 /// # Errors
 /// Wrong input (status 2); a run that fails or a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    outputs::apart(
-        &[("--output", args.output.as_deref()), ("--report", args.report.as_deref())],
-        &args.inputs(),
-    )?;
     simulate(args).inspect_err(|failure| {
         // What went wrong is told anyway; that the report of it cannot be written too is not.
-        if let Some(path) = args.report.as_deref().filter(|_| failure.fault.status != Status::Failed) {
+        let told = failure.fault.status != Status::Failed;
+        if let Some(path) = args.report.as_deref().filter(|path| told && takes_report(path)) {
             let report = FailedReport {
                 status: failure.fault.status,
                 run: head(args, Head::default()),
@@ -128,6 +124,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let _ = write_json(path, &report);
         }
     })
+}
+
+/// Whether the report of a failure may stand there: where nothing or a report was. An input that is wrong, or that an
+/// input names, is left as it is.
+fn takes_report(path: &Path) -> bool {
+    let is_report = |text: String| {
+        serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|file| file["run"]["stepsim"].is_string())
+    };
+    !path.is_file() || std::fs::read_to_string(path).is_ok_and(is_report)
 }
 
 /// The head of a report with what only the command line knows.
@@ -151,6 +156,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     }
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
     let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets)?;
+    outputs::apart(&args.outputs(), &inputs.files())?;
     if args.samples.is_some() && !inputs.workload.value.noise.is_random() {
         return Err(Failure::input(
             "--samples: the workload has no noise that is drawn, so all samples would be equal\n  give it some: \

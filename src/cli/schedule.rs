@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
+use super::outputs::WRITTEN;
 use crate::engine::{EngineError, Record};
 use crate::ids::RankId;
 use crate::plan::pipeline::{AbstractPipeline, Sends, abstract_world};
@@ -78,10 +79,10 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = SendMode::Asynchronous)]
     pub sends: SendMode,
     /// Writes the timeline (.json, .pftrace, each also with .gz)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub trace: Option<PathBuf>,
     /// Writes the results as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub report: Option<PathBuf>,
     /// Columns of the drawing [default: the terminal's, or 120]
     #[arg(long)]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::outputs::WRITTEN;
 use super::{Failure, say};
 use crate::analysis::report::Report;
 use crate::compare::Comparison;
@@ -27,7 +28,7 @@ pub struct Args {
     #[arg(value_enum, required_unless_present = "out")]
     of: Option<Of>,
     /// Write the schemas of all kinds into this folder, as it is laid out in the repository
-    #[arg(long, value_name = "DIR", conflicts_with = "of")]
+    #[arg(long, value_name = "DIR", conflicts_with = "of", help_heading = WRITTEN)]
     out: Option<PathBuf>,
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::outputs::apart;
+use super::outputs::WRITTEN;
 use super::run::{Bar, write_json};
 use super::{Failure, say};
 use crate::score::{Bands, Outcome, Row, RuleBook, ScoreReport, outcomes, ratios, read, row_line, text};
@@ -31,13 +31,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     rules: Vec<String>,
     /// Write the score as JSON here
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
     /// Write every row as a line of JSON here, with the workload and machine that were simulated
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     rows: Option<PathBuf>,
     /// Write how far off steps of each device and stack were here, as `run` and `estimate` tell it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     bands: Option<PathBuf>,
     /// Only rows of this source; repeatable
     #[arg(long, value_name = "NAME")]
@@ -64,7 +64,6 @@ pub struct Args {
 /// # Errors
 /// Files that cannot be read, or rules that are wrong (status 2); files that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    apart(&[("--report", args.report.as_deref()), ("--rows", args.rows.as_deref())], &[])?;
     let book = RuleBook::load(&args.rules).map_err(Failure::input)?;
     let rows = picked(args, read(&args.path).map_err(Failure::input)?)?;
     let bar = Bar::of("rows", rows.len() as u64);

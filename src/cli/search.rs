@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use super::outputs::WRITTEN;
 use super::run::{Bar, write_json};
 use super::{Failure, outputs, say};
-use crate::study::{Axis, Margins, Objective, SearchOptions, SearchReport, search};
+use crate::study::{Axis, Base, Margins, Objective, SearchOptions, SearchReport, search};
 
 /// Find the best layout of a model on a machine.
 #[derive(Debug, clap::Args)]
@@ -53,10 +54,10 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Write counts, assumptions and ranking as JSON here
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
     /// Write the best workload here, ready for `stepsim run`
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
     output: Option<PathBuf>,
 }
 
@@ -68,7 +69,8 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// Wrong input, or a space in which nothing fits (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     let written = [("--report", args.report.as_deref()), ("--output", args.output.as_deref())];
-    outputs::apart(&written, &[std::path::Path::new(&args.workload)])?;
+    let read = Base::load(&args.workload, args.topology.as_deref(), &[]).map_err(Failure::input)?.files();
+    outputs::apart(&written, &read)?;
     let positive = |value: f64| value.is_finite() && value > 0.0;
     if !args.max_memory.is_none_or(positive) || !(0.0..=1.0).contains(&args.margin) {
         return Err(Failure::input("--max-memory takes GiB above 0, --margin a part from 0 to 1"));

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use super::outputs::{self, WRITTEN};
 use super::run::Bar;
 use super::{Failure, say};
 use crate::simulate::Status;
@@ -45,7 +46,7 @@ pub struct Args {
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
     /// Write the rows here: JSON lines, or comma-separated values where the name ends in .csv
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
     output: Option<PathBuf>,
     /// Estimate in closed form instead of simulating
     #[arg(long)]
@@ -79,6 +80,7 @@ fn shard(text: &str) -> Result<Shard, String> {
 /// A study that means nothing, or a result file of another (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     let (base, space) = read(args)?;
+    outputs::apart(&[("--output", args.output.as_deref())], &base.files())?;
     let points = args.shard.points(space.count()).len();
     if args.dry_run {
         let lengths: Vec<String> = space.lengths().iter().map(ToString::to_string).collect();

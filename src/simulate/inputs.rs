@@ -1,5 +1,6 @@
 //! A workload and a machine, from names, paths, JSON texts or typed values.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -84,6 +85,11 @@ impl Inputs {
         let file = workload.file.clone();
         Inputs::fit(workload, self.topology.clone(), Arc::clone(&self.machine), self.chooser.clone())
             .map_err(|e| e.in_file(&file))
+    }
+
+    /// The files on disk that they were read from.
+    pub fn files(&self) -> Vec<PathBuf> {
+        [self.workload.read.as_slice(), &self.topology.read].concat()
     }
 
     fn on_machine(

@@ -2,9 +2,10 @@
 //!
 //! Nothing else in the library reads a file: what comes after loading has its content in place.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The largest input that is read, in bytes: rank maps of the largest machines are a few megabytes.
 const MAX_BYTES: u64 = 64 << 20;
@@ -34,6 +35,29 @@ impl Files for Disk {
             return Err(format!("it is larger than {} MiB, which no input is", MAX_BYTES >> 20));
         }
         String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text".to_string())
+    }
+}
+
+/// Another place of files that notes which are read.
+pub(super) struct Noted<'a> {
+    files: &'a dyn Files,
+    paths: RefCell<Vec<PathBuf>>,
+}
+
+impl<'a> Noted<'a> {
+    pub(super) fn new(files: &'a dyn Files) -> Noted<'a> {
+        Noted { files, paths: RefCell::default() }
+    }
+    /// Those that have been read.
+    pub(super) fn paths(self) -> Vec<PathBuf> {
+        self.paths.into_inner()
+    }
+}
+
+impl Files for Noted<'_> {
+    fn read(&self, path: &Path) -> Result<String, String> {
+        self.paths.borrow_mut().push(path.to_owned());
+        self.files.read(path)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::error::nearest;
-use super::files::{Disk, Files};
+use super::files::{Disk, Files, Noted};
 use super::{Kind, Spec, SpecError, catalog, hugging_face, json, simple, stack};
 
 /// Files may name a base, which may name a base: at most so many.
@@ -23,6 +23,8 @@ pub struct Loaded<T> {
     pub file: String,
     /// 16 hex digits over the content (references resolved, settings applied; spelling and key order do not count).
     pub hash: String,
+    /// The files that were read for it: itself, its bases, what they name and what settings name.
+    pub read: Vec<PathBuf>,
 }
 
 /// Loads a value by name (of the shipped files) or by path (contains `/`, ends in `.json`, or is `-` for the standard
@@ -44,8 +46,7 @@ pub fn load_from<T: Spec>(
     sets: &[String],
     files: &dyn Files,
 ) -> Result<Loaded<T>, SpecError> {
-    let Draft { value, name, file, .. } = Draft::<T>::read(name_or_path, files)?;
-    finish(value, name, file, sets, files)
+    Draft::<T>::read(name_or_path, files)?.finish(sets, files)
 }
 
 /// A file before settings, its base under it and what it names in place: read once, typed with any number of settings.
@@ -54,6 +55,7 @@ pub struct Draft<T> {
     value: Value,
     name: String,
     file: String,
+    read: Vec<PathBuf>,
     kind: PhantomData<fn() -> T>,
 }
 
@@ -70,7 +72,7 @@ impl<T: Spec> Draft<T> {
     /// # Errors
     /// As [`load`].
     pub fn with(&self, sets: &[String]) -> Result<Loaded<T>, SpecError> {
-        finish(self.value.clone(), self.name.clone(), self.file.clone(), sets, &Disk)
+        self.finish(sets, &Disk)
     }
     /// The value under these settings, typed but not validated: fields exist and take values of this type, what they mean
     /// together is not looked at.
@@ -80,24 +82,37 @@ impl<T: Spec> Draft<T> {
     pub fn unchecked(&self, sets: &[String]) -> Result<T, SpecError> {
         typed::<T>(self.value.clone(), &self.file, sets, &Disk).map(|typed| typed.0)
     }
+    /// The files that were read for it.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.read
+    }
     /// Its short name, as of [`Loaded::name`].
     pub fn name(&self) -> &str {
         &self.name
     }
     fn read(name_or_path: &str, files: &dyn Files) -> Result<Draft<T>, SpecError> {
         let simple = simple::looks_simple(name_or_path);
+        let noted = Noted::new(files);
         let (value, file) = if T::KIND == Kind::Topology && simple {
             (simple::machine(name_or_path)?, name_or_path.to_string())
         } else {
             let source = Source::find(T::KIND, name_or_path, None)?;
-            (read_whole(T::KIND, &source, 0, files)?, source.file())
+            (read_whole(T::KIND, &source, 0, &noted)?, source.file())
         };
         let name = match (simple, name_or_path) {
             (true, _) => name_or_path.to_string(),
             (_, "-") => "stdin".to_string(),
             _ => Path::new(name_or_path).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         };
-        Ok(Draft { value, name, file, kind: PhantomData })
+        Ok(Draft { value, name, file, read: noted.paths(), kind: PhantomData })
+    }
+    fn finish(&self, sets: &[String], files: &dyn Files) -> Result<Loaded<T>, SpecError> {
+        let noted = Noted::new(files);
+        let (value, canonical) = typed::<T>(self.value.clone(), &self.file, sets, &noted)?;
+        value.validate().map_err(|e| blame_setting(e, sets).in_file(&self.file))?;
+        let hash = hash(&canonical.to_string());
+        let read = [self.read.clone(), noted.paths()].concat();
+        Ok(Loaded { value, name: self.name.clone(), file: self.file.clone(), hash, read })
     }
 }
 
@@ -112,9 +127,10 @@ pub fn from_text<T: Spec>(
     sets: &[String],
     files: &dyn Files,
 ) -> Result<Loaded<T>, SpecError> {
-    let value = json::read(name, text)?;
-    let raw = complete(T::KIND, value, name, None, 0, files)?;
-    finish(raw, name.to_string(), name.to_string(), sets, files)
+    let noted = Noted::new(files);
+    let value = complete(T::KIND, json::read(name, text)?, name, None, 0, &noted)?;
+    let (name, file) = (name.to_string(), name.to_string());
+    Draft { value, name, file, read: noted.paths(), kind: PhantomData }.finish(sets, files)
 }
 
 /// Types and validates a value after applying `sets`; names in it mean shipped files, paths are relative to here.
@@ -127,20 +143,7 @@ pub fn from_value<T: Spec>(
     file: String,
     sets: &[String],
 ) -> Result<Loaded<T>, SpecError> {
-    finish(value, name, file, sets, &Disk)
-}
-
-fn finish<T: Spec>(
-    value: Value,
-    name: String,
-    file: String,
-    sets: &[String],
-    files: &dyn Files,
-) -> Result<Loaded<T>, SpecError> {
-    let (value, canonical) = typed::<T>(value, &file, sets, files)?;
-    value.validate().map_err(|e| blame_setting(e, sets).in_file(&file))?;
-    let hash = hash(&canonical.to_string());
-    Ok(Loaded { value, name, file, hash })
+    Draft { value, name, file, read: Vec::new(), kind: PhantomData }.finish(sets, &Disk)
 }
 
 /// The typed value under `sets`, and itself as JSON again.

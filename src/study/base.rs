@@ -1,6 +1,7 @@
 //! What all points of a study have in common: files read once, machines built once.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 use crate::simulate::{Inputs, Settings, Site};
@@ -33,6 +34,16 @@ impl Base {
         };
         base.understands(&[])?;
         Ok(base)
+    }
+
+    /// The files on disk that the workload and its machine are read from.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let settings = self.settings(&[]);
+        let named =
+            || self.workload.unchecked(&settings.workload).ok().and_then(|workload| workload.topology);
+        let machine =
+            self.topology.clone().or_else(named).and_then(|name| Draft::<Topology>::load(&name).ok());
+        [self.workload.files(), machine.as_ref().map_or(&[], Draft::files)].concat()
     }
 
     /// Whether settings have a meaning: see [`Draft::unchecked`].

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::super::outputs::WRITTEN;
 use super::super::run::write_json;
 use super::super::{Failure, say};
 use crate::model::ParameterCount;
@@ -17,10 +18,10 @@ pub struct Args {
     /// The config.json of a release
     config: PathBuf,
     /// Write the model file here; without it the model goes to the standard output
-    #[arg(short, long, value_name = "MODEL.json")]
+    #[arg(short, long, value_name = "MODEL.json", help_heading = WRITTEN)]
     output: Option<PathBuf>,
     /// Write the parameter counts here as JSON
-    #[arg(long, value_name = "FILE.json")]
+    #[arg(long, value_name = "FILE.json", help_heading = WRITTEN)]
     report: Option<PathBuf>,
 }
 
