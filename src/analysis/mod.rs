@@ -26,6 +26,7 @@ pub mod memory;
 pub mod overlap;
 pub mod prefetch;
 pub mod report;
+mod rounds;
 pub mod samples;
 pub mod stall_cause;
 pub mod stalls;

@@ -5,7 +5,8 @@
 //! HFU = the same with the FLOPs that ran, recomputation included
 //! ```
 //! Means over ranks weigh each simulated rank by how many ranks it stands for, so a folded and an unfolded run have
-//! the same report. For every rank, stage and mean, `busy_s` and the stalls sum to `step_time_s`.
+//! the same report. For every rank, stage and mean, `busy_s` and the stalls sum to `run_time_s`, which is `step_time_s`
+//! unless several steps were simulated.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ use super::links;
 use super::memory::{self, ByClass};
 use super::overlap::{self, ByKind};
 use super::prefetch::{self, PrefetchReport};
+use super::rounds::round_times;
 use super::samples::SamplesReport;
 use super::stalls::{self, RankTime, StallCause};
 use crate::engine::Record;
@@ -120,11 +122,17 @@ pub struct Report {
     pub workload: String,
     /// Name of the machine.
     pub topology: String,
-    /// Steps that were simulated one after the other: 1 but with `--steps`. Times, stalls and bytes below are of all.
+    /// Steps that were simulated one after the other: 1 but with `--steps`. Stalls, kernels and bytes below are of all.
     #[serde(default = "one_step")]
     pub steps: u32,
-    /// From the start of the first step until the last op of the last rank has ended.
+    /// The time of a step: mean of all.
     pub step_time_s: f64,
+    /// From the start of the first step until the last op of the last rank has ended: the sum of all steps.
+    #[serde(default)]
+    pub run_time_s: f64,
+    /// The time of each step, from the end of the one before; of several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub step_times_s: Vec<f64>,
     /// Tokens that one step trains on.
     pub tokens_per_step: u64,
     /// Tokens of all steps over their time.
@@ -317,10 +325,11 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
         })
         .collect();
     let path = critical::critical_path(&mut causes, idle);
-    let step_time_s = record.step_end.s();
+    let run_time_s = record.step_end.s();
     let rate = |flops: Flops| {
-        if step_time_s > 0.0 { flops.0 / step_time_s / info.devices as f64 } else { 0.0 }
+        if run_time_s > 0.0 { flops.0 / run_time_s / info.devices as f64 } else { 0.0 }
     };
+    let several = || round_times(world, record).into_iter().map(Time::s).collect();
     let peaks = memory::peaks(&causes);
     Report {
         status: Status::Ok,
@@ -328,9 +337,11 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
         workload: info.workload.to_string(),
         topology: info.topology.to_string(),
         steps: info.steps,
-        step_time_s,
+        step_time_s: run_time_s / f64::from(info.steps.max(1)),
+        run_time_s,
+        step_times_s: if info.steps > 1 { several() } else { Vec::new() },
         tokens_per_step: info.tokens / u64::from(info.steps.max(1)),
-        tokens_per_s: if step_time_s > 0.0 { info.tokens as f64 / step_time_s } else { 0.0 },
+        tokens_per_s: if run_time_s > 0.0 { info.tokens as f64 / run_time_s } else { 0.0 },
         mfu: rate(info.model_flops) / info.peak.0,
         mfu_causal: rate(info.model_flops_causal) / info.peak.0,
         hfu: rate(info.hardware_flops) / info.peak.0,

@@ -50,7 +50,7 @@ fn headline(out: &mut String, r: &Report) {
     let _ = writeln!(out, "{} on {} ({} devices)", r.workload, r.topology, grouped(r.devices));
     let step = match r.steps {
         0 | 1 => format!("step {step}"),
-        n => format!("{n} steps in {step}, {} each", Time::from_s(r.step_time_s / f64::from(n))),
+        n => format!("{n} steps in {}, {step} each", Time::from_s(r.run_time_s)),
     };
     let _ = writeln!(
         out,
@@ -81,7 +81,7 @@ fn flop_rate(tflops: f64) -> (f64, &'static str) {
 
 /// The mean over all ranks as bars, longest first; the kernels' bar leads.
 fn where_time_went(out: &mut String, r: &Report, width: u16) {
-    let step = r.step_time_s.max(f64::MIN_POSITIVE);
+    let step = r.run_time_s.max(f64::MIN_POSITIVE);
     let _ =
         writeln!(out, "\nWhere the time went (mean of {} ranks, % of the step)", grouped(r.classes.ranks));
     let mut rows = vec![("compute".to_string(), r.mean.busy_s)];
@@ -120,7 +120,7 @@ fn bar(fraction: f64, width: usize) -> String {
 }
 
 fn by_stage(out: &mut String, r: &Report, width: u16) {
-    let step = r.step_time_s.max(f64::MIN_POSITIVE);
+    let step = r.run_time_s.max(f64::MIN_POSITIVE);
     let share = |b: &Breakdown, cause: StallCause| b.stalls_s.get(&cause).copied().unwrap_or(0.0) / step;
     let matters = |cause: &StallCause| r.stages.iter().any(|s| share(&s.time, *cause) >= SMALL);
     let causes: Vec<_> = StallCause::ALL.into_iter().filter(matters).collect();
@@ -149,7 +149,7 @@ fn by_stage(out: &mut String, r: &Report, width: u16) {
 fn communication(out: &mut String, r: &Report, width: u16) {
     let columns = ["kind", "ran", "under kernels", "while idle", "exposed", "of step", "bytes", "ops"];
     let mut table = new_table(width, columns.map(String::from).to_vec());
-    let step = r.step_time_s.max(f64::MIN_POSITIVE);
+    let step = r.run_time_s.max(f64::MIN_POSITIVE);
     for (kind, c) in &r.communication {
         table.add_row([
             format!("{} ({})", kind.words(), kind.name()),
@@ -234,7 +234,7 @@ fn memory_row(tier: &TierReport) -> Vec<String> {
 
 fn critical_path(out: &mut String, r: &Report, width: u16) {
     let path = &r.critical_path;
-    let step = r.step_time_s.max(f64::MIN_POSITIVE);
+    let step = r.run_time_s.max(f64::MIN_POSITIVE);
     let mut parts: Vec<(&str, f64)> =
         path.by_kind_s.iter().map(|(kind, s)| (OpKind::words(*kind), *s)).collect();
     parts.extend([("contention", path.contention_s), ("full tier", path.memory_s)]);

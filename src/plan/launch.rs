@@ -51,11 +51,15 @@ pub fn launch(program: &Program, host: &HostSpec, gap: Time, reads: &[(OpId, Hos
         launcher.work("step", Phase::Forward, host.step_us, &[]);
     }
     let mut moved = Vec::with_capacity(program.ops.len());
+    let mut rounds = program.rounds.iter().peekable();
     for (i, op) in program.ops.iter().enumerate() {
         let new = launcher.op(op, &moved);
         moved.push(new);
         while let Some((_, what)) = reads.next_if(|(read, _)| read.index() == i) {
             launcher.read(*what, op, new);
+        }
+        if rounds.next_if(|ops| **ops as usize == i + 1).is_some() {
+            launcher.b.end_round();
         }
     }
     launcher.b.finish()

@@ -121,6 +121,10 @@ impl ProgramBuilder {
     pub fn is_empty(&self) -> bool {
         self.program.ops.is_empty()
     }
+    /// Notes that a round (a step of several) ends with the op pushed last.
+    pub fn end_round(&mut self) {
+        self.program.rounds.push(self.program.ops.len() as u32);
+    }
     /// The finished program.
     pub fn finish(self) -> Program {
         self.program

@@ -47,6 +47,8 @@ pub struct Program {
     pub infos: Vec<OpInfo>,
     /// Bytes that are resident from the start, before any op.
     pub resident: Vec<MemoryEffect>,
+    /// Where the program repeats itself, as a run of several steps does: the number of ops up to the end of each round.
+    pub rounds: Vec<u32>,
 }
 
 impl Program {

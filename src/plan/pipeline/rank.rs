@@ -136,6 +136,7 @@ impl<'a> RankBuilder<'a> {
             }
             self.exchange(work, &[]);
             work.end(&mut self.program, self.rank);
+            self.program.end_round();
         }
         (self.program.finish(), self.slots)
     }
