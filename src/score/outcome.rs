@@ -46,6 +46,8 @@ pub struct Outcome {
     pub memory_gib: Option<f64>,
     /// Seconds of the mean rank: its kernels, and what it stood still for.
     pub breakdown: BTreeMap<String, f64>,
+    /// Seconds of the mean rank's kernels by class.
+    pub kernels: BTreeMap<&'static str, f64>,
 }
 
 impl Outcome {
@@ -75,6 +77,7 @@ pub fn outcome(row: &Row, book: &RuleBook, sets: &[String]) -> Outcome {
         closed_form_s: None,
         memory_gib: None,
         breakdown: BTreeMap::new(),
+        kernels: BTreeMap::new(),
     };
     match case(row, book) {
         Err(reason) => outcome.status = Status::Skipped(reason),
@@ -93,6 +96,7 @@ struct Played {
     seconds: f64,
     memory_gib: Option<f64>,
     breakdown: BTreeMap<String, f64>,
+    kernels: BTreeMap<&'static str, f64>,
 }
 
 impl Outcome {
@@ -120,6 +124,7 @@ impl Outcome {
         self.predicted_s = Some(played.seconds * case.scale);
         self.memory_gib = played.memory_gib;
         self.breakdown = played.breakdown;
+        self.kernels = played.kernels;
         Ok(())
     }
 }
@@ -136,7 +141,26 @@ fn play(inputs: Inputs, pace: Pace) -> Result<Played, SimulationError> {
         Pace::LongestRank => longest_span(&run),
     };
     let memory = report.memory.get("hbm").map(|tier| tier.peak_bytes as f64 / (1u64 << 30) as f64);
-    Ok(Played { seconds, memory_gib: memory, breakdown })
+    Ok(Played { seconds, memory_gib: memory, breakdown, kernels: kernels(&run) })
+}
+
+/// Seconds of the mean rank's kernels by class, as they are priced.
+fn kernels(run: &Simulation) -> BTreeMap<&'static str, f64> {
+    let world = &run.folded.world;
+    let mut seconds = BTreeMap::new();
+    let shares: Vec<f64> =
+        (0..world.ranks.len()).map(|r| f64::from(run.folded.size(RankId(r as u32)))).collect();
+    let all: f64 = shares.iter().sum();
+    for (rank, share) in world.ranks.iter().zip(shares) {
+        let program = &world.programs[rank.program.index()];
+        for op in &program.ops {
+            let info = &program.infos[op.info as usize];
+            if let (Work::Compute { time }, Some(class)) = (op.work, info.class) {
+                *seconds.entry(class.name()).or_default() += time.s() * share / all;
+            }
+        }
+    }
+    seconds
 }
 
 /// From the first kernel of a rank to its last op, on the rank where this is longest.

@@ -100,6 +100,9 @@ pub struct ScoredRow {
     /// Seconds of the mean rank: its kernels, and what it stood still for.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub breakdown: BTreeMap<String, f64>,
+    /// Seconds of the mean rank's kernels by class.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub kernels: BTreeMap<&'static str, f64>,
     /// Workload, as `--rows` writes it.
     #[serde(skip)]
     pub workload: serde_json::Value,
@@ -184,6 +187,7 @@ impl ScoredRow {
             predicted_memory: o.memory_gib,
             assumed: case.map_or_else(Vec::new, |c| c.assumed.clone()),
             breakdown: o.breakdown.clone(),
+            kernels: o.kernels.clone(),
             workload: case.map_or(serde_json::Value::Null, |c| c.workload.clone()),
             machine: case.map_or_else(Vec::new, |c| {
                 std::iter::once(c.machine.topology.clone()).chain(c.machine.sets.iter().cloned()).collect()
