@@ -206,6 +206,29 @@ fn several_steps_have_a_time_each() {
     }
 }
 
+/// Out of memory has a status of its own, and leaves a report and the timeline of what had happened.
+#[test]
+fn out_of_memory_leaves_what_had_happened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let (report, trace) = (path("report.json"), path("trace.json"));
+    let big = ["--set", "batch.micro_batch=64", "--set", "batch.global=512"];
+    let args = [&["run", "gpt2-8", "--report", &report, "-o", &trace][..], &big].concat();
+    stepsim(&args)
+        .code(3)
+        .stderr_eq(str!["error: out of memory [..]\n...\ntimeline up to there: [..]trace.json\n"]);
+    let fault = &json(Path::new(&report))["error"]["out_of_memory"];
+    let at = fault["at_ps"].as_f64().expect("a time") / 1e6;
+    let timeline = json(Path::new(&trace));
+    let slices = timeline["traceEvents"].as_array().expect("events");
+    let of_ops = slices.iter().filter(|e| e["cat"] == "compute" && e["ph"] == "X");
+    let ends: Vec<f64> =
+        of_ops.map(|e| e["ts"].as_f64().expect("a start") + e["dur"].as_f64().expect("a time")).collect();
+    assert!(at > 0.0 && ends.len() > 3, "{at} {}", ends.len());
+    let last = ends.iter().copied().fold(0.0, f64::max);
+    assert!(last <= at + 1e-6 && last > 0.5 * at, "{last} {at}");
+}
+
 #[test]
 fn reports_side_by_side() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -119,9 +119,20 @@ impl Failure {
     pub fn run(error: impl std::fmt::Display) -> Failure {
         Failure::new(error.to_string(), 1, Status::Failed)
     }
+    /// The same with another line of what happened.
+    fn and(mut self, line: &str) -> Failure {
+        self.message = format!("{}\n{line}", self.message);
+        self
+    }
     fn new(message: String, code: u8, status: Status) -> Failure {
         let fault = Fault { status, message: message.clone(), ..Fault::default() };
         Failure { message, status: code, fault: Box::new(fault) }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `stepsim run`: one training step, as a report and a timeline.
 
 use std::cell::RefCell;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -16,13 +16,15 @@ use crate::analysis::stalls::{self, stalls_of};
 use crate::analysis::table::table;
 use crate::analysis::{link_rates, links};
 use crate::compare::tracks::Above;
-use crate::engine::describe;
+use crate::engine::{EngineError, describe};
 use crate::ids::{OpId, RankId, ResourceId};
 use crate::program::Work;
 use crate::score::Bands;
 use crate::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
 use crate::topology::Axis;
-use crate::trace::{self, Detail, Link, LinkUse, Output, RunMeta, Stall, Timeline, TracedRank};
+use crate::trace::{
+    self, Detail, Link, LinkUse, Output, OutputError, RunMeta, Stall, Timeline, TraceError, TracedRank,
+};
 use crate::units::Time;
 
 /// What `stepsim run` simulates when it is given nothing.
@@ -165,8 +167,11 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     }
     let options = Options { fold: !args.no_fold, seed: args.seed, steps: args.steps };
     let bar = Bar::new("simulating");
-    let run = Simulation::run_edited(&inputs, &options, &[], &mut |ops| bar.at(ops))?;
+    let (run, failure) = Simulation::until_failure(&inputs, &options, &[], &mut |ops| bar.at(ops))?;
     bar.done();
+    if let Some(failure) = failure {
+        return Err(cut_short(args, &run, failure));
+    }
     let mut report = run.report(args.wall_time);
     report.run = head(args, report.run);
     if let Some(count) = args.samples {
@@ -186,7 +191,9 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         let ranks = traced(&args.trace_ranks, &run)?;
         let links = args.trace_links;
         let shown = Shown { ranks: &ranks, detail: args.detail, window: args.window_ms, links };
-        write_trace(&run, &meta(args, &run, &report), &shown, path, &[])?;
+        let mut meta = meta(args, &run);
+        results(&mut meta, &report);
+        write_trace(&run, &meta, &shown, path, &[])?;
     }
     if let Some(path) = &args.report {
         write_json(path, &report)?;
@@ -196,6 +203,25 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         say(&Bands::shipped().sentence(&inputs))?;
     }
     Ok(())
+}
+
+/// Why a run failed; its timeline up to there is written, if one was asked for and anything had happened.
+fn cut_short(args: &Args, run: &Simulation, failure: EngineError) -> Failure {
+    let end = run.record.step_end;
+    let written = args.output.as_ref().filter(|_| end > Time::ZERO).map(|path| {
+        let ranks = traced(&args.trace_ranks, run)?;
+        let window = args.window_ms.map_or((Time::ZERO, end), |(from, until)| (from, until.min(end)));
+        let shown =
+            Shown { ranks: &ranks, detail: args.detail, window: Some(window), links: args.trace_links };
+        let mut meta = meta(args, run);
+        meta.text("failed", failure.to_string());
+        write_trace(run, &meta, &shown, path, &[]).map(|()| path)
+    });
+    match written {
+        None => failure.into(),
+        Some(Ok(path)) => Failure::from(failure).and(&format!("timeline up to there: {}", path.display())),
+        Some(Err(other)) => Failure::from(failure).and(&other.to_string()),
+    }
 }
 
 pub(super) fn print(report: &Report, args: &Args) -> Result<(), Failure> {
@@ -304,7 +330,15 @@ pub(super) fn write_above(
     } else {
         trace::write_with(path, &mut |sink| timeline.write(&mut Above::new(sink, above)))
     };
-    written.map(|_| ()).map_err(Failure::run)
+    match written {
+        // Its reader has seen enough.
+        Err(TraceError::Output(OutputError::Write { error, .. }))
+            if error.kind() == ErrorKind::BrokenPipe =>
+        {
+            Ok(())
+        }
+        written => written.map(|_| ()).map_err(Failure::run),
+    }
 }
 
 /// The busiest links and their use over time.
@@ -338,8 +372,8 @@ fn written() -> String {
     }
 }
 
-/// What the step's slice says about the run.
-fn meta(args: &Args, run: &Simulation, report: &Report) -> RunMeta {
+/// What the step's slice says about what was run.
+fn meta(args: &Args, run: &Simulation) -> RunMeta {
     let mut meta = RunMeta::default();
     meta.text("stepsim", env!("CARGO_PKG_VERSION"));
     if args.wall_time {
@@ -351,13 +385,17 @@ fn meta(args: &Args, run: &Simulation, report: &Report) -> RunMeta {
     meta.text("topology hash", &run.inputs.topology.hash);
     meta.text("settings", args.sets.join(" "));
     meta.int("seed", args.seed);
+    meta
+}
+
+/// And about what came out.
+fn results(meta: &mut RunMeta, report: &Report) {
     meta.number("step time ms", report.step_time_s * 1e3);
     meta.number("tokens per s", report.tokens_per_s);
     meta.number("MFU percent", report.mfu * 100.0);
     meta.number("HFU percent", report.hfu * 100.0);
     meta.int("ranks", report.classes.ranks);
     meta.int("ranks simulated", report.classes.simulated_ranks);
-    meta
 }
 
 /// The ranks that an argument names.

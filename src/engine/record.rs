@@ -47,6 +47,11 @@ impl Record {
         self.events = stats.events;
         self.reshares = stats.reshares;
     }
+    /// Ends the record of a run that failed: ops that had not ended by then start and end at that moment.
+    pub fn stop(&mut self, at: Time) {
+        self.step_end = at;
+        self.spans.iter_mut().filter(|span| span.1 == Time::ZERO).for_each(|span| *span = (at, at));
+    }
     /// Start and end of one op of one rank.
     #[inline]
     pub fn span(&self, rank: RankId, op: OpId) -> (Time, Time) {

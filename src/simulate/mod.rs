@@ -126,6 +126,23 @@ impl Simulation {
         edits: &[Edit],
         progress: &mut dyn FnMut(u64),
     ) -> Result<Simulation, SimulationError> {
+        match Simulation::until_failure(inputs, options, edits, progress)? {
+            (run, None) => Ok(run),
+            (_, Some(failure)) => Err(failure.into()),
+        }
+    }
+
+    /// The same, where a run that the engine cannot play to its end comes back up to there, with the reason: ops that had
+    /// not ended then have the moment of the failure as their start and end.
+    ///
+    /// # Errors
+    /// The inputs do not fit, or the world is none.
+    pub fn until_failure(
+        inputs: &Inputs,
+        options: &Options,
+        edits: &[Edit],
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(Simulation, Option<EngineError>), SimulationError> {
         let begun = Instant::now();
         let mut plan = inputs.plan_with(&mut inputs.lowering(), options.steps)?;
         edits.iter().for_each(|edit| plan.world.edit(edit));
@@ -137,10 +154,20 @@ impl Simulation {
         engine::check_record_size(&folded.world)?;
         let mut record = Record::for_world(&folded.world);
         let mut watched = Watched { record: &mut record, ops: 0, progress };
-        let stats = engine::run_observed(&folded.world, &mut watched)?;
-        record.complete(stats);
-        let wall_s = begun.elapsed().as_secs_f64();
-        Ok(Simulation { inputs: inputs.clone(), plan, folded, record, wall_s, slowness, seed: options.seed })
+        let failure = match engine::run_observed(&folded.world, &mut watched) {
+            Ok(stats) => {
+                record.complete(stats);
+                None
+            }
+            Err(e @ (EngineError::OutOfMemory { at, .. } | EngineError::Deadlock { at, .. })) => {
+                record.stop(at);
+                Some(e)
+            }
+            Err(e) => return Err(e.into()),
+        };
+        let (inputs, wall_s) = (inputs.clone(), begun.elapsed().as_secs_f64());
+        let run = Simulation { inputs, plan, folded, record, wall_s, slowness, seed: options.seed };
+        Ok((run, failure))
     }
 
     /// Number of ops that the engine plays: for a progress bar.
