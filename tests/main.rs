@@ -22,3 +22,4 @@ mod schedules;
 mod score;
 mod study;
 mod tiers;
+mod why;

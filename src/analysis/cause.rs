@@ -73,7 +73,7 @@ pub(crate) struct ProgramIndex {
     /// How many ops of the same slot come before each communication op.
     sequence: Vec<u32>,
     /// The ops of each slot, in program order.
-    by_slot: Vec<Vec<OpId>>,
+    pub(crate) by_slot: Vec<Vec<OpId>>,
     /// Kernels on compute streams, stream by stream.
     pub(crate) kernels: Vec<OpId>,
     /// Whether there is more than one compute stream, so that `kernels` may be out of time order.

@@ -18,12 +18,13 @@ pub struct IdleTimes<'a> {
     world: &'a World,
     original: Option<&'a [u32]>,
     known: FxHashMap<(CommId, TransferId), Time>,
+    latencies: FxHashMap<(CommId, TransferId), Time>,
 }
 
 impl<'a> IdleTimes<'a> {
     /// Times of a world that is not folded.
     pub fn new(world: &'a World) -> IdleTimes<'a> {
-        IdleTimes { world, original: None, known: FxHashMap::default() }
+        IdleTimes { world, original: None, known: FxHashMap::default(), latencies: FxHashMap::default() }
     }
     /// Times of a folded world: `original[comm]` is the number of a communicator of the unfolded `world` that folded
     /// into `comm` (`Folded::comms.representative`).
@@ -35,6 +36,12 @@ impl<'a> IdleTimes<'a> {
         let comm = self.original.map_or(comm, |o| CommId(o[comm.index()]));
         let compute = || uncontended::time_alone(self.world, comm, transfer.0).unwrap_or_default();
         *self.known.entry((comm, transfer)).or_insert_with(compute)
+    }
+    /// The part of it that no bandwidth shortens.
+    pub fn latency(&mut self, comm: CommId, transfer: TransferId) -> Time {
+        let comm = self.original.map_or(comm, |o| CommId(o[comm.index()]));
+        let compute = || uncontended::latency_alone(self.world, comm, transfer.0).unwrap_or_default();
+        *self.latencies.entry((comm, transfer)).or_insert_with(compute)
     }
 }
 

@@ -6,6 +6,8 @@
 //! * [`prefetch`]: how far ahead copies to the device were issued, and should have been.
 //! * [`memory`]: level curves of the tiers by class, peaks and what is resident then.
 //! * [`critical`]: the chain of binding waits from the end of the step back to its start.
+//! * [`waterfall`]: from the peak to MFU, bar by bar; [`kernel_classes`]: kernels by class, with their rates.
+//! * [`slack`]: how much later each op could end without moving the step.
 //! * [`links`]: bytes through every resource; [`link_rates`]: over time.
 //! * [`idle`]: how long communication takes on an idle machine; [`kind`]: what an op is for.
 //! * [`samples`]: how step times spread over many seeds, and who was on the critical path how often.
@@ -16,9 +18,11 @@
 
 pub mod cause;
 pub mod critical;
+pub mod critical_report;
 pub mod diff;
 pub mod head;
 pub mod idle;
+pub mod kernel_classes;
 pub mod kind;
 pub mod link_rates;
 pub mod links;
@@ -28,10 +32,15 @@ pub mod prefetch;
 pub mod report;
 mod rounds;
 pub mod samples;
+pub mod slack;
 pub mod stall_cause;
 pub mod stalls;
 #[cfg(feature = "cli")]
 pub mod table;
+pub mod waterfall;
+pub mod waterfall_report;
+#[cfg(feature = "cli")]
+pub mod waterfall_table;
 
 #[cfg(test)]
 pub(crate) mod random_world;

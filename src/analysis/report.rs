@@ -14,9 +14,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cause::Causes;
-use super::critical::{self, CriticalPath};
+use super::critical;
+pub use super::critical_report::CriticalPathReport;
+use super::critical_report::critical_path;
 use super::head::{Head, Status};
 use super::idle::IdleTimes;
+use super::kernel_classes::{KernelClassReport, kernel_classes};
 use super::kind::OpKind;
 use super::links;
 use super::memory::{self, ByClass};
@@ -24,11 +27,14 @@ use super::overlap::{self, ByKind};
 use super::prefetch::{self, PrefetchReport};
 use super::rounds::round_times;
 use super::samples::SamplesReport;
+use super::slack::{self, SlackReport};
 use super::stalls::{self, RankTime, StallCause};
+use super::waterfall::{self, Counted, Reading};
+use super::waterfall_report::WaterfallReport;
 use crate::engine::Record;
 use crate::ids::{RankId, ResourceId};
 use crate::program::{MemoryClass, World};
-use crate::units::{FlopRate, Flops, PS_PER_S, Time};
+use crate::units::{Bandwidth, FlopRate, Flops, PS_PER_S, Time};
 
 /// Up to so many ranks, the report lists each; above, ranks that are alike share an entry.
 pub const LIST_ALL_RANKS: usize = 64;
@@ -55,6 +61,10 @@ pub struct RunInfo<'a> {
     pub steps: u32,
     /// Dense peak of one device in the precision of its matrix multiplications.
     pub peak: FlopRate,
+    /// `model_flops` by sort.
+    pub counted: Counted,
+    /// Bandwidth of a device's memory; infinite where none is stated.
+    pub memory: Bandwidth,
     /// Devices.
     pub devices: u64,
     /// One for each simulated rank.
@@ -164,6 +174,12 @@ pub struct Report {
     pub mean: Breakdown,
     /// Where the time went: mean over the ranks of each pipeline stage.
     pub stages: Vec<StageReport>,
+    /// From the peak to MFU; absent where kernels have no FLOPs of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waterfall: Option<WaterfallReport>,
+    /// Kernels by class, longest first: means over all ranks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<KernelClassReport>,
     /// Each rank of the job, or (of more than 64) one of each group of ranks that are alike.
     pub ranks: Vec<RankReport>,
     /// By kind of communication: means over all ranks.
@@ -177,6 +193,9 @@ pub struct Report {
     pub prefetch: Vec<PrefetchReport>,
     /// What the step's length hangs on.
     pub critical_path: CriticalPathReport,
+    /// How much later ops could end without moving the step, by kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub slack: BTreeMap<OpKind, SlackReport>,
     /// How the step time spreads over seeds, if samples were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<SamplesReport>,
@@ -287,25 +306,11 @@ pub struct LinkReport {
     pub utilisation: f64,
 }
 
-/// The chain of binding waits from the end of the step to its start.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CriticalPathReport {
-    /// Ops on it.
-    pub ops: u64,
-    /// How often it passes from one rank to another.
-    pub rank_changes: u64,
-    /// Time of its ops by kind; with contention and memory it sums to the step time.
-    pub by_kind_s: BTreeMap<OpKind, f64>,
-    /// Time that contention added.
-    pub contention_s: f64,
-    /// Time spent waiting for room on a full tier.
-    pub memory_s: f64,
-}
-
 /// The readings of one simulated rank.
 struct RankReading {
     time: RankTime,
     communication: ByKind,
+    bars: Reading,
 }
 
 /// Reads a run. `idle` gives the times of actions on an idle machine (of the unfolded world, for a folded one).
@@ -316,12 +321,16 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
     assert_eq!(info.ranks.len(), world.ranks.len(), "one RankInfo for each simulated rank");
     let mut causes = Causes::new(world, record);
     let mut pieces = Vec::new();
-    let readings: Vec<RankReading> = (0..record.ranks())
+    let mut readings: Vec<RankReading> = (0..record.ranks())
         .map(|r| {
             pieces.clear();
             let mut time = stalls::stalls_of(&mut causes, idle, RankId(r), &mut pieces);
             time.slowed_by_memory = record.slowed_by_memory.get(r as usize).copied().unwrap_or_default();
-            RankReading { time, communication: overlap::overlap(&causes, RankId(r), &pieces) }
+            RankReading {
+                time,
+                communication: overlap::overlap(&causes, RankId(r), &pieces),
+                bars: waterfall::reading(&causes, idle, RankId(r), &time, &pieces, info.peak),
+            }
         })
         .collect();
     let path = critical::critical_path(&mut causes, idle);
@@ -331,6 +340,13 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
     };
     let several = || round_times(world, record).into_iter().map(Time::s).collect();
     let peaks = memory::peaks(&causes);
+    let weights: Vec<u64> = info.ranks.iter().map(|r| r.members.len() as u64).collect();
+    let bars = readings.iter_mut().map(|r| std::mem::take(&mut r.bars)).collect();
+    let waterfall = waterfall::waterfalls(bars, &weights, info.counted, info.peak).map(|of_ranks| {
+        let weighed = of_ranks.into_iter().zip(info.ranks);
+        let weighed: Vec<_> = weighed.map(|(w, r)| (w, r.members.len() as u64, r.stage)).collect();
+        WaterfallReport::of(&weighed)
+    });
     Report {
         status: Status::Ok,
         run: Head::default(),
@@ -359,12 +375,17 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
         },
         mean: mean(&readings, info.ranks, |_| true),
         stages: stages(world, &readings, info.ranks, &peaks),
+        waterfall,
+        kernels: kernel_classes(&causes, &weights, info.peak, info.memory),
         ranks: ranks(&readings, info),
         communication: communication(&readings, info.ranks, |_| true),
         memory: tiers(world, &peaks, |_| true),
         links: busiest_links(world, record, info),
         prefetch: prefetch::prefetch(&causes, |rank| info.ranks[rank.index()].members.len() as u64),
-        critical_path: critical_path(&path),
+        critical_path: critical_path(&path, world, |r| {
+            info.ranks[r.index()].members.first().map_or(0, |m| *m)
+        }),
+        slack: slack::by_kind(&causes, &slack::slack(&causes), &weights),
         samples: None,
         conventions: info.conventions.clone(),
     }
@@ -537,17 +558,6 @@ fn busiest_links(world: &World, record: &Record, info: &RunInfo) -> Vec<LinkRepo
     busiest.map(report).collect()
 }
 
-fn critical_path(path: &CriticalPath) -> CriticalPathReport {
-    let kinds = OpKind::ALL.into_iter().map(|k| (k, path.by_kind[k as usize])).filter(|k| k.1 > Time::ZERO);
-    CriticalPathReport {
-        ops: path.links.len() as u64,
-        rank_changes: path.hops() as u64,
-        by_kind_s: kinds.map(|(kind, time)| (kind, time.s())).collect(),
-        contention_s: path.contention.s(),
-        memory_s: path.memory.s(),
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -575,6 +585,8 @@ pub(crate) mod tests {
             tokens: 4096,
             steps: 1,
             peak: FlopRate::from_tflops(1e9),
+            counted: Counted { matrices: 2e15, mixing: 1e15 },
+            memory: Bandwidth(1e12),
             devices: u64::from(next),
             ranks: &ranks,
             rank_name: &|r| format!("rank {r}"),

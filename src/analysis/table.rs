@@ -8,6 +8,7 @@ use super::kind::OpKind;
 use super::report::{Breakdown, Report, StageReport, TierReport};
 use super::samples::{OnPath, SamplesReport};
 use super::stalls::StallCause;
+use super::waterfall_table;
 use crate::program::MemoryClass;
 use crate::units::{Bytes, Time};
 
@@ -23,6 +24,7 @@ pub fn table(report: &Report, width: u16) -> String {
     let mut out = String::new();
     headline(&mut out, report);
     where_time_went(&mut out, report, width);
+    waterfall_table::compact(&mut out, report, width);
     if report.stages.len() > 1 {
         by_stage(&mut out, report, width);
     }

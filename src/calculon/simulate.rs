@@ -6,6 +6,7 @@
 
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::report::{RankInfo, Report, RunInfo, report};
+use crate::analysis::waterfall::Counted;
 use crate::calculon::closed_form::{self, Costs, Estimate, NetOp, PerBlock, Quirks, net_time};
 use crate::calculon::files::{Calculon, Network, Recompute, TensorComm};
 use crate::calculon::plan::{
@@ -16,7 +17,7 @@ use crate::plan::pipeline::Sends;
 use crate::program::World;
 use crate::schedule::ScheduleError;
 use crate::spec::SpecError;
-use crate::units::{FlopRate, Flops, Time};
+use crate::units::{Bandwidth, FlopRate, Flops, Time};
 
 /// Which assumptions of the closed form hold in a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +151,8 @@ impl CalculonRun {
             tokens: exe.batch_size * case.app().seq_size,
             steps: 1,
             peak: FlopRate::from_tflops(case.engines().0.tflops),
+            counted: Counted::default(),
+            memory: Bandwidth(f64::INFINITY),
             devices: exe.num_procs,
             ranks: &ranks,
             rank_name: &|rank| format!("stage {}", rank / peers.max(1)),

@@ -23,6 +23,7 @@ pub mod score;
 pub mod search;
 pub mod show;
 pub mod sweep;
+pub mod whatif;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -53,6 +54,7 @@ Examples:
   stepsim inspect llama3-70b                         what it expands to, without simulating
   stepsim search llama3-70b                          the best layout of a model on a machine
   stepsim sweep gpt2-8 --vary batch.micro_batch=1,2,4 -o rows.jsonl
+  stepsim whatif gpt3-175b                           what 10 % on each resource buys
   stepsim diff before.json after.json                two reports side by side
   stepsim analyze rank0.json.gz                      where the time went in a profile of a real step
   stepsim schedule --all --stages 4 --micro-batches 8
@@ -69,6 +71,8 @@ enum Command {
     Inspect(inspect::Args),
     /// Say where the time went in profiles of real steps
     Analyze(analyze::Args),
+    /// Say what a faster resource, or the absence of a cost, would buy
+    Whatif(whatif::Args),
     /// Compare two reports
     Diff(diff::Args),
     /// Estimate a step in closed form
@@ -219,6 +223,7 @@ impl Command {
             Command::Run(args) => run::run(&args),
             Command::Inspect(args) => inspect::run(&args),
             Command::Analyze(args) => analyze::run(&args),
+            Command::Whatif(args) => whatif::run(&args),
             Command::Diff(args) => diff::run(&args),
             Command::Estimate(args) => estimate::run(&args),
             Command::Compare(args) => compare::run(&args),

@@ -14,6 +14,7 @@ use crate::analysis::idle::IdleTimes;
 use crate::analysis::report::Report;
 use crate::analysis::stalls::{self, stalls_of};
 use crate::analysis::table::table;
+use crate::analysis::waterfall_table;
 use crate::analysis::{link_rates, links};
 use crate::compare::tracks::Above;
 use crate::engine::{EngineError, describe};
@@ -84,6 +85,9 @@ pub struct Args {
     /// The default, kept for scripts: no wall-clock times, so that equal inputs give equal bytes
     #[arg(long, hide = true)]
     reproducible: bool,
+    /// Also print the way from peak to MFU bar by bar and stage by stage, and the kernels by class
+    #[arg(long)]
+    pub(super) why: bool,
     /// Print no table
     #[arg(short, long)]
     pub(super) quiet: bool,
@@ -226,6 +230,9 @@ fn cut_short(args: &Args, run: &Simulation, failure: EngineError) -> Failure {
 
 pub(super) fn print(report: &Report, args: &Args) -> Result<(), Failure> {
     let mut text = table(report, width());
+    if args.why {
+        waterfall_table::full(&mut text, report, width());
+    }
     if !text.ends_with('\n') {
         text.push('\n');
     }

@@ -35,7 +35,8 @@ pub use record::Record;
 pub use stalled::describe;
 pub use sweep::sweep;
 
-use crate::program::World;
+use crate::ids::{OpId, RankId};
+use crate::program::{Work, World};
 use crate::units::Time;
 
 /// Told of every op that ends, in order of completion.
@@ -55,6 +56,15 @@ pub struct Stats {
     pub events: u64,
     /// Components of resources whose rates were computed anew.
     pub reshares: u64,
+}
+
+/// The time of a kernel on the device of its rank when nothing disturbs it: slowness and jitter are in it, what runs beside
+/// it is not. Zero for communication.
+pub fn undisturbed_time(world: &World, rank: RankId, op: OpId) -> Time {
+    match world.program_of(rank).ops[op.index()].work {
+        Work::Compute { time } => Time(event_loop::kernel_time(world, rank, op, time.0)),
+        Work::Comm { .. } => Time::ZERO,
+    }
 }
 
 /// Most bytes that a record may take: 16 GiB.

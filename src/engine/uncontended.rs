@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::ids::{CommId, ProgramId, ResourceId, TransferId};
-use crate::program::{Action, Flow, NO_MICRO_BATCH, ProgramBuilder, StreamKind, Work, World};
+use crate::program::{Action, Flow, NO_MICRO_BATCH, ProgramBuilder, Span, StreamKind, Work, World};
 use crate::units::Time;
 
 /// By path: the rate of a flow that is alone there, in bytes per second.
@@ -82,6 +82,29 @@ pub fn time_alone(world: &World, comm: CommId, transfer: u32) -> Option<Time> {
     super::run(&alone).ok().map(|record| record.step_end)
 }
 
+/// The part of a transfer's time that no bandwidth shortens: the latencies of its phases, or of the longest chain of its
+/// flows. Zero for a fixed time, of which nothing is known.
+pub fn latency_alone(world: &World, comm: CommId, transfer: u32) -> Option<Time> {
+    let profile = &world.profiles[world.comms[comm.index()].profile as usize];
+    Some(match world.actions.get(*profile.get(transfer as usize)? as usize)? {
+        Action::Fixed(_) => Time::ZERO,
+        Action::Phases(phases) => phases.iter().map(|flow| flow.latency).sum(),
+        Action::Graph { flows, parents, parent_ids } => {
+            longest_chain(flows, parents, parent_ids, |f| f.latency)
+        }
+    })
+}
+
+/// The length of the longest chain of flows that wait for each other.
+fn longest_chain(flows: &[Flow], parents: &[Span], parent_ids: &[u32], time: impl Fn(&Flow) -> Time) -> Time {
+    let mut ends: Vec<Time> = Vec::with_capacity(flows.len());
+    for (flow, span) in flows.iter().zip(parents) {
+        let ready = parent_ids[span.range()].iter().map(|&p| ends[p as usize]).max().unwrap_or_default();
+        ends.push(ready + time(flow));
+    }
+    ends.into_iter().max().unwrap_or_default()
+}
+
 /// The time of a whole transfer of a communicator when nobody else uses its paths, which have the rates `rate_of`. For a graph of flows: the longest
 /// chain of flows, each alone on its path, which is a lower bound where the flows of the graph themselves share.
 pub fn transfer_time(
@@ -96,14 +119,6 @@ pub fn transfer_time(
     Some(match world.actions.get(action as usize)? {
         Action::Fixed(time) => *time,
         Action::Phases(phases) => phases.iter().map(time).sum(),
-        Action::Graph { flows, parents, parent_ids } => {
-            let mut ends: Vec<Time> = Vec::with_capacity(flows.len());
-            for (flow, span) in flows.iter().zip(parents) {
-                let ready =
-                    parent_ids[span.range()].iter().map(|&p| ends[p as usize]).max().unwrap_or_default();
-                ends.push(ready + time(flow));
-            }
-            ends.into_iter().max().unwrap_or_default()
-        }
+        Action::Graph { flows, parents, parent_ids } => longest_chain(flows, parents, parent_ids, time),
     })
 }

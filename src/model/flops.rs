@@ -18,6 +18,8 @@ pub struct StepFlops {
     pub model: f64,
     /// Attention by half where the mask is causal.
     pub model_causal: f64,
+    /// The part of `model` that multiplies tokens with one another.
+    pub mixing: f64,
 }
 
 impl StepFlops {
@@ -26,7 +28,11 @@ impl StepFlops {
         let tokens = sequences as f64 * sequence as f64;
         let forward = TokenFlops::of(model, sequence);
         let step = |mixing: f64| 3.0 * tokens * (forward.matrices + mixing);
-        StepFlops { model: step(forward.mixing), model_causal: step(forward.mixing_causal) }
+        StepFlops {
+            model: step(forward.mixing),
+            model_causal: step(forward.mixing_causal),
+            mixing: 3.0 * tokens * forward.mixing,
+        }
     }
 }
 

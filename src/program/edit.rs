@@ -1,7 +1,10 @@
 //! Changes to a finished world that have a name: what noise, comparisons and what-if studies do to it.
 
-use super::{Action, StreamKind, Work, World};
+use std::sync::Arc;
+
+use super::{Action, Flow, StreamKind, Work, World};
 use crate::ids::{CommId, RankId, ResourceId};
+use crate::spec::kernel::KernelClass;
 use crate::units::{Bandwidth, Bytes, Time};
 
 /// One change to a world.
@@ -14,6 +17,13 @@ pub enum Edit {
     EndlessMemory,
     /// The kernels of a rank take so many times as long.
     SlowRank(RankId, f64),
+    /// Kernels of these classes, of all if there are none, are so many times as fast. What they ask of their memory in a
+    /// second stays.
+    Kernels(Vec<KernelClass>, f64),
+    /// The latencies of all transfers are so many times as long; times that are fixed stay.
+    Latency(f64),
+    /// No rank waits for another's pass: sends and receives between stages take no time and meet nobody.
+    NoPipeline,
     /// A link, port or memory has that fraction of its bandwidth: divided by the factor.
     SlowResource(ResourceId, f64),
 }
@@ -29,10 +39,50 @@ impl World {
                     rank.slowness *= factor;
                 }
             }
+            Edit::Kernels(classes, factor) => faster_kernels(self, classes, *factor),
+            Edit::Latency(factor) => self.actions.iter_mut().flat_map(flows).for_each(|flow| {
+                flow.latency = Time((flow.latency.0 as f64 * factor).round() as u64);
+            }),
+            Edit::NoPipeline => no_pipeline(self),
             Edit::SlowResource(resource, factor) => {
                 if let Some(resource) = self.resources.get_mut(resource.index()) {
                     resource.capacity = Bandwidth(resource.capacity.0 / factor);
                 }
+            }
+        }
+    }
+}
+
+fn flows(action: &mut Action) -> &mut [Flow] {
+    match action {
+        Action::Fixed(_) => &mut [],
+        Action::Phases(flows) | Action::Graph { flows, .. } => flows,
+    }
+}
+
+fn faster_kernels(world: &mut World, classes: &[KernelClass], factor: f64) {
+    for program in world.programs.iter_mut().map(Arc::make_mut) {
+        for op in &mut program.ops {
+            let class = program.infos[op.info as usize].class;
+            let on_device = program.streams[usize::from(op.stream)].kind == StreamKind::Compute;
+            let meant = classes.is_empty() || class.is_some_and(|c| classes.contains(&c));
+            if let Work::Compute { time } = &mut op.work
+                && on_device
+                && meant
+            {
+                *time = Time((time.0 as f64 / factor).round() as u64);
+            }
+        }
+    }
+}
+
+fn no_pipeline(world: &mut World) {
+    for program in world.programs.iter_mut().map(Arc::make_mut) {
+        for op in &mut program.ops {
+            if let StreamKind::PipelineSend | StreamKind::PipelineRecv =
+                program.streams[usize::from(op.stream)].kind
+            {
+                op.work = Work::Compute { time: Time::ZERO };
             }
         }
     }

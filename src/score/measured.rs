@@ -47,7 +47,11 @@ pub fn seconds(
 /// FLOPs of a step as a source counts them.
 fn flops(count: FlopsCount, model: &ModelSpec, sequences: f64) -> f64 {
     let one = StepFlops::of(model, 1, model.sequence);
-    let step = StepFlops { model: sequences * one.model, model_causal: sequences * one.model_causal };
+    let step = StepFlops {
+        model: sequences * one.model,
+        model_causal: sequences * one.model_causal,
+        mixing: sequences * one.mixing,
+    };
     let tokens = sequences * model.sequence as f64;
     match count {
         FlopsCount::Model => step.model,

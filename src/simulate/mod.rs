@@ -15,12 +15,14 @@ mod noise;
 mod prices;
 pub mod replay;
 mod samples;
+pub mod whatif;
 
 use std::time::Instant;
 
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::report::{RankInfo, Report, RunInfo, report};
 use crate::analysis::samples::SamplesReport;
+use crate::analysis::waterfall::Counted;
 use crate::engine::{self, EngineError, Observer, Record};
 use crate::fold::{Folded, fold};
 use crate::ids::{DeviceId, RankId, ResourceId};
@@ -225,6 +227,11 @@ impl Simulation {
             tokens: plan.tokens,
             steps: plan.steps,
             peak,
+            counted: Counted {
+                matrices: plan.model_flops.model - plan.model_flops.mixing,
+                mixing: plan.model_flops.mixing,
+            },
+            memory: device.memory_bandwidth(),
             devices: u64::from(machine.devices()),
             ranks: &ranks,
             rank_name: &|r| plan.rank_name(RankId(r)),

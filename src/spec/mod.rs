@@ -28,6 +28,7 @@ pub mod number;
 pub mod problem;
 pub mod recipe;
 pub mod rules;
+mod scale;
 pub mod simple;
 pub mod stack;
 #[cfg(test)]

@@ -1,0 +1,121 @@
+//! Kernels by class: how many, how long, at which rates, and what bounds them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cause::Causes;
+use crate::ids::RankId;
+use crate::spec::kernel::KernelClass;
+use crate::units::{Bandwidth, FlopRate, PS_PER_S};
+
+/// What bounds the kernels of a class: the larger of the parts that they use of the peak and of the memory's bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Matrix units.
+    Matrix,
+    /// Bandwidth of device memory.
+    Memory,
+    /// Neither: they use less than a quarter of both, and are short, few or serial.
+    Neither,
+}
+
+impl Bound {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bound::Matrix => "matrix",
+            Bound::Memory => "memory",
+            Bound::Neither => "neither",
+        }
+    }
+}
+
+/// Below this part of the peak and of the bandwidth, neither bounds.
+const USED: f64 = 0.25;
+
+/// The kernels of one class, mean of a rank.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KernelClassReport {
+    /// The class.
+    pub class: KernelClass,
+    /// Kernels of one rank.
+    pub count: f64,
+    /// Their time.
+    pub time_s: f64,
+    /// The part of it by which they took longer than on an undisturbed device.
+    pub disturbed_s: f64,
+    /// Their time over that of the step.
+    pub share: f64,
+    /// 10¹² FLOP/s on matrix units while they ran.
+    #[serde(rename = "TFLOPs")]
+    pub tflops: f64,
+    /// 10⁹ bytes/s to and from device memory while they ran, every operand touched once.
+    #[serde(rename = "GBps")]
+    pub gbps: f64,
+    /// What bounds them.
+    pub bound: Bound,
+}
+
+/// Sums of one class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    count: u64,
+    ran: u128,
+    alone: u128,
+    flops: u128,
+    bytes: u128,
+}
+
+/// All classes, longest first. Rank `r` of the world stands for `weights[r]`.
+pub fn kernel_classes(
+    causes: &Causes,
+    weights: &[u64],
+    peak: FlopRate,
+    memory: Bandwidth,
+) -> Vec<KernelClassReport> {
+    let world = causes.world();
+    let mut sums: BTreeMap<KernelClass, Sum> = BTreeMap::new();
+    for (rank, &weight) in (0..).map(RankId).zip(weights) {
+        let program = world.program_of(rank);
+        for &kernel in &causes.index_of(rank).kernels {
+            let info = &program.infos[program.ops[kernel.index()].info as usize];
+            let Some(class) = info.class else { continue };
+            let (start, end) = causes.span(rank, kernel);
+            let alone = crate::engine::undisturbed_time(world, rank, kernel);
+            let sum = sums.entry(class).or_default();
+            sum.count += weight;
+            sum.ran += u128::from(weight) * u128::from((end - start).0);
+            sum.alone += u128::from(weight) * u128::from(alone.0);
+            // Whole ones: sums are then the same in any order.
+            sum.flops += u128::from(weight) * info.flops.round() as u128;
+            sum.bytes += u128::from(weight) * info.bytes.round() as u128;
+        }
+    }
+    let ranks = weights.iter().sum::<u64>().max(1) as f64;
+    let step = causes.record().step_end.s().max(f64::MIN_POSITIVE);
+    let report = |(class, sum): (KernelClass, Sum)| {
+        let seconds = sum.ran as f64 / PS_PER_S;
+        let rate = |amount: u128| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
+        let (of_peak, of_memory) = (rate(sum.flops) / peak.0, rate(sum.bytes) / memory.0);
+        KernelClassReport {
+            class,
+            count: sum.count as f64 / ranks,
+            time_s: seconds / ranks,
+            disturbed_s: (sum.ran as f64 - sum.alone as f64) / PS_PER_S / ranks,
+            share: seconds / ranks / step,
+            tflops: rate(sum.flops) / 1e12,
+            gbps: rate(sum.bytes) / 1e9,
+            bound: match of_peak.max(of_memory) {
+                used if used < USED => Bound::Neither,
+                _ if of_peak >= of_memory => Bound::Matrix,
+                _ => Bound::Memory,
+            },
+        }
+    };
+    let mut classes: Vec<KernelClassReport> = sums.into_iter().map(report).collect();
+    classes.sort_by(|a, b| b.time_s.total_cmp(&a.time_s));
+    classes
+}

@@ -1,0 +1,116 @@
+//! The waterfall for people: a line a group, and in full by bar and stage with the kernels by class.
+
+use std::fmt::Write;
+
+use comfy_table::CellAlignment;
+
+use super::report::Report;
+use super::table::{grouped, new_table, percent, seconds};
+use super::waterfall_report::{BarReport, BarsReport};
+
+/// Bars of less than this part of the peak are shown as one.
+const SMALL: f64 = 0.0005;
+/// Stages that have a column of their own.
+const MOST_STAGES: usize = 8;
+
+/// A line for each group, with its largest bars behind it; nothing where there is no waterfall.
+pub fn compact(out: &mut String, r: &Report, width: u16) {
+    let Some(waterfall) = &r.waterfall else { return };
+    let bars = &waterfall.mean;
+    let _ = writeln!(out, "\nFrom peak to MFU (% of the peak)");
+    let mut rest = 0.0;
+    for (group, share, bars) in bars.groups() {
+        if share.abs() < SMALL {
+            rest += share;
+            continue;
+        }
+        let line = format!("  {group:<22} {:>6.1}  ", -100.0 * share);
+        let room = usize::from(width).saturating_sub(line.chars().count());
+        let _ = writeln!(out, "{}", (line + &largest(bars, r, room)).trim_end());
+    }
+    if rest.abs() >= SMALL / 10.0 {
+        let _ = writeln!(out, "  {:<22} {:>6.1}", "other", -100.0 * rest);
+    }
+    let _ = writeln!(out, "  {:<22} {:>6.1}", "= MFU", 100.0 * bars.mfu);
+}
+
+/// The bars of a group, largest first, as many as there is room for; matrix kernels with their rates.
+fn largest(bars: &[BarReport], r: &Report, room: usize) -> String {
+    let mut sums: Vec<(String, f64)> = Vec::new();
+    for bar in bars.iter().filter(|b| !b.what.is_empty()) {
+        let name = if bar.part.is_empty() { bar.what.clone() } else { format!("{} {}", bar.what, bar.part) };
+        sums.push((name, bar.share));
+    }
+    sums.retain(|s| s.1.abs() >= SMALL);
+    sums.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    let mut text = String::new();
+    for (name, share) in sums {
+        let rate = r.kernels.iter().find(|k| k.class.name() == name && k.tflops > 0.0);
+        let rate = rate.map_or(String::new(), |k| format!(" ({:.0} TFLOP/s)", k.tflops));
+        let comma = if text.is_empty() { "" } else { ", " };
+        let item = format!("{comma}{name} {:.1}{rate}", 100.0 * share);
+        if text.chars().count() + item.chars().count() > room {
+            break;
+        }
+        text += &item;
+    }
+    text
+}
+
+/// Every bar, mean and by stage, and the kernels by class.
+pub fn full(out: &mut String, r: &Report, width: u16) {
+    if let Some(waterfall) = &r.waterfall {
+        let few = waterfall.stages.len() > 1 && waterfall.stages.len() <= MOST_STAGES;
+        let stages: &[BarsReport] = if few { &waterfall.stages } else { &[] };
+        by_stage(out, &waterfall.mean, stages, width);
+    }
+    if !r.kernels.is_empty() {
+        kernels(out, r, width);
+    }
+}
+
+fn by_stage(out: &mut String, mean: &BarsReport, stages: &[BarsReport], width: u16) {
+    let mut head: Vec<String> = ["", "what", "mean"].map(String::from).to_vec();
+    head.extend((0..stages.len()).map(|s| s.to_string()));
+    let mut table = new_table(width, head);
+    if let Some(what) = table.column_mut(1) {
+        what.set_cell_alignment(CellAlignment::Left);
+    }
+    let of = |bars: &BarsReport, bar: &BarReport| {
+        let same = |b: &&BarReport| (&b.group, &b.what, &b.part) == (&bar.group, &bar.what, &bar.part);
+        bars.bars.iter().find(same).map_or(0.0, |b| b.share)
+    };
+    let mut last = "";
+    for bar in &mean.bars {
+        let shares: Vec<f64> = std::iter::once(bar.share).chain(stages.iter().map(|s| of(s, bar))).collect();
+        if shares.iter().all(|s| s.abs() < SMALL / 10.0) {
+            continue;
+        }
+        let group = if bar.group == last { "" } else { &bar.group };
+        last = &bar.group;
+        let what = format!("{} {}", bar.what, bar.part).trim().to_string();
+        table.add_row([group.to_string(), what].into_iter().chain(shares.into_iter().map(percent)));
+    }
+    let mfu = std::iter::once(mean.mfu).chain(stages.iter().map(|s| s.mfu)).map(percent);
+    table.add_row(["= MFU".to_string(), String::new()].into_iter().chain(mfu));
+    let of_stages = if stages.is_empty() { "" } else { "; mean, then by stage" };
+    let _ = writeln!(out, "\nFrom peak to MFU, bar by bar (% of the peak{of_stages})\n{table}");
+}
+
+fn kernels(out: &mut String, r: &Report, width: u16) {
+    let head = ["kernels", "count", "time", "of step", "TFLOP/s", "GB/s", "bound by"];
+    let mut table = new_table(width, head.map(String::from).to_vec());
+    let rate = |x: f64| if x == 0.0 { "·".to_string() } else { format!("{x:.0}") };
+    for k in &r.kernels {
+        table.add_row([
+            k.class.name().to_string(),
+            grouped(k.count.round() as u64),
+            seconds(k.time_s),
+            percent(k.share),
+            rate(k.tflops),
+            rate(k.gbps),
+            k.bound.name().to_string(),
+        ]);
+    }
+    let _ = writeln!(out, "\nKernels by class (mean of a rank)\n{table}");
+}
