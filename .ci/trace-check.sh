@@ -36,7 +36,7 @@ status=0
 timeout 300 node "$checks/check_perfetto.mjs" "$@" || status=1
 for trace in "$@"; do
   case $trace in
-    *.json | *.json.gz) timeout 300 node "$checks/check_trace.mjs" "$trace" --flat || status=1 ;;
+    *.json | *.json.gz) timeout 300 node "$checks/check_trace.mjs" "$trace" || status=1 ;;
   esac
 done
 exit $status

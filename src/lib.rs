@@ -4,8 +4,8 @@
 //! each uses only those before it (a test reads the `use crate::` lines and holds it so):
 //!
 //! `units`, `ids`, `schedule` → `spec` → `profile` → `moe` → `model` → `cost` → `topology` → `program` →
-//! `collective` → `plan` → `fold` → `engine` → `analytic` → `analysis` → `trace` → `simulate` → `compare` →
-//! `calculon` → `score` → `study` → `cli`.
+//! `collective` → `plan` → `fold` → `engine` → `analytic` → `analysis` → `palette` → `trace` → `simulate` → `page` →
+//! `compare` → `calculon` → `score` → `study` → `cli`.
 
 pub mod analysis;
 pub mod analytic;
@@ -20,6 +20,8 @@ pub mod fold;
 pub mod ids;
 pub mod model;
 pub mod moe;
+pub mod page;
+pub mod palette;
 pub mod plan;
 pub mod profile;
 pub mod program;

@@ -1,7 +1,7 @@
 //! Whole timelines: golden files compared byte for byte, replay, and folding.
 //!
 //! `traces/tiny-4.json` is checked a second time against a recurrence written here, from the formulas alone. After a
-//! change that is meant to change timelines, `STEPSIM_BLESS=1 cargo test --test golden` writes the files anew.
+//! change that is meant to change timelines, `STEPSIM_BLESS=1 cargo test --test all golden::` writes the files anew.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -65,11 +65,11 @@ fn tensor_parallel_op_by_op() {
     compare("tiny-4-tensor-2.pftrace", &TENSOR);
 }
 
-/// Slices of the compute rows by (rank, name): start and duration in nanoseconds.
+/// Passes by (rank, name): start and duration in nanoseconds.
 fn compute_slices(trace: &[u8]) -> BTreeMap<(u64, String), (f64, f64)> {
     let trace: Value = serde_json::from_slice(trace).expect("JSON");
     let events = trace["traceEvents"].as_array().expect("events");
-    let slice = |e: &&Value| e["ph"] == "X" && e["cat"] == "compute" && e["name"] != "O";
+    let slice = |e: &&Value| e["ph"] == "X" && e["cat"] == "pass" && e["name"] != "optimizer phase";
     let ns = |e: &Value, field: &str| e[field].as_f64().expect("a number") * 1e3;
     let entry = |e: &Value| {
         let name = e["name"].as_str().expect("a name").to_string();
@@ -120,7 +120,7 @@ fn one_f_one_b() -> BTreeMap<(u64, String), (f64, f64)> {
             };
             let Some(input) = input else { continue };
             let (start, time) = (input.max(free[stage]), duration(stage, backward));
-            let name = format!("{} m{m}", if backward { 'B' } else { 'F' });
+            let name = format!("{} m{m}", if backward { "backward" } else { "forward" });
             slices.insert((stage as u64, name), (start, time));
             end.insert((stage, backward, m), start + time);
             free[stage] = start + time;

@@ -81,7 +81,9 @@ fn slices(timeline: &str) -> Vec<(i64, String, String, Span)> {
         let start = nanoseconds(&e["ts"]);
         let text = |v: &Value| v.as_str().unwrap_or_default().to_string();
         let span = (start, start + nanoseconds(&e["dur"]));
-        (e["pid"].as_i64().expect("a process"), text(&e["cat"]), text(&e["args"]["cause"]), span)
+        // Stalls stand in a process of their own and say whose they are.
+        let process = e["args"]["rank"].as_i64().map_or(e["pid"].as_i64(), |rank| Some(rank + 1));
+        (process.expect("a process"), text(&e["cat"]), text(&e["args"]["cause"]), span)
     });
     slices.collect()
 }

@@ -139,6 +139,11 @@ impl<'a> Causes<'a> {
         let source = self.source.map_or(rank, |of| RankId(of[rank.index()]));
         self.record.span(source, op)
     }
+    /// The first rank of the world that has the spans of a rank of the record.
+    pub(crate) fn first_of(&self, source: RankId) -> RankId {
+        let found = self.source.and_then(|of| of.iter().position(|class| *class == source.0));
+        found.map_or(source, |rank| RankId(rank as u32))
+    }
     /// The world.
     pub fn world(&self) -> &'a World {
         self.world

@@ -70,7 +70,7 @@ pub fn critical_path(causes: &mut Causes, idle: &mut IdleTimes) -> CriticalPath 
             Binding::Memory => causes.last_arrival(rank, op).map_or((rank, op), |last| (last.rank, last.op)),
             _ => (rank, op),
         };
-        let (start, end) = causes.record().span(rank, op);
+        let (start, end) = causes.span(rank, op);
         let own = causes.ready(rank, op);
         let contention =
             contended_from(causes, idle, rank, op).map_or(Time::ZERO, |from| end - from.min(end));
@@ -82,7 +82,7 @@ pub fn critical_path(causes: &mut Causes, idle: &mut IdleTimes) -> CriticalPath 
         next = own.op().map(|before| (rank, before));
         if let Some(before) = own.op() {
             // The way from the host to the device.
-            let way = own.time - causes.record().span(rank, before).1;
+            let way = own.time - causes.span(rank, before).1;
             path.by_kind[OpKind::of(causes.world().program_of(rank), before) as usize] += way;
         }
     }
@@ -95,7 +95,7 @@ fn last_op(causes: &Causes) -> Option<(RankId, OpId)> {
     let record = causes.record();
     let i = record.spans.iter().position(|&(_, end)| end == record.step_end)? as u64;
     let rank = record.first.partition_point(|&first| first <= i) - 1;
-    Some((RankId(rank as u32), OpId((i - record.first[rank]) as u32)))
+    Some((causes.first_of(RankId(rank as u32)), OpId((i - record.first[rank]) as u32)))
 }
 
 #[cfg(test)]

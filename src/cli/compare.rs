@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
-use super::run::{Bar, EXAMPLE, Shown, traced, write_json, write_trace};
+use super::run::{Bar, EXAMPLE, write_json};
+use super::timeline::{Shown, traced, write_trace};
 use super::{Failure, calculon, outputs, say};
 use crate::compare::{self, table};
 use crate::trace::{Detail, Format, RunMeta};
@@ -75,7 +76,14 @@ fn workload(args: &Args) -> Result<compare::Comparison, Failure> {
         meta.number("step time ms", comparison.simulated_s * 1e3);
         meta.number("closed form ms", comparison.closed_form_s * 1e3);
         let ranks = traced("stages", &run)?;
-        let shown = Shown { ranks: &ranks, detail: Detail::Op, window: None, links: 0 };
+        let shown = Shown {
+            ranks: &ranks,
+            detail: Detail::Op,
+            window: None,
+            links: 0,
+            kineto: false,
+            complete: true,
+        };
         write_trace(&run, &meta, &shown, path, &estimate.terms.named())?;
     }
     Ok(comparison)

@@ -23,6 +23,7 @@ pub mod score;
 pub mod search;
 pub mod show;
 pub mod sweep;
+mod timeline;
 pub mod whatif;
 
 use std::io::{self, Write};

@@ -1,31 +1,22 @@
 //! `stepsim run`: one training step, as a report and a timeline.
 
-use std::cell::RefCell;
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::outputs::WRITTEN;
+use super::timeline::{Shown, traced, write_trace};
 use super::{Failure, calculon, outputs, say, width};
-use crate::analysis::cause::Causes;
-use crate::analysis::idle::IdleTimes;
 use crate::analysis::report::Report;
-use crate::analysis::stalls::{self, stalls_of};
 use crate::analysis::table::table;
 use crate::analysis::waterfall_table;
-use crate::analysis::{link_rates, links};
-use crate::compare::tracks::Above;
-use crate::engine::{EngineError, describe};
-use crate::ids::{OpId, RankId, ResourceId};
-use crate::program::Work;
+use crate::engine::EngineError;
+use crate::page;
 use crate::score::Bands;
 use crate::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
-use crate::topology::Axis;
-use crate::trace::{
-    self, Detail, Link, LinkUse, Output, OutputError, RunMeta, Stall, Timeline, TraceError, TracedRank,
-};
+use crate::trace::{self, Detail, Output, RunMeta};
 use crate::units::Time;
 
 /// What `stepsim run` simulates when it is given nothing.
@@ -49,14 +40,21 @@ pub struct Args {
     /// Write the timeline here: .json, .json.gz, .pftrace or .pftrace.gz (open it at ui.perfetto.dev)
     #[arg(short, long, value_name = "TRACE", help_heading = WRITTEN)]
     pub(super) output: Option<PathBuf>,
+    /// Write the timeline in this format: `kineto` makes --output a folder with a file a rank, as PyTorch's profiler writes
+    /// [default: by the name of --output]
+    #[arg(long, value_name = "FORMAT", value_parser = ["kineto"], requires = "output", conflicts_with_all = ["calculon", "detail", "trace_links"], help_heading = WRITTEN)]
+    format: Option<String>,
+    /// Write a page about the run here: .html, one file that opens in any browser
+    #[arg(long, value_name = "FILE", conflicts_with = "calculon", help_heading = WRITTEN)]
+    html: Option<PathBuf>,
     /// Write the report as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub(super) report: Option<PathBuf>,
     /// Change a field: `batch.global=768`, `parallelism.pipeline.schedule=zb-h1`, `topology.nodes=16`; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "calculon")]
     sets: Vec<String>,
-    /// Ranks to show in the timeline: `0,8,16-31`, `all`, or `stages` for one of each pipeline stage
-    #[arg(long, default_value = "stages", value_name = "RANKS", requires = "output")]
+    /// Ranks to show in the timeline and on the page: `0,8,16-31`, `all`, or `stages` for one of each pipeline stage
+    #[arg(long, default_value = "stages", value_name = "RANKS")]
     pub(super) trace_ranks: String,
     /// How much one slice of the timeline stands for: op, layer or phase
     #[arg(long, default_value = "op", value_parser = str::parse::<Detail>, requires = "output")]
@@ -97,10 +95,14 @@ impl Args {
     /// Whether the standard output is left alone: nothing but the one document stands on it where one is asked for.
     pub(super) fn is_quiet(&self) -> bool {
         let dash = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-        self.quiet || dash(&self.report) || dash(&self.output)
+        self.quiet || dash(&self.report) || dash(&self.output) || dash(&self.html)
     }
-    fn outputs(&self) -> [(&'static str, Option<&Path>); 2] {
-        [("--output", self.output.as_deref()), ("--report", self.report.as_deref())]
+    fn outputs(&self) -> [(&'static str, Option<&Path>); 3] {
+        [
+            ("--output", self.output.as_deref()),
+            ("--html", self.html.as_deref()),
+            ("--report", self.report.as_deref()),
+        ]
     }
 }
 
@@ -154,7 +156,7 @@ pub(super) fn head(args: &Args, of_inputs: Head) -> Head {
 
 /// Simulates, writes the outputs that are asked for, prints the tables.
 fn simulate(args: &Args) -> Result<(), Failure> {
-    if let Some(path) = &args.output {
+    if let Some(path) = args.output.as_ref().filter(|_| args.format.is_none()) {
         trace::Format::of(path).map_err(Failure::input)?;
     }
     if let Some([app, exe, sys]) = args.calculon.as_deref() {
@@ -194,10 +196,22 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.output {
         let ranks = traced(&args.trace_ranks, &run)?;
         let links = args.trace_links;
-        let shown = Shown { ranks: &ranks, detail: args.detail, window: args.window_ms, links };
+        let shown = Shown {
+            ranks: &ranks,
+            detail: args.detail,
+            window: args.window_ms,
+            links,
+            kineto: args.format.is_some(),
+            complete: true,
+        };
         let mut meta = meta(args, &run);
         results(&mut meta, &report);
         write_trace(&run, &meta, &shown, path, &[])?;
+    }
+    if let Some(path) = &args.html {
+        let ranks = traced(&args.trace_ranks, &run)?;
+        let text = page::page(&run, &ranks, &report).map_err(Failure::run)?;
+        write_file(path, text.as_bytes())?;
     }
     if let Some(path) = &args.report {
         write_json(path, &report)?;
@@ -215,8 +229,14 @@ fn cut_short(args: &Args, run: &Simulation, failure: EngineError) -> Failure {
     let written = args.output.as_ref().filter(|_| end > Time::ZERO).map(|path| {
         let ranks = traced(&args.trace_ranks, run)?;
         let window = args.window_ms.map_or((Time::ZERO, end), |(from, until)| (from, until.min(end)));
-        let shown =
-            Shown { ranks: &ranks, detail: args.detail, window: Some(window), links: args.trace_links };
+        let shown = Shown {
+            ranks: &ranks,
+            detail: args.detail,
+            window: Some(window),
+            links: args.trace_links,
+            kineto: args.format.is_some(),
+            complete: false,
+        };
         let mut meta = meta(args, run);
         meta.text("failed", failure.to_string());
         write_trace(run, &meta, &shown, path, &[]).map(|()| path)
@@ -254,120 +274,18 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Fail
     if path == Path::new("-") {
         return say(&String::from_utf8_lossy(&text));
     }
+    write_file(path, &text)
+}
+
+/// Writes a file, whole or not at all; compressed if its name ends in .gz.
+///
+/// # Errors
+/// The file cannot be written (status 1).
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut output =
         Output::create(path, path.extension().is_some_and(|e| e == "gz")).map_err(Failure::run)?;
-    output.write_all(&text).map_err(|e| Failure::run(output.error(e)))?;
+    output.write_all(bytes).map_err(|e| Failure::run(output.error(e)))?;
     output.finish().map_err(Failure::run)
-}
-
-/// What of a run its timeline shows.
-pub(super) struct Shown<'a> {
-    /// The ranks.
-    pub ranks: &'a [RankId],
-    /// How much one slice stands for.
-    pub detail: Detail,
-    /// Only this stretch of time.
-    pub window: Option<(Time, Time)>,
-    /// So many of the busiest links.
-    pub links: usize,
-}
-
-/// Writes the timeline of some ranks; terms of a closed form `above` it, if there are any.
-pub(super) fn write_trace(
-    run: &Simulation,
-    meta: &RunMeta,
-    shown: &Shown,
-    path: &Path,
-    above: &[(&'static str, f64)],
-) -> Result<(), Failure> {
-    let ranks: Vec<TracedRank> = shown
-        .ranks
-        .iter()
-        .map(|&rank| TracedRank { rank, source: run.folded.source(rank), name: run.plan.rank_name(rank) })
-        .collect();
-    let world = &run.plan.world;
-    let readers =
-        RefCell::new((Causes::unfolded(world, &run.record, &run.folded.ranks.of), IdleTimes::new(world)));
-    let stalls = |rank: RankId| {
-        let (causes, idle) = &mut *readers.borrow_mut();
-        let mut pieces = Vec::new();
-        stalls_of(causes, idle, rank, &mut pieces);
-        let words = |(r, op): (RankId, OpId)| {
-            let text = describe(world.program_of(r), op);
-            if r == rank { text } else { format!("{text} on {}", run.plan.rank_name(r)) }
-        };
-        let stall = |s: &stalls::Stall| Stall {
-            start: s.start,
-            end: s.end,
-            cause: s.cause.name(),
-            waited_for: s.waited_for.map(words).unwrap_or_default(),
-        };
-        pieces.iter().map(stall).collect()
-    };
-    let uncontended = |rank: RankId, op: OpId| match world.program_of(rank).ops[op.index()].work {
-        Work::Compute { .. } => None,
-        Work::Comm { slot, transfer } => {
-            Some(readers.borrow_mut().1.get(world.slots_of(rank)[usize::from(slot)], transfer))
-        }
-    };
-    let (links, link_use) = link_tracks(run, shown.links);
-    let timeline = Timeline {
-        world,
-        record: &run.record,
-        ranks: &ranks,
-        meta,
-        detail: shown.detail,
-        window: shown.window,
-        stalls: Some(&stalls),
-        uncontended: Some(&uncontended),
-        links: &links,
-        link_use: &link_use,
-    };
-    write_above(&timeline, above, path)
-}
-
-/// Writes a timeline, terms of a closed form above it if there are any.
-pub(super) fn write_above(
-    timeline: &Timeline,
-    above: &[(&'static str, f64)],
-    path: &Path,
-) -> Result<(), Failure> {
-    let written = if above.is_empty() {
-        trace::write_file(timeline, path)
-    } else {
-        trace::write_with(path, &mut |sink| timeline.write(&mut Above::new(sink, above)))
-    };
-    match written {
-        // Its reader has seen enough.
-        Err(TraceError::Output(OutputError::Write { error, .. }))
-            if error.kind() == ErrorKind::BrokenPipe =>
-        {
-            Ok(())
-        }
-        written => written.map(|_| ()).map_err(Failure::run),
-    }
-}
-
-/// The busiest links and their use over time.
-fn link_tracks(run: &Simulation, count: usize) -> (Vec<Link>, Vec<LinkUse>) {
-    if count == 0 {
-        return Default::default();
-    }
-    let world = &run.folded.world;
-    let classes = &run.folded.resources;
-    let meant =
-        |r: ResourceId| (ResourceId(classes.representative[r.index()]), u64::from(classes.size[r.index()]));
-    let mut busiest = links::alike(world, &run.record, meant);
-    busiest.truncate(count);
-    let chosen: Vec<ResourceId> = busiest.iter().map(|link| link.used.resource).collect();
-    let link = |link: &links::Alike| {
-        let name = run.inputs.machine.resource_name(link.first);
-        let resource = link.used.resource;
-        Link { resource, name, capacity: world.resources[resource.index()].capacity }
-    };
-    let changes = link_rates::rates(world, &run.record, &chosen).into_iter();
-    let changes = changes.map(|c| LinkUse { time: c.time, resource: c.resource, rate: c.rate });
-    (busiest.iter().map(link).collect(), changes.collect())
 }
 
 /// The time of writing, or that of the source where a reproducible build says so (`SOURCE_DATE_EPOCH`, in seconds).
@@ -403,44 +321,6 @@ fn results(meta: &mut RunMeta, report: &Report) {
     meta.number("HFU percent", report.hfu * 100.0);
     meta.int("ranks", report.classes.ranks);
     meta.int("ranks simulated", report.classes.simulated_ranks);
-}
-
-/// The ranks that an argument names.
-pub(super) fn traced(text: &str, run: &Simulation) -> Result<Vec<RankId>, Failure> {
-    let layout = &run.plan.layout;
-    let count = layout.ranks();
-    match text {
-        "all" => Ok((0..count).map(RankId).collect()),
-        "stages" => {
-            let origin =
-                |r: &RankId| [Axis::Tp, Axis::Cp, Axis::Dp].iter().all(|a| layout.coordinate(*r, *a) == 0);
-            Ok((0..count).map(RankId).filter(origin).collect())
-        }
-        _ => listed(text, count),
-    }
-}
-
-/// Numbers and ranges below `count`.
-pub(super) fn listed(text: &str, count: u32) -> Result<Vec<RankId>, Failure> {
-    let wrong = |what: &str| {
-        Failure::input(format!(
-            "--trace-ranks {text}: {what}\n  allowed: numbers and ranges from 0 to {} like `0,8,16-31`, `all`, or `stages`",
-            count - 1
-        ))
-    };
-    let mut ranks = Vec::new();
-    for part in text.split(',') {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let number = |s: &str| s.trim().parse::<u32>().map_err(|_| wrong(&format!("`{part}` is no rank")));
-        let (from, to) = (number(from)?, number(to)?);
-        if from > to || to >= count {
-            return Err(wrong(&format!("`{part}` is not in the run")));
-        }
-        ranks.extend((from..=to).map(RankId));
-    }
-    ranks.sort_unstable();
-    ranks.dedup();
-    Ok(ranks)
 }
 
 /// A progress bar that appears after a second, on a terminal only.

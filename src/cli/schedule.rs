@@ -8,12 +8,16 @@ mod draw;
 mod durations;
 mod outcome;
 
+use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
 use super::outputs::WRITTEN;
+use super::timeline::stalls_shown;
+use crate::analysis::cause::Causes;
+use crate::analysis::idle::IdleTimes;
 use crate::engine::{EngineError, Record};
 use crate::ids::RankId;
 use crate::plan::pipeline::{AbstractPipeline, Sends, abstract_world};
@@ -322,6 +326,12 @@ impl<'a> Run<'a> {
         meta.number("own_max", self.number(self.outcome.own_max()));
         meta.number("idle_max", self.number(self.outcome.idle_max()));
         meta.0.push(("micro_batches".to_owned(), MetaValue::Int(u64::from(self.order.micro_batches))));
+        let readers =
+            RefCell::new((Causes::new(&self.step.world, &self.record), IdleTimes::new(&self.step.world)));
+        let stalls = |rank: RankId| {
+            let (causes, idle) = &mut *readers.borrow_mut();
+            stalls_shown(causes, idle, rank, &|rank| name(rank.0))
+        };
         let timeline = Timeline {
             world: &self.step.world,
             record: &self.record,
@@ -329,7 +339,8 @@ impl<'a> Run<'a> {
             meta: &meta,
             detail: Detail::Op,
             window: None,
-            stalls: None,
+            stalls: Some(&stalls),
+            critical: &[],
             uncontended: None,
             links: &[],
             link_use: &[],

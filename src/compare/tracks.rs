@@ -56,6 +56,12 @@ impl Sink for Above<'_> {
     fn thread(&mut self, pid: u64, tid: u64, name: &str) -> io::Result<Thread> {
         self.sink.thread(pid, tid, name)
     }
+    fn summary(&mut self, pid: u64) -> Option<Thread> {
+        self.sink.summary(pid)
+    }
+    fn counts_all_slices(&self) -> bool {
+        self.sink.counts_all_slices()
+    }
     fn counter_track(&mut self, pid: u64, name: &str, series: &str, unit: Unit) -> io::Result<Counter> {
         self.sink.counter_track(pid, name, series, unit)
     }

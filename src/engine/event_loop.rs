@@ -440,8 +440,9 @@ impl<'w, O: Observer> Play<'w, O> {
     }
 }
 
-/// The time of one kernel on one rank: the nominal time, times the rank's slowness, times its jitter for this op.
-pub(super) fn kernel_time(world: &World, rank: RankId, op: OpId, nominal: u64) -> u64 {
+/// The time of one kernel on one rank in picoseconds: the nominal time, times the rank's slowness, times its jitter for
+/// this op. What takes units or bandwidth from it comes on top.
+pub fn kernel_time(world: &World, rank: RankId, op: OpId, nominal: u64) -> u64 {
     let rank = &world.ranks[rank.index()];
     let mut factor = rank.slowness;
     if rank.jitter_seed != 0 && !world.jitter.is_empty() {

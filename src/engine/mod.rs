@@ -31,6 +31,7 @@ mod sweep;
 pub mod uncontended;
 
 pub use error::{EngineError, Holdings, Waiting};
+pub use event_loop::kernel_time;
 pub use record::Record;
 pub use stalled::describe;
 pub use sweep::sweep;

@@ -43,6 +43,10 @@ impl OwnRanks {
             self.step = Some(Mark { name, start, end });
             return;
         }
+        // Stalls may stand in a process of their own, and then say whose they are.
+        let owner =
+            (family.is_none()).then(|| event.members("args").text("rank")?.parse::<u64>().ok()).flatten();
+        let pid = owner.map_or(pid, |rank| (rank + 1).to_string().into());
         let rank = self.ranks.entry(pid.clone().into_owned()).or_default();
         let Some(family) = family else {
             rank.stalls.push(Mark { name, start, end });

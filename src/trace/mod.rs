@@ -14,11 +14,11 @@
 //! sink.begin(&[])?;
 //! sink.process(1, "rank 0", 0)?;
 //! let row = sink.thread(1, 1001, "compute")?;
-//! let kind = sink.kind("F3 m0 qkv", "compute", &[])?;
+//! let kind = sink.kind("qkv", "compute", &[])?;
 //! sink.slice(row, kind, &Slice { start: 0, end: 1500, ..Slice::default() })?;
 //! sink.finish()?;
 //! drop(sink);
-//! assert!(String::from_utf8(text)?.contains(r#""ts":0.000,"dur":1.500,"name":"F3 m0 qkv""#));
+//! assert!(String::from_utf8(text)?.contains(r#""ts":0.000,"dur":1.500,"name":"qkv""#));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -27,8 +27,9 @@ mod timeline;
 pub mod writer;
 
 pub use output::{Format, Output, OutputError, remove_partial_files};
+pub(crate) use timeline::passes;
 pub use timeline::{
-    Detail, Link, LinkUse, MetaValue, RunMeta, Stall, Summary, Timeline, TimelineError, TracedRank,
+    Critical, Detail, Link, LinkUse, MetaValue, RunMeta, Stall, Summary, Timeline, TimelineError, TracedRank,
 };
 
 use std::path::Path;
@@ -52,6 +53,30 @@ pub enum TraceError {
 /// As [`Timeline::write`], [`Format::of`] and [`Output::create`]; nothing is then left under the file's name.
 pub fn write_file(timeline: &Timeline, path: &Path) -> Result<Summary, TraceError> {
     write_with(path, &mut |sink| timeline.write(sink))
+}
+
+/// Writes each rank of a timeline, op by op, to a file of its own in `folder`, as PyTorch's profiler does
+/// (`rank0003.json.gz`); the folder is made if it is not there.
+///
+/// # Errors
+/// As [`write_file`]; files of ranks that were written before an error stay.
+pub fn write_kineto(timeline: &Timeline, folder: &Path) -> Result<Summary, TraceError> {
+    timeline.check()?;
+    std::fs::create_dir_all(folder)
+        .map_err(|error| OutputError::Create { path: folder.to_owned(), error })?;
+    let width = timeline.world.ranks.len().saturating_sub(1).to_string().len();
+    let mut all = Summary::default();
+    for traced in timeline.ranks {
+        let mut output =
+            Output::create(&folder.join(format!("rank{:0width$}.json.gz", traced.rank.0)), true)?;
+        let written = timeline::kineto::write(timeline, traced, &mut output);
+        let summary = written.map_err(|error| output.error(error))?;
+        output.finish()?;
+        all.slices += summary.slices;
+        all.counter_values += summary.counter_values;
+        all.too_short += summary.too_short;
+    }
+    Ok(all)
 }
 
 /// Writes whatever `write` writes to a file in the format that its extension names.

@@ -8,16 +8,14 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use super::Failure;
-use super::run::write_above;
+use super::timeline::{stalls_shown, write_above};
 use crate::analysis::cause::Causes;
 use crate::analysis::idle::IdleTimes;
-use crate::analysis::stalls::{self, stalls_of};
 use crate::calculon::closed_form::{self, Quirks};
 use crate::calculon::files::Calculon;
 use crate::calculon::simulate::{CalculonError, CalculonRun};
-use crate::engine::describe;
-use crate::ids::{OpId, RankId};
-use crate::trace::{Detail, RunMeta, Stall, Timeline, TracedRank};
+use crate::ids::RankId;
+use crate::trace::{Detail, RunMeta, Timeline, TracedRank};
 use crate::units::Time;
 use estimate::does_not_fit;
 
@@ -56,19 +54,7 @@ pub(super) fn write_trace(
     let readers = RefCell::new((Causes::new(&run.world, &run.record), IdleTimes::new(&run.world)));
     let stalls = |rank: RankId| {
         let (causes, idle) = &mut *readers.borrow_mut();
-        let mut pieces = Vec::new();
-        stalls_of(causes, idle, rank, &mut pieces);
-        let words = |(r, op): (RankId, OpId)| {
-            let text = describe(run.world.program_of(r), op);
-            if r == rank { text } else { format!("{text} on {}", name(r)) }
-        };
-        let stall = |s: &stalls::Stall| Stall {
-            start: s.start,
-            end: s.end,
-            cause: s.cause.name(),
-            waited_for: s.waited_for.map(words).unwrap_or_default(),
-        };
-        pieces.iter().map(stall).collect()
+        stalls_shown(causes, idle, rank, &name)
     };
     let mut meta = RunMeta::default();
     meta.text("stepsim", env!("CARGO_PKG_VERSION"));
@@ -85,6 +71,7 @@ pub(super) fn write_trace(
         detail,
         window,
         stalls: Some(&stalls),
+        critical: &[],
         uncontended: None,
         links: &[],
         link_use: &[],

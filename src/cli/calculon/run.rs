@@ -4,7 +4,8 @@ use super::{failure, write_trace};
 use crate::calculon::files::Calculon;
 use crate::calculon::simulate::{CalculonRun, Choices};
 use crate::cli::Failure;
-use crate::cli::run::{Args, head, listed, print, write_json};
+use crate::cli::run::{Args, head, print, write_json};
+use crate::cli::timeline::listed;
 use crate::ids::RankId;
 
 /// Simulates Calculon's files.

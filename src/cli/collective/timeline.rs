@@ -51,6 +51,7 @@ pub(super) fn write(
         detail: Detail::Op,
         window: None,
         stalls: None,
+        critical: &[],
         uncontended: None,
         links: &links,
         link_use: &link_use,

@@ -66,16 +66,16 @@ struct AbstractWork {
     parts: u32,
     compute: u16,
     slot_ops: Vec<Vec<OpId>>,
-    /// Descriptions of the open program: of a pass of a stage, or of a pair of them.
-    infos: BTreeMap<(Phase, u32, Option<u32>), u32>,
+    /// Descriptions of the open program: of a pass of a stage, or with that of another stage and micro-batch.
+    infos: BTreeMap<(Phase, u32, Option<(u32, u32)>), u32>,
 }
 
 impl AbstractWork {
     fn push(&mut self, b: &mut ProgramBuilder, slot: Slot, task: &Task, backward: Option<&Task>) -> OpId {
         let phase = phase(task.part.pass);
-        let pair = backward.map(|t| t.at.stage);
+        let pair = backward.map(|t| (t.at.stage, t.part.micro_batch));
         let info = *self.infos.entry((phase, task.at.stage, pair)).or_insert_with(|| {
-            let second = pair.map(|stage| format!(" & B stage {stage}")).unwrap_or_default();
+            let second = pair.map(|(stage, m)| format!(" & backward m{m} stage {stage}")).unwrap_or_default();
             let name = format!("stage {}{second}", task.at.stage).into();
             b.info(OpInfo { name, phase, layer: None, class: None, flops: 0.0, bytes: 0.0 })
         });

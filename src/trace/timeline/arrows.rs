@@ -9,7 +9,7 @@
 //! came early is what one looks for.
 
 use super::layout::{Direction, direction, places, span};
-use super::rows::Rows;
+use super::rows::{Level, Rows};
 use super::{Timeline, TracedRank};
 use crate::ids::{CommId, OpId};
 use crate::program::{Op, Program, StreamKind, Work};
@@ -63,7 +63,7 @@ pub fn between_ranks(timeline: &Timeline) -> Between {
         let (from, to) = (times(send), times(receive));
         let (window_start, window_end) = timeline.window_ns();
         let shown = |(start, end): (u64, u64)| start < end && end > window_start && start < window_end;
-        let forward = from.0 < arrow_head(to.0, to.1);
+        let forward = from.0 < arrow_head(to.1);
         let directions = (send.direction, receive.direction);
         if directions != (Direction::Send, Direction::Receive) || !shown(from) || !shown(to) || !forward {
             continue;
@@ -117,6 +117,8 @@ pub struct Arrows {
     pub into: Vec<(u32, u64)>,
     /// Arrows within the rank.
     pub count: u64,
+    /// By op, its innermost slice.
+    pub piece_of: Vec<Option<u32>>,
 }
 
 /// Arrows within a rank, numbered from `first_id`, and its ends of those between ranks.
@@ -129,7 +131,7 @@ pub fn within_rank(
 ) -> Arrows {
     let program = timeline.world.program_of(traced.rank);
     let mut piece_of = vec![None; program.ops.len()];
-    for (i, piece) in rows.pieces.iter().enumerate() {
+    for (i, piece) in rows.pieces.iter().enumerate().filter(|(_, piece)| piece.level == Level::Op) {
         for op in rows.ops_of(piece) {
             piece_of[op.index()] = Some(i as u32);
         }
@@ -141,7 +143,7 @@ pub fn within_rank(
         };
         let (source, target) = (&rows.pieces[from as usize], &rows.pieces[to as usize]);
         // Of merged ops only the first has an arrow: the slice starts because of it.
-        if rows.ops_of(target)[0] == op && source.start < arrow_head(target.start, target.end) {
+        if rows.ops_of(target)[0] == op && source.start < arrow_head(target.end) {
             let id = first_id + arrows.count;
             arrows.count += 1;
             arrows.out.push((from, id));
@@ -157,6 +159,7 @@ pub fn within_rank(
     }
     arrows.out.sort_unstable();
     arrows.into.sort_unstable();
+    arrows.piece_of = piece_of;
     arrows
 }
 

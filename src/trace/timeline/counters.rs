@@ -14,10 +14,13 @@ use crate::units::Time;
 
 /// A change of one level. Frees come before allocations of the same instant, as in the engine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Change {
-    time: Time,
-    allocates: bool,
-    bytes: u64,
+pub struct Change {
+    /// When.
+    pub time: Time,
+    /// Whether it rises.
+    pub allocates: bool,
+    /// By how much.
+    pub bytes: u64,
 }
 
 /// Writes the memory counters of a rank; returns how many values that took.
@@ -63,7 +66,7 @@ pub fn memory(timeline: &Timeline, traced: &TracedRank, pid: u64, sink: &mut dyn
 }
 
 /// The changes that the ops of a rank make, in order of time.
-fn changes(
+pub fn changes(
     timeline: &Timeline,
     traced: &TracedRank,
     program: &Program,

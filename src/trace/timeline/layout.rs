@@ -2,16 +2,21 @@
 
 use std::io;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::arrows::{self, Arrows, End};
-use super::names;
-use super::rows::{Piece, Rows};
-use super::{Detail, Summary, Timeline, TracedRank, counters};
+use super::critical::Step;
+use super::rows::{Level, Piece, Rows};
+use super::{Detail, Stall, Summary, Timeline, TracedRank, counters, names, passes, stalls};
+use crate::engine::kernel_time;
 use crate::ids::{OpId, RankId};
-use crate::program::{StreamKind, Work};
+use crate::program::{Phase, StreamKind, Work};
 use crate::trace::writer::{Key, Kind, Sink, Slice, Thread, Unit, Value};
 use crate::units::Time;
+
+/// Places of the processes for stalls and for the critical path after the step's.
+const STALLS: u64 = 2;
+const CRITICAL: u64 = 3;
 
 /// A timeline on its way into a sink.
 pub struct Layout<'a> {
@@ -24,6 +29,8 @@ pub struct Layout<'a> {
     pub next_arrow: u64,
     /// What was written so far.
     pub summary: Summary,
+    /// The ops of the rank at hand that lie on the critical path.
+    on_path: FxHashSet<OpId>,
     args: Vec<(Key, Value<'static>)>,
     ids: [Vec<u64>; 2],
 }
@@ -38,6 +45,12 @@ struct Keys {
     uncontended: Key,
     contention: Key,
     waited_for: Key,
+    waited: [Key; 3],
+    nominal: Key,
+    noise: Key,
+    interference: Key,
+    critical: Key,
+    rank: Key,
     ops: Key,
     busy: Key,
     flops: Key,
@@ -54,6 +67,12 @@ impl Keys {
             uncontended: sink.key("uncontended_us")?,
             contention: sink.key("added_by_contention_us")?,
             waited_for: sink.key("waited_for")?,
+            waited: [sink.key("waited_rank")?, sink.key("waited_layer")?, sink.key("waited_micro_batch")?],
+            nominal: sink.key("nominal_us")?,
+            noise: sink.key("slowed_by_noise_us")?,
+            interference: sink.key("slowed_by_interference_us")?,
+            critical: sink.key("critical")?,
+            rank: sink.key("rank")?,
             ops: sink.key("ops")?,
             busy: sink.key("busy_us")?,
             flops: sink.key("flops")?,
@@ -67,8 +86,11 @@ impl Keys {
 struct Kinds {
     /// `ops[program][op]`.
     ops: Vec<Vec<Option<Kind>>>,
-    merged: FxHashMap<(StreamKind, &'static str, Option<u32>, u32), Kind>,
+    passes: FxHashMap<(String, &'static str), Kind>,
+    merged: FxHashMap<(StreamKind, Level, Phase, Option<u32>, u32), Kind>,
     stalls: FxHashMap<&'static str, Kind>,
+    /// By program, description and micro-batch.
+    critical: FxHashMap<(usize, u32, u32), Kind>,
 }
 
 impl<'a> Layout<'a> {
@@ -77,7 +99,7 @@ impl<'a> Layout<'a> {
         let keys = Keys::new(sink)?;
         // Threads are numbered in the order on screen, from a round number above all process numbers.
         let mut next_tid = 1000;
-        while next_tid < timeline.world.ranks.len() as u64 + 3 {
+        while next_tid < timeline.world.ranks.len() as u64 + 5 {
             next_tid *= 10;
         }
         Ok(Layout {
@@ -88,6 +110,7 @@ impl<'a> Layout<'a> {
             next_tid,
             next_arrow: 1,
             summary: Summary::default(),
+            on_path: FxHashSet::default(),
             args: Vec::new(),
             ids: [Vec::new(), Vec::new()],
         })
@@ -107,34 +130,77 @@ impl<'a> Layout<'a> {
         let (start, stop) = self.timeline.window_ns();
         let end = self.timeline.record.step_end.round_ns().min(stop).max(start + 1);
         self.summary.slices += 1;
-        self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })
+        self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
+        if self.sink.counts_all_slices() {
+            if self.timeline.stalls.is_some() {
+                self.sink.process(pid + STALLS, "stalls", pid)?;
+            }
+            if !self.timeline.critical.is_empty() {
+                self.sink.process(pid + CRITICAL, "critical path", pid + 1)?;
+            }
+        }
+        Ok(())
     }
 
-    /// The process of a rank; `ends` are its ends of arrows between ranks.
-    pub fn rank(&mut self, traced: &TracedRank, ends: &[End]) -> io::Result<()> {
+    /// A row of a rank for what is no activity of it: below its kernels, or in a process of its own that stands `after`
+    /// the step's where viewers count all slices.
+    fn aside(&mut self, traced: &TracedRank, name: &str, after: u64) -> io::Result<Thread> {
+        if self.sink.counts_all_slices() {
+            return self.thread(self.timeline.world.ranks.len() as u64 + 1 + after, &traced.name);
+        }
+        self.thread(u64::from(traced.rank.0) + 1, name)
+    }
+
+    /// The process of a rank; `ends` are its ops' ends of arrows between ranks, `held_up` those at its stalls, `path` what
+    /// of the critical path it has.
+    pub fn rank(
+        &mut self,
+        traced: &TracedRank,
+        ends: &[End],
+        held_up: &[(u32, u64)],
+        path: &[Step],
+    ) -> io::Result<()> {
         let timeline = self.timeline;
         let rows = Rows::new(timeline, traced);
         self.summary.too_short += rows.too_short;
         let pid = u64::from(traced.rank.0) + 1;
         self.sink.process(pid, &traced.name, pid)?;
 
-        let stalls = timeline.stalls.map_or_else(Vec::new, |stalls| stalls(traced.rank));
+        let held = timeline.stalls.map_or_else(Vec::new, |stalls| stalls(traced.rank));
         let mut threads = Vec::with_capacity(rows.rows.len());
         let kernels = rows.rows.iter().filter(|row| row.kind == StreamKind::Compute).count();
         for row in &rows.rows[..kernels] {
             threads.push(self.thread(pid, &row.name())?);
         }
-        let stall_thread = if stalls.is_empty() { None } else { Some(self.thread(pid, "stalls")?) };
+        let path_thread = match path.is_empty() {
+            true => None,
+            false => Some(self.aside(traced, "critical path", CRITICAL)?),
+        };
+        let stall_thread = match held.is_empty() {
+            true => None,
+            false => Some(self.aside(traced, "stalls", STALLS)?),
+        };
         for row in &rows.rows[kernels..] {
             threads.push(self.thread(pid, &row.name())?);
         }
 
-        let arrows = arrows::within_rank(timeline, traced, &rows, self.next_arrow, ends);
+        let mut arrows = arrows::within_rank(timeline, traced, &rows, self.next_arrow, ends);
+        let mut stall_ends =
+            stalls::within_rank(timeline, traced, &held, &rows, self.next_arrow, &mut arrows);
+        stall_ends[1].extend_from_slice(held_up);
+        stall_ends[1].sort_unstable();
         self.next_arrow += arrows.count;
         self.summary.arrows += arrows.count;
+        self.on_path = path.iter().map(|step| step.link.op).collect();
         self.pieces(traced, &rows, &threads, &arrows)?;
+        if let Some(thread) = self.sink.summary(pid) {
+            self.overview(traced, &rows, thread)?;
+        }
+        if let Some(thread) = path_thread {
+            self.path(traced, thread, path)?;
+        }
         if let Some(thread) = stall_thread {
-            self.stalls(thread, &stalls)?;
+            self.stalls(traced, thread, &held, &stall_ends)?;
         }
         self.summary.counter_values += counters::memory(timeline, traced, pid, self.sink)?;
         Ok(())
@@ -161,36 +227,79 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
+    /// The passes of a rank's first row once more, on the rank itself.
+    fn overview(&mut self, traced: &TracedRank, rows: &Rows, thread: Thread) -> io::Result<()> {
+        for piece in rows.pieces.iter().filter(|piece| piece.level == Level::Pass && piece.row == 0) {
+            let kind = self.pass(traced, rows, piece, "summary")?;
+            let slice = Slice { start: piece.start, end: piece.end, ..Slice::default() };
+            self.sink.slice(thread, kind, &slice)?;
+            self.summary.slices += 1;
+        }
+        Ok(())
+    }
+
+    /// The kind of a pass.
+    fn pass(
+        &mut self,
+        traced: &TracedRank,
+        rows: &Rows,
+        piece: &Piece,
+        category: &'static str,
+    ) -> io::Result<Kind> {
+        let parts = passes::parts(self.timeline.world.program_of(traced.rank), rows.ops_of(piece));
+        let key = (names::pass(parts.iter().copied()), category);
+        if let Some(kind) = self.kinds.passes.get(&key) {
+            return Ok(*kind);
+        }
+        let mut args = Vec::with_capacity(4);
+        let words = [("phase", "micro_batch"), ("second_phase", "second_micro_batch")];
+        for ((phase, micro_batch), (phase_key, key)) in parts.into_iter().zip(words) {
+            args.push((phase_key, Value::Text(phase.name())));
+            args.extend(names::place_arguments(None, micro_batch).map(|(_, value)| (key, value)));
+        }
+        let kind = self.sink.kind(&key.0, category, &args)?;
+        self.kinds.passes.insert(key, kind);
+        Ok(kind)
+    }
+
     /// The kind of slice that a piece is.
     fn kind(&mut self, traced: &TracedRank, rows: &Rows, piece: &Piece) -> io::Result<Kind> {
+        if piece.level == Level::Pass {
+            return self.pass(traced, rows, piece, "pass");
+        }
         let program = self.timeline.world.program_of(traced.rank);
         let number = self.timeline.world.ranks[traced.rank.index()].program.index();
         let row = rows.rows[piece.row as usize].kind;
         let ops = rows.ops_of(piece);
         let op = &program.ops[ops[0].index()];
         let info = &program.infos[op.info as usize];
-        if self.timeline.detail == Detail::Op || ops.len() == 1 {
+        let alone = self.timeline.detail == Detail::Op || row != StreamKind::Compute && ops.len() == 1;
+        if piece.level == Level::Op && alone {
             let kinds = &mut self.kinds.ops[number];
             kinds.resize(program.ops.len(), None);
             if let Some(kind) = kinds[ops[0].index()] {
                 return Ok(kind);
             }
-            let name = names::op(row, info, op.micro_batch);
+            let name = names::op(row, info);
             let kind = self.sink.kind(&name, row.name(), &names::arguments(info, op.micro_batch))?;
             kinds[ops[0].index()] = Some(kind);
             return Ok(kind);
         }
-        let letter = names::merged_letter(
-            ops.iter().map(|op| program.infos[program.ops[op.index()].info as usize].phase),
-        );
-        let layer = info.layer.filter(|_| self.timeline.detail == Detail::Layer);
-        let key = (row, letter, layer, op.micro_batch);
+        let phase =
+            names::merged(ops.iter().map(|op| program.infos[program.ops[op.index()].info as usize].phase));
+        let layer = info.layer.filter(|_| self.timeline.detail != Detail::Phase);
+        let key = (row, piece.level, phase, layer, op.micro_batch);
         if let Some(kind) = self.kinds.merged.get(&key) {
             return Ok(*kind);
         }
-        let name = names::merged(row, letter, layer, op.micro_batch);
-        let args: Vec<_> = names::place_arguments(layer, op.micro_batch).collect();
-        let kind = self.sink.kind(&name, row.name(), &args)?;
+        let name = match row {
+            StreamKind::Compute => names::layer(layer, phase),
+            _ => format!("{} {}", row.name(), phase.name()),
+        };
+        let category = if piece.level == Level::Layer { "layer" } else { row.name() };
+        let phase = [("phase", Value::Text(phase.name()))];
+        let args: Vec<_> = phase.into_iter().chain(names::place_arguments(layer, op.micro_batch)).collect();
+        let kind = self.sink.kind(&name, category, &args)?;
         self.kinds.merged.insert(key, kind);
         Ok(kind)
     }
@@ -210,7 +319,7 @@ impl<'a> Layout<'a> {
         }
         let keys = self.keys;
         self.args.clear();
-        if ops.len() > 1 {
+        if ops.len() > 1 || piece.level != Level::Op {
             self.args.push((keys.ops, Value::Uint(ops.len() as u64)));
             self.args.push((keys.busy, Value::Milli(busy.round_ns())));
             self.args.extend((flops > 0.0).then_some((keys.flops, Value::Float(flops))));
@@ -224,9 +333,29 @@ impl<'a> Layout<'a> {
         if bytes > 0.0 {
             self.args.push((keys.gbps, Value::Milli((per_ps(bytes) * 1e6).round() as u64)));
         }
-        if let [op] = ops {
-            self.communication(traced, *op, busy);
+        if let ([op], Level::Op) = (ops, piece.level) {
+            match program.ops[op.index()].work {
+                Work::Compute { time } => self.kernel(traced, *op, time, busy),
+                Work::Comm { .. } => self.communication(traced, *op, busy),
+            }
+            if self.on_path.contains(op) {
+                self.args.push((keys.critical, Value::Uint(1)));
+            }
         }
+    }
+
+    /// Arguments of one kernel that did not take its nominal time: what noise and what its neighbours added.
+    fn kernel(&mut self, traced: &TracedRank, op: OpId, nominal: Time, took: Time) {
+        if took == nominal {
+            return;
+        }
+        let alone = kernel_time(self.timeline.world, traced.rank, op, nominal.0);
+        let us = |from: u64, to: u64| (to as f64 - from as f64) / 1e6;
+        let (noise, interference) = (us(nominal.0, alone), us(alone, took.0));
+        self.args.push((self.keys.nominal, Value::Float(us(0, nominal.0))));
+        self.args.extend((noise != 0.0).then_some((self.keys.noise, Value::Float(noise))));
+        self.args
+            .extend((interference != 0.0).then_some((self.keys.interference, Value::Float(interference))));
     }
 
     /// Arguments of one communication op: with whom, and what sharing added.
@@ -252,13 +381,44 @@ impl<'a> Layout<'a> {
         }
     }
 
-    fn stalls(&mut self, thread: Thread, stalls: &[super::Stall]) -> io::Result<()> {
-        let (from, until) = self.timeline.window_ns();
-        for stall in stalls {
-            let (start, end) = (stall.start.round_ns(), stall.end.round_ns());
-            if start >= end || end <= from || start >= until {
-                continue;
-            }
+    /// What of the critical path lies on a rank.
+    fn path(&mut self, traced: &TracedRank, thread: Thread, path: &[Step]) -> io::Result<()> {
+        let program = self.timeline.world.program_of(traced.rank);
+        let number = self.timeline.world.ranks[traced.rank.index()].program.index();
+        for step in path {
+            let op = &program.ops[step.link.op.index()];
+            let key = (number, op.info, op.micro_batch);
+            let kind = match self.kinds.critical.get(&key) {
+                Some(kind) => *kind,
+                None => {
+                    let row = program.streams[usize::from(op.stream)].kind;
+                    let info = &program.infos[op.info as usize];
+                    let args = names::arguments(info, op.micro_batch);
+                    let kind = self.sink.kind(&names::op(row, info), "critical", &args)?;
+                    self.kinds.critical.insert(key, kind);
+                    kind
+                }
+            };
+            let (start, end) = (step.link.start.round_ns(), step.link.end.round_ns());
+            let args = [(self.keys.rank, Value::Uint(u64::from(traced.rank.0)))];
+            let (out, into) = (step.out.as_slice(), step.into.as_slice());
+            self.sink.slice(thread, kind, &Slice { start, end, args: &args, out, into })?;
+            self.summary.slices += 1;
+        }
+        Ok(())
+    }
+
+    /// The stalls of a rank; `ends` are the arrows that leave and that arrive, by the stall's number.
+    fn stalls(
+        &mut self,
+        traced: &TracedRank,
+        thread: Thread,
+        held: &[Stall],
+        ends: &[Vec<(u32, u64)>; 2],
+    ) -> io::Result<()> {
+        let (mut out, mut into) = (ends[0].as_slice(), ends[1].as_slice());
+        for (i, stall) in (0..).zip(held) {
+            let Some((start, end)) = stalls::shown(self.timeline, stall) else { continue };
             let kind = match self.kinds.stalls.get(stall.cause) {
                 Some(kind) => *kind,
                 None => {
@@ -268,9 +428,16 @@ impl<'a> Layout<'a> {
                     kind
                 }
             };
-            let waited_for = [(self.keys.waited_for, Value::Text(&stall.waited_for))];
-            let args = if stall.waited_for.is_empty() { &[][..] } else { &waited_for[..] };
-            self.sink.slice(thread, kind, &Slice { start, end, args, ..Slice::default() })?;
+            let mut args = vec![(self.keys.rank, Value::Uint(u64::from(traced.rank.0)))];
+            if !stall.waited_for.is_empty() {
+                args.push((self.keys.waited_for, Value::Text(&stall.waited_for)));
+            }
+            let waited = self.keys.waited.into_iter().zip(stalls::waited(self.timeline, stall));
+            args.extend(waited.filter_map(|(key, value)| Some((key, Value::Uint(value?)))));
+            take_ids(&mut out, i, &mut self.ids[0]);
+            take_ids(&mut into, i, &mut self.ids[1]);
+            let slice = Slice { start, end, args: &args, out: &self.ids[0], into: &self.ids[1] };
+            self.sink.slice(thread, kind, &slice)?;
             self.summary.slices += 1;
         }
         Ok(())

@@ -4,12 +4,17 @@
 //!   `step` whose one slice spans the step and carries the run's parameters as arguments, because viewers drop what
 //!   else a file says about itself. After them, if link use was recorded, a process `links`.
 //! * A **row** per kind of stream, in the order of [`StreamKind`](crate::program::StreamKind), with the stalls below the kernels. Streams of one
-//!   kind share rows: an op goes to the first row that is free.
-//! * A **slice** per op, or per run of ops of one layer or phase ([`Detail`]). Its name begins with what tells most
-//!   when it is cut short: `F3 m0 qkv` is the forward pass of layer 3, micro-batch 0. Perfetto colours by the name
-//!   without its digits, so passes and collectives differ in letters.
+//!   kind share rows: an op goes to the first row that is free. Where viewers count every slice as activity, the stalls
+//!   stand in a process of their own with a row a rank.
+//! * **Slices** in three levels on the rows of kernels, each with a category: `pass` (`forward m17`), `layer` (`layer 3`),
+//!   `compute` (`qkv`, or what of a layer or pass nothing interrupts: [`Detail`]). Elsewhere a slice per op, or per run
+//!   of ops; its category is the row's kind. Where a format has slices on a process itself, passes stand there once more
+//!   (`summary`), so that ranks that are folded away show them. Perfetto colours by the name without its digits, so
+//!   passes and collectives differ in words.
 //! * An **arrow** from what an op waited for to the op: the send of a receive, the collective that held up
-//!   a kernel, the prefetch that it uses, the kernel that a send had to wait for.
+//!   a kernel, the prefetch that it uses, the kernel that a send had to wait for. Stalls lie between: one arrow from what
+//!   held the rank up, here or on another rank, one to the kernel that then could start.
+//! * The **critical path** as a row of each rank that it passes, with an arrow where it goes to another.
 //! * **Counters** for the bytes that a rank holds on each tier, by class and in total; only those that move.
 //!
 //! Times are nanoseconds, start and end rounded each for itself: slices that touch still touch, none overlap. An op
@@ -17,11 +22,15 @@
 
 mod arrows;
 mod counters;
+mod critical;
+pub(super) mod kineto;
 mod layout;
 mod names;
+pub(crate) mod passes;
 mod rows;
 #[cfg(test)]
 mod sample;
+mod stalls;
 #[cfg(test)]
 mod tests;
 
@@ -46,15 +55,15 @@ pub struct TracedRank {
     pub name: String,
 }
 
-/// How much one slice stands for.
+/// How much an innermost slice stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
     /// One op.
     #[default]
     Op,
-    /// All ops in a row of one pass of one micro-batch through one layer.
+    /// All ops in a row of one pass of one micro-batch through one layer; of kernels, those between two stalls.
     Layer,
-    /// All ops in a row of one pass of one micro-batch.
+    /// All ops in a row of one pass of one micro-batch; of kernels, those between two stalls.
     Phase,
 }
 
@@ -79,8 +88,27 @@ pub struct Stall {
     pub end: Time,
     /// Why, in the words of the report: `pipeline bubble`, `prefetch transferring`.
     pub cause: &'static str,
-    /// The op that was waited for; empty if none.
+    /// The op that was waited for, in words; empty if none.
     pub waited_for: String,
+    /// Its rank and itself.
+    pub op: Option<(RankId, OpId)>,
+    /// What that op waited for in its turn, where it had not begun (a peer that was late): its rank and the op.
+    pub blocker: Option<(RankId, OpId)>,
+    /// The kernel that could not start; `None` after the last one.
+    pub waiting: Option<OpId>,
+}
+
+/// An op on the critical path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Critical {
+    /// Its rank.
+    pub rank: RankId,
+    /// The op.
+    pub op: OpId,
+    /// When it started.
+    pub start: Time,
+    /// When it ended.
+    pub end: Time,
 }
 
 /// A resource whose use is shown as a counter.
@@ -160,6 +188,8 @@ pub struct Timeline<'a> {
     pub window: Option<(Time, Time)>,
     /// The stalls of a rank (of the job, not the one played for it) in order of time, not overlapping; absent if not known.
     pub stalls: Option<&'a dyn Fn(RankId) -> Vec<Stall>>,
+    /// The critical path in order of time; empty if not known. What of it lies on ranks that are not shown is not seen.
+    pub critical: &'a [Critical],
     /// How long a communication op of a rank would have taken on an idle machine; absent if not known.
     pub uncontended: Option<&'a dyn Fn(RankId, OpId) -> Option<Time>>,
     /// Links to show, in order.
@@ -179,6 +209,8 @@ pub struct Summary {
     pub counter_values: u64,
     /// Ops left out because they are empty when rounded to nanoseconds.
     pub too_short: u64,
+    /// In a Kineto file, how much later than in the run the times of the device are.
+    pub shifted_ns: u64,
 }
 
 /// Why a timeline was not written.
@@ -237,18 +269,24 @@ impl Timeline<'_> {
         sink.begin(&self.meta.values())?;
         let mut layout = Layout::new(self, sink)?;
         layout.step()?;
-        let arrows = arrows::between_ranks(self);
+        let mut arrows = arrows::between_ranks(self);
+        let held_up = stalls::between_ranks(self, &mut arrows);
+        let path = critical::Path::new(self, &mut arrows.count);
         layout.next_arrow += arrows.count;
         layout.summary.arrows += arrows.count;
-        for (traced, ends) in self.ranks.iter().zip(&arrows.ends) {
-            layout.rank(traced, ends)?;
+        for (place, traced) in self.ranks.iter().enumerate() {
+            layout.rank(traced, &arrows.ends[place], &held_up[place], &path.steps[place])?;
         }
         layout.links()?;
         layout.sink.finish()?;
         Ok(layout.summary)
     }
 
-    fn check(&self) -> Result<(), TimelineError> {
+    /// Whether all that is to be shown can be.
+    ///
+    /// # Errors
+    /// As [`Timeline::write`], but for the sink.
+    pub(super) fn check(&self) -> Result<(), TimelineError> {
         if let Some((start, end)) = self.window.filter(|(start, end)| start >= end) {
             return Err(TimelineError::EmptyWindow { start, end });
         }

@@ -1,8 +1,13 @@
 //! What slices are called.
 //!
-//! Names are cut at the end when a slice is narrow, and coloured by what is left without the digits. So a name begins
-//! with the pass and layer (`F3`: forward, layer 3) or with the collective (`AG`: all-gather), then the micro-batch
-//! (`m0`), then the kernel.
+//! Kernels of one kind have one name in every layer and micro-batch, so that viewers sum them by name: `qkv`,
+//! `qkv backward`, `all-gather forward`. Layer and micro-batch are arguments, and on the compute row the slices around:
+//! the pass (`forward m17`) and the layer (`layer 3`).
+//!
+//! Perfetto colours by the name without its digits. The words of [`pass_word`] are chosen so that its colours lie far
+//! apart, also for colour-blind eyes: green, pink, ochre, blue, sky blue, red.
+
+use std::fmt::Write;
 
 use crate::program::{NO_MICRO_BATCH, OpInfo, Phase, StreamKind};
 use crate::trace::writer::Value;
@@ -16,64 +21,75 @@ const COLLECTIVES: [(&str, &str); 5] = [
     ("broadcast", "BC"),
 ];
 
-/// `F3 m0`, `F m0`, `O`: pass, layer, micro-batch.
-fn push_place(name: &mut String, letter: &str, layer: Option<u32>, micro_batch: u32) {
-    name.push_str(letter);
-    if let Some(layer) = layer {
-        name.push_str(itoa::Buffer::new().format(layer));
-    }
-    if micro_batch != NO_MICRO_BATCH {
-        name.push_str(" m");
-        name.push_str(itoa::Buffer::new().format(micro_batch));
+/// The word for a pass of a micro-batch.
+pub fn pass_word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Forward => "forward",
+        Phase::Recompute => "recomputed",
+        Phase::Backward => "backward",
+        Phase::InputGrad => "input grad",
+        Phase::WeightGrad => "weight-gradient",
+        Phase::Optimizer => "optimizer phase",
     }
 }
 
-/// The name of one op: `F3 m0 qkv`, `AG F3 m0`, `send F m0`, `optimizer step`.
-pub fn op(row: StreamKind, info: &OpInfo, micro_batch: u32) -> String {
-    if info.layer.is_none() && micro_batch == NO_MICRO_BATCH && info.phase == Phase::Optimizer {
-        return info.name.to_string();
+/// The word that a kernel's name ends with, nothing in the forward pass.
+fn kernel_word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Forward | Phase::Optimizer => "",
+        Phase::Recompute => " recompute",
+        Phase::Backward => " backward",
+        Phase::InputGrad => " dgrad",
+        Phase::WeightGrad => " wgrad",
     }
-    let collective =
-        COLLECTIVES.iter().find_map(|(long, short)| Some((*short, info.name.strip_prefix(long)?)));
-    let (before, after) = match collective {
-        _ if row == StreamKind::Compute => ("", &*info.name),
-        Some((short, rest)) => (short, rest),
-        None => (&*info.name, ""),
-    };
-    let mut name = String::with_capacity(before.len() + after.len() + 32);
-    name.push_str(before);
-    if !before.is_empty() {
-        name.push(' ');
-    }
-    push_place(&mut name, info.phase.letter(), info.layer, micro_batch);
+}
+
+/// The name of one op: `qkv`, `qkv wgrad`, `AG forward`, `RS gradients`, `send backward`.
+pub fn op(row: StreamKind, info: &OpInfo) -> String {
     if row == StreamKind::Compute {
-        name.push(' ');
+        return format!("{}{}", info.name, kernel_word(info.phase));
     }
-    name.push_str(after);
-    name
+    let (short, rest) = COLLECTIVES
+        .iter()
+        .find_map(|(long, short)| Some((*short, info.name.strip_prefix(long)?)))
+        .unwrap_or((&*info.name, ""));
+    match (rest, info.phase) {
+        ("", Phase::Optimizer) => short.to_owned(),
+        ("", phase) => format!("{short} {}", phase.name()),
+        _ => format!("{short}{rest}"),
+    }
 }
 
-/// The name of several ops in a row: `F3 m0` on the compute row, `tp F3 m0` elsewhere.
-pub fn merged(row: StreamKind, letter: &str, layer: Option<u32>, micro_batch: u32) -> String {
+/// The name of a pass, or of two that are taken in turn: `forward m3`, `forward m3 + backward m1`, `optimizer phase`.
+pub fn pass(parts: impl IntoIterator<Item = (Phase, u32)>) -> String {
     let mut name = String::with_capacity(32);
-    if row != StreamKind::Compute {
-        name.push_str(row.name());
-        name.push(' ');
+    for (phase, micro_batch) in parts {
+        if !name.is_empty() {
+            name.push_str(" + ");
+        }
+        name.push_str(pass_word(phase));
+        if micro_batch != NO_MICRO_BATCH {
+            write!(name, " m{micro_batch}").expect("a String takes every write");
+        }
     }
-    push_place(&mut name, letter, layer, micro_batch);
     name
 }
 
-/// The letter of ops that stand in one slice; both gradients together are the backward pass.
-pub fn merged_letter(mut phases: impl Iterator<Item = Phase>) -> &'static str {
-    let first = phases.next().unwrap_or(Phase::Backward);
-    if phases.all(|phase| phase == first) { first.letter() } else { Phase::Backward.letter() }
+/// The name of the ops of one layer in one pass: `layer 3`, and of those that only compute again `recomputed layer 3`.
+/// Ops of no layer are named after their pass.
+pub fn layer(layer: Option<u32>, phase: Phase) -> String {
+    match layer {
+        Some(layer) if phase == Phase::Recompute => format!("{} layer {layer}", pass_word(phase)),
+        Some(layer) => format!("layer {layer}"),
+        None => pass_word(phase).to_owned(),
+    }
 }
 
-/// Whether ops of two phases may stand in one slice.
-pub fn same_pass(a: Phase, b: Phase) -> bool {
-    let backward = |phase| matches!(phase, Phase::Backward | Phase::InputGrad | Phase::WeightGrad);
-    a == b || backward(a) && backward(b)
+/// The phase of ops that stand in one slice; both gradients together, or with what was computed again, are the backward
+/// pass.
+pub fn merged(mut phases: impl Iterator<Item = Phase>) -> Phase {
+    let first = phases.next().unwrap_or(Phase::Backward);
+    if phases.all(|phase| phase == first) { first } else { Phase::Backward }
 }
 
 /// Arguments that all executions of an op have.
@@ -101,38 +117,70 @@ pub fn place_arguments<'v>(
 mod tests {
     use super::*;
 
+    const PHASES: [Phase; 6] = [
+        Phase::Forward,
+        Phase::Recompute,
+        Phase::Backward,
+        Phase::InputGrad,
+        Phase::WeightGrad,
+        Phase::Optimizer,
+    ];
+
     fn info(name: &'static str, phase: Phase, layer: Option<u32>) -> OpInfo {
         OpInfo { name: name.into(), phase, layer, class: None, flops: 0.0, bytes: 0.0 }
     }
 
     #[test]
-    fn the_first_characters_tell_most() {
-        let name = |row, name, phase, layer, m| op(row, &info(name, phase, layer), m);
-        assert_eq!(name(StreamKind::Compute, "qkv", Phase::Forward, Some(3), 0), "F3 m0 qkv");
-        assert_eq!(name(StreamKind::Compute, "qkv", Phase::WeightGrad, Some(3), 12), "W3 m12 qkv");
-        assert_eq!(name(StreamKind::Tensor, "all-gather", Phase::Forward, Some(3), 0), "AG F3 m0");
-        assert_eq!(
-            name(StreamKind::Data, "reduce-scatter gradients", Phase::Backward, Some(3), NO_MICRO_BATCH),
-            "RS B3 gradients"
-        );
-        assert_eq!(name(StreamKind::PipelineSend, "send", Phase::Forward, None, 1), "send F m1");
-        let step = name(StreamKind::Compute, "optimizer step", Phase::Optimizer, None, NO_MICRO_BATCH);
-        assert_eq!(step, "optimizer step");
-        assert_eq!(merged(StreamKind::Tensor, "B", Some(2), 1), "tp B2 m1");
+    fn names_repeat_in_every_layer_and_micro_batch() {
+        let name = |row, name, phase| op(row, &info(name, phase, Some(3)));
+        assert_eq!(name(StreamKind::Compute, "qkv", Phase::Forward), "qkv");
+        assert_eq!(name(StreamKind::Compute, "qkv", Phase::WeightGrad), "qkv wgrad");
+        assert_eq!(name(StreamKind::Tensor, "all-gather", Phase::Forward), "AG forward");
+        assert_eq!(name(StreamKind::Data, "reduce-scatter gradients", Phase::Backward), "RS gradients");
+        assert_eq!(name(StreamKind::PipelineSend, "send", Phase::Forward), "send forward");
+        assert_eq!(name(StreamKind::Compute, "optimizer step", Phase::Optimizer), "optimizer step");
+        assert_eq!(pass([(Phase::Forward, 3), (Phase::Backward, 1)]), "forward m3 + backward m1");
+        assert_eq!(pass([(Phase::Optimizer, NO_MICRO_BATCH)]), "optimizer phase");
+        assert_eq!(layer(Some(3), Phase::Recompute), "recomputed layer 3");
     }
 
     #[test]
     fn passes_and_collectives_differ_without_their_digits() {
         let mut seen = std::collections::BTreeSet::new();
-        let phases = [Phase::Forward, Phase::Recompute, Phase::Backward, Phase::InputGrad, Phase::WeightGrad];
         let mut count = 0;
-        for phase in phases {
+        for phase in PHASES {
             for (long, _) in COLLECTIVES {
-                let name = op(StreamKind::Tensor, &info(long, phase, Some(7)), 5);
+                let name = op(StreamKind::Tensor, &info(long, phase, Some(7)));
                 seen.insert(name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>());
                 count += 1;
             }
         }
         assert_eq!(seen.len(), count);
+    }
+
+    /// The hue, in degrees, that Perfetto gives to a name: FNV-1a over its characters without digits, in the doubles of
+    /// JavaScript (`ui/src/base/hash.ts`, `ui/src/components/colorizer.ts`).
+    fn perfetto_hue(name: &str) -> i64 {
+        let mut hash = 0x811c_9dc5_u32 & 0x0fff_ffff;
+        for character in name.bytes().filter(|c| !c.is_ascii_digit()) {
+            let product = 16_777_619.0 * f64::from((hash ^ u32::from(character)) as i32);
+            hash = (product as i64) as u32;
+        }
+        i64::from((hash as i32).unsigned_abs()) % 360
+    }
+
+    #[test]
+    fn passes_have_colours_far_apart_in_perfetto() {
+        let hues = PHASES.map(|phase| {
+            let m = if phase == Phase::Optimizer { NO_MICRO_BATCH } else { 17 };
+            perfetto_hue(&pass([(phase, m)]))
+        });
+        assert_eq!(hues, [172, 221, 321, 244, 56, 16]);
+        for (i, a) in hues.iter().enumerate() {
+            for b in &hues[..i] {
+                let apart = (a - b).rem_euclid(360).min((b - a).rem_euclid(360));
+                assert!(apart > 20, "{hues:?}");
+            }
+        }
     }
 }

@@ -25,6 +25,7 @@ fn timeline<'a>(
         detail: Detail::Op,
         window: None,
         stalls: None,
+        critical: &[],
         uncontended: None,
         links: &[],
         link_use: &[],
@@ -39,8 +40,8 @@ fn text(timeline: &Timeline) -> (String, Summary) {
 
 /// Process and thread.
 type Row = (u64, u64);
-/// Start, end, name.
-type Shown = (u64, u64, String);
+/// Start, end, name (of a transfer, with its micro-batch), category.
+type Shown = (u64, u64, String, String);
 /// Row and time.
 type Point = (Row, u64);
 
@@ -74,7 +75,12 @@ fn read(text: &str) -> Trace {
         match event["ph"].as_str().unwrap() {
             "X" => {
                 let start = ns(&event["ts"]);
-                let slice = (start, start + ns(&event["dur"]), name());
+                let category = event["cat"].as_str().unwrap().to_owned();
+                let name = match event["args"]["micro_batch"].as_u64() {
+                    Some(m) if category.starts_with("pp") => format!("{} m{m}", name()),
+                    _ => name(),
+                };
+                let slice = (start, start + ns(&event["dur"]), name, category);
                 trace.slices.entry(thread()).or_default().push(slice);
             }
             end @ ("s" | "f") => {
@@ -113,17 +119,21 @@ fn check(trace: &Trace, summary: &Summary) {
     );
     for (thread, slices) in &trace.slices {
         assert!(trace.threads.contains_key(thread));
-        assert!(slices.iter().all(|(start, end, _)| start < end), "an empty slice");
-        assert!(
-            slices.windows(2).all(|pair| pair[0].1 <= pair[1].0),
-            "slices overlap on {thread:?}: {slices:?}"
-        );
+        assert!(slices.iter().all(|slice| slice.0 < slice.1), "an empty slice");
+        let (mut open, mut last) = (Vec::new(), 0);
+        for slice in slices {
+            open.retain(|end| *end > slice.0);
+            let nests = last <= slice.0 && open.iter().all(|end| slice.1 <= *end);
+            assert!(nests, "slices overlap on {thread:?}: {slices:?}");
+            open.push(slice.1);
+            last = slice.0;
+        }
     }
     for (id, ends) in &trace.arrows {
         let [Some(tail), Some(head)] = ends else { panic!("arrow {id} has one end") };
         assert!(tail.1 < head.1, "arrow {id} does not point forward");
         for (thread, at) in [tail, head] {
-            let inside = trace.slices[thread].iter().any(|(start, end, _)| (start..end).contains(&at));
+            let inside = trace.slices[thread].iter().any(|slice| (slice.0..slice.1).contains(&at));
             assert!(inside, "arrow {id} has an end outside of all slices");
         }
     }
@@ -163,10 +173,17 @@ proptest! {
 
 #[test]
 fn busy_time_on_screen_is_busy_time_of_the_record() {
+    for detail in [Detail::Op, Detail::Layer, Detail::Phase] {
+        busy_time_on_screen(detail);
+    }
+}
+
+fn busy_time_on_screen(detail: Detail) {
     let (world, record) = sample::pipeline(TINY);
     let (ranks, meta) = (all_ranks(&world), RunMeta::default());
-    let (text, _) = text(&timeline(&world, &record, &ranks, &meta));
-    let trace = read(&text);
+    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    timeline.detail = detail;
+    let trace = read(&text(&timeline).0);
     for rank in 0..world.ranks.len() as u32 {
         let program = world.program_of(RankId(rank));
         let compute = &program.streams[0].ops;
@@ -178,7 +195,8 @@ fn busy_time_on_screen_is_busy_time_of_the_record() {
             .find(|(t, name)| t.0 == u64::from(rank) + 1 && *name == "compute")
             .unwrap()
             .0;
-        assert_eq!(trace.slices[thread].iter().map(|(start, end, _)| end - start).sum::<u64>(), expected);
+        let kernels = trace.slices[thread].iter().filter(|slice| slice.3 == "compute");
+        assert_eq!(kernels.map(|slice| slice.1 - slice.0).sum::<u64>(), expected);
     }
 }
 
@@ -191,7 +209,7 @@ fn each_receive_has_an_arrow_from_its_send() {
     let trace = read(&text);
     let slice_at = |(thread, at): ((u64, u64), u64)| {
         let slices = &trace.slices[&thread];
-        (thread.0, slices.iter().find(|s| s.0 <= at && at < s.1).unwrap().2.clone())
+        (thread.0, slices.iter().rfind(|s| s.0 <= at && at < s.1).unwrap().2.clone())
     };
     let mut joined = BTreeSet::new();
     for ends in trace.arrows.values() {
@@ -204,8 +222,8 @@ fn each_receive_has_an_arrow_from_its_send() {
     let mut expected = BTreeSet::new();
     for m in 0..3 {
         for (up, down) in [(1, 5), (5, 9)] {
-            expected.insert((up, format!("send F m{m}"), down, format!("recv F m{m}")));
-            expected.insert((down, format!("send B m{m}"), up, format!("recv B m{m}")));
+            expected.insert((up, format!("send forward m{m}"), down, format!("recv forward m{m}")));
+            expected.insert((down, format!("send backward m{m}"), up, format!("recv backward m{m}")));
         }
     }
     assert_eq!(joined, expected);
@@ -226,11 +244,11 @@ fn a_window_shows_what_touches_it_and_nothing_else() {
     let touching = count(&whole, &|start, end| end > from && start < until);
     assert!(touching > 0);
     assert_eq!(count(&part, &|_, _| true), touching);
-    assert_eq!(part.slices[&(9, 1001)], [(from, until, "step".to_owned())]);
+    assert_eq!(part.slices[&(9, 1001)], [(from, until, "step".to_owned(), "step".to_owned())]);
 }
 
 #[test]
-fn coarse_detail_keeps_the_span_of_each_pass() {
+fn kernels_stand_in_layers_and_layers_in_passes() {
     let step = Step { stages: 2, layers: 3, micro_batches: 2 };
     let (world, record) = sample::pipeline(step);
     let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
@@ -240,24 +258,43 @@ fn coarse_detail_keeps_the_span_of_each_pass() {
         let thread = *trace.threads.iter().find(|(t, name)| t.0 == 1 && *name == "compute").unwrap().0;
         trace.slices[&thread].clone()
     };
-    let ops = compute(&timeline);
-    timeline.detail = Detail::Phase;
-    let passes = compute(&timeline);
+    let of = |slices: &[Shown], category: &str| -> Vec<Shown> {
+        slices.iter().filter(|slice| slice.3 == category).cloned().collect()
+    };
+    let all = compute(&timeline);
+    let (passes, layers, ops) = (of(&all, "pass"), of(&all, "layer"), of(&all, "compute"));
     let names: Vec<&str> = passes.iter().map(|s| s.2.as_str()).collect();
-    assert_eq!(names, ["F m0", "F m1", "B m0", "B m1", "optimizer step"]);
-    for (start, end, name) in &passes[..4] {
-        let (letter, m) = name.split_once(' ').unwrap();
-        let inside = || ops.iter().filter(|op| op.2.starts_with(letter) && op.2.contains(m));
-        assert_eq!(
-            (*start, *end),
-            (inside().map(|op| op.0).min().unwrap(), inside().map(|op| op.1).max().unwrap())
-        );
-        assert_eq!(inside().count(), 6);
+    assert_eq!(names, ["forward m0", "forward m1", "backward m0", "backward m1", "optimizer phase"]);
+    let inside = |outer: &Shown, slices: &[Shown]| -> Vec<Shown> {
+        slices.iter().filter(|s| outer.0 <= s.0 && s.1 <= outer.1).cloned().collect()
+    };
+    for (outer, count, within) in
+        passes[..4].iter().map(|p| (p, 6, &ops)).chain(layers.iter().map(|l| (l, 2, &ops)))
+    {
+        let mine = inside(outer, within);
+        assert_eq!(mine.len(), count);
+        assert_eq!((outer.0, outer.1), (mine[0].0, mine[count - 1].1), "{outer:?} ends where its ops do");
     }
-    timeline.detail = Detail::Layer;
-    let layers = compute(&timeline);
-    assert_eq!(layers.iter().filter(|s| s.2.starts_with("F2 m")).count(), 2);
-    assert_eq!(layers.len(), 2 * 2 * 3 + 1);
+    let names = |slices: &[Shown]| slices.iter().map(|s| s.2.clone()).collect::<BTreeSet<_>>();
+    assert_eq!(
+        names(&inside(&passes[0], &layers)),
+        ["layer 0", "layer 1", "layer 2"].map(String::from).into()
+    );
+    assert_eq!(names(&inside(&passes[0], &ops)), ["attention", "mlp"].map(String::from).into());
+    assert_eq!(
+        names(&inside(&passes[2], &ops)),
+        ["attention backward", "mlp backward"].map(String::from).into()
+    );
+    // Kernels that do not follow each other at once stand apart at every detail.
+    for (detail, name) in [(Detail::Phase, "forward"), (Detail::Layer, "layer 2")] {
+        timeline.detail = detail;
+        let all = compute(&timeline);
+        assert_eq!(of(&all, "pass"), passes);
+        let stretches = of(&all, "compute");
+        assert!(stretches.iter().any(|s| s.2 == name), "{stretches:?}");
+        let covered = |slices: &[Shown]| slices.iter().map(|s| s.1 - s.0).sum::<u64>();
+        assert_eq!(covered(&stretches), covered(&ops));
+    }
 }
 
 #[test]
@@ -285,6 +322,9 @@ fn stalls_links_and_contention_are_shown_as_given() {
         end: Time::from_ns(end),
         cause: "pipeline bubble",
         waited_for: "rank 4: recv B m0".into(),
+        op: None,
+        blocker: None,
+        waiting: None,
     };
     let stalls = |source: RankId| if source.0 == 0 { vec![stall(10, 20), stall(20, 35)] } else { Vec::new() };
     let links = [Link { resource: ResourceId(3), name: "leaf 0 → spine".into(), capacity: Bandwidth(2e9) }];
@@ -302,10 +342,11 @@ fn stalls_links_and_contention_are_shown_as_given() {
     let (text, summary) = text(&timeline);
     let trace = read(&text);
     check(&trace, &summary);
-    let (thread, _) = trace.threads.iter().find(|(_, name)| *name == "stalls").unwrap();
-    let name = "pipeline bubble".to_owned();
-    assert_eq!(trace.slices[thread], [(10, 20, name.clone()), (20, 35, name)]);
-    assert_eq!(trace.threads.values().filter(|name| *name == "stalls").count(), 1);
+    let apart: Vec<_> = trace.threads.iter().filter(|(thread, _)| thread.0 == 11).collect();
+    let [(thread, name)] = apart.as_slice() else { panic!("one rank has stalls: {apart:?}") };
+    assert_eq!(**name, ranks[0].name);
+    let shown = |start, end| (start, end, "pipeline bubble".to_owned(), "stall".to_owned());
+    assert_eq!(trace.slices[*thread], [shown(10, 20), shown(20, 35)]);
     let track = (10, "leaf 0 → spine (2 GB/s) %".to_owned());
     assert_eq!(trace.counters[&track], [(0, 0.0), (5, 50.0), (9, 0.0)]);
     assert!(text.contains(r#""waited_for":"rank 4: recv B m0""#));
@@ -314,6 +355,47 @@ fn stalls_links_and_contention_are_shown_as_given() {
         text.contains(r#""peer_rank":4,"uncontended_us":1.000,"added_by_contention_us":44.000"#),
         "{text}"
     );
+}
+
+/// A stall leads from what held the rank up, here on another rank, to the kernel that then could start.
+#[test]
+fn stalls_and_the_critical_path_have_arrows() {
+    let (world, record) = sample::pipeline(TINY);
+    let (ranks, meta) = (sample::one_per_stage(TINY), RunMeta::default());
+    let kernel = |rank: usize, n: usize| {
+        let op = world.program_of(ranks[rank].rank).streams[0].ops[n];
+        (ranks[rank].rank, op, record.span(ranks[rank].rank, op))
+    };
+    let (up, op, (_, done)) = kernel(0, 1);
+    let (down, first, (begins, _)) = kernel(1, 0);
+    let stall = Stall {
+        start: Time::ZERO,
+        end: begins,
+        cause: "pipeline bubble",
+        waited_for: "send F m0".into(),
+        op: None,
+        blocker: Some((up, op)),
+        waiting: Some(first),
+    };
+    assert!(done <= begins);
+    let stalls = |rank: RankId| if rank == down { vec![stall.clone()] } else { Vec::new() };
+    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    let before = text(&timeline).1.arrows;
+    timeline.stalls = Some(&stalls);
+    let (text, summary) = text(&timeline);
+    check(&read(&text), &summary);
+    assert_eq!(summary.arrows, before + 2);
+    assert!(text.contains(r#""waited_rank":0,"waited_layer":0"#), "{text}");
+    let link = |(rank, op, (start, end)): (RankId, OpId, (Time, Time))| Critical { rank, op, start, end };
+    let path = [kernel(0, 0), kernel(0, 1), kernel(1, 0), kernel(1, 1)].map(link);
+    timeline.critical = &path;
+    let (text, with_path) = super::tests::text(&timeline);
+    let trace = read(&text);
+    check(&trace, &with_path);
+    assert_eq!(with_path.arrows, summary.arrows + 1, "one where the path changes rank");
+    let shown = trace.slices.values().flatten().filter(|slice| slice.3 == "critical");
+    assert_eq!(shown.count(), 4);
+    assert_eq!(text.matches(r#""critical":1"#).count(), 4);
 }
 
 #[test]

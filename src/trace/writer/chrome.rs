@@ -1,9 +1,10 @@
 //! Chrome trace JSON (Trace Event Format), which Perfetto and `chrome://tracing` read.
 //!
 //! One event a line. `ts` and `dur` are microseconds with exactly three decimals, printed from integer nanoseconds.
-//! An arrow is an `s` event at the start of its source slice and an `f` event with `bp:"e"` one nanosecond into its
-//! destination. Both follow their slice in the file, so they bind to it; the nanosecond keeps an `f` behind an `s`
-//! of the same start (a send and its receive) whichever was written first.
+//! An arrow is an `s` event at the start of its source slice and an `f` event with `bp:"e"` in the last nanosecond of its
+//! destination. Both follow their slice in the file, so they bind to it and not to what it lies in.
+//!
+//! A collapsed process shows how many of its rows are occupied, so waiting must not stand in the process of a rank.
 
 use std::io::{self, Write};
 
@@ -135,6 +136,14 @@ impl<W: Write> Sink for Chrome<W> {
         Ok(Thread(self.threads.len() as u32 - 1))
     }
 
+    fn summary(&mut self, _: u64) -> Option<Thread> {
+        None
+    }
+
+    fn counts_all_slices(&self) -> bool {
+        true
+    }
+
     fn counter_track(&mut self, pid: u64, name: &str, series: &str, _: Unit) -> io::Result<Counter> {
         let mut text = Vec::new();
         push_head(&mut text, b",\n{\"ph\":\"C\"", pid, None);
@@ -199,7 +208,7 @@ impl<W: Write> Sink for Chrome<W> {
                 slice.start,
             );
         }
-        let inside = arrow_head(slice.start, slice.end);
+        let inside = arrow_head(slice.end);
         for id in slice.into {
             let start = b",\n{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"arrow\",\"cat\":\"arrow\",\"id\":";
             push_arrow(b, start, *id, thread, inside);

@@ -6,15 +6,16 @@
 //! millions of events a second possible; nothing is allocated per event.
 //!
 //! Rules of use, the same for all formats:
-//! * Times are whole nanoseconds. Two slices of one thread must not overlap, and each is at least 1 ns long.
-//! * The slices of one thread are handed over in order of time; threads in any order.
+//! * Times are whole nanoseconds, and each slice is at least 1 ns long. Of two slices of one thread one may lie inside the
+//!   other; otherwise they must not overlap.
+//! * The slices of one thread are handed over in order of their starts, outer ones before what lies in them; threads in
+//!   any order.
 //! * An arrow has a number of its own. Its source slice names it in [`Slice::out`], its destination in
-//!   [`Slice::into`], and the source must start before [`arrow_head`] of the destination (a send and its receive may
-//!   start together, if the receive lasts 2 ns or more).
+//!   [`Slice::into`], and the source must start before [`arrow_head`] of the destination. Neither has slices inside.
 //! * [`Sink::finish`] must be called; without it the file is incomplete.
 
 mod chrome;
-mod json;
+pub(super) mod json;
 mod perfetto;
 
 pub use chrome::Chrome;
@@ -66,10 +67,11 @@ pub struct Slice<'a> {
     pub into: &'a [u64],
 }
 
-/// Where in a slice from `start` to `end` the head of an arrow is put: one nanosecond in, if there is room. An arrow
-/// points forward if its source starts before that.
-pub fn arrow_head(start: u64, end: u64) -> u64 {
-    (start + 1).min(end.saturating_sub(1))
+/// Where in a slice that ends at `end` the head of an arrow is put: in its last nanosecond, so that also what began
+/// while the slice was under way (the kernel that a stall waited for) can point at it. Viewers draw it to the start.
+/// An arrow points forward if its source starts before that.
+pub fn arrow_head(end: u64) -> u64 {
+    end.saturating_sub(1)
 }
 
 /// What a counter counts, for formats that know units.
@@ -89,6 +91,12 @@ pub trait Sink {
     fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()>;
     /// Declares a thread of a declared process. Threads are shown in the order of their `tid`s.
     fn thread(&mut self, pid: u64, tid: u64, name: &str) -> io::Result<Thread>;
+    /// The row of a declared process itself, which shows while its threads are folded away; `None` where the format has
+    /// no such row.
+    fn summary(&mut self, pid: u64) -> Option<Thread>;
+    /// Whether viewers of the format take every slice of a process as activity. Times of waiting then belong to
+    /// a process of their own, or a rank that waits looks busy.
+    fn counts_all_slices(&self) -> bool;
     /// Declares a counter track of a declared process; shown as `name series`.
     fn counter_track(&mut self, pid: u64, name: &str, series: &str, unit: Unit) -> io::Result<Counter>;
     /// Interns the name of an argument.

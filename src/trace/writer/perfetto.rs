@@ -2,13 +2,14 @@
 //!
 //! A file is a `Trace`: packets (field 1), one after another. Tracks are plain named tracks under one root with an
 //! explicit order, which viewers obey (they re-order processes). Names, categories and argument names are interned:
-//! sent once, then meant by a number. A slice is two packets, begin and end. Field numbers: google/perfetto,
+//! sent once, then meant by a number. A slice is two packets, begin and end; a process's own track has slices too, which
+//! show while the rows below are folded away. Field numbers: google/perfetto,
 //! `protos/perfetto/trace/trace_packet.proto`, `track_event/{track_event,track_descriptor,debug_annotation}.proto`,
 //! `interned_data/interned_data.proto`.
 //!
 //! Hazard: the reader nests what overlaps without a word, and of two packets of one time the first in the file counts
-//! first. So an end is always written before the next begin of its track, and an arrow arrives at the end of its
-//! destination: a receive begins with its send, but ends later than that.
+//! first. So the slices of a track that have ended are closed, inner ones first, before its next begin, and an arrow arrives
+//! at the end of its destination: a receive begins with its send, but ends later than that.
 
 use std::io::{self, Write};
 
@@ -27,6 +28,9 @@ const NEEDS_INTERNED: u64 = 2;
 const BEGIN: u64 = 1;
 const END: u64 = 2;
 const COUNTER: u64 = 4;
+/// Fields of `TrackDescriptor`.
+const PROCESS: u32 = 3;
+const THREAD: u32 = 4;
 /// `TrackDescriptor::child_ordering`: by `sibling_order_rank`.
 const EXPLICIT: u64 = 3;
 
@@ -40,11 +44,22 @@ pub struct Perfetto<W: Write> {
     packet: Vec<u8>,
     arena: Arena,
     kinds: Vec<Text>,
+    /// By track, its slices that are open, outer ones first.
+    open: Vec<Vec<Open>>,
+    /// Tracks of processes by their number.
+    processes: FxHashMap<u64, u64>,
     /// Interned texts by field of `InternedData`.
     interned: FxHashMap<(u32, String), u64>,
     /// Tracks declared below each process so far, for their order.
     children: FxHashMap<u64, u64>,
     tracks: u64,
+}
+
+/// A slice whose end is not written yet.
+#[derive(Debug)]
+struct Open {
+    end: u64,
+    into: Vec<u64>,
 }
 
 /// Fields of `InternedData`.
@@ -62,6 +77,8 @@ impl<W: Write> Perfetto<W> {
             packet: Vec::new(),
             arena: Arena::default(),
             kinds: Vec::new(),
+            open: Vec::new(),
+            processes: FxHashMap::default(),
             interned: FxHashMap::default(),
             children: FxHashMap::default(),
             tracks: ROOT,
@@ -97,6 +114,7 @@ impl<W: Write> Perfetto<W> {
         name: &str,
         unit: Option<Unit>,
     ) -> io::Result<()> {
+        self.open.resize_with(self.open.len().max(number as usize + 1), Vec::new);
         let mut text = Vec::new();
         push_uint(&mut text, 1, number);
         push_bytes(&mut text, 2, name.as_bytes());
@@ -117,15 +135,42 @@ impl<W: Write> Perfetto<W> {
         self.send()
     }
 
+    /// Fills a row of the reader's table of processes, or of threads. Slices stand on plain tracks, whose order viewers
+    /// obey; what asks for a process or thread finds it by the name of the track.
+    fn table_row(&mut self, field: u32, descriptor: &[u8]) -> io::Result<()> {
+        self.tracks += 1;
+        self.open.resize_with(self.tracks as usize + 1, Vec::new);
+        let mut text = Vec::new();
+        push_uint(&mut text, 1, self.tracks);
+        push_bytes(&mut text, field, descriptor);
+        push_uint(&mut self.packet, 10, SEQUENCE);
+        push_bytes(&mut self.packet, 60, &text);
+        self.send()
+    }
+
     /// Declares a track at the end of those below a process.
     fn child(&mut self, pid: u64, name: &str, unit: Option<Unit>) -> io::Result<u32> {
         self.tracks += 1;
         let order = self.children.entry(pid).or_default();
         *order += 1;
-        let place = (process_track(pid), *order);
+        let place = (self.processes.get(&pid).copied().unwrap_or(ROOT), *order);
         let number = self.tracks;
         self.track(number, Some(place), name, unit)?;
         Ok(u32::try_from(number).expect("fewer than 2^32 tracks"))
+    }
+
+    /// Ends the slices of a track that are over at `ns`.
+    fn close(&mut self, track: u64, ns: u64) -> io::Result<()> {
+        while let Some(slice) = self.open[track as usize].pop_if(|slice| slice.end <= ns) {
+            let event = &mut self.event;
+            push_uint(event, 9, END);
+            push_uint(event, 11, track);
+            for id in &slice.into {
+                push_fixed(event, 48, id.to_le_bytes());
+            }
+            self.send_event(slice.end)?;
+        }
+        Ok(())
     }
 
     /// The number that means `text` in this file; sent when the text is new.
@@ -145,11 +190,6 @@ impl<W: Write> Perfetto<W> {
         }
         Ok(number)
     }
-}
-
-/// Tracks of processes have numbers far above those of threads and counters.
-fn process_track(pid: u64) -> u64 {
-    (1 << 32) + pid
 }
 
 /// A base-128 number.
@@ -194,6 +234,7 @@ fn push_argument(out: &mut Vec<u8>, name: u64, value: Value) {
     match value {
         Value::Uint(n) => push_uint(out, 3, n),
         Value::Milli(n) => push_fixed(out, 5, (n as f64 / 1e3).to_le_bytes()),
+        Value::Float(x) if x.fract() == 0.0 && (0.0..9e18).contains(&x) => push_uint(out, 3, x as u64),
         Value::Float(x) => push_fixed(out, 5, x.to_le_bytes()),
         Value::Text(t) => push_bytes(out, 6, t.as_bytes()),
     }
@@ -212,11 +253,30 @@ impl<W: Write> Sink for Perfetto<W> {
     }
 
     fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()> {
-        self.track(process_track(pid), Some((ROOT, order)), name, None)
+        self.tracks += 1;
+        self.processes.insert(pid, self.tracks);
+        self.track(self.tracks, Some((ROOT, order)), name, None)?;
+        let mut process = Vec::new();
+        push_uint(&mut process, 1, pid);
+        push_bytes(&mut process, 6, name.as_bytes());
+        self.table_row(PROCESS, &process)
     }
 
-    fn thread(&mut self, pid: u64, _: u64, name: &str) -> io::Result<Thread> {
+    fn thread(&mut self, pid: u64, tid: u64, name: &str) -> io::Result<Thread> {
+        let mut thread = Vec::new();
+        push_uint(&mut thread, 1, pid);
+        push_uint(&mut thread, 2, tid);
+        push_bytes(&mut thread, 5, name.as_bytes());
+        self.table_row(THREAD, &thread)?;
         Ok(Thread(self.child(pid, name, None)?))
+    }
+
+    fn summary(&mut self, pid: u64) -> Option<Thread> {
+        self.processes.get(&pid).map(|track| Thread(*track as u32))
+    }
+
+    fn counts_all_slices(&self) -> bool {
+        false
     }
 
     fn counter_track(&mut self, pid: u64, name: &str, series: &str, unit: Unit) -> io::Result<Counter> {
@@ -239,9 +299,11 @@ impl<W: Write> Sink for Perfetto<W> {
     }
 
     fn slice(&mut self, thread: Thread, kind: Kind, slice: &Slice) -> io::Result<()> {
+        let track = u64::from(thread.0);
+        self.close(track, slice.start)?;
         let event = &mut self.event;
         push_uint(event, 9, BEGIN);
-        push_uint(event, 11, u64::from(thread.0));
+        push_uint(event, 11, track);
         event.extend_from_slice(self.arena.get(self.kinds[kind.0 as usize]));
         for (key, value) in slice.args {
             push_argument(event, u64::from(key.0), *value);
@@ -250,13 +312,8 @@ impl<W: Write> Sink for Perfetto<W> {
             push_fixed(event, 47, id.to_le_bytes());
         }
         self.send_event(slice.start)?;
-        let event = &mut self.event;
-        push_uint(event, 9, END);
-        push_uint(event, 11, u64::from(thread.0));
-        for id in slice.into {
-            push_fixed(event, 48, id.to_le_bytes());
-        }
-        self.send_event(slice.end)
+        self.open[track as usize].push(Open { end: slice.end, into: slice.into.to_vec() });
+        Ok(())
     }
 
     fn counter(&mut self, counter: Counter, ns: u64, value: Value) -> io::Result<()> {
@@ -276,6 +333,9 @@ impl<W: Write> Sink for Perfetto<W> {
     }
 
     fn finish(&mut self) -> io::Result<()> {
+        for track in 0..self.open.len() as u64 {
+            self.close(track, u64::MAX)?;
+        }
         self.out.write_all(&self.buffer)?;
         self.buffer.clear();
         self.out.flush()
@@ -368,6 +428,7 @@ mod tests {
 
         let mut interned = BTreeMap::new();
         let mut tracks = BTreeMap::new();
+        let mut rows = Vec::new();
         let mut events = Vec::new();
         for (number, packet) in fields(&bytes) {
             assert_eq!(number, 1);
@@ -379,13 +440,19 @@ mod tests {
             }
             if let Some(track) = find(&packet, 60) {
                 let track = track.fields();
+                if let Some(row) = find(&track, u64::from(PROCESS)).or(find(&track, u64::from(THREAD))) {
+                    rows.push(row.fields());
+                    continue;
+                }
                 tracks.insert(find(&track, 1).unwrap().number(), track);
             }
             if let Some(event) = find(&packet, 11) {
                 events.push((find(&packet, 8).unwrap().number(), event.fields()));
             }
         }
-        let [(1000, begin), (2000, end), (300, value)] = events.as_slice() else { panic!("{events:?}") };
+        let [(1000, begin), (300, value), (2000, end)] = events.as_slice() else { panic!("{events:?}") };
+        assert_eq!(rows[0], [(1, Field::Number(7)), (6, Field::Bytes(b"rank 6"))]);
+        assert_eq!(rows[1], [(1, Field::Number(7)), (2, Field::Number(1001)), (5, Field::Bytes(b"compute"))]);
         let track = &tracks[&find(begin, 11).unwrap().number()];
         assert_eq!(find(track, 2), Some(Field::Bytes(b"compute")));
         let process = &tracks[&find(track, 5).unwrap().number()];

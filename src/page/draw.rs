@@ -1,0 +1,316 @@
+//! Drawings as SVG text. Shapes have classes whose colours the style sheet sets, so that a page can be dark or printed.
+
+use std::fmt::Write;
+
+use super::gather::{Memory, Row, Shown};
+use crate::analysis::report::Report;
+use crate::program::MemoryClass;
+
+/// Width of all drawings in their own units, and where the scale begins.
+pub const WIDTH: f64 = 1200.0;
+pub const LEFT: f64 = 190.0;
+/// Height of the row of a rank; its lanes begin and end so far down.
+pub const ROW: f64 = 40.0;
+pub const LANES: [(f64, f64); 3] = [(2.0, 18.0), (19.0, 27.0), (28.0, 36.0)];
+/// What each lane is: class names of its shapes begin with it.
+pub const CLASSES: [&str; 3] = ["p", "s", "c"];
+
+/// A text that may stand in a page.
+pub fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// A drawing of `height` with what `inside` writes.
+fn drawing(id: &str, height: f64, label: &str, inside: &str) -> String {
+    format!(
+        "<svg id=\"{id}\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">{inside}</svg>",
+        escaped(label)
+    )
+}
+
+fn text(out: &mut String, x: f64, y: f64, class: &str, text: &str) {
+    let _ = write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{}</text>", escaped(text));
+}
+
+fn rect(out: &mut String, class: &str, [x, y, w, h]: [f64; 4], title: &str) {
+    let _ = write!(
+        out,
+        "<rect class=\"{class}\" x=\"{x:.2}\" y=\"{y:.1}\" width=\"{w:.2}\" height=\"{h:.1}\"><title>{}</title></rect>",
+        escaped(title)
+    );
+}
+
+/// Seconds in a unit that leaves a readable number.
+pub fn seconds(s: f64) -> String {
+    match s.abs() {
+        x if x >= 1.0 => format!("{s:.3} s"),
+        x if x >= 1e-3 => format!("{:.3} ms", s * 1e3),
+        _ => format!("{:.1} us", s * 1e6),
+    }
+}
+
+/// Bytes in a unit that leaves a readable number.
+pub fn gib(bytes: f64) -> String {
+    match bytes {
+        b if b >= 1e12 => format!("{:.2} TiB", b / 1024f64.powi(4)),
+        b if b >= 1e9 => format!("{:.1} GiB", b / 1024f64.powi(3)),
+        b => format!("{:.1} MiB", b / 1024f64.powi(2)),
+    }
+}
+
+/// Passes, stalls and communication of each rank over the step, and the scale below.
+pub fn timeline(shown: &Shown) -> String {
+    let scale = (WIDTH - LEFT) / shown.step_ns.max(1) as f64;
+    let mut out = String::from("<g id=\"names\">");
+    for (i, row) in (0..).zip(&shown.rows) {
+        text(&mut out, LEFT - 8.0, f64::from(i) * ROW + 14.0, "end", &row.name);
+    }
+    out.push_str("</g><g id=\"lanes\">");
+    for (i, row) in (0..).zip(&shown.rows) {
+        for ((items, (top, bottom)), class) in lanes(row).into_iter().zip(LANES).zip(CLASSES) {
+            let y = f64::from(i) * ROW;
+            paths(&mut out, items, class, scale, [y + top, bottom - top]);
+        }
+    }
+    out.push_str("</g><g id=\"ticks\">");
+    let height = shown.rows.len() as f64 * ROW;
+    for i in 0..=5 {
+        let part = f64::from(i) / 5.0;
+        let x = LEFT + part * (WIDTH - LEFT - 40.0);
+        let ns = part * (WIDTH - LEFT - 40.0) / scale;
+        text(&mut out, x, height + 14.0, "tick", &seconds(ns * 1e-9));
+    }
+    out.push_str("</g>");
+    drawing("timeline", height + 20.0, "passes, stalls and communication of each rank over the step", &out)
+}
+
+fn lanes(row: &Row) -> [&[u64]; 3] {
+    [&row.passes, &row.stalls, &row.communication]
+}
+
+/// One shape for each kind on a lane.
+fn paths(out: &mut String, items: &[u64], class: &str, scale: f64, [y, height]: [f64; 2]) {
+    let mut shapes: Vec<String> = Vec::new();
+    let mut at = 0;
+    for item in items.chunks_exact(4) {
+        let (start, length, kind) = (at + item[0], item[1], item[2] as usize);
+        at = start + length;
+        shapes.resize(shapes.len().max(kind + 1), String::new());
+        let (x, w) = (LEFT + start as f64 * scale, length as f64 * scale);
+        // What is too narrow to be seen would only make the page heavy; a script draws it when one looks closer.
+        if w >= 0.15 {
+            let _ = write!(shapes[kind], "M{x:.1} {y:.0}h{w:.1}v{height:.0}h-{w:.1}z");
+        }
+    }
+    for (kind, shape) in shapes.iter().enumerate().filter(|(_, shape)| !shape.is_empty()) {
+        let _ = write!(out, "<path class=\"{class}{kind}\" d=\"{shape}\"/>");
+    }
+}
+
+/// Bars of parts of a whole, one line a name: class, value and title of each part.
+fn bars(id: &str, label: &str, whole: f64, lines: &[(String, Vec<(String, f64, String)>, String)]) -> String {
+    let mut out = String::new();
+    let room = WIDTH - LEFT - 230.0;
+    for (i, (name, parts, after)) in (0..).zip(lines) {
+        let y = f64::from(i) * 22.0;
+        text(&mut out, LEFT - 8.0, y + 14.0, "end", name);
+        let mut x = LEFT;
+        for (class, value, title) in parts {
+            let w = value / whole.max(f64::MIN_POSITIVE) * room;
+            if w > 0.05 {
+                rect(&mut out, class, [x, y + 2.0, w, 16.0], title);
+            }
+            x += w;
+        }
+        text(&mut out, x + 6.0, y + 14.0, "note", after);
+    }
+    drawing(id, lines.len() as f64 * 22.0 + 4.0, label, &out)
+}
+
+/// Where the time of each stage went.
+pub fn breakdown(report: &Report) -> String {
+    let step = report.run_time_s;
+    let percent = |s: f64| format!("{} ({:.1} %)", seconds(s), 100.0 * s / step);
+    let line = |name: String, time: &crate::analysis::report::Breakdown| {
+        let mut parts = vec![("busy".to_owned(), time.busy_s, format!("kernels: {}", percent(time.busy_s)))];
+        for (cause, s) in &time.stalls_s {
+            parts.push((format!("s{}", *cause as usize), *s, format!("{}: {}", cause.name(), percent(*s))));
+        }
+        (name, parts, format!("{:.1} % busy", 100.0 * time.busy_s / step))
+    };
+    let mut lines = vec![line("mean of all ranks".to_owned(), &report.mean)];
+    if report.stages.len() > 1 {
+        lines.extend(report.stages.iter().map(|stage| line(format!("stage {}", stage.stage), &stage.time)));
+    }
+    bars("breakdown", "where the time went", step, &lines)
+}
+
+/// Communication by kind: under kernels, while the rank stood still for something else, exposed.
+pub fn communication(report: &Report) -> String {
+    let most = |of: &std::collections::BTreeMap<_, crate::analysis::report::CommunicationReport>| {
+        of.values().map(|c| c.ran_s).fold(0.0, f64::max)
+    };
+    let whole = report
+        .stages
+        .iter()
+        .map(|stage| most(&stage.communication))
+        .fold(most(&report.communication), f64::max);
+    let mut lines = Vec::new();
+    let mut all = |name: &str, of: &std::collections::BTreeMap<crate::analysis::kind::OpKind, _>| {
+        for (kind, c) in of {
+            let c: &crate::analysis::report::CommunicationReport = c;
+            let part =
+                |class: &str, what: &str, s: f64| (class.to_owned(), s, format!("{what}: {}", seconds(s)));
+            let parts = vec![
+                part("under", "under kernels", c.under_kernels_s),
+                part("idle", "while the rank stood still for something else", c.while_idle_s),
+                part("exposed", "exposed", c.exposed_s),
+            ];
+            let after = format!("{}, {} a rank", seconds(c.ran_s), gib(c.bytes));
+            lines.push((format!("{name} {}", kind.name()), parts, after));
+        }
+    };
+    all("mean", &report.communication);
+    if report.stages.len() > 1 {
+        report.stages.iter().for_each(|stage| all(&format!("stage {}", stage.stage), &stage.communication));
+    }
+    bars("communication", "communication in three parts", whole, &lines)
+}
+
+/// Use of the busiest links.
+pub fn links(report: &Report) -> String {
+    let lines: Vec<_> = report
+        .links
+        .iter()
+        .map(|link| {
+            let title = format!("{} through each, {} GB/s", gib(link.bytes), link.capacity_gbps);
+            let count = if link.count > 1 { format!(" and {} alike", link.count - 1) } else { String::new() };
+            let after = format!("{:.1} % of {} GB/s{count}", 100.0 * link.utilisation, link.capacity_gbps);
+            let heat = format!("heat{}", (link.utilisation * 5.0).floor().clamp(0.0, 4.0));
+            (link.name.clone(), vec![(heat, link.utilisation, title)], after)
+        })
+        .collect();
+    let most = report.links.iter().map(|link| link.utilisation).fold(0.05, f64::max);
+    bars("links", "busiest links", most, &lines)
+}
+
+/// The level of each tier over time, by class, with its capacity as a line.
+pub fn memory(tiers: &[Memory], step_ns: u64) -> String {
+    const HEIGHT: f64 = 90.0;
+    let mut out = String::new();
+    for (i, tier) in (0..).zip(tiers) {
+        let top = f64::from(i) * (HEIGHT + 34.0) + 16.0;
+        let peak = tier.points.iter().map(|p| p.1.iter().sum::<u64>()).max().unwrap_or(0) as f64;
+        let capacity = tier.capacity_bytes as f64;
+        // A tier that is hardly used would show nothing at the scale of its capacity.
+        let whole = if peak * 4.0 > capacity { capacity.max(peak) } else { peak * 1.1 };
+        let y = |bytes: f64| top + HEIGHT * (1.0 - bytes / whole.max(1.0));
+        let x = |ns: u64| LEFT + (WIDTH - LEFT - 10.0) * ns as f64 / step_ns.max(1) as f64;
+        let title = format!("{}: {} of {} at the peak", tier.name, gib(peak), gib(capacity));
+        text(&mut out, LEFT, top - 4.0, "note", &title);
+        let mut below = vec![0.0; tier.points.len()];
+        for class in MemoryClass::ALL {
+            let mut shape = String::new();
+            let levels: Vec<f64> =
+                tier.points.iter().zip(&below).map(|(p, low)| low + p.1[class as usize] as f64).collect();
+            if levels == below {
+                continue;
+            }
+            let starts = tier.points.iter().map(|p| p.0);
+            let ends = starts.clone().skip(1).chain([step_ns]);
+            let steps: Vec<(u64, u64)> = starts.zip(ends).collect();
+            let _ = write!(shape, "M{:.1} {:.1}", x(0), y(0.0));
+            for ((from, to), level) in steps.iter().zip(&levels) {
+                let _ = write!(shape, "L{:.1} {:.1}H{:.1}", x(*from), y(*level), x(*to));
+            }
+            for ((from, to), low) in steps.iter().zip(&below).rev() {
+                let _ = write!(shape, "L{:.1} {:.1}H{:.1}", x(*to), y(*low), x(*from));
+            }
+            let _ = write!(
+                out,
+                "<path class=\"m{}\" d=\"{shape}z\"><title>{}</title></path>",
+                class as usize,
+                class.name()
+            );
+            below = levels;
+        }
+        if capacity <= whole * 1.001 {
+            let (from, to, at) = (LEFT, WIDTH - 10.0, y(capacity));
+            let _ = write!(out, "<path class=\"capacity\" d=\"M{from} {at:.1}H{to}\"/>");
+        }
+        text(&mut out, LEFT - 8.0, top + 10.0, "end", &gib(whole));
+        text(&mut out, LEFT - 8.0, top + HEIGHT, "end", "0");
+    }
+    drawing("memory", tiers.len() as f64 * (HEIGHT + 34.0) + 8.0, "memory over time by class", &out)
+}
+
+/// Kernel classes under the roof that the device's peak and its memory make.
+pub fn roofline(shown: &Shown) -> Option<String> {
+    const HEIGHT: f64 = 300.0;
+    let bandwidth = shown.memory_bandwidth?;
+    let classes: Vec<_> =
+        shown.kernels.iter().filter(|(_, k)| k.flops > 0.0 && k.bytes > 0.0 && k.seconds > 0.0).collect();
+    let longest = classes.iter().map(|(_, k)| k.seconds).fold(0.0, f64::max);
+    if longest == 0.0 {
+        return None;
+    }
+    let points: Vec<(f64, f64)> =
+        classes.iter().map(|(_, k)| (k.flops / k.bytes, k.flops / k.seconds)).collect();
+    let low = points.iter().map(|p| p.0).fold(shown.peak_flops / bandwidth / 8.0, f64::min).log10().floor();
+    let high = points.iter().map(|p| p.0).fold(shown.peak_flops / bandwidth * 8.0, f64::max).log10().ceil();
+    let bottom = points.iter().map(|p| p.1).fold(shown.peak_flops / 100.0, f64::min).log10().floor();
+    let top = shown.peak_flops.log10() + 0.2;
+    let x = |intensity: f64| LEFT + (intensity.log10() - low) / (high - low) * (WIDTH - LEFT - 130.0);
+    let y = |rate: f64| 10.0 + (top - rate.log10()) / (top - bottom) * HEIGHT;
+    let mut out = String::new();
+    let ridge = shown.peak_flops / bandwidth;
+    let start = 10f64.powf(low).max(10f64.powf(bottom) / bandwidth);
+    let _ = write!(
+        out,
+        "<path class=\"capacity\" d=\"M{:.1} {:.1}L{:.1} {:.1}H{:.1}\"/>",
+        x(start),
+        y(start * bandwidth),
+        x(ridge),
+        y(shown.peak_flops),
+        WIDTH - 100.0
+    );
+    text(
+        &mut out,
+        x(ridge) + 6.0,
+        y(shown.peak_flops) - 6.0,
+        "note",
+        &format!("{:.0} TFLOP/s", shown.peak_flops / 1e12),
+    );
+    for decade in low as i32..=high as i32 {
+        text(
+            &mut out,
+            x(10f64.powi(decade)),
+            HEIGHT + 26.0,
+            "tick",
+            &format!("{} FLOP/byte", 10f64.powi(decade)),
+        );
+    }
+    for decade in bottom as i32..=top as i32 {
+        text(
+            &mut out,
+            LEFT - 8.0,
+            y(10f64.powi(decade)),
+            "end",
+            &format!("{} TFLOP/s", 10f64.powi(decade - 12)),
+        );
+    }
+    for ((name, k), (intensity, rate)) in classes.into_iter().zip(points) {
+        let radius = 3.0 + 12.0 * (k.seconds / longest).sqrt();
+        let title =
+            format!("{name}: {} kernels, {}, {:.1} TFLOP/s", k.count, seconds(k.seconds), rate / 1e12);
+        let _ = write!(
+            out,
+            "<circle class=\"kernel\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius:.1}\"><title>{}</title></circle>",
+            x(intensity),
+            y(rate),
+            escaped(&title)
+        );
+        text(&mut out, x(intensity) + radius + 2.0, y(rate) + 3.0, "note", name);
+    }
+    Some(drawing("roofline", HEIGHT + 34.0, "kernel classes under the roof of the device", &out))
+}

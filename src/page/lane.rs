@@ -1,0 +1,106 @@
+//! Lanes of a drawing over time: what was on when, in few enough pieces to be drawn.
+
+/// So many stretches of time a lane is cut into where its items are too many to keep.
+const BINS: usize = 3000;
+/// Items that a lane keeps as they are.
+const EXACT: usize = 3000;
+
+/// Something that a rank did, or waited for, from `start` to `end` (nanoseconds).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// From when.
+    pub start: u64,
+    /// Until when.
+    pub end: u64,
+    /// What: a number that the page has a name and a colour for.
+    pub kind: u32,
+    /// Micro-batch plus one; 0 if there is none.
+    pub tag: u32,
+}
+
+/// Items in order of time that do not overlap, few enough to be drawn: of very many, by stretch of time the kind that
+/// lasted longest, if anything lasted half of it.
+pub fn thin(items: Vec<Item>, end: u64) -> Vec<Item> {
+    if items.len() <= EXACT {
+        return items;
+    }
+    let bin = end.div_ceil(BINS as u64).max(1);
+    let kinds = items.iter().map(|item| item.kind as usize + 1).max().unwrap_or(0);
+    let mut covered = vec![0u64; BINS * kinds];
+    for item in &items {
+        let (mut at, kind) = (item.start, item.kind as usize);
+        while at < item.end.min(end) {
+            let n = (at / bin) as usize;
+            let next = ((n as u64 + 1) * bin).min(item.end);
+            covered[n.min(BINS - 1) * kinds + kind] += next - at;
+            at = next;
+        }
+    }
+    let mut thinned: Vec<Item> = Vec::new();
+    for (n, of_bin) in covered.chunks(kinds).enumerate() {
+        let (start, stop) = (n as u64 * bin, ((n as u64 + 1) * bin).min(end));
+        let total: u64 = of_bin.iter().sum();
+        let Some((kind, _)) = of_bin.iter().enumerate().max_by_key(|(_, time)| **time) else { continue };
+        if total * 2 < bin || start >= stop {
+            continue;
+        }
+        match thinned.last_mut() {
+            Some(last) if last.kind == kind as u32 && last.end == start => last.end = stop,
+            _ => thinned.push(Item { start, end: stop, kind: kind as u32, tag: 0 }),
+        }
+    }
+    thinned
+}
+
+/// One lane of items that may overlap: where several are on, the first in order of time is shown.
+pub fn flatten(mut items: Vec<Item>) -> Vec<Item> {
+    items.sort_by_key(|item| (item.start, item.end));
+    let mut free = 0;
+    let mut flat: Vec<Item> = Vec::with_capacity(items.len());
+    for item in items {
+        let start = item.start.max(free);
+        if start < item.end {
+            flat.push(Item { start, ..item });
+            free = item.end;
+        }
+    }
+    flat
+}
+
+/// Numbers that a page can read back: the gap before each item, how long it lasted, what it was, its tag.
+pub fn numbers(items: &[Item]) -> Vec<u64> {
+    let mut at = 0;
+    let mut numbers = Vec::with_capacity(items.len() * 4);
+    for item in items {
+        numbers.extend([item.start - at, item.end - item.start, u64::from(item.kind), u64::from(item.tag)]);
+        at = item.end;
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_items_stay_and_many_become_few() {
+        let item = |start, end, kind| Item { start, end, kind, tag: 0 };
+        let few = vec![item(0, 10, 1), item(20, 30, 2)];
+        assert_eq!(thin(few.clone(), 100), few);
+        assert_eq!(numbers(&few), [0, 10, 1, 0, 10, 10, 2, 0]);
+        let end = 1_000_000;
+        let many: Vec<Item> =
+            (0..10_000).map(|i| item(i * 100, i * 100 + 90, u32::from(i >= 5000))).collect();
+        let thinned = thin(many, end);
+        assert_eq!(thinned.iter().map(|i| (i.start, i.end, i.kind)).collect::<Vec<_>>().len(), 2);
+        assert!(thinned.windows(2).all(|w| w[0].end <= w[1].start));
+        assert_eq!(thinned.last().map(|i| (i.end, i.kind)), Some((end, 1)));
+    }
+
+    #[test]
+    fn what_overlaps_is_shown_once() {
+        let item = |start, end, kind| Item { start, end, kind, tag: 0 };
+        let flat = flatten(vec![item(5, 20, 1), item(0, 10, 0), item(12, 18, 2)]);
+        assert_eq!(flat, [item(0, 10, 0), item(10, 20, 1)]);
+    }
+}

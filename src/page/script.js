@@ -1,0 +1,90 @@
+'use strict';
+// Zoom and hover over the drawing of passes, and downloads. The page reads without it.
+const data = JSON.parse(document.getElementById('data').textContent);
+const svg = document.getElementById('timeline'), lanes = document.getElementById('lanes');
+const ticks = document.getElementById('ticks'), tip = document.getElementById('tip');
+const {width: W, left: L, row: R, lanes: LANES, classes: CLASSES} = data.drawing;
+const KEYS = ['passes', 'stalls', 'communication'], NAMES = [data.names.passes, data.names.stalls, data.names.communication];
+const step = data.shown.step_ns;
+let a = 0, b = step;
+
+// Each lane as parallel lists of starts and ends, kinds and tags.
+const rows = data.shown.rows.map((row) => KEYS.map((key) => {
+  const list = row[key], lane = {start: [], end: [], kind: [], tag: []};
+  for (let i = 0, at = 0; i < list.length; i += 4) {
+    const start = at + list[i]; at = start + list[i + 1];
+    lane.start.push(start); lane.end.push(at); lane.kind.push(list[i + 2]); lane.tag.push(list[i + 3]);
+  }
+  return lane;
+}));
+
+const time = (ns) => ns >= 1e9 ? (ns / 1e9).toFixed(3) + ' s' : ns >= 1e6 ? (ns / 1e6).toFixed(3) + ' ms' : (ns / 1e3).toFixed(1) + ' us';
+const first = (list, value) => { let lo = 0, hi = list.length; while (lo < hi) { const m = (lo + hi) >> 1; if (list[m] <= value) lo = m + 1; else hi = m; } return lo; };
+
+function draw() {
+  const scale = (W - L) / (b - a); let out = '';
+  rows.forEach((row, r) => row.forEach((lane, l) => {
+    const shapes = [], y = r * R + LANES[l][0], h = LANES[l][1] - LANES[l][0];
+    for (let i = first(lane.end, a); i < lane.start.length && lane.start[i] < b; i++) {
+      const x = L + (Math.max(lane.start[i], a) - a) * scale, w = (Math.min(lane.end[i], b) - Math.max(lane.start[i], a)) * scale;
+      if (w < 0.15) continue;
+      (shapes[lane.kind[i]] ??= []).push(`M${x.toFixed(1)} ${y}h${w.toFixed(1)}v${h}h-${w.toFixed(1)}z`);
+      if (l === 0 && w > 60) out += `<text class="in" x="${(x + w / 2).toFixed(1)}" y="${y + 12}" text-anchor="middle">${label(lane, i)}</text>`;
+    }
+    out = shapes.map((d, kind) => d ? `<path class="${CLASSES[l]}${kind}" d="${d.join('')}"/>` : '').join('') + out;
+  }));
+  lanes.innerHTML = out;
+  const at = (i) => a + i / 5 * (b - a) * (W - L - 40) / (W - L);
+  [...ticks.children].forEach((t, i) => { t.textContent = time(at(i)); });
+}
+const label = (lane, i) => NAMES[0][lane.kind[i]] + (lane.tag[i] ? ' m' + (lane.tag[i] - 1) : '');
+
+function place(event) {
+  const box = svg.getBoundingClientRect(), x = (event.clientX - box.left) / box.width * W, y = (event.clientY - box.top) / box.width * W;
+  return {ns: a + (x - L) / (W - L) * (b - a), r: Math.floor(y / R), y: y % R, inside: x >= L};
+}
+function zoom(from, to) {
+  const least = Math.min(step, 1000);
+  if (to - from < least) { const mid = (from + to) / 2; from = mid - least / 2; to = mid + least / 2; }
+  a = Math.max(0, from); b = Math.min(step, Math.max(to, a + least)); draw();
+}
+const around = (ns, factor) => zoom(ns - (ns - a) * factor, ns + (b - ns) * factor);
+let from = null;
+svg.addEventListener('pointerdown', (e) => { const p = place(e); if (p.inside) from = p.ns; });
+svg.addEventListener('pointerup', (e) => {
+  const to = place(e).ns;
+  if (from !== null && Math.abs(to - from) > (b - a) / 200) zoom(Math.min(from, to), Math.max(from, to));
+  from = null;
+});
+svg.addEventListener('dblclick', () => zoom(0, step));
+svg.addEventListener('wheel', (e) => { if (e.ctrlKey || e.metaKey) { e.preventDefault(); around(place(e).ns, e.deltaY > 0 ? 1.25 : 0.8); } }, {passive: false});
+svg.addEventListener('pointerleave', () => { tip.style.display = 'none'; });
+svg.addEventListener('pointermove', (e) => {
+  const p = place(e), row = rows[p.r], l = LANES.findIndex(([top, bottom]) => p.y >= top && p.y < bottom);
+  let text = '';
+  if (row && l >= 0 && p.inside) {
+    const lane = row[l], i = first(lane.start, p.ns) - 1;
+    if (i >= 0 && lane.end[i] > p.ns) text = `${data.shown.rows[p.r].name}: ${l ? NAMES[l][lane.kind[i]] : label(lane, i)}, ${time(lane.end[i] - lane.start[i])} from ${time(lane.start[i])}`;
+  }
+  tip.style.display = text ? 'block' : 'none';
+  tip.textContent = text; tip.style.left = Math.min(e.clientX + 12, innerWidth - 320) + 'px'; tip.style.top = e.clientY + 14 + 'px';
+});
+
+function save(name, type, text) {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([text], {type})); link.download = name; link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+function csv() {
+  const lines = ['rank,lane,what,micro_batch,start_ns,end_ns'];
+  rows.forEach((row, r) => row.forEach((lane, l) => lane.start.forEach((start, i) => lines.push(
+    [`"${data.shown.rows[r].name}"`, KEYS[l], `"${NAMES[l][lane.kind[i]]}"`, lane.tag[i] ? lane.tag[i] - 1 : '', start, lane.end[i]].join(',')))));
+  return lines.join('\n') + '\n';
+}
+const on = (id, act) => document.getElementById(id).addEventListener('click', act);
+on('in', () => around((a + b) / 2, 0.5)); on('out', () => around((a + b) / 2, 2)); on('all', () => zoom(0, step));
+on('left', () => { const d = Math.min(a, (b - a) / 2); zoom(a - d, b - d); });
+on('right', () => { const d = Math.min(step - b, (b - a) / 2); zoom(a + d, b + d); });
+on('json', () => save('step.json', 'application/json', JSON.stringify(data.report, null, 2)));
+on('csv', () => save('step.csv', 'text/csv', csv()));
+draw();
