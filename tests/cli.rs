@@ -214,9 +214,9 @@ fn out_of_memory_leaves_what_had_happened() {
     let (report, trace) = (path("report.json"), path("trace.json"));
     let big = ["--set", "batch.micro_batch=64", "--set", "batch.global=512"];
     let args = [&["run", "gpt2-8", "--report", &report, "-o", &trace][..], &big].concat();
-    stepsim(&args)
-        .code(3)
-        .stderr_eq(str!["error: out of memory [..]\n...\ntimeline up to there: [..]trace.json\n"]);
+    let told = stepsim(&args).code(3);
+    let told = String::from_utf8_lossy(&told.get_output().stderr).into_owned();
+    assert!(told.starts_with("error: out of memory") && told.contains("timeline up to there"), "{told}");
     let fault = &json(Path::new(&report))["error"]["out_of_memory"];
     let at = fault["at_ps"].as_f64().expect("a time") / 1e6;
     let timeline = json(Path::new(&trace));
