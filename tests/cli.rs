@@ -226,7 +226,7 @@ fn out_of_memory_leaves_what_had_happened() {
         of_ops.map(|e| e["ts"].as_f64().expect("a start") + e["dur"].as_f64().expect("a time")).collect();
     assert!(at > 0.0 && ends.len() > 3, "{at} {}", ends.len());
     let last = ends.iter().copied().fold(0.0, f64::max);
-    assert!(last <= at + 1e-6 && last > 0.5 * at, "{last} {at}");
+    assert!(last <= at + 1e-3 && last > 0.5 * at, "{last} {at}");
 }
 
 #[test]
