@@ -737,7 +737,7 @@ fn tables_of_collectives_that_do_not_hold_together() {
     with(
         r#"{"rules":[{"algorithm":"rang"}]}"#,
         "rules[0].algorithm`: \"rang\" is no algorithm\n  allowed: send-recv, direct, two-shot, ring, ring-shift, \
-         nvls, torus, hierarchical, rail, two-stage, pat, halving-doubling, recursive-doubling, tree, binomial, chain",
+         nvls, torus, torus-split, hierarchical, rail, two-stage, pat, halving-doubling, recursive-doubling, tree, binomial, chain",
     );
 }
 

@@ -43,8 +43,18 @@ fn simple_machines_take_the_times_of_theory() {
         }
     }
     // (x+y)·α/2 + V/(4B)·(1+1/y) on an 8×8 torus with 50 GB/s links and 1 us.
-    let torus = rows("--topology torus:8x8,50,1 --op all-gather --bytes 64M").expect("runs");
+    let torus =
+        rows("--topology torus:8x8,50,1 --op all-gather --bytes 64M --algorithm torus").expect("runs");
     assert!((time(&torus[0]) / 368e-6 - 1.0).abs() < 1e-9);
+    // Half of what goes to the chip opposite either way: (x+y)·α/2 + V/(4B)·(1 − 1/N), and twice that to reduce as well.
+    for (op, times) in [("all-gather", 1.0), ("reduce-scatter", 1.0), ("all-reduce", 2.0)] {
+        for fidelity in ["formula", "fluid", "steps"] {
+            let call = format!("--topology torus:8x8,50,1 --op {op} --bytes 64M --fidelity {fidelity}");
+            let row = &rows(&call).expect("runs")[0];
+            assert_eq!(row["algorithm"], "torus-split");
+            assert!((time(row) / (times * 323e-6) - 1.0).abs() < 1e-6, "{row}");
+        }
+    }
     // 2(g−1)(α1 + S/(gB1)) + 2(k−1)(α2 + S/(gkB2)) on 4 nodes of 8.
     let nodes = "--topology nodes:4*8,370,1,50,5 --op all_reduce --bytes 256M --algorithm hierarchical";
     assert!((time(&rows(nodes).expect("runs")[0]) / 0.002214810810810811 - 1.0).abs() < 1e-8);
@@ -81,7 +91,7 @@ fn shipped_machines_run_what_suits_them() {
     let h200 = rows("--topology p5en-h200 --op all-reduce --bytes 1Mi,16Gi").expect("runs");
     assert_eq!((&h200[0]["protocol"], &h200[1]["algorithm"]), (&"LL128".into(), &"nvls".into()));
     let tpu = rows("--topology tpu-v5e-256 --op all-gather --bytes 1Gi").expect("runs");
-    assert_eq!(tpu[0]["algorithm"], "torus");
+    assert_eq!(tpu[0]["algorithm"], "torus-split");
     let mi300x = rows("--topology mi300x-8 --op all-reduce --bytes 1Gi").expect("runs");
     assert_eq!(mi300x[0]["algorithm"], "two-shot");
 }

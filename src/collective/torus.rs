@@ -8,6 +8,9 @@
 //! block. Two equal axes: `(x+y)·α/2 + V/(4B)·(1+1/y)`, which is `1/y` above the bound `V/(4B)`, because an even ring
 //! uses `n/2` hops one way and one less the other. **Reduce-scatter** runs backwards, **all-reduce** is both.
 //!
+//! `torus-split` sends half of each shard to the chip opposite either way: `⌊n/2⌋·α + V·(n−1)/(2n·B)` on an even ring, and
+//! `V/(2D·B)·(1 − 1/N)` in all on `D` equal axes of even length, the bound of the book.
+//!
 //! **All-to-all**: each pair's bytes take the shorter way, axis after axis, through the chips between; half each way
 //! where both are equal. Bisection sets the time: an axis of `a` with wrap takes `a·S/(8B)` (odd `a`:
 //! `(a − 1/a)·S/(8B)`), a line `⌊a/2⌋·⌈a/2⌉/a·S/B`; the slowest axis counts, and one α for each hop of the longest way.
@@ -25,7 +28,10 @@ use super::{Op, Transfer};
 
 /// See the module's text.
 #[derive(Debug)]
-pub struct Torus;
+pub struct Torus {
+    /// Whether shards for the chip opposite go half each way.
+    pub split: bool,
+}
 
 fn axes(g: &Geometry) -> &[Axis] {
     match &g.fabric {
@@ -50,10 +56,12 @@ fn stages(axes: &[Axis]) -> Vec<Vec<(usize, u32)>> {
 }
 
 /// Phases of the all-gather, or of the reduce-scatter, which is the same backwards.
-fn gather(axes: &[Axis], unit: f64, backwards: bool) -> Vec<Phase> {
+fn gather(axes: &[Axis], unit: f64, split: bool, backwards: bool) -> Vec<Phase> {
     let mut phases = Vec::new();
     for stage in stages(axes) {
-        if stage.iter().all(|&(axis, _)| axes[axis].wraps) {
+        if split {
+            phases.extend(halved(axes, &stage, unit, backwards));
+        } else if stage.iter().all(|&(axis, _)| axes[axis].wraps) {
             let parts = stage.iter().enumerate().flat_map(|(lane, &(axis, weight))| {
                 let [right, left] = rounds(axes[axis]);
                 [(true, right), (false, left)].map(|(forward, times)| {
@@ -70,6 +78,23 @@ fn gather(axes: &[Axis], unit: f64, backwards: bool) -> Vec<Phase> {
         phases.reverse();
     }
     phases
+}
+
+/// A stage in which shards for the chip opposite go half each way, in a round of their own.
+fn halved(axes: &[Axis], stage: &[(usize, u32)], unit: f64, backwards: bool) -> impl Iterator<Item = Phase> {
+    let phase = |weight: u32, times: &dyn Fn(Axis) -> u32| {
+        let parts = stage.iter().enumerate().flat_map(|(lane, &(axis, block))| {
+            let times = times(axes[axis]);
+            [true, false].map(|forward| {
+                let pattern = Pattern::Neighbour { axis: axis as u8, forward: forward != backwards };
+                Part { pattern, weight: weight * block, times, lane: lane as u16 }
+            })
+        });
+        Phase { parts: parts.filter(|p| p.times > 0).collect(), unit: unit / 2.0, fill: 0 }
+    };
+    let whole = phase(2, &|axis| (axis.len - 1) / 2);
+    let opposite = phase(1, &|axis| (axis.len + 1) % 2);
+    [whole, opposite].into_iter().filter(|phase| !phase.parts.is_empty())
 }
 
 /// A stage with lines among its axes: which chips still have something to pass on changes from round to round.
@@ -108,14 +133,18 @@ fn all_to_all_load(axis: Axis) -> f64 {
 
 impl Algorithm for Torus {
     fn name(&self) -> &'static str {
-        "torus"
+        if self.split { "torus-split" } else { "torus" }
     }
     fn aliases(&self) -> &'static [&'static str] {
-        &["bidirectional-ring", "bidirectional-line", "torus2d", "torus3d"]
+        if self.split { &[] } else { &["bidirectional-ring", "bidirectional-line", "torus2d", "torus3d"] }
     }
     fn supports(&self, op: Op, g: &Geometry) -> Result<(), String> {
         match (op, &g.fabric) {
             (_, Fabric::Torus(axes)) if axes.is_empty() => Err("the group has one member".into()),
+            (_, Fabric::Torus(axes)) if self.split && !axes.iter().all(|a| a.wraps) => {
+                Err("on a line no chip is reached both ways".into())
+            }
+            (Op::AllToAll, _) if self.split => Err("it reduces and gathers".into()),
             (Op::AllReduce | Op::AllGather | Op::ReduceScatter | Op::AllToAll, Fabric::Torus(_)) => Ok(()),
             (_, Fabric::Torus(_)) => Err("it reduces, gathers and exchanges".into()),
             _ => Err("the group does not fill a line, ring or box of a torus".into()),
@@ -130,7 +159,9 @@ impl Algorithm for Torus {
         }
         let unit = bytes / f64::from(g.size) / axes.len() as f64;
         let part = |&(axis, block): &(usize, u32)| {
-            f64::from(rounds(axes[axis])[0]) * g.intra.time(1.0, f64::from(block) * unit)
+            let rounds = f64::from(rounds(axes[axis])[0]);
+            let blocks = if self.split { f64::from(axes[axis].len - 1) / 2.0 } else { rounds };
+            g.intra.time(rounds, blocks * f64::from(block) * unit)
         };
         let once: f64 = stages(axes).iter().map(|stage| stage.iter().map(part).fold(0.0, f64::max)).sum();
         if t.op == Op::AllReduce { 2.0 * once } else { once }
@@ -141,11 +172,11 @@ impl Algorithm for Torus {
         let unit = shard / axes.len() as f64;
         match t.op {
             Op::AllToAll => vec![Phase::new(Pattern::TorusPairs, 1, shard / 2.0)],
-            Op::AllGather => gather(axes, unit, false),
-            Op::ReduceScatter => gather(axes, unit, true),
+            Op::AllGather => gather(axes, unit, self.split, false),
+            Op::ReduceScatter => gather(axes, unit, self.split, true),
             _ => {
-                let mut phases = gather(axes, unit, true);
-                phases.extend(gather(axes, unit, false));
+                let mut phases = gather(axes, unit, self.split, true);
+                phases.extend(gather(axes, unit, self.split, false));
                 phases
             }
         }
