@@ -8,7 +8,8 @@
 //! * Busiest rank: the one with most work over the step; the bubble is what the others' passes add while the pipeline
 //!   fills and drains, for even stages the schedule's own closed form ([`crate::schedule`]).
 //! * A layer's communication is exposed by what it takes longer than the kernels that may run beside it (`passes`).
-//! * Sharding and gradient reduction: exact laws of neighbouring units (`sharding`).
+//! * Sharding, gradient reduction, copies and memory: the laws of the residency policies ([`crate::plan::step::residency`]),
+//!   beside one another (`residency`).
 //! * p2p: the latency laws of each schedule with asynchronous sends; each transfer in full with blocking ones.
 //!
 //! Hazards: no contention (data-parallel beside pipeline messages, copies beside collectives), no launch overhead, no
@@ -19,8 +20,8 @@ mod links;
 mod memory;
 mod passes;
 mod pipeline;
+mod residency;
 mod rules;
-mod sharding;
 
 #[cfg(test)]
 mod tests;
@@ -31,16 +32,16 @@ pub use memory::Memory;
 pub use passes::{PassTime, UnitTime};
 pub use rules::Rules;
 
-use crate::collective::{Chooser, Op};
+use crate::collective::Chooser;
 use crate::ids::DeviceId;
 use crate::model::{CommGroup, Shard, flops::StepFlops};
-use crate::plan::step::groups::{Degrees, Group};
+use crate::plan::step::groups::Group;
+use crate::plan::step::residency::{Policies, Shares};
 use crate::plan::step::{self, PlanError, PriceList, Unit, units_of_stages};
 use crate::schedule::{Order, Seat, Slot};
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::{ExpertOverlap, ShardingKind, WorkloadSpec};
+use crate::spec::workload::{ExpertOverlap, WorkloadSpec};
 use crate::topology::{Axis, Machine};
-use sharding::UnitCosts;
 
 /// Seconds of a step by term.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -161,7 +162,9 @@ pub fn estimate(
     };
     let classes = (0..order.placement.ranks()).map(class).collect();
     let ranks = Vec::new();
-    let mut form = Form { workload, machine, degrees, order, splits, links, prices, classes, stages, ranks };
+    let shares = Shares::of(workload, model, degrees, machine)?;
+    let policies = Policies::of(&shares);
+    let mut form = Form { workload, shares, policies, order, splits, links, prices, classes, stages, ranks };
     form.price()?;
     let border = shard.boundary_bytes(model);
     let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
@@ -228,8 +231,8 @@ struct RankTimes {
 
 struct Form<'a> {
     workload: &'a WorkloadSpec,
-    machine: &'a Machine,
-    degrees: Degrees,
+    shares: Shares<'a>,
+    policies: Policies,
     order: Order,
     /// Whether the order runs the two gradients of every backward pass apart.
     splits: bool,
@@ -322,7 +325,7 @@ impl Form<'_> {
             bubble: self.bubble(),
             p2p: self.p2p(border_bytes, gathered)?,
             data: self.data()?,
-            offload: self.offload(),
+            offload: self.offload()?,
             host: over(|pass| pass.host) + self.host_reads(),
         })
     }
@@ -340,78 +343,5 @@ impl Form<'_> {
         }
         let fused = self.workload.expert.overlap == ExpertOverlap::MicroBatchesFusedGradients;
         alone * (1.0 - pairs / forwards) + pairs * rank.sum.cell.span(layers, fused).exposed
-    }
-
-    /// Costs of the units of one chunk of a rank.
-    fn unit_costs(&self, rank: &RankTimes, chunk: usize) -> Result<Vec<UnitCosts>, PlanError> {
-        let precision = &self.workload.precision;
-        let cut = self.workload.parallelism.sharding.kind != ShardingKind::None;
-        let reduction = if cut { Op::ReduceScatter } else { Op::AllReduce };
-        let (gradient, weight) =
-            (precision.gradient_communication().bytes(), precision.weight_gather_bytes());
-        let units = self.stages[rank.stages[chunk]].iter().zip(&rank.chunks[chunk]);
-        units
-            .map(|(unit, time)| {
-                let (dense, expert) = unit.weight_bytes(1.0);
-                let (dense, expert) = (dense as f64, expert as f64);
-                let shard = dense * gradient / f64::from(self.degrees.shard);
-                let reduce = self.links.time(Group::Gradients, reduction, dense * gradient)?
-                    + self.links.time(Group::Replicas, Op::AllReduce, shard)?
-                    + self.links.time(Group::ExpertGradients, reduction, expert * gradient)?;
-                let gather = if cut {
-                    self.links.time(Group::Weights, Op::AllGather, dense * weight)?
-                        + self.links.time(Group::ExpertWeights, Op::AllGather, expert * weight)?
-                } else {
-                    0.0
-                };
-                let backward = time.recompute.total() + self.gradients(time).total();
-                Ok(UnitCosts { forward: time.forward.total(), backward, gather, reduce })
-            })
-            .collect()
-    }
-
-    /// Exposed gathers and reductions of the first pipeline rank, which starts first and ends last.
-    fn data(&self) -> Result<f64, PlanError> {
-        let rank = &self.ranks[0];
-        let chunks: Vec<Vec<UnitCosts>> =
-            (0..rank.chunks.len()).map(|chunk| self.unit_costs(rank, chunk)).collect::<Result<_, _>>()?;
-        if self.workload.parallelism.sharding.kind == ShardingKind::Zero3 {
-            return Ok(chunks.iter().map(|units| self.gathered(units)).sum());
-        }
-        let units: Vec<UnitCosts> = chunks.concat();
-        let buckets = &self.workload.gradient_buckets;
-        let all = |part: fn(&UnitCosts) -> f64| units.iter().map(part).sum::<f64>();
-        let reduce = if buckets.overlap { sharding::reduction_tail(&units) } else { all(|u| u.reduce) };
-        let gather =
-            if buckets.overlap_weight_gather { sharding::gather_lead(&units) } else { all(|u| u.gather) };
-        Ok(reduce + gather)
-    }
-
-    /// What gathered weights and reduced gradients add to all passes of one chunk.
-    fn gathered(&self, units: &[UnitCosts]) -> f64 {
-        let passes = f64::from(self.order.per_direction());
-        let busy = |part: fn(&UnitCosts) -> f64| units.iter().map(part).sum::<f64>();
-        let forward = sharding::gathered_forward(units) - busy(|u| u.forward);
-        let backward =
-            |gathers, reduces| sharding::gathered_backward(units, gathers, reduces) - busy(|u| u.backward);
-        let reshards = self.workload.parallelism.sharding.reshard_after_forward.unwrap_or(true);
-        let every = self.workload.reduces_every_micro_batch();
-        let gathers = if reshards { passes } else { 1.0 };
-        let reduces = if every { passes } else { 1.0 };
-        gathers * forward
-            + reduces * backward(reshards, true)
-            + (passes - reduces) * backward(reshards, false)
-    }
-
-    fn memory(&self) -> Vec<Memory> {
-        let ranks = (0..).zip(&self.ranks);
-        ranks
-            .map(|(number, rank)| {
-                let chunks: Vec<&[Unit]> = rank.stages.iter().map(|s| self.stages[*s].as_slice()).collect();
-                let each: Vec<u64> = chunks.iter().map(|chunk| memory::kept(self.workload, chunk)).collect();
-                let kept = self.order.most_held(number, |chunk| each[usize::from(chunk)]);
-                memory::memory(self.workload, &self.degrees, &chunks, kept)
-            })
-            .collect()
     }
 }

@@ -104,7 +104,7 @@ impl Rules {
 /// Bytes of one parameter on one of `n` ranks that share what the sharding cuts.
 pub fn sharded(w: &WorkloadSpec, n: f64) -> f64 {
     let bytes = w.bytes_per_parameter();
-    let cut = super::memory::cut(w.parallelism.sharding.kind);
+    let cut = w.parallelism.sharding.kind.cuts();
     [(bytes.weights, cut[0]), (bytes.gradients, cut[1]), (bytes.optimizer(), cut[2])]
         .into_iter()
         .map(|(bytes, cut)| if cut { bytes / n } else { bytes })

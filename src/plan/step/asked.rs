@@ -3,26 +3,17 @@
 
 use super::PlanError;
 use super::groups::{self, Degrees, Group};
-use super::offload::Away;
-use crate::ids::{DeviceId, RankId};
+use super::residency::Placed;
+use crate::ids::RankId;
 use crate::model::CommGroup;
 use crate::schedule::{self, Choice, LayerSplit, Order, Pass, Slot, split_layers};
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
 use crate::spec::stack::UpdatePass;
 use crate::spec::workload::{
-    ContextKind, DispatcherKind, ExpertOverlap, OptimizerPlace, Placement, ShardingKind, WorkloadSpec,
+    ContextKind, DispatcherKind, ExpertOverlap, OptimizerPlace, ShardingKind, WorkloadSpec,
 };
 use crate::topology::{Axis, Layout, Machine};
-
-/// Shares of state that live on other tiers.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Placed {
-    pub weights: Vec<Away>,
-    pub gradients: Vec<Away>,
-    pub optimizer: Vec<Away>,
-    pub activations: Vec<Away>,
-}
 
 /// Sizes of the groups of a workload on so many devices.
 pub fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
@@ -156,44 +147,8 @@ pub fn expert_domains(
     }
 }
 
-/// Tier numbers of what is placed off the device.
-pub(super) fn placed(w: &WorkloadSpec, machine: &Machine) -> Result<Placed, SpecError> {
-    let number = |field: String, name: &str| -> Result<u8, SpecError> {
-        let tier = machine.tier_named(DeviceId(0), name).ok_or_else(|| {
-            let have: Vec<_> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();
-            SpecError::at(field, format!("the machine has no tier `{name}`")).allowed(have.join(", "))
-        })?;
-        Ok(tier as u8)
-    };
-    let tiers = |class: &str, list: &[Placement]| -> Result<Vec<Away>, SpecError> {
-        let off = list.iter().enumerate().filter(|(_, p)| !p.on_device() && p.fraction > 0.0);
-        off.map(|(i, p)| {
-            let via = p.via.iter().enumerate();
-            let via = via.map(|(j, name)| number(format!("offload.{class}[{i}].via[{j}]"), name));
-            Ok(Away {
-                tier: number(format!("offload.{class}[{i}].tier"), &p.tier)?,
-                via: via.collect::<Result<_, _>>()?,
-                fraction: p.fraction,
-            })
-        })
-        .collect()
-    };
-    let o = &w.offload;
-    Ok(Placed {
-        weights: tiers("weights", &o.weights)?,
-        gradients: tiers("gradients", &o.gradients)?,
-        optimizer: tiers("optimizer", &o.optimizer)?,
-        activations: tiers("activations", &o.activations)?,
-    })
-}
-
 /// The groups of more than one member that the step uses, and its copies: the communicator slots of every program.
-pub(super) fn groups_of(
-    w: &WorkloadSpec,
-    model: &ModelSpec,
-    d: &Degrees,
-    machine: &Machine,
-) -> Result<Vec<Group>, SpecError> {
+pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &Placed) -> Vec<Group> {
     let moe = model.moe.is_some();
     let cut = w.parallelism.sharding.kind != ShardingKind::None;
     let mut groups: Vec<Group> = [
@@ -223,7 +178,6 @@ pub(super) fn groups_of(
         groups.push(Group::Embedding);
     }
     groups.retain(|g| d.size(*g) > 1);
-    let p = placed(w, machine)?;
     let mut add = |group: Group| {
         if !groups.contains(&group) {
             groups.push(group);
@@ -240,5 +194,5 @@ pub(super) fn groups_of(
     if w.offload.optimizer_on == OptimizerPlace::Host {
         p.optimizer.iter().for_each(|away| add(Group::HostUpdate(away.near())));
     }
-    Ok(groups)
+    groups
 }

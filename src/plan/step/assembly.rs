@@ -40,14 +40,14 @@ impl Assembly<'_, '_> {
             })
             .collect();
         let slots: Vec<u32> =
-            pipeline.slots.iter().map(|s| (self.setup.groups.len() + s.len()) as u32).collect();
+            pipeline.slots.iter().map(|s| (self.setup.shares.groups.len() + s.len()) as u32).collect();
         let programs = self.programs(&pipelines);
         for r in 0..self.layout.ranks() {
             let rank = RankId(r);
             let program = programs.iter().position(|p| *p == self.runs(rank)).unwrap_or(0);
             self.add_rank(&mut world, rank, ProgramId(program as u32), &slots);
         }
-        for slot in 0..self.setup.groups.len() {
+        for slot in 0..self.setup.shares.groups.len() {
             self.bind_group(&mut world, slot as u16)?;
         }
         self.bind_channels(&mut world, pipeline)?;
@@ -85,7 +85,7 @@ impl Assembly<'_, '_> {
         world.slots.resize(world.slots.len() + slots[stage as usize] as usize, UNBOUND);
         let tiers = world.tier_uses.len() as u32;
         world.tier_uses.extend(self.machine.tiers_of(device).map(|tier| TierUse { tier, count: 1 }));
-        if let Some(bytes) = self.setup.workload.offload.pinned_buffer_bytes {
+        if let Some(bytes) = self.setup.shares.workload.offload.pinned_buffer_bytes {
             world.tier_uses.push(TierUse { tier: TierId(world.tiers.len() as u32), count: 1 });
             world.tiers.push(Tier { name: "pinned".into(), capacity: Bytes(bytes) });
         }
@@ -104,7 +104,7 @@ impl Assembly<'_, '_> {
 
     /// A communicator for every group of one kind.
     fn bind_group(&mut self, world: &mut World, slot: u16) -> Result<(), PlanError> {
-        let group = self.setup.groups[usize::from(slot)];
+        let group = self.setup.shares.groups[usize::from(slot)];
         let mut members = Vec::new();
         let mut devices = Vec::new();
         for r in 0..self.layout.ranks() {
@@ -112,7 +112,7 @@ impl Assembly<'_, '_> {
             if world.slots_of(rank)[usize::from(slot)] != UNBOUND {
                 continue;
             }
-            self.setup.degrees.members(self.layout, rank, group, &mut members);
+            self.setup.shares.degrees.members(self.layout, rank, group, &mut members);
             if !members.contains(&rank) {
                 members.clear();
                 members.push(rank);
@@ -143,7 +143,7 @@ impl Assembly<'_, '_> {
 
     /// A communicator for each pipeline channel of each pipeline.
     fn bind_channels(&mut self, world: &mut World, pipeline: &Pipeline) -> Result<(), PlanError> {
-        let first = self.setup.groups.len();
+        let first = self.setup.shares.groups.len();
         let transfers = [self.setup.border_transfer];
         // Slots of each channel at its two ends.
         let mut ends: Vec<[(u32, u16); 2]> = vec![[(u32::MAX, 0); 2]; pipeline.channels.len()];

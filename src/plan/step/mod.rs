@@ -4,8 +4,7 @@
 //!    from the workload).
 //! 2. The schedule says in which order each pipeline rank runs its passes ([`crate::schedule`]).
 //! 3. For each pipeline rank one program is written: `stage` pushes kernels and communication layer by layer,
-//!    `weights` gathers what is cut among ranks, `offload` copies what lives on other tiers, `gradients` reduces,
-//!    `optimizer` updates, `pipeline` sends and receives.
+//!    [`residency`] brings weights, gradients, optimizer state and activations in and out, `pipeline` sends and receives.
 //! 4. Every rank gets its program and its communicators (`assembly` and `groups`, lowered by [`Lowering`]).
 //!
 //! Hazards:
@@ -17,23 +16,20 @@ mod asked;
 mod assembly;
 mod chain;
 pub mod expert_load;
-mod gradients;
 pub mod groups;
-mod offload;
-mod optimizer;
 pub mod overlap;
 mod paired;
 mod profile;
+pub mod residency;
 mod stage;
 mod unit;
-mod visits;
-mod weights;
+mod writer;
 
-use asked::{Placed, groups_of, placed};
 pub use asked::{degrees, expert_domains, layer_split, layout, order};
 use assembly::Assembly;
-use groups::{Degrees, Group};
+use groups::Degrees;
 pub use profile::transfer_of;
+use residency::Shares;
 use stage::Stage;
 pub use unit::{State, Unit, units_of_stages};
 
@@ -47,7 +43,7 @@ use crate::schedule::{self, Choice, Order, ScheduleError};
 use crate::spec::SpecError;
 use crate::spec::kernel::KernelClass;
 use crate::spec::model::{AttentionKernel, ModelSpec};
-use crate::spec::workload::{BytesPerParameter, PointToPoint, WorkloadSpec};
+use crate::spec::workload::{PointToPoint, WorkloadSpec};
 use crate::topology::{Axis, Layout, Machine};
 use crate::units::Time;
 
@@ -95,21 +91,15 @@ pub enum PlanError {
 
 /// What all ranks of the step have in common.
 struct Setup<'a> {
-    workload: &'a WorkloadSpec,
+    /// How state is shared among ranks and tiers.
+    shares: Shares<'a>,
     order: &'a Order,
-    degrees: Degrees,
     /// Units of each stage.
     stages: Vec<Vec<Unit>>,
-    bytes: BytesPerParameter,
-    gradient_message_bytes: f64,
-    weight_message_bytes: f64,
-    placed: Placed,
     /// Number of the tier that stands for the pinned staging buffers, where they have a limit.
     pinned: Option<u8>,
     /// Steps of the run, one after the other.
     steps: u32,
-    /// The communicator slots of every program.
-    groups: Vec<Group>,
     border_transfer: TransferId,
     border_bytes: u64,
     /// Bytes of a received border that its tensor-parallel ranks gather, where it came in pieces.
@@ -213,16 +203,10 @@ pub fn plan(
         order = schedule.order_for(&workload.parallelism.pipeline.shape(micro_batches), &profile)?;
     }
     let setup = Setup {
-        workload,
-        degrees,
+        shares: Shares::of(workload, model, degrees, machine)?,
         stages,
-        bytes: workload.bytes_per_parameter(),
-        gradient_message_bytes: workload.precision.gradient_communication().bytes(),
-        weight_message_bytes: workload.precision.weight_gather_bytes(),
-        placed: placed(workload, machine)?,
         pinned: workload.offload.pinned_buffer_bytes.map(|_| machine.tier_count(DeviceId(0)) as u8),
         steps,
-        groups: groups_of(workload, model, &degrees, machine)?,
         border_transfer: lowering.transfer(Transfer::new(Op::SendRecv, border_bytes)),
         border_bytes,
         gathered_border: (cuts_border && shard.tensor > 1).then_some(whole_border),
@@ -234,7 +218,7 @@ pub fn plan(
         PointToPoint::Blocking => Sends::Blocking,
         PointToPoint::Batched => Sends::Batched,
     };
-    let options = Options { sends, lanes: 1, first_slot: setup.groups.len() as u16, steps };
+    let options = Options { sends, lanes: 1, first_slot: setup.shares.groups.len() as u16, steps };
     // Every class of devices runs programs of its own; all have the same ops, at the class's prices.
     let mut pipelines = Vec::new();
     let mut used = Vec::new();
@@ -242,9 +226,9 @@ pub fn plan(
         let prices = prices.on(class);
         let mut stage = Stage::new(&setup, prices, lowering);
         let mut pipeline = pipeline::programs(&order, options, &mut stage);
-        used = std::mem::take(&mut stage.used);
+        used = std::mem::take(&mut stage.w.used);
         if let Some(host) = workload.host() {
-            let reads = std::mem::take(&mut stage.reads);
+            let reads = std::mem::take(&mut stage.w.reads);
             let launched = pipeline.programs.into_iter().zip(&reads);
             pipeline.programs = launched.map(|(p, reads)| launch(&p, host, prices.gap(), reads)).collect();
         }

@@ -41,16 +41,17 @@ struct Backward {
 impl Stage<'_, '_> {
     /// Whether both passes have exchanges, and none of them is repeated.
     pub(super) fn pairs_exchanges(&self, forward: &Task, backward: &Task) -> bool {
-        let policy = &self.setup.workload.recompute;
+        let policy = &self.w.setup.shares.workload.recompute;
         let has = |part: Part| {
             let chunk = usize::from(part.chunk);
-            let units = &self.units[self.first_unit[chunk] as usize..self.first_unit[chunk + 1] as usize];
+            let units =
+                &self.w.units[self.w.first_unit[chunk] as usize..self.w.first_unit[chunk + 1] as usize];
             let exchanges =
                 |items: &[Item]| items.iter().filter_map(Item::comm).any(|c| c.exchange.is_some());
             units.iter().any(|u| exchanges(&u.plan.forward))
                 && units.iter().all(|u| u.recompute == FullRecompute::No && !exchanges(&u.repeated(policy)))
         };
-        self.setup.degrees.expert > 1
+        self.w.setup.shares.degrees.expert > 1
             && backward.part.pass == Pass::Backward
             && has(forward.part)
             && has(backward.part)
@@ -118,11 +119,11 @@ impl Stage<'_, '_> {
     /// The backward pass as input gradients alone (or whole, where weight gradients run where they are made), what is
     /// recomputed at the start of each part.
     fn backward_half(&mut self, b: &mut ProgramBuilder, task: &Task) -> Backward {
-        let fused = self.setup.workload.expert.overlap == ExpertOverlap::MicroBatchesFusedGradients;
+        let fused = self.w.setup.shares.workload.expert.overlap == ExpertOverlap::MicroBatchesFusedGradients;
         let pass = if fused { Pass::Backward } else { Pass::InputGrad };
         let part = Part { pass, ..task.part };
         let chunk = usize::from(part.chunk);
-        let range = self.first_unit[chunk]..self.first_unit[chunk + 1];
+        let range = self.w.first_unit[chunk]..self.w.first_unit[chunk + 1];
         let mut segments: Vec<(Visit, Rc<[Act]>)> = Vec::new();
         for unit in range.rev() {
             let acts = self.acts_with_recompute(b, unit, pass);
@@ -138,16 +139,16 @@ impl Stage<'_, '_> {
                 }
             }
         }
-        let chain = Chain::new(segments, task.input, self.compute);
+        let chain = Chain::new(segments, task.input, self.w.compute);
         Backward { chain, weights: Vec::new(), part, open: None, fused }
     }
 
     fn acts_with_recompute(&mut self, b: &mut ProgramBuilder, unit: u32, pass: Pass) -> Rc<[Act]> {
-        let layer = self.units[unit as usize].clone();
+        let layer = self.w.units[unit as usize].clone();
         if let Some(acts) = self.kept_acts().get(&(unit, pass)) {
             return acts.clone();
         }
-        let (rest, experts) = layer.plan.recompute_parts(&self.setup.workload.recompute);
+        let (rest, experts) = layer.plan.recompute_parts(&self.w.setup.shares.workload.recompute);
         let (own, again) = (pipeline::phase(pass), Phase::Recompute);
         let items = layer.items(pass);
         let exchange = |i: &Item| i.comm().is_some_and(|c| c.exchange.is_some());
@@ -169,7 +170,7 @@ impl Stage<'_, '_> {
     }
 
     fn offer_weights(&mut self, b: &mut ProgramBuilder, back: &mut Backward, unit: u32) {
-        if back.fused || self.units[unit as usize].plan.input_grad.is_empty() {
+        if back.fused || self.w.units[unit as usize].plan.input_grad.is_empty() {
             return;
         }
         let acts = self.acts(b, unit, Pass::WeightGrad, false);
@@ -178,8 +179,8 @@ impl Stage<'_, '_> {
         }
         let (pass, micro_batch) = (Pass::WeightGrad, back.part.micro_batch);
         let visit = Visit { unit, pass, repeats: false, micro_batch, recomputes: false };
-        let of_experts = self.units[unit as usize].plan.expert_weight_grads;
-        back.weights.push((unit, Chain::new(vec![(visit, acts)], None, self.compute), of_experts));
+        let of_experts = self.w.units[unit as usize].plan.expert_weight_grads;
+        back.weights.push((unit, Chain::new(vec![(visit, acts)], None, self.w.compute), of_experts));
     }
 
     /// Pushes `kernels` weight gradients of a layer, or all that are left.

@@ -120,6 +120,16 @@ impl Default for PrefetchSpec {
     }
 }
 
+impl PrefetchSpec {
+    /// Layers so near ahead that what they need is not sent away: at least the next one.
+    pub fn layers_near(&self) -> usize {
+        match self.unit {
+            PrefetchUnit::Layers => usize::try_from(self.depth).unwrap_or(usize::MAX).max(1),
+            PrefetchUnit::Ops | PrefetchUnit::Bytes => 1,
+        }
+    }
+}
+
 /// What a prefetch distance counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -252,6 +252,13 @@ pub enum ShardingKind {
     Zero3,
 }
 
+impl ShardingKind {
+    /// Which of weights, gradients and optimizer state are cut.
+    pub fn cuts(self) -> [bool; 3] {
+        [self >= ShardingKind::Zero3, self >= ShardingKind::Zero2, self >= ShardingKind::Zero1]
+    }
+}
+
 /// Which weights a ZeRO-3 rank gathers ahead.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -1,0 +1,160 @@
+//! What the residency policies of a rank add to its passes: their closed forms beside one another.
+//!
+//! Each policy says what it asks of idle links ([`Law`](crate::plan::step::residency::Law)); here is how the requests lie
+//! beside passes, one collective at a time on one link, without contention (formulas of FSDP2's dependency graph, checked
+//! against a reference simulation). With f, b, g, s the forward, backward, all-gather and reduce-scatter of a unit, for
+//! equal units
+//! T_fwd = g + (L − 1)·max(f, g) + f and T_bwd = g + b + (L − 1)·max(b, g, s) + s. The sums below are the same laws
+//! for unequal units: neighbours in the order of the pass share a slot. Copies in and out lie beside the unit's own passes;
+//! the two directions do not disturb each other, nor does any other device.
+
+use super::{Form, Links, Memory, RankTimes};
+use crate::collective::{CollectiveError, Op};
+use crate::plan::step::groups::Group;
+use crate::plan::step::residency::{self as policies, Around, Given, IdleLinks, Repeats, UnitTimes};
+
+impl IdleLinks for Links<'_> {
+    fn collective(&self, group: Group, op: Op, bytes: f64) -> Result<f64, CollectiveError> {
+        self.time(group, op, bytes)
+    }
+    fn copy(&self, tier: u8, bytes: f64) -> [f64; 3] {
+        self.copies.get(&tier).map_or([0.0; 3], |pipes| pipes.map(|pipe| pipe.time(bytes)))
+    }
+}
+
+/// The passes of a unit, and what is asked for around them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct UnitCosts {
+    forward: f64,
+    backward: f64,
+    around: Around,
+}
+
+impl Form<'_> {
+    /// A rank as its policies see it, with at most `kept` bytes of activations between passes.
+    fn given(&self, rank: &RankTimes, kept: u64) -> Given<'_> {
+        let chunks = rank.stages.iter().zip(&rank.chunks).map(|(stage, times)| {
+            let units = self.stages[*stage].iter().zip(times).map(|(unit, time)| UnitTimes {
+                unit,
+                forward: time.forward.total(),
+                backward: time.recompute.total() + self.gradients(time).total(),
+            });
+            (units.collect(), *stage + 1 == self.stages.len())
+        });
+        let passes = f64::from(self.order.per_direction());
+        Given { shares: &self.shares, links: &self.links, chunks: chunks.collect(), passes, kept }
+    }
+
+    /// The passes of a rank with what all policies ask for, by chunk; and what is exposed once.
+    fn asked(
+        &self,
+        rank: &RankTimes,
+    ) -> Result<(Vec<Vec<UnitCosts>>, Repeats, policies::Once), CollectiveError> {
+        let given = self.given(rank, 0);
+        let cost = |u: &UnitTimes<'_>| UnitCosts {
+            forward: u.forward,
+            backward: u.backward,
+            around: Around::default(),
+        };
+        let mut costs: Vec<Vec<UnitCosts>> =
+            given.chunks.iter().map(|(units, _)| units.iter().map(cost).collect()).collect();
+        let (mut repeats, mut once) = (Repeats::default(), policies::Once::default());
+        for law in self.policies.laws() {
+            let form = law.closed_form(&given)?;
+            let all = costs.iter_mut().flatten().zip(form.around.iter().flatten());
+            all.for_each(|(unit, around)| unit.around += *around);
+            repeats.gathers += form.repeats.gathers;
+            repeats.reductions += form.repeats.reductions;
+            once.collectives += form.once.collectives;
+            once.copies += form.once.copies;
+        }
+        Ok((costs, repeats, once))
+    }
+
+    /// Exposed gathers and reductions of the first pipeline rank, which starts first and ends last.
+    pub(super) fn data(&self) -> Result<f64, CollectiveError> {
+        let (chunks, repeats, once) = self.asked(&self.ranks[0])?;
+        let passes = f64::from(self.order.per_direction());
+        let around = chunks.iter().map(|units| beside_passes(units, repeats, passes)).sum::<f64>();
+        Ok(around + once.collectives)
+    }
+
+    /// Exposed copies of the busiest rank: around its passes, and behind the last.
+    pub(super) fn offload(&self) -> Result<f64, CollectiveError> {
+        let (chunks, _, once) = self.asked(&self.ranks[self.busiest()])?;
+        let mut exposed = 0.0;
+        for unit in chunks.iter().flatten() {
+            let Around { copy_in: [forward_in, backward_in], copy_out, .. } = unit.around;
+            exposed += (forward_in.max(copy_out) - unit.forward).max(0.0);
+            exposed += (backward_in - unit.backward).max(0.0);
+        }
+        Ok(exposed * f64::from(self.order.per_direction()) + once.copies)
+    }
+
+    /// What each rank's device memory holds at its fullest.
+    pub(super) fn memory(&self) -> Vec<Memory> {
+        let policy = &self.workload.recompute;
+        let ranks = (0..).zip(&self.ranks);
+        ranks
+            .map(|(number, rank)| {
+                let kept = |stage: &usize| self.stages[*stage].iter().map(|u| u.kept_bytes(policy)).sum();
+                let each: Vec<u64> = rank.stages.iter().map(kept).collect();
+                let most = self.order.most_held(number, |chunk| each[usize::from(chunk)]);
+                let given = self.given(rank, most);
+                Memory::new(self.policies.laws().map(|law| law.held(&given)), &given)
+            })
+            .collect()
+    }
+}
+
+/// What gathers and reductions add to all passes of one chunk.
+fn beside_passes(units: &[UnitCosts], repeats: Repeats, passes: f64) -> f64 {
+    let busy = |part: fn(&UnitCosts) -> f64| units.iter().map(part).sum::<f64>();
+    let forward = gathered_forward(units) - busy(|u| u.forward);
+    let backward = |reduces| gathered_backward(units, reduces) - busy(|u| u.backward);
+    repeats.gathers * forward
+        + repeats.reductions * backward(true)
+        + (passes - repeats.reductions) * backward(false)
+}
+
+/// Forward pass with gathered weights: the gather of a unit runs beside the unit before it.
+fn gathered_forward(units: &[UnitCosts]) -> f64 {
+    let gather = |u: &UnitCosts| u.around.gather[0];
+    let slots = units.windows(2).map(|pair| pair[0].forward.max(gather(&pair[1]))).sum::<f64>();
+    let ends = units.first().map_or(0.0, gather) + units.last().map_or(0.0, |u| u.forward);
+    slots + ends
+}
+
+/// Backward pass with gathered weights and, if `reduces`, reduced gradients: beside the backward of unit i run the
+/// gather of unit i − 1 and the reduction of unit i + 1.
+fn gathered_backward(units: &[UnitCosts], reduces: bool) -> f64 {
+    let gather = |u: Option<&UnitCosts>| u.map_or(0.0, |u| u.around.gather[1]);
+    let reduce = |u: Option<&UnitCosts>| if reduces { u.map_or(0.0, |u| u.around.reduce) } else { 0.0 };
+    let slots = (0..units.len()).map(|i| {
+        let before = i.checked_sub(1).and_then(|i| units.get(i));
+        units[i].backward.max(gather(before)).max(reduce(units.get(i + 1)))
+    });
+    gather(units.last()) + slots.sum::<f64>() + reduce(units.first())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn units(forward: f64, backward: f64, gather: [f64; 2], reduce: f64) -> [UnitCosts; 4] {
+        [UnitCosts { forward, backward, around: Around { gather, reduce, ..Around::default() } }; 4]
+    }
+
+    /// Equal units: the published closed forms, for each of the three costs being the largest.
+    #[test]
+    fn equal_units_follow_the_textbook() {
+        for (f, b, g, s) in [(3.0, 6.0, 1.0, 2.0), (1.0, 2.0, 5.0, 3.0), (1.0, 2.0, 3.0, 7.0)] {
+            let units = units(f, b, [g, 0.0], s);
+            assert_eq!(gathered_forward(&units), g + 3.0 * f.max(g) + f);
+            let kept = b + 3.0 * b.max(s) + s;
+            assert_eq!(gathered_backward(&units, true), kept);
+        }
+        let units = units(3.0, 6.0, [1.0; 2], 2.0);
+        assert_eq!(gathered_backward(&units, true), 1.0 + 6.0 + 3.0 * 6.0 + 2.0);
+    }
+}

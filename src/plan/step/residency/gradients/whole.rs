@@ -1,0 +1,96 @@
+//! Gradients of which every rank keeps all. The share that lives on another tier is fetched before each backward pass but
+//! the first, and written back behind it. With `reuse_across_micro_batches` it stays while the rank's next backward pass
+//! goes through the same chunk. When it is complete, what this rank updates goes where it lives.
+
+use super::super::free;
+use super::{Home, cargo, kept_bytes, share_bytes};
+use crate::ids::OpId;
+use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::writer::Writer;
+use crate::program::{MemoryClass, ProgramBuilder};
+
+/// Whole gradients.
+#[derive(Default)]
+pub(in super::super) struct Whole {
+    /// By unit: bytes on the device that are not there all the time.
+    held: Vec<u64>,
+    /// By unit: the last op that wrote it to another tier in this step.
+    written: Vec<Option<OpId>>,
+}
+
+impl Home for Whole {
+    fn begin_step(&mut self, units: usize) {
+        *self = Whole { held: vec![0; units], written: vec![None; units] };
+    }
+
+    fn wanted(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+        let unit = visit.unit as usize;
+        if self.held[unit] > 0 {
+            return;
+        }
+        let kept = kept_bytes(w, visit.unit);
+        let written = self.written[unit];
+        for away in &w.setup.shares.placed.gradients {
+            let bytes = away.of(kept);
+            match written {
+                Some(written) => {
+                    let mut waits: Vec<OpId> = w.prefetch_gate(b, kept).into_iter().collect();
+                    waits.push(written);
+                    let cargo = cargo(w, visit.unit, "prefetch gradients", bytes, visit.micro_batch);
+                    w.fetch(b, away, cargo, &waits, false).into_iter().for_each(|op| chain.wait(op));
+                }
+                None => chain.take(MemoryClass::Gradients, bytes),
+            }
+            self.held[unit] += bytes;
+        }
+    }
+
+    fn put_back(
+        &mut self,
+        w: &mut Writer<'_, '_>,
+        b: &mut ProgramBuilder,
+        unit: u32,
+        waits: &[OpId],
+        micro_batch: u32,
+    ) {
+        if self.held[unit as usize] == 0 {
+            return;
+        }
+        let kept = kept_bytes(w, unit);
+        for away in &w.setup.shares.placed.gradients {
+            let cargo = cargo(w, unit, "write back gradients", away.of(kept), micro_batch);
+            if let Some(op) = w.send(b, away, cargo, waits, cargo.bytes, false) {
+                self.written[unit as usize] = Some(op);
+            }
+        }
+        self.held[unit as usize] = 0;
+    }
+
+    fn sent(&mut self, _b: &mut ProgramBuilder, _units: &[u32]) {}
+
+    fn reduced(
+        &mut self,
+        w: &mut Writer<'_, '_>,
+        b: &mut ProgramBuilder,
+        unit: u32,
+        behind: &[OpId],
+        micro_batch: u32,
+        complete: bool,
+    ) {
+        if !complete {
+            return self.put_back(w, b, unit, behind, micro_batch);
+        }
+        let (bytes, kept) = (share_bytes(w, unit), kept_bytes(w, unit));
+        let holds = std::mem::take(&mut self.held[unit as usize]) > 0;
+        for away in &w.setup.shares.placed.gradients {
+            let cargo = cargo(w, unit, "offload gradients", away.of(bytes), micro_batch);
+            let frees = if holds { away.of(kept) } else { 0 };
+            if let Some(op) = w.send(b, away, cargo, behind, frees, false) {
+                w.reduced[unit as usize].push(op);
+                self.written[unit as usize] = Some(op);
+            } else {
+                free(b, MemoryClass::Gradients, 0, frees);
+            }
+        }
+    }
+}

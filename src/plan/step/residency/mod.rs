@@ -1,0 +1,114 @@
+//! Residency: which bytes of weights, gradients, optimizer state and activations are on the device when, and what is sent
+//! and copied so that they are.
+//!
+//! Each of the four classes follows one **policy**, a file of its own that says both what happens in the simulation
+//! ([`Residency`]) and the closed form of the same ([`Law`], which the compiler asks for). A stage calls the four in a
+//! fixed order around its visits and puts kernels and communication in order; a policy knows nothing of the others but
+//! what stands in the [`Writer`]: visits, reductions, and ops after which updated weights may be read.
+//!
+//! | class | policies |
+//! |--|--|
+//! | weights | [`Replicated`] (or copied in for each visit), [`Renewed`] (ZeRO-1/2), [`Fsdp`], [`Budgets`] (DeepSpeed ZeRO-3) |
+//! | gradients | [`Reduced`] of [`Whole`] or [`Cut`] ones |
+//! | optimizer state | [`InPlace`], [`Streamed`] from tiers, [`OnHost`] |
+//! | activations | [`Kept`] between the passes (or copied out and in) |
+//!
+//! [`Policies::of`] chooses; a new policy is a file and a line there.
+
+mod activations;
+mod copies;
+mod gradients;
+mod law;
+mod optimizer;
+mod shares;
+pub(super) mod visits;
+mod weights;
+
+use activations::Kept;
+pub(super) use copies::{Away, free, take};
+use gradients::{Cut, Reduced, Whole};
+pub use law::{Around, Form, Given, Held, IdleLinks, Law, Once, Repeats, UnitTimes};
+use optimizer::{InPlace, OnHost, Streamed};
+pub(super) use shares::Placed;
+pub use shares::Shares;
+use weights::{Budgets, Fsdp, Renewed, Replicated};
+
+use super::chain::{Chain, Visit};
+use super::writer::Writer;
+use crate::ids::OpId;
+use crate::program::ProgramBuilder;
+use crate::spec::workload::{OptimizerPlace, ShardingKind};
+
+/// What happens to one class of bytes on a rank.
+pub(super) trait Residency: Law {
+    /// A rank's program begins: nothing of it has happened yet.
+    fn begin(&mut self, units: usize);
+    /// Bytes that are there before the first op and stay: (tier, bytes).
+    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)>;
+    /// A step begins.
+    fn begin_step(&mut self, _w: &Writer<'_, '_>) {}
+    /// A pass comes to a unit: what it needs is brought in, and the chain waits for it.
+    fn arrive(
+        &mut self,
+        _w: &mut Writer<'_, '_>,
+        _b: &mut ProgramBuilder,
+        _chain: &mut Chain,
+        _visit: Visit,
+    ) {
+    }
+    /// A pass has left a unit with the op `end`: what is no longer needed is given up, what follows is started.
+    fn leave(&mut self, _w: &mut Writer<'_, '_>, _b: &mut ProgramBuilder, _visit: Visit, _end: OpId) {}
+    /// The last pass of the step is over.
+    fn close(&mut self, _w: &mut Writer<'_, '_>, _b: &mut ProgramBuilder) {}
+}
+
+/// The policies of a step, one for each class.
+pub(crate) struct Policies {
+    pub(super) weights: Box<dyn Residency>,
+    pub(super) gradients: Box<dyn Residency>,
+    pub(super) optimizer: Box<dyn Residency>,
+    pub(super) activations: Box<dyn Residency>,
+}
+
+impl Policies {
+    /// What a workload asks for.
+    pub(crate) fn of(shares: &Shares<'_>) -> Policies {
+        let sharding = &shares.workload.parallelism.sharding;
+        let (offload, placed) = (&shares.workload.offload, &shares.placed);
+        let all_here =
+            placed.optimizer.is_empty() && placed.gradients.is_empty() && placed.weights.is_empty();
+        Policies {
+            weights: match (sharding.kind, sharding.prefetch.budgets()) {
+                (ShardingKind::Zero3, Some(budgets)) if shares.gathers() => Box::new(Budgets::new(budgets)),
+                (ShardingKind::Zero3, None) if shares.gathers() => Box::new(Fsdp::default()),
+                (ShardingKind::Zero1 | ShardingKind::Zero2, _) => Box::new(Renewed::default()),
+                _ => Box::new(Replicated::default()),
+            },
+            gradients: match shares.gradients_are_cut() {
+                true => Box::new(Reduced::new(Cut::default())),
+                false => Box::new(Reduced::new(Whole::default())),
+            },
+            optimizer: match offload.optimizer_on {
+                _ if all_here => Box::new(InPlace),
+                OptimizerPlace::Host if !placed.optimizer.is_empty() => Box::new(OnHost::default()),
+                _ => Box::new(Streamed::default()),
+            },
+            activations: Box::new(Kept::default()),
+        }
+    }
+    fn all(&mut self) -> [&mut Box<dyn Residency>; 4] {
+        [&mut self.weights, &mut self.gradients, &mut self.optimizer, &mut self.activations]
+    }
+    /// A rank's program begins.
+    pub(super) fn begin(&mut self, units: usize) {
+        self.all().into_iter().for_each(|policy| policy.begin(units));
+    }
+    /// A step begins.
+    pub(super) fn begin_step(&mut self, w: &Writer<'_, '_>) {
+        self.all().into_iter().for_each(|policy| policy.begin_step(w));
+    }
+    /// The closed forms, in the order of the classes: weights, gradients, optimizer state, activations.
+    pub(crate) fn laws(&self) -> [&dyn Law; 4] {
+        [&*self.weights, &*self.gradients, &*self.optimizer, &*self.activations]
+    }
+}

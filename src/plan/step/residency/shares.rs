@@ -1,0 +1,147 @@
+//! How state is shared among ranks and tiers: what every policy starts from.
+
+use super::Away;
+use crate::ids::DeviceId;
+use crate::plan::step::asked::groups_of;
+use crate::plan::step::groups::{Degrees, Group};
+use crate::plan::step::unit::{State, Unit};
+use crate::spec::SpecError;
+use crate::spec::model::ModelSpec;
+use crate::spec::workload::{BytesPerParameter, Placement, ShardingKind, WorkloadSpec};
+use crate::topology::Machine;
+
+/// Shares of state that live on other tiers.
+#[derive(Clone, Debug, Default)]
+pub(in crate::plan::step) struct Placed {
+    pub weights: Vec<Away>,
+    pub gradients: Vec<Away>,
+    pub optimizer: Vec<Away>,
+    pub activations: Vec<Away>,
+}
+
+/// How the state of a step is shared among ranks and tiers.
+pub struct Shares<'a> {
+    pub(in crate::plan::step) workload: &'a WorkloadSpec,
+    pub(in crate::plan::step) degrees: Degrees,
+    /// The communicator slots of every program: groups of more than one member that the step uses, and its copies.
+    pub(in crate::plan::step) groups: Vec<Group>,
+    pub(in crate::plan::step) placed: Placed,
+    /// Bytes of a parameter, by class.
+    pub(in crate::plan::step) bytes: BytesPerParameter,
+    /// Bytes of a parameter's gradient as it is sent.
+    pub(in crate::plan::step) gradient_message_bytes: f64,
+    /// Bytes of a parameter as its weight is sent.
+    pub(in crate::plan::step) weight_message_bytes: f64,
+}
+
+impl<'a> Shares<'a> {
+    /// The shares of a step.
+    ///
+    /// # Errors
+    /// Something is placed on a tier that the machine has not.
+    pub(crate) fn of(
+        workload: &'a WorkloadSpec,
+        model: &ModelSpec,
+        degrees: Degrees,
+        machine: &Machine,
+    ) -> Result<Shares<'a>, SpecError> {
+        let placed = placed(workload, machine)?;
+        Ok(Shares {
+            groups: groups_of(workload, model, &degrees, &placed),
+            workload,
+            degrees,
+            placed,
+            bytes: workload.bytes_per_parameter(),
+            gradient_message_bytes: workload.precision.gradient_communication().bytes(),
+            weight_message_bytes: workload.precision.weight_gather_bytes(),
+        })
+    }
+
+    /// What the step is of.
+    pub(crate) fn workload(&self) -> &'a WorkloadSpec {
+        self.workload
+    }
+    /// Whether a group has more than one member and the step uses it.
+    pub(super) fn has(&self, group: Group) -> bool {
+        self.groups.contains(&group)
+    }
+    pub(super) fn kind(&self) -> ShardingKind {
+        self.workload.parallelism.sharding.kind
+    }
+    /// Whether weights are cut among more than one rank, or their updates are.
+    pub(super) fn gathers(&self) -> bool {
+        self.has(Group::Weights) || self.has(Group::ExpertWeights)
+    }
+    /// Whether each rank keeps a part of the reduced gradients only.
+    pub(super) fn gradients_are_cut(&self) -> bool {
+        self.kind() >= ShardingKind::Zero2 && (self.has(Group::Gradients) || self.has(Group::ExpertGradients))
+    }
+
+    /// What optimizer, gradients and weights of some units hold in all on one rank.
+    pub(crate) fn state<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> State {
+        let d = &self.degrees;
+        let ranks = (f64::from(d.shard), f64::from(d.expert_replicas()));
+        State::of(units, &self.bytes, ranks.0, ranks.1, self.kind().cuts())
+    }
+    /// Parameters of some units that one rank updates.
+    pub(in crate::plan::step) fn updated<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> u64 {
+        let cut = self.kind() >= ShardingKind::Zero1;
+        let d = &self.degrees;
+        let of = |parameters: u64, ranks: u32| {
+            if cut { parameters.div_ceil(u64::from(ranks)) } else { parameters }
+        };
+        let shares = units.map(|u| {
+            let p = u.plan.parameters;
+            of(p.dense, d.shard) + of(p.expert, d.expert_replicas())
+        });
+        shares.sum()
+    }
+    /// Bytes of a unit's weights as passes read them.
+    pub(in crate::plan::step) fn weight_bytes(&self, unit: &Unit) -> u64 {
+        let (dense, expert) = unit.weight_bytes(self.bytes.weights);
+        dense + expert
+    }
+    /// Bytes of a unit's weights that this rank holds where weights are cut among ranks: those that others gather from
+    /// it, and those that no other rank holds.
+    pub(super) fn shard_parts(&self, unit: &Unit) -> [u64; 2] {
+        let (dense, expert) = unit.weight_bytes(self.bytes.weights);
+        let d = &self.degrees;
+        let parts = [
+            (dense / u64::from(d.shard), Group::Weights),
+            (expert / u64::from(d.expert_replicas()), Group::ExpertWeights),
+        ];
+        let sum = |cut: bool| parts.iter().filter(|p| self.has(p.1) == cut).map(|p| p.0).sum();
+        [sum(true), sum(false)]
+    }
+}
+
+/// Tier numbers of what is placed off the device.
+pub(in crate::plan::step) fn placed(w: &WorkloadSpec, machine: &Machine) -> Result<Placed, SpecError> {
+    let number = |field: String, name: &str| -> Result<u8, SpecError> {
+        let tier = machine.tier_named(DeviceId(0), name).ok_or_else(|| {
+            let have: Vec<_> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();
+            SpecError::at(field, format!("the machine has no tier `{name}`")).allowed(have.join(", "))
+        })?;
+        Ok(tier as u8)
+    };
+    let tiers = |class: &str, list: &[Placement]| -> Result<Vec<Away>, SpecError> {
+        let off = list.iter().enumerate().filter(|(_, p)| !p.on_device() && p.fraction > 0.0);
+        off.map(|(i, p)| {
+            let via = p.via.iter().enumerate();
+            let via = via.map(|(j, name)| number(format!("offload.{class}[{i}].via[{j}]"), name));
+            Ok(Away {
+                tier: number(format!("offload.{class}[{i}].tier"), &p.tier)?,
+                via: via.collect::<Result<_, _>>()?,
+                fraction: p.fraction,
+            })
+        })
+        .collect()
+    };
+    let o = &w.offload;
+    Ok(Placed {
+        weights: tiers("weights", &o.weights)?,
+        gradients: tiers("gradients", &o.gradients)?,
+        optimizer: tiers("optimizer", &o.optimizer)?,
+        activations: tiers("activations", &o.activations)?,
+    })
+}

@@ -1,0 +1,103 @@
+//! Weights: there all the time, copied in for each visit, gathered from other ranks, or renewed once a step.
+
+mod budgets;
+mod fsdp;
+mod gathered;
+mod renewed;
+mod replicated;
+
+pub(super) use budgets::Budgets;
+pub(super) use fsdp::Fsdp;
+pub(super) use renewed::Renewed;
+pub(super) use replicated::Replicated;
+
+use super::copies::{Cargo, fraction_away, spread};
+use super::{Around, Given, Held, take};
+use crate::collective::{CollectiveError, Op};
+use crate::ids::OpId;
+use crate::plan::step::chain::Visit;
+use crate::plan::step::groups::Group;
+use crate::plan::step::unit::Unit;
+use crate::plan::step::writer::Writer;
+use crate::program::{MemoryClass, Phase, ProgramBuilder};
+use crate::spec::workload::ShardingKind;
+
+/// Where this rank's weights, or its shard of them, live.
+fn resident(w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
+    let shares = &w.setup.shares;
+    spread(shares.state(w.units.iter()).weights, &shares.placed.weights)
+}
+
+/// A copy of weights for a visit.
+fn cargo(w: &Writer<'_, '_>, visit: Visit, name: &'static str, bytes: u64) -> Cargo {
+    Cargo::of(w, visit, (MemoryClass::Weights, name), bytes)
+}
+
+/// Gathers a part of a unit's weights, 1 for all; `takes` tells whether device memory is taken for them. Returns the
+/// ops and the bytes taken.
+fn gather(
+    w: &mut Writer<'_, '_>,
+    b: &mut ProgramBuilder,
+    unit: u32,
+    part: f64,
+    (phase, micro_batch): (Phase, u32),
+    waits: &[OpId],
+    takes: bool,
+) -> (Vec<OpId>, u64) {
+    let (dense, expert) = w.units[unit as usize].weight_bytes(w.setup.shares.weight_message_bytes);
+    let layer = w.units[unit as usize].layer;
+    let (mut ops, mut taken) = (Vec::new(), 0);
+    for (group, bytes, name) in [
+        (Group::Weights, dense, "all-gather weights"),
+        (Group::ExpertWeights, expert, "all-gather expert weights"),
+    ] {
+        let bytes = (bytes as f64 * part).round() as u64;
+        let what = (name, phase, layer);
+        if let Some(op) = w.communicate(b, group, Op::AllGather, bytes, what, waits, micro_batch) {
+            if takes {
+                take(b, MemoryClass::Weights, 0, bytes);
+                taken += bytes;
+            }
+            ops.push(op);
+        }
+    }
+    (ops, taken)
+}
+
+/// Closed form: gathers of each unit before forward and before backward visits, where they are asked for, and copies in
+/// of what one rank holds of it.
+fn around(given: &Given<'_>, gathers: [bool; 2]) -> Result<Vec<Vec<Around>>, CollectiveError> {
+    let (shares, o) = (given.shares, &given.shares.workload.offload);
+    let d = &shares.degrees;
+    let reused = if o.reuse_across_micro_batches { 1.0 / given.passes } else { 1.0 };
+    given.around(|unit| {
+        let (dense, expert) = unit.weight_bytes(shares.bytes.weights);
+        let copied = match shares.kind() {
+            ShardingKind::Zero3 => {
+                dense as f64 / f64::from(d.shard) + expert as f64 / f64::from(d.expert_replicas())
+            }
+            _ => (dense + expert) as f64,
+        };
+        let [copy_in, ..] = given.copies(&shares.placed.weights, copied * reused);
+        let gather = if gathers == [false; 2] { 0.0 } else { gather_time(given, unit)? };
+        let gather = gathers.map(|gathers| if gathers { gather } else { 0.0 });
+        Ok(Around { gather, copy_in: [copy_in; 2], ..Around::default() })
+    })
+}
+
+/// Closed form: seconds to gather a unit's weights.
+fn gather_time(given: &Given<'_>, unit: &Unit) -> Result<f64, CollectiveError> {
+    let (dense, expert) = unit.weight_bytes(1.0);
+    let each = given.shares.weight_message_bytes;
+    Ok(given.links.collective(Group::Weights, Op::AllGather, dense as f64 * each)?
+        + given.links.collective(Group::ExpertWeights, Op::AllGather, expert as f64 * each)?)
+}
+
+/// Closed form: what stays, and so many times the share `extra` of the largest unit that comes and goes.
+fn held(given: &Given<'_>, units: f64, extra: f64) -> Held {
+    let shares = given.shares;
+    let here = 1.0 - fraction_away(&shares.placed.weights);
+    let largest = given.largest(|u| u.plan.parameters.total() as f64 * shares.bytes.weights);
+    let stays = shares.state(given.units().map(|u| u.unit)).weights * here;
+    Held { stays, passes: units * extra * largest }
+}
