@@ -10,8 +10,10 @@ use crate::calculon::files::{
 /// A golden: its name, its inputs, what Calculon wrote.
 fn cases() -> Vec<(String, Calculon, Value)> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/calculon.json");
-    let goldens: Value =
-        serde_json::from_str(&std::fs::read_to_string(path).expect("readable goldens")).expect("JSON");
+    cases_of(&serde_json::from_slice(&std::fs::read(path).expect("readable goldens")).expect("JSON"))
+}
+
+fn cases_of(goldens: &Value) -> Vec<(String, Calculon, Value)> {
     let case = |case: &Value| {
         let of = |table: &str, key: &str| goldens[table][case[key].as_str().expect("a name")].clone();
         let inputs = Calculon::new(
@@ -39,12 +41,34 @@ fn agrees(ours: f64, golden: &Value) -> bool {
     }
 }
 
+/// Configurations drawn at random, with what Calculon makes of them: inference, every kind of offload and of
+/// communication are among them.
+#[test]
+fn every_output_of_random_configurations_agrees() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/calculon-random.json.gz");
+    let file = std::fs::File::open(path).expect("readable goldens");
+    let goldens: Value = serde_json::from_reader(flate2::read::GzDecoder::new(file)).expect("JSON");
+    let cases = cases_of(&goldens);
+    let count =
+        |wanted: &dyn Fn(&Execution) -> bool| cases.iter().filter(|case| wanted(case.1.exe())).count();
+    assert_eq!(cases.len(), 320);
+    assert!(count(&|e| !e.training) > 100);
+    assert!(count(&|e| !e.training && (e.weight_offload || e.activations_offload)) > 50);
+    assert!(count(&|e| e.weight_offload && e.activations_offload) > 50);
+    assert!(count(&|e| e.tensor_par_comm_type == TensorComm::P2pRsAg) > 50);
+    agree(&cases, 96);
+}
+
 #[test]
 fn every_output_of_every_golden_agrees() {
+    agree(&cases(), 97); // 96 outputs and the layers
+}
+
+fn agree(cases: &[(String, Calculon, Value)], fields: usize) {
     let mut wrong = Vec::new();
-    for (name, case, golden) in cases() {
-        let outputs = estimate(&case, Quirks::AS_PUBLISHED).outputs();
-        assert_eq!(golden.as_object().expect("an object").len(), 97, "96 outputs and the layers");
+    for (name, case, golden) in cases {
+        let outputs = estimate(case, Quirks::AS_PUBLISHED).outputs();
+        assert_eq!(golden.as_object().expect("an object").len(), fields, "{name}");
         for ((field, _), ours) in Outputs::FIELDS.iter().zip(outputs.values()) {
             if !agrees(ours, &golden[field]) {
                 wrong.push(format!("{name} {field}: {ours:?}, Calculon {}", golden[field]));
