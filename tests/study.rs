@@ -1,6 +1,7 @@
 //! Sweeps and searches: every point is a row, killed sweeps go on, and the search finds what a full simulation finds.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde_json::Value;
@@ -116,6 +117,51 @@ fn a_cut_file_is_resumed() {
     assert!(fs::read(&path).expect("rows") == whole, "reversed");
 }
 
+/// Killed with signal 9 at ten random moments, a sweep that goes on each time ends with the rows of one that was left
+/// alone, byte by byte: nothing is lost, nothing doubled.
+#[test]
+#[cfg(unix)]
+fn a_sweep_survives_ten_kills() {
+    use rand::{Rng, SeedableRng};
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let (alone, killed) = (path("alone.jsonl"), path("killed.jsonl"));
+    let study = |file: &str| -> Vec<String> {
+        let vary = ["--vary", "batch.global=4,8", "--vary", "model.vocabulary=1000:1990:+10"];
+        let words = [&["sweep", "tiny-4", "--resume", "--threads", "2"], &vary[..], &["-o"]].concat();
+        words.into_iter().chain([file]).map(String::from).collect()
+    };
+    let spawn = || {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_stepsim"));
+        command.args(study(&killed)).stdout(std::process::Stdio::null()).spawn().expect("a process")
+    };
+    let length = || fs::metadata(&killed).map_or(0, |file| file.len());
+    let whole = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
+    let seed = std::process::id();
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(u64::from(seed));
+    let mut kept = 0;
+    for moment in 1..=10 {
+        let (mut process, begun) = (spawn(), length());
+        // A few rows further, and at any place within a row and a write.
+        let more = random.random_range(1..3000);
+        while length() < begun + more && process.try_wait().expect("a process").is_none() {
+            std::thread::sleep(std::time::Duration::from_micros(random.random_range(50..2000)));
+        }
+        assert!(process.try_wait().expect("a process").is_none(), "seed {seed}: over before kill {moment}");
+        process.kill().expect("it runs");
+        process.wait().expect("it ends");
+        let lines = whole(&fs::read(&killed).expect("rows"));
+        assert!(lines > kept, "seed {seed}: {kept} rows before kill {moment}, {lines} after it");
+        kept = lines;
+    }
+    assert!(spawn().wait().expect("a process").success());
+    let words = study(&alone);
+    stepsim(&words.iter().map(String::as_str).collect::<Vec<_>>()).success();
+    let (alone, killed) = (fs::read(&alone).expect("rows"), fs::read(&killed).expect("rows"));
+    assert_eq!(whole(&alone), 200);
+    assert!(alone == killed, "seed {seed}: the rows differ");
+}
+
 #[test]
 fn foreign_and_broken_files_are_refused_and_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -192,9 +238,9 @@ fn the_search_finds_what_simulating_everything_finds() {
         top: usize::MAX,
         ..SearchOptions::default()
     };
-    let all = search("tests/data/study.json", None, &everything, &mut |_| {}).expect("a search").report;
+    let all = search("tests/data/study.json", None, &everything, &mut |_| ControlFlow::Continue(())).expect("a search").report;
     let options = SearchOptions { fix: fix.to_vec(), ..SearchOptions::default() };
-    let found = search("tests/data/study.json", None, &options, &mut |_| {}).expect("a search");
+    let found = search("tests/data/study.json", None, &options, &mut |_| ControlFlow::Continue(())).expect("a search");
     let time = |report: &stepsim::study::SearchReport| report.ranking[0].outcome.step_time_s.expect("a time");
     let regret = time(&found.report) / time(&all) - 1.0;
     println!(
