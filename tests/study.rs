@@ -73,7 +73,7 @@ fn what_cannot_run_is_a_row_and_rows_do_not_depend_on_threads() {
     stepsim(&study(&table, &["--closed-form"])).success();
     let text = fs::read_to_string(&table).expect("a table");
     assert_eq!(text.lines().count(), 10, "{text}");
-    assert!(text.starts_with("key,parallelism.tensor,batch.micro_batch,status,step_time_s,"), "{text}");
+    assert!(text.starts_with("key,point,parallelism.tensor,batch.micro_batch,status,step_time_s,"), "{text}");
     assert!(!Path::new(&(table + ".jsonl")).exists());
 }
 
@@ -193,6 +193,101 @@ fn parts_make_the_whole() {
     for (i, row) in read(&whole).iter().enumerate() {
         assert_eq!(row, if i % 2 == 0 { &first[i / 2] } else { &second[i / 2] });
     }
+    let merged = path("merged");
+    let files = |of: &[&str]| -> Vec<String> {
+        let words = [&["sweep", "merge"], of, &["-o", &merged]].concat();
+        words.into_iter().map(String::from).collect()
+    };
+    let merge = |of: &[&str]| {
+        let words = files(of);
+        stepsim(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let (first, second) = (path("first"), path("second"));
+    merge(&[&second, &first, &second]).success();
+    assert!(fs::read(&merged).expect("rows") == fs::read(&whole).expect("rows"), "merged rows differ");
+    let said = stdout(&merge(&[&second]).success());
+    assert!(said.contains("4 points before the last one are in none"), "{said}");
+    let other = path("other");
+    stepsim(&["sweep", "tiny-4", "--vary", "batch.global=4,8", "-o", &other]).success();
+    let message = stderr(&merge(&[&first, &other]).code(2));
+    assert!(message.contains("its point 0 is another"), "{message}");
+    let said = stdout(
+        &stepsim(&["sweep", "best", &second, &first, "--by", "memory_peak_bytes", "--top", "1"]).success(),
+    );
+    assert!(said.contains("--set parallelism.tensor=2") && said.lines().count() < 8, "{said}");
+    let message = stderr(&stepsim(&["sweep", "best", &first, "--by", "step"]).code(2));
+    assert!(message.contains("step_time_s"), "{message}");
+}
+
+/// Conditions leave points out, samples draw some of them, and both are counted before anything runs.
+#[test]
+fn points_are_chosen() {
+    let base = [
+        "sweep",
+        "gpt2-8",
+        "--dry-run",
+        "--vary",
+        "batch.global=8:80:+8",
+        "--vary",
+        "parallelism.tensor=1,2,4,8",
+    ];
+    let said = |more: &[&str]| stdout(&stepsim(&[&base[..], more].concat()).success());
+    assert_eq!(
+        said(&["--where", "batch.global / 8 >= parallelism.tensor"]),
+        "29 points (chosen of 10 × 4)\n"
+    );
+    assert_eq!(said(&["--where", "batch.micro_batch > 0", "--sample", "7"]), "7 points (chosen of 10 × 4)\n");
+    assert_eq!(said(&["--sample", "100"]), "40 points (10 × 4)\n");
+    let refused = |more: &[&str], part: &str| {
+        let message = stderr(&stepsim(&[&base[..], more].concat()).code(2));
+        assert!(message.contains(part), "{more:?}: {message}");
+    };
+    refused(&["--where", "batch.globl > 8"], "no field `batch.globl`");
+    refused(&["--where", "batch.global > 80"], "no point meets");
+    refused(&["--where", "batch.global >"], "a value is missing");
+    let many = ["--vary", "model.ffn=1:300:+1", "--vary", "model.vocabulary=1:300:+1"];
+    let drawn = [&many[..], &["--sample", "50", "--where", "model.ffn % 2 == 0"]].concat();
+    assert_eq!(said(&drawn), "50 points (chosen of 10 × 4 × 300 × 300)\n");
+    // The same seed draws the same points, another one others.
+    let folder = tempfile::tempdir().expect("a folder");
+    let drawn = |name: &str, seed: &str| {
+        let path = folder.path().join(name).to_str().expect("UTF-8").to_string();
+        let vary = [
+            "--vary",
+            "batch.global=4:400:+4",
+            "--closed-form",
+            "--sample",
+            "10",
+            "--seed",
+            seed,
+            "-o",
+            &path,
+        ];
+        stepsim(&[&["sweep", "tiny-4"], &vary[..]].concat()).success();
+        fs::read(path).expect("rows")
+    };
+    assert!(drawn("a", "1") == drawn("b", "1") && drawn("c", "1") != drawn("d", "2"));
+}
+
+#[test]
+fn rows_are_drawn() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let (rows, html) = (path("rows.jsonl"), path("rows.html"));
+    let plot = ["--plot", "batch.micro_batch,step_time_s,parallelism.tensor", "--html", &html];
+    let said = stdout(&stepsim(&study(&rows, &plot)).success());
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("a file");
+    let svg = read("rows.step_time_s-by-batch.micro_batch.svg");
+    assert_eq!(svg.matches("<title>").count(), 4, "{svg}");
+    let data = read("rows.step_time_s-by-batch.micro_batch.csv");
+    assert_eq!(data.lines().next(), Some("point,batch.micro_batch,step_time_s,parallelism.tensor"));
+    assert_eq!(data.lines().count(), 5);
+    let page = read("rows.html");
+    assert_eq!(page.matches("<tr data-command").count(), 9);
+    let command = "stepsim run tests/data/study.json --set parallelism.tensor=1 --set batch.micro_batch=8\"";
+    assert!(page.contains(command) && said.contains("page: "), "{said}");
+    let wrong = stepsim(&study(&path("x.jsonl"), &["--plot", "batch.micro_batch,steptime"])).code(2);
+    assert!(stderr(&wrong).contains("no row has a column `steptime`"), "{}", stderr(&wrong));
 }
 
 #[test]
@@ -238,9 +333,12 @@ fn the_search_finds_what_simulating_everything_finds() {
         top: usize::MAX,
         ..SearchOptions::default()
     };
-    let all = search("tests/data/study.json", None, &everything, &mut |_| ControlFlow::Continue(())).expect("a search").report;
+    let all = search("tests/data/study.json", None, &everything, &mut |_| ControlFlow::Continue(()))
+        .expect("a search")
+        .report;
     let options = SearchOptions { fix: fix.to_vec(), ..SearchOptions::default() };
-    let found = search("tests/data/study.json", None, &options, &mut |_| ControlFlow::Continue(())).expect("a search");
+    let found = search("tests/data/study.json", None, &options, &mut |_| ControlFlow::Continue(()))
+        .expect("a search");
     let time = |report: &stepsim::study::SearchReport| report.ranking[0].outcome.step_time_s.expect("a time");
     let regret = time(&found.report) / time(&all) - 1.0;
     println!(

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, presets};
-use serde_json::{Map, Value, json};
 
 use super::outputs::WRITTEN;
 use super::run::write_json;
@@ -101,43 +100,9 @@ fn workload(args: &Args) -> Result<String, Failure> {
     outputs::apart(&[("--report", args.report.as_deref())], &inputs.files())?;
     let estimate = closed_form(&inputs)?;
     if let Some(path) = &args.report {
-        write_json(path, &report(&estimate))?;
+        write_json(path, &estimate.report())?;
     }
     Ok(summary(&inputs, &estimate) + "\n" + &Bands::shipped().sentence(&inputs))
-}
-
-/// Seconds, bytes and counts, with units in the names.
-fn report(estimate: &Estimate) -> Value {
-    let keyed = |pairs: &[(&str, f64)], unit: &str| -> Map<String, Value> {
-        let key = |name: &str| format!("{}_{unit}", name.replace(", ", "_").replace(' ', "_"));
-        pairs.iter().map(|(name, value)| (key(name), json!(value))).collect()
-    };
-    let r = &estimate.rules;
-    json!({
-        "total_s": estimate.terms.total(),
-        "terms": keyed(&estimate.terms.named(), "s"),
-        "model_flop_utilisation": estimate.mfu,
-        "model_flops": estimate.model_flops,
-        "tokens": estimate.tokens,
-        "device_memory": keyed(&estimate.fullest().named(), "bytes"),
-        "device_memory_bytes": estimate.fullest().total(),
-        "device_capacity_bytes": estimate.capacity,
-        "rules": {
-            "parameters": r.parameters,
-            "active_parameters": r.active_parameters,
-            "twelve_l_h2": r.twelve_l_h2,
-            "bytes_per_parameter": r.bytes_per_parameter,
-            "bytes_per_parameter_sharded": r.bytes_per_parameter_sharded,
-            "six_p_d_flops": r.six_p_d,
-            "six_p_d_at_peak_s": r.six_p_d_time,
-            "ideal_bubble_share": r.ideal_bubble,
-            "tokens_per_micro_batch": r.tokens_per_micro_batch,
-            "tokens_per_replica": r.tokens_per_replica,
-            "data_parallel_tokens": r.data_parallel_tokens,
-            "fsdp_tokens": r.fsdp_tokens,
-            "tensor_degree": r.tensor_degree,
-        },
-    })
 }
 
 fn summary(inputs: &Inputs, estimate: &Estimate) -> String {

@@ -1,5 +1,6 @@
 //! `stepsim search`: the best layout of a model on a machine.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -87,8 +88,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         threads: args.threads.map(usize::from),
     };
     let (bar, begun) = (Bar::new("estimated and simulated"), Instant::now());
-    let found = search(&args.workload, args.topology.as_deref(), &options, &mut |done| bar.at(done))
-        .map_err(Failure::input)?;
+    let found = search(&args.workload, args.topology.as_deref(), &options, &mut |done| {
+        bar.at(done);
+        ControlFlow::Continue(())
+    })
+    .map_err(Failure::input)?;
     bar.done();
     if let Some(path) = &args.report {
         write_json(path, &found.report)?;

@@ -1,38 +1,56 @@
 //! `stepsim sweep`: many variants of a step.
 
+mod files;
+
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-
-use comfy_table::{CellAlignment, Table, presets};
 
 use super::outputs::{self, WRITTEN};
 use super::run::Bar;
 use super::{Failure, say};
 use crate::simulate::Status;
-use crate::study::{Axis, Base, How, Row, Shard, Space, Study, StudyError, SweepOptions, sweep};
+use crate::study::{
+    Axis, Base, Choice, Condition, How, Row, Shard, Space, Study, StudyError, SweepOptions, quoted, sweep,
+};
+use files::{Drawn, table};
 
 /// Rows that the terminal shows.
 const SHOWN: usize = 20;
 
 /// Run many variants of a step: one row each.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
 Every combination of the values is a point, and every point a row: its settings, status (`ok`, `invalid`, `out_of_memory`,
 `deadlock`, `failed`), step_time_s, tokens_per_s_per_device, mfu, memory_peak_bytes, and exposed seconds by kind of
 communication. A point that cannot run is a row too. While the sweep runs, -o grows by one whole line a point; killed at
 any moment, the same command with --resume goes on. At the end its rows stand in the order of the points.
 
 A study file holds the same: {\"workload\": \"gpt2-8\", \"topology\": \"dgx-a100-8\", \"set\": {\"batch.global\": 64},
-\"vary\": {\"batch.micro_batch\": [1, 2, 4], \"parallelism.tensor\": \"1:8:x2\"}, \"zip\": {}}
+\"vary\": {\"batch.micro_batch\": [1, 2, 4], \"parallelism.tensor\": \"1:8:x2\"}, \"zip\": {}, \"where\": [],
+\"sample\": null, \"seed\": 0}
 
 Examples:
   stepsim sweep gpt2-8 --vary batch.micro_batch=1,2,4 --vary parallelism.tensor=1,5 -o rows.jsonl
   stepsim sweep llama3-70b --vary batch.global=64:1024:x2 --closed-form -o rows.csv
   stepsim sweep gpt2-8 --zip batch.global=32,64 --zip batch.micro_batch=2,4
-  stepsim sweep study.json --shard 1/4 -o part1.jsonl")]
+  stepsim sweep llama3-70b --vary parallelism.tensor=1:8:x2 --vary parallelism.pipeline.size=1:16:x2 \\
+    --where 'parallelism.tensor * parallelism.pipeline.size <= 32' --sample 10 -o rows.jsonl \\
+    --plot parallelism.tensor,step_time_s,parallelism.pipeline.size --html rows.html
+  stepsim sweep study.json --shard 1/4 -o part1.jsonl
+  stepsim sweep merge part1.jsonl part2.jsonl part3.jsonl part4.jsonl -o rows.jsonl
+  stepsim sweep best rows.jsonl --by mfu"
+)]
 pub struct Args {
+    /// What to do with rows that are there
+    #[command(subcommand)]
+    command: Option<Of>,
     /// Workload (a name, or a path that ends in .json), or a study file
-    input: String,
+    #[arg(required = true)]
+    input: Option<String>,
     /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
     #[arg(short, long)]
     topology: Option<String>,
@@ -42,6 +60,15 @@ pub struct Args {
     /// Values of a field that change together with those of the other --zip
     #[arg(long, value_name = "PATH=VALUES")]
     zip: Vec<String>,
+    /// Only points for which this holds: `parallelism.tensor * parallelism.pipeline.size <= 16`; repeatable
+    #[arg(long = "where", value_name = "CONDITION")]
+    conditions: Vec<String>,
+    /// Draw so many points by chance
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    sample: Option<u32>,
+    /// Seed of the draw
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
     /// Change a field at all points; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
@@ -63,6 +90,17 @@ pub struct Args {
     /// Threads [default: one a processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
+    #[command(flatten)]
+    drawn: Drawn,
+}
+
+/// What is done with rows that are there.
+#[derive(Debug, clap::Subcommand)]
+enum Of {
+    /// Put parts of a study together
+    Merge(files::Merge),
+    /// Show the best rows
+    Best(files::Best),
 }
 
 /// Reads `i/n`.
@@ -79,14 +117,22 @@ fn shard(text: &str) -> Result<Shard, String> {
 /// # Errors
 /// A study that means nothing, or a result file of another (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let (base, space) = read(args)?;
-    outputs::apart(&[("--output", args.output.as_deref())], &base.files())?;
+    match &args.command {
+        Some(Of::Merge(of)) => return files::merge(of),
+        Some(Of::Best(of)) => return files::best(of),
+        None => {}
+    }
+    let input = args.input.as_deref().unwrap_or_default();
+    let plots = args.drawn.plots()?;
+    let (base, space, workload) = read(args, input)?;
+    outputs::apart(&[("--output", args.output.as_deref()), ("--html", args.drawn.html())], &base.files())?;
     let points = args.shard.points(space.count()).len();
     if args.dry_run {
         let lengths: Vec<String> = space.lengths().iter().map(ToString::to_string).collect();
         let part =
             if args.shard.of > 1 { format!(", of which {points} in this part") } else { String::new() };
-        return say(&format!("{} points ({}){part}\n", space.count(), lengths.join(" × ")));
+        let whole = if space.is_part() { "chosen of " } else { "" };
+        return say(&format!("{} points ({whole}{}){part}\n", space.count(), lengths.join(" × ")));
     }
     let options = SweepOptions {
         how: if args.closed_form { How::ClosedForm } else { How::Simulated },
@@ -96,17 +142,37 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         resume: args.resume,
     };
     let (bar, begun) = (Bar::of("points", points as u64), Instant::now());
-    let rows = sweep(&base, &space, &options, &mut |done| bar.at(done)).map_err(|e| match e {
+    let mut tell = |done| {
+        bar.at(done);
+        ControlFlow::Continue(())
+    };
+    let rows = sweep(&base, &space, &options, &mut tell).map_err(|e| match e {
         StudyError::Spec(e) => Failure::input(e),
         e => Failure::run(e),
     })?;
     bar.done();
-    say(&summary(args, &rows, begun.elapsed().as_secs_f64()))
+    let text = summary(args, &rows, begun.elapsed().as_secs_f64());
+    let drawn = args.drawn.write(&plots, &rows, args.output.as_deref(), &command(args, &workload))?;
+    say(&(text + &drawn))
 }
 
-fn read(args: &Args) -> Result<(Base, Space), Failure> {
-    let path = Path::new(&args.input);
-    let study = if args.input.ends_with(".json") && args.input != "-" {
+/// What runs a point once its own settings stand behind it.
+fn command(args: &Args, (workload, topology, sets): &Common) -> String {
+    let verb = if args.closed_form { "estimate" } else { "run" };
+    let mut words = vec!["stepsim".to_string(), verb.to_string(), quoted(workload)];
+    if let Some(topology) = topology {
+        words.extend(["-t".to_string(), quoted(topology)]);
+    }
+    words.extend(sets.iter().map(|set| format!("--set {}", quoted(set))));
+    words.join(" ")
+}
+
+/// The workload, machine and settings that all points share.
+type Common = (String, Option<String>, Vec<String>);
+
+fn read(args: &Args, input: &str) -> Result<(Base, Space, Common), Failure> {
+    let path = Path::new(input);
+    let study = if input.ends_with(".json") && input != "-" {
         Study::load(path).map_err(Failure::input)?
     } else {
         None
@@ -120,16 +186,22 @@ fn read(args: &Args) -> Result<(Base, Space), Failure> {
     if axes.is_empty() {
         return Err(Failure::input(format!(
             "{}: nothing varies\n  hint: --vary batch.micro_batch=1,2,4, or \"vary\" in a study file",
-            args.input
+            input
         )));
     }
     let mut sets = study.as_ref().map_or(Vec::new(), Study::sets);
     sets.extend(args.sets.iter().cloned());
-    let workload = study.as_ref().map_or(args.input.as_str(), |study| &study.workload);
-    let topology = args.topology.as_deref().or(study.as_ref().and_then(|study| study.topology.as_deref()));
-    let base = Base::load(workload, topology, &sets).map_err(Failure::input)?;
-    let space = Space::new(axes, &base).map_err(Failure::input)?;
-    Ok((base, space))
+    let mut choice = study.as_ref().map_or(Ok(Choice::default()), Study::choice).map_err(Failure::input)?;
+    let conditions = args.conditions.iter().map(|text| Condition::parse(text));
+    choice.conditions.extend(conditions.collect::<Result<Vec<_>, _>>().map_err(Failure::input)?);
+    if let Some(sample) = args.sample {
+        choice = Choice { sample: Some(sample as usize), seed: args.seed, ..choice };
+    }
+    let workload = study.as_ref().map_or(input, |study| &study.workload).to_string();
+    let topology = args.topology.clone().or(study.as_ref().and_then(|study| study.topology.clone()));
+    let base = Base::load(&workload, topology.as_deref(), &sets).map_err(Failure::input)?;
+    let space = Space::of(axes, &choice, &base).map_err(Failure::input)?;
+    Ok((base, space, (workload, topology, sets)))
 }
 
 /// How it went, and the fastest rows.
@@ -148,24 +220,7 @@ fn summary(args: &Args, rows: &[Row], seconds: f64) -> String {
         time(a).total_cmp(&time(b))
     });
     text += "\n";
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(["step", "MFU", "memory", "settings, fastest first"]);
-    for row in fastest.iter().take(SHOWN) {
-        let outcome = &row.outcome;
-        let settings: Vec<String> =
-            row.settings.iter().map(|(path, value)| crate::study::set_text(path, value)).collect();
-        table.add_row([
-            format!("{:.4} s", outcome.step_time_s.unwrap_or_default()),
-            format!("{:.1} %", 100.0 * outcome.mfu.unwrap_or_default()),
-            format!("{:.1} GiB", outcome.memory_peak_bytes.unwrap_or_default() as f64 / (1u64 << 30) as f64),
-            settings.join(" "),
-        ]);
-    }
-    for column in 0..3 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    let table = table(&fastest[..fastest.len().min(SHOWN)], "settings, fastest first");
     if !fastest.is_empty() {
         text += &format!("{table}\n");
     }

@@ -33,7 +33,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Loads a workload and a machine by name or path. Without a topology the workload's own is taken. `sets` are
+    /// Loads a workload and a machine by name, path or content. Without a topology the workload's own is taken. `sets` are
     /// `path=value` texts: a path that begins with `topology.` changes the machine, every other the workload.
     ///
     /// # Errors
@@ -245,11 +245,7 @@ impl Site {
             }
             e
         };
-        let topology: Loaded<Topology> = match named.trim_start().starts_with('{') {
-            true => from_text(named, "topology", sets, files),
-            false => load_from(named, sets, files),
-        }
-        .map_err(whole)?;
+        let topology: Loaded<Topology> = load_from(named, sets, files).map_err(whole)?;
         let machine = Machine::build(&topology.value).map_err(|e| e.in_file(&topology.file))?;
         let chooser = chooser(&topology, &machine)
             .map_err(|e| whole(blame_setting(e, sets)).in_file(&topology.file))?;

@@ -28,8 +28,8 @@ pub struct Loaded<T> {
 }
 
 /// Loads a value by name (of the shipped files) or by path (contains `/`, ends in `.json`, or is `-` for the standard
-/// input); a topology also from the form of a simple machine ([`simple::FORMS`]). `sets` are `path=value` texts applied
-/// in order.
+/// input), or from its content (begins with `{`; it is then called after its kind, and paths in it are relative to here);
+/// a topology also from the form of a simple machine ([`simple::FORMS`]). `sets` are `path=value` texts applied in order.
 ///
 /// # Errors
 /// Anything wrong with the file, the files it refers to, or a setting, as [`SpecError`] says.
@@ -91,6 +91,12 @@ impl<T: Spec> Draft<T> {
         &self.name
     }
     fn read(name_or_path: &str, files: &dyn Files) -> Result<Draft<T>, SpecError> {
+        if name_or_path.trim_start().starts_with('{') {
+            let name = T::KIND.word().to_string();
+            let noted = Noted::new(files);
+            let value = complete(T::KIND, json::read(&name, name_or_path)?, &name, None, 0, &noted)?;
+            return Ok(Draft { value, file: name.clone(), name, read: noted.paths(), kind: PhantomData });
+        }
         let simple = simple::looks_simple(name_or_path);
         let noted = Noted::new(files);
         let (value, file) = if T::KIND == Kind::Topology && simple {

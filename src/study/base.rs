@@ -87,6 +87,14 @@ impl Base {
         Ok((workload, site))
     }
 
+    /// The workload of a point, typed and not validated.
+    ///
+    /// # Errors
+    /// It means nothing.
+    pub fn unchecked_workload(&self, sets: &[String]) -> Result<WorkloadSpec, SpecError> {
+        self.workload.unchecked(&self.settings(sets).workload)
+    }
+
     /// Name of the workload.
     pub fn name(&self) -> &str {
         self.workload.name()

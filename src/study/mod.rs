@@ -2,14 +2,17 @@
 //!
 //! A [`Space`] is a product of axes; a point of it is a list of settings. [`Base`] makes inputs of a point: files are read
 //! once, equal machines are built once. [`sweep`] plays every point and writes a row for each; [`search`] makes the
-//! space itself from what model and machine allow, estimates all of it in closed form and simulates the best.
+//! space itself from what model and machine allow, estimates all of it in closed form and simulates the best. [`Plot`] and [`page`](fn@page) draw rows.
 //!
 //! Hazard: an infeasible point is a row with a status, not a failure; only a study that means nothing (a field that
 //! does not exist, a value of the wrong type) is refused, before anything runs.
 
 mod base;
+mod condition;
 mod layout;
 mod outcome;
+mod page;
+mod plot;
 mod pool;
 mod rows;
 mod search;
@@ -17,9 +20,12 @@ mod space;
 mod sweep;
 
 pub use base::Base;
+pub use condition::Condition;
 pub use layout::Given;
 pub use outcome::{How, Outcome, outcome};
-pub use rows::{Row, StudyError, csv};
+pub use page::{front, page, quoted};
+pub use plot::Plot;
+pub use rows::{Row, StudyError, csv, merge, read_rows, write_rows, write_text};
 pub use search::{Found, Margins, Objective, Ranked, SearchOptions, SearchReport, search};
-pub use space::{Axis, MOST_POINTS, Space, Study, set_text};
+pub use space::{Axis, Choice, MOST_POINTS, Space, Study, set_text};
 pub use sweep::{Shard, SweepOptions, sweep};

@@ -4,7 +4,7 @@
 //! written in one piece. A process killed at any moment leaves whole lines and perhaps the beginning of one, which
 //! resuming drops. At the end the file is replaced by all rows in the order of the points.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -14,14 +14,18 @@ use serde_json::{Map, Value};
 
 use super::outcome::Outcome;
 use crate::analysis::kind::OpKind;
+use crate::simulate::{Fault, Status};
 use crate::spec::SpecError;
-use crate::trace::OutputError;
+use crate::trace::{Output, OutputError};
 
 /// One point and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Hash of the resolved inputs, of how the point is valued, and of the program's version.
     pub key: String,
+    /// Number of the point in its study, from 0.
+    #[serde(default)]
+    pub point: u64,
     /// What the point sets.
     pub settings: Map<String, Value>,
     /// The columns.
@@ -30,6 +34,44 @@ pub struct Row {
 }
 
 impl Row {
+    /// A column by name: a path that the point sets, or a field of the outcome; `exposed_tp_s` is what `exposed_s` has for
+    /// `tp`, `memory_peak_GiB` the peak in GiB.
+    pub fn column(&self, name: &str) -> Option<Value> {
+        if let Some(value) = self.settings.get(name) {
+            return Some(value.clone());
+        }
+        let o = &self.outcome;
+        let number = |x: f64| Some(Value::from(x));
+        match name {
+            "point" => Some(self.point.into()),
+            "status" => serde_json::to_value(o.status).ok(),
+            "step_time_s" => number(o.step_time_s?),
+            "tokens_per_s_per_device" => number(o.tokens_per_s_per_device?),
+            "mfu" => number(o.mfu?),
+            "memory_peak_bytes" => Some(o.memory_peak_bytes?.into()),
+            "memory_peak_GiB" => number(o.memory_peak_bytes? as f64 / (1u64 << 30) as f64),
+            _ => {
+                let kind = name.strip_prefix("exposed_")?.strip_suffix("_s")?;
+                number(o.exposed_s.get(kind).copied().or(o.step_time_s.map(|_| 0.0))?)
+            }
+        }
+    }
+    /// Names of the columns that rows may have beside what they set.
+    pub fn columns() -> Vec<String> {
+        let fixed = [
+            "step_time_s",
+            "tokens_per_s_per_device",
+            "mfu",
+            "memory_peak_bytes",
+            "memory_peak_GiB",
+            "status",
+            "point",
+        ];
+        let kinds = OpKind::ALL.iter().filter(|kind| **kind != OpKind::Compute);
+        let exposed = kinds.map(|kind| format!("exposed_{}_s", kind.name()));
+        fixed.iter().map(ToString::to_string).chain(exposed).collect()
+    }
+
     /// A line of JSON with its end.
     pub fn line(&self) -> String {
         serde_json::to_string(self).unwrap_or_default() + "\n"
@@ -53,9 +95,21 @@ pub enum StudyError {
         /// What the system says.
         error: io::Error,
     },
+    /// Whoever watched the study stopped it.
+    #[error("stopped; rows that were written are kept, go on with --resume")]
+    Stopped,
     /// The finished file cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
+}
+
+impl From<&StudyError> for Fault {
+    fn from(e: &StudyError) -> Fault {
+        match e {
+            StudyError::Spec(e) => e.into(),
+            e => Fault { status: Status::Failed, message: e.to_string(), ..Fault::default() },
+        }
+    }
 }
 
 /// A result file on its way.
@@ -87,29 +141,13 @@ impl Journal {
         if resume {
             file.read_to_end(&mut text).map_err(fail)?;
         }
-        let (mut whole, mut rows) = (0, HashMap::new());
-        for (i, line) in text.split_inclusive(|b| *b == b'\n').enumerate() {
-            if line.last() != Some(&b'\n') {
-                break; // The process was killed while it wrote this line.
-            }
-            let row: Row = serde_json::from_slice(line).map_err(|e| {
-                SpecError::file(name(), format!("line {} is no row of a sweep: {e}", i + 1))
-                    .hint("only files that `stepsim sweep -o` wrote can be resumed")
-            })?;
-            rows.insert(row.key, row.outcome);
-            whole += line.len() as u64;
-        }
-        // What was cut off is the beginning of a row, or the file is something else.
-        let (torn, begin) = (&text[whole as usize..], BEGIN.as_bytes());
-        if !torn.starts_with(begin) && !begin.starts_with(torn) {
-            return Err(SpecError::file(name(), "ends in what is no row of a sweep")
-                .hint("only files that `stepsim sweep -o` wrote can be resumed")
-                .into());
-        }
+        let (rows, whole) = rows_of(&text, &name())?;
+        let whole = whole as u64;
         if resume && whole < text.len() as u64 {
             file.set_len(whole).map_err(fail)?;
         }
         file.seek(SeekFrom::Start(whole)).map_err(fail)?;
+        let rows = rows.into_iter().map(|row| (row.key, row.outcome)).collect();
         Ok((Journal { path: path.to_owned(), file }, rows))
     }
 
@@ -129,6 +167,84 @@ pub fn present(path: &Path) -> SpecError {
         .hint("remove it to begin again; --resume goes on with one that was interrupted")
 }
 
+/// Reads the rows of a finished or interrupted result file; a line that was cut off is passed over.
+///
+/// # Errors
+/// It cannot be read or holds something else.
+pub fn read_rows(path: &Path) -> Result<Vec<Row>, SpecError> {
+    let name = path.display().to_string();
+    let text = std::fs::read(path)
+        .map_err(|e| SpecError::file(&name, format!("cannot be read: {e}")).hint("check the path"))?;
+    rows_of(&text, &name).map(|(rows, _)| rows)
+}
+
+/// The whole rows at the beginning of a result file, and how many bytes they take.
+fn rows_of(text: &[u8], name: &str) -> Result<(Vec<Row>, usize), SpecError> {
+    let hint = "only JSON lines that `stepsim sweep -o` wrote can be read";
+    let (mut whole, mut rows) = (0, Vec::new());
+    for (i, line) in text.split_inclusive(|b| *b == b'\n').enumerate() {
+        if line.last() != Some(&b'\n') {
+            break; // The process was killed while it wrote this line.
+        }
+        rows.push(serde_json::from_slice(line).map_err(|e| {
+            SpecError::file(name, format!("line {} is no row of a sweep: {e}", i + 1)).hint(hint)
+        })?);
+        whole += line.len();
+    }
+    // What was cut off is the beginning of a row, or the file is something else.
+    let (torn, begin) = (&text[whole..], BEGIN.as_bytes());
+    if !torn.starts_with(begin) && !begin.starts_with(torn) {
+        return Err(SpecError::file(name, "ends in what is no row of a sweep").hint(hint));
+    }
+    Ok((rows, whole))
+}
+
+/// Rows of parts of one study in the order of its points, and how many points below the last one are missing.
+///
+/// # Errors
+/// Two rows of one point differ: the parts are not of one study.
+pub fn merge(parts: Vec<(String, Vec<Row>)>) -> Result<(Vec<Row>, u64), SpecError> {
+    let mut rows: BTreeMap<u64, Row> = BTreeMap::new();
+    for (name, part) in parts {
+        for row in part {
+            let known = rows.entry(row.point).or_insert_with(|| row.clone());
+            if *known != row {
+                let problem = format!("its point {} is another than in a file before it", row.point);
+                return Err(SpecError::file(name, problem)
+                    .allowed("parts of one study, by one version, each point alike in all of them")
+                    .hint("merge what one study wrote with --shard 1/N to N/N"));
+            }
+        }
+    }
+    let end = rows.keys().next_back().map_or(0, |last| last + 1);
+    let missing = end - rows.len() as u64;
+    Ok((rows.into_values().collect(), missing))
+}
+
+/// Writes rows as their file's name says: comma-separated values, or JSON lines.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_rows(path: &Path, rows: &[Row]) -> Result<(), StudyError> {
+    let text = if of_csv(path) { csv(rows) } else { rows.iter().map(Row::line).collect() };
+    write_text(path, &text)
+}
+
+/// Writes a text whole or not at all.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_text(path: &Path, text: &str) -> Result<(), StudyError> {
+    let mut output = Output::create(path, false)?;
+    output.write_all(text.as_bytes()).map_err(|e| output.error(e))?;
+    Ok(output.finish()?)
+}
+
+/// Whether a file holds comma-separated values, by its name.
+pub fn of_csv(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"))
+}
+
 /// Rows as comma-separated values: key, one column for each path, then the columns of an outcome.
 pub fn csv(rows: &[Row]) -> String {
     let mut paths: Vec<&String> = Vec::new();
@@ -141,7 +257,7 @@ pub fn csv(rows: &[Row]) -> String {
     let kinds = OpKind::ALL.iter().filter(|k| **k != OpKind::Compute).map(|k| k.name());
     let kinds: Vec<&str> = kinds.collect();
     let mut header: Vec<String> =
-        std::iter::once("key").chain(paths.iter().map(|p| p.as_str())).map(cell).collect();
+        ["key", "point"].into_iter().chain(paths.iter().map(|p| p.as_str())).map(cell).collect();
     header.extend(fixed.iter().map(ToString::to_string));
     header.extend(kinds.iter().map(|kind| format!("exposed_{kind}_s")));
     header.push("message".into());
@@ -153,7 +269,7 @@ pub fn csv(rows: &[Row]) -> String {
             Some(Value::String(text)) => cell(text),
             Some(other) => cell(&other.to_string()),
         };
-        let mut cells = vec![row.key.clone()];
+        let mut cells = vec![row.key.clone(), row.point.to_string()];
         cells.extend(paths.iter().map(|path| plain(row.settings.get(*path))));
         cells.extend(fixed.iter().map(|column| plain(value.get(column))));
         cells.extend(kinds.iter().map(|kind| plain(value.get("exposed_s").and_then(|e| e.get(kind)))));
@@ -165,7 +281,7 @@ pub fn csv(rows: &[Row]) -> String {
 }
 
 /// Quoted where it must be (RFC 4180).
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

@@ -6,6 +6,7 @@
 //! work does not depend on the threads.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -14,6 +15,7 @@ use super::base::Base;
 use super::layout::{ASSUMED, Given, NEUTRAL, layouts};
 use super::outcome::{How, Outcome, outcome};
 use super::pool;
+use super::rows::StudyError;
 use super::space::{Axis, MOST_POINTS, Space, set_text};
 use crate::compare::workload::closed_form;
 use crate::simulate::Status;
@@ -174,8 +176,8 @@ pub fn search(
     workload: &str,
     machine: Option<&str>,
     options: &SearchOptions,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Found, SpecError> {
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<Found, StudyError> {
     let plain = Base::load(workload, machine, &[])?;
     let (given, fixed, axes) = sorted(options, &plain)?;
     let neutral = NEUTRAL.iter().map(|(path, value)| format!("{path}={value}"));
@@ -194,8 +196,9 @@ pub fn search(
             Err(reason) => *pruned.entry(reason).or_insert(0) += 1,
         }
         done += 1;
-        progress(done);
     }
+    let mut tell = |done| if progress(done).is_break() { Err(StudyError::Stopped) } else { Ok(()) };
+    tell(done)?;
     // Those that fit in closed form come first. A stable sort: equal estimates stay in the order of the space.
     candidates.sort_by(|a, b| a.doubtful.cmp(&b.doubtful).then(a.score.total_cmp(&b.score)));
     let sure = candidates.partition_point(|c| !c.doubtful);
@@ -214,7 +217,7 @@ pub fn search(
             outcomes.into_iter().enumerate().for_each(|(i, o)| run.take(at + i, o, options.objective));
             at += batch.len();
             done += batch.len() as u64;
-            progress(done);
+            tell(done)?;
         }
         left.extend(&candidates[at..part.end]);
     }

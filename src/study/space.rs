@@ -1,11 +1,16 @@
 //! Axes and their product.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use serde::Deserialize;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::base::Base;
+use super::condition::Condition;
 use crate::spec::{SpecError, read_json};
 
 /// Most points of one study.
@@ -127,11 +132,27 @@ pub fn set_text(path: &str, value: &Value) -> String {
     }
 }
 
-/// A product of axes. Points are numbered with the last axis fastest.
+/// A product of axes, or what is chosen of it. Points are numbered with the last axis fastest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Space {
     axes: Vec<Axis>,
+    /// Numbers in the product of the points that were chosen, ascending; `None`: all.
+    chosen: Option<Vec<u128>>,
 }
+
+/// Which points of a product.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Choice {
+    /// All of these hold.
+    pub conditions: Vec<Condition>,
+    /// So many of them, drawn without putting back.
+    pub sample: Option<usize>,
+    /// Seed of the draw.
+    pub seed: u64,
+}
+
+/// Draws of which none holds before a sample ends smaller than it was asked for.
+const MOST_MISSES: usize = 100_000;
 
 impl Space {
     /// The product of `axes`, each of whose values must mean something to `base` (beside the first values of the other
@@ -141,6 +162,14 @@ impl Space {
     /// An axis without values, a path on two axes, too many points, a field that does not exist, a value that it cannot
     /// take.
     pub fn new(axes: Vec<Axis>, base: &Base) -> Result<Space, SpecError> {
+        Space::of(axes, &Choice::default(), base)
+    }
+
+    /// The points of the product of `axes` that are chosen.
+    ///
+    /// # Errors
+    /// As [`Space::new`] (only the sample must not be too large); a condition without a meaning, or that no point meets.
+    pub fn of(axes: Vec<Axis>, choice: &Choice, base: &Base) -> Result<Space, SpecError> {
         for (i, axis) in axes.iter().enumerate() {
             if axis.values.is_empty() {
                 return Err(SpecError::file(format!("--vary {}", axis.paths.join(", ")), "no values"));
@@ -151,8 +180,9 @@ impl Space {
                     .hint("write all its values into one list"));
             }
         }
-        let space = Space { axes };
-        let count = space.product();
+        let mut space = Space { axes, chosen: None };
+        let product = space.product();
+        let count = choice.sample.map_or(product, |sample| product.min(sample as u128));
         if count > MOST_POINTS {
             let lengths: Vec<String> = space.axes.iter().map(|a| a.values.len().to_string()).collect();
             return Err(SpecError::file(
@@ -160,41 +190,94 @@ impl Space {
                 format!("{count} points ({}) are too many", lengths.join(" × ")),
             )
             .allowed(format!("at most {MOST_POINTS} points"))
-            .hint("leave values out, or zip lists that belong together (--zip)"));
+            .hint("leave values out, zip lists that belong together (--zip), or draw some (--sample)"));
         }
         for (i, axis) in space.axes.iter().enumerate() {
             for j in 0..axis.values.len() {
                 let at = |k: usize| if k == i { j } else { 0 };
-                let sets: Vec<String> = space.chosen(at).iter().map(|(p, v)| set_text(p, v)).collect();
+                let sets: Vec<String> = space.values(at).iter().map(|(p, v)| set_text(p, v)).collect();
                 base.understands(&sets)?;
             }
+        }
+        if !choice.conditions.is_empty() || choice.sample.is_some_and(|n| (n as u128) < product) {
+            space.chosen = Some(space.choose(choice, base)?);
         }
         Ok(space)
     }
 
-    /// Points, counted without making them.
+    /// Numbers of the points that are chosen.
+    fn choose(&self, choice: &Choice, base: &Base) -> Result<Vec<u128>, SpecError> {
+        let own = serde_json::to_value(base.unchecked_workload(&[])?).unwrap_or_default();
+        let holds = |number: u128| -> Result<bool, SpecError> {
+            let point = self.at(number);
+            let field = |path: &str| {
+                point.get(path).or_else(|| own.pointer(&format!("/{}", path.replace('.', "/")))).cloned()
+            };
+            choice.conditions.iter().try_fold(true, |all, condition| Ok(all && condition.holds(&field)?))
+        };
+        let product = self.product();
+        let mut random = ChaCha8Rng::seed_from_u64(choice.seed);
+        let chosen: Vec<u128> = if product <= MOST_POINTS {
+            let all = (0..product).map(|number| Ok(holds(number)?.then_some(number)));
+            let mut all: Vec<u128> = all.filter_map(Result::transpose).collect::<Result<_, SpecError>>()?;
+            if let Some(sample) = choice.sample {
+                let mut drawn = all.partial_shuffle(&mut random, sample).0.to_vec();
+                drawn.sort_unstable();
+                all = drawn;
+            }
+            all
+        } else {
+            let (mut drawn, mut misses) = (BTreeSet::new(), 0);
+            let wanted = choice.sample.unwrap_or_default();
+            while drawn.len() < wanted && misses < MOST_MISSES {
+                let number = random.random_range(0..product);
+                if holds(number)? && drawn.insert(number) {
+                    misses = 0;
+                } else {
+                    misses += 1;
+                }
+            }
+            drawn.into_iter().collect()
+        };
+        if chosen.is_empty() {
+            return Err(SpecError::file("--where", "no point meets the conditions")
+                .hint("`--dry-run` counts points without running them"));
+        }
+        Ok(chosen)
+    }
+
+    /// Points of the whole product, counted without making them.
     fn product(&self) -> u128 {
         self.axes.iter().fold(1u128, |n, axis| n.saturating_mul(axis.values.len() as u128))
     }
     /// Number of points.
     pub fn count(&self) -> usize {
-        self.product() as usize
+        self.chosen.as_ref().map_or(self.product() as usize, Vec::len)
     }
     /// Lengths of the axes.
     pub fn lengths(&self) -> Vec<usize> {
         self.axes.iter().map(|axis| axis.values.len()).collect()
     }
+    /// Whether not all points of the product were chosen.
+    pub fn is_part(&self) -> bool {
+        self.chosen.is_some()
+    }
     /// Paths and values of a point.
     pub fn point(&self, index: usize) -> Map<String, Value> {
-        let mut rest = index;
+        self.at(self.chosen.as_ref().map_or(index as u128, |chosen| chosen[index]))
+    }
+    /// Paths and values of a point of the whole product.
+    fn at(&self, number: u128) -> Map<String, Value> {
+        let mut rest = number;
         let mut at = vec![0; self.axes.len()];
         for (place, axis) in at.iter_mut().zip(&self.axes).rev() {
-            *place = rest % axis.values.len();
-            rest /= axis.values.len();
+            let length = axis.values.len() as u128;
+            *place = (rest % length) as usize;
+            rest /= length;
         }
-        self.chosen(|axis| at[axis])
+        self.values(|axis| at[axis])
     }
-    fn chosen(&self, at: impl Fn(usize) -> usize) -> Map<String, Value> {
+    fn values(&self, at: impl Fn(usize) -> usize) -> Map<String, Value> {
         let axes = self.axes.iter().enumerate();
         let pairs =
             axes.flat_map(|(i, axis)| axis.paths.iter().cloned().zip(axis.values[at(i)].iter().cloned()));
@@ -206,10 +289,11 @@ impl Space {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Study {
-    /// The workload: a name, or a path relative to where the command runs.
+    /// The workload: a name, a path relative to where the command runs, or its content.
+    #[serde(deserialize_with = "named")]
     pub workload: String,
     /// The machine, in the place of the one that the workload names.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "perhaps_named")]
     pub topology: Option<String>,
     /// Settings of all points.
     #[serde(default)]
@@ -220,6 +304,33 @@ pub struct Study {
     /// Fields that change together.
     #[serde(default)]
     pub zip: Map<String, Value>,
+    /// Conditions that points must meet, as [`Condition`] reads them.
+    #[serde(default, rename = "where")]
+    pub conditions: Vec<String>,
+    /// Draw so many points.
+    #[serde(default)]
+    pub sample: Option<usize>,
+    /// Seed of the draw.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// A name, or content as the text that stands for it.
+fn named<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a name, a path, or an object")]
+    enum Named {
+        Name(String),
+        Content(Map<String, Value>),
+    }
+    Ok(match Named::deserialize(from)? {
+        Named::Name(name) => name,
+        Named::Content(map) => Value::Object(map).to_string(),
+    })
+}
+
+fn perhaps_named<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    named(from).map(Some)
 }
 
 impl Study {
@@ -234,7 +345,15 @@ impl Study {
         if value.get("workload").is_none() {
             return Ok(None);
         }
-        crate::spec::typed_json(&value).map(Some).map_err(|e: SpecError| e.in_file(&file))
+        Study::from_value(&value).map(Some).map_err(|e: SpecError| e.in_file(&file))
+    }
+
+    /// A study from the content of its file.
+    ///
+    /// # Errors
+    /// It has other fields.
+    pub fn from_value(value: &Value) -> Result<Study, SpecError> {
+        crate::spec::typed_json(value)
     }
 
     /// Its axes: those of `vary`, then those of `zip` as one.
@@ -253,6 +372,16 @@ impl Study {
         let mut axes = self.vary.iter().map(axis).collect::<Result<Vec<_>, _>>()?;
         axes.extend(Axis::zip(self.zip.iter().map(axis).collect::<Result<_, _>>()?)?);
         Ok(axes)
+    }
+
+    /// Which points of their product.
+    ///
+    /// # Errors
+    /// A condition that is none.
+    pub fn choice(&self) -> Result<Choice, SpecError> {
+        let conditions =
+            self.conditions.iter().map(|text| Condition::parse(text)).collect::<Result<_, _>>()?;
+        Ok(Choice { conditions, sample: self.sample, seed: self.seed })
     }
 
     /// Its settings as texts.
@@ -283,7 +412,7 @@ mod tests {
     fn the_last_axis_is_fastest_and_zipped_fields_go_together() {
         let axis = |text| Axis::parse("--vary", text).unwrap();
         let zipped = Axis::zip(vec![axis("b=1,2"), axis("c=3,4")]).unwrap().unwrap();
-        let space = Space { axes: vec![axis("a=x,y"), zipped] };
+        let space = Space { axes: vec![axis("a=x,y"), zipped], chosen: None };
         let points: Vec<String> = (0..4).map(|i| Value::from(space.point(i)).to_string()).collect();
         assert_eq!(points[1], r#"{"a":"x","b":2,"c":4}"#);
         assert_eq!(points[2], r#"{"a":"y","b":1,"c":3}"#);

@@ -1,7 +1,6 @@
 //! Every point of a space, each a row.
 
 use std::collections::{HashMap, HashSet};
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -9,11 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use super::base::Base;
 use super::outcome::{How, Outcome, outcome};
 use super::pool;
-use super::rows::{Journal, Row, StudyError, csv, present};
+use super::rows::{Journal, Row, StudyError, of_csv, present, write_rows};
 use super::space::{Space, set_text};
 use crate::simulate::Inputs;
 use crate::spec::{SpecError, hash};
-use crate::trace::Output;
 
 /// One of several parts of a sweep that need not know of each other: every `of`-th point from `number` on, counted
 /// from 1.
@@ -49,21 +47,20 @@ pub struct SweepOptions {
 }
 
 /// Values every point and returns the rows in the order of the points, whatever the threads. Points with equal inputs are
-/// played once. `progress` is told how many are done.
+/// played once. `progress` is told how many are done, and may stop the sweep: its result file can then be resumed.
 ///
 /// # Errors
-/// A result file that is another study's or cannot be written.
+/// A result file that is another study's or cannot be written; the sweep was stopped.
 pub fn sweep(
     base: &Base,
     space: &Space,
     options: &SweepOptions,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Vec<Row>, StudyError> {
     let points = options.shard.points(space.count());
     let threads = pool::threads(options.threads);
-    let of_csv = |path: &&PathBuf| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
     let journal_path = options.output.as_ref().map(|path| {
-        if of_csv(&path) { PathBuf::from(format!("{}.jsonl", path.display())) } else { path.clone() }
+        if of_csv(path) { PathBuf::from(format!("{}.jsonl", path.display())) } else { path.clone() }
     });
     let interrupted = options.resume && journal_path.as_ref().is_some_and(|path| path.is_file());
     if let Some(path) = options.output.as_ref().filter(|path| !interrupted && path.is_file()) {
@@ -89,11 +86,12 @@ pub fn sweep(
         (key, settings, new.then(|| prepared.outcome(options.how)))
     };
     let mut rows: Vec<Option<(String, _)>> = (0..points.len()).map(|_| None).collect();
-    let (mut failed, mut done) = (None, 0);
+    let (mut failed, mut done, mut stopped) = (None, 0, false);
     pool::each(points.len(), threads, &value, &mut |i, (key, settings, found)| {
         if let Some(outcome) = found {
             known.insert(key.clone(), outcome.clone());
-            let row = Row { key: key.clone(), settings: settings.clone(), outcome };
+            let point = points[i] as u64;
+            let row = Row { key: key.clone(), point, settings: settings.clone(), outcome };
             if let Some(Err(e)) = journal.as_mut().map(|journal| journal.append(&row)) {
                 failed = Some(e);
                 return ControlFlow::Break(());
@@ -101,21 +99,24 @@ pub fn sweep(
         }
         rows[i] = Some((key, settings));
         done += 1;
-        progress(done);
-        ControlFlow::Continue(())
+        let next = progress(done);
+        stopped = next.is_break() && (done as usize) < points.len();
+        next
     });
     if let Some(e) = failed {
         return Err(e);
     }
-    let whole = |(key, settings): (String, _)| {
+    if stopped {
+        return Err(StudyError::Stopped);
+    }
+    let whole = |(point, (key, settings)): (usize, (String, _))| {
         let outcome = known.get(&key).cloned().unwrap_or_default();
-        Row { key, settings, outcome }
+        Row { key, point: point as u64, settings, outcome }
     };
-    let rows: Vec<Row> = rows.into_iter().flatten().map(whole).collect();
+    let rows: Vec<Row> = points.iter().copied().zip(rows.into_iter().flatten()).map(whole).collect();
     if let Some(path) = &options.output {
-        let text = if of_csv(&path) { csv(&rows) } else { rows.iter().map(Row::line).collect() };
-        write(path, &text)?;
-        if let Some(journal) = journal_path.filter(|_| of_csv(&path)) {
+        write_rows(path, &rows)?;
+        if let Some(journal) = journal_path.filter(|_| of_csv(path)) {
             // The rows are whole under their own name: a journal that stays does no harm.
             let _ = std::fs::remove_file(journal);
         }
@@ -135,12 +136,6 @@ fn own(known: &HashMap<String, Outcome>, keys: &HashSet<&str>, path: &Path) -> R
             "rows of the same workload, machine, settings, shard and way of valuing, by the same version",
         )
         .hint("give the study that wrote the file, or another name after -o"))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), StudyError> {
-    let mut output = Output::create(path, false)?;
-    output.write_all(text.as_bytes()).map_err(|e| output.error(e))?;
-    Ok(output.finish()?)
 }
 
 /// A point before it is valued.

@@ -1,0 +1,152 @@
+//! What is made of rows: tables, pictures, pages, one file of several.
+
+use std::path::{Path, PathBuf};
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::super::outputs::WRITTEN;
+use super::super::{Failure, say};
+use crate::study::{Plot, Row, page, quoted, read_rows, set_text, write_rows, write_text};
+
+/// Pictures of rows.
+#[derive(Debug, clap::Args)]
+pub(super) struct Drawn {
+    /// Draw two columns, coloured by a third, as SVG beside the rows, with its figures as .csv: a field, `step_time_s`,
+    /// `mfu`, `memory_peak_GiB`, `exposed_tp_s`, ...; repeatable
+    #[arg(long, value_name = "X,Y[,COLOUR]", requires = "output")]
+    plot: Vec<String>,
+    /// Write a page: Pareto front of time and memory, plots, a table to sort, each point with its command
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    html: Option<PathBuf>,
+}
+
+impl Drawn {
+    pub(super) fn html(&self) -> Option<&Path> {
+        self.html.as_deref()
+    }
+    pub(super) fn plots(&self) -> Result<Vec<Plot>, Failure> {
+        self.plot.iter().map(|text| Plot::parse(text).map_err(Failure::input)).collect()
+    }
+
+    /// Draws, and says what was written. `rows` stand in the file `output`; `command` is what runs a point once its own
+    /// settings stand behind it.
+    pub(super) fn write(
+        &self,
+        plots: &[Plot],
+        rows: &[Row],
+        output: Option<&Path>,
+        command: &str,
+    ) -> Result<String, Failure> {
+        let mut text = String::new();
+        for plot in plots {
+            let stem = output.unwrap_or(Path::new("rows")).with_extension("");
+            let stem = format!("{}.{}-by-{}", stem.display(), plot.y, plot.x);
+            let (svg, data) =
+                (plot.svg(rows).map_err(Failure::input)?, plot.data(rows).map_err(Failure::input)?);
+            write_text(Path::new(&format!("{stem}.svg")), &svg).map_err(Failure::run)?;
+            write_text(Path::new(&format!("{stem}.csv")), &data).map_err(Failure::run)?;
+            text += &format!("plot: {stem}.svg, its figures: {stem}.csv\n");
+        }
+        if let Some(path) = &self.html {
+            let title = format!("Study of {}", command.split_whitespace().nth(2).unwrap_or("rows"));
+            let html = page(&title, command, rows, plots).map_err(Failure::input)?;
+            write_text(path, &html).map_err(Failure::run)?;
+            text += &format!("page: {}\n", path.display());
+        }
+        Ok(text)
+    }
+}
+
+/// Put parts of a study together.
+#[derive(Debug, clap::Args)]
+pub(super) struct Merge {
+    /// Files that `sweep -o` wrote, whole or interrupted
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Write all rows here in the order of the points: JSON lines, or comma-separated values where the name ends in .csv
+    #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
+    output: PathBuf,
+    #[command(flatten)]
+    drawn: Drawn,
+}
+
+/// Show the best rows.
+#[derive(Debug, clap::Args)]
+pub(super) struct Best {
+    /// Files that `sweep -o` wrote, whole or interrupted
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Column that is best where it is least (of `mfu` and `tokens_per_s_per_device` most)
+    #[arg(long, value_name = "COLUMN", default_value = "step_time_s")]
+    by: String,
+    /// How many
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    top: u32,
+}
+
+/// Runs `sweep merge`.
+pub(super) fn merge(args: &Merge) -> Result<(), Failure> {
+    let plots = args.drawn.plots()?;
+    let (rows, missing) = read(&args.files)?;
+    write_rows(&args.output, &rows).map_err(Failure::run)?;
+    let mut text = format!("{} rows: {}\n", rows.len(), args.output.display());
+    if missing > 0 {
+        text += &format!("{missing} points before the last one are in none of the files\n");
+    }
+    text += &args.drawn.write(&plots, &rows, Some(&args.output), "stepsim run WORKLOAD")?;
+    say(&text)
+}
+
+/// Runs `sweep best`.
+pub(super) fn best(args: &Best) -> Result<(), Failure> {
+    let (rows, _) = read(&args.files)?;
+    let most = matches!(args.by.as_str(), "mfu" | "tokens_per_s_per_device");
+    let value = |row: &Row| row.column(&args.by).and_then(|v| v.as_f64()).map(|v| if most { -v } else { v });
+    let mut best: Vec<(f64, &Row)> = rows
+        .iter()
+        .filter(|r| r.outcome.step_time_s.is_some())
+        .filter_map(|r| Some((value(r)?, r)))
+        .collect();
+    if best.is_empty() {
+        let columns = Row::columns().join(", ");
+        return Err(Failure::input(format!(
+            "--by {}: no row that has a result has this as a number\n  allowed: {columns}, and what the points set",
+            args.by
+        )));
+    }
+    best.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let shown: Vec<&Row> = best.iter().take(args.top as usize).map(|(_, row)| *row).collect();
+    let order = format!("settings, by {}", args.by);
+    let sets: Vec<String> =
+        shown[0].settings.iter().map(|(p, v)| format!("  --set {}\n", quoted(&set_text(p, v)))).collect();
+    say(&format!("{}\n\nthe best:\n{}", table(&shown, &order), sets.concat()))
+}
+
+/// Rows of several files in the order of the points, and how many are missing.
+fn read(files: &[PathBuf]) -> Result<(Vec<Row>, u64), Failure> {
+    let part = |path: &PathBuf| Ok((path.display().to_string(), read_rows(path)?));
+    let parts = files.iter().map(part).collect::<Result<Vec<_>, crate::spec::SpecError>>();
+    crate::study::merge(parts.map_err(Failure::input)?).map_err(Failure::input)
+}
+
+/// Rows as a table; `order` says how they are sorted.
+pub(super) fn table(rows: &[&Row], order: &str) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(["step", "MFU", "memory", order]);
+    for row in rows {
+        let outcome = &row.outcome;
+        let settings: Vec<String> = row.settings.iter().map(|(path, value)| set_text(path, value)).collect();
+        table.add_row([
+            format!("{:.4} s", outcome.step_time_s.unwrap_or_default()),
+            format!("{:.1} %", 100.0 * outcome.mfu.unwrap_or_default()),
+            format!("{:.1} GiB", outcome.memory_peak_bytes.unwrap_or_default() as f64 / (1u64 << 30) as f64),
+            settings.join(" "),
+        ]);
+    }
+    for column in 0..3 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
