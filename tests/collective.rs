@@ -11,23 +11,10 @@ use stepsim::spec::collectives::{Collectives, Measured, Point};
 
 const ALL: [Fidelity; 3] = [Fidelity::Formula, Fidelity::Fluid, Fidelity::Steps];
 
-/// A file of the shared folder, if that is there.
-fn shared(path: &str) -> Option<String> {
-    let root = env!("CARGO_MANIFEST_DIR");
-    let from_env = std::env::var("STEPSIM_SHARED").unwrap_or_default();
-    let folders = [from_env, format!("{root}/../shared"), format!("{root}/../../shared")];
-    let text = folders.iter().find_map(|f| std::fs::read_to_string(format!("{f}/{path}")).ok());
-    if text.is_none() {
-        println!("skipped: no shared/{path} beside the repository");
-    }
-    text
-}
-
 /// The golden cases.
-fn golden() -> Option<Vec<Value>> {
-    let file: Value =
-        serde_json::from_str(&shared("hardware/collectives-golden.json")?).expect("cases are JSON");
-    Some(file["collectives"].as_array().expect("cases").clone())
+fn golden() -> Vec<Value> {
+    let file: Value = serde_json::from_str(include_str!("data/collectives-textbook.json")).expect("JSON");
+    file["cases"].as_array().expect("cases").clone()
 }
 
 /// Equal to `tolerance`, given that the ends of up to `rounds` transfers in a row were rounded to a picosecond.
@@ -43,38 +30,38 @@ const UNSTABLE: f64 = 2e-3;
 /// The op, algorithm and network of a golden case, and which fidelities must give its value.
 fn case(name: &str, p: &Value) -> (Op, &'static str, u32, Box<dyn Network>, Vec<Fidelity>) {
     let f = |key: &str| p[key].as_f64().unwrap_or(0.0);
-    let (rate, alpha) = (f("B_Bps"), f("alpha_s"));
-    let n = f("n") as u32;
+    let (rate, alpha) = (f("Bps"), f("latency_s"));
+    let n = f("ranks") as u32;
     let all = ALL.to_vec();
     let switch = || Box::new(Nodes::switch(n, rate, alpha)) as Box<dyn Network>;
     let ring = |wraps| Box::new(Box3::new(&[(n, wraps)], rate, alpha)) as Box<dyn Network>;
     match name {
-        "ring_all_reduce" => (Op::AllReduce, "ring", n, switch(), all),
-        "ring_all_gather" => (Op::AllGather, "ring", n, switch(), all),
-        "recursive_doubling_all_reduce" => (Op::AllReduce, "recursive-doubling", n, switch(), all),
-        "halving_doubling_all_reduce" => (Op::AllReduce, "halving-doubling", n, switch(), all),
-        "direct_all_to_all" => (Op::AllToAll, "direct", n, switch(), all),
-        "one_shot_all_reduce" => (Op::AllReduce, "direct", n, switch(), all),
-        "two_shot_all_reduce" => (Op::AllReduce, "two-shot", n, switch(), all),
-        "pat_all_gather" => (Op::AllGather, "pat", n, switch(), all),
-        "binomial_broadcast" => (Op::Broadcast, "binomial", n, switch(), all),
-        "chain_broadcast" => (Op::Broadcast, "chain", n, switch(), all),
-        "nvls_all_reduce" => (Op::AllReduce, "nvls", n, switch(), all),
-        "double_binary_tree_all_reduce" => (Op::AllReduce, "tree", n, switch(), vec![Fidelity::Steps]),
-        "bidirectional_ring_all_gather" => (Op::AllGather, "torus", n, ring(true), all),
-        "bidirectional_line_all_gather" => (Op::AllGather, "torus", n, ring(false), all),
-        "bidirectional_ring_all_to_all" => (Op::AllToAll, "torus", n, ring(true), all),
-        "torus2d_all_gather" => {
+        "ring-all-reduce" => (Op::AllReduce, "ring", n, switch(), all),
+        "ring-all-gather" => (Op::AllGather, "ring", n, switch(), all),
+        "recursive-doubling-all-reduce" => (Op::AllReduce, "recursive-doubling", n, switch(), all),
+        "halving-doubling-all-reduce" => (Op::AllReduce, "halving-doubling", n, switch(), all),
+        "direct-all-to-all" => (Op::AllToAll, "direct", n, switch(), all),
+        "one-shot-all-reduce" => (Op::AllReduce, "direct", n, switch(), all),
+        "two-shot-all-reduce" => (Op::AllReduce, "two-shot", n, switch(), all),
+        "pat-all-gather" => (Op::AllGather, "pat", n, switch(), all),
+        "binomial-broadcast" => (Op::Broadcast, "binomial", n, switch(), all),
+        "chain-broadcast" => (Op::Broadcast, "chain", n, switch(), all),
+        "nvls-all-reduce" => (Op::AllReduce, "nvls", n, switch(), all),
+        "double-binary-tree-all-reduce" => (Op::AllReduce, "tree", n, switch(), vec![Fidelity::Steps]),
+        "bidirectional-ring-all-gather" => (Op::AllGather, "torus", n, ring(true), all),
+        "bidirectional-line-all-gather" => (Op::AllGather, "torus", n, ring(false), all),
+        "bidirectional-ring-all-to-all" => (Op::AllToAll, "torus", n, ring(true), all),
+        "torus2d-all-gather" => {
             let (x, y) = (f("x") as u32, f("y") as u32);
             let net = Box::new(Box3::new(&[(x, true), (y, true)], rate, alpha));
             (Op::AllGather, "torus", x * y, net, if x == y { all } else { vec![Fidelity::Steps] })
         }
-        "hierarchical_all_reduce" => {
-            let (g, k) = (f("g") as u32, f("k") as u32);
+        "hierarchical-all-reduce" => {
+            let (g, k) = (f("per_node") as u32, f("nodes") as u32);
             let net = Nodes {
                 per_node: g,
-                inside: (f("B_intra_Bps"), f("alpha_intra_s")),
-                between: (f("B_inter_Bps"), f("alpha_inter_s")),
+                inside: (f("inside_Bps"), f("inside_latency_s")),
+                between: (f("between_Bps"), f("between_latency_s")),
                 fabric: Fabric::Switch { reduces: false },
             };
             (Op::AllReduce, "hierarchical", g * k, Box::new(net), all)
@@ -86,17 +73,19 @@ fn case(name: &str, p: &Value) -> (Op, &'static str, u32, Box<dyn Network>, Vec<
 #[test]
 fn golden_cases_hold_at_every_fidelity() {
     let mut wrong = Vec::new();
-    for c in golden().unwrap_or_default() {
-        let (name, p) = (c["algorithm"].as_str().expect("name"), &c["params"]);
+    let cases = golden();
+    assert_eq!(cases.len(), 131);
+    for p in &cases {
+        let name = p["algorithm"].as_str().expect("name");
         let (op, algorithm, n, net, fidelities) = case(name, p);
-        let expected = c["expect_s"].as_f64().or(c["reference_des_s"].as_f64()).expect("a value");
+        let expected = p["time_s"].as_f64().expect("a value");
         let chunks = p["chunks"].as_u64().map(|k| k as u32);
         let tolerance = match chunks {
             Some(64) if algorithm == "tree" => UNSTABLE,
-            _ => c["rel_tol"].as_f64().unwrap_or(1e-9),
+            _ => p["tolerance"].as_f64().expect("a value"),
         };
         for f in fidelities {
-            let bytes = p["S_bytes"].as_f64().expect("size") as u64;
+            let bytes = p["bytes"].as_f64().expect("size") as u64;
             let measured = time(net.as_ref(), n, op, bytes, algorithm, chunks, f);
             if !close(measured, expected, tolerance, 2 * n) {
                 wrong.push(format!("{name} {p} {f:?}: {measured} for {expected}"));
@@ -277,26 +266,29 @@ struct Row {
     series: String,
 }
 
-/// The measured all-reduces on known devices, if the shared folder is there.
+/// The measured all-reduces of other sources.
 fn measured() -> Vec<Row> {
-    let Some(text) = shared("measured/collectives.jsonl") else { return Vec::new() };
-    let rows = text.lines().map(|l| serde_json::from_str::<Value>(l).expect("a row is JSON"));
-    rows.filter(|r| r["op"] == "all_reduce" && r["device"].is_string())
-        .filter_map(|r| {
-            let u = |key: &str| r[key].as_u64().unwrap_or(0) as u32;
-            let (ranks, bytes) = (u("n_devices"), r["message_bytes"].as_u64()?);
-            // Bus bandwidths of a few GB/s are printed with too few digits to recover a time.
-            let busbw = r["busbw_gbps"].as_f64().filter(|b| *b > 5.0);
-            let factor = Op::AllReduce.bus_factor(ranks);
-            let us = r["time_us"].as_f64().or(busbw.map(|b| bytes as f64 * factor / b / 1e3))?;
-            let device = r["device"].as_str()?.to_string();
-            let algo = r["algo"].as_str().map(str::to_string).filter(|a| a == "Ring" || a == "NVLS");
-            let machine = format!("{}x{}", u("n_nodes"), device.split('-').next()?);
-            let series = format!("{machine} {ranks} {} {algo:?}", r["source_ref"]);
-            let op = Op::AllReduce;
-            Some(Row { machine, device, op, ranks, nodes: u("n_nodes"), bytes, us, algo, series })
-        })
-        .collect()
+    let file: Value = serde_json::from_str(include_str!("data/all-reduces.json")).expect("JSON");
+    let rows = file["series"].as_array().expect("series").iter().flat_map(|series| {
+        let number = |key: &str| series[key].as_u64().expect("a number") as u32;
+        let text = |key: &str| series[key].as_str().map(str::to_owned);
+        let points: Vec<(u64, f64)> = serde_json::from_value(series["bytes_us"].clone()).expect("points");
+        let device = text("device").expect("a device");
+        let machine = format!("{}x{}", number("nodes"), device.split('-').next().expect("a name"));
+        let row = move |(bytes, us): (u64, f64)| Row {
+            machine: machine.clone(),
+            device: device.clone(),
+            op: Op::AllReduce,
+            ranks: number("ranks"),
+            nodes: number("nodes"),
+            bytes,
+            us,
+            algo: text("algorithm"),
+            series: format!("{machine} {} {:?}", series["source"], text("algorithm")),
+        };
+        points.into_iter().map(row).collect::<Vec<_>>()
+    });
+    rows.collect()
 }
 
 /// Nodes of 8 with the link rates that NCCL sees (GB/s): port in the node, NIC.
