@@ -1,6 +1,10 @@
 //! Why a step takes as long as it does: waterfalls, critical paths and slack of shipped workloads.
 
+use std::process::Command;
+
+use stepsim::analysis::diff::Line;
 use stepsim::analysis::report::Report;
+use stepsim::simulate::whatif::{Base, Change, Subject};
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::spec::{Kind, catalog};
 
@@ -53,4 +57,137 @@ fn waterfalls_and_paths_of_shipped_workloads_fill_the_step() {
         seen += 1;
     }
     assert!(seen >= 10, "{seen} workloads are small enough");
+}
+
+fn loaded(name: &str, sets: &[&str]) -> Inputs {
+    let sets: Vec<String> = sets.iter().map(|s| (*s).to_string()).collect();
+    Inputs::load(name, None, &sets).unwrap_or_else(|e| panic!("{name} {sets:?}: {e}"))
+}
+
+/// A what-if is a run of the changed machine, to the picosecond, and the steps are not all alike.
+#[test]
+fn a_what_if_equals_a_run_with_the_changed_machine() {
+    let device = "topology.device.peak_dense_TFLOPs";
+    let plain = loaded("gpt2-8", &[]);
+    let peaks = plain.topology.value.device.peak_dense_tflops;
+    let peak = |name: &str, value: Option<f64>| value.map(|v| format!("{device}.{name}={:?}", v * 1.1));
+    let peaks: Vec<String> =
+        [("fp32", peaks.fp32), ("tf32", peaks.tf32), ("bf16", peaks.bf16), ("fp16", peaks.fp16)]
+            .into_iter()
+            .chain([("fp8", peaks.fp8), ("int8", peaks.int8)])
+            .filter_map(|(name, value)| peak(name, value))
+            .collect();
+    let peaks: Vec<&str> = peaks.iter().map(String::as_str).collect();
+    let memory = plain.topology.value.device.hbm.as_ref().expect("a memory").gbps * 1.25;
+    let memory = format!("topology.device.hbm.GBps={memory:?}");
+    let link = "topology.node.scale_up.switch.link.bandwidth_GBps_per_direction";
+    let faster = plain.topology.value.clone().link_rate("scale-up").expect("a link") * 0.5;
+    let link = format!("{link}={faster:?}");
+    let straggler = r#"noise.stragglers=[{"rank":3,"slowness":2}]"#;
+    let topology = &plain.topology.value;
+    let cases: [(&str, f64, Vec<&str>, Vec<&str>); 5] = [
+        ("matrix", 1.1, vec![], peaks),
+        ("memory", 1.25, vec![], vec![&memory]),
+        ("scale-up", 0.5, vec![], vec![&link]),
+        ("rank.3", 0.5, vec![], vec![straggler]),
+        ("host", 2.0, vec!["stack=fsdp2-eager"], vec!["stack=fsdp2-eager", "stack.host.slowness=0.5"]),
+    ];
+    for (what, factor, before, after) in cases {
+        let subject = Subject::rate(what, topology).expect(what);
+        let base = Base::new(&loaded("gpt2-8", &before), Options::default()).expect("a run");
+        let changed = base.with(&[Change { subject, factor }]).expect("a changed run");
+        let run = Simulation::run(&loaded("gpt2-8", &after), &Options::default()).expect("a run");
+        assert_eq!(changed.step_time_s, run.record.step_end.s(), "{what}");
+        assert_ne!(changed.step_time_s, base.run().record.step_end.s(), "{what} changes nothing");
+    }
+}
+
+/// Where the path stays and is bound by one thing, the promise of one run is the simulated change.
+#[test]
+fn without_waiting_the_path_foretells_what_a_resource_buys() {
+    // One device: kernels behind each other, nothing else.
+    let sets = ["parallelism.data=1", "topology.nodes=1", "topology.node.devices=1", "batch.global=4"];
+    let base = Base::new(&loaded("gpt2-8", &sets), Options::default()).expect("a run");
+    let subject = |name: &str| Subject::rate(name, &base.run().inputs.topology.value).expect(name);
+    for name in ["gemms", "attention", "memory-bound"] {
+        let w = base.with(&[Change { subject: subject(name), factor: 1.1 }]).expect("a changed run");
+        assert!(w.change < 0.0, "{w:?}");
+        assert!((w.change - w.foretold.expect("a promise")).abs() < 1e-7, "{w:?}");
+        assert_eq!(w.parts, None, "{w:?}");
+    }
+}
+
+/// Several changes at once are one run, at least as fast as each of them.
+#[test]
+fn several_changes_are_made_at_once() {
+    let base = Base::new(&loaded("gpt2-8", &[]), Options::default()).expect("a run");
+    let changes = base.all(1.5);
+    let rates: Vec<Change> = changes.iter().filter(|c| !c.subject.is_cost()).cloned().collect();
+    let all = base.with(&rates).expect("a run");
+    let each = base.each(&rates).expect("runs");
+    assert!(each.changes.iter().all(|w| w.step_time_s >= all.step_time_s), "{each:?}");
+    assert!(each.changes.is_sorted_by_key(|w| w.step_time_s));
+    let costs: Vec<Change> = changes.into_iter().filter(|c| c.subject.is_cost()).collect();
+    assert!(base.each(&costs).expect("runs").changes.iter().all(|w| w.change <= 0.0));
+}
+
+fn stepsim(args: &[&str]) -> (Option<i32>, String, String) {
+    let done = Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).output().expect("a run");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (done.status.code(), text(&done.stdout), text(&done.stderr))
+}
+
+#[test]
+fn wrong_changes_and_sides_are_refused_with_what_is_allowed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.to_str().expect("UTF-8").to_string()
+    };
+    let (empty, foreign) = (file("empty.json", ""), file("foreign.json", r#"{"a": 1}"#));
+    let cut = file("cut.json", r#"{"status": "ok", "step_time_s": 1.0, "mean": {"busy_s"#);
+    let quiet = file("quiet.json", r#"{"traceEvents": []}"#);
+    let cases: [(&[&str], &str); 11] = [
+        (&["whatif", "gpt2-8", "--scale", "warp=2"], "scale-up"),
+        (&["whatif", "gpt2-8", "--scale", "nic"], "WHAT=FACTOR"),
+        (&["whatif", "gpt2-8", "--scale", "nic=0"], "0.001 to 1000"),
+        (&["whatif", "gpt2-8", "--scale", "nic=fast"], "no number"),
+        (&["whatif", "gpt2-8", "--scale", "rank.8=0.5"], "rank.0 to rank.7"),
+        (&["whatif", "gpt2-8", "--without", "weather"], "bubble"),
+        (&["diff", "gpt2-8", "gpt2-9"], "gpt3-175b"),
+        (&["diff", "gpt2-8", &empty], "what torch.profiler exports"),
+        (&["diff", &foreign, "gpt2-8"], "is no report, no workload and no profile"),
+        (&["diff", &cut, "gpt2-8"], "cut.json"),
+        (&["diff", &quiet, "gpt2-8"], "quiet.json"),
+    ];
+    for (args, expected) in cases {
+        let (status, _, errors) = stepsim(args);
+        assert_eq!(status, Some(2), "{args:?}: {errors}");
+        assert!(errors.contains(expected), "{args:?}: {errors}");
+    }
+}
+
+/// Two variants of a workload: the field that differs comes first, then what it did. A timeline of ours stands beside a
+/// report as a profile does.
+#[test]
+fn sides_may_be_workloads_reports_and_profiles() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let (report, timeline, lines) = (path("r.json"), path("t.json.gz"), path("lines.json"));
+    let (status, text, errors) = stepsim(&["diff", "gpt2-8", "gpt2-8", "--set-b", "batch.micro_batch=2"]);
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(text.contains("workload.batch.micro_batch: ") && text.contains("from peak to MFU"), "{text}");
+    let (status, _, errors) = stepsim(&["run", "gpt2-8", "-q", "--report", &report, "-o", &timeline]);
+    assert_eq!(status, Some(0), "{errors}");
+    let (status, text, errors) = stepsim(&["diff", &timeline, &report, "--json", &lines]);
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(text.contains("measured on") && text.contains("gemm"), "{text}");
+    let lines: Vec<Line> =
+        serde_json::from_str(&std::fs::read_to_string(&lines).expect("a file")).expect("lines");
+    // One and the same step, read from the timeline of rank 0 and from the report of all.
+    for what in ["step time", "compute", "gemm", "attention", "memory-bound"] {
+        let line = lines.iter().find(|l| l.what == what && l.section != "number of kernels").expect(what);
+        assert!((line.b / line.a - 1.0).abs() < 1e-3, "{line:?}");
+    }
 }

@@ -11,7 +11,9 @@
 //! * [`links`]: bytes through every resource; [`link_rates`]: over time.
 //! * [`idle`]: how long communication takes on an idle machine; [`kind`]: what an op is for.
 //! * [`samples`]: how step times spread over many seeds, and who was on the critical path how often.
-//! * [`report`]: all of it as one serialisable value; [`table`] shows it to people; [`diff`] compares two.
+//! * [`layers`]: ops by layer and kind.
+//! * [`report`]: all of it as one serialisable value; [`table`] shows it to people; [`diff`] compares two, [`measured`] a
+//!   profile with either.
 //!
 //! Hazard: in a folded world the members of a communicator are those of the folded communicator, and a rank may be a
 //! member through two slots. All readers go through [`cause::Causes`] for that.
@@ -24,8 +26,10 @@ pub mod head;
 pub mod idle;
 pub mod kernel_classes;
 pub mod kind;
+pub mod layers;
 pub mod link_rates;
 pub mod links;
+pub mod measured;
 pub mod memory;
 pub mod overlap;
 pub mod prefetch;

@@ -21,6 +21,7 @@ use super::head::{Head, Status};
 use super::idle::IdleTimes;
 use super::kernel_classes::{KernelClassReport, kernel_classes};
 use super::kind::OpKind;
+use super::layers::{LayerReport, layers};
 use super::links;
 use super::memory::{self, ByClass};
 use super::overlap::{self, ByKind};
@@ -180,6 +181,9 @@ pub struct Report {
     /// Kernels by class, longest first: means over all ranks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelClassReport>,
+    /// Time of ops by layer of the model and kind: means over all ranks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<LayerReport>,
     /// Each rank of the job, or (of more than 64) one of each group of ranks that are alike.
     pub ranks: Vec<RankReport>,
     /// By kind of communication: means over all ranks.
@@ -377,6 +381,7 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
         stages: stages(world, &readings, info.ranks, &peaks),
         waterfall,
         kernels: kernel_classes(&causes, &weights, info.peak, info.memory),
+        layers: layers(&causes, &weights),
         ranks: ranks(&readings, info),
         communication: communication(&readings, info.ranks, |_| true),
         memory: tiers(world, &peaks, |_| true),

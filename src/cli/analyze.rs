@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::outputs::WRITTEN;
 use super::{Failure, run::write_json, say, width};
 use crate::model::flops::StepFlops;
+use crate::profile::waterfall::{AtPeak, waterfall};
 use crate::profile::{Classes, Profile, ProfileReport, Window, read, report};
 use crate::simulate::Inputs;
 use crate::spec::SpecError;
@@ -56,7 +57,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let classes = classes(args)?;
     let utilisation = match &args.workload {
-        Some(workload) => Some(model_flops_per_peak(workload, args)?),
+        Some(workload) => Some(at_peak(workload, args)?),
         None => None,
     };
     let (mut profiles, mut unread): (Vec<Profile>, Vec<SpecError>) = (Vec::new(), Vec::new());
@@ -75,7 +76,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     report.unread = unread.iter().map(|e| format!("{}: {}", e.file, e.problem)).collect();
     if let Some(least) = utilisation {
         for rank in &mut report.ranks {
-            rank.mfu = (rank.step_s > 0.0).then(|| least / rank.step_s);
+            rank.mfu = (rank.step_s > 0.0).then(|| (least.matrices_s + least.mixing_s) / rank.step_s);
+            rank.waterfall = (rank.window_s > 0.0).then(|| waterfall(rank, least));
         }
     }
     if let Some(path) = &args.report {
@@ -93,9 +95,10 @@ fn classes(args: &Args) -> Result<Classes, Failure> {
 }
 
 /// Seconds that a step would take if all devices computed the model's FLOPs at their peak.
-fn model_flops_per_peak(workload: &str, args: &Args) -> Result<f64, Failure> {
+fn at_peak(workload: &str, args: &Args) -> Result<AtPeak, Failure> {
     let inputs = Inputs::load(workload, args.topology.as_deref(), &args.set).map_err(Failure::input)?;
     let (step, machine) = (&inputs.workload.value, &inputs.machine);
     let flops = StepFlops::of(&inputs.model, step.batch.global, step.sequence(&inputs.model));
-    Ok(flops.model / (inputs.peak().0 * f64::from(machine.devices())))
+    let rate = inputs.peak().0 * f64::from(machine.devices());
+    Ok(AtPeak { matrices_s: (flops.model - flops.mixing) / rate, mixing_s: flops.mixing / rate })
 }

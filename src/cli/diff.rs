@@ -1,29 +1,44 @@
-//! `stepsim diff`: two reports side by side.
+//! `stepsim diff`: two steps side by side, simulated or measured.
+
+mod side;
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
 use super::{Failure, run::write_json, say, width};
-use crate::analysis::diff::{Unit, diff};
-use crate::analysis::report::Report;
+use crate::analysis::diff::{Line, Unit, diff};
+use crate::analysis::measured::{Summary, beside};
 use crate::analysis::table;
-use crate::spec::{Disk, Files};
 use crate::units::Bytes;
+use side::Side;
 
-/// Compare two reports that `stepsim run --report` wrote.
+/// Lines of a section that are shown; all are in --json.
+const MOST: usize = 16;
+/// A stage or a layer is shown where something on it changed by so much of the step.
+const SMALL: f64 = 0.001;
+
+/// Compare two steps: reports, workloads to simulate, or profiles of real steps.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  stepsim run gpt3-175b --report a.json
-  stepsim run gpt3-175b --set parallelism.pipeline.schedule=zb-h1 --set parallelism.pipeline.chunks=null --report b.json
-  stepsim diff a.json b.json
+  stepsim diff a.json b.json                          reports that `stepsim run --report` wrote
+  stepsim diff gpt3-175b gpt3-175b --set-b parallelism.pipeline.schedule=zb-h1 --set-b parallelism.pipeline.chunks=null
+  stepsim diff profile.json.gz report.json            measured against simulated, by work of the kernels
 
-The lines `compute` and `stall: …` are means over all ranks; they add up to the step time.")]
+A side is the name of a shipped workload, a workload file, a report, or a profile (its first rank). What differs in the
+inputs comes first. The lines of `mean of a rank` and of each stage add up to the step time, those of `from peak to MFU`
+and MFU to 100 %.")]
 pub struct Args {
-    /// The first report
-    a: PathBuf,
-    /// The second report
-    b: PathBuf,
+    /// The first step
+    a: String,
+    /// The second step
+    b: String,
+    /// Change a field of the first workload: `batch.micro_batch=2`; repeatable
+    #[arg(long, value_name = "PATH=VALUE")]
+    set_a: Vec<String>,
+    /// Change a field of the second workload; repeatable
+    #[arg(long, value_name = "PATH=VALUE")]
+    set_b: Vec<String>,
     /// Also write the comparison as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     json: Option<PathBuf>,
@@ -32,61 +47,81 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// A file cannot be read or is no report (status 2); a file cannot be written (status 1).
+/// A side cannot be read or is none of the above (status 2); it does not run, or a file cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let (a, b) = (read(&args.a)?, read(&args.b)?);
-    if let Some(path) = &args.json {
-        write_json(path, &diff(&a, &b))?;
-    }
-    say(&diff_table(&a, &b, width()))
-}
-
-fn read(path: &Path) -> Result<Report, Failure> {
-    let wrong = |problem: String| {
-        Failure::input(format!(
-            "{}: {problem}\n  allowed: a report as `stepsim run --report FILE.json` writes it",
-            path.display()
-        ))
+    let (a, b) = (Side::read(&args.a, &args.set_a)?, Side::read(&args.b, &args.set_b)?);
+    let lines = match (&a, &b) {
+        (Side::Simulated { report: a, .. }, Side::Simulated { report: b, .. }) => diff(a, b),
+        _ => beside(&summary(&a), &summary(&b)),
     };
-    let text = Disk.read(path).map_err(|e| wrong(format!("cannot be read: {e}")))?;
-    let mut json = serde_json::Deserializer::from_str(&text);
-    serde_path_to_error::deserialize(&mut json).map_err(|e| {
-        let at = e.path().to_string();
-        let place = if at == "." { String::new() } else { format!("at `{at}`: ") };
-        wrong(format!("{place}{}", e.inner()))
-    })
+    if let Some(path) = &args.json {
+        write_json(path, &lines)?;
+        if path.as_os_str() == "-" {
+            return Ok(());
+        }
+    }
+    let mut out = format!("A: {}\nB: {}\n", a.name(), b.name());
+    for difference in a.differences(&b) {
+        let _ = writeln!(out, "{difference}");
+    }
+    say(&(out + &sections(&lines, width())))
 }
 
-/// The comparison as text of at most `width` columns.
-fn diff_table(a: &Report, b: &Report, width: u16) -> String {
-    let head = ["", "A", "B", "B − A", "change"].map(String::from).to_vec();
-    let mut rows = table::new_table(width, head);
-    for line in diff(a, b) {
-        let change = match line.a {
-            0.0 => "new".to_string(),
-            from => format!("{:+.1} %", 100.0 * line.change() / from),
-        };
-        let sign = if line.change() < 0.0 { "−" } else { "+" };
-        let difference = match line.change() {
-            0.0 => "·".to_string(),
-            d => format!("{sign}{}", show(d.abs(), line.unit)),
-        };
-        let change = if line.change() == 0.0 { "·".to_string() } else { change };
-        rows.add_row([
-            line.what.clone(),
-            show(line.a, line.unit),
-            show(line.b, line.unit),
-            difference,
-            change,
-        ]);
+fn summary(side: &Side) -> Summary {
+    match side {
+        Side::Simulated { report, .. } => Summary::from(&**report),
+        Side::Measured(profile) => Summary::from(&**profile),
     }
+}
+
+/// The lines as tables, one a section. Stages and layers on which nothing changed much are left out.
+fn sections(lines: &[Line], width: u16) -> String {
+    let step = lines.first().map_or(0.0, |l| l.a.max(l.b));
     let mut out = String::new();
-    let _ = writeln!(out, "A: {} on {}\nB: {} on {}", a.workload, a.topology, b.workload, b.topology);
-    for (what, in_a, in_b) in a.run.differences(&b.run) {
-        let _ = writeln!(out, "{what}: {in_a} -> {in_b}");
+    let mut alike = 0;
+    for section in lines.chunk_by(|a, b| a.section == b.section) {
+        let name = section[0].section.as_str();
+        let part = name.starts_with("stage") || name == "layers";
+        let mut shown: Vec<&Line> = section.iter().collect();
+        if part {
+            shown.retain(|l| l.change().abs() >= SMALL * step);
+        }
+        if shown.is_empty() {
+            alike += usize::from(part);
+            continue;
+        }
+        let most = if matches!(name, "step" | "mean of a rank") { shown.len() } else { MOST };
+        shown.sort_by(|a, b| match name {
+            "step" => std::cmp::Ordering::Equal,
+            _ => b.change().abs().total_cmp(&a.change().abs()),
+        });
+        let rest = shown.len().saturating_sub(most);
+        shown.truncate(most);
+        let head = [name, "A", "B", "B − A", "change"].map(String::from).to_vec();
+        let mut rows = table::new_table(width, head);
+        shown.into_iter().for_each(|line| {
+            rows.add_row(row(line));
+        });
+        let _ = writeln!(out, "\n{rows}");
+        if rest > 0 {
+            let _ = writeln!(out, "  and {rest} more that changed less");
+        }
     }
-    let _ = writeln!(out, "{rows}");
+    if alike > 0 {
+        let _ =
+            writeln!(out, "\n{alike} stages or tables of layers changed by less than {} %", 100.0 * SMALL);
+    }
     out
+}
+
+fn row(line: &Line) -> [String; 5] {
+    let sign = if line.change() < 0.0 { "−" } else { "+" };
+    let (difference, change) = match line.change() {
+        0.0 => ("·".to_string(), "·".to_string()),
+        d if line.a == 0.0 => (format!("{sign}{}", show(d.abs(), line.unit)), "new".to_string()),
+        d => (format!("{sign}{}", show(d.abs(), line.unit)), format!("{:+.1} %", 100.0 * d / line.a)),
+    };
+    [line.what.clone(), show(line.a, line.unit), show(line.b, line.unit), difference, change]
 }
 
 fn show(value: f64, unit: Unit) -> String {
@@ -95,7 +130,7 @@ fn show(value: f64, unit: Unit) -> String {
         Unit::Bytes => Bytes(value.round() as u64).to_string(),
         Unit::TokensPerSecond => format!("{value:.0}"),
         Unit::Fraction => table::percent(value),
-        Unit::Count => format!("{value}"),
+        Unit::Count => format!("{}", (value * 10.0).round() / 10.0),
     }
 }
 
@@ -105,10 +140,10 @@ mod tests {
     use crate::analysis::report::tests::of_random;
 
     #[test]
-    fn the_table_names_both() {
+    fn sections_have_tables() {
         let (a, b) = (of_random(5, |_| 1), of_random(8, |_| 3));
-        let text = diff_table(&a, &b, 100);
-        assert!(text.starts_with("A: a workload on a machine\nB: a workload"));
-        assert!(text.contains("step time"));
+        let text = sections(&diff(&a, &b), 100);
+        assert!(text.contains("step time") && text.contains("mean of a rank"), "{text}");
+        assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use super::{Failure, outputs, run::write_json, say, width};
+use super::outputs::{self, WRITTEN};
+use super::{Failure, run::write_json, say, width};
 use crate::analysis::table::{new_table, percent};
 use crate::simulate::whatif::{Base, Change, Parts, Subject, WhatIf, WhatIfs};
 use crate::simulate::{Inputs, Options};
@@ -39,7 +40,7 @@ pub struct Args {
     #[arg(long, default_value_t = 1.1, value_name = "FACTOR")]
     by: f64,
     /// Write the result as JSON here
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
 }
 
@@ -48,8 +49,8 @@ pub struct Args {
 /// # Errors
 /// The input or a change is wrong (status 2); the step does not run, or a file cannot be written.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    outputs::apart(&[("--report", args.report.as_deref())], &[])?;
     let inputs = Inputs::load(&args.workload, args.topology.as_deref(), &args.sets)?;
+    outputs::apart(&[("--report", args.report.as_deref())], &inputs.files())?;
     let machine = &inputs.topology.value;
     let by = factor("--by", args.by)?;
     let mut asked: Vec<Change> = args.scale.iter().map(|s| scale(s, machine)).collect::<Result<_, _>>()?;

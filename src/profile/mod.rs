@@ -25,6 +25,7 @@ pub mod report;
 mod scan;
 pub mod skew;
 mod timeline;
+pub mod waterfall;
 
 pub use classes::Classes;
 pub use model::Profile;

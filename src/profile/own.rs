@@ -58,7 +58,8 @@ impl OwnRanks {
             (Family::Memory, _) | (_, None) => category.to_string(),
             (_, Some(op)) => op.into_owned(),
         };
-        let classified = Classified { class: class.clone(), family, work: String::new() };
+        let work = if family == Family::Compute { work(&event.members("args")) } else { "" };
+        let classified = Classified { class: class.clone(), family, work: work.to_string() };
         let known = rank.names.iter().zip(&rank.classes).position(|(n, c)| *n == class && *c == classified);
         let name = known.unwrap_or_else(|| {
             rank.names.push(class);
@@ -118,6 +119,17 @@ impl OwnRanks {
         }
         ranks.sort_by_key(|rank: &Profile| rank.rank);
         ranks
+    }
+}
+
+/// What kind of work a kernel does, by what its slice tells of it.
+fn work(args: &Members) -> &'static str {
+    let has = |key: &str, word: &str| args.text(key).is_some_and(|text| text.contains(word));
+    match args.raw("flops").is_some() {
+        _ if has("phase", "optimizer") => "optimizer",
+        true if has("op", "attention") => "attention",
+        true => "gemm",
+        false => "memory-bound",
     }
 }
 

@@ -12,6 +12,7 @@ use super::intervals::Intervals;
 use super::model::{DeviceEvent, Profile};
 use super::seconds;
 use super::skew::{Skew, skew};
+use super::waterfall::MeasuredWaterfall;
 
 /// Which device events count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -78,6 +79,9 @@ pub struct RankProfile {
     /// Model FLOPs over what the device could have done in a step, where a model is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mfu: Option<f64>,
+    /// From the peak to MFU, where a model is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waterfall: Option<MeasuredWaterfall>,
     /// The same times as integers, over both windows.
     pub ns: Windows,
     /// Of a file with several devices: each.
@@ -212,6 +216,7 @@ fn rank(profile: &Profile, place: u64, window: Window) -> RankProfile {
         idle_s: idle::by_cause(&pieces),
         kernels: kernels(profile, events),
         mfu: None,
+        waterfall: None,
         ns,
         devices_ns: devices(profile),
         streams: streams(profile),

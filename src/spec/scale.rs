@@ -27,14 +27,21 @@ impl Topology {
             link.combined_gbps.iter_mut().for_each(|combined| *combined *= factor);
         }
         let tiers = self.node.iter_mut().flat_map(|n| &mut n.memory);
-        tiers.filter(|m| m.name == class).filter_map(|m| m.write_gbps.as_mut()).for_each(|w| *w *= factor);
+        tiers
+            .filter(|m| class.strip_prefix("tier.") == Some(&m.name))
+            .filter_map(|m| m.write_gbps.as_mut())
+            .for_each(|w| *w *= factor);
     }
     /// The classes of links that it has: `scale-up`, `nic`, `host-link`, `local` and `global` of a dragonfly, `sites`, `links`
-    /// of a drawn machine, and its memory tiers by name.
+    /// of a drawn machine, and its memory tiers (`tier.host`).
     pub fn link_classes(&self) -> Vec<String> {
         let mut classes: Vec<String> = self.clone().links_mut().into_iter().map(|l| l.0).collect();
         classes.dedup();
         classes
+    }
+    /// Bandwidth of the first link of a class, in 10⁹ B/s and direction.
+    pub fn link_rate(&self, class: &str) -> Option<f64> {
+        self.clone().links_mut().into_iter().find(|l| l.0 == class).map(|l| l.1.gbps)
     }
     /// Every link with its class.
     fn links_mut(&mut self) -> Vec<(String, &mut Link)> {
@@ -50,8 +57,9 @@ impl Topology {
             node.nics.iter_mut().for_each(|nics| add("nic", &mut nics.link));
             node.host.iter_mut().for_each(|host| add("host-link", &mut host.link));
             for memory in &mut node.memory {
-                add(&memory.name, &mut memory.link);
-                memory.port.iter_mut().for_each(|port| add(&memory.name, port));
+                let class = format!("tier.{}", memory.name);
+                add(&class, &mut memory.link);
+                memory.port.iter_mut().for_each(|port| add(&class, port));
             }
         }
         if let Some(Fabric::Dragonfly(dragonfly)) = &mut self.fabric {

@@ -33,6 +33,7 @@ pub(super) fn table(report: &ProfileReport, width: u16) -> String {
         let _ = writeln!(out, "\nRank {} in detail (all are in --report)", shown.rank);
     }
     breakdown(&mut out, shown);
+    waterfall(&mut out, shown);
     communication(&mut out, shown, width);
     kernels(&mut out, shown, width);
     steps(&mut out, shown, width);
@@ -102,6 +103,16 @@ fn breakdown(out: &mut String, r: &RankProfile) {
     for (name, s) in rows.iter().filter(|row| row.1 >= 0.00005 * window) {
         let _ = writeln!(out, "  {name:<42} {:>5.1} %  {}", 100.0 * s / window, seconds(*s));
     }
+}
+
+/// What took the peak, where a model is given.
+fn waterfall(out: &mut String, r: &RankProfile) {
+    let Some(waterfall) = &r.waterfall else { return };
+    let _ = writeln!(out, "\nFrom peak to MFU (% of the peak over the window)");
+    for bar in waterfall.bars.iter().filter(|b| b.share.abs() >= 0.0005) {
+        let _ = writeln!(out, "  {:<42} {:>6.1}", bar.what, -100.0 * bar.share);
+    }
+    let _ = writeln!(out, "  {:<42} {:>6.1}", "= MFU", 100.0 * waterfall.mfu);
 }
 
 fn communication(out: &mut String, r: &RankProfile, width: u16) {

@@ -102,7 +102,8 @@ impl Base {
         let topology = &self.run.inputs.topology.value;
         let mut changes = vec![rate(Subject::Matrix), rate(Subject::Memory)];
         changes.push(Change { subject: Subject::Latency, factor: 1.0 / factor });
-        changes.extend(topology.link_classes().into_iter().map(|class| rate(Subject::Links(class))));
+        let used = topology.link_classes().into_iter().filter(|class| self.crosses(class));
+        changes.extend(used.map(|class| rate(Subject::Links(class))));
         let families = FAMILIES.into_iter().filter_map(|name| Subject::rate(name, topology));
         let families = families.filter(|s| matches!(s, Subject::Kernels(_, of) if has_class(of)));
         changes.extend(families.map(rate));
@@ -121,6 +122,16 @@ impl Base {
         }
         changes.extend(costs.into_iter().map(rate));
         changes
+    }
+
+    /// Whether any communication crosses a class of links.
+    fn crosses(&self, class: &str) -> bool {
+        let world = &self.run.plan.world;
+        let change = Change { subject: Subject::Links(class.into()), factor: 2.0 };
+        let Ok((changed, _)) = apply(&self.run.inputs, &[change]) else { return false };
+        let capacity = |r: ResourceId| changed.machine.capacity(r);
+        let uses = world.paths.iter().flat_map(|path| &world.uses[path.range()]);
+        uses.map(|u| u.0).any(|r| self.run.inputs.machine.capacity(r) != capacity(r))
     }
 
     /// The step with all of some changes at once.

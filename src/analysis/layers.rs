@@ -1,0 +1,42 @@
+//! Time of ops by layer of the model and kind.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cause::Causes;
+use super::kind::OpKind;
+use crate::ids::{OpId, RankId};
+use crate::units::PS_PER_S;
+
+/// Ops of one layer and kind, mean of a rank: a layer that lies on one of four stages counts a quarter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LayerReport {
+    /// Number of the layer in the model; absent for what belongs to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layer: Option<u32>,
+    /// Time of its ops by kind, side by side or not.
+    pub by_kind_s: BTreeMap<OpKind, f64>,
+}
+
+/// All layers in order, what belongs to none first. Rank `r` of the world stands for `weights[r]`.
+pub fn layers(causes: &Causes, weights: &[u64]) -> Vec<LayerReport> {
+    let mut sums: BTreeMap<Option<u32>, BTreeMap<OpKind, u128>> = BTreeMap::new();
+    for (rank, &weight) in (0..).map(RankId).zip(weights) {
+        let program = causes.world().program_of(rank);
+        for (op, is) in (0..).map(OpId).zip(&program.ops) {
+            let (start, end) = causes.span(rank, op);
+            let of_layer = sums.entry(program.infos[is.info as usize].layer).or_default();
+            *of_layer.entry(OpKind::of(program, op)).or_default() +=
+                u128::from(weight) * u128::from((end - start).0);
+        }
+    }
+    let ranks = weights.iter().sum::<u64>().max(1) as f64;
+    let seconds = |(kind, ps): (OpKind, u128)| (kind, ps as f64 / ranks / PS_PER_S);
+    let layer = |(layer, kinds): (Option<u32>, BTreeMap<OpKind, u128>)| LayerReport {
+        layer,
+        by_kind_s: kinds.into_iter().map(seconds).collect(),
+    };
+    sums.into_iter().map(layer).collect()
+}

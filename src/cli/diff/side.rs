@@ -1,0 +1,197 @@
+//! One side of a comparison: a report, a workload to simulate, or a profile.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::analysis::report::Report;
+use crate::cli::Failure;
+use crate::profile::report::RankProfile;
+use crate::profile::{Classes, Window, read, report};
+use crate::simulate::{Inputs, Options, Simulation};
+use crate::spec::{Kind, SpecError, catalog};
+
+/// So many differing fields of the inputs are shown.
+const MOST_FIELDS: usize = 24;
+/// What a file is, its first bytes tell.
+const HEAD: u64 = 1 << 16;
+
+/// One side.
+pub(super) enum Side {
+    /// A simulated step.
+    Simulated {
+        report: Box<Report>,
+        /// Its workload and machine, where it was simulated now.
+        inputs: Option<Value>,
+    },
+    /// The first rank of a profile.
+    Measured(Box<RankProfile>),
+}
+
+impl Side {
+    /// Reads or simulates a side.
+    ///
+    /// # Errors
+    /// It is none of what a side may be, or does not run.
+    pub fn read(name: &str, sets: &[String]) -> Result<Side, Failure> {
+        let path = Path::new(name);
+        let is_file = name.contains('/') || name.contains(".json");
+        let head = if is_file { head(path)? } else { String::new() };
+        let has = |key: &str| head.contains(&format!("\"{key}\""));
+        let fixed = |what: &str| match sets.first() {
+            Some(set) => Err(Failure::from(
+                SpecError::file(
+                    format!("--set {set}"),
+                    format!("{name} is {what}, which has no fields to set"),
+                )
+                .allowed("settings of a workload"),
+            )),
+            None => Ok(()),
+        };
+        if ["traceEvents", "deviceProperties", "distributedInfo", "schemaVersion"].into_iter().any(has)
+            || head.trim_start().starts_with('[')
+        {
+            fixed("a profile")?;
+            return profile(path);
+        }
+        if has("step_time_s") {
+            fixed("a report")?;
+            return saved(path);
+        }
+        if is_file && !has("model") {
+            return Err(SpecError::file(name, "is no report, no workload and no profile")
+                .allowed("what `stepsim run --report` wrote, a workload, or what torch.profiler exports")
+                .into());
+        }
+        if !is_file && catalog::text(Kind::Workload, name).is_none() {
+            let shipped = catalog::names(Kind::Workload).into_iter().collect::<Vec<_>>();
+            return Err(SpecError::file(name, "is neither a file nor a shipped workload")
+                .allowed(shipped.join(", "))
+                .into());
+        }
+        simulated(name, sets)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        match self {
+            Side::Simulated { report, .. } => format!("{} on {}", report.workload, report.topology),
+            Side::Measured(p) => {
+                let device = p.device.as_deref().unwrap_or("a device without a name");
+                format!("{}: rank {}, measured on {device}", p.file, p.rank)
+            }
+        }
+    }
+
+    /// What differs between the inputs of two simulated steps.
+    pub fn differences(&self, other: &Side) -> Vec<String> {
+        let (Side::Simulated { report: a, inputs: x }, Side::Simulated { report: b, inputs: y }) =
+            (self, other)
+        else {
+            return Vec::new();
+        };
+        let (Some(x), Some(y)) = (x, y) else {
+            let show = |(what, a, b): (&str, String, String)| format!("{what}: {a} -> {b}");
+            return a.run.differences(&b.run).into_iter().map(show).collect();
+        };
+        let mut found = Vec::new();
+        fields(x, y, "", &mut found);
+        let rest = found.len().saturating_sub(MOST_FIELDS);
+        found.truncate(MOST_FIELDS);
+        if rest > 0 {
+            found.push(format!("and {rest} more fields of the inputs"));
+        }
+        found
+    }
+}
+
+/// The fields in which two values differ.
+fn fields(a: &Value, b: &Value, at: &str, found: &mut Vec<String>) {
+    match (a, b) {
+        (Value::Object(x), Value::Object(y)) => {
+            let keys: BTreeSet<&String> = x.keys().chain(y.keys()).collect();
+            for key in keys {
+                let of = |m: &serde_json::Map<String, Value>| m.get(key).cloned().unwrap_or(Value::Null);
+                let path = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+                fields(&of(x), &of(y), &path, found);
+            }
+        }
+        (a, b) if a != b => {
+            let short = |v: &Value| {
+                let text = v.to_string();
+                if text.chars().count() > 60 {
+                    text.chars().take(57).collect::<String>() + "..."
+                } else {
+                    text
+                }
+            };
+            found.push(format!("{at}: {} -> {}", short(a), short(b)));
+        }
+        _ => {}
+    }
+}
+
+fn unreadable(path: &Path, e: &std::io::Error) -> SpecError {
+    SpecError::file(path.display().to_string(), format!("cannot be read: {e}"))
+        .allowed("a report, a workload, or a profile (`--help`)")
+}
+
+/// The beginning of a file, unpacked.
+fn head(path: &Path) -> Result<String, SpecError> {
+    let start = || -> std::io::Result<Vec<u8>> {
+        let mut magic = Vec::new();
+        std::fs::File::open(path)?.take(2).read_to_end(&mut magic)?;
+        let file = std::fs::File::open(path)?;
+        let mut bytes = Vec::new();
+        match magic.as_slice() {
+            [0x1F, 0x8B] => flate2::read::MultiGzDecoder::new(file).take(HEAD).read_to_end(&mut bytes)?,
+            _ => file.take(HEAD).read_to_end(&mut bytes)?,
+        };
+        Ok(bytes)
+    };
+    start().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|e| unreadable(path, &e))
+}
+
+fn saved(path: &Path) -> Result<Side, Failure> {
+    let file = path.display().to_string();
+    let bytes = std::fs::read(path).map_err(|e| unreadable(path, &e))?;
+    let mut text = Vec::new();
+    let text = match bytes.as_slice() {
+        [0x1F, 0x8B, ..] => {
+            flate2::read::MultiGzDecoder::new(bytes.as_slice())
+                .read_to_end(&mut text)
+                .map_err(|e| unreadable(path, &e))?;
+            text.as_slice()
+        }
+        plain => plain,
+    };
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let report: Report = serde_path_to_error::deserialize(&mut json).map_err(|e| {
+        let at = e.path().to_string();
+        SpecError::at(if at == "." { "" } else { &at }, e.inner().to_string())
+            .in_file(&file)
+            .allowed("a report as `stepsim run --report FILE.json` writes it")
+    })?;
+    Ok(Side::Simulated { report: Box::new(report), inputs: None })
+}
+
+fn profile(path: &Path) -> Result<Side, Failure> {
+    let mut profiles = read(path, &Classes::shipped()).map_err(Failure::input)?;
+    let first = report(&mut profiles, Window::All).ranks.into_iter().next();
+    let rank = first.ok_or_else(|| {
+        Failure::from(SpecError::file(path.display().to_string(), "holds no rank of a profile"))
+    })?;
+    Ok(Side::Measured(Box::new(rank)))
+}
+
+fn simulated(name: &str, sets: &[String]) -> Result<Side, Failure> {
+    let inputs = Inputs::load(name, None, sets)?;
+    let report = Simulation::run(&inputs, &Options::default())?.report(false);
+    let value = serde_json::json!({
+        "workload": inputs.workload.value,
+        "topology": inputs.topology.value,
+    });
+    Ok(Side::Simulated { report: Box::new(report), inputs: Some(value) })
+}
