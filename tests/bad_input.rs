@@ -581,7 +581,7 @@ error: mine.json: at `base`: more than 8 files stand on one another
         &["diff", "a.json", "b.json"],
         str![[r#"
 error: a.json: cannot be read: No such file or directory (os error 2)
-  allowed: a report as `stepsim run --report FILE.json` writes it
+  allowed: a report, a workload, or a profile (`--help`)
 
 "#]],
     );
