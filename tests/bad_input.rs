@@ -803,3 +803,93 @@ error: --window-ms 5000000:…: nothing lies in it, the run ends after [..]s
 "#]],
     );
 }
+
+#[test]
+fn experts_that_cannot_be_reached_or_divided() {
+    refused(
+        &["run", "deepseek-v3", "--set", "model.moe.group_limit=9"],
+        str![[r#"
+error: --set model.moe.group_limit=9: at `model.moe.group_limit`: 9 is not allowed
+  allowed: 1 to 8 (moe.groups)
+  hint: a token's experts must fit into its groups
+
+"#]],
+    );
+    refused(
+        &["run", "deepseek-v3", "--set", "model.moe.group_limit=1", "--set", "model.moe.top_k=33"],
+        str![[r#"
+error: --set model.moe.group_limit=1: at `model.moe.group_limit`: 1 is not allowed
+  allowed: 2 to 8 (moe.groups)
+  hint: a token's experts must fit into its groups
+
+"#]],
+    );
+    refused(
+        &["run", "deepseek-v3", "--set", "model.moe.groups=7"],
+        str![[r#"
+error: --set model.moe.groups=7: at `model.moe.groups`: 7 is not allowed
+  allowed: a divisor of moe.experts (256)
+  hint: groups hold equally many experts
+
+"#]],
+    );
+    refused(
+        &["run", "deepseek-v3", "--set", "parallelism.expert=48"],
+        str![[r#"
+error: --set parallelism.expert=48: at `parallelism.expert`: 48 is not allowed
+  allowed: a divisor of the model's 256 experts
+  hint: each rank holds the same number of experts
+
+"#]],
+    );
+    // More nodes a token than there are: 16 ranks lie on two.
+    refused(
+        &["run", "deepseek-v3", "--set", "parallelism.expert=16"],
+        str![[r#"
+error: workloads/deepseek-v3.json: at `expert.domains_per_token`: 3.953 is not allowed
+  allowed: 1 to 2, the nodes over which 16 expert-parallel ranks lie
+  hint: set it to null to have it counted from groups and their limit
+
+"#]],
+    );
+}
+
+#[test]
+fn recipes_that_fit_neither_device_nor_model() {
+    refused(
+        &["run", "qwen3-30b-a3b", "--set", "precision.recipe=nvfp4"],
+        str![[r#"
+error: --set precision.recipe=nvfp4: at `precision.recipe`: a recipe that needs fp4 is not allowed
+  allowed: a recipe of formats that the device multiplies
+  hint: see peak_dense_TFLOPs of the device: MXFP8 and NVFP4 need Blackwell or its like
+
+"#]],
+    );
+    refused(
+        &["run", "gpt2-8", "--set", "precision.recipe=fp8-current"],
+        str![[r#"
+error: --set precision.recipe=fp8-current: at `precision.recipe`: a recipe that needs fp8 is not allowed
+  allowed: a recipe of formats that the device multiplies
+  hint: see peak_dense_TFLOPs of the device: MXFP8 and NVFP4 need Blackwell or its like
+
+"#]],
+    );
+    refused(
+        &["run", "qwen3-30b-a3b", "--set", "precision.recipe=fp8-block", "--set", "model.hidden=2000"],
+        str![[r#"
+error: --set precision.recipe=fp8-block: at `precision.recipe`: a recipe with scales for 128 elements is not allowed
+  allowed: one that divides 2000 (model.hidden)
+  hint: choose a recipe with one factor a tensor, or other sizes
+
+"#]],
+    );
+    refused(
+        &["run", "deepseek-v3", "--set", "model.prediction_modules=9"],
+        str![[r#"
+error: --set model.prediction_modules=9: at `model.prediction_modules`: 9 is not allowed
+  allowed: 0 to 8
+  hint: DeepSeek-V3 has 1; the field of configuration files is num_nextn_predict_layers
+
+"#]],
+    );
+}

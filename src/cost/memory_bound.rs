@@ -35,7 +35,7 @@ fn usual(class: KernelClass) -> ([f64; 3], f64) {
         C::CastTranspose => ([0.86, 0.80, 0.60], 2.0),
         C::Amax => ([0.90, 0.40, 0.40], 4.0),
         C::Permute => ([0.82, 0.82, 0.60], 4.0),
-        C::Unpermute => ([0.56, 0.56, 0.45], 4.0),
+        C::Unpermute => ([0.94, 0.94, 0.75], 4.0),
         C::Router => ([0.50, 0.50, 0.40], 4.0),
         C::OptimizerFused => ([0.95, 0.95, 0.95], 4.0),
         C::OptimizerMultiTensor => ([0.78, 0.78, 0.78], 10.0),

@@ -62,19 +62,21 @@ fn gemm_s(device: &DeviceCost, kernel: &Kernel, (m, n, k): (u64, u64, u64), batc
     let peak = device.peak(kernel.dtype).0;
     let unit_rate = peak * fraction(device, kernel) / f64::from(device.units.max(1));
     // A pipeline fills in a time, not in elements: at twice the rate it takes twice as many.
-    let fill_k = device.spec.fill_k * (peak / device.peak(Dtype::Bf16).0).max(1.0);
+    let shape = device.spec.shapes.get(&kernel.format()).copied().unwrap_or_default();
+    let fill_k = shape.fill_k.unwrap_or(device.spec.fill_k) * (peak / device.peak(Dtype::Bf16).0).max(1.0);
+    let last_wave = shape.last_wave.unwrap_or(device.spec.last_wave);
     let (mut best_s, mut seconds) = (f64::INFINITY, f64::INFINITY);
     for (tm, tn, speed) in TILES {
         let tiles = batch as f64 * (m.div_ceil(tm) * n.div_ceil(tn)) as f64;
         for split in SPLITS {
             let blocks = tiles * split as f64;
-            if split > 1 && blocks > f64::from(device.units) {
+            if split > 1 && (shape.split == Some(false) || blocks > f64::from(device.units)) {
                 break;
             }
             let depth = k.div_ceil(split) as f64 + fill_k;
             let block_s = 2.0 * (tm * tn) as f64 * depth / (unit_rate * speed);
             let extra = if split > 1 { device.spec.split_us * 1e-6 } else { 0.0 };
-            let on = |units| waves(blocks, units, device.spec.last_wave) * block_s + extra;
+            let on = |units| waves(blocks, units, last_wave) * block_s + extra;
             let whole_s = on(device.units);
             if whole_s < best_s {
                 (best_s, seconds) = (whole_s, on(left));

@@ -5,6 +5,7 @@ use super::layer::{Block, Blocks, Cut, Linear};
 use super::parameters;
 use super::{KernelClass, Scaling};
 use crate::spec::model::{AttentionKernel, AttentionSpec, IndexerSpec, MlaSpec, QkNorm};
+use crate::spec::recipe::CastRole;
 use crate::spec::workload::{ContextKind, Dtype, Fp8Gemm, RecomputeModule};
 
 const QKV: &[RecomputeModule] = &[RecomputeModule::Qkv];
@@ -14,7 +15,10 @@ const CORE: &[RecomputeModule] = &[RecomputeModule::AttentionCore];
 pub(super) fn add(b: &mut Blocks) {
     let (m, s) = (b.model, b.shard);
     let saved = s.saved_input(Fp8Gemm::Qkv);
-    b.save("QKV input", s.local_tokens() as f64 * m.hidden as f64 * saved, &[RecomputeModule::Norm], true);
+    // Both down-projections keep a narrow copy of their own.
+    let copies = if m.mla.is_some() && saved < s.act() { 2.0 } else { 1.0 };
+    let input = copies * s.local_tokens() as f64 * m.hidden as f64 * saved;
+    b.save("QKV input", input, &[RecomputeModule::Norm], true);
     match m.mla {
         None => {
             let outputs = m.query_width() / s.tensor + 2 * s.kv_heads(m) * m.head_size();
@@ -46,8 +50,15 @@ pub(super) fn add(b: &mut Blocks) {
         add_output_gate(b);
     }
     let width = s.heads(m) * m.v_head_size();
-    // The core's output serves its own backward and the projection's weight gradient: 16-bit for the former.
-    b.save("attention output", t * width as f64 * s.act(), &[], true);
+    // The core's output serves its own backward and the projection's weight gradient: 16-bit for the former, unless the
+    // recipe keeps it in a format of its own.
+    b.save("attention output", t * width as f64 * s.kept_bytes(CastRole::AttentionOutput), &[], true);
+    if s.keeps_copy(Fp8Gemm::Projection) {
+        let copy = t * width as f64 * s.saved_input(Fp8Gemm::Projection);
+        b.save("narrow attention output", copy, &[], true);
+    }
+    let [forward, backward] = s.casts_beside(CastRole::AttentionOutput, s.tokens() * width);
+    b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
     b.linear(Linear {
         name: "projection",
         grad_names: ["projection input gradient", "projection weight gradient"],
@@ -80,7 +91,7 @@ fn add_latent(b: &mut Blocks, mla: MlaSpec) {
         cut: Cut::No,
         biases: m.qkv_biases(),
         gemm: Fp8Gemm::Qkv,
-        modules: QKV,
+        modules: &[],
     };
     let up = |name, grad_names, inputs, outputs| Linear {
         name,
@@ -95,21 +106,59 @@ fn add_latent(b: &mut Blocks, mla: MlaSpec) {
     let q_width = heads * m.qk_head_size();
     let latent_kv = mla.kv_lora_rank + mla.qk_rope_head_size;
     let kv_width = heads * (mla.qk_nope_head_size + mla.v_head_size);
-    let save_latent = |b: &mut Blocks, name, width: u64| {
+    // Each is kept as it is projected; its norm runs again with the up-projections.
+    let latent = |b: &mut Blocks, name, width: u64| {
         b.parameters.dense += parameters::norm(m, width);
         b.save(name, local as f64 * width as f64 * s.act(), &[], true);
+        let elements = local * width;
+        b.save("latent after its norm", elements as f64 * s.saved_input(Fp8Gemm::Qkv), QKV, true);
+        let norm = |class, name, times: f64| {
+            let bytes = times * elements as f64 * s.act();
+            vec![Item::Kernel(Kernel::elementwise(class, name, elements, bytes, s.compute))]
+        };
+        let backward = norm(KernelClass::NormBackward, "latent norm backward", 3.0);
+        b.push(Block {
+            forward: norm(KernelClass::Norm, "latent norm", 2.0),
+            input_grad: backward.clone(),
+            backward,
+            modules: QKV.to_vec(),
+            ..Block::default()
+        });
     };
+    b.sum_of_branches(2);
     match mla.q_lora_rank {
         Some(rank) => {
             b.linear(down("q down", ["q down input gradient", "q down weight gradient"], rank));
-            save_latent(b, "query latent", rank);
+            latent(b, "query latent", rank);
             b.linear(up("q up", ["q up input gradient", "q up weight gradient"], rank, q_width));
         }
         None => b.linear(up("q", ["q input gradient", "q weight gradient"], m.hidden, q_width)),
     }
     b.linear(down("kv down", ["kv down input gradient", "kv down weight gradient"], latent_kv));
-    save_latent(b, "key-value latent", mla.kv_lora_rank);
+    latent(b, "key-value latent", mla.kv_lora_rank);
     b.linear(up("kv up", ["kv up input gradient", "kv up weight gradient"], mla.kv_lora_rank, kv_width));
+    if m.attention.indexer.is_none() {
+        heads_from_latents(b, mla);
+    }
+}
+
+/// Keys and values of all heads put together from the up-projection and the one rotated part; backward the gradient of the
+/// projection from theirs, and that of the rotated part summed over heads.
+fn heads_from_latents(b: &mut Blocks, mla: MlaSpec) {
+    let (m, s) = (b.model, b.shard);
+    let projected = mla.qk_nope_head_size + mla.v_head_size;
+    let elements = s.tokens() * s.heads(m) * (projected + mla.qk_rope_head_size);
+    let moved = (elements + s.tokens() * s.heads(m) * projected) as f64 * s.act();
+    let copy =
+        |name| vec![Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, moved, s.compute))];
+    let backward = copy("split key and value gradients");
+    b.push(Block {
+        forward: copy("put keys and values together"),
+        input_grad: backward.clone(),
+        backward,
+        modules: QKV.to_vec(),
+        ..Block::default()
+    });
 }
 
 /// Normalisation of queries and keys by heads; its weights (and sinks) are small and alike on all tensor-parallel ranks.
@@ -150,7 +199,8 @@ fn add_rotation(b: &mut Blocks) {
         return;
     }
     let per_token = match m.mla {
-        Some(mla) => s.heads(m) * mla.qk_rope_head_size * 2,
+        // One rotated part of the keys for all heads.
+        Some(mla) => (s.heads(m) + 1) * mla.qk_rope_head_size,
         None => (s.heads(m) + s.kv_heads(m)) * m.head_size(),
     };
     let elements = s.tokens() * per_token;

@@ -3,7 +3,7 @@
 use super::item::{Item, Kernel};
 use super::shard::Shard;
 use crate::spec::kernel::KernelClass;
-use crate::spec::recipe::{Cast, CastRole, Casts};
+use crate::spec::recipe::{Cast, CastRole, Casts, Recipe};
 use crate::spec::workload::Fp8Gemm;
 
 /// Lists of kernels around the products of one linear layer.
@@ -29,24 +29,27 @@ pub(super) struct Operands {
     pub weights: u64,
     /// Matrices.
     pub groups: u64,
+    /// Whether they are those of experts, multiplied in one launch.
+    pub grouped: bool,
 }
 
 impl Shard {
     /// What is cast for a layer whose input and output gradient play these roles.
     pub(super) fn casts(&self, gemm: Fp8Gemm, roles: [CastRole; 2], of: &Operands) -> Prepared {
-        let Some(recipe) = self.recipe.as_ref().filter(|r| self.gemm_dtype(gemm) == r.dtype && r.is_narrow())
-        else {
-            return Prepared::default();
-        };
+        let Some(recipe) = self.narrow_recipe(gemm) else { return Prepared::default() };
         let none = Casts::default();
         let [input, gradient] = roles.map(|role| recipe.casts(role).unwrap_or(&none));
-        let weights = recipe.casts(CastRole::Weight).unwrap_or(&none);
+        let weight_role = if of.grouped { CastRole::ExpertWeight } else { CastRole::Weight };
+        let weights = recipe.casts(weight_role).unwrap_or(&none);
         let list = |casts: &[Cast], elements: [u64; 2]| -> Vec<Item> {
-            casts.iter().map(|cast| self.cast(cast, elements[usize::from(cast.gathered)])).collect()
+            let used = casts.iter().filter(|cast| !(of.grouped && cast.plain_only));
+            used.map(|cast| self.cast(cast, elements[usize::from(cast.gathered)])).collect()
         };
         let of_weights = |casts: &[Cast]| -> Vec<Item> {
-            let one = list(casts, [of.weights; 2]);
-            (0..of.groups).flat_map(|_| one.iter().cloned()).collect()
+            let (all, each): (Vec<Cast>, Vec<Cast>) = casts.iter().partition(|cast| cast.batched);
+            let one = list(&each, [of.weights; 2]);
+            let each = (0..of.groups).flat_map(|_| one.iter().cloned());
+            list(&all, [of.weights * of.groups; 2]).into_iter().chain(each).collect()
         };
         Prepared {
             forward: [list(&input.forward, of.input), of_weights(&weights.forward)].concat(),
@@ -56,8 +59,21 @@ impl Shard {
         }
     }
 
+    /// What is cast, forward and backward, for a tensor that is no operand of a product.
+    pub(super) fn casts_beside(&self, role: CastRole, elements: u64) -> [Vec<Item>; 2] {
+        let casts = self.recipe.as_ref().filter(|r| r.is_narrow()).and_then(|r| r.casts(role));
+        let list = |casts: &[Cast]| casts.iter().map(|cast| self.cast(cast, elements)).collect();
+        casts.map_or_else(Default::default, |casts| [list(&casts.forward), list(&casts.backward)])
+    }
+    /// Bytes of an element of a tensor as it is kept for backward, where it is kept as computed if the recipe does not say.
+    pub(super) fn kept_bytes(&self, role: CastRole) -> f64 {
+        let of = |recipe: &Recipe| recipe.is_narrow().then(|| recipe.kept_bytes(role)).flatten();
+        self.recipe.as_ref().and_then(of).unwrap_or(self.act())
+    }
+
     fn cast(&self, cast: &Cast, elements: u64) -> Item {
         let name = match cast.class {
+            KernelClass::Cast if cast.read < cast.written => "cast back",
             KernelClass::Amax if cast.read == 0.0 => "scale",
             KernelClass::Amax => "amax",
             KernelClass::Transpose => "transpose",
@@ -74,7 +90,9 @@ impl Shard {
 pub(super) fn input_role(name: &str) -> CastRole {
     match name {
         "qkv" | "q" | "q up" | "kv up" | "mlp up" => CastRole::InputAfterNorm,
-        "projection" | "shared expert up" => CastRole::InputKept,
+        "projection" => CastRole::InputKept,
+        "shared expert up" => CastRole::InputOfSharedExpert,
+        "shared expert down" | "mlp down" => CastRole::InputAfterActivation,
         _ => CastRole::Input,
     }
 }

@@ -11,52 +11,46 @@ impl LayerPlan {
     /// The token embedding, its table cut by rows of the vocabulary over tensor-parallel ranks.
     pub fn embedding(model: &ModelSpec, shard: &Shard) -> LayerPlan {
         let mut b = Blocks::new(model, shard);
-        let t = shard.tokens();
-        let elements = t * model.hidden;
-        let moved = elements as f64 * shard.act();
         let rows = model.vocabulary.div_ceil(shard.tensor);
         b.parameters.dense = rows * model.hidden;
         if model.positions == Positions::Learned {
             b.parameters.dense += model.sequence * model.hidden;
         }
-        b.save("token ids", 8.0 * t as f64, &[], true);
-        let local = (shard.local_tokens() * model.hidden) as f64;
-        if model.dropout {
-            b.save("dropout mask", local, &[], false);
-        }
-        let lookup =
-            Kernel::elementwise(KernelClass::Embedding, "embedding", elements, 2.0 * moved, shard.compute);
-        // Reads the output gradient, reads and writes the rows of the table's gradient.
-        let scatter = Kernel::elementwise(
-            KernelClass::Embedding,
-            "embedding weight gradient",
-            elements,
-            moved + 2.0 * elements as f64 * shard.gradient_bytes,
-            shard.compute,
-        );
-        let (mut forward, mut backward) = (vec![Item::Kernel(lookup)], Vec::new());
-        if shard.tensor > 1 {
-            let comm = |name, op| Item::Comm(CommPoint::new(name, CommGroup::Tensor, op, moved));
-            if shard.sequence_parallel {
-                forward.push(comm("reduce-scatter embedding", CommOp::ReduceScatter));
-                backward.push(comm("all-gather embedding gradient", CommOp::AllGather));
-            } else {
-                forward.push(comm("all-reduce embedding", CommOp::AllReduce));
-            }
-        }
-        if model.dropout {
-            let bytes = local * (2.0 * shard.act() + 1.0);
-            forward.push(Item::Kernel(Kernel::elementwise(
-                KernelClass::Residual,
-                "dropout",
-                local as u64,
-                bytes,
-                shard.compute,
-            )));
-        }
-        backward.push(Item::Kernel(scatter));
-        b.push(Block { forward, weight_grad: backward.clone(), backward, ..Block::default() });
+        lookup(&mut b);
         b.finish(LayerKind::Embedding)
+    }
+
+    /// A multi-token-prediction module: the stream and the embedding of the next token, each normalised, side by side
+    /// through one projection; a layer like the last; the LM head once more (DeepSeek-V3, section 2.2). Embedding and head
+    /// are those of the model: their tables are no parameters of the module.
+    pub fn prediction(model: &ModelSpec, shard: &Shard) -> LayerPlan {
+        let layer = model.layer(model.layers.saturating_sub(1));
+        let mut b = Blocks::new(&layer, shard);
+        lookup(&mut b);
+        b.norm("norm");
+        b.norm("norm");
+        let elements = 2 * shard.local_tokens() * model.hidden;
+        let moved = 2.0 * elements as f64 * shard.act();
+        let copy = |name| {
+            vec![Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, moved, shard.compute))]
+        };
+        let backward = copy("part gradients");
+        let forward = copy("join with embedding");
+        b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
+        b.save("joined input", elements as f64 * shard.saved_input(Fp8Gemm::Projection), &[], true);
+        b.linear(Linear {
+            name: "join projection",
+            grad_names: ["join projection input gradient", "join projection weight gradient"],
+            inputs: 2 * model.hidden,
+            outputs: model.hidden,
+            cut: Cut::No,
+            biases: false,
+            gemm: Fp8Gemm::Projection,
+            modules: &[],
+        });
+        b.transformer(&layer);
+        lm_head(&mut b);
+        b.finish(LayerKind::Prediction)
     }
 
     /// Final norm, LM head and cross-entropy loss, the vocabulary cut over tensor-parallel ranks. Logits are kept in
@@ -64,27 +58,80 @@ impl LayerPlan {
     /// has to hold a copy of its own (its stage is not that of the embedding), which is not a parameter of the model.
     pub fn head(model: &ModelSpec, shard: &Shard, holds_table: bool) -> LayerPlan {
         let mut b = Blocks::new(model, shard);
-        b.norm("final norm");
-        let t = shard.tokens();
+        lm_head(&mut b);
         let columns = model.vocabulary.div_ceil(shard.tensor);
-        let input = shard.local_tokens() as f64 * model.hidden as f64 * shard.saved_input(Fp8Gemm::LmHead);
-        b.save("LM head input", input, &[], true);
-        let before = b.parameters.dense;
-        b.linear(Linear {
-            name: "lm head",
-            grad_names: ["lm head input gradient", "lm head weight gradient"],
-            inputs: model.hidden,
-            outputs: columns,
-            cut: Cut::Columns,
-            biases: model.biases,
-            gemm: Fp8Gemm::LmHead,
-            modules: &[],
-        });
-        let bias = if model.head_bias { columns } else { 0 };
-        b.parameters.dense = before + bias + if holds_table { columns * model.hidden } else { 0 };
-        loss(&mut b, t, columns);
+        b.parameters.dense += if model.head_bias { columns } else { 0 };
+        b.parameters.dense += if holds_table { columns * model.hidden } else { 0 };
         b.finish(LayerKind::Head)
     }
+}
+
+/// Rows of the embedding table, and their gradients.
+fn lookup(b: &mut Blocks) {
+    let (model, shard) = (b.model, b.shard);
+    let t = shard.tokens();
+    let elements = t * model.hidden;
+    let moved = elements as f64 * shard.act();
+    b.save("token ids", 8.0 * t as f64, &[], true);
+    let local = (shard.local_tokens() * model.hidden) as f64;
+    if model.dropout {
+        b.save("dropout mask", local, &[], false);
+    }
+    let lookup =
+        Kernel::elementwise(KernelClass::Embedding, "embedding", elements, 2.0 * moved, shard.compute);
+    // Reads the output gradient, reads and writes the rows of the table's gradient.
+    let scatter = Kernel::elementwise(
+        KernelClass::Embedding,
+        "embedding weight gradient",
+        elements,
+        moved + 2.0 * elements as f64 * shard.gradient_bytes,
+        shard.compute,
+    );
+    let (mut forward, mut backward) = (vec![Item::Kernel(lookup)], Vec::new());
+    if shard.tensor > 1 {
+        let comm = |name, op| Item::Comm(CommPoint::new(name, CommGroup::Tensor, op, moved));
+        if shard.sequence_parallel {
+            forward.push(comm("reduce-scatter embedding", CommOp::ReduceScatter));
+            backward.push(comm("all-gather embedding gradient", CommOp::AllGather));
+        } else {
+            forward.push(comm("all-reduce embedding", CommOp::AllReduce));
+        }
+    }
+    if model.dropout {
+        let bytes = local * (2.0 * shard.act() + 1.0);
+        forward.push(Item::Kernel(Kernel::elementwise(
+            KernelClass::Residual,
+            "dropout",
+            local as u64,
+            bytes,
+            shard.compute,
+        )));
+    }
+    backward.push(Item::Kernel(scatter));
+    b.push(Block { forward, weight_grad: backward.clone(), backward, ..Block::default() });
+}
+
+/// Norm, LM head and loss; the table is not counted.
+fn lm_head(b: &mut Blocks) {
+    let (model, shard) = (b.model, b.shard);
+    b.norm("final norm");
+    let t = shard.tokens();
+    let columns = model.vocabulary.div_ceil(shard.tensor);
+    let input = shard.local_tokens() as f64 * model.hidden as f64 * shard.saved_input(Fp8Gemm::LmHead);
+    b.save("LM head input", input, &[], true);
+    let before = b.parameters.dense;
+    b.linear(Linear {
+        name: "lm head",
+        grad_names: ["lm head input gradient", "lm head weight gradient"],
+        inputs: model.hidden,
+        outputs: columns,
+        cut: Cut::Columns,
+        biases: model.biases,
+        gemm: Fp8Gemm::LmHead,
+        modules: &[],
+    });
+    b.parameters.dense = before;
+    loss(b, t, columns);
 }
 
 /// Cross-entropy: the largest logit, the target's logit and the sum of exponentials are summed over the vocabulary's

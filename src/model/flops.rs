@@ -61,6 +61,16 @@ impl TokenFlops {
             flops.mixing += n * full;
             flops.mixing_causal += n * causal;
         }
+        if model.prediction_modules > 0 {
+            let (n, h) = (model.prediction_modules as f64, model.hidden as f64);
+            let layer = model.layer(model.layers.saturating_sub(1));
+            let weights =
+                mixer_weights(&layer) + mlp_weights(&layer) + h * (2.0 * h + model.vocabulary as f64);
+            flops.matrices += 2.0 * n * weights;
+            let (full, causal) = mixing(&layer, sequence);
+            flops.mixing += n * full;
+            flops.mixing_causal += n * causal;
+        }
         flops
     }
 }

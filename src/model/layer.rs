@@ -8,9 +8,7 @@ use super::shard::Shard;
 use crate::moe::Exchange;
 use crate::spec::model::{Mixer, MlpKind, ModelSpec, Norm};
 use crate::spec::recipe::CastRole;
-use crate::spec::workload::{
-    ExpertOverlap, Fp8Communication, Fp8Gemm, Granularity, RecomputeModule, RecomputeSpec,
-};
+use crate::spec::workload::{ExpertOverlap, Fp8Gemm, Granularity, RecomputeModule, RecomputeSpec};
 
 /// What one layer does on one rank for one micro-batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +52,8 @@ pub enum LayerKind {
     Dense,
     /// A transformer layer with experts.
     Moe,
+    /// A multi-token-prediction module: a layer like the last with an embedding before and a head behind.
+    Prediction,
     /// Final norm, LM head and loss, after the last transformer layer.
     Head,
 }
@@ -152,6 +152,15 @@ impl LayerPlan {
     /// A layer, of the model as that layer sees it ([`ModelSpec::layer`]).
     pub fn transformer(layer: &ModelSpec, shard: &Shard) -> LayerPlan {
         let mut blocks = Blocks::new(layer, shard);
+        blocks.transformer(layer);
+        blocks.finish(if layer.moe.is_some() { LayerKind::Moe } else { LayerKind::Dense })
+    }
+}
+
+impl Blocks<'_> {
+    /// Adds a transformer layer.
+    pub(super) fn transformer(&mut self, layer: &ModelSpec) {
+        let blocks = self;
         let (mixes, has_mlp) = (layer.mixer != Mixer::None, layer.mlp != MlpKind::None);
         // Norms beyond one before each part stand behind the parts.
         let parts = u64::from(mixes) + u64::from(has_mlp);
@@ -164,10 +173,10 @@ impl LayerPlan {
         if mixes {
             blocks.norm("norm");
             match layer.mixer {
-                Mixer::Attention => super::attention::add(&mut blocks),
-                _ => super::scan::add(&mut blocks),
+                Mixer::Attention => super::attention::add(blocks),
+                _ => super::scan::add(blocks),
             }
-            behind(&mut blocks);
+            behind(blocks);
         }
         if mixes && has_mlp && !layer.parallel_block {
             blocks.residual("residual");
@@ -177,18 +186,17 @@ impl LayerPlan {
                 blocks.norm("norm");
             }
             match &layer.moe {
-                Some(moe) => super::moe::add(&mut blocks, moe),
+                Some(moe) => super::moe::add(blocks, moe),
                 None => {
                     let modules = &[RecomputeModule::Mlp];
                     let mlp =
                         Mlp { name: "mlp", ffn: layer.ffn, gemm: Fp8Gemm::Mlp, modules, own_input: true };
-                    mlp.add(&mut blocks);
+                    mlp.add(blocks);
                 }
             }
-            behind(&mut blocks);
+            behind(blocks);
         }
         blocks.residual("residual");
-        blocks.finish(if layer.moe.is_some() { LayerKind::Moe } else { LayerKind::Dense })
     }
 }
 
@@ -294,6 +302,15 @@ impl<'a> Blocks<'a> {
             ..Block::default()
         });
     }
+    /// The gradient of a tensor that `branches` layers read: their gradients added up.
+    pub(super) fn sum_of_branches(&mut self, branches: u64) {
+        let s = self.shard;
+        let elements = s.local_tokens() * self.model.hidden;
+        let bytes = 3.0 * elements as f64 * s.act();
+        let sum = Kernel::elementwise(KernelClass::Residual, "add gradients", elements, bytes, s.compute);
+        let sums: Vec<Item> = (1..branches).map(|_| Item::Kernel(sum)).collect();
+        self.push(Block { input_grad: sums.clone(), backward: sums, ..Block::default() });
+    }
     /// Dropout and the addition to the residual stream, fused.
     pub(super) fn residual(&mut self, name: &'static str) {
         let (m, s) = (self.model, self.shard);
@@ -349,12 +366,14 @@ impl<'a> Blocks<'a> {
         let prepared = self.prepare(&l, tokens);
         let gathered = t * inputs as f64;
         let (f, i, w, b) = match l.cut {
-            Cut::Columns if s.tensor > 1 => self.columns(forward, input_grad, weight_grad, gathered),
-            Cut::Rows if s.tensor > 1 => self.rows(forward, input_grad, weight_grad, t * outputs as f64),
+            Cut::Columns if s.tensor > 1 => self.columns(forward, input_grad, weight_grad, gathered, l.gemm),
+            Cut::Rows if s.tensor > 1 => {
+                self.rows(forward, input_grad, weight_grad, t * outputs as f64, l.gemm)
+            }
             Cut::ColumnsGathered if s.sequence_parallel => {
                 // The sum of the input gradient is that of the layer which gathered; the saved shard is gathered
                 // anew for this weight gradient.
-                let (_, _, w, b) = self.columns(forward, input_grad, weight_grad, gathered);
+                let (_, _, w, b) = self.columns(forward, input_grad, weight_grad, gathered, l.gemm);
                 let b =
                     b.into_iter().filter(|i| i.comm().is_none_or(|c| c.op == CommOp::AllGather)).collect();
                 (vec![Item::Kernel(forward)], vec![Item::Kernel(input_grad)], w, b)
@@ -408,6 +427,7 @@ impl<'a> Blocks<'a> {
             gradient: share(l.outputs, rows),
             weights: l.inputs * l.outputs,
             groups: 1,
+            grouped: false,
         };
         let cut = |operand: [u64; 2]| operand[0] < operand[1];
         let input = if cut(of.input) { CastRole::InputGathered } else { super::casts::input_role(l.name) };
@@ -439,16 +459,19 @@ impl<'a> Blocks<'a> {
         (only(sums, !s.fuses_accumulation()), only(bias, l.biases))
     }
     /// Column-cut: gather the input before; sum its gradient after, beside the weight gradient.
-    fn columns(&self, forward: Kernel, input_grad: Kernel, weight_grad: Kernel, gathered: f64) -> Passes {
+    fn columns(
+        &self,
+        forward: Kernel,
+        input_grad: Kernel,
+        weight_grad: Kernel,
+        gathered: f64,
+        gemm: Fp8Gemm,
+    ) -> Passes {
         let s = self.shard;
         let (fwd, igrad, wgrad) =
             (Item::Kernel(forward), Item::Kernel(input_grad), Item::Kernel(weight_grad));
         let tensor = |name, op, bytes| CommPoint::new(name, CommGroup::Tensor, op, bytes);
-        let gather = tensor(
-            "all-gather input",
-            CommOp::AllGather,
-            gathered * s.message(Fp8Communication::TensorAllGather),
-        );
+        let gather = tensor("all-gather input", CommOp::AllGather, gathered * s.gathered_input(gemm));
         if s.sequence_parallel {
             let again = CommPoint { name: "all-gather saved input", ..gather };
             let scatter = tensor("reduce-scatter input gradient", CommOp::ReduceScatter, gathered * s.act());
@@ -469,14 +492,22 @@ impl<'a> Blocks<'a> {
         }
     }
     /// Row-cut: sum the output after; gather its gradient before.
-    fn rows(&self, forward: Kernel, input_grad: Kernel, weight_grad: Kernel, output: f64) -> Passes {
+    fn rows(
+        &self,
+        forward: Kernel,
+        input_grad: Kernel,
+        weight_grad: Kernel,
+        output: f64,
+        gemm: Fp8Gemm,
+    ) -> Passes {
         let s = self.shard;
         let (fwd, igrad, wgrad) =
             (Item::Kernel(forward), Item::Kernel(input_grad), Item::Kernel(weight_grad));
-        let tensor = |name, op| Item::Comm(CommPoint::new(name, CommGroup::Tensor, op, output * s.act()));
+        let tensor = |name, op, bytes| Item::Comm(CommPoint::new(name, CommGroup::Tensor, op, bytes));
         if s.sequence_parallel {
-            let scatter = tensor("reduce-scatter output", CommOp::ReduceScatter);
-            let gather = tensor("all-gather output gradient", CommOp::AllGather);
+            let scatter = tensor("reduce-scatter output", CommOp::ReduceScatter, output * s.act());
+            let gathered = output * s.gathered_gradient(gemm);
+            let gather = tensor("all-gather output gradient", CommOp::AllGather, gathered);
             (
                 vec![fwd, scatter],
                 vec![gather.clone(), igrad.clone()],
@@ -484,7 +515,7 @@ impl<'a> Blocks<'a> {
                 vec![gather, igrad, wgrad],
             )
         } else {
-            let sum = tensor("all-reduce output", CommOp::AllReduce);
+            let sum = tensor("all-reduce output", CommOp::AllReduce, output * s.act());
             (vec![fwd, sum], vec![igrad.clone()], vec![wgrad.clone()], vec![igrad, wgrad])
         }
     }

@@ -3,6 +3,7 @@
 use super::KernelClass;
 use super::item::{Item, Kernel};
 use super::layer::{Block, Blocks, Cut, Linear};
+use crate::spec::recipe::CastRole;
 use crate::spec::workload::{Fp8Gemm, RecomputeModule};
 
 /// An MLP.
@@ -106,6 +107,15 @@ pub(super) fn activation(
         vec![Item::Kernel(Kernel::elementwise(class, name, elements, times * moved, s.compute))]
     };
     let (forward, backward) = (pass(names[0], reads_and_writes), pass(names[1], backward));
+    let (keep, back) = match s.fp8.as_ref().is_some_and(|fp8| fp8.saved_activations) {
+        true => s.casts_beside(CastRole::ActivationInput, elements * if gated { 2 } else { 1 }).into(),
+        false => Default::default(),
+    };
+    // What is kept is cast once, not again where the function is.
+    let modules_of_cast: Vec<RecomputeModule> =
+        modules.iter().copied().filter(|m| *m != RecomputeModule::Activation).collect();
+    b.push(Block { forward: keep, modules: modules_of_cast, ..Block::default() });
+    let backward = [back, backward].concat();
     b.push(Block {
         forward,
         input_grad: backward.clone(),

@@ -26,8 +26,15 @@ const MOE: &[RecomputeModule] = &[RecomputeModule::Moe];
 pub(super) fn add(b: &mut Blocks, moe: &MoeSpec) {
     let (m, s) = (b.model, b.shard);
     let ffn = moe.ffn.unwrap_or(m.ffn);
-    let bytes = s.local_tokens() as f64 * m.hidden as f64 * s.saved_input(Fp8Gemm::Experts);
-    b.save("MoE input", bytes, &[RecomputeModule::Norm], true);
+    let elements = s.local_tokens() as f64 * m.hidden as f64;
+    // The router reads it in a wide format.
+    b.save("MoE input", elements * s.act(), &[RecomputeModule::Norm], true);
+    if moe.shared_experts > 0 && s.keeps_copy(Fp8Gemm::Experts) {
+        let copy = elements * s.saved_input(Fp8Gemm::Experts);
+        b.save("narrow MoE input", copy, &[RecomputeModule::Norm], true);
+    }
+    // Gradients from the router, the routed experts and the shared one meet.
+    b.sum_of_branches(if moe.shared_experts > 0 { 3 } else { 2 });
     router(b, moe);
     let (name, gemm, modules, width) = ("shared expert", Fp8Gemm::Experts, MOE, moe.shared_width(m));
     let shared = (width > 0).then_some(Mlp { name, ffn: width, gemm, modules, own_input: false });
@@ -201,6 +208,21 @@ impl<'a> Routed<'a> {
         }
     }
 
+    /// Whether rows travel in a narrow format.
+    fn is_narrow(&self, b: &Blocks, exchange: Exchange) -> bool {
+        b.shard.expert > 1 && self.travel.is_some_and(|t| t.format(exchange) != RowFormat::Bf16)
+    }
+    /// What casts the tokens (or gradients) that an exchange sends from this rank.
+    fn casts_sent(&self, b: &Blocks, exchange: Exchange) -> Vec<Item> {
+        let elements = b.shard.local_tokens() * self.token;
+        let [forward, backward] = b.shard.casts_beside(CastRole::Dispatched, elements);
+        match exchange {
+            _ if !self.is_narrow(b, exchange) => Vec::new(),
+            Exchange::Dispatch => forward,
+            _ => backward,
+        }
+    }
+
     /// The communication of an exchange; none where all experts are here.
     fn exchange(&self, b: &Blocks, exchange: Exchange) -> Option<Item> {
         let s = b.shard;
@@ -244,7 +266,7 @@ impl<'a> Routed<'a> {
         let tokens = b.shard.local_tokens() as f64;
         let (sent, rows) = (self.sent as f64, self.rows as f64);
         let (there, back) = (self.row(b, Exchange::Dispatch), self.row(b, Exchange::DispatchBackward));
-        let (mut forward, mut backward) = (Vec::new(), Vec::new());
+        let (mut forward, mut backward) = (self.casts_sent(b, Exchange::Dispatch), Vec::new());
         if self.gathers {
             backward.push(self.tensor(b, "reduce-scatter expert input gradient", CommOp::ReduceScatter));
         }
@@ -353,11 +375,10 @@ impl<'a> Routed<'a> {
     /// What casts the operands of one of the experts' products: its input or the gradient of its output may have come in
     /// a narrow format.
     fn prepare(&self, b: &Blocks, name: &str, inputs: u64, outputs: u64) -> Prepared {
-        let narrow = |exchange: Exchange| {
-            b.shard.expert > 1 && self.travel.is_some_and(|t| t.format(exchange) != RowFormat::Bf16)
-        };
+        let narrow = |exchange| self.is_narrow(b, exchange);
         let input = match name {
             "expert up" if narrow(Exchange::Dispatch) => CastRole::InputDispatched,
+            "expert down" => CastRole::InputAfterActivation,
             _ => CastRole::Input,
         };
         let gradient = match name {
@@ -370,6 +391,7 @@ impl<'a> Routed<'a> {
             gradient: [rows * outputs; 2],
             weights,
             groups: self.experts,
+            grouped: true,
         };
         b.shard.casts(Fp8Gemm::Experts, [input, gradient], &of)
     }
@@ -379,7 +401,7 @@ impl<'a> Routed<'a> {
         let tokens = b.shard.local_tokens() as f64;
         let (sent, rows) = (self.sent as f64, self.rows as f64);
         let (there, back) = (self.row(b, Exchange::CombineBackward), self.row(b, Exchange::Combine));
-        let (mut forward, mut backward) = (Vec::new(), Vec::new());
+        let (mut forward, mut backward) = (Vec::new(), self.casts_sent(b, Exchange::CombineBackward));
         let gather =
             self.gathers.then(|| self.tensor(b, "all-gather expert output gradient", CommOp::AllGather));
         if b.shard.expert_tensor > 1 {

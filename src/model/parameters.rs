@@ -23,6 +23,8 @@ pub struct ParameterCount {
     pub active: u64,
     /// The vision encoder and its projector, in no other field.
     pub vision: u64,
+    /// Multi-token-prediction modules without the embedding and the LM head that they share, in no other field.
+    pub prediction: u64,
 }
 
 impl ParameterCount {
@@ -58,8 +60,21 @@ impl ParameterCount {
             }
         }
         count.active = count.total() - idle;
+        count.prediction = m.prediction_modules * prediction_module(m);
         count
     }
+}
+
+/// Parameters of one multi-token-prediction module: norms of the stream, of the embedding and before the head, the
+/// projection of both to one width, and a layer like the last.
+fn prediction_module(m: &ModelSpec) -> u64 {
+    let layer = m.layer(m.layers.saturating_sub(1));
+    let mlp = match &layer.moe {
+        Some(moe) => router_and_shared(&layer, moe) + moe.experts * expert(&layer, moe),
+        None if layer.mlp == MlpKind::None => 0,
+        None => mlp(&layer, layer.ffn),
+    };
+    2 * m.hidden * m.hidden + (3 + layer.norms()) * norm(m, m.hidden) + mixer(&layer) + mlp
 }
 
 /// Parameters of one normalisation of a width.

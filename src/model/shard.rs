@@ -192,9 +192,28 @@ impl Shard {
     /// Bytes of one element of an activation function's input as it is saved for backward.
     pub(super) fn saved_activation(&self) -> f64 {
         match &self.fp8 {
-            Some(f) if f.saved_activations => Dtype::Fp8.bytes(),
+            Some(f) if f.saved_activations => {
+                self.recipe.as_ref().map_or(Dtype::Fp8.bytes(), |r| r.saved_bytes)
+            }
             _ => self.act(),
         }
+    }
+    /// Bytes of one element of a GEMM's input as it is gathered between tensor-parallel ranks.
+    pub(super) fn gathered_input(&self, gemm: Fp8Gemm) -> f64 {
+        let narrow = self.narrow_recipe(gemm).and_then(|r| r.input_gather_bytes);
+        narrow.unwrap_or(self.message(Fp8Communication::TensorAllGather))
+    }
+    /// The same of the gradient of its output.
+    pub(super) fn gathered_gradient(&self, gemm: Fp8Gemm) -> f64 {
+        self.narrow_recipe(gemm).and_then(|r| r.gradient_gather_bytes).unwrap_or(self.act())
+    }
+    /// The recipe of a GEMM that multiplies in its narrow format.
+    pub(super) fn narrow_recipe(&self, gemm: Fp8Gemm) -> Option<&Recipe> {
+        self.recipe.as_ref().filter(|r| self.gemm_dtype(gemm) == r.dtype && r.is_narrow())
+    }
+    /// Whether a GEMM keeps a narrow copy of an input that is kept in a wide format beside it.
+    pub(super) fn keeps_copy(&self, gemm: Fp8Gemm) -> bool {
+        self.narrow_recipe(gemm).is_some_and(|r| !r.keeps_original && r.saved_bytes < self.act())
     }
     /// Bytes of one element of a message.
     pub(super) fn message(&self, which: Fp8Communication) -> f64 {

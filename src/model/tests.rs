@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::flops::StepFlops;
 use super::*;
-use crate::spec::model::{AttentionKernel, ModelSpec};
+use crate::spec::model::{AttentionKernel, ModelSpec, QkNorm};
 use crate::spec::recipe::CastRole;
 use crate::spec::workload::{
     ContextKind, ContextSpec, Granularity, RecomputeModule, RecomputeSpec, WorkloadSpec,
@@ -318,7 +318,9 @@ fn shipped_models_have_their_published_parameters_and_flops() {
         let name = row["model"].as_str().unwrap();
         let m = model(name);
         let count = ParameterCount::of(&m);
-        let flops = super::flops::TokenFlops::of(&m, 4096);
+        // The figures are those of the model without its prediction modules.
+        let plain = ModelSpec { prediction_modules: 0, ..m.clone() };
+        let flops = super::flops::TokenFlops::of(&plain, 4096);
         let mut check = |what: &str, got: f64, want: &str| {
             let want = row[want].as_f64().unwrap();
             if (got - want).abs() > 1e-12 * want {
@@ -414,8 +416,10 @@ fn recipes_cast_what_was_worked_out_apart() {
         let fp8 = recipe.is_narrow().then(Default::default);
         let gather = recipe.weight_gather_bytes;
         let per_step = recipe.casts.get(&CastRole::Weight).is_none_or(|w| !w.per_step.is_empty());
-        let plan =
-            LayerPlan::transformer(&m.layer(m.layers - 1), &Shard { fp8, recipe: Some(recipe), ..shard });
+        let plan = LayerPlan::transformer(
+            &m.layer(m.layers - 1),
+            &Shard { fp8, recipe: Some(recipe), ..shard.clone() },
+        );
         let [forward, backward, weights] =
             [&plan.forward, &plan.backward, &plan.weight_casts].map(|list| cast_kernels(list));
         let want = |field: &str| [0, 1].map(|i| case[field][i].as_f64().unwrap());
@@ -431,5 +435,88 @@ fn recipes_cast_what_was_worked_out_apart() {
         let [param_gather, elements] =
             ["param_gather", "weight_elements"].map(|field| case[field].as_f64().unwrap());
         assert_eq!(gather * elements, param_gather, "{name}, {layer}");
+        let gathers = [&plan.forward, &plan.backward].map(|items| {
+            let of_inputs = items.iter().filter_map(Item::comm).filter(|c| c.op == CommOp::AllGather);
+            of_inputs.map(|c| c.bytes as f64).sum::<f64>()
+        });
+        assert_eq!(gathers, want("tensor_gather"), "{name}, {layer}");
+        // The golden numbers know no scores of routers, and a fp32 figure for each row of a norm.
+        let (t, heads) = (shard.tokens() as f64, (m.heads + m.kv_heads()) as f64);
+        let latents = if m.mla.is_some() { 2.0 } else { 0.0 };
+        let of_heads = if m.attention.qk_norm == QkNorm::None { 0.0 } else { heads * t };
+        let rows = (2.0 + latents) * shard.local_tokens() as f64 + of_heads;
+        let saved = kept(&plan, &RecomputeSpec::default()) + 4.0 * rows;
+        assert_eq!(saved / t, case["saved_per_token"].as_f64().unwrap(), "{name}, {layer}");
     }
+}
+
+/// Bytes that a layer keeps, scores of its router apart.
+fn kept(plan: &LayerPlan, policy: &RecomputeSpec) -> f64 {
+    let scores = plan.saved.iter().find(|s| s.name == "router scores").map_or(0.0, |s| s.bytes);
+    plan.saved_bytes(policy) as f64 - scores
+}
+
+/// The kernels that DeepSeek's profile launches around the products of a layer, by class, and what the layer keeps.
+#[test]
+fn deepseek_casts_what_its_profile_shows() {
+    let text = include_str!("../../tests/data/precision.json");
+    let golden: serde_json::Value = serde_json::from_str(text).unwrap();
+    let golden = &golden["deepseek"];
+    let mut workload: WorkloadSpec = crate::spec::load("deepseek-v3", &[]).unwrap().value;
+    workload.precision.recipe = Some(crate::spec::workload::Reference::Inline(Box::new(
+        crate::spec::load::<crate::spec::Recipe>("deepseek", &[]).unwrap().value,
+    )));
+    workload.expert.pad_rows_to = Some(1);
+    let m = model("deepseek-v3");
+    let shard = Shard::over_domains(&workload, &m, 8);
+    let plan = LayerPlan::transformer(&m.layer(60), &shard);
+    let repeated = plan.recompute(&workload.recompute);
+    let all = [plan.forward.clone(), repeated.clone(), plan.input_grad.clone(), plan.weight_grad.clone()];
+    let of = |name: &str| {
+        let kernels = all.iter().flatten().filter_map(Item::kernel).filter(|k| k.name == name);
+        kernels.fold([0.0; 2], |sum, k| [sum[0] + 1.0, sum[1] + k.bytes])
+    };
+    let wanted = |classes: &[&str]| {
+        let of = |class: &&str| [0, 1].map(|i| golden["by_class"][class][i].as_f64().unwrap());
+        classes.iter().map(of).fold([0.0; 2], |sum, x| [sum[0] + x[0], sum[1] + x[1]])
+    };
+    assert_eq!(of("cast"), wanted(&["per-token cast", "cast to 12 bit"]));
+    assert_eq!(of("cast back"), wanted(&["cast back", "cast back from 12 bit"]));
+    assert_eq!(of("transpose"), wanted(&["scale layout", "weight transpose"]));
+    // The shared expert's activation casts and transposes in the same kernel there.
+    let [kernels, bytes] = wanted(&["requantise + transpose", "cast + transpose"]);
+    let apart = 4096.0 * 2048.0 * (2.0 + 1.03125);
+    assert_eq!(of("cast and transpose"), [kernels + 1.0, bytes + apart]);
+    let [forward, backward] = [0, 1].map(|i| golden["kernels"][i].as_f64().unwrap());
+    assert_eq!(cast_kernels(&plan.forward)[0] + 2.0, forward);
+    assert_eq!(all[1..].iter().map(|items| cast_kernels(items)[0]).sum::<f64>(), backward);
+    // The rotated part of the keys' latent, 64 values, is not kept here.
+    let saved = kept(&plan, &workload.recompute) / 4096.0 + 2.0 * 64.0;
+    assert_eq!(saved, golden["saved_per_token"].as_f64().unwrap());
+}
+
+/// DeepSeek-V3's module: published with a copy of embedding and head each.
+#[test]
+fn prediction_modules_have_the_parameters_and_products_of_a_layer_and_a_head() {
+    let (plain, with) = (model("deepseek-v3"), model("deepseek-v3-with-mtp"));
+    let count = ParameterCount::of(&with);
+    assert_eq!(count.total(), ParameterCount::of(&plain).total());
+    let tables = 2 * with.vocabulary * with.hidden;
+    assert_eq!(count.total() + count.prediction + tables, 684_489_845_504);
+    let shard = Shard { expert: 1, sequence: 4096, ..Shard::whole(&with) };
+    let plan = LayerPlan::prediction(&with, &shard);
+    assert_eq!(plan.parameters.total(), count.prediction);
+    let flops = |items: &[Item]| LayerPlan::flops(items);
+    let (layer, head) =
+        (LayerPlan::transformer(&with.layer(60), &shard), LayerPlan::head(&with, &shard, false));
+    let join = 2.0 * 4096.0 * (2 * with.hidden * with.hidden) as f64;
+    for (got, layer, head, times) in [
+        (&plan.forward, &layer.forward, &head.forward, 1.0),
+        (&plan.backward, &layer.backward, &head.backward, 2.0),
+    ] {
+        assert_eq!(flops(got), flops(layer) + flops(head) + times * join);
+    }
+    // As MFU counts them: three times the forward products of all tokens.
+    let more = StepFlops::of(&with, 1, 4096).model_causal - StepFlops::of(&plain, 1, 4096).model_causal;
+    assert!((more / (3.0 * flops(&plan.forward)) - 1.0).abs() < 0.01);
 }

@@ -43,6 +43,9 @@ pub struct CostSpec {
     /// Share of the idle units of a last, partly filled wave that is lost (1: all of it; less where the library
     /// cuts the rest finer).
     pub last_wave: f64,
+    /// The two above in formats whose kernels differ in them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub shapes: BTreeMap<Format, ShapeCost>,
     /// Share of a GEMM's memory time that its products do not hide.
     pub exposed_memory: f64,
     /// The same for grouped GEMMs, whose small groups hide less.
@@ -84,6 +87,21 @@ pub struct CostSpec {
     /// Level `table`: measured GEMMs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub table: Vec<MeasuredGemm>,
+}
+
+/// What the shape of a product costs in one format; what is left out is as in the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ShapeCost {
+    /// In place of `fill_k`: larger where sums are promoted, or results are written before the next tile begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fill_k: Option<f64>,
+    /// In place of `last_wave`: 1 where the library does not cut the rest finer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_wave: Option<f64>,
+    /// Whether kernels cut k over several units where tiles are few; default: they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<bool>,
 }
 
 /// Fractions of the dense peak that fused attention of one generation reaches in a short run on long sequences.
@@ -176,6 +194,7 @@ impl Default for CostSpec {
             memory_fraction: 0.85,
             fill_k: 100.0,
             last_wave: 0.15,
+            shapes: BTreeMap::new(),
             exposed_memory: 0.0,
             grouped_exposed_memory: 0.4,
             split_us: 4.3,
@@ -245,6 +264,12 @@ impl CostSpec {
                 "at least one generation",
                 "{\"flash-2\": {\"forward\": 0.6, \"backward\": 0.5}}",
             );
+        }
+        for (format, shape) in &self.shapes {
+            let at = |field| format!("shapes.{}.{field}", format.name());
+            for (field, value, most) in [("fill_k", shape.fill_k, 1e6), ("last_wave", shape.last_wave, 1.0)] {
+                value.into_iter().for_each(|value| p.range(at(field), value, 0.0, most));
+            }
         }
         for (name, value) in [
             ("last_wave", self.last_wave),

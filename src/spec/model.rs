@@ -99,6 +99,10 @@ pub struct ModelSpec {
     /// Order of the kinds, repeated until all layers have one: `[["local", 5], ["global", 1]]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layer_pattern: Vec<LayerRun>,
+    /// Multi-token-prediction modules behind the last layer (DeepSeek-V3, arXiv 2412.19437, section 2.2): each joins the
+    /// stream with the next token's embedding, runs a layer like the last and the LM head once more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub prediction_modules: u64,
     /// A vision encoder before the decoder: counted as parameters and FLOPs, not simulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vision: Option<VisionSpec>,
@@ -381,6 +385,10 @@ impl ModelSpec {
     pub fn validate(&self, at: &str) -> Vec<Problem> {
         let mut p = Problems::new(at);
         p.size("layers", self.layers, 100_000);
+        if self.prediction_modules > 8 {
+            let hint = "DeepSeek-V3 has 1; the field of configuration files is num_nextn_predict_layers";
+            p.add("prediction_modules", self.prediction_modules, "0 to 8", hint);
+        }
         p.size("hidden", self.hidden, 10_000_000);
         p.size("heads", self.heads, 1_000_000);
         p.size("ffn", self.ffn, 100_000_000);

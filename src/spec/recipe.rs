@@ -41,6 +41,12 @@ pub struct Recipe {
     pub keeps_original: bool,
     /// Bytes of a weight as it is gathered between data-parallel ranks.
     pub weight_gather_bytes: f64,
+    /// Bytes of an element of a linear layer's input as it is gathered between tensor-parallel ranks; default: as computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_gather_bytes: Option<f64>,
+    /// The same of the gradient of its output: both copies where both are gathered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gradient_gather_bytes: Option<f64>,
     /// Rows of an expert are padded to a multiple of this.
     pub pad_rows_to: u64,
     /// What it needs.
@@ -76,6 +82,10 @@ pub enum CastRole {
     InputGathered,
     /// Its input, which came with the dispatch in a narrow format.
     InputDispatched,
+    /// Its input, made by the activation function in front of it.
+    InputAfterActivation,
+    /// The input of the shared expert, which is also what the dispatch sends.
+    InputOfSharedExpert,
     /// The gradient of its output.
     OutputGradient,
     /// The gradient of its output, cast on this rank's share of the sequence and gathered.
@@ -84,6 +94,14 @@ pub enum CastRole {
     OutputGradientDispatched,
     /// Its weights.
     Weight,
+    /// The weights of a rank's experts.
+    ExpertWeight,
+    /// No operand: what the dispatch sends in a narrow format (backward: what the gradient of the combine sends).
+    Dispatched,
+    /// No operand: the input of the activation function, where it is kept in a narrow format.
+    ActivationInput,
+    /// No operand: the output of attention, kept for backward.
+    AttentionOutput,
 }
 
 impl CastRole {
@@ -93,11 +111,19 @@ impl CastRole {
             CastRole::InputAfterNorm
             | CastRole::InputKept
             | CastRole::InputGathered
+            | CastRole::InputAfterActivation
             | CastRole::InputDispatched => Some(CastRole::Input),
+            CastRole::InputOfSharedExpert => Some(CastRole::InputKept),
+            CastRole::ExpertWeight => Some(CastRole::Weight),
             CastRole::OutputGradientGathered | CastRole::OutputGradientDispatched => {
                 Some(CastRole::OutputGradient)
             }
-            CastRole::Input | CastRole::OutputGradient | CastRole::Weight => None,
+            CastRole::Input
+            | CastRole::OutputGradient
+            | CastRole::Weight
+            | CastRole::Dispatched
+            | CastRole::ActivationInput
+            | CastRole::AttentionOutput => None,
         }
     }
 }
@@ -115,6 +141,9 @@ pub struct Casts {
     /// Once a step.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub per_step: Vec<Cast>,
+    /// Bytes of an element as it is kept for backward, where that is not as the recipe says of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_bytes: Option<f64>,
 }
 
 /// One kernel.
@@ -132,12 +161,22 @@ pub struct Cast {
     /// Whether it works on the gathered tensor, not on this rank's share.
     #[serde(default)]
     pub gathered: bool,
+    /// Whether it is one kernel for the weights of all experts of a rank, not one for each.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub batched: bool,
+    /// Whether it is left out where the products of experts are grouped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plain_only: bool,
 }
 
 impl Recipe {
     /// The kernels of a role.
     pub fn casts(&self, role: CastRole) -> Option<&Casts> {
-        self.casts.get(&role).or_else(|| self.casts.get(&role.plainer()?))
+        self.casts.get(&role).or_else(|| self.casts(role.plainer()?))
+    }
+    /// Bytes of an element of a role as it is kept for backward.
+    pub fn kept_bytes(&self, role: CastRole) -> Option<f64> {
+        self.casts(role).and_then(|casts| casts.kept_bytes)
     }
     /// Whether products run in a narrower format than 16 bits.
     pub fn is_narrow(&self) -> bool {
@@ -149,12 +188,17 @@ impl Spec for Recipe {
     const KIND: Kind = Kind::Recipe;
 
     fn validate(&self) -> Result<(), SpecError> {
+        let gathers = [
+            ("input_gather_bytes", self.input_gather_bytes),
+            ("gradient_gather_bytes", self.gradient_gather_bytes),
+        ];
+        let gathers = gathers.into_iter().filter_map(|(field, value)| Some((field, value?, 8.0)));
         let fields = [
             ("saved_bytes", self.saved_bytes, 8.0),
             ("weight_gather_bytes", self.weight_gather_bytes, 8.0),
             ("pad_rows_to", self.pad_rows_to as f64, 4096.0),
         ];
-        for (field, value, most) in fields {
+        for (field, value, most) in fields.into_iter().chain(gathers) {
             if !(value > 0.0 && value <= most) {
                 return Err(SpecError::at(field, format!("{value} is not allowed"))
                     .allowed(format!("a number above 0, at most {most}")));

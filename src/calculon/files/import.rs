@@ -154,6 +154,7 @@ impl Calculon {
             mlp: MlpKind::Dense,
             layer_kinds: BTreeMap::new(),
             layer_pattern: Vec::new(),
+            prediction_modules: 0,
             vision: None,
         }
     }

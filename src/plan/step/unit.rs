@@ -34,6 +34,7 @@ impl Unit {
     pub fn name(&self) -> &'static str {
         match self.plan.kind {
             LayerKind::Embedding => "embedding",
+            LayerKind::Prediction => "prediction",
             LayerKind::Head => "head",
             LayerKind::Dense | LayerKind::Moe => "layer",
         }
@@ -76,7 +77,8 @@ type Different = (Option<String>, Option<u64>);
 
 /// The units of every stage.
 ///
-/// `split[stage]` are the transformer layers of a stage; the first stage also holds the embedding, the last the head.
+/// `split[stage]` are the transformer layers of a stage; the first stage also holds the embedding, the last multi-token-prediction
+/// modules and the head.
 /// `loads` are the tokens of the fullest rank over the mean, for each layer (or for all).
 pub fn units_of_stages(
     model: &ModelSpec,
@@ -110,6 +112,12 @@ pub fn units_of_stages(
             units.push(Unit { layer: Some(layer), recompute, plan: plan_of(layer) });
         }
         if s == last {
+            let load = loads.last().copied().filter(|_| model.prediction_modules > 0);
+            for _ in 0..model.prediction_modules {
+                let shard = Shard { expert_load: load.unwrap_or(1.0), ..shard.clone() };
+                let plan = Rc::new(LayerPlan::prediction(model, &shard));
+                units.push(Unit { layer: None, recompute: FullRecompute::No, plan });
+            }
             let plan = Rc::new(LayerPlan::head(model, shard, !model.tied_embeddings || last > 0));
             units.push(Unit { layer: None, recompute: FullRecompute::No, plan });
         }

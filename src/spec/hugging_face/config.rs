@@ -140,6 +140,7 @@ impl<'a> Config<'a> {
             mlp: MlpKind::ByLayer,
             layer_kinds: BTreeMap::new(),
             layer_pattern: Vec::new(),
+            prediction_modules: 0,
             vision: None,
         })
     }
