@@ -10,6 +10,7 @@ mod engine;
 mod fold;
 mod folded_workloads;
 mod golden;
+mod kineto;
 mod layers;
 mod mangled;
 mod moe;

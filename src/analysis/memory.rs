@@ -177,7 +177,7 @@ fn steps_of(causes: &Causes, user: &User, out: &mut Vec<Step>) {
                 MemoryWhen::FreeAtEnd => at_end[effect.class as usize] -= bytes,
             }
         }
-        let (start, end) = causes.record().span(user.rank, id);
+        let (start, end) = causes.span(user.rank, id);
         let alone = causes.comm(user.rank, id).is_none_or(|c| causes.world().members_of(c).len() == 1);
         let ready = match op.work {
             Work::Comm { .. } if !alone => causes.ready(user.rank, id).time,

@@ -7,7 +7,7 @@ use super::run::{Bar, EXAMPLE, write_json};
 use super::timeline::{Shown, traced, write_trace};
 use super::{Failure, calculon, outputs, say};
 use crate::compare::{self, table};
-use crate::trace::{Detail, Format, RunMeta};
+use crate::trace::{Format, RunMeta};
 
 /// Compare the closed form of a step with its simulation.
 #[derive(Debug, clap::Args)]
@@ -76,14 +76,8 @@ fn workload(args: &Args) -> Result<compare::Comparison, Failure> {
         meta.number("step time ms", comparison.simulated_s * 1e3);
         meta.number("closed form ms", comparison.closed_form_s * 1e3);
         let ranks = traced("stages", &run)?;
-        let shown = Shown {
-            ranks: &ranks,
-            detail: Detail::Op,
-            window: None,
-            links: 0,
-            kineto: false,
-            complete: true,
-        };
+        let shown =
+            Shown { ranks: &ranks, detail: None, window: None, links: 0, kineto: false, complete: true };
         write_trace(&run, &meta, &shown, path, &estimate.terms.named())?;
     }
     Ok(comparison)

@@ -56,9 +56,9 @@ pub struct Args {
     /// Ranks to show in the timeline and on the page: `0,8,16-31`, `all`, or `stages` for one of each pipeline stage
     #[arg(long, default_value = "stages", value_name = "RANKS")]
     pub(super) trace_ranks: String,
-    /// How much one slice of the timeline stands for: op, layer or phase
-    #[arg(long, default_value = "op", value_parser = str::parse::<Detail>, requires = "output")]
-    pub(super) detail: Detail,
+    /// How much one slice of the timeline stands for: op, layer or phase [default: op, or what a browser still opens]
+    #[arg(long, value_parser = str::parse::<Detail>, requires = "output")]
+    pub(super) detail: Option<Detail>,
     /// Show only this stretch of time in the timeline, in milliseconds: `0:250`
     #[arg(long, value_name = "FROM:TO", value_parser = window, requires = "output")]
     pub(super) window_ms: Option<(Time, Time)>,
@@ -206,7 +206,9 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         };
         let mut meta = meta(args, &run);
         results(&mut meta, &report);
-        write_trace(&run, &meta, &shown, path, &[])?;
+        if let Some(note) = write_trace(&run, &meta, &shown, path, &[])? {
+            eprintln!("{note}");
+        }
     }
     if let Some(path) = &args.html {
         let ranks = traced(&args.trace_ranks, &run)?;
@@ -239,7 +241,7 @@ fn cut_short(args: &Args, run: &Simulation, failure: EngineError) -> Failure {
         };
         let mut meta = meta(args, run);
         meta.text("failed", failure.to_string());
-        write_trace(run, &meta, &shown, path, &[]).map(|()| path)
+        write_trace(run, &meta, &shown, path, &[]).map(|_| path)
     });
     match written {
         None => failure.into(),

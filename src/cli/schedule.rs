@@ -341,9 +341,11 @@ impl<'a> Run<'a> {
             window: None,
             stalls: Some(&stalls),
             critical: &[],
+            slack: None,
             uncontended: None,
             links: &[],
             link_use: &[],
+            pools: &[],
         };
         crate::trace::write_file(&timeline, file)?;
         Ok(())

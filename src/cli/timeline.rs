@@ -8,16 +8,19 @@ use super::Failure;
 use crate::analysis::cause::Causes;
 use crate::analysis::critical;
 use crate::analysis::idle::IdleTimes;
+use crate::analysis::memory::{self, Ledger};
+use crate::analysis::slack;
 use crate::analysis::stalls::{self, StallCause, stalls_of};
 use crate::analysis::{link_rates, links};
 use crate::compare::tracks::Above;
 use crate::engine::describe;
-use crate::ids::{OpId, RankId, ResourceId};
-use crate::program::Work;
+use crate::ids::{OpId, RankId, ResourceId, TierId};
+use crate::program::{MemoryClass, Work};
 use crate::simulate::Simulation;
 use crate::topology::Axis;
 use crate::trace::{
-    self, Critical, Detail, Link, LinkUse, OutputError, RunMeta, Stall, Timeline, TraceError, TracedRank,
+    self, Critical, Detail, Link, LinkUse, OutputError, Pool, RunMeta, Stall, Timeline, TraceError,
+    TracedRank,
 };
 use crate::units::Time;
 
@@ -25,8 +28,8 @@ use crate::units::Time;
 pub struct Shown<'a> {
     /// The ranks.
     pub ranks: &'a [RankId],
-    /// How much one slice stands for.
-    pub detail: Detail,
+    /// How much one slice stands for; absent: as much as the viewer still opens.
+    pub detail: Option<Detail>,
     /// Only this stretch of time.
     pub window: Option<(Time, Time)>,
     /// So many of the busiest links.
@@ -37,14 +40,15 @@ pub struct Shown<'a> {
     pub complete: bool,
 }
 
-/// Writes the timeline of some ranks; terms of a closed form `above` it, if there are any.
+/// Writes the timeline of some ranks; terms of a closed form `above` it, if there are any. Returns what is to be said of
+/// its size.
 pub fn write_trace(
     run: &Simulation,
     meta: &RunMeta,
     shown: &Shown,
     path: &Path,
     above: &[(&'static str, f64)],
-) -> Result<(), Failure> {
+) -> Result<Option<String>, Failure> {
     let ranks: Vec<TracedRank> = shown
         .ranks
         .iter()
@@ -65,23 +69,124 @@ pub fn write_trace(
         }
     };
     let (links, link_use) = link_tracks(run, shown.links);
-    let timeline = Timeline {
+    let pools = if shown.complete { pools(run, shown.ranks) } else { Vec::new() };
+    let slacks = shown.complete.then(|| slack::slack(&Causes::new(&run.folded.world, &run.record)));
+    let slack =
+        |source: RankId, op: OpId| slacks.as_ref().map_or(Time::ZERO, |slacks| slacks.get(source, op));
+    let mut timeline = Timeline {
         world,
         record: &run.record,
         ranks: &ranks,
         meta,
-        detail: shown.detail,
+        detail: shown.detail.unwrap_or_default(),
         window: shown.window,
         stalls: Some(&stalls),
         critical: &critical,
+        slack: slacks.is_some().then_some(&slack),
         uncontended: Some(&uncontended),
         links: &links,
         link_use: &link_use,
+        pools: &pools,
     };
     if shown.kineto {
-        return trace::write_kineto(&timeline, path).map(|_| ()).map_err(Failure::run);
+        trace::write_kineto(&timeline, path).map_err(Failure::run)?;
+        return Ok(None);
     }
-    write_above(&timeline, above, path)
+    let note = fitting(&mut timeline, shown.detail, path)?;
+    write_above(&timeline, above, path)?;
+    Ok(note)
+}
+
+/// Chooses the detail of a timeline if none is `asked` for, so that a browser opens the file; returns what is to be said
+/// of that.
+fn fitting(timeline: &mut Timeline, asked: Option<Detail>, path: &Path) -> Result<Option<String>, Failure> {
+    let fits = match trace::Format::of(path).map_err(Failure::input)?.0 {
+        trace::Format::Chrome => trace::FITS_IN_JSON,
+        trace::Format::Perfetto => trace::FITS_IN_PERFETTO,
+    };
+    // Most timelines are so small that nothing need be counted.
+    let ops = timeline.ranks.iter().map(|traced| timeline.world.program_of(traced.rank).ops.len() as u64);
+    if ops.sum::<u64>() < fits / 3 {
+        return Ok(None);
+    }
+    let millions = |slices: u64| format!("{:.1} million slices", slices as f64 / 1e6);
+    let first = timeline.slices();
+    let (limit, less) = (millions(fits), "show fewer ranks (--trace-ranks) or less time (--window-ms)");
+    if let Some(asked) = asked {
+        return Ok((first > fits).then(|| {
+            format!(
+                "warning: {} at --detail {}; a browser opens about {limit}: {less}, or coarser detail",
+                millions(first),
+                asked.name()
+            )
+        }));
+    }
+    let mut slices = first;
+    for coarser in [Detail::Layer, Detail::Phase] {
+        if slices <= fits {
+            break;
+        }
+        timeline.detail = coarser;
+        slices = timeline.slices();
+    }
+    Ok(match timeline.detail {
+        Detail::Op => None,
+        detail if slices <= fits => Some(format!(
+            "detail: {}, because single ops would be {} and a browser opens about {limit} (--detail op writes them all)",
+            detail.name(),
+            millions(first)
+        )),
+        detail => Some(format!(
+            "warning: {} even at --detail {}; a browser opens about {limit}: {less}",
+            millions(slices),
+            detail.name()
+        )),
+    })
+}
+
+/// Shared tiers that are shown.
+const POOLS: usize = 16;
+/// Holders of a shared tier that have a counter each.
+const HOLDERS: usize = 16;
+
+/// The tiers that shown ranks share with others.
+fn pools(run: &Simulation, ranks: &[RankId]) -> Vec<Pool> {
+    let world = &run.plan.world;
+    let causes = Causes::unfolded(world, &run.record, &run.folded.ranks.of);
+    let users = memory::users(world);
+    let mut tiers: Vec<TierId> = Vec::new();
+    for used in ranks.iter().flat_map(|rank| world.tiers_of(*rank)) {
+        if users[used.tier.index()].len() > 1 && !tiers.contains(&used.tier) && tiers.len() < POOLS {
+            tiers.push(used.tier);
+        }
+    }
+    let total = |by_class: &memory::ByClass| by_class.iter().sum::<u64>();
+    let pool = |tier: TierId| {
+        let users = &users[tier.index()];
+        let ledger = Ledger::replay(&causes, tier, users);
+        let curve = ledger.curve();
+        let peak = curve.peak();
+        let mut levels = Vec::new();
+        for user in users.iter().take(HOLDERS) {
+            let points = ledger.rank_curve(user.rank).points;
+            let points: Vec<_> = points.iter().map(|p| (p.0, total(&p.1))).collect();
+            levels.push((run.plan.rank_name(user.rank), points));
+        }
+        for class in MemoryClass::ALL.into_iter().filter(|class| peak.by_class[*class as usize] > 0) {
+            let points = curve.points.iter().map(|p| (p.0, p.1[class as usize])).collect();
+            levels.push((class.name().to_owned(), points));
+        }
+        levels.push(("total".to_owned(), curve.points.iter().map(|p| (p.0, total(&p.1))).collect()));
+        let of = &world.tiers[tier.index()];
+        let name = match users.first() {
+            Some(user) => {
+                format!("{} of {} and {} more", of.name, run.plan.rank_name(user.rank), users.len() - 1)
+            }
+            None => of.name.clone(),
+        };
+        (peak.bytes.0 > 0).then_some(Pool { name, capacity: of.capacity.0, levels })
+    };
+    tiers.into_iter().filter_map(pool).collect()
 }
 
 /// Writes a timeline, terms of a closed form above it if there are any.

@@ -145,6 +145,38 @@ pub fn breakdown(report: &Report) -> String {
     bars("breakdown", "where the time went", step, &lines)
 }
 
+/// From the peak of the devices down to MFU, what took how much.
+pub fn waterfall(report: &Report) -> Option<String> {
+    let bars = &report.waterfall.as_ref()?.mean;
+    let mut out = String::new();
+    let x = |share: f64| LEFT + share.clamp(0.0, 1.1) * (WIDTH - LEFT - 330.0);
+    let mut line = |i: usize, name: &str, [from, to]: [f64; 2], class: &str, note: &str| {
+        let y = i as f64 * 22.0;
+        text(&mut out, LEFT - 8.0, y + 14.0, "end", name);
+        rect(&mut out, class, [x(from), y + 2.0, (x(to) - x(from)).max(1.0), 16.0], note);
+        text(&mut out, x(to) + 6.0, y + 14.0, "note", note);
+    };
+    line(0, "peak", [0.0, 1.0], "peak", "100 %");
+    let (mut left, mut i) = (1.0, 1);
+    for (group, share, parts) in bars.groups() {
+        let mut largest: Vec<_> = parts.iter().filter(|part| !part.what.is_empty()).collect();
+        largest.sort_by(|a, b| b.share.abs().total_cmp(&a.share.abs()));
+        let named: Vec<String> = largest
+            .iter()
+            .take(3)
+            .map(|part| format!("{} {} {:.1}", part.what, part.part, 100.0 * part.share).replace("  ", " "))
+            .collect();
+        let sign = if share < 0.0 { '+' } else { '−' };
+        let note = format!("{sign}{:.1} %  {}", 100.0 * share.abs(), named.join(", "));
+        let to = left - share;
+        line(i, group, [to.min(left), to.max(left)], if share < 0.0 { "gain" } else { "loss" }, &note);
+        left = to;
+        i += 1;
+    }
+    line(i, "MFU", [0.0, bars.mfu], "busy", &format!("{:.1} %", 100.0 * bars.mfu));
+    Some(drawing("waterfall", (i + 1) as f64 * 22.0 + 4.0, "from the peak to MFU", &out))
+}
+
 /// Communication by kind: under kernels, while the rank stood still for something else, exposed.
 pub fn communication(report: &Report) -> String {
     let most = |of: &std::collections::BTreeMap<_, crate::analysis::report::CommunicationReport>| {
@@ -208,31 +240,30 @@ pub fn memory(tiers: &[Memory], step_ns: u64) -> String {
         let x = |ns: u64| LEFT + (WIDTH - LEFT - 10.0) * ns as f64 / step_ns.max(1) as f64;
         let title = format!("{}: {} of {} at the peak", tier.name, gib(peak), gib(capacity));
         text(&mut out, LEFT, top - 4.0, "note", &title);
-        let mut below = vec![0.0; tier.points.len()];
+        let starts = tier.points.iter().map(|p| p.0);
+        let ends: Vec<u64> = starts.skip(1).chain([step_ns]).collect();
+        let mut levels = vec![0.0; tier.points.len()];
+        let mut areas = Vec::new();
         for class in MemoryClass::ALL {
-            let mut shape = String::new();
-            let levels: Vec<f64> =
-                tier.points.iter().zip(&below).map(|(p, low)| low + p.1[class as usize] as f64).collect();
-            if levels == below {
+            let held = |p: &(u64, [u64; MemoryClass::ALL.len()])| p.1[class as usize] as f64;
+            if tier.points.iter().all(|p| held(p) == 0.0) {
                 continue;
             }
-            let starts = tier.points.iter().map(|p| p.0);
-            let ends = starts.clone().skip(1).chain([step_ns]);
-            let steps: Vec<(u64, u64)> = starts.zip(ends).collect();
-            let _ = write!(shape, "M{:.1} {:.1}", x(0), y(0.0));
-            for ((from, to), level) in steps.iter().zip(&levels) {
-                let _ = write!(shape, "L{:.1} {:.1}H{:.1}", x(*from), y(*level), x(*to));
+            levels.iter_mut().zip(&tier.points).for_each(|(level, point)| *level += held(point));
+            let mut shape = format!("M{:.1} {:.1}", x(0), y(0.0));
+            for (level, end) in levels.iter().zip(&ends) {
+                let _ = write!(shape, "V{:.1}H{:.1}", y(*level), x(*end));
             }
-            for ((from, to), low) in steps.iter().zip(&below).rev() {
-                let _ = write!(shape, "L{:.1} {:.1}H{:.1}", x(*to), y(*low), x(*from));
-            }
+            areas.push((class, shape));
+        }
+        // The sum of all first: what holds less lies over it.
+        for (class, shape) in areas.iter().rev() {
+            let (number, bottom) = (*class as usize, y(0.0));
             let _ = write!(
                 out,
-                "<path class=\"m{}\" d=\"{shape}z\"><title>{}</title></path>",
-                class as usize,
+                "<path class=\"m{number}\" d=\"{shape}V{bottom:.1}z\"><title>{}</title></path>",
                 class.name()
             );
-            below = levels;
         }
         if capacity <= whole * 1.001 {
             let (from, to, at) = (LEFT, WIDTH - 10.0, y(capacity));

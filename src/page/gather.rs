@@ -14,13 +14,16 @@ use crate::analysis::stalls::{StallCause, stalls_of};
 use crate::ids::{DeviceId, RankId, TierId};
 use crate::program::{NO_MICRO_BATCH, Phase, StreamKind};
 use crate::simulate::Simulation;
-use crate::trace::passes;
+use crate::trace::{op_name, passes};
 use crate::units::Time;
 
 /// Ranks that are drawn.
 pub const ROWS: usize = 16;
+/// Passes that are drawn, over all ranks, and items of each other lane: more would make a page too heavy to send.
+const PASSES: usize = 14_000;
+const ITEMS: usize = 8_000;
 /// Points of a curve.
-const POINTS: usize = 200;
+const POINTS: usize = 80;
 /// Lines of the lists.
 const LISTED: usize = 15;
 
@@ -135,16 +138,16 @@ pub fn gather(run: &Simulation, ranks: &[RankId]) -> Shown {
                 kind: piece.cause as u32,
                 tag: 0,
             });
-            let lane = |items: Vec<Item>| {
+            let lane = |items: Vec<Item>, of_all: usize| {
                 let some = items.into_iter().filter(|item| item.start < item.end).collect();
-                numbers(&thin(some, step.round_ns()))
+                numbers(&thin(some, step.round_ns(), of_all / count))
             };
             let [passes, communication] = lanes(run, *rank, &mut kernels);
             Row {
                 name: run.plan.rank_name(*rank),
-                passes: lane(passes),
-                stalls: lane(stalls.collect()),
-                communication: lane(flatten(communication)),
+                passes: lane(passes, PASSES),
+                stalls: lane(stalls.collect(), ITEMS),
+                communication: lane(flatten(communication), ITEMS),
             }
         })
         .collect();
@@ -284,7 +287,8 @@ fn critical_lines(run: &Simulation) -> Vec<Line> {
     for link in &path.links {
         let program = world.program_of(link.rank);
         let info = &program.infos[program.ops[link.op.index()].info as usize];
-        let what = format!("{} {}", info.name, info.phase.name());
+        let row = program.streams[usize::from(program.ops[link.op.index()].stream)].kind;
+        let what = op_name(row, info);
         lines.add(what, OpKind::of(program, link.op).words(), link.end - link.start);
     }
     lines.longest()

@@ -40,6 +40,11 @@ pub fn page(run: &Simulation, ranks: &[RankId], report: &Report) -> serde_json::
         keys(out, &shown);
         out.push_str(&draw::timeline(&shown));
     });
+    if let Some(drawing) = draw::waterfall(report) {
+        let note = "What of the devices' peak is left as MFU, and what took the rest (with its largest parts), mean of all \
+                    ranks.";
+        section(&mut out, "From the peak to MFU", note, |out| out.push_str(&drawing));
+    }
     section(&mut out, "Where the time went", "Kernels, then why the compute stream stood still.", |out| {
         out.push_str(&draw::breakdown(report));
     });
@@ -274,8 +279,8 @@ mod tests {
         assert_eq!(data["report"]["step_time_s"], json!(report.step_time_s));
         let rows = data["shown"]["rows"].as_array().unwrap();
         assert_eq!(rows.len(), 4);
-        // Six micro-batches forward and backward, and the optimizer.
-        assert_eq!(rows[0]["passes"].as_array().unwrap().len(), 13 * 4);
+        // Six micro-batches, forward and backward.
+        assert_eq!(rows[0]["passes"].as_array().unwrap().len(), 12 * 4);
         let stalled: u64 =
             rows[3]["stalls"].as_array().unwrap().chunks(4).map(|s| s[1].as_u64().unwrap()).sum();
         let said: f64 = report.ranks[3].time.stalls_s.values().sum();

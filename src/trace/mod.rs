@@ -27,10 +27,11 @@ mod timeline;
 pub mod writer;
 
 pub use output::{Format, Output, OutputError, remove_partial_files};
-pub(crate) use timeline::passes;
 pub use timeline::{
-    Critical, Detail, Link, LinkUse, MetaValue, RunMeta, Stall, Summary, Timeline, TimelineError, TracedRank,
+    Critical, Detail, FITS_IN_JSON, FITS_IN_PERFETTO, Link, LinkUse, MetaValue, Pool, RunMeta, Stall,
+    Summary, Timeline, TimelineError, TracedRank,
 };
+pub(crate) use timeline::{op_name, passes};
 
 use std::path::Path;
 

@@ -72,9 +72,11 @@ pub(super) fn write_trace(
         window,
         stalls: Some(&stalls),
         critical: &[],
+        slack: None,
         uncontended: None,
         links: &[],
         link_use: &[],
+        pools: &[],
     };
     write_above(&timeline, above, path)
 }

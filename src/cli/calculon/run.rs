@@ -19,7 +19,7 @@ pub(in crate::cli) fn files(args: &Args, case: &Calculon) -> Result<(), Failure>
             "all" | "stages" => (0..run.step.ranks).map(RankId).collect(),
             text => listed(text, run.step.ranks)?,
         };
-        write_trace(case, &run, &ranks, args.detail, args.window_ms, path, &[])?;
+        write_trace(case, &run, &ranks, args.detail.unwrap_or_default(), args.window_ms, path, &[])?;
     }
     if let Some(path) = &args.report {
         write_json(path, &report)?;

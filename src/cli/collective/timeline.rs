@@ -52,9 +52,11 @@ pub(super) fn write(
         window: None,
         stalls: None,
         critical: &[],
+        slack: None,
         uncontended: None,
         links: &links,
         link_use: &link_use,
+        pools: &[],
     };
     write_file(&timeline, file)?;
     Ok(())

@@ -1,8 +1,10 @@
-//! Counter tracks: how many bytes a rank holds on each tier, by class and in total.
+//! Counter tracks: how many bytes a rank holds on each tier, by class and in total, and how full shared tiers are.
 //!
-//! Levels follow from the memory effects of the program and the times of its ops. A level that never moves has no
-//! track: it would cost a row and tell nothing (the report has it). The first value stands at the start of what is
-//! shown, else a row would look empty until its first change. Of changes within one nanosecond the last counts.
+//! Levels follow from the memory effects of the program and the times of its ops. A tier that is used has a total; a class
+//! that never moves, or that only comes and goes with single kernels and is small, has no track: it would cost a row
+//! and tell nothing (the report has it). On a tier that ranks share, a rank's counters are its own share, and say so; the
+//! tier itself stands with all its holders and its capacity in a process `pools`. The first value stands at the start of
+//! what is shown, else a row would look empty until its first change. Of changes within one nanosecond the last counts.
 
 use std::io;
 
@@ -23,46 +25,62 @@ pub struct Change {
     pub bytes: u64,
 }
 
-/// Writes the memory counters of a rank; returns how many values that took.
-pub fn memory(timeline: &Timeline, traced: &TracedRank, pid: u64, sink: &mut dyn Sink) -> io::Result<u64> {
+/// A class whose level has only two values is left out if they differ by less than this part of the tier's total.
+const FLICKER: f64 = 0.02;
+
+/// Writes the memory counters of a rank; returns how many values that took. `shared` says which tiers of the world have
+/// several users.
+pub fn memory(
+    timeline: &Timeline,
+    traced: &TracedRank,
+    pid: u64,
+    shared: &[bool],
+    sink: &mut dyn Sink,
+) -> io::Result<u64> {
     let program = timeline.world.program_of(traced.rank);
     let tiers = timeline.world.tiers_of(traced.rank);
     let mut values = 0;
     for (tier, bound) in tiers.iter().enumerate() {
         let name = &timeline.world.tiers[bound.tier.index()].name;
         let same = |other: &crate::program::TierUse| timeline.world.tiers[other.tier.index()].name == *name;
+        let own = if shared[bound.tier.index()] { " own share" } else { "" };
         let title = match tiers[..tier].iter().filter(|other| same(other)).count() {
-            0 => format!("{name} bytes"),
-            n => format!("{name} {} bytes", n + 1),
+            0 => format!("{name}{own} bytes"),
+            n => format!("{name} {}{own} bytes", n + 1),
         };
-        let mut level = |series: &str, classes: &[MemoryClass]| -> io::Result<bool> {
+        let levels = |classes: &[MemoryClass]| {
             let here =
                 |effect: &&MemoryEffect| usize::from(effect.tier) == tier && classes.contains(&effect.class);
-            let start = program.resident.iter().filter(here).map(|effect| effect.bytes).sum();
-            let changes = changes(timeline, traced, program, here);
-            if changes.is_empty() {
-                return Ok(false);
-            }
-            let track = sink.counter_track(pid, &title, series, Unit::Bytes)?;
-            let mut level: u64 = start;
-            let points = changes.into_iter().map(|change| {
+            let start: u64 = program.resident.iter().filter(here).map(|effect| effect.bytes).sum();
+            let mut level = start;
+            let points = changes(timeline, traced, program, here).into_iter().map(|change| {
                 level =
                     if change.allocates { level + change.bytes } else { level.saturating_sub(change.bytes) };
                 (change.time.round_ns(), level)
             });
-            let window = timeline.window_ns();
-            values += write_steps(points, start, window, |ns, v| sink.counter(track, ns, Value::Uint(v)))?;
-            Ok(true)
+            (start, points.collect::<Vec<_>>())
         };
-        let mut moving = 0;
-        for class in MemoryClass::ALL {
-            moving += u32::from(level(class.name(), &[class])?);
+        let total = levels(&MemoryClass::ALL);
+        let most = total.1.iter().map(|point| point.1).fold(total.0, u64::max);
+        if most == 0 {
+            continue;
         }
-        if moving > 0 {
-            level("total", &MemoryClass::ALL)?;
+        let of_classes = MemoryClass::ALL.map(|class| (class.name(), levels(&[class])));
+        let told = of_classes.into_iter().filter(|(_, level)| tells(level, most));
+        for (series, (start, points)) in told.chain([("total", total)]) {
+            let track = sink.counter_track(pid, &title, series, Unit::Bytes)?;
+            let put = |ns, v| sink.counter(track, ns, Value::Uint(v));
+            values += write_steps(points.into_iter(), start, timeline.window_ns(), put)?;
         }
     }
     Ok(values)
+}
+
+/// Whether the level of a class is worth a row beside a total of `most`.
+fn tells((start, points): &(u64, Vec<(u64, u64)>), most: u64) -> bool {
+    let (low, high) = points.iter().fold((*start, *start), |(low, high), p| (low.min(p.1), high.max(p.1)));
+    let two = points.iter().all(|p| p.1 == low || p.1 == high);
+    low < high && !(two && ((high - low) as f64) < FLICKER * most as f64)
 }
 
 /// The changes that the ops of a rank make, in order of time.

@@ -8,6 +8,7 @@ use super::arrows::{self, Arrows, End};
 use super::critical::Step;
 use super::rows::{Level, Piece, Rows};
 use super::{Detail, Stall, Summary, Timeline, TracedRank, counters, names, passes, stalls};
+use crate::analysis::memory;
 use crate::engine::kernel_time;
 use crate::ids::{OpId, RankId};
 use crate::program::{Phase, StreamKind, Work};
@@ -17,6 +18,8 @@ use crate::units::Time;
 /// Places of the processes for stalls and for the critical path after the step's.
 const STALLS: u64 = 2;
 const CRITICAL: u64 = 3;
+/// Place of the process for shared tiers after the step's.
+const POOLS: u64 = 4;
 
 /// A timeline on its way into a sink.
 pub struct Layout<'a> {
@@ -31,6 +34,8 @@ pub struct Layout<'a> {
     pub summary: Summary,
     /// The ops of the rank at hand that lie on the critical path.
     on_path: FxHashSet<OpId>,
+    /// By tier of the world, whether several ranks use it.
+    shared: Vec<bool>,
     args: Vec<(Key, Value<'static>)>,
     ids: [Vec<u64>; 2],
 }
@@ -50,6 +55,7 @@ struct Keys {
     noise: Key,
     interference: Key,
     critical: Key,
+    slack: Key,
     rank: Key,
     ops: Key,
     busy: Key,
@@ -72,6 +78,7 @@ impl Keys {
             noise: sink.key("slowed_by_noise_us")?,
             interference: sink.key("slowed_by_interference_us")?,
             critical: sink.key("critical")?,
+            slack: sink.key("slack_us")?,
             rank: sink.key("rank")?,
             ops: sink.key("ops")?,
             busy: sink.key("busy_us")?,
@@ -99,7 +106,7 @@ impl<'a> Layout<'a> {
         let keys = Keys::new(sink)?;
         // Threads are numbered in the order on screen, from a round number above all process numbers.
         let mut next_tid = 1000;
-        while next_tid < timeline.world.ranks.len() as u64 + 5 {
+        while next_tid < timeline.world.ranks.len() as u64 + 6 {
             next_tid *= 10;
         }
         Ok(Layout {
@@ -111,6 +118,7 @@ impl<'a> Layout<'a> {
             next_arrow: 1,
             summary: Summary::default(),
             on_path: FxHashSet::default(),
+            shared: memory::users(timeline.world).iter().map(|users| users.len() > 1).collect(),
             args: Vec::new(),
             ids: [Vec::new(), Vec::new()],
         })
@@ -202,7 +210,7 @@ impl<'a> Layout<'a> {
         if let Some(thread) = stall_thread {
             self.stalls(traced, thread, &held, &stall_ends)?;
         }
-        self.summary.counter_values += counters::memory(timeline, traced, pid, self.sink)?;
+        self.summary.counter_values += counters::memory(timeline, traced, pid, &self.shared, self.sink)?;
         Ok(())
     }
 
@@ -338,6 +346,9 @@ impl<'a> Layout<'a> {
                 Work::Compute { time } => self.kernel(traced, *op, time, busy),
                 Work::Comm { .. } => self.communication(traced, *op, busy),
             }
+            if let Some(slack) = self.timeline.slack {
+                self.args.push((keys.slack, Value::Milli(slack(traced.source, *op).round_ns())));
+            }
             if self.on_path.contains(op) {
                 self.args.push((keys.critical, Value::Uint(1)));
             }
@@ -463,6 +474,32 @@ impl<'a> Layout<'a> {
             self.summary.counter_values += counters::write_steps(points, 0, (from, until), |ns, v| {
                 self.sink.counter(track, ns, Value::Milli(v))
             })?;
+        }
+        Ok(())
+    }
+}
+
+impl Layout<'_> {
+    /// The process with the tiers that ranks share: who holds how much, and what there is.
+    pub fn pools(&mut self) -> io::Result<()> {
+        let timeline = self.timeline;
+        if timeline.pools.is_empty() {
+            return Ok(());
+        }
+        let pid = timeline.world.ranks.len() as u64 + 1 + POOLS;
+        self.sink.process(pid, "pools", pid)?;
+        let window = timeline.window_ns();
+        for pool in timeline.pools {
+            let capacity = ("capacity".to_owned(), vec![(Time::ZERO, pool.capacity)]);
+            for (series, points) in pool.levels.iter().chain([&capacity]) {
+                let track =
+                    self.sink.counter_track(pid, &format!("{} bytes", pool.name), series, Unit::Bytes)?;
+                let start = points.first().map_or(0, |point| point.1);
+                let points = points.iter().skip(1).map(|(time, bytes)| (time.round_ns(), *bytes));
+                self.summary.counter_values += counters::write_steps(points, start, window, |ns, v| {
+                    self.sink.counter(track, ns, Value::Uint(v))
+                })?;
+            }
         }
         Ok(())
     }

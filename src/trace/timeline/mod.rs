@@ -2,7 +2,8 @@
 //!
 //! * A **process** per rank (`pid` = rank + 1), named by the caller, in the order of the ranks. Before them a process
 //!   `step` whose one slice spans the step and carries the run's parameters as arguments, because viewers drop what
-//!   else a file says about itself. After them, if link use was recorded, a process `links`.
+//!   else a file says about itself. After them, if link use was recorded, a process `links`, and
+//!   for tiers that ranks share a process `pools`.
 //! * A **row** per kind of stream, in the order of [`StreamKind`](crate::program::StreamKind), with the stalls below the kernels. Streams of one
 //!   kind share rows: an op goes to the first row that is free. Where viewers count every slice as activity, the stalls
 //!   stand in a process of their own with a row a rank.
@@ -30,6 +31,7 @@ pub(crate) mod passes;
 mod rows;
 #[cfg(test)]
 mod sample;
+mod size;
 mod stalls;
 #[cfg(test)]
 mod tests;
@@ -43,6 +45,8 @@ use crate::trace::writer::{Sink, Value};
 use crate::units::{Bandwidth, Time};
 
 use layout::Layout;
+pub(crate) use names::op as op_name;
+pub use size::{FITS_IN_JSON, FITS_IN_PERFETTO};
 
 /// A rank to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +57,17 @@ pub struct TracedRank {
     pub source: RankId,
     /// Its name on screen, numbers padded with zeros: `rank 0017 · stage 3 · tp 1 dp 4`.
     pub name: String,
+}
+
+impl Detail {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Detail::Op => "op",
+            Detail::Layer => "layer",
+            Detail::Phase => "phase",
+        }
+    }
 }
 
 /// How much an innermost slice stands for.
@@ -133,6 +148,17 @@ pub struct LinkUse {
     pub rate: Bandwidth,
 }
 
+/// A tier that several ranks share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// Its name on screen.
+    pub name: String,
+    /// What it can hold.
+    pub capacity: u64,
+    /// Levels over time in bytes, each with its name: by holder, by class, in total; the first point is at time zero.
+    pub levels: Vec<(String, Vec<(Time, u64)>)>,
+}
+
 /// Parameters and results of the run, shown as arguments of the step's slice: versions, seed, hashes of the inputs,
 /// step time, MFU.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -190,12 +216,16 @@ pub struct Timeline<'a> {
     pub stalls: Option<&'a dyn Fn(RankId) -> Vec<Stall>>,
     /// The critical path in order of time; empty if not known. What of it lies on ranks that are not shown is not seen.
     pub critical: &'a [Critical],
+    /// How much later an op of a rank of the record could end without moving the end of the step; absent if not known.
+    pub slack: Option<&'a dyn Fn(RankId, OpId) -> Time>,
     /// How long a communication op of a rank would have taken on an idle machine; absent if not known.
     pub uncontended: Option<&'a dyn Fn(RankId, OpId) -> Option<Time>>,
     /// Links to show, in order.
     pub links: &'a [Link],
     /// Their use, in order of time.
     pub link_use: &'a [LinkUse],
+    /// Shared tiers to show.
+    pub pools: &'a [Pool],
 }
 
 /// What a timeline came to.
@@ -259,6 +289,11 @@ pub enum TimelineError {
 }
 
 impl Timeline<'_> {
+    /// About how many slices it would come to, without writing any.
+    pub fn slices(&self) -> u64 {
+        size::slices(self)
+    }
+
     /// Writes the timeline. Memory does not grow with the number of ranks.
     ///
     /// # Errors
@@ -278,6 +313,7 @@ impl Timeline<'_> {
             layout.rank(traced, &arrows.ends[place], &held_up[place], &path.steps[place])?;
         }
         layout.links()?;
+        layout.pools()?;
         layout.sink.finish()?;
         Ok(layout.summary)
     }

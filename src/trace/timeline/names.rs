@@ -33,10 +33,11 @@ pub fn pass_word(phase: Phase) -> &'static str {
     }
 }
 
-/// The word that a kernel's name ends with, nothing in the forward pass.
-fn kernel_word(phase: Phase) -> &'static str {
+/// The word that a kernel's name ends with: nothing in the forward pass, and where its name says it already.
+fn kernel_word(name: &str, phase: Phase) -> &'static str {
     match phase {
         Phase::Forward | Phase::Optimizer => "",
+        _ if name.contains("gradient") || name.contains("backward") => "",
         Phase::Recompute => " recompute",
         Phase::Backward => " backward",
         Phase::InputGrad => " dgrad",
@@ -47,7 +48,7 @@ fn kernel_word(phase: Phase) -> &'static str {
 /// The name of one op: `qkv`, `qkv wgrad`, `AG forward`, `RS gradients`, `send backward`.
 pub fn op(row: StreamKind, info: &OpInfo) -> String {
     if row == StreamKind::Compute {
-        return format!("{}{}", info.name, kernel_word(info.phase));
+        return format!("{}{}", info.name, kernel_word(&info.name, info.phase));
     }
     let (short, rest) = COLLECTIVES
         .iter()
@@ -135,6 +136,7 @@ mod tests {
         let name = |row, name, phase| op(row, &info(name, phase, Some(3)));
         assert_eq!(name(StreamKind::Compute, "qkv", Phase::Forward), "qkv");
         assert_eq!(name(StreamKind::Compute, "qkv", Phase::WeightGrad), "qkv wgrad");
+        assert_eq!(name(StreamKind::Compute, "attention backward", Phase::Backward), "attention backward");
         assert_eq!(name(StreamKind::Tensor, "all-gather", Phase::Forward), "AG forward");
         assert_eq!(name(StreamKind::Data, "reduce-scatter gradients", Phase::Backward), "RS gradients");
         assert_eq!(name(StreamKind::PipelineSend, "send", Phase::Forward), "send forward");

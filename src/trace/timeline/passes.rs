@@ -76,7 +76,18 @@ pub fn parts(program: &Program, ops: &[OpId]) -> Vec<(Phase, u32)> {
         let mine = ops.iter().filter(move |id| key(program, **id) == wanted);
         names::merged(mine.map(|id| phase(program, &program.ops[id.index()])))
     };
-    keys.into_iter().map(|key| (phases(key), key.1)).collect()
+    let mut parts: Vec<(Phase, u32)> = keys.into_iter().map(|key| (phases(key), key.1)).collect();
+    if let [op] = ops {
+        parts.extend(second(program, *op).map(|micro_batch| (Phase::Backward, micro_batch)));
+    }
+    parts
+}
+
+/// The micro-batch of the backward pass that one op of an abstract schedule stands for beside its own, as its name says:
+/// `stage 0 & backward m4 stage 3`.
+fn second(program: &Program, op: OpId) -> Option<u32> {
+    let name = &program.infos[program.ops[op.index()].info as usize].name;
+    name.split_once(" & backward m")?.1.split(' ').next()?.parse().ok()
 }
 
 /// Whether two ops that follow each other in a pass belong to one layer of it.

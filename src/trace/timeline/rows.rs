@@ -75,10 +75,11 @@ struct Cutter<'t> {
 }
 
 impl Cutter<'_> {
-    /// Start and end of ops in a row, in nanoseconds.
+    /// Start and end of ops in a row, in nanoseconds. Of a run that was cut short, ops that never ran count for nothing.
     fn span(&self, ops: &[OpId]) -> (u64, u64) {
         let start = span(self.timeline, self.traced, ops[0]).0.round_ns();
-        (start, span(self.timeline, self.traced, ops[ops.len() - 1]).1.round_ns())
+        let ends = ops.iter().rev().map(|op| span(self.timeline, self.traced, *op).1.round_ns());
+        (start, ends.into_iter().find(|end| *end > start).unwrap_or(start))
     }
 
     /// Whether the second op begins where the first ended.

@@ -26,9 +26,11 @@ fn timeline<'a>(
         window: None,
         stalls: None,
         critical: &[],
+        slack: None,
         uncontended: None,
         links: &[],
         link_use: &[],
+        pools: &[],
     }
 }
 
