@@ -182,7 +182,7 @@ fn sides_may_be_workloads_reports_and_profiles() {
     assert_eq!(status, Some(0), "{errors}");
     let (status, text, errors) = stepsim(&["diff", &timeline, &report, "--json", &lines]);
     assert_eq!(status, Some(0), "{errors}");
-    assert!(text.contains("measured on") && text.contains("gemm"), "{text}");
+    assert!(text.contains("profile of rank 0") && text.contains("gemm"), "{text}");
     let lines: Vec<Line> =
         serde_json::from_str(&std::fs::read_to_string(&lines).expect("a file")).expect("lines");
     // One and the same step, read from the timeline of rank 0 and from the report of all.

@@ -15,6 +15,8 @@ use side::Side;
 
 /// Lines of a section that are shown; all are in --json.
 const MOST: usize = 16;
+/// Layers that are shown.
+const MOST_LAYERS: usize = 6;
 /// A stage or a layer is shown where something on it changed by so much of the step.
 const SMALL: f64 = 0.001;
 
@@ -90,7 +92,11 @@ fn sections(lines: &[Line], width: u16) -> String {
             alike += usize::from(part);
             continue;
         }
-        let most = if matches!(name, "step" | "mean of a rank") { shown.len() } else { MOST };
+        let most = match name {
+            "step" | "mean of a rank" => shown.len(),
+            "layers" => MOST_LAYERS,
+            _ => MOST,
+        };
         shown.sort_by(|a, b| match name {
             "step" => std::cmp::Ordering::Equal,
             _ => b.change().abs().total_cmp(&a.change().abs()),

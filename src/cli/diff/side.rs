@@ -79,8 +79,8 @@ impl Side {
         match self {
             Side::Simulated { report, .. } => format!("{} on {}", report.workload, report.topology),
             Side::Measured(p) => {
-                let device = p.device.as_deref().unwrap_or("a device without a name");
-                format!("{}: rank {}, measured on {device}", p.file, p.rank)
+                let device = p.device.as_ref().map_or(String::new(), |name| format!(" on {name}"));
+                format!("{}: profile of rank {}{device}", p.file, p.rank)
             }
         }
     }
