@@ -16,6 +16,7 @@ mod mangled;
 mod moe;
 mod noise;
 mod offload_contention;
+mod outputs;
 mod parallelism;
 mod profiles;
 mod readings;

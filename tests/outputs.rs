@@ -1,0 +1,96 @@
+//! What stands under an output's name when something goes wrong on the way there: the whole file, or what was there
+//! before.
+#![cfg(unix)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+fn stepsim(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stepsim"));
+    command.args(args).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+fn partial(folder: &Path) -> bool {
+    let names = fs::read_dir(folder).expect("a folder").flatten();
+    names.into_iter().any(|entry| entry.file_name().to_string_lossy().ends_with(".partial"))
+}
+
+/// A run that is writing: it has begun its file.
+fn writing(folder: &Path, output: &Path) -> Child {
+    let output = output.to_str().expect("UTF-8");
+    let mut child = stepsim(&["run", "gpt3-175b", "--trace-ranks", "all", "-o", output]).spawn().expect("a run");
+    let begun = Instant::now();
+    while !partial(folder) {
+        assert!(child.try_wait().expect("a state").is_none(), "it ended before it wrote");
+        assert!(begun.elapsed() < Duration::from_secs(120), "it never wrote");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill");
+    assert!(sent.success());
+}
+
+/// Told to stop, a run takes its half file with it; killed outright it leaves that under another name. What stood under
+/// the output's name before stands there still.
+#[test]
+fn a_run_that_is_stopped_leaves_what_was_there() {
+    for (name, leaves) in [("-INT", false), ("-TERM", false), ("-KILL", true)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let output = folder.path().join("step.json");
+        fs::write(&output, "before").expect("written");
+        let mut child = writing(folder.path(), &output);
+        signal(&child, name);
+        assert!(!child.wait().expect("an end").success(), "{name}");
+        assert_eq!(fs::read_to_string(&output).expect("still there"), "before", "{name}");
+        assert_eq!(partial(folder.path()), leaves, "{name}");
+    }
+}
+
+/// Two runs that write one file: whichever ends last, the file is whole.
+#[test]
+fn two_writers_leave_a_whole_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = folder.path().join("step.json");
+    let name = output.to_str().expect("UTF-8");
+    let mut runs: Vec<Child> =
+        (0..4).map(|_| stepsim(&["run", "tiny-4", "-o", name]).spawn().expect("a run")).collect();
+    assert!(runs.iter_mut().all(|run| run.wait().expect("an end").success()));
+    let trace: Value = serde_json::from_slice(&fs::read(&output).expect("a file")).expect("a whole trace");
+    assert!(trace["traceEvents"].as_array().is_some_and(|events| events.len() > 10));
+    assert!(!partial(folder.path()));
+}
+
+/// A disk that is full, and a place where nobody may write: an error that says what to do, with status 1.
+#[test]
+fn what_cannot_be_written_is_said() {
+    let output = |file: &str| -> Output { stepsim(&["run", "tiny-4", "-o", file]).output().expect("a run") };
+    for (file, advice) in [("/dev/full", "free space"), ("/proc/step.json", "cannot create")] {
+        let run = output(file);
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert_eq!(run.status.code(), Some(1), "{file}: {said}");
+        assert!(said.contains(advice) && said.contains(file), "{said}");
+    }
+}
+
+/// `SOURCE_DATE_EPOCH` stands for the time of writing.
+#[test]
+fn the_time_of_writing_can_be_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = folder.path().join("step.json");
+    let name = output.to_str().expect("UTF-8");
+    let run = |epoch: &str| {
+        let mut command = stepsim(&["run", "tiny-4", "--wall-time", "-o", name]);
+        assert!(command.env("SOURCE_DATE_EPOCH", epoch).status().expect("a run").success());
+        let trace: Value = serde_json::from_slice(&fs::read(&output).expect("a file")).expect("a trace");
+        trace["metadata"]["written"].clone()
+    };
+    assert_eq!(run("86400"), "1970-01-02T00:00:00Z");
+}
