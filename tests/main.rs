@@ -19,6 +19,7 @@ mod offload_contention;
 mod outputs;
 mod parallelism;
 mod profiles;
+mod published;
 mod readings;
 mod schedules;
 mod score;

@@ -1,0 +1,29 @@
+//! Shipped workloads that name a published run have its layout, and come near what was published of it.
+
+use serde_json::Value;
+use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim::spec::{Kind, catalog};
+
+#[test]
+fn workloads_of_published_runs_come_near_them() {
+    let file: Value = serde_json::from_str(include_str!("data/published.json")).expect("JSON");
+    let runs = file["runs"].as_array().expect("runs");
+    println!("| workload | published | simulated | off | source |\n|---|---|---|---|---|");
+    for run in runs {
+        let text = |key: &str| run[key].as_str().expect("a text");
+        let number = |key: &str| run[key].as_f64().expect("a number");
+        let name = text("workload");
+        assert!(catalog::text(Kind::Workload, name).is_some(), "{name}");
+        let inputs = Inputs::load(name, None, &[]).expect("inputs");
+        let report = Simulation::run(&inputs, &Options::default()).expect("a run").report(false);
+        let (published, simulated) = match text("figure") {
+            "step_time_s" => (number("published"), report.step_time_s),
+            "model_tflops_per_device" => (number("published"), report.model_tflops_per_device),
+            other => panic!("no such figure: {other}"),
+        };
+        let off = simulated / published - 1.0;
+        let (figure, source) = (text("figure"), text("source"));
+        println!("| `{name}` | {published} {figure} | {simulated:.2} | {:+.1} % | {source} |", 100.0 * off);
+        assert!(off.abs() <= number("within"), "{name}: {simulated} for {published}");
+    }
+}
