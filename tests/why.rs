@@ -17,7 +17,7 @@ fn close(a: f64, b: f64) -> bool {
 
 /// The runs of all shipped workloads that are small enough and fit.
 fn shipped() -> impl Iterator<Item = (String, Simulation)> {
-    catalog::names(Kind::Workload).into_iter().filter_map(|name| {
+    catalog::names(Kind::Workload).filter_map(|name| {
         let inputs = Inputs::load(name, None, &[]).unwrap_or_else(|e| panic!("{name}: {e}"));
         let small = inputs.plan().is_ok_and(|plan| plan.world.op_instances() <= SMALL);
         let run = small.then(|| Simulation::run(&inputs, &Options::default()).ok()).flatten();

@@ -77,12 +77,12 @@ pub fn slack(causes: &Causes) -> Slack {
     while let Some((rank, op)) = walk.todo.pop() {
         walk.visit(rank, op);
     }
-    let slack = |(i, (_, end)): (usize, &(Time, Time))| match walk.pending[i] {
-        0 => walk.latest[i] - *end,
-        // Actions of no time that meet in an order nobody can tell.
-        _ => Time::ZERO,
-    };
-    Slack { first: record.first.clone(), of: record.spans.iter().enumerate().map(slack).collect() }
+    let mut of = walk.latest;
+    for ((latest, (_, end)), pending) in of.iter_mut().zip(&record.spans).zip(&walk.pending) {
+        // Left over are actions of no time that meet in an order nobody can tell.
+        *latest = if *pending == 0 { *latest - *end } else { Time::ZERO };
+    }
+    Slack { first: record.first.clone(), of }
 }
 
 impl Walk<'_, '_> {

@@ -368,7 +368,7 @@ mod tests {
             for (i, info) in program.infos.iter_mut().enumerate() {
                 let draw = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left((7 * i + p) as u32 % 63) % 97;
                 info.class = Some(KernelClass::ALL[draw as usize % KernelClass::ALL.len()]);
-                info.flops = if draw % 3 > 0 { draw as f64 * 1e5 } else { 0.0 };
+                info.flops = if draw.is_multiple_of(3) { 0.0 } else { draw as f64 * 1e5 };
                 info.phase = match draw % 5 {
                     0 => Phase::Recompute,
                     1 => Phase::Optimizer,

@@ -67,6 +67,24 @@ pub fn full(out: &mut String, r: &Report, width: u16) {
     if !r.kernels.is_empty() {
         kernels(out, r, width);
     }
+    slack(out, r, width);
+}
+
+/// How much of each kind of op cannot be late.
+fn slack(out: &mut String, r: &Report, width: u16) {
+    let head = ["slack", "ops", "time", "without slack", "less than 1 % of the step", "least"];
+    let mut table = new_table(width, head.map(String::from).to_vec());
+    for (kind, s) in &r.slack {
+        table.add_row([
+            kind.words().to_string(),
+            grouped(s.ops.round() as u64),
+            seconds(s.time_s),
+            seconds(s.binding_s),
+            seconds(s.near_s),
+            seconds(s.least_s),
+        ]);
+    }
+    let _ = writeln!(out, "\nHow late ops may end without moving the step (mean of a rank)\n{table}");
 }
 
 fn by_stage(out: &mut String, mean: &BarsReport, stages: &[BarsReport], width: u16) {

@@ -66,7 +66,7 @@ impl Side {
                 .into());
         }
         if !is_file && catalog::text(Kind::Workload, name).is_none() {
-            let shipped = catalog::names(Kind::Workload).into_iter().collect::<Vec<_>>();
+            let shipped = catalog::names(Kind::Workload).collect::<Vec<_>>();
             return Err(SpecError::file(name, "is neither a file nor a shipped workload")
                 .allowed(shipped.join(", "))
                 .into());
