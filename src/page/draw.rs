@@ -107,8 +107,11 @@ fn paths(out: &mut String, items: &[u64], class: &str, scale: f64, [y, height]: 
     }
 }
 
-/// Bars of parts of a whole, one line a name: class, value and title of each part.
-fn bars(id: &str, label: &str, whole: f64, lines: &[(String, Vec<(String, f64, String)>, String)]) -> String {
+/// A line of a drawing of bars: its name, class, value and title of each part, and what stands behind them.
+type Line = (String, Vec<(String, f64, String)>, String);
+
+/// Bars of parts of a whole, one line a name.
+fn bars(id: &str, label: &str, whole: f64, lines: &[Line]) -> String {
     let mut out = String::new();
     let room = WIDTH - LEFT - 230.0;
     for (i, (name, parts, after)) in (0..).zip(lines) {

@@ -61,13 +61,16 @@ fn lanes(order: &Order, work: &AbstractWork, p2p: Time) -> u32 {
     p2p.0.div_ceil(shortest.0.max(1)).clamp(1, u64::from(most)) as u32
 }
 
+/// Stage and micro-batch of a backward pass that goes with a forward pass.
+type Second = Option<(u32, u32)>;
+
 struct AbstractWork {
     times: PassTimes,
     parts: u32,
     compute: u16,
     slot_ops: Vec<Vec<OpId>>,
     /// Descriptions of the open program: of a pass of a stage, or with that of another stage and micro-batch.
-    infos: BTreeMap<(Phase, u32, Option<(u32, u32)>), u32>,
+    infos: BTreeMap<(Phase, u32, Second), u32>,
 }
 
 impl AbstractWork {

@@ -135,7 +135,7 @@ fn check(trace: &Trace, summary: &Summary) {
         let [Some(tail), Some(head)] = ends else { panic!("arrow {id} has one end") };
         assert!(tail.1 < head.1, "arrow {id} does not point forward");
         for (thread, at) in [tail, head] {
-            let inside = trace.slices[thread].iter().any(|slice| (slice.0..slice.1).contains(&at));
+            let inside = trace.slices[thread].iter().any(|slice| (slice.0..slice.1).contains(at));
             assert!(inside, "arrow {id} has an end outside of all slices");
         }
     }
