@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use snapbox::cmd::{Command, OutputAssert};
-use stepsim::study::{Axis, Base, Margins, SearchOptions, Space, search};
+use stepsim::study::{Axis, Base, SearchOptions, Space, search};
 
 fn stepsim(args: &[&str]) -> OutputAssert {
     Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).assert()
@@ -328,7 +328,7 @@ fn the_search_finds_what_simulating_everything_finds() {
     let fix = ["batch.global=16"].map(String::from);
     let everything = SearchOptions {
         fix: fix.to_vec(),
-        margins: Margins { time: 1.0, ..Margins::default() },
+        margin: 1.0,
         most_simulated: usize::MAX,
         top: usize::MAX,
         ..SearchOptions::default()
@@ -347,7 +347,7 @@ fn the_search_finds_what_simulating_everything_finds() {
     );
     assert!(all.points > 100 && found.report.simulated < all.simulated, "{} {}", all.points, all.simulated);
     assert!(regret <= 0.005, "{regret}");
-    assert!(all.closed_form_longest <= options.margins.time, "{}", all.closed_form_longest);
+    assert!(all.closed_form_longest <= options.margin, "{}", all.closed_form_longest);
     for ranked in &all.ranking {
         let peak = ranked.outcome.memory_peak_bytes.expect("a peak") as f64;
         let least = ranked.least_memory_bytes;

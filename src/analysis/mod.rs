@@ -18,6 +18,7 @@
 //! Hazard: in a folded world the members of a communicator are those of the folded communicator, and a rank may be a
 //! member through two slots. All readers go through [`cause::Causes`] for that.
 
+pub mod brief;
 pub mod cause;
 pub mod critical;
 pub mod critical_report;

@@ -18,6 +18,8 @@ pub struct Memory {
     pub gathered: f64,
     /// Short-lived tensors of the unit in work, and its activations while it is recomputed.
     pub workspace: f64,
+    /// Of all these, what is held at one moment for certain: the state that stays, and the kept activations at their most.
+    pub certain: f64,
 }
 
 impl Memory {
@@ -35,6 +37,11 @@ impl Memory {
             activations: activations.stays + activations.passes,
             gathered: weights.passes,
             workspace: given.largest(work),
+            certain: weights.stays
+                + gradients.stays
+                + optimizer.stays
+                + activations.stays
+                + activations.passes,
         }
     }
     /// Every class with its name.

@@ -8,6 +8,7 @@ mod calculon;
 pub mod calibrate;
 pub mod collective;
 pub mod compare;
+pub mod completions;
 pub mod diff;
 pub mod estimate;
 pub mod import;
@@ -104,6 +105,10 @@ enum Command {
     Show(show::Args),
     /// Print the JSON Schema of a kind of file
     Schema(schema::Args),
+    /// Print completions for a shell
+    Completions(completions::Args),
+    /// Write manual pages
+    Man(completions::Man),
 }
 
 /// Why a command failed.
@@ -254,6 +259,8 @@ impl Command {
             Command::List(args) => list::run(&args),
             Command::Show(args) => show::run(&args),
             Command::Schema(args) => schema::run(&args),
+            Command::Completions(args) => completions::run(&args, Cli::command()),
+            Command::Man(args) => completions::man(&args, Cli::command()),
         }
     }
 }
@@ -261,7 +268,7 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use clap::error::ErrorKind;
-    use clap::{CommandFactory, Parser};
+    use clap::{CommandFactory, Parser, ValueEnum};
 
     use super::Cli;
     use crate::spec::{Kind, catalog};
@@ -270,6 +277,21 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn completions_and_manual_pages_know_every_subcommand() {
+        let folder = tempfile::tempdir().expect("a folder");
+        clap_mangen::generate_to(Cli::command(), folder.path()).expect("pages");
+        for subcommand in Cli::command().get_subcommands() {
+            let name = subcommand.get_name();
+            assert!(folder.path().join(format!("stepsim-{name}.1")).is_file(), "{name}");
+            for shell in clap_complete::Shell::value_variants() {
+                let mut text = Vec::new();
+                clap_complete::generate(*shell, &mut Cli::command(), "stepsim", &mut text);
+                assert!(String::from_utf8_lossy(&text).contains(name), "{shell}: {name}");
+            }
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use super::outputs::WRITTEN;
 use super::run::{Bar, write_json};
 use super::{Failure, outputs, say};
-use crate::study::{Axis, Base, Margins, Objective, SearchOptions, SearchReport, search};
+use crate::study::{Axis, Base, Objective, SearchOptions, SearchReport, search};
 
 /// Find the best layout of a model on a machine.
 #[derive(Debug, clap::Args)]
@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         objective: if args.objective == "time" { Objective::Time } else { Objective::TokensPerDevice },
         top: args.top as usize,
         most_simulated: args.most_simulated as usize,
-        margins: Margins { time: args.margin, ..Margins::default() },
+        margin: args.margin,
         threads: args.threads.map(usize::from),
     };
     let (bar, begun) = (Bar::new("estimated and simulated"), Instant::now());
@@ -113,7 +113,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn text(report: &SearchReport, seconds: f64) -> String {
     let of = |reason: &str| report.pruned.get(reason).copied().unwrap_or_default();
     let mut text = format!(
-        "{} on {} ({} devices): {} layouts in {seconds:.1} s\n  {} invalid, {} over memory (closed form, margin {:.0} %), {} too \
+        "{} on {} ({} devices): {} layouts in {seconds:.1} s\n  {} invalid, {} over memory (closed form), {} too \
          slow (closed form, margin {:.0} %), {} simulated\n",
         report.workload,
         report.topology,
@@ -121,9 +121,8 @@ fn text(report: &SearchReport, seconds: f64) -> String {
         report.points,
         of("invalid"),
         of("memory"),
-        100.0 * report.margins.memory,
         of("time"),
-        100.0 * report.margins.time,
+        100.0 * report.margin,
         report.simulated,
     );
     for (reason, count) in &report.unfit {

@@ -17,9 +17,12 @@ pub mod replay;
 mod samples;
 pub mod whatif;
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
+use crate::analysis::brief;
 use crate::analysis::idle::IdleTimes;
+use crate::analysis::kind::OpKind;
 use crate::analysis::report::{RankInfo, Report, RunInfo, report};
 use crate::analysis::samples::SamplesReport;
 use crate::analysis::waterfall::Counted;
@@ -85,6 +88,17 @@ pub struct Simulation {
     slowness: Vec<f64>,
     /// Seed of what was drawn.
     seed: u64,
+}
+
+/// How fast a step was.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speed {
+    /// Seconds of a step.
+    pub step_time_s: f64,
+    /// Tokens per second.
+    pub tokens_per_s: f64,
+    /// Model FLOP utilisation.
+    pub mfu: f64,
 }
 
 /// Tells how far a run has come, every 65,536 ops.
@@ -194,6 +208,32 @@ impl Simulation {
         let samples = samples(self, seed, count, progress)?;
         let stage = |rank| self.plan.stage(RankId(rank));
         Ok(SamplesReport::of(&samples, seed, stage, |rank| self.plan.rank_name(RankId(rank))))
+    }
+
+    /// Model FLOP utilisation, tokens per second and device, and seconds of a step: as in the report.
+    pub fn speed(&self) -> Speed {
+        let (plan, seconds) = (&self.plan, self.record.step_end.s());
+        let devices = f64::from(self.inputs.machine.devices());
+        let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
+        Speed {
+            step_time_s: seconds / f64::from(plan.steps.max(1)),
+            tokens_per_s: rate(plan.tokens as f64),
+            mfu: rate(plan.model_flops.model) / devices / self.inputs.peak().0,
+        }
+    }
+
+    /// Seconds of a mean rank that stood still for communication, by its kind: as in the report.
+    pub fn exposed(&self) -> BTreeMap<OpKind, f64> {
+        let world = &self.folded.world;
+        let weights: Vec<u64> =
+            (0..world.ranks.len() as u32).map(|r| u64::from(self.folded.size(RankId(r)))).collect();
+        let mut idle = IdleTimes::unfolded(&self.plan.world, &self.folded.comms.representative);
+        brief::exposed(world, &self.record, &mut idle, &weights)
+    }
+
+    /// The fullest device memory: as in the report.
+    pub fn memory_peak_bytes(&self) -> Option<u64> {
+        brief::peak_bytes(&self.folded.world, &self.record, "hbm")
     }
 
     /// All readings of the run. `wall` adds how long the simulation took, which makes reports differ between runs.

@@ -26,6 +26,6 @@ pub use outcome::{How, Outcome, outcome};
 pub use page::{front, page, quoted};
 pub use plot::Plot;
 pub use rows::{Row, StudyError, csv, merge, read_rows, write_rows, write_text};
-pub use search::{Found, Margins, Objective, Ranked, SearchOptions, SearchReport, search};
+pub use search::{Found, Objective, Ranked, SearchOptions, SearchReport, search};
 pub use space::{Axis, Choice, MOST_POINTS, Space, Study, set_text};
 pub use sweep::{Shard, SweepOptions, sweep};

@@ -14,6 +14,8 @@ use crate::simulate::{Fault, Inputs, Options, Simulation, Status};
 pub enum How {
     /// It is simulated.
     Simulated,
+    /// It is simulated, and what communication exposed is not read.
+    TimeAndMemory,
     /// It is estimated in closed form.
     ClosedForm,
 }
@@ -87,19 +89,19 @@ impl Outcome {
     }
 
     /// A simulated step.
-    fn of_run(run: &Simulation) -> Outcome {
-        let report = run.report(false);
+    fn of_run(run: &Simulation, how: How) -> Outcome {
+        let speed = run.speed();
+        let exposed = if how == How::TimeAndMemory { BTreeMap::new() } else { run.exposed() };
         Outcome {
             status: Status::Ok,
             message: None,
-            step_time_s: Some(report.step_time_s),
-            tokens_per_s_per_device: Some(report.tokens_per_s / report.devices as f64),
-            mfu: Some(report.mfu),
-            memory_peak_bytes: report.memory.get("hbm").map(|tier| tier.peak_bytes),
-            exposed_s: report
-                .communication
-                .iter()
-                .map(|(kind, part)| (kind.name().to_string(), part.exposed_s))
+            step_time_s: Some(speed.step_time_s),
+            tokens_per_s_per_device: Some(speed.tokens_per_s / f64::from(run.inputs.machine.devices())),
+            mfu: Some(speed.mfu),
+            memory_peak_bytes: run.memory_peak_bytes(),
+            exposed_s: exposed
+                .into_iter()
+                .map(|(kind, seconds)| (kind.name().to_string(), seconds))
                 .collect(),
         }
     }
@@ -110,7 +112,9 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// Plays or estimates a point.
 pub fn outcome(inputs: &Inputs, how: How) -> Outcome {
     let valued = match how {
-        How::Simulated => Simulation::run(inputs, &Options::default()).map(|run| Outcome::of_run(&run)),
+        How::Simulated | How::TimeAndMemory => {
+            Simulation::run(inputs, &Options::default()).map(|run| Outcome::of_run(&run, how))
+        }
         How::ClosedForm => {
             closed_form(inputs).map(|form| Outcome::of_estimate(&form, inputs.machine.devices()))
         }

@@ -1,6 +1,7 @@
 //! The best layout: closed form for all, simulation for the best of them.
 //!
-//! Every layout is estimated in closed form. One whose state and part of whose activations are over the limit is dropped. The rest
+//! Every layout is estimated in closed form. One whose state and kept activations, which are counted exactly, are over the
+//! limit is dropped. The rest
 //! is simulated from the best estimate on (first those that fit without the margin), in batches, until the next estimate, less a margin, is worse than the best
 //! simulated: as long as the closed form is never too long by more than the margin, nothing better is left. The order of
 //! work does not depend on the threads.
@@ -39,23 +40,6 @@ pub enum Objective {
     TokensPerDevice,
 }
 
-/// How far the closed form is trusted, as fractions of it; 1 prunes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Margins {
-    /// The simulated step is not shorter than the closed form less this part.
-    pub time: f64,
-    /// The simulated peak of memory is not lower than the closed form's weights, gradients and optimizer state and its
-    /// activations over the chunks of a rank less this part. (It takes the largest chunk for every one in flight; one in so
-    /// many as there are chunks is that one.)
-    pub memory: f64,
-}
-
-impl Default for Margins {
-    fn default() -> Margins {
-        Margins { time: 0.1, memory: 0.6 }
-    }
-}
-
 /// How to search.
 #[derive(Clone, Debug)]
 pub struct SearchOptions {
@@ -71,8 +55,8 @@ pub struct SearchOptions {
     pub top: usize,
     /// Most layouts that are simulated.
     pub most_simulated: usize,
-    /// How far the closed form is trusted.
-    pub margins: Margins,
+    /// The simulated step is taken not to be shorter than the closed form less this part of it; 1 leaves nothing out.
+    pub margin: f64,
     /// Threads; default: as many as processors.
     pub threads: Option<usize>,
 }
@@ -86,7 +70,7 @@ impl Default for SearchOptions {
             objective: Objective::default(),
             top: 10,
             most_simulated: 400,
-            margins: Margins::default(),
+            margin: 0.1,
             threads: None,
         }
     }
@@ -103,7 +87,7 @@ pub struct Ranked {
     pub closed_form_s: f64,
     /// Peak of device memory in closed form.
     pub closed_form_memory_bytes: f64,
-    /// What it takes at least, less the margin.
+    /// What it takes for certain: the state that stays, and kept activations at their most.
     pub least_memory_bytes: f64,
     /// What the simulation says.
     #[serde(flatten)]
@@ -124,15 +108,15 @@ pub struct SearchReport {
     /// Layouts of the space.
     pub points: u64,
     /// Layouts that were not simulated, by reason: `invalid` (the workload's checks refuse them), `memory` (in closed form,
-    /// over the limit even less the margin), `time` (in closed form, slower than the best simulated by more than the
+    /// over the limit by the state that stays and the kept activations alone), `time` (in closed form, slower than the best simulated by more than the
     /// margin), `limit` (not refuted, but no more simulations were allowed).
     pub pruned: BTreeMap<&'static str, u64>,
     /// Layouts that were simulated.
     pub simulated: u64,
     /// Of these, how many have no result that counts, by reason: `out_of_memory` (or over the limit), `deadlock`, ...
     pub unfit: BTreeMap<String, u64>,
-    /// How far the closed form was trusted.
-    pub margins: Margins,
+    /// How far the closed form's time was trusted.
+    pub margin: f64,
     /// The margin of time that holds for what was simulated: smaller where simulations ran out.
     pub time_margin_reached: f64,
     /// By how much of itself the closed form was longer than the simulation at most, of all that were simulated.
@@ -203,7 +187,7 @@ pub fn search(
     candidates.sort_by(|a, b| a.doubtful.cmp(&b.doubtful).then(a.score.total_cmp(&b.score)));
     let sure = candidates.partition_point(|c| !c.doubtful);
     let mut run = Run { best: f64::INFINITY, outcomes: Vec::new() };
-    let hopeless = |c: &Candidate, best: f64| c.score * (1.0 - options.margins.time) > best;
+    let hopeless = |c: &Candidate, best: f64| c.score * (1.0 - options.margin) > best;
     let mut left: Vec<&Candidate> = Vec::new();
     for part in [0..sure, sure..candidates.len()] {
         let mut at = part.start;
@@ -225,7 +209,7 @@ pub fn search(
     *pruned.entry("limit").or_insert(0) += undecided;
     *pruned.entry("time").or_insert(0) += left.len() as u64 - undecided;
     let next = left.iter().map(|c| c.score).fold(f64::INFINITY, f64::min);
-    let reached = if left.is_empty() { options.margins.time } else { 1.0 - run.best / next };
+    let reached = if left.is_empty() { options.margin } else { 1.0 - run.best / next };
     let mut report = SearchReport {
         workload: base.name().to_string(),
         topology,
@@ -235,8 +219,8 @@ pub fn search(
         pruned,
         simulated: run.outcomes.len() as u64,
         unfit: BTreeMap::new(),
-        margins: options.margins,
-        time_margin_reached: reached.clamp(0.0, options.margins.time),
+        margin: options.margin,
+        time_margin_reached: reached.clamp(0.0, options.margin),
         closed_form_longest: 0.0,
         assumed: ASSUMED.iter().map(ToString::to_string).collect(),
         ranking: Vec::new(),
@@ -333,10 +317,8 @@ fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions
     let form = closed_form(&inputs).map_err(|_| "invalid")?;
     let fullest = form.fullest();
     let memory = fullest.total();
-    let state = fullest.weights + fullest.gradients + fullest.optimizer;
     let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY).min(form.capacity);
-    let chunks = inputs.workload.value.parallelism.pipeline.chunks().max(1) as f64;
-    let least = state + fullest.activations / chunks * (1.0 - options.margins.memory);
+    let least = form.memory.iter().map(|rank| rank.certain).fold(0.0, f64::max);
     if least > limit {
         return Err("memory");
     }
@@ -352,7 +334,7 @@ fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions
 
 fn simulated(base: &Base, candidate: &Candidate, options: &SearchOptions) -> Outcome {
     let outcome = match base.inputs(&candidate.sets) {
-        Ok(inputs) => outcome(&inputs, How::Simulated),
+        Ok(inputs) => outcome(&inputs, How::TimeAndMemory),
         Err(e) => Outcome::of_fault((&e).into()),
     };
     let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY);

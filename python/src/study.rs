@@ -1,0 +1,129 @@
+//! Sweeps and searches.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use stepsim::simulate::Fault;
+use stepsim::spec::SpecError;
+use stepsim::study::{
+    Axis, Base, How, Objective, SearchOptions, Shard, Space, Study, StudyError, SweepOptions,
+};
+
+use crate::error::{json, raised};
+
+/// A study from the JSON of its file.
+fn read(study: &str) -> Result<(Base, Space), SpecError> {
+    let value = serde_json::from_str(study).map_err(|e| SpecError::file("study", e.to_string()))?;
+    let study = Study::from_value(&value).map_err(|e| e.in_file("study"))?;
+    let base = Base::load(&study.workload, study.topology.as_deref(), &study.sets())?;
+    let space = Space::of(study.axes()?, &study.choice()?, &base)?;
+    Ok((base, space))
+}
+
+/// Tells a Python function how far a study has come; an exception in it, or a signal, stops the study and is kept.
+struct Watch {
+    tell: Option<Py<PyAny>>,
+    raised: Option<PyErr>,
+}
+
+impl Watch {
+    fn at(&mut self, done: u64) -> ControlFlow<()> {
+        let heard = Python::attach(|py| {
+            if let Some(tell) = &self.tell {
+                tell.call1(py, (done,))?;
+            }
+            py.check_signals()
+        });
+        match heard {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(e) => {
+                self.raised = Some(e);
+                ControlFlow::Break(())
+            }
+        }
+    }
+    /// What a study ended with.
+    fn result<T>(self, found: Result<T, StudyError>) -> PyResult<T> {
+        match (self.raised, found) {
+            (Some(e), _) => Err(e),
+            (None, found) => found.map_err(|e| raised(Fault::from(&e))),
+        }
+    }
+}
+
+/// Number of points of a study.
+#[pyfunction]
+pub fn count(py: Python<'_>, study: &str) -> PyResult<usize> {
+    py.detach(|| read(study).map(|found| found.1.count())).map_err(|e| raised((&e).into()))
+}
+
+/// Every point of a study as JSON lines.
+#[pyfunction]
+#[pyo3(signature = (study, closed_form, shard, threads, output, resume, progress))]
+#[expect(clippy::too_many_arguments, reason = "the Python half names them")]
+pub fn sweep(
+    py: Python<'_>,
+    study: &str,
+    closed_form: bool,
+    shard: (usize, usize),
+    threads: Option<usize>,
+    output: Option<PathBuf>,
+    resume: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let (number, of) = shard;
+    if number < 1 || number > of {
+        let problem = SpecError::file("shard", format!("{number} of {of} is no part"));
+        return Err(raised((&problem.allowed("(i, n) with i from 1 to n")).into()));
+    }
+    let how = if closed_form { How::ClosedForm } else { How::Simulated };
+    let options = SweepOptions { how, shard: Shard { number, of }, threads, output, resume };
+    let mut watch = Watch { tell: progress, raised: None };
+    let found = py.detach(|| {
+        let (base, space) = read(study)?;
+        let rows = stepsim::study::sweep(&base, &space, &options, &mut |done| watch.at(done))?;
+        Ok(rows.iter().map(stepsim::study::Row::line).collect())
+    });
+    watch.result(found)
+}
+
+/// The best layout: the report, and the workload (or nothing where none fits), as JSON.
+#[pyfunction]
+#[pyo3(signature = (workload, topology, fix, vary, options, progress))]
+pub fn search(
+    py: Python<'_>,
+    workload: &str,
+    topology: Option<&str>,
+    fix: Vec<String>,
+    vary: Vec<(String, Vec<String>)>,
+    options: &str,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(String, Option<String>)> {
+    let asked: serde_json::Value = serde_json::from_str(options).unwrap_or_default();
+    let parse = |text: &String| serde_json::from_str(text).unwrap_or_default();
+    let axis = |(path, values): &(String, Vec<String>)| Axis {
+        paths: vec![path.clone()],
+        values: values.iter().map(|text| vec![parse(text)]).collect(),
+    };
+    let usual = SearchOptions::default();
+    let whole = |name: &str, usual: usize| asked[name].as_u64().map_or(usual, |n| n as usize);
+    let options = SearchOptions {
+        fix,
+        vary: vary.iter().map(axis).collect(),
+        max_memory_bytes: asked["max_memory_bytes"].as_f64(),
+        objective: match asked["objective"].as_str() {
+            Some("tokens_per_device") => Objective::TokensPerDevice,
+            _ => Objective::Time,
+        },
+        top: whole("top", usual.top),
+        most_simulated: whole("most_simulated", usual.most_simulated),
+        margin: asked["margin"].as_f64().unwrap_or(usual.margin),
+        threads: asked["threads"].as_u64().map(|n| n as usize),
+    };
+    let mut watch = Watch { tell: progress, raised: None };
+    let found =
+        py.detach(|| stepsim::study::search(workload, topology, &options, &mut |done| watch.at(done)));
+    let found = watch.result(found)?;
+    Ok((json(&found.report), found.best.map(|best| json(&best))))
+}

@@ -1,0 +1,81 @@
+"""Drawings for notebooks: plain HTML and SVG, nothing loaded."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any, Mapping, Sequence
+
+_COLOURS = ["#4c78a8", "#f58518", "#e45756", "#72b7b2", "#54a24b", "#eeca3b", "#b279a2", "#ff9da6", "#9d755d", "#bab0ac"]
+
+
+def framed(page: str, height: int = 900) -> str:
+    """A whole page inside of a notebook's."""
+    return f'<iframe srcdoc="{escape(page, quote=True)}" width="100%" height="{height}" style="border:0"></iframe>'
+
+
+def estimate(form: Mapping[str, Any]) -> str:
+    """A closed form: its terms."""
+    facts = [("step", f"{form['total_s']:.4g} s"), ("MFU", f"{100 * form['model_flop_utilisation']:.1f} %")]
+    terms = {name[:-2].replace("_", " "): seconds for name, seconds in form["terms"].items() if seconds > 0}
+    return _head("closed form", facts) + _bars([("step", terms)], form["total_s"], "s")
+
+
+def sweep(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows, fastest first."""
+    ok = sorted((row for row in rows if row["status"] == "ok"), key=lambda row: row["step_time_s"])
+    return _head(f"{len(rows)} points, {len(ok)} ok", []) + _table(ok[:20])
+
+
+def search(report: Mapping[str, Any]) -> str:
+    """Counts and ranking."""
+    facts = [("layouts", f"{report['points']:,}"), ("simulated", f"{report['simulated']:,}")]
+    facts += [(f"left out: {reason}", f"{count:,}") for reason, count in report["pruned"].items() if count]
+    return _head(f"{report['workload']} on {report['topology']}", facts) + _table(report["ranking"])
+
+
+def _head(title: str, facts: Sequence[tuple[str, str]]) -> str:
+    cells = "".join(f"<td style='padding-right:2em'><b>{escape(value)}</b><br>{escape(name)}</td>" for name, value in facts)
+    return f"<h4>{escape(title)}</h4>" + (f"<table><tr>{cells}</tr></table>" if cells else "")
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    names = list(dict.fromkeys(name for row in rows for name in row["settings"]))
+    head = "".join(f"<th>{escape(name)}</th>" for name in ["step", "MFU", "GiB", *names])
+    body = ""
+    for row in rows:
+        cells = [f"{row['step_time_s']:.4g} s", f"{100 * row['mfu']:.1f} %", f"{row['memory_peak_bytes'] / 2**30:.1f}"]
+        cells += [_word(row["settings"].get(name)) for name in names]
+        body += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, Mapping):
+        value = value.get("kind", value.get("granularity", dict(value)))
+    return "" if value is None else str(value)
+
+
+def _bars(bars: Sequence[tuple[str, Mapping[str, float]]], whole: float, unit: str) -> str:
+    """Stacked bars, one below the other, with a legend."""
+    names = list(dict.fromkeys(name for _, parts in bars for name in parts))
+    colour = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(names)}
+    width, left, row = 640, 70, 20
+    drawn = ""
+    for i, (label, parts) in enumerate(bars):
+        x, y = float(left), i * row
+        drawn += f"<text x='{left - 6}' y='{y + 14}' text-anchor='end'>{escape(label)}</text>"
+        for name, value in parts.items():
+            w = (width - left) * value / whole if whole > 0 else 0.0
+            tip = f"{label}: {name} {value:.4g} {unit}"
+            drawn += (
+                f"<rect x='{x:.2f}' y='{y + 2}' width='{w:.2f}' height='{row - 4}' fill='{colour[name]}'>"
+                f"<title>{escape(tip)}</title></rect>"
+            )
+            x += w
+    below = len(bars) * row + 6
+    for i, name in enumerate(names):
+        x, y = left + 190 * (i % 3), below + 18 * (i // 3)
+        drawn += f"<rect x='{x}' y='{y}' width='10' height='10' fill='{colour[name]}'/>"
+        drawn += f"<text x='{x + 15}' y='{y + 10}'>{escape(name)}</text>"
+    height = below + 18 * (-(-len(names) // 3)) + 4
+    return f"<svg width='{width}' height='{height}' font-family='sans-serif' font-size='12'>{drawn}</svg>"
