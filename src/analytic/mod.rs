@@ -6,7 +6,8 @@
 //! and expert communication + bubble + exposed p2p + exposed data-parallel communication + exposed offload
 //!
 //! * Busiest rank: the one with most work over the step; the bubble is what the others' passes add while the pipeline
-//!   fills and drains, for even stages the schedule's own closed form ([`crate::schedule`]).
+//!   fills and drains, for even stages the schedule's own closed form ([`crate::schedule`]); where theory has none, the
+//!   order is walked with the times of its passes.
 //! * A layer's communication is exposed by what it takes longer than the kernels that may run beside it (`passes`).
 //! * Sharding, gradient reduction, copies and memory: the laws of the residency policies ([`crate::plan::step::residency`]),
 //!   beside one another (`residency`).

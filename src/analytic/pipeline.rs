@@ -1,12 +1,13 @@
 //! Bubble and transfers between stages.
 
+use super::passes::{PassTime, UnitTime};
 use super::{Form, RankTimes};
 use crate::collective::Op;
 use crate::model::CommGroup;
 use crate::plan::step::PlanError;
 use crate::plan::step::groups::Group;
-use crate::schedule::{Choice, PassTimes};
-use crate::spec::workload::PointToPoint;
+use crate::schedule::{Choice, Part, Pass, PassTimes, Slot};
+use crate::spec::workload::{ExpertOverlap, PointToPoint};
 use crate::units::Time;
 
 impl Form<'_> {
@@ -43,8 +44,61 @@ impl Form<'_> {
             }
             Choice::File => None,
         };
-        let theory = theory.and_then(|bubble| bubble.idle.or(bubble.own));
-        theory.map_or(drain / f64::from(self.order.placement.parts()), Time::s)
+        let theory = theory.and_then(|bubble| bubble.idle.or(bubble.own)).map(Time::s);
+        let drained = || drain / f64::from(self.order.placement.parts());
+        theory.or_else(|| self.walked(busiest)).unwrap_or_else(drained)
+    }
+
+    /// How much longer the order takes than the slots of a rank, where it is walked with the times of all slots.
+    fn walked(&self, rank: usize) -> Option<f64> {
+        let mut known: Vec<(u32, Slot, f64)> = Vec::new();
+        for (rank, slots) in (0..).zip(&self.order.ranks) {
+            for slot in slots.iter().map(alike) {
+                if !known.iter().any(|k| k.0 == rank && k.1 == slot) {
+                    known.push((rank, slot, self.slot(rank, &slot)));
+                }
+            }
+        }
+        let time = |rank: u32, slot: &Slot| {
+            let slot = alike(slot);
+            known.iter().find(|k| k.0 == rank && k.1 == slot).map_or(0.0, |k| k.2)
+        };
+        let last = self.order.walk(&time)?.into_iter().fold(0.0, f64::max);
+        let busy: f64 = self.order.ranks[rank].iter().map(|slot| time(rank as u32, slot)).sum();
+        Some((last - busy).max(0.0))
+    }
+
+    /// Seconds of a slot. Paired passes expose of their exchanges what no kernel of either covers.
+    fn slot(&self, rank: u32, slot: &Slot) -> f64 {
+        let of = |part: Part| {
+            let mut sum = UnitTime::default();
+            self.ranks[rank as usize].chunks[usize::from(part.chunk)].iter().for_each(|unit| sum += *unit);
+            sum
+        };
+        let single = |part: Part, sum: &UnitTime| {
+            let recompute = sum.recompute;
+            let passes: &[PassTime] = match part.pass {
+                Pass::Forward => &[sum.forward],
+                Pass::Backward => &[recompute, self.gradients(sum)],
+                Pass::InputGrad => &[recompute, sum.input_grad],
+                Pass::WeightGrad => &[sum.weight_grad],
+            };
+            let all = |part: fn(&PassTime) -> f64| passes.iter().map(part).sum::<f64>();
+            (all(PassTime::total), all(|pass| pass.expert))
+        };
+        match *slot {
+            Slot::Single(part) => single(part, &of(part)).0,
+            Slot::Overlapped { forward, backward } => {
+                let (f, b) = (of(forward), of(backward));
+                let ((f_all, f_sent), (b_all, b_sent)) = (single(forward, &f), single(backward, &b));
+                let pairs = f.cells.min(b.cells);
+                let cell = if f.cells >= b.cells { f.cell } else { b.cell };
+                let fused = self.workload.expert.overlap == ExpertOverlap::MicroBatchesFusedGradients;
+                let exposed = if pairs > 0 { cell.span(pairs as usize, fused).exposed } else { 0.0 };
+                let left = |sent: f64, cells: u32| sent * f64::from(cells - pairs) / f64::from(cells.max(1));
+                f_all + b_all - f_sent - b_sent + exposed + left(f_sent, f.cells) + left(b_sent, b.cells)
+            }
+        }
     }
 
     /// Transfers of c seconds between stages. Blocking sends stall their rank by each of them. Asynchronous ones follow
@@ -73,5 +127,16 @@ impl Form<'_> {
             Choice::File => 2.0 * (p * v - 1.0),
         };
         Ok(c * transfers)
+    }
+}
+
+/// A slot without its micro-batches: those that take the same time are one.
+fn alike(slot: &Slot) -> Slot {
+    let first = |part: Part| Part { micro_batch: 0, ..part };
+    match *slot {
+        Slot::Single(part) => Slot::Single(first(part)),
+        Slot::Overlapped { forward, backward } => {
+            Slot::Overlapped { forward: first(forward), backward: first(backward) }
+        }
     }
 }

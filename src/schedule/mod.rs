@@ -38,6 +38,7 @@ mod placement;
 mod shape;
 mod times;
 mod user;
+mod walk;
 mod zb_auto;
 mod zb_h1;
 mod zb_h2;
