@@ -23,7 +23,8 @@ fn partial(folder: &Path) -> bool {
 /// A run that is writing: it has begun its file.
 fn writing(folder: &Path, output: &Path) -> Child {
     let output = output.to_str().expect("UTF-8");
-    let mut child = stepsim(&["run", "gpt3-175b", "--trace-ranks", "all", "-o", output]).spawn().expect("a run");
+    let mut child =
+        stepsim(&["run", "gpt3-175b", "--trace-ranks", "all", "-o", output]).spawn().expect("a run");
     let begun = Instant::now();
     while !partial(folder) {
         assert!(child.try_wait().expect("a state").is_none(), "it ended before it wrote");

@@ -107,7 +107,7 @@ impl Base {
         let families = FAMILIES.into_iter().filter_map(|name| Subject::rate(name, topology));
         let families = families.filter(|s| matches!(s, Subject::Kernels(_, of) if has_class(of)));
         changes.extend(families.map(rate));
-        if has_kind(OpKind::Host) {
+        if self.run.inputs.workload.value.host().is_some() {
             changes.push(rate(Subject::Host));
         }
         let kinds =

@@ -26,6 +26,8 @@ pub struct PathTime {
     by_kind: BTreeMap<OpKind, f64>,
     by_rank: BTreeMap<u32, f64>,
     latency: f64,
+    /// Launches and read-backs; updates by the host are communication with its memory.
+    host: f64,
     /// By resource of the machine that limits a flow.
     by_resource: BTreeMap<ResourceId, f64>,
 }
@@ -56,6 +58,9 @@ impl PathTime {
         match op.work {
             Work::Compute { .. } => {
                 let class = program.infos[op.info as usize].class;
+                if OpKind::of(program, link.op) == OpKind::Host {
+                    self.host += took;
+                }
                 class.into_iter().for_each(|class| *self.by_class.entry(class).or_default() += took);
                 // Of ranks that are alike, one cannot be faster alone and be on the path.
                 if OpKind::of(program, link.op) == OpKind::Compute && run.folded.size(link.rank) == 1 {
@@ -90,7 +95,7 @@ impl PathTime {
             Subject::Kernels(_, of) => classes(&|c| of.contains(&c)),
             Subject::Links(_) => self.by_resource.iter().filter(|r| changed(*r.0)).map(|r| r.1).sum(),
             Subject::Latency => self.latency,
-            Subject::Host => kind(OpKind::Host),
+            Subject::Host => self.host,
             Subject::Rank(rank) => self.by_rank.get(rank).copied().unwrap_or(0.0),
             Subject::Free(of) => kind(*of),
             Subject::Exposed => self
