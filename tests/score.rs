@@ -221,3 +221,21 @@ fn files_that_hold_no_rows_are_refused() {
         assert!(String::from_utf8_lossy(&output.stderr).contains(&path));
     }
 }
+
+/// The same columns under other names, times in milliseconds, fractions in per cent; no times are held to anything.
+#[test]
+fn rows_of_another_style_are_understood() {
+    let all: Vec<Case> =
+        cases("rows-other-style.jsonl").into_iter().map(|c| c.unwrap_or_else(|e| panic!("{e}"))).collect();
+    let [titan, mixtral, percent, also, v100] = &all[..] else { panic!("{} rows", all.len()) };
+    assert_eq!((titan.stack.as_str(), titan.class.as_str()), ("fsdp2-compiled", "H100"));
+    // 256 sequences of 8,192 tokens at 128 × 8,192 tokens a second.
+    assert_eq!((titan.measured_s, titan.measured_from), (2.0, "tokens_per_s_per_device"));
+    assert_eq!(titan.workload["precision"]["recipe"], "torchao-tensorwise");
+    assert_eq!((mixtral.stack.as_str(), mixtral.measured_s), ("megatron-te-2024", 12.5));
+    assert_eq!(mixtral.workload["recompute"]["granularity"], "full");
+    assert_eq!((&mixtral.workload["parallelism"]["expert"], mixtral.moe), (&4.into(), true));
+    assert_eq!(percent.measured_s, also.measured_s);
+    assert_eq!((v100.class.as_str(), v100.measured_s), ("V100", 2.5));
+    assert_eq!(v100.workload["parallelism"]["tensor"], 8);
+}

@@ -93,7 +93,7 @@ impl UnitTime {
             let mut time = pass(&items, prices, links)?;
             if let Some(host) = host {
                 time.compute += gaps(&items, prices, host);
-                time.host = (launches(&items, links, host) - time.total()).max(0.0);
+                time.host = (launches(&items, links, host) * prices.host_slowness() - time.total()).max(0.0);
             }
             Ok::<PassTime, CollectiveError>(time)
         };
@@ -144,7 +144,7 @@ fn launches(items: &[Item], links: &Links<'_>, host: &HostSpec) -> f64 {
     let mut last = [None; 2];
     for item in items {
         let (name, us, kind) = match (item.kernel(), item.comm()) {
-            (Some(kernel), _) => (kernel.name, l.of(Some(kernel.class)), 0),
+            (Some(kernel), _) => (kernel.name, l.of_groups(Some(kernel.class), kernel.groups()), 0),
             (_, Some(comm)) if links.has(Group::Layer(comm.group)) => (comm.name, l.collective, 1),
             _ => continue,
         };

@@ -48,7 +48,8 @@ impl Form<'_> {
             HostRead::ExpertCounts => 0.0,
         };
         let first = host.launch_us.elementwise + host.latency_us;
-        (host.reads.iter().map(each).sum::<f64>() + first) * host.slowness * 1e-6
+        let slowness = host.slowness * self.prices.on(0).host_slowness();
+        (host.reads.iter().map(each).sum::<f64>() + first) * slowness * 1e-6
     }
 
     /// Weights that one rank holds, before anything is cut among data-parallel ranks.

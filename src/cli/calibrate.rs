@@ -8,17 +8,21 @@ use serde_json::{Map, Value, json};
 use super::outputs::WRITTEN;
 use super::run::{Bar, write_json};
 use super::{Failure, say};
-use crate::score::{Calibration, Constant, Row, RuleBook, calibrate, constants, outcomes, read};
+use crate::score::{
+    Calibration, Constant, Response, Row, RuleBook, calibrate, constants, mean_abs_error, outcomes, read,
+};
 use crate::simulate::{Inputs, Options, Simulation};
 
 /// Fit the constants of a device and a stack to measured steps.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Either rows as `stepsim score` reads them, of one class of device and one stack, or a workload with its measured time. The
+Either rows as `stepsim score` reads them, of one class of device (and one stack, where a constant is a stack's), or a
+workload with its measured time. Rows are played once for each constant and their response is taken to first order. The
 error is always told twice: of the rows that were fitted, and of each source when it is left out of the fit.
 
 Examples:
-  stepsim calibrate --rows measured/ --device H100 --stack fsdp1-eager --constant matrix --constant launch -o h100.json
+  stepsim calibrate --rows measured/ --device H100 --constant sustained --constant sustained-memory -o h100.json
+  stepsim calibrate --rows measured/ --device H100 --stack fsdp1-eager --constant launch
   stepsim calibrate llama3-70b --measured-s 42 --constant matrix")]
 pub struct Args {
     /// A workload whose step was measured: name or path
@@ -45,7 +49,10 @@ pub struct Args {
     /// With --rows: only every n-th row
     #[arg(long, default_value_t = 1, value_name = "N", requires = "rows", value_parser = clap::value_parser!(u32).range(1..))]
     every: u32,
-    /// What to fit: matrix, memory, sustained, launch; repeatable [default: matrix, memory]
+    /// With --rows: only this source; repeatable
+    #[arg(long, value_name = "NAME", requires = "rows")]
+    source: Vec<String>,
+    /// What to fit: matrix, memory, sustained, sustained-memory, host, launch; repeatable [default: matrix, memory]
     #[arg(long = "constant", value_name = "NAME")]
     constants: Vec<String>,
     /// Change a field of the workload, or behind `topology.` of the machine; repeatable
@@ -130,13 +137,16 @@ fn to_rows(args: &Args, chosen: &[Constant]) -> Result<(Calibration, Value), Fai
         let Ok(case) = crate::score::case(&row, &book) else { continue };
         kinds.insert(format!("{} {}", case.class, case.stack));
         let wanted = |given: &Option<String>, is: &str| given.as_ref().is_none_or(|g| g == is);
-        if wanted(&args.device, &case.class) && wanted(&args.stack, &case.stack) && !case.layer {
+        let named = args.source.is_empty() || args.source.iter().any(|s| s == row.text("source"));
+        if named && wanted(&args.device, &case.class) && wanted(&args.stack, &case.stack) && !case.layer {
             picked.push((row, case));
         }
     }
     let picked: Vec<_> = picked.into_iter().step_by(args.every as usize).collect();
+    // A device's constants hold for every stack.
+    let by_stack = chosen.iter().any(|c| c.path.starts_with("stack."));
     let of: std::collections::BTreeSet<_> =
-        picked.iter().map(|(_, c)| (c.class.clone(), c.stack.clone())).collect();
+        picked.iter().map(|(_, c)| (c.class.clone(), by_stack.then(|| c.stack.clone()))).collect();
     if of.len() != 1 {
         return Err(Failure::input(format!(
             "{}: {} kinds of rows are left after --device and --stack, one is needed\n  allowed: {}",
@@ -152,23 +162,30 @@ fn to_rows(args: &Args, chosen: &[Constant]) -> Result<(Calibration, Value), Fai
         |name: &str| picked.iter().map(|(row, _)| row.text(name).to_string()).collect::<Vec<String>>();
     let sources = column("source");
     let one_source = sources.iter().all(|s| *s == sources[0]);
-    let groups = if one_source { column("model") } else { sources.clone() };
+    let mut groups = if one_source { column("model") } else { sources.clone() };
     let rows: Vec<Row> = picked.iter().map(|(row, _)| row.clone()).collect();
     let bar = Bar::new("fitting");
     let mut plays = 0;
-    let fit = calibrate(chosen, &start, &groups, &mut |values| {
+    let mut play = |values: &[f64]| -> Vec<Option<f64>> {
         plays += 1;
         bar.at(plays);
         let sets: Vec<String> =
             args.sets.iter().cloned().chain(chosen.iter().zip(values).map(|(c, v)| c.setting(*v))).collect();
         outcomes(&rows, &book, &sets, &|_| {}).iter().map(|o| o.error().map(|e| e + 1.0)).collect()
-    });
+    };
+    let mut response = Response::measure(chosen, &start, &mut play);
+    response.keep_played(&mut groups);
+    let mut fit = calibrate(chosen, &start, &groups, &mut |values| response.at(values));
+    let values: Vec<f64> = fit.constants.iter().map(|(_, v)| *v).collect();
+    let played: Vec<_> = play(&values).into_iter().filter(Option::is_some).collect();
+    fit.in_sample = mean_abs_error(&played).unwrap_or(fit.in_sample);
     bar.done();
+    let stacks: std::collections::BTreeSet<&String> = picked.iter().map(|(_, c)| &c.stack).collect();
     let mut distinct = sources;
     distinct.sort();
     distinct.dedup();
     let on = json!({
-        "device": first.1.class, "stack": first.1.stack, "rows": rows.len(), "sources": distinct,
+        "device": first.1.class, "stacks": stacks, "rows": groups.len(), "sources": distinct,
         "left_out_by": if one_source { "model" } else { "source" },
     });
     Ok((fit, on))

@@ -3,17 +3,18 @@
 //! A block of `attention_rows` queries (backward: keys) runs on one unit over all keys that it sees, and pays for its start
 //! and end as if it saw `attention_fill` more: with a mean of K keys seen (half of the sequence under a causal mask, less
 //! with a window), the rate is the generation's long-sequence rate times K / (K + fill). Heads narrower than 128 keep the
-//! exponentials on the critical path: they cost as much as heads half as wide again as the way to 128
-//! (FlashAttention-4's and TileLang's rows for 64 and 128 on Blackwell and Hopper).
+//! exponentials on the critical path: they cost as much as heads wider by half of what is missing to 128
+//! (FlashAttention-4's and TileLang's rows for 64 and 128 on Blackwell and Hopper) unless the device's file says otherwise
+//! (`narrow`).
 
 use super::DeviceCost;
 use crate::model::{AttentionGeneration, Direction, Kernel, KernelShape};
 use crate::spec::cost::AttentionCost;
 
-/// Width of a head as its time goes by it.
-fn effective(width: u64) -> f64 {
+/// Width of a head as its time goes by it, where heads of 64 take `narrow` times as long a FLOP as heads of 128.
+fn effective(width: u64, narrow: f64) -> f64 {
     let d = width as f64;
-    if d < 128.0 { (d + 128.0) / 2.0 } else { d }
+    if d < 128.0 { d + (narrow - 1.0) * (128.0 - d) } else { d }
 }
 
 /// The figures of a generation, of the newest before it that the device has, or of the oldest; without a generation, of
@@ -27,18 +28,7 @@ fn generation(device: &DeviceCost, asked: Option<AttentionGeneration>) -> Option
 }
 
 /// Rate of one unit on long sequences in FLOP/s.
-fn unit_rate(
-    device: &DeviceCost,
-    kernel: &Kernel,
-    direction: Direction,
-    asked: Option<AttentionGeneration>,
-) -> f64 {
-    let cost = generation(device, asked).unwrap_or(AttentionCost {
-        forward: 0.6,
-        backward: 0.5,
-        forward_fp8: None,
-        backward_fp8: None,
-    });
+fn unit_rate(device: &DeviceCost, kernel: &Kernel, direction: Direction, cost: &AttentionCost) -> f64 {
     let (wide, narrow) = match direction {
         Direction::Forward => (cost.forward, cost.forward_fp8),
         Direction::Backward => (cost.backward, cost.backward_fp8),
@@ -79,9 +69,17 @@ pub(super) fn seconds(device: &DeviceCost, kernel: &Kernel, left: u32) -> f64 {
     let width = (qk_size + v_size) as f64;
     let pairs = kernel.flops / (products * width).max(1.0);
     let seen = pairs / ((batch * heads * queries) as f64).max(1.0);
-    let slow = (effective(qk_size) + effective(v_size)) / width.max(1.0);
+    let cost = self::generation(device, generation).unwrap_or(AttentionCost {
+        forward: 0.6,
+        backward: 0.5,
+        forward_fp8: None,
+        backward_fp8: None,
+        narrow: None,
+    });
+    let narrow = cost.narrow.unwrap_or(1.5);
+    let slow = (effective(qk_size, narrow) + effective(v_size, narrow)) / width.max(1.0);
     let total =
-        kernel.flops * slow * (1.0 + fill / seen.max(1.0)) / unit_rate(device, kernel, direction, generation);
+        kernel.flops * slow * (1.0 + fill / seen.max(1.0)) / unit_rate(device, kernel, direction, &cost);
     let blocks = (batch * heads) as f64 * rows.div_ceil(spec.attention_rows) as f64;
     let most = if causal { (keys as f64).max(seen) } else { seen };
     let longest = total / blocks.max(1.0) * (most + fill) / (seen + fill);

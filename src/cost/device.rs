@@ -43,6 +43,8 @@ impl DeviceCost {
     /// The same device in a short run, cool and at its full clock.
     pub fn cool(mut self) -> DeviceCost {
         self.spec.sustained = 1.0;
+        self.spec.sustained_formats.clear();
+        self.spec.sustained_memory = 1.0;
         self
     }
     /// Matrix peak for a format. A device without it computes in the next wider one that it has; one without any
@@ -69,7 +71,9 @@ impl DeviceCost {
     /// Most FLOP/s of a format that power and heat leave in a long run, whatever the kernel: a chip's power goes by its
     /// rate, so kernels that reach less than this by themselves are not throttled.
     pub fn power_limit(&self, kernel: &Kernel) -> f64 {
-        self.peak(kernel.dtype).0 * self.matrix_fraction(kernel.format()) * self.spec.sustained
+        let format = kernel.format();
+        let sustained = self.spec.sustained_formats.get(&format).copied().unwrap_or(self.spec.sustained);
+        self.peak(kernel.dtype).0 * self.matrix_fraction(format) * sustained
     }
     /// Compute units left when `taken` are held: at least one.
     pub fn units_left(&self, taken: u32) -> u32 {

@@ -54,5 +54,6 @@ pub(super) fn seconds(kernel: &Kernel, device: &DeviceCost, left: u32) -> f64 {
         Maker::Compiled => own.compiled.unwrap_or(compiled),
         Maker::Eager => own.eager.unwrap_or(eager),
     };
-    device.memory_s(kernel.bytes, left) / fraction + own.floor_us.unwrap_or(floor_us) * 1e-6
+    device.memory_s(kernel.bytes, left) / (fraction * device.spec.sustained_memory)
+        + own.floor_us.unwrap_or(floor_us) * 1e-6
 }

@@ -174,7 +174,7 @@ fn measured_kernels_are_met() {
     assert_eq!(score.rows.len(), rows.len(), "{:?}", score.skipped);
     for g in &score.groups {
         let most = match g.op.as_str() {
-            "gemm" => 0.15,
+            "gemm" => 0.12,
             "attention" => 0.15,
             _ => 0.2,
         };
@@ -211,7 +211,8 @@ fn odd_rows_are_skipped() {
 
 /// One layer of the 22B model, 8-way tensor parallel, as Korthikanti et al. 2022 time it in table 4: 7.2 ms forward and
 /// 11.8 ms backward. Of these, collectives take 4 × 100.7 MB · 7/8 at the measured 235 GB/s bus bandwidth of eight
-/// A100s = 1.5 ms each way where they are not hidden. Nothing was fitted to these rows.
+/// A100s = 1.5 ms each way where they are not hidden. Of what prices them, the clock that a long step leaves was fitted
+/// to published steps, these among hundreds.
 #[test]
 fn a_layer_of_kernels_takes_what_was_measured() {
     let model: ModelSpec =
@@ -232,7 +233,7 @@ fn a_layer_of_kernels_takes_what_was_measured() {
         [("forward", kernels(&plan.forward), 7.2 - 1.5), ("backward", kernels(&plan.backward), 11.8 - 1.5)]
     {
         println!("{name}: {got:.2} ms of kernels, {want:.2} measured");
-        assert!((got / want - 1.0).abs() < 0.15, "{name}: {got:.2} ms instead of {want:.2}");
+        assert!((got / want - 1.0).abs() < 0.10, "{name}: {got:.2} ms instead of {want:.2}");
     }
 }
 
@@ -284,7 +285,7 @@ fn attention_goes_by_its_generation() {
 /// Eager kernels are slower than compiled ones, those slower than tuned ones; a device file may say otherwise.
 #[test]
 fn a_class_goes_by_its_maker() {
-    let d = DeviceCost::new(&shipped("h100-sxm"));
+    let d = DeviceCost::new(&shipped("h100-sxm")).cool();
     let norm = Kernel::elementwise(KernelClass::NormBackward, "norm", 1 << 26, 4e8, Dtype::Bf16);
     let by = |maker| TileWave.time(&norm, &d.clone().with_maker(maker));
     assert!(by(Maker::Eager) > by(Maker::Compiled) && by(Maker::Compiled) > by(Maker::Tuned));

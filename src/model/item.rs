@@ -232,6 +232,13 @@ impl Kernel {
     pub fn scaled(self, scaling: Scaling) -> Kernel {
         Kernel { scaling, ..self }
     }
+    /// Experts whose products it holds; 1 for any other kernel.
+    pub fn groups(&self) -> u64 {
+        match self.shape {
+            KernelShape::GroupedGemm { groups, .. } => groups,
+            _ => 1,
+        }
+    }
     /// Of how many pieces of a product it is one: those share its shape, and each has a part of its FLOPs and bytes.
     pub fn pieces(&self) -> f64 {
         match self.shape {

@@ -18,11 +18,23 @@ use rustc_hash::FxHashMap;
 
 use crate::ids::OpId;
 use crate::program::{NO_MICRO_BATCH, Op, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
+use crate::spec::kernel::KernelClass;
 use crate::spec::stack::{GraphScope, HostRead, HostSpec};
 use crate::units::Time;
 
-/// The program with its launches. `gap` follows every kernel; the host reads back the results of `reads`.
-pub fn launch(program: &Program, host: &HostSpec, gap: Time, reads: &[(OpId, HostRead)]) -> Program {
+/// What the device and the model add to the stack's host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setting {
+    /// Follows every kernel.
+    pub gap: Time,
+    /// Factor on all times of the host.
+    pub slowness: f64,
+    /// Experts of a rank, which grouped products are launched for one by one.
+    pub groups: u64,
+}
+
+/// The program with its launches; the host reads back the results of `reads`.
+pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[(OpId, HostRead)]) -> Program {
     let mut b = ProgramBuilder::new();
     for stream in &program.streams {
         b.stream(stream.kind);
@@ -37,7 +49,8 @@ pub fn launch(program: &Program, host: &HostSpec, gap: Time, reads: &[(OpId, Hos
     let mut launcher = Launcher {
         program,
         host,
-        gap,
+        gap: setting.gap,
+        setting,
         stream,
         b,
         queues,
@@ -69,6 +82,7 @@ struct Launcher<'a> {
     program: &'a Program,
     host: &'a HostSpec,
     gap: Time,
+    setting: Setting,
     /// The host's.
     stream: u16,
     b: ProgramBuilder,
@@ -130,7 +144,9 @@ impl Launcher<'_> {
             (Work::Compute { time: Time::ZERO }, _) | (_, StreamKind::Host) => None,
             (Work::Comm { .. }, StreamKind::CopyIn | StreamKind::CopyOut) => Some(l.copy),
             (Work::Comm { .. }, _) => Some(l.collective),
-            (Work::Compute { .. }, _) => Some(l.of(self.program.infos[op.info as usize].class)),
+            (Work::Compute { .. }, _) => {
+                Some(l.of_groups(self.program.infos[op.info as usize].class, self.setting.groups))
+            }
         }
     }
 
@@ -175,7 +191,10 @@ impl Launcher<'_> {
         // A backward pass and what it repeats are one graph.
         let phase = if info.phase == Phase::Recompute { Phase::Backward } else { info.phase };
         match self.host.graphs.scope {
-            GraphScope::Layer if of_pass => Some((Some(phase), info.layer, op.micro_batch)),
+            // How many rows each expert has is known on the way only: its products are not captured.
+            GraphScope::Layer if of_pass && !info.class.is_some_and(KernelClass::is_grouped) => {
+                Some((Some(phase), info.layer, op.micro_batch))
+            }
             GraphScope::Pass if of_pass => Some((Some(phase), None, op.micro_batch)),
             GraphScope::Passes if info.phase != Phase::Optimizer => Some((None, None, 0)),
             GraphScope::Step => Some((None, None, 0)),
@@ -215,7 +234,7 @@ impl Launcher<'_> {
             self.b.info(OpInfo { name: name.into(), phase, layer: None, class: None, flops: 0.0, bytes: 0.0 })
         });
         self.room.extend(waits);
-        let time = Time::from_us(us * self.host.slowness);
+        let time = Time::from_us(us * self.host.slowness * self.setting.slowness);
         let op = self.b.op(self.stream, Work::Compute { time }, &self.room, info, NO_MICRO_BATCH);
         self.room.clear();
         op

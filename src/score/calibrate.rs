@@ -1,7 +1,8 @@
 //! Fitting the few constants that a device and a stack leave open to measured steps.
 //!
 //! Coordinate descent on the mean absolute logarithm of predicted over measured: robust against single rows, and each
-//! constant stays within its bounds. The same fit without each source in turn says how far it carries over.
+//! constant stays within its bounds. The same fit without each source in turn says how far it carries over. Rows are
+//! played once for each constant ([`Response`]); the fits go by their response to first order in logarithms.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -63,6 +64,69 @@ impl Constant {
         let pointer = format!("/{}", path.replace('.', "/"));
         of.ok().and_then(|v| v.pointer(&pointer).and_then(Value::as_f64)).unwrap_or(self.usual)
     }
+}
+
+/// How rows respond to constants: predicted over measured at some values, and the slopes of its logarithm over those
+/// of the constants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Response {
+    start: Vec<f64>,
+    ratios: Vec<Option<f64>>,
+    slopes: Vec<Vec<f64>>,
+}
+
+impl Response {
+    /// Plays the rows at `start`, and once more for each constant, a tenth off.
+    pub fn measure(
+        constants: &[Constant],
+        start: &[f64],
+        play: &mut dyn FnMut(&[f64]) -> Vec<Option<f64>>,
+    ) -> Response {
+        let ratios = play(start);
+        let slope = |(i, constant): (usize, &Constant)| {
+            let mut at = start.to_vec();
+            let lower = start[i] / 1.1;
+            at[i] = if lower >= constant.low { lower } else { start[i] * 1.1 };
+            let step = (at[i] / start[i]).ln();
+            let moved = play(&at);
+            let of = |(was, is): (&Option<f64>, &Option<f64>)| match (was, is) {
+                (Some(was), Some(is)) if *was > 0.0 && *is > 0.0 => (is / was).ln() / step,
+                _ => 0.0,
+            };
+            ratios.iter().zip(&moved).map(of).collect()
+        };
+        let slopes = constants.iter().enumerate().map(slope).collect();
+        Response { start: start.to_vec(), ratios, slopes }
+    }
+
+    /// Leaves out rows that could not be played, here and in a list that goes with them.
+    pub fn keep_played<T>(&mut self, beside: &mut Vec<T>) {
+        let played: Vec<bool> = self.ratios.iter().map(Option::is_some).collect();
+        let kept = |i: &mut usize| {
+            *i += 1;
+            played[*i - 1]
+        };
+        for slopes in &mut self.slopes {
+            let mut i = 0;
+            slopes.retain(|_| kept(&mut i));
+        }
+        let mut i = 0;
+        beside.retain(|_| kept(&mut i));
+        self.ratios.retain(Option::is_some);
+    }
+
+    /// Predicted over measured of each row at other values, to first order.
+    pub fn at(&self, values: &[f64]) -> Vec<Option<f64>> {
+        let steps: Vec<f64> = values.iter().zip(&self.start).map(|(v, s)| (v / s).ln()).collect();
+        let moved =
+            |i: usize| steps.iter().zip(&self.slopes).map(|(step, slope)| step * slope[i]).sum::<f64>();
+        self.ratios.iter().enumerate().map(|(i, ratio)| Some((*ratio)? * moved(i).exp())).collect()
+    }
+}
+
+/// Mean of predicted over measured, each less one, without sign; `None` where a row could not be played.
+pub fn mean_abs_error(ratios: &[Option<f64>]) -> Option<f64> {
+    Some(mean(ratios, |_| true, |r| (r - 1.0).abs())).filter(|e| e.is_finite())
 }
 
 /// Fits constants from `start`. `ratios` plays the rows with the given values and tells predicted over measured of each
@@ -169,6 +233,25 @@ mod tests {
         assert!((fit.constants[0].1 / 2.0 - 1.0).abs() < 0.05, "{fit:?}");
         assert!((fit.constants[1].1 / 0.5 - 1.0).abs() < 0.1, "{fit:?}");
         assert!(fit.in_sample < 0.03 && fit.before > 0.3 && fit.leave_one_out.unwrap() < 0.1, "{fit:?}");
+    }
+
+    /// A law of powers is met exactly from one play for each constant.
+    #[test]
+    fn rows_respond_to_first_order() {
+        let law = |v: &[f64]| vec![Some(v[0].powf(-0.5) * v[1]), None];
+        let mut plays = 0;
+        let list = [constant("a"), constant("b")];
+        let response = Response::measure(&list, &[1.0, 2.0], &mut |v| {
+            plays += 1;
+            law(v)
+        });
+        assert_eq!(plays, 3);
+        let (there, exact) = (response.at(&[4.0, 3.0]), law(&[4.0, 3.0]));
+        assert!((there[0].unwrap() / exact[0].unwrap() - 1.0).abs() < 1e-9 && there[1].is_none());
+        assert_eq!(mean_abs_error(&there), None);
+        let (mut played, mut names) = (response, vec!["first", "second"]);
+        played.keep_played(&mut names);
+        assert_eq!((names, played.at(&[4.0, 3.0]).len()), (vec!["first"], 1));
     }
 
     #[test]

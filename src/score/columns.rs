@@ -59,11 +59,17 @@ impl Columns {
         }
     }
 
-    /// A number above zero; a text that reads as one counts.
+    /// A number above zero; a text that reads as one counts, with commas or as per cent too.
     pub fn number(&self, column: &str) -> Option<f64> {
         let value = match self.get(column) {
             Value::Number(n) => n.as_f64(),
-            Value::String(text) => text.trim().replace(',', "").parse().ok(),
+            Value::String(text) => {
+                let text = text.trim().replace(',', "");
+                match text.strip_suffix('%') {
+                    Some(percent) => percent.trim().parse::<f64>().ok().map(|x| x / 100.0),
+                    None => text.parse().ok(),
+                }
+            }
             _ => None,
         };
         value.filter(|x: &f64| x.is_finite() && *x > 0.0)

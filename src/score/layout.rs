@@ -140,7 +140,36 @@ fn megatron_split(text: &str) -> Result<Vec<u64>, String> {
 /// # Errors
 /// As [`split`].
 pub fn layer_split(c: &Columns, layers: u64, stages: u64) -> Result<Option<Value>, String> {
+    if c.text("pp_layout") == "by-cost" {
+        return Ok(Some(Value::from(split_by_cost(layers, stages, head_in_layers(c)))));
+    }
     Ok(split(&c.text("pp_layout"), layers, stages)?.map(Value::from))
+}
+
+/// Weights of the LM head over those of a layer, which is how much longer it takes.
+fn head_in_layers(c: &Columns) -> f64 {
+    let width = |name: &str| c.number(name).unwrap_or(0.0);
+    let (hidden, ffn) = (width("hidden"), width("ffn"));
+    let shared = c.number("kv_heads").zip(c.number("heads")).map_or(1.0, |(kv, heads)| kv / heads.max(1.0));
+    let products = if c.get("gated_mlp").as_bool() == Some(false) { 2.0 } else { 3.0 };
+    let layer = hidden * hidden * (2.0 + 2.0 * shared) + products * hidden * ffn;
+    if layer > 0.0 { width("vocab") * hidden / layer } else { 0.0 }
+}
+
+/// nanotron's split (`models/base.py`, `build_model`): blocks go to a stage until the cost up to there passes its share,
+/// the LM head counting as a block; each stage has one layer at least.
+fn split_by_cost(layers: u64, stages: u64, head: f64) -> Vec<u64> {
+    let share = (layers as f64 + head) / stages as f64;
+    let (mut split, mut stage) = (vec![0; stages as usize], 0);
+    for layer in 1..=layers {
+        split[stage] += 1;
+        let left = stages as usize - 1 - stage;
+        let passed = layer as f64 > share * (stage + 1) as f64;
+        if left > 0 && (passed || layers - layer == left as u64) {
+            stage += 1;
+        }
+    }
+    split
 }
 
 #[cfg(test)]
@@ -160,6 +189,8 @@ mod tests {
         let deep = split("Et*8|(t*8|)*6t*5mL", 62, 8).unwrap().unwrap();
         assert_eq!(deep, [8, 8, 8, 8, 8, 8, 8, 6]);
         assert_eq!(split("ends-less", 30, 8).unwrap().unwrap(), [3, 4, 4, 4, 4, 4, 4, 3]);
+        assert_eq!(split_by_cost(16, 2, 4.0), [11, 5], "20 blocks' worth, the head with the last");
+        assert_eq!(split_by_cost(4, 4, 9.0), [1, 1, 1, 1]);
         assert_eq!(split("even", 30, 8), Ok(None));
         assert_eq!(split("Et|tL", 30, 8), Ok(None), "another model");
         for wrong in ["Et*|", "(t", "x|y", "(t*9999|)*9999", "t*99999999999999999999"] {

@@ -20,6 +20,9 @@ pub fn seconds(
     if let Some(s) = c.number("step_time_s") {
         return Ok((s, "step_time_s"));
     }
+    if let Some(ms) = c.number("step_time_ms") {
+        return Ok((1e-3 * ms, "step_time_ms"));
+    }
     let devices = c.needs("n_devices")? as f64;
     let sequences = layout.printed;
     let tokens = sequences * model.sequence as f64;
@@ -38,6 +41,8 @@ pub fn seconds(
     let rates = [("tflops_per_device", 1e12), ("mfu", peak), ("hfu", peak)];
     for (column, unit) in rates {
         if let Some(rate) = c.number(column) {
+            // A utilisation above 1.5 is in per cent.
+            let rate = if column.ends_with("fu") && rate > 1.5 { rate / 100.0 } else { rate };
             return Ok((flops / (rate * unit * devices), column));
         }
     }

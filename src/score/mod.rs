@@ -27,7 +27,7 @@ mod workload;
 
 pub use bands::{Band, Bands};
 pub use book::RuleBook;
-pub use calibrate::{Calibration, Constant, calibrate, constants};
+pub use calibrate::{Calibration, Constant, Response, calibrate, constants, mean_abs_error};
 pub use case::{Case, case};
 pub use columns::{Assumed, Columns};
 pub use outcome::{Outcome, Status, outcome};

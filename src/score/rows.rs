@@ -89,11 +89,17 @@ fn rows_of(file: &Path, text: &str, shapes: &Arc<Shapes>, rows: &mut Vec<Row>) {
     }
 }
 
+/// What a device is called where the column is not `device`.
+const DEVICE_NAMES: [&str; 7] =
+    ["device", "gpu", "accelerator", "hardware", "chip", "gpu_type", "device_type"];
+
 /// Whether the line is about a step or a layer: `kind` says so, or nothing says what it is but a device is named.
 fn is_row(columns: &Map<String, Value>) -> bool {
     match columns.get("kind") {
         Some(Value::String(kind)) => kind == "step" || kind == "layer",
-        None | Some(Value::Null) => columns.contains_key("device"),
+        None | Some(Value::Null) => {
+            DEVICE_NAMES.iter().any(|name| columns.contains_key(*name)) && !columns.contains_key("op")
+        }
         Some(_) => false,
     }
 }

@@ -60,6 +60,9 @@ impl Prices for DevicePrices {
     fn gap(&self) -> Time {
         Time::from_us(self.device.spec.kernel_gap_us)
     }
+    fn host_slowness(&self) -> f64 {
+        self.device.spec.host_slowness
+    }
     fn time(&self, kernel: &Kernel) -> Time {
         let whole = self.cost.time(&kernel.whole(), &self.device);
         Time((whole.0 as f64 / kernel.pieces()).round() as u64)

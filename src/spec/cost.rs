@@ -36,6 +36,14 @@ pub struct CostSpec {
     /// Most of the inner loop's rate that power and heat leave matrix kernels in a training step. A kernel that reaches
     /// less by itself keeps its clock. Steps are priced with it.
     pub sustained: f64,
+    /// The same by format, where formats draw power differently; default: `sustained`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sustained_formats: BTreeMap<Format, f64>,
+    /// Share of a short run's bandwidth that is left in a training step to kernels bound by memory: cold caches, and
+    /// neighbours that use the memory too. Steps are priced with it.
+    pub sustained_memory: f64,
+    /// How slow the hosts are that this device usually comes with: a factor on all host times of the stack.
+    pub host_slowness: f64,
     /// Fraction of the memory bandwidth that a copy reaches.
     pub memory_fraction: f64,
     /// Filling and draining a tile's pipeline costs as much as so many more elements of k (16 bits).
@@ -118,6 +126,10 @@ pub struct AttentionCost {
     /// Backward in 8 bits, of the 8-bit peak; default: as fast as in 16 bits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backward_fp8: Option<f64>,
+    /// Time of a FLOP in heads of 64 over that in heads of 128; default 1.5 (exponentials set the pace of narrow heads on
+    /// Hopper and Blackwell).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub narrow: Option<f64>,
 }
 
 /// A class of kernels that memory bounds on one device; what is left out is as on other devices.
@@ -191,6 +203,9 @@ impl Default for CostSpec {
             grouped_fraction: 1.0,
             grouped_weight_grad: 0.8,
             sustained: 1.0,
+            sustained_formats: BTreeMap::new(),
+            sustained_memory: 1.0,
+            host_slowness: 1.0,
             memory_fraction: 0.85,
             fill_k: 100.0,
             last_wave: 0.15,
@@ -201,7 +216,13 @@ impl Default for CostSpec {
             group_us: 0.5,
             attention: BTreeMap::from([(
                 AttentionGeneration::Flash2,
-                AttentionCost { forward: 0.6, backward: 0.5, forward_fp8: None, backward_fp8: None },
+                AttentionCost {
+                    forward: 0.6,
+                    backward: 0.5,
+                    forward_fp8: None,
+                    backward_fp8: None,
+                    narrow: None,
+                },
             )]),
             attention_rows: 128,
             attention_fill: 384.0,
@@ -228,10 +249,15 @@ impl CostSpec {
             ("grouped_fraction".to_owned(), Some(self.grouped_fraction)),
             ("grouped_weight_grad".to_owned(), Some(self.grouped_weight_grad)),
             ("sustained".to_owned(), Some(self.sustained)),
+            ("sustained_memory".to_owned(), Some(self.sustained_memory)),
             ("memory_fraction".to_owned(), Some(self.memory_fraction)),
             ("constant_fraction".to_owned(), self.constant_fraction),
         ];
-        for (map, name) in [(&self.formats, "formats"), (&self.weight_grad, "weight_grad")] {
+        for (map, name) in [
+            (&self.formats, "formats"),
+            (&self.weight_grad, "weight_grad"),
+            (&self.sustained_formats, "sustained_formats"),
+        ] {
             fractions.extend(map.iter().map(|(f, &v)| (format!("{name}.{}", f.name()), Some(v))));
         }
         for (g, a) in &self.attention {
@@ -243,6 +269,7 @@ impl CostSpec {
             ] {
                 fractions.push((format!("attention.{}.{part}", g.name()), value));
             }
+            p.range(format!("attention.{}.narrow", g.name()), a.narrow.unwrap_or(1.0), 0.1, 10.0);
         }
         for (class, c) in &self.classes {
             for (part, value) in [("tuned", c.tuned), ("compiled", c.compiled), ("eager", c.eager)] {
@@ -278,6 +305,7 @@ impl CostSpec {
         ] {
             p.range(name, value, 0.0, 1.0);
         }
+        p.range("host_slowness", self.host_slowness, 1e-3, 1e3);
         for (name, value) in [
             ("fill_k", self.fill_k),
             ("split_us", self.split_us),

@@ -86,6 +86,13 @@ impl KernelClass {
     pub fn is_matrix(self) -> bool {
         self <= KernelClass::AttentionBackward
     }
+    /// Whether it holds products of several experts.
+    pub fn is_grouped(self) -> bool {
+        matches!(
+            self,
+            KernelClass::GroupedGemm | KernelClass::GroupedGemmInputGrad | KernelClass::GroupedGemmWeightGrad
+        )
+    }
 }
 
 /// How the elements of a narrow format are scaled.

@@ -6,7 +6,6 @@ use super::*;
 use crate::engine::{run, sweep};
 use crate::ids::{ProgramId, RankId};
 use crate::program::{Rank, Span, World};
-use crate::spec::kernel::KernelClass;
 
 fn us(v: &Value) -> f64 {
     v.as_f64().expect("a number")
@@ -44,7 +43,8 @@ fn play(case: &Value) -> (f64, f64) {
     host.launch_us.gemm = us(&case["h"]);
     host.launch_us.again = case["again"].as_f64().unwrap_or(host.launch_us.gemm);
     let gap = Time::from_us(us(&case["g"]));
-    let program = launch(&b.finish(), &host, gap, &reads);
+    let setting = Setting { gap, slowness: 1.0, groups: 1 };
+    let program = launch(&b.finish(), &host, setting, &reads);
     let [device, host_stream] = [0, 1].map(|s| program.streams[s].ops.clone());
     // The last launch returns no sooner than there is room for it.
     let full = device.len().checked_sub(host.queue as usize + 1).map(|i| device[i]);

@@ -36,7 +36,7 @@ pub use unit::{State, Unit, units_of_stages};
 use crate::collective::{CollectiveError, Lowering, Op, Transfer};
 use crate::ids::{DeviceId, RankId, TransferId};
 use crate::model::{Kernel, Shard, flops::StepFlops};
-use crate::plan::launch::launch;
+use crate::plan::launch::{Setting, launch};
 use crate::plan::pipeline::{self, Options, Sends};
 use crate::program::{OpInfo, Program, World};
 use crate::schedule::{self, Choice, Order, ScheduleError};
@@ -56,6 +56,10 @@ pub trait Prices {
     /// From the end of a kernel to the start of the next one on its stream.
     fn gap(&self) -> Time {
         Time::ZERO
+    }
+    /// How slow the device's host is: a factor on all host times.
+    fn host_slowness(&self) -> f64 {
+        1.0
     }
 }
 
@@ -230,7 +234,9 @@ pub fn plan(
         if let Some(host) = workload.host() {
             let reads = std::mem::take(&mut stage.w.reads);
             let launched = pipeline.programs.into_iter().zip(&reads);
-            pipeline.programs = launched.map(|(p, reads)| launch(&p, host, prices.gap(), reads)).collect();
+            let groups = model.moe.as_ref().map_or(1, |moe| moe.experts / workload.parallelism.expert.max(1));
+            let setting = Setting { gap: prices.gap(), slowness: prices.host_slowness(), groups };
+            pipeline.programs = launched.map(|(p, reads)| launch(&p, host, setting, reads)).collect();
         }
         pipelines.push((class, pipeline));
     }

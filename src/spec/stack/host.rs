@@ -68,9 +68,17 @@ pub struct LaunchTimes {
     /// The same operation again, from the loop of one call (pieces of a product or a message, lists of tensors): the
     /// driver's call alone, 3 to 7 us in the profiles.
     pub again: f64,
+    /// Each further expert of a grouped product, whose products and casts are launched one by one in a loop
+    /// (Transformer Engine's GroupedLinear over cuBLAS).
+    pub group: f64,
 }
 
 impl LaunchTimes {
+    /// That of a kernel of a class over so many groups.
+    pub fn of_groups(&self, class: Option<KernelClass>, groups: u64) -> f64 {
+        let more = if class.is_some_and(KernelClass::is_grouped) { groups.saturating_sub(1) } else { 0 };
+        self.of(class) + more as f64 * self.group
+    }
     /// That of a kernel of a class.
     pub fn of(&self, class: Option<KernelClass>) -> f64 {
         use KernelClass as K;
@@ -99,6 +107,7 @@ impl Default for LaunchTimes {
             collective: 50.0,
             copy: 10.0,
             again: 4.0,
+            group: 8.0,
         }
     }
 }
@@ -162,6 +171,7 @@ impl HostSpec {
             ("launch_us.collective", l.collective),
             ("launch_us.copy", l.copy),
             ("launch_us.again", l.again),
+            ("launch_us.group", l.group),
             ("latency_us", self.latency_us),
             ("synchronise_us", self.synchronise_us),
             ("step_us", self.step_us),
