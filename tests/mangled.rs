@@ -1,12 +1,21 @@
 //! Shipped files with values changed at random, through the whole way from the text of a file to a plan: whatever
 //! stands in a file, there is a plan or a message, and never a panic.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
+use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
+use stepsim::calculon::closed_form::{Quirks, estimate};
+use stepsim::calculon::files::Calculon;
 use stepsim::ids::RankId;
+use stepsim::profile::{Classes, read};
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim::spec::{Kind, SpecError, Topology, WorkloadSpec, catalog, load};
+use stepsim::spec::{
+    Collectives, Device, Kind, ModelSpec, Recipe, RulesSpec, SpecError, StackSpec, Topology, WorkloadSpec,
+    catalog, from_text, hugging_face, load,
+};
 
 /// Steps small enough to plan often, each with machines for it.
 const STEPS: [(&str, &[&str]); 6] = [
@@ -168,8 +177,79 @@ fn to_the_end(workload: &str, topology: &str) -> Result<(), TestCaseError> {
     }
 }
 
+/// Every other kind of file: its message, if it is refused.
+fn refused(kind: Kind, name: &str, file: &Value) -> Option<String> {
+    fn of<T: stepsim::spec::Spec>(file: &Value) -> Option<String> {
+        from_text::<T>(&file.to_string(), "mangled", &[], &BTreeMap::new()).err().map(|e| e.to_string())
+    }
+    match kind {
+        Kind::Device => of::<Device>(file),
+        // What a model costs is found out with it.
+        Kind::Model => of::<ModelSpec>(file).or_else(|| {
+            let workload = json!({"base": "gpt2-8", "model": file});
+            let inputs = Inputs::from_json(&workload.to_string(), None, &[], &BTreeMap::new());
+            match inputs.as_ref().map(|inputs| is_small(inputs).then(|| inputs.plan())) {
+                Err(e) => Some(e.to_string()),
+                Ok(Some(Err(e))) => Some(e.to_string()),
+                Ok(_) => None,
+            }
+        }),
+        Kind::Stack => of::<StackSpec>(file),
+        Kind::Recipe => of::<Recipe>(file),
+        Kind::Collectives => of::<Collectives>(file),
+        Kind::Rules => of::<RulesSpec>(file),
+        Kind::Workload | Kind::Topology => unreachable!("{name} has tests of its own"),
+    }
+}
+
+const OTHERS: [(Kind, &str); 14] = [
+    (Kind::Device, "h100-sxm"),
+    (Kind::Device, "tpu-v5p"),
+    (Kind::Device, "mi300x"),
+    (Kind::Model, "gpt2-1.5b"),
+    (Kind::Model, "mixtral-8x7b"),
+    (Kind::Model, "deepseek-v3"),
+    (Kind::Model, "gemma-3-27b"),
+    (Kind::Stack, "megatron-2021"),
+    (Kind::Stack, "fsdp2-compiled"),
+    (Kind::Recipe, "deepseek"),
+    (Kind::Recipe, "nvfp4"),
+    (Kind::Collectives, "h200-measured"),
+    (Kind::Rules, "columns"),
+    (Kind::Rules, "megatron-bridge"),
+];
+
+/// Files that a workload names: an order of passes, a map of ranks, counts of tokens by expert.
+fn attached(index: usize) -> (Value, &'static str) {
+    match index {
+        0 => (
+            json!([["F0", "F1", "B0", "B1"], ["F0", "B0", "F1", "B1"]]),
+            r#"{"base": "tiny-4", "parallelism": {"pipeline": {"schedule": "file", "order_file": "it.json"}}}"#,
+        ),
+        1 => (json!([3, 2, 1, 0]), r#"{"base": "tiny-4", "parallelism": {"rank_map": "it.json"}}"#),
+        _ => (
+            json!([[5, 1, 2, 8, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1, 1]]),
+            r#"{"base": "mixtral-8x7b", "expert_load": {"balance": "file", "counts_file": "it.json"}}"#,
+        ),
+    }
+}
+
+/// Calculon's three files.
+fn triple() -> [Value; 3] {
+    let text = [
+        include_str!("../examples/calculon/gpt3-175b.json"),
+        include_str!("../examples/calculon/tp8-pp8-dp16.json"),
+        include_str!("../examples/calculon/h100-nvlink8.json"),
+    ];
+    text.map(|text| serde_json::from_str(text).expect("JSON"))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        max_shrink_iters: 200,
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("proptest-regressions"))),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn a_mangled_workload_gives_a_message_or_a_step(
@@ -217,5 +297,99 @@ proptest! {
         let path = folder.path().join("mangled.json");
         std::fs::write(&path, format!("{}{what}{rest}", &text[..at])).expect("a file");
         to_the_end(path.to_str().expect("UTF-8"), STEPS[step].1[0])?;
+    }
+
+    #[test]
+    fn any_mangled_file_gives_a_message_or_a_value(
+        (kind, name) in select(OTHERS.to_vec()),
+        changes in changes(),
+    ) {
+        let text = catalog::text(kind, name).expect("a shipped file");
+        let mut file: Value = serde_json::from_str(text).expect("JSON");
+        mangle(&mut file, &changes);
+        if let Some(message) = refused(kind, name, &file) {
+            prop_assert!(!changes.is_empty(), "{name} is refused as it is: {message}");
+            check_message(&message)?;
+        }
+    }
+
+    #[test]
+    fn a_mangled_attachment_gives_a_message_or_a_plan(which in 0..3usize, changes in changes()) {
+        let (mut file, workload) = attached(which);
+        mangle(&mut file, &changes);
+        let files = BTreeMap::from([("it.json".to_string(), file.to_string())]);
+        match Inputs::from_json(workload, None, &[], &files) {
+            Err(e) => {
+                prop_assert!(!changes.is_empty(), "{which} is refused as it is: {e}");
+                check_message(&e.to_string())?;
+            }
+            Ok(inputs) => if let Err(e) = Simulation::run(&inputs, &Options::default()) {
+                check_message(&e.to_string())?;
+            },
+        }
+    }
+
+    #[test]
+    fn mangled_files_of_calculon_give_a_message_or_an_estimate(which in 0..3usize, changes in changes()) {
+        let mut files = triple();
+        mangle(&mut files[which], &changes);
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |i: usize| folder.path().join(format!("{i}.json"));
+        for (i, file) in files.iter().enumerate() {
+            std::fs::write(path(i), file.to_string()).expect("a file");
+        }
+        match Calculon::load(&path(0), &path(1), &path(2)) {
+            Err(e) => {
+                prop_assert!(!changes.is_empty(), "the files are refused as they are: {e}");
+                check_message(&e.to_string())?;
+            }
+            Ok(case) => {
+                let _ = estimate(&case, Quirks::AS_PUBLISHED).outputs().to_json();
+            }
+        }
+    }
+
+    #[test]
+    fn a_mangled_config_of_hugging_face_gives_a_message_or_a_model(
+        model in select(vec!["llama", "mixtral", "qwen3_moe", "gpt_neox", "gemma2"]),
+        changes in changes(),
+    ) {
+        let mut file = json!({
+            "model_type": model, "hidden_size": 512, "intermediate_size": 1024,
+            "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 1000,
+            "max_position_embeddings": 2048, "tie_word_embeddings": false, "head_dim": 64,
+            "num_experts": 8, "num_local_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 256
+        });
+        mangle(&mut file, &changes);
+        if let Err(e) = hugging_face::model(&file, "config.json") {
+            prop_assert!(!changes.is_empty(), "{model} is refused as it is: {e}");
+            check_message(&e.to_string())?;
+        }
+    }
+
+    #[test]
+    fn a_mangled_profile_gives_a_message_or_readings(changes in changes(), cut in any::<Index>(), whole in any::<bool>()) {
+        let event = |name: &str, cat: &str, tid: u32, ts: f64, dur: f64| json!({
+            "ph": "X", "name": name, "cat": cat, "pid": 0, "tid": tid, "ts": ts, "dur": dur,
+            "args": {"stream": tid, "correlation": ts as u64, "External id": 1, "device": 0}
+        });
+        let mut file = json!({"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 2}, "traceEvents": [
+            event("ProfilerStep#1", "user_annotation", 1, 0.0, 100.0),
+            event("cudaLaunchKernel", "cuda_runtime", 1, 5.0, 2.0),
+            event("sm90_xmma_gemm_bf16", "kernel", 7, 8.0, 20.0),
+            event("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "kernel", 20, 20.0, 30.0),
+        ]});
+        mangle(&mut file, &changes);
+        let mut text = file.to_string();
+        if !whole {
+            text.truncate(cut.index(text.len()));
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rank0.json");
+        std::fs::write(&path, text).expect("a file");
+        if let Err(e) = read(&path, &Classes::shipped()) {
+            prop_assert!(!changes.is_empty() || !whole, "the profile is refused as it is: {e}");
+            check_message(&e.to_string())?;
+        }
     }
 }

@@ -17,6 +17,11 @@ pub(super) struct Config<'a> {
     name: &'a str,
 }
 
+/// No width, length or count of a model is larger, and the product of two is still a number.
+const LARGEST: u64 = 1 << 31;
+/// No model has more layers.
+const MOST_LAYERS: u64 = 100_000;
+
 impl<'a> Config<'a> {
     pub fn new(value: &'a Value, name: &'a str) -> Result<Config<'a>, SpecError> {
         let outer = value.as_object().ok_or_else(|| {
@@ -45,8 +50,9 @@ impl<'a> Config<'a> {
             .as_u64()
             .or_else(|| value.as_f64().filter(|f| f.fract() == 0.0 && *f >= 0.0).map(|f| f as u64));
         match whole {
-            Some(count) => Ok(Some(count)),
-            None => Err(SpecError::at(name, format!("{value} is no count")).allowed("a whole number")),
+            Some(count) if count <= LARGEST => Ok(Some(count)),
+            _ => Err(SpecError::at(name, format!("{value} is no count"))
+                .allowed(format!("a whole number from 0 to {LARGEST}"))),
         }
     }
     /// A count that must be there.
@@ -56,6 +62,15 @@ impl<'a> Config<'a> {
                 .allowed("a whole number")
                 .hint("is this the whole config.json of the release?")
         })
+    }
+    /// How many layers: they are written down one by one, so there is a bound.
+    fn layers(&self) -> Result<u64, SpecError> {
+        let names = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
+        match self.count(&names)? {
+            layers @ 0..=MOST_LAYERS => Ok(layers),
+            layers => Err(SpecError::at(names[0], format!("{layers} layers are too many"))
+                .allowed(format!("0 to {MOST_LAYERS}"))),
+        }
     }
     /// A count, or what the class sets.
     pub fn or(&self, names: &[&str], default: u64) -> Result<u64, SpecError> {
@@ -81,7 +96,7 @@ impl<'a> Config<'a> {
     /// A list of numbers or truths, as numbers.
     pub fn numbers(&self, name: &str) -> Option<Vec<u64>> {
         let list = self.map.get(name)?.as_array()?;
-        list.iter().map(|v| v.as_u64().or(v.as_bool().map(u64::from))).collect()
+        list.iter().map(|v| v.as_u64().filter(|n| *n <= LARGEST).or(v.as_bool().map(u64::from))).collect()
     }
     /// A list of words.
     pub fn words(&self, name: &str) -> Option<Vec<&'a str>> {
@@ -114,7 +129,7 @@ impl<'a> Config<'a> {
         Ok(ModelSpec {
             name: self.name.to_owned(),
             source: format!("Hugging Face config.json, model_type {}", self.model_type()),
-            layers: self.count(&["num_hidden_layers", "n_layer", "n_layers", "num_layers"])?,
+            layers: self.layers()?,
             hidden,
             heads,
             kv_heads: kv.filter(|kv| *kv != heads),
