@@ -346,6 +346,7 @@ impl<'a> Run<'a> {
             links: &[],
             link_use: &[],
             pools: &[],
+            steps: &[],
         };
         crate::trace::write_file(&timeline, file)?;
         Ok(())

@@ -9,6 +9,8 @@ use crate::analysis::cause::Causes;
 use crate::analysis::critical;
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::memory::{self, Ledger};
+use crate::analysis::rounds::round_times;
+use crate::analysis::sharing::Sharing;
 use crate::analysis::slack;
 use crate::analysis::stalls::{self, StallCause, stalls_of};
 use crate::analysis::{link_rates, links};
@@ -57,9 +59,16 @@ pub fn write_trace(
     let world = &run.plan.world;
     let readers =
         RefCell::new((Causes::unfolded(world, &run.record, &run.folded.ranks.of), IdleTimes::new(world)));
+    let sharing = RefCell::new(Sharing::default());
     let stalls = |rank: RankId| {
         let (causes, idle) = &mut *readers.borrow_mut();
-        stalls_shown(causes, idle, rank, &|rank| run.plan.rank_name(rank))
+        let mut stalls = stalls_shown(causes, idle, rank, &|rank| run.plan.rank_name(rank));
+        for stall in stalls.iter_mut().filter(|stall| stall.cause == StallCause::Contention.name()) {
+            let most =
+                stall.op.and_then(|op| sharing.borrow_mut().most(causes, op, (stall.start, stall.end)));
+            stall.shared = most.map(|(link, sharers)| (run.inputs.machine.resource_name(link), sharers));
+        }
+        stalls
     };
     let critical = if shown.complete { critical_path(run) } else { Vec::new() };
     let uncontended = |rank: RankId, op: OpId| match world.program_of(rank).ops[op.index()].work {
@@ -70,6 +79,7 @@ pub fn write_trace(
     };
     let (links, link_use) = link_tracks(run, shown.links);
     let pools = if shown.complete { pools(run, shown.ranks) } else { Vec::new() };
+    let steps = if shown.complete { round_times(&run.folded.world, &run.record) } else { Vec::new() };
     let slacks = shown.complete.then(|| slack::slack(&Causes::new(&run.folded.world, &run.record)));
     let slack =
         |source: RankId, op: OpId| slacks.as_ref().map_or(Time::ZERO, |slacks| slacks.get(source, op));
@@ -87,6 +97,7 @@ pub fn write_trace(
         links: &links,
         link_use: &link_use,
         pools: &pools,
+        steps: &steps,
     };
     if shown.kineto {
         trace::write_kineto(&timeline, path).map_err(Failure::run)?;
@@ -254,6 +265,7 @@ pub fn stalls_shown(
             .filter(|_| late(s.cause))
             .and_then(|(r, op)| causes.ready(r, op).op().map(|before| (r, before))),
         waiting: s.waiting,
+        shared: None,
     };
     pieces.iter().map(stall).collect()
 }

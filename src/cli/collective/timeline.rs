@@ -57,6 +57,7 @@ pub(super) fn write(
         links: &links,
         link_use: &link_use,
         pools: &[],
+        steps: &[],
     };
     write_file(&timeline, file)?;
     Ok(())

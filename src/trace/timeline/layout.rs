@@ -11,7 +11,7 @@ use super::{Detail, Stall, Summary, Timeline, TracedRank, counters, names, passe
 use crate::analysis::memory;
 use crate::engine::kernel_time;
 use crate::ids::{OpId, RankId};
-use crate::program::{Phase, StreamKind, Work};
+use crate::program::{Phase, Program, StreamKind, Work};
 use crate::trace::writer::{Key, Kind, Sink, Slice, Thread, Unit, Value};
 use crate::units::Time;
 
@@ -51,6 +51,8 @@ struct Keys {
     contention: Key,
     waited_for: Key,
     waited: [Key; 3],
+    link: Key,
+    sharers: Key,
     nominal: Key,
     noise: Key,
     interference: Key,
@@ -74,6 +76,8 @@ impl Keys {
             contention: sink.key("added_by_contention_us")?,
             waited_for: sink.key("waited_for")?,
             waited: [sink.key("waited_rank")?, sink.key("waited_layer")?, sink.key("waited_micro_batch")?],
+            link: sink.key("link")?,
+            sharers: sink.key("sharers")?,
             nominal: sink.key("nominal_us")?,
             noise: sink.key("slowed_by_noise_us")?,
             interference: sink.key("slowed_by_interference_us")?,
@@ -93,7 +97,7 @@ impl Keys {
 struct Kinds {
     /// `ops[program][op]`.
     ops: Vec<Vec<Option<Kind>>>,
-    passes: FxHashMap<(String, &'static str), Kind>,
+    passes: FxHashMap<(String, &'static str, Option<u64>), Kind>,
     merged: FxHashMap<(StreamKind, Level, Phase, Option<u32>, u32), Kind>,
     stalls: FxHashMap<&'static str, Kind>,
     /// By program, description and micro-batch.
@@ -139,12 +143,30 @@ impl<'a> Layout<'a> {
         let end = self.timeline.record.step_end.round_ns().min(stop).max(start + 1);
         self.summary.slices += 1;
         self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
+        self.steps(thread)?;
         if self.sink.counts_all_slices() {
             if self.timeline.stalls.is_some() {
                 self.sink.process(pid + STALLS, "stalls", pid)?;
             }
             if !self.timeline.critical.is_empty() {
                 self.sink.process(pid + CRITICAL, "critical path", pid + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Of a run of several steps, a slice for each in that of the run.
+    fn steps(&mut self, thread: Thread) -> io::Result<()> {
+        let (times, (from, until)) = (self.timeline.steps, self.timeline.window_ns());
+        let mut ended = Time::ZERO;
+        for (number, time) in (1..).zip(times).filter(|_| times.len() > 1) {
+            let [start, end] = [ended, ended + *time].map(|at| at.round_ns().clamp(from, until));
+            ended += *time;
+            if start < end {
+                let kind =
+                    self.sink.kind(&format!("step {number}"), "round", &[("step", Value::Uint(number))])?;
+                self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
+                self.summary.slices += 1;
             }
         }
         Ok(())
@@ -254,8 +276,10 @@ impl<'a> Layout<'a> {
         piece: &Piece,
         category: &'static str,
     ) -> io::Result<Kind> {
-        let parts = passes::parts(self.timeline.world.program_of(traced.rank), rows.ops_of(piece));
-        let key = (names::pass(parts.iter().copied()), category);
+        let program = self.timeline.world.program_of(traced.rank);
+        let parts = passes::parts(program, rows.ops_of(piece));
+        let step = round(program, rows.ops_of(piece)[0]);
+        let key = (names::pass(parts.iter().copied()), category, step);
         if let Some(kind) = self.kinds.passes.get(&key) {
             return Ok(*kind);
         }
@@ -265,6 +289,7 @@ impl<'a> Layout<'a> {
             args.push((phase_key, Value::Text(phase.name())));
             args.extend(names::place_arguments(None, micro_batch).map(|(_, value)| (key, value)));
         }
+        args.extend(step.map(|step| ("step", Value::Uint(step))));
         let kind = self.sink.kind(&key.0, category, &args)?;
         self.kinds.passes.insert(key, kind);
         Ok(kind)
@@ -289,7 +314,9 @@ impl<'a> Layout<'a> {
                 return Ok(kind);
             }
             let name = names::op(row, info);
-            let kind = self.sink.kind(&name, row.name(), &names::arguments(info, op.micro_batch))?;
+            let mut args = names::arguments(info, op.micro_batch);
+            args.extend(round(program, ops[0]).map(|step| ("step", Value::Uint(step))));
+            let kind = self.sink.kind(&name, row.name(), &args)?;
             kinds[ops[0].index()] = Some(kind);
             return Ok(kind);
         }
@@ -445,6 +472,10 @@ impl<'a> Layout<'a> {
             }
             let waited = self.keys.waited.into_iter().zip(stalls::waited(self.timeline, stall));
             args.extend(waited.filter_map(|(key, value)| Some((key, Value::Uint(value?)))));
+            if let Some((link, sharers)) = &stall.shared {
+                args.push((self.keys.link, Value::Text(link)));
+                args.push((self.keys.sharers, Value::Uint(u64::from(*sharers))));
+            }
             take_ids(&mut out, i, &mut self.ids[0]);
             take_ids(&mut into, i, &mut self.ids[1]);
             let slice = Slice { start, end, args: &args, out: &self.ids[0], into: &self.ids[1] };
@@ -503,6 +534,12 @@ impl Layout<'_> {
         }
         Ok(())
     }
+}
+
+/// Which of several steps an op belongs to, from 1.
+fn round(program: &Program, op: OpId) -> Option<u64> {
+    let rounds = &program.rounds;
+    (rounds.len() > 1).then(|| rounds.partition_point(|until| *until <= op.0) as u64 + 1)
 }
 
 /// Moves the ids of piece `i` from the front of `arrows` to `ids`.

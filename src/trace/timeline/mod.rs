@@ -111,6 +111,8 @@ pub struct Stall {
     pub blocker: Option<(RankId, OpId)>,
     /// The kernel that could not start; `None` after the last one.
     pub waiting: Option<OpId>,
+    /// Of contention, the link that was shared most and how many transfers shared it.
+    pub shared: Option<(String, u32)>,
 }
 
 /// An op on the critical path.
@@ -226,6 +228,8 @@ pub struct Timeline<'a> {
     pub link_use: &'a [LinkUse],
     /// Shared tiers to show.
     pub pools: &'a [Pool],
+    /// How long each step of a run of several took; empty if it is one.
+    pub steps: &'a [Time],
 }
 
 /// What a timeline came to.

@@ -31,6 +31,7 @@ fn timeline<'a>(
         links: &[],
         link_use: &[],
         pools: &[],
+        steps: &[],
     }
 }
 
@@ -327,6 +328,7 @@ fn stalls_links_and_contention_are_shown_as_given() {
         op: None,
         blocker: None,
         waiting: None,
+        shared: None,
     };
     let stalls = |source: RankId| if source.0 == 0 { vec![stall(10, 20), stall(20, 35)] } else { Vec::new() };
     let links = [Link { resource: ResourceId(3), name: "leaf 0 → spine".into(), capacity: Bandwidth(2e9) }];
@@ -378,6 +380,7 @@ fn stalls_and_the_critical_path_have_arrows() {
         op: None,
         blocker: Some((up, op)),
         waiting: Some(first),
+        shared: None,
     };
     assert!(done <= begins);
     let stalls = |rank: RankId| if rank == down { vec![stall.clone()] } else { Vec::new() };
