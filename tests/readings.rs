@@ -187,7 +187,8 @@ fn copies_and_kernels_share_device_memory() {
     let (healthy, none) = busy(&[]);
     assert_eq!(none, 0.0, "copies and kernels have room beside each other on a healthy device");
     let (_, shared) = busy(&["--set", "topology.device.hbm.GBps=15"]);
-    assert!(shared > 1.0, "{shared} s added");
+    // Kernels ask for the bandwidth that they are priced at, three quarters of a copy's in a long step.
+    assert!(shared > 0.2, "{shared} s added");
     let (slow, added) = busy(&["--set", r#"noise.slow_links=[{"link":"*hbm*","slowness":40}]"#]);
     assert!(
         (slow - healthy - added).abs() < 1e-3 * slow && added > healthy,
