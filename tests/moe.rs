@@ -67,8 +67,8 @@ const CLASSES: [(&str, f64, f64); 7] = [
     ("weight gradients", 6874.0, 0.10),
     ("attention", 1237.0, 0.10),
     ("attention backward", 4254.0, 0.10),
-    ("casts and transposes", 3979.0, 0.30),
-    ("other kernels that memory bounds", 4551.0, 0.30),
+    ("casts and transposes", 3979.0, 0.10),
+    ("other kernels that memory bounds", 4551.0, 0.10),
 ];
 
 fn class(op: &Ran) -> &'static str {
