@@ -589,8 +589,8 @@ error: a.json: cannot be read: No such file or directory (os error 2)
         "diff",
         r#"{"workload": "w"}"#,
         str![[r#"
-error: mine.json: missing field `topology` at line 1 column 17
-  allowed: a report as `stepsim run --report FILE.json` writes it
+error: mine.json: is no report, no workload and no profile
+  allowed: what `stepsim run --report` wrote, a workload, or what torch.profiler exports
 
 "#]],
     );

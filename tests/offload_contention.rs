@@ -25,7 +25,7 @@ fn shared(workload: &str, alone: &[&str], together: &[&str], devices: f64) {
     let [hidden_alone, step_alone, out_alone] = seconds(workload, alone);
     let [hidden_together, step_together, out_together] = seconds(workload, together);
     assert_eq!([hidden_alone, hidden_together], [0.0, 0.0]);
-    assert!(step_together > 1.1 * step_alone, "{step_alone} s alone, {step_together} s together");
+    assert!(step_together > 1.05 * step_alone, "{step_alone} s alone, {step_together} s together");
     let longer = out_together / out_alone;
     assert!((longer / devices - 1.0).abs() < 0.001, "copies take {longer} times as long");
 }
