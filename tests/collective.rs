@@ -5,7 +5,10 @@ mod fabrics;
 use fabrics::{Box3, Nodes, Trial, time};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use stepsim::collective::{Chooser, Fabric, Fidelity, Lowering, Network, Op, Transfer, Why, algorithm};
+use stepsim::collective::{
+    Algorithm, Chooser, Fabric, Fidelity, Geometry, Lowering, Network, Op, OwnPattern, Pattern, Phase, Route,
+    Transfer, Why, algorithm,
+};
 use stepsim::ids::{DeviceId, ResourceId};
 use stepsim::spec::collectives::{Collectives, Measured, Point};
 
@@ -93,6 +96,43 @@ fn golden_cases_hold_at_every_fidelity() {
         }
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// An algorithm of a caller: an all-gather on a ring that goes three places at a time.
+#[derive(Debug)]
+struct ByThrees;
+
+impl Algorithm for ByThrees {
+    fn name(&self) -> &'static str {
+        "by-threes"
+    }
+    fn supports(&self, op: Op, g: &Geometry) -> Result<(), String> {
+        let fits = op == Op::AllGather && !g.size.is_multiple_of(3);
+        if fits { Ok(()) } else { Err("it gathers, on a size that three does not divide".into()) }
+    }
+    fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
+        f64::from(g.size - 1) * g.intra.time(1.0, t.bytes as f64 / f64::from(g.size))
+    }
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
+        let routes = |g: &Geometry, [step, _]: [u32; 2], each: &mut dyn FnMut(Route<'_>, u32)| {
+            (0..g.size).for_each(|i| each(Route::Walk(&[i, (i + step) % g.size]), 1));
+        };
+        let pattern = Pattern::Own(OwnPattern { name: "by threes", numbers: [3, 0], routes });
+        vec![Phase::new(pattern, g.size - 1, t.bytes as f64 / f64::from(g.size))]
+    }
+}
+
+/// Another crate's algorithm with a pattern of its own needs nothing of this one changed.
+#[test]
+fn an_algorithm_of_a_caller_runs_at_every_fidelity() {
+    let net = Nodes::switch(8, 1e11, 1e-6);
+    let expected = 7.0 * (1e-6 + 1e6 / 1e11);
+    for fidelity in ALL {
+        let mut trial = Trial::new(&net, fidelity, Chooser::always(&ByThrees, None));
+        trial.group(&net, &(0..8).collect::<Vec<_>>(), Op::AllGather, 8_000_000);
+        let measured = trial.ends()[0];
+        assert!(close(measured, expected, 1e-9, 8), "{fidelity:?}: {measured}, not {expected}");
+    }
 }
 
 /// Time at a fidelity of an algorithm that suits a network, as `(n, op, name)`.

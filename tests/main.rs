@@ -3,6 +3,7 @@
 mod bad_input;
 mod calculon;
 mod cli;
+mod closed_form_memory;
 mod collective;
 mod collective_cli;
 mod durations;

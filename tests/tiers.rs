@@ -386,6 +386,23 @@ fn offloaded(layers: u64, data: u64, tier: &str, depth: u64) -> Loaded<WorkloadS
     .unwrap()
 }
 
+/// Eight layers whose activations go to the host: all but the last, or every second or third (0, 2, 4, 6; 0, 3, 6).
+#[test]
+fn activations_of_every_nth_layer_go_out() {
+    let sent = |every: Option<u64>| {
+        let mut changes = vec![("offload.activations", json!([{ "fraction": 1, "tier": "host" }]))];
+        changes.extend(every.map(|n| ("offload.activations_every_layers", json!(n))));
+        let run = play(workload(8, 1, &changes).unwrap(), machine(1, &[]), &Attention(100_000, 200_000));
+        let (out, back) = (run.bytes("offload activations"), run.bytes("prefetch activations"));
+        assert_eq!(out, back);
+        run.ops("offload activations", None).len()
+    };
+    let embedding_and_head = sent(None) - 8;
+    assert!(embedding_and_head <= 2);
+    assert_eq!((sent(Some(2)), sent(Some(3)), sent(Some(100))), (4, 3, 1));
+    assert!(workload(8, 1, &[("offload.activations_every_layers", json!(0))]).is_err());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     /// Forward and backward in one sequence of visits, to the picosecond, at every depth; and where k devices share the

@@ -1,49 +1,39 @@
-//! What one rank's device memory holds at its fullest.
+//! What one rank's device memory holds at its fullest: its order walked through, visit by visit.
+//!
+//! The level during a visit is what stays, what micro-batches carry from their forward to their backward passes, what the
+//! policies hold during just this visit, what is computed again for it, and its short-lived tensors. Overlapped passes are
+//! walked side by side.
+//!
+//! Not seen: copies and reductions of other ranks on the same links, behind which more waits than alone.
 
-use crate::plan::step::Unit;
+use std::ops::AddAssign;
+
+use rustc_hash::FxHashMap;
+
 use crate::plan::step::residency::{Given, Held};
+use crate::plan::step::{FullRecompute, Unit};
+use crate::schedule::{Pass, Slot};
 
 /// Bytes in device memory, by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Memory {
     /// Weights that stay.
     pub weights: f64,
-    /// Gradients that stay.
+    /// Gradients, also those that wait for their reduction.
     pub gradients: f64,
     /// Optimizer state that stays.
     pub optimizer: f64,
-    /// Kept activations of all micro-batches in flight.
+    /// Activations of all micro-batches in flight, also those that are computed again.
     pub activations: f64,
     /// Weights gathered or copied in for the units in work.
     pub gathered: f64,
-    /// Short-lived tensors of the unit in work, and its activations while it is recomputed.
+    /// Short-lived tensors of the unit in work.
     pub workspace: f64,
     /// Of all these, what is held at one moment for certain: the state that stays, and the kept activations at their most.
     pub certain: f64,
 }
 
 impl Memory {
-    /// The sum of what the policies of a rank hold: weights, gradients, optimizer state, activations.
-    pub(super) fn new([weights, gradients, optimizer, activations]: [Held; 4], given: &Given<'_>) -> Memory {
-        let policy = &given.shares.workload().recompute;
-        let work = |u: &Unit| {
-            let again = u.plan.all_saved_bytes().saturating_sub(u.kept_bytes(policy));
-            u.plan.workspace_bytes as f64 + again as f64
-        };
-        Memory {
-            weights: weights.stays,
-            gradients: gradients.stays + gradients.passes,
-            optimizer: optimizer.stays + optimizer.passes,
-            activations: activations.stays + activations.passes,
-            gathered: weights.passes,
-            workspace: given.largest(work),
-            certain: weights.stays
-                + gradients.stays
-                + optimizer.stays
-                + activations.stays
-                + activations.passes,
-        }
-    }
     /// Every class with its name.
     pub fn named(&self) -> [(&'static str, f64); 6] {
         [
@@ -58,5 +48,152 @@ impl Memory {
     /// All of them.
     pub fn total(&self) -> f64 {
         self.named().iter().map(|class| class.1).sum()
+    }
+    fn fuller(self, other: Memory) -> Memory {
+        if other.total() > self.total() { other } else { self }
+    }
+}
+
+impl AddAssign for Memory {
+    fn add_assign(&mut self, other: Memory) {
+        self.weights += other.weights;
+        self.gradients += other.gradients;
+        self.optimizer += other.optimizer;
+        self.activations += other.activations;
+        self.gathered += other.gathered;
+        self.workspace += other.workspace;
+    }
+}
+
+fn sum(a: Memory, b: Memory) -> Memory {
+    let mut sum = a;
+    sum += b;
+    sum
+}
+
+/// One pass of a chunk: the level during each of its visits, over that at its start, and what it leaves behind.
+#[derive(Clone, Debug, Default)]
+struct Course {
+    levels: Vec<Memory>,
+    change: Memory,
+}
+
+impl Course {
+    /// The level during the `i`-th visit, and after the last.
+    fn at(&self, i: usize) -> Memory {
+        self.levels.get(i).copied().unwrap_or(self.change)
+    }
+    /// Both at once.
+    fn beside(&self, other: &Course) -> Course {
+        let visits = self.levels.len().max(other.levels.len());
+        let levels = (0..visits).map(|i| sum(self.at(i), other.at(i))).collect();
+        Course { levels, change: sum(self.change, other.change) }
+    }
+    fn fullest(&self) -> Memory {
+        self.levels.iter().fold(Memory::default(), |most, level| most.fuller(*level))
+    }
+}
+
+/// A pass of a chunk.
+type Kind = (Pass, u16);
+
+/// A rank: what its policies hold of weights, gradients, optimizer state and activations.
+pub(super) struct Walk<'a> {
+    pub given: &'a Given<'a>,
+    pub held: [Held; 4],
+}
+
+impl Walk<'_> {
+    /// The fullest moment of `slots`.
+    pub fn fullest(&self, slots: &[Slot]) -> Memory {
+        let [weights, gradients, optimizer, activations] = self.held.each_ref().map(|held| held.stays);
+        let mut level = Memory { weights, gradients, optimizer, activations, ..Memory::default() };
+        let mut most = level;
+        let (state, mut kept) = (level.total(), 0.0_f64);
+        // Slots alike but for their micro-batches hold alike.
+        let mut known: FxHashMap<(Kind, Option<Kind>), (Memory, Memory)> = FxHashMap::default();
+        for slot in slots {
+            let mut parts = slot.parts().map(|part| (part.pass, part.chunk));
+            let Some(first) = parts.next() else { continue };
+            let second = parts.next();
+            let (peak, change) = *known.entry((first, second)).or_insert_with(|| {
+                let course = self.course(first);
+                let course = second.map_or(course.clone(), |second| course.beside(&self.course(second)));
+                (course.fullest(), course.change)
+            });
+            most = most.fuller(sum(level, peak));
+            level += change;
+            kept = kept.max(level.activations - activations);
+        }
+        most.certain = state + kept;
+        most
+    }
+
+    fn course(&self, (pass, chunk): Kind) -> Course {
+        let (chunk, units) = (usize::from(chunk), &self.given.chunks[usize::from(chunk)].0);
+        let policy = &self.given.shares.workload().recompute;
+        let carried = |i: usize| self.held[3].carried.get(chunk).map_or(0.0, |units| units[i]);
+        let all = |u: &Unit| u.plan.all_saved_bytes().max(u.kept_bytes(policy)) as f64;
+        let again = |u: &Unit| all(u) - u.kept_bytes(policy) as f64;
+        let weight_grad = |u: &Unit| u.plan.weight_grad_bytes as f64;
+        let forward = pass == Pass::Forward;
+        let order: Vec<usize> =
+            if forward { (0..units.len()).collect() } else { (0..units.len()).rev().collect() };
+        let mut course = Course::default();
+        // Units from here on have been computed again.
+        let mut repeated_from = units.len();
+        for i in order {
+            let unit = units[i].unit;
+            let skipped = unit.plan.input_grad.is_empty();
+            let mut level = course.change;
+            level.workspace += unit.plan.workspace_bytes as f64;
+            let behind = match pass {
+                Pass::Forward => {
+                    level.activations += carried(i);
+                    carried(i)
+                }
+                Pass::WeightGrad => -if skipped { carried(i) } else { weight_grad(unit) },
+                Pass::InputGrad if skipped => continue,
+                Pass::Backward | Pass::InputGrad => {
+                    if i < repeated_from {
+                        // All units since the last kept input are recomputed together.
+                        let mut from = i;
+                        while units[from].unit.recompute == FullRecompute::FromBefore {
+                            from -= 1;
+                        }
+                        let extra: f64 = (from..=i).map(|u| again(units[u].unit)).sum();
+                        level.activations += extra;
+                        course.change.activations += extra;
+                        repeated_from = from;
+                    }
+                    let left = if pass == Pass::InputGrad { weight_grad(unit) } else { 0.0 };
+                    level.activations += (left - all(unit)).max(0.0);
+                    left - again(unit) - carried(i)
+                }
+            };
+            if pass != Pass::WeightGrad {
+                level += self.during(chunk, i, forward, pass == Pass::Backward);
+            } else {
+                level.gradients += self.of_class(1, chunk, i, false);
+            }
+            course.levels.push(level);
+            course.change.activations += behind;
+        }
+        course
+    }
+
+    /// What the policies hold during a visit.
+    fn during(&self, chunk: usize, unit: usize, forward: bool, adds_gradient: bool) -> Memory {
+        Memory {
+            gradients: if forward || adds_gradient { self.of_class(1, chunk, unit, forward) } else { 0.0 },
+            optimizer: self.of_class(2, chunk, unit, forward),
+            activations: self.of_class(3, chunk, unit, forward),
+            gathered: self.of_class(0, chunk, unit, forward),
+            ..Memory::default()
+        }
+    }
+    fn of_class(&self, class: usize, chunk: usize, unit: usize, forward: bool) -> f64 {
+        let during = &self.held[class].during;
+        during.get(chunk).map_or(0.0, |units| units[unit][usize::from(!forward)])
     }
 }

@@ -8,6 +8,7 @@
 //! for unequal units: neighbours in the order of the pass share a slot. Copies in and out lie beside the unit's own passes;
 //! the two directions do not disturb each other, nor does any other device.
 
+use super::memory::Walk;
 use super::{Form, Links, Memory, RankTimes};
 use crate::collective::{CollectiveError, Op};
 use crate::plan::step::groups::Group;
@@ -31,8 +32,8 @@ struct UnitCosts {
 }
 
 impl Form<'_> {
-    /// A rank as its policies see it, with at most `kept` bytes of activations between passes.
-    fn given(&self, rank: &RankTimes, kept: u64) -> Given<'_> {
+    /// A rank as its policies see it.
+    fn given(&self, rank: &RankTimes) -> Given<'_> {
         let chunks = rank.stages.iter().zip(&rank.chunks).map(|(stage, times)| {
             let units = self.stages[*stage].iter().zip(times).map(|(unit, time)| UnitTimes {
                 unit,
@@ -42,7 +43,7 @@ impl Form<'_> {
             (units.collect(), *stage + 1 == self.stages.len())
         });
         let passes = f64::from(self.order.per_direction());
-        Given { shares: &self.shares, links: &self.links, chunks: chunks.collect(), passes, kept }
+        Given { shares: &self.shares, links: &self.links, chunks: chunks.collect(), passes }
     }
 
     /// The passes of a rank with what all policies ask for, by chunk; and what is exposed once.
@@ -50,7 +51,7 @@ impl Form<'_> {
         &self,
         rank: &RankTimes,
     ) -> Result<(Vec<Vec<UnitCosts>>, Repeats, policies::Once), CollectiveError> {
-        let given = self.given(rank, 0);
+        let given = self.given(rank);
         let cost = |u: &UnitTimes<'_>| UnitCosts {
             forward: u.forward,
             backward: u.backward,
@@ -93,15 +94,12 @@ impl Form<'_> {
 
     /// What each rank's device memory holds at its fullest.
     pub(super) fn memory(&self) -> Vec<Memory> {
-        let policy = &self.workload.recompute;
-        let ranks = (0..).zip(&self.ranks);
+        let ranks = self.ranks.iter().zip(&self.order.ranks);
         ranks
-            .map(|(number, rank)| {
-                let kept = |stage: &usize| self.stages[*stage].iter().map(|u| u.kept_bytes(policy)).sum();
-                let each: Vec<u64> = rank.stages.iter().map(kept).collect();
-                let most = self.order.most_held(number, |chunk| each[usize::from(chunk)]);
-                let given = self.given(rank, most);
-                Memory::new(self.policies.laws().map(|law| law.held(&given)), &given)
+            .map(|(rank, slots)| {
+                let given = self.given(rank);
+                let held = self.policies.laws().map(|law| law.held(&given));
+                Walk { given: &given, held }.fullest(slots)
             })
             .collect()
     }

@@ -34,6 +34,7 @@ pub mod stack;
 #[cfg(test)]
 mod tests;
 pub mod topology;
+mod topology_builder;
 mod topology_check;
 pub mod workload;
 

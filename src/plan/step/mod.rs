@@ -31,7 +31,7 @@ use groups::Degrees;
 pub use profile::transfer_of;
 use residency::Shares;
 use stage::Stage;
-pub use unit::{State, Unit, units_of_stages};
+pub use unit::{FullRecompute, State, Unit, units_of_stages};
 
 use crate::collective::{CollectiveError, Lowering, Op, Transfer};
 use crate::ids::{DeviceId, RankId, TransferId};

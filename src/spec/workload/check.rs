@@ -373,6 +373,14 @@ impl WorkloadSpec {
                 "place offload.optimizer on the host",
             );
         }
+        if self.offload.activations_every_layers == Some(0) {
+            p.add(
+                "offload.activations_every_layers",
+                0,
+                "1 or more",
+                "leave it out to send all layers' activations",
+            );
+        }
         if self.offload.pinned_buffer_bytes == Some(0) {
             p.add("offload.pinned_buffer_bytes", 0, "1 or more", "leave it out for no limit");
         }

@@ -69,6 +69,9 @@ pub struct OffloadSpec {
     /// Where activations saved for backward (checkpoints, with full recomputation) are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub activations: Vec<Placement>,
+    /// Activations of layers 0, n, 2n ... only go where `activations` says, those of others stay; default: 1, all go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activations_every_layers: Option<u64>,
     /// How far ahead of its use something is brought in.
     pub prefetch: PrefetchSpec,
     /// Limit of the pinned staging buffers on the host of one device, in bytes: copies take theirs while they are under

@@ -6,10 +6,11 @@
 use rustc_hash::FxHashMap;
 
 use super::copies::{Cargo, fraction_away};
-use super::{Around, Form, Given, Held, Law, Residency};
+use super::{Around, Form, Given, Held, Law, Residency, UnitTimes, windows_across};
 use crate::collective::CollectiveError;
 use crate::ids::OpId;
 use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::unit::Unit;
 use crate::plan::step::writer::Writer;
 use crate::program::{MemoryClass, ProgramBuilder};
 use crate::schedule::Pass;
@@ -64,23 +65,55 @@ impl Residency for Kept {
 }
 
 impl Law for Kept {
-    /// What the last stage makes last is wanted at once and stays.
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
-        let (shares, policy) = (given.shares, &given.shares.workload.recompute);
-        let near = shares.workload.offload.prefetch.layers_near();
-        let around = given.chunks.iter().map(|(units, ends)| {
-            let leave = units.len().saturating_sub(if *ends { near } else { 0 });
-            let of = |(i, u): (usize, &super::UnitTimes<'_>)| {
-                let kept = if i < leave { u.unit.kept_bytes(policy) } else { 0 };
-                let [copy_in, copy_out, _] = given.copies(&shares.placed.activations, kept as f64);
-                Around { copy_in: [0.0, copy_in], copy_out, ..Around::default() }
-            };
-            units.iter().enumerate().map(of).collect()
-        });
-        Ok(Form { around: around.collect(), ..Form::default() })
+        Ok(closed_form(given, |_| true))
     }
     fn held(&self, given: &Given<'_>) -> Held {
-        let here = 1.0 - fraction_away(&given.shares.placed.activations);
-        Held { stays: 0.0, passes: given.kept as f64 * here }
+        held(given, |_| true)
     }
+}
+
+/// Share of each unit's kept activations that goes out, by chunk: none of what the last stage makes last, which is wanted
+/// at once.
+fn shares_out(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Vec<Vec<f64>> {
+    let offload = &given.shares.workload.offload;
+    let away = fraction_away(&given.shares.placed.activations);
+    let of_chunk = |(units, ends): &(Vec<UnitTimes<'_>>, bool)| {
+        let leave = units.len().saturating_sub(if *ends { offload.prefetch.layers_near() } else { 0 });
+        let of_unit =
+            |(i, u): (usize, &UnitTimes<'_>)| if i < leave && goes_out(u.unit) { away } else { 0.0 };
+        units.iter().enumerate().map(of_unit).collect()
+    };
+    given.chunks.iter().map(of_chunk).collect()
+}
+
+/// Closed form: copies behind forward and before backward visits of the units that go out.
+pub(super) fn closed_form(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Form {
+    let (shares, policy) = (given.shares, &given.shares.workload.recompute);
+    let out = shares_out(given, goes_out);
+    let around = given.chunks.iter().zip(&out).map(|((units, _), out)| {
+        let of = |(u, out): (&UnitTimes<'_>, &f64)| {
+            let kept = if *out > 0.0 { u.unit.kept_bytes(policy) } else { 0 };
+            let [copy_in, copy_out, _] = given.copies(&shares.placed.activations, kept as f64);
+            Around { copy_in: [0.0, copy_in], copy_out, ..Around::default() }
+        };
+        units.iter().zip(out).map(of).collect()
+    });
+    Form { around: around.collect(), ..Form::default() }
+}
+
+/// Closed form: what goes out is there until its copy has ended, beside the next visit, and comes back as far ahead as
+/// prefetch looks; the rest is carried from pass to pass.
+pub(super) fn held(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Held {
+    let policy = &given.shares.workload.recompute;
+    let near = given.shares.workload.offload.prefetch.layers_near();
+    let out = shares_out(given, goes_out);
+    let parts = |part: &dyn Fn(f64) -> f64| -> Vec<Vec<f64>> {
+        let chunks = given.chunks.iter().zip(&out);
+        let of_unit = |(u, out): (&UnitTimes<'_>, &f64)| u.unit.kept_bytes(policy) as f64 * part(*out);
+        chunks.map(|((units, _), out)| units.iter().zip(out).map(of_unit).collect()).collect()
+    };
+    let carried = parts(&|out| 1.0 - out);
+    let during = windows_across(&parts(&|out| out), [0, near], [1, 0]);
+    Held { carried, during, ..Held::default() }
 }

@@ -52,14 +52,16 @@ pub struct Given<'a> {
     pub chunks: Vec<(Vec<UnitTimes<'a>>, bool)>,
     /// Passes of a step in one direction through each chunk.
     pub passes: f64,
-    /// Most bytes of activations that wait between passes.
-    pub kept: u64,
 }
 
 impl<'a> Given<'a> {
     /// All units.
     pub fn units(&self) -> impl Iterator<Item = &UnitTimes<'a>> {
         self.chunks.iter().flat_map(|chunk| &chunk.0)
+    }
+    /// Bytes of each unit, by chunk.
+    pub(super) fn bytes(&self, of: impl Fn(&Unit) -> f64) -> Vec<Vec<f64>> {
+        self.chunks.iter().map(|(units, _)| units.iter().map(|u| of(u.unit)).collect()).collect()
     }
     /// The same for each unit, by chunk.
     ///
@@ -83,10 +85,6 @@ impl<'a> Given<'a> {
             time[2] += self.links.copy(away.near(), bytes)[2];
         }
         time
-    }
-    /// The largest of something over the units.
-    pub(crate) fn largest(&self, of: impl Fn(&Unit) -> f64) -> f64 {
-        self.units().map(|u| of(u.unit)).fold(0.0, f64::max)
     }
 }
 
@@ -142,10 +140,66 @@ impl std::ops::AddAssign for Around {
 }
 
 /// Bytes of one class in device memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Held {
     /// All the time.
     pub stays: f64,
-    /// Beyond that, at the fullest moment.
-    pub passes: f64,
+    /// From a micro-batch's forward to its backward pass: by chunk and unit; empty: nothing.
+    pub carried: Vec<Vec<f64>>,
+    /// Beyond both, during each forward and backward visit: by chunk and unit; empty: nothing.
+    pub during: Vec<Vec<[f64; 2]>>,
+}
+
+/// Bytes during each visit of a chunk where a unit's `bytes` are there during its own visit, and during so many visits
+/// before it (`ahead`: forward, backward) and behind it (`behind`).
+pub(super) fn windows(bytes: &[f64], ahead: [usize; 2], behind: [usize; 2]) -> Vec<[f64; 2]> {
+    let last = bytes.len().saturating_sub(1);
+    let sum = |from: usize, to: usize| bytes[from..=to.min(last)].iter().sum::<f64>();
+    let of_visit = |i: usize| {
+        [
+            sum(i.saturating_sub(behind[0]), i.saturating_add(ahead[0])),
+            sum(i.saturating_sub(ahead[1]), i.saturating_add(behind[1])),
+        ]
+    };
+    (0..bytes.len()).map(of_visit).collect()
+}
+
+/// The same where visits follow one another over the chunks of a rank: behind the last visit of a chunk comes the first of
+/// the next one. A single chunk's passes turn round at its ends, where nothing new is needed.
+pub(super) fn windows_across(
+    chunks: &[Vec<f64>],
+    ahead: [usize; 2],
+    behind: [usize; 2],
+) -> Vec<Vec<[f64; 2]>> {
+    let all = chunks.concat();
+    if chunks.len() == 1 || all.is_empty() {
+        return chunks.iter().map(|bytes| windows(bytes, ahead, behind)).collect();
+    }
+    let n = all.len();
+    let most = |visits: [usize; 2]| visits.map(|v| v.min(n - 1));
+    let ([ahead, ahead_back], [behind, behind_back]) = (most(ahead), most(behind));
+    let sum = |from: usize, visits: usize| (0..visits).map(|i| all[(from + i) % n]).sum::<f64>();
+    let mut during = (0..n).map(|i| {
+        [sum(i + n - behind, behind + 1 + ahead), sum(i + n - ahead_back, ahead_back + 1 + behind_back)]
+    });
+    chunks.iter().map(|bytes| during.by_ref().take(bytes.len()).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Behind a chunk comes the next, and behind the last the first.
+    #[test]
+    fn a_window_goes_on_in_the_next_chunk() {
+        let during = windows_across(&[vec![1.0, 10.0], vec![100.0]], [1, 0], [0, 0]);
+        assert_eq!(during, [vec![[11.0, 1.0], [110.0, 10.0]], vec![[101.0, 100.0]]]);
+    }
+
+    /// Two visits ahead in forward, one in backward, where visits go from last to first; one behind in backward.
+    #[test]
+    fn a_window_slides_with_the_visits() {
+        let during = windows(&[1.0, 10.0, 100.0, 1000.0], [2, 1], [0, 1]);
+        assert_eq!(during, [[111.0, 11.0], [1110.0, 111.0], [1100.0, 1110.0], [1000.0, 1100.0]]);
+    }
 }

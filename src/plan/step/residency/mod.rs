@@ -11,12 +11,13 @@
 //! | weights | [`Replicated`] (or copied in for each visit), [`Renewed`] (ZeRO-1/2), [`Fsdp`], [`Budgets`] (DeepSpeed ZeRO-3) |
 //! | gradients | [`Reduced`] of [`Whole`] or [`Cut`] ones |
 //! | optimizer state | [`InPlace`], [`Streamed`] from tiers, [`OnHost`] |
-//! | activations | [`Kept`] between the passes (or copied out and in) |
+//! | activations | [`Kept`] between the passes (or copied out and in), [`EveryNth`] layer's copied |
 //!
 //! [`Policies::of`] chooses; a new policy is a file and a line there.
 
 mod activations;
 mod copies;
+mod every_nth;
 mod gradients;
 mod law;
 mod optimizer;
@@ -26,8 +27,10 @@ mod weights;
 
 use activations::Kept;
 pub(super) use copies::{Away, free, take};
+use every_nth::EveryNth;
 use gradients::{Cut, Reduced, Whole};
 pub use law::{Around, Form, Given, Held, IdleLinks, Law, Once, Repeats, UnitTimes};
+use law::{windows, windows_across};
 use optimizer::{InPlace, OnHost, Streamed};
 pub(super) use shares::Placed;
 pub use shares::Shares;
@@ -93,7 +96,10 @@ impl Policies {
                 OptimizerPlace::Host if !placed.optimizer.is_empty() => Box::new(OnHost::default()),
                 _ => Box::new(Streamed::default()),
             },
-            activations: Box::new(Kept::default()),
+            activations: match offload.activations_every_layers {
+                Some(every) => Box::new(EveryNth::new(every)),
+                None => Box::new(Kept::default()),
+            },
         }
     }
     fn all(&mut self) -> [&mut Box<dyn Residency>; 4] {

@@ -6,12 +6,14 @@
 //!
 //! What the part has gathered on another tier so far is fetched and written back around each reduction.
 
-use super::super::{free, take};
-use super::{Home, cargo, kept_bytes, message_bytes, share_bytes};
+use super::super::{Given, UnitTimes, free, take, windows};
+use super::{Home, cargo, kept_bytes, message_bytes, reduction_time, share_bytes, waiting};
 use crate::ids::OpId;
 use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::unit::Unit;
 use crate::plan::step::writer::Writer;
 use crate::program::{MemoryClass, ProgramBuilder};
+use crate::spec::workload::ShardingKind;
 
 /// Gradients that are cut among ranks.
 #[derive(Default)]
@@ -43,6 +45,27 @@ impl Home for Cut {
     fn sent(&mut self, b: &mut ProgramBuilder, units: &[u32]) {
         let held: u64 = units.iter().map(|u| std::mem::take(&mut self.held[*u as usize])).sum();
         free(b, MemoryClass::Gradients, 0, held);
+    }
+
+    /// FSDP's backward visits wait for the reduction of the visit before the last: no more than two wait.
+    fn during(&self, given: &Given<'_>, units: &[UnitTimes<'_>]) -> Vec<[f64; 2]> {
+        let shares = given.shares;
+        let each = shares.workload.reduces_every_micro_batch();
+        let bytes = if each { shares.gradient_message_bytes } else { shares.bytes.gradients };
+        let whole = |u: &Unit| u.plan.parameters.total() as f64 * bytes;
+        if !each || (shares.workload.offload.reuse_across_micro_batches && given.passes > 1.0) {
+            let all = units.iter().map(|u| whole(u.unit)).sum();
+            return vec![[all; 2]; units.len()];
+        }
+        let bounded = shares.kind() == ShardingKind::Zero3;
+        let bytes: Vec<f64> = units.iter().map(|u| whole(u.unit)).collect();
+        let most = windows(&bytes, [0; 2], [0, 1]);
+        let waiting = waiting(given, units, whole, |u| reduction_time(given, u).unwrap_or(0.0));
+        waiting
+            .into_iter()
+            .zip(most)
+            .map(|(wait, most)| [0.0, if bounded { wait[1].min(most[1]) } else { wait[1] }])
+            .collect()
     }
 
     /// A reduced part is added to what its tier holds.

@@ -16,7 +16,7 @@ pub(super) use cut::Cut;
 pub(super) use whole::Whole;
 
 use super::copies::{Cargo, fraction_away, spread};
-use super::{Around, Form, Given, Held, Law, Once, Repeats, Residency};
+use super::{Around, Form, Given, Held, Law, Once, Repeats, Residency, UnitTimes};
 use crate::collective::{CollectiveError, Op};
 use crate::ids::OpId;
 use crate::model::LayerKind;
@@ -44,6 +44,8 @@ pub(super) trait Home {
     );
     /// The reductions of these units have been pushed; the op pushed last is the last of them.
     fn sent(&mut self, b: &mut ProgramBuilder, units: &[u32]);
+    /// Closed form: bytes on the device during each visit of a chunk, beyond those that stay.
+    fn during(&self, given: &Given<'_>, units: &[UnitTimes<'_>]) -> Vec<[f64; 2]>;
     /// One of them: its reduction ends with `behind`; `complete` if no micro-batch will add to it.
     fn reduced(
         &mut self,
@@ -54,6 +56,30 @@ pub(super) trait Home {
         micro_batch: u32,
         complete: bool,
     );
+}
+
+/// Closed form: bytes of gradients that wait for their reduction or for their copy during each visit of a backward pass,
+/// where a unit's take `of` bytes from its visit until `seconds` of the link behind it. Where a rank has several chunks,
+/// another's backward pass has just ended.
+fn waiting<'u>(
+    given: &Given<'_>,
+    units: &[UnitTimes<'u>],
+    of: impl Fn(&'u Unit) -> f64,
+    seconds: impl Fn(&'u Unit) -> f64,
+) -> Vec<[f64; 2]> {
+    let mut during = vec![[0.0; 2]; units.len()];
+    let (mut pass, mut link) = (0.0_f64, 0.0_f64);
+    let mut waiting: Vec<(f64, f64)> = Vec::new();
+    let passes = if given.chunks.len() > 1 { 2 } else { 1 };
+    for (i, unit) in (0..passes).flat_map(|_| units.iter().enumerate().rev()) {
+        waiting.retain(|(until, _)| *until > pass);
+        let bytes = of(unit.unit);
+        during[i][1] = bytes + waiting.iter().map(|w| w.1).sum::<f64>();
+        pass += unit.backward;
+        link = link.max(pass) + seconds(unit.unit);
+        waiting.push((link, bytes));
+    }
+    during
 }
 
 /// Gradients that are summed over ranks.
@@ -274,7 +300,9 @@ impl<H: Home> Law for Reduced<H> {
     fn held(&self, given: &Given<'_>) -> Held {
         let shares = given.shares;
         let here = 1.0 - fraction_away(&shares.placed.gradients);
-        Held { stays: shares.state(given.units().map(|u| u.unit)).gradients * here, passes: 0.0 }
+        let stays = shares.state(given.units().map(|u| u.unit)).gradients * here;
+        let during = given.chunks.iter().map(|(units, _)| self.home.during(given, units));
+        Held { stays, during: during.collect(), ..Held::default() }
     }
 }
 

@@ -2,10 +2,12 @@
 //! the first, and written back behind it. With `reuse_across_micro_batches` it stays while the rank's next backward pass
 //! goes through the same chunk. When it is complete, what this rank updates goes where it lives.
 
-use super::super::free;
-use super::{Home, cargo, kept_bytes, share_bytes};
+use super::super::copies::fraction_away;
+use super::super::{Given, UnitTimes, free, windows};
+use super::{Home, cargo, kept_bytes, share_bytes, waiting};
 use crate::ids::OpId;
 use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::unit::Unit;
 use crate::plan::step::writer::Writer;
 use crate::program::{MemoryClass, ProgramBuilder};
 
@@ -67,6 +69,25 @@ impl Home for Whole {
     }
 
     fn sent(&mut self, _b: &mut ProgramBuilder, _units: &[u32]) {}
+
+    /// Fetched ahead as weights are, and there until they are written back; where micro-batches share them, all the time.
+    fn during(&self, given: &Given<'_>, units: &[UnitTimes<'_>]) -> Vec<[f64; 2]> {
+        let shares = given.shares;
+        let (o, placed) = (&shares.workload.offload, &shares.placed.gradients);
+        let away = fraction_away(placed);
+        let bytes = |u: &Unit| u.plan.parameters.total() as f64 * shares.bytes.gradients * away;
+        if o.reuse_across_micro_batches && given.passes > 1.0 {
+            let all = units.iter().map(|u| bytes(u.unit)).sum();
+            return vec![[all; 2]; units.len()];
+        }
+        let near = if o.prefetch.depth == 0 || given.passes == 1.0 { 0 } else { o.prefetch.layers_near() };
+        let each: Vec<f64> = units.iter().map(|u| bytes(u.unit)).collect();
+        let fetched = windows(&each, [0, near], [0; 2]);
+        let waiting =
+            waiting(given, units, bytes, |u| given.copies(placed, bytes(u) / away.max(f64::MIN_POSITIVE))[1]);
+        let both = fetched.iter().zip(waiting).zip(&each);
+        both.map(|((f, w), own)| [0.0, f[1] + w[1] - own]).collect()
+    }
 
     fn reduced(
         &mut self,

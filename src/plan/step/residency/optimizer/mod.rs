@@ -64,5 +64,5 @@ fn newest_per_stream(b: &ProgramBuilder, ops: Vec<OpId>) -> Vec<OpId> {
 fn held(given: &Given<'_>) -> Held {
     let shares = given.shares;
     let here = 1.0 - fraction_away(&shares.placed.optimizer);
-    Held { stays: shares.state(given.units().map(|u| u.unit)).optimizer * here, passes: 0.0 }
+    Held { stays: shares.state(given.units().map(|u| u.unit)).optimizer * here, ..Held::default() }
 }

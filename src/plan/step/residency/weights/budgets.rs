@@ -88,7 +88,6 @@ impl Law for Budgets {
         })
     }
     fn held(&self, given: &Given<'_>) -> Held {
-        let depth = given.shares.workload.parallelism.sharding.prefetch.depth;
-        super::held(given, 1.0 + depth as f64, 1.0 - 1.0 / f64::from(given.shares.degrees.shard))
+        super::held_gathered(given)
     }
 }

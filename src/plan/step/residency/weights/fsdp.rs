@@ -119,9 +119,7 @@ impl Law for Fsdp {
             ..Form::default()
         })
     }
-    /// The unit in work and those that are gathered ahead of it.
     fn held(&self, given: &Given<'_>) -> Held {
-        let depth = given.shares.workload.parallelism.sharding.prefetch.depth;
-        super::held(given, 1.0 + depth as f64, 1.0 - 1.0 / f64::from(given.shares.degrees.shard))
+        super::held_gathered(given)
     }
 }

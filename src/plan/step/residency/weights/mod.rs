@@ -12,7 +12,7 @@ pub(super) use renewed::Renewed;
 pub(super) use replicated::Replicated;
 
 use super::copies::{Cargo, fraction_away, spread};
-use super::{Around, Given, Held, take};
+use super::{Around, Given, Held, take, windows};
 use crate::collective::{CollectiveError, Op};
 use crate::ids::OpId;
 use crate::plan::step::chain::Visit;
@@ -93,11 +93,25 @@ fn gather_time(given: &Given<'_>, unit: &Unit) -> Result<f64, CollectiveError> {
         + given.links.collective(Group::ExpertWeights, Op::AllGather, expert as f64 * each)?)
 }
 
-/// Closed form: what stays, and so many times the share `extra` of the largest unit that comes and goes.
-fn held(given: &Given<'_>, units: f64, extra: f64) -> Held {
+/// Closed form: what stays.
+fn stays(given: &Given<'_>) -> f64 {
     let shares = given.shares;
     let here = 1.0 - fraction_away(&shares.placed.weights);
-    let largest = given.largest(|u| u.plan.parameters.total() as f64 * shares.bytes.weights);
-    let stays = shares.state(given.units().map(|u| u.unit)).weights * here;
-    Held { stays, passes: units * extra * largest }
+    shares.state(given.units().map(|u| u.unit)).weights * here
+}
+
+/// Closed form of gathered weights: a unit's buffer is there during its visit and those before it that its gather may run
+/// beside; without resharding it stays. Gathers do not run ahead from one pass to the next.
+fn held_gathered(given: &Given<'_>) -> Held {
+    let sharding = &given.shares.workload.parallelism.sharding;
+    let buffer = |u: &Unit| u.plan.parameters.total() as f64 * given.shares.weight_message_bytes;
+    if sharding.reshard_after_forward == Some(false) {
+        let all = given.units().map(|u| buffer(u.unit)).sum::<f64>();
+        return Held { stays: stays(given) + all, ..Held::default() };
+    }
+    let depth = usize::try_from(sharding.prefetch.depth).unwrap_or(usize::MAX);
+    let ahead = if depth == 0 { [0; 2] } else { [depth.saturating_add(1), depth] };
+    let bytes = given.bytes(buffer);
+    let during = bytes.iter().map(|bytes| windows(bytes, ahead, [0; 2])).collect();
+    Held { stays: stays(given), during, ..Held::default() }
 }

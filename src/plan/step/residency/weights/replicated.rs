@@ -3,10 +3,11 @@
 //! pass in the same direction goes through the same chunk.
 
 use super::super::copies::fraction_away;
-use super::super::{Form, Given, Held, Law, Residency, free};
+use super::super::{Form, Given, Held, Law, Residency, free, windows_across};
 use crate::collective::CollectiveError;
 use crate::ids::OpId;
 use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::unit::Unit;
 use crate::plan::step::writer::Writer;
 use crate::program::{MemoryClass, ProgramBuilder};
 use crate::schedule::Pass;
@@ -59,7 +60,15 @@ impl Law for Replicated {
     }
     /// The unit in work and those that are brought in ahead of it.
     fn held(&self, given: &Given<'_>) -> Held {
-        let away = fraction_away(&given.shares.placed.weights);
-        super::held(given, 1.0 + given.shares.workload.offload.prefetch.depth as f64, away)
+        let shares = given.shares;
+        let (stays, away) = (super::stays(given), fraction_away(&shares.placed.weights));
+        if away == 0.0 {
+            return Held { stays, ..Held::default() };
+        }
+        let prefetch = shares.workload.offload.prefetch;
+        let ahead = if prefetch.depth == 0 { 0 } else { prefetch.layers_near() };
+        let copied = |u: &Unit| shares.weight_bytes(u) as f64 * away;
+        let during = windows_across(&given.bytes(copied), [ahead; 2], [0; 2]);
+        Held { stays, during, ..Held::default() }
     }
 }

@@ -1,0 +1,44 @@
+//! The closed form's device memory beside the peak of the simulation, for every shipped workload.
+
+use stepsim::compare::workload::closed_form;
+use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim::spec::{Kind, catalog};
+
+/// How far the two may be apart.
+const CLOSE: f64 = 0.01;
+
+/// Where they are farther apart, in percent of the simulated peak (least and most), and what makes the difference.
+const NAMED: [(&str, [f64; 2], &str); 5] = [
+    (
+        "11t-offload",
+        [-10.0, 10.0],
+        "copies in both directions and reductions of 32 ranks meet on shared links",
+    ),
+    ("95t-offload", [-10.0, 10.0], "copies in both directions and reductions meet on shared links"),
+    ("cxl-pool-8", [-3.0, 1.0], "eight devices share the pool's port: more activations wait for it"),
+    (
+        "deepseek-v3",
+        [-2.0, 1.0],
+        "paired passes and their weight gradients hold working space of several visits",
+    ),
+    ("llama3-70b-offload", [-3.0, 1.0], "shards on their way to the gather"),
+];
+
+#[test]
+fn memory_of_the_closed_form_is_the_peak_of_the_simulation() {
+    let mut wrong = Vec::new();
+    for name in catalog::names(Kind::Workload) {
+        let inputs = Inputs::load(name, None, &[]).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let estimated = closed_form(&inputs).unwrap_or_else(|e| panic!("{name}: {e}")).fullest().total();
+        let run = Simulation::run(&inputs, &Options::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let peak = run.report(false).memory["hbm"].peak_bytes as f64;
+        let off = 100.0 * (estimated / peak - 1.0);
+        let named = NAMED.iter().find(|n| n.0 == name);
+        let [least, most] = named.map_or([-100.0 * CLOSE, 100.0 * CLOSE], |n| n.1);
+        println!("{name:<22} {off:+7.2} % {}", named.map_or("", |n| n.2));
+        if !(least..=most).contains(&off) {
+            wrong.push(format!("{name}: {off:+.2} %, not {least} to {most} %"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
