@@ -1,7 +1,9 @@
 //! Noise from workload to readings: what is drawn, how it spreads, and a published slowdown.
 
 use stepsim::analysis::stalls::StallCause;
-use stepsim::engine::Record;
+use stepsim::engine::{Record, undisturbed_time};
+use stepsim::ids::{OpId, RankId};
+use stepsim::program::{Op, Work};
 use stepsim::simulate::{Inputs, Options, Simulation};
 
 fn run(name: &str, sets: &[&str], seed: u64) -> Simulation {
@@ -38,6 +40,28 @@ fn samples_are_the_runs_of_their_seeds() {
     assert!((share - 1.0).abs() < 1e-9, "the critical path fills every step: {share}");
     let again = run("gpt2-8", &noise, 3).sample(3, 5, &mut |_| {}).unwrap();
     assert_eq!(samples, again);
+}
+
+/// Kernels draw each for itself: the sum of n equal ones varies by σ/√n, of unequal ones by σ·√Σt²/Σt.
+#[test]
+fn jitter_of_many_kernels_averages_out() {
+    let sigma = 0.2;
+    let noisy = run("gpt2-8", &["noise.compute_sigma=0.2"], 1);
+    let world = &noisy.folded.world;
+    assert_eq!(world.ranks.len(), 8);
+    let ops = &world.program_of(RankId(0)).ops;
+    let time = |op: &Op| if let Work::Compute { time } = op.work { time.s() } else { 0.0 };
+    let whole: f64 = ops.iter().map(time).sum();
+    let expected = sigma * ops.iter().map(|op| time(op).powi(2)).sum::<f64>().sqrt() / whole;
+    let busy = |rank: u32| -> f64 {
+        (0..ops.len() as u32).map(|op| undisturbed_time(world, RankId(rank), OpId(op)).s()).sum()
+    };
+    let busy: Vec<f64> = (0..8).map(|rank| busy(rank) / whole).collect();
+    let mean = busy.iter().sum::<f64>() / 8.0;
+    let spread = (busy.iter().map(|b| (b - mean).powi(2)).sum::<f64>() / 7.0).sqrt();
+    // Of eight ranks: χ² with 7 degrees of freedom lies in here with 99.9 %.
+    assert!((0.29..1.9).contains(&(spread / expected)), "{spread}, not {expected}");
+    assert!(spread < sigma / 4.0, "a rank draws more than one factor");
 }
 
 /// Data-parallel ranks meet once a step, so the step is as long as the slowest: with a 1 in 8 chance each, at least

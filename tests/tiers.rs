@@ -386,6 +386,35 @@ fn offloaded(layers: u64, data: u64, tier: &str, depth: u64) -> Loaded<WorkloadS
     .unwrap()
 }
 
+/// How far ahead optimizer state is fetched is counted in the unit that the workload names: less than a layer's bytes are
+/// no prefetch at all, and very many are all of it.
+#[test]
+fn optimizer_state_is_fetched_ahead_in_the_unit_asked_for() {
+    let waits = |unit: &str, depth: u64| {
+        let changes = [
+            ("offload.optimizer", json!([{ "fraction": 1, "tier": "host" }])),
+            ("offload.prefetch.unit", json!(unit)),
+            ("offload.prefetch.depth", json!(depth)),
+        ];
+        let inputs = inputs(workload(6, 1, &changes).unwrap(), machine(1, &[]));
+        planned(&inputs, &Attention(1, 2), 1).world.programs[0].waits.clone()
+    };
+    assert_eq!(waits("bytes", 2), waits("layers", 0));
+    assert_eq!(waits("bytes", 1 << 40), waits("layers", 100));
+    assert_ne!(waits("layers", 2), waits("layers", 0));
+}
+
+/// First and last stage add up the gradients of the whole table.
+#[test]
+fn a_tied_embedding_is_summed_in_full() {
+    let changes = [("model.tied_embeddings", json!(true)), ("parallelism.pipeline.size", json!(2))];
+    let inputs = inputs(workload(4, 1, &changes).unwrap(), machine(2, &[]));
+    let each = inputs.workload.value.precision.gradient_communication().bytes();
+    let plan = planned(&inputs, &Attention(1, 2), 1);
+    let record = engine::run(&plan.world).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(Played { plan, record }.bytes("all-reduce tied embedding"), 64.0 * 256.0 * each);
+}
+
 /// Eight layers whose activations go to the host: all but the last, or every second or third (0, 2, 4, 6; 0, 3, 6).
 #[test]
 fn activations_of_every_nth_layer_go_out() {

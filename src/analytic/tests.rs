@@ -170,12 +170,14 @@ fn memory_counts() {
     let whole = on("switch:8,100,0", json!({"parallelism": {"data": 8}})).fullest();
     let cut =
         on("switch:8,100,0", json!({"parallelism": {"data": 8, "sharding": {"kind": "zero3"}}})).fullest();
-    for (whole, cut) in
-        [(whole.weights, cut.weights), (whole.gradients, cut.gradients), (whole.optimizer, cut.optimizer)]
-    {
+    for (whole, cut) in [(whole.weights, cut.weights), (whole.optimizer, cut.optimizer)] {
         assert!(close(cut, whole / 8.0));
     }
-    assert_eq!(whole.activations, cut.activations);
+    // Beside its part of all gradients, those of a layer or two that wait for their reduction.
+    let waiting = (cut.gradients - whole.gradients / 8.0) / whole.gradients;
+    assert!((-1e-9..0.15).contains(&waiting), "{waiting}");
+    let kept = cut.activations / whole.activations;
+    assert!((0.9..=1.0).contains(&kept), "{kept}");
     // Korthikanti et al.: s·b·h·(34 + 5as/h). Without dropout, two masks of s·b·h bytes go, and of 5·a·s²·b bytes of
     // scores the mask and the output of the dropout: 32·s·b·h + 2·a·s²·b.
     let layer = 2048.0 * 4096.0 * 32.0 + 2.0 * 32.0 * 2048.0 * 2048.0;
