@@ -2,18 +2,18 @@
 //! and copied so that they are.
 //!
 //! Each of the four classes follows one **policy**, a file of its own that says both what happens in the simulation
-//! ([`Residency`]) and the closed form of the same ([`Law`], which the compiler asks for). A stage calls the four in a
+//! (`Residency`) and the closed form of the same ([`Law`], which the compiler asks for). A stage calls the four in a
 //! fixed order around its visits and puts kernels and communication in order; a policy knows nothing of the others but
-//! what stands in the [`Writer`]: visits, reductions, and ops after which updated weights may be read.
+//! what stands in the `Writer`: visits, reductions, and ops after which updated weights may be read.
 //!
 //! | class | policies |
 //! |--|--|
-//! | weights | [`Replicated`] (or copied in for each visit), [`Renewed`] (ZeRO-1/2), [`Fsdp`], [`Budgets`] (DeepSpeed ZeRO-3) |
-//! | gradients | [`Reduced`] of [`Whole`] or [`Cut`] ones |
-//! | optimizer state | [`InPlace`], [`Streamed`] from tiers, [`OnHost`] |
-//! | activations | [`Kept`] between the passes (or copied out and in), [`EveryNth`] layer's copied |
+//! | weights | `Replicated` (or copied in for each visit), `Renewed` (ZeRO-1/2), `Fsdp`, `Budgets` (DeepSpeed ZeRO-3) |
+//! | gradients | `Reduced` of `Whole` or `Cut` ones |
+//! | optimizer state | `InPlace`, `Streamed` from tiers, `OnHost` |
+//! | activations | `Kept` between the passes (or copied out and in), `EveryNth` layer's copied |
 //!
-//! [`Policies::of`] chooses; a new policy is a file and a line there.
+//! `Policies::of` chooses; a new policy is a file and a line there.
 
 mod activations;
 mod copies;
