@@ -1,5 +1,4 @@
 //! Small machines and worlds for the tests of collectives.
-#![allow(dead_code, reason = "each test file uses a part")]
 
 use std::sync::Arc;
 

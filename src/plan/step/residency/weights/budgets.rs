@@ -2,7 +2,7 @@
 //! gathered, then min(`bucket_elements`, `max_live_elements` − live) elements along the trace of visits to come, the last
 //! of them in part. What is needed again within `max_reuse_elements` is kept.
 
-use super::super::{Form, Given, Held, Law, Repeats, Residency};
+use super::super::{Form, Given, Held, Law, Residency};
 use super::gathered::{Shards, elements, reductions_before, reductions_behind};
 use crate::collective::CollectiveError;
 use crate::ids::OpId;
@@ -79,13 +79,7 @@ impl Residency for Budgets {
 impl Law for Budgets {
     /// As if every pass gathered what it reads, one unit ahead.
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
-        let reshards = given.shares.workload.parallelism.sharding.reshard_after_forward.unwrap_or(true);
-        let gathers = if reshards { given.passes } else { 1.0 };
-        Ok(Form {
-            around: super::around(given, [true, reshards])?,
-            repeats: Repeats { gathers, reductions: 0.0 },
-            ..Form::default()
-        })
+        super::gathered_for_each_pass(given)
     }
     fn held(&self, given: &Given<'_>) -> Held {
         super::held_gathered(given)

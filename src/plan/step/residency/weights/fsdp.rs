@@ -14,7 +14,7 @@
 //! **Explicit lists**: layers of `forward[i]` are issued when layer i starts, in that order; what no list has gathered
 //! follows the rule above.
 
-use super::super::{Form, Given, Held, Law, Repeats, Residency};
+use super::super::{Form, Given, Held, Law, Residency};
 use super::gathered::{Shards, reductions_before, reductions_behind};
 use crate::collective::CollectiveError;
 use crate::ids::OpId;
@@ -111,13 +111,7 @@ fn listed(w: &Writer<'_, '_>, unit: u32, backward: bool) -> Vec<u32> {
 impl Law for Fsdp {
     /// Gathers before every forward pass and every backward one, or before the first forward pass alone.
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
-        let reshards = given.shares.workload.parallelism.sharding.reshard_after_forward.unwrap_or(true);
-        let gathers = if reshards { given.passes } else { 1.0 };
-        Ok(Form {
-            around: super::around(given, [true, reshards])?,
-            repeats: Repeats { gathers, reductions: 0.0 },
-            ..Form::default()
-        })
+        super::gathered_for_each_pass(given)
     }
     fn held(&self, given: &Given<'_>) -> Held {
         super::held_gathered(given)

@@ -12,7 +12,7 @@ pub(super) use renewed::Renewed;
 pub(super) use replicated::Replicated;
 
 use super::copies::{Cargo, fraction_away, spread};
-use super::{Around, Given, Held, take, windows};
+use super::{Around, Form, Given, Held, Repeats, take, windows};
 use crate::collective::{CollectiveError, Op};
 use crate::ids::OpId;
 use crate::plan::step::chain::Visit;
@@ -98,6 +98,17 @@ fn stays(given: &Given<'_>) -> f64 {
     let shares = given.shares;
     let here = 1.0 - fraction_away(&shares.placed.weights);
     shares.state(given.units().map(|u| u.unit)).weights * here
+}
+
+/// Closed form of gathers before every pass, or before the first forward pass alone where weights are kept.
+fn gathered_for_each_pass(given: &Given<'_>) -> Result<Form, CollectiveError> {
+    let reshards = given.shares.workload.parallelism.sharding.reshard_after_forward.unwrap_or(true);
+    let gathers = if reshards { given.passes } else { 1.0 };
+    Ok(Form {
+        around: around(given, [true, reshards])?,
+        repeats: Repeats { gathers, reductions: 0.0 },
+        ..Form::default()
+    })
 }
 
 /// Closed form of gathered weights: a unit's buffer is there during its visit and those before it that its gather may run
