@@ -171,3 +171,30 @@ fn bad_numbers_are_refused() {
         "cannot create `/nonexistent/report.json`: No such file or directory (os error 2); make the folder first, or choose another path"
     );
 }
+
+/// A late pass began after the stall that it causes: viewers would turn an arrow from one to the other round.
+#[test]
+fn arrows_of_a_timeline_lead_to_what_began_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.json");
+    output(&format!("--kind zb-v -p 4 -m 8 --trace {}", file.display()), PIPE).unwrap();
+    let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let ns = |event: &serde_json::Value, key: &str| (event[key].as_f64().unwrap() * 1e3).round() as u64;
+    // The start of the innermost slice that an end of an arrow stands in.
+    let begin = |end: &serde_json::Value| {
+        let at = ns(end, "ts");
+        let row = events.iter().filter(|e| e["ph"] == "X" && e["tid"] == end["tid"]);
+        row.filter(|e| (ns(e, "ts")..ns(e, "ts") + ns(e, "dur")).contains(&at))
+            .map(|e| ns(e, "ts"))
+            .max()
+            .unwrap()
+    };
+    let mut arrows = 0;
+    for tail in events.iter().filter(|e| e["ph"] == "s") {
+        let head = events.iter().find(|e| e["ph"] == "f" && e["id"] == tail["id"]).unwrap();
+        assert!(begin(tail) <= begin(head), "{tail} {head}");
+        arrows += 1;
+    }
+    assert!(arrows >= 6, "{arrows}");
+}

@@ -1,4 +1,7 @@
 //! Stalls and what they lead to: the op that held a rank up, here or elsewhere, and the kernel that then could start.
+//!
+//! Viewers turn an arrow round that leads to what began earlier. So what began only after the stall that it causes (a pass
+//! of another rank that was late itself) points at the kernel that it set free.
 
 use super::arrows::{Arrows, Between, End};
 use super::layout::{Direction, places, span};
@@ -20,27 +23,44 @@ fn source(stall: &Stall) -> Option<(RankId, OpId)> {
     stall.blocker.or(stall.op)
 }
 
-/// Numbers the arrows to stalls from ops of other ranks that are shown; adds their tails to `between`, and returns for
-/// each traced rank its stalls (by their number) with the arrows that arrive.
+/// Whether the next stall holds the same kernel up because of the same op: an arrow to the kernel then leaves with that one.
+fn goes_on(stalls: &[Stall], i: usize) -> bool {
+    let same = |next: &Stall| next.waiting == stalls[i].waiting && source(next) == source(&stalls[i]);
+    stalls.get(i + 1).is_some_and(same)
+}
+
+/// Numbers the arrows from ops of other ranks that are shown to the stalls that they cause, or to the kernels that were
+/// held up; adds the ends at ops to `between`, and returns for each traced rank its stalls (by their number) with the
+/// arrows that arrive.
 pub fn between_ranks(timeline: &Timeline, between: &mut Between) -> Vec<Vec<(u32, u64)>> {
     let mut into = vec![Vec::new(); timeline.ranks.len()];
     let Some(stalls) = timeline.stalls.filter(|_| timeline.ranks.len() > 1) else { return into };
     let places = places(timeline);
+    let (from, until) = timeline.window_ns();
+    let seen = |place: usize, op: OpId| {
+        let (start, end) = span(timeline, &timeline.ranks[place], op);
+        let (start, end) = (start.round_ns(), end.round_ns());
+        (start < end && end > from && start < until).then_some(start)
+    };
     for (place, traced) in timeline.ranks.iter().enumerate() {
-        for (i, stall) in (0..).zip(&stalls(traced.rank)) {
-            let (Some((rank, op)), Some((_, end))) = (source(stall), shown(timeline, stall)) else {
+        let stalls = stalls(traced.rank);
+        for (i, stall) in stalls.iter().enumerate() {
+            let (Some((rank, op)), Some((start, _))) = (source(stall), shown(timeline, stall)) else {
                 continue;
             };
             let Some(&theirs) = places.get(&rank).filter(|theirs| **theirs != place) else { continue };
-            let (from, until) = timeline.window_ns();
-            let (first, last) = span(timeline, &timeline.ranks[theirs], op);
-            let (first, last) = (first.round_ns(), last.round_ns());
-            if first < last && last > from && first < until && first < arrow_head(end) {
-                between.count += 1;
-                let tail = End { op, id: between.count, direction: Direction::Send };
-                between.ends[theirs].push(tail);
-                into[place].push((i, between.count));
+            let Some(began) = seen(theirs, op) else { continue };
+            let kernel = stall.waiting.filter(|op| seen(place, *op).is_some_and(|start| began <= start));
+            let id = between.count + 1;
+            match kernel {
+                _ if began <= start => into[place].push((i as u32, id)),
+                Some(op) if !goes_on(&stalls, i) => {
+                    between.ends[place].push(End { op, id, direction: Direction::Receive });
+                }
+                _ => continue,
             }
+            between.count = id;
+            between.ends[theirs].push(End { op, id, direction: Direction::Send });
         }
     }
     into
@@ -58,10 +78,10 @@ pub fn within_rank(
 ) -> [Vec<(u32, u64)>; 2] {
     let [mut out, mut into] = [Vec::new(), Vec::new()];
     for (i, stall) in (0..).zip(stalls) {
-        let Some((start, end)) = shown(timeline, stall) else { continue };
+        let Some((start, _)) = shown(timeline, stall) else { continue };
         let mine = source(stall).filter(|(rank, _)| *rank == traced.rank);
         if let Some(from) = mine.and_then(|(_, op)| arrows.piece_of[op.index()])
-            && rows.pieces[from as usize].start < arrow_head(end)
+            && rows.pieces[from as usize].start <= start
         {
             let id = first_id + arrows.count;
             arrows.count += 1;

@@ -134,11 +134,12 @@ fn check(trace: &Trace, summary: &Summary) {
     }
     for (id, ends) in &trace.arrows {
         let [Some(tail), Some(head)] = ends else { panic!("arrow {id} has one end") };
-        assert!(tail.1 < head.1, "arrow {id} does not point forward");
-        for (thread, at) in [tail, head] {
-            let inside = trace.slices[thread].iter().any(|slice| (slice.0..slice.1).contains(at));
-            assert!(inside, "arrow {id} has an end outside of all slices");
-        }
+        let begins = [tail, head].map(|(thread, at)| {
+            let inside = |slice: &&(u64, u64, String, String)| (slice.0..slice.1).contains(at);
+            let slice = trace.slices[thread].iter().filter(inside).map(|slice| slice.0).max();
+            slice.unwrap_or_else(|| panic!("arrow {id} has an end outside of all slices"))
+        });
+        assert!(tail.1 < head.1 && begins[0] <= begins[1], "viewers would turn arrow {id} round: {begins:?}");
     }
     for (track, points) in &trace.counters {
         assert!(points.iter().all(|(_, value)| *value >= 0.0), "{track:?} is negative");
@@ -391,6 +392,19 @@ fn stalls_and_the_critical_path_have_arrows() {
     check(&read(&text), &summary);
     assert_eq!(summary.arrows, before + 2);
     assert!(text.contains(r#""waited_rank":0,"waited_layer":0"#), "{text}");
+    // A pass that was late leads to the kernel that it set free; one that began before the stall, to the stall.
+    let thread_of_stall =
+        |trace: &Trace| trace.slices.iter().find(|row| row.1[0].3 == "stall").map(|row| *row.0);
+    let arrives = |text: &str| {
+        let trace = read(text);
+        let at = thread_of_stall(&trace).unwrap();
+        trace.arrows.values().filter(|ends| ends[1].unwrap().0 == at).count()
+    };
+    assert_eq!(arrives(&text), 0);
+    let early = Stall { start: kernel(0, 1).2.0, ..stall.clone() };
+    let stalls = |rank: RankId| if rank == down { vec![early.clone()] } else { Vec::new() };
+    timeline.stalls = Some(&stalls);
+    assert_eq!(arrives(&super::tests::text(&timeline).0), 1);
     let link = |(rank, op, (start, end)): (RankId, OpId, (Time, Time))| Critical { rank, op, start, end };
     let path = [kernel(0, 0), kernel(0, 1), kernel(1, 0), kernel(1, 1)].map(link);
     timeline.critical = &path;
