@@ -4,8 +4,8 @@
 //! each uses only those before it (a test reads the `use crate::` lines and holds it so):
 //!
 //! `units`, `ids`, `schedule` → `spec` → `profile` → `moe` → `model` → `cost` → `topology` → `program` →
-//! `collective` → `plan` → `fold` → `engine` → `analytic` → `analysis` → `palette` → `trace` → `simulate` → `page` →
-//! `compare` → `calculon` → `score` → `study` → `cli`.
+//! `collective` → `plan` → `fold` → `engine` → `analytic` → `analysis` → `palette` → `trace` → `simulate` → `goodput` →
+//! `page` → `compare` → `calculon` → `score` → `study` → `cli`.
 
 pub mod analysis;
 pub mod analytic;
@@ -17,6 +17,7 @@ pub mod compare;
 pub mod cost;
 pub mod engine;
 pub mod fold;
+pub mod goodput;
 pub mod ids;
 pub mod model;
 pub mod moe;

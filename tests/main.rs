@@ -11,6 +11,7 @@ mod engine;
 mod fold;
 mod folded_workloads;
 mod golden;
+mod goodput;
 mod kineto;
 mod layers;
 mod mangled;

@@ -13,8 +13,8 @@ use stepsim::ids::RankId;
 use stepsim::profile::{Classes, read};
 use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
 use stepsim::spec::{
-    Collectives, Device, Kind, ModelSpec, Recipe, RulesSpec, SpecError, StackSpec, Topology, WorkloadSpec,
-    catalog, from_text, hugging_face, load,
+    Collectives, Device, Kind, ModelSpec, Recipe, Reliability, RulesSpec, SpecError, StackSpec, Topology,
+    WorkloadSpec, catalog, from_text, hugging_face, load,
 };
 
 /// Steps small enough to plan often, each with machines for it.
@@ -198,11 +198,12 @@ fn refused(kind: Kind, name: &str, file: &Value) -> Option<String> {
         Kind::Recipe => of::<Recipe>(file),
         Kind::Collectives => of::<Collectives>(file),
         Kind::Rules => of::<RulesSpec>(file),
+        Kind::Reliability => of::<Reliability>(file),
         Kind::Workload | Kind::Topology => unreachable!("{name} has tests of its own"),
     }
 }
 
-const OTHERS: [(Kind, &str); 14] = [
+const OTHERS: [(Kind, &str); 15] = [
     (Kind::Device, "h100-sxm"),
     (Kind::Device, "tpu-v5p"),
     (Kind::Device, "mi300x"),
@@ -217,6 +218,7 @@ const OTHERS: [(Kind, &str); 14] = [
     (Kind::Collectives, "h200-measured"),
     (Kind::Rules, "columns"),
     (Kind::Rules, "megatron-bridge"),
+    (Kind::Reliability, "llama3-h100"),
 ];
 
 /// Files that a workload names: an order of passes, a map of ranks, counts of tokens by expert.

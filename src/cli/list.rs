@@ -42,12 +42,14 @@ pub enum What {
     Collectives,
     /// Rules from rows of measurements to workloads
     Rules,
+    /// Interruptions, restarts and checkpoints of jobs
+    Reliability,
     /// Pipeline schedules
     Schedules,
 }
 
 impl What {
-    const ALL: [What; 9] = [
+    const ALL: [What; 10] = [
         What::Workloads,
         What::Topologies,
         What::Devices,
@@ -56,6 +58,7 @@ impl What {
         What::Recipes,
         What::Collectives,
         What::Rules,
+        What::Reliability,
         What::Schedules,
     ];
 
@@ -68,6 +71,7 @@ impl What {
             What::Stacks => "stacks (\"stack\" of a workload file)",
             What::Recipes => "recipes (\"precision.recipe\" of a workload file)",
             What::Collectives => "tables of collectives (\"collectives\" of a topology file)",
+            What::Reliability => "reliability of jobs (stepsim goodput --reliability NAME)",
             What::Rules => "rules for rows of measurements (stepsim score)",
             What::Schedules => {
                 "schedules (--set parallelism.pipeline.schedule=NAME; stepsim schedule --kind NAME)"
@@ -88,6 +92,7 @@ impl What {
             What::Recipes => of(Kind::Recipe, |name| described(Kind::Recipe, name)),
             What::Collectives => of(Kind::Collectives, |name| described(Kind::Collectives, name)),
             What::Rules => of(Kind::Rules, |name| described(Kind::Rules, name)),
+            What::Reliability => of(Kind::Reliability, |name| described(Kind::Reliability, name)),
             What::Schedules => {
                 Choice::all().map(|choice| (choice.name().to_string(), choice.about().to_string())).collect()
             }

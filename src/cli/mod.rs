@@ -11,6 +11,7 @@ pub mod compare;
 pub mod completions;
 pub mod diff;
 pub mod estimate;
+pub mod goodput;
 pub mod import;
 pub mod inspect;
 pub mod kernels;
@@ -77,6 +78,8 @@ enum Command {
     Whatif(whatif::Args),
     /// Compare two reports
     Diff(diff::Args),
+    /// Say which part of days of training is progress: interruptions, restarts, checkpoints
+    Goodput(goodput::Args),
     /// Estimate a step in closed form
     Estimate(estimate::Args),
     /// Compare the closed form of a step with its simulation, term by term
@@ -231,6 +234,7 @@ impl Command {
             Command::Analyze(args) => analyze::run(&args),
             Command::Whatif(args) => whatif::run(&args),
             Command::Diff(args) => diff::run(&args),
+            Command::Goodput(args) => goodput::run(&args),
             Command::Estimate(args) => estimate::run(&args),
             Command::Compare(args) => compare::run(&args),
             Command::Import(args) => import::run(&args),

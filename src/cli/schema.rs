@@ -51,6 +51,8 @@ pub enum Of {
     Collectives,
     /// Rules from rows of measurements to workloads (`workloads/rules/*.json`)
     Rules,
+    /// Interruptions, restarts and checkpoints (`workloads/reliability/*.json`)
+    Reliability,
     /// What `stepsim run --report` writes
     Report,
     /// What `stepsim compare --report` writes
@@ -60,7 +62,7 @@ pub enum Of {
 }
 
 impl Of {
-    const ALL: [Of; 11] = [
+    const ALL: [Of; 12] = [
         Of::Workload,
         Of::Topology,
         Of::Device,
@@ -69,6 +71,7 @@ impl Of {
         Of::Recipe,
         Of::Collectives,
         Of::Rules,
+        Of::Reliability,
         Of::Report,
         Of::Comparison,
         Of::Profile,
@@ -84,6 +87,7 @@ impl Of {
             Of::Recipe => spec::schema(Kind::Recipe),
             Of::Collectives => spec::schema(Kind::Collectives),
             Of::Rules => spec::schema(Kind::Rules),
+            Of::Reliability => spec::schema(Kind::Reliability),
             Of::Report => schemars::schema_for!(Report).to_value(),
             Of::Comparison => schemars::schema_for!(Comparison).to_value(),
             Of::Profile => schemars::schema_for!(ProfileReport).to_value(),
@@ -100,6 +104,7 @@ impl Of {
             Of::Recipe => "workloads/recipes/recipe.schema.json",
             Of::Collectives => "topologies/collectives/collectives.schema.json",
             Of::Rules => "workloads/rules/rules.schema.json",
+            Of::Reliability => "workloads/reliability/reliability.schema.json",
             Of::Report => "examples/report.schema.json",
             Of::Comparison => "examples/comparison.schema.json",
             Of::Profile => "examples/profile.schema.json",

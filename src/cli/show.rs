@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::Failure;
 use super::run::write_json;
-use crate::spec::{Collectives, Device, ModelSpec, Topology, WorkloadSpec};
+use crate::spec::{Collectives, Device, ModelSpec, Reliability, Topology, WorkloadSpec};
 use crate::spec::{Kind, SpecError, catalog, load};
 
 /// Print a workload, machine, device, model or collectives file.
@@ -28,7 +28,8 @@ pub struct Args {
 }
 
 /// The kinds, in the order in which a name is looked up.
-const KINDS: [Kind; 5] = [Kind::Workload, Kind::Topology, Kind::Model, Kind::Device, Kind::Collectives];
+const KINDS: [Kind; 6] =
+    [Kind::Workload, Kind::Topology, Kind::Model, Kind::Device, Kind::Collectives, Kind::Reliability];
 
 fn kind(text: &str) -> Result<Kind, String> {
     let names = || KINDS.map(Kind::word).join(", ");
@@ -71,6 +72,7 @@ fn resolved(kind: Kind, name: &str, sets: &[String]) -> Result<serde_json::Value
         Kind::Topology => serde_json::to_value(load::<Topology>(name, sets)?.value),
         Kind::Model => serde_json::to_value(load::<ModelSpec>(name, sets)?.value),
         Kind::Device => serde_json::to_value(load::<Device>(name, sets)?.value),
+        Kind::Reliability => serde_json::to_value(load::<Reliability>(name, sets)?.value),
         _ => serde_json::to_value(load::<Collectives>(name, sets)?.value),
     };
     value.map_err(|e| SpecError::at("", e.to_string()))

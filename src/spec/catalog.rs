@@ -18,6 +18,7 @@ impl Kind {
             Kind::Recipe => "workloads/recipes/",
             Kind::Collectives => "topologies/collectives/",
             Kind::Rules => "workloads/rules/",
+            Kind::Reliability => "workloads/reliability/",
         }
     }
     /// What it is called in messages.
@@ -31,6 +32,7 @@ impl Kind {
             Kind::Recipe => "recipe",
             Kind::Collectives => "collectives",
             Kind::Rules => "rules",
+            Kind::Reliability => "reliability",
         }
     }
 }

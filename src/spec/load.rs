@@ -325,7 +325,13 @@ fn resolve(kind: Kind, value: &mut Value, folder: Option<&Path>, files: &dyn Fil
             inline(Kind::Recipe, recipe, "precision.recipe", folder, files)?;
             inline(Kind::Stack, value.get_mut("stack"), "stack", folder, files)
         }
-        Kind::Device | Kind::Model | Kind::Stack | Kind::Recipe | Kind::Collectives | Kind::Rules => Ok(()),
+        Kind::Device
+        | Kind::Model
+        | Kind::Stack
+        | Kind::Recipe
+        | Kind::Collectives
+        | Kind::Rules
+        | Kind::Reliability => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The JSON files: their exact shape, how they are found, and what is said when one is wrong.
 //!
-//! Six kinds of files: a [`Topology`] names its [`Device`] and perhaps its [`Collectives`], a workload its model and
+//! Kinds of files: a [`Topology`] names its [`Device`] and perhaps its [`Collectives`], a workload its model and
 //! its software [`StackSpec`]. A *name* means a file that the
 //! binary carries, a *path* (with `/`, or ending in `.json`) one on disk, relative to the file that refers to it; the
 //! content may also stand in place. Any file may name a `base` and give only what differs.
@@ -27,6 +27,7 @@ pub mod model;
 pub mod number;
 pub mod problem;
 pub mod recipe;
+pub mod reliability;
 pub mod rules;
 mod scale;
 pub mod simple;
@@ -53,6 +54,7 @@ pub(crate) use load::hash;
 pub use load::{Draft, Loaded, blame_setting, content_hash, from_text, from_value, load, load_from};
 pub use model::ModelSpec;
 pub use recipe::Recipe;
+pub use reliability::Reliability;
 pub use rules::RulesSpec;
 pub use stack::StackSpec;
 pub use topology::Topology;
@@ -80,6 +82,8 @@ pub enum Kind {
     Collectives,
     /// Rules from rows of measurements to workloads.
     Rules,
+    /// Interruptions, restarts and checkpoints of a job.
+    Reliability,
 }
 
 /// A type that a file of its own holds.
@@ -139,6 +143,7 @@ pub fn schema(kind: Kind) -> serde_json::Value {
         Kind::Recipe => schema_of::<Recipe>(),
         Kind::Collectives => schema_of::<Collectives>(),
         Kind::Rules => schema_of::<RulesSpec>(),
+        Kind::Reliability => schema_of::<Reliability>(),
     };
     let Some(map) = schema.as_object_mut() else { return schema };
     let required = map.shift_remove("required").unwrap_or_else(|| json!([]));

@@ -1,0 +1,262 @@
+//! `stepsim goodput`: which part of days of training is progress.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::estimate::table;
+use super::outputs::{self, WRITTEN};
+use super::run::write_json;
+use super::{Failure, say};
+use crate::goodput::{CheckpointTimes, Interval, Job, Summary, simulate};
+use crate::simulate::{Head, Inputs, Options, Simulation, Speed};
+use crate::spec::reliability::{CheckpointMode, Reliability};
+use crate::spec::{Loaded, SpecError, blame_setting, load};
+
+/// The shipped figures that are taken where none are named.
+const RELIABILITY: &str = "llama3-h100";
+
+/// Events of all runs together that are still drawn: about a minute.
+const MOST_EVENTS: f64 = 1e9;
+
+/// Say which part of days of training is progress: interruptions, restarts, checkpoints, slow devices.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  stepsim goodput llama3-405b                                        the step is simulated, then days of it are drawn
+  stepsim goodput llama3-405b --set reliability.checkpoint.mode=synchronous --set reliability.checkpoint.writer_GBps=2
+  stepsim goodput --step-s 12 --devices 131072 --set reliability.checkpoint.stall_s=60 --set reliability.checkpoint.safe_after_s=0
+  stepsim goodput llama3-405b --reliability fail-slow --days 54      with devices that are slow for a while
+
+Figures of jobs: `stepsim list reliability`; their fields: `stepsim schema reliability`. Without `checkpoint.every_s` and
+`every_steps` checkpoints come as often as is best. `exact` is the closed form, for constant times, no spares and no slow devices.")]
+pub struct Args {
+    /// Workload whose step is simulated: the name of a shipped one, or a path that ends in .json
+    #[arg(required_unless_present = "step_s")]
+    workload: Option<String>,
+    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    #[arg(short, long, requires = "workload")]
+    topology: Option<String>,
+    /// Change a field: `batch.global=768`, `topology.nodes=16`, `reliability.restart.time_s=600`; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    sets: Vec<String>,
+    /// Interruptions, restarts and checkpoints: the name of a shipped file, or a path that ends in .json
+    #[arg(long, default_value = RELIABILITY, value_name = "NAME")]
+    reliability: String,
+    /// Seconds of a step; nothing is simulated
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    step_s: Option<f64>,
+    /// Devices of the job [default: those of the machine]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24), required_unless_present = "workload")]
+    devices: Option<u32>,
+    /// Days of one run
+    #[arg(long, default_value_t = 30.0, value_parser = seconds)]
+    days: f64,
+    /// Runs that are drawn
+    #[arg(long, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    runs: u32,
+    /// Seed of what is drawn
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Write the result as JSON here
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    report: Option<PathBuf>,
+}
+
+/// Reads a number above 0.
+fn seconds(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "no number".to_string())?;
+    if number > 0.0 && number <= 1e9 { Ok(number) } else { Err("allowed: above 0, at most 1e9".to_string()) }
+}
+
+/// What `--report` writes.
+#[derive(Debug, Serialize)]
+struct Goodput {
+    head: Head,
+    reliability: Reliability,
+    devices: u32,
+    step_time_s: f64,
+    /// Seconds between two interruptions of the job.
+    mtbf_s: f64,
+    checkpoint: CheckpointTimes,
+    interval_s: f64,
+    /// Expected wall time of an interval, and its goodput.
+    expected_segment_s: Option<f64>,
+    expected_goodput: Option<f64>,
+    intervals: Vec<Interval>,
+    simulated: Summary,
+    /// Of the undisturbed step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mfu: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens_per_s: Option<f64>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The input is wrong (status 2); the step does not run, or a file cannot be written.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let (of_job, others): (Vec<String>, Vec<String>) =
+        args.sets.iter().cloned().partition(|set| set.starts_with("reliability."));
+    let of_job: Vec<String> = of_job.iter().map(|set| set["reliability.".len()..].to_string()).collect();
+    let loaded: Loaded<Reliability> = load(&args.reliability, &of_job).map_err(prefixed)?;
+    let inputs = match &args.workload {
+        Some(workload) => Some(Inputs::load(workload, args.topology.as_deref(), &others)?),
+        None if others.is_empty() => None,
+        None => {
+            return Err(Failure::input(SpecError::file(
+                format!("--set {}", others[0]),
+                "there is no workload to change",
+            )));
+        }
+    };
+    let mut read = loaded.read.clone();
+    read.extend(inputs.iter().flat_map(Inputs::files));
+    outputs::apart(&[("--report", args.report.as_deref())], &read)?;
+
+    let speed = match (&inputs, args.step_s) {
+        (Some(inputs), None) => Some(Simulation::run(inputs, &Options::default())?.speed()),
+        _ => None,
+    };
+    let of_machine = inputs.as_ref().map(|i| i.machine.devices());
+    let result = goodput(args, &loaded, &of_job, inputs.as_ref(), speed, of_machine)?;
+    if let Some(path) = &args.report {
+        write_json(path, &result)?;
+        if path.as_os_str() == "-" {
+            return Ok(());
+        }
+    }
+    say(&text(&result, &loaded, args))
+}
+
+/// Names a setting as it was given.
+fn prefixed(mut error: SpecError) -> SpecError {
+    if let Some(setting) = error.file.strip_prefix("--set ") {
+        error.file = format!("--set reliability.{setting}");
+    }
+    error
+}
+
+fn goodput(
+    args: &Args,
+    loaded: &Loaded<Reliability>,
+    sets: &[String],
+    inputs: Option<&Inputs>,
+    speed: Option<Speed>,
+    of_machine: Option<u32>,
+) -> Result<Goodput, Failure> {
+    let reliability = &loaded.value;
+    let devices = args.devices.or(of_machine).unwrap_or(1);
+    let step = args.step_s.or(speed.map(|s| s.step_time_s)).unwrap_or(1.0);
+    let times = CheckpointTimes::new(&reliability.checkpoint, devices, inputs)
+        .map_err(|e| prefixed(blame_setting(e, sets)).in_file(&loaded.file))?;
+    let job = Job::new(reliability, devices, step, times);
+    let wall = args.days * 86_400.0;
+    let slow: f64 =
+        reliability.slow_devices.iter().map(|s| s.per_device_day * f64::from(devices) / 86_400.0).sum();
+    let events = f64::from(args.runs) * wall * (1.0 / (job.interval + job.stall) + job.rate + slow);
+    if events > MOST_EVENTS {
+        return Err(Failure::input(format!(
+            "{events:.1e} events would be drawn\n  allowed: {MOST_EVENTS:.0e}\n  hint: fewer --runs, fewer --days, or checkpoints further apart"
+        )));
+    }
+    let simulated = simulate(&job, &reliability.slow_devices, args.days, args.runs, args.seed);
+    let exact = reliability.slow_devices.is_empty();
+    Ok(Goodput {
+        head: inputs.map_or(Head::default(), |i| i.head(args.seed)),
+        reliability: reliability.clone(),
+        devices,
+        step_time_s: step,
+        mtbf_s: 1.0 / job.rate,
+        checkpoint: times,
+        interval_s: job.interval,
+        expected_segment_s: job.expected_segment().filter(|_| exact),
+        expected_goodput: job.expected_goodput().filter(|_| exact),
+        intervals: job.intervals(),
+        simulated,
+        mfu: speed.map(|s| s.mfu),
+        tokens_per_s: speed.map(|s| s.tokens_per_s),
+    })
+}
+
+fn text(g: &Goodput, loaded: &Loaded<Reliability>, args: &Args) -> String {
+    let mut out = String::new();
+    let what = args.workload.as_deref().unwrap_or("job");
+    let _ = writeln!(
+        out,
+        "{what}: {} devices, a step of {}, {} days {} times (seed {})\n",
+        g.devices,
+        span(g.step_time_s),
+        args.days,
+        args.runs,
+        args.seed
+    );
+    let mode = match g.reliability.checkpoint.mode {
+        CheckpointMode::Synchronous => "synchronous",
+        CheckpointMode::Asynchronous => "asynchronous",
+    };
+    let bytes = g.checkpoint.bytes.map_or(String::new(), |b| format!(", {:.3} TB", b / 1e12));
+    let _ = writeln!(out, "interruptions  one in {} ({})", span(g.mtbf_s), loaded.name);
+    let _ = writeln!(
+        out,
+        "checkpoints    {mode}{bytes}: every {:.0} steps ({}), stall {}, safe {} later\n",
+        g.interval_s / g.step_time_s,
+        span(g.interval_s),
+        span(g.checkpoint.stall),
+        span(g.checkpoint.safe_after)
+    );
+    let percent = |x: f64| format!("{:.2} %", 100.0 * x);
+    let wall = g.simulated.days * 86_400.0;
+    let mut parts = table(&["where the days went", "share", "hours"]);
+    for (name, seconds) in g.simulated.mean.parts() {
+        parts.add_row([name.to_string(), percent(seconds / wall), format!("{:.2}", seconds / 3600.0)]);
+    }
+    let _ = writeln!(out, "{}\n", parts.trim_fmt());
+    let s = &g.simulated;
+    let exact = g.expected_goodput.map_or(String::new(), |x| format!("; exact {}", percent(x)));
+    let _ = writeln!(
+        out,
+        "goodput {} ± {}, of 20 runs one below {}, one above {}{exact}",
+        percent(s.goodput.mean),
+        percent(s.goodput.standard_error),
+        percent(s.goodput.p5),
+        percent(s.goodput.p95)
+    );
+    if let (Some(mfu), Some(tokens)) = (g.mfu, g.tokens_per_s) {
+        let (mfu, tokens) = (mfu * s.goodput.mean, tokens * s.goodput.mean * 86_400.0 / 1e9);
+        let _ = writeln!(out, "with it        MFU {}, {tokens:.1} G tokens a day", percent(mfu));
+    }
+    let seen = s.interruptions;
+    let _ = writeln!(out, "interruptions  {:.1} a run ({:.0} to {:.0})", seen.mean, seen.p5, seen.p95);
+    let head = if g.reliability.slow_devices.is_empty() { "exact goodput" } else { "exact, were none slow" };
+    let mut intervals = table(&["interval", "seconds", head]);
+    for i in &g.intervals {
+        let goodput = i.goodput.map_or("no closed form".to_string(), percent);
+        intervals.add_row([i.name.to_string(), format!("{:.1}", i.seconds), goodput]);
+    }
+    let _ = writeln!(out, "\n{}", intervals.trim_fmt());
+    let causes = &g.reliability.failures.causes;
+    let total: u32 = causes.values().sum();
+    if total > 0 {
+        let mut causes: Vec<_> = causes.iter().collect();
+        causes.sort_by_key(|(name, n)| (std::cmp::Reverse(**n), name.as_str()));
+        let list: Vec<String> = causes
+            .iter()
+            .take(5)
+            .map(|(name, n)| format!("{name} {:.1}", seen.mean * f64::from(**n) / f64::from(total)))
+            .collect();
+        let _ = writeln!(out, "\nof a run's interruptions: {} ...", list.join(", "));
+    }
+    out
+}
+
+/// Seconds as people say them.
+fn span(seconds: f64) -> String {
+    match seconds {
+        s if s >= 2.0 * 86_400.0 => format!("{:.1} days", s / 86_400.0),
+        s if s >= 2.0 * 3600.0 => format!("{:.2} h", s / 3600.0),
+        s if s >= 600.0 => format!("{:.1} min", s / 60.0),
+        s => format!("{s:.3} s"),
+    }
+}

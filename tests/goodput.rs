@@ -1,0 +1,193 @@
+//! Goodput: the closed form against another program's, and days that are drawn against the closed form.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use stepsim::goodput::{CheckpointTimes, Job, best_interval, daly_interval, simulate, young_interval};
+use stepsim::simulate::Inputs;
+use stepsim::spec::load;
+use stepsim::spec::reliability::{Reliability, Restart, SlowDevices, Spares};
+
+fn golden() -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/goodput.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn close(a: f64, b: f64, to: f64, what: &str) {
+    assert!((a - b).abs() <= to * b.abs(), "{what}: {a}, expected {b}");
+}
+
+fn job(case: &Value) -> Job {
+    let s = |name: &str| case[name].as_f64().unwrap_or_else(|| panic!("{name} of {case}"));
+    Job {
+        devices: 1,
+        rate: s("rate_per_s"),
+        interval: s("tau_s"),
+        stall: s("stall_s"),
+        safe_after: s("safe_after_s"),
+        restart: Restart {
+            time_s: s("restart_s"),
+            can_fail: case["restart_can_fail"].as_bool().unwrap(),
+            spares: None,
+        },
+    }
+}
+
+#[test]
+fn the_closed_form_has_the_golden_values() {
+    let golden = golden();
+    let cases = golden["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 12);
+    for case in cases {
+        let what = case["case"].as_str().unwrap();
+        let job = job(case);
+        close(job.expected_segment().unwrap(), case["expected_segment_s"].as_f64().unwrap(), 1e-5, what);
+        close(job.expected_goodput().unwrap(), case["goodput"].as_f64().unwrap(), 1e-5, what);
+    }
+    let optima = golden["optimum"].as_array().unwrap();
+    assert_eq!(optima.len(), 5);
+    for case in optima {
+        let s = |name: &str| case[name].as_f64().unwrap();
+        let (rate, d) = (1.0 / s("mtbf_s"), s("cost_s"));
+        for (found, name) in [
+            (young_interval(rate, d), "young"),
+            (daly_interval(rate, d), "daly"),
+            (best_interval(rate, d), "exact"),
+        ] {
+            close(found, s(&format!("{name}_s")), 1e-5, name);
+            let restart = Restart { time_s: s("restart_s"), can_fail: false, spares: None };
+            let job = Job { devices: 1, rate, interval: found, stall: d, safe_after: 0.0, restart };
+            close(job.expected_goodput().unwrap(), s(&format!("goodput_{name}")), 1e-5, name);
+        }
+    }
+}
+
+/// Runs long enough that the standard error is below one percent, and within four of them of the closed form.
+#[test]
+fn drawn_days_meet_the_closed_form() {
+    for case in golden()["cases"].as_array().unwrap() {
+        let job = job(case);
+        let days = 400.0 * job.expected_segment().unwrap() / 86_400.0;
+        let found = simulate(&job, &[], days, 200, 3).goodput;
+        let exact = job.expected_goodput().unwrap();
+        assert!(found.standard_error < 0.01 * exact, "{case}: {found:?}");
+        // The last interval of a run counts as kept: up to half a percent of 400 segments.
+        let off = (found.mean - exact).abs();
+        assert!(off < 4.0 * found.standard_error + 0.003 * exact, "{case}: {found:?} and {exact}");
+    }
+}
+
+#[test]
+fn days_are_split_whole_and_drawn_again_alike() {
+    let case = &golden()["cases"][5];
+    let slow = [SlowDevices { per_device_day: 40.0, slowness: 1.5, duration_s: [60.0, 3600.0] }];
+    let found = simulate(&job(case), &slow, 5.0, 50, 1);
+    let sum: f64 = found.mean.parts().iter().map(|p| p.1).sum();
+    close(sum, 5.0 * 86_400.0, 1e-9, "the parts");
+    assert!(found.mean.slow_s > 0.0 && found.mean.lost_s > 0.0 && found.mean.restart_s > 0.0);
+    assert_eq!(found, simulate(&job(case), &slow, 5.0, 50, 1));
+    assert_ne!(found, simulate(&job(case), &slow, 5.0, 50, 2));
+}
+
+/// A device that is slow all the time makes every second of work so much longer.
+#[test]
+fn slow_devices_stretch_work() {
+    let mut job = job(&golden()["cases"][0]);
+    job.rate = 1e-12;
+    let slow = [SlowDevices { per_device_day: 1e4, slowness: 2.0, duration_s: [1e6, 1e6] }];
+    let found = simulate(&job, &slow, 10.0, 4, 1).mean;
+    close(found.slow_s, found.work_s, 1e-3, "twice as slow");
+}
+
+/// With a spare for everything a restart takes the time of a swap; without repair they run out.
+#[test]
+fn spares_shorten_restarts_until_they_run_out() {
+    let mut job = job(&golden()["cases"][0]);
+    let goodput = |job: &Job| simulate(job, &[], 20.0, 100, 5).goodput.mean;
+    let without = goodput(&job);
+    let spares = |count, repair_hours| Some(Spares { count, swap_s: 30.0, repair_hours });
+    job.restart.spares = spares(1000, 24.0);
+    let all = goodput(&job);
+    let swapped = Job { restart: Restart { time_s: 30.0, can_fail: false, spares: None }, ..job.clone() };
+    assert_eq!(all, goodput(&swapped));
+    job.restart.spares = spares(4, 1e9);
+    let few = goodput(&job);
+    assert!(without < few && few < all, "{without} {few} {all}");
+    assert_eq!(job.expected_goodput(), None);
+}
+
+/// Llama 3's: 12 bytes a parameter over 16,384 devices and 2 TB/s.
+#[test]
+fn a_checkpoint_follows_from_state_and_links() {
+    let of = |sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(|s| (*s).to_string()).collect();
+        let spec: Reliability = load("llama3-h100", &sets).unwrap().value;
+        let inputs = Inputs::load("llama3-405b", None, &[]).unwrap();
+        CheckpointTimes::new(&spec.checkpoint, inputs.machine.devices(), Some(&inputs)).unwrap()
+    };
+    let plain = of(&[]);
+    close(plain.bytes.unwrap(), 12.0 * 405.85e9, 1e-3, "bytes");
+    close(plain.safe_after, plain.bytes.unwrap() / 2e12, 1e-12, "storage");
+    let together = of(&["checkpoint.mode=synchronous"]);
+    close(together.stall, plain.stall + plain.safe_after, 1e-12, "synchronous");
+    let slow = of(&["checkpoint.writer_GBps=0.01"]);
+    let devices = f64::from(Inputs::load("llama3-405b", None, &[]).unwrap().machine.devices());
+    close(slow.safe_after, plain.bytes.unwrap() / devices / 1e7, 1e-12, "writers");
+    let one = of(&["checkpoint.writers=one-replica"]);
+    assert!(one.stall > plain.stall, "{one:?}");
+}
+
+fn stepsim(args: &[&str]) -> (i32, String, String) {
+    let done = Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
+}
+
+#[test]
+fn the_command_prints_the_golden_case() {
+    let sets = ["checkpoint.stall_s=3", "checkpoint.safe_after_s=0", "checkpoint.every_s=600"];
+    let sets: Vec<String> = sets.iter().map(|s| format!("--set=reliability.{s}")).collect();
+    let mut line = vec!["goodput", "--step-s", "6", "--devices", "16384", "--runs", "20", "--report", "-"];
+    line.extend(sets.iter().map(String::as_str));
+    let (status, out, error) = stepsim(&line);
+    assert_eq!(status, 0, "{error}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    close(report["expected_segment_s"].as_f64().unwrap(), 636.3198, 1e-5, "segment");
+    close(report["intervals"][1]["interval_s"].as_f64().unwrap(), 256.481, 1e-5, "best");
+    assert_eq!(report["reliability"]["failures"]["causes"]["NIC"], 7);
+    line.retain(|a| *a != "--report" && *a != "-");
+    let (_, out, _) = stepsim(&line);
+    assert!(out.contains("exact 94.29 %") && out.contains("Daly") && out.contains("faulty GPU"), "{out}");
+}
+
+#[test]
+fn wrong_reliability_is_refused() {
+    let refused = |args: &[&str], says: &[&str]| {
+        let (status, _, error) = stepsim(&[&["goodput", "--step-s", "6", "--devices", "64"], args].concat());
+        assert_eq!(status, 2, "{args:?}: {error}");
+        says.iter().for_each(|s| assert!(error.contains(s), "{args:?}: {error}"));
+    };
+    refused(&[], &["checkpoint.total_GB", "a workload"]);
+    refused(&["--reliability", "llama"], &["no reliability has the name", "llama3-h100"]);
+    refused(
+        &["--set", "reliability.restart.time_s=-1"],
+        &["--set reliability.restart.time_s=-1", "0 to 1e9"],
+    );
+    refused(&["--set", "reliability.checkpoint.every=3"], &["every_s"]);
+    refused(
+        &["--set", "reliability.slow_devices=[{\"per_device_day\":1,\"slowness\":0.5,\"duration_s\":[1,2]}]"],
+        &["slowness", "1 or more"],
+    );
+    refused(&["--set", "batch.global=3"], &["no workload to change"]);
+    let both = ["--set", "reliability.checkpoint.every_s=3", "--set", "reliability.checkpoint.every_steps=3"];
+    refused(&both, &["every_steps", "one of the two"]);
+    let often = [
+        "--set=reliability.checkpoint.stall_s=0",
+        "--set=reliability.checkpoint.safe_after_s=0",
+        "--set=reliability.checkpoint.every_s=1e-9",
+        "--days=1e6",
+    ];
+    let (status, _, error) = stepsim(&[&["goodput", "--step-s=1e-9", "--devices=64"], &often[..]].concat());
+    assert!(status == 2 && error.contains("events would be drawn"), "{error}");
+}
