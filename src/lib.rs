@@ -4,7 +4,7 @@
 //! each uses only those before it (a test reads the `use crate::` lines and holds it so):
 //!
 //! `units`, `ids`, `schedule` → `spec` → `profile` → `moe` → `model` → `cost` → `topology` → `program` →
-//! `collective` → `plan` → `fold` → `engine` → `analytic` → `analysis` → `palette` → `trace` → `simulate` → `goodput` →
+//! `collective` → `plan` → `fold` → `engine` → `matmul` → `analytic` → `analysis` → `palette` → `trace` → `simulate` → `goodput` →
 //! `page` → `compare` → `calculon` → `score` → `study` → `cli`.
 
 pub mod analysis;
@@ -19,6 +19,7 @@ pub mod engine;
 pub mod fold;
 pub mod goodput;
 pub mod ids;
+pub mod matmul;
 pub mod model;
 pub mod moe;
 pub mod page;

@@ -15,6 +15,7 @@ mod goodput;
 mod kineto;
 mod layers;
 mod mangled;
+mod matmul;
 mod moe;
 mod noise;
 mod offload_contention;

@@ -5,7 +5,7 @@
 //! and kernel costs are added.
 
 mod asked;
-mod timeline;
+pub(super) mod timeline;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -24,8 +24,8 @@ use crate::ids::{DeviceId, ProgramId, RankId, ResourceId};
 use crate::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use crate::spec::{Loaded, SpecError, Topology, blame_setting};
 use crate::topology::Machine;
-use crate::trace::{Output, OutputError, TraceError};
-use crate::units::Time;
+use crate::trace::{Output, OutputError, RunMeta, TraceError};
+use crate::units::{Bytes, Time};
 use asked::{devices, parse_algorithm, parse_op, sizes};
 
 /// Times a collective by size on a machine: algorithm, protocol, algorithm and bus bandwidth, slowest link.
@@ -309,9 +309,20 @@ pub fn run(args: Args) -> Result<(), Error> {
         write_report(&report, file)?;
     }
     if let Some(file) = &args.trace {
-        timeline::write(&args, &machine, &devices, &last, file)?;
+        timeline::write(&last.world, &last.record, &machine, &devices, &meta(&args, &last), file)?;
     }
     Ok(())
+}
+
+/// What the timeline says of the run.
+fn meta(args: &Args, row: &Row) -> RunMeta {
+    let mut meta = RunMeta::default();
+    meta.text("topology", &*args.topology);
+    meta.text("op", args.op.name());
+    meta.text("algorithm", row.choice.algorithm.name());
+    meta.text("size", Bytes(row.transfer.bytes).to_string());
+    meta.number("busbw_GBps", row.busbw());
+    meta
 }
 
 fn write_report(report: &serde_json::Value, file: &std::path::Path) -> Result<(), Error> {

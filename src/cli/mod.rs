@@ -16,6 +16,7 @@ pub mod import;
 pub mod inspect;
 pub mod kernels;
 pub mod list;
+pub mod matmul;
 mod outputs;
 pub mod replay;
 pub mod run;
@@ -90,6 +91,8 @@ enum Command {
     Replay(replay::Args),
     /// Run a pipeline schedule on abstract durations and draw it
     Schedule(schedule::Args),
+    /// Say which collectives a sharded matrix product needs, and what bounds it
+    Matmul(matmul::Args),
     /// Time a collective by size on a machine
     Collective(collective::Args),
     /// Simulate measured steps, and tell how far off the simulation is
@@ -255,6 +258,7 @@ impl Command {
                 | collective::Error::Engine(_) => Err(Failure::run(e)),
                 e => Err(Failure::input(e)),
             }),
+            Command::Matmul(args) => matmul::run(&args),
             Command::Score(args) => score::run(&args),
             Command::Calibrate(args) => calibrate::run(&args),
             Command::Kernels(args) => kernels::run(&args),

@@ -13,13 +13,27 @@
 //! Source: Thakur, Rabenseifner and Gropp 2005.
 
 use super::algorithm::Algorithm;
-use super::geometry::{Geometry, LinkClass};
+use super::geometry::{Fabric, Geometry, LinkClass};
 use super::pattern::Pattern;
 use super::schedule::Phase;
 use super::{Op, Transfer};
 
-/// Links between positions at distance `d`: inside a node while its size is a multiple of `2d`.
+/// Links between positions at distance `d`: inside a node while its size is a multiple of `2d`. On a torus a message passes
+/// the chips between, and every link on its way carries those of as many chips (half each way where both ways are equal).
 fn class(g: &Geometry, d: u32) -> LinkClass {
+    if let Fabric::Torus(axes) = &g.fabric {
+        let mut stride = 1;
+        for axis in axes {
+            if d < stride * axis.len {
+                let hops = d / stride;
+                let both_ways = axis.wraps && 2 * hops == axis.len;
+                let crossed = if both_ways { hops.div_ceil(2) } else { hops };
+                let latency = g.intra.latency * u64::from(hops);
+                return LinkClass { latency, rate: g.intra.rate / u64::from(crossed) };
+            }
+            stride *= axis.len;
+        }
+    }
     if g.nodes <= 1 || (g.per_node > 0 && g.per_node.is_multiple_of(2 * d)) { g.intra } else { g.flat() }
 }
 
