@@ -72,3 +72,47 @@ pub fn memory(class: MemoryClass) -> &'static str {
         MemoryClass::Workspace => "#999999",
     }
 }
+
+/// The colour of measured kernels by the work that they do, as `stepsim analyze` names it.
+pub fn work(name: &str) -> &'static str {
+    match name {
+        "gemm" => "#0072b2",
+        "attention" => "#cc79a7",
+        "memory-bound" => "#e69f00",
+        "convolution" => "#009e73",
+        "optimizer" => pass(Phase::Optimizer),
+        "mixed" => "#56b4e9",
+        "copies and fills" => communication(OpKind::CopyIn),
+        _ => "#999999",
+    }
+}
+
+/// The colour of measured communication by kind.
+pub fn collective(kind: &str) -> &'static str {
+    match kind {
+        "all-reduce" | "dp" => communication(OpKind::Data),
+        "all-gather" | "tp" => communication(OpKind::Tensor),
+        "reduce-scatter" | "cp" => communication(OpKind::Context),
+        "all-to-all" | "dispatch" | "ep" => communication(OpKind::Expert),
+        "combine" => "#ee99aa",
+        "notify" => "#bbbbbb",
+        "send and receive" => communication(OpKind::Pipeline),
+        name if name.starts_with("pp") => communication(OpKind::Pipeline),
+        _ => "#ddcc77",
+    }
+}
+
+/// The colour of measured time in which nothing ran, by cause; of simulated profiles, that of the stall.
+pub fn idle(cause: &str) -> &'static str {
+    if let Some(known) = StallCause::ALL.into_iter().find(|known| known.name() == cause) {
+        return stall(known);
+    }
+    match cause {
+        "host" => communication(OpKind::Host),
+        "host, in a synchronisation" => "#bbaa44",
+        "launch" => "#ee99aa",
+        "event wait" => "#8f8f8f",
+        "between kernels" => "#c9c9c9",
+        _ => "#e0e0e0",
+    }
+}

@@ -189,6 +189,135 @@ fn idle_time_has_its_cause_and_a_gap_what_ended_it() {
     assert_eq!(ended, ["communication", "launch late", "event wait", "queue"]);
 }
 
+/// Newer profiles name the event that a stream waited for: neither the op that ended last is taken, nor a wait that another
+/// stream had.
+#[test]
+fn named_waits_of_streams_are_taken_at_their_word() {
+    let wait = |stream: i64, on: i64, queued: i64, recorded: i64| {
+        format!(
+            r#"{{"ph":"X","cat":"cuda_sync","name":"Stream Wait Event","pid":0,"tid":{stream},"ts":3,"dur":0,"args":{{"device":0,"stream":{stream},"wait_on_stream":{on},"wait_on_cuda_event_record_corr_id":{recorded},"correlation":{queued}}}}}"#
+        )
+    };
+    let events = [
+        call("cudaLaunchKernel", "0", "1", 1),
+        kernel("gemm_a", "5", "10", 7, 1),
+        call("cudaEventRecord", "1", "1", 80),
+        call("cudaLaunchKernel", "2", "1", 2),
+        kernel("gemm_b", "5", "14", 9, 2),
+        call("cudaStreamWaitEvent", "3", "1", 90),
+        wait(8, 7, 90, 80),
+        call("cudaLaunchKernel", "4", "1", 3),
+        kernel("gemm_c", "20", "10", 8, 3),
+    ];
+    let text = format!("[{}]", events.join(","));
+    let (programs, _) = played(std::slice::from_ref(&text), None);
+    let ops = &programs.ranks[0].ops;
+    let at = |name: &str| ops.iter().position(|op| op.name == name).unwrap();
+    let last = &ops[at("gemm_c")];
+    assert!(
+        last.after.contains(&(at("gemm_a") as u32)) && !last.after.contains(&(at("gemm_b") as u32)),
+        "{last:?}"
+    );
+    assert_eq!(last.lead_ns, 5_000, "gemm_a ended at 15");
+    assert!(programs.unknown.iter().all(|u| !u.contains("which event")), "{:?}", programs.unknown);
+    let text = text.replace("Stream Wait Event", "Event Sync");
+    let (guessed, _) = played(std::slice::from_ref(&text), None);
+    assert!(guessed.ranks[0].ops[at("gemm_c")].after.contains(&(at("gemm_b") as u32)));
+}
+
+/// Steps are what their marks say: an event belongs to the step in which it was launched, though it ran in the next.
+#[test]
+fn several_steps_have_their_own_events() {
+    let mark = |n: u32, start: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{n}","pid":9,"tid":9,"ts":{start},"dur":20}}"#
+        )
+    };
+    let mut events = vec![mark(4, 0), mark(5, 20), mark(6, 40)];
+    for (i, (launched, ran)) in [(1, 5), (18, 25), (22, 36), (45, 50)].into_iter().enumerate() {
+        let i = i as i64;
+        events.push(call("cudaLaunchKernel", &launched.to_string(), "1", i));
+        events.push(kernel("gemm", &ran.to_string(), "4", 7, i));
+    }
+    events.reverse();
+    let r = of_events(&events);
+    let steps: Vec<_> = r.steps.iter().map(|s| (s.name.as_str(), s.events, s.device_ns.compute)).collect();
+    assert_eq!(
+        steps,
+        [("ProfilerStep#4", 2, 8_000), ("ProfilerStep#5", 1, 4_000), ("ProfilerStep#6", 1, 4_000)]
+    );
+    assert_eq!((r.step_s, r.window_s), (20e-6, 49e-6));
+}
+
+/// 130 MB of host events around a few kernels are read in an address space of half that: a file is streamed, and what is
+/// kept of it grows with device events alone.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_large_file_is_streamed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large.json.gz");
+    let mut zip = GzEncoder::new(std::fs::File::create(&path).unwrap(), Compression::fast());
+    let filling = "x".repeat(64 << 10);
+    write!(zip, "{{\"traceEvents\":[{}", kernel("gemm", "0", "10", 7, 1)).unwrap();
+    for i in 0..2000 {
+        let operator = format!(r#"{{"ph":"X","cat":"python_function","name":"{filling}","ts":{i},"dur":1}}"#);
+        write!(zip, ",{operator}").unwrap();
+    }
+    write!(zip, ",{}]}}", kernel("gemm", "20", "10", 7, 2)).unwrap();
+    zip.finish().unwrap();
+    let program = env!("CARGO_BIN_EXE_stepsim");
+    let script = format!("ulimit -v 65536; exec '{program}' analyze '{}'", path.display());
+    let done = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && text.contains("30.000 us"), "{done:?}");
+}
+
+/// Files of one job of which one is no profile: the others are read, and the page and the report say which was not.
+#[test]
+fn a_page_about_profiles_stands_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    for rank in 0..2 {
+        let text = format!(
+            r#"{{"distributedInfo":{{"rank": {rank},"world_size":3}},"traceEvents":[{},{},{}]}}"#,
+            kernel("ampere_sgemm", "0", "10", 7, 1),
+            kernel("ncclDevKernel_AllReduce", "8", "10", 8, 2),
+            kernel("</script><b>", "30", "10", 7, 3),
+        );
+        std::fs::write(file(&format!("rank{rank}.json")), text).unwrap();
+    }
+    std::fs::write(file("rank2.json"), "").unwrap();
+    let run = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_stepsim"));
+        command.current_dir(folder.path()).args(args).output().unwrap()
+    };
+    let done = run(&["analyze", "rank0.json", "rank1.json", "rank2.json", "--html", "page.html"]);
+    assert!(done.status.success(), "{done:?}");
+    let page = std::fs::read_to_string(file("page.html")).unwrap();
+    for outside in ["http://", "https://", "src=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert_eq!(page.matches("</script>").count(), 2, "nothing ends a script early");
+    for said in
+        ["rank2.json: is empty", "1 ranks of the job have no profile", "communication in two parts", "gemm"]
+    {
+        assert!(page.contains(said), "{said}");
+    }
+    let data = page.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
+    let data: Value = serde_json::from_str(data).unwrap();
+    // A GEMM of 10 us, and 20 us later another kernel of 10.
+    assert_eq!(data["shown"]["step_ns"], 40_000);
+    let kernels = data["shown"]["rows"][0]["passes"].as_array().unwrap();
+    assert_eq!(
+        kernels.iter().step_by(2).step_by(2).map(|n| n.as_u64().unwrap()).collect::<Vec<_>>(),
+        [0, 20_000]
+    );
+    let done = run(&["diff", "rank0.json", "rank1.json", "--html", "both.html"]);
+    assert!(done.status.success(), "{done:?}");
+    let page = std::fs::read_to_string(file("both.html")).unwrap();
+    assert!(page.contains("both side by side") && page.matches("</script>").count() == 2);
+}
+
 /// Three ranks, the third with a clock one second ahead and a profile that begins one collective later.
 #[test]
 fn collectives_are_matched_over_ranks_whose_clocks_differ() {

@@ -2,11 +2,17 @@
 
 use std::process::Command;
 
+use stepsim::analysis::cause::Causes;
+use stepsim::analysis::critical::critical_path;
 use stepsim::analysis::diff::Line;
+use stepsim::analysis::idle::IdleTimes;
 use stepsim::analysis::report::Report;
+use stepsim::analysis::slack::slack;
+use stepsim::ids::{OpId, RankId};
 use stepsim::simulate::whatif::{Base, Change, Subject};
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::spec::{Kind, catalog};
+use stepsim::units::Time;
 
 /// Op executions up to which a workload is run.
 const SMALL: u64 = 30_000_000;
@@ -49,11 +55,35 @@ fn holds(name: &str, report: &Report) {
     assert!(close(length, report.step_time_s), "{name}: {length}");
 }
 
+/// The chain of binding waits is as long as the step, without a gap, to the picosecond, and nothing on it could end later.
+fn path_is_the_step(name: &str, run: &Simulation) {
+    let world = &run.folded.world;
+    let mut idle = IdleTimes::unfolded(&run.plan.world, &run.folded.comms.representative);
+    let path = critical_path(&mut Causes::new(world, &run.record), &mut idle);
+    let (first, last) = (path.links.first().expect(name), path.links.last().expect(name));
+    assert_eq!((first.start, last.end), (Time::ZERO, run.record.step_end), "{name}");
+    // Between two of them lie at most the launch of the second and its wait for memory.
+    assert!(path.links.windows(2).all(|w| w[0].end <= w[1].ready && w[1].ready <= w[1].start), "{name}");
+    assert_eq!(path.total(), run.record.step_end, "{name}");
+    let slack = slack(&Causes::new(world, &run.record));
+    for link in &path.links {
+        assert_eq!(slack.get(link.rank, link.op), Time::ZERO, "{name}: {link:?}");
+    }
+    // No op may end later than the step does.
+    for rank in (0..run.record.ranks()).map(RankId) {
+        for op in (0..world.program_of(rank).ops.len() as u32).map(OpId) {
+            let end = run.record.span(rank, op).1;
+            assert!(end + slack.get(rank, op) <= run.record.step_end, "{name}: {rank:?} {op:?}");
+        }
+    }
+}
+
 #[test]
 fn waterfalls_and_paths_of_shipped_workloads_fill_the_step() {
     let mut seen = 0;
     for (name, run) in shipped() {
         holds(&name, &run.report(false));
+        path_is_the_step(&name, &run);
         seen += 1;
     }
     assert!(seen >= 10, "{seen} workloads are small enough");

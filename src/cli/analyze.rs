@@ -5,8 +5,10 @@ mod table;
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
-use super::{Failure, run::write_json, say, width};
+use super::run::{command, write_file, write_json};
+use super::{Failure, say, width};
 use crate::model::flops::StepFlops;
+use crate::page;
 use crate::profile::waterfall::{AtPeak, waterfall};
 use crate::profile::{Classes, Profile, ProfileReport, Window, read, report};
 use crate::simulate::Inputs;
@@ -18,6 +20,7 @@ use crate::spec::SpecError;
   stepsim analyze rank0.json.gz                       one rank: breakdown, communication, kernels, idle time, gaps
   stepsim analyze rank*.json.gz --report ranks.json   all ranks: also who was waited for at collectives
   stepsim analyze rank0.json --workload gpt2-8        with MFU, of that model, batch and machine
+  stepsim analyze rank*.json.gz --html ranks.html     a page: kernels over time, and all tables
   stepsim run gpt2-8 -o x.json.gz && stepsim analyze x.json.gz
 
 A profile is what torch.profiler exports (export_chrome_trace, .json or .json.gz, of any year, NVIDIA or AMD), or a
@@ -33,6 +36,9 @@ pub struct Args {
     /// Also write everything as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
+    /// Also write a page here: .html, one file that opens in any browser
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    html: Option<PathBuf>,
     /// Count only device events whose launch is in the file
     #[arg(long)]
     linked: bool,
@@ -82,6 +88,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some(path) = &args.report {
         write_json(path, &report)?;
+    }
+    if let Some(path) = &args.html {
+        let text = page::profile::page(&profiles, &report, &command()).map_err(Failure::run)?;
+        write_file(path, text.as_bytes())?;
     }
     say(&table::table(&report, width()))
 }

@@ -6,10 +6,13 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
-use super::{Failure, run::write_json, say, width};
+use super::run::{command, write_file, write_json};
+use super::{Failure, say, width};
 use crate::analysis::diff::{Line, Unit, diff};
 use crate::analysis::measured::{Summary, beside};
 use crate::analysis::table;
+use crate::page::difference::page;
+use crate::profile::Profile;
 use crate::units::Bytes;
 use side::Side;
 
@@ -26,6 +29,7 @@ const SMALL: f64 = 0.001;
   stepsim diff a.json b.json                          reports that `stepsim run --report` wrote
   stepsim diff gpt3-175b gpt3-175b --set-b parallelism.pipeline.schedule=zb-h1 --set-b parallelism.pipeline.chunks=null
   stepsim diff profile.json.gz report.json            measured against simulated, by work of the kernels
+  stepsim diff a.json b.json --html both.html         a page
 
 A side is the name of a shipped workload, a workload file, a report, or a profile (its first rank). What differs in the
 inputs comes first. The lines of `mean of a rank` and of each stage add up to the step time, those of `from peak to MFU`
@@ -44,6 +48,9 @@ pub struct Args {
     /// Also write the comparison as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     json: Option<PathBuf>,
+    /// Also write the comparison as a page here: .html, one file that opens in any browser
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    html: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -56,6 +63,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         (Side::Simulated { report: a, .. }, Side::Simulated { report: b, .. }) => diff(a, b),
         _ => beside(&summary(&a), &summary(&b)),
     };
+    let different = a.differences(&b);
+    if let Some(path) = &args.html {
+        let measured: Vec<Profile> = [&a, &b].into_iter().filter_map(Side::profile).cloned().collect();
+        let names = [a.name(), b.name()];
+        let text =
+            page([&names[0], &names[1]], &lines, &different, &measured, &command()).map_err(Failure::run)?;
+        write_file(path, text.as_bytes())?;
+    }
     if let Some(path) = &args.json {
         write_json(path, &lines)?;
         if path.as_os_str() == "-" {
@@ -63,7 +78,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     let mut out = format!("A: {}\nB: {}\n", a.name(), b.name());
-    for difference in a.differences(&b) {
+    for difference in different {
         let _ = writeln!(out, "{difference}");
     }
     say(&(out + &sections(&lines, width())))
@@ -72,7 +87,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn summary(side: &Side) -> Summary {
     match side {
         Side::Simulated { report, .. } => Summary::from(&**report),
-        Side::Measured(profile) => Summary::from(&**profile),
+        Side::Measured { rank, .. } => Summary::from(&**rank),
     }
 }
 

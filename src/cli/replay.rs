@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::outputs::WRITTEN;
-use super::{Failure, run::write_json, say};
+use super::{Failure, run::write_json, say, width};
+use crate::analysis::table::{grouped, new_table, seconds};
 use crate::profile::programs::StepPrograms;
+use crate::simulate::moved::{Moved, Network, moved};
 use crate::simulate::replay::{Scale, check, replay};
 use crate::spec::SpecError;
 use crate::units::Time;
@@ -16,15 +18,30 @@ use crate::units::Time;
   stepsim replay step.json                                   the measured step
   stepsim replay step.json --scale cuBLAS=0.8                GEMMs a fifth shorter
   stepsim replay step.json --scale communication=0.5 --scale host=0.5
+  stepsim replay step.json --from h100-superpod-8 --to p6-b200          on another network
+  stepsim replay step.json --from h100-superpod-1024 --data-parallel 4  four times the replicas
 
 What is scaled is a class of kernels (as `stepsim analyze` names it), `compute`, `communication`, `memory`, `host`, a kind of
-communication (`all-gather`), or `leads`: what lies between an op and all that it waits for.")]
+communication (`all-gather`), or `leads`: what lies between an op and all that it waits for.
+
+With --to, each collective takes as much longer or shorter as the model of that machine's network says against the model of the
+one that was measured (--from); with --data-parallel N the largest groups have N times the ranks. What the profiles do not tell
+(sizes, places) is listed, and keeps its time.")]
 pub struct Args {
     /// What `stepsim import kineto` wrote
     file: PathBuf,
     /// A factor on the time of a class of work
     #[arg(long, value_name = "WHAT=FACTOR")]
     scale: Vec<String>,
+    /// The machine that was measured: a name, a file, or a simple one like `switch:8,450,1`
+    #[arg(long, value_name = "TOPOLOGY")]
+    from: Option<String>,
+    /// The machine whose network carries the collectives [default: the one that was measured]
+    #[arg(long, value_name = "TOPOLOGY", requires = "from")]
+    to: Option<String>,
+    /// So many times the replicas
+    #[arg(long, value_name = "N", requires = "from", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    data_parallel: u32,
     /// Also write the result as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
@@ -41,11 +58,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let file = args.file.display().to_string();
     check(&step, &scales).map_err(|e| Failure::input(e.in_file(&file)))?;
     let unchanged = replay(&step, &[]).map_err(Failure::run)?;
-    let changed = if scales.is_empty() { unchanged } else { replay(&step, &scales).map_err(Failure::run)? };
+    let moved = args.from.as_deref().map(|from| elsewhere(&step, from, args)).transpose()?;
+    let played = moved.as_ref().map_or(&step, |moved| &moved.step);
+    check(played, &scales).map_err(|e| Failure::input(e.in_file(&file)))?;
+    let changes = !scales.is_empty() || moved.is_some();
+    let changed = if changes { replay(played, &scales).map_err(Failure::run)? } else { unchanged };
     let measured = Time::from_ns(step.measured_ns);
     if let Some(path) = &args.report {
         let value = serde_json::json!({
             "step": step.step, "measured_s": measured.s(), "replayed_s": unchanged.s(), "changed_s": changed.s(),
+            "collectives": moved.as_ref().map(|m| &m.kinds), "unknown": moved.as_ref().map(|m| &m.unknown),
         });
         write_json(path, &value)?;
     }
@@ -56,10 +78,40 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         step.ranks.len(),
         off(unchanged, measured)
     );
-    if !scales.is_empty() {
-        text += &format!("  with {}: {changed} ({:+.2} %)\n", args.scale.join(", "), off(changed, unchanged));
+    if changes {
+        text += &format!("  with {}: {changed} ({:+.2} %)\n", described(args), off(changed, unchanged));
+    }
+    if let Some(moved) = &moved {
+        text += &collectives(moved);
     }
     say(&text)
+}
+
+/// The step with its collectives on another network, or among more ranks.
+fn elsewhere(step: &StepPrograms, from: &str, args: &Args) -> Result<Moved, Failure> {
+    let there = args.to.as_deref().map(Network::load).transpose().map_err(Failure::input)?;
+    let from = Network::load(from).map_err(Failure::input)?;
+    moved(step, &from, there.as_ref().unwrap_or(&from), args.data_parallel).map_err(Failure::input)
+}
+
+/// What is changed, in words.
+fn described(args: &Args) -> String {
+    let network = args.to.iter().map(|to| format!("the network of {to}"));
+    let replicas = (args.data_parallel > 1).then(|| format!("{} times the replicas", args.data_parallel));
+    let words: Vec<String> = network.chain(replicas).chain(args.scale.iter().cloned()).collect();
+    if words.is_empty() { "nothing changed".to_owned() } else { words.join(", ") }
+}
+
+/// How collectives were moved, and what is not known of that.
+fn collectives(moved: &Moved) -> String {
+    let head = ["collectives", "count", "measured", "model of it", "model there", "there"].map(String::from);
+    let mut table = new_table(width(), head.to_vec());
+    for kind in &moved.kinds {
+        let times = [kind.measured_s, kind.model_s, kind.model_there_s, kind.there_s].map(seconds);
+        table.add_row([kind.kind.clone(), grouped(kind.count)].into_iter().chain(times));
+    }
+    let unknown = moved.unknown.iter().map(|what| format!("  not known: {what}\n"));
+    format!("\n{table}\n{}", unknown.collect::<String>())
 }
 
 fn read(path: &Path) -> Result<StepPrograms, SpecError> {

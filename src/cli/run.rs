@@ -147,11 +147,16 @@ fn takes_report(path: &Path) -> bool {
 pub(super) fn head(args: &Args, of_inputs: Head) -> Head {
     Head {
         stepsim: env!("CARGO_PKG_VERSION").to_string(),
-        command: std::iter::once("stepsim".to_string()).chain(std::env::args().skip(1)).collect(),
+        command: command(),
         settings: args.sets.clone(),
         seed: args.seed,
         ..of_inputs
     }
+}
+
+/// The words of the command.
+pub(super) fn command() -> Vec<String> {
+    std::iter::once("stepsim".to_string()).chain(std::env::args().skip(1)).collect()
 }
 
 /// Simulates, writes the outputs that are asked for, prints the tables.
@@ -283,7 +288,7 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Fail
 ///
 /// # Errors
 /// The file cannot be written (status 1).
-fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut output =
         Output::create(path, path.extension().is_some_and(|e| e == "gz")).map_err(Failure::run)?;
     output.write_all(bytes).map_err(|e| Failure::run(output.error(e)))?;

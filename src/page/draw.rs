@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::gather::{Memory, Row, Shown};
+use super::gather::{Memory, Shown};
+use super::lane::Row;
 use crate::analysis::report::Report;
 use crate::program::MemoryClass;
 
@@ -58,22 +59,22 @@ pub fn gib(bytes: f64) -> String {
     }
 }
 
-/// Passes, stalls and communication of each rank over the step, and the scale below.
-pub fn timeline(shown: &Shown) -> String {
-    let scale = (WIDTH - LEFT) / shown.step_ns.max(1) as f64;
+/// Passes, stalls and communication of each row over the time, and the scale below.
+pub fn timeline(rows: &[Row], end_ns: u64) -> String {
+    let scale = (WIDTH - LEFT) / end_ns.max(1) as f64;
     let mut out = String::from("<g id=\"names\">");
-    for (i, row) in (0..).zip(&shown.rows) {
+    for (i, row) in (0..).zip(rows) {
         text(&mut out, LEFT - 8.0, f64::from(i) * ROW + 14.0, "end", &row.name);
     }
     out.push_str("</g><g id=\"lanes\">");
-    for (i, row) in (0..).zip(&shown.rows) {
-        for ((items, (top, bottom)), class) in lanes(row).into_iter().zip(LANES).zip(CLASSES) {
+    for (i, row) in (0..).zip(rows) {
+        for ((items, (top, bottom)), class) in row.lanes().into_iter().zip(LANES).zip(CLASSES) {
             let y = f64::from(i) * ROW;
             paths(&mut out, items, class, scale, [y + top, bottom - top]);
         }
     }
     out.push_str("</g><g id=\"ticks\">");
-    let height = shown.rows.len() as f64 * ROW;
+    let height = rows.len() as f64 * ROW;
     for i in 0..=5 {
         let part = f64::from(i) / 5.0;
         let x = LEFT + part * (WIDTH - LEFT - 40.0);
@@ -81,11 +82,7 @@ pub fn timeline(shown: &Shown) -> String {
         text(&mut out, x, height + 14.0, "tick", &seconds(ns * 1e-9));
     }
     out.push_str("</g>");
-    drawing("timeline", height + 20.0, "passes, stalls and communication of each rank over the step", &out)
-}
-
-fn lanes(row: &Row) -> [&[u64]; 3] {
-    [&row.passes, &row.stalls, &row.communication]
+    drawing("timeline", height + 20.0, "passes, stalls and communication of each rank over time", &out)
 }
 
 /// One shape for each kind on a lane.
@@ -107,11 +104,11 @@ fn paths(out: &mut String, items: &[u64], class: &str, scale: f64, [y, height]: 
     }
 }
 
-/// A line of a drawing of bars: its name, class, value and title of each part, and what stands behind them.
-type Line = (String, Vec<(String, f64, String)>, String);
+/// A line of a drawing of [`bars`]: its name, class, value and title of each part, and what stands behind them.
+pub type Line = (String, Vec<(String, f64, String)>, String);
 
 /// Bars of parts of a whole, one line a name.
-fn bars(id: &str, label: &str, whole: f64, lines: &[Line]) -> String {
+pub fn bars(id: &str, label: &str, whole: f64, lines: &[Line]) -> String {
     let mut out = String::new();
     let room = WIDTH - LEFT - 230.0;
     for (i, (name, parts, after)) in (0..).zip(lines) {
@@ -151,6 +148,21 @@ pub fn breakdown(report: &Report) -> String {
 /// From the peak of the devices down to MFU, what took how much.
 pub fn waterfall(report: &Report) -> Option<String> {
     let bars = &report.waterfall.as_ref()?.mean;
+    let lines = bars.groups().into_iter().map(|(group, share, parts)| {
+        let mut largest: Vec<_> = parts.iter().filter(|part| !part.what.is_empty()).collect();
+        largest.sort_by(|a, b| b.share.abs().total_cmp(&a.share.abs()));
+        let named: Vec<String> = largest
+            .iter()
+            .take(3)
+            .map(|part| format!("{} {} {:.1}", part.what, part.part, 100.0 * part.share).replace("  ", " "))
+            .collect();
+        (group.to_owned(), share, named.join(", "))
+    });
+    Some(steps_down(lines, bars.mfu))
+}
+
+/// Bars that lead down from the peak to MFU: each with its name, its share and what is in it.
+pub fn steps_down(bars: impl Iterator<Item = (String, f64, String)>, mfu: f64) -> String {
     let mut out = String::new();
     let x = |share: f64| LEFT + share.clamp(0.0, 1.1) * (WIDTH - LEFT - 330.0);
     let mut line = |i: usize, name: &str, [from, to]: [f64; 2], class: &str, note: &str| {
@@ -161,23 +173,32 @@ pub fn waterfall(report: &Report) -> Option<String> {
     };
     line(0, "peak", [0.0, 1.0], "peak", "100 %");
     let (mut left, mut i) = (1.0, 1);
-    for (group, share, parts) in bars.groups() {
-        let mut largest: Vec<_> = parts.iter().filter(|part| !part.what.is_empty()).collect();
-        largest.sort_by(|a, b| b.share.abs().total_cmp(&a.share.abs()));
-        let named: Vec<String> = largest
-            .iter()
-            .take(3)
-            .map(|part| format!("{} {} {:.1}", part.what, part.part, 100.0 * part.share).replace("  ", " "))
-            .collect();
+    for (name, share, inside) in bars {
         let sign = if share < 0.0 { '+' } else { '−' };
-        let note = format!("{sign}{:.1} %  {}", 100.0 * share.abs(), named.join(", "));
+        let note = format!("{sign}{:.1} %  {inside}", 100.0 * share.abs());
         let to = left - share;
-        line(i, group, [to.min(left), to.max(left)], if share < 0.0 { "gain" } else { "loss" }, &note);
+        line(i, &name, [to.min(left), to.max(left)], if share < 0.0 { "gain" } else { "loss" }, &note);
         left = to;
         i += 1;
     }
-    line(i, "MFU", [0.0, bars.mfu], "busy", &format!("{:.1} %", 100.0 * bars.mfu));
-    Some(drawing("waterfall", (i + 1) as f64 * 22.0 + 4.0, "from the peak to MFU", &out))
+    line(i, "MFU", [0.0, mfu], "busy", &format!("{:.1} %", 100.0 * mfu));
+    drawing("waterfall", (i + 1) as f64 * 22.0 + 4.0, "from the peak to MFU", &out)
+}
+
+/// Two bars a line, one above the other: the name, both values and both as text.
+pub fn pairs(lines: &[(&str, [f64; 2], [String; 2])]) -> String {
+    let mut out = String::new();
+    let whole = lines.iter().flat_map(|line| line.1).map(f64::abs).fold(f64::MIN_POSITIVE, f64::max);
+    for (i, (name, values, texts)) in (0..).zip(lines) {
+        let y = f64::from(i) * 26.0;
+        text(&mut out, LEFT - 8.0, y + 15.0, "end", name);
+        for ((value, note), (class, top)) in values.iter().zip(texts).zip([("a", 2.0), ("b", 12.0)]) {
+            let w = (value.abs() / whole * (WIDTH - LEFT - 130.0)).max(0.5);
+            rect(&mut out, class, [LEFT, y + top, w, 9.0], note);
+            text(&mut out, LEFT + w + 6.0, y + top + 8.5, "note small", note);
+        }
+    }
+    drawing("", lines.len() as f64 * 26.0 + 4.0, "both side by side", &out).replacen(" id=\"\"", "", 1)
 }
 
 /// Communication by kind: under kernels, while the rank stood still for something else, exposed.

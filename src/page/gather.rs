@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::lane::{Item, flatten, numbers, thin};
+use super::lane::{Item, Look, Looks, Row, few};
 use crate::analysis::cause::Causes;
 use crate::analysis::critical;
 use crate::analysis::idle::IdleTimes;
@@ -12,16 +12,12 @@ use crate::analysis::kind::OpKind;
 use crate::analysis::memory::{self, Ledger};
 use crate::analysis::stalls::{StallCause, stalls_of};
 use crate::ids::{DeviceId, RankId, TierId};
+use crate::palette;
 use crate::program::{NO_MICRO_BATCH, Phase, StreamKind};
 use crate::simulate::Simulation;
 use crate::trace::{op_name, passes};
 use crate::units::Time;
 
-/// Ranks that are drawn.
-pub const ROWS: usize = 16;
-/// Passes that are drawn, over all ranks, and items of each other lane: more would make a page too heavy to send.
-const PASSES: usize = 14_000;
-const ITEMS: usize = 8_000;
 /// Points of a curve.
 const POINTS: usize = 80;
 /// Lines of the lists.
@@ -36,19 +32,6 @@ pub const PHASES: [Phase; 6] = [
     Phase::Recompute,
     Phase::Optimizer,
 ];
-
-/// A rank: each lane as [`numbers`].
-#[derive(Debug, Serialize)]
-pub struct Row {
-    /// Its name.
-    pub name: String,
-    /// Passes, by [`PHASES`].
-    pub passes: Vec<u64>,
-    /// Stalls, by [`StallCause`].
-    pub stalls: Vec<u64>,
-    /// Communication and copies, by [`OpKind`].
-    pub communication: Vec<u64>,
-}
 
 /// How full a tier was.
 #[derive(Debug, Serialize)]
@@ -91,10 +74,12 @@ pub struct Line {
 #[derive(Debug, Serialize)]
 pub struct Shown {
     /// The step in nanoseconds.
+    #[serde(skip)]
     pub step_ns: u64,
     /// Ranks of the job.
     pub of_ranks: usize,
     /// The ranks drawn.
+    #[serde(skip)]
     pub rows: Vec<Row>,
     /// The tiers that they use.
     pub memory: Vec<Memory>,
@@ -110,10 +95,24 @@ pub struct Shown {
     pub stalls: Vec<Line>,
 }
 
-/// Reads a run for a page; of `ranks` up to [`ROWS`] are drawn, evenly picked.
+/// Names and colours of what is drawn over time: passes by [`PHASES`], [`StallCause`], [`OpKind`].
+pub fn looks() -> Looks {
+    let look = |name: &str, colour| Look { name: name.to_owned(), colour };
+    let passes = PHASES.iter().map(|phase| look(phase.name(), palette::pass(*phase)));
+    Looks {
+        passes: passes.chain([look("two passes in turn", palette::PAIR)]).collect(),
+        stalls: StallCause::ALL.iter().map(|cause| look(cause.name(), palette::stall(*cause))).collect(),
+        communication: OpKind::ALL
+            .iter()
+            .map(|kind| look(kind.words(), palette::communication(*kind)))
+            .collect(),
+    }
+}
+
+/// Reads a run for a page; of `ranks` a few are drawn, evenly picked.
 pub fn gather(run: &Simulation, ranks: &[RankId]) -> Shown {
-    let count = ranks.len().min(ROWS);
-    let picked: Vec<RankId> = (0..count).map(|i| ranks[i * (ranks.len() - 1) / (count - 1).max(1)]).collect();
+    let picked: Vec<RankId> = few(ranks).copied().collect();
+    let count = picked.len();
     let world = &run.plan.world;
     let mut causes = Causes::unfolded(world, &run.record, &run.folded.ranks.of);
     let mut idle = IdleTimes::new(world);
@@ -138,17 +137,9 @@ pub fn gather(run: &Simulation, ranks: &[RankId]) -> Shown {
                 kind: piece.cause as u32,
                 tag: 0,
             });
-            let lane = |items: Vec<Item>, of_all: usize| {
-                let some = items.into_iter().filter(|item| item.start < item.end).collect();
-                numbers(&thin(some, step.round_ns(), of_all / count))
-            };
             let [passes, communication] = lanes(run, *rank, &mut kernels);
-            Row {
-                name: run.plan.rank_name(*rank),
-                passes: lane(passes, PASSES),
-                stalls: lane(stalls.collect(), ITEMS),
-                communication: lane(flatten(communication), ITEMS),
-            }
+            let lanes = [passes, stalls.collect(), communication];
+            Row::new(run.plan.rank_name(*rank), step.round_ns(), count, lanes)
         })
         .collect();
     let device = run.inputs.machine.device(DeviceId(0));
@@ -200,7 +191,7 @@ fn lanes(run: &Simulation, rank: RankId, kernels: &mut BTreeMap<&'static str, Ke
             }
         }
     }
-    [flatten(passed), communication]
+    [passed, communication]
 }
 
 /// The curves of the tiers that ranks use, each tier once.
@@ -292,9 +283,4 @@ fn critical_lines(run: &Simulation) -> Vec<Line> {
         lines.add(what, OpKind::of(program, link.op).words(), link.end - link.start);
     }
     lines.longest()
-}
-
-/// Names of stalls by number.
-pub fn stall_names() -> Vec<&'static str> {
-    StallCause::ALL.iter().map(|cause| cause.name()).collect()
 }

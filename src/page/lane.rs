@@ -1,5 +1,80 @@
 //! Lanes of a drawing over time: what was on when, in few enough pieces to be drawn.
 
+use serde::Serialize;
+
+/// Rows that are drawn.
+pub const ROWS: usize = 16;
+/// Items of the first lane that are drawn, over all rows, and of each other lane: more would make a page too heavy to send.
+const FIRST: usize = 14_000;
+const OTHER: usize = 8_000;
+
+/// The name and the colour of a kind of items.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// In words.
+    pub name: String,
+    /// As `#rrggbb`.
+    pub colour: &'static str,
+}
+
+/// Names and colours of the kinds of items, lane by lane; an item's kind is its place here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Looks {
+    /// Of passes, or kernels.
+    pub passes: Vec<Look>,
+    /// Of stalls.
+    pub stalls: Vec<Look>,
+    /// Of communication and copies.
+    pub communication: Vec<Look>,
+}
+
+impl Looks {
+    pub(super) fn lanes(&self) -> [&[Look]; 3] {
+        [&self.passes, &self.stalls, &self.communication]
+    }
+}
+
+/// A row of a drawing over time: each lane as [`numbers`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// Passes, or kernels.
+    pub passes: Vec<u64>,
+    /// Why they stood still.
+    pub stalls: Vec<u64>,
+    /// Communication and copies.
+    pub communication: Vec<u64>,
+}
+
+impl Row {
+    /// A row of `of` from items in any order; of those that overlap on a lane the first is shown.
+    pub fn new(name: String, end: u64, of: usize, lanes: [Vec<Item>; 3]) -> Row {
+        let most = [FIRST, OTHER, OTHER].map(|most| most / of.max(1));
+        let mut lanes = lanes.into_iter().zip(most).map(|(items, most)| {
+            let some = flatten(items).into_iter().filter(|item| item.start < item.end).collect();
+            numbers(&thin(some, end, most))
+        });
+        let mut next = || lanes.next().unwrap_or_default();
+        Row { name, passes: next(), stalls: next(), communication: next() }
+    }
+
+    pub(super) fn lanes(&self) -> [&[u64]; 3] {
+        [&self.passes, &self.stalls, &self.communication]
+    }
+
+    /// The kinds of items on a lane, each as often as it is there.
+    pub(super) fn kinds(&self, lane: usize) -> impl Iterator<Item = usize> {
+        self.lanes()[lane].chunks_exact(4).map(|item| item[2] as usize)
+    }
+}
+
+/// `ROWS` of many, evenly picked.
+pub fn few<T>(of: &[T]) -> impl Iterator<Item = &T> {
+    let count = of.len().min(ROWS);
+    (0..count).map(move |i| &of[i * (of.len() - 1) / (count - 1).max(1)])
+}
+
 /// Something that a rank did, or waited for, from `start` to `end` (nanoseconds).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
@@ -15,7 +90,7 @@ pub struct Item {
 
 /// Items in order of time that do not overlap, `most` of them: of more, by stretch of time the kind that lasted longest, if
 /// anything lasted half of it.
-pub fn thin(items: Vec<Item>, end: u64, most: usize) -> Vec<Item> {
+fn thin(items: Vec<Item>, end: u64, most: usize) -> Vec<Item> {
     if items.len() <= most {
         return items;
     }
@@ -48,7 +123,7 @@ pub fn thin(items: Vec<Item>, end: u64, most: usize) -> Vec<Item> {
 }
 
 /// One lane of items that may overlap: where several are on, the first in order of time is shown.
-pub fn flatten(mut items: Vec<Item>) -> Vec<Item> {
+fn flatten(mut items: Vec<Item>) -> Vec<Item> {
     items.sort_by_key(|item| (item.start, item.end));
     let mut free = 0;
     let mut flat: Vec<Item> = Vec::with_capacity(items.len());
@@ -63,7 +138,7 @@ pub fn flatten(mut items: Vec<Item>) -> Vec<Item> {
 }
 
 /// Numbers that a page can read back: the gap before each item, how long it lasted, what it was, its tag.
-pub fn numbers(items: &[Item]) -> Vec<u64> {
+fn numbers(items: &[Item]) -> Vec<u64> {
     let mut at = 0;
     let mut numbers = Vec::with_capacity(items.len() * 4);
     for item in items {

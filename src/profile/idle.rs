@@ -3,7 +3,7 @@
 //! The kernel that ends a gap tells why it began no sooner. Was it launched only after the device had run dry, the time up
 //! to the launch is the host's (`host`; `host, in a synchronisation` where the launching thread waited for the device)
 //! and the rest is the launch itself. Was it queued before, it waited for an event of another stream where a
-//! `StreamWaitEvent` was queued right before it, else the gap is that between two kernels.
+//! `StreamWaitEvent` was queued right before it (newer profiles name the wait itself: `cuda_sync`), else the gap is that between two kernels.
 
 use std::collections::BTreeMap;
 
@@ -49,6 +49,16 @@ pub struct Gap {
     pub after: String,
 }
 
+impl Gap {
+    /// The beginning of the next kernel's name, without the return type and what follows the template arguments.
+    pub fn next(&self) -> String {
+        let name = self.after.strip_prefix("void ").unwrap_or(&self.after);
+        let plain = name.strip_prefix("(anonymous namespace)::").unwrap_or(name);
+        let end = plain.find(['<', '(']).filter(|end| *end > 3).unwrap_or(plain.len());
+        plain[..end].chars().take(40).collect()
+    }
+}
+
 /// The pieces of idle time of some events of a profile, in order; they sum to the idle time of `sets`.
 pub fn pieces(profile: &Profile, events: &[DeviceEvent], sets: &Sets) -> Vec<Piece> {
     let mut out = Vec::new();
@@ -91,8 +101,12 @@ fn synchronised_until(profile: &Profile, event: &DeviceEvent, from: i64, launche
     ends.max().unwrap_or(from).max(from)
 }
 
-/// Whether the launch of `event` directly follows a `StreamWaitEvent` of its thread.
+/// Whether `event` stood behind a wait for an event: the file says so, or where it names no waits at all, its launch directly
+/// follows a `StreamWaitEvent` of its thread.
 pub(super) fn waited(profile: &Profile, event: &DeviceEvent) -> bool {
+    if !profile.waits.is_empty() {
+        return event.launch.is_some_and(|launch| profile.waits.contains_key(&launch));
+    }
     let before = event.launch.unwrap_or(0) as usize;
     let thread = profile.calls[before].thread;
     let earlier = profile.calls[..before].iter().rev().take_while(|c| c.thread == thread);

@@ -5,8 +5,8 @@
 //! ```
 //! A stream runs in order. The host is one more stream: the time from call to call, up to each launch; behind a
 //! synchronisation it goes on when the device has got there. A kernel waits for its launch, and where a
-//! `StreamWaitEvent` was queued right before, for the op of another stream that ended last before it (profiles do not name the
-//! event). What is left of its start is its lead. Collectives that several profiles hold begin when the last rank is
+//! `StreamWaitEvent` was queued right before, for the op of another stream that ended last before it (unless the profile names
+//! the event: `cuda_sync`). What is left of its start is its lead. Collectives that several profiles hold begin when the last rank is
 //! there ([`super::skew`]); each then takes what it took from there. So replaying a step unchanged gives the measured step,
 //! which begins with its first device event: the host may be a step ahead of the device.
 //!
@@ -211,6 +211,8 @@ struct Writer<'a> {
     /// When the last op of each stream ended.
     done: Vec<Option<i64>>,
     by_end: Vec<u32>,
+    /// By launch, the last device event that it launched.
+    launched: BTreeMap<u32, u32>,
 }
 
 /// What happens next in the order of time.
@@ -243,7 +245,21 @@ impl<'a> Writer<'a> {
             launch_op: BTreeMap::new(),
             done: vec![None],
             by_end,
+            launched: events.iter().filter_map(|e| Some((profile.events[*e as usize].launch?, *e))).collect(),
         }
+    }
+
+    /// The ops that an event waited for, where the file names them; `None` where it names no waits at all.
+    fn named_waits(&self, event: &DeviceEvent) -> Option<Vec<(i64, u32)>> {
+        if self.profile.waits.is_empty() {
+            return None;
+        }
+        let launches = event.launch.and_then(|launch| self.profile.waits.get(&launch));
+        let op = |launch: &u32| {
+            let awaited = self.launched.get(launch)?;
+            Some((self.event(*awaited).end, *self.op_of.get(awaited)?))
+        };
+        Some(launches.into_iter().flatten().filter_map(op).collect())
     }
 
     fn event(&self, event: u32) -> &'a DeviceEvent {
@@ -346,8 +362,13 @@ impl<'a> Writer<'a> {
             Some(_) => self.doubts.before_launch += 1,
             None => self.doubts.unlinked += 1,
         }
+        let named = self.named_waits(event);
+        for (ended, op) in named.iter().flatten().filter(|(ended, _)| *ended <= event.start) {
+            ready = ready.max(Some(*ended));
+            after.push(*op);
+        }
         let flagged = event.launch.is_some() && waited(self.profile, event);
-        let other = self.last_ended(event.start, |e| e.stream != event.stream);
+        let other = self.last_ended(event.start, |e| e.stream != event.stream).filter(|_| named.is_none());
         if let Some((other, op)) = other.and_then(|o| Some((self.event(o), *self.op_of.get(&o)?))) {
             let at_once = other.end + AT_ONCE >= event.start && ready.is_none_or(|r| r < other.end);
             if flagged || at_once {
@@ -426,9 +447,15 @@ fn positive(ns: i64) -> u64 {
 impl Doubts {
     fn said(&self, profiles: &[Profile]) -> Vec<String> {
         let mut said = vec![
-            "which event a stream waited for is not in a profile: the op of another stream that ended last is taken".to_string(),
-            "host threads are taken as one, and what the host does between two calls as its own work".to_string(),
+            "host threads are taken as one, and what the host does between two calls as its own work"
+                .to_string(),
         ];
+        if profiles.iter().any(|p| p.waits.is_empty()) {
+            said.push(
+                "which event a stream waited for is not in these profiles: the op of another stream that ended last is taken"
+                    .to_string(),
+            );
+        }
         let mut count = |n: u64, what: &str| {
             if n > 0 {
                 said.push(format!("{n} {what}"));

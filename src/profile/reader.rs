@@ -82,6 +82,7 @@ struct Reader<'c> {
     by_external: FxHashMap<i64, u32>,
     /// The profiler's marks of collectives on the device: stream, start, end, collective.
     on_device: Vec<(u32, i64, i64, u32)>,
+    waits: Vec<StreamWait>,
     own: OwnRanks,
     categories: BTreeMap<String, u64>,
     device_names: FxHashMap<i64, String>,
@@ -93,6 +94,15 @@ struct Pending {
     correlation: Option<i64>,
     external: Option<i64>,
     device: i64,
+}
+
+/// A stream waits for an event that was recorded on another, as the profiler names it.
+struct StreamWait {
+    stream: u32,
+    on: u32,
+    /// Correlations of the calls that queued the wait and the event.
+    queued: i64,
+    recorded: i64,
 }
 
 /// Numbers for values in order of appearance.
@@ -132,6 +142,7 @@ impl<'c> Reader<'c> {
             call_of: FxHashMap::default(),
             by_external: FxHashMap::default(),
             on_device: Vec::new(),
+            waits: Vec::new(),
             own: OwnRanks::default(),
             categories: BTreeMap::new(),
             device_names: FxHashMap::default(),
@@ -222,6 +233,7 @@ impl<'c> Reader<'c> {
             What::Operator => self.profile.steps.push(Mark { name: name.into_owned(), start, end }),
             What::Call => self.call(event, &name, start, end),
             What::OnDevice => self.annotation(event, &name, start, end),
+            What::Wait => self.stream_wait(event, &name),
             What::Kernel | What::Copy => self.device_event(event, name, start, end, what == What::Copy),
         }
         Ok(())
@@ -299,6 +311,20 @@ impl<'c> Reader<'c> {
             let named = CollectiveArgs { name: name.to_string(), ..CollectiveArgs::default() };
             let collective = self.collectives.of(named);
             self.on_device.push((stream, start, end, collective));
+        }
+    }
+
+    fn stream_wait(&mut self, event: &Members, name: &str) {
+        let args = event.members("args");
+        let (on, recorded) = (args.text("wait_on_stream"), args.whole("wait_on_cuda_event_record_corr_id"));
+        let (Some(on), Some(recorded), Some(queued)) = (on, recorded, args.whole("correlation")) else {
+            return;
+        };
+        if name == "Stream Wait Event" && recorded >= 0 {
+            let stream = self.stream(event, &args);
+            let device = args.text("device").or_else(|| event.text("pid")).unwrap_or_default().into_owned();
+            let on = self.streams.of((device, on.into_owned()));
+            self.waits.push(StreamWait { stream, on, queued, recorded });
         }
     }
 
@@ -385,6 +411,33 @@ impl<'c> Reader<'c> {
             event.kind = Some(self.kinds.of(kind.to_string()));
         }
         self.profile.calls = order.iter().map(|&c| self.calls[c as usize].0).collect();
+        self.link_waits(&place);
+    }
+
+    /// A wait holds up what is launched on its stream next; it is for what was launched last on the other stream when the
+    /// event was recorded.
+    fn link_waits(&mut self, place: &[u32]) {
+        let mut launches: BTreeMap<u32, Vec<(i64, u32)>> = BTreeMap::new();
+        for event in self.device.iter().map(|pending| &pending.event) {
+            if let Some(launch) = event.launch {
+                let start = self.profile.calls[launch as usize].start;
+                launches.entry(event.stream).or_default().push((start, launch));
+            }
+        }
+        launches.values_mut().for_each(|of_stream| of_stream.sort_unstable());
+        let call = |correlation: i64| self.call_of.get(&correlation).map(|c| place[*c as usize]);
+        for wait in &self.waits {
+            let (Some(queued), Some(recorded)) = (call(wait.queued), call(wait.recorded)) else { continue };
+            let (Some(mine), Some(theirs)) = (launches.get(&wait.stream), launches.get(&wait.on)) else {
+                continue;
+            };
+            let [queued, recorded] = [queued, recorded].map(|c| self.profile.calls[c as usize].start);
+            let held = mine.get(mine.partition_point(|launch| launch.0 < queued));
+            let awaited = theirs[..theirs.partition_point(|launch| launch.0 <= recorded)].last();
+            if let (Some((_, held)), Some((_, awaited))) = (held, awaited) {
+                self.profile.waits.entry(*held).or_default().push(*awaited);
+            }
+        }
     }
 
     /// The file holds nothing that ran on a device.
@@ -409,6 +462,7 @@ enum What {
     Call,
     Operator,
     OnDevice,
+    Wait,
 }
 
 impl What {
@@ -419,6 +473,7 @@ impl What {
             "cuda_runtime" | "cuda_driver" | "runtime" => What::Call,
             "cpu_op" | "operator" | "user_annotation" => What::Operator,
             "gpu_user_annotation" => What::OnDevice,
+            "cuda_sync" => What::Wait,
             _ => return None,
         })
     }

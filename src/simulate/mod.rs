@@ -11,6 +11,7 @@
 pub mod durations;
 mod fault;
 mod inputs;
+pub mod moved;
 mod noise;
 mod prices;
 pub mod replay;

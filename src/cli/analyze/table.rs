@@ -187,7 +187,7 @@ fn gaps(out: &mut String, r: &RankProfile, width: u16) {
             seconds(gap.at_s),
             seconds(gap.communication_s),
             gap.ended_by.clone(),
-            short(&gap.after),
+            gap.next(),
         ]);
     }
     if !r.gaps.is_empty() {
@@ -285,11 +285,4 @@ fn share(part: f64, whole: f64) -> String {
     } else {
         format!("{:.1} %", 100.0 * part / whole.max(f64::MIN_POSITIVE))
     }
-}
-
-/// The beginning of a kernel's name, without the return type and what follows the template arguments.
-fn short(name: &str) -> String {
-    let name = name.strip_prefix("void ").unwrap_or(name);
-    let end = name.find(['<', '(']).filter(|end| *end > 3).unwrap_or(name.len());
-    name[..end].chars().take(40).collect()
 }

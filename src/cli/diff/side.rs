@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::analysis::report::Report;
 use crate::cli::Failure;
 use crate::profile::report::RankProfile;
-use crate::profile::{Classes, Window, read, report};
+use crate::profile::{Classes, Profile, Window, read, report};
 use crate::simulate::{Inputs, Options, Simulation};
 use crate::spec::{Kind, SpecError, catalog};
 
@@ -27,7 +27,12 @@ pub(super) enum Side {
         inputs: Option<Value>,
     },
     /// The first rank of a profile.
-    Measured(Box<RankProfile>),
+    Measured {
+        /// What is said of it.
+        rank: Box<RankProfile>,
+        /// What was read.
+        profile: Box<Profile>,
+    },
 }
 
 impl Side {
@@ -78,10 +83,18 @@ impl Side {
     pub fn name(&self) -> String {
         match self {
             Side::Simulated { report, .. } => format!("{} on {}", report.workload, report.topology),
-            Side::Measured(p) => {
+            Side::Measured { rank: p, .. } => {
                 let device = p.device.as_ref().map_or(String::new(), |name| format!(" on {name}"));
                 format!("{}: profile of rank {}{device}", p.file, p.rank)
             }
+        }
+    }
+
+    /// What was measured.
+    pub fn profile(&self) -> Option<&Profile> {
+        match self {
+            Side::Simulated { .. } => None,
+            Side::Measured { profile, .. } => Some(profile),
         }
     }
 
@@ -180,10 +193,10 @@ fn saved(path: &Path) -> Result<Side, Failure> {
 fn profile(path: &Path) -> Result<Side, Failure> {
     let mut profiles = read(path, &Classes::shipped()).map_err(Failure::input)?;
     let first = report(&mut profiles, Window::All).ranks.into_iter().next();
-    let rank = first.ok_or_else(|| {
+    let (rank, profile) = first.zip(profiles.into_iter().next()).ok_or_else(|| {
         Failure::from(SpecError::file(path.display().to_string(), "holds no rank of a profile"))
     })?;
-    Ok(Side::Measured(Box::new(rank)))
+    Ok(Side::Measured { rank: Box::new(rank), profile: Box::new(profile) })
 }
 
 fn simulated(name: &str, sets: &[String]) -> Result<Side, Failure> {

@@ -1,10 +1,8 @@
-'use strict';
-// Zoom and hover over the drawing of passes, and downloads. The page reads without it.
-const data = JSON.parse(document.getElementById('data').textContent);
+// Zoom and hover over the drawing. The page reads without it.
 const svg = document.getElementById('timeline'), lanes = document.getElementById('lanes');
 const ticks = document.getElementById('ticks'), tip = document.getElementById('tip');
 const {width: W, left: L, row: R, lanes: LANES, classes: CLASSES} = data.drawing;
-const KEYS = ['passes', 'stalls', 'communication'], NAMES = [data.names.passes, data.names.stalls, data.names.communication];
+const KEYS = ['passes', 'stalls', 'communication'], NAMES = data.names;
 const step = data.shown.step_ns;
 let a = 0, b = step;
 
@@ -70,21 +68,14 @@ svg.addEventListener('pointermove', (e) => {
   tip.textContent = text; tip.style.left = Math.min(e.clientX + 12, innerWidth - 320) + 'px'; tip.style.top = e.clientY + 14 + 'px';
 });
 
-function save(name, type, text) {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], {type})); link.download = name; link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-}
 function csv() {
   const lines = ['rank,lane,what,micro_batch,start_ns,end_ns'];
   rows.forEach((row, r) => row.forEach((lane, l) => lane.start.forEach((start, i) => lines.push(
     [`"${data.shown.rows[r].name}"`, KEYS[l], `"${NAMES[l][lane.kind[i]]}"`, lane.tag[i] ? lane.tag[i] - 1 : '', start, lane.end[i]].join(',')))));
   return lines.join('\n') + '\n';
 }
-const on = (id, act) => document.getElementById(id).addEventListener('click', act);
 on('in', () => around((a + b) / 2, 0.5)); on('out', () => around((a + b) / 2, 2)); on('all', () => zoom(0, step));
 on('left', () => { const d = Math.min(a, (b - a) / 2); zoom(a - d, b - d); });
 on('right', () => { const d = Math.min(step - b, (b - a) / 2); zoom(a + d, b + d); });
-on('json', () => save('step.json', 'application/json', JSON.stringify(data.report, null, 2)));
-on('csv', () => save('step.csv', 'text/csv', csv()));
+on('csv', () => save('timeline.csv', 'text/csv', csv()));
 draw();
