@@ -14,6 +14,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::kind::OpKind;
 use crate::engine::Record;
 use crate::ids::{CommId, OpId, RankId};
 use crate::program::{MemoryWhen, Op, Program, StreamKind, Work, World};
@@ -74,8 +75,12 @@ pub(crate) struct ProgramIndex {
     sequence: Vec<u32>,
     /// The ops of each slot, in program order.
     pub(crate) by_slot: Vec<Vec<OpId>>,
+    /// What each op is for.
+    pub(crate) kinds: Vec<OpKind>,
     /// Kernels on compute streams, stream by stream.
     pub(crate) kernels: Vec<OpId>,
+    /// Whether ops of any stream are seen by others later than they end.
+    late: bool,
     /// Whether there is more than one compute stream, so that `kernels` may be out of time order.
     pub(crate) many_compute_streams: bool,
 }
@@ -104,11 +109,21 @@ impl ProgramIndex {
                 index.by_slot[slot].push(OpId(i as u32));
             }
         }
+        index.kinds = OpKind::of_all(program);
+        index.late = program.streams.iter().any(|s| s.latency > Time::ZERO);
         let compute = || program.streams.iter().filter(|s| s.kind == StreamKind::Compute);
         let is_kernel = |op: &&OpId| matches!(program.ops[op.index()].work, Work::Compute { .. });
         index.kernels = compute().flat_map(|s| s.ops.iter().filter(is_kernel)).copied().collect();
         index.many_compute_streams = compute().count() > 1;
         index
+    }
+}
+
+impl ProgramIndex {
+    /// [`Program::latency_between`], at no cost where no stream has any.
+    #[inline]
+    pub(crate) fn latency_between(&self, program: &Program, before: OpId, op: OpId) -> Time {
+        if self.late { program.latency_between(before, op) } else { Time::ZERO }
     }
 }
 
@@ -156,6 +171,11 @@ impl<'a> Causes<'a> {
     pub(crate) fn index_of(&self, rank: RankId) -> &ProgramIndex {
         &self.programs[self.world.ranks[rank.index()].program.index()]
     }
+    /// What an op is for.
+    #[inline]
+    pub fn kind(&self, rank: RankId, op: OpId) -> OpKind {
+        self.index_of(rank).kinds[op.index()]
+    }
     fn op(&self, rank: RankId, op: OpId) -> &'a Op {
         &self.world.program_of(rank).ops[op.index()]
     }
@@ -167,13 +187,13 @@ impl<'a> Causes<'a> {
     /// When an op's stream and waits let it go: it starts then, unless it needs memory or a peer.
     /// Of ops that end together the predecessor is named, else the first wait.
     pub fn ready(&self, rank: RankId, op: OpId) -> Ready {
-        let program = self.world.program_of(rank);
-        let mut ready = match self.predecessor(rank, op) {
-            Some(p) => Ready { time: self.span(rank, p).1, by: Binding::Predecessor(p) },
-            None => Ready { time: Time::ZERO, by: Binding::Nothing },
+        let (program, index) = (self.world.program_of(rank), self.index_of(rank));
+        let mut ready = match index.predecessor[op.index()] {
+            NONE => Ready { time: Time::ZERO, by: Binding::Nothing },
+            p => Ready { time: self.span(rank, OpId(p)).1, by: Binding::Predecessor(OpId(p)) },
         };
         for &wait in &program.waits[program.ops[op.index()].waits.range()] {
-            let end = self.span(rank, wait).1 + program.latency_between(wait, op);
+            let end = self.span(rank, wait).1 + index.latency_between(program, wait, op);
             if end > ready.time || (ready.by == Binding::Nothing && end == ready.time) {
                 ready = Ready { time: end, by: Binding::Wait(wait) };
             }

@@ -74,7 +74,7 @@ pub fn critical_path(causes: &mut Causes, idle: &mut IdleTimes) -> CriticalPath 
         let own = causes.ready(rank, op);
         let contention =
             contended_from(causes, idle, rank, op).map_or(Time::ZERO, |from| end - from.min(end));
-        let kind = OpKind::of(causes.world().program_of(rank), op);
+        let kind = causes.kind(rank, op);
         path.by_kind[kind as usize] += end - start - contention;
         path.contention += contention;
         path.memory += start - own.time;
@@ -83,7 +83,7 @@ pub fn critical_path(causes: &mut Causes, idle: &mut IdleTimes) -> CriticalPath 
         if let Some(before) = own.op() {
             // The way from the host to the device.
             let way = own.time - causes.span(rank, before).1;
-            path.by_kind[OpKind::of(causes.world().program_of(rank), before) as usize] += way;
+            path.by_kind[causes.kind(rank, before) as usize] += way;
         }
     }
     path.links.reverse();

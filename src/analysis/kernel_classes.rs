@@ -80,18 +80,26 @@ pub fn kernel_classes(
     let mut sums: BTreeMap<KernelClass, Sum> = BTreeMap::new();
     for (rank, &weight) in (0..).map(RankId).zip(weights) {
         let program = world.program_of(rank);
+        // Micro-batches share infos, so there are few of them: how often, and the times.
+        let mut of_info = vec![(0u64, 0u64, 0u64); program.infos.len()];
         for &kernel in &causes.index_of(rank).kernels {
-            let info = &program.infos[program.ops[kernel.index()].info as usize];
-            let Some(class) = info.class else { continue };
             let (start, end) = causes.span(rank, kernel);
             let alone = crate::engine::undisturbed_time(world, rank, kernel);
+            let (count, ran, undisturbed) = &mut of_info[program.ops[kernel.index()].info as usize];
+            *count += 1;
+            *ran += (end - start).0;
+            *undisturbed += alone.0;
+        }
+        for (info, (count, ran, alone)) in program.infos.iter().zip(of_info).filter(|(_, sums)| sums.0 > 0) {
+            let Some(class) = info.class else { continue };
             let sum = sums.entry(class).or_default();
-            sum.count += weight;
-            sum.ran += u128::from(weight) * u128::from((end - start).0);
-            sum.alone += u128::from(weight) * u128::from(alone.0);
+            let times = u128::from(weight * count);
+            sum.count += weight * count;
+            sum.ran += u128::from(weight) * u128::from(ran);
+            sum.alone += u128::from(weight) * u128::from(alone);
             // Whole ones: sums are then the same in any order.
-            sum.flops += u128::from(weight) * info.flops.round() as u128;
-            sum.bytes += u128::from(weight) * info.bytes.round() as u128;
+            sum.flops += times * info.flops.round() as u128;
+            sum.bytes += times * info.bytes.round() as u128;
         }
     }
     let ranks = weights.iter().sum::<u64>().max(1) as f64;

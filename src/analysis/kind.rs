@@ -84,6 +84,22 @@ impl OpKind {
         }
     }
 
+    /// The kinds of all ops of a program.
+    pub fn of_all(program: &Program) -> Vec<OpKind> {
+        let mut of = vec![OpKind::Compute; program.ops.len()];
+        for stream in &program.streams {
+            let Some(&first) = stream.ops.first() else { continue };
+            if stream.kind == StreamKind::Compute {
+                let is_comm = |op: &&OpId| matches!(program.ops[op.index()].work, Work::Comm { .. });
+                stream.ops.iter().filter(is_comm).for_each(|op| of[op.index()] = OpKind::of(program, *op));
+            } else {
+                let kind = OpKind::of(program, first);
+                stream.ops.iter().for_each(|op| of[op.index()] = kind);
+            }
+        }
+        of
+    }
+
     /// The short name used in traces and reports.
     pub fn name(self) -> &'static str {
         match self {

@@ -25,11 +25,17 @@ pub fn layers(causes: &Causes, weights: &[u64]) -> Vec<LayerReport> {
     let mut sums: BTreeMap<Option<u32>, BTreeMap<OpKind, u128>> = BTreeMap::new();
     for (rank, &weight) in (0..).map(RankId).zip(weights) {
         let program = causes.world().program_of(rank);
-        for (op, is) in (0..).map(OpId).zip(&program.ops) {
+        // Micro-batches share infos, so there are few of them; `None` where no op is.
+        let mut of_info = vec![[None; OpKind::ALL.len()]; program.infos.len()];
+        for ((op, is), &kind) in (0..).map(OpId).zip(&program.ops).zip(&causes.index_of(rank).kinds) {
             let (start, end) = causes.span(rank, op);
-            let of_layer = sums.entry(program.infos[is.info as usize].layer).or_default();
-            *of_layer.entry(OpKind::of(program, op)).or_default() +=
-                u128::from(weight) * u128::from((end - start).0);
+            *of_info[is.info as usize][kind as usize].get_or_insert(0) += (end - start).0;
+        }
+        for (info, kinds) in program.infos.iter().zip(of_info) {
+            for (kind, ps) in OpKind::ALL.into_iter().zip(kinds).filter_map(|(kind, ps)| Some((kind, ps?))) {
+                *sums.entry(info.layer).or_default().entry(kind).or_default() +=
+                    u128::from(weight) * u128::from(ps);
+            }
         }
     }
     let ranks = weights.iter().sum::<u64>().max(1) as f64;

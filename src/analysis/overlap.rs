@@ -52,7 +52,7 @@ pub fn overlap(causes: &Causes, rank: RankId, stalls: &[Stall]) -> ByKind {
     for (i, op) in program.ops.iter().enumerate() {
         if let Work::Comm { .. } = op.work {
             let (start, end) = causes.span(rank, OpId(i as u32));
-            let of = OpKind::of(program, OpId(i as u32)) as usize;
+            let of = causes.kind(rank, OpId(i as u32)) as usize;
             let kind = &mut kinds[of];
             kind.ops += 1;
             kind.op_time += end - start;
@@ -73,7 +73,7 @@ pub fn overlap(causes: &Causes, rank: RankId, stalls: &[Stall]) -> ByKind {
         let ran = stall.start >= causes.span(on, op).0;
         let is_comm = matches!(world.program_of(on).ops[op.index()].work, Work::Comm { .. });
         if on == rank && is_comm && ran {
-            kinds[OpKind::of(program, op) as usize].exposed += stall.time();
+            kinds[causes.kind(rank, op) as usize].exposed += stall.time();
         }
     }
     kinds

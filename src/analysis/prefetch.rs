@@ -87,11 +87,11 @@ pub fn prefetch(causes: &Causes, weight: impl Fn(RankId) -> u64) -> Vec<Prefetch
 fn distance(causes: &Causes, rank: RankId, kernel: OpId) -> Option<Distance> {
     let (program, record) = (causes.world().program_of(rank), causes.record());
     let waits = &program.waits[program.ops[kernel.index()].waits.range()];
-    let (copies, others): (Vec<OpId>, Vec<OpId>) =
-        waits.iter().partition(|&&w| OpKind::of(program, w) == OpKind::CopyIn);
-    let copy = copies.into_iter().max_by_key(|&c| record.span(rank, c).1)?;
+    let is_copy = |w: &OpId| causes.kind(rank, *w) == OpKind::CopyIn;
     let end = |op: OpId| record.span(rank, op).1;
-    let ready = others.into_iter().chain(causes.predecessor(rank, kernel)).map(end).max().unwrap_or_default();
+    let copy = waits.iter().copied().filter(is_copy).max_by_key(|c| end(*c))?;
+    let others = waits.iter().copied().filter(|w| !is_copy(w));
+    let ready = others.chain(causes.predecessor(rank, kernel)).map(end).max().unwrap_or_default();
     let issue = program.waits[program.ops[copy.index()].waits.range()].iter().map(|&w| end(w)).max();
     let issue = issue.unwrap_or_default();
     let (had, needed) = (ready.saturating_sub(issue), end(copy).saturating_sub(issue));

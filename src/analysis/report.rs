@@ -28,7 +28,7 @@ use super::overlap::{self, ByKind};
 use super::prefetch::{self, PrefetchReport};
 use super::rounds::round_times;
 use super::samples::SamplesReport;
-use super::slack::{self, SlackReport};
+use super::slack::{self, Slack, SlackReport};
 use super::stalls::{self, RankTime, StallCause};
 use super::waterfall::{self, Counted, Reading};
 use super::waterfall_report::WaterfallReport;
@@ -317,11 +317,18 @@ struct RankReading {
     bars: Reading,
 }
 
-/// Reads a run. `idle` gives the times of actions on an idle machine (of the unfolded world, for a folded one).
+/// Reads a run. `idle` gives the times of actions on an idle machine (of the unfolded world, for a folded one), `slacks`
+/// are those of the run.
 ///
 /// # Panics
 /// If `info.ranks` has not one entry for each rank of the world.
-pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunInfo) -> Report {
+pub fn report(
+    world: &World,
+    record: &Record,
+    idle: &mut IdleTimes,
+    slacks: &Slack,
+    info: &RunInfo,
+) -> Report {
     assert_eq!(info.ranks.len(), world.ranks.len(), "one RankInfo for each simulated rank");
     let mut causes = Causes::new(world, record);
     let mut pieces = Vec::new();
@@ -390,7 +397,7 @@ pub fn report(world: &World, record: &Record, idle: &mut IdleTimes, info: &RunIn
         critical_path: critical_path(&path, world, |r| {
             info.ranks[r.index()].members.first().map_or(0, |m| *m)
         }),
-        slack: slack::by_kind(&causes, &slack::slack(&causes), &weights),
+        slack: slack::by_kind(&causes, slacks, &weights),
         samples: None,
         conventions: info.conventions.clone(),
     }
@@ -600,7 +607,8 @@ pub(crate) mod tests {
             simulation_wall_s: None,
             conventions: vec!["A multiply-add counts two.".into()],
         };
-        report(&s.world, &s.record, &mut IdleTimes::new(&s.world), &info)
+        let slacks = slack::slack(&Causes::new(&s.world, &s.record));
+        report(&s.world, &s.record, &mut IdleTimes::new(&s.world), &slacks, &info)
     }
 
     fn sum(b: &Breakdown) -> f64 {

@@ -4,7 +4,6 @@ use rustc_hash::FxHashMap;
 
 use super::cause::Causes;
 use crate::ids::{CommId, OpId, RankId, ResourceId};
-use crate::program::Work;
 use crate::units::Time;
 
 /// The communicators on each link and the times at which they were at work, looked up when somebody asks.
@@ -26,20 +25,13 @@ impl Sharing {
         let own = causes.comm(rank, op)?;
         let mut best: Option<(ResourceId, u32)> = None;
         for link in links_of(causes, own) {
-            let comms =
-                self.on.get_or_insert_with(|| by_link(causes)).get(&link).cloned().unwrap_or_default();
-            let busy = |comm: &CommId| {
-                let spans = self.spans.entry(*comm).or_insert_with(|| spans(causes, *comm));
+            let on = self.on.get_or_insert_with(|| by_link(causes)).get(&link);
+            let mut busy = |comm: &&CommId| {
+                let spans = self.spans.entry(**comm).or_insert_with(|| spans(causes, **comm));
                 let first = spans.partition_point(|span| span.1 <= from);
                 spans.get(first).is_some_and(|span| span.0 < until)
             };
-            let sharers = comms
-                .iter()
-                .map({
-                    let mut busy = busy;
-                    move |comm| u32::from(busy(comm))
-                })
-                .sum();
+            let sharers = on.map_or(&[][..], Vec::as_slice).iter().filter(&mut busy).count() as u32;
             if sharers > best.map_or(1, |best| best.1) {
                 best = Some((link, sharers));
             }
@@ -73,13 +65,9 @@ fn by_link(causes: &Causes) -> FxHashMap<ResourceId, Vec<CommId>> {
 fn spans(causes: &Causes, comm: CommId) -> Vec<(Time, Time)> {
     let world = causes.world();
     let Some(&rank) = world.members_of(comm).first() else { return Vec::new() };
-    let program = world.program_of(rank);
-    let mine = |slot: u16| world.slots_of(rank)[usize::from(slot)] == comm;
-    let ops = (0..).map(OpId).zip(&program.ops).filter(|(_, op)| match op.work {
-        Work::Comm { slot, .. } => mine(slot),
-        Work::Compute { .. } => false,
-    });
-    let mut spans: Vec<(Time, Time)> = ops.map(|(id, _)| causes.span(rank, id)).collect();
+    let by_slot = world.slots_of(rank).iter().zip(&causes.index_of(rank).by_slot);
+    let ops = by_slot.filter(|(of, _)| **of == comm).flat_map(|(_, ops)| ops);
+    let mut spans: Vec<(Time, Time)> = ops.map(|op| causes.span(rank, *op)).collect();
     spans.sort_unstable();
     spans
 }

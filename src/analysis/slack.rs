@@ -39,11 +39,18 @@ const NONE: u32 = u32::MAX;
 struct Action {
     /// Members that something behind them still holds back.
     pending: u32,
-    /// The first member in the list of `next`.
+    /// The first member in the list of `members`.
     member: u32,
     latest: Time,
-    /// When the last member had arrived.
-    arrived: Time,
+}
+
+/// A member of an action.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    rank: RankId,
+    op: OpId,
+    /// The next one of the same action.
+    next: u32,
 }
 
 struct Walk<'c, 'a> {
@@ -52,10 +59,10 @@ struct Walk<'c, 'a> {
     latest: Vec<Time>,
     /// By op: what waits for it and has not been visited.
     pending: Vec<u32>,
-    /// By op: its action, and the next member of that.
+    /// By op: its action.
     action: Vec<u32>,
-    next: Vec<u32>,
     actions: Vec<Action>,
+    members: Vec<Member>,
     todo: Vec<(RankId, OpId)>,
 }
 
@@ -68,8 +75,8 @@ pub fn slack(causes: &Causes) -> Slack {
         latest: vec![record.step_end; count],
         pending: vec![0; count],
         action: vec![NONE; count],
-        next: vec![NONE; count],
         actions: Vec::new(),
+        members: Vec::new(),
         todo: Vec::new(),
     };
     walk.count();
@@ -129,16 +136,15 @@ impl Walk<'_, '_> {
                     if n == of_comm.len() {
                         of_comm.push(self.actions.len() as u32);
                         let latest = self.causes.record().step_end;
-                        self.actions.push(Action { pending: 0, member: NONE, latest, arrived: Time::ZERO });
+                        self.actions.push(Action { pending: 0, member: NONE, latest });
                     }
                     let number = of_comm[n];
-                    let ready = self.causes.ready(rank, op).time;
                     let at = self.at(rank, op);
                     let action = &mut self.actions[number as usize];
                     action.pending += 1;
-                    action.arrived = action.arrived.max(ready);
                     self.action[at] = number;
-                    self.next[at] = std::mem::replace(&mut action.member, at as u32);
+                    let next = std::mem::replace(&mut action.member, self.members.len() as u32);
+                    self.members.push(Member { rank, op, next });
                 }
             }
         }
@@ -159,25 +165,32 @@ impl Walk<'_, '_> {
         if action.pending > 0 {
             return;
         }
-        let Action { latest, arrived, mut member, .. } = *action;
-        let record = self.causes.record();
-        while member != NONE {
-            let at = member as usize;
+        let Action { latest, member, .. } = *action;
+        // When the last member had arrived.
+        let mut arrived = Time::ZERO;
+        let mut each = member;
+        while each != NONE {
+            let Member { rank, op, next } = self.members[each as usize];
+            arrived = arrived.max(self.causes.ready(rank, op).time);
+            each = next;
+        }
+        each = member;
+        while each != NONE {
+            let Member { rank, op, next } = self.members[each as usize];
+            let at = self.at(rank, op);
             self.latest[at] = latest;
-            let rank = record.first.partition_point(|first| *first <= u64::from(member)) - 1;
-            let op = OpId((u64::from(member) - record.first[rank]) as u32);
-            self.release(RankId(rank as u32), op, latest - (end - arrived));
-            member = self.next[at];
+            self.release(rank, op, latest - (end - arrived));
+            each = next;
         }
     }
 
     /// An op may start as late as `start`: what it waits for may end then.
     fn release(&mut self, rank: RankId, op: OpId, start: Time) {
-        let program = self.causes.world().program_of(rank);
+        let (program, index) = (self.causes.world().program_of(rank), self.causes.index_of(rank));
         let waits = &program.waits[program.ops[op.index()].waits.range()];
         for &before in waits.iter().chain(&self.causes.predecessor(rank, op)) {
             let at = self.at(rank, before);
-            self.latest[at] = self.latest[at].min(start - program.latency_between(before, op));
+            self.latest[at] = self.latest[at].min(start - index.latency_between(program, before, op));
             self.pending[at] -= 1;
             if self.pending[at] == 0 {
                 self.todo.push((rank, before));
@@ -212,13 +225,12 @@ pub fn by_kind(causes: &Causes, slack: &Slack, weights: &[u64]) -> BTreeMap<OpKi
         least: Option<Time>,
     }
     let near = Time(causes.record().step_end.0 / 100);
-    let mut sums: BTreeMap<OpKind, Sum> = BTreeMap::new();
+    let mut sums: [Sum; OpKind::ALL.len()] = Default::default();
     for (rank, &weight) in (0..).map(RankId).zip(weights) {
-        let program = causes.world().program_of(rank);
-        for op in (0..program.ops.len() as u32).map(OpId) {
+        for (op, &kind) in (0..).map(OpId).zip(&causes.index_of(rank).kinds) {
             let (start, end) = causes.span(rank, op);
             let (took, slack) = (u128::from(weight) * u128::from((end - start).0), slack.get(rank, op));
-            let sum = sums.entry(OpKind::of(program, op)).or_default();
+            let sum = &mut sums[kind as usize];
             sum.ops += weight;
             sum.all += took;
             sum.binding += if slack == Time::ZERO { took } else { 0 };
@@ -235,7 +247,8 @@ pub fn by_kind(causes: &Causes, slack: &Slack, weights: &[u64]) -> BTreeMap<OpKi
         near_s: seconds(sum.near),
         least_s: sum.least.unwrap_or_default().s(),
     };
-    sums.into_iter().map(|(kind, sum)| (kind, report(sum))).collect()
+    let present = OpKind::ALL.into_iter().zip(sums).filter(|(_, sum)| sum.least.is_some());
+    present.map(|(kind, sum)| (kind, report(sum))).collect()
 }
 
 #[cfg(test)]

@@ -229,7 +229,7 @@ impl Walk<'_, '_, '_> {
     }
 
     fn kind(&self, op: OpId) -> OpKind {
-        OpKind::of(self.causes.world().program_of(self.rank), op)
+        self.causes.kind(self.rank, op)
     }
 }
 

@@ -216,14 +216,20 @@ fn kernels(reading: &mut Reading, causes: &Causes, rank: RankId, time: &RankTime
     // By class and phase: nominal time and FLOPs of matrix kernels.
     let mut nominal: BTreeMap<(Option<KernelClass>, Phase), (i128, i128)> = BTreeMap::new();
     let (mut on_this_device, mut undisturbed) = (0, 0);
+    // Micro-batches share infos, so there are few of them: how often, and the time.
+    let mut of_info = vec![(0u64, 0u64); program.infos.len()];
     for &kernel in &index.kernels {
         let op = &program.ops[kernel.index()];
         let Work::Compute { time } = op.work else { continue };
-        let info = &program.infos[op.info as usize];
         on_this_device += i128::from(undisturbed_time(world, rank, kernel).0);
         undisturbed += i128::from(time.0);
+        let (count, sum) = &mut of_info[op.info as usize];
+        (*count, *sum) = (*count + 1, *sum + time.0);
+    }
+    for (info, (count, time)) in program.infos.iter().zip(of_info).filter(|(_, sums)| sums.0 > 0) {
         let sum = nominal.entry((info.class, info.phase)).or_default();
-        *sum = (sum.0 + i128::from(time.0), sum.1 + info.flops.round() as i128);
+        let flops = info.flops.round() as i128 * i128::from(count);
+        *sum = (sum.0 + i128::from(time), sum.1 + flops);
     }
     for ((class, phase), (n, flops)) in nominal {
         let class = class.unwrap_or(KernelClass::Other);
@@ -261,7 +267,7 @@ fn at_peak(flops: f64, peak: FlopRate) -> i128 {
 /// A piece of a gap.
 fn stalled(reading: &mut Reading, causes: &Causes, idle: &mut IdleTimes, stall: &Stall) {
     let ps = i128::from(stall.time().0);
-    let kind = stall.waited_for.map(|(r, op)| OpKind::of(causes.world().program_of(r), op));
+    let kind = stall.waited_for.map(|(r, op)| causes.kind(r, op));
     let exposed = |part: Part| match kind {
         Some(OpKind::Pipeline) => Bar::BubbleTransfer(part),
         Some(kind) => Bar::Exposed(kind, part),

@@ -4,8 +4,10 @@
 //! offload time are those of the closed form, collectives pay one latency and share nothing.
 //! [`Choices::REAL`] lets events decide each of these. [`super::compare`] goes from one to the other switch by switch.
 
+use crate::analysis::cause::Causes;
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::report::{RankInfo, Report, RunInfo, report};
+use crate::analysis::slack::slack;
 use crate::analysis::waterfall::Counted;
 use crate::calculon::closed_form::{self, Costs, Estimate, NetOp, PerBlock, Quirks, net_time};
 use crate::calculon::files::{Calculon, Network, Recompute, TensorComm};
@@ -170,7 +172,8 @@ impl CalculonRun {
                     .into(),
             ],
         };
-        report(&self.world, &self.record, &mut IdleTimes::new(&self.world), &info)
+        let slacks = slack(&Causes::new(&self.world, &self.record));
+        report(&self.world, &self.record, &mut IdleTimes::new(&self.world), &slacks, &info)
     }
     /// Seconds of the step.
     pub fn seconds(&self) -> f64 {

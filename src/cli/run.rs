@@ -183,13 +183,17 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     if let Some(failure) = failure {
         return Err(cut_short(args, &run, failure));
     }
-    let mut report = run.report(args.wall_time);
-    report.run = head(args, report.run);
+    let mut samples = None;
     if let Some(count) = args.samples {
         let bar = Bar::of("samples", u64::from(count));
-        report.samples = Some(run.sample(args.seed, count, &mut |done| bar.at(done))?);
+        samples = Some(run.sample(args.seed, count, &mut |done| bar.at(done))?);
         bar.done();
     }
+    // A timeline alone needs no report.
+    let report = (args.report.is_some() || args.html.is_some() || !args.is_quiet()).then(|| {
+        let report = run.report(args.wall_time);
+        Report { run: head(args, report.run), samples, ..report }
+    });
     if let (Some((from, _)), end) = (args.window_ms, run.record.step_end)
         && from >= end
     {
@@ -210,11 +214,12 @@ fn simulate(args: &Args) -> Result<(), Failure> {
             complete: true,
         };
         let mut meta = meta(args, &run);
-        results(&mut meta, &report);
+        results(&mut meta, &run);
         if let Some(note) = write_trace(&run, &meta, &shown, path, &[])? {
             eprintln!("{note}");
         }
     }
+    let Some(report) = report else { return Ok(()) };
     if let Some(path) = &args.html {
         let ranks = traced(&args.trace_ranks, &run)?;
         let text = page::page(&run, &ranks, &report).map_err(Failure::run)?;
@@ -321,13 +326,14 @@ fn meta(args: &Args, run: &Simulation) -> RunMeta {
 }
 
 /// And about what came out.
-fn results(meta: &mut RunMeta, report: &Report) {
-    meta.number("step time ms", report.step_time_s * 1e3);
-    meta.number("tokens per s", report.tokens_per_s);
-    meta.number("MFU percent", report.mfu * 100.0);
-    meta.number("HFU percent", report.hfu * 100.0);
-    meta.int("ranks", report.classes.ranks);
-    meta.int("ranks simulated", report.classes.simulated_ranks);
+fn results(meta: &mut RunMeta, run: &Simulation) {
+    let speed = run.speed();
+    meta.number("step time ms", speed.step_time_s * 1e3);
+    meta.number("tokens per s", speed.tokens_per_s);
+    meta.number("MFU percent", speed.mfu * 100.0);
+    meta.number("HFU percent", speed.hfu * 100.0);
+    meta.int("ranks", run.plan.world.ranks.len() as u64);
+    meta.int("ranks simulated", run.folded.world.ranks.len() as u64);
 }
 
 /// A progress bar that appears after a second, on a terminal only.

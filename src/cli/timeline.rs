@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use rustc_hash::FxHashMap;
+
 use super::Failure;
 use crate::analysis::cause::Causes;
 use crate::analysis::critical;
@@ -11,7 +13,6 @@ use crate::analysis::idle::IdleTimes;
 use crate::analysis::memory::{self, Ledger};
 use crate::analysis::rounds::round_times;
 use crate::analysis::sharing::Sharing;
-use crate::analysis::slack;
 use crate::analysis::stalls::{self, StallCause, stalls_of};
 use crate::analysis::{link_rates, links};
 use crate::compare::tracks::Above;
@@ -60,13 +61,21 @@ pub fn write_trace(
     let readers =
         RefCell::new((Causes::unfolded(world, &run.record, &run.folded.ranks.of), IdleTimes::new(world)));
     let sharing = RefCell::new(Sharing::default());
+    // They are asked for twice: for the arrows between ranks, and for the rank.
+    let known: RefCell<FxHashMap<RankId, Vec<Stall>>> = RefCell::default();
     let stalls = |rank: RankId| {
+        if let Some(stalls) = known.borrow_mut().remove(&rank) {
+            return stalls;
+        }
         let (causes, idle) = &mut *readers.borrow_mut();
         let mut stalls = stalls_shown(causes, idle, rank, &|rank| run.plan.rank_name(rank));
         for stall in stalls.iter_mut().filter(|stall| stall.cause == StallCause::Contention.name()) {
             let most =
                 stall.op.and_then(|op| sharing.borrow_mut().most(causes, op, (stall.start, stall.end)));
             stall.shared = most.map(|(link, sharers)| (run.inputs.machine.resource_name(link), sharers));
+        }
+        if known.borrow().len() < KNOWN_STALLS {
+            known.borrow_mut().insert(rank, stalls.clone());
         }
         stalls
     };
@@ -80,9 +89,8 @@ pub fn write_trace(
     let (links, link_use) = link_tracks(run, shown.links);
     let pools = if shown.complete { pools(run, shown.ranks) } else { Vec::new() };
     let steps = if shown.complete { round_times(&run.folded.world, &run.record) } else { Vec::new() };
-    let slacks = shown.complete.then(|| slack::slack(&Causes::new(&run.folded.world, &run.record)));
-    let slack =
-        |source: RankId, op: OpId| slacks.as_ref().map_or(Time::ZERO, |slacks| slacks.get(source, op));
+    let slacks = shown.complete.then(|| run.slack());
+    let slack = |source: RankId, op: OpId| slacks.map_or(Time::ZERO, |slacks| slacks.get(source, op));
     let mut timeline = Timeline {
         world,
         record: &run.record,
@@ -107,6 +115,9 @@ pub fn write_trace(
     write_above(&timeline, above, path)?;
     Ok(note)
 }
+
+/// Ranks whose stalls are kept until they are asked for again: memory must not grow with all.
+const KNOWN_STALLS: usize = 64;
 
 /// Chooses the detail of a timeline if none is `asked` for, so that a browser opens the file; returns what is to be said
 /// of that.

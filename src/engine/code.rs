@@ -41,6 +41,8 @@ pub struct Compiled<'w> {
     pub first: Vec<u32>,
     /// Whether communication on the stream takes compute units.
     pub takes_units: Vec<bool>,
+    /// Streams with kernels that mind units taken beside them.
+    pub slowed: Vec<u16>,
     /// Whether kernels of the stream come first when memory is given back.
     pub urgent: Vec<bool>,
     /// Words of 64 bits that hold one bit an op.
@@ -82,6 +84,13 @@ impl<'w> Compiled<'w> {
         if order.len() != n {
             return invalid(format!("{} of {n} ops are queued on no stream", n - order.len()));
         }
+        let minds = |s: &u16| {
+            program.streams[usize::from(*s)].ops.iter().any(|op| {
+                let op = &program.ops[op.index()];
+                op.slowdown > 0 && matches!(op.work, Work::Compute { .. })
+            })
+        };
+        let slowed = (0..program.streams.len() as u16).filter(minds).collect();
         let code = order.iter().map(|&number: &u32| {
             let op = &program.ops[number as usize];
             let waits = &program.waits[op.waits.range()];
@@ -109,6 +118,7 @@ impl<'w> Compiled<'w> {
             code: code.collect::<Result<_, _>>()?,
             first,
             takes_units: program.streams.iter().map(|s| s.traits.takes_units).collect(),
+            slowed,
             urgent: program.streams.iter().map(|s| s.traits.urgent).collect(),
             words: n.div_ceil(64),
         })

@@ -293,11 +293,11 @@ impl<'w, O: Observer> Play<'w, O> {
     /// Streams of the rank that wait for an op go on.
     #[inline]
     fn wake(&mut self, rank: &RankState, op: u32) {
-        let first = rank.first_stream as usize;
-        for t in 0..rank.streams as usize {
-            if self.blocked[first + t] == op {
-                self.advance((first + t) as u32);
-            }
+        let (mut from, until) =
+            (rank.first_stream as usize, rank.first_stream as usize + rank.streams as usize);
+        while let Some(ahead) = self.blocked[from..until].iter().position(|waits_for| *waits_for == op) {
+            self.advance((from + ahead) as u32);
+            from += ahead + 1;
         }
     }
 

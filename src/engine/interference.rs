@@ -133,7 +133,8 @@ impl<O: Observer> Play<'_, O> {
 
     fn retime_kernels(&mut self, r: u32, taken: u32) {
         let rank = self.ranks[r as usize];
-        for s in rank.first_stream..rank.first_stream + u32::from(rank.streams) {
+        for i in 0..self.compiled[rank.program as usize].slowed.len() {
+            let s = rank.first_stream + u32::from(self.compiled[rank.program as usize].slowed[i]);
             if self.blocked[s as usize] != RUNNING {
                 continue;
             }

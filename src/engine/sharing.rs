@@ -13,9 +13,13 @@
 //! F flows, E path entries and R resources in the component this costs O(E + R log R) per level structure: a resource
 //! sits in a heap under its saturation level, which only rises, so entries are refreshed when they surface.
 //!
-//! Hazard: a resource that its flows could not fill at their solo rates binds nobody, but must not be left out of the
-//! search for that: whether it could fill is not the same in a folded run, and where times tie the two would part
-//! (`tests/fold.rs` has such a case).
+//! A resource that its flows could not fill at their solo rates, or that has one flow only, binds nobody beyond these
+//! rates: it *joins* nothing, and is left out of components. Whether it joins is not the same in a folded run, whose
+//! solo rates are lower; rates are, to the last bit: left out in one of the two runs, a resource has a billionth of its
+//! capacity to spare in both ([`FULL`]), so its level never comes up, and levels of other resources do not depend on it.
+//!
+//! Hazard: a flow that nothing joins must wait for `solve` all the same. If it had its rate at once, its end could fall
+//! before an admission of the same instant in the one run and behind it in the other (`tests/fold.rs` has such a case).
 //!
 //! Hazard: rates must not depend on how many equal flows a component holds, or a folded run would differ from the
 //! unfolded one in the last bit. So loads are counted in whole numbers, and what a level froze on a resource is
@@ -56,9 +60,16 @@ pub struct Sharing<'w> {
     /// Flows on each resource, with dead entries until the next visit: (flow, generation).
     users: Vec<Vec<(FlowId, u32)>>,
     live: Vec<u32>,
+    /// By resource: what its flows would use of it at their solo rates, in parts of `WHOLE`.
+    wanted: Vec<u128>,
+    /// By resource: whether its flows belong to one component.
+    joins: Vec<bool>,
     flows: Vec<Flow>,
     free: Vec<FlowId>,
+    /// Resources that join or joined, and lost or gained by it.
     dirty: Vec<ResourceId>,
+    /// Flows that have come or have another limit, with their generations.
+    fresh: Vec<(FlowId, u32)>,
     epoch: u32,
     fill: Filling,
     /// Flows whose rate the last `solve` changed.
@@ -81,6 +92,11 @@ struct Filling {
     touched: Vec<u32>,
 }
 
+/// The capacity of a resource, in the parts that `Sharing::wanted` counts: whole numbers, so that sums do not drift.
+const WHOLE: u128 = 1 << 60;
+/// What flows may want of a resource that they cannot fill: all but a billionth, far more than levels err.
+const FULL: u128 = WHOLE - (WHOLE >> 30);
+
 /// Marks a heap entry that stands for a flow's own limit instead of a resource.
 const LIMIT: u64 = 1 << 32;
 
@@ -93,9 +109,12 @@ impl<'w> Sharing<'w> {
             capacity,
             users: vec![Vec::new(); n],
             live: vec![0; n],
+            wanted: vec![0; n],
+            joins: vec![false; n],
             flows: Vec::new(),
             free: Vec::new(),
             dirty: Vec::new(),
+            fresh: Vec::new(),
             epoch: 0,
             fill: Filling {
                 seen: vec![0; n],
@@ -132,7 +151,10 @@ impl<'w> Sharing<'w> {
         let uses = &all[path.start as usize..path.end as usize];
         let solo = uses.iter().map(|&(r, a)| self.capacity[r.index()] / f64::from(a)).fold(limit, f64::min);
         let free = uses.is_empty();
-        for &(r, _) in uses {
+        if !free {
+            self.fresh.push(entry);
+        }
+        for &(r, a) in uses {
             let i = r.index();
             if self.live[i] == 0 {
                 self.users[i].clear();
@@ -143,7 +165,8 @@ impl<'w> Sharing<'w> {
             }
             self.live[i] += 1;
             self.users[i].push(entry);
-            self.dirty.push(r);
+            self.wanted[i] += self.part(r, a, solo);
+            self.judge(r);
         }
         let flow = &mut self.flows[id as usize];
         *flow = Flow { left: bytes, rate: if free { solo } else { 0.0 }, solo, since: now, path, ..*flow };
@@ -154,15 +177,29 @@ impl<'w> Sharing<'w> {
     pub fn remove(&mut self, id: FlowId) {
         let flow = &mut self.flows[id as usize];
         flow.generation = flow.generation.wrapping_add(1);
+        let solo = flow.solo;
         for at in flow.path.clone() {
-            let (r, _) = self.uses[at as usize];
+            let (r, a) = self.uses[at as usize];
             let i = r.index();
             self.live[i] -= 1;
-            if self.live[i] > 0 {
+            self.wanted[i] -= self.part(r, a, solo);
+            if self.joins[i] {
                 self.dirty.push(r);
             }
+            self.judge(r);
         }
         self.free.push(id);
+    }
+
+    /// What a flow of a solo rate can use of a resource that it crosses `a` times.
+    fn part(&self, r: ResourceId, a: u32, solo: f64) -> u128 {
+        (solo * f64::from(a) / self.capacity[r.index()] * WHOLE as f64) as u128
+    }
+
+    /// Decides anew whether a resource joins its flows.
+    fn judge(&mut self, r: ResourceId) {
+        let i = r.index();
+        self.joins[i] = self.live[i] > 1 && self.wanted[i] > FULL;
     }
 
     /// Gives a flow without bytes (a kernel, whose end is kept elsewhere) another limit. Returns its rate if nothing is
@@ -172,8 +209,18 @@ impl<'w> Sharing<'w> {
         let flow = &self.flows[id as usize];
         let uses = &all[flow.path.start as usize..flow.path.end as usize];
         let solo = uses.iter().map(|&(r, a)| self.capacity[r.index()] / f64::from(a)).fold(limit, f64::min);
-        let free = uses.is_empty();
-        self.dirty.extend(uses.iter().map(|(r, _)| *r));
+        let (free, before) = (uses.is_empty(), flow.solo);
+        if !free {
+            self.fresh.push((id, flow.generation));
+        }
+        for &(r, a) in uses {
+            let i = r.index();
+            self.wanted[i] = self.wanted[i] - self.part(r, a, before) + self.part(r, a, solo);
+            if self.joins[i] {
+                self.dirty.push(r);
+            }
+            self.judge(r);
+        }
         let flow = &mut self.flows[id as usize];
         flow.solo = solo;
         flow.rate = if free { solo } else { 0.0 };
@@ -187,7 +234,7 @@ impl<'w> Sharing<'w> {
 
     /// Whether rates must be computed anew before time goes on.
     pub fn is_dirty(&self) -> bool {
-        !self.dirty.is_empty()
+        !self.dirty.is_empty() || !self.fresh.is_empty()
     }
 
     /// Number of components solved so far.
@@ -199,22 +246,41 @@ impl<'w> Sharing<'w> {
     /// is no longer what it was.
     pub fn solve(&mut self, now: Time, mut retime: impl FnMut(FlowId, Time)) {
         self.epoch += 1;
-        let dirty = std::mem::take(&mut self.dirty);
-        for seed in &dirty {
-            let seed = seed.index();
-            if self.fill.seen[seed] == self.epoch || self.live[seed] == 0 {
+        let mut fresh = std::mem::take(&mut self.fresh);
+        for (id, generation) in fresh.drain(..) {
+            if self.flows[id as usize].generation == generation {
+                self.solve_component(id, now, &mut retime);
+            }
+        }
+        self.fresh = fresh;
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for r in dirty.drain(..) {
+            let r = r.index();
+            // One that still joins is solved with the first of its flows, and the others have been seen then.
+            if self.fill.seen[r] == self.epoch {
                 continue;
             }
-            self.solve_component(seed, now, &mut retime);
+            self.drop_dead(r);
+            for i in 0..self.users[r].len() {
+                self.solve_component(self.users[r][i].0, now, &mut retime);
+            }
         }
         self.dirty = dirty;
-        self.dirty.clear();
     }
 
-    fn solve_component(&mut self, seed: usize, now: Time, retime: &mut impl FnMut(FlowId, Time)) {
+    /// Solves the component of a flow, unless that has been done.
+    fn solve_component(&mut self, seed: FlowId, now: Time, retime: &mut impl FnMut(FlowId, Time)) {
+        if self.flows[seed as usize].seen == self.epoch {
+            return;
+        }
         self.collect(seed);
         self.changed.clear();
-        self.progressive_filling(now);
+        if self.fill.resources.is_empty() {
+            let solo = self.flows[seed as usize].solo;
+            self.freeze_flow(seed, solo, now);
+        } else {
+            self.progressive_filling(now);
+        }
         self.solves += 1;
         for &id in &self.changed {
             retime(id, self.flows[id as usize].finish());
@@ -227,10 +293,10 @@ impl<'w> Sharing<'w> {
     }
 
     /// The connected component of a seed, into `fill.resources` and `fill.flows`, with loads counted.
-    fn collect(&mut self, seed: usize) {
+    fn collect(&mut self, seed: FlowId) {
         self.fill.resources.clear();
         self.fill.flows.clear();
-        self.reach(seed);
+        self.join(seed);
         let mut next = 0;
         while next < self.fill.resources.len() {
             let r = self.fill.resources[next] as usize;
@@ -263,7 +329,7 @@ impl<'w> Sharing<'w> {
         fill.load[r] = 0;
     }
 
-    /// Adds a flow to the component, with the resources on its path.
+    /// Adds a flow to the component, with the resources on its path that join it to others.
     fn join(&mut self, id: FlowId) {
         let flow = &mut self.flows[id as usize];
         flow.seen = self.epoch;
@@ -272,7 +338,7 @@ impl<'w> Sharing<'w> {
         self.fill.flows.push(id);
         for at in path {
             let q = self.uses[at as usize].0.index();
-            if self.fill.seen[q] != self.epoch {
+            if self.joins[q] && self.fill.seen[q] != self.epoch {
                 self.reach(q);
             }
         }
@@ -446,6 +512,23 @@ mod tests {
         let (fast, _) = sharing.insert(Time::ZERO, 1.0, f64::INFINITY, 0..1);
         sharing.solve(Time::ZERO, |_, _| {});
         assert_eq!((sharing.rate(slow), sharing.rate(fast)), (2.0, 8.0));
+    }
+
+    /// Two ports of 10 behind an uplink: of 30, which they cannot fill, and of 15, which they fill until one flow leaves.
+    #[test]
+    fn a_link_that_cannot_fill_joins_nobody() {
+        let uses = [(ResourceId(0), 1), (ResourceId(2), 1), (ResourceId(1), 1), (ResourceId(2), 1)];
+        for (uplink, together, first, later) in [(30.0, 2, 10.0, 2), (15.0, 1, 7.5, 2)] {
+            let mut sharing = Sharing::new(vec![10.0, 10.0, uplink], &uses);
+            let a = sharing.insert(Time::ZERO, 1.0, f64::INFINITY, 0..2).0;
+            let b = sharing.insert(Time::ZERO, 1.0, f64::INFINITY, 2..4).0;
+            sharing.solve(Time::ZERO, |_, _| {});
+            assert_eq!((sharing.rate(a), sharing.rate(b)), (first, first));
+            assert_eq!(sharing.solves(), together);
+            sharing.remove(a);
+            sharing.solve(Time::ZERO, |_, _| {});
+            assert_eq!((sharing.rate(b), sharing.solves()), (10.0, later));
+        }
     }
 
     #[test]

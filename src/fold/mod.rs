@@ -40,8 +40,9 @@
 //! flows) / Σ load of the others, where the load of a class on r is the same for all r of one class by stability. So
 //! all resources of a class saturate at one level; all flows of a class, which cross the same set of resource
 //! classes, freeze there; and the filling of the quotient is the same computation. Hence max–min rates are constant
-//! on classes. Stability also makes the image of a connected component of active flows the connected component of the
-//! image, so a solver that works by components sees the same ones.
+//! on classes. A solver that works by components sees other ones in the two runs, since resources that cannot fill join
+//! nothing (`engine::sharing`): the bits of a rate do not depend on it, for a level is computed from the flows on its
+//! resource alone, and what is left out never saturates.
 //!
 //! *Events.* By induction over events: if until time t all ranks of a class had equal spans and all flows of a class
 //! equal progress, then at t the same ops of a class end together, the same stream heads are freed, the

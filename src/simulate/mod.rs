@@ -19,13 +19,16 @@ mod samples;
 pub mod whatif;
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use crate::analysis::brief;
+use crate::analysis::cause::Causes;
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::kind::OpKind;
 use crate::analysis::report::{RankInfo, Report, RunInfo, report};
 use crate::analysis::samples::SamplesReport;
+use crate::analysis::slack::{Slack, slack};
 use crate::analysis::waterfall::Counted;
 use crate::engine::{self, EngineError, Observer, Record};
 use crate::fold::{Folded, fold};
@@ -89,6 +92,8 @@ pub struct Simulation {
     slowness: Vec<f64>,
     /// Seed of what was drawn.
     seed: u64,
+    /// Found when it is first asked for: reports and timelines show it.
+    slack: OnceLock<Slack>,
 }
 
 /// How fast a step was.
@@ -100,6 +105,8 @@ pub struct Speed {
     pub tokens_per_s: f64,
     /// Model FLOP utilisation.
     pub mfu: f64,
+    /// Hardware FLOP utilisation.
+    pub hfu: f64,
 }
 
 /// Tells how far a run has come, every 65,536 ops.
@@ -183,7 +190,16 @@ impl Simulation {
             Err(e) => return Err(e.into()),
         };
         let (inputs, wall_s) = (inputs.clone(), begun.elapsed().as_secs_f64());
-        let run = Simulation { inputs, plan, folded, record, wall_s, slowness, seed: options.seed };
+        let run = Simulation {
+            inputs,
+            plan,
+            folded,
+            record,
+            wall_s,
+            slowness,
+            seed: options.seed,
+            slack: OnceLock::new(),
+        };
         Ok((run, failure))
     }
 
@@ -211,7 +227,7 @@ impl Simulation {
         Ok(SamplesReport::of(&samples, seed, stage, |rank| self.plan.rank_name(RankId(rank))))
     }
 
-    /// Model FLOP utilisation, tokens per second and device, and seconds of a step: as in the report.
+    /// Utilisation, tokens per second, and seconds of a step: as in the report.
     pub fn speed(&self) -> Speed {
         let (plan, seconds) = (&self.plan, self.record.step_end.s());
         let devices = f64::from(self.inputs.machine.devices());
@@ -220,6 +236,7 @@ impl Simulation {
             step_time_s: seconds / f64::from(plan.steps.max(1)),
             tokens_per_s: rate(plan.tokens as f64),
             mfu: rate(plan.model_flops.model) / devices / self.inputs.peak().0,
+            hfu: rate(plan.hardware_flops + plan.skipped_flops) / devices / self.inputs.peak().0,
         }
     }
 
@@ -235,6 +252,11 @@ impl Simulation {
     /// The fullest device memory: as in the report.
     pub fn memory_peak_bytes(&self) -> Option<u64> {
         brief::peak_bytes(&self.folded.world, &self.record, "hbm")
+    }
+
+    /// How much later each op could end without moving the end of the run, by rank of the folded world.
+    pub fn slack(&self) -> &Slack {
+        self.slack.get_or_init(|| slack(&Causes::new(&self.folded.world, &self.record)))
     }
 
     /// All readings of the run. `wall` adds how long the simulation took, which makes reports differ between runs.
@@ -296,7 +318,7 @@ impl Simulation {
                     .into(),
             ],
         };
-        let mut report = report(&self.folded.world, &self.record, &mut idle, &info);
+        let mut report = report(&self.folded.world, &self.record, &mut idle, self.slack(), &info);
         report.run = self.inputs.head(self.seed);
         report
     }

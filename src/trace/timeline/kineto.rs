@@ -268,7 +268,8 @@ impl<W: Write> File<'_, W> {
         if call.is_none() {
             args.clear();
         }
-        args.extend(names::arguments(info, op.micro_batch));
+        args.extend(names::arguments(info));
+        args.extend(names::micro_batch(op.micro_batch).map(|number| ("micro_batch", number)));
         if let (true, Work::Comm { slot, .. }) = (name.starts_with("nccl"), op.work) {
             let world = self.timeline.world;
             let comm = world.slots_of(self.traced.rank)[usize::from(slot)];

@@ -60,6 +60,7 @@ struct Keys {
     slack: Key,
     rank: Key,
     ops: Key,
+    micro_batch: Key,
     busy: Key,
     flops: Key,
     bytes: Key,
@@ -85,6 +86,7 @@ impl Keys {
             slack: sink.key("slack_us")?,
             rank: sink.key("rank")?,
             ops: sink.key("ops")?,
+            micro_batch: sink.key("micro_batch")?,
             busy: sink.key("busy_us")?,
             flops: sink.key("flops")?,
             bytes: sink.key("bytes")?,
@@ -95,13 +97,13 @@ impl Keys {
 /// Kinds of slices, made when first needed.
 #[derive(Default)]
 struct Kinds {
-    /// `ops[program][op]`.
-    ops: Vec<Vec<Option<Kind>>>,
+    /// By program, description, row and step: what ops of all micro-batches have in common.
+    ops: FxHashMap<(usize, u32, StreamKind, Option<u64>), Kind>,
     passes: FxHashMap<(String, &'static str, Option<u64>), Kind>,
     merged: FxHashMap<(StreamKind, Level, Phase, Option<u32>, u32), Kind>,
     stalls: FxHashMap<&'static str, Kind>,
-    /// By program, description and micro-batch.
-    critical: FxHashMap<(usize, u32, u32), Kind>,
+    /// By program and description.
+    critical: FxHashMap<(usize, u32), Kind>,
 }
 
 impl<'a> Layout<'a> {
@@ -117,7 +119,7 @@ impl<'a> Layout<'a> {
             timeline,
             sink,
             keys,
-            kinds: Kinds { ops: vec![Vec::new(); timeline.world.programs.len()], ..Kinds::default() },
+            kinds: Kinds::default(),
             next_tid,
             next_arrow: 1,
             summary: Summary::default(),
@@ -295,6 +297,13 @@ impl<'a> Layout<'a> {
         Ok(kind)
     }
 
+    /// Whether a piece is shown as one op, and not as a stretch of them.
+    fn is_one_op(&self, rows: &Rows, piece: &Piece) -> bool {
+        let of_kernels = rows.rows[piece.row as usize].kind == StreamKind::Compute;
+        let alone = self.timeline.detail == Detail::Op || !of_kernels && rows.ops_of(piece).len() == 1;
+        piece.level == Level::Op && alone
+    }
+
     /// The kind of slice that a piece is.
     fn kind(&mut self, traced: &TracedRank, rows: &Rows, piece: &Piece) -> io::Result<Kind> {
         if piece.level == Level::Pass {
@@ -306,18 +315,16 @@ impl<'a> Layout<'a> {
         let ops = rows.ops_of(piece);
         let op = &program.ops[ops[0].index()];
         let info = &program.infos[op.info as usize];
-        let alone = self.timeline.detail == Detail::Op || row != StreamKind::Compute && ops.len() == 1;
-        if piece.level == Level::Op && alone {
-            let kinds = &mut self.kinds.ops[number];
-            kinds.resize(program.ops.len(), None);
-            if let Some(kind) = kinds[ops[0].index()] {
-                return Ok(kind);
+        if self.is_one_op(rows, piece) {
+            let key = (number, op.info, row, round(program, ops[0]));
+            if let Some(kind) = self.kinds.ops.get(&key) {
+                return Ok(*kind);
             }
             let name = names::op(row, info);
-            let mut args = names::arguments(info, op.micro_batch);
-            args.extend(round(program, ops[0]).map(|step| ("step", Value::Uint(step))));
+            let mut args = names::arguments(info);
+            args.extend(key.3.map(|step| ("step", Value::Uint(step))));
             let kind = self.sink.kind(&name, row.name(), &args)?;
-            kinds[ops[0].index()] = Some(kind);
+            self.kinds.ops.insert(key, kind);
             return Ok(kind);
         }
         let phase =
@@ -354,6 +361,10 @@ impl<'a> Layout<'a> {
         }
         let keys = self.keys;
         self.args.clear();
+        if self.is_one_op(rows, piece) {
+            let micro_batch = names::micro_batch(program.ops[ops[0].index()].micro_batch);
+            self.args.extend(micro_batch.map(|m| (keys.micro_batch, m)));
+        }
         if ops.len() > 1 || piece.level != Level::Op {
             self.args.push((keys.ops, Value::Uint(ops.len() as u64)));
             self.args.push((keys.busy, Value::Milli(busy.round_ns())));
@@ -425,22 +436,25 @@ impl<'a> Layout<'a> {
         let number = self.timeline.world.ranks[traced.rank.index()].program.index();
         for step in path {
             let op = &program.ops[step.link.op.index()];
-            let key = (number, op.info, op.micro_batch);
+            let key = (number, op.info);
             let kind = match self.kinds.critical.get(&key) {
                 Some(kind) => *kind,
                 None => {
                     let row = program.streams[usize::from(op.stream)].kind;
                     let info = &program.infos[op.info as usize];
-                    let args = names::arguments(info, op.micro_batch);
+                    let args = names::arguments(info);
                     let kind = self.sink.kind(&names::op(row, info), "critical", &args)?;
                     self.kinds.critical.insert(key, kind);
                     kind
                 }
             };
             let (start, end) = (step.link.start.round_ns(), step.link.end.round_ns());
-            let args = [(self.keys.rank, Value::Uint(u64::from(traced.rank.0)))];
+            self.args.clear();
+            let micro_batch = names::micro_batch(op.micro_batch);
+            self.args.extend(micro_batch.map(|m| (self.keys.micro_batch, m)));
+            self.args.push((self.keys.rank, Value::Uint(u64::from(traced.rank.0))));
             let (out, into) = (step.out.as_slice(), step.into.as_slice());
-            self.sink.slice(thread, kind, &Slice { start, end, args: &args, out, into })?;
+            self.sink.slice(thread, kind, &Slice { start, end, args: &self.args, out, into })?;
             self.summary.slices += 1;
         }
         Ok(())

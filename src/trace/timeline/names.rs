@@ -93,11 +93,11 @@ pub fn merged(mut phases: impl Iterator<Item = Phase>) -> Phase {
     if phases.all(|phase| phase == first) { first } else { Phase::Backward }
 }
 
-/// Arguments that all executions of an op have.
-pub fn arguments(info: &OpInfo, micro_batch: u32) -> Vec<(&'static str, Value<'_>)> {
+/// Arguments that all executions of an op have, whatever the micro-batch.
+pub fn arguments(info: &OpInfo) -> Vec<(&'static str, Value<'_>)> {
     let mut args = Vec::with_capacity(6);
     args.extend([("op", Value::Text(&info.name)), ("phase", Value::Text(info.phase.name()))]);
-    args.extend(place_arguments(info.layer, micro_batch));
+    args.extend(place_arguments(info.layer, NO_MICRO_BATCH));
     args.extend((info.flops > 0.0).then_some(("flops", Value::Float(info.flops))));
     args.extend((info.bytes > 0.0).then_some(("bytes", Value::Float(info.bytes))));
     args
@@ -109,9 +109,12 @@ pub fn place_arguments<'v>(
     micro_batch: u32,
 ) -> impl Iterator<Item = (&'static str, Value<'v>)> {
     let layer = layer.map(|layer| ("layer", Value::Uint(u64::from(layer))));
-    let micro_batch =
-        (micro_batch != NO_MICRO_BATCH).then_some(("micro_batch", Value::Uint(micro_batch.into())));
-    layer.into_iter().chain(micro_batch)
+    layer.into_iter().chain(self::micro_batch(micro_batch).map(|number| ("micro_batch", number)))
+}
+
+/// The number of a micro-batch, if it is one.
+pub fn micro_batch<'v>(number: u32) -> Option<Value<'v>> {
+    (number != NO_MICRO_BATCH).then_some(Value::Uint(number.into()))
 }
 
 #[cfg(test)]

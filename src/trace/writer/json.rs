@@ -8,6 +8,12 @@ use super::Value;
 pub fn push_string(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
     out.push(b'"');
+    // Nearly no text has anything to escape, and a loop without a way out looks at many bytes at once.
+    if !text.bytes().fold(false, |any, byte| any | needs_escape(byte)) {
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+        return;
+    }
     // Bytes of UTF-8 above ASCII need no escape, so the text can be searched and copied bytewise.
     let mut plain = 0;
     for (i, &byte) in text.as_bytes().iter().enumerate() {
