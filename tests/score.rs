@@ -239,3 +239,66 @@ fn rows_of_another_style_are_understood() {
     assert_eq!((v100.class.as_str(), v100.measured_s), ("V100", 2.5));
     assert_eq!(v100.workload["parallelism"]["tensor"], 8);
 }
+
+/// Rows as nobody has written rules for: devices, software, units and words in many spellings. What each is mapped to.
+#[test]
+fn rows_of_sources_that_nobody_knows_are_mapped_by_what_they_say() {
+    let book = RuleBook::load(&[]).expect("the shipped rules").without_sources();
+    let rows = read(Path::new(&data("rows-unseen.jsonl"))).expect("rows");
+    let find = |id: &str| case(rows.iter().find(|r| r.id == id).expect(id), &book);
+    let of = |id: &str| find(id).unwrap_or_else(|e| panic!("{id}: {e}"));
+    let set = |case: &Case, what: &str| case.machine.sets.iter().any(|s| s == what);
+    for (id, stack, class, device) in [
+        ("titan", "fsdp2-compiled", "H100", None),
+        ("pcie", "megatron-2022", "A100", Some("device=a100-pcie-80")),
+        ("pcie-40", "megatron-2022", "A100", Some("device.hbm.GBps=1555")),
+        ("gh200", "megatron-te-2024", "GH200", Some("device.hbm.GBps=4000")),
+        ("nvl72", "megatron-bridge-2025", "GB200", Some("node.devices=72")),
+        ("mi300", "megatron-te-2024", "MI300X", None),
+        ("v5p", "maxtext", "TPU v5p", Some("node.scale_up.torus.dims=[4,8,8]")),
+        ("p4d", "fsdp1-eager", "A100", Some("device=a100-sxm-40")),
+        ("h20", "megatron-te-2024", "H20", Some("device=h20")),
+        ("named", "megatron-2021", "V100", None),
+        ("tokens", "fsdp2-eager", "H200", None),
+    ] {
+        let case = of(id);
+        assert_eq!((case.stack.as_str(), case.class.as_str()), (stack, class), "{id}");
+        assert!(device.is_none_or(|d| set(&case, d)), "{id}: {:?}", case.machine);
+    }
+    let titan = of("titan");
+    assert_eq!(titan.workload["recompute"]["granularity"], "modules");
+    assert_eq!(titan.workload["precision"]["recipe"], "torchao-tensorwise");
+    assert!((titan.measured_s - 256.0 * 8192.0 / (128.0 * 9645.0)).abs() < 1e-9);
+    let pcie = of("pcie");
+    assert_eq!((pcie.measured_s, &pcie.workload["batch"]["global"]), (4.3, &1024.into()));
+    assert_eq!(pcie.workload["recompute"]["granularity"], "full");
+    // Four Slingshot adapters of 200 Gb/s on four devices.
+    let gh200 = of("gh200");
+    assert!(set(&gh200, "node.devices=4") && set(&gh200, "node.nics.link.bandwidth_GBps_per_direction=25"));
+    assert!(set(&of("p4d"), "node.nics.link.bandwidth_GBps_per_direction=6.25"));
+    assert_eq!(
+        of("p4d").workload["recompute"]["granularity"],
+        "full",
+        "its FLOPs count a second forward pass"
+    );
+    assert_eq!(of("h20").workload["gradient_buckets"]["overlap"], false);
+    // 126 layers on 128 chunks: one less at both ends.
+    let split = of("405b").workload["parallelism"]["pipeline"]["layer_split"].clone();
+    assert_eq!((split[0].as_u64(), split[1].as_u64(), split[127].as_u64()), (Some(0), Some(1), Some(0)));
+    // 8.3 billion parameters in a name: heads of 128 in groups of eight.
+    let named = of("named").workload["model"].clone();
+    assert_eq!(
+        (&named["hidden"], &named["layers"], &named["gated_mlp"]),
+        (&4096.into(), &41.into(), &false.into())
+    );
+    assert_eq!(of("replicas").workload["parallelism"]["data"], 8);
+    assert!(find("lora").expect_err("adapters").contains("LoRA"));
+    assert!(of("tokens").assumed.iter().any(|a| a.column == "mbs_seqs"));
+    let words = of("words").not_understood;
+    assert_eq!(words.keys().collect::<Vec<_>>(), ["colour", "optimizer", "recompute"]);
+    assert!(
+        titan.not_understood.is_empty() && of("h20").not_understood.is_empty(),
+        "{:?}",
+        titan.not_understood
+    );
+}

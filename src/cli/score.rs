@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use super::outputs::WRITTEN;
 use super::run::{Bar, write_json};
 use super::{Failure, say};
-use crate::score::{Bands, Outcome, Row, RuleBook, ScoreReport, outcomes, ratios, read, row_line, text};
+use crate::score::{
+    Bands, Outcome, Row, RuleBook, ScoreReport, mapped, outcomes, ratios, read, row_line, text,
+};
 use crate::trace::Output;
 
 /// Simulate measured steps, and tell how far off the simulation is.
@@ -16,13 +18,16 @@ Rows are JSON lines, one measured step each. Columns that matter: id, kind (`ste
 device, n_devices, devices_per_node, inter_node, model or model_ref (looked up in the models.jsonl beside the rows), or
 layers, hidden, ffn, heads, kv_heads, vocab; seq, gbs_seqs, mbs_seqs; tp, pp, vp, dp, cp, ep; sharding, recompute,
 precision; and the measurement: step_time_s, or tokens_per_s, tokens_per_s_per_device, samples_per_s, tflops_per_device,
-mfu. All may be null: rules say what is taken instead, and every row of the report lists what was assumed.
+mfu. All may be null: rules say what is taken instead, and every row of the report lists what was assumed, and the
+columns that nothing was made of (`not_understood`: names or words that no rule knows).
 
 Rules are files like workloads/rules/*.json (`stepsim list rules`, `stepsim schema rules`).
 
 Examples:
   stepsim score measured/ --report score.json
   stepsim score mine.jsonl --rules mine.json --rows rows.jsonl
+  stepsim score mine.jsonl --map-only --rows rows.jsonl       # what each row would be run as
+  stepsim score measured/ --unknown-sources                   # as if no source had rules of its own
   stepsim score measured/ --source zero-bubble --ratios")]
 pub struct Args {
     /// A file of JSON lines, or a folder with such files
@@ -51,6 +56,12 @@ pub struct Args {
     /// Change a field of every workload, or of every machine: `topology.device.cost.matrix_fraction=0.7`; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
+    /// Map every row as one of a source that has no rules of its own, by software, device and columns alone
+    #[arg(long)]
+    unknown_sources: bool,
+    /// Map the rows and simulate none: what each would be run as, what was assumed, what was not understood
+    #[arg(long)]
+    map_only: bool,
     /// Print each row
     #[arg(short, long)]
     verbose: bool,
@@ -64,10 +75,16 @@ pub struct Args {
 /// # Errors
 /// Files that cannot be read, or rules that are wrong (status 2); files that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let book = RuleBook::load(&args.rules).map_err(Failure::input)?;
+    let mut book = RuleBook::load(&args.rules).map_err(Failure::input)?;
+    if args.unknown_sources {
+        book = book.without_sources();
+    }
     let rows = picked(args, read(&args.path).map_err(Failure::input)?)?;
     let bar = Bar::of("rows", rows.len() as u64);
-    let done = outcomes(&rows, &book, &args.sets, &|n| bar.at(n));
+    let done = match args.map_only {
+        true => rows.iter().map(|row| mapped(row, &book)).collect(),
+        false => outcomes(&rows, &book, &args.sets, &|n| bar.at(n)),
+    };
     bar.done();
     let report = ScoreReport::of(&done);
     if let Some(path) = &args.report {

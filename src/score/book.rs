@@ -1,10 +1,13 @@
 //! All rules that hold for a row, laid together.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::columns::Columns;
 use super::rows::Row;
-use crate::spec::rules::{FlopsCount, MachineRule, Pace, RuleSpec};
+use super::shape;
+use crate::spec::rules::{FlopsCount, Layer, MachineRule, Pace, RuleSpec};
 use crate::spec::{Kind, Loaded, ModelSpec, RulesSpec, SpecError, catalog, load, merge};
 
 /// The shipped rules and those of the user, the most general layer first.
@@ -50,6 +53,18 @@ impl RuleBook {
         Ok(RuleBook { layers })
     }
 
+    /// The same without the rules of sources: every row is mapped as one of a source that nobody has written rules for.
+    #[must_use]
+    pub fn without_sources(mut self) -> RuleBook {
+        self.layers.retain(|rules| rules.layer != Layer::Source);
+        self
+    }
+
+    /// Columns that say nothing of how a step is run.
+    pub fn silent(&self) -> BTreeSet<String> {
+        self.layers.iter().flat_map(|rules| rules.silent.iter().cloned()).collect()
+    }
+
     /// Fills a row and lays together what follows.
     ///
     /// # Errors
@@ -57,18 +72,22 @@ impl RuleBook {
     pub fn rule(&self, row: &Row) -> Result<Ruling, String> {
         let mut columns = Columns::new(row.columns.as_ref().map_err(Clone::clone)?);
         self.other_names(&mut columns);
-        let mut shape = None;
+        let mut model = None;
         if let Some(known) = row.shapes.get(&columns.text("model_ref")) {
             let mut known = known.clone();
             known.retain(|key, _| key != "source");
             columns.take(&known);
             self.other_names(&mut columns);
         }
-        self.fill(&mut columns, &mut shape)?;
+        shape::parameters(&mut columns);
+        self.fill(&mut columns, &mut model)?;
+        if shape::by_parameters(&mut columns) {
+            self.fill(&mut columns, &mut model)?;
+        }
         let mut ruling = Ruling {
             columns,
             workload: Value::Object(Map::new()),
-            shape: shape.unwrap_or_else(|| Value::Object(Map::new())),
+            shape: model.unwrap_or_else(|| Value::Object(Map::new())),
             model: Value::Object(Map::new()),
             machine: MachineRule::default(),
             flops: FlopsCount::Model,
@@ -89,6 +108,7 @@ impl RuleBook {
                 let mut one = Map::new();
                 one.insert(column.clone(), columns.get(name).clone());
                 columns.take(&one);
+                columns.heed(column);
             }
         }
     }
@@ -118,7 +138,13 @@ impl RuleBook {
 }
 
 fn holds(rule: &RuleSpec, columns: &Columns) -> bool {
-    rule.when.iter().all(|(column, pattern)| columns.fits(column, pattern))
+    let holds = rule.when.iter().all(|(column, pattern)| columns.fits(column, pattern));
+    if holds {
+        // A pattern that is turned around, or that asks for nothing, has made nothing of the text.
+        let told = rule.when.iter().filter(|(_, pattern)| !pattern.is_empty() && !pattern.starts_with('!'));
+        told.for_each(|(column, _)| columns.heed(column));
+    }
+    holds
 }
 
 /// Fills the dimensions of a shipped model, and returns it as JSON.

@@ -1,5 +1,7 @@
 //! From a row to what is simulated.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::book::{RuleBook, Ruling};
@@ -47,6 +49,8 @@ pub struct Case {
     pub block: String,
     /// What was filled in.
     pub assumed: Vec<Assumed>,
+    /// Columns of the row that nothing was made of.
+    pub not_understood: BTreeMap<String, Value>,
 }
 
 /// The case of a row.
@@ -62,7 +66,7 @@ pub fn case(row: &Row, book: &RuleBook) -> Result<Case, String> {
     let shape = model::model(&ruling)?;
     let model = model::checked(&shape, &row.id)?;
     let machine = machine(&ruling.machine, &mut ruling.columns)?;
-    let workload = workload::workload(&ruling, &layout, &model, shape)?;
+    let workload = workload::workload(&mut ruling, &layout, &model, shape)?;
     let layer = ruling.columns.text("kind") == "layer";
     let (measured_s, measured_from) = match layer {
         true => layer_seconds(&ruling)?,
@@ -70,6 +74,9 @@ pub fn case(row: &Row, book: &RuleBook) -> Result<Case, String> {
     };
     let c = &ruling.columns;
     let block = ["source", "model", "device", "n_devices"].map(|name| c.text(name)).join(", ");
+    let peak_mem_gib = c.number("peak_mem_gib");
+    let printed = row.columns.as_ref().map_err(Clone::clone)?;
+    let not_understood = c.unheeded(printed, &book.silent());
     Ok(Case {
         class: ruling.machine.class.clone().unwrap_or_else(|| "other".into()),
         stack: Some(c.text("stack")).filter(|s| !s.is_empty()).unwrap_or_else(|| "none".into()),
@@ -80,11 +87,12 @@ pub fn case(row: &Row, book: &RuleBook) -> Result<Case, String> {
         measured_from,
         scale: layout.printed / layout.global as f64,
         tokens: layout.printed * model.sequence as f64,
-        peak_mem_gib: c.number("peak_mem_gib"),
+        peak_mem_gib,
         block,
         machine,
         workload,
         assumed: ruling.columns.assumed,
+        not_understood,
     })
 }
 

@@ -1,5 +1,8 @@
 //! The columns of a row: read leniently, filled by rules, and with a record of what was filled.
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -20,6 +23,8 @@ pub struct Columns {
     values: Map<String, Value>,
     /// What was filled in.
     pub assumed: Vec<Assumed>,
+    /// Columns that the mapping has made something of.
+    heeded: RefCell<BTreeSet<String>>,
 }
 
 impl Columns {
@@ -42,34 +47,66 @@ impl Columns {
 
     /// Whether a column holds anything.
     pub fn has(&self, column: &str) -> bool {
-        !self.get(column).is_null()
+        !self.look(column).is_null()
+    }
+
+    fn look(&self, column: &str) -> &Value {
+        self.values.get(column).unwrap_or(&Value::Null)
+    }
+
+    /// Notes that the mapping has made something of a column.
+    pub fn heed(&self, column: &str) {
+        if !self.heeded.borrow().contains(column) {
+            self.heeded.borrow_mut().insert(column.to_string());
+        }
+    }
+
+    /// The columns of a row that nothing was made of, neither the mapping nor a rule that held; those that say nothing of
+    /// how a step is run are left out.
+    pub fn unheeded(&self, row: &Map<String, Value>, silent: &BTreeSet<String>) -> BTreeMap<String, Value> {
+        let heeded = self.heeded.borrow();
+        let passed = |key: &&String| !heeded.contains(*key) && !silent.contains(*key) && *key != "extra";
+        let said = |value: &&Value| !value.is_null() && **value != Value::Array(Vec::new());
+        let passed = row.iter().filter(|(key, value)| passed(key) && said(value));
+        passed.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
     /// The value of a column.
     pub fn get(&self, column: &str) -> &Value {
-        self.values.get(column).unwrap_or(&Value::Null)
+        self.heed(column);
+        self.look(column)
     }
 
-    /// Its text as patterns see it: empty where it is null.
+    /// Its text; empty where it is null.
     pub fn text(&self, column: &str) -> String {
-        match self.get(column) {
+        self.heed(column);
+        self.pattern_text(column)
+    }
+
+    /// Its text as patterns see it.
+    fn pattern_text(&self, column: &str) -> String {
+        match self.look(column) {
             Value::Null => String::new(),
             Value::String(text) => text.clone(),
             other => other.to_string(),
         }
     }
 
-    /// A number above zero; a text that reads as one counts, with commas or as per cent too.
+    /// A number above zero; a text that reads as one counts, as [`amount`] says.
     pub fn number(&self, column: &str) -> Option<f64> {
-        let value = match self.get(column) {
+        self.heed(column);
+        self.amount(column)
+    }
+
+    /// Whether a column holds this number, to one in a thousand; without a note that it was read.
+    pub fn amount_is(&self, column: &str, number: u64) -> bool {
+        self.amount(column).is_some_and(|x| (x - number as f64).abs() <= 1e-3 * number as f64)
+    }
+
+    fn amount(&self, column: &str) -> Option<f64> {
+        let value = match self.look(column) {
             Value::Number(n) => n.as_f64(),
-            Value::String(text) => {
-                let text = text.trim().replace(',', "");
-                match text.strip_suffix('%') {
-                    Some(percent) => percent.trim().parse::<f64>().ok().map(|x| x / 100.0),
-                    None => text.parse().ok(),
-                }
-            }
+            Value::String(text) => amount(text, TOKENS.contains(&column)),
             _ => None,
         };
         value.filter(|x: &f64| x.is_finite() && *x > 0.0)
@@ -87,7 +124,7 @@ impl Columns {
 
     /// A count that the mapping cannot do without.
     pub fn needs(&self, column: &str) -> Result<u64, String> {
-        match self.get(column) {
+        match self.look(column) {
             Value::Null => Err(format!("no {column}")),
             value => self.count(column).ok_or_else(|| format!("{column} is {value}")),
         }
@@ -151,12 +188,47 @@ impl Columns {
         }
         for (sign, holds) in COMPARISONS {
             if let Some(limit) = pattern.strip_prefix(sign).and_then(|n| n.trim().parse::<f64>().ok()) {
-                return self.number(column).is_some_and(|x| holds(x, limit));
+                return self.amount(column).is_some_and(|x| holds(x, limit));
             }
         }
-        let text = self.text(column).to_lowercase();
+        let text = self.pattern_text(column).to_lowercase();
         pattern.to_lowercase().split('|').any(|p| glob(p.trim(), &text))
     }
+}
+
+/// Columns in which K and M are powers of 1,024: lengths and batches in tokens.
+const TOKENS: [&str; 3] = ["seq", "vocab", "gbs_tokens"];
+
+/// A number with what is written behind it: `1,024`, `45 %`, `8K` tokens, `2.5 s`, `640 ms`, `64 GPUs`, `1.2M`.
+fn amount(text: &str, binary: bool) -> Option<f64> {
+    let text = text.trim().trim_start_matches(['~', '≈', 'x', '×']).trim_start().replace(',', "");
+    let number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '+' | '-');
+    // An exponent belongs to the number.
+    let end = text.find(|c: char| !number(c)).unwrap_or(text.len());
+    let exponent = text[end..].strip_prefix(['e', 'E']).filter(|rest| rest.starts_with(number));
+    let end = exponent.map_or(end, |rest| {
+        let behind = rest.find(|c: char| !number(c)).unwrap_or(rest.len());
+        text.len() - rest.len() + behind
+    });
+    let value: f64 = text[..end].parse().ok()?;
+    let unit = text[end..].trim_start();
+    let kilo = if binary { 1024.0 } else { 1000.0 };
+    let times = match unit.split(|c: char| c.is_whitespace() || c == '/').next().unwrap_or_default() {
+        "K" | "k" => kilo,
+        "M" | "million" => kilo * kilo,
+        "B" | "G" | "billion" => kilo * kilo * kilo,
+        "T" | "trillion" => kilo * kilo * kilo * kilo,
+        "%" => 0.01,
+        "ms" | "msec" | "milliseconds" => 1e-3,
+        "us" | "µs" => 1e-6,
+        "min" | "minutes" => 60.0,
+        "h" | "hours" => 3600.0,
+        "" | "s" | "sec" | "seconds" | "secs" | "x" | "way" | "-way" | "tokens" | "tok" | "layers"
+        | "samples" | "sequences" | "seqs" | "TFLOPS" | "TFLOP" | "TFLOPs" | "Tflops" | "tflops" | "GiB"
+        | "GB" | "GPUs" | "GPU" | "gpus" | "devices" | "chips" | "nodes" => 1.0,
+        _ => return None,
+    };
+    Some(value * times)
 }
 
 type Holds = fn(f64, f64) -> bool;
@@ -220,6 +292,42 @@ mod tests {
         assert_eq!(row.value(&json!("plain")), Some(json!("plain")));
         let fields = row.resolve(&json!({"a": "=n", "b": {"c": "=dp", "d": true}, "e": ["=tp"]}));
         assert_eq!(fields, json!({"a": 64, "b": {"d": true}, "e": ["=tp"]}));
+    }
+
+    #[test]
+    fn amounts_are_read_with_their_units() {
+        for (text, plain, tokens) in [
+            ("1,024", Some(1024.0), Some(1024.0)),
+            ("8K", Some(8000.0), Some(8192.0)),
+            ("4M tokens", Some(4e6), Some(4194304.0)),
+            ("45 %", Some(0.45), Some(0.45)),
+            ("640 ms", Some(0.64), Some(0.64)),
+            ("2.5 s", Some(2.5), Some(2.5)),
+            ("1e3", Some(1000.0), Some(1000.0)),
+            ("1.5e-1 s", Some(0.15), Some(0.15)),
+            ("64 GPUs", Some(64.0), Some(64.0)),
+            ("~430 TFLOPs/GPU", Some(430.0), Some(430.0)),
+            ("8-way", None, None),
+            ("2 or 4", None, None),
+            ("three", None, None),
+            ("", None, None),
+            ("%", None, None),
+        ] {
+            assert_eq!(amount(text, false), plain, "{text}");
+            assert_eq!(amount(text, true), tokens, "{text}");
+        }
+    }
+
+    #[test]
+    fn columns_that_nothing_was_made_of_are_told() {
+        let row = json!({"tp": 8, "optimizer": "sgd", "notes": "x", "seen": 1, "none": null, "empty": []});
+        let own = columns(row.clone());
+        own.count("tp");
+        own.heed("seen");
+        assert!(own.has("optimizer") && !own.fits("optimizer", "*adam*"));
+        let silent = ["notes".to_string()].into();
+        let told = own.unheeded(row.as_object().unwrap(), &silent);
+        assert_eq!(told.into_iter().collect::<Vec<_>>(), [("optimizer".to_string(), json!("sgd"))]);
     }
 
     #[test]

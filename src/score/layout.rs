@@ -66,6 +66,13 @@ fn batch(c: &mut Columns, data: u64) -> Result<(u64, u64, f64), String> {
         c.assume("mbs_seqs", micro.into(), "a micro-batch that divides what a replica has");
     }
     let global = data * each;
+    // What is printed twice has been understood where it says the same.
+    if c.amount_is("grad_accum", each / micro) {
+        c.heed("grad_accum");
+    }
+    if c.number("seq").is_some_and(|seq| c.amount_is("gbs_tokens", (wanted * seq) as u64)) {
+        c.heed("gbs_tokens");
+    }
     if global as f64 != wanted {
         c.assume(
             "gbs_seqs",
@@ -135,11 +142,16 @@ fn megatron_split(text: &str) -> Result<Vec<u64>, String> {
     Ok(flat.split('|').map(|stage| stage.chars().filter(|c| "tm".contains(*c)).count() as u64).collect())
 }
 
-/// `layer_split` of the workload, if there is one.
+/// `layer_split` of the workload, if there is one. Layers that do not fill the stages, but do with two more, leave room
+/// for embedding and loss at the ends.
 ///
 /// # Errors
 /// As [`split`].
-pub fn layer_split(c: &Columns, layers: u64, stages: u64) -> Result<Option<Value>, String> {
+pub fn layer_split(c: &mut Columns, layers: u64, stages: u64) -> Result<Option<Value>, String> {
+    if !layers.is_multiple_of(stages) && (layers + 2).is_multiple_of(stages) {
+        let why = "the layers do not fill the stages, with one less at both ends they do";
+        c.fill("pp_layout", "ends-less".into(), why);
+    }
     if c.text("pp_layout") == "by-cost" {
         return Ok(Some(Value::from(split_by_cost(layers, stages, head_in_layers(c)))));
     }

@@ -51,6 +51,9 @@ pub fn machine(rule: &MachineRule, columns: &mut Columns) -> Result<MachineCase,
         sets.push("node.nics.shared_by=1".into());
         sets.push("node.nics.bundle=1".into());
         sets.push(format!("node.nics.link.bandwidth_GBps_per_direction={gbps}"));
+    } else if columns.has("inter_node") && devices > per_node {
+        let words = columns.get("inter_node").clone();
+        columns.assume("inter_node", words, &format!("no bandwidth is named: the network of {name}"));
     }
     if let Some(device) = &rule.device {
         sets.push(format!("device={device}"));

@@ -42,7 +42,15 @@ fn figure(text: &str) -> Option<(f64, f64)> {
 
 /// Gb/s of an adapter by the name of its generation.
 fn generation(text: &str) -> Option<(f64, f64)> {
-    let named = [("xdr", 800.0), ("ndr", 400.0), ("hdr", 200.0), ("edr", 100.0), ("fdr", 56.0)];
+    let named = [
+        ("xdr", 800.0),
+        ("ndr", 400.0),
+        ("hdr", 200.0),
+        ("slingshot", 200.0),
+        ("edr", 100.0),
+        ("omni-path", 100.0),
+        ("fdr", 56.0),
+    ];
     named.iter().find(|(name, _)| text.contains(name)).map(|(_, gigabits)| (*gigabits, 1.0))
 }
 

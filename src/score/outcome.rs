@@ -15,6 +15,8 @@ use crate::spec::rules::Pace;
 /// How far a row got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
+    /// It was mapped, and not to be simulated.
+    Mapped,
     /// It was simulated.
     Done,
     /// It was simulated, but needs more memory than the device has; the time is that of a device with enough.
@@ -67,11 +69,23 @@ impl Outcome {
 
 /// Maps, simulates and estimates a row; `sets` are settings of every workload and machine.
 pub fn outcome(row: &Row, book: &RuleBook, sets: &[String]) -> Outcome {
+    let mut outcome = mapped(row, book);
+    if let Some(case) = outcome.case.clone() {
+        outcome.status = Status::Done;
+        if let Err(reason) = outcome.simulate(&case, sets) {
+            outcome.status = Status::Failed(reason);
+        }
+    }
+    outcome
+}
+
+/// Maps a row, and no more.
+pub fn mapped(row: &Row, book: &RuleBook) -> Outcome {
     let mut outcome = Outcome {
         id: row.id.clone(),
         source: Some(row.text("source")).filter(|s| !s.is_empty()).unwrap_or("unnamed").to_string(),
         device: String::new(),
-        status: Status::Done,
+        status: Status::Mapped,
         case: None,
         predicted_s: None,
         closed_form_s: None,
@@ -81,12 +95,7 @@ pub fn outcome(row: &Row, book: &RuleBook, sets: &[String]) -> Outcome {
     };
     match case(row, book) {
         Err(reason) => outcome.status = Status::Skipped(reason),
-        Ok(case) => {
-            if let Err(reason) = outcome.simulate(&case, sets) {
-                outcome.status = Status::Failed(reason);
-            }
-            outcome.case = Some(case);
-        }
+        Ok(case) => outcome.case = Some(case),
     }
     outcome
 }

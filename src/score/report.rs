@@ -53,7 +53,7 @@ pub struct ScoredRow {
     pub id: String,
     /// Its source.
     pub source: String,
-    /// `done`, `over memory`, `skipped` or `failed`.
+    /// `done`, `mapped` (not played), `over memory`, `skipped` or `failed`.
     pub status: &'static str,
     /// Why it was skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,6 +97,9 @@ pub struct ScoredRow {
     /// Columns that were filled in, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumed: Vec<Assumed>,
+    /// Columns of the row that nothing was made of: names or words that no rule knows.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub not_understood: BTreeMap<String, serde_json::Value>,
     /// Seconds of the mean rank: its kernels, and what it stood still for.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub breakdown: BTreeMap<String, f64>,
@@ -163,6 +166,7 @@ impl ScoredRow {
     fn of(o: &Outcome) -> ScoredRow {
         let case = o.case.as_ref();
         let (status, skipped, failed) = match &o.status {
+            Status::Mapped => ("mapped", None, None),
             Status::Done => ("done", None, None),
             Status::OverMemory(why) => ("over memory", None, Some(why.clone())),
             Status::Skipped(why) => ("skipped", Some(why.clone()), None),
@@ -186,6 +190,7 @@ impl ScoredRow {
             measured_memory: case.and_then(|c| c.peak_mem_gib),
             predicted_memory: o.memory_gib,
             assumed: case.map_or_else(Vec::new, |c| c.assumed.clone()),
+            not_understood: case.map_or_else(BTreeMap::new, |c| c.not_understood.clone()),
             breakdown: o.breakdown.clone(),
             kernels: o.kernels.clone(),
             workload: case.map_or(serde_json::Value::Null, |c| c.workload.clone()),

@@ -1,6 +1,6 @@
 //! The score as text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::outcome::{Outcome, Status};
@@ -28,7 +28,7 @@ pub fn text(report: &ScoreReport) -> String {
         }
         text.push('\n');
     }
-    text + &left_out(report)
+    text + &left_out(report) + &not_understood(report)
 }
 
 fn line(text: &mut String, name: &str, group: &Group) {
@@ -64,6 +64,24 @@ fn left_out(report: &ScoreReport) -> String {
     let mut text = String::new();
     for (reason, rows) in reasons {
         let _ = writeln!(text, "{rows} × {reason}");
+    }
+    text
+}
+
+/// Columns that nothing was made of, by source; a few of their values.
+fn not_understood(report: &ScoreReport) -> String {
+    let mut told: BTreeMap<(&str, &str), (usize, BTreeSet<String>)> = BTreeMap::new();
+    for row in &report.rows {
+        for (column, value) in &row.not_understood {
+            let entry = told.entry((&row.source, column)).or_default();
+            entry.0 += 1;
+            entry.1.insert(value.to_string().chars().take(60).collect());
+        }
+    }
+    let mut text = String::new();
+    for ((source, column), (rows, values)) in told {
+        let some: Vec<String> = values.into_iter().take(3).collect();
+        let _ = writeln!(text, "{rows} × {source}: column `{column}` not understood ({})", some.join(", "));
     }
     text
 }

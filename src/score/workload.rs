@@ -10,8 +10,13 @@ use crate::spec::{ModelSpec, StackSpec, load, merge};
 ///
 /// # Errors
 /// A column contradicts the rest.
-pub fn workload(ruling: &Ruling, layout: &Layout, model: &ModelSpec, shape: Value) -> Result<Value, String> {
-    let c = &ruling.columns;
+pub fn workload(
+    ruling: &mut Ruling,
+    layout: &Layout,
+    model: &ModelSpec,
+    shape: Value,
+) -> Result<Value, String> {
+    let c = &mut ruling.columns;
     let mut pipeline = json!({"size": layout.pipeline});
     let chunks = c.degree("vp");
     if layout.pipeline > 1 {
@@ -37,6 +42,8 @@ pub fn workload(ruling: &Ruling, layout: &Layout, model: &ModelSpec, shape: Valu
         if let Some(tensor) = c.count("expert_tp") {
             parallelism["expert_tensor"] = tensor.into();
         }
+    } else if c.amount_is("ep", 1) {
+        c.heed("ep");
     }
     let mut whole = json!({
         "model": shape,

@@ -30,6 +30,9 @@ pub struct RulesSpec {
     /// Other names of columns: column → names that are read where it is null.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub aliases: BTreeMap<String, Vec<String>>,
+    /// Columns that say nothing of how a step is run; any other that nothing is made of is told (`not_understood`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<String>,
     /// The rules, in order.
     pub rules: Vec<RuleSpec>,
 }

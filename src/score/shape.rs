@@ -1,0 +1,126 @@
+//! What a number of parameters says of a model whose dimensions are not all printed.
+
+use super::columns::Columns;
+
+/// Takes the number of parameters from the model's name (`GPT 6.2B`, `MPT-760m`) where no column has it, and tells from it
+/// whether a printed MLP is plain or gated (column `mlp_by_parameters`).
+pub fn parameters(c: &mut Columns) {
+    if let Some(billions) = named(&c.text("model")).filter(|_| !c.has("params_b")) {
+        c.fill("params_b", billions.into(), "the model's name");
+    }
+    let (Some(all), Some(layers), Some(hidden), Some(ffn)) =
+        (c.number("params_b"), c.number("layers"), c.number("hidden"), c.number("ffn"))
+    else {
+        return;
+    };
+    if c.has("gated_mlp") || c.has("experts") {
+        return;
+    }
+    let shared = c.number("kv_heads").zip(c.number("heads")).map_or(1.0, |(kv, heads)| (kv / heads).min(1.0));
+    let table = c.number("vocab").unwrap_or(50_000.0) * hidden;
+    let with =
+        |products: f64| layers * (hidden * hidden * (2.0 + 2.0 * shared) + products * hidden * ffn) + table;
+    let off = |products: f64| (with(products) / (1e9 * all)).ln().abs();
+    let (plain, gated) = (off(2.0), off(3.0));
+    if plain.min(gated) < 0.08 {
+        let kind = if plain < gated { "plain" } else { "gated" };
+        c.fill("mlp_by_parameters", kind.into(), "the printed parameters and dimensions");
+    }
+}
+
+/// Layers and width of a model of which only the number of parameters is known: 128 of width for each layer, as the
+/// models of GPT-3's and Llama's tables from 1 to 175 billion have it (12·layers·hidden² parameters). Whether any were
+/// filled.
+pub fn by_parameters(c: &mut Columns) -> bool {
+    let Some(all) = c.number("params_b").filter(|_| !c.has("layers") && !c.has("hidden")) else {
+        return false;
+    };
+    if ["experts", "experts_per_token", "moe_ffn"].iter().any(|column| c.has(column)) {
+        return false;
+    }
+    // Heads of 128 in whole groups of eight, or of the tensor-parallel degree.
+    let group = c.degree("tp").max(8) as f64;
+    let width = (1e9 * all * 128.0 / 12.0).cbrt();
+    let heads =
+        if width < 128.0 * group { (width / 128.0).ceil() } else { (width / 128.0 / group).round() * group };
+    let hidden = 128.0 * heads;
+    let layers = (1e9 * all / (12.0 * hidden * hidden)).round().max(1.0);
+    let why =
+        "only the parameters are known: 128 of width for each layer, as in the tables of GPT-3 and Llama";
+    c.fill("layers", (layers as u64).into(), why) & c.fill("hidden", (hidden as u64).into(), why)
+}
+
+/// Billions of parameters in a model's name: the first number with `B` or `M` behind it that is no part of another word.
+/// A name of experts (`8x7B`, `30B-A3B`) says nothing of a single width.
+fn named(name: &str) -> Option<f64> {
+    let name = name.to_lowercase();
+    let words: Vec<&str> = name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.')).collect();
+    let size = |word: &&str| {
+        let (figure, unit) = word.split_at(word.len().checked_sub(1)?);
+        let billions: f64 =
+            figure.parse().ok().filter(|_| figure.starts_with(|c: char| c.is_ascii_digit()))?;
+        match unit {
+            "b" => Some(billions),
+            "m" => Some(billions / 1000.0),
+            "t" => Some(billions * 1000.0),
+            _ => None,
+        }
+    };
+    let experts = |word: &&str| {
+        let body = word.strip_suffix('b').unwrap_or_default();
+        body.split_once('x').is_some_and(|(n, _)| n.parse::<u64>().is_ok())
+            || body.strip_prefix('a').is_some_and(|n| n.parse::<f64>().is_ok())
+    };
+    if words.iter().any(experts) {
+        return None;
+    }
+    words.iter().find_map(size).filter(|billions| *billions > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_tell_parameters() {
+        for (name, billions) in [
+            ("GPT 6.2B", Some(6.2)),
+            ("MPT-760m", Some(0.76)),
+            ("llama3_70b truncated to 12 layers", Some(70.0)),
+            ("Megatron 1T", Some(1000.0)),
+            ("Mixtral 8x7B", None),
+            ("Qwen3_30B_a3B", None),
+            ("gpt2-xl", None),
+            ("b", None),
+            ("", None),
+        ] {
+            assert_eq!(named(name), billions, "{name}");
+        }
+    }
+
+    #[test]
+    fn parameters_tell_width_and_mlp() {
+        let columns = |value: serde_json::Value| Columns::new(value.as_object().unwrap());
+        // Brown et al. 2020, table 2.1: 6.7 B is 32 x 4,096 and 175 B is 96 x 12,288.
+        for (billions, layers) in [(6.7, 32), (175.0, 96)] {
+            let mut c = columns(json!({"params_b": billions}));
+            assert!(by_parameters(&mut c));
+            assert_eq!((c.count("layers"), c.count("hidden")), (Some(layers), Some(128 * layers)));
+        }
+        let mut wide = columns(json!({"params_b": 8.86, "tp": 16}));
+        assert!(by_parameters(&mut wide) && wide.count("hidden") == Some(4096));
+        assert!(!by_parameters(&mut columns(json!({"params_b": 7, "layers": 32}))));
+        // OPT 6.7B, and Mistral 7B.
+        let mut opt =
+            columns(json!({"params_b": 6.7, "layers": 32, "hidden": 4096, "ffn": 16384, "heads": 32}));
+        parameters(&mut opt);
+        assert_eq!(opt.text("mlp_by_parameters"), "plain");
+        let mut mistral = columns(
+            json!({"params_b": 7.2, "layers": 32, "hidden": 4096, "ffn": 14336, "heads": 32, "kv_heads": 8}),
+        );
+        parameters(&mut mistral);
+        assert_eq!(mistral.text("mlp_by_parameters"), "gated");
+    }
+}
