@@ -6,10 +6,17 @@
 //! * **Hardware FLOPs** (the numerator of HFU) are those executed, recomputation included: the sum over the kernels
 //!   that ran ([`super::LayerPlan::flops`]).
 //!
+//! The **peak** that both are held against is that of the format in which the workload computes. Where a recipe runs part of
+//! the products in a narrower format, each format's FLOPs are held to its own peak: the device's peak is then all FLOPs over
+//! the time that they would take at the peaks of their formats ([`NarrowFlops`]), so that no utilisation exceeds 1.
+//!
 //! Element-wise work, the embedding lookup and the optimizer are in neither. Padding, dropped tokens and the vocabulary
 //! rounded up to the tensor-parallel degree are no model FLOPs.
 
+use super::item::Item;
+use super::{LayerPlan, Shard};
 use crate::spec::model::{AttentionSpec, Mixer, MlpKind, ModelSpec};
+use crate::spec::workload::{Dtype, WorkloadSpec};
 
 /// Model FLOPs of one training step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,6 +40,43 @@ impl StepFlops {
             model_causal: step(forward.mixing_causal),
             mixing: 3.0 * tokens * forward.mixing,
         }
+    }
+}
+
+/// The model FLOPs that run in a format narrower than the workload computes in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NarrowFlops {
+    /// The format.
+    pub format: Dtype,
+    /// Their part of all model FLOPs.
+    pub part: f64,
+}
+
+impl NarrowFlops {
+    /// Of a workload; `None` where all products run in the format of `precision.compute` (or a wider one, as the
+    /// router's, which is held to the same peak).
+    pub fn of(workload: &WorkloadSpec, model: &ModelSpec) -> Option<NarrowFlops> {
+        let wide = workload.precision.compute;
+        let shard = workload.precision.narrow().map(|_| Shard::new(workload, model))?;
+        let mut format = None;
+        let (mut all, mut narrow) = (0.0, 0.0);
+        let mut count = |layer: &LayerPlan, times: u64| {
+            let products = layer.forward.iter().chain(&layer.backward).filter_map(Item::kernel);
+            for k in products.filter(|k| k.class.is_gemm()) {
+                all += k.flops * times as f64;
+                if k.dtype.bytes() < wide.bytes() {
+                    narrow += k.flops * times as f64;
+                    format = Some(k.dtype);
+                }
+            }
+        };
+        for (own, times) in model.layer_counts() {
+            count(&LayerPlan::transformer(&own, &shard), times);
+        }
+        count(&LayerPlan::head(model, &shard, true), 1);
+        let flops = StepFlops::of(model, 1, workload.sequence(model));
+        let with_weights = 1.0 - flops.mixing / flops.model;
+        format.map(|format| NarrowFlops { format, part: narrow / all * with_weights })
     }
 }
 

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::flops::StepFlops;
+use super::flops::{NarrowFlops, StepFlops};
 use super::*;
 use crate::spec::model::{AttentionKernel, ModelSpec, QkNorm};
 use crate::spec::recipe::CastRole;
 use crate::spec::workload::{
-    ContextKind, ContextSpec, Granularity, RecomputeModule, RecomputeSpec, WorkloadSpec,
+    ContextKind, ContextSpec, Dtype, Granularity, RecomputeModule, RecomputeSpec, WorkloadSpec,
 };
 
 fn model(name: &str) -> ModelSpec {
@@ -126,6 +126,26 @@ fn step_flops_are_the_papers_formula() {
     let got = StepFlops::of(&m, 1536, 2048);
     assert!((got.model / want - 1.0).abs() < 1e-12, "{} instead of {want}", got.model);
     assert!(got.model_causal < got.model);
+}
+
+/// With fp8 linear layers all products with weights but the LM head's are narrow; attention is not.
+#[test]
+fn narrow_flops_are_those_of_linear_layers() {
+    let m = model("llama3-8b");
+    let workload = |precision: &str| -> WorkloadSpec {
+        let batch = r#"{"global":8,"micro_batch":1}"#;
+        serde_json::from_str(&format!(r#"{{"model":"llama3-8b","batch":{batch},"precision":{precision}}}"#)).unwrap()
+    };
+    assert_eq!(NarrowFlops::of(&workload("{}"), &m), None);
+    let flops = StepFlops::of(&m, 1, m.sequence);
+    let head = 3.0 * m.sequence as f64 * 2.0 * (m.hidden * m.vocabulary) as f64;
+    let fp8 = NarrowFlops::of(&workload(r#"{"fp8":{}}"#), &m).unwrap();
+    assert_eq!(fp8.format, Dtype::Fp8);
+    let want = (flops.model - flops.mixing - head) / flops.model;
+    assert!((fp8.part / want - 1.0).abs() < 1e-12, "{} instead of {want}", fp8.part);
+    // A third of them are weight gradients, which a recipe may keep wide.
+    let wide = NarrowFlops::of(&workload(r#"{"fp8":{"weight_gradients":false}}"#), &m).unwrap();
+    assert!((wide.part / want - 2.0 / 3.0).abs() < 1e-12, "{}", wide.part);
 }
 
 #[test]

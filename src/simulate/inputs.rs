@@ -8,10 +8,11 @@ use serde_json::Value;
 use super::{Head, InputName, MachinePrices};
 use crate::collective::{Chooser, Fidelity, Lowering};
 use crate::ids::DeviceId;
+use crate::model::flops::NarrowFlops;
 use crate::plan::step::{Plan, PlanError, plan};
 use crate::spec::workload::{CollectiveFidelity, ModelRef};
 use crate::spec::{
-    Disk, Files, Loaded, ModelSpec, SpecError, Topology, WorkloadSpec, blame_setting, content_hash,
+    Device, Disk, Files, Loaded, ModelSpec, SpecError, Topology, WorkloadSpec, blame_setting, content_hash,
     from_text, from_value, load, load_from,
 };
 use crate::topology::Machine;
@@ -160,15 +161,48 @@ impl Inputs {
         }
     }
 
-    /// Dense peak of a device in the format of the workload's matrix products, which every device has; of several
-    /// classes of devices the mean.
+    /// Dense peak of a device for the products of this workload: that of the format in which it computes; with products
+    /// in a narrower format all FLOPs over the time that they take at the peaks of their formats; of several classes of
+    /// devices the mean.
     pub fn peak(&self) -> FlopRate {
+        self.peak_with(NarrowFlops::of(&self.workload.value, &self.model))
+    }
+    fn peak_with(&self, narrow: Option<NarrowFlops>) -> FlopRate {
         let (machine, compute) = (&self.machine, self.workload.value.precision.compute);
-        let peaks: Vec<f64> = (0..machine.devices())
-            .filter_map(|d| Some(machine.device(DeviceId(d)).peak(compute)?.0))
-            .collect();
+        let of = |device: &Device| {
+            let wide = device.peak(compute)?.0;
+            match narrow.and_then(|n| Some((n.part, device.peak(n.format)?.0))) {
+                Some((part, peak)) => Some(1.0 / ((1.0 - part) / wide + part / peak)),
+                None => Some(wide),
+            }
+        };
+        let peaks: Vec<f64> =
+            (0..machine.devices()).filter_map(|d| of(machine.device(DeviceId(d)))).collect();
         let alike = peaks.iter().all(|peak| *peak == peaks[0]);
         FlopRate(if alike { peaks[0] } else { peaks.iter().sum::<f64>() / peaks.len() as f64 })
+    }
+    /// What a report says of the peak that it holds `model` FLOP/s of a device against.
+    pub fn peak_convention(&self, model: FlopRate) -> String {
+        let device = self.machine.device(DeviceId(0));
+        let compute = self.workload.value.precision.compute;
+        let narrow = NarrowFlops::of(&self.workload.value, &self.model);
+        let (peak, wide) = (self.peak_with(narrow), self.peak_with(None));
+        let alike = device.peak(compute) == Some(wide);
+        let of = if alike { device.name.as_str() } else { "mean of all devices" };
+        let tflops = peak.0 / 1e12;
+        match narrow {
+            None => format!("peak: {tflops:.1} TFLOP/s a device, dense {} ({of})", compute.name()),
+            Some(n) => format!(
+                "peak: {tflops:.1} TFLOP/s a device, dense ({of}): {:.1} % of the model's FLOPs run in {}, the rest in \
+                 {}; held against {} alone ({:.1}) mfu would be {:.1} %",
+                100.0 * n.part,
+                n.format.name(),
+                compute.name(),
+                compute.name(),
+                wide.0 / 1e12,
+                100.0 * model.0 / wide.0,
+            ),
+        }
     }
 
     /// How collectives are lowered for this workload on this machine.

@@ -36,7 +36,7 @@ use crate::ids::{DeviceId, RankId, ResourceId};
 use crate::plan::step::{Plan, PlanError};
 use crate::program::Edit;
 use crate::spec::SpecError;
-use crate::units::{Flops, Time};
+use crate::units::{FlopRate, Flops, Time};
 
 pub use crate::analysis::head::{Head, InputName, Status};
 pub use fault::{FailedReport, Fault, MemoryFault};
@@ -275,10 +275,9 @@ impl Simulation {
         let machine = &self.inputs.machine;
         let device = machine.device(DeviceId(0));
         let workload = &self.inputs.workload;
-        let compute = workload.value.precision.compute;
         let peak = self.inputs.peak();
-        let alike = device.peak(compute) == Some(peak);
-        let of = if alike { device.name.as_str() } else { "mean of all devices" };
+        let devices = f64::from(machine.devices());
+        let of_model = FlopRate(plan.model_flops.model / self.record.step_end.s() / devices);
         let resources = &self.folded.resources;
         let info = RunInfo {
             workload: &workload.name,
@@ -304,12 +303,7 @@ impl Simulation {
             resource_name: &|r| machine.resource_name(r),
             simulation_wall_s: wall.then_some(self.wall_s),
             conventions: vec![
-                format!(
-                    "peak: {:.1} TFLOP/s a device, dense {} ({})",
-                    peak.0 / 1e12,
-                    compute.name(),
-                    of
-                ),
+                self.inputs.peak_convention(of_model),
                 "mfu counts the matrix products of forward (once) and backward (twice) with attention in full (no \
                  causal discount); recomputation, element-wise work and the optimizer are not counted"
                     .into(),

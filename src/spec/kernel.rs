@@ -86,6 +86,10 @@ impl KernelClass {
     pub fn is_matrix(self) -> bool {
         self <= KernelClass::AttentionBackward
     }
+    /// Whether it multiplies activations or gradients with weights, or with one another for the weights' gradients.
+    pub fn is_gemm(self) -> bool {
+        self <= KernelClass::GroupedGemmWeightGrad
+    }
     /// Whether it holds products of several experts.
     pub fn is_grouped(self) -> bool {
         matches!(
