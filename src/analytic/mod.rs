@@ -378,6 +378,6 @@ impl Form<'_> {
             return alone;
         }
         let fused = self.workload.expert.overlap == ExpertOverlap::MicroBatchesFusedGradients;
-        alone * (1.0 - pairs / forwards) + pairs * rank.sum.cell.span(layers, fused).exposed
+        alone * (1.0 - pairs / forwards) + pairs * rank.sum.cell.paired(layers, fused).exposed
     }
 }

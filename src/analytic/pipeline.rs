@@ -4,9 +4,10 @@ use super::passes::{PassTime, UnitTime};
 use super::{Form, RankTimes};
 use crate::collective::Op;
 use crate::model::CommGroup;
-use crate::plan::step::PlanError;
+use crate::moe::overlap::Paired;
+use crate::plan::step::{PlanError, Unit};
 use crate::plan::step::groups::Group;
-use crate::schedule::{Choice, Part, Pass, PassTimes, Slot};
+use crate::schedule::{Choice, Part, Pass, PassTimes, Slot, SlotTime};
 use crate::spec::workload::{ExpertOverlap, PointToPoint};
 use crate::units::Time;
 
@@ -39,6 +40,8 @@ impl Form<'_> {
             PassTimes::new(Time::from_s(forward), Time::from_s(input_grad), Time::from_s(weight_grad), 1.0);
         let pipeline = &self.workload.parallelism.pipeline;
         let theory = match pipeline.choice() {
+            // Theory has chunks alike.
+            _ if self.order.placement.parts() > 1 && !self.even() => None,
             Choice::Named(schedule) => {
                 schedule.expected_bubble(&pipeline.shape(self.order.micro_batches), &times)
             }
@@ -49,9 +52,16 @@ impl Form<'_> {
         theory.or_else(|| self.walked(busiest)).unwrap_or_else(drained)
     }
 
+    /// Whether all chunks hold as many layers.
+    fn even(&self) -> bool {
+        let layers =
+            |units: &Vec<Unit>| units.iter().filter(|unit| unit.plan.is_transformer()).count();
+        self.stages.iter().all(|units| layers(units) == layers(&self.stages[0]))
+    }
+
     /// How much longer the order takes than the slots of a rank, where it is walked with the times of all slots.
     fn walked(&self, rank: usize) -> Option<f64> {
-        let mut known: Vec<(u32, Slot, f64)> = Vec::new();
+        let mut known: Vec<(u32, Slot, SlotTime)> = Vec::new();
         for (rank, slots) in (0..).zip(&self.order.ranks) {
             for slot in slots.iter().map(alike) {
                 if !known.iter().any(|k| k.0 == rank && k.1 == slot) {
@@ -61,15 +71,16 @@ impl Form<'_> {
         }
         let time = |rank: u32, slot: &Slot| {
             let slot = alike(slot);
-            known.iter().find(|k| k.0 == rank && k.1 == slot).map_or(0.0, |k| k.2)
+            known.iter().find(|k| k.0 == rank && k.1 == slot).map_or(SlotTime::whole(0.0), |k| k.2)
         };
         let last = self.order.walk(&time)?.into_iter().fold(0.0, f64::max);
-        let busy: f64 = self.order.ranks[rank].iter().map(|slot| time(rank as u32, slot)).sum();
+        let busy: f64 = self.order.ranks[rank].iter().map(|slot| time(rank as u32, slot).busy).sum();
         Some((last - busy).max(0.0))
     }
 
-    /// Seconds of a slot. Paired passes expose of their exchanges what no kernel of either covers.
-    fn slot(&self, rank: u32, slot: &Slot) -> f64 {
+    /// Times of a slot. Paired passes expose of their exchanges what no kernel of either covers; the last layer's results
+    /// arrive beside the kernels of the slot behind.
+    fn slot(&self, rank: u32, slot: &Slot) -> SlotTime {
         let of = |part: Part| {
             let mut sum = UnitTime::default();
             self.ranks[rank as usize].chunks[usize::from(part.chunk)].iter().for_each(|unit| sum += *unit);
@@ -87,16 +98,21 @@ impl Form<'_> {
             (all(PassTime::total), all(|pass| pass.expert))
         };
         match *slot {
-            Slot::Single(part) => single(part, &of(part)).0,
+            Slot::Single(part) => SlotTime::whole(single(part, &of(part)).0),
             Slot::Overlapped { forward, backward } => {
                 let (f, b) = (of(forward), of(backward));
                 let ((f_all, f_sent), (b_all, b_sent)) = (single(forward, &f), single(backward, &b));
                 let pairs = f.cells.min(b.cells);
                 let cell = if f.cells >= b.cells { f.cell } else { b.cell };
                 let fused = self.workload.expert.overlap == ExpertOverlap::MicroBatchesFusedGradients;
-                let exposed = if pairs > 0 { cell.span(pairs as usize, fused).exposed } else { 0.0 };
+                let span = if pairs > 0 { cell.paired(pairs as usize, fused) } else { Paired::default() };
                 let left = |sent: f64, cells: u32| sent * f64::from(cells - pairs) / f64::from(cells.max(1));
-                f_all + b_all - f_sent - b_sent + exposed + left(f_sent, f.cells) + left(b_sent, b.cells)
+                let unpaired = left(f_sent, f.cells) + left(b_sent, b.cells);
+                let busy = f_all + b_all - f_sent - b_sent + span.exposed + unpaired;
+                let others = busy - span.kernels;
+                // The first layer's attention runs before gradients go to the experts.
+                let grace = if pairs > 0 { (cell.attn - cell.combine_back).max(0.0) } else { 0.0 };
+                SlotTime { busy, forward: others + span.forward, backward: others + span.backward, grace }
             }
         }
     }

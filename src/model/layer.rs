@@ -145,7 +145,8 @@ impl LayerPlan {
             Granularity::Modules => policy.modules.clone(),
         }
     }
-    fn is_transformer(&self) -> bool {
+    /// Whether it is a transformer layer of the model.
+    pub fn is_transformer(&self) -> bool {
         matches!(self.kind, LayerKind::Dense | LayerKind::Moe)
     }
 

@@ -31,29 +31,48 @@ pub struct Span {
     pub exposed: f64,
 }
 
-/// Plays a graph: each op starts when its stream is free and what it waits for has ended.
-pub fn span(steps: &[Step]) -> Span {
+/// Ends of the ops of a graph: each starts when its stream is free and what it waits for has ended.
+fn ends(steps: &[Step]) -> Vec<f64> {
     let mut free = [0.0_f64; 4];
     let mut ends: Vec<f64> = Vec::with_capacity(steps.len());
-    let mut busy: Vec<(f64, f64)> = Vec::new();
     for step in steps {
         let start = step.after.iter().map(|i| ends[*i]).fold(free[step.stream], f64::max);
-        let end = start + step.time;
-        free[step.stream] = end;
-        ends.push(end);
-        if step.stream.is_multiple_of(2) {
-            busy.push((start, end));
-        }
+        free[step.stream] = start + step.time;
+        ends.push(free[step.stream]);
     }
-    let makespan = ends.into_iter().fold(0.0, f64::max);
+    ends
+}
+
+/// How long a graph takes, and how long no kernel runs meanwhile.
+pub fn span(steps: &[Step]) -> Span {
+    let ends = ends(steps);
+    let kernels = steps.iter().zip(&ends).filter(|(step, _)| step.stream.is_multiple_of(2));
+    let mut busy: Vec<(f64, f64)> = kernels.map(|(step, end)| (end - step.time, *end)).collect();
     busy.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (mut covered, mut until) = (0.0, 0.0_f64);
     for (start, end) in busy {
         covered += (end - start.max(until)).max(0.0);
         until = until.max(end);
     }
+    let makespan = ends.into_iter().fold(0.0, f64::max);
     Span { makespan, exposed: makespan - covered }
 }
+
+/// What paired passes do to what comes behind them, from their first start.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Paired {
+    /// Until the last kernel ends: those of the next slot begin, also beside the last exchange.
+    pub kernels: f64,
+    /// The part of it in which no kernel runs.
+    pub exposed: f64,
+    /// Until the last layer's results are there.
+    pub forward: f64,
+    /// Until the gradients for the layer before are there.
+    pub backward: f64,
+}
+
+const KERNELS: usize = 0;
+const EXCHANGES: usize = 1;
 
 /// Times of the parts of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -83,8 +102,20 @@ pub struct Cell {
 impl Cell {
     /// So many cells one after the other; `fused`: weight gradients where they are made.
     pub fn span(&self, layers: usize, fused: bool) -> Span {
-        const KERNELS: usize = 0;
-        const EXCHANGES: usize = 1;
+        span(&self.steps(layers, fused).0)
+    }
+    /// The same between other slots of a pipeline rank.
+    pub fn paired(&self, layers: usize, fused: bool) -> Paired {
+        let (steps, last) = self.steps(layers, fused);
+        let ends = ends(&steps);
+        let kernels = || steps.iter().zip(&ends).filter(|(step, _)| step.stream == KERNELS);
+        let until = kernels().map(|(_, end)| *end).fold(0.0, f64::max);
+        let busy: f64 = kernels().map(|(step, _)| step.time).sum();
+        let [forward, backward] = last.map(|step| step.map_or(0.0, |i| ends[i]));
+        Paired { kernels: until, exposed: until - busy, forward, backward }
+    }
+    /// The graph, and in it the ops that make the last results and gradients.
+    fn steps(&self, layers: usize, fused: bool) -> (Vec<Step>, [Option<usize>; 2]) {
         let mut steps: Vec<Step> = Vec::with_capacity(10 * layers);
         let (mut combined, mut attended): (Option<usize>, Option<usize>) = (None, None);
         let [mlp_back, attn_back] = match fused {
@@ -112,6 +143,6 @@ impl Cell {
                 push(KERNELS, self.attn_weights, vec![attn_back]);
             }
         }
-        span(&steps)
+        (steps, [combined, attended])
     }
 }

@@ -54,6 +54,7 @@ pub use placement::{Placement, Seat, StageAt};
 pub use shape::Shape;
 pub use times::{Bubble, PassTimes, Profile};
 pub use user::{UserOrderError, order_from_json, order_to_json};
+pub use walk::SlotTime;
 
 /// The schedules known by name.
 pub const ALL: &[&dyn Schedule] = &[
