@@ -357,6 +357,56 @@ fn the_search_finds_what_simulating_everything_finds() {
     assert_eq!(pruned + found.report.simulated, found.report.points);
 }
 
+/// Fewest devices for a deadline, cheapest and thriftiest tokens; the differences of those behind the best sum to what they
+/// are slower by.
+#[test]
+fn searches_have_objectives_and_reasons() {
+    let of = |objective: &str, more: &[&str]| {
+        let args = ["search", "tests/data/study.json", "-t", "h100-superpod-8", "--devices", "8..32"];
+        let rest = ["--fix", "batch.global=64", "--fix", "batch.micro_batch=1", "--top", "1000"];
+        let objective = ["--objective", objective, "--report", "-"];
+        let said = stdout(&stepsim(&[&args[..], &rest, &objective, more].concat()).success());
+        serde_json::from_str::<Value>(&said).expect("JSON")
+    };
+    let time = |ranked: &Value| ranked["step_time_s"].as_f64().expect("a time");
+    let fastest = of("time", &[]);
+    let best = &fastest["ranking"][0];
+    assert_eq!(best["devices"], 32);
+    let second = &fastest["ranking"][1];
+    let more: Vec<f64> = second["slower_by"]
+        .as_array()
+        .expect("reasons")
+        .iter()
+        .map(|r| r["more_s"].as_f64().expect("s"))
+        .collect();
+    let slower = time(second) - time(best);
+    assert!((more.iter().sum::<f64>() - slower).abs() < 1e-9 * time(best), "{more:?} {slower}");
+    assert!(best["waterfall"]["bars"].as_array().is_some_and(|bars| bars.len() > 3));
+
+    // A step that 8 devices cannot make, and 16 can.
+    let at = |devices: u64| {
+        let of_size =
+            fastest["ranking"].as_array().expect("a ranking").iter().filter(|r| r["devices"] == devices);
+        of_size.map(time).fold(f64::INFINITY, f64::min)
+    };
+    assert!(at(32) < at(16) && at(16) < at(8), "{} {} {}", at(32), at(16), at(8));
+    let deadline = format!("{}", 0.5 * (at(8) + at(16)));
+    let fewest = of("devices", &["--deadline-s", &deadline]);
+    assert_eq!(fewest["ranking"][0]["devices"], 16);
+    assert_eq!(time(&fewest["ranking"][0]), at(16));
+
+    let thrifty = of("energy", &[]);
+    assert!(thrifty["ranking"][0]["energy_J_per_token"].as_f64() <= best["energy_J_per_token"].as_f64());
+    let cheap = of("cost", &["--fix", "topology.device.price_USD_per_h=2"]);
+    let [cheap, dear] =
+        [&cheap["ranking"][0], &cheap["ranking"][1]].map(|r| r["cost_USD_per_million_tokens"].as_f64());
+    assert!(cheap.is_some() && cheap <= dear);
+    let refused = stepsim(&["search", "tests/data/study.json", "--objective", "cost"]).code(2);
+    assert!(stderr(&refused).contains("price_USD_per_h"), "{}", stderr(&refused));
+    let refused = stepsim(&["search", "tests/data/study.json", "--devices", "9..15"]).code(2);
+    assert!(stderr(&refused).contains("no machine between"), "{}", stderr(&refused));
+}
+
 /// The settings of the winner, and the file of the best workload, give the step that the report says.
 #[test]
 fn the_best_layout_runs_as_reported() {

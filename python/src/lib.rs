@@ -88,6 +88,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(names, m)?)?;
     m.add_function(wrap_pyfunction!(study::sweep, m)?)?;
     m.add_function(wrap_pyfunction!(study::count, m)?)?;
+    m.add_function(wrap_pyfunction!(study::missing, m)?)?;
     m.add_function(wrap_pyfunction!(study::search, m)?)?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use stepsim::simulate::Fault;
 use stepsim::spec::SpecError;
@@ -56,6 +57,21 @@ impl Watch {
 #[pyfunction]
 pub fn count(py: Python<'_>, study: &str) -> PyResult<usize> {
     py.detach(|| read(study).map(|found| found.1.count())).map_err(|e| raised((&e).into()))
+}
+
+/// Numbers of the points of a study that have no row yet in a result file.
+#[pyfunction]
+#[pyo3(signature = (study, closed_form, output))]
+pub fn missing(py: Python<'_>, study: &str, closed_form: bool, output: Option<PathBuf>) -> PyResult<Vec<usize>> {
+    let how = if closed_form { How::ClosedForm } else { How::Simulated };
+    let found: Result<Vec<usize>, StudyError> = py.detach(|| {
+        let (base, space) = read(study)?;
+        match output {
+            Some(path) => stepsim::study::missing(&base, &space, how, &path),
+            None => Ok((0..space.count()).collect()),
+        }
+    });
+    found.map_err(|e| raised(Fault::from(&e)))
 }
 
 /// Every point of a study as JSON lines.
@@ -113,9 +129,14 @@ pub fn search(
         vary: vary.iter().map(axis).collect(),
         max_memory_bytes: asked["max_memory_bytes"].as_f64(),
         objective: match asked["objective"].as_str() {
-            Some("tokens_per_device") => Objective::TokensPerDevice,
-            _ => Objective::Time,
+            None => Objective::default(),
+            Some(name) => Objective::named(name).ok_or_else(|| {
+                let names = Objective::NAMED.map(|(name, _)| name).join(", ");
+                PyValueError::new_err(format!("objective `{name}`: one of {names}"))
+            })?,
         },
+        deadline_s: asked["deadline_s"].as_f64(),
+        devices: asked["devices"][0].as_u64().zip(asked["devices"][1].as_u64()),
         top: whole("top", usual.top),
         most_simulated: whole("most_simulated", usual.most_simulated),
         margin: asked["margin"].as_f64().unwrap_or(usual.margin),

@@ -6,8 +6,9 @@ import json
 import os
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
-from . import _html, _native
+from . import _html, _native, cluster
 from ._texts import Settings, Source, setting_texts, source_text
+from .errors import InputError
 
 #: A list of values, or a range as text: ``1:8:x2``, ``64:256:+64``.
 Values = Union[Sequence[Any], str]
@@ -106,18 +107,31 @@ def sweep(
     shard: tuple[int, int] = (1, 1),
     threads: Optional[int] = None,
     progress: Optional[Callable[[int], object]] = None,
+    engine: Optional[cluster.Engine] = None,
+    parts: Optional[int] = None,
 ) -> Sweep:
     """Runs every combination of the values of ``vary`` (and ``zip``, whose fields change together).
 
     ``where`` keeps the points for which it holds (``"parallelism.tensor * parallelism.pipeline.size <= 16"``), ``sample``
     draws so many of them. A point that cannot run is a row too: see its ``status`` and ``message``. ``output`` keeps rows while the sweep runs,
     so that ``resume=True`` goes on after a crash. ``progress`` is called with the number of points that are done.
+
+    ``engine="ray"``, or any executor (``concurrent.futures``, Dask's ``client.get_executor()``), does the points in ``parts`` parts
+    on other processes and machines, which have this version of stepsim and the files that are named; what a lost worker
+    had is done again, and the rows are those of a sweep here.
     """
     study = study_of(
         workload, topology, vary=vary, zip=zip, where=where, sample=sample, seed=seed, settings=settings
     )
     path = None if output is None else os.fspath(output)
-    text = _native.sweep(json.dumps(study), closed_form, shard, threads, path, resume, progress)
+    if engine is None:
+        text = _native.sweep(json.dumps(study), closed_form, shard, threads, path, resume, progress)
+    elif shard != (1, 1):
+        raise InputError("shard and engine are two ways to take parts: give one")
+    else:
+        text = cluster.sweep(
+            study, engine, closed_form=closed_form, output=path, resume=resume, parts=parts, progress=progress
+        )
     return Sweep([json.loads(line) for line in text.splitlines()])
 
 
@@ -153,6 +167,8 @@ def search(
     vary: Optional[Mapping[str, Sequence[Any]]] = None,
     max_memory_gib: Optional[float] = None,
     objective: str = "time",
+    deadline_s: Optional[float] = None,
+    devices: Optional[tuple[int, int]] = None,
     top: int = 10,
     most_simulated: int = 400,
     margin: float = 0.1,
@@ -162,11 +178,15 @@ def search(
     """Finds the best layout of a model on a machine.
 
     The workload's own layout does not count, all else of it does. ``fix`` holds fields at a value, ``vary`` names the
-    values to try of a field; the rest is chosen among what model and machine allow.
+    values to try of a field; the rest is chosen among what model and machine allow. ``objective`` is ``time``,
+    ``tokens_per_device``, ``cost`` (needs ``topology.device.price_USD_per_h``), ``energy``, ``devices`` or ``memory``; a step longer
+    than ``deadline_s`` does not count; ``devices=(64, 4096)`` tries machines of these sizes, doubling.
     """
     options = {
         "max_memory_bytes": None if max_memory_gib is None else max_memory_gib * 2**30,
         "objective": objective,
+        "deadline_s": deadline_s,
+        "devices": devices,
         "top": top,
         "most_simulated": most_simulated,
         "margin": margin,

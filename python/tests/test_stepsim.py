@@ -1,9 +1,11 @@
 """The installed package: what it returns is what the command line's library says, and what is wrong is told apart."""
 
 import json
+import multiprocessing
 import pickle
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
@@ -154,7 +156,33 @@ def test_a_sweep_that_is_interrupted_goes_on(tmp_path):
     assert list(rows) == list(stepsim.sweep(TINY, vary=vary))
 
 
+def test_a_sweep_on_other_processes_is_the_same(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    vary = {"batch.global": "4:80:+4"}
+    here = stepsim.sweep(TINY, vary=vary)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        told = []
+        there = stepsim.sweep(TINY, vary=vary, output=path, engine=pool, parts=7, progress=told.append)
+        assert list(there) == list(here) and told[-1] == 20 and len(told) == 7
+        whole = path.read_text()
+        assert [json.loads(line) for line in whole.splitlines()] == list(here)
+        with pytest.raises(stepsim.InputError, match="there already"):
+            stepsim.sweep(TINY, vary=vary, output=path, engine=pool)
+        # Killed in the middle of a row: only the parts that miss points are done again.
+        path.write_text(whole[: int(0.8 * len(whole))])
+        told.clear()
+        again = stepsim.sweep(TINY, vary=vary, output=path, engine=pool, parts=20, resume=True, progress=told.append)
+        assert list(again) == list(here) and path.read_text() == whole and 3 <= len(told) <= 6
+        with pytest.raises(stepsim.InputError, match="no points of this study"):
+            stepsim.sweep(TINY, vary={"batch.global": [4]}, output=path, engine=pool, resume=True)
+    with pytest.raises(stepsim.InputError, match="an executor"):
+        stepsim.sweep(TINY, vary=vary, engine="slurm")
+
+
 def test_a_search_ends_with_a_workload_that_runs():
+    with pytest.raises(ValueError, match="tokens_per_device"):
+        stepsim.search(TINY, objective="speed")
     found = stepsim.search(TINY, fix={"batch.global": 16}, vary={"parallelism.tensor": [1, 2]}, top=3)
     first = found.ranking[0]
     assert found.report["simulated"] + sum(found.report["pruned"].values()) == found.report["points"]

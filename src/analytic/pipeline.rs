@@ -5,8 +5,8 @@ use super::{Form, RankTimes};
 use crate::collective::Op;
 use crate::model::CommGroup;
 use crate::moe::overlap::Paired;
-use crate::plan::step::{PlanError, Unit};
 use crate::plan::step::groups::Group;
+use crate::plan::step::{PlanError, Unit};
 use crate::schedule::{Choice, Part, Pass, PassTimes, Slot, SlotTime};
 use crate::spec::workload::{ExpertOverlap, PointToPoint};
 use crate::units::Time;
@@ -54,8 +54,7 @@ impl Form<'_> {
 
     /// Whether all chunks hold as many layers.
     fn even(&self) -> bool {
-        let layers =
-            |units: &Vec<Unit>| units.iter().filter(|unit| unit.plan.is_transformer()).count();
+        let layers = |units: &Vec<Unit>| units.iter().filter(|unit| unit.plan.is_transformer()).count();
         self.stages.iter().all(|units| layers(units) == layers(&self.stages[0]))
     }
 

@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use super::outputs::WRITTEN;
 use super::run::{Bar, write_json};
 use super::{Failure, outputs, say};
-use crate::study::{Axis, Base, Objective, SearchOptions, SearchReport, search};
+use crate::study::{Axis, Base, Objective, Ranked, SearchOptions, SearchReport, search};
 
 /// Find the best layout of a model on a machine.
 #[derive(Debug, clap::Args)]
@@ -23,7 +23,9 @@ Examples:
   stepsim search llama3-70b
   stepsim search llama3-70b --fix model=qwen2.5-72b -t h100-superpod-64 --report search.json -o best.json
   stepsim search gpt2-8 --fix parallelism.context.size=1 --vary parallelism.tensor=1,5 --max-memory 40
-  stepsim search llama3-70b --vary parallelism.pipeline.schedule=1f1b,zb-h1,zb-v,dualpipe-v")]
+  stepsim search llama3-70b --vary parallelism.pipeline.schedule=1f1b,zb-h1,zb-v,dualpipe-v
+  stepsim search llama3-70b -t h100-superpod-64 --devices 64..512 --objective devices --deadline-s 30
+  stepsim search llama3-70b --objective cost --fix topology.device.price_USD_per_h=2.5 --devices 64..1024")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a path that ends in .json
     workload: String,
@@ -39,9 +41,16 @@ pub struct Args {
     /// Most device memory that a layout may take, in GiB [default: all of it]
     #[arg(long, value_name = "GIB")]
     max_memory: Option<f64>,
-    /// What is best: the shortest step, or most tokens per second and device
-    #[arg(long, value_name = "WHAT", default_value = "time", value_parser = ["time", "tokens_per_device"])]
+    /// What is best: the shortest step, most tokens per second and device, cheapest tokens (the device's `price_USD_per_h`),
+    /// tokens of least energy (its `power_W`), fewest devices, or least device memory
+    #[arg(long, value_name = "WHAT", default_value = "time", value_parser = Objective::NAMED.map(|(name, _)| name))]
     objective: String,
+    /// Longest step that counts, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    deadline_s: Option<f64>,
+    /// Sizes of the machine to try, doubling its nodes: `64..4096`
+    #[arg(long, value_name = "FEWEST..MOST", value_parser = sizes)]
+    devices: Option<(u64, u64)>,
     /// How many layouts are ranked
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
@@ -62,6 +71,12 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
+/// Two counts of devices, the fewest and the most.
+fn sizes(text: &str) -> Result<(u64, u64), String> {
+    let counts = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    counts.ok_or_else(|| "two counts, as in 64..4096".to_string())
+}
+
 const GIB: f64 = (1u64 << 30) as f64;
 
 /// Runs the command.
@@ -73,6 +88,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let read = Base::load(&args.workload, args.topology.as_deref(), &[]).map_err(Failure::input)?.files();
     outputs::apart(&written, &read)?;
     let positive = |value: f64| value.is_finite() && value > 0.0;
+    if !args.deadline_s.is_none_or(positive) {
+        return Err(Failure::input("--deadline-s takes seconds above 0"));
+    }
     if !args.max_memory.is_none_or(positive) || !(0.0..=1.0).contains(&args.margin) {
         return Err(Failure::input("--max-memory takes GiB above 0, --margin a part from 0 to 1"));
     }
@@ -81,7 +99,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         fix: args.fix.clone(),
         vary: axes.collect::<Result<_, _>>().map_err(Failure::input)?,
         max_memory_bytes: args.max_memory.map(|gib| gib * GIB),
-        objective: if args.objective == "time" { Objective::Time } else { Objective::TokensPerDevice },
+        objective: Objective::named(&args.objective).unwrap_or_default(),
+        deadline_s: args.deadline_s,
+        devices: args.devices,
         top: args.top as usize,
         most_simulated: args.most_simulated as usize,
         margin: args.margin,
@@ -128,6 +148,9 @@ fn text(report: &SearchReport, seconds: f64) -> String {
     for (reason, count) in &report.unfit {
         text += &format!("  of these {count} {reason}\n");
     }
+    if let Some(deadline) = report.deadline_s {
+        text += &format!("  {} can only take longer than {deadline} s (closed form)\n", of("deadline"));
+    }
     if of("limit") > 0 {
         text += &format!(
             "  {} more were left out by --most-simulated: a margin of {:.1} % holds for the rest\n",
@@ -141,7 +164,17 @@ fn text(report: &SearchReport, seconds: f64) -> String {
     );
     let Some(best) = report.ranking.first() else { return text };
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(["step", "closed form", "MFU", "memory", "layout"]);
+    table.load_preset(presets::NOTHING).set_header([
+        "step",
+        "closed form",
+        "MFU",
+        "memory",
+        "devices",
+        "$/M tokens",
+        "J/token",
+        "layout",
+    ]);
+    let perhaps = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.4}"));
     for ranked in &report.ranking {
         let outcome = &ranked.outcome;
         table.add_row([
@@ -149,18 +182,42 @@ fn text(report: &SearchReport, seconds: f64) -> String {
             format!("{:.4} s", ranked.closed_form_s),
             format!("{:.1} %", 100.0 * outcome.mfu.unwrap_or_default()),
             format!("{:.1} GiB", outcome.memory_peak_bytes.unwrap_or_default() as f64 / GIB),
+            ranked.devices.to_string(),
+            perhaps(ranked.usd_per_million_tokens),
+            perhaps(ranked.joule_per_token),
             layout(&ranked.settings),
         ]);
     }
-    for column in 0..4 {
+    for column in 0..7 {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    text += &format!("\n{table}\n\nassumed: {}\n\nthe best:\n", report.assumed.join("; "));
+    text += &format!("\n{table}\n");
+    text += &why(report);
+    text += &format!("\nassumed: {}\n\nthe best:\n", report.assumed.join("; "));
     for set in &best.sets {
         let quote = if set.contains(['{', '[', '"', ' ']) { "'" } else { "" };
         text += &format!("  --set {quote}{set}{quote}\n");
+    }
+    text
+}
+
+/// Where the step of the best goes, and what those behind it spend more on.
+fn why(report: &SearchReport) -> String {
+    let mut text = String::new();
+    if let Some(bars) = &report.ranking[0].waterfall {
+        let groups = bars.groups();
+        let groups = groups.iter().map(|(name, share, _)| format!("{name} {:.1} %", 100.0 * share));
+        let groups: Vec<String> = groups.collect();
+        text += &format!("\nthe best, of the peak: MFU {:.1} %, {}\n", 100.0 * bars.mfu, groups.join(", "));
+    }
+    for (place, ranked) in report.ranking.iter().enumerate().filter(|(_, r)| !r.slower_by.is_empty()) {
+        let firsts = ranked.slower_by.iter().take(3);
+        let firsts: Vec<String> = firsts.map(|r| format!("{} {:+.4} s", r.what, r.more_s)).collect();
+        let seconds = |r: &Ranked| r.outcome.step_time_s.unwrap_or_default();
+        let more = seconds(ranked) - seconds(&report.ranking[0]);
+        text += &format!("number {} against it, {more:+.4} s: {}\n", place + 1, firsts.join(", "));
     }
     text
 }

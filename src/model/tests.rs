@@ -134,7 +134,8 @@ fn narrow_flops_are_those_of_linear_layers() {
     let m = model("llama3-8b");
     let workload = |precision: &str| -> WorkloadSpec {
         let batch = r#"{"global":8,"micro_batch":1}"#;
-        serde_json::from_str(&format!(r#"{{"model":"llama3-8b","batch":{batch},"precision":{precision}}}"#)).unwrap()
+        serde_json::from_str(&format!(r#"{{"model":"llama3-8b","batch":{batch},"precision":{precision}}}"#))
+            .unwrap()
     };
     assert_eq!(NarrowFlops::of(&workload("{}"), &m), None);
     let flops = StepFlops::of(&m, 1, m.sequence);

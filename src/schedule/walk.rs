@@ -95,7 +95,8 @@ mod tests {
             };
             let parts = order.placement.parts();
             let time = |_: u32, slot: &Slot| t.of(slot, parts).s();
-            let ends = order.walk(&|r, s| SlotTime::whole(time(r, s))).unwrap_or_else(|| panic!("{}", facts.name));
+            let ends =
+                order.walk(&|r, s| SlotTime::whole(time(r, s))).unwrap_or_else(|| panic!("{}", facts.name));
             let last = ends.iter().copied().fold(0.0, f64::max);
             let busy = order.ranks.iter().enumerate();
             let busy = busy.map(|(r, slots)| slots.iter().map(|s| time(r as u32, s)).sum::<f64>());

@@ -42,6 +42,14 @@ pub struct Device {
         skip_serializing_if = "Option::is_none"
     )]
     pub power_w: Option<f64>,
+    /// What an hour of one costs, in US dollars: for `stepsim search --objective cost`. Shipped devices have none.
+    #[serde(
+        default,
+        rename = "price_USD_per_h",
+        deserialize_with = "number::optional_positive",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub price_usd_per_h: Option<f64>,
     /// How fast its kernels really are; absent: what devices have in common.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostSpec>,

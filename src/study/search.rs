@@ -14,31 +14,27 @@ use serde_json::{Map, Value};
 
 use super::base::Base;
 use super::layout::{ASSUMED, Given, NEUTRAL, layouts};
+use super::objective::{Measures, Objective};
 use super::outcome::{How, Outcome, outcome};
 use super::pool;
+use super::reasons::{Reason, reasons};
 use super::rows::StudyError;
 use super::space::{Axis, MOST_POINTS, Space, set_text};
+use crate::analysis::waterfall_report::BarsReport;
 use crate::compare::workload::closed_form;
-use crate::simulate::Status;
+use crate::ids::DeviceId;
+use crate::simulate::{Options, Simulation, Status};
 use crate::spec::SpecError;
 use crate::spec::workload::{ModelRef, WorkloadSpec};
 
 /// Layouts simulated before the best is looked at again.
 const BATCH: usize = 16;
 
+/// Layouts of a ranking that are simulated once more, to say where their step goes.
+const EXPLAINED: usize = 3;
+
 /// Layouts over the limit by more than this part of their memory, in closed form, are simulated after all others.
 const DOUBT: f64 = 0.1;
-
-/// What is best.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Objective {
-    /// The shortest step.
-    #[default]
-    Time,
-    /// Most tokens per second and device (differs from time where batch, sequence or machine vary).
-    TokensPerDevice,
-}
 
 /// How to search.
 #[derive(Clone, Debug)]
@@ -51,6 +47,10 @@ pub struct SearchOptions {
     pub max_memory_bytes: Option<f64>,
     /// What is best.
     pub objective: Objective,
+    /// Longest step that counts, in seconds.
+    pub deadline_s: Option<f64>,
+    /// Fewest and most devices of machines to try, by doubling the nodes from the fewest; default: the machine as it is.
+    pub devices: Option<(u64, u64)>,
     /// How many layouts are ranked.
     pub top: usize,
     /// Most layouts that are simulated.
@@ -68,6 +68,8 @@ impl Default for SearchOptions {
             vary: Vec::new(),
             max_memory_bytes: None,
             objective: Objective::default(),
+            deadline_s: None,
+            devices: None,
             top: 10,
             most_simulated: 400,
             margin: 0.1,
@@ -89,9 +91,23 @@ pub struct Ranked {
     pub closed_form_memory_bytes: f64,
     /// What it takes for certain: the state that stays, and kept activations at their most.
     pub least_memory_bytes: f64,
+    /// Devices of the machine.
+    pub devices: u32,
+    /// Dollars for 10⁶ tokens, where the machine has a price.
+    #[serde(rename = "cost_USD_per_million_tokens", skip_serializing_if = "Option::is_none")]
+    pub usd_per_million_tokens: Option<f64>,
+    /// Energy of a token at the stated power of the devices.
+    #[serde(rename = "energy_J_per_token", skip_serializing_if = "Option::is_none")]
+    pub joule_per_token: Option<f64>,
     /// What the simulation says.
     #[serde(flatten)]
     pub outcome: Outcome,
+    /// Of the first: from the peak to MFU, mean of all ranks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waterfall: Option<BarsReport>,
+    /// Of the first: why it is slower than the best, largest difference first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slower_by: Vec<Reason>,
 }
 
 /// What a search found.
@@ -101,15 +117,18 @@ pub struct SearchReport {
     pub workload: String,
     /// The machine.
     pub topology: String,
-    /// Its devices.
+    /// Its devices; of several sizes, those of the best.
     pub devices: u32,
     /// What is best.
     pub objective: Objective,
+    /// Longest step that counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_s: Option<f64>,
     /// Layouts of the space.
     pub points: u64,
     /// Layouts that were not simulated, by reason: `invalid` (the workload's checks refuse them), `memory` (in closed form,
-    /// over the limit by the state that stays and the kept activations alone), `time` (in closed form, slower than the best simulated by more than the
-    /// margin), `limit` (not refuted, but no more simulations were allowed).
+    /// over the limit by the state that stays and the kept activations alone), `time` (in closed form, worse than the best simulated by more than the
+    /// margin), `deadline` (in closed form, longer than the deadline by more than the margin), `limit` (not refuted, but no more simulations were allowed).
     pub pruned: BTreeMap<&'static str, u64>,
     /// Layouts that were simulated.
     pub simulated: u64,
@@ -140,12 +159,13 @@ pub struct Found {
 struct Candidate {
     sets: Vec<String>,
     settings: Map<String, Value>,
-    seconds: f64,
-    memory: f64,
+    /// In closed form.
+    form: Measures,
     least: f64,
     /// Whether little but the margin lets it fit.
     doubtful: bool,
-    score: f64,
+    /// Nothing better is to be expected of its simulation.
+    bound: f64,
 }
 
 /// A layout's estimate, or the reason why it is not simulated.
@@ -163,7 +183,8 @@ pub fn search(
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Found, StudyError> {
     let plain = Base::load(workload, machine, &[])?;
-    let (given, fixed, axes) = sorted(options, &plain)?;
+    let (given, fixed, mut axes) = sorted(options, &plain)?;
+    axes.extend(sizes(options, &plain, &axes)?);
     let neutral = NEUTRAL.iter().map(|(path, value)| format!("{path}={value}"));
     let always: Vec<String> = neutral.chain(fixed).collect();
     let base = Base::load(workload, machine, &always)?;
@@ -172,6 +193,9 @@ pub fn search(
     let threads = pool::threads(options.threads);
     let mut done = 0;
     let mut pruned = BTreeMap::from([("invalid", 0), ("memory", 0), ("time", 0), ("limit", 0)]);
+    if options.deadline_s.is_some() {
+        pruned.insert("deadline", 0);
+    }
     let mut candidates = Vec::new();
     let estimates = pool::all(points.len(), threads, &|i| estimated(&base, &points[i], options));
     for estimate in estimates {
@@ -184,10 +208,11 @@ pub fn search(
     let mut tell = |done| if progress(done).is_break() { Err(StudyError::Stopped) } else { Ok(()) };
     tell(done)?;
     // Those that fit in closed form come first. A stable sort: equal estimates stay in the order of the space.
-    candidates.sort_by(|a, b| a.doubtful.cmp(&b.doubtful).then(a.score.total_cmp(&b.score)));
+    let score = |c: &Candidate| c.form.score(options.objective);
+    candidates.sort_by(|a, b| a.doubtful.cmp(&b.doubtful).then(score(a).total_cmp(&score(b))));
     let sure = candidates.partition_point(|c| !c.doubtful);
     let mut run = Run { best: f64::INFINITY, outcomes: Vec::new() };
-    let hopeless = |c: &Candidate, best: f64| c.score * (1.0 - options.margin) > best;
+    let hopeless = |c: &Candidate, best: f64| c.bound > best;
     let mut left: Vec<&Candidate> = Vec::new();
     for part in [0..sure, sure..candidates.len()] {
         let mut at = part.start;
@@ -198,7 +223,7 @@ pub fn search(
                 break;
             }
             let outcomes = pool::all(batch.len(), threads, &|i| simulated(&base, &batch[i], options));
-            outcomes.into_iter().enumerate().for_each(|(i, o)| run.take(at + i, o, options.objective));
+            outcomes.into_iter().enumerate().for_each(|(i, o)| run.take(at + i, &batch[i], o, options));
             at += batch.len();
             done += batch.len() as u64;
             tell(done)?;
@@ -208,13 +233,14 @@ pub fn search(
     let undecided = left.iter().filter(|c| !hopeless(c, run.best)).count() as u64;
     *pruned.entry("limit").or_insert(0) += undecided;
     *pruned.entry("time").or_insert(0) += left.len() as u64 - undecided;
-    let next = left.iter().map(|c| c.score).fold(f64::INFINITY, f64::min);
+    let next = left.iter().map(|c| c.form.score(options.objective)).fold(f64::INFINITY, f64::min);
     let reached = if left.is_empty() { options.margin } else { 1.0 - run.best / next };
     let mut report = SearchReport {
         workload: base.name().to_string(),
         topology,
         devices,
         objective: options.objective,
+        deadline_s: options.deadline_s,
         points: points.len() as u64,
         pruned,
         simulated: run.outcomes.len() as u64,
@@ -229,30 +255,99 @@ pub fn search(
     let mut ranked = Vec::new();
     for (at, outcome) in run.outcomes {
         let candidate = &candidates[at];
-        match (outcome.status, outcome.step_time_s) {
-            (Status::Ok, Some(seconds)) => {
-                report.closed_form_longest =
-                    report.closed_form_longest.max(1.0 - seconds / candidate.seconds);
-                ranked.push((score(&outcome, options.objective), candidate, outcome));
+        match (outcome.status, candidate.form.simulated(&outcome)) {
+            (Status::Ok, Some(found)) => {
+                let longer = 1.0 - found.seconds / candidate.form.seconds;
+                report.closed_form_longest = report.closed_form_longest.max(longer);
+                match options.deadline_s {
+                    Some(deadline) if found.seconds > deadline => {
+                        *report.unfit.entry("deadline".into()).or_insert(0) += 1;
+                    }
+                    _ => ranked.push((found, candidate, outcome)),
+                }
             }
             (status, _) => *report.unfit.entry(as_text(status)).or_insert(0) += 1,
         }
     }
-    ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+    ranked.sort_by(|a, b| a.0.score(options.objective).total_cmp(&b.0.score(options.objective)));
     ranked.truncate(options.top.max(1));
     let best = ranked.first().and_then(|(_, best, _)| base.inputs(&best.sets).ok());
+    let explained = explained(&base, ranked.iter().map(|(found, candidate, _)| (*found, *candidate)));
+    let mut explained = explained.into_iter();
     report.ranking = ranked
         .into_iter()
-        .map(|(_, candidate, outcome)| Ranked {
-            sets: needed(&own, always.iter().chain(&candidate.sets)),
-            settings: candidate.settings.clone(),
-            closed_form_s: candidate.seconds,
-            closed_form_memory_bytes: candidate.memory,
-            least_memory_bytes: candidate.least,
-            outcome,
+        .map(|(found, candidate, outcome)| {
+            let (waterfall, slower_by) = explained.next().map_or((None, Vec::new()), |(w, by)| (Some(w), by));
+            Ranked {
+                sets: needed(&own, always.iter().chain(&candidate.sets)),
+                settings: candidate.settings.clone(),
+                closed_form_s: candidate.form.seconds,
+                closed_form_memory_bytes: candidate.form.memory_bytes,
+                least_memory_bytes: candidate.least,
+                devices: found.devices as u32,
+                usd_per_million_tokens: found.usd_per_million_tokens(),
+                joule_per_token: found.joule_per_token(),
+                outcome,
+                waterfall,
+                slower_by,
+            }
         })
         .collect();
+    if let Some(best) = report.ranking.first() {
+        report.devices = best.devices;
+    }
     Ok(Found { report, best: best.map(|inputs| inputs.workload.value) })
+}
+
+/// Where the step goes in the first [`EXPLAINED`] of a ranking, and what each spends more on than the best.
+fn explained<'a>(
+    base: &Base,
+    ranking: impl Iterator<Item = (Measures, &'a Candidate)>,
+) -> Vec<(BarsReport, Vec<Reason>)> {
+    let mut all: Vec<(BarsReport, Vec<Reason>)> = Vec::new();
+    let mut best_s = 0.0;
+    for (found, candidate) in ranking.take(EXPLAINED) {
+        let run = base.inputs(&candidate.sets).ok().map(|inputs| {
+            Simulation::run(&inputs, &Options::default()).ok().and_then(|run| run.report(false).waterfall)
+        });
+        let Some(bars) = run.flatten().map(|waterfall| waterfall.mean) else { break };
+        match all.first() {
+            None => {
+                best_s = found.seconds;
+                all.push((bars, Vec::new()));
+            }
+            Some((best, _)) => {
+                let by = reasons(best, best_s, &bars, found.seconds);
+                all.push((bars, by));
+            }
+        }
+    }
+    all
+}
+
+/// The numbers of nodes that make machines of the sizes asked for.
+fn sizes(options: &SearchOptions, base: &Base, axes: &[Axis]) -> Result<Option<Axis>, SpecError> {
+    const NODES: &str = "topology.nodes";
+    let site = base.unchecked(&[])?.1;
+    options.objective.check(site.machine().device(DeviceId(0)))?;
+    let Some((fewest, most)) = options.devices else { return Ok(None) };
+    let wrong = |problem: String| {
+        SpecError::file(format!("--devices {fewest}..{most}"), problem)
+            .allowed("fewest..most devices, of which a machine of a number of nodes has some: 64..4096")
+    };
+    if options.fix.iter().any(|set| set.starts_with(NODES)) || axes.iter().any(|a| a.paths[0] == NODES) {
+        return Err(wrong(format!("{NODES} is given too")).hint("give one of the two"));
+    }
+    let nodes = u64::from(site.topology().value.nodes.max(1));
+    let of_node = u64::from(site.machine().devices()) / nodes;
+    let first = fewest.div_ceil(of_node.max(1)).max(1);
+    let doubled = std::iter::successors(Some(first), |n| n.checked_mul(2));
+    let counts: Vec<u64> = doubled.take_while(|n| n.saturating_mul(of_node) <= most).collect();
+    if fewest > most || counts.is_empty() {
+        return Err(wrong(format!("no machine between: a node of {} has {of_node}", site.topology().name)));
+    }
+    let values = counts.into_iter().map(|n| vec![n.into()]).collect();
+    Ok(Some(Axis { paths: vec![NODES.to_string()], values }))
 }
 
 /// What was given: values of what is chosen, settings of all layouts, and axes of the rest.
@@ -315,21 +410,20 @@ fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions
     let sets: Vec<String> = settings.iter().map(|(path, value)| set_text(path, value)).collect();
     let inputs = base.inputs(&sets).map_err(|_| "invalid")?;
     let form = closed_form(&inputs).map_err(|_| "invalid")?;
-    let fullest = form.fullest();
-    let memory = fullest.total();
+    let memory = form.fullest().total();
     let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY).min(form.capacity);
     let least = form.memory.iter().map(|rank| rank.certain).fold(0.0, f64::max);
     if least > limit {
         return Err("memory");
     }
-    let seconds = form.terms.total();
-    let tokens = form.tokens / seconds / f64::from(inputs.machine.devices());
-    let score = match options.objective {
-        Objective::Time => seconds,
-        Objective::TokensPerDevice => 1.0 / tokens,
-    };
+    let form = Measures::new(&inputs, form.tokens, form.terms.total(), memory);
+    let at_best = form.less(options.margin);
+    if options.deadline_s.is_some_and(|deadline| at_best.seconds > deadline) {
+        return Err("deadline");
+    }
     let doubtful = memory * (1.0 - DOUBT) > limit;
-    Ok(Candidate { sets, settings: settings.clone(), seconds, memory, least, doubtful, score })
+    let bound = at_best.score(options.objective);
+    Ok(Candidate { sets, settings: settings.clone(), form, least, doubtful, bound })
 }
 
 fn simulated(base: &Base, candidate: &Candidate, options: &SearchOptions) -> Outcome {
@@ -348,15 +442,6 @@ fn simulated(base: &Base, candidate: &Candidate, options: &SearchOptions) -> Out
     }
 }
 
-/// Less is better.
-fn score(outcome: &Outcome, objective: Objective) -> f64 {
-    let value = match objective {
-        Objective::Time => outcome.step_time_s,
-        Objective::TokensPerDevice => outcome.tokens_per_s_per_device.map(|rate| 1.0 / rate),
-    };
-    value.unwrap_or(f64::INFINITY)
-}
-
 /// What has been simulated.
 struct Run {
     best: f64,
@@ -365,8 +450,11 @@ struct Run {
 }
 
 impl Run {
-    fn take(&mut self, at: usize, outcome: Outcome, objective: Objective) {
-        self.best = self.best.min(score(&outcome, objective));
+    fn take(&mut self, at: usize, candidate: &Candidate, outcome: Outcome, options: &SearchOptions) {
+        let found = candidate.form.simulated(&outcome);
+        if let Some(found) = found.filter(|f| options.deadline_s.is_none_or(|d| f.seconds <= d)) {
+            self.best = self.best.min(found.score(options.objective));
+        }
         self.outcomes.push((at, outcome));
     }
 }

@@ -124,6 +124,19 @@ pub fn sweep(
     Ok(rows)
 }
 
+/// The points of a study that have no row yet in a result file that was interrupted (or is not there); a line that was cut
+/// off is taken out of it.
+///
+/// # Errors
+/// A result file that is another study's or cannot be read.
+pub fn missing(base: &Base, space: &Space, how: How, path: &Path) -> Result<Vec<usize>, StudyError> {
+    let (_, known) = Journal::open(path, true)?;
+    let threads = pool::threads(None);
+    let keys = pool::all(space.count(), threads, &|i| Prepared::of(base, space.point(i), how).key);
+    own(&known, &keys.iter().map(String::as_str).collect(), path)?;
+    Ok((0..keys.len()).filter(|i| !known.contains_key(&keys[*i])).collect())
+}
+
 /// Refuses rows that are no points of this study.
 fn own(known: &HashMap<String, Outcome>, keys: &HashSet<&str>, path: &Path) -> Result<(), SpecError> {
     let foreign = known.keys().filter(|key| !keys.contains(key.as_str())).count();

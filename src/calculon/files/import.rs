@@ -259,6 +259,7 @@ impl Calculon {
             }),
             compute_units: None,
             power_w: None,
+            price_usd_per_h: None,
             cost: Some(CostSpec {
                 source: "the efficiency tables of the Calculon system file".into(),
                 matrix_by_gflop: self.engines().0.gflops_efficiency.clone(),
