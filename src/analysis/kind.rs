@@ -8,6 +8,7 @@ use crate::program::{Phase, Program, StreamKind, Work};
 
 /// What an op is for. Kernels are one kind, communication is told apart by the parallelism that asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub enum OpKind {
     /// A kernel on the device.
     #[serde(rename = "compute")]

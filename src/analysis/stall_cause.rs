@@ -67,6 +67,7 @@ macro_rules! causes {
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
         )]
         #[serde(rename_all = "snake_case")]
+        #[non_exhaustive]
         pub enum StallCause {
             $($(#[$doc])* $cause,)*
         }

@@ -98,6 +98,7 @@ impl Network for Machine {
 
 /// How the devices of a node or pod are wired.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Fabric {
     /// Each device has a port on a non-blocking switch.
     Switch {

@@ -23,6 +23,7 @@ pub type Holdings = Vec<(&'static str, Bytes)>;
 
 /// Why a run ended early. None of these is recoverable by trying again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum EngineError {
     /// No op can start although ops remain.
     #[error("deadlock at {at}: no op can start, and each of these waits for the next{}", list(.cycle))]

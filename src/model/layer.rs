@@ -45,6 +45,7 @@ pub struct LayerPlan {
 
 /// Kinds of layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum LayerKind {
     /// Token embedding, before the first transformer layer.
     Embedding,

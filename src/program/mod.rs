@@ -84,6 +84,7 @@ pub struct StreamTraits {
 
 /// What a stream is for; the order is that of the rows on screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum StreamKind {
     /// Kernels.
     Compute,
@@ -205,6 +206,7 @@ pub enum MemoryWhen {
 
 /// What allocated bytes hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum MemoryClass {
     /// Parameters in the precision of the forward pass (gathered copies too).
     Weights,

@@ -14,6 +14,7 @@ use crate::spec::rules::Pace;
 
 /// How far a row got.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Status {
     /// It was mapped, and not to be simulated.
     Mapped,

@@ -63,6 +63,7 @@ impl Default for Options {
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SimulationError {
     /// The inputs.
     #[error(transparent)]

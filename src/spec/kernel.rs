@@ -17,6 +17,7 @@ macro_rules! classes {
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
         )]
+        #[non_exhaustive]
         pub enum KernelClass {
             $(#[doc = $about] #[serde(rename = $name)] $variant,)*
         }
@@ -166,6 +167,7 @@ impl Format {
 /// Generations of attention kernels, slowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum AttentionGeneration {
     /// Two batched products with a softmax between, the scores in memory.
     Unfused,

@@ -65,6 +65,7 @@ use workload::ModelRef;
 
 /// The kinds of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Kind {
     /// A machine.
     Topology,

@@ -259,6 +259,7 @@ pub enum Via {
 /// What joins the nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Fabric {
     /// Tiers of switches: leaf–spine, three-tier Clos, rail-optimised or not.
     Clos(Clos),

@@ -10,6 +10,7 @@ use crate::spec::device::Device;
 /// What is best.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Objective {
     /// The shortest step.
     #[default]

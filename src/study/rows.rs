@@ -83,6 +83,7 @@ const BEGIN: &str = "{\"key\":\"";
 
 /// Why a study has no result.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StudyError {
     /// The study is wrong, or a result file is another's.
     #[error(transparent)]

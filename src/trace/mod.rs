@@ -39,6 +39,7 @@ use writer::{Chrome, Perfetto, Sink};
 
 /// Why a timeline file was not written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TraceError {
     /// What was asked for cannot be shown.
     #[error(transparent)]

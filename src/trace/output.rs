@@ -49,6 +49,7 @@ impl Format {
 
 /// Why a file was not written. Nothing is left under its name.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OutputError {
     /// The name does not tell the format.
     #[error(

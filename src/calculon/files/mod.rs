@@ -112,6 +112,7 @@ pub enum TensorComm {
 /// Tiled overlap of a GEMM with its collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum TensorOverlap {
     /// The collective runs alone.
     None,

@@ -78,6 +78,7 @@ impl<P: Prices> PriceList for P {
 
 /// Why a step cannot be planned.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PlanError {
     /// The workload does not fit the machine or itself.
     #[error(transparent)]

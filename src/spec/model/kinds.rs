@@ -12,6 +12,7 @@ use crate::spec::problem::Problems;
 /// Which MLP a layer has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum MlpKind {
     /// Experts where `moe` puts them (`first_dense_layers`, `every_layers`), else the dense one.
     #[default]

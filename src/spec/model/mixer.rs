@@ -11,6 +11,7 @@ use crate::spec::problem::Problems;
 /// What mixes tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Mixer {
     /// Attention, as `heads`, `attention` and `mla` say.
     #[default]

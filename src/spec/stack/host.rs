@@ -115,6 +115,7 @@ impl Default for LaunchTimes {
 /// What the host reads back from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum HostRead {
     /// The loss, behind the last pass of the step.
     Loss,

@@ -38,6 +38,7 @@ pub enum Granularity {
 /// A part of a layer that can be recomputed by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum RecomputeModule {
     /// Normalisations: the GEMM inputs that they make are not kept.
     Norm,
@@ -136,6 +137,7 @@ impl PrefetchSpec {
 /// What a prefetch distance counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum PrefetchUnit {
     /// Kernels.
     Ops,

@@ -66,6 +66,7 @@ impl ParallelismSpec {
 /// An axis of the rank grid. Expert-parallel groups run over the data, context and tensor axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum GroupAxis {
     /// Tensor-parallel peers.
     Tensor,
@@ -80,6 +81,7 @@ pub enum GroupAxis {
 /// How tensor-parallel collectives overlap with the GEMMs beside them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum TensorOverlap {
     /// Not at all: each collective stands between two kernels.
     #[default]
@@ -115,6 +117,7 @@ impl Default for ContextSpec {
 /// How attention reaches the keys and values of other ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum ContextKind {
     /// Key–value blocks travel around a ring while attention works on the block at hand.
     #[default]
@@ -239,6 +242,7 @@ pub struct ShardingSpec {
 /// What data-parallel ranks cut among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum ShardingKind {
     /// Nothing: every rank holds everything (DDP).
     #[default]

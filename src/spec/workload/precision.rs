@@ -16,6 +16,7 @@ use crate::spec::recipe::Recipe;
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Dtype {
     /// 32-bit floats.
     Fp32,
@@ -274,6 +275,7 @@ impl Default for OptimizerSpec {
 /// Kinds of optimizer, by the state that they keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum OptimizerKind {
     /// Two fp32 moments.
     #[default]

@@ -37,6 +37,7 @@ impl Default for FidelitySpec {
 /// How closely communication is simulated, cheapest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum CollectiveFidelity {
     /// Closed form; links are not shared.
     Formula,
@@ -50,6 +51,7 @@ pub enum CollectiveFidelity {
 /// How the time of a kernel is found, cheapest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum ComputeFidelity {
     /// A fixed fraction of peak.
     Constant,

@@ -249,6 +249,7 @@ pub struct Summary {
 
 /// Why a timeline was not written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TimelineError {
     /// A rank that does not exist.
     #[error("rank {rank} cannot be traced: the run has ranks 0 to {last}; name ranks in that range")]
