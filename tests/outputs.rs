@@ -95,3 +95,29 @@ fn the_time_of_writing_can_be_given() {
     };
     assert_eq!(run("86400"), "1970-01-02T00:00:00Z");
 }
+
+/// One JSON document on standard output where one is asked for there, and nothing else.
+#[test]
+fn a_document_stands_alone_on_standard_output() {
+    let commands: [&[&str]; 10] = [
+        &["run", "tiny-4"],
+        &["estimate", "tiny-4"],
+        &["compare", "tiny-4"],
+        &["whatif", "tiny-4"],
+        &["schedule", "--kind", "1f1b", "--stages", "2", "--micro-batches", "4"],
+        &["schedule", "--all", "--stages", "2", "--micro-batches", "4"],
+        &["collective", "--topology", "switch:4,100,2", "--op", "all-reduce", "--bytes", "1Mi"],
+        &["search", "tests/data/study.json", "--fix", "parallelism.tensor=1", "--fix", "batch.micro_batch=1"],
+        &["kernels", "--score", "tests/data/kernels.jsonl"],
+        &["goodput", "gpt2-8"],
+    ];
+    for command in commands {
+        let done = stepsim(&[command, &["--report", "-"]].concat()).stdout(Stdio::piped()).output();
+        let done = done.expect("a process");
+        assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
+        let said = String::from_utf8(done.stdout).expect("UTF-8");
+        assert!(said.len() > 40, "{command:?}: {said}");
+        let document: Result<Value, _> = serde_json::from_str(&said);
+        assert!(document.is_ok(), "{command:?}: {:?} in {said:.300}", document.err());
+    }
+}

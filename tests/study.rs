@@ -363,13 +363,15 @@ fn the_search_finds_what_simulating_everything_finds() {
 fn searches_have_objectives_and_reasons() {
     let of = |objective: &str, more: &[&str]| {
         let args = ["search", "tests/data/study.json", "-t", "h100-superpod-8", "--devices", "8..32"];
-        let rest = ["--fix", "batch.global=64", "--fix", "batch.micro_batch=1", "--top", "1000"];
+        let fixed =
+            ["batch.global=64", "batch.micro_batch=1", "parallelism.tensor=1", "recompute.granularity=none"];
+        let rest: Vec<&str> = fixed.iter().flat_map(|set| ["--fix", set]).chain(["--top", "1000"]).collect();
         let objective = ["--objective", objective, "--report", "-"];
         let said = stdout(&stepsim(&[&args[..], &rest, &objective, more].concat()).success());
         serde_json::from_str::<Value>(&said).expect("JSON")
     };
     let time = |ranked: &Value| ranked["step_time_s"].as_f64().expect("a time");
-    let fastest = of("time", &[]);
+    let fastest = of("time", &["--margin", "1", "--most-simulated", "10000"]);
     let best = &fastest["ranking"][0];
     assert_eq!(best["devices"], 32);
     let second = &fastest["ranking"][1];

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::outputs::WRITTEN;
+use super::outputs::{WRITTEN, document_on_stdout};
 use crate::analysis::links;
 use crate::collective::{
     Algorithm, Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Op, Transfer,
@@ -286,13 +286,10 @@ pub fn run(args: Args) -> Result<(), Error> {
         }
     }
     let Some(last) = last else { return Ok(()) };
-    writeln!(
-        std::io::stdout(),
-        "{} on {}: {}\n{table}",
-        args.op.name(),
-        args.topology,
-        last.geometry.describe()
-    )?;
+    if !document_on_stdout() {
+        let (op, machine) = (args.op.name(), &args.topology);
+        writeln!(std::io::stdout(), "{op} on {machine}: {}\n{table}", last.geometry.describe())?;
+    }
     if args.fidelity == Level::Steps {
         let per_s = |n: u64| n as f64 / wall.as_secs_f64().max(1e-9);
         eprintln!(

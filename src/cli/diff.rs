@@ -73,9 +73,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some(path) = &args.json {
         write_json(path, &lines)?;
-        if path.as_os_str() == "-" {
-            return Ok(());
-        }
     }
     let mut out = format!("A: {}\nB: {}\n", a.name(), b.name());
     for difference in different {

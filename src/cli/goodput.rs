@@ -123,9 +123,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let result = goodput(args, &loaded, &of_job, inputs.as_ref(), speed, of_machine)?;
     if let Some(path) = &args.report {
         write_json(path, &result)?;
-        if path.as_os_str() == "-" {
-            return Ok(());
-        }
     }
     say(&text(&result, &loaded, args))
 }

@@ -170,9 +170,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some(path) = &args.report {
         write_json(path, &products)?;
-        if path.as_os_str() == "-" {
-            return Ok(());
-        }
     }
     say(&products.iter().map(text).collect::<Vec<_>>().join("\n"))
 }

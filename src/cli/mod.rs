@@ -181,11 +181,19 @@ impl From<Fault> for Failure {
     }
 }
 
-/// Prints to standard output. That its reader has gone (`| head`) is no failure.
+/// Prints a table or a message to standard output, unless a document stands there: then nothing else does.
+///
+/// # Errors
+/// As [`put`].
+pub fn say(text: &str) -> Result<(), Failure> {
+    if outputs::document_on_stdout() { Ok(()) } else { put(text) }
+}
+
+/// Writes to standard output. That its reader has gone (`| head`) is no failure.
 ///
 /// # Errors
 /// Standard output cannot be written, for example to a full disk (status 1).
-pub fn say(text: &str) -> Result<(), Failure> {
+fn put(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {

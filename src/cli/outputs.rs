@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{ArgMatches, Command};
 
@@ -9,6 +10,14 @@ use super::Failure;
 
 /// The heading under which `--help` lists what a command writes. Every file named elsewhere is one that it reads.
 pub(super) const WRITTEN: &str = "Output files";
+
+/// Whether an output of this command is `-`.
+static ON_STDOUT: AtomicBool = AtomicBool::new(false);
+
+/// Whether standard output is taken by the one document that was asked for there.
+pub(super) fn document_on_stdout() -> bool {
+    ON_STDOUT.load(Ordering::Relaxed)
+}
 
 /// Looks at all files that a command line names: see [`apart`].
 ///
@@ -30,6 +39,7 @@ pub(super) fn guard(mut command: &Command, mut matches: &ArgMatches) -> Result<(
             }
         }
     }
+    ON_STDOUT.store(outputs.iter().any(|(_, path)| path == Path::new("-")), Ordering::Relaxed);
     let outputs: Vec<_> =
         outputs.iter().map(|(option, path)| (option.as_str(), Some(path.as_path()))).collect();
     apart(&outputs, &inputs)

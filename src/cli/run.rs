@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::outputs::WRITTEN;
+use super::outputs::{WRITTEN, document_on_stdout};
 use super::timeline::{Shown, traced, write_trace};
-use super::{Failure, calculon, outputs, say, width};
+use super::{Failure, calculon, outputs, put, say, width};
 use crate::analysis::report::Report;
 use crate::analysis::table::table;
 use crate::analysis::waterfall_table;
@@ -92,10 +92,9 @@ pub struct Args {
 }
 
 impl Args {
-    /// Whether the standard output is left alone: nothing but the one document stands on it where one is asked for.
+    /// Whether no table is printed.
     pub(super) fn is_quiet(&self) -> bool {
-        let dash = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-        self.quiet || dash(&self.report) || dash(&self.output) || dash(&self.html)
+        self.quiet || document_on_stdout()
     }
     fn outputs(&self) -> [(&'static str, Option<&Path>); 3] {
         [
@@ -284,7 +283,7 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Fail
     let mut text = serde_json::to_vec_pretty(value).map_err(Failure::run)?;
     text.push(b'\n');
     if path == Path::new("-") {
-        return say(&String::from_utf8_lossy(&text));
+        return put(&String::from_utf8_lossy(&text));
     }
     write_file(path, &text)
 }

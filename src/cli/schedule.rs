@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
-use super::outputs::WRITTEN;
+use super::outputs::{WRITTEN, document_on_stdout};
 use super::timeline::stalls_shown;
 use crate::analysis::cause::Causes;
 use crate::analysis::idle::IdleTimes;
@@ -170,7 +170,9 @@ pub fn run(args: Args) -> Result<(), Error> {
     let screen = Screen { width: usize::from(width), color: terminal };
     let mut text = Vec::new();
     run_to(&args, screen, &mut text)?;
-    stdout.lock().write_all(&text)?;
+    if !document_on_stdout() {
+        stdout.lock().write_all(&text)?;
+    }
     Ok(())
 }
 

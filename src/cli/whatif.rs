@@ -64,9 +64,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some(path) = &args.report {
         write_json(path, &result)?;
-        if path.as_os_str() == "-" {
-            return Ok(());
-        }
     }
     say(&table(&result))
 }

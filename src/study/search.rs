@@ -184,7 +184,7 @@ pub fn search(
 ) -> Result<Found, StudyError> {
     let plain = Base::load(workload, machine, &[])?;
     let (given, fixed, mut axes) = sorted(options, &plain)?;
-    axes.extend(sizes(options, &plain, &axes)?);
+    axes.extend(sizes(options, &plain, &fixed, &axes)?);
     let neutral = NEUTRAL.iter().map(|(path, value)| format!("{path}={value}"));
     let always: Vec<String> = neutral.chain(fixed).collect();
     let base = Base::load(workload, machine, &always)?;
@@ -326,9 +326,14 @@ fn explained<'a>(
 }
 
 /// The numbers of nodes that make machines of the sizes asked for.
-fn sizes(options: &SearchOptions, base: &Base, axes: &[Axis]) -> Result<Option<Axis>, SpecError> {
+fn sizes(
+    options: &SearchOptions,
+    base: &Base,
+    fixed: &[String],
+    axes: &[Axis],
+) -> Result<Option<Axis>, SpecError> {
     const NODES: &str = "topology.nodes";
-    let site = base.unchecked(&[])?.1;
+    let site = base.unchecked(fixed)?.1;
     options.objective.check(site.machine().device(DeviceId(0)))?;
     let Some((fewest, most)) = options.devices else { return Ok(None) };
     let wrong = |problem: String| {
