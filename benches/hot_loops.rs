@@ -82,10 +82,19 @@ fn event_loop_8192(items: u64) {
     black_box(engine::run(&world).expect("a run"));
 }
 
-/// `n` flows, each over its own port and one of 64 rails, leave and come one after another.
+/// `n` flows, each over its own port and one of 64 rails that they can fill, leave and come one after another.
 fn sharing_rails(n: u64) {
+    sharing_over(n, 1600e9);
+}
+
+/// The same over rails that no number of them fills.
+fn sharing_spare(n: u64) {
+    sharing_over(n, n as f64 * 50e9);
+}
+
+fn sharing_over(n: u64, rail: f64) {
     let rails = 64u64;
-    let capacity: Vec<f64> = (0..n + rails).map(|r| if r < n { 50e9 } else { 1600e9 }).collect();
+    let capacity: Vec<f64> = (0..n + rails).map(|r| if r < n { 50e9 } else { rail }).collect();
     let uses: Vec<(ResourceId, u32)> =
         (0..n).flat_map(|f| [(ResourceId(f as u32), 1), (ResourceId((n + f % rails) as u32), 1)]).collect();
     let mut sharing = Sharing::new(capacity, &uses);
@@ -218,6 +227,7 @@ const LOOPS: &[Loop] = &[
     ("event-loop-small", event_loop, 100_000, "ops on 1,024 ranks"),
     ("event-loop-8192", event_loop_8192, 10_000_000, "ops on 8,192 ranks"),
     ("sharing", sharing_rails, 16_384, "rail flows, 1,000 changes"),
+    ("sharing-spare", sharing_spare, 16_384, "rail flows, 1,000 changes, rails that cannot fill"),
     ("sharing-one", sharing_one_component, 65_536, "flows in one component, 10 changes"),
     ("all-to-all", all_to_all_432, 432, "hosts, 186,192 flows in one component"),
     ("fold", fold_ranks, 16_384, "ranks"),

@@ -494,3 +494,13 @@ fn an_urgent_stream_has_memory_first() {
     let [a, b] = played([true, false]);
     assert!(a < b, "{a} {b}");
 }
+
+#[test]
+fn a_record_that_is_too_large_is_refused_with_what_helps() {
+    let inputs = Inputs::load("gpt2-8", None, &[]).expect("a workload");
+    let few = Options { record_bytes: 1000, ..Options::default() };
+    let error = Simulation::run(&inputs, &few).expect_err("1,000 bytes are too few").to_string();
+    assert!(error.contains("more than the limit of 1000") && error.contains("--record-gib"), "{error}");
+    let need = error.split(' ').find_map(|word| word.parse::<u64>().ok()).expect("the bytes needed");
+    assert!(Simulation::run(&inputs, &Options { record_bytes: need, ..few }).is_ok());
+}

@@ -65,6 +65,9 @@ pub struct Args {
     /// Simulate every rank, also those that must behave alike
     #[arg(long, conflicts_with = "calculon")]
     no_fold: bool,
+    /// Most memory that the times of all simulated ops may take, in GiB (16 bytes an op)
+    #[arg(long, value_name = "GIB", default_value_t = 16, conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    record_gib: u32,
     /// Simulate so many steps one after the other, from the first of a run (optimizer moments appear in it)
     #[arg(long, default_value_t = 1, conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=16))]
     steps: u32,
@@ -175,7 +178,8 @@ fn simulate(args: &Args) -> Result<(), Failure> {
              --set noise.compute_sigma=0.02, or noise.random_stragglers, noise.between_worker_sigma",
         ));
     }
-    let options = Options { fold: !args.no_fold, seed: args.seed, steps: args.steps };
+    let record_bytes = u64::from(args.record_gib) << 30;
+    let options = Options { fold: !args.no_fold, seed: args.seed, steps: args.steps, record_bytes };
     let bar = Bar::new("simulating");
     let (run, failure) = Simulation::until_failure(&inputs, &options, &[], &mut |ops| bar.at(ops))?;
     bar.done();

@@ -1,12 +1,10 @@
 //! Communication: members that arrive, actions that play out, flows that share.
 
-use std::cmp::Reverse;
-
-use priority_queue::PriorityQueue;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 
 use super::code::NONE;
 use super::event_loop::{ARRIVED, COMM, FLOW, LATENCY, Play};
+use super::moving::Moving;
 use super::sharing::{FlowId, Sharing};
 use super::{EngineError, Observer, uncontended};
 use crate::ids::CommId;
@@ -25,7 +23,7 @@ pub(super) struct Comms<'w> {
     path_rate: Vec<f64>,
     pub sharing: Sharing<'w>,
     /// Flows whose finish has moved, by their transit.
-    moving: PriorityQueue<u32, Reverse<(Time, u64)>, FxBuildHasher>,
+    moving: Moving,
     transits: Vec<Transit>,
     free_transits: Vec<u32>,
     /// By flow: its transit, or the stream of the kernel that it is.
@@ -125,7 +123,7 @@ impl<'w> Comms<'w> {
             arrivals: vec![NONE; first_arrival as usize],
             path_rate,
             sharing: Sharing::new(world.resources.iter().map(|r| r.capacity.0).collect(), &world.uses),
-            moving: PriorityQueue::with_default_hasher(),
+            moving: Moving::default(),
             transits: Vec::new(),
             free_transits: Vec::new(),
             transit_of: Vec::new(),
@@ -140,14 +138,11 @@ impl<'w> Comms<'w> {
     /// When the first of the flows with a moved finish ends.
     #[inline]
     pub fn next_finish(&self) -> Option<Time> {
-        if self.moving.is_empty() {
-            return None;
-        }
-        self.moving.peek().map(|(_, Reverse((time, _)))| *time)
+        self.moving.first()
     }
 
     pub fn pop_finish(&mut self) -> Option<(u32, u64)> {
-        self.moving.pop().map(|(transit, Reverse((_, seq)))| (transit, seq))
+        self.moving.pop()
     }
 
     /// Notes that a flow is the kernel of a stream.
@@ -323,12 +318,7 @@ impl<O: Observer> Play<'_, O> {
             *retimes += 1;
             let seq = *retimes | 1 << 62;
             transits[transit as usize].event = seq;
-            match moving.change_priority(&transit, Reverse((finish, seq))) {
-                Some(_) => {}
-                None => {
-                    moving.push(transit, Reverse((finish, seq)));
-                }
-            }
+            moving.set(transit, finish, seq);
         });
         let mut kernels = std::mem::take(&mut self.comms.kernels);
         for (s, flow) in kernels.drain(..) {

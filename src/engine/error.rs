@@ -88,7 +88,8 @@ pub enum EngineError {
     },
     /// A limit of the run was met.
     #[error(
-        "the run would need {need} {what}, more than the limit of {limit}: fold it, trace fewer ranks, or raise the limit"
+        "the run would need {need} {what}, more than the limit of {limit}\n  what to do: fold it (leave out --no-fold, and jitter \
+         of every rank), simulate fewer devices or micro-batches, or, if it is the record, allow more with --record-gib"
     )]
     Limit {
         /// Of what.

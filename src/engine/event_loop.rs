@@ -11,7 +11,7 @@ use super::memory::Ledger;
 use super::{EngineError, Observer, Stats};
 use crate::ids::{OpId, RankId, TierId};
 use crate::program::{MemoryWhen, World};
-use crate::units::Time;
+use crate::units::{Time, round};
 
 /// What the head of a stream does when it does not wait for an op: values of `Play::blocked` above all op numbers.
 pub(super) const RUNNING: u32 = NONE - 1;
@@ -445,11 +445,17 @@ impl<'w, O: Observer> Play<'w, O> {
 pub fn kernel_time(world: &World, rank: RankId, op: OpId, nominal: u64) -> u64 {
     let rank = &world.ranks[rank.index()];
     let mut factor = rank.slowness;
+    if factor == 1.0 && rank.jitter_seed == 0 {
+        return nominal;
+    }
     if rank.jitter_seed != 0 && !world.jitter.is_empty() {
         let draw = mix(rank.jitter_seed ^ mix(u64::from(op.0)));
-        factor *= world.jitter[(draw % world.jitter.len() as u64) as usize];
+        // A division takes longer than all else here, and tables have a power of two entries.
+        let entries = world.jitter.len() as u64;
+        let entry = if entries.is_power_of_two() { draw & (entries - 1) } else { draw % entries };
+        factor *= world.jitter[entry as usize];
     }
-    (nominal as f64 * factor).round() as u64
+    round(nominal as f64 * factor)
 }
 
 /// SplitMix64's finisher (Steele, Lea, Flood 2014): a fixed, portable map from a counter to a uniform draw.

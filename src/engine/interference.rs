@@ -9,7 +9,7 @@ use super::Observer;
 use super::code::{Code, NO_SLOT, NONE};
 use super::event_loop::{Play, RUNNING};
 use super::sharing::FlowId;
-use crate::units::Time;
+use crate::units::{Time, round};
 
 /// How fast kernels go.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Kernel {
     /// Picoseconds to its end as things are.
     pub fn span(&self) -> u64 {
         if self.share > 0.0 {
-            return (self.left as f64 / self.share).round() as u64;
+            return round(self.left as f64 / self.share);
         }
         self.unshared(self.left)
     }
@@ -93,7 +93,7 @@ impl Kernel {
     pub fn pass(&mut self, now: Time) -> Time {
         let elapsed = (now - self.since).0;
         let progress = match self.share {
-            share if share > 0.0 => (elapsed as f64 * share).round() as u64,
+            share if share > 0.0 => round(elapsed as f64 * share),
             _ if self.taken > 0 => scale(elapsed, MILLION, self.stretch()),
             _ => elapsed,
         };

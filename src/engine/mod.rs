@@ -7,7 +7,7 @@
 //! Promises:
 //! * Time is integer picoseconds; events are ordered by (time, sequence number). Same world, same record, bit by bit.
 //! * Kernels and fixed times go through a plain heap. A flow that meets nobody does too; one whose finish moves sits
-//!   in a priority queue keyed by flow. A communicator whose resources nobody else uses never touches either: its
+//!   in a heap that knows where each flow stands. A communicator whose resources nobody else uses never touches either: its
 //!   time is known beforehand (`uncontended`).
 //! * A run ends with a record, or with an error that says who waits for whom ([`EngineError`]).
 //!
@@ -24,6 +24,7 @@ mod error;
 mod event_loop;
 mod interference;
 mod memory;
+mod moving;
 mod record;
 pub mod sharing;
 mod stalled;
@@ -68,8 +69,8 @@ pub fn undisturbed_time(world: &World, rank: RankId, op: OpId) -> Time {
     }
 }
 
-/// Most bytes that a record may take: 16 GiB.
-const RECORD_LIMIT: u64 = 16 << 30;
+/// Most bytes that a record may take unless more are allowed: 16 GiB.
+pub const RECORD_LIMIT: u64 = 16 << 30;
 
 /// Plays a world and records every op.
 ///
@@ -77,21 +78,21 @@ const RECORD_LIMIT: u64 = 16 << 30;
 /// See [`EngineError`]. A record of more than 16 GiB is refused before the run.
 pub fn run(world: &World) -> Result<Record, EngineError> {
     check(world)?;
-    check_record_size(world)?;
+    check_record_size(world, RECORD_LIMIT)?;
     let mut record = Record::for_world(world);
     let stats = event_loop::Play::new(world, &mut record)?.run()?;
     record.complete(stats);
     Ok(record)
 }
 
-/// Refuses a world whose record would take more than 16 GiB.
+/// Refuses a world whose record would take more than `limit` bytes.
 ///
 /// # Errors
 /// [`EngineError::Limit`] with the bytes needed.
-pub fn check_record_size(world: &World) -> Result<(), EngineError> {
+pub fn check_record_size(world: &World, limit: u64) -> Result<(), EngineError> {
     let need = world.op_instances().saturating_mul(16);
-    if need > RECORD_LIMIT {
-        return Err(EngineError::Limit { what: "bytes of record", need, limit: RECORD_LIMIT });
+    if need > limit {
+        return Err(EngineError::Limit { what: "bytes of record", need, limit });
     }
     Ok(())
 }

@@ -86,7 +86,8 @@ struct Filling {
     load: Vec<u64>,
     frozen_now: Vec<u64>,
     resources: Vec<u32>,
-    flows: Vec<FlowId>,
+    /// Flows of the component whose own limit may bind.
+    limited: Vec<FlowId>,
     heap: BinaryHeap<Reverse<(u64, u64)>>,
     saturated: Vec<u64>,
     touched: Vec<u32>,
@@ -99,6 +100,13 @@ const FULL: u128 = WHOLE - (WHOLE >> 30);
 
 /// Marks a heap entry that stands for a flow's own limit instead of a resource.
 const LIMIT: u64 = 1 << 32;
+
+/// The rate of a flow that crosses a resource `a` times and is alone there.
+#[inline]
+fn per_crossing(capacity: f64, a: u32) -> f64 {
+    // Nearly all cross once, and a division costs as much as all else.
+    if a == 1 { capacity } else { capacity / f64::from(a) }
+}
 
 impl<'w> Sharing<'w> {
     /// Idle resources of the given capacities in bytes per second; paths are ranges of `uses`.
@@ -149,7 +157,7 @@ impl<'w> Sharing<'w> {
         let entry = (id, flow.generation);
         let all = self.uses;
         let uses = &all[path.start as usize..path.end as usize];
-        let solo = uses.iter().map(|&(r, a)| self.capacity[r.index()] / f64::from(a)).fold(limit, f64::min);
+        let solo = uses.iter().map(|&(r, a)| per_crossing(self.capacity[r.index()], a)).fold(limit, f64::min);
         let free = uses.is_empty();
         if !free {
             self.fresh.push(entry);
@@ -208,7 +216,7 @@ impl<'w> Sharing<'w> {
         let all = self.uses;
         let flow = &self.flows[id as usize];
         let uses = &all[flow.path.start as usize..flow.path.end as usize];
-        let solo = uses.iter().map(|&(r, a)| self.capacity[r.index()] / f64::from(a)).fold(limit, f64::min);
+        let solo = uses.iter().map(|&(r, a)| per_crossing(self.capacity[r.index()], a)).fold(limit, f64::min);
         let (free, before) = (uses.is_empty(), flow.solo);
         if !free {
             self.fresh.push((id, flow.generation));
@@ -288,14 +296,17 @@ impl<'w> Sharing<'w> {
     }
 
     fn drop_dead(&mut self, resource: usize) {
+        if self.users[resource].len() == self.live[resource] as usize {
+            return;
+        }
         let flows = &self.flows;
         self.users[resource].retain(|&(id, generation)| flows[id as usize].generation == generation);
     }
 
-    /// The connected component of a seed, into `fill.resources` and `fill.flows`, with loads counted.
+    /// The connected component of a seed, into `fill.resources` and `fill.limited`, with loads counted.
     fn collect(&mut self, seed: FlowId) {
         self.fill.resources.clear();
-        self.fill.flows.clear();
+        self.fill.limited.clear();
         self.join(seed);
         let mut next = 0;
         while next < self.fill.resources.len() {
@@ -306,15 +317,6 @@ impl<'w> Sharing<'w> {
                 let id = self.users[r][i].0;
                 if self.flows[id as usize].seen != self.epoch {
                     self.join(id);
-                }
-            }
-        }
-        let fill = &mut self.fill;
-        for &id in &fill.flows {
-            let path = &self.flows[id as usize].path;
-            for &(q, a) in &self.uses[path.start as usize..path.end as usize] {
-                if fill.seen[q.index()] == self.epoch {
-                    fill.load[q.index()] += u64::from(a);
                 }
             }
         }
@@ -329,18 +331,28 @@ impl<'w> Sharing<'w> {
         fill.load[r] = 0;
     }
 
-    /// Adds a flow to the component, with the resources on its path that join it to others.
+    /// Adds a flow to the component, with the resources on its path that join it to others, whose loads it adds to.
     fn join(&mut self, id: FlowId) {
+        let all = self.uses;
         let flow = &mut self.flows[id as usize];
         flow.seen = self.epoch;
         flow.frozen = false;
-        let path = flow.path.clone();
-        self.fill.flows.push(id);
-        for at in path {
-            let q = self.uses[at as usize].0.index();
-            if self.joins[q] && self.fill.seen[q] != self.epoch {
+        let (path, solo) = (flow.path.clone(), flow.solo);
+        // Where a resource of the component binds as early, the flow's own limit never does.
+        let mut bound = false;
+        for &(q, a) in &all[path.start as usize..path.end as usize] {
+            let q = q.index();
+            if !self.joins[q] {
+                continue;
+            }
+            if self.fill.seen[q] != self.epoch {
                 self.reach(q);
             }
+            self.fill.load[q] += u64::from(a);
+            bound |= per_crossing(self.capacity[q], a) <= solo;
+        }
+        if !bound {
+            self.fill.limited.push(id);
         }
     }
 
@@ -352,17 +364,8 @@ impl<'w> Sharing<'w> {
         heap.extend(
             self.fill.resources.iter().map(|&r| Reverse((self.level(u64::from(r)).to_bits(), u64::from(r)))),
         );
-        for &id in &self.fill.flows {
-            // Where a resource of the component binds as early, the flow's own limit never does.
-            let flow = &self.flows[id as usize];
-            let uses = &self.uses[flow.path.start as usize..flow.path.end as usize];
-            let binds = |&(q, a): &(ResourceId, u32)| {
-                self.fill.seen[q.index()] == self.epoch
-                    && self.capacity[q.index()] / f64::from(a) <= flow.solo
-            };
-            if !uses.iter().any(binds) {
-                heap.push(Reverse((flow.solo.to_bits(), LIMIT | u64::from(id))));
-            }
+        for &id in &self.fill.limited {
+            heap.push(Reverse((self.flows[id as usize].solo.to_bits(), LIMIT | u64::from(id))));
         }
         while let Some(Reverse((bits, key))) = heap.pop() {
             let level = self.level(key);

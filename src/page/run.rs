@@ -113,8 +113,7 @@ mod tests {
 
     fn of(workload: &str) -> (String, Report) {
         let inputs = Inputs::load(workload, None, &[]).unwrap();
-        let options = Options { fold: true, seed: 0, steps: 1 };
-        let run = Simulation::run(&inputs, &options).unwrap();
+        let run = Simulation::run(&inputs, &Options::default()).unwrap();
         let mut report = run.report(false);
         report.run.command = vec!["stepsim".into(), "run".into(), "</script><b>".into()];
         let ranks: Vec<RankId> = (0..run.plan.world.ranks.len() as u32).map(RankId).collect();

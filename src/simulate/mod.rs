@@ -53,11 +53,13 @@ pub struct Options {
     pub seed: u64,
     /// Steps to simulate one after the other, at least 1.
     pub steps: u32,
+    /// Most bytes that the record of all ops may take, 16 an op that is played.
+    pub record_bytes: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { fold: true, seed: 0, steps: 1 }
+        Options { fold: true, seed: 0, steps: 1, record_bytes: engine::RECORD_LIMIT }
     }
 }
 
@@ -176,7 +178,7 @@ impl Simulation {
         let slowness = plan.world.ranks.iter().map(|r| r.slowness).collect::<Vec<_>>();
         noise::draw(&mut plan.world, &slowness, &plan.layout, machine, noise, options.seed);
         let folded = if options.fold { fold(&plan.world) } else { Folded::unfolded(plan.world.clone()) };
-        engine::check_record_size(&folded.world)?;
+        engine::check_record_size(&folded.world, options.record_bytes)?;
         let mut record = Record::for_world(&folded.world);
         let mut watched = Watched { record: &mut record, ops: 0, progress };
         let failure = match engine::run_observed(&folded.world, &mut watched) {
