@@ -20,6 +20,11 @@ pub fn pass(phase: Phase) -> &'static str {
     }
 }
 
+/// The parts of a colour of this table.
+pub fn rgb(colour: &str) -> [u8; 3] {
+    [1, 3, 5].map(|at| colour.get(at..at + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok()).unwrap_or(0))
+}
+
 /// The colour of two passes that are taken in turn.
 pub const PAIR: &str = "#6b8e8b";
 
@@ -100,6 +105,12 @@ pub fn collective(kind: &str) -> &'static str {
         name if name.starts_with("pp") => communication(OpKind::Pipeline),
         _ => "#ddcc77",
     }
+}
+
+/// Colours for kinds of which only the number is known, in turn.
+pub fn number(i: usize) -> &'static str {
+    const SOME: [&str; 7] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999"];
+    SOME[i % SOME.len()]
 }
 
 /// The colour of measured time in which nothing ran, by cause; of simulated profiles, that of the stall.

@@ -5,7 +5,10 @@
 //! and kernel costs are added.
 
 mod asked;
+mod drawn;
+mod page;
 pub(super) mod timeline;
+mod transfers;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -17,14 +20,14 @@ use comfy_table::{CellAlignment, Table, presets};
 use super::outputs::{WRITTEN, document_on_stdout};
 use crate::analysis::links;
 use crate::collective::{
-    Algorithm, Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Op, Transfer,
+    Algorithm, Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Op, Sent, Transfer,
 };
 use crate::engine::{self, EngineError, Record};
-use crate::ids::{DeviceId, ProgramId, RankId, ResourceId};
+use crate::ids::{DeviceId, ProgramId, RankId, ResourceId, TransferId};
 use crate::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use crate::spec::{Loaded, SpecError, Topology, blame_setting};
 use crate::topology::Machine;
-use crate::trace::{Output, OutputError, RunMeta, TraceError};
+use crate::trace::{Output, OutputError, RunMeta, TraceError, write_with};
 use crate::units::{Bytes, Time};
 use asked::{devices, parse_algorithm, parse_op, sizes};
 
@@ -63,9 +66,13 @@ pub struct Args {
     /// Writes the rows as JSON
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub report: Option<PathBuf>,
-    /// Writes a timeline of the largest size with the busiest links (.json, .pftrace, each also with .gz)
+    /// Writes a timeline of the largest size (.json, .pftrace, each also with .gz): with --fidelity steps every transfer by
+    /// device and by link, else the use of the busiest links
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub trace: Option<PathBuf>,
+    /// Writes a page: all sizes, and with --fidelity steps the transfers of the largest over time (.html)
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    pub html: Option<PathBuf>,
 }
 
 /// How finely collectives are played out.
@@ -151,6 +158,10 @@ struct Row {
     time: Time,
     world: World,
     record: Record,
+    /// Phases of the algorithm by number, with their transfers.
+    phases: Vec<(u32, u64)>,
+    /// What each path of the communicator is, in steps.
+    sent: Vec<Option<Sent>>,
     wall: Duration,
 }
 
@@ -172,7 +183,8 @@ impl Row {
         let mut lowering = Lowering::new(machine, fidelity, chooser.clone());
         let (geometry, choice) = lowering.explain(&transfer, devices)?;
         let phases = choice.algorithm.phases(&transfer, &geometry, choice.chunks);
-        let transfers = phases.iter().map(|p| p.transfers(&geometry)).sum();
+        let phases: Vec<(u32, u64)> = (1..).zip(phases.iter().map(|p| p.transfers(&geometry))).collect();
+        let transfers = phases.iter().map(|p| p.1).sum();
         if fidelity == Fidelity::Steps && transfers > MOST_TRANSFERS {
             let ranks = geometry.size;
             return Err(Error::TooFine { algorithm: choice.algorithm.name(), ranks, transfers });
@@ -180,7 +192,12 @@ impl Row {
         let world = world(machine, &mut lowering, devices, transfer)?;
         let record = engine::run(&world)?;
         let time = record.step_end;
-        Ok(Row { transfer, geometry, choice, transfers, time, world, record, wall: begin.elapsed() })
+        let wall = begin.elapsed();
+        let sent = match fidelity {
+            Fidelity::Steps => lowering.sent(world.comms[0].profile, TransferId(0), devices)?,
+            _ => Vec::new(),
+        };
+        Ok(Row { transfer, geometry, choice, transfers, time, world, record, phases, sent, wall })
     }
 
     /// `S/t` in 10⁹ B/s.
@@ -305,8 +322,19 @@ pub fn run(args: Args) -> Result<(), Error> {
         });
         write_report(&report, file)?;
     }
+    let drawn = args.trace.is_some() || args.html.is_some();
+    let played = if drawn { transfers::played(&last)? } else { None };
     if let Some(file) = &args.trace {
-        timeline::write(&last.world, &last.record, &machine, &devices, &meta(&args, &last), file)?;
+        let meta = meta(&args, &last);
+        match &played {
+            Some(all) => {
+                write_with(file, &mut |sink| drawn::timeline(&machine, all, &meta, &last, sink))?;
+            }
+            None => timeline::write(&last.world, &last.record, &machine, &devices, &meta, file)?,
+        }
+    }
+    if let Some(file) = &args.html {
+        write_text(&page::page(&args, &last, played.as_deref(), &rows), file)?;
     }
     Ok(())
 }
@@ -323,8 +351,11 @@ fn meta(args: &Args, row: &Row) -> RunMeta {
 }
 
 fn write_report(report: &serde_json::Value, file: &std::path::Path) -> Result<(), Error> {
+    write_text(&(serde_json::to_string_pretty(report).expect("numbers and texts are JSON") + "\n"), file)
+}
+
+fn write_text(text: &str, file: &std::path::Path) -> Result<(), Error> {
     let mut output = Output::create(file, file.extension().is_some_and(|e| e == "gz"))?;
-    let text = serde_json::to_string_pretty(report).expect("numbers and texts are JSON") + "\n";
     output.write_all(text.as_bytes()).map_err(|e| output.error(e))?;
     Ok(output.finish()?)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
-use super::run::{Bar, EXAMPLE, write_json};
+use super::run::{Bar, EXAMPLE, command, write_file, write_json};
 use super::timeline::{Shown, traced, write_trace};
 use super::{Failure, calculon, outputs, say};
 use crate::compare::{self, table};
@@ -34,6 +34,9 @@ pub struct Args {
     /// Write both sides' terms and the effects as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
+    /// Write a page with the terms and the effects here: .html
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    html: Option<PathBuf>,
     /// Write a timeline with the closed form's terms above the simulated step: .json, .json.gz, .pftrace, .pftrace.gz
     #[arg(long, value_name = "TRACE", help_heading = WRITTEN)]
     trace: Option<PathBuf>,
@@ -55,6 +58,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     if let Some(path) = &args.report {
         write_json(path, &comparison)?;
+    }
+    if let Some(path) = &args.html {
+        let text = compare::page(&comparison, &command()).map_err(Failure::run)?;
+        write_file(path, text.as_bytes())?;
     }
     say(&table(&comparison))
 }

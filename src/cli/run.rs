@@ -274,7 +274,7 @@ pub(super) fn print(report: &Report, args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.output {
         text += &format!("timeline: {} (open it at ui.perfetto.dev)\n", path.display());
     } else if args.workload.is_none() {
-        text += "add `-o step.json.gz` for a timeline; `stepsim run --help` for more\n";
+        text += "add `-o step.pftrace` for a timeline; `stepsim run --help` for more\n";
     }
     say(&text)
 }

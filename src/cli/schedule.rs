@@ -7,6 +7,7 @@
 mod draw;
 mod durations;
 mod outcome;
+mod page;
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
@@ -23,7 +24,9 @@ use crate::ids::RankId;
 use crate::plan::pipeline::{AbstractPipeline, Sends, abstract_world};
 use crate::schedule::{self, Order, PassTimes, Profile, Schedule, ScheduleError, Shape, UserOrderError};
 use crate::spec::SpecError;
-use crate::trace::{Detail, MetaValue, Output, OutputError, RunMeta, Timeline, TraceError, TracedRank};
+use crate::trace::{
+    Count, Detail, MetaValue, Output, OutputError, RunMeta, Timeline, TraceError, TracedRank,
+};
 use crate::units::Time;
 
 use draw::Screen;
@@ -85,6 +88,9 @@ pub struct Args {
     /// Writes the timeline (.json, .pftrace, each also with .gz)
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub trace: Option<PathBuf>,
+    /// Writes a page (.html)
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN, conflicts_with_all = ["all", "durations"])]
+    pub html: Option<PathBuf>,
     /// Writes the results as JSON
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub report: Option<PathBuf>,
@@ -211,6 +217,9 @@ fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Error> {
     if let Some(file) = &args.trace {
         run.trace(file)?;
     }
+    if let Some(file) = &args.html {
+        write_text(file, &page::page(&run))?;
+    }
     if let Some(file) = &args.report {
         write_json(file, &run.report())?;
     }
@@ -334,6 +343,13 @@ impl<'a> Run<'a> {
             let (causes, idle) = &mut *readers.borrow_mut();
             stalls_shown(causes, idle, rank, &|rank| name(rank.0))
         };
+        let counts: Vec<Count> = (0..self.record.ranks())
+            .map(|rank| Count {
+                rank: RankId(rank),
+                name: "live micro-batch chunks".to_owned(),
+                points: self.outcome.live(&self.order, rank as usize),
+            })
+            .collect();
         let timeline = Timeline {
             world: &self.step.world,
             record: &self.record,
@@ -348,6 +364,7 @@ impl<'a> Run<'a> {
             links: &[],
             link_use: &[],
             pools: &[],
+            counts: &counts,
             steps: &[],
         };
         crate::trace::write_file(&timeline, file)?;
@@ -473,8 +490,11 @@ impl Args {
 }
 
 fn write_json(file: &std::path::Path, value: &serde_json::Value) -> Result<(), Error> {
+    write_text(file, &(serde_json::to_string_pretty(value).expect("numbers and texts are JSON") + "\n"))
+}
+
+fn write_text(file: &std::path::Path, text: &str) -> Result<(), Error> {
     let mut output = Output::create(file, false)?;
-    let text = serde_json::to_string_pretty(value).expect("numbers and texts are JSON") + "\n";
     output.write_all(text.as_bytes()).map_err(|e| output.error(e))?;
     Ok(output.finish()?)
 }

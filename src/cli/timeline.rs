@@ -105,6 +105,7 @@ pub fn write_trace(
         links: &links,
         link_use: &link_use,
         pools: &pools,
+        counts: &[],
         steps: &steps,
     };
     if shown.kineto {

@@ -47,8 +47,8 @@ type ChannelKey = (Time, u64, Option<(LinkClass, bool)>, Box<[TransferId]>);
 
 /// Adds communicators to worlds. See the module's text.
 pub struct Lowering<'m> {
-    net: &'m dyn Network,
-    fabric: Fabric,
+    pub(super) net: &'m dyn Network,
+    pub(super) fabric: Fabric,
     fidelity: Fidelity,
     chooser: Chooser,
     transfers: Vec<Transfer>,
@@ -112,6 +112,12 @@ impl<'m> Lowering<'m> {
         let plan = &self.plans[*self.plan_of_profile.get(&profile)? as usize];
         let planned = plan.planned.iter().find(|p| p.transfer == transfer)?;
         Some((&plan.geometry, &planned.choice))
+    }
+
+    /// The plan of a profile, if it does `transfer`; `None` for channels, copies and lone ranks.
+    pub(super) fn plan_of(&self, profile: u32, transfer: TransferId) -> Option<&Plan> {
+        let plan = &self.plans[*self.plan_of_profile.get(&profile)? as usize];
+        plan.planned.iter().any(|p| p.transfer == transfer).then_some(plan)
     }
 
     /// Adds a communicator of `members` on `devices` (in the same order) that will do `transfers` (no other).

@@ -68,7 +68,10 @@ fn cells(line: &Line) -> Vec<String> {
         0.0 => "new".to_owned(),
         a => format!("{:+.1} %", 100.0 * line.change() / a),
     };
-    let difference = format!("{sign}{}", show(line.change().abs(), line.unit));
+    let difference = match line.change() {
+        0.0 => "·".to_owned(),
+        change => format!("{sign}{}", show(change.abs(), line.unit)),
+    };
     vec![line.what.clone(), show(line.a, line.unit), show(line.b, line.unit), difference, change]
 }
 

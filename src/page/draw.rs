@@ -44,6 +44,7 @@ fn rect(out: &mut String, class: &str, [x, y, w, h]: [f64; 4], title: &str) {
 /// Seconds in a unit that leaves a readable number.
 pub fn seconds(s: f64) -> String {
     match s.abs() {
+        x if x < 5e-11 => "0".to_owned(),
         x if x >= 1.0 => format!("{s:.3} s"),
         x if x >= 1e-3 => format!("{:.3} ms", s * 1e3),
         _ => format!("{:.1} us", s * 1e6),

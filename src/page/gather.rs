@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::lane::{Item, Look, Looks, Row, few};
+use super::lane::{Item, Look, Looks, Row, few, tag};
 use crate::analysis::cause::Causes;
 use crate::analysis::critical;
 use crate::analysis::idle::IdleTimes;
@@ -95,6 +95,14 @@ pub struct Shown {
     pub stalls: Vec<Line>,
 }
 
+/// Number of two passes that are taken in turn.
+pub const PAIR: u32 = PHASES.len() as u32;
+
+/// Number of a pass among [`looks`].
+pub fn pass_number(phase: Phase) -> u32 {
+    PHASES.iter().position(|known| *known == phase).unwrap_or_default() as u32
+}
+
 /// Names and colours of what is drawn over time: passes by [`PHASES`], [`StallCause`], [`OpKind`].
 pub fn looks() -> Looks {
     let look = |name: &str, colour| Look { name: name.to_owned(), colour };
@@ -173,9 +181,9 @@ fn lanes(run: &Simulation, rank: RankId, kernels: &mut BTreeMap<&'static str, Ke
         }
         for pass in passes::cut(program, &stream.ops) {
             let parts = passes::parts(program, pass);
-            let phase = PHASES.iter().position(|phase| *phase == parts[0].0).unwrap_or_default();
-            let kind = if parts.len() > 1 { PHASES.len() } else { phase } as u32;
-            let tag = if parts[0].1 == NO_MICRO_BATCH { 0 } else { parts[0].1 + 1 };
+            let kind = if parts.len() > 1 { PAIR } else { pass_number(parts[0].0) };
+            let batch = |i: usize| parts.get(i).map(|part| part.1).filter(|m| *m != NO_MICRO_BATCH);
+            let tag = tag(batch(0), batch(1));
             let (start, end) = (span(pass[0]).0, span(pass[pass.len() - 1]).1);
             passed.push(Item { start: start.round_ns(), end: end.round_ns(), kind, tag });
         }

@@ -84,8 +84,14 @@ pub struct Item {
     pub end: u64,
     /// What: a number that the page has a name and a colour for.
     pub kind: u32,
-    /// Micro-batch plus one; 0 if there is none.
+    /// Its micro-batches, as [`tag`] writes them.
     pub tag: u32,
+}
+
+/// One micro-batch, or two of a pair, as a number: each plus one in 16 bits; 0 for none, and for those that do not fit.
+pub fn tag(first: Option<u32>, second: Option<u32>) -> u32 {
+    let [first, second] = [first, second].map(|m| m.map_or(0, |m| m.saturating_add(1)));
+    if first.max(second) > 0xFFFF { 0 } else { first | second << 16 }
 }
 
 /// Items in order of time that do not overlap, `most` of them: of more, by stretch of time the kind that lasted longest, if

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::draw::{self, escaped};
+pub use super::draw::{pairs, seconds};
 use super::lane::{Looks, Row};
 
 /// A page that is being written, section by section.

@@ -27,7 +27,8 @@ function draw() {
       const x = L + (Math.max(lane.start[i], a) - a) * scale, w = (Math.min(lane.end[i], b) - Math.max(lane.start[i], a)) * scale;
       if (w < 0.15) continue;
       (shapes[lane.kind[i]] ??= []).push(`M${x.toFixed(1)} ${y}h${w.toFixed(1)}v${h}h-${w.toFixed(1)}z`);
-      if (l === 0 && w > 60) out += `<text class="in" x="${(x + w / 2).toFixed(1)}" y="${y + 12}" text-anchor="middle">${label(lane, i)}</text>`;
+      const text = l === 0 && [label(lane, i), batch(lane, i)].find((t) => t && w > 6 * t.length + 6);
+      if (text) out += `<text class="in" x="${(x + w / 2).toFixed(1)}" y="${y + 12}" text-anchor="middle">${text}</text>`;
     }
     out = shapes.map((d, kind) => d ? `<path class="${CLASSES[l]}${kind}" d="${d.join('')}"/>` : '').join('') + out;
   }));
@@ -35,7 +36,10 @@ function draw() {
   const at = (i) => a + i / 5 * (b - a) * (W - L - 40) / (W - L);
   [...ticks.children].forEach((t, i) => { t.textContent = time(at(i)); });
 }
-const label = (lane, i) => NAMES[0][lane.kind[i]] + (lane.tag[i] ? ' m' + (lane.tag[i] - 1) : '');
+// Of two passes in turn both micro-batches.
+const batches = (tag) => [tag & 65535, tag >>> 16].filter((m) => m).map((m) => m - 1);
+const batch = (lane, i) => batches(lane.tag[i]).map((m) => 'm' + m).join(' + ');
+const label = (lane, i) => `${NAMES[0][lane.kind[i]]} ${batch(lane, i)}`.trim();
 
 function place(event) {
   const box = svg.getBoundingClientRect(), x = (event.clientX - box.left) / box.width * W, y = (event.clientY - box.top) / box.width * W;
@@ -71,7 +75,7 @@ svg.addEventListener('pointermove', (e) => {
 function csv() {
   const lines = ['rank,lane,what,micro_batch,start_ns,end_ns'];
   rows.forEach((row, r) => row.forEach((lane, l) => lane.start.forEach((start, i) => lines.push(
-    [`"${data.shown.rows[r].name}"`, KEYS[l], `"${NAMES[l][lane.kind[i]]}"`, lane.tag[i] ? lane.tag[i] - 1 : '', start, lane.end[i]].join(',')))));
+    [`"${data.shown.rows[r].name}"`, KEYS[l], `"${NAMES[l][lane.kind[i]]}"`, batches(lane.tag[i]).join('+'), start, lane.end[i]].join(',')))));
   return lines.join('\n') + '\n';
 }
 on('in', () => around((a + b) / 2, 0.5)); on('out', () => around((a + b) / 2, 2)); on('all', () => zoom(0, step));

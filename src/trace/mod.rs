@@ -28,7 +28,7 @@ pub mod writer;
 
 pub use output::{Format, Output, OutputError, remove_partial_files};
 pub use timeline::{
-    Critical, Detail, FITS_IN_JSON, FITS_IN_PERFETTO, Link, LinkUse, MetaValue, Pool, RunMeta, Stall,
+    Count, Critical, Detail, FITS_IN_JSON, FITS_IN_PERFETTO, Link, LinkUse, MetaValue, Pool, RunMeta, Stall,
     Summary, Timeline, TimelineError, TracedRank,
 };
 pub(crate) use timeline::{op_name, passes};

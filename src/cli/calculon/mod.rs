@@ -77,6 +77,7 @@ pub(super) fn write_trace(
         links: &[],
         link_use: &[],
         pools: &[],
+        counts: &[],
         steps: &[],
     };
     write_above(&timeline, above, path)

@@ -57,6 +57,7 @@ pub(in crate::cli) fn write(
         links: &links,
         link_use: &link_use,
         pools: &[],
+        counts: &[],
         steps: &[],
     };
     write_file(&timeline, file).map(drop)

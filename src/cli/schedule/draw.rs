@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 
 use super::outcome::Outcome;
+use crate::palette;
+use crate::program::Phase;
 use crate::schedule::{Order, Part, Pass, Slot};
 use crate::units::Time;
 
@@ -100,20 +102,25 @@ fn write_into(cells: &mut [Cell], text: &str, padding: char, look: Look) {
     }
 }
 
-/// Background of a pass in the 256 colours of terminals: blue F, green B, teal I, orange W; lighter on odd chunks, and
-/// two shades in turn so that neighbours stay apart.
+/// Background of a pass: the colour that it has on pages, of the 256 of terminals the nearest; lighter on odd chunks, and darker
+/// on every other box so that neighbours stay apart.
 fn background((pass, chunk, odd): (Pass, u16, bool)) -> u8 {
-    let shades = match (pass, chunk % 2) {
-        (Pass::Forward, 0) => [33, 32],
-        (Pass::Forward, _) => [117, 111],
-        (Pass::Backward, 0) => [34, 28],
-        (Pass::Backward, _) => [120, 114],
-        (Pass::InputGrad, 0) => [37, 30],
-        (Pass::InputGrad, _) => [122, 80],
-        (Pass::WeightGrad, 0) => [208, 172],
-        (Pass::WeightGrad, _) => [222, 216],
+    let phase = match pass {
+        Pass::Forward => Phase::Forward,
+        Pass::Backward => Phase::Backward,
+        Pass::InputGrad => Phase::InputGrad,
+        Pass::WeightGrad => Phase::WeightGrad,
     };
-    shades[usize::from(odd)]
+    let light = if chunk % 2 == 1 { 0.5 } else { 0.0 };
+    let dark = if odd { 0.8 } else { 1.0 };
+    let rgb = palette::rgb(palette::pass(phase)).map(|part| {
+        let part = f64::from(part);
+        (part + (255.0 - part) * light) * dark
+    });
+    // The cube of 6 x 6 x 6 colours, whose levels lie at 0, 95, 135, ... 255.
+    let level =
+        |part: f64| if part < 47.5 { 0 } else { ((part - 55.0) / 40.0).round().clamp(1.0, 5.0) as u8 };
+    16 + 36 * level(rgb[0]) + 6 * level(rgb[1]) + level(rgb[2])
 }
 
 fn paint(row: &[Cell], color: bool, out: &mut Vec<u8>) -> io::Result<()> {
@@ -150,4 +157,22 @@ fn legend(order: &Order, color: bool, out: &mut Vec<u8>) -> io::Result<()> {
         write!(out, "{how}: chunk 1{}  ", if chunks > 2 { ", 3, ..." } else { "" })?;
     }
     writeln!(out, "{}", if color { "" } else { ". idle" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No two kinds of passes look alike, on either kind of chunk, and neighbours differ.
+    #[test]
+    fn passes_have_colours_of_their_own() {
+        let passes = [Pass::Forward, Pass::Backward, Pass::InputGrad, Pass::WeightGrad];
+        let looks = passes.iter().flat_map(|pass| {
+            [(0, false), (0, true), (1, false), (1, true)].map(|(chunk, odd)| background((*pass, chunk, odd)))
+        });
+        let mut looks: Vec<u8> = looks.collect();
+        looks.sort_unstable();
+        looks.dedup();
+        assert_eq!(looks.len(), 16);
+    }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::engine::Record;
 use crate::ids::RankId;
 use crate::plan::pipeline::AbstractPipeline;
-use crate::schedule::{Order, Seat};
+use crate::schedule::{Order, Pass, Seat};
 use crate::units::Time;
 
 /// Times of a schedule that was played.
@@ -26,6 +26,26 @@ impl Outcome {
             .collect();
         let makespan = spans.iter().flatten().map(|s: &(Time, Time)| s.1).max().unwrap_or_default();
         Outcome { makespan, spans, peak: order.peak() }
+    }
+    /// How many micro-batch chunks are live on a rank from when on.
+    pub fn live(&self, order: &Order, rank: usize) -> Vec<(Time, u64)> {
+        let mut changes: Vec<(Time, i64)> = vec![(Time::ZERO, 0)];
+        for (slot, (start, end)) in order.ranks[rank].iter().zip(&self.spans[rank]) {
+            for part in slot.parts() {
+                match part.pass {
+                    Pass::Forward => changes.push((*start, 1)),
+                    Pass::Backward | Pass::WeightGrad => changes.push((*end, -1)),
+                    Pass::InputGrad => {}
+                }
+            }
+        }
+        // What ends gives room before what begins at the same moment.
+        changes.sort();
+        let level = |live: &mut i64, (time, change): (Time, i64)| {
+            *live += change;
+            Some((time, u64::try_from(*live).unwrap_or(0)))
+        };
+        changes.into_iter().scan(0, level).collect()
     }
     fn start(&self, rank: usize) -> Time {
         self.spans[rank].first().map_or(Time::ZERO, |s| s.0)

@@ -198,3 +198,27 @@ fn arrows_of_a_timeline_lead_to_what_began_later() {
     }
     assert!(arrows >= 6, "{arrows}");
 }
+
+/// A timeline counts what the order holds; the page has each pass and each rank's bubble.
+#[test]
+fn timelines_count_live_chunks_and_pages_have_every_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let line = format!("--kind 1f1b -p 4 -m 8 --trace {} --html {}", path("x.json"), path("x.html"));
+    output(&line, PIPE).unwrap();
+    let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(path("x.json")).unwrap()).unwrap();
+    let most = |pid: u64| {
+        let counts =
+            trace["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "C" && e["pid"] == pid);
+        counts.map(|e| e["args"]["number"].as_u64().unwrap()).max().unwrap()
+    };
+    assert_eq!([1, 2, 3, 4].map(most), [4, 3, 2, 1]);
+    let page = std::fs::read_to_string(path("x.html")).unwrap();
+    let data = page.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    let rows = data["shown"]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|row| row["passes"].as_array().unwrap().len() == 4 * 16));
+    assert_eq!(data["report"]["makespan"], 33.0);
+    assert!(page.contains("pipeline bubble"));
+}

@@ -235,6 +235,13 @@ impl<'a> Layout<'a> {
             self.stalls(traced, thread, &held, &stall_ends)?;
         }
         self.summary.counter_values += counters::memory(timeline, traced, pid, &self.shared, self.sink)?;
+        for count in timeline.counts.iter().filter(|count| count.rank == traced.rank) {
+            let track = self.sink.counter_track(pid, &count.name, "number", Unit::Number)?;
+            let start = count.points.first().map_or(0, |point| point.1);
+            let points = count.points.iter().skip(1).map(|(time, n)| (time.round_ns(), *n));
+            let put = |ns, n| self.sink.counter(track, ns, Value::Uint(n));
+            self.summary.counter_values += counters::write_steps(points, start, timeline.window_ns(), put)?;
+        }
         Ok(())
     }
 

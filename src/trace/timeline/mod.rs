@@ -161,6 +161,17 @@ pub struct Pool {
     pub levels: Vec<(String, Vec<(Time, u64)>)>,
 }
 
+/// A counter of a rank: of what, and how many from when on; the first point is at time zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Whose.
+    pub rank: RankId,
+    /// Its name on screen.
+    pub name: String,
+    /// In order of time.
+    pub points: Vec<(Time, u64)>,
+}
+
 /// Parameters and results of the run, shown as arguments of the step's slice: versions, seed, hashes of the inputs,
 /// step time, MFU.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -228,6 +239,8 @@ pub struct Timeline<'a> {
     pub link_use: &'a [LinkUse],
     /// Shared tiers to show.
     pub pools: &'a [Pool],
+    /// Further counters of ranks.
+    pub counts: &'a [Count],
     /// How long each step of a run of several took; empty if it is one.
     pub steps: &'a [Time],
 }

@@ -31,6 +31,7 @@ fn timeline<'a>(
         links: &[],
         link_use: &[],
         pools: &[],
+        counts: &[],
         steps: &[],
     }
 }

@@ -81,6 +81,8 @@ pub enum Unit {
     Bytes,
     /// Percent of a capacity.
     Percent,
+    /// How many.
+    Number,
 }
 
 /// A writer of timelines.

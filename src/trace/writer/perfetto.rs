@@ -127,6 +127,7 @@ impl<W: Write> Perfetto<W> {
             Some(Unit::Bytes) => {
                 push_bytes(&mut text, 8, &[3 << 3, 3]); // CounterDescriptor: unit = bytes
             }
+            Some(Unit::Number) => push_bytes(&mut text, 8, &[3 << 3, 2]), // unit = count
             Some(Unit::Percent) => push_bytes(&mut text, 8, b"\x32\x01%"), // unit_name = "%"
             None => {}
         }

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Reads Kineto files of ours with Meta's HolisticTraceAnalysis and compares what it finds with the report.
+
+  hta-check.py STEPSIM WORKLOAD...     writes and checks each workload
+  hta-check.py --self-test STEPSIM     a file whose kernels were changed must be refused
+
+Compared by rank: how long kernels ran (HTA's compute time against busy time of the report) and how much of the communication
+lay under kernels (its overlap against `stepsim analyze`). Exit status: 0 equal, 1 not.
+"""
+import gzip, json, os, pathlib, subprocess, sys, tempfile, warnings
+
+warnings.filterwarnings("ignore")
+os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"  # else whole microseconds
+
+
+def hta(folder):
+    import logging
+
+    from hta.trace_analysis import TraceAnalysis
+
+    logging.disable(logging.WARNING)
+    analysis = TraceAnalysis(trace_dir=str(folder), include_last_profiler_step=True)
+    time = analysis.get_temporal_breakdown(visualize=False).to_dict("records")
+    overlap = analysis.get_comm_comp_overlap(visualize=False).to_dict("records")
+    return (
+        {row["rank"]: row["compute_time(us)"] / 1e6 for row in time},
+        {row["rank"]: row["comp_comm_overlap_pctg"] for row in overlap},
+    )
+
+
+def check(stepsim, workload, damage=lambda folder: None):
+    def run(*words):
+        subprocess.run([stepsim, *map(str, words)], check=True, stdout=subprocess.DEVNULL)
+
+    with tempfile.TemporaryDirectory() as out:
+        out = pathlib.Path(out)
+        run("run", workload, "-q", "--trace-ranks", "all", "--format", "kineto", "-o", out / "k", "--report", out / "r.json")
+        damage(out / "k")
+        run("analyze", *sorted((out / "k").iterdir()), "--report", out / "a.json")
+        report, read = (json.loads((out / name).read_text()) for name in ("r.json", "a.json"))
+        compute, overlap = hta(out / "k")
+    wrong = []
+    for rank in read["ranks"]:
+        n, ran = rank["rank"], rank["communication_s"]
+        pairs = [("kernels ran, s", compute[n], report["ranks"][n]["busy_s"], 2e-6)]
+        if ran > 0:
+            pairs.append(("overlap, %", overlap[n], 100 * (1 - rank["exposed_communication_s"] / ran), 0.01))
+        wrong += [f"rank {n}: {what}: HTA {a}, stepsim {b}" for what, a, b, most in pairs if abs(a - b) > most]
+    print(f"{'FAIL' if wrong else 'ok  '} {workload}: {len(read['ranks'])} ranks as HolisticTraceAnalysis reads them")
+    print(*wrong[:10], sep="\n", end="\n" if wrong else "")
+    return not wrong
+
+
+def longer_kernel(folder):
+    """The longest kernel of a rank twice as long."""
+    file = sorted(folder.iterdir())[0]
+    trace = json.loads(gzip.decompress(file.read_bytes()))
+    kernel = max((e for e in trace["traceEvents"] if e.get("cat") == "kernel"), key=lambda e: e["dur"])
+    kernel["dur"] *= 2
+    file.write_bytes(gzip.compress(json.dumps(trace).encode()))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--self-test":
+        sys.exit(check(sys.argv[2], "tiny-4", longer_kernel))
+    sys.exit(not all([check(sys.argv[1], workload) for workload in sys.argv[2:]]))

@@ -1,0 +1,99 @@
+//! Every transfer of one collective that was played in steps: when, from whom to whom, over which links.
+//!
+//! The engine records when a collective began and ended, not its transfers. So they are played once more, as a rank that has a
+//! stream for each and waits where the collective does; both take the same time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Error, Row};
+use crate::collective::Sent;
+use crate::engine::{self, Record};
+use crate::ids::{OpId, ProgramId, RankId, ResourceId, TransferId};
+use crate::program::{
+    Action, Comm, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
+};
+use crate::units::Time;
+
+/// More transfers than this are not drawn one by one: streams have 16-bit numbers, and no screen shows them.
+pub(super) const MOST: usize = 50_000;
+
+/// A transfer.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Played {
+    pub sent: Sent,
+    pub start: Time,
+    pub end: Time,
+    /// Which phase of the algorithm, from 1.
+    pub phase: u32,
+    /// The how many-th transfer of its route in this phase, from 0: the round, or the chunk of a pipeline.
+    pub turn: u32,
+    pub bytes: f64,
+    pub links: Vec<ResourceId>,
+}
+
+/// The transfers of a row in order of time; `None` if it was not played in steps, or they are too many.
+pub(super) fn played(row: &Row) -> Result<Option<Vec<Played>>, Error> {
+    let comm = row.world.comms[0];
+    let action = row.world.profiles[comm.profile as usize][0] as usize;
+    let Action::Graph { flows, parents, parent_ids } = &row.world.actions[action] else { return Ok(None) };
+    if flows.len() > MOST {
+        return Ok(None);
+    }
+    let record = engine::run(&alone(row, flows, parents, parent_ids))?;
+    Ok(Some(read(row, flows, &record)))
+}
+
+/// A world with one rank, of which each op is one flow.
+fn alone(row: &Row, flows: &[Flow], parents: &[Span], parent_ids: &[u32]) -> World {
+    let mut world = World {
+        resources: row.world.resources.clone(),
+        paths: row.world.paths.clone(),
+        uses: row.world.uses.clone(),
+        ..World::default()
+    };
+    let mut b = ProgramBuilder::new();
+    let info = b.info(OpInfo {
+        name: "transfer".into(),
+        phase: Phase::Forward,
+        layer: None,
+        class: None,
+        flops: 0.0,
+        bytes: 0.0,
+    });
+    for (slot, span) in (0u16..).zip(parents) {
+        let stream = b.stream(StreamKind::Data);
+        let waits: Vec<OpId> = parent_ids[span.range()].iter().map(|p| OpId(*p)).collect();
+        b.op(stream, Work::Comm { slot, transfer: TransferId(0) }, &waits, info, NO_MICRO_BATCH);
+    }
+    world.programs.push(Arc::new(b.finish()));
+    let rank = world.add_rank(ProgramId(0), flows.len() as u32);
+    for (slot, flow) in (0u16..).zip(flows) {
+        world.actions.push(Action::Phases(vec![*flow]));
+        world.profiles.push(vec![u32::from(slot)]);
+        let comm = world.add_comm(u32::from(slot), &[rank], &[]);
+        world.comms[comm.index()] = Comm { paths: row.world.comms[0].paths, ..world.comms[comm.index()] };
+        world.bind(rank, slot, comm);
+    }
+    world
+}
+
+fn read(row: &Row, flows: &[Flow], record: &Record) -> Vec<Played> {
+    let paths = row.world.comms[0].paths;
+    let mut phases =
+        row.phases.iter().flat_map(|(number, count)| std::iter::repeat_n(*number, *count as usize));
+    let mut turns: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let mut all = Vec::new();
+    for (i, flow) in (0u32..).zip(flows) {
+        let Some(Some(sent)) = row.sent.get(flow.path as usize) else { continue };
+        let phase = phases.next().unwrap_or(1);
+        let turn = turns.entry((phase, flow.path)).or_default();
+        let (start, end) = record.span(RankId(0), OpId(i));
+        let path = row.world.paths[paths.start as usize + flow.path as usize];
+        let links = row.world.uses[path.range()].iter().map(|used| used.0).collect();
+        all.push(Played { sent: *sent, start, end, phase, turn: *turn, bytes: flow.bytes, links });
+        *turn += 1;
+    }
+    all.sort_by_key(|p| (p.start, p.end, p.sent.from, p.sent.to));
+    all
+}
