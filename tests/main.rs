@@ -24,6 +24,7 @@ mod parallelism;
 mod profiles;
 mod published;
 mod readings;
+mod rules;
 mod schedules;
 mod score;
 mod study;

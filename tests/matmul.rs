@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 use stepsim::collective::Chooser;
-use stepsim::matmul::{Mesh, Plan, Played, Statement, plans};
-use stepsim::topology::Machine;
+use stepsim::matmul::{Plan, Played, Statement, plans};
+use stepsim::topology::{Machine, Mesh};
 
 fn golden() -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/matmul.json");

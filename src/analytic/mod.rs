@@ -17,15 +17,18 @@
 //! interference of collectives with kernels, no stragglers; buckets of gradients are taken unit by unit; all groups are
 //! taken to be like rank 0's. The simulation has all of these: the difference is what `compare` explains.
 
+pub mod bounds;
 mod links;
 mod memory;
 mod passes;
 mod pipeline;
 mod residency;
+pub mod roofline;
 mod rules;
 
 #[cfg(test)]
 mod tests;
+pub mod training;
 mod update;
 
 pub use links::{Links, Pipe};

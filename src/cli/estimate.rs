@@ -1,5 +1,7 @@
 //! `stepsim estimate`: the closed form of one training step.
 
+mod rules;
+
 use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, presets};
@@ -45,9 +47,24 @@ pub struct Args {
     /// Write the numbers as JSON: Calculon's 96 outputs by name, or the terms of a workload
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub(super) report: Option<PathBuf>,
+    /// Rooflines, bounds by the machine's axes, and the arithmetic of a whole run too
+    #[arg(long, conflicts_with = "calculon")]
+    rules: bool,
+    /// Tokens of the whole run that `--rules` speaks of [default: 20 for each parameter that a token passes]
+    #[arg(long, value_name = "N", requires = "rules", value_parser = tokens)]
+    tokens: Option<f64>,
+    /// Only the rooflines of all shipped devices
+    #[arg(long, conflicts_with_all = ["workload", "calculon", "rules", "topology", "sets"])]
+    rooflines: bool,
     /// Print the cost of every layer of a block too
     #[arg(long, requires = "calculon")]
     pub(super) layers: bool,
+}
+
+/// Reads a number like 15e12.
+fn tokens(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "no number".to_string())?;
+    if (1.0..=1e18).contains(&number) { Ok(number) } else { Err("allowed: 1 to 1e18".to_string()) }
 }
 
 /// Reads `name=on` or `name=off`.
@@ -89,8 +106,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some([app, exe, sys]) => {
             calculon::estimate::text(args, &Calculon::load(app, exe, sys).map_err(Failure::input)?)?
         }
+        _ if args.rooflines => rooflines(args)?,
         _ => workload(args)?,
     })
+}
+
+fn rooflines(args: &Args) -> Result<String, Failure> {
+    let (text, json) = rules::all_devices()?;
+    if let Some(path) = &args.report {
+        write_json(path, &json)?;
+    }
+    Ok(text)
 }
 
 /// Estimates a workload on a machine.
@@ -99,10 +125,19 @@ fn workload(args: &Args) -> Result<String, Failure> {
     let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets)?;
     outputs::apart(&[("--report", args.report.as_deref())], &inputs.files())?;
     let estimate = closed_form(&inputs)?;
+    let rules = args.rules.then(|| rules::RulesOfThumb::new(&inputs, &estimate, args.tokens)).transpose()?;
     if let Some(path) = &args.report {
-        write_json(path, &estimate.report())?;
+        let mut report = estimate.report();
+        if let Some(rules) = &rules {
+            report["rules_of_thumb"] = rules.json();
+        }
+        write_json(path, &report)?;
     }
-    Ok(summary(&inputs, &estimate) + "\n" + &Bands::shipped().sentence(&inputs))
+    let mut text = summary(&inputs, &estimate) + "\n";
+    if let Some(rules) = &rules {
+        text += &format!("{}\n", rules.text());
+    }
+    Ok(text + &Bands::shipped().sentence(&inputs))
 }
 
 fn summary(inputs: &Inputs, estimate: &Estimate) -> String {

@@ -11,12 +11,12 @@ use super::estimate::table;
 use super::outputs::{self, WRITTEN};
 use super::run::write_json;
 use super::{Failure, say};
-use crate::collective::{Chooser, CollectiveError};
+use crate::collective::{Bound, Chooser, CollectiveError};
 use crate::ids::DeviceId;
-use crate::matmul::{Bound, Mesh, Plan, PlayError, Played, Statement, Timed, plans};
+use crate::matmul::{Plan, PlayError, Played, Statement, Timed, plans};
 use crate::spec::workload::Dtype;
 use crate::spec::{Loaded, SpecError, Topology};
-use crate::topology::Machine;
+use crate::topology::{Machine, Mesh};
 use crate::trace::RunMeta;
 use crate::units::{Bytes, Time};
 

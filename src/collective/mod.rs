@@ -28,6 +28,7 @@
 //!   coordinates) before an algorithm sees it.
 
 mod algorithm;
+mod bound;
 mod broadcast;
 mod chooser;
 mod direct;
@@ -56,6 +57,7 @@ mod two_stage;
 pub use crate::moe::Staged;
 pub use crate::spec::collectives::Op;
 pub use algorithm::{Algorithm, Unsupported};
+pub use bound::{Bound, bound};
 pub use chooser::{Choice, Chooser, Why};
 pub use geometry::{Axis, Fabric, Geometry, LinkClass, Network};
 pub use labels::Sent;

@@ -12,12 +12,10 @@
 //!    nothing where {U} is wanted; an axis on another dimension an **all-to-all**; one too many an all-gather; one too few a
 //!    slice.
 
-mod bound;
 mod parse;
 mod plan;
 mod play;
 
-pub use bound::{Bound, bound};
 pub use parse::{Array, Dim, Statement};
 pub use plan::{Plan, Step, Strategy, plans};
-pub use play::{Mesh, PlayError, Played, Timed};
+pub use play::{PlayError, Played, Timed};

@@ -24,6 +24,7 @@ mod dragonfly;
 mod drawn;
 mod fabric;
 mod graph;
+mod mesh;
 pub mod place;
 mod tiers;
 mod torus;
@@ -37,6 +38,7 @@ use crate::units::{Bandwidth, Bytes, Time};
 
 pub use fabric::{Fabric, ScaleOut, ScaleUp};
 pub use graph::{Link, Vertex};
+pub use mesh::Mesh;
 pub use place::{Axis, Layout};
 
 use build::Built;

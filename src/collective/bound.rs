@@ -4,7 +4,8 @@
 //! Hazard: V/(2B) counts all V bytes, of which a device holds 1/n itself: an algorithm that uses both directions evenly
 //! (`torus-split`) is that much faster.
 
-use crate::collective::{Axis, Fabric, Geometry, Op};
+use super::Op;
+use super::geometry::{Axis, Fabric, Geometry};
 
 /// Times of one collective by rule.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]

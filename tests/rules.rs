@@ -1,0 +1,221 @@
+//! Rules of thumb against another program's: ridges, intensities, bounds by the machine's own axes, runs and their loss.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use stepsim::analytic::{bounds, roofline, training};
+use stepsim::spec::{Device, load};
+use stepsim::topology::Machine;
+
+fn golden() -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rules.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn close(a: f64, b: &Value, what: &str) {
+    let b = b.as_f64().unwrap_or_else(|| panic!("{what}: {b}"));
+    assert!((a - b).abs() <= 1e-5 * b.abs(), "{what}: {a}, expected {b}");
+}
+
+fn rows(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
+
+#[test]
+fn ridges_are_the_golden_ones() {
+    let golden = golden();
+    let devices = golden["roofline"].as_object().unwrap();
+    assert_eq!(devices.len(), 18);
+    let mut seen = 0;
+    for (name, formats) in devices {
+        let device: Device = load(name, &[]).unwrap().value;
+        let ridges = roofline::ridges(&device);
+        for (format, wanted) in formats.as_object().unwrap() {
+            let Some(ridge) = ridges.iter().find(|r| r.format == *format) else {
+                panic!("{name} has no {format}");
+            };
+            close(ridge.peak_tflops, &wanted["peak_TFLOPs"], name);
+            close(ridge.ridge, &wanted["ridge_FLOP_per_byte"], name);
+            close(ridge.batch, &wanted["min_batch"], name);
+            seen += 1;
+        }
+    }
+    assert!(seen > 60, "{seen} formats");
+}
+
+#[test]
+fn intensities_are_the_golden_ones() {
+    let golden = golden();
+    let of = |name: &str| {
+        let row = rows(&golden["intensity"]).iter().find(|r| r["name"].as_str().unwrap().starts_with(name));
+        row.unwrap_or_else(|| panic!("{name}"))["intensity"].clone()
+    };
+    let product = |shape, bytes| roofline::product_intensity(shape, bytes);
+    close(product([4096.0; 3], [2.0; 3]), &of("matmul 4096^3"), "cube");
+    let wide = [512.0, 8192.0, 32768.0];
+    close(product(wide, [2.0; 3]), &of("matmul B=512, D=8192, F=32768 bf16"), "bf16");
+    close(product(wide, [1.0; 3]), &of("matmul B=512, D=8192, F=32768 int8"), "int8");
+    close(product([120.0, 8192.0, 32768.0], [2.0, 1.0, 2.0]), &of("matmul B=120"), "mixed");
+    close(
+        roofline::attention_intensity(8192.0, 1.0, true),
+        &of("flash attention forward, s=8192, one"),
+        "G 1",
+    );
+    close(
+        roofline::attention_intensity(8192.0, 8.0, true),
+        &of("flash attention forward, s=8192, G=8"),
+        "G 8",
+    );
+}
+
+fn machine(form: &str, sets: &[&str]) -> Machine {
+    let sets: Vec<String> = sets.iter().map(|s| (*s).to_string()).collect();
+    Machine::load(form, &sets).unwrap().1
+}
+
+/// α = C/W by the axes of a machine.
+fn alpha(machine: &Machine, peak: f64, axes: &str) -> (f64, f64) {
+    let all = bounds::axes(machine).unwrap();
+    let found = all.iter().find(|a| a.axes == axes).unwrap_or_else(|| panic!("{axes}: {all:?}"));
+    (peak / found.rate, peak / found.in_turn)
+}
+
+#[test]
+fn bounds_on_tori_are_the_golden_ones() {
+    let golden = golden();
+    let cases = rows(&golden["bounds"]["torus"]);
+    assert_eq!(cases.len(), 9);
+    for case in cases {
+        let what = format!("{} {}", case["device"], case["link_rate"]);
+        let peak = case["C"].as_f64().unwrap();
+        let link = case["link_Bps"].as_f64().unwrap() / 1e9;
+        let torus = machine(&format!("torus:4x4x4,{link},1"), &[]);
+        for (count, axes) in [("1 axes", "X"), ("2 axes", "XY"), ("3 axes", "XYZ")] {
+            let Some(tokens) = case["data_or_fsdp_tokens"].get(count) else { continue };
+            let (alpha, _) = alpha(&torus, peak, axes);
+            close(bounds::data(alpha, 2.0), tokens, &what);
+            assert_eq!(bounds::fsdp(alpha, 2.0, 2.0), [alpha, alpha]);
+            if let Some(degree) = case["tensor_degree_F_28672"].get(count) {
+                close(bounds::tensor(alpha, 28672.0, false, 2.0), degree, &what);
+            }
+        }
+        for n in [4, 8] {
+            let line = machine(&format!("line:{n},{link},1"), &[]);
+            close(alpha(&line, peak, "X").0, &case["no_wrap_one_axis_n"][n.to_string()], &what);
+        }
+        let mixed = &case["mixed_F_32768"];
+        let one = case["alpha_one_axis"].as_f64().unwrap();
+        let [adds, hides] =
+            bounds::mixed(one / mixed["MX"].as_f64().unwrap(), one / mixed["MY"].as_f64().unwrap(), 32768.0);
+        close(adds, &mixed["sum_of_both"], &what);
+        close(hides, &mixed["both_hidden"], &what);
+    }
+}
+
+#[test]
+fn bounds_on_nodes_are_the_golden_ones() {
+    let golden = golden();
+    for case in rows(&golden["bounds"]["nodes"]) {
+        let what = case["machine"].as_str().unwrap();
+        let number = |name: &str| case[name].as_f64().unwrap();
+        let (peak, g) = (number("C"), number("ranks_per_node"));
+        let (inside, nic) = (number("nvlink_Bps"), number("nic_Bps"));
+        for (k, wanted) in case["nodes"].as_object().unwrap() {
+            let form = format!("nodes:{k}*{g},{},1,{},1", inside / 1e9, nic / 1e9);
+            let all = machine(&form, &[]);
+            let (overlapped, in_turn) = alpha(&all, peak, "XY");
+            close(overlapped, &wanted["stages_overlapped"], what);
+            close(in_turn, &wanted["stages_in_turn"], what);
+            close(alpha(&all, peak, "X").0, &case["in_node"], what);
+        }
+        // Those of the reference leave out (g − 1)/g.
+        let one = peak / inside;
+        let degrees = &case["tensor_degree_in_node"];
+        close(bounds::tensor(one, 28672.0, false, 2.0), &degrees["mlp_two_matrices_F_28672"], what);
+        close(bounds::tensor(one, 28672.0, true, 2.0), &degrees["mlp_gated_F_28672"], what);
+        let stages = &case["pipeline_params_per_stage_D_16384"];
+        close(bounds::stage_parameters(peak, nic, 16384.0, 2.0), &stages["nic"], what);
+        close(bounds::stage_parameters(peak, inside, 16384.0, 2.0), &stages["nvlink"], what);
+        let experts = &case["expert_width"];
+        close(bounds::expert_width(peak, inside, (g - 1.0) / g, 2.0), &experts["ep_in_node"], what);
+        if !experts["ep_64_over_nics"].is_null() {
+            close(bounds::expert_width(peak, nic, (64.0 - g) / 64.0, 2.0), &experts["ep_64_over_nics"], what);
+        }
+        for (name, link, group) in [
+            ("nvlink, G=1", inside, 1.0),
+            ("nvlink, G=8", inside, 8.0),
+            ("nic, G=1", nic, 1.0),
+            ("nic, G=8", nic, 8.0),
+        ] {
+            close(bounds::ring_tokens(peak, link, group, 2.0), &case["context_tokens_per_rank"][name], what);
+        }
+    }
+    let llama = &golden["bounds"]["llama3_70b"];
+    let layer = |alpha| bounds::tensor_layer(alpha, llama["layer_params"].as_f64().unwrap(), 8192.0, 2.0);
+    close(layer(989.4e12 / 450e9), &llama["tensor_degree_whole_layer_h100"], "layer");
+    close(layer(2550.0), &llama["tensor_degree_whole_layer_v5p_one_axis"], "layer");
+    for case in rows(&golden["bounds"]["mixed_split"]) {
+        let number = |name: &str| case[name].as_f64().unwrap();
+        let x = bounds::best_fsdp_degree(number("B"), number("N"), number("F"), number("MX"), number("MY"));
+        close(x, &case["X"], "split");
+    }
+    assert!((bounds::micro_batches(8.0, 0.05) - 133.0).abs() < 1e-9);
+}
+
+#[test]
+fn runs_and_their_loss_are_the_golden_ones() {
+    let golden = golden();
+    for case in rows(&golden["training"]["flops"]) {
+        let (p, d) = (case["P"].as_f64().unwrap(), case["D"].as_f64().unwrap());
+        close(training::flops(p, d), &case["flops_6PD"], "flops");
+        close(training::flops(p, d) / training::PFLOP_DAY, &case["PFLOP_days"], "days");
+        close(training::LAWS[0].loss(p, d), &case["loss"]["hoffmann"], "loss");
+        close(training::LAWS[1].loss(p, d), &case["loss"]["besiroglu"], "loss");
+    }
+    for case in rows(&golden["training"]["compute_optimal"]) {
+        let flops = case["flops"].as_f64().unwrap();
+        close(training::twenty(flops)[0], &case["P_20"], "20");
+        for (law, name) in training::LAWS.iter().zip(["hoffmann", "besiroglu"]) {
+            let [p, d] = law.optimum(flops);
+            close(p, &case[name]["P"], name);
+            close(d, &case[name]["D"], name);
+        }
+    }
+}
+
+#[test]
+fn the_command_prints_rules_and_rooflines() {
+    let stepsim = |args: &[&str]| {
+        let done = Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let all = stepsim(&["estimate", "--rooflines"]);
+    assert!(all.contains("h100-sxm bf16") && all.contains("295.3"), "{all}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules.json");
+    let text = stepsim(&[
+        "estimate",
+        "llama3-70b",
+        "--rules",
+        "--tokens",
+        "15e12",
+        "--report",
+        file.to_str().unwrap(),
+    ]);
+    for part in [
+        "roofline of the device",
+        "kernels of a layer",
+        "axes of the machine",
+        "6·P·D",
+        "Besiroglu 2024",
+        "FSDP over Y, tensor over X",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let run = &report["rules_of_thumb"]["run"];
+    assert_eq!(run["tokens"], 15e12);
+    assert!(report["rules_of_thumb"]["axes"][0]["data_parallel_tokens"].as_f64().unwrap() > 1000.0);
+}
