@@ -12,6 +12,7 @@ mod fold;
 mod folded_workloads;
 mod golden;
 mod goodput;
+mod imports;
 mod kineto;
 mod layers;
 mod mangled;

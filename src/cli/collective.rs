@@ -29,7 +29,8 @@ use crate::spec::{Loaded, SpecError, Topology, blame_setting};
 use crate::topology::Machine;
 use crate::trace::{Output, OutputError, RunMeta, TraceError, write_with};
 use crate::units::{Bytes, Time};
-use asked::{devices, parse_algorithm, parse_op, sizes};
+pub(super) use asked::parse_op;
+use asked::{devices, parse_algorithm, sizes};
 
 /// Times a collective by size on a machine: algorithm, protocol, algorithm and bus bandwidth, slowest link.
 #[derive(Clone, Debug, clap::Args)]

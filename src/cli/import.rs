@@ -1,6 +1,8 @@
 //! `stepsim import`: files of other tools as our own.
 
 mod hugging_face;
+mod nccl_tests;
+mod recipe;
 
 use std::path::{Path, PathBuf};
 
@@ -12,9 +14,10 @@ use super::{Failure, say};
 use crate::calculon::files::Calculon;
 use crate::profile::programs::programs;
 use crate::profile::{Classes, read};
+use crate::schedule::{order_from_torch_csv, order_to_json};
 use crate::simulate::Inputs;
 use crate::spec::topology::Topology;
-use crate::spec::{Loaded, SpecError, WorkloadSpec, from_value};
+use crate::spec::{Disk, Files, Loaded, SpecError, WorkloadSpec, from_value};
 use crate::topology::Machine;
 use crate::units::Time;
 
@@ -54,6 +57,30 @@ enum From {
     /// A Hugging Face config.json as a model
     #[command(name = "hf", visible_alias = "hugging-face")]
     HuggingFace(hugging_face::Args),
+    /// A pipeline schedule as torch writes it (CSV) as an order file, for `parallelism.pipeline.order_file` and `schedule --order`
+    TorchSchedule {
+        /// The file; `-` is the standard input
+        file: PathBuf,
+        /// The file that is written
+        #[arg(short, long, value_name = "ORDER.json", default_value = "-", help_heading = WRITTEN)]
+        output: PathBuf,
+    },
+    /// Outputs of nccl-tests as a table of measured collectives, for `collectives` of a topology file
+    NcclTests(nccl_tests::Args),
+    /// Arguments of Megatron-LM or Megatron-Core (a shell line or script, or YAML) as a workload
+    Megatron(recipe::Args),
+    /// A NeMo 1 recipe (YAML) as a workload
+    Nemo(recipe::Args),
+    /// A Megatron-Bridge recipe or configuration (YAML) as a workload
+    MegatronBridge(recipe::Args),
+    /// A torchtitan configuration (TOML) as a workload
+    Torchtitan(recipe::Args),
+    /// A DeepSpeed configuration (JSON) as a workload; it names no model: --model
+    Deepspeed(recipe::Args),
+    /// A nanotron configuration (YAML) as a workload
+    Nanotron(recipe::Args),
+    /// A MaxText configuration (YAML) as a workload
+    Maxtext(recipe::Args),
 }
 
 /// Runs the command.
@@ -67,7 +94,38 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         From::Kineto { traces, step, out } => kineto(traces, step.as_deref(), out),
         From::HuggingFace(asked) => hugging_face::run(asked),
+        From::TorchSchedule { file, output } => torch_schedule(file, output),
+        From::NcclTests(asked) => nccl_tests::run(asked),
+        From::Megatron(asked) => recipe::run("megatron", asked),
+        From::Nemo(asked) => recipe::run("nemo", asked),
+        From::MegatronBridge(asked) => recipe::run("megatron-bridge", asked),
+        From::Torchtitan(asked) => recipe::run("torchtitan", asked),
+        From::Deepspeed(asked) => recipe::run("deepspeed", asked),
+        From::Nanotron(asked) => recipe::run("nanotron", asked),
+        From::Maxtext(asked) => recipe::run("maxtext", asked),
     }
+}
+
+/// The text of a file.
+fn text(file: &Path) -> Result<String, Failure> {
+    let name = file.display().to_string();
+    Disk.read(file).map_err(|e| Failure::input(SpecError::file(name, format!("cannot be read: {e}"))))
+}
+
+fn torch_schedule(file: &Path, output: &Path) -> Result<(), Failure> {
+    let order =
+        order_from_torch_csv(&text(file)?).map_err(|e| Failure::input(format!("{}: {e}", file.display())))?;
+    let value: Value = serde_json::from_str(&order_to_json(&order)).map_err(Failure::run)?;
+    write_json(output, &value)?;
+    if output.as_os_str() == "-" {
+        return Ok(());
+    }
+    let (ranks, stages) = (order.ranks.len(), order.placement.path(0).len());
+    say(&format!(
+        "{ranks} ranks, {stages} stages, {} micro-batches\nwrote {1}\nnext: stepsim schedule --order {1}\n",
+        order.micro_batches,
+        output.display()
+    ))
 }
 
 fn kineto(traces: &[PathBuf], step: Option<&str>, out: &Path) -> Result<(), Failure> {

@@ -368,13 +368,29 @@ mod tests {
         found.into_iter().filter_map(program).collect()
     }
 
+    /// The words of a command; quotes keep blanks.
+    fn words(command: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut quoted = false;
+        for c in command.chars() {
+            match c {
+                '\'' => quoted = !quoted,
+                c if c.is_whitespace() && !quoted => words.push(String::new()),
+                c => words.last_mut().expect("there is one").push(c),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
     /// Every command that a page shows is understood, and what it names is shipped.
     #[test]
     fn the_commands_of_the_pages_exist() {
         let mut seen = 0;
         for (page, text) in pages() {
             for (block, command) in commands(&text) {
-                let words: Vec<&str> = command.split_whitespace().collect();
+                let words = words(&command);
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
                 match Cli::try_parse_from(&words) {
                     Err(e) if !block && e.kind() == ErrorKind::MissingRequiredArgument => {}
                     Err(e) => panic!("{page}: `{command}`\n{e}"),

@@ -37,6 +37,7 @@ mod order;
 mod placement;
 mod shape;
 mod times;
+mod torch_csv;
 mod user;
 mod walk;
 mod zb_auto;
@@ -53,6 +54,7 @@ pub use order::{Data, Order, Part, Pass, Slot};
 pub use placement::{Placement, Seat, StageAt};
 pub use shape::Shape;
 pub use times::{Bubble, PassTimes, Profile};
+pub use torch_csv::order_from_torch_csv;
 pub use user::{UserOrderError, order_from_json, order_to_json};
 pub use walk::SlotTime;
 

@@ -8,7 +8,7 @@ use crate::topology::Machine;
 /// Most sizes of one call.
 const MOST_SIZES: usize = 10_000;
 
-pub(super) fn parse_op(text: &str) -> Result<Op, String> {
+pub(in crate::cli) fn parse_op(text: &str) -> Result<Op, String> {
     let known = || Op::ALL.map(Op::name).join(", ");
     Op::from_name(&text.to_ascii_lowercase().replace('_', "-")).ok_or_else(|| format!("allowed: {}", known()))
 }

@@ -1,0 +1,93 @@
+//! `stepsim import megatron ... maxtext`: an argument or recipe file as a workload, and what became of each argument.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use super::super::outputs::WRITTEN;
+use super::super::run::write_json;
+use super::super::{Failure, say};
+use crate::simulate::Inputs;
+use crate::spec::imports::{Argument, Beside, Import, Status, import};
+
+/// What is asked.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The file; `-` is the standard input
+    file: PathBuf,
+    /// The model: the name of a shipped one, a path of a model file, or of a config.json [default: what the file says]
+    #[arg(long)]
+    model: Option<String>,
+    /// Devices of the job [default: what the file says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
+    devices: Option<u64>,
+    /// The machine: it is written into the workload, which must fit it
+    #[arg(short, long)]
+    topology: Option<String>,
+    /// A field of the workload that the file does not say: `model.vocabulary=50304`; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    sets: Vec<String>,
+    /// Write the workload here; without it the workload goes to the standard output
+    #[arg(short, long, value_name = "WORKLOAD.json", help_heading = WRITTEN)]
+    output: Option<PathBuf>,
+    /// Write what became of each argument here as JSON
+    #[arg(long, value_name = "FILE.json", help_heading = WRITTEN)]
+    report: Option<PathBuf>,
+}
+
+/// Runs the command for one format.
+///
+/// # Errors
+/// A wrong file, or one that makes no workload (status 2); a file that cannot be written (status 1).
+pub fn run(format: &str, args: &Args) -> Result<(), Failure> {
+    let file = args.file.display().to_string();
+    let text = super::text(&args.file)?;
+    let beside = Beside {
+        model: args.model.clone(),
+        devices: args.devices,
+        topology: args.topology.clone(),
+        sets: args.sets.clone(),
+    };
+    let made = import(format, &text, &file, &beside)?;
+    if args.topology.is_some() {
+        Inputs::load(&made.workload.to_string(), None, &[]).map_err(|e| e.in_file(&file))?;
+    }
+    if let Some(path) = &args.report {
+        write_json(path, &made)?;
+    }
+    match &args.output {
+        Some(path) => {
+            write_json(path, &made.workload)?;
+            say(&(summary(&made) + &format!("wrote {0}\nnext: stepsim inspect {0}\n", path.display())))
+        }
+        None if args.report.is_some() => say(&summary(&made)),
+        None => {
+            let text =
+                serde_json::to_string_pretty(&made.workload).map_err(|e| Failure::run(e.to_string()))?;
+            say(&format!("{text}\n"))
+        }
+    }
+}
+
+/// How many arguments were taken, what followed, and each that matters and has no counterpart.
+fn summary(made: &Import) -> String {
+    let count = |status| made.of(status).count();
+    let mut out = format!(
+        "{}: {} arguments: {} taken, {} without effect on a step, {} not given\n",
+        made.format,
+        made.arguments.len(),
+        count(Status::Taken),
+        count(Status::NoEffect),
+        count(Status::NotGiven)
+    );
+    for line in &made.assumed {
+        let _ = writeln!(out, "  assumed: {line}");
+    }
+    let line = |a: &Argument| format!("{} = {}", a.name, a.value);
+    for a in made.of(Status::Matters) {
+        let _ = writeln!(out, "  no counterpart, and it matters: {}: {}", line(a), a.why);
+    }
+    for a in made.of(Status::Unknown) {
+        let _ = writeln!(out, "  not known: {}", line(a));
+    }
+    out
+}

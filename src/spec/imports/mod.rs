@@ -1,0 +1,234 @@
+//! Argument and recipe files of training software as workloads.
+//!
+//! A format is a *syntax* (how arguments are read: [`syntax`]) and a *table* (what each argument means here:
+//! `workloads/imports/*.json`, [`table`]). A reader turns a file into a flat list of names and values; the table turns each into
+//! fields of a workload and of its model, or into a quantity that several arguments share (`$devices`, `$accumulation`), or
+//! says why it has no counterpart and whether that matters; [`finish`] puts the quantities together.
+//!
+//! Hazards:
+//! * Defaults are those of the software (`workload` of the table), not ours: what a file leaves out is listed as assumed only
+//!   where its value was computed.
+//! * A name that the table does not know is reported as unknown; nothing is dropped in silence.
+
+mod finish;
+mod syntax;
+mod table;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::{SpecError, WorkloadSpec, from_value, json};
+use table::{Rule, Table};
+
+/// The formats, by the names of their tables.
+pub const FORMATS: [(&str, &str); 7] = [
+    ("megatron", "Arguments of Megatron-LM or Megatron-Core: a shell line or script, or YAML"),
+    ("nemo", "A NeMo 1 recipe (YAML)"),
+    ("megatron-bridge", "A Megatron-Bridge recipe or configuration (YAML)"),
+    ("torchtitan", "A torchtitan configuration (TOML)"),
+    ("deepspeed", "A DeepSpeed configuration (JSON); the model comes from --model"),
+    ("nanotron", "A nanotron configuration (YAML)"),
+    ("maxtext", "A MaxText configuration (YAML)"),
+];
+
+/// What is known beside the file.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// The model instead of the file's: a name or a path.
+    pub model: Option<String>,
+    /// Devices instead of the file's.
+    pub devices: Option<u64>,
+    /// The machine.
+    pub topology: Option<String>,
+    /// `path=value` texts over what the file says.
+    pub sets: Vec<String>,
+}
+
+/// A workload made of a file, with what became of each argument.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Import {
+    /// The name of the format.
+    pub format: String,
+    /// The workload.
+    pub workload: Value,
+    /// Every argument of the file, in its order.
+    pub arguments: Vec<Argument>,
+    /// What followed from several arguments or was assumed, in words.
+    pub assumed: Vec<String>,
+}
+
+/// An argument of a file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Argument {
+    /// Its name as the file has it; parts of nested files joined by dots.
+    pub name: String,
+    /// Its value.
+    pub value: Value,
+    /// What became of it.
+    pub status: Status,
+    /// Fields of the workload that it set.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
+    /// Why it has no counterpart.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
+/// What became of an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// It is in the workload.
+    Taken,
+    /// It has no counterpart and does not change the time or memory of a step.
+    NoEffect,
+    /// It says nothing (null, auto): the software's own default holds.
+    NotGiven,
+    /// It has no counterpart, or its value has none, and it matters.
+    Matters,
+    /// The table does not know it.
+    Unknown,
+}
+
+impl Import {
+    /// The arguments of one status.
+    pub fn of(&self, status: Status) -> impl Iterator<Item = &Argument> {
+        self.arguments.iter().filter(move |a| a.status == status)
+    }
+}
+
+/// Reads a file of a format ([`FORMATS`]).
+///
+/// # Errors
+/// No such format, a text that is not of its syntax, or arguments that make no workload.
+pub fn import(format: &str, text: &str, file: &str, beside: &Beside) -> Result<Import, SpecError> {
+    let table = Table::load(format)?;
+    let given = syntax::read(table.syntax, text).map_err(|e| e.in_file(file))?;
+    if given.is_empty() {
+        return Err(SpecError::file(file, format!("holds no argument of {format}"))
+            .allowed(table.description.clone()));
+    }
+    let mut laid = table.workload.clone();
+    let model = laid.shift_remove("model").unwrap_or_default();
+    let mut draft = Draft { workload: Value::Object(laid), model, ..Draft::default() };
+    let arguments: Vec<Argument> =
+        given.into_iter().map(|(name, value)| draft.take(&table, name, value)).collect();
+    if !arguments.iter().any(|a| a.status == Status::Taken) {
+        let names: Vec<&str> = arguments.iter().take(5).map(|a| a.name.as_str()).collect();
+        return Err(SpecError::file(
+            file,
+            format!("no argument of {format} is known here: {} ...", names.join(", ")),
+        )
+        .hint("is it of another format? `stepsim import --help` lists them"));
+    }
+    let (workload, assumed) = draft.finish(&table, beside, file)?;
+    let made = Import { format: format.to_string(), workload, arguments, assumed };
+    made.check(file)?;
+    Ok(made)
+}
+
+impl Import {
+    /// The workload must load; errors name the argument that a field came from.
+    fn check(&self, file: &str) -> Result<(), SpecError> {
+        let name = super::hugging_face::name_of(file);
+        from_value::<WorkloadSpec>(self.workload.clone(), name, file.to_string(), &[]).map(drop).map_err(
+            |mut e| {
+                let from = self
+                    .arguments
+                    .iter()
+                    .filter(|a| a.fields.iter().any(|f| !f.is_empty() && e.path.starts_with(f.as_str())));
+                let names: Vec<&str> = from.map(|a| a.name.as_str()).collect();
+                if !names.is_empty() && e.hint.is_empty() {
+                    e.hint = format!("this field came from {}", names.join(", "));
+                } else if e.hint.is_empty() {
+                    e.hint = "give what the file does not say with --set, --model or --devices".to_string();
+                }
+                e
+            },
+        )
+    }
+}
+
+/// A workload on its way.
+#[derive(Debug, Default)]
+struct Draft {
+    /// What fields hold so far; the model's under `model`.
+    workload: Value,
+    /// The software's defaults of a model that a file writes out; a model by name has its own.
+    model: Value,
+    /// Quantities that several arguments share.
+    variables: BTreeMap<String, Value>,
+}
+
+impl Draft {
+    /// Takes one argument up.
+    fn take(&mut self, table: &Table, name: String, value: Value) -> Argument {
+        let argument = |status, fields, why: &str| Argument {
+            name: name.clone(),
+            value: value.clone(),
+            status,
+            fields,
+            why: why.to_string(),
+        };
+        let Some(rule) = table.rule(&name) else {
+            return argument(Status::Unknown, Vec::new(), "");
+        };
+        if says_nothing(&value) {
+            return argument(Status::NotGiven, Vec::new(), "");
+        }
+        let Some(puts) = rule.puts(&value) else {
+            let status = match rule {
+                Rule { no_effect: true, .. } => Status::NoEffect,
+                _ => Status::Matters,
+            };
+            let why = if rule.why.is_empty() && status == Status::Matters {
+                "this value has no counterpart"
+            } else {
+                &rule.why
+            };
+            return argument(status, Vec::new(), why);
+        };
+        let mut fields = Vec::new();
+        for (path, value) in puts {
+            match path.strip_prefix('$') {
+                Some(variable) => self.multiply(variable, value),
+                None => {
+                    // Paths come from tables, whose fields a test holds to the types.
+                    let _ = json::set(&mut self.workload, &path, value);
+                    fields.push(path);
+                }
+            }
+        }
+        argument(Status::Taken, fields, "")
+    }
+
+    /// Quantities that are given twice (degrees inside and between slices) multiply; −1 (all that is left) stays.
+    fn multiply(&mut self, variable: &str, value: Value) {
+        let before = self.variables.get(variable).and_then(Value::as_i64);
+        let product = match (before, value.as_i64()) {
+            (Some(a), Some(b)) if a >= 0 && b >= 0 => a.saturating_mul(b).into(),
+            (Some(a), Some(b)) => a.min(b).into(),
+            _ => value,
+        };
+        self.variables.insert(variable.to_string(), product);
+    }
+}
+
+/// Whether a value leaves the choice to the software.
+fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => matches!(text.as_str(), "" | "auto" | "null" | "None" | "none" | "default"),
+        _ => false,
+    }
+}
+
+/// The object at a field of an object, made where it is not.
+fn object<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Map<String, Value>> {
+    value.as_object_mut()?.entry(key).or_insert_with(|| Value::Object(Map::new())).as_object_mut()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! What arguments mean: tables as data.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::super::{SpecError, catalog};
+use super::syntax::Syntax;
+
+/// The table of a format. Files: `workloads/imports/NAME.json`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    /// What it reads, one sentence.
+    pub description: String,
+    /// Where the arguments are documented.
+    #[serde(default)]
+    #[serde(rename = "source")]
+    _source: String,
+    /// A table whose arguments mean the same here.
+    #[serde(default)]
+    base: Option<String>,
+    /// How arguments are written.
+    pub syntax: Syntax,
+    /// Heads of nested names that may be left out: `model` of `model.num_layers`.
+    #[serde(default)]
+    sections: Vec<String>,
+    /// What the software does unasked: a piece of a workload.
+    #[serde(default)]
+    pub workload: Map<String, Value>,
+    /// Names (dashes as underscores, lower case; `*` stands for anything) and their meaning.
+    arguments: BTreeMap<String, Written>,
+    /// Values of a quantity → fields: `$model_name $model_flavor` → a shipped model.
+    #[serde(default)]
+    pub lookups: Vec<Lookup>,
+}
+
+/// A rule as tables write it: a path alone, or all of it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Path(String),
+    Rule(Box<Rule>),
+}
+
+/// What an argument means.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Rule {
+    /// The field, or quantity with `$`, that takes its value.
+    to: Option<String>,
+    /// Its value is multiplied by this first.
+    times: Option<f64>,
+    /// What follows where it is true, a number other than zero, or given at all.
+    on: Option<Map<String, Value>>,
+    /// What follows where it is false or zero.
+    off: Option<Map<String, Value>>,
+    /// What follows by value; `*` in a value stands for anything.
+    values: BTreeMap<String, Map<String, Value>>,
+    /// It does not change the time or memory of a step.
+    pub no_effect: bool,
+    /// Why it has no counterpart, and what that means.
+    pub why: String,
+}
+
+/// Fields that follow from quantities together.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Lookup {
+    /// Their names, without `$`.
+    pub of: Vec<String>,
+    /// Their values with a space between → fields.
+    pub values: BTreeMap<String, Map<String, Value>>,
+}
+
+impl Table {
+    /// The table of a format, laid over its base.
+    pub fn load(format: &str) -> Result<Table, SpecError> {
+        let text = catalog::file(&format!("workloads/imports/{format}.json")).ok_or_else(|| {
+            let names: Vec<&str> = super::FORMATS.iter().map(|f| f.0).collect();
+            SpecError::file(format, "is no format that can be imported").allowed(names.join(", "))
+        })?;
+        let wrong =
+            |e: serde_json::Error| SpecError::file(format!("workloads/imports/{format}.json"), e.to_string());
+        let mut table: Table = serde_json::from_str(text).map_err(wrong)?;
+        if let Some(base) = table.base.take() {
+            let base = Table::load(&base)?;
+            for (name, rule) in base.arguments {
+                table.arguments.entry(name).or_insert(rule);
+            }
+            for (key, value) in base.workload {
+                table.workload.entry(key).or_insert(value);
+            }
+        }
+        Ok(table)
+    }
+
+    /// What an argument means: by its whole name, then without its sections; names with `*` last, the longest first.
+    pub fn rule(&self, name: &str) -> Option<Rule> {
+        let name = name.to_ascii_lowercase().replace('-', "_");
+        let mut names = vec![name.as_str()];
+        let inside = |section: &String| name.strip_prefix(section.as_str())?.strip_prefix('.');
+        names.extend(self.sections.iter().filter_map(inside));
+        let exact = names.iter().find_map(|name| self.arguments.get(*name));
+        let by_pattern = || {
+            let mut fitting: Vec<(&String, &Written)> = self
+                .arguments
+                .iter()
+                .filter(|(pattern, _)| pattern.contains('*') && names.iter().any(|name| fits(pattern, name)))
+                .collect();
+            fitting.sort_by_key(|(pattern, _)| std::cmp::Reverse(pattern.len()));
+            fitting.first().map(|found| found.1)
+        };
+        exact.or_else(by_pattern).map(|written| match written {
+            Written::Path(to) => Rule { to: Some(to.clone()), ..Rule::default() },
+            Written::Rule(rule) => (**rule).clone(),
+        })
+    }
+
+    /// Every field that the table names, with a value that it may get (for tests).
+    #[cfg(test)]
+    pub fn fields(&self) -> Vec<(String, Option<Value>)> {
+        let mut fields = Vec::new();
+        let mut add =
+            |map: &Map<String, Value>| fields.extend(map.iter().map(|(k, v)| (k.clone(), Some(v.clone()))));
+        let lookups = self.lookups.iter().flat_map(|l| l.values.values());
+        lookups.for_each(&mut add);
+        let mut to = Vec::new();
+        for written in self.arguments.values() {
+            match written {
+                Written::Path(path) => to.push((path.clone(), None)),
+                Written::Rule(rule) => {
+                    to.extend(rule.to.clone().map(|path| (path, None)));
+                    rule.on.iter().chain(&rule.off).chain(rule.values.values()).for_each(&mut add);
+                }
+            }
+        }
+        fields.extend(to);
+        fields.retain(|(path, _)| !path.starts_with('$'));
+        fields
+    }
+}
+
+impl Rule {
+    /// The fields that a value sets; `None` where it has no counterpart.
+    pub fn puts(&self, value: &Value) -> Option<Vec<(String, Value)>> {
+        let all = |map: &Map<String, Value>| map.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        if let Some(to) = &self.to {
+            let value = match (self.times, value.as_f64()) {
+                (Some(times), Some(number)) => whole(number * times),
+                (Some(_), None) => return None,
+                _ => value.clone(),
+            };
+            return Some(vec![(to.clone(), value)]);
+        }
+        if !self.values.is_empty() {
+            let text = match value {
+                Value::String(text) => text.to_ascii_lowercase(),
+                Value::Array(list) => list
+                    .iter()
+                    .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
+                    .collect::<Vec<_>>()
+                    .join(" ")
+                    .to_ascii_lowercase(),
+                other => other.to_string(),
+            };
+            let exact = self.values.get(&text);
+            let by_pattern = || {
+                self.values
+                    .iter()
+                    .find(|(pattern, _)| pattern.contains('*') && fits(pattern, &text))
+                    .map(|found| found.1)
+            };
+            return exact.or_else(by_pattern).map(all);
+        }
+        if self.on.is_none() && self.off.is_none() {
+            return None;
+        }
+        match if truth(value) { &self.on } else { &self.off } {
+            Some(map) => Some(all(map)),
+            // Where only the other value is spoken of, this one is the usual, unless there is a word on it.
+            None => self.why.is_empty().then(Vec::new),
+        }
+    }
+}
+
+/// A number as JSON, whole where it is.
+pub(super) fn whole(number: f64) -> Value {
+    if number.fract() == 0.0 && number.abs() < 9e15 { (number as i64).into() } else { number.into() }
+}
+
+fn truth(value: &Value) -> bool {
+    match value {
+        Value::Bool(b) => *b,
+        Value::Number(n) => n.as_f64() != Some(0.0),
+        Value::String(text) => {
+            !matches!(text.to_ascii_lowercase().as_str(), "false" | "no" | "off" | "disabled")
+        }
+        Value::Array(list) => !list.is_empty(),
+        Value::Null => false,
+        Value::Object(map) => !map.is_empty(),
+    }
+}
+
+/// Whether a text fits a pattern in which `*` stands for any text.
+pub(super) fn fits(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.len() >= last.len() && rest.ends_with(last)
+}

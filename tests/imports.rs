@@ -1,0 +1,422 @@
+//! Argument and recipe files: real ones as workloads, with what became of each argument; wrong ones refused.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use stepsim::spec::imports::{Beside, Import, Status, import};
+use stepsim::spec::{WorkloadSpec, from_value};
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/imports").join(name)
+}
+
+fn read(format: &str, name: &str, beside: &Beside) -> Import {
+    let path = file(name);
+    let text = std::fs::read_to_string(&path).unwrap();
+    import(format, &text, &path.display().to_string(), beside).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+fn given(model: Option<&str>, devices: Option<u64>, sets: &[&str]) -> Beside {
+    let sets = sets.iter().map(|s| (*s).to_string()).collect();
+    Beside { model: model.map(str::to_string), devices, topology: None, sets }
+}
+
+/// Every file with what must stand in its workload, and how many arguments matter without a counterpart.
+fn cases() -> Vec<(&'static str, &'static str, Beside, Vec<(&'static str, Value)>, usize)> {
+    let none = || given(None, None, &[]);
+    let devices = |n| given(None, Some(n), &[]);
+    vec![
+        (
+            "megatron",
+            "megatron-gpt3-175b.sh",
+            given(None, None, &["model.vocabulary=51200"]),
+            vec![
+                ("/model/layers", json!(96)),
+                ("/model/ffn", json!(49152)),
+                ("/model/positions", json!("learned")),
+                ("/model/biases", json!(true)),
+                ("/parallelism/tensor", json!(8)),
+                ("/parallelism/pipeline/size", json!(16)),
+                ("/parallelism/data", json!(8)),
+                ("/batch/global", json!(1536)),
+                ("/precision/compute", json!("fp16")),
+                ("/parallelism/sharding/kind", json!("none")),
+                ("/sequence", json!(2048)),
+                ("/parallelism/pipeline/schedule", json!("1f1b")),
+            ],
+            1,
+        ),
+        (
+            "megatron",
+            "megatron-llama3-8b-fp8.sh",
+            none(),
+            vec![
+                ("/model/gated_mlp", json!(true)),
+                ("/model/kv_heads", json!(8)),
+                ("/model/biases", json!(false)),
+                ("/model/tied_embeddings", json!(false)),
+                ("/parallelism/data", json!(8)),
+                ("/precision/recipe", json!("fp8-delayed")),
+                ("/precision/gradients", json!("bf16")),
+                ("/parallelism/sharding/kind", json!("zero1")),
+                ("/model/vocabulary", json!(128256)),
+                ("/gradient_buckets/overlap", json!(true)),
+            ],
+            0,
+        ),
+        (
+            "megatron",
+            "megatron-mixtral-8x7b.yaml",
+            none(),
+            vec![
+                ("/model/moe/experts", json!(8)),
+                ("/model/moe/top_k", json!(2)),
+                ("/parallelism/expert", json!(8)),
+                ("/parallelism/pipeline/chunks", json!(8)),
+                ("/parallelism/pipeline/schedule", json!("interleaved-1f1b")),
+                ("/parallelism/data", json!(16)),
+                ("/model/vocabulary", json!(32000)),
+                ("/model/norm", json!("rms")),
+            ],
+            0,
+        ),
+        (
+            "nemo",
+            "nemo-llama3-70b.yaml",
+            none(),
+            vec![
+                ("/parallelism/data", json!(32)),
+                ("/parallelism/context/size", json!(2)),
+                ("/parallelism/pipeline/chunks", json!(5)),
+                ("/parallelism/tensor_overlap", json!("pipelined")),
+                ("/model/vocabulary", json!(128512)),
+                ("/model/gated_mlp", json!(true)),
+                ("/gradient_buckets/bucket_bytes", json!(125 * 1048576)),
+                ("/parallelism/sharding/kind", json!("zero1")),
+            ],
+            1,
+        ),
+        (
+            "nemo",
+            "nemo-llama3-8b.yaml",
+            none(),
+            vec![
+                ("/parallelism/data", json!(128)),
+                ("/batch/global", json!(2048)),
+                ("/model/ffn", json!(14336)),
+            ],
+            0,
+        ),
+        (
+            "nemo",
+            "nemo-gpt3-175b.yaml",
+            none(),
+            vec![
+                ("/model/ffn", json!(49152)),
+                ("/model/vocabulary", json!(50688)),
+                ("/model/dropout", json!(true)),
+                ("/recompute/granularity", json!("selective")),
+                ("/parallelism/pipeline/chunks", json!(12)),
+                ("/parallelism/data", json!(32)),
+            ],
+            0,
+        ),
+        (
+            "megatron-bridge",
+            "megatron-bridge-llama3-8b.yaml",
+            none(),
+            vec![
+                ("/parallelism/data", json!(4)),
+                ("/parallelism/context/size", json!(2)),
+                ("/precision/gradients", json!("bf16")),
+                ("/sequence", json!(8192)),
+                ("/stack", json!("megatron-bridge-2025")),
+            ],
+            0,
+        ),
+        (
+            "megatron-bridge",
+            "megatron-bridge-qwen3-30b-a3b.yaml",
+            none(),
+            vec![
+                ("/model/attention/qk_norm", json!("head")),
+                ("/model/moe/ffn", json!(768)),
+                ("/parallelism/data", json!(8)),
+                ("/parallelism/pipeline/chunks", json!(12)),
+                ("/expert/dispatcher", json!("alltoall")),
+            ],
+            0,
+        ),
+        (
+            "megatron-bridge",
+            "megatron-bridge-llama3-70b-fp8.yaml",
+            none(),
+            vec![
+                ("/precision/recipe", json!("fp8-current")),
+                ("/parallelism/data", json!(2)),
+                ("/parallelism/sequence_parallel", json!(true)),
+            ],
+            0,
+        ),
+        (
+            "torchtitan",
+            "torchtitan-llama3-70b.toml",
+            devices(64),
+            vec![
+                ("/model", json!("llama3-70b")),
+                ("/parallelism/data", json!(8)),
+                ("/batch/micro_batch", json!(8)),
+                ("/batch/global", json!(64)),
+                ("/parallelism/sharding/kind", json!("zero3")),
+                ("/recompute/granularity", json!("full")),
+                ("/stack", json!("fsdp2-eager")),
+            ],
+            0,
+        ),
+        (
+            "torchtitan",
+            "torchtitan-llama3-405b.toml",
+            devices(128),
+            vec![
+                ("/model", json!("llama3-405b")),
+                ("/parallelism/data", json!(16)),
+                ("/stack", json!("fsdp2-compiled")),
+                ("/precision/recipe", json!("torchao-tensorwise")),
+                ("/parallelism/tensor_overlap", json!("pipelined")),
+            ],
+            1,
+        ),
+        (
+            "torchtitan",
+            "torchtitan-deepseek-v3-671b.toml",
+            given(None, Some(512), &["parallelism.expert=32"]),
+            vec![
+                ("/model", json!("deepseek-v3")),
+                ("/parallelism/data", json!(512)),
+                ("/batch/global", json!(2048)),
+            ],
+            0,
+        ),
+        (
+            "deepspeed",
+            "deepspeed-zero3.json",
+            given(Some("llama3-8b"), Some(8), &[]),
+            vec![
+                ("/parallelism/sharding/kind", json!("zero3")),
+                ("/offload/optimizer_on", json!("host")),
+                ("/offload/weights/0/tier", json!("host")),
+                ("/precision/compute", json!("fp16")),
+                ("/batch/global", json!(8)),
+                ("/parallelism/sharding/prefetch/max_live_elements", json!(1_000_000_000)),
+            ],
+            1,
+        ),
+        (
+            "deepspeed",
+            "deepspeed-zero1-bf16.json",
+            given(Some("llama3-8b"), Some(64), &[]),
+            vec![
+                ("/parallelism/sharding/kind", json!("zero1")),
+                ("/batch/global", json!(2048)),
+                ("/batch/micro_batch", json!(2)),
+                ("/precision/gradients", json!("fp32")),
+                ("/gradient_buckets/bucket_bytes", json!(1_000_000_000)),
+            ],
+            0,
+        ),
+        (
+            "deepspeed",
+            "deepspeed-auto.json",
+            given(Some("llama3-8b"), Some(8), &[]),
+            vec![
+                ("/batch/global", json!(128)),
+                ("/parallelism/sharding/kind", json!("zero2")),
+                ("/precision/compute", json!("fp32")),
+            ],
+            1,
+        ),
+        (
+            "nanotron",
+            "nanotron-tiny-llama.yaml",
+            none(),
+            vec![
+                ("/parallelism/data", json!(2)),
+                ("/parallelism/pipeline/size", json!(2)),
+                ("/batch/global", json!(4)),
+                ("/parallelism/sequence_parallel", json!(true)),
+                ("/model/vocabulary", json!(256)),
+            ],
+            1,
+        ),
+        (
+            "nanotron",
+            "nanotron-llama3.2-3b.yaml",
+            none(),
+            vec![
+                ("/model/tied_embeddings", json!(true)),
+                ("/batch/global", json!(16)),
+                ("/model/vocabulary", json!(128256)),
+                ("/parallelism/sequence_parallel", json!(false)),
+                ("/precision/gradients", json!("fp32")),
+            ],
+            0,
+        ),
+        (
+            "nanotron",
+            "nanotron-qwen-moe.yaml",
+            none(),
+            vec![
+                ("/model/moe/experts", json!(4)),
+                ("/model/moe/top_k", json!(1)),
+                ("/batch/global", json!(96)),
+            ],
+            1,
+        ),
+        (
+            "maxtext",
+            "maxtext-llama2-70b-gpu.yml",
+            devices(64),
+            vec![
+                ("/model", json!("llama-2-70b")),
+                ("/batch/micro_batch", json!(6)),
+                ("/batch/global", json!(384)),
+                ("/parallelism/sharding/kind", json!("zero3")),
+                ("/recompute/granularity", json!("full")),
+            ],
+            0,
+        ),
+        (
+            "maxtext",
+            "maxtext-mixtral-8x7b.yml",
+            none(),
+            vec![
+                ("/parallelism/tensor", json!(8)),
+                ("/parallelism/data", json!(8)),
+                ("/batch/global", json!(128)),
+                ("/batch/micro_batch", json!(16)),
+                ("/model/moe/experts", json!(8)),
+                ("/model/head_size", json!(128)),
+            ],
+            0,
+        ),
+        (
+            "maxtext",
+            "maxtext-llama3.1-405b.yml",
+            devices(512),
+            vec![
+                ("/model", json!("llama3-405b")),
+                ("/parallelism/tensor", json!(4)),
+                ("/parallelism/data", json!(128)),
+                ("/parallelism/sharding/group", json!(64)),
+                ("/batch/global", json!(256)),
+                ("/batch/micro_batch", json!(1)),
+            ],
+            2,
+        ),
+    ]
+}
+
+#[test]
+fn real_files_become_the_workloads_that_they_describe() {
+    for (format, name, beside, expected, matter) in cases() {
+        let made = read(format, name, &beside);
+        for (pointer, value) in expected {
+            assert_eq!(made.workload.pointer(pointer), Some(&value), "{name} {pointer}: {}", made.workload);
+        }
+        let unknown: Vec<&str> = made.of(Status::Unknown).map(|a| a.name.as_str()).collect();
+        assert!(unknown.is_empty(), "{name}: {unknown:?}");
+        let matters: Vec<String> =
+            made.of(Status::Matters).map(|a| format!("{}: {}", a.name, a.why)).collect();
+        assert_eq!(matters.len(), matter, "{name}: {matters:#?}");
+        assert!(made.of(Status::Matters).all(|a| !a.why.is_empty()), "{name}");
+    }
+}
+
+/// What is written loads as what was made, and as itself after that.
+#[test]
+fn imports_go_round() {
+    for (format, name, beside, _, _) in cases() {
+        let made = read(format, name, &beside);
+        let load = |value: Value| {
+            from_value::<WorkloadSpec>(value, "w".into(), "w.json".into(), &[])
+                .unwrap_or_else(|e| panic!("{name}: {e}"))
+        };
+        let once = load(serde_json::from_str(&made.workload.to_string()).unwrap());
+        let again = load(serde_json::to_value(&once.value).unwrap());
+        assert_eq!(once.value, again.value, "{name}");
+        assert_eq!(once.hash, again.hash, "{name}");
+    }
+}
+
+fn stepsim(args: &[&str]) -> (i32, String, String) {
+    let done = Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
+}
+
+#[test]
+fn the_command_writes_a_workload_that_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (workload, report) = (path("w.json"), path("r.json"));
+    let from = file("megatron-llama3-8b-fp8.sh").display().to_string();
+    let line = ["import", "megatron", &from, "-t", "h100-superpod-8", "-o", &workload, "--report", &report];
+    let (status, out, error) = stepsim(&line);
+    assert_eq!(status, 0, "{error}");
+    assert!(out.contains("taken") && out.contains("next: stepsim inspect"), "{out}");
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
+    let of = |name: &str| {
+        report["arguments"].as_array().unwrap().iter().find(|a| a["name"] == name).unwrap().clone()
+    };
+    assert_eq!(of("fp8_format")["fields"], json!(["precision.recipe"]));
+    assert_eq!(of("lr")["status"], "no-effect");
+    let (status, _, error) = stepsim(&["inspect", &workload]);
+    assert_eq!(status, 0, "{error}");
+}
+
+#[test]
+fn wrong_files_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |format: &str, text: &str, rest: &[&str], says: &[&str]| {
+        let path = folder.path().join("file");
+        std::fs::write(&path, text).unwrap();
+        let path = path.display().to_string();
+        let (status, _, error) = stepsim(&[&["import", format, &path], rest].concat());
+        assert_eq!(status, 2, "{text}: {error}");
+        says.iter().for_each(|s| assert!(error.contains(s), "{text}: {error}"));
+    };
+    refused("torchtitan", "[training\nx = 1", &[], &["is not TOML"]);
+    refused("deepspeed", "{\"zero_optimization\": ", &[], &["file"]);
+    refused("nanotron", "a: [1", &[], &["is not YAML"]);
+    refused("nanotron", "just words", &[], &["it holds one value"]);
+    refused("nanotron", "tokens: {micro_batch_size: 2}", &[], &["sequences a step has", "--devices"]);
+    refused(
+        "nanotron",
+        "tokens: {micro_batch_size: 2}",
+        &["--devices", "8"],
+        &["does not say which model", "--model"],
+    );
+    refused("maxtext", "foo: 1\nbar: 2", &[], &["no argument of maxtext is known", "foo, bar"]);
+    refused(
+        "torchtitan",
+        "[model]\nname = \"llama9\"\nflavor = \"8B\"\n[training]\nglobal_batch_size = 4",
+        &[],
+        &["llama9", "--model"],
+    );
+    refused("deepspeed", "{\"train_batch_size\": 8}", &["--model", "nonesuch"], &["nonesuch"]);
+    refused(
+        "deepspeed",
+        "{\"train_batch_size\": -3}",
+        &["--model", "llama3-8b"],
+        &["batch.global", "train_batch_size"],
+    );
+    refused(
+        "deepspeed",
+        "{\"train_batch_size\": 8}",
+        &["--model", "llama3-8b", "-t", "nowhere"],
+        &["nowhere"],
+    );
+    refused("megatron", "--num-layers 'x", &[], &["not closed"]);
+    refused("megatron", "", &[], &["file"]);
+}
