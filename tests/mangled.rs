@@ -217,7 +217,7 @@ const OTHERS: [(Kind, &str); 15] = [
     (Kind::Recipe, "nvfp4"),
     (Kind::Collectives, "h200-measured"),
     (Kind::Rules, "columns"),
-    (Kind::Rules, "megatron-bridge"),
+    (Kind::Rules, "simumax-b200"),
     (Kind::Reliability, "llama3-h100"),
 ];
 

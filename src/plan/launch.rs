@@ -191,8 +191,13 @@ impl Launcher<'_> {
         // A backward pass and what it repeats are one graph.
         let phase = if info.phase == Phase::Recompute { Phase::Backward } else { info.phase };
         match self.host.graphs.scope {
-            // How many rows each expert has is known on the way only: its products are not captured.
-            GraphScope::Layer if of_pass && !info.class.is_some_and(KernelClass::is_grouped) => {
+            // Where the host reads how many rows each expert has, their products are known on the way only and not
+            // captured; rows that are padded to a capacity are.
+            GraphScope::Layer
+                if of_pass
+                    && !(info.class.is_some_and(KernelClass::is_grouped)
+                        && self.host.reads.contains(&HostRead::ExpertCounts)) =>
+            {
                 Some((Some(phase), info.layer, op.micro_batch))
             }
             GraphScope::Pass if of_pass => Some((Some(phase), None, op.micro_batch)),
