@@ -78,8 +78,8 @@ pub fn timeline(rows: &[Row], end_ns: u64) -> String {
     let height = rows.len() as f64 * ROW;
     for i in 0..=5 {
         let part = f64::from(i) / 5.0;
-        let x = LEFT + part * (WIDTH - LEFT - 40.0);
-        let ns = part * (WIDTH - LEFT - 40.0) / scale;
+        let x = LEFT + part * (WIDTH - LEFT - 60.0);
+        let ns = part * (WIDTH - LEFT - 60.0) / scale;
         text(&mut out, x, height + 14.0, "tick", &seconds(ns * 1e-9));
     }
     out.push_str("</g>");
@@ -170,7 +170,12 @@ pub fn steps_down(bars: impl Iterator<Item = (String, f64, String)>, mfu: f64) -
         let y = i as f64 * 22.0;
         text(&mut out, LEFT - 8.0, y + 14.0, "end", name);
         rect(&mut out, class, [x(from), y + 2.0, (x(to) - x(from)).max(1.0), 16.0], note);
-        text(&mut out, x(to) + 6.0, y + 14.0, "note", note);
+        // What would run out of the drawing stands before its bar.
+        let fits = x(to) + 6.0 + 5.8 * note.chars().count() as f64 <= WIDTH;
+        match fits {
+            true => text(&mut out, x(to) + 6.0, y + 14.0, "note", note),
+            false => text(&mut out, x(from) - 6.0, y + 14.0, "note end", note),
+        }
     };
     line(0, "peak", [0.0, 1.0], "peak", "100 %");
     let (mut left, mut i) = (1.0, 1);

@@ -147,7 +147,7 @@ pub fn gather(run: &Simulation, ranks: &[RankId]) -> Shown {
             });
             let [passes, communication] = lanes(run, *rank, &mut kernels);
             let lanes = [passes, stalls.collect(), communication];
-            Row::new(run.plan.rank_name(*rank), step.round_ns(), count, lanes)
+            Row::new(run.plan.rank_name(*rank), step.round_ns(), count, lanes, Some(PAIR))
         })
         .collect();
     let device = run.inputs.machine.device(DeviceId(0));

@@ -48,12 +48,13 @@ pub struct Row {
 }
 
 impl Row {
-    /// A row of `of` from items in any order; of those that overlap on a lane the first is shown.
-    pub fn new(name: String, end: u64, of: usize, lanes: [Vec<Item>; 3]) -> Row {
+    /// A row of `of` from items in any order; of those that overlap on a lane the first is shown. Where there are too many
+    /// on the first lane to be told apart, those that change all the time become `mixed`.
+    pub fn new(name: String, end: u64, of: usize, lanes: [Vec<Item>; 3], mixed: Option<u32>) -> Row {
         let most = [FIRST, OTHER, OTHER].map(|most| most / of.max(1));
-        let mut lanes = lanes.into_iter().zip(most).map(|(items, most)| {
+        let mut lanes = lanes.into_iter().zip(most).zip([mixed, None, None]).map(|((items, most), mixed)| {
             let some = flatten(items).into_iter().filter(|item| item.start < item.end).collect();
-            numbers(&thin(some, end, most))
+            numbers(&thin(some, end, most, mixed))
         });
         let mut next = || lanes.next().unwrap_or_default();
         Row { name, passes: next(), stalls: next(), communication: next() }
@@ -95,8 +96,8 @@ pub fn tag(first: Option<u32>, second: Option<u32>) -> u32 {
 }
 
 /// Items in order of time that do not overlap, `most` of them: of more, by stretch of time the kind that lasted longest, if
-/// anything lasted half of it.
-fn thin(items: Vec<Item>, end: u64, most: usize) -> Vec<Item> {
+/// anything lasted half of it; `mixed` where none of the kinds had nearly all of that.
+fn thin(items: Vec<Item>, end: u64, most: usize, mixed: Option<u32>) -> Vec<Item> {
     if items.len() <= most {
         return items;
     }
@@ -116,13 +117,16 @@ fn thin(items: Vec<Item>, end: u64, most: usize) -> Vec<Item> {
     for (n, of_bin) in covered.chunks(kinds).enumerate() {
         let (start, stop) = (n as u64 * bin, ((n as u64 + 1) * bin).min(end));
         let total: u64 = of_bin.iter().sum();
-        let Some((kind, _)) = of_bin.iter().enumerate().max_by_key(|(_, time)| **time) else { continue };
+        let Some((kind, longest)) = of_bin.iter().enumerate().max_by_key(|(_, time)| **time) else {
+            continue;
+        };
         if total * 2 < bin || start >= stop {
             continue;
         }
+        let kind = mixed.filter(|_| longest * 10 < total * 9).unwrap_or(kind as u32);
         match thinned.last_mut() {
-            Some(last) if last.kind == kind as u32 && last.end == start => last.end = stop,
-            _ => thinned.push(Item { start, end: stop, kind: kind as u32, tag: 0 }),
+            Some(last) if last.kind == kind && last.end == start => last.end = stop,
+            _ => thinned.push(Item { start, end: stop, kind, tag: 0 }),
         }
     }
     thinned
@@ -162,15 +166,18 @@ mod tests {
     fn few_items_stay_and_many_become_few() {
         let item = |start, end, kind| Item { start, end, kind, tag: 0 };
         let few = vec![item(0, 10, 1), item(20, 30, 2)];
-        assert_eq!(thin(few.clone(), 100, 2), few);
+        assert_eq!(thin(few.clone(), 100, 2, None), few);
         assert_eq!(numbers(&few), [0, 10, 1, 0, 10, 10, 2, 0]);
         let end = 1_000_000;
         let many: Vec<Item> =
             (0..10_000).map(|i| item(i * 100, i * 100 + 90, u32::from(i >= 5000))).collect();
-        let thinned = thin(many, end, 3000);
+        let thinned = thin(many, end, 3000, Some(7));
         assert_eq!(thinned.len(), 2);
         assert!(thinned.windows(2).all(|w| w[0].end <= w[1].start));
         assert!(thinned.last().is_some_and(|i| i.end > end - 1000 && i.kind == 1), "{thinned:?}");
+        // Kinds in turn, each far shorter than what can be drawn.
+        let turns: Vec<Item> = (0..10_000).map(|i| item(i * 100, i * 100 + 100, (i % 2) as u32)).collect();
+        assert_eq!(thin(turns, end, 100, Some(7)), [item(0, end, 7)]);
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Lanes {
             ];
             let offset = zero(window) - profile.base_ns;
             let items = lanes.map(|(spans, looks)| items(spans, looks, offset));
-            Row::new(name(profile, &picked), end_ns, picked.len(), items)
+            Row::new(name(profile, &picked), end_ns, picked.len(), items, None)
         });
         Lanes { rows: rows.collect(), looks, end_ns }
     }

@@ -33,7 +33,7 @@ function draw() {
     out = shapes.map((d, kind) => d ? `<path class="${CLASSES[l]}${kind}" d="${d.join('')}"/>` : '').join('') + out;
   }));
   lanes.innerHTML = out;
-  const at = (i) => a + i / 5 * (b - a) * (W - L - 40) / (W - L);
+  const at = (i) => a + i / 5 * (b - a) * (W - L - 60) / (W - L);
   [...ticks.children].forEach((t, i) => { t.textContent = time(at(i)); });
 }
 // Of two passes in turn both micro-batches.

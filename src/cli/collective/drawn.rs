@@ -218,7 +218,7 @@ pub(super) fn rows(all: &[Played], end: Time) -> (Looks, Vec<lane::Row>) {
     let few: Vec<_> = lane::few(&devices).collect();
     let rows = few.iter().map(|(device, [sends, receives])| {
         let lanes = [sends.iter().map(item).collect(), Vec::new(), receives.iter().map(item).collect()];
-        lane::Row::new(format!("device {}", device.0), end.round_ns(), few.len(), lanes)
+        lane::Row::new(format!("device {}", device.0), end.round_ns(), few.len(), lanes, None)
     });
     (Looks { passes: looks.clone(), stalls: Vec::new(), communication: looks }, rows.collect())
 }

@@ -71,6 +71,7 @@ fn row(run: &Run, rank: usize, of: usize) -> Row {
         run.outcome.makespan.round_ns(),
         of,
         [passes.collect(), stalls, Vec::new()],
+        Some(PAIR),
     )
 }
 
