@@ -22,8 +22,11 @@ fn given(model: Option<&str>, devices: Option<u64>, sets: &[&str]) -> Beside {
     Beside { model: model.map(str::to_string), devices, topology: None, sets }
 }
 
+/// Format and name of a file, what is given beside it, fields that must come out, arguments without a counterpart.
+type Case = (&'static str, &'static str, Beside, Vec<(&'static str, Value)>, usize);
+
 /// Every file with what must stand in its workload, and how many arguments matter without a counterpart.
-fn cases() -> Vec<(&'static str, &'static str, Beside, Vec<(&'static str, Value)>, usize)> {
+fn cases() -> Vec<Case> {
     let none = || given(None, None, &[]);
     let devices = |n| given(None, Some(n), &[]);
     vec![
