@@ -46,7 +46,7 @@ use crate::plan::step::residency::{Policies, Shares};
 use crate::plan::step::{self, PlanError, PriceList, Unit, units_of_stages};
 use crate::schedule::{Order, Seat, Slot};
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::{ExpertOverlap, WorkloadSpec};
+use crate::spec::workload::WorkloadSpec;
 use crate::topology::{Axis, Machine};
 
 /// Seconds of a step by term.
@@ -374,13 +374,9 @@ impl Form<'_> {
     fn expert(&self, rank: &RankTimes, alone: f64) -> f64 {
         let at = self.ranks.iter().position(|r| std::ptr::eq(r, rank)).unwrap_or(0);
         let slots = &self.order.ranks[at];
-        let pairs = slots.iter().filter(|s| matches!(s, Slot::Overlapped { .. })).count() as f64;
-        let forwards = f64::from(self.order.per_direction()) * rank.chunks.len() as f64;
-        let layers = rank.sum.cells as usize / rank.chunks.len().max(1);
-        if pairs == 0.0 || layers == 0 {
+        if rank.sum.cells == 0 || !slots.iter().any(|s| matches!(s, Slot::Overlapped { .. })) {
             return alone;
         }
-        let fused = self.workload.expert.overlap == ExpertOverlap::MicroBatchesFusedGradients;
-        alone * (1.0 - pairs / forwards) + pairs * rank.sum.cell.paired(layers, fused).exposed
+        self.exposed_of(at)
     }
 }

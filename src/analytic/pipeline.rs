@@ -4,7 +4,7 @@ use super::passes::{PassTime, UnitTime};
 use super::{Form, RankTimes};
 use crate::collective::Op;
 use crate::model::CommGroup;
-use crate::moe::overlap::Paired;
+use crate::moe::overlap::{Layer, paired};
 use crate::plan::step::groups::Group;
 use crate::plan::step::{PlanError, Unit};
 use crate::schedule::{Choice, Part, Pass, PassTimes, Slot, SlotTime};
@@ -60,58 +60,78 @@ impl Form<'_> {
 
     /// How much longer the order takes than the slots of a rank, where it is walked with the times of all slots.
     fn walked(&self, rank: usize) -> Option<f64> {
-        let mut known: Vec<(u32, Slot, SlotTime)> = Vec::new();
-        for (rank, slots) in (0..).zip(&self.order.ranks) {
-            for slot in slots.iter().map(alike) {
-                if !known.iter().any(|k| k.0 == rank && k.1 == slot) {
-                    known.push((rank, slot, self.slot(rank, &slot)));
-                }
-            }
-        }
+        let known: Vec<_> = (0..self.order.ranks.len()).map(|rank| self.kinds_of_slots(rank)).collect();
         let time = |rank: u32, slot: &Slot| {
             let slot = alike(slot);
-            known.iter().find(|k| k.0 == rank && k.1 == slot).map_or(SlotTime::whole(0.0), |k| k.2)
+            let same = known[rank as usize].iter().find(|k| k.0 == slot);
+            same.map_or(SlotTime::whole(0.0), |(_, _, (time, _))| *time)
         };
         let last = self.order.walk(&time)?.into_iter().fold(0.0, f64::max);
-        let busy: f64 = self.order.ranks[rank].iter().map(|slot| time(rank as u32, slot).busy).sum();
+        let busy: f64 = known[rank].iter().map(|(_, slots, (time, _))| f64::from(*slots) * time.busy).sum();
         Some((last - busy).max(0.0))
     }
+    /// Exposed exchanges of all slots of a rank.
+    pub(super) fn exposed_of(&self, rank: usize) -> f64 {
+        self.kinds_of_slots(rank).iter().map(|(_, slots, (_, exposed))| f64::from(*slots) * exposed).sum()
+    }
+    /// The slots of a rank that differ in more than their micro-batches: how many there are, their times, and what their
+    /// exchanges expose.
+    fn kinds_of_slots(&self, rank: usize) -> Vec<(Slot, u32, (SlotTime, f64))> {
+        let mut known: Vec<(Slot, u32, (SlotTime, f64))> = Vec::new();
+        for slot in self.order.ranks[rank].iter().map(alike) {
+            match known.iter_mut().find(|k| k.0 == slot) {
+                Some((_, slots, _)) => *slots += 1,
+                None => known.push((slot, 1, self.slot(rank as u32, &slot))),
+            }
+        }
+        known
+    }
 
-    /// Times of a slot. Paired passes expose of their exchanges what no kernel of either covers; the last layer's results
-    /// arrive beside the kernels of the slot behind.
-    fn slot(&self, rank: u32, slot: &Slot) -> SlotTime {
+    /// Times of a slot, and what its exchanges expose: of paired passes what no kernel of either covers; the last layer's
+    /// results arrive beside the kernels of the slot behind.
+    fn slot(&self, rank: u32, slot: &Slot) -> (SlotTime, f64) {
+        let units = |part: Part| &self.ranks[rank as usize].chunks[usize::from(part.chunk)];
         let of = |part: Part| {
-            let mut sum = UnitTime::default();
-            self.ranks[rank as usize].chunks[usize::from(part.chunk)].iter().for_each(|unit| sum += *unit);
-            sum
-        };
-        let single = |part: Part, sum: &UnitTime| {
-            let recompute = sum.recompute;
-            let passes: &[PassTime] = match part.pass {
-                Pass::Forward => &[sum.forward],
-                Pass::Backward => &[recompute, self.gradients(sum)],
-                Pass::InputGrad => &[recompute, sum.input_grad],
-                Pass::WeightGrad => &[sum.weight_grad],
-            };
-            let all = |part: fn(&PassTime) -> f64| passes.iter().map(part).sum::<f64>();
-            (all(PassTime::total), all(|pass| pass.expert))
+            let mut all = PassTime::default();
+            for unit in units(part) {
+                let passes: &[PassTime] = match part.pass {
+                    Pass::Forward => &[unit.forward],
+                    Pass::Backward => &[unit.recompute, self.gradients(unit)],
+                    Pass::InputGrad => &[unit.recompute, unit.input_grad],
+                    Pass::WeightGrad => &[unit.weight_grad],
+                };
+                passes.iter().for_each(|pass| all += *pass);
+            }
+            all
         };
         match *slot {
-            Slot::Single(part) => SlotTime::whole(single(part, &of(part)).0),
+            Slot::Single(part) => {
+                let all = of(part);
+                (SlotTime::whole(all.total()), all.expert)
+            }
             Slot::Overlapped { forward, backward } => {
-                let (f, b) = (of(forward), of(backward));
-                let ((f_all, f_sent), (b_all, b_sent)) = (single(forward, &f), single(backward, &b));
-                let pairs = f.cells.min(b.cells);
-                let cell = if f.cells >= b.cells { f.cell } else { b.cell };
+                let layer = |unit: &UnitTime, kernels: f64| match unit.cells {
+                    0 => Layer::Kernels(kernels),
+                    _ => Layer::Cell(unit.cell),
+                };
+                let forwards: Vec<Layer> =
+                    units(forward).iter().map(|unit| layer(unit, unit.forward.total())).collect();
+                let kernels = |unit: &UnitTime| unit.recompute.total() + self.gradients(unit).total();
+                let backwards: Vec<Layer> =
+                    units(backward).iter().rev().map(|unit| layer(unit, kernels(unit))).collect();
                 let fused = self.workload.expert.overlap == ExpertOverlap::MicroBatchesFusedGradients;
-                let span = if pairs > 0 { cell.paired(pairs as usize, fused) } else { Paired::default() };
-                let left = |sent: f64, cells: u32| sent * f64::from(cells - pairs) / f64::from(cells.max(1));
-                let unpaired = left(f_sent, f.cells) + left(b_sent, b.cells);
-                let busy = f_all + b_all - f_sent - b_sent + span.exposed + unpaired;
+                let span = paired(&forwards, &backwards, fused);
+                let (f, b) = (of(forward), of(backward));
+                let busy = f.total() + b.total() - f.expert - b.expert + span.exposed;
+                // Gaps that no cell has.
                 let others = busy - span.kernels;
                 // The first layer's attention runs before gradients go to the experts.
-                let grace = if pairs > 0 { (cell.attn - cell.combine_back).max(0.0) } else { 0.0 };
-                SlotTime { busy, forward: others + span.forward, backward: others + span.backward, grace }
+                let grace = match (forwards.first(), backwards.first()) {
+                    (Some(Layer::Cell(f)), Some(Layer::Cell(b))) => (f.attn - b.combine_back).max(0.0),
+                    _ => 0.0,
+                };
+                let (forward, backward) = (others + span.forward, others + span.backward);
+                (SlotTime { busy, forward, backward, grace }, span.exposed)
             }
         }
     }

@@ -99,50 +99,125 @@ pub struct Cell {
     pub attn_weights: f64,
 }
 
+/// A layer in a pass that is paired.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Layer {
+    /// Kernels alone: a dense layer, the embedding, the head.
+    Kernels(f64),
+    /// A layer with exchanges.
+    Cell(Cell),
+}
+
 impl Cell {
     /// So many cells one after the other; `fused`: weight gradients where they are made.
     pub fn span(&self, layers: usize, fused: bool) -> Span {
-        span(&self.steps(layers, fused).0)
+        let layers = vec![Layer::Cell(*self); layers];
+        span(&steps(&layers, &layers, fused).0)
     }
-    /// The same between other slots of a pipeline rank.
-    pub fn paired(&self, layers: usize, fused: bool) -> Paired {
-        let (steps, last) = self.steps(layers, fused);
-        let ends = ends(&steps);
-        let kernels = || steps.iter().zip(&ends).filter(|(step, _)| step.stream == KERNELS);
-        let until = kernels().map(|(_, end)| *end).fold(0.0, f64::max);
-        let busy: f64 = kernels().map(|(step, _)| step.time).sum();
-        let [forward, backward] = last.map(|step| step.map_or(0.0, |i| ends[i]));
-        Paired { kernels: until, exposed: until - busy, forward, backward }
+}
+
+/// The layers of a forward pass beside those of a backward pass, each in its order: cells are paired first with last, other
+/// kernels run between them, surplus cells alone.
+pub fn paired(forward: &[Layer], backward: &[Layer], fused: bool) -> Paired {
+    let (steps, last) = steps(forward, backward, fused);
+    let ends = ends(&steps);
+    let kernels = || steps.iter().zip(&ends).filter(|(step, _)| step.stream == KERNELS);
+    let until = kernels().map(|(_, end)| *end).fold(0.0, f64::max);
+    let busy: f64 = kernels().map(|(step, _)| step.time).sum();
+    let [forward, backward] = last.map(|step| step.map_or(0.0, |i| ends[i]));
+    Paired { kernels: until, exposed: until - busy, forward, backward }
+}
+
+/// The graph, and in it the ops that make the last results and gradients.
+fn steps(forward: &[Layer], backward: &[Layer], fused: bool) -> (Vec<Step>, [Option<usize>; 2]) {
+    let mut steps = Vec::with_capacity(6 * (forward.len() + backward.len()));
+    let mut f = Pass::new(forward.iter().flat_map(forward_ops).collect());
+    let mut b = Pass::new(backward.iter().flat_map(|layer| backward_ops(layer, fused)).collect());
+    let mut left = [true, b.to_exchange(&mut steps)];
+    while left != [false, false] {
+        left[0] = left[0] && f.to_exchange(&mut steps); // attn(F), dispatch(F)
+        left[1] = left[1] && b.to_exchange(&mut steps); // mlp(B), dispatch(B)
+        b.weights(&mut steps); // mlp(W)
+        left[0] = left[0] && f.to_exchange(&mut steps); // mlp(F), combine(F)
+        left[1] = left[1] && b.to_exchange(&mut steps); // attn(B), and the next combine(B)
+        b.weights(&mut steps); // attn(W)
     }
-    /// The graph, and in it the ops that make the last results and gradients.
-    fn steps(&self, layers: usize, fused: bool) -> (Vec<Step>, [Option<usize>; 2]) {
-        let mut steps: Vec<Step> = Vec::with_capacity(10 * layers);
-        let (mut combined, mut attended): (Option<usize>, Option<usize>) = (None, None);
-        let [mlp_back, attn_back] = match fused {
-            true => [self.mlp_back + self.mlp_weights, self.attn_back + self.attn_weights],
-            false => [self.mlp_back, self.attn_back],
-        };
-        for _ in 0..layers {
-            let mut push = |stream, time, after: Vec<usize>| {
-                steps.push(Step { stream, time, after });
-                steps.len() - 1
+    (steps, [f.last, b.last])
+}
+
+/// An op of one pass.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Kernels(f64),
+    Exchange(f64),
+    /// Weight gradients whose inputs are there; they run later.
+    Weights(f64),
+}
+
+fn forward_ops(layer: &Layer) -> Vec<Op> {
+    match layer {
+        Layer::Kernels(time) => vec![Op::Kernels(*time)],
+        Layer::Cell(c) => {
+            vec![Op::Kernels(c.attn), Op::Exchange(c.dispatch), Op::Kernels(c.mlp), Op::Exchange(c.combine)]
+        }
+    }
+}
+
+fn backward_ops(layer: &Layer, fused: bool) -> Vec<Op> {
+    let c = match layer {
+        Layer::Kernels(time) => return vec![Op::Kernels(*time)],
+        Layer::Cell(c) => c,
+    };
+    let made = |gradient: f64, weights: f64| {
+        if fused {
+            [Op::Kernels(gradient + weights), Op::Weights(0.0)]
+        } else {
+            [Op::Kernels(gradient), Op::Weights(weights)]
+        }
+    };
+    let [mlp, mlp_weights] = made(c.mlp_back, c.mlp_weights);
+    let [attn, attn_weights] = made(c.attn_back, c.attn_weights);
+    let (combine, dispatch) = (Op::Exchange(c.combine_back), Op::Exchange(c.dispatch_back));
+    vec![combine, mlp, mlp_weights, dispatch, attn, attn_weights]
+}
+
+/// A pass on its way into the graph.
+struct Pass {
+    left: std::collections::VecDeque<Op>,
+    /// What it pushed last, which the next op waits for.
+    last: Option<usize>,
+    /// Weight gradients that may run.
+    weights: f64,
+}
+
+impl Pass {
+    fn new(ops: std::collections::VecDeque<Op>) -> Pass {
+        Pass { left: ops, last: None, weights: 0.0 }
+    }
+    /// Pushes ops up to and including the next exchange; false when nothing is left.
+    fn to_exchange(&mut self, steps: &mut Vec<Step>) -> bool {
+        while let Some(op) = self.left.pop_front() {
+            let (stream, time) = match op {
+                Op::Kernels(time) => (KERNELS, time),
+                Op::Exchange(time) => (EXCHANGES, time),
+                Op::Weights(time) => {
+                    self.weights += time;
+                    continue;
+                }
             };
-            let combine_back = push(EXCHANGES, self.combine_back, Vec::from_iter(attended));
-            let attn = push(KERNELS, self.attn, Vec::from_iter(combined));
-            let dispatch = push(EXCHANGES, self.dispatch, vec![attn]);
-            let mlp_back = push(KERNELS, mlp_back, vec![combine_back]);
-            let dispatch_back = push(EXCHANGES, self.dispatch_back, vec![mlp_back]);
-            if !fused {
-                push(KERNELS, self.mlp_weights, vec![mlp_back]);
-            }
-            let mlp = push(KERNELS, self.mlp, vec![dispatch]);
-            combined = Some(push(EXCHANGES, self.combine, vec![mlp]));
-            let attn_back = push(KERNELS, attn_back, vec![dispatch_back]);
-            attended = Some(attn_back);
-            if !fused {
-                push(KERNELS, self.attn_weights, vec![attn_back]);
+            steps.push(Step { stream, time, after: Vec::from_iter(self.last) });
+            self.last = Some(steps.len() - 1);
+            if stream == EXCHANGES {
+                return true;
             }
         }
-        (steps, [combined, attended])
+        false
+    }
+    /// Pushes the weight gradients that may run.
+    fn weights(&mut self, steps: &mut Vec<Step>) {
+        if self.weights > 0.0 {
+            steps.push(Step { stream: KERNELS, time: self.weights, after: Vec::new() });
+            self.weights = 0.0;
+        }
     }
 }
