@@ -4,6 +4,7 @@ mod bad_input;
 mod calculon;
 mod cli;
 mod closed_form_memory;
+mod compare;
 mod collective;
 mod collective_cli;
 mod durations;

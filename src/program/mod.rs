@@ -206,7 +206,6 @@ pub enum MemoryWhen {
 
 /// What allocated bytes hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum MemoryClass {
     /// Parameters in the precision of the forward pass (gathered copies too).
     Weights,
