@@ -26,7 +26,7 @@ fn the_simplest_run_is_the_closed_form() {
         "wan-72t",
     ];
     for name in names {
-        let found = compare(name, None, &[], &mut |_| {}).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let (found, ..) = compare(name, None, &[], &mut |_| {}).unwrap_or_else(|e| panic!("{name}: {e}"));
         let rest = found.rest_s / found.closed_form_s;
         println!("{name}: {:+.3} %", 100.0 * rest);
         assert!(rest.abs() <= 0.01, "{name}: {:+.3} % of {} s", 100.0 * rest, found.closed_form_s);
