@@ -21,6 +21,7 @@ mod matmul;
 mod moe;
 mod noise;
 mod offload_contention;
+mod optimizers;
 mod outputs;
 mod parallelism;
 mod profiles;

@@ -1,10 +1,11 @@
 //! The optimizer step.
 
 use super::Form;
+use crate::model::muon::Held;
 use crate::model::{Kernel, optimizer};
 use crate::plan::step::State;
 use crate::spec::stack::HostRead;
-use crate::spec::workload::{Dtype, OptimizerPlace, ShardingKind};
+use crate::spec::workload::{Dtype, OptimizerKind, OptimizerPlace, ShardingKind};
 
 impl Form<'_> {
     /// Norm and update of the share of weights that one rank updates.
@@ -18,9 +19,18 @@ impl Form<'_> {
             let of = |&class| self.prices.on(class).time(kernel).s();
             self.classes.iter().map(of).fold(0.0, f64::max)
         };
-        if w.stack.is_some() {
+        let matrices = |rank: &super::RankTimes| {
+            self.shares.matrices(rank.stages.iter().flat_map(|stage| &self.stages[*stage]))
+        };
+        let whole = matches!(w.optimizer.kind, OptimizerKind::Muon | OptimizerKind::Adafactor);
+        if w.stack.is_some() || whole {
             let whole = self.ranks.iter().map(|rank| self.parameters(rank)).max().unwrap_or(0);
+            let flops = |held: &[Held]| held.iter().map(|m| m.flops() * m.count as f64).sum::<f64>();
+            let of_ranks = self.ranks.iter().map(matrices);
+            let owned = of_ranks.max_by(|a, b| flops(a).total_cmp(&flops(b))).unwrap_or_default();
             let update = optimizer::Update {
+                matrices: &owned,
+                compute: w.precision.compute,
                 spec: &w.stack().optimizer,
                 kind: w.optimizer.kind,
                 parameters,

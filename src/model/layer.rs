@@ -34,6 +34,8 @@ pub struct LayerPlan {
     pub weight_grad_bytes: u64,
     /// Weights of the layer on this rank.
     pub parameters: Parameters,
+    /// Its weight matrices on this rank, for optimizers that work on whole ones.
+    pub matrices: Vec<super::muon::Held>,
     /// Kernels that cast its weights once a step.
     pub weight_casts: Vec<Item>,
     /// Kernels of `weight_grad` that belong to what lies between dispatch and combine; they come first.
@@ -155,7 +157,8 @@ impl LayerPlan {
     pub fn transformer(layer: &ModelSpec, shard: &Shard) -> LayerPlan {
         let mut blocks = Blocks::new(layer, shard);
         blocks.transformer(layer);
-        blocks.finish(if layer.moe.is_some() { LayerKind::Moe } else { LayerKind::Dense })
+        let kind = if layer.moe.is_some() { LayerKind::Moe } else { LayerKind::Dense };
+        LayerPlan { matrices: super::muon::held(layer, shard), ..blocks.finish(kind) }
     }
 }
 
@@ -544,6 +547,7 @@ impl<'a> Blocks<'a> {
             blocks.iter().flat_map(|b| &b.weight_grad).filter(|i| i.kernel().is_some()).count() as u32
         };
         LayerPlan {
+            matrices: Vec::new(),
             expert_weight_grads: between.map_or(0, |(first, _)| kernels(&self.blocks[first..])),
             between,
             kind,

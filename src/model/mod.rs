@@ -31,6 +31,7 @@ mod item;
 mod layer;
 mod mlp;
 mod moe;
+pub mod muon;
 pub mod optimizer;
 mod parameters;
 mod scan;

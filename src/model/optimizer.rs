@@ -2,6 +2,7 @@
 
 use super::KernelClass;
 use super::item::Kernel;
+use super::muon::{self, Held};
 use crate::spec::stack::{UpdateKernels, UpdatePass, UpdateSpec};
 use crate::spec::workload::{BytesPerParameter, Dtype, OptimizerKind};
 
@@ -18,6 +19,10 @@ pub struct Update<'a> {
     pub held: u64,
     /// Bytes of state of one parameter.
     pub state: BytesPerParameter,
+    /// The matrices that this rank's share of the update is of, where the optimizer works on whole ones.
+    pub matrices: &'a [Held],
+    /// Format of activations, which products of the update have too.
+    pub compute: Dtype,
     /// Whether gradients are clipped by their norm.
     pub clips: bool,
     /// Whether the loss is scaled, as fp16 needs.
@@ -78,6 +83,7 @@ impl Update<'_> {
         let elsewhere = self.spec.passes.contains(&UpdatePass::CopyWeights) && self.state.master > 0.0;
         let written = if elsewhere { self.state.weights } else { 0.0 };
         kernel.bytes += self.parameters as f64 * (gradient - self.state.gradients - written);
+        kernel.bytes += self.beside(gradient);
         let adam = self.kind == OptimizerKind::Adam;
         let kernels = match self.spec.kernels {
             UpdateKernels::Fused => vec![kernel],
@@ -93,7 +99,18 @@ impl Update<'_> {
                 vec![kernel.of(KernelClass::OptimizerMultiTensor)]
             }
         };
-        kernels.into_iter().flat_map(|k| self.cut(k, self.parameters)).collect()
+        let products = muon::kernels(self.matrices, self.compute);
+        kernels.into_iter().flat_map(|k| self.cut(k, self.parameters)).chain(products).collect()
+    }
+
+    /// Bytes beside those of one pass over gradient and state: Adafactor reads the gradient for its sums, for the norm of the update
+    /// and for the update; Muon writes and reads the momentum and the result around its products, in 16 bits.
+    fn beside(&self, gradient: f64) -> f64 {
+        match self.kind {
+            OptimizerKind::Adafactor => 2.0 * gradient * self.parameters as f64,
+            OptimizerKind::Muon => 4.0 * self.matrices.iter().map(|m| m.elements() as f64).sum::<f64>(),
+            _ => 0.0,
+        }
     }
 
     /// A kernel as so many launches as the stack makes of it.

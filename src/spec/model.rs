@@ -5,6 +5,7 @@
 //! that repeats until all layers have one.
 
 mod kinds;
+mod matrices;
 mod mixer;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use kinds::{LayerKindSpec, LayerRun, MlpKind};
+pub use matrices::{Cut, Matrix, MatrixElements};
 pub use mixer::{GatedDeltaSpec, KimiDeltaSpec, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer};
 
 use super::problem::{Problem, Problems};

@@ -201,6 +201,10 @@ impl WorkloadSpec {
     }
     /// Bytes that one parameter costs, class by class, before sharding and offload.
     pub fn bytes_per_parameter(&self) -> BytesPerParameter {
-        self.precision.bytes_per_parameter(self.optimizer.kind)
+        let mut bytes = self.precision.bytes_per_parameter(self.optimizer.kind);
+        if let (None, Reference::Inline(model)) = (self.precision.moments_bytes_per_parameter, &self.model) {
+            bytes.moments = self.optimizer.kind.mean_moments_bytes(model);
+        }
+        bytes
     }
 }

@@ -1,7 +1,9 @@
 //! Validation of a workload: alone, and against the machine that it is to run on.
 
-use super::{ContextKind, Granularity, GroupAxis, OptimizerPlace, Placement, ShardingKind, WorkloadSpec};
-use crate::spec::model::ModelSpec;
+use super::{
+    ContextKind, Granularity, GroupAxis, OptimizerKind, OptimizerPlace, Placement, ShardingKind, WorkloadSpec,
+};
+use crate::spec::model::{Mixer, ModelSpec};
 use crate::spec::problem::{Problem, Problems};
 
 /// Largest degree of parallelism, batch or count that is taken seriously.
@@ -31,6 +33,7 @@ impl WorkloadSpec {
         self.check_sharding(&mut p);
         self.check_recompute(&mut p, model);
         self.check_offload(&mut p);
+        self.check_optimizer(&mut p, model);
         self.check_rest(&mut p);
         p.into_list()
     }
@@ -346,6 +349,38 @@ impl WorkloadSpec {
                 format!("{} modules", r.modules.len()),
                 "at least one with granularity modules, none with any other",
                 "norm, qkv, attention-core, activation, mlp, moe",
+            );
+        }
+    }
+
+    /// What works on whole matrices needs them whole, on the device, and known.
+    fn check_optimizer(&self, p: &mut Problems, model: &ModelSpec) {
+        if self.optimizer.kind != OptimizerKind::Muon {
+            return;
+        }
+        let kind = self.parallelism.sharding.kind;
+        if kind > ShardingKind::Zero1 {
+            let allowed = "none or zero1, where each rank owns whole matrices";
+            p.add(
+                "parallelism.sharding.kind",
+                "zero2 or zero3",
+                allowed,
+                "optimizer.kind muon works on whole matrices",
+            );
+        }
+        if self.offload.optimizer.iter().any(|x| !x.on_device() && x.fraction > 0.0) {
+            p.add("offload.optimizer", "another tier", "hbm", "optimizer.kind muon runs on the device");
+        }
+        if model
+            .layer_counts()
+            .iter()
+            .any(|(layer, _)| !matches!(layer.mixer, Mixer::Attention | Mixer::None))
+        {
+            p.add(
+                "optimizer.kind",
+                "\"muon\"",
+                "adam, adam8bit, lion, momentum, sgd, adafactor",
+                "the matrices of mixers other than attention are not known one by one",
             );
         }
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Reference;
 use crate::spec::device::Device;
+use crate::spec::model::ModelSpec;
 use crate::spec::problem::Problem;
 use crate::spec::recipe::Recipe;
 
@@ -289,16 +290,35 @@ pub enum OptimizerKind {
     Momentum,
     /// No state.
     Sgd,
+    /// Sums of rows and columns of each matrix, no momentum; three passes over the gradient.
+    Adafactor,
+    /// One fp32 momentum of the matrices of layers, made orthogonal by Newton–Schulz products; Adam for all else. Ranks that share
+    /// state own whole matrices.
+    Muon,
 }
 
 impl OptimizerKind {
-    /// Bytes of the moments of one parameter.
+    /// Bytes of the moments of a mean parameter of a model.
+    pub fn mean_moments_bytes(self, model: &ModelSpec) -> f64 {
+        let m = match self {
+            OptimizerKind::Muon | OptimizerKind::Adafactor => model.matrix_elements(),
+            other => return other.moments_bytes(),
+        };
+        match self {
+            OptimizerKind::Muon => (4.0 * m.elements + 8.0 * m.tables) / (m.elements + m.tables),
+            _ => {
+                let tables = m.tables / model.hidden as f64 * 4.0;
+                (4.0 * m.sides + tables) / (m.elements + m.tables)
+            }
+        }
+    }
+    /// Bytes of the moments of one parameter; where they depend on the matrices of a model, of one in a large matrix.
     pub fn moments_bytes(self) -> f64 {
         match self {
             OptimizerKind::Adam => 8.0,
             OptimizerKind::Adam8bit => 2.0 * (1.0 + 4.0 / 256.0),
-            OptimizerKind::Lion | OptimizerKind::Momentum => 4.0,
-            OptimizerKind::Sgd => 0.0,
+            OptimizerKind::Lion | OptimizerKind::Momentum | OptimizerKind::Muon => 4.0,
+            OptimizerKind::Sgd | OptimizerKind::Adafactor => 0.0,
         }
     }
 }

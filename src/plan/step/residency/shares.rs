@@ -2,12 +2,13 @@
 
 use super::Away;
 use crate::ids::DeviceId;
+use crate::model::muon::{Held, owned};
 use crate::plan::step::asked::groups_of;
 use crate::plan::step::groups::{Degrees, Group};
 use crate::plan::step::unit::{State, Unit};
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::{BytesPerParameter, Placement, ShardingKind, WorkloadSpec};
+use crate::spec::workload::{BytesPerParameter, OptimizerKind, Placement, ShardingKind, WorkloadSpec};
 use crate::topology::Machine;
 
 /// Shares of state that live on other tiers.
@@ -95,6 +96,16 @@ impl<'a> Shares<'a> {
             of(p.dense, d.shard) + of(p.expert, d.expert_replicas())
         });
         shares.sum()
+    }
+    /// The matrices of some units that one rank updates, where the optimizer works on whole ones.
+    pub(crate) fn matrices<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> Vec<Held> {
+        if self.workload.optimizer.kind != OptimizerKind::Muon {
+            return Vec::new();
+        }
+        let held: Vec<Held> = units.flat_map(|u| u.plan.matrices.iter().copied()).collect();
+        let shared = self.kind() >= ShardingKind::Zero1;
+        let owners = if shared { (self.degrees.shard, self.degrees.expert_replicas()) } else { (1, 1) };
+        owned(&held, owners)
     }
     /// Bytes of a unit's weights as passes read them.
     pub(in crate::plan::step) fn weight_bytes(&self, unit: &Unit) -> u64 {

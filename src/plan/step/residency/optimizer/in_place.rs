@@ -49,7 +49,10 @@ fn update_all(
 ) -> Option<OpId> {
     let workload = w.setup.shares.workload;
     let whole: u64 = w.units.iter().map(|u| u.plan.parameters.total()).sum();
+    let matrices = w.setup.shares.matrices(w.units.iter());
     let kernels = optimizer::Update {
+        matrices: &matrices,
+        compute: workload.precision.compute,
         spec: &workload.stack().optimizer,
         kind: workload.optimizer.kind,
         parameters,
