@@ -221,3 +221,22 @@ fn sides_may_be_workloads_reports_and_profiles() {
         assert!((line.b / line.a - 1.0).abs() < 1e-3, "{line:?}");
     }
 }
+
+/// A page about a closed form and a simulation stands alone and has every effect.
+#[test]
+fn a_comparison_has_a_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let (html, report) = (path("c.html"), path("c.json"));
+    let (status, _, errors) = stepsim(&["compare", "tiny-4", "--html", &html, "--report", &report]);
+    assert_eq!(status, Some(0), "{errors}");
+    let page = std::fs::read_to_string(&html).expect("a page");
+    let report: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&report).expect("a report")).expect("JSON");
+    for effect in report["effects"].as_array().expect("effects") {
+        let name = effect["name"].as_str().expect("a name");
+        assert!(page.contains(&format!("<td>{name}</td>")), "{name}");
+    }
+    assert_eq!(page.matches("</script>").count(), 2);
+    assert!(!page.contains("http"), "nothing comes from elsewhere");
+}
