@@ -233,3 +233,32 @@ fn half_the_network_doubles_the_exchange_and_half_of_nvlink_does_not() {
     let units = |n: u32| combine(&format!("expert.units={n}"));
     assert!(units(10) / whole > 1.8 && units(40) < whole);
 }
+
+/// Seconds that the launches of rank 0 hold its host, with what is read back from the device.
+fn launching(reads: &str) -> f64 {
+    let sets =
+        ["model.layers=2".to_string(), "batch.global=32".to_string(), format!("stack.host.reads={reads}")];
+    let inputs = Inputs::load("qwen3-30b-a3b-gb200", None, &sets).expect("inputs");
+    let run = Simulation::run(&inputs, &Options::default()).expect("a run");
+    let program = &run.folded.world.programs[run.folded.world.ranks[0].program.index()];
+    let host = |op: &&stepsim::program::Op| {
+        program.streams[usize::from(op.stream)].kind == StreamKind::Host
+            && program.infos[op.info as usize].name.starts_with("launch")
+    };
+    let seconds = |op: &stepsim::program::Op| match op.work {
+        stepsim::program::Work::Compute { time } => time.s(),
+        _ => 0.0,
+    };
+    program.ops.iter().filter(host).map(seconds).sum()
+}
+
+/// Where the host reads how many rows each expert has, their products are launched one by one; rows that are padded to a
+/// capacity are captured with their layer.
+#[test]
+fn padded_experts_are_captured_with_their_layer() {
+    let (counted, padded) = (launching(r#"["expert-counts"]"#), launching("[]"));
+    // One micro-batch, two layers, six products of 16 experts, 80 us for each but the first.
+    let one_by_one = 2.0 * 6.0 * 15.0 * 80e-6;
+    assert!(counted - padded > one_by_one, "{counted} s with counts, {padded} s without");
+    assert!(padded < 0.1 * counted, "{padded} s of {counted}");
+}
