@@ -133,13 +133,13 @@ fn steps(forward: &[Layer], backward: &[Layer], fused: bool) -> (Vec<Step>, [Opt
     let mut steps = Vec::with_capacity(6 * (forward.len() + backward.len()));
     let mut f = Pass::new(forward.iter().flat_map(forward_ops).collect());
     let mut b = Pass::new(backward.iter().flat_map(|layer| backward_ops(layer, fused)).collect());
-    let mut left = [true, b.to_exchange(&mut steps)];
+    let mut left = [true, b.walk_to_exchange(&mut steps)];
     while left != [false, false] {
-        left[0] = left[0] && f.to_exchange(&mut steps); // attn(F), dispatch(F)
-        left[1] = left[1] && b.to_exchange(&mut steps); // mlp(B), dispatch(B)
+        left[0] = left[0] && f.walk_to_exchange(&mut steps); // attn(F), dispatch(F)
+        left[1] = left[1] && b.walk_to_exchange(&mut steps); // mlp(B), dispatch(B)
         b.weights(&mut steps); // mlp(W)
-        left[0] = left[0] && f.to_exchange(&mut steps); // mlp(F), combine(F)
-        left[1] = left[1] && b.to_exchange(&mut steps); // attn(B), and the next combine(B)
+        left[0] = left[0] && f.walk_to_exchange(&mut steps); // mlp(F), combine(F)
+        left[1] = left[1] && b.walk_to_exchange(&mut steps); // attn(B), and the next combine(B)
         b.weights(&mut steps); // attn(W)
     }
     (steps, [f.last, b.last])
@@ -195,7 +195,7 @@ impl Pass {
         Pass { left: ops, last: None, weights: 0.0 }
     }
     /// Pushes ops up to and including the next exchange; false when nothing is left.
-    fn to_exchange(&mut self, steps: &mut Vec<Step>) -> bool {
+    fn walk_to_exchange(&mut self, steps: &mut Vec<Step>) -> bool {
         while let Some(op) = self.left.pop_front() {
             let (stream, time) = match op {
                 Op::Kernels(time) => (KERNELS, time),
