@@ -1,94 +1,36 @@
-//! Flows whose finish moves, the earliest first: a heap of four ways that knows where each flow stands.
+//! Flows whose finish moves, the earliest first.
 //!
-//! Order is by (time, number of the change), so the same changes give the same order whatever the heap looks like.
+//! Order is by (time, number of the change), so the same changes give the same order whatever the queue looks like inside.
 
-use super::code::NONE;
+use std::cmp::Reverse;
+
+use priority_queue::PriorityQueue;
+use rustc_hash::FxBuildHasher;
+
 use crate::units::Time;
 
-/// Children of a place.
-const WAYS: usize = 4;
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    /// Time above, number of the change below.
-    key: u128,
-    transit: u32,
-}
-
 /// Transits in the order of their ends.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Moving {
-    heap: Vec<Entry>,
-    /// By transit: its place in the heap, or `NONE`.
-    place: Vec<u32>,
+    /// By transit: its end, and the number of the change that gave it that end.
+    queue: PriorityQueue<u32, Reverse<(Time, u64)>, FxBuildHasher>,
 }
 
 impl Moving {
     /// When the first one ends.
     #[inline]
     pub fn first(&self) -> Option<Time> {
-        self.heap.first().map(|entry| Time((entry.key >> 64) as u64))
+        self.queue.peek().map(|(_, Reverse((end, _)))| *end)
     }
 
     /// Takes the first one: its transit, and the number of the change that gave it its end.
     pub fn pop(&mut self) -> Option<(u32, u64)> {
-        let first = *self.heap.first()?;
-        let last = self.heap.pop()?;
-        self.place[first.transit as usize] = NONE;
-        if last.transit != first.transit {
-            self.down(0, last);
-        }
-        Some((first.transit, first.key as u64))
+        self.queue.pop().map(|(transit, Reverse((_, change)))| (transit, change))
     }
 
     /// Gives a transit an end, or another one.
     pub fn set(&mut self, transit: u32, end: Time, change: u64) {
-        if self.place.len() <= transit as usize {
-            self.place.resize(transit as usize + 1, NONE);
-        }
-        let entry = Entry { key: u128::from(end.0) << 64 | u128::from(change), transit };
-        match self.place[transit as usize] {
-            NONE => {
-                self.heap.push(entry);
-                self.up(self.heap.len() - 1, entry);
-            }
-            at if entry.key < self.heap[at as usize].key => self.up(at as usize, entry),
-            at => self.down(at as usize, entry),
-        }
-    }
-
-    #[inline]
-    fn put(&mut self, at: usize, entry: Entry) {
-        self.place[entry.transit as usize] = at as u32;
-        self.heap[at] = entry;
-    }
-
-    fn up(&mut self, mut at: usize, entry: Entry) {
-        while at > 0 {
-            let above = (at - 1) / WAYS;
-            if self.heap[above].key <= entry.key {
-                break;
-            }
-            self.put(at, self.heap[above]);
-            at = above;
-        }
-        self.put(at, entry);
-    }
-
-    fn down(&mut self, mut at: usize, entry: Entry) {
-        loop {
-            let (first, len) = (WAYS * at + 1, self.heap.len());
-            let below = &self.heap[first.min(len)..(first + WAYS).min(len)];
-            let Some((i, least)) = below.iter().copied().enumerate().min_by_key(|(_, e)| e.key) else {
-                break;
-            };
-            if least.key >= entry.key {
-                break;
-            }
-            self.put(at, least);
-            at = first + i;
-        }
-        self.put(at, entry);
+        self.queue.push(transit, Reverse((end, change)));
     }
 }
 
