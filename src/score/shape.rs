@@ -2,6 +2,9 @@
 
 use super::columns::Columns;
 
+/// Words of a vocabulary that is not printed.
+const VOCABULARY: f64 = 50_000.0;
+
 /// Takes the number of parameters from the model's name (`GPT 6.2B`, `MPT-760m`) where no column has it, and tells from it
 /// whether a printed MLP is plain or gated (column `mlp_by_parameters`).
 pub fn parameters(c: &mut Columns) {
@@ -17,7 +20,7 @@ pub fn parameters(c: &mut Columns) {
         return;
     }
     let shared = c.number("kv_heads").zip(c.number("heads")).map_or(1.0, |(kv, heads)| (kv / heads).min(1.0));
-    let table = c.number("vocab").unwrap_or(50_000.0) * hidden;
+    let table = c.number("vocab").unwrap_or(VOCABULARY) * hidden;
     let with =
         |products: f64| layers * (hidden * hidden * (2.0 + 2.0 * shared) + products * hidden * ffn) + table;
     let off = |products: f64| (with(products) / (1e9 * all)).ln().abs();
@@ -29,8 +32,8 @@ pub fn parameters(c: &mut Columns) {
 }
 
 /// Layers and width of a model of which only the number of parameters is known: 128 of width for each layer, as the
-/// models of GPT-3's and Llama's tables from 1 to 175 billion have it (12·layers·hidden² parameters). Whether any were
-/// filled.
+/// models of GPT-3's and Llama's tables from 1 to 175 billion have it (12·layers·hidden² parameters beside the table of
+/// the vocabulary). Whether any were filled.
 pub fn by_parameters(c: &mut Columns) -> bool {
     let Some(all) = c.number("params_b").filter(|_| !c.has("layers") && !c.has("hidden")) else {
         return false;
@@ -44,7 +47,8 @@ pub fn by_parameters(c: &mut Columns) -> bool {
     let heads =
         if width < 128.0 * group { (width / 128.0).ceil() } else { (width / 128.0 / group).round() * group };
     let hidden = 128.0 * heads;
-    let layers = (1e9 * all / (12.0 * hidden * hidden)).round().max(1.0);
+    let table = c.number("vocab").unwrap_or(VOCABULARY) * hidden;
+    let layers = ((1e9 * all - table) / (12.0 * hidden * hidden)).round().max(1.0);
     let why =
         "only the parameters are known: 128 of width for each layer, as in the tables of GPT-3 and Llama";
     c.fill("layers", (layers as u64).into(), why) & c.fill("hidden", (hidden as u64).into(), why)
