@@ -76,14 +76,24 @@ pub fn timeline(rows: &[Row], end_ns: u64) -> String {
     }
     out.push_str("</g><g id=\"ticks\">");
     let height = rows.len() as f64 * ROW;
-    for i in 0..=5 {
-        let part = f64::from(i) / 5.0;
-        let x = LEFT + part * (WIDTH - LEFT - 60.0);
-        let ns = part * (WIDTH - LEFT - 60.0) / scale;
-        text(&mut out, x, height + 14.0, "tick", &seconds(ns * 1e-9));
+    for (ns, label) in ticks(end_ns as f64) {
+        text(&mut out, LEFT + ns * scale, height + 14.0, "tick", &label);
     }
     out.push_str("</g>");
     drawing("timeline", height + 20.0, "passes, stalls and communication of each rank over time", &out)
+}
+
+/// Places and labels of a scale from 0 to `end` in ns: six or so round numbers, in the unit of the last one. The script draws
+/// the same when one looks closer.
+fn ticks(end: f64) -> Vec<(f64, String)> {
+    let rough = (end / 6.0).max(1e-3);
+    let decade = 10f64.powf(rough.log10().floor());
+    let step = decade * [1.0, 2.0, 5.0, 10.0].into_iter().find(|m| m * decade >= rough).unwrap_or(10.0);
+    let (unit, name) =
+        [(1e9, "s"), (1e6, "ms"), (1e3, "us")].into_iter().find(|u| end >= u.0).unwrap_or((1.0, "ns"));
+    let decimals = (-(step / unit).log10().floor()).max(0.0) as usize;
+    let places = (0..).map(|i| f64::from(i) * step).take_while(|ns| *ns <= 0.97 * end);
+    places.map(|ns| (ns, format!("{:.decimals$} {name}", ns / unit))).collect()
 }
 
 /// One shape for each kind on a lane.
@@ -374,4 +384,18 @@ pub fn roofline(shown: &Shown) -> Option<String> {
         text(&mut out, x(intensity) + radius + 2.0, y(rate) + 3.0, "note", name);
     }
     Some(drawing("roofline", HEIGHT + 34.0, "kernel classes under the roof of the device", &out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ticks;
+
+    #[test]
+    fn scales_have_round_numbers() {
+        let of = |end: f64| ticks(end).into_iter().map(|t| t.1).collect::<Vec<_>>();
+        assert_eq!(of(167_902.0), ["0 us", "50 us", "100 us", "150 us"]);
+        assert_eq!(of(129_012_000.0), ["0 ms", "50 ms", "100 ms"]);
+        assert_eq!(of(2.6e9), ["0.0 s", "0.5 s", "1.0 s", "1.5 s", "2.0 s", "2.5 s"]);
+        assert_eq!(of(26e9)[1], "5 s");
+    }
 }

@@ -62,11 +62,17 @@ impl Sheet {
     pub fn timeline(&mut self, title: &str, note: &str, end_ns: u64, rows: Vec<Row>) {
         let drawing = draw::timeline(&rows, end_ns);
         let mut keys = String::new();
+        let mut named = Vec::new();
         for ((class, looks), lane) in draw::CLASSES.into_iter().zip(self.looks.lanes()).zip(0..) {
             let mut used: Vec<usize> = rows.iter().flat_map(|row| row.kinds(lane)).collect();
             used.sort_unstable();
             used.dedup();
-            key(&mut keys, used.into_iter().map(|i| (format!("{class}{i}"), looks[i].name.as_str())));
+            // What two lanes have alike has one key.
+            used.retain(|i| !named.contains(&(&looks[*i].name, looks[*i].colour)));
+            named.extend(used.iter().map(|i| (&looks[*i].name, looks[*i].colour)));
+            if !used.is_empty() {
+                key(&mut keys, used.into_iter().map(|i| (format!("{class}{i}"), looks[i].name.as_str())));
+            }
         }
         self.section(title, note, |out| {
             out.push_str(

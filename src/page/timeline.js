@@ -19,6 +19,17 @@ const rows = data.shown.rows.map((row) => KEYS.map((key) => {
 const time = (ns) => ns >= 1e9 ? (ns / 1e9).toFixed(3) + ' s' : ns >= 1e6 ? (ns / 1e6).toFixed(3) + ' ms' : (ns / 1e3).toFixed(1) + ' us';
 const first = (list, value) => { let lo = 0, hi = list.length; while (lo < hi) { const m = (lo + hi) >> 1; if (list[m] <= value) lo = m + 1; else hi = m; } return lo; };
 
+// Round numbers below the rows, as the page draws them for the whole.
+const below = ticks.firstElementChild.getAttribute('y');
+function scale_below() {
+  const rough = (b - a) / 6, decade = 10 ** Math.floor(Math.log10(rough)), each = decade * [1, 2, 5, 10].find((m) => m * decade >= rough);
+  const [unit, name] = [[1e9, 's'], [1e6, 'ms'], [1e3, 'us'], [1, 'ns']].find((u) => b >= u[0]) ?? [1, 'ns'];
+  const decimals = Math.max(0, -Math.floor(Math.log10(each / unit))); let out = '';
+  for (let at = Math.ceil(a / each) * each; at <= a + 0.97 * (b - a); at += each)
+    out += `<text class="tick" x="${(L + (at - a) / (b - a) * (W - L)).toFixed(1)}" y="${below}">${(at / unit).toFixed(decimals)} ${name}</text>`;
+  ticks.innerHTML = out;
+}
+
 function draw() {
   const scale = (W - L) / (b - a); let out = '';
   rows.forEach((row, r) => row.forEach((lane, l) => {
@@ -33,8 +44,7 @@ function draw() {
     out = shapes.map((d, kind) => d ? `<path class="${CLASSES[l]}${kind}" d="${d.join('')}"/>` : '').join('') + out;
   }));
   lanes.innerHTML = out;
-  const at = (i) => a + i / 5 * (b - a) * (W - L - 60) / (W - L);
-  [...ticks.children].forEach((t, i) => { t.textContent = time(at(i)); });
+  scale_below();
 }
 // Of two passes in turn both micro-batches.
 const batches = (tag) => [tag & 65535, tag >>> 16].filter((m) => m).map((m) => m - 1);

@@ -61,6 +61,13 @@ pub struct SearchOptions {
     pub threads: Option<usize>,
 }
 
+impl SearchOptions {
+    /// Whether a step is over by the deadline.
+    fn in_time(&self, found: Measures) -> bool {
+        self.deadline_s.is_none_or(|deadline| found.seconds <= deadline)
+    }
+}
+
 impl Default for SearchOptions {
     fn default() -> SearchOptions {
         SearchOptions {
@@ -191,50 +198,13 @@ pub fn search(
     let space = Space::new(axes, &base)?;
     let Layouts { all: points, topology, devices } = points(&base, &space, &given)?;
     let threads = pool::threads(options.threads);
-    let mut done = 0;
-    let mut pruned = BTreeMap::from([("invalid", 0), ("memory", 0), ("time", 0), ("limit", 0)]);
-    if options.deadline_s.is_some() {
-        pruned.insert("deadline", 0);
-    }
-    let mut candidates = Vec::new();
-    let estimates = pool::all(points.len(), threads, &|i| estimated(&base, &points[i], options));
-    for estimate in estimates {
-        match estimate {
-            Ok(candidate) => candidates.push(candidate),
-            Err(reason) => *pruned.entry(reason).or_insert(0) += 1,
-        }
-        done += 1;
-    }
+    let (candidates, mut pruned) = candidates(&base, &points, options, threads);
     let mut tell = |done| if progress(done).is_break() { Err(StudyError::Stopped) } else { Ok(()) };
-    tell(done)?;
-    // Those that fit in closed form come first. A stable sort: equal estimates stay in the order of the space.
-    let score = |c: &Candidate| c.form.score(options.objective);
-    candidates.sort_by(|a, b| a.doubtful.cmp(&b.doubtful).then(score(a).total_cmp(&score(b))));
-    let sure = candidates.partition_point(|c| !c.doubtful);
-    let mut run = Run { best: f64::INFINITY, outcomes: Vec::new() };
-    let hopeless = |c: &Candidate, best: f64| c.bound > best;
-    let mut left: Vec<&Candidate> = Vec::new();
-    for part in [0..sure, sure..candidates.len()] {
-        let mut at = part.start;
-        while at < part.end && !hopeless(&candidates[at], run.best) {
-            let room = options.most_simulated - run.outcomes.len();
-            let batch = &candidates[at..part.end.min(at + BATCH.min(room))];
-            if batch.is_empty() {
-                break;
-            }
-            let outcomes = pool::all(batch.len(), threads, &|i| simulated(&base, &batch[i], options));
-            outcomes.into_iter().enumerate().for_each(|(i, o)| run.take(at + i, &batch[i], o, options));
-            at += batch.len();
-            done += batch.len() as u64;
-            tell(done)?;
-        }
-        left.extend(&candidates[at..part.end]);
-    }
-    let undecided = left.iter().filter(|c| !hopeless(c, run.best)).count() as u64;
-    *pruned.entry("limit").or_insert(0) += undecided;
-    *pruned.entry("time").or_insert(0) += left.len() as u64 - undecided;
-    let next = left.iter().map(|c| c.form.score(options.objective)).fold(f64::INFINITY, f64::min);
-    let reached = if left.is_empty() { options.margin } else { 1.0 - run.best / next };
+    tell(points.len() as u64)?;
+    let simulate = |candidate: &Candidate| simulated(&base, candidate, options);
+    let run = Run::over(&candidates, options, threads, &simulate, &mut |n| tell(points.len() as u64 + n))?;
+    *pruned.entry("limit").or_insert(0) += run.undecided;
+    *pruned.entry("time").or_insert(0) += run.hopeless;
     let mut report = SearchReport {
         workload: base.name().to_string(),
         topology,
@@ -246,51 +216,21 @@ pub fn search(
         simulated: run.outcomes.len() as u64,
         unfit: BTreeMap::new(),
         margin: options.margin,
-        time_margin_reached: reached.clamp(0.0, options.margin),
+        time_margin_reached: run.margin_reached,
         closed_form_longest: 0.0,
         assumed: ASSUMED.iter().map(ToString::to_string).collect(),
         ranking: Vec::new(),
     };
+    let ranked = ranked(run, &candidates, options, &mut report);
+    let best = ranked.first().and_then(|found| base.inputs(&found.candidate.sets).ok());
     let own = serde_json::to_value(plain.unchecked(&[])?.0).unwrap_or_default();
-    let mut ranked = Vec::new();
-    for (at, outcome) in run.outcomes {
-        let candidate = &candidates[at];
-        match (outcome.status, candidate.form.simulated(&outcome)) {
-            (Status::Ok, Some(found)) => {
-                let longer = 1.0 - found.seconds / candidate.form.seconds;
-                report.closed_form_longest = report.closed_form_longest.max(longer);
-                match options.deadline_s {
-                    Some(deadline) if found.seconds > deadline => {
-                        *report.unfit.entry("deadline".into()).or_insert(0) += 1;
-                    }
-                    _ => ranked.push((found, candidate, outcome)),
-                }
-            }
-            (status, _) => *report.unfit.entry(as_text(status)).or_insert(0) += 1,
-        }
-    }
-    ranked.sort_by(|a, b| a.0.score(options.objective).total_cmp(&b.0.score(options.objective)));
-    ranked.truncate(options.top.max(1));
-    let best = ranked.first().and_then(|(_, best, _)| base.inputs(&best.sets).ok());
-    let explained = explained(&base, ranked.iter().map(|(found, candidate, _)| (*found, *candidate)));
-    let mut explained = explained.into_iter();
+    let mut explained = explained(&base, &ranked).into_iter();
     report.ranking = ranked
         .into_iter()
-        .map(|(found, candidate, outcome)| {
+        .map(|found| {
             let (waterfall, slower_by) = explained.next().map_or((None, Vec::new()), |(w, by)| (Some(w), by));
-            Ranked {
-                sets: needed(&own, always.iter().chain(&candidate.sets)),
-                settings: candidate.settings.clone(),
-                closed_form_s: candidate.form.seconds,
-                closed_form_memory_bytes: candidate.form.memory_bytes,
-                least_memory_bytes: candidate.least,
-                devices: found.devices as u32,
-                usd_per_million_tokens: found.usd_per_million_tokens(),
-                joule_per_token: found.joule_per_token(),
-                outcome,
-                waterfall,
-                slower_by,
-            }
+            let sets = needed(&own, always.iter().chain(&found.candidate.sets));
+            Ranked { waterfall, slower_by, ..found.row(sets) }
         })
         .collect();
     if let Some(best) = report.ranking.first() {
@@ -299,14 +239,92 @@ pub fn search(
     Ok(Found { report, best: best.map(|inputs| inputs.workload.value) })
 }
 
-/// Where the step goes in the first [`EXPLAINED`] of a ranking, and what each spends more on than the best.
-fn explained<'a>(
+/// Layouts that count, those that fit in closed form first and the best of these first, and how many do not by reason.
+fn candidates(
     base: &Base,
-    ranking: impl Iterator<Item = (Measures, &'a Candidate)>,
-) -> Vec<(BarsReport, Vec<Reason>)> {
+    points: &[Map<String, Value>],
+    options: &SearchOptions,
+    threads: usize,
+) -> (Vec<Candidate>, BTreeMap<&'static str, u64>) {
+    let mut pruned = BTreeMap::from([("invalid", 0), ("memory", 0), ("time", 0), ("limit", 0)]);
+    if options.deadline_s.is_some() {
+        pruned.insert("deadline", 0);
+    }
+    let mut candidates = Vec::new();
+    for estimate in pool::all(points.len(), threads, &|i| estimated(base, &points[i], options)) {
+        match estimate {
+            Ok(candidate) => candidates.push(candidate),
+            Err(reason) => *pruned.entry(reason).or_insert(0) += 1,
+        }
+    }
+    // A stable sort: equal estimates stay in the order of the space.
+    let score = |c: &Candidate| c.form.score(options.objective);
+    candidates.sort_by(|a, b| a.doubtful.cmp(&b.doubtful).then(score(a).total_cmp(&score(b))));
+    (candidates, pruned)
+}
+
+/// What of the simulated layouts counts, best first; the others are counted in the report.
+fn ranked<'c>(
+    run: Run,
+    candidates: &'c [Candidate],
+    options: &SearchOptions,
+    report: &mut SearchReport,
+) -> Vec<Simulated<'c>> {
+    let mut ranked = Vec::new();
+    for (at, outcome) in run.outcomes {
+        let candidate = &candidates[at];
+        let found = candidate.form.simulated(&outcome).filter(|_| outcome.status == Status::Ok);
+        let unfit = match found {
+            None => as_text(outcome.status),
+            Some(found) => {
+                let longer = 1.0 - found.seconds / candidate.form.seconds;
+                report.closed_form_longest = report.closed_form_longest.max(longer);
+                if options.in_time(found) {
+                    ranked.push(Simulated { candidate, found, outcome });
+                    continue;
+                }
+                "deadline".to_string()
+            }
+        };
+        *report.unfit.entry(unfit).or_insert(0) += 1;
+    }
+    let score = |s: &Simulated| s.found.score(options.objective);
+    ranked.sort_by(|a, b| score(a).total_cmp(&score(b)));
+    ranked.truncate(options.top.max(1));
+    ranked
+}
+
+/// A layout and what its simulation found.
+struct Simulated<'c> {
+    candidate: &'c Candidate,
+    found: Measures,
+    outcome: Outcome,
+}
+
+impl Simulated<'_> {
+    fn row(self, sets: Vec<String>) -> Ranked {
+        let Simulated { candidate, found, outcome } = self;
+        Ranked {
+            sets,
+            settings: candidate.settings.clone(),
+            closed_form_s: candidate.form.seconds,
+            closed_form_memory_bytes: candidate.form.memory_bytes,
+            least_memory_bytes: candidate.least,
+            devices: found.devices as u32,
+            usd_per_million_tokens: found.usd_per_million_tokens(),
+            joule_per_token: found.joule_per_token(),
+            outcome,
+            waterfall: None,
+            slower_by: Vec::new(),
+        }
+    }
+}
+
+/// Where the step goes in the first [`EXPLAINED`] of a ranking, and what each spends more on than the best.
+fn explained(base: &Base, ranking: &[Simulated<'_>]) -> Vec<(BarsReport, Vec<Reason>)> {
     let mut all: Vec<(BarsReport, Vec<Reason>)> = Vec::new();
     let mut best_s = 0.0;
-    for (found, candidate) in ranking.take(EXPLAINED) {
+    for Simulated { candidate, found, .. } in ranking.iter().take(EXPLAINED) {
         let run = base.inputs(&candidate.sets).ok().map(|inputs| {
             Simulation::run(&inputs, &Options::default()).ok().and_then(|run| run.report(false).waterfall)
         });
@@ -447,20 +465,59 @@ fn simulated(base: &Base, candidate: &Candidate, options: &SearchOptions) -> Out
     }
 }
 
-/// What has been simulated.
+/// What has been simulated, and what was left out.
 struct Run {
-    best: f64,
     /// With their places among the candidates.
     outcomes: Vec<(usize, Outcome)>,
+    /// Candidates that cannot be better than the best.
+    hopeless: u64,
+    /// Candidates that were left out although they may be.
+    undecided: u64,
+    /// The margin that holds for what was simulated.
+    margin_reached: f64,
 }
 
 impl Run {
-    fn take(&mut self, at: usize, candidate: &Candidate, outcome: Outcome, options: &SearchOptions) {
-        let found = candidate.form.simulated(&outcome);
-        if let Some(found) = found.filter(|f| options.deadline_s.is_none_or(|d| f.seconds <= d)) {
-            self.best = self.best.min(found.score(options.objective));
+    /// Simulates candidates in batches, until what is left cannot be better than the best by more than the margin.
+    /// `tell` is told how many are done.
+    fn over(
+        candidates: &[Candidate],
+        options: &SearchOptions,
+        threads: usize,
+        simulate: &(dyn Fn(&Candidate) -> Outcome + Sync),
+        tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
+    ) -> Result<Run, StudyError> {
+        let (mut best, mut outcomes) = (f64::INFINITY, Vec::new());
+        let mut left: Vec<&Candidate> = Vec::new();
+        let sure = candidates.partition_point(|c| !c.doubtful);
+        for part in [0..sure, sure..candidates.len()] {
+            let mut at = part.start;
+            while at < part.end && candidates[at].bound <= best {
+                let room = options.most_simulated - outcomes.len();
+                let batch = &candidates[at..part.end.min(at + BATCH.min(room))];
+                if batch.is_empty() {
+                    break;
+                }
+                for outcome in pool::all(batch.len(), threads, &|i| simulate(&batch[i])) {
+                    let found =
+                        candidates[at].form.simulated(&outcome).filter(|found| options.in_time(*found));
+                    best = found.map_or(best, |found| best.min(found.score(options.objective)));
+                    outcomes.push((at, outcome));
+                    at += 1;
+                }
+                tell(outcomes.len() as u64)?;
+            }
+            left.extend(&candidates[at..part.end]);
         }
-        self.outcomes.push((at, outcome));
+        let hopeless = left.iter().filter(|c| c.bound > best).count();
+        let next = left.iter().map(|c| c.form.score(options.objective)).fold(f64::INFINITY, f64::min);
+        let reached = if left.is_empty() { options.margin } else { 1.0 - best / next };
+        Ok(Run {
+            outcomes,
+            hopeless: hopeless as u64,
+            undecided: (left.len() - hopeless) as u64,
+            margin_reached: reached.clamp(0.0, options.margin),
+        })
     }
 }
 
