@@ -8,6 +8,7 @@
 //! does not exist, a value of the wrong type) is refused, before anything runs.
 
 mod base;
+mod candidates;
 mod condition;
 mod layout;
 mod objective;

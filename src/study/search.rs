@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::base::Base;
+use super::candidates::{Candidate, Run, candidates};
 use super::layout::{ASSUMED, Given, NEUTRAL, layouts};
 use super::objective::{Measures, Objective};
 use super::outcome::{How, Outcome, outcome};
@@ -21,20 +22,13 @@ use super::reasons::{Reason, reasons};
 use super::rows::StudyError;
 use super::space::{Axis, MOST_POINTS, Space, set_text};
 use crate::analysis::waterfall_report::BarsReport;
-use crate::compare::workload::closed_form;
 use crate::ids::DeviceId;
 use crate::simulate::{Options, Simulation, Status};
 use crate::spec::SpecError;
 use crate::spec::workload::{ModelRef, WorkloadSpec};
 
-/// Layouts simulated before the best is looked at again.
-const BATCH: usize = 16;
-
 /// Layouts of a ranking that are simulated once more, to say where their step goes.
 const EXPLAINED: usize = 3;
-
-/// Layouts over the limit by more than this part of their memory, in closed form, are simulated after all others.
-const DOUBT: f64 = 0.1;
 
 /// How to search.
 #[derive(Clone, Debug)]
@@ -63,7 +57,7 @@ pub struct SearchOptions {
 
 impl SearchOptions {
     /// Whether a step is over by the deadline.
-    fn in_time(&self, found: Measures) -> bool {
+    pub(super) fn in_time(&self, found: Measures) -> bool {
         self.deadline_s.is_none_or(|deadline| found.seconds <= deadline)
     }
 }
@@ -162,22 +156,6 @@ pub struct Found {
     pub best: Option<WorkloadSpec>,
 }
 
-/// A layout before it is simulated.
-struct Candidate {
-    sets: Vec<String>,
-    settings: Map<String, Value>,
-    /// In closed form.
-    form: Measures,
-    least: f64,
-    /// Whether little but the margin lets it fit.
-    doubtful: bool,
-    /// Nothing better is to be expected of its simulation.
-    bound: f64,
-}
-
-/// A layout's estimate, or the reason why it is not simulated.
-type Estimated = Result<Candidate, &'static str>;
-
 /// Searches for the best layout of a workload, on a machine in the place of the one that it names. `progress` is told how
 /// many estimates and simulations are done.
 ///
@@ -237,30 +215,6 @@ pub fn search(
         report.devices = best.devices;
     }
     Ok(Found { report, best: best.map(|inputs| inputs.workload.value) })
-}
-
-/// Layouts that count, those that fit in closed form first and the best of these first, and how many do not by reason.
-fn candidates(
-    base: &Base,
-    points: &[Map<String, Value>],
-    options: &SearchOptions,
-    threads: usize,
-) -> (Vec<Candidate>, BTreeMap<&'static str, u64>) {
-    let mut pruned = BTreeMap::from([("invalid", 0), ("memory", 0), ("time", 0), ("limit", 0)]);
-    if options.deadline_s.is_some() {
-        pruned.insert("deadline", 0);
-    }
-    let mut candidates = Vec::new();
-    for estimate in pool::all(points.len(), threads, &|i| estimated(base, &points[i], options)) {
-        match estimate {
-            Ok(candidate) => candidates.push(candidate),
-            Err(reason) => *pruned.entry(reason).or_insert(0) += 1,
-        }
-    }
-    // A stable sort: equal estimates stay in the order of the space.
-    let score = |c: &Candidate| c.form.score(options.objective);
-    candidates.sort_by(|a, b| a.doubtful.cmp(&b.doubtful).then(score(a).total_cmp(&score(b))));
-    (candidates, pruned)
 }
 
 /// What of the simulated layouts counts, best first; the others are counted in the report.
@@ -429,26 +383,6 @@ fn points(base: &Base, space: &Space, given: &Given) -> Result<Layouts, SpecErro
     Ok(points)
 }
 
-fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions) -> Estimated {
-    let sets: Vec<String> = settings.iter().map(|(path, value)| set_text(path, value)).collect();
-    let inputs = base.inputs(&sets).map_err(|_| "invalid")?;
-    let form = closed_form(&inputs).map_err(|_| "invalid")?;
-    let memory = form.fullest().total();
-    let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY).min(form.capacity);
-    let least = form.memory.iter().map(|rank| rank.certain).fold(0.0, f64::max);
-    if least > limit {
-        return Err("memory");
-    }
-    let form = Measures::new(&inputs, form.tokens, form.terms.total(), memory);
-    let at_best = form.less(options.margin);
-    if options.deadline_s.is_some_and(|deadline| at_best.seconds > deadline) {
-        return Err("deadline");
-    }
-    let doubtful = memory * (1.0 - DOUBT) > limit;
-    let bound = at_best.score(options.objective);
-    Ok(Candidate { sets, settings: settings.clone(), form, least, doubtful, bound })
-}
-
 fn simulated(base: &Base, candidate: &Candidate, options: &SearchOptions) -> Outcome {
     let outcome = match base.inputs(&candidate.sets) {
         Ok(inputs) => outcome(&inputs, How::TimeAndMemory),
@@ -462,62 +396,6 @@ fn simulated(base: &Base, candidate: &Candidate, options: &SearchOptions) -> Out
             ..Outcome::default()
         },
         _ => outcome,
-    }
-}
-
-/// What has been simulated, and what was left out.
-struct Run {
-    /// With their places among the candidates.
-    outcomes: Vec<(usize, Outcome)>,
-    /// Candidates that cannot be better than the best.
-    hopeless: u64,
-    /// Candidates that were left out although they may be.
-    undecided: u64,
-    /// The margin that holds for what was simulated.
-    margin_reached: f64,
-}
-
-impl Run {
-    /// Simulates candidates in batches, until what is left cannot be better than the best by more than the margin.
-    /// `tell` is told how many are done.
-    fn over(
-        candidates: &[Candidate],
-        options: &SearchOptions,
-        threads: usize,
-        simulate: &(dyn Fn(&Candidate) -> Outcome + Sync),
-        tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
-    ) -> Result<Run, StudyError> {
-        let (mut best, mut outcomes) = (f64::INFINITY, Vec::new());
-        let mut left: Vec<&Candidate> = Vec::new();
-        let sure = candidates.partition_point(|c| !c.doubtful);
-        for part in [0..sure, sure..candidates.len()] {
-            let mut at = part.start;
-            while at < part.end && candidates[at].bound <= best {
-                let room = options.most_simulated - outcomes.len();
-                let batch = &candidates[at..part.end.min(at + BATCH.min(room))];
-                if batch.is_empty() {
-                    break;
-                }
-                for outcome in pool::all(batch.len(), threads, &|i| simulate(&batch[i])) {
-                    let found =
-                        candidates[at].form.simulated(&outcome).filter(|found| options.in_time(*found));
-                    best = found.map_or(best, |found| best.min(found.score(options.objective)));
-                    outcomes.push((at, outcome));
-                    at += 1;
-                }
-                tell(outcomes.len() as u64)?;
-            }
-            left.extend(&candidates[at..part.end]);
-        }
-        let hopeless = left.iter().filter(|c| c.bound > best).count();
-        let next = left.iter().map(|c| c.form.score(options.objective)).fold(f64::INFINITY, f64::min);
-        let reached = if left.is_empty() { options.margin } else { 1.0 - best / next };
-        Ok(Run {
-            outcomes,
-            hopeless: hopeless as u64,
-            undecided: (left.len() - hopeless) as u64,
-            margin_reached: reached.clamp(0.0, options.margin),
-        })
     }
 }
 
