@@ -184,7 +184,7 @@ impl From<Fault> for Failure {
 /// Prints a table or a message to standard output, unless a document stands there: then nothing else does.
 ///
 /// # Errors
-/// As [`put`].
+/// As `put`.
 pub fn say(text: &str) -> Result<(), Failure> {
     if outputs::document_on_stdout() { Ok(()) } else { put(text) }
 }

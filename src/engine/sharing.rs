@@ -16,7 +16,7 @@
 //! A resource that its flows could not fill at their solo rates, or that has one flow only, binds nobody beyond these
 //! rates: it *joins* nothing, and is left out of components. Whether it joins is not the same in a folded run, whose
 //! solo rates are lower; rates are, to the last bit: left out in one of the two runs, a resource has a billionth of its
-//! capacity to spare in both ([`FULL`]), so its level never comes up, and levels of other resources do not depend on it.
+//! capacity to spare in both (`FULL`), so its level never comes up, and levels of other resources do not depend on it.
 //!
 //! Hazard: a flow that nothing joins must wait for `solve` all the same. If it had its rate at once, its end could fall
 //! before an admission of the same instant in the one run and behind it in the other (`tests/fold.rs` has such a case).

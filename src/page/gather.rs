@@ -103,7 +103,7 @@ pub fn pass_number(phase: Phase) -> u32 {
     PHASES.iter().position(|known| *known == phase).unwrap_or_default() as u32
 }
 
-/// Names and colours of what is drawn over time: passes by [`PHASES`], [`StallCause`], [`OpKind`].
+/// Names and colours of what is drawn over time: passes by `PHASES`, [`StallCause`], [`OpKind`].
 pub fn looks() -> Looks {
     let look = |name: &str, colour| Look { name: name.to_owned(), colour };
     let passes = PHASES.iter().map(|phase| look(phase.name(), palette::pass(*phase)));

@@ -34,7 +34,7 @@ impl Looks {
     }
 }
 
-/// A row of a drawing over time: each lane as [`numbers`].
+/// A row of a drawing over time: each lane as `numbers`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// Its name.

@@ -92,7 +92,7 @@ impl Columns {
         }
     }
 
-    /// A number above zero; a text that reads as one counts, as [`amount`] says.
+    /// A number above zero; a text that reads as one counts, as `amount` says.
     pub fn number(&self, column: &str) -> Option<f64> {
         self.heed(column);
         self.amount(column)

@@ -1,9 +1,9 @@
 //! Argument and recipe files of training software as workloads.
 //!
-//! A format is a *syntax* (how arguments are read: [`syntax`]) and a *table* (what each argument means here:
-//! `workloads/imports/*.json`, [`table`]). A reader turns a file into a flat list of names and values; the table turns each into
+//! A format is a *syntax* (how arguments are read: `syntax`) and a *table* (what each argument means here:
+//! `workloads/imports/*.json`, `table`). A reader turns a file into a flat list of names and values; the table turns each into
 //! fields of a workload and of its model, or into a quantity that several arguments share (`$devices`, `$accumulation`), or
-//! says why it has no counterpart and whether that matters; [`finish`] puts the quantities together.
+//! says why it has no counterpart and whether that matters; `finish` puts the quantities together.
 //!
 //! Hazards:
 //! * Defaults are those of the software (`workload` of the table), not ours: what a file leaves out is listed as assumed only
