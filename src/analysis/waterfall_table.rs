@@ -28,7 +28,7 @@ pub fn compact(out: &mut String, r: &Report, width: u16) {
         let room = usize::from(width).saturating_sub(line.chars().count());
         let _ = writeln!(out, "{}", (line + &largest(bars, r, room)).trim_end());
     }
-    if rest.abs() >= SMALL / 10.0 {
+    if rest.abs() >= SMALL {
         let _ = writeln!(out, "  {:<22} {:>6.1}", "other", -100.0 * rest);
     }
     let _ = writeln!(out, "  {:<22} {:>6.1}", "= MFU", 100.0 * bars.mfu);
