@@ -34,7 +34,8 @@ pub fn run(
 ) -> PyResult<Run> {
     let simulated = py.detach(|| -> Result<Simulation, Fault> {
         let inputs = Inputs::load(workload, topology, &sets).map_err(|e| Fault::from(&e))?;
-        Simulation::run(&inputs, &Options { fold, seed, steps, ..Options::default() }).map_err(|e| Fault::from(&e))
+        Simulation::run(&inputs, &Options { fold, seed, steps, ..Options::default() })
+            .map_err(|e| Fault::from(&e))
     });
     simulated.map(Run).map_err(raised)
 }

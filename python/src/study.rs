@@ -62,7 +62,12 @@ pub fn count(py: Python<'_>, study: &str) -> PyResult<usize> {
 /// Numbers of the points of a study that have no row yet in a result file.
 #[pyfunction]
 #[pyo3(signature = (study, closed_form, output))]
-pub fn missing(py: Python<'_>, study: &str, closed_form: bool, output: Option<PathBuf>) -> PyResult<Vec<usize>> {
+pub fn missing(
+    py: Python<'_>,
+    study: &str,
+    closed_form: bool,
+    output: Option<PathBuf>,
+) -> PyResult<Vec<usize>> {
     let how = if closed_form { How::ClosedForm } else { How::Simulated };
     let found: Result<Vec<usize>, StudyError> = py.detach(|| {
         let (base, space) = read(study)?;
