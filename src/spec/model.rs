@@ -591,7 +591,7 @@ impl MoeSpec {
                 "groups hold equally many experts",
             );
         } else if let Some(limit) = self.group_limit {
-            let least = self.top_k.div_ceil(self.experts / groups).max(1);
+            let least = self.top_k.div_ceil((self.experts / groups).max(1)).max(1);
             if limit < least || limit > groups {
                 p.add(
                     "moe.group_limit",
