@@ -162,26 +162,9 @@ fn wrong_products_are_refused() {
         let (status, _, error) = stepsim(&line);
         assert!(status == 2 && error.contains(says), "{statement}: {error}");
     }
-    let (status, _, error) = stepsim(&[
-        "matmul",
-        "A[I,J] B[J,K] -> C[I,K]",
-        "-t",
-        "torus:4x4,90,1",
-        "--size",
-        "I=8,J=8,K=8",
-        "--format",
-        "fp4",
-    ]);
-    assert!(status == 2 && error.contains("fp8"), "{error}");
-    let (status, _, error) = stepsim(&[
-        "matmul",
-        "A[I,J] B[J,K] -> C[I,K]",
-        "-t",
-        "torus:4x4,90,1",
-        "--size",
-        "I=8,J=8,K=8",
-        "--mesh",
-        "X=3",
-    ]);
-    assert!(status == 2 && error.contains("16 devices"), "{error}");
+    for (option, value, says) in [("--format", "fp4", "fp8"), ("--mesh", "X=3", "16 devices")] {
+        let plain = ["matmul", "A[I,J] B[J,K] -> C[I,K]", "-t", "torus:4x4,90,1", "--size", "I=8,J=8,K=8"];
+        let (status, _, error) = stepsim(&[&plain[..], &[option, value]].concat());
+        assert!(status == 2 && error.contains(says), "{option} {value}: {error}");
+    }
 }
