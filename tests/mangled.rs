@@ -159,7 +159,30 @@ fn check_message(text: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// A case that hangs would hang the tests: it is named, and ends them.
+fn in_time<T: Send + 'static>(what: &str, case: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, result) = std::sync::mpsc::channel();
+    let worker = std::thread::spawn(move || done.send(case()));
+    match result.recv_timeout(std::time::Duration::from_secs(120)) {
+        Ok(value) => value,
+        Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => match worker.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(_) => unreachable!("a worker that ends has sent its result or has panicked"),
+        },
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+            eprintln!("no end after 120 s: {what}");
+            std::process::abort();
+        }
+    }
+}
+
 fn to_the_end(workload: &str, topology: &str) -> Result<(), TestCaseError> {
+    let text = std::fs::read_to_string(workload).unwrap_or_else(|_| workload.to_string());
+    let (workload, topology) = (workload.to_string(), topology.to_string());
+    in_time(&format!("{topology} with {text}"), move || step_of(&workload, &topology))
+}
+
+fn step_of(workload: &str, topology: &str) -> Result<(), TestCaseError> {
     let inputs: Result<Inputs, SpecError> = Inputs::load(workload, Some(topology), &[]);
     match inputs {
         Err(e) => check_message(&e.to_string()),
@@ -246,6 +269,21 @@ fn triple() -> [Value; 3] {
     text.map(|text| serde_json::from_str(text).expect("JSON"))
 }
 
+/// Checks that walk the layers must not walk what is refused.
+#[test]
+fn more_layers_than_can_be_counted_are_refused_at_once() {
+    let model = whole(Kind::Workload, "gpt2-8")["model"].clone();
+    let mut file = json!({"base": "gpt2-8", "model": model});
+    file["model"]["layers"] = json!(u64::MAX);
+    let text = file.to_string();
+    let refused = in_time(&text, {
+        let text = text.clone();
+        move || Inputs::from_json(&text, None, &[], &BTreeMap::new()).err().map(|e| e.to_string())
+    });
+    let message = refused.expect("an error");
+    assert!(message.contains("model.layers") && message.contains("100000"), "{message}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         max_shrink_iters: 200,
@@ -309,7 +347,8 @@ proptest! {
         let text = catalog::text(kind, name).expect("a shipped file");
         let mut file: Value = serde_json::from_str(text).expect("JSON");
         mangle(&mut file, &changes);
-        if let Some(message) = refused(kind, name, &file) {
+        let text = file.to_string();
+        if let Some(message) = in_time(&text, move || refused(kind, name, &file)) {
             prop_assert!(!changes.is_empty(), "{name} is refused as it is: {message}");
             check_message(&message)?;
         }
@@ -320,15 +359,17 @@ proptest! {
         let (mut file, workload) = attached(which);
         mangle(&mut file, &changes);
         let files = BTreeMap::from([("it.json".to_string(), file.to_string())]);
-        match Inputs::from_json(workload, None, &[], &files) {
+        let unchanged = changes.is_empty();
+        in_time(&file.to_string(), move || match Inputs::from_json(workload, None, &[], &files) {
             Err(e) => {
-                prop_assert!(!changes.is_empty(), "{which} is refused as it is: {e}");
-                check_message(&e.to_string())?;
+                prop_assert!(!unchanged, "{which} is refused as it is: {e}");
+                check_message(&e.to_string())
             }
-            Ok(inputs) => if let Err(e) = Simulation::run(&inputs, &Options::default()) {
-                check_message(&e.to_string())?;
+            Ok(inputs) => match Simulation::run(&inputs, &Options::default()) {
+                Err(e) => check_message(&e.to_string()),
+                Ok(_) => Ok(()),
             },
-        }
+        })?;
     }
 
     #[test]
@@ -346,7 +387,8 @@ proptest! {
                 check_message(&e.to_string())?;
             }
             Ok(case) => {
-                let _ = estimate(&case, Quirks::AS_PUBLISHED).outputs().to_json();
+                let text = files.map(|file| file.to_string()).join("\n");
+                in_time(&text, move || estimate(&case, Quirks::AS_PUBLISHED).outputs().to_json());
             }
         }
     }
@@ -363,7 +405,8 @@ proptest! {
             "num_experts": 8, "num_local_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 256
         });
         mangle(&mut file, &changes);
-        if let Err(e) = hugging_face::model(&file, "config.json") {
+        let text = file.to_string();
+        if let Err(e) = in_time(&text, move || hugging_face::model(&file, "config.json")) {
             prop_assert!(!changes.is_empty(), "{model} is refused as it is: {e}");
             check_message(&e.to_string())?;
         }

@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 use super::base::Base;
 use super::objective::Measures;
 use super::outcome::Outcome;
-use super::pool;
 use super::rows::StudyError;
 use super::search::SearchOptions;
 use super::space::set_text;
 use crate::compare::workload::closed_form;
+use crate::pool;
 
 /// Layouts simulated before the best is looked at again.
 const BATCH: usize = 16;

@@ -15,7 +15,6 @@ mod objective;
 mod outcome;
 mod page;
 mod plot;
-mod pool;
 mod reasons;
 mod rows;
 mod search;

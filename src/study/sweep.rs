@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use super::base::Base;
 use super::outcome::{How, Outcome, outcome};
-use super::pool;
 use super::rows::{Journal, Row, StudyError, of_csv, present, write_rows};
 use super::space::{Space, set_text};
+use crate::pool;
 use crate::simulate::Inputs;
 use crate::spec::{SpecError, hash};
 

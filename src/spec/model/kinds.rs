@@ -107,22 +107,27 @@ impl ModelSpec {
     /// The model as layer `layer` (from 0) sees it: its kind's fields in place of the model's, `moe` only where the
     /// layer has experts.
     pub fn layer(&self, layer: u64) -> Cow<'_, ModelSpec> {
-        let kind = self.kind_of(layer).and_then(|name| self.layer_kinds.get(name));
-        let mut own = kind.map_or(Cow::Borrowed(self), |kind| Cow::Owned(kind.of(self)));
-        let experts = match (own.mlp, &own.moe) {
-            (MlpKind::Dense | MlpKind::None, _) | (_, None) => false,
-            (MlpKind::Experts, Some(_)) => true,
-            (MlpKind::ByLayer, Some(moe)) => moe.covers(layer),
-        };
-        if own.moe.is_some() && !experts {
+        let mut own = self.kind_spec(layer).map_or(Cow::Borrowed(self), |kind| Cow::Owned(kind.of(self)));
+        if own.moe.is_some() && !self.has_experts(layer) {
             own.to_mut().moe = None;
         }
         own
     }
 
+    fn kind_spec(&self, layer: u64) -> Option<&LayerKindSpec> {
+        self.kind_of(layer).and_then(|name| self.layer_kinds.get(name))
+    }
+
     /// Whether layer `layer` (from 0) has experts.
     pub fn has_experts(&self, layer: u64) -> bool {
-        self.layer(layer).moe.is_some()
+        let kind = self.kind_spec(layer);
+        let mlp = kind.and_then(|kind| kind.mlp).unwrap_or(self.mlp);
+        let moe = kind.and_then(|kind| kind.moe.as_ref()).or(self.moe.as_ref());
+        match (mlp, moe) {
+            (MlpKind::Dense | MlpKind::None, _) | (_, None) => false,
+            (MlpKind::Experts, Some(_)) => true,
+            (MlpKind::ByLayer, Some(moe)) => moe.covers(layer),
+        }
     }
 
     /// Every different layer as it sees the model, with how many there are.
@@ -130,11 +135,10 @@ impl ModelSpec {
         type Key<'k> = (Option<&'k str>, bool);
         let mut seen: Vec<(Key<'_>, Cow<'_, ModelSpec>, u64)> = Vec::new();
         for l in 0..self.layers {
-            let own = self.layer(l);
-            let key = (self.kind_of(l), own.moe.is_some());
+            let key = (self.kind_of(l), self.has_experts(l));
             match seen.iter_mut().find(|(k, ..)| *k == key) {
                 Some((_, _, count)) => *count += 1,
-                None => seen.push((key, own, 1)),
+                None => seen.push((key, self.layer(l), 1)),
             }
         }
         seen.into_iter().map(|(_, own, count)| (own, count)).collect()
