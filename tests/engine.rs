@@ -135,7 +135,7 @@ fn a_kernel_slows_down_while_a_communication_kernel_runs() {
     let host = b.stream(StreamKind::Host);
     let gate = b.op(host, kernel(20), &[], 0, 0);
     let slowed = b.op(c, kernel(100), &[], 0, 0);
-    b.slowdown(250);
+    b.slowdown(slowed, 250);
     b.op(d, comm(0, 0), &[gate], 0, 0);
     world.programs.push(Arc::new(b.finish()));
     let rank = world.add_rank(ProgramId(0), 1);
@@ -185,7 +185,7 @@ fn communication_kernels_take_units_together() {
     let host = b.stream(StreamKind::Host);
     let gate = b.op(host, kernel(30), &[], 0, 0);
     let slowed = b.op(c, kernel(100), &[], 0, 0);
-    b.slowdown(250);
+    b.slowdown(slowed, 250);
     b.op(d, comm(0, 0), &[], 0, 0);
     b.op(t, comm(1, 0), &[gate], 0, 0);
     world.programs.push(Arc::new(b.finish()));
@@ -208,7 +208,7 @@ fn communication_that_starts_at_once_finds_streams_that_have_not_begun() {
     b.stream(StreamKind::Compute);
     b.op(d, comm(0, 0), &[], 0, 0);
     let slowed = b.op(c, kernel(100), &[], 0, 0);
-    b.slowdown(250);
+    b.slowdown(slowed, 250);
     world.programs.push(Arc::new(b.finish()));
     let rank = world.add_rank(ProgramId(0), 1);
     let c = world.add_comm(0, &[rank], &[]);
@@ -249,10 +249,10 @@ fn prefetch(bytes: u64) -> Result<(Time, Time), EngineError> {
     let mut b = builder();
     let (c, h) = (b.stream(StreamKind::Compute), b.stream(StreamKind::CopyIn));
     b.resident(effect(MemoryWhen::AllocAtStart, 50));
-    b.op(c, kernel(30), &[], 0, 0);
-    b.memory(effect(MemoryWhen::FreeAtEnd, 50));
+    let holder = b.op(c, kernel(30), &[], 0, 0);
+    b.memory(holder, effect(MemoryWhen::FreeAtEnd, 50));
     let copy = b.op(h, comm(0, 0), &[], 0, 1);
-    b.memory(effect(MemoryWhen::AllocAtStart, bytes));
+    b.memory(copy, effect(MemoryWhen::AllocAtStart, bytes));
     world.programs.push(Arc::new(b.finish()));
     let rank = world.add_rank(ProgramId(0), 1);
     world.tiers.push(Tier { name: "hbm".into(), capacity: Bytes(100) });
@@ -477,9 +477,9 @@ fn an_urgent_stream_has_memory_first() {
         });
         let effect = |when| MemoryEffect { when, class: MemoryClass::Workspace, tier: 0, bytes: 10 };
         for stream in [holder, streams[0], streams[1]] {
-            b.op(stream, kernel(5), &[], info, 0);
-            b.memory(effect(MemoryWhen::AllocAtStart));
-            b.memory(effect(MemoryWhen::FreeAtEnd));
+            let op = b.op(stream, kernel(5), &[], info, 0);
+            b.memory(op, effect(MemoryWhen::AllocAtStart));
+            b.memory(op, effect(MemoryWhen::FreeAtEnd));
         }
         let mut world = World { programs: vec![Arc::new(b.finish())], ..World::default() };
         world.tiers.push(Tier { name: "hbm".into(), capacity: Bytes(10) });

@@ -434,6 +434,38 @@ fn gathered_weights_are_gone_at_the_end_of_the_step() {
     }
 }
 
+/// Two passes that run together: each gives up its activations and buffers itself.
+#[test]
+fn overlapped_passes_give_up_what_is_theirs() {
+    let exchanges = |schedule: &str, overlap: Value| {
+        sparse(json!({
+            "model": {"layers": 8}, "batch": {"global": 64}, "expert": overlap,
+            "parallelism": {"expert": 4, "data": 4, "pipeline": {"size": 4, "schedule": schedule}},
+        }))
+    };
+    let tensor = dense(json!({
+        "model": {"layers": 8}, "batch": {"global": 16},
+        "parallelism": {"tensor": 4, "pipeline": {"size": 4, "schedule": "dualpipe-v"}},
+    }));
+    let paired = exchanges("1f1b", json!({"overlap": "micro-batches"}));
+    for workload in [tensor, paired, exchanges("dualpipe", json!({}))] {
+        let step = run(workload.clone(), "switch:16,50,1");
+        for program in &step.plan.world.programs {
+            let mut held = std::collections::BTreeMap::<_, i64>::new();
+            for op in &program.ops {
+                for effect in &program.memory[op.memory.range()] {
+                    if matches!(effect.class, MemoryClass::Activations | MemoryClass::Workspace) {
+                        let sign = if effect.when == MemoryWhen::AllocAtStart { 1 } else { -1 };
+                        *held.entry((op.micro_batch, effect.class)).or_default() +=
+                            sign * effect.bytes as i64;
+                    }
+                }
+            }
+            assert!(held.len() > 8 && held.values().all(|left| *left == 0), "{workload}: {held:?}");
+        }
+    }
+}
+
 /// Batched transfers with a schedule whose ranks would wait for each other are refused where they stand.
 #[test]
 fn batched_transfers_run_or_are_refused() {

@@ -132,7 +132,8 @@ impl Scenario {
     }
     /// Adds a memory effect to the rank's last op.
     pub fn memory(&mut self, rank: usize, when: MemoryWhen, class: MemoryClass, bytes: u64) {
-        self.builders[rank].memory(MemoryEffect { when, class, tier: 0, bytes });
+        let last = OpId(self.builders[rank].len() as u32 - 1);
+        self.builders[rank].memory(last, MemoryEffect { when, class, tier: 0, bytes });
     }
     /// Adds bytes that are there from the start.
     pub fn resident(&mut self, rank: usize, class: MemoryClass, bytes: u64) {

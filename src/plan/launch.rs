@@ -129,8 +129,8 @@ impl Launcher<'_> {
         }
         let before = self.b.recent(op.stream, 1);
         let new = self.b.op(op.stream, work, &waits, op.info, op.micro_batch);
-        self.b.slowdown(op.slowdown);
-        self.program.memory[op.memory.range()].iter().for_each(|effect| self.b.memory(*effect));
+        self.b.slowdown(new, op.slowdown);
+        self.program.memory[op.memory.range()].iter().for_each(|effect| self.b.memory(new, *effect));
         if queued {
             self.queue(op.stream, new, before);
         }

@@ -102,10 +102,6 @@ pub trait StageWork {
     fn end(&mut self, program: &mut ProgramBuilder, rank: u32);
     /// What a channel's messages are.
     fn message(&self, channel: &Channel) -> Message;
-    /// Called after a send has been pushed, to add its memory effects.
-    fn sent(&mut self, _program: &mut ProgramBuilder, _channel: &Channel) {}
-    /// Called after a receive has been pushed, to add its memory effects.
-    fn received(&mut self, _program: &mut ProgramBuilder, _channel: &Channel) {}
 }
 
 /// The programs of the pipeline ranks and what they talk over.

@@ -18,6 +18,8 @@ impl Program {
 #[derive(Debug, Default)]
 pub struct ProgramBuilder {
     program: Program,
+    /// What ops take and give back, in any order of the ops.
+    effects: Vec<(OpId, MemoryEffect)>,
 }
 
 impl ProgramBuilder {
@@ -52,12 +54,11 @@ impl ProgramBuilder {
         assert!(waits.iter().all(|w| *w < id), "an op may only wait for ops pushed before it");
         let span = Span { start: self.program.waits.len() as u32, len: waits.len() as u32 };
         self.program.waits.extend_from_slice(waits);
-        let memory = Span { start: self.program.memory.len() as u32, len: 0 };
         let memory_rate = self.memory_rate(stream, work, info);
         self.program.ops.push(Op {
             work,
             waits: span,
-            memory,
+            memory: Span::default(),
             info,
             micro_batch,
             stream,
@@ -77,20 +78,20 @@ impl ProgramBuilder {
             _ => 0.0,
         }
     }
-    /// Makes the op pushed last slower by `thousandths` while a communication kernel runs on its device.
+    /// Makes an op slower by `thousandths` while a communication kernel runs on its device.
     ///
     /// # Panics
-    /// If no op has been pushed.
-    pub fn slowdown(&mut self, thousandths: u16) {
-        self.program.ops.last_mut().expect("an op before its slowdown").slowdown = thousandths;
+    /// If the op has not been pushed yet.
+    pub fn slowdown(&mut self, op: OpId, thousandths: u16) {
+        self.program.ops[op.index()].slowdown = thousandths;
     }
-    /// Adds a memory effect to the op pushed last.
+    /// Adds a memory effect to an op, behind those that it has.
     ///
     /// # Panics
-    /// If no op has been pushed.
-    pub fn memory(&mut self, effect: MemoryEffect) {
-        self.program.memory.push(effect);
-        self.program.ops.last_mut().expect("an op before its memory").memory.len += 1;
+    /// If the op has not been pushed yet.
+    pub fn memory(&mut self, op: OpId, effect: MemoryEffect) {
+        assert!(op.index() < self.program.ops.len(), "an op before its memory");
+        self.effects.push((op, effect));
     }
     /// Declares bytes that are there before the first op.
     pub fn resident(&mut self, effect: MemoryEffect) {
@@ -126,7 +127,36 @@ impl ProgramBuilder {
         self.program.rounds.push(self.program.ops.len() as u32);
     }
     /// The finished program.
-    pub fn finish(self) -> Program {
+    pub fn finish(mut self) -> Program {
+        self.effects.sort_by_key(|(op, _)| *op);
+        for effects in self.effects.chunk_by(|a, b| a.0 == b.0) {
+            let span = Span { start: self.program.memory.len() as u32, len: effects.len() as u32 };
+            self.program.ops[effects[0].0.index()].memory = span;
+            self.program.memory.extend(effects.iter().map(|(_, effect)| *effect));
+        }
         self.program
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{MemoryClass, MemoryWhen, NO_MICRO_BATCH};
+
+    #[test]
+    fn effects_and_slowdowns_go_with_the_op_that_they_name() {
+        let mut b = ProgramBuilder::new();
+        let stream = b.stream(StreamKind::Compute);
+        let work = Work::Compute { time: Time(1) };
+        let ops = [0, 1, 2].map(|_| b.op(stream, work, &[], 0, NO_MICRO_BATCH));
+        let (when, class) = (MemoryWhen::AllocAtStart, MemoryClass::Weights);
+        for (op, bytes) in [(2, 1), (0, 2), (2, 3), (0, 4)] {
+            b.memory(ops[op], MemoryEffect { when, class, tier: 0, bytes });
+        }
+        b.slowdown(ops[1], 250);
+        let program = b.finish();
+        let bytes = |op: &Op| program.memory[op.memory.range()].iter().map(|e| e.bytes).collect::<Vec<_>>();
+        assert_eq!(program.ops.iter().map(bytes).collect::<Vec<_>>(), [vec![2, 4], vec![], vec![1, 3]]);
+        assert_eq!(program.ops.iter().map(|op| op.slowdown).collect::<Vec<_>>(), [0, 250, 0]);
     }
 }

@@ -90,9 +90,9 @@ fn programs(rng: &mut ChaCha8Rng, world: &mut World, ranks: u32, comms: &[(Vec<u
             Work::Compute { time } => b.info(info(time.s() * 1e9 * f64::from(rng.random_range(0..9u32)))),
             Work::Comm { .. } => 0,
         };
-        b.op(stream as u16, work, &waits, info, NO_MICRO_BATCH);
+        let op = b.op(stream as u16, work, &waits, info, NO_MICRO_BATCH);
         if matches!(work, Work::Compute { .. }) && rng.random_bool(0.7) {
-            b.slowdown(rng.random_range(1..800));
+            b.slowdown(op, rng.random_range(1..800));
         }
     };
     for _ in 0..rng.random_range(1..40) {

@@ -342,8 +342,8 @@ impl Maker<'_> {
             p.comm("pp to", 0, before.as_slice());
         }
         while let Some(offload) = p.offloaded.pop_front() {
-            p.kernel(compute, self.time(90_000_000), &[offload]);
-            p.builder.memory(freed(1, SAVED));
+            let kernel = p.kernel(compute, self.time(90_000_000), &[offload]);
+            p.builder.memory(kernel, freed(1, SAVED));
         }
         p.builder.finish()
     }
@@ -358,25 +358,26 @@ impl Maker<'_> {
         last: bool,
     ) -> Option<OpId> {
         let mut waits: Vec<OpId> = before.into_iter().collect();
-        waits.extend(p.comm("h2d", odd, &[]));
-        p.builder.memory(taken(0, WEIGHTS));
+        let fetched = p.comm("h2d", odd, &[]);
+        fetched.iter().for_each(|op| p.builder.memory(*op, taken(0, WEIGHTS)));
+        waits.extend(fetched);
         let reuse = if p.offloaded.len() >= 2 { p.offloaded.pop_front() } else { None };
         waits.extend(reuse);
         let kernel = p.kernel(compute, self.time(90_000_000), &waits);
-        p.builder.slowdown(self.layout.slowdown);
+        p.builder.slowdown(kernel, self.layout.slowdown);
         if reuse.is_some() {
-            p.builder.memory(freed(1, SAVED));
+            p.builder.memory(kernel, freed(1, SAVED));
         }
         let sent = p.comm("cp to", odd, &[kernel]);
         let got = p.comm("cp from", odd, &[kernel]);
         let waits: Vec<OpId> = got.into_iter().chain(sent).collect();
         let kernel = p.kernel(compute, self.time(90_000_000), &waits);
-        p.builder.slowdown(self.layout.slowdown);
-        p.builder.memory(freed(0, WEIGHTS));
+        p.builder.slowdown(kernel, self.layout.slowdown);
+        p.builder.memory(kernel, freed(0, WEIGHTS));
         let reduced = p.comm("tp", odd, &[kernel]);
         let offload = p.comm("d2h", odd, &[kernel]);
+        offload.iter().for_each(|op| p.builder.memory(*op, taken(1, SAVED)));
         p.offloaded.extend(offload);
-        p.builder.memory(taken(1, SAVED));
         if last {
             p.comm("dp", odd, &[kernel]);
         }

@@ -325,14 +325,15 @@ impl Blocks<'_> {
         phase: usize,
         time: Time,
         waits: &[Option<OpId>],
-    ) {
-        if time == Time::ZERO && waits.iter().all(Option::is_none) && chain.after.is_some() {
-            return;
+    ) -> OpId {
+        if let (Time::ZERO, Some(after), true) = (time, chain.after, waits.iter().all(Option::is_none)) {
+            return after;
         }
-        self.push(b, chain, self.streams.compute, Work::Compute { time }, self.infos.kernels[phase], waits);
-        b.slowdown(
-            [self.step.slowdown.forward, self.step.slowdown.forward, self.step.slowdown.backward, 0][phase],
-        );
+        let slowdown = self.step.slowdown;
+        let (work, info) = (Work::Compute { time }, self.infos.kernels[phase]);
+        let op = self.push(b, chain, self.streams.compute, work, info, waits);
+        b.slowdown(op, [slowdown.forward, slowdown.forward, slowdown.backward, 0][phase]);
+        op
     }
     fn comm(&self, b: &mut ProgramBuilder, chain: &mut Chain, time: Time, kind: Move, info: u32) {
         if time > Time::ZERO {
@@ -363,9 +364,9 @@ impl Blocks<'_> {
         let work = self.local(Local::CopyIn, kind);
         Some(b.op(self.streams.copy_in, work, &waits, info, micro_batch))
     }
-    fn memory(b: &mut ProgramBuilder, when: MemoryWhen, class: MemoryClass, bytes: u64) {
+    fn memory(b: &mut ProgramBuilder, op: OpId, when: MemoryWhen, class: MemoryClass, bytes: u64) {
         if bytes > 0 {
-            b.memory(MemoryEffect { when, class, tier: 0, bytes });
+            b.memory(op, MemoryEffect { when, class, tier: 0, bytes });
         }
     }
     fn ended(&mut self, op: Option<OpId>) {
@@ -378,14 +379,14 @@ impl Blocks<'_> {
         let edge = block + 1 == step.blocks_of(task.rank, task.part.chunk);
         let copies = step.copies.unwrap_or_default();
         let weights = self.fetch(b, m, copies.weights, Move::Weights, self.infos.weights, None);
-        if weights.is_some() {
-            Self::memory(b, MemoryWhen::AllocAtStart, MemoryClass::Weights, step.bytes.weights);
+        if let Some(op) = weights {
+            Self::memory(b, op, MemoryWhen::AllocAtStart, MemoryClass::Weights, step.bytes.weights);
         }
         let room = if copies.activations > Time::ZERO { self.written[0] } else { None };
-        self.kernel(b, chain, 0, times.forward, &[weights, room]);
-        Self::memory(b, MemoryWhen::AllocAtStart, MemoryClass::Activations, step.stored(task.part));
+        let kernel = self.kernel(b, chain, 0, times.forward, &[weights, room]);
+        Self::memory(b, kernel, MemoryWhen::AllocAtStart, MemoryClass::Activations, step.stored(task.part));
         if weights.is_some() {
-            Self::memory(b, MemoryWhen::FreeAtEnd, MemoryClass::Weights, step.bytes.weights);
+            Self::memory(b, kernel, MemoryWhen::FreeAtEnd, MemoryClass::Weights, step.bytes.weights);
         }
         let kinds = if edge {
             (Move::EdgeForwardComm, Move::EdgeForwardOffload)
@@ -397,7 +398,7 @@ impl Blocks<'_> {
         if copies.activations > Time::ZERO {
             let work = self.local(Local::CopyOut, Move::Stored);
             let op = b.op(self.streams.copy_out, work, chain.after.as_slice(), self.infos.out, m);
-            Self::memory(b, MemoryWhen::FreeAtEnd, MemoryClass::Activations, step.stored(task.part));
+            Self::memory(b, op, MemoryWhen::FreeAtEnd, MemoryClass::Activations, step.stored(task.part));
             self.written = [self.written[1], Some(op)];
             let at = self.away_index(task.part, block);
             self.away[at] = Some(op);
@@ -411,13 +412,13 @@ impl Blocks<'_> {
         let edge = block + 1 == step.blocks_of(task.rank, task.part.chunk);
         let copies = step.copies.unwrap_or_default();
         let weights = self.fetch(b, m, copies.weights, Move::Weights, self.infos.weights, None);
-        if weights.is_some() {
-            Self::memory(b, MemoryWhen::AllocAtStart, MemoryClass::Weights, step.bytes.weights);
+        if let Some(op) = weights {
+            Self::memory(b, op, MemoryWhen::AllocAtStart, MemoryClass::Weights, step.bytes.weights);
         }
         let away = self.away[self.away_index(task.part, block)];
         let stored = self.fetch(b, m, copies.activations, Move::Stored, self.infos.stored, away);
-        if stored.is_some() {
-            Self::memory(b, MemoryWhen::AllocAtStart, MemoryClass::Activations, step.stored(task.part));
+        if let Some(op) = stored {
+            Self::memory(b, op, MemoryWhen::AllocAtStart, MemoryClass::Activations, step.stored(task.part));
         }
         let pick = |base: Move, at_edge: Move| if edge { at_edge } else { base };
         let mut waits = [weights, stored];
@@ -426,10 +427,10 @@ impl Blocks<'_> {
             waits = [None; 2];
         }
         self.comm(b, chain, times.redo_comm, pick(Move::RedoComm, Move::EdgeRedoComm), self.infos.comm[1]);
-        self.kernel(b, chain, 2, times.backward, &waits);
-        Self::memory(b, MemoryWhen::FreeAtEnd, MemoryClass::Activations, step.stored(task.part));
+        let kernel = self.kernel(b, chain, 2, times.backward, &waits);
+        Self::memory(b, kernel, MemoryWhen::FreeAtEnd, MemoryClass::Activations, step.stored(task.part));
         if weights.is_some() {
-            Self::memory(b, MemoryWhen::FreeAtEnd, MemoryClass::Weights, step.bytes.weights);
+            Self::memory(b, kernel, MemoryWhen::FreeAtEnd, MemoryClass::Weights, step.bytes.weights);
         }
         let comm = pick(Move::BackwardComm, Move::EdgeBackwardComm);
         self.comm(b, chain, times.backward_comm, comm, self.infos.comm[2]);

@@ -112,29 +112,29 @@ impl<'a> RankBuilder<'a> {
             for (i, slot) in slots.iter().enumerate() {
                 if !(steady && i > 0 && pair(&slots[i - 1..=i])) {
                     let together = if steady && pair(&slots[i..]) { i..i + 2 } else { i..i + 1 };
-                    self.exchange(work, &slots[together]);
+                    self.exchange(&slots[together]);
                 }
                 let mut task = |part: Part| {
                     let c = part.chunk as usize;
-                    self.task(work, part, first[c] == i, last[c] == i)
+                    self.task(part, first[c] == i, last[c] == i)
                 };
                 match *slot {
                     Slot::Single(part) => {
                         let task = task(part);
                         let done = work.pass(&mut self.program, &task);
-                        self.output(work, part, done);
+                        self.output(part, done);
                         self.before = Some(done);
                     }
                     Slot::Overlapped { forward, backward } => {
                         let (f, b) = (task(forward), task(backward));
                         let done = work.overlapped(&mut self.program, &f, &b);
-                        self.output(work, forward, done.0);
-                        self.output(work, backward, done.1);
+                        self.output(forward, done.0);
+                        self.output(backward, done.1);
                         self.before = Some(done.0.max(done.1));
                     }
                 }
             }
-            self.exchange(work, &[]);
+            self.exchange(&[]);
             work.end(&mut self.program, self.rank);
             self.program.end_round();
         }
@@ -184,13 +184,7 @@ impl<'a> RankBuilder<'a> {
         Border::Across(self.ends.len() - 1)
     }
 
-    fn task(
-        &mut self,
-        work: &mut dyn StageWork,
-        part: Part,
-        first_of_chunk: bool,
-        last_of_chunk: bool,
-    ) -> Task {
+    fn task(&mut self, part: Part, first_of_chunk: bool, last_of_chunk: bool) -> Task {
         let at = self.order.placement.stage(Seat { rank: self.rank, chunk: part.chunk });
         let input =
             part.pass.makes().and_then(|data| match self.inputs[part.chunk as usize][data as usize] {
@@ -202,13 +196,13 @@ impl<'a> RankBuilder<'a> {
                             [self.local_index(self.order.placement.seat(from).chunk, data, part.micro_batch)],
                     )
                 }
-                Border::Across(end) => Some(self.receive(work, end, part.micro_batch)),
+                Border::Across(end) => Some(self.receive(end, part.micro_batch)),
             });
         Task { rank: self.rank, at, part, input, first_of_chunk, last_of_chunk }
     }
 
     /// The receive of one micro-batch; posts it and all that the producer makes before it, unless that is done.
-    fn receive(&mut self, work: &mut dyn StageWork, end: usize, micro_batch: u32) -> OpId {
+    fn receive(&mut self, end: usize, micro_batch: u32) -> OpId {
         let place = self.place(self.ends[end].wire, micro_batch);
         while self.ends[end].posted.len() <= place {
             let End { wire, lanes, posted } = &mut self.ends[end];
@@ -223,24 +217,23 @@ impl<'a> RankBuilder<'a> {
             let after = self.before.filter(|_| self.options.sends == Sends::Batched && !round);
             let op = Work::Comm { slot: lane.slot, transfer: lane.transfer };
             posted.push(self.program.op(lane.stream, op, after.as_slice(), lane.info, micro_batch));
-            work.received(&mut self.program, &self.channels.list[lane.channel as usize]);
         }
         self.ends[end].posted[place]
     }
 
     /// Between passes, all that was made is sent and all that the next passes need is received; they wait for both.
-    fn exchange(&mut self, work: &mut dyn StageWork, next: &[Slot]) {
+    fn exchange(&mut self, next: &[Slot]) {
         let Some(unsent) = self.unsent.replace(Vec::new()) else {
             self.unsent = None;
             return;
         };
         let (Some(before), false) = (self.before, unsent.is_empty()) else { return };
         let mut waits: Vec<OpId> =
-            unsent.into_iter().filter_map(|(part, _)| self.send(work, part, before)).collect();
+            unsent.into_iter().filter_map(|(part, _)| self.send(part, before)).collect();
         for part in next.iter().flat_map(Slot::parts) {
             let input = part.pass.makes().map(|data| &self.inputs[part.chunk as usize][data as usize]);
             if let Some(&Border::Across(end)) = input {
-                waits.push(self.receive(work, end, part.micro_batch));
+                waits.push(self.receive(end, part.micro_batch));
             }
         }
         if !next.is_empty() && !waits.is_empty() {
@@ -259,10 +252,10 @@ impl<'a> RankBuilder<'a> {
     }
 
     /// Sends what `part` has made, now or with the next exchange, or remembers it for this rank.
-    fn output(&mut self, work: &mut dyn StageWork, part: Part, done: OpId) {
+    fn output(&mut self, part: Part, done: OpId) {
         match &mut self.unsent {
             Some(unsent) => unsent.push((part, done)),
-            None => drop(self.send(work, part, done)),
+            None => drop(self.send(part, done)),
         }
         let Some(data) = part.pass.makes() else { return };
         if !matches!(self.outputs[part.chunk as usize][data as usize], Border::Across(_)) {
@@ -272,14 +265,13 @@ impl<'a> RankBuilder<'a> {
     }
 
     /// Sends what `part` has made after `done`, if another rank takes it.
-    fn send(&mut self, work: &mut dyn StageWork, part: Part, done: OpId) -> Option<OpId> {
+    fn send(&mut self, part: Part, done: OpId) -> Option<OpId> {
         let data = part.pass.makes()?;
         if let Border::Across(end) = self.outputs[part.chunk as usize][data as usize] {
             let End { wire, lanes, .. } = &self.ends[end];
             let lane = lanes[self.place(*wire, part.micro_batch) % lanes.len()];
             let op = Work::Comm { slot: lane.slot, transfer: lane.transfer };
             let op = self.program.op(lane.stream, op, &[done], lane.info, part.micro_batch);
-            work.sent(&mut self.program, &self.channels.list[lane.channel as usize]);
             return Some(op);
         }
         None

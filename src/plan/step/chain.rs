@@ -125,14 +125,12 @@ impl Chain {
             return Step::Closes(visit);
         };
         self.at += 1;
-        let step = self.push(b, act, visit.micro_batch);
-        for effect in self.effects.drain(..) {
-            b.memory(effect);
-        }
+        let (op, step) = self.push(b, act, visit.micro_batch);
+        self.effects.drain(..).for_each(|effect| b.memory(op, effect));
         step
     }
 
-    fn push(&mut self, b: &mut ProgramBuilder, act: Act, micro_batch: u32) -> Step {
+    fn push(&mut self, b: &mut ProgramBuilder, act: Act, micro_batch: u32) -> (OpId, Step) {
         // A kernel that may run before this communication has ended waits for the same ops itself.
         let passed_on = !matches!(act, Act::Comm { hidden: 1.., .. });
         let mut waits: Vec<OpId> = Vec::new();
@@ -146,18 +144,18 @@ impl Chain {
             Act::Kernel { info, time, slowdown } => {
                 // The kernel before it is on the same stream.
                 let op = b.op(self.compute, Work::Compute { time }, &waits, info, micro_batch);
-                b.slowdown(slowdown);
+                b.slowdown(op, slowdown);
                 self.last = Some(op);
                 for (_, left) in &mut self.pending {
                     *left = left.saturating_sub(1);
                 }
-                Step::Kernel
+                (op, Step::Kernel)
             }
             Act::Comm { slot, stream, transfer, info, hidden, exchange } => {
                 waits.extend(self.last);
                 let op = b.op(stream, Work::Comm { slot, transfer }, &waits, info, micro_batch);
                 self.pending.push((op, hidden));
-                if exchange { Step::Exchange } else { Step::Comm }
+                (op, if exchange { Step::Exchange } else { Step::Comm })
             }
         }
     }

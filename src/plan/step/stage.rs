@@ -275,9 +275,9 @@ impl<'a, 'm> Stage<'a, 'm> {
             Pass::WeightGrad if self.w.units[visit.unit as usize].plan.input_grad.is_empty() => all,
             Pass::WeightGrad => held,
         };
-        free(b, MemoryClass::Activations, 0, freed);
-        free(b, MemoryClass::Workspace, 0, self.w.units[visit.unit as usize].plan.workspace_bytes);
         let end = chain.output().expect("a visit has at least one op");
+        free(b, end, MemoryClass::Activations, 0, freed);
+        free(b, end, MemoryClass::Workspace, 0, self.w.units[visit.unit as usize].plan.workspace_bytes);
         if visit.pass != Pass::WeightGrad {
             self.leave(b, visit, end);
         } else if self.w.units[visit.unit as usize].plan.input_grad.is_empty() {

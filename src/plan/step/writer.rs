@@ -151,7 +151,7 @@ impl<'a, 'm> Writer<'a, 'm> {
         let info = b.info(info_of(kernel, phase, layer));
         let op =
             b.op(self.compute, Work::Compute { time: self.prices.time(kernel) }, waits, info, NO_MICRO_BATCH);
-        b.slowdown(self.prices.slowdown(kernel));
+        b.slowdown(op, self.prices.slowdown(kernel));
         op
     }
 

@@ -83,7 +83,7 @@ impl Writer {
                 if kernel == "mlp" {
                     let when = if forward { MemoryWhen::AllocAtStart } else { MemoryWhen::FreeAtEnd };
                     let class = MemoryClass::Activations;
-                    self.b.memory(MemoryEffect { when, class, tier: 0, bytes: 64 << 20 });
+                    self.b.memory(op, MemoryEffect { when, class, tier: 0, bytes: 64 << 20 });
                 }
                 let name = if kernel == "mlp" { "reduce-scatter" } else { "all-gather" };
                 waits = vec![self.put(1, Self::comm(TP, 0), &[op], info(name, Some(layer), 0.0, 8e6), m)];

@@ -98,14 +98,14 @@ impl Writer<'_, '_> {
         let last = self.stage_in(b, away, cargo, waits);
         let waits = last.as_ref().map_or(waits, std::slice::from_ref);
         let op = self.copy(b, Group::CopyIn(away.near()), cargo, waits)?;
-        take(b, cargo.class, 0, cargo.bytes);
+        take(b, op, cargo.class, 0, cargo.bytes);
         match last {
-            Some(_) => free(b, cargo.class, away.near(), cargo.bytes),
-            None => self.pin(b, cargo.bytes),
+            Some(_) => free(b, op, cargo.class, away.near(), cargo.bytes),
+            None => self.pin(b, op, cargo.bytes),
         }
-        self.unpin(b, cargo.bytes);
+        self.unpin(b, op, cargo.bytes);
         if leaves {
-            free(b, cargo.class, away.tier, cargo.bytes);
+            free(b, op, cargo.class, away.tier, cargo.bytes);
         }
         Some(op)
     }
@@ -122,11 +122,11 @@ impl Writer<'_, '_> {
         for (i, (from, to)) in away.hops().into_iter().enumerate() {
             let waits = last.as_ref().map_or(waits, std::slice::from_ref);
             let op = self.copy(b, Group::TierIn(from, to), cargo, waits)?;
-            take(b, cargo.class, to, cargo.bytes);
+            take(b, op, cargo.class, to, cargo.bytes);
             if i == 0 {
-                self.pin(b, cargo.bytes);
+                self.pin(b, op, cargo.bytes);
             } else {
-                free(b, cargo.class, from, cargo.bytes);
+                free(b, op, cargo.class, from, cargo.bytes);
             }
             last = Some(op);
         }
@@ -146,25 +146,25 @@ impl Writer<'_, '_> {
     ) -> Option<OpId> {
         let hops = away.hops();
         let mut op = self.copy(b, Group::CopyOut(away.near()), cargo, waits)?;
-        self.pin(b, cargo.bytes);
-        free(b, cargo.class, 0, frees);
+        self.pin(b, op, cargo.bytes);
+        free(b, op, cargo.class, 0, frees);
         if hops.is_empty() {
-            self.unpin(b, cargo.bytes);
+            self.unpin(b, op, cargo.bytes);
         } else {
-            take(b, cargo.class, away.near(), cargo.bytes);
+            take(b, op, cargo.class, away.near(), cargo.bytes);
         }
         if enters && hops.is_empty() {
-            take(b, cargo.class, away.tier, cargo.bytes);
+            take(b, op, cargo.class, away.tier, cargo.bytes);
         }
         for (i, (to, from)) in hops.into_iter().rev().enumerate() {
             let last = i + 1 == away.via.len();
             op = self.copy(b, Group::TierOut(from, to), cargo, &[op])?;
             if !last || enters {
-                take(b, cargo.class, to, cargo.bytes);
+                take(b, op, cargo.class, to, cargo.bytes);
             }
-            free(b, cargo.class, from, cargo.bytes);
+            free(b, op, cargo.class, from, cargo.bytes);
             if last {
-                self.unpin(b, cargo.bytes);
+                self.unpin(b, op, cargo.bytes);
             }
         }
         Some(op)
@@ -174,14 +174,14 @@ impl Writer<'_, '_> {
         let what = (cargo.name, cargo.phase, cargo.layer);
         self.communicate(b, group, Op::SendRecv, cargo.bytes, what, waits, cargo.micro_batch)
     }
-    fn pin(&self, b: &mut ProgramBuilder, bytes: u64) {
+    fn pin(&self, b: &mut ProgramBuilder, op: OpId, bytes: u64) {
         if let Some(pinned) = self.setup.pinned {
-            take(b, MemoryClass::Workspace, pinned, bytes);
+            take(b, op, MemoryClass::Workspace, pinned, bytes);
         }
     }
-    pub(in crate::plan::step) fn unpin(&self, b: &mut ProgramBuilder, bytes: u64) {
+    pub(in crate::plan::step) fn unpin(&self, b: &mut ProgramBuilder, op: OpId, bytes: u64) {
         if let Some(pinned) = self.setup.pinned {
-            free(b, MemoryClass::Workspace, pinned, bytes);
+            free(b, op, MemoryClass::Workspace, pinned, bytes);
         }
     }
 
@@ -222,16 +222,28 @@ impl Writer<'_, '_> {
     }
 }
 
-/// The op pushed last takes bytes when it starts.
-pub(in crate::plan::step) fn take(b: &mut ProgramBuilder, class: MemoryClass, tier: u8, bytes: u64) {
+/// An op takes bytes when it starts.
+pub(in crate::plan::step) fn take(
+    b: &mut ProgramBuilder,
+    op: OpId,
+    class: MemoryClass,
+    tier: u8,
+    bytes: u64,
+) {
     if bytes > 0 {
-        b.memory(MemoryEffect { when: MemoryWhen::AllocAtStart, class, tier, bytes });
+        b.memory(op, MemoryEffect { when: MemoryWhen::AllocAtStart, class, tier, bytes });
     }
 }
 
-/// The op pushed last gives bytes back when it ends.
-pub(in crate::plan::step) fn free(b: &mut ProgramBuilder, class: MemoryClass, tier: u8, bytes: u64) {
+/// An op gives bytes back when it ends.
+pub(in crate::plan::step) fn free(
+    b: &mut ProgramBuilder,
+    op: OpId,
+    class: MemoryClass,
+    tier: u8,
+    bytes: u64,
+) {
     if bytes > 0 {
-        b.memory(MemoryEffect { when: MemoryWhen::FreeAtEnd, class, tier, bytes });
+        b.memory(op, MemoryEffect { when: MemoryWhen::FreeAtEnd, class, tier, bytes });
     }
 }

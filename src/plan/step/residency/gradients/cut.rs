@@ -42,9 +42,9 @@ impl Home for Cut {
     fn put_back(&mut self, _: &mut Writer<'_, '_>, _: &mut ProgramBuilder, _: u32, _: &[OpId], _: u32) {}
 
     /// The whole gradients have done their duty.
-    fn sent(&mut self, b: &mut ProgramBuilder, units: &[u32]) {
+    fn sent(&mut self, b: &mut ProgramBuilder, units: &[u32], last: OpId) {
         let held: u64 = units.iter().map(|u| std::mem::take(&mut self.held[*u as usize])).sum();
-        free(b, MemoryClass::Gradients, 0, held);
+        free(b, last, MemoryClass::Gradients, 0, held);
     }
 
     /// FSDP's backward visits wait for the reduction of the visit before the last: no more than two wait.
@@ -94,8 +94,8 @@ impl Home for Cut {
             if let Some(op) = w.send(b, away, cargo, &waits, frees, false) {
                 if before.is_none() {
                     // The first part comes straight from the reduction.
-                    take(b, MemoryClass::Gradients, 0, bytes);
-                    free(b, MemoryClass::Gradients, 0, bytes);
+                    take(b, op, MemoryClass::Gradients, 0, bytes);
+                    free(b, op, MemoryClass::Gradients, 0, bytes);
                 }
                 self.written[unit as usize] = Some(op);
                 w.reduced[unit as usize].push(op);

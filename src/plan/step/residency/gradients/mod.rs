@@ -42,8 +42,8 @@ pub(super) trait Home {
         waits: &[OpId],
         micro_batch: u32,
     );
-    /// The reductions of these units have been pushed; the op pushed last is the last of them.
-    fn sent(&mut self, b: &mut ProgramBuilder, units: &[u32]);
+    /// The reductions of these units have been pushed, of which `last` is the last.
+    fn sent(&mut self, b: &mut ProgramBuilder, units: &[u32], last: OpId);
     /// Closed form: bytes on the device during each visit of a chunk, beyond those that stay.
     fn during(&self, given: &Given<'_>, units: &[UnitTimes<'_>]) -> Vec<[f64; 2]>;
     /// One of them: its reduction ends with `behind`; `complete` if no micro-batch will add to it.
@@ -172,7 +172,9 @@ impl<H: Home> Reduced<H> {
         }
         let ops = reduce(w, b, &units, waits, micro_batch);
         let behind = if ops.is_empty() { waits.to_vec() } else { ops.clone() };
-        self.home.sent(b, &units);
+        if let Some(last) = behind.last() {
+            self.home.sent(b, &units, *last);
+        }
         for unit in units {
             w.visits.reduced(unit, &ops);
             w.reduced[unit as usize].extend(&ops);

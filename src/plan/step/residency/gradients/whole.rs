@@ -68,7 +68,7 @@ impl Home for Whole {
         self.held[unit as usize] = 0;
     }
 
-    fn sent(&mut self, _b: &mut ProgramBuilder, _units: &[u32]) {}
+    fn sent(&mut self, _b: &mut ProgramBuilder, _units: &[u32], _last: OpId) {}
 
     /// Fetched ahead as weights are, and there until they are written back; where micro-batches share them, all the time.
     fn during(&self, given: &Given<'_>, units: &[UnitTimes<'_>]) -> Vec<[f64; 2]> {
@@ -109,8 +109,8 @@ impl Home for Whole {
             if let Some(op) = w.send(b, away, cargo, behind, frees, false) {
                 w.reduced[unit as usize].push(op);
                 self.written[unit as usize] = Some(op);
-            } else {
-                free(b, MemoryClass::Gradients, 0, frees);
+            } else if let Some(last) = behind.last() {
+                free(b, *last, MemoryClass::Gradients, 0, frees);
             }
         }
     }

@@ -25,7 +25,7 @@ impl Residency for InPlace {
         let waits = newest_per_stream(b, waits);
         let share = w.updated_parameters(0..w.units.len());
         if let Some(updated) = update_all(w, b, share, waits) {
-            take_moments(w, b, 0, share);
+            take_moments(w, b, updated, 0, share);
             w.fresh.iter_mut().for_each(|f| f.push(updated));
         }
     }

@@ -28,11 +28,11 @@ fn resident_bytes(w: &Writer<'_, '_>) -> f64 {
     }
 }
 
-/// Moments that appear with the first update of a run, on one tier.
-fn take_moments(w: &Writer<'_, '_>, b: &mut ProgramBuilder, tier: u8, parameters: u64) {
+/// Moments that appear with the first update of a run, with `op` on one tier.
+fn take_moments(w: &Writer<'_, '_>, b: &mut ProgramBuilder, op: OpId, tier: u8, parameters: u64) {
     if w.setup.steps > 1 && w.step == 0 {
         let bytes = (parameters as f64 * w.setup.shares.bytes.moments).round() as u64;
-        take(b, MemoryClass::Optimizer, tier, bytes);
+        take(b, op, MemoryClass::Optimizer, tier, bytes);
     }
 }
 

@@ -83,9 +83,9 @@ impl OnHost {
         else {
             return;
         };
-        free(b, MemoryClass::Gradients, near, gradients);
+        free(b, updated, MemoryClass::Gradients, near, gradients);
         if away.via.is_empty() {
-            take_moments(w, b, near, share);
+            take_moments(w, b, updated, near, share);
         }
         self.written[unit] = Some(stage_out(w, b, away, load, updated));
         // Weights that live with the state are updated in place; all others come back to the device.
@@ -123,12 +123,13 @@ fn stage_out(
         };
         let home = i + 1 == away.via.len();
         if !home {
-            take(b, cargo.class, to, cargo.bytes);
+            take(b, op, cargo.class, to, cargo.bytes);
         }
-        free(b, cargo.class, from, cargo.bytes);
+        free(b, op, cargo.class, from, cargo.bytes);
         if home {
-            w.unpin(b, cargo.bytes);
-            take_moments(w, b, to, (cargo.bytes as f64 / w.setup.shares.bytes.optimizer()).round() as u64);
+            w.unpin(b, op, cargo.bytes);
+            let parameters = (cargo.bytes as f64 / w.setup.shares.bytes.optimizer()).round() as u64;
+            take_moments(w, b, op, to, parameters);
         }
         last = op;
     }

@@ -95,25 +95,25 @@ impl Streamed {
         let kernel = optimizer::step(share, &bytes);
         let updated = w.kernel(b, &kernel, Phase::Optimizer, w.units[unit].layer, &waits);
         self.updates.push((updated, fetched));
-        free(b, MemoryClass::Gradients, 0, gradients);
+        free(b, updated, MemoryClass::Gradients, 0, gradients);
         let written: Vec<u64> =
             state.iter().map(|a| (share as f64 * a.fraction * bytes.optimizer()).round() as u64).collect();
-        take(b, MemoryClass::Optimizer, 0, written.iter().sum::<u64>().saturating_sub(buffers));
+        take(b, updated, MemoryClass::Optimizer, 0, written.iter().sum::<u64>().saturating_sub(buffers));
         let here = (share as f64 * (1.0 - fraction_away(&placed.optimizer)).max(0.0)).round() as u64;
-        take_moments(w, b, 0, if state.is_empty() { share } else { here });
+        take_moments(w, b, updated, 0, if state.is_empty() { share } else { here });
         let new_weights: Vec<u64> = placed
             .weights
             .iter()
             .map(|a| (share as f64 * a.fraction * bytes.weights).round() as u64)
             .collect();
-        take(b, MemoryClass::Weights, 0, new_weights.iter().sum());
+        take(b, updated, MemoryClass::Weights, 0, new_weights.iter().sum());
         w.fresh[unit].push(updated);
         for (away, bytes) in state.iter().zip(written) {
             let name = "write back optimizer state";
             let load = cargo(w, unit, MemoryClass::Optimizer, name, bytes as f64);
             let op = w.send(b, away, load, &[updated], bytes, false);
-            if op.is_some() {
-                take_moments(w, b, away.tier, (share as f64 * away.fraction).round() as u64);
+            if let Some(op) = op {
+                take_moments(w, b, op, away.tier, (share as f64 * away.fraction).round() as u64);
             }
             self.written[unit] = op.or(self.written[unit]);
         }

@@ -64,14 +64,14 @@ impl Residency for Budgets {
         reductions_behind(w, backward).iter().for_each(|op| chain.wait(*op));
     }
 
-    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, _end: OpId) {
+    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         let gives_up = match visit.pass {
             // Not read: what was kept for a backward visit goes with the last one.
             Pass::WeightGrad => w.visits.backward_left(visit.unit) == 0,
             _ => !self.read_soon(w, visit.unit),
         };
         if gives_up {
-            self.shards.give_up(b, visit.unit);
+            self.shards.give_up(b, visit.unit, end);
         }
     }
 }

@@ -57,9 +57,9 @@ impl Residency for Fsdp {
     /// Weights are given up behind a visit. A unit without gradients of its inputs (the embedding) is not visited where
     /// backward passes are split, since its weight gradient does not read its weights: what was kept for a backward visit
     /// goes with the last one.
-    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, _end: OpId) {
+    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         if gives_up(w, visit) {
-            self.shards.give_up(b, visit.unit);
+            self.shards.give_up(b, visit.unit, end);
         }
     }
 }

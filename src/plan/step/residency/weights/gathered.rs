@@ -42,10 +42,10 @@ impl Shards {
     pub fn await_unit(&self, chain: &mut Chain, unit: u32) {
         self.gathered[unit as usize].ops.iter().for_each(|op| chain.wait(*op));
     }
-    /// Gives up what is gathered of a unit; the op pushed last frees it.
-    pub fn give_up(&mut self, b: &mut ProgramBuilder, unit: u32) {
+    /// Gives up what is gathered of a unit with the end of an op.
+    pub fn give_up(&mut self, b: &mut ProgramBuilder, unit: u32, end: OpId) {
         let gathered = std::mem::take(&mut self.gathered[unit as usize]);
-        free(b, MemoryClass::Weights, 0, gathered.bytes);
+        free(b, end, MemoryClass::Weights, 0, gathered.bytes);
         self.live_elements -= gathered.elements;
     }
 
@@ -89,10 +89,9 @@ impl Shards {
         }
         waits.extend(&copies);
         let (ops, bytes) = super::gather(w, b, unit, part, when, &waits, true);
-        if ops.is_empty() {
-            held += fetched;
-        } else {
-            free(b, MemoryClass::Weights, 0, fetched);
+        match ops.last() {
+            Some(last) => free(b, *last, MemoryClass::Weights, 0, fetched),
+            None => held += fetched,
         }
         let gathered = &mut self.gathered[unit as usize];
         if held > 0 {

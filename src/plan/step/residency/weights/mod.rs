@@ -55,7 +55,7 @@ fn gather(
         let what = (name, phase, layer);
         if let Some(op) = w.communicate(b, group, Op::AllGather, bytes, what, waits, micro_batch) {
             if takes {
-                take(b, MemoryClass::Weights, 0, bytes);
+                take(b, op, MemoryClass::Weights, 0, bytes);
                 taken += bytes;
             }
             ops.push(op);

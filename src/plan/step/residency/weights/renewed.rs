@@ -87,30 +87,31 @@ impl Renewed {
         waits.extend(&w.fresh[unit]);
         let (all, shard) = (w.unit_weight_bytes(visit.unit), shares.shard_parts(&w.units[unit]).iter().sum());
         let placed = &shares.placed.weights;
-        let mut fetched = 0;
+        let (mut fetched, mut last_fetch) = (0, None);
         for away in placed {
             let cargo = super::cargo(w, visit, "prefetch weight shards", away.of(shard));
             let cargo = Cargo { phase, ..cargo };
             if let Some(op) = w.fetch(b, away, cargo, &waits, false) {
                 waits.push(op);
                 fetched += cargo.bytes;
+                last_fetch = Some(op);
             }
         }
         let (ops, _) = super::gather(w, b, visit.unit, 1.0, (phase, visit.micro_batch), &waits, false);
-        if ops.is_empty() {
-            free(b, MemoryClass::Weights, 0, fetched);
+        let Some(&gathered) = ops.last() else {
+            last_fetch.into_iter().for_each(|op| free(b, op, MemoryClass::Weights, 0, fetched));
             return ops;
-        }
-        placed.iter().for_each(|a| take(b, MemoryClass::Weights, 0, a.of(all)));
-        free(b, MemoryClass::Weights, 0, fetched);
+        };
+        placed.iter().for_each(|a| take(b, gathered, MemoryClass::Weights, 0, a.of(all)));
+        free(b, gathered, MemoryClass::Weights, 0, fetched);
         for away in placed {
             let bytes = away.of(all) - away.of(shard);
             let cargo = Cargo { phase, ..super::cargo(w, visit, "write back weights", bytes) };
             let frees = if stays { 0 } else { away.of(all) };
             if let Some(op) = w.send(b, away, cargo, &ops, frees, false) {
                 w.fresh[unit].push(op);
-            } else if frees > 0 {
-                free(b, MemoryClass::Weights, 0, frees);
+            } else {
+                free(b, gathered, MemoryClass::Weights, 0, frees);
             }
         }
         self.copies.on_device[unit] = stays && !placed.is_empty();

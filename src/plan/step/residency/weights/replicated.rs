@@ -42,14 +42,15 @@ impl Residency for Replicated {
         self.on_device[unit] = true;
     }
 
-    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, _end: OpId) {
+    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         let again = w.visits.last_of(visit.unit).is_some_and(|v| v.again);
         let keeps = again && w.setup.shares.workload.offload.reuse_across_micro_batches;
         if visit.pass == Pass::WeightGrad || !self.on_device[visit.unit as usize] || keeps {
             return;
         }
         let total = w.unit_weight_bytes(visit.unit);
-        w.setup.shares.placed.weights.iter().for_each(|a| free(b, MemoryClass::Weights, 0, a.of(total)));
+        let placed = &w.setup.shares.placed.weights;
+        placed.iter().for_each(|a| free(b, end, MemoryClass::Weights, 0, a.of(total)));
         self.on_device[visit.unit as usize] = false;
     }
 }
