@@ -51,16 +51,17 @@ def check(stepsim, workload, damage=lambda folder: None):
     return not wrong
 
 
-def longer_kernel(folder):
-    """The longest kernel of a rank twice as long."""
+def shorter_kernel(folder):
+    """The longest kernel of a rank half as long."""
     file = sorted(folder.iterdir())[0]
     trace = json.loads(gzip.decompress(file.read_bytes()))
-    kernel = max((e for e in trace["traceEvents"] if e.get("cat") == "kernel"), key=lambda e: e["dur"])
-    kernel["dur"] *= 2
+    kernels = (e for e in trace["traceEvents"] if e.get("cat") == "kernel" and not e["name"].startswith("nccl"))
+    kernel = max(kernels, key=lambda e: e["dur"])
+    kernel["dur"] /= 2
     file.write_bytes(gzip.compress(json.dumps(trace).encode()))
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--self-test":
-        sys.exit(check(sys.argv[2], "tiny-4", longer_kernel))
+        sys.exit(not check(sys.argv[2], "tiny-4", shorter_kernel))
     sys.exit(not all([check(sys.argv[1], workload) for workload in sys.argv[2:]]))

@@ -3,6 +3,8 @@
 #
 #   .ci/trace-check.sh TRACE...        .json, .json.gz, .pftrace
 #   .ci/trace-check.sh --self-test     a bad trace must be refused
+#   STEPSIM=PROGRAM .ci/trace-check.sh --sql "WORKLOAD [SETTING...]"...
+#                                      asks it the questions of examples/sql.md: both formats must answer as the report does
 #
 # The checks lie outside of this repository, in $STEPSIM_SHARED/trace-checks or ../shared/trace-checks; without them
 # nothing is checked and that is said. What they need is kept in $STEPSIM_CHECKS, by default a folder of the user's
@@ -42,6 +44,16 @@ if ! sh "$checks/setup.sh" "$cache/venv" >"$cache/setup.log" 2>&1; then
   skip "setup failed, see $cache/setup.log"
 fi
 export PYTHON="$cache/venv/bin/python"
+
+if [ "$1" = --sql ]; then
+  shift
+  reader="node $checks/tp.mjs"
+  if python3 "$root/.ci/sql-check.py" --self-test "$reader" >/dev/null 2>&1; then
+    echo "sql-check: the gate does not close"
+    exit 1
+  fi
+  exec python3 "$root/.ci/sql-check.py" "$reader" "$@"
+fi
 
 status=0
 timeout 300 node "$checks/check_perfetto.mjs" "$@" || status=1

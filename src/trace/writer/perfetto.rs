@@ -17,8 +17,10 @@ use rustc_hash::FxHashMap;
 
 use super::{Arena, BUFFER, Counter, Key, Kind, Sink, Slice, Text, Thread, Unit, Value};
 
-/// All packets belong to one sequence; interned numbers hold within it.
+/// All events belong to one sequence; interned numbers hold within it.
 const SEQUENCE: u64 = 1;
+/// Rows of tables come on another: a reader gives every later slice of a sequence the thread that it described last.
+const TABLES: u64 = 2;
 /// The track that all others hang on.
 const ROOT: u64 = 1;
 /// `TracePacket::sequence_flags`: forget what was interned before; this packet needs what was interned.
@@ -144,7 +146,7 @@ impl<W: Write> Perfetto<W> {
         let mut text = Vec::new();
         push_uint(&mut text, 1, self.tracks);
         push_bytes(&mut text, field, descriptor);
-        push_uint(&mut self.packet, 10, SEQUENCE);
+        push_uint(&mut self.packet, 10, TABLES);
         push_bytes(&mut self.packet, 60, &text);
         self.send()
     }
@@ -434,20 +436,23 @@ mod tests {
         for (number, packet) in fields(&bytes) {
             assert_eq!(number, 1);
             let packet = packet.fields();
-            assert_eq!(find(&packet, 10), Some(Field::Number(SEQUENCE)));
             for (field, entry) in find(&packet, 12).map_or(Vec::new(), Field::fields) {
                 let entry = entry.fields();
                 interned.insert((field, find(&entry, 1).unwrap().number()), find(&entry, 2).unwrap());
             }
             if let Some(track) = find(&packet, 60) {
                 let track = track.fields();
-                if let Some(row) = find(&track, u64::from(PROCESS)).or(find(&track, u64::from(THREAD))) {
+                let row = find(&track, u64::from(PROCESS)).or(find(&track, u64::from(THREAD)));
+                let sequence = if row.is_some() { TABLES } else { SEQUENCE };
+                assert_eq!(find(&packet, 10), Some(Field::Number(sequence)));
+                if let Some(row) = row {
                     rows.push(row.fields());
                     continue;
                 }
                 tracks.insert(find(&track, 1).unwrap().number(), track);
             }
             if let Some(event) = find(&packet, 11) {
+                assert_eq!(find(&packet, 10), Some(Field::Number(SEQUENCE)));
                 events.push((find(&packet, 8).unwrap().number(), event.fields()));
             }
         }
