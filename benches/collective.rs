@@ -3,7 +3,6 @@
 //! `cargo bench --bench collective`
 
 use std::hint::black_box;
-use std::sync::Arc;
 
 use criterion::{Criterion, Throughput};
 use stepsim::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
@@ -62,7 +61,7 @@ fn ring_in_steps(machine: &Machine) -> World {
     });
     let stream = program.stream(StreamKind::Data);
     program.op(stream, Work::Comm { slot: 0, transfer: id }, &[], info, 0);
-    world.programs.push(Arc::new(program.finish()));
+    world.add_program(program.finish());
     let ranks: Vec<RankId> = (0..machine.devices()).map(|_| world.add_rank(ProgramId(0), 1)).collect();
     let devices: Vec<DeviceId> = (0..machine.devices()).map(DeviceId).collect();
     let comm = lowering.comm(&mut world, &ranks, &devices, &[id]).expect("a group that can run");
@@ -75,7 +74,7 @@ fn collectives(c: &mut Criterion) {
     group.sample_size(10);
     let machine = |name| Machine::load(name, &[]).expect("a shipped machine").1;
     let pod = machine("h100-superpod-16384");
-    group.throughput(Throughput::Elements(lower(&pod).comms.len() as u64));
+    group.throughput(Throughput::Elements(lower(&pod).comms().len() as u64));
     group.bench_function("lower 16384 devices", |b| b.iter(|| black_box(lower(&pod))));
     let switch = machine("switch:512,100,2");
     group.throughput(Throughput::Elements(2 * 511 * 512));

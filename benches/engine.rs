@@ -3,7 +3,6 @@
 //! `cargo bench --bench engine`; the throughput is op executions per second.
 
 use std::hint::black_box;
-use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use stepsim::engine;
@@ -48,10 +47,10 @@ fn nothing_shared(ranks: usize, ops: u32) -> World {
                 last = Some(b.op(streams[0], Work::Compute { time }, &waits, 0, 0));
             }
         }
-        world.programs.push(Arc::new(b.finish()));
+        world.add_program(b.finish());
     }
-    world.actions.push(Action::Fixed(Time::from_ns(60_000)));
-    world.profiles.push(vec![0]);
+    let action = world.add_action(Action::Fixed(Time::from_ns(60_000)));
+    world.add_profile([action]);
     for group in 0..ranks / 8 {
         let members: Vec<_> = (0..8).map(|_| world.add_rank(ProgramId(group as u32 % 8), 1)).collect();
         let comm = world.add_comm(0, &members, &[]);

@@ -19,6 +19,8 @@ fn layout(dp: u32) -> Layout {
         nodes_per_leaf: 32,
         layers: 8,
         micro_batches: 4,
+        data_as_tensor: false,
+        unused_slots: false,
         fidelity: [
             Fidelity::Phases,
             Fidelity::Phases,
@@ -52,10 +54,10 @@ fn folding(c: &mut Criterion) {
         let world = layout.world();
         let folded = fold(&world);
         println!(
-            "{name}: {} communicators, {} incidences, {} resources → {} ranks, {} communicators, {} resources",
-            world.comms.len(),
-            world.slots.len() + world.uses.len() + world.tier_uses.len(),
-            world.resources.len(),
+            "{name}: {} communicators, {} slots, {} resources → {} ranks, {} communicators, {} resources",
+            world.comms().len(),
+            world.ranks().iter().map(|rank| rank.slots.len).sum::<u32>(),
+            world.resources().len(),
             folded.ranks.len(),
             folded.comms.len(),
             folded.resources.len(),

@@ -8,7 +8,6 @@
 
 use std::hint::black_box;
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use stepsim::engine::{self, sharing::Sharing};
 use stepsim::fold::fold;
@@ -60,10 +59,10 @@ fn nothing_shared(ranks: u64, ops: u64) -> World {
                 last = Some(b.op(streams[0], Work::Compute { time }, &waits, 0, 0));
             }
         }
-        world.programs.push(Arc::new(b.finish()));
+        world.add_program(b.finish());
     }
-    world.actions.push(Action::Fixed(Time::from_ns(60_000)));
-    world.profiles.push(vec![0]);
+    let action = world.add_action(Action::Fixed(Time::from_ns(60_000)));
+    world.add_profile([action]);
     for group in 0..ranks / 8 {
         let members: Vec<_> = (0..8).map(|_| world.add_rank(ProgramId(group as u32 % 8), 1)).collect();
         let comm = world.add_comm(0, &members, &[]);
@@ -159,7 +158,7 @@ fn all_to_all_432(hosts: u64) {
     });
     let s = b.stream(StreamKind::Expert);
     b.op(s, Work::Comm { slot: 0, transfer: TransferId(0) }, &[], 0, 0);
-    world.programs.push(Arc::new(b.finish()));
+    world.add_program(b.finish());
     let rank = world.add_rank(ProgramId(0), 1);
     let pairs: Vec<(u64, u64)> =
         (0..hosts).flat_map(|a| (0..hosts).map(move |b| (a, b))).filter(|p| p.0 != p.1).collect();
@@ -170,8 +169,8 @@ fn all_to_all_432(hosts: u64) {
     let flow = |path| Flow { latency: Time::ZERO, bytes: 1e6, rate_limit: f64::INFINITY, path };
     let flows: Vec<Flow> = (0..pairs.len() as u32).map(flow).collect();
     let parents = vec![Default::default(); flows.len()];
-    world.actions.push(Action::Graph { flows, parents, parent_ids: Vec::new() });
-    world.profiles.push(vec![0]);
+    let action = world.add_action(Action::Graph { flows, parents, parent_ids: Vec::new() });
+    world.add_profile([action]);
     let paths: Vec<&[(ResourceId, u32)]> = paths.iter().map(|p| &p[..]).collect();
     let comm = world.add_comm(0, &[rank], &paths);
     world.bind(rank, 0, comm);

@@ -2,12 +2,10 @@
 //!
 //! `cargo run --example own_world`
 
-use std::sync::Arc;
-
 use stepsim::engine;
-use stepsim::ids::{OpId, ProgramId, RankId, TransferId};
+use stepsim::ids::{OpId, RankId, TransferId};
 use stepsim::program::{
-    Action, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World,
+    Action, Edit, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World,
 };
 use stepsim::units::{Bandwidth, Time};
 
@@ -30,15 +28,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     b.op(network, transfer, &[first], exchange, NO_MICRO_BATCH);
 
     // Two ranks of it, and a communicator of both over one link of 100 GB/s.
-    let mut world = World { programs: vec![Arc::new(b.finish())], ..World::default() };
-    let ranks: Vec<RankId> = (0..2).map(|_| world.add_rank(ProgramId(0), 1)).collect();
+    let mut world = World::default();
+    let program = world.add_program(b.finish());
+    let ranks: Vec<RankId> = (0..2).map(|_| world.add_rank(program, 1)).collect();
     let link = world.add_resource(Bandwidth(100e9));
     let flow = Flow { latency: Time::from_s(2e-6), bytes: 1e9, rate_limit: f64::INFINITY, path: 0 };
-    world.actions.push(Action::Phases(vec![flow]));
-    world.profiles.push(vec![0]);
-    let comm = world.add_comm(0, &ranks, &[&[(link, 1)]]);
+    let action = world.add_action(Action::Phases(vec![flow]));
+    let profile = world.add_profile([action]);
+    let comm = world.add_comm(profile, &ranks, &[&[(link, 1)]]);
     ranks.iter().for_each(|rank| world.bind(*rank, 0, comm));
-    world.ranks[1].slowness = 1.5;
+    world.edit(&Edit::SlowRank(ranks[1], 1.5));
     world.validate()?;
 
     let record = engine::run(&world)?;

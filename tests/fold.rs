@@ -23,6 +23,8 @@ fn even() -> Layout {
         nodes_per_leaf: 2,
         layers: 3,
         micro_batches: 2,
+        data_as_tensor: false,
+        unused_slots: false,
         fidelity: [Fidelity::Phases; 6],
         device_layers: 2,
         host_layers: 1000,
@@ -41,7 +43,7 @@ fn replicas_merge_and_stages_do_not() {
     let folded = fold(&even().world());
     assert_eq!(folded.ranks.len(), 2);
     assert_eq!(folded.ranks.size, [8, 8]);
-    assert_eq!(folded.world.programs.len(), 2);
+    assert_eq!(folded.world.programs().len(), 2);
     assert_eq!(folded.source(RankId(5)), folded.source(RankId(0)));
     assert_eq!(folded.representative(folded.source(RankId(13))), RankId(8));
 }
@@ -49,10 +51,7 @@ fn replicas_merge_and_stages_do_not() {
 #[test]
 fn groups_of_one_shape_in_two_roles_stay_apart() {
     // TP and DP groups of two with one profile: only the slot tells them apart.
-    let mut world = Layout { dp: 2, pp: 1, ..even() }.world();
-    for comm in world.comms.iter_mut().filter(|c| c.profile == Kind::Data as u32) {
-        comm.profile = Kind::Tensor as u32;
-    }
+    let world = Layout { dp: 2, pp: 1, data_as_tensor: true, ..even() }.world();
     let folded = fold(&world);
     let distinct: std::collections::BTreeSet<CommId> =
         folded.world.slots_of(RankId(0)).iter().copied().collect();
@@ -63,8 +62,8 @@ fn groups_of_one_shape_in_two_roles_stay_apart() {
 fn a_ring_of_peers_needs_the_send_and_the_receive_of_one_rank() {
     let folded = fold(&Layout { cp: 4, dp: 1, pp: 1, nodes_per_leaf: 1, ..even() }.world());
     assert_eq!(folded.ranks.len(), 1);
-    let channel = folded.world.comms.iter().position(|c| c.profile == Kind::Context as u32).unwrap();
-    assert_eq!(folded.world.comms[channel].needed, 2);
+    let channel = folded.world.comms().iter().position(|c| c.profile == Kind::Context as u32).unwrap();
+    assert_eq!(folded.world.comms()[channel].needed, 2);
     assert_eq!(folded.world.members_of(CommId(channel as u32)), [RankId(0)]);
     let slots = folded.world.slots_of(RankId(0));
     assert_eq!(slots.iter().filter(|c| c.index() == channel).count(), 2);
@@ -86,7 +85,7 @@ fn one_slow_link_or_rank_splits_what_it_touches_and_no_more() {
 fn jitter_merges_equal_seeds_only() {
     let jitter = fold(&Layout { jitter_period: Some(1000), ..even() }.world());
     assert_eq!(jitter.ranks.len(), 16);
-    assert_eq!(jitter.comms.len(), even().world().comms.len());
+    assert_eq!(jitter.comms.len(), even().world().comms().len());
 }
 
 #[test]
@@ -110,22 +109,14 @@ fn nothing_merges_in_an_unfolded_world() {
 /// Unused slots may name any communicator, or none, without telling ranks apart.
 #[test]
 fn unused_slots_are_ignored() {
-    let mut world = even().world();
-    for rank in 0..world.ranks.len() {
-        let slots: Vec<CommId> = world.slots_of(RankId(rank as u32)).to_vec();
-        let span = &mut world.ranks[rank].slots;
-        span.start = world.slots.len() as u32;
-        span.len += 2;
-        world.slots.extend(slots);
-        world.slots.extend([CommId(rank as u32 % 3), CommId(u32::MAX)]);
-    }
+    let world = Layout { unused_slots: true, ..even() }.world();
     assert_eq!(fold(&world).ranks.len(), 2);
 }
 
 /// Sum of the coefficients on each resource, by profile and path.
 fn loads(world: &World) -> Vec<BTreeMap<(u32, u32), u64>> {
-    let mut loads = vec![BTreeMap::new(); world.resources.len()];
-    for (id, comm) in (0..).zip(&world.comms) {
+    let mut loads = vec![BTreeMap::new(); world.resources().len()];
+    for (id, comm) in (0..).zip(world.comms()) {
         for path in 0..comm.paths.len {
             for &(resource, crossings) in world.path(CommId(id), path) {
                 *loads[resource.index()].entry((comm.profile, path)).or_insert(0) += u64::from(crossings);
@@ -142,17 +133,19 @@ fn check_quotient(world: &World) {
     for (r, load) in full_loads.iter().enumerate() {
         assert_eq!(*load, folded_loads[folded.resources.of[r] as usize], "load of resource {r}");
     }
-    let users =
-        |w: &World, t: TierId| -> u32 { w.tier_uses.iter().filter(|u| u.tier == t).map(|u| u.count).sum() };
-    for t in 0..world.tiers.len() {
+    let users = |w: &World, t: TierId| -> u32 {
+        let uses = (0..w.ranks().len() as u32).flat_map(|r| w.tiers_of(RankId(r)));
+        uses.filter(|u| u.tier == t).map(|u| u.count).sum()
+    };
+    for t in 0..world.tiers().len() {
         assert_eq!(
             users(world, TierId(t as u32)),
             users(&folded.world, TierId(folded.tiers.of[t])),
             "users of tier {t}"
         );
     }
-    for (id, comm) in (0..).zip(&folded.world.comms) {
-        let arrivals: usize = (0..folded.world.ranks.len() as u32)
+    for (id, comm) in (0..).zip(folded.world.comms()) {
+        let arrivals: usize = (0..folded.world.ranks().len() as u32)
             .map(|r| folded.world.slots_of(RankId(r)).iter().filter(|c| c.0 == id).count())
             .sum();
         assert_eq!(comm.needed as usize, arrivals, "every slot of a folded rank arrives once");
@@ -184,6 +177,7 @@ prop_compose! {
         Layout {
             tp, cp, dp, pp, gpus_per_node, gpus_per_nic, nodes_per_leaf, layers, micro_batches, fidelity,
             device_layers, host_layers, slow_nic, slow_rank, jitter_period, slowdown, memory_gbps, ties, seed,
+            data_as_tensor: false, unused_slots: false,
         }
     }
 }
@@ -198,7 +192,7 @@ proptest! {
         let folded = fold(&world);
         match (engine::run(&world), engine::run(&folded.world)) {
             (Ok(full), Ok(quotient)) => {
-                for rank in (0..world.ranks.len() as u32).map(RankId) {
+                for rank in (0..world.ranks().len() as u32).map(RankId) {
                     for op in (0..world.program_of(rank).ops.len() as u32).map(OpId) {
                         let (is, should) = (quotient.span(folded.source(rank), op), full.span(rank, op));
                         prop_assert_eq!(is, should, "{:?} {:?}: {} classes", rank, op, folded.ranks.len());
@@ -233,6 +227,8 @@ fn ties_at_a_full_tier_fold_exactly() {
         nodes_per_leaf: 3,
         layers: 3,
         micro_batches: 1,
+        data_as_tensor: false,
+        unused_slots: false,
         fidelity: [Fixed, Fixed, Phases, Phases, Fixed, Fixed],
         device_layers: 1,
         host_layers: 3,
@@ -247,7 +243,7 @@ fn ties_at_a_full_tier_fold_exactly() {
     let world = layout.world();
     let folded = fold(&world);
     let (full, quotient) = (engine::run(&world).expect("runs"), engine::run(&folded.world).expect("runs"));
-    for rank in (0..world.ranks.len() as u32).map(RankId) {
+    for rank in (0..world.ranks().len() as u32).map(RankId) {
         for op in (0..world.program_of(rank).ops.len() as u32).map(OpId) {
             assert_eq!(quotient.span(folded.source(rank), op), full.span(rank, op), "{rank:?} {op:?}");
         }

@@ -27,7 +27,7 @@ fn inputs(name: &str, slow: Option<&str>) -> Inputs {
 
 fn assert_equal(what: &str, folded: &Simulation, full: &Simulation) {
     assert_eq!(folded.record.step_end, full.record.step_end, "{what}: step");
-    for rank in (0..full.plan.world.ranks.len() as u32).map(RankId) {
+    for rank in (0..full.plan.world.ranks().len() as u32).map(RankId) {
         let played = folded.folded.source(rank);
         for op in (0..full.plan.world.program_of(rank).ops.len() as u32).map(OpId) {
             let (a, b) = (folded.record.span(played, op), full.record.span(rank, op));

@@ -240,7 +240,7 @@ fn launching(reads: &str) -> f64 {
         ["model.layers=2".to_string(), "batch.global=32".to_string(), format!("stack.host.reads={reads}")];
     let inputs = Inputs::load("qwen3-30b-a3b-gb200", None, &sets).expect("inputs");
     let run = Simulation::run(&inputs, &Options::default()).expect("a run");
-    let program = &run.folded.world.programs[run.folded.world.ranks[0].program.index()];
+    let program = &run.folded.world.programs()[run.folded.world.ranks()[0].program.index()];
     let host = |op: &&stepsim::program::Op| {
         program.streams[usize::from(op.stream)].kind == StreamKind::Host
             && program.infos[op.info as usize].name.starts_with("launch")

@@ -48,7 +48,7 @@ fn jitter_of_many_kernels_averages_out() {
     let sigma = 0.2;
     let noisy = run("gpt2-8", &["noise.compute_sigma=0.2"], 1);
     let world = &noisy.folded.world;
-    assert_eq!(world.ranks.len(), 8);
+    assert_eq!(world.ranks().len(), 8);
     let ops = &world.program_of(RankId(0)).ops;
     let time = |op: &Op| if let Work::Compute { time } = op.work { time.s() } else { 0.0 };
     let whole: f64 = ops.iter().map(time).sum();

@@ -249,11 +249,11 @@ fn borders_are_cut_among_tensor_parallel_ranks() {
         run(dense(json!({"parallelism": parallelism})), "nodes:2*4,300,1,10,2")
     };
     let sent = |s: &Simulation| {
-        let program = &s.plan.world.programs[0];
+        let program = &s.plan.world.programs()[0];
         program.infos.iter().find(|i| i.name == "send activations").map(|i| i.bytes)
     };
     let gathers = |s: &Simulation| {
-        s.plan.world.programs[1].infos.iter().filter(|i| i.name == "all-gather received").count()
+        s.plan.world.programs()[1].infos.iter().filter(|i| i.name == "all-gather received").count()
     };
     let whole = with(json!({}));
     let cut = with(json!({"pipeline": {"scatter_gather": true}}));
@@ -327,7 +327,7 @@ fn optimizer_state_is_what_its_kind_keeps() {
         run(workload, "switch:1,100,1")
     };
     let bytes = |s: &Simulation| {
-        let program = &s.plan.world.programs[0];
+        let program = &s.plan.world.programs()[0];
         program.infos.iter().find(|i| i.name == "optimizer step").map(|i| i.bytes).unwrap()
     };
     let parameters = bytes(&peak("sgd")) / (4.0 + 2.0 * 4.0 + 2.0);
@@ -422,7 +422,7 @@ fn gathered_weights_are_gone_at_the_end_of_the_step() {
                 })),
                 "switch:8,450,1",
             );
-            for program in &step.plan.world.programs {
+            for program in step.plan.world.programs() {
                 let sum = |alloc: bool| -> u64 {
                     let effects = program.memory.iter().filter(|e| e.class == MemoryClass::Weights);
                     effects.filter(|e| (e.when == MemoryWhen::AllocAtStart) == alloc).map(|e| e.bytes).sum()
@@ -450,7 +450,7 @@ fn overlapped_passes_give_up_what_is_theirs() {
     let paired = exchanges("1f1b", json!({"overlap": "micro-batches"}));
     for workload in [tensor, paired, exchanges("dualpipe", json!({}))] {
         let step = run(workload.clone(), "switch:16,50,1");
-        for program in &step.plan.world.programs {
+        for program in step.plan.world.programs() {
             let mut held = std::collections::BTreeMap::<_, i64>::new();
             for op in &program.ops {
                 for effect in &program.memory[op.memory.range()] {
@@ -523,6 +523,6 @@ fn each_device_is_priced_as_itself() {
         assert_eq!(busy(&turned), [busy(&slow)[0], busy(&fast)[1]], "{schedule}");
         assert!(fast.record.step_end < mixed.record.step_end);
         assert!(mixed.record.step_end < slow.record.step_end);
-        assert_eq!(mixed.plan.world.programs.len(), 2);
+        assert_eq!(mixed.plan.world.programs().len(), 2);
     }
 }

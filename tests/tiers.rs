@@ -397,7 +397,7 @@ fn optimizer_state_is_fetched_ahead_in_the_unit_asked_for() {
             ("offload.prefetch.depth", json!(depth)),
         ];
         let inputs = inputs(workload(6, 1, &changes).unwrap(), machine(1, &[]));
-        planned(&inputs, &Attention(1, 2), 1).world.programs[0].waits.clone()
+        planned(&inputs, &Attention(1, 2), 1).world.programs()[0].waits.clone()
     };
     assert_eq!(waits("bytes", 2), waits("layers", 0));
     assert_eq!(waits("bytes", 1 << 40), waits("layers", 100));
@@ -627,7 +627,7 @@ proptest! {
         let w = workload(way.layers, way.data, &changes).unwrap_or_else(|e| panic!("{e}"));
         let inputs = inputs(w, machine(way.data * way.pipeline, &[]));
         let plan = planned(&inputs, &Attention(20_000_000, 40_000_000), 1);
-        for program in &plan.world.programs {
+        for program in plan.world.programs() {
             let mut levels = std::collections::BTreeMap::new();
             for e in &program.memory {
                 let bytes = e.bytes as i64;
@@ -638,7 +638,7 @@ proptest! {
         }
         let record = engine::run(&plan.world).unwrap_or_else(|e| panic!("{e}"));
         let causes = Causes::new(&plan.world, &record);
-        for (tier, peak) in plan.world.tiers.iter().zip(memory::peaks(&causes)) {
+        for (tier, peak) in plan.world.tiers().iter().zip(memory::peaks(&causes)) {
             prop_assert!(peak.bytes <= tier.capacity);
         }
         let folded = fold(&plan.world);
@@ -648,7 +648,7 @@ proptest! {
         let two = planned(&inputs, &Attention(20_000_000, 40_000_000), 2);
         let twice = engine::run(&two.world).unwrap_or_else(|e| panic!("{e}"));
         prop_assert!(twice.step_end > record.step_end);
-        let moments: i64 = two.world.programs.iter().flat_map(|p| &p.memory).map(|e| {
+        let moments: i64 = two.world.programs().iter().flat_map(|p| &p.memory).map(|e| {
             if e.when == MemoryWhen::AllocAtStart { e.bytes as i64 } else { -(e.bytes as i64) }
         }).sum();
         let parameters: f64 = ParameterCount::of(&inputs.model).total() as f64;

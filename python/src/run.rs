@@ -65,7 +65,7 @@ impl Run {
     fn shown(&self, asked: Option<Vec<u32>>) -> PyResult<Vec<RankId>> {
         let run = &self.0;
         let Some(asked) = asked else {
-            return Ok((0..run.folded.world.ranks.len() as u32).map(RankId).collect());
+            return Ok((0..run.folded.world.ranks().len() as u32).map(RankId).collect());
         };
         let count = run.plan.layout.ranks();
         if let Some(wrong) = asked.iter().find(|rank| **rank >= count) {
@@ -125,7 +125,7 @@ impl Run {
             let world = &run.folded.world;
             let mut causes = Causes::new(world, &run.record);
             let mut idle = IdleTimes::unfolded(&run.plan.world, &run.folded.comms.representative);
-            let ranks: Vec<RankId> = (0..world.ranks.len() as u32).map(RankId).collect();
+            let ranks: Vec<RankId> = (0..world.ranks().len() as u32).map(RankId).collect();
             let mut pieces = Vec::new();
             let times: Vec<_> = ranks
                 .iter()
@@ -222,7 +222,7 @@ impl Run {
                 points.extend(curve.points.into_iter().map(|point| (number, of, point)));
             }
             let mut columns = Columns::default()
-                .text("tier", points.iter().map(|point| &world.tiers[point.0].name))
+                .text("tier", points.iter().map(|point| &world.tiers()[point.0].name))
                 .whole("rank", points.iter().map(|point| point.1))
                 .number("time_s", points.iter().map(|point| seconds(point.2.0)));
             for class in MemoryClass::ALL {
@@ -246,7 +246,8 @@ impl Run {
             let used = links::alike(world, &run.record, |r: ResourceId| {
                 (ResourceId(classes.representative[r.index()]), u64::from(classes.size[r.index()]))
             });
-            let capacity = |link: &links::Alike| world.resources[link.used.resource.index()].capacity.gbps();
+            let capacity =
+                |link: &links::Alike| world.resources()[link.used.resource.index()].capacity.gbps();
             Columns::default()
                 .text("name", used.iter().map(|link| run.inputs.machine.resource_name(link.first)))
                 .whole("count", used.iter().map(|link| link.count))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Program;
-use crate::ids::{CommId, ProgramId, RankId, ResourceId, TierId};
+use crate::ids::{CommId, ProgramId, RankId, ResourceId, TierId, TransferId};
 use crate::units::{Bandwidth, Bytes, Time};
 
 /// A range of a table, 8 bytes wide.
@@ -28,44 +28,79 @@ impl Span {
     }
 }
 
-/// Everything that the engine plays out.
+/// The compute units that `Op::slowdown` is for.
+const WHOLE: u16 = 1000;
+
+/// Everything that the engine plays out. Its tables belong together: they are written by the methods that add an entry
+/// and by named [edits](super::Edit), and [`World::validate`] says what of them cannot be played.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     /// One per role; shared with the folded world.
-    pub programs: Vec<Arc<Program>>,
+    pub(crate) programs: Vec<Arc<Program>>,
     /// The ranks, in order of their ids.
-    pub ranks: Vec<Rank>,
+    pub(crate) ranks: Vec<Rank>,
     /// Communicator of each slot: `Rank::slots` is a span of this table.
-    pub slots: Vec<CommId>,
+    pub(crate) slots: Vec<CommId>,
     /// Tiers of each rank: `Rank::tiers` is a span of this table.
-    pub tier_uses: Vec<TierUse>,
+    pub(crate) tier_uses: Vec<TierUse>,
     /// The communicators.
-    pub comms: Vec<Comm>,
+    pub(crate) comms: Vec<Comm>,
     /// Members of the communicators in order: `Comm::members` is a span of this table.
-    pub members: Vec<RankId>,
+    pub(crate) members: Vec<RankId>,
     /// One path per entry: a set of resources that one flow occupies at one rate. `Comm::paths` is a span of it.
-    pub paths: Vec<Span>,
+    pub(crate) paths: Vec<Span>,
     /// The resources of the paths with how many times each path crosses them.
-    pub uses: Vec<(ResourceId, u32)>,
+    pub(crate) uses: Vec<(ResourceId, u32)>,
     /// Shared capacities.
-    pub resources: Vec<Resource>,
+    pub(crate) resources: Vec<Resource>,
     /// Memory tiers.
-    pub tiers: Vec<Tier>,
+    pub(crate) tiers: Vec<Tier>,
     /// The actions of all profiles.
-    pub actions: Vec<Action>,
+    pub(crate) actions: Vec<Action>,
     /// Compute units that the kernel of each action takes from a device, in thousandths of those that `Op::slowdown` is
     /// for; 1000 where the list is shorter.
-    pub action_units: Vec<u16>,
+    pub(crate) action_units: Vec<u16>,
     /// `profiles[profile][transfer]` is an index into `actions`, or `NO_ACTION`.
-    pub profiles: Vec<Vec<u32>>,
+    pub(crate) profiles: Vec<Vec<u32>>,
     /// Factors on kernel times from which ranks with a jitter seed draw, one an op; empty without jitter.
-    pub jitter: Vec<f64>,
+    pub(crate) jitter: Vec<f64>,
 }
 
 impl World {
     /// Entry of a profile for a transfer that its communicators never do.
     pub const NO_ACTION: u32 = u32::MAX;
 
+    /// The programs, by number.
+    pub fn programs(&self) -> &[Arc<Program>] {
+        &self.programs
+    }
+    /// The ranks, by number.
+    pub fn ranks(&self) -> &[Rank] {
+        &self.ranks
+    }
+    /// The communicators, by number.
+    pub fn comms(&self) -> &[Comm] {
+        &self.comms
+    }
+    /// The shared capacities, by number.
+    pub fn resources(&self) -> &[Resource] {
+        &self.resources
+    }
+    /// The memory tiers, by number.
+    pub fn tiers(&self) -> &[Tier] {
+        &self.tiers
+    }
+    /// How a transfer plays out on a communicator, and the compute units that its kernel takes from a device, in
+    /// thousandths of those that `Op::slowdown` is for. `None` for a transfer that the communicator never does.
+    pub fn action_of(&self, comm: CommId, transfer: TransferId) -> Option<(&Action, u16)> {
+        let profile = self.profiles.get(self.comms[comm.index()].profile as usize)?;
+        let action = *profile.get(transfer.0 as usize)? as usize;
+        Some((self.actions.get(action)?, self.action_units.get(action).copied().unwrap_or(WHOLE)))
+    }
+    /// What a kernel of a rank crosses to the memory of its device; nothing where that is unlimited.
+    pub fn memory_of(&self, rank: RankId) -> &[(ResourceId, u32)] {
+        &self.uses[self.ranks[rank.index()].memory.range()]
+    }
     /// The resources of path `path` of communicator `comm`, each with its coefficient.
     #[inline]
     pub fn path(&self, comm: CommId, path: u32) -> &[(ResourceId, u32)] {
@@ -224,6 +259,32 @@ impl World {
         self.resources.push(Resource { capacity });
         ResourceId(self.resources.len() as u32 - 1)
     }
+    /// Adds a program.
+    pub fn add_program(&mut self, program: Program) -> ProgramId {
+        self.programs.push(Arc::new(program));
+        ProgramId(self.programs.len() as u32 - 1)
+    }
+    /// Adds a memory tier.
+    pub fn add_tier(&mut self, name: &str, capacity: Bytes) -> TierId {
+        self.tiers.push(Tier { name: name.into(), capacity });
+        TierId(self.tiers.len() as u32 - 1)
+    }
+    /// Adds an action whose kernel takes the compute units that `Op::slowdown` is for; returns its number.
+    pub fn add_action(&mut self, action: Action) -> u32 {
+        self.add_action_taking(action, WHOLE)
+    }
+    /// Adds an action whose kernel takes so many thousandths of them; returns its number.
+    pub fn add_action_taking(&mut self, action: Action, units: u16) -> u32 {
+        self.action_units.resize(self.actions.len(), WHOLE);
+        self.action_units.push(units);
+        self.actions.push(action);
+        self.actions.len() as u32 - 1
+    }
+    /// Adds a profile: the number of the action of each transfer, or `NO_ACTION`; returns its number.
+    pub fn add_profile(&mut self, actions: impl IntoIterator<Item = u32>) -> u32 {
+        self.profiles.push(actions.into_iter().collect());
+        self.profiles.len() as u32 - 1
+    }
     /// Adds a rank that does `program`, healthy and without tiers; bind its slots with [`World::bind`].
     pub fn add_rank(&mut self, program: ProgramId, slots: u32) -> RankId {
         let start = self.slots.len() as u32;
@@ -240,9 +301,32 @@ impl World {
         RankId(self.ranks.len() as u32 - 1)
     }
     /// Says which communicator a slot of a rank means.
+    ///
+    /// # Panics
+    /// If the rank has no such slot.
     pub fn bind(&mut self, rank: RankId, slot: u16, comm: CommId) {
-        let first = self.ranks[rank.index()].slots.start as usize;
-        self.slots[first + usize::from(slot)] = comm;
+        let slots = self.ranks[rank.index()].slots.range();
+        self.slots[slots][usize::from(slot)] = comm;
+    }
+    /// Says which tiers a rank's tier numbers mean, from its device's own memory on.
+    pub fn set_tiers(&mut self, rank: RankId, tiers: &[TierId]) {
+        let span = Span { start: self.tier_uses.len() as u32, len: tiers.len() as u32 };
+        self.tier_uses.extend(tiers.iter().map(|tier| TierUse { tier: *tier, count: 1 }));
+        self.ranks[rank.index()].tiers = span;
+    }
+    /// Says what kernels of a rank cross to the memory of their device, and how many times.
+    pub fn set_memory(&mut self, rank: RankId, uses: &[(ResourceId, u32)]) {
+        let span = Span { start: self.uses.len() as u32, len: uses.len() as u32 };
+        self.uses.extend_from_slice(uses);
+        self.ranks[rank.index()].memory = span;
+    }
+    /// Factors on kernel times from which ranks with a jitter seed draw, one an op.
+    pub fn set_jitter(&mut self, factors: Vec<f64>) {
+        self.jitter = factors;
+    }
+    /// Makes a rank draw from the factors; ranks with equal seeds behave alike, 0 draws nothing.
+    pub fn set_jitter_seed(&mut self, rank: RankId, seed: u64) {
+        self.ranks[rank.index()].jitter_seed = seed;
     }
     /// Adds a communicator of the given profile; each path is a list of resources with coefficients.
     pub fn add_comm(&mut self, profile: u32, members: &[RankId], paths: &[&[(ResourceId, u32)]]) -> CommId {

@@ -1,10 +1,8 @@
 //! Small machines and worlds for the tests of collectives.
 
-use std::sync::Arc;
-
 use stepsim::collective::{Axis, Chooser, Fabric, Fidelity, Lowering, Network, Op, Transfer, algorithm};
 use stepsim::engine;
-use stepsim::ids::{DeviceId, ProgramId, RankId, ResourceId, TransferId};
+use stepsim::ids::{CommId, DeviceId, RankId, ResourceId, TransferId};
 use stepsim::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use stepsim::units::{Bandwidth, Time};
 
@@ -123,14 +121,17 @@ impl<'m> Trial<'m> {
         let info = b.info(info);
         let s = b.stream(StreamKind::Tensor);
         b.op(s, Work::Comm { slot: 0, transfer: id }, &[], info, 0);
-        let program = ProgramId(self.world.programs.len() as u32);
-        self.world.programs.push(Arc::new(b.finish()));
+        let program = self.world.add_program(b.finish());
         self.world.add_rank(program, 1)
     }
     /// Adds the resources that paths name.
     fn resources(&mut self, net: &dyn Network) {
-        let most = self.world.uses.iter().map(|u| u.0.0).max().map_or(0, |m| m as usize + 1);
-        for r in self.world.resources.len()..most {
+        let paths = (0..)
+            .zip(self.world.comms())
+            .flat_map(|(c, comm)| (0..comm.paths.len).map(move |p| (CommId(c), p)));
+        let uses = paths.flat_map(|(comm, path)| self.world.path(comm, path));
+        let most = uses.map(|u| u.0.0).max().map_or(0, |m| m as usize + 1);
+        for r in self.world.resources().len()..most {
             self.world.add_resource(net.capacity(ResourceId(r as u32)));
         }
     }

@@ -1,7 +1,7 @@
 //! A naive engine: floating-point seconds, every rate found from scratch at every event by progressive filling over all
 //! flows (kernels among them, on their devices' memory), every stream looked at every time. It shares no code with the engine and none of its ideas.
 
-use stepsim::ids::{CommId, RankId};
+use stepsim::ids::{CommId, RankId, TransferId};
 use stepsim::program::{Action, Flow, Work, World};
 
 /// Start and end of every op of every rank, in seconds.
@@ -73,7 +73,7 @@ const OVER: f64 = 1e-15;
 impl<'w> Naive<'w> {
     fn new(world: &'w World) -> Self {
         let mut streams = Vec::new();
-        for rank in 0..world.ranks.len() {
+        for rank in 0..world.ranks().len() {
             for stream in &world.program_of(RankId(rank as u32)).streams {
                 streams.push(Stream {
                     rank,
@@ -88,11 +88,11 @@ impl<'w> Naive<'w> {
         Naive {
             world,
             now: 0.0,
-            spans: (0..world.ranks.len()).map(|r| vec![(0.0, 0.0); ops(r)]).collect(),
-            done: (0..world.ranks.len()).map(|r| vec![false; ops(r)]).collect(),
+            spans: (0..world.ranks().len()).map(|r| vec![(0.0, 0.0); ops(r)]).collect(),
+            done: (0..world.ranks().len()).map(|r| vec![false; ops(r)]).collect(),
             streams,
-            arrived: vec![Vec::new(); world.comms.len()],
-            playing: world.comms.iter().map(|_| None).collect(),
+            arrived: vec![Vec::new(); world.comms().len()],
+            playing: world.comms().iter().map(|_| None).collect(),
         }
     }
 
@@ -121,14 +121,14 @@ impl<'w> Naive<'w> {
                 match program.ops[op].work {
                     Work::Compute { time } => {
                         self.spans[rank][op].0 = self.now;
-                        let time = (time.0 as f64 * self.world.ranks[rank].slowness).round();
+                        let time = (time.0 as f64 * self.world.ranks()[rank].slowness).round();
                         self.streams[s].state = State::Kernel(time / 1e12);
                     }
                     Work::Comm { slot, transfer } => {
                         self.streams[s].state = State::Arrived;
                         let comm = self.world.slots_of(RankId(rank as u32))[usize::from(slot)].index();
                         self.arrived[comm].push(s);
-                        if self.arrived[comm].len() == self.world.comms[comm].needed as usize {
+                        if self.arrived[comm].len() == self.world.comms()[comm].needed as usize {
                             self.start_action(comm, transfer.index());
                         }
                     }
@@ -157,8 +157,9 @@ impl<'w> Naive<'w> {
             let stream = &self.streams[s];
             self.spans[stream.rank][stream.ops[stream.cursor]].0 = self.now;
         }
-        let action = self.world.profiles[self.world.comms[comm].profile as usize][transfer] as usize;
-        let (time, nodes) = match &self.world.actions[action] {
+        let (id, transfer) = (CommId(comm as u32), TransferId(transfer as u32));
+        let (action, units) = self.world.action_of(id, transfer).expect("a transfer of this communicator");
+        let (time, nodes) = match action {
             Action::Fixed(time) => (time.s(), Vec::new()),
             Action::Phases(flows) => {
                 let follows = |i: usize| (0..i).rev().take(1).collect();
@@ -169,7 +170,7 @@ impl<'w> Naive<'w> {
                 (0.0, flows.iter().enumerate().map(|(i, f)| (*f, all(i), Node::Waits)).collect())
             }
         };
-        let units = f64::from(self.world.action_units.get(action).copied().unwrap_or(1000)) / 1000.0;
+        let units = f64::from(units) / 1000.0;
         self.playing[comm] = Some(Playing { units, slot_of_time: time, nodes });
     }
 
@@ -216,7 +217,7 @@ impl<'w> Naive<'w> {
         let op = &self.world.program_of(rank).ops[stream.ops[stream.cursor]];
         let slowdown = f64::from(op.slowdown) / 1000.0;
         let Work::Compute { time } = op.work else { return (0.0, 0.0) };
-        let longer = (time.0 as f64 * self.world.ranks[rank.index()].slowness).round() / time.0 as f64;
+        let longer = (time.0 as f64 * self.world.ranks()[rank.index()].slowness).round() / time.0 as f64;
         let moves = f64::from(op.memory_rate) / longer;
         (1.0 / (1.0 + slowdown * self.taken(stream.rank)), moves)
     }
@@ -230,7 +231,7 @@ impl<'w> Naive<'w> {
             if let State::Kernel(_) = stream.state {
                 let (pace, moves) = self.pace(stream);
                 kernels[s] = pace;
-                let memory = &self.world.uses[self.world.ranks[stream.rank].memory.range()];
+                let memory = self.world.memory_of(RankId(stream.rank as u32));
                 if moves > 0.0 && !memory.is_empty() {
                     let path = memory.iter().map(|(r, a)| (r.index(), *a)).collect();
                     flows.push((usize::MAX, s, path, pace * moves));
@@ -320,7 +321,7 @@ fn progressive_filling(world: &World, flows: &[Active]) -> Vec<f64> {
                     .map(|(a, rate)| f64::from(a) * if frozen { rate } else { 1.0 })
                     .sum()
             };
-            (world.resources[r].capacity.0 - load(true)).max(0.0) / load(false)
+            (world.resources()[r].capacity.0 - load(true)).max(0.0) / load(false)
         };
         for (f, rate) in flows.iter().zip(&rate) {
             if rate.is_nan() {
@@ -328,7 +329,7 @@ fn progressive_filling(world: &World, flows: &[Active]) -> Vec<f64> {
                 level = f.2.iter().map(|u| at(u.0)).fold(level, f64::min);
             }
         }
-        let full: Vec<bool> = (0..world.resources.len()).map(|r| at(r) <= level * (1.0 + 1e-12)).collect();
+        let full: Vec<bool> = (0..world.resources().len()).map(|r| at(r) <= level * (1.0 + 1e-12)).collect();
         for (f, rate) in flows.iter().zip(&mut rate) {
             if rate.is_nan() && (f.3 <= level || f.2.iter().any(|u| full[u.0])) {
                 *rate = level;

@@ -1,13 +1,11 @@
 //! Random worlds with everything in them that takes time: streams that wait for each other, communicators of all kinds
 //! of actions on shared resources, and kernels that mind communication and share their device's memory.
 
-use std::sync::Arc;
-
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use stepsim::ids::{OpId, ProgramId, RankId, ResourceId, TransferId};
+use stepsim::ids::{OpId, RankId, ResourceId, TransferId};
 use stepsim::program::{
-    Action, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
+    Action, Edit, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
 };
 use stepsim::units::{Bandwidth, Time};
 
@@ -45,11 +43,10 @@ pub fn world(seed: u64) -> World {
         })
         .collect();
     programs(rng, &mut world, ranks, &comms);
-    for rank in 0..ranks as usize {
+    for rank in (0..ranks).map(RankId) {
         if rng.random_bool(0.6) {
-            let start = world.uses.len() as u32;
-            world.uses.push((resources[rng.random_range(0..resources.len())], rng.random_range(1..3)));
-            world.ranks[rank].memory = Span { start, len: 1 };
+            let crossed = (resources[rng.random_range(0..resources.len())], rng.random_range(1..3));
+            world.set_memory(rank, &[crossed]);
         }
     }
     for (c, (members, _)) in (0u32..).zip(&comms) {
@@ -58,13 +55,13 @@ pub fn world(seed: u64) -> World {
         let members: Vec<RankId> = members.iter().map(|m| RankId(*m)).collect();
         let comm = world.add_comm(c, &members, &paths);
         members.iter().for_each(|m| world.bind(*m, c as u16, comm));
-        let profile = (0..TRANSFERS).map(|_| {
-            world.actions.push(action(rng));
-            world.action_units.push(rng.random_range(0..4) * 500);
-            world.actions.len() as u32 - 1
-        });
-        let profile = profile.collect();
-        world.profiles.push(profile);
+        let profile: Vec<u32> = (0..TRANSFERS)
+            .map(|_| {
+                let action = action(rng);
+                world.add_action_taking(action, rng.random_range(0..4) * 500)
+            })
+            .collect();
+        world.add_profile(profile);
     }
     world
 }
@@ -110,11 +107,10 @@ fn programs(rng: &mut ChaCha8Rng, world: &mut World, ranks: u32, comms: &[(Vec<u
         }
     }
     for builder in builders {
-        world.programs.push(Arc::new(builder.finish()));
-        let program = ProgramId(world.programs.len() as u32 - 1);
+        let program = world.add_program(builder.finish());
         let rank = world.add_rank(program, comms.len() as u32);
         if rng.random_bool(0.2) {
-            world.ranks[rank.index()].slowness = 1.0 + f64::from(rng.random_range(0..10u32)) / 7.0;
+            world.edit(&Edit::SlowRank(rank, 1.0 + f64::from(rng.random_range(0..10u32)) / 7.0));
         }
     }
 }

@@ -7,8 +7,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use stepsim::ids::{CommId, OpId, ProgramId, RankId, ResourceId, TierId, TransferId};
 use stepsim::program::{
-    Action, Comm, Flow, MemoryClass, MemoryEffect, MemoryWhen, OpInfo, Phase, Program, ProgramBuilder, Rank,
-    Resource, Span, StreamKind, Tier, TierUse, Work, World,
+    Action, Edit, Flow, MemoryClass, MemoryEffect, MemoryWhen, OpInfo, Phase, Program, ProgramBuilder, Span,
+    StreamKind, Work, World,
 };
 use stepsim::units::{Bandwidth, Bytes, Time};
 
@@ -46,6 +46,10 @@ pub struct Layout {
     pub nodes_per_leaf: u32,
     pub layers: u32,
     pub micro_batches: u32,
+    /// Groups of data parallelism have the profile of those of tensor parallelism.
+    pub data_as_tensor: bool,
+    /// Every rank has two slots more: one names some communicator, one none.
+    pub unused_slots: bool,
     pub fidelity: [Fidelity; 6],
     /// Prefetched layers that fit into device memory.
     pub device_layers: u64,
@@ -95,6 +99,9 @@ impl Layout {
     }
 }
 
+/// Resources, and how many times each is crossed.
+type Path = Vec<(ResourceId, u32)>;
+
 struct Maker<'l> {
     layout: &'l Layout,
     rng: ChaCha8Rng,
@@ -105,7 +112,7 @@ struct Maker<'l> {
     leaf: Vec<u32>,
     host: Vec<u32>,
     /// Bandwidth of the device memories.
-    memory: Vec<u32>,
+    memory: Vec<ResourceId>,
     /// Communicator of each use that a rank makes of one.
     bindings: Vec<BTreeMap<&'static str, CommId>>,
 }
@@ -116,14 +123,13 @@ impl Maker<'_> {
         if self.layout.ties { most / 3 * self.rng.random_range(0..3) } else { self.rng.random_range(0..most) }
     }
     fn pair(&mut self, gbps: f64) -> u32 {
-        let first = self.world.resources.len() as u32;
-        self.world.resources.extend([Resource { capacity: Bandwidth::from_gbps(gbps) }; 2]);
-        first
+        let [first, _] = [(); 2].map(|()| self.world.add_resource(Bandwidth::from_gbps(gbps)));
+        first.0
     }
     fn machine(&mut self) {
         let l = self.layout;
         if l.jitter_period.is_some() {
-            self.world.jitter = vec![0.93, 1.0, 1.0, 1.21];
+            self.world.set_jitter(vec![0.93, 1.0, 1.0, 1.21]);
         }
         let nodes = l.ranks().div_ceil(l.gpus_per_node);
         self.up = (0..l.ranks()).map(|_| self.pair(450.0)).collect();
@@ -137,14 +143,16 @@ impl Maker<'_> {
             self.host.push(host);
         }
         if l.memory_gbps > 0 {
-            let memory = Resource { capacity: Bandwidth::from_gbps(f64::from(l.memory_gbps)) };
-            self.memory = (0..l.ranks()).map(|r| self.world.resources.len() as u32 + r).collect();
-            self.world.resources.extend(vec![memory; l.ranks() as usize]);
+            let memory = Bandwidth::from_gbps(f64::from(l.memory_gbps));
+            self.memory = (0..l.ranks()).map(|_| self.world.add_resource(memory)).collect();
         }
         self.leaf = (0..nodes.div_ceil(l.nodes_per_leaf)).map(|_| self.pair(130.0)).collect();
-        let tier = |name: &str, bytes: u64| Tier { name: name.into(), capacity: Bytes(bytes) };
-        self.world.tiers.extend((0..l.ranks()).map(|_| tier("hbm", l.device_layers * WEIGHTS)));
-        self.world.tiers.extend((0..nodes).map(|_| tier("host", l.host_layers * SAVED)));
+        for _ in 0..l.ranks() {
+            self.world.add_tier("hbm", Bytes(l.device_layers * WEIGHTS));
+        }
+        for _ in 0..nodes {
+            self.world.add_tier("host", Bytes(l.host_layers * SAVED));
+        }
     }
     /// Resources from one device to another, or between a device and its host's memory.
     fn route(&self, from: u32, to: u32) -> Vec<u32> {
@@ -163,30 +171,23 @@ impl Maker<'_> {
         }
         route
     }
-    fn path(&mut self, hops: &[(u32, u32)]) {
+    fn path(&self, hops: &[(u32, u32)]) -> Path {
         let mut crossings = BTreeMap::new();
         for &(from, to) in hops {
-            self.route(from, to).into_iter().for_each(|r| *crossings.entry(r).or_insert(0) += 1);
+            self.route(from, to).into_iter().for_each(|r| *crossings.entry(ResourceId(r)).or_insert(0) += 1);
         }
-        self.path_over(&crossings);
+        crossings.into_iter().collect()
     }
-    fn path_over(&mut self, crossings: &BTreeMap<u32, u32>) {
-        let start = self.world.uses.len() as u32;
-        self.world.uses.extend(crossings.iter().map(|(r, k)| (ResourceId(*r), *k)));
-        self.world.paths.push(Span { start, len: crossings.len() as u32 });
-    }
-    /// A communicator of `members`, each of which knows it by a name; paths are what `paths` adds.
-    fn comm(&mut self, kind: Kind, members: &[(u32, &'static str)], paths: impl FnOnce(&mut Self)) {
-        let id = CommId(self.world.comms.len() as u32);
-        let start = self.world.paths.len() as u32;
-        paths(self);
-        let paths = Span { start, len: self.world.paths.len() as u32 - start };
-        let span = Span { start: self.world.members.len() as u32, len: members.len() as u32 };
+    /// A communicator of `members`, each of which knows it by a name.
+    fn comm(&mut self, kind: Kind, members: &[(u32, &'static str)], paths: &[Path]) {
+        let ranks: Vec<RankId> = members.iter().map(|m| RankId(m.0)).collect();
+        let paths: Vec<&[(ResourceId, u32)]> = paths.iter().map(Vec::as_slice).collect();
+        let as_tensor = kind == Kind::Data && self.layout.data_as_tensor;
+        let profile = if as_tensor { Kind::Tensor } else { kind };
+        let id = self.world.add_comm(profile as u32, &ranks, &paths);
         for &(rank, name) in members {
-            self.world.members.push(RankId(rank));
             self.bindings[rank as usize].insert(name, id);
         }
-        self.world.comms.push(Comm { needed: span.len, profile: kind as u32, members: span, paths });
     }
     /// Path 0 goes round, path 1 goes round the other way, path 2 + i is hop i.
     fn ring(&mut self, kind: Kind, name: &'static str, members: &[u32]) {
@@ -194,23 +195,20 @@ impl Maker<'_> {
         let forth: Vec<_> = (0..n).map(|i| (members[i], members[(i + 1) % n])).collect();
         let back: Vec<_> = forth.iter().map(|&(a, b)| (b, a)).collect();
         let named: Vec<_> = members.iter().map(|&m| (m, name)).collect();
-        self.comm(kind, &named, |maker| {
-            maker.path(&forth);
-            maker.path(&back);
-            if maker.layout.fidelity[kind as usize] == Fidelity::Graph {
-                forth.iter().for_each(|&hop| maker.path(&[hop]));
-            }
-        });
+        let mut paths = vec![self.path(&forth), self.path(&back)];
+        if self.layout.fidelity[kind as usize] == Fidelity::Graph {
+            paths.extend(forth.iter().map(|&hop| self.path(&[hop])));
+        }
+        self.comm(kind, &named, &paths);
     }
     /// Number of paths of a channel or copy, all alike: what `flow` and `graph` refer to.
-    fn ways(&self, kind: Kind) -> u32 {
+    fn ways(&self, kind: Kind) -> usize {
         if self.layout.fidelity[kind as usize] == Fidelity::Graph { 3 } else { 2 }
     }
     /// All paths are all the way from one to the other.
     fn channel(&mut self, kind: Kind, from: (u32, &'static str), to: (u32, &'static str)) {
-        self.comm(kind, &[from, to], |maker| {
-            (0..maker.ways(kind)).for_each(|_| maker.path(&[(from.0, to.0)]))
-        });
+        let paths = vec![self.path(&[(from.0, to.0)]); self.ways(kind)];
+        self.comm(kind, &[from, to], &paths);
     }
     fn communicators(&mut self) {
         let l = self.layout;
@@ -238,12 +236,11 @@ impl Maker<'_> {
         for rank in 0..l.ranks() {
             let host = self.host[(rank / l.gpus_per_node) as usize];
             for (kind, name, side) in [(Kind::CopyIn, "h2d", 0), (Kind::CopyOut, "d2h", 1)] {
-                let mut crossings =
-                    BTreeMap::from([(host + side, 1), (self.up[rank as usize] + 1 - side, 2)]);
+                let links = [(host + side, 1), (self.up[rank as usize] + 1 - side, 2)];
+                let mut crossings = BTreeMap::from(links.map(|(link, times)| (ResourceId(link), times)));
                 crossings.extend(self.memory.get(rank as usize).map(|memory| (*memory, 1)));
-                self.comm(kind, &[(rank, name)], |maker| {
-                    (0..maker.ways(kind)).for_each(|_| maker.path_over(&crossings))
-                });
+                let paths = vec![crossings.into_iter().collect(); self.ways(kind)];
+                self.comm(kind, &[(rank, name)], &paths);
             }
         }
     }
@@ -260,16 +257,15 @@ impl Maker<'_> {
         let l = self.layout;
         let hops = [l.tp, l.dp, 1, 1, 1, 1];
         for (fidelity, hops) in l.fidelity.into_iter().zip(hops) {
-            let first = self.world.actions.len() as u32;
-            for _ in 0..2 {
+            let actions = [(); 2].map(|()| {
                 let action = match fidelity {
                     Fidelity::Fixed => Action::Fixed(Time(self.time(90_000_000))),
                     Fidelity::Phases => Action::Phases(vec![self.flow(0), self.flow(1)]),
                     Fidelity::Graph => self.graph(hops),
                 };
-                self.world.actions.push(action);
-            }
-            self.world.profiles.push(vec![first, first + 1]);
+                self.world.add_action(action)
+            });
+            self.world.add_profile(actions);
         }
     }
     /// Two steps; in the second, a hop waits for itself and the hop before.
@@ -297,24 +293,24 @@ impl Maker<'_> {
             let names: Vec<&'static str> = self.bindings[rank as usize].keys().copied().collect();
             if rank % per_stage == 0 {
                 let program = self.program(&names);
-                self.world.programs.push(program.into());
+                self.world.add_program(program);
             }
-            let slots = Span { start: self.world.slots.len() as u32, len: names.len() as u32 };
-            self.world.slots.extend(self.bindings[rank as usize].values());
-            let tiers = Span { start: self.world.tier_uses.len() as u32, len: 2 };
+            let unused = if l.unused_slots { 2 } else { 0 };
+            let id = self.world.add_rank(ProgramId(rank / per_stage), names.len() as u32 + unused);
+            let bound = self.bindings[rank as usize].values().copied();
+            let any = l.unused_slots.then_some(CommId(rank % 3));
+            for (slot, comm) in (0..).zip(bound.chain(any)) {
+                self.world.bind(id, slot, comm);
+            }
             let host = l.ranks() + rank / l.gpus_per_node;
-            self.world.tier_uses.extend([rank, host].map(|t| TierUse { tier: TierId(t), count: 1 }));
-            let uses = self.world.uses.len() as u32;
-            self.world.uses.extend(self.memory.get(rank as usize).map(|memory| (ResourceId(*memory), 1)));
-            let memory = Span { start: uses, len: self.world.uses.len() as u32 - uses };
-            self.world.ranks.push(Rank {
-                program: ProgramId(rank / per_stage),
-                slots,
-                tiers,
-                memory,
-                slowness: if l.slow_rank == Some(rank) { 1.7 } else { 1.0 },
-                jitter_seed: l.jitter_period.map_or(0, |n| u64::from(rank) % n),
-            });
+            self.world.set_tiers(id, &[rank, host].map(TierId));
+            if let Some(memory) = self.memory.get(rank as usize) {
+                self.world.set_memory(id, &[(*memory, 1)]);
+            }
+            if l.slow_rank == Some(rank) {
+                self.world.edit(&Edit::SlowRank(id, 1.7));
+            }
+            self.world.set_jitter_seed(id, l.jitter_period.map_or(0, |n| u64::from(rank) % n));
         }
     }
     fn program(&mut self, names: &[&'static str]) -> Program {
