@@ -19,6 +19,7 @@ fn the_simplest_run_is_the_closed_form() {
         "llama3-405b",
         "mixtral-8x7b",
         "deepseek-v3",
+        "kimi-k2",
         "qwen3-30b-a3b",
         "qwen3-30b-a3b-gb200",
         "cxl-pool-8",

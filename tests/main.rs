@@ -1,5 +1,6 @@
 //! All tests of the whole crate and of its program, one module a subject. One program, so that one thing is linked.
 
+mod ablations;
 mod bad_input;
 mod calculon;
 mod cli;

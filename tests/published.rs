@@ -19,6 +19,11 @@ fn workloads_of_published_runs_come_near_them() {
         let (published, simulated) = match text("figure") {
             "step_time_s" => (number("published"), report.step_time_s),
             "model_tflops_per_device" => (number("published"), report.model_tflops_per_device),
+            "states_GB_per_device" => {
+                let states =
+                    ["weights", "gradients", "optimizer"].map(|class| report.memory["hbm"].by_class[class]);
+                (number("published"), 1e-9 * states.iter().sum::<u64>() as f64)
+            }
             other => panic!("no such figure: {other}"),
         };
         let off = simulated / published - 1.0;

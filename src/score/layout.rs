@@ -106,8 +106,8 @@ pub fn split(text: &str, layers: u64, stages: u64) -> Result<Option<Vec<u64>>, S
     Ok(Some(split))
 }
 
-/// `E` embedding and `L` loss count nothing, `t` and `m` (prediction of a second token) are layers, `|` ends a stage,
-/// `x*n` and `(…)*n` repeat.
+/// `t` is a layer; `E` embedding, `m` prediction of a second token and `L` loss count nothing (both of the latter stand
+/// behind the last layers); `|` ends a stage, `x*n` and `(…)*n` repeat.
 fn megatron_split(text: &str) -> Result<Vec<u64>, String> {
     let wrong = || format!("pp_layout {text:?} cannot be read");
     let mut flat = String::new();
@@ -139,7 +139,7 @@ fn megatron_split(text: &str) -> Result<Vec<u64>, String> {
     if !flat.chars().all(|c| "EtmL|".contains(c)) {
         return Err(wrong());
     }
-    Ok(flat.split('|').map(|stage| stage.chars().filter(|c| "tm".contains(*c)).count() as u64).collect())
+    Ok(flat.split('|').map(|stage| stage.chars().filter(|c| *c == 't').count() as u64).collect())
 }
 
 /// `layer_split` of the workload, if there is one. Layers that do not fill the stages, but do with two more, leave room
@@ -196,10 +196,12 @@ mod tests {
 
     #[test]
     fn stages_in_the_notation_of_megatron() {
-        let v3 = split("Et*4|(t*4|)*14tmL", 62, 16).unwrap().unwrap();
-        assert_eq!((v3[0], v3[14], v3[15]), (4, 4, 2));
-        let deep = split("Et*8|(t*8|)*6t*5mL", 62, 8).unwrap().unwrap();
-        assert_eq!(deep, [8, 8, 8, 8, 8, 8, 8, 6]);
+        let v3 = split("Et*4|(t*4|)*14tmL", 61, 16).unwrap().unwrap();
+        assert_eq!((v3[0], v3[14], v3[15]), (4, 4, 1));
+        let deep = split("Et*8|(t*8|)*6t*5mL", 61, 8).unwrap().unwrap();
+        assert_eq!(deep, [8, 8, 8, 8, 8, 8, 8, 5]);
+        let alone = split("Et|(tt|)*30mL", 61, 32).unwrap().unwrap();
+        assert_eq!((alone[0], alone[30], alone[31]), (1, 2, 0), "prediction and loss alone");
         assert_eq!(split("ends-less", 30, 8).unwrap().unwrap(), [3, 4, 4, 4, 4, 4, 4, 3]);
         assert_eq!(split_by_cost(16, 2, 4.0), [11, 5], "20 blocks' worth, the head with the last");
         assert_eq!(split_by_cost(4, 4, 9.0), [1, 1, 1, 1]);

@@ -12,7 +12,7 @@ use crate::spec::{ModelSpec, from_value, merge};
 /// A dimension is missing.
 pub fn model(ruling: &Ruling) -> Result<Value, String> {
     let c = &ruling.columns;
-    let layers = c.needs("layers")? + c.count("mtp_layers").unwrap_or(0);
+    let layers = c.needs("layers")?;
     let mut model = json!({
         "name": Some(c.text("model")).filter(|n| !n.is_empty()).unwrap_or_else(|| "model".into()),
         "layers": layers,
@@ -26,6 +26,9 @@ pub fn model(ruling: &Ruling) -> Result<Value, String> {
         if let Some(value) = c.count(column) {
             model[field] = value.into();
         }
+    }
+    if let Some(modules) = c.count("mtp_layers") {
+        model["prediction_modules"] = modules.into();
     }
     if let Some(gated) = c.get("gated_mlp").as_bool() {
         model["gated_mlp"] = gated.into();

@@ -173,14 +173,15 @@ fn kernels(run: &Simulation) -> BTreeMap<&'static str, f64> {
     seconds
 }
 
-/// From the first kernel of a rank to its last op, on the rank where this is longest.
+/// From the first kernel of a rank to its last op, on the rank where this is longest. A host launches kernels long before
+/// the first one's input has come; that is not counted.
 fn longest_span(run: &Simulation) -> f64 {
     let world = &run.folded.world;
     let spans = world.ranks.iter().enumerate().map(|(r, rank)| {
         let program = &world.programs[rank.program.index()];
         let ops = (0..program.ops.len()).map(|i| {
             let (start, end) = run.record.span(RankId(r as u32), OpId(i as u32));
-            (matches!(program.ops[i].work, Work::Compute { .. }), start.s(), end.s())
+            (program.infos[program.ops[i].info as usize].class.is_some(), start.s(), end.s())
         });
         let (first, last) = ops.fold((f64::INFINITY, 0.0f64), |(first, last), (kernel, start, end)| {
             (if kernel { first.min(start) } else { first }, last.max(end))
