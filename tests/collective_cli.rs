@@ -17,7 +17,7 @@ fn rows(arguments: &str) -> Result<Vec<Value>, String> {
     let words = std::iter::once("collective").chain(arguments.split_whitespace());
     let words = words.chain(["--report", file.to_str().expect("a path")]);
     let args = Cli::try_parse_from(words).map_err(|e| e.to_string())?.args;
-    run(args).map_err(|e| e.to_string())?;
+    run(&args).map_err(|e| e.to_string())?;
     let text = std::fs::read_to_string(file).expect("a report");
     let report: Value = serde_json::from_str(&text).expect("the report is JSON");
     Ok(report["rows"].as_array().expect("rows").clone())

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
 use super::run::{command, write_file, write_json};
-use super::{Failure, say, width};
+use super::{Failure, inputs, say, width};
 use crate::model::flops::StepFlops;
 use crate::page;
 use crate::profile::waterfall::{AtPeak, waterfall};
@@ -98,10 +98,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 fn classes(args: &Args) -> Result<Classes, Failure> {
     let Some(path) = &args.classes else { return Ok(Classes::shipped()) };
-    let file = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Failure::input(SpecError::file(&file, format!("cannot be read: {e}"))))?;
-    Classes::with(&text, &file).map_err(Failure::input)
+    Ok(Classes::with(&inputs::text(path)?, &path.display().to_string())?)
 }
 
 /// Seconds that a step would take if all devices computed the model's FLOPs at their peak.

@@ -10,14 +10,15 @@ mod page;
 pub(super) mod timeline;
 mod transfers;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::outputs::{WRITTEN, document_on_stdout};
+use super::outputs::WRITTEN;
+use super::run::{write_file, write_json};
+use super::{Failure, say};
 use crate::analysis::links;
 use crate::collective::{
     Algorithm, Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Op, Sent, Transfer,
@@ -27,7 +28,7 @@ use crate::ids::{DeviceId, ProgramId, RankId, ResourceId, TransferId};
 use crate::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use crate::spec::{Loaded, SpecError, Topology, blame_setting};
 use crate::topology::Machine;
-use crate::trace::{Output, OutputError, RunMeta, TraceError, write_with};
+use crate::trace::{RunMeta, write_with};
 use crate::units::{Bytes, Time};
 pub(super) use asked::parse_op;
 use asked::{devices, parse_algorithm, sizes};
@@ -87,54 +88,6 @@ pub enum Level {
     Steps,
 }
 
-/// Why `stepsim collective` failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The machine file is at fault.
-    #[error(transparent)]
-    Machine(#[from] SpecError),
-    /// The group cannot do it.
-    #[error(transparent)]
-    Collective(#[from] CollectiveError),
-    /// An argument that cannot be used.
-    #[error("{option} `{value}`: {problem}; allowed: {allowed}")]
-    Argument {
-        /// The option.
-        option: &'static str,
-        /// What was given.
-        value: String,
-        /// What is wrong with it.
-        problem: String,
-        /// What may be given.
-        allowed: String,
-    },
-    /// More transfers than a run in steps should have.
-    #[error(
-        "{algorithm} on {ranks} ranks in steps is {transfers} transfers, more than {MOST_TRANSFERS}; \
-         use --fidelity fluid, or fewer --ranks or --chunks"
-    )]
-    TooFine {
-        /// The algorithm.
-        algorithm: &'static str,
-        /// Members of the group.
-        ranks: u32,
-        /// How many it would be.
-        transfers: u64,
-    },
-    /// The run ended early.
-    #[error("the collective does not run: {0}")]
-    Engine(#[from] EngineError),
-    /// The timeline was not written.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The report was not written.
-    #[error(transparent)]
-    Report(#[from] OutputError),
-    /// Standard output was closed.
-    #[error("cannot write to standard output: {0}")]
-    Stdout(#[from] std::io::Error),
-}
-
 /// Most transfers of one run in steps: about 4 GB.
 const MOST_TRANSFERS: u64 = 40_000_000;
 
@@ -173,7 +126,7 @@ impl Row {
         chooser: &Chooser,
         devices: &[DeviceId],
         bytes: u64,
-    ) -> Result<Row, Error> {
+    ) -> Result<Row, Failure> {
         let begin = Instant::now();
         let transfer = Transfer::new(args.op, bytes);
         let fidelity = match args.fidelity {
@@ -187,11 +140,15 @@ impl Row {
         let phases: Vec<(u32, u64)> = (1..).zip(phases.iter().map(|p| p.transfers(&geometry))).collect();
         let transfers = phases.iter().map(|p| p.1).sum();
         if fidelity == Fidelity::Steps && transfers > MOST_TRANSFERS {
-            let ranks = geometry.size;
-            return Err(Error::TooFine { algorithm: choice.algorithm.name(), ranks, transfers });
+            return Err(Failure::input(format!(
+                "{} on {} ranks in steps is {transfers} transfers, more than {MOST_TRANSFERS}; use --fidelity fluid, or fewer \
+                 --ranks or --chunks",
+                choice.algorithm.name(),
+                geometry.size
+            )));
         }
         let world = world(machine, &mut lowering, devices, transfer)?;
-        let record = engine::run(&world)?;
+        let record = engine::run(&world).map_err(stopped)?;
         let time = record.step_end;
         let wall = begin.elapsed();
         let sent = match fidelity {
@@ -233,7 +190,7 @@ fn world(
     lowering: &mut Lowering<'_>,
     devices: &[DeviceId],
     transfer: Transfer,
-) -> Result<World, Error> {
+) -> Result<World, CollectiveError> {
     let mut world = World::default();
     for r in 0..machine.resources() {
         world.add_resource(machine.capacity(ResourceId(r)));
@@ -260,11 +217,12 @@ fn world(
 /// Runs the subcommand.
 ///
 /// # Errors
-/// See [`Error`].
-pub fn run(args: Args) -> Result<(), Error> {
+/// The machine or an argument is at fault, or the group cannot do it (status 2); it does not run, or a file cannot be
+/// written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
     let (topology, machine) = Machine::load(&args.topology, &args.set)?;
-    let devices = devices(&args, &machine)?;
-    let chooser = chooser(&args, &topology, &machine.device(devices[0]).name)?;
+    let devices = devices(args, &machine)?;
+    let chooser = chooser(args, &topology, &machine.device(devices[0]).name)?;
     let sizes = sizes(&args.bytes)?;
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -281,7 +239,7 @@ pub fn run(args: Args) -> Result<(), Error> {
     let (mut rows, mut transfers, mut reshares, mut wall) = (Vec::new(), 0, 0, Duration::ZERO);
     let mut last = None;
     for bytes in sizes {
-        let row = Row::play(&args, &machine, &chooser, &devices, bytes)?;
+        let row = Row::play(args, &machine, &chooser, &devices, bytes)?;
         table.add_row([
             bytes.to_string(),
             row.choice.algorithm.name().into(),
@@ -304,10 +262,7 @@ pub fn run(args: Args) -> Result<(), Error> {
         }
     }
     let Some(last) = last else { return Ok(()) };
-    if !document_on_stdout() {
-        let (op, machine) = (args.op.name(), &args.topology);
-        writeln!(std::io::stdout(), "{op} on {machine}: {}\n{table}", last.geometry.describe())?;
-    }
+    say(&format!("{} on {}: {}\n{table}\n", args.op.name(), args.topology, last.geometry.describe()))?;
     if args.fidelity == Level::Steps {
         let per_s = |n: u64| n as f64 / wall.as_secs_f64().max(1e-9);
         eprintln!(
@@ -321,12 +276,12 @@ pub fn run(args: Args) -> Result<(), Error> {
         let report = serde_json::json!({
             "topology": args.topology, "op": args.op.name(), "ranks": devices.len(), "rows": rows,
         });
-        write_report(&report, file)?;
+        write_json(file, &report)?;
     }
     let drawn = args.trace.is_some() || args.html.is_some();
     let played = if drawn { transfers::played(&last)? } else { None };
     if let Some(file) = &args.trace {
-        let meta = meta(&args, &last);
+        let meta = meta(args, &last);
         match &played {
             Some(all) => {
                 write_with(file, &mut |sink| drawn::timeline(&machine, all, &meta, &last, sink))?;
@@ -335,7 +290,7 @@ pub fn run(args: Args) -> Result<(), Error> {
         }
     }
     if let Some(file) = &args.html {
-        write_text(&page::page(&args, &last, played.as_deref(), &rows), file)?;
+        write_file(file, page::page(args, &last, played.as_deref(), &rows).as_bytes())?;
     }
     Ok(())
 }
@@ -351,12 +306,7 @@ fn meta(args: &Args, row: &Row) -> RunMeta {
     meta
 }
 
-fn write_report(report: &serde_json::Value, file: &std::path::Path) -> Result<(), Error> {
-    write_text(&(serde_json::to_string_pretty(report).expect("numbers and texts are JSON") + "\n"), file)
-}
-
-fn write_text(text: &str, file: &std::path::Path) -> Result<(), Error> {
-    let mut output = Output::create(file, file.extension().is_some_and(|e| e == "gz"))?;
-    output.write_all(text.as_bytes()).map_err(|e| output.error(e))?;
-    Ok(output.finish()?)
+/// Why a collective came to no end.
+fn stopped(error: EngineError) -> Failure {
+    Failure::run(format!("the collective does not run: {error}"))
 }

@@ -13,6 +13,7 @@ pub mod diff;
 pub mod estimate;
 pub mod goodput;
 pub mod import;
+mod inputs;
 pub mod inspect;
 pub mod kernels;
 pub mod list;
@@ -34,9 +35,12 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::collective::CollectiveError;
 use crate::engine::EngineError;
+use crate::schedule::ScheduleError;
 use crate::simulate::{Fault, SimulationError, Status};
 use crate::spec::SpecError;
+use crate::trace::{OutputError, TraceError};
 
 /// Simulates one distributed LLM training step, event by event: a timeline that opens in Perfetto, and a report that
 /// says where the time went.
@@ -170,6 +174,37 @@ impl From<EngineError> for Failure {
     }
 }
 
+impl From<ScheduleError> for Failure {
+    fn from(error: ScheduleError) -> Failure {
+        Failure::input(error)
+    }
+}
+
+impl From<CollectiveError> for Failure {
+    fn from(error: CollectiveError) -> Failure {
+        Failure::input(error)
+    }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Failure {
+        Failure::run(error)
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Failure {
+        Failure::run(error)
+    }
+}
+
+/// Of text on its way to standard output.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::run(format!("cannot write to standard output: {error}"))
+    }
+}
+
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Failure {
         let status = match fault.status {
@@ -196,9 +231,7 @@ pub fn say(text: &str) -> Result<(), Failure> {
 fn put(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::run(format!("cannot write to standard output: {e}")))
-        }
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Failure::from(e)),
         _ => Ok(()),
     }
 }
@@ -250,22 +283,8 @@ impl Command {
             Command::Compare(args) => compare::run(&args),
             Command::Import(args) => import::run(&args),
             Command::Replay(args) => replay::run(&args),
-            Command::Schedule(args) => schedule::run(args).or_else(|e| match e {
-                schedule::Error::Stdout(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-                schedule::Error::Stdout(_)
-                | schedule::Error::Trace(_)
-                | schedule::Error::Report(_)
-                | schedule::Error::Engine(_) => Err(Failure::run(e)),
-                e => Err(Failure::input(e)),
-            }),
-            Command::Collective(args) => collective::run(args).or_else(|e| match e {
-                collective::Error::Stdout(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-                collective::Error::Stdout(_)
-                | collective::Error::Trace(_)
-                | collective::Error::Report(_)
-                | collective::Error::Engine(_) => Err(Failure::run(e)),
-                e => Err(Failure::input(e)),
-            }),
+            Command::Schedule(args) => schedule::run(&args),
+            Command::Collective(args) => collective::run(&args),
             Command::Matmul(args) => matmul::run(&args),
             Command::Score(args) => score::run(&args),
             Command::Calibrate(args) => calibrate::run(&args),

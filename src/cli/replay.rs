@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::outputs::WRITTEN;
-use super::{Failure, run::write_json, say, width};
+use super::{Failure, inputs, run::write_json, say, width};
 use crate::analysis::table::{grouped, new_table, seconds};
 use crate::profile::programs::StepPrograms;
 use crate::simulate::moved::{Moved, Network, moved};
@@ -115,25 +115,7 @@ fn collectives(moved: &Moved) -> String {
 }
 
 fn read(path: &Path) -> Result<StepPrograms, SpecError> {
-    let file = path.display().to_string();
-    let unreadable = |e: std::io::Error| SpecError::file(&file, format!("cannot be read: {e}"));
-    let bytes = std::fs::read(path).map_err(unreadable)?;
-    let mut unpacked = Vec::new();
-    let text = match bytes.as_slice() {
-        [0x1F, 0x8B, ..] => {
-            let mut unpack = flate2::read::MultiGzDecoder::new(bytes.as_slice());
-            std::io::Read::read_to_end(&mut unpack, &mut unpacked).map_err(unreadable)?;
-            unpacked.as_slice()
-        }
-        plain => plain,
-    };
-    let mut json = serde_json::Deserializer::from_slice(text);
-    serde_path_to_error::deserialize(&mut json).map_err(|e| {
-        let at = e.path().to_string();
-        SpecError::at(if at == "." { "" } else { &at }, e.inner().to_string())
-            .in_file(&file)
-            .allowed("what `stepsim import kineto` writes")
-    })
+    inputs::document(path, "what `stepsim import kineto` writes")
 }
 
 fn scale(text: &str) -> Result<Scale, SpecError> {

@@ -15,18 +15,17 @@ use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
-use super::outputs::{WRITTEN, document_on_stdout};
+use super::outputs::WRITTEN;
+use super::run::{write_file, write_json};
 use super::timeline::stalls_shown;
+use super::{Failure, inputs, say};
 use crate::analysis::cause::Causes;
 use crate::analysis::idle::IdleTimes;
-use crate::engine::{EngineError, Record};
+use crate::engine::Record;
 use crate::ids::RankId;
 use crate::plan::pipeline::{AbstractPipeline, Sends, abstract_world};
-use crate::schedule::{self, Order, PassTimes, Profile, Schedule, ScheduleError, Shape, UserOrderError};
-use crate::spec::SpecError;
-use crate::trace::{
-    Count, Detail, MetaValue, Output, OutputError, RunMeta, Timeline, TraceError, TracedRank,
-};
+use crate::schedule::{self, Order, PassTimes, Profile, Schedule, Shape};
+use crate::trace::{Count, Detail, MetaValue, RunMeta, Timeline, TracedRank};
 use crate::units::Time;
 
 use draw::Screen;
@@ -115,74 +114,23 @@ pub enum SendMode {
     Batched,
 }
 
-/// Why `stepsim schedule` failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The schedule is not defined for these numbers.
-    #[error(transparent)]
-    Schedule(#[from] ScheduleError),
-    /// The user's order is at fault.
-    #[error("{}: {error}", file.display())]
-    Order {
-        /// Its file.
-        file: PathBuf,
-        /// What is wrong with it.
-        error: UserOrderError,
-    },
-    /// A file cannot be read.
-    #[error("cannot read `{}`: {error}", file.display())]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// The system's word.
-        error: io::Error,
-    },
-    /// A number that cannot be used.
-    #[error("{option} {value}: {allowed}")]
-    Number {
-        /// The option.
-        option: &'static str,
-        /// What was given.
-        value: f64,
-        /// What is allowed.
-        allowed: String,
-    },
-    /// The times of the parts are at fault.
-    #[error(transparent)]
-    Durations(#[from] SpecError),
-    /// The run ended early.
-    #[error("the schedule does not run: {0}")]
-    Engine(#[from] EngineError),
-    /// The timeline was not written.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The report was not written.
-    #[error(transparent)]
-    Report(#[from] OutputError),
-    /// Standard output was closed.
-    #[error("cannot write to standard output: {0}")]
-    Stdout(#[from] io::Error),
-}
-
 /// Runs the subcommand.
 ///
 /// # Errors
-/// See [`Error`].
-pub fn run(args: Args) -> Result<(), Error> {
+/// The schedule is not defined for these numbers, or a file or number cannot be used (status 2); it does not run, or a file
+/// cannot be written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
     let stdout = io::stdout();
     let terminal = stdout.is_terminal();
     let of_terminal = || terminal_size::terminal_size_of(&stdout).map(|(width, _)| width.0);
     let width = args.width.or_else(of_terminal).unwrap_or(120);
     let screen = Screen { width: usize::from(width), color: terminal };
     let mut text = Vec::new();
-    run_to(&args, screen, &mut text)?;
-    if !document_on_stdout() {
-        stdout.lock().write_all(&text)?;
-    }
-    Ok(())
+    run_to(args, screen, &mut text)?;
+    say(&String::from_utf8_lossy(&text))
 }
 
-fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Error> {
+fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Failure> {
     if let Some(file) = &args.durations {
         return durations::run(args, file, out);
     }
@@ -192,10 +140,9 @@ fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Error> {
     }
     let run = match &args.order {
         Some(file) => {
-            let text =
-                std::fs::read_to_string(file).map_err(|error| Error::Read { file: file.clone(), error })?;
-            let order = schedule::order_from_json(&text)
-                .map_err(|error| Error::Order { file: file.clone(), error })?;
+            let order = schedule::order_from_json(&inputs::text(file)?)
+                .map_err(|e| Failure::input(format!("{}: {e}", file.display())))?;
+            args.check_length(&order)?;
             Run::new(args, &times, None, order)?
         }
         None => {
@@ -204,21 +151,18 @@ fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Error> {
             if let Some(value) = args.limit.filter(|_| !kind.facts().searched) {
                 let allowed =
                     format!("only a searched schedule has a limit; {} takes what it takes", kind.name());
-                return Err(Error::Number { option: "--limit", value, allowed });
+                return Err(unusable("--limit", value, &allowed));
             }
-            Run::new(
-                args,
-                &times,
-                Some((kind, shape)),
-                kind.order_for(&shape, &args.profile(&shape, &times))?,
-            )?
+            let order = kind.order_for(&shape, &args.profile(&shape, &times))?;
+            args.check_length(&order)?;
+            Run::new(args, &times, Some((kind, shape)), order)?
         }
     };
     if let Some(file) = &args.trace {
         run.trace(file)?;
     }
     if let Some(file) = &args.html {
-        write_text(file, &page::page(&run))?;
+        write_file(file, page::page(&run).as_bytes())?;
     }
     if let Some(file) = &args.report {
         write_json(file, &run.report())?;
@@ -246,15 +190,15 @@ impl<'a> Run<'a> {
         times: &'a PassTimes,
         kind: Option<(&'static dyn Schedule, Shape)>,
         order: Order,
-    ) -> Result<Self, Error> {
-        args.check_length(&order)?;
+    ) -> Result<Self, Failure> {
         let sends = match args.sends {
             SendMode::Asynchronous => Sends::Asynchronous,
             SendMode::Blocking => Sends::Blocking,
             SendMode::Batched => Sends::Batched,
         };
         let step = abstract_world(&order, times, Time::from_s(args.p2p), sends);
-        let record = crate::engine::run(&step.world)?;
+        let record = crate::engine::run(&step.world)
+            .map_err(|e| Failure::run(format!("the schedule does not run: {e}")))?;
         let outcome = Outcome::new(&order, &step, &record);
         Ok(Run { args, times, kind, order, step, record, outcome })
     }
@@ -325,7 +269,7 @@ impl<'a> Run<'a> {
         report
     }
 
-    fn trace(&self, file: &std::path::Path) -> Result<(), Error> {
+    fn trace(&self, file: &std::path::Path) -> Result<(), Failure> {
         let name = |rank: u32| format!("rank {rank:04}");
         let ranks: Vec<TracedRank> = (0..self.record.ranks())
             .map(RankId)
@@ -373,7 +317,7 @@ impl<'a> Run<'a> {
 }
 
 /// The table of all schedules.
-fn all(args: &Args, times: &PassTimes, out: &mut Vec<u8>) -> Result<(), Error> {
+fn all(args: &Args, times: &PassTimes, out: &mut Vec<u8>) -> Result<(), Failure> {
     let mut table = Table::new();
     table.load_preset(NOTHING);
     table.set_header([
@@ -382,21 +326,23 @@ fn all(args: &Args, times: &PassTimes, out: &mut Vec<u8>) -> Result<(), Error> {
     let mut reports = Vec::new();
     for &kind in schedule::ALL {
         let shape = args.shape(kind, false);
-        let run = match kind
-            .order_for(&shape, &args.profile(&shape, times))
-            .map_err(Error::from)
-            .and_then(|o| Run::new(args, times, Some((kind, shape)), o))
-        {
+        let played = match kind.order_for(&shape, &args.profile(&shape, times)) {
+            Ok(order) => {
+                args.check_length(&order)?;
+                Run::new(args, times, Some((kind, shape)), order)
+            }
+            Err(error) => Err(error.into()),
+        };
+        let run = match played {
             Ok(run) => run,
-            Err(error @ (Error::Schedule(_) | Error::Engine(_))) => {
-                let text = error.to_string();
+            Err(failure) => {
+                let text = failure.to_string();
                 let why = text.lines().next().unwrap_or_default().trim_start_matches("schedule ");
                 let why = why.trim_start_matches(kind.name()).trim_start_matches(": ");
                 table.add_row([kind.name(), "", "", "", "", "", "", "", "", why]);
                 reports.push(serde_json::json!({ "schedule": kind.name(), "error": text }));
                 continue;
             }
-            Err(error) => return Err(error),
         };
         let o = &run.outcome;
         let number = |t| run.number(t).to_string();
@@ -451,7 +397,7 @@ impl Args {
         Profile { ranks, message: Time::from_s(self.p2p), limit: self.limit, kept: 1.0 }
     }
 
-    fn times(&self) -> Result<PassTimes, Error> {
+    fn times(&self) -> Result<PassTimes, Failure> {
         let numbers = [
             ("--tf", self.tf),
             ("--ti", self.ti),
@@ -461,20 +407,19 @@ impl Args {
         ];
         for (option, value) in numbers {
             if !(0.0..=1e6).contains(&value) {
-                let allowed = "must be a number from 0 to 1000000".to_owned();
-                return Err(Error::Number { option, value, allowed });
+                return Err(unusable(option, value, "must be a number from 0 to 1000000"));
             }
         }
         if self.tf + self.ti + self.tw < 1e-6 {
-            let allowed = "the passes together must take some time (1e-6 or more)".to_owned();
-            return Err(Error::Number { option: "--tf", value: self.tf, allowed });
+            let allowed = "the passes together must take some time (1e-6 or more)";
+            return Err(unusable("--tf", self.tf, allowed));
         }
         let [f, i, w] = [self.tf, self.ti, self.tw].map(Time::from_s);
         Ok(PassTimes::new(f, i, w, self.overlap_factor))
     }
 
     /// The clock counts picoseconds in 64 bits: refuses what could overflow it, were everything done in turn.
-    fn check_length(&self, order: &Order) -> Result<(), Error> {
+    fn check_length(&self, order: &Order) -> Result<(), Failure> {
         let passes = self.tf + self.ti + self.tw;
         let slots: usize = order.ranks.iter().map(Vec::len).sum();
         let longest = slots as f64 * (passes * self.overlap_factor.max(1.0) + 2.0 * self.p2p);
@@ -483,20 +428,15 @@ impl Args {
                 "{slots} slots of such times may take more than 1e7 units, beyond the simulator's clock; use a larger unit \
                  of time"
             );
-            return Err(Error::Number { option: "--tf + --ti + --tw =", value: passes, allowed });
+            return Err(unusable("--tf + --ti + --tw =", passes, &allowed));
         }
         Ok(())
     }
 }
 
-fn write_json(file: &std::path::Path, value: &serde_json::Value) -> Result<(), Error> {
-    write_text(file, &(serde_json::to_string_pretty(value).expect("numbers and texts are JSON") + "\n"))
-}
-
-fn write_text(file: &std::path::Path, text: &str) -> Result<(), Error> {
-    let mut output = Output::create(file, false)?;
-    output.write_all(text.as_bytes()).map_err(|e| output.error(e))?;
-    Ok(output.finish()?)
+/// A number that cannot be used.
+fn unusable(option: &str, value: f64, allowed: &str) -> Failure {
+    Failure::input(format!("{option} {value}: {allowed}"))
 }
 
 #[cfg(test)]

@@ -3,18 +3,17 @@
 //! An editor that knows a file's schema completes its fields and marks mistakes while one types. The generated files
 //! lie beside what they describe (`workloads/workload.schema.json`, …); CI generates them again and compares.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::outputs::WRITTEN;
+use super::run::write_file;
 use super::{Failure, say};
 use crate::analysis::report::Report;
 use crate::compare::Comparison;
 use crate::profile::ProfileReport;
 use crate::spec::{self, Kind};
-use crate::trace::Output;
 
 /// Print the JSON Schema of a kind of file.
 #[derive(Debug, clap::Args)]
@@ -139,8 +138,6 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     if std::fs::read(path).is_ok_and(|old| old == text.as_bytes()) {
         return say(&format!("{}\n", path.display()));
     }
-    let mut output = Output::create(path, false).map_err(Failure::run)?;
-    output.write_all(text.as_bytes()).map_err(|e| Failure::run(output.error(e)))?;
-    output.finish().map_err(Failure::run)?;
+    write_file(path, text.as_bytes())?;
     say(&format!("{}\n", path.display()))
 }

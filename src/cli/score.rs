@@ -1,15 +1,13 @@
 //! `stepsim score`: published step times against simulated ones.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
-use super::run::{Bar, write_json};
+use super::run::{Bar, write_file, write_json};
 use super::{Failure, say};
 use crate::score::{
     Bands, Outcome, Row, RuleBook, ScoreReport, mapped, outcomes, ratios, read, row_line, text,
 };
-use crate::trace::Output;
 
 /// Simulate measured steps, and tell how far off the simulation is.
 #[derive(Debug, clap::Args)]
@@ -96,9 +94,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some(path) = &args.rows {
         let lines: String = report.rows.iter().map(|row| row.line() + "\n").collect();
-        let mut output = Output::create(path, false).map_err(Failure::run)?;
-        output.write_all(lines.as_bytes()).map_err(|e| Failure::run(output.error(e)))?;
-        output.finish().map_err(Failure::run)?;
+        write_file(path, lines.as_bytes())?;
     }
     let mut out: String = if args.verbose { done.iter().map(row_line).collect() } else { String::new() };
     out += &text(&report);

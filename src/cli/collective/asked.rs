@@ -1,6 +1,7 @@
 //! What `stepsim collective` is asked for: op, algorithm, sizes and devices, as text.
 
-use super::{Args, Error};
+use super::Args;
+use crate::cli::Failure;
 use crate::collective::{ALGORITHMS, Algorithm, Op, algorithm};
 use crate::ids::DeviceId;
 use crate::topology::Machine;
@@ -40,13 +41,12 @@ fn parse_size(text: &str) -> Option<u64> {
 }
 
 /// The sizes of `--bytes`.
-pub(super) fn sizes(text: &str) -> Result<Vec<u64>, Error> {
-    let wrong = |problem: &str| Error::Argument {
-        option: "--bytes",
-        value: text.into(),
-        problem: problem.into(),
-        allowed: "from:to:xFACTOR, from:to:+STEP, or sizes with commas; each like 8, 16Ki, 4Mi, 1Gi or 20M"
-            .into(),
+pub(super) fn sizes(text: &str) -> Result<Vec<u64>, Failure> {
+    let wrong = |problem: &str| {
+        Failure::input(format!(
+            "--bytes `{text}`: {problem}; allowed: from:to:xFACTOR, from:to:+STEP, or sizes with commas; each like 8, 16Ki, \
+             4Mi, 1Gi or 20M"
+        ))
     };
     let size = |part: &str| parse_size(part).ok_or_else(|| wrong(&format!("`{part}` is not a size")));
     let parts: Vec<&str> = text.split(':').collect();
@@ -80,13 +80,14 @@ pub(super) fn sizes(text: &str) -> Result<Vec<u64>, Error> {
 }
 
 /// The devices of `--ranks`, or the default for the op.
-pub(super) fn devices(args: &Args, machine: &Machine) -> Result<Vec<DeviceId>, Error> {
+pub(super) fn devices(args: &Args, machine: &Machine) -> Result<Vec<DeviceId>, Failure> {
     let count = machine.devices();
-    let wrong = |problem: String| Error::Argument {
-        option: "--ranks",
-        value: args.ranks.clone().unwrap_or_default(),
-        problem,
-        allowed: format!("devices 0 to {}, each once, at least two, like 0-63 or 0,2,4-7", count - 1),
+    let wrong = |problem: String| {
+        Failure::input(format!(
+            "--ranks `{}`: {problem}; allowed: devices 0 to {}, each once, at least two, like 0-63 or 0,2,4-7",
+            args.ranks.as_deref().unwrap_or_default(),
+            count - 1
+        ))
     };
     let mut list = Vec::new();
     match &args.ranks {

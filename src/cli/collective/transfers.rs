@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Error, Row};
+use super::{Row, stopped};
+use crate::cli::Failure;
 use crate::collective::Sent;
 use crate::engine::{self, Record};
 use crate::ids::{OpId, ProgramId, RankId, ResourceId, TransferId};
@@ -33,14 +34,14 @@ pub(super) struct Played {
 }
 
 /// The transfers of a row in order of time; `None` if it was not played in steps, or they are too many.
-pub(super) fn played(row: &Row) -> Result<Option<Vec<Played>>, Error> {
+pub(super) fn played(row: &Row) -> Result<Option<Vec<Played>>, Failure> {
     let comm = row.world.comms[0];
     let action = row.world.profiles[comm.profile as usize][0] as usize;
     let Action::Graph { flows, parents, parent_ids } = &row.world.actions[action] else { return Ok(None) };
     if flows.len() > MOST {
         return Ok(None);
     }
-    let record = engine::run(&alone(row, flows, parents, parent_ids))?;
+    let record = engine::run(&alone(row, flows, parents, parent_ids)).map_err(stopped)?;
     Ok(Some(read(row, flows, &record)))
 }
 

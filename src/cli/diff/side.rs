@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::analysis::report::Report;
-use crate::cli::Failure;
+use crate::cli::{Failure, inputs};
 use crate::profile::report::RankProfile;
 use crate::profile::{Classes, Profile, Window, read, report};
 use crate::simulate::{Inputs, Options, Simulation};
@@ -168,26 +168,8 @@ fn head(path: &Path) -> Result<String, SpecError> {
 }
 
 fn saved(path: &Path) -> Result<Side, Failure> {
-    let file = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|e| unreadable(path, &e))?;
-    let mut text = Vec::new();
-    let text = match bytes.as_slice() {
-        [0x1F, 0x8B, ..] => {
-            flate2::read::MultiGzDecoder::new(bytes.as_slice())
-                .read_to_end(&mut text)
-                .map_err(|e| unreadable(path, &e))?;
-            text.as_slice()
-        }
-        plain => plain,
-    };
-    let mut json = serde_json::Deserializer::from_slice(text);
-    let report: Report = serde_path_to_error::deserialize(&mut json).map_err(|e| {
-        let at = e.path().to_string();
-        SpecError::at(if at == "." { "" } else { &at }, e.inner().to_string())
-            .in_file(&file)
-            .allowed("a report as `stepsim run --report FILE.json` writes it")
-    })?;
-    Ok(Side::Simulated { report: Box::new(report), inputs: None })
+    let report = inputs::document(path, "a report as `stepsim run --report FILE.json` writes it")?;
+    Ok(Side::Simulated { report, inputs: None })
 }
 
 fn profile(path: &Path) -> Result<Side, Failure> {

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
-use super::{Args, Error, write_json};
+use super::Args;
+use crate::cli::run::write_json;
+use crate::cli::{Failure, inputs};
 use crate::profile::durations::Durations;
 use crate::profile::pipeline_timeline;
 use crate::schedule::{self, Shape};
@@ -13,7 +15,7 @@ use crate::simulate::durations::{Replays, replay};
 use crate::spec::SpecError;
 
 /// Replays the steps of a file and says what evening out each class of work, stage and replica brings.
-pub(super) fn run(args: &Args, file: &Path, out: &mut Vec<u8>) -> Result<(), Error> {
+pub(super) fn run(args: &Args, file: &Path, out: &mut Vec<u8>) -> Result<(), Failure> {
     let durations = read(file)?;
     let named = args.kind.as_deref().unwrap_or_default();
     let kind = schedule::find(named)?;
@@ -29,7 +31,7 @@ pub(super) fn run(args: &Args, file: &Path, out: &mut Vec<u8>) -> Result<(), Err
     let order = kind.order(&shape)?;
     let replays = replay(&order, &durations, args.what_if)?;
     if let Some(path) = &args.report {
-        write_json(path, &serde_json::to_value(&replays).expect("numbers and texts are JSON"))?;
+        write_json(path, &replays)?;
     }
     writeln!(
         out,
@@ -44,26 +46,16 @@ pub(super) fn run(args: &Args, file: &Path, out: &mut Vec<u8>) -> Result<(), Err
 }
 
 /// A file of durations, or the timeline of a job.
-fn read(path: &Path) -> Result<Durations, Error> {
+fn read(path: &Path) -> Result<Durations, SpecError> {
     let file = path.display().to_string();
-    let unreadable = |error| Error::Read { file: path.to_owned(), error };
-    let bytes = std::fs::read(path).map_err(unreadable)?;
-    let mut text = Vec::new();
-    let bytes = match bytes.as_slice() {
-        [0x1F, 0x8B, ..] => {
-            let mut unpacked = flate2::read::MultiGzDecoder::new(bytes.as_slice());
-            std::io::Read::read_to_end(&mut unpacked, &mut text).map_err(unreadable)?;
-            text
-        }
-        _ => bytes,
-    };
+    let bytes = inputs::bytes(path)?;
     if bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'[') {
-        return Ok(pipeline_timeline(bytes.as_slice(), &file)?);
+        return pipeline_timeline(bytes.as_slice(), &file);
     }
-    Ok(Durations::from_json(&String::from_utf8_lossy(&bytes), &file)?)
+    Durations::from_json(&String::from_utf8_lossy(&bytes), &file)
 }
 
-fn table(replays: &Replays, out: &mut Vec<u8>) -> Result<(), Error> {
+fn table(replays: &Replays, out: &mut Vec<u8>) -> Result<(), Failure> {
     let number = |x: f64| format!("{x:.4}");
     let off = |a: f64, b: f64| format!("{:+.2} %", 100.0 * (a / b.max(f64::MIN_POSITIVE) - 1.0));
     let mut rows = Vec::new();
@@ -94,7 +86,7 @@ fn table(replays: &Replays, out: &mut Vec<u8>) -> Result<(), Error> {
     Ok(())
 }
 
-fn show(head: &[&str], rows: Vec<Vec<String>>, out: &mut Vec<u8>) -> Result<(), Error> {
+fn show(head: &[&str], rows: Vec<Vec<String>>, out: &mut Vec<u8>) -> Result<(), Failure> {
     let mut table = Table::new();
     table.load_preset(NOTHING);
     table.set_header(head);

@@ -8,7 +8,7 @@ struct Command {
     args: Args,
 }
 
-fn output(line: &str, screen: Screen) -> Result<String, Error> {
+fn output(line: &str, screen: Screen) -> Result<String, Failure> {
     let args =
         Command::try_parse_from(std::iter::once("schedule").chain(line.split_whitespace())).unwrap().args;
     let mut out = Vec::new();

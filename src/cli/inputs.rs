@@ -1,0 +1,73 @@
+//! Files that a command reads by itself, beside the documents that [`crate::spec`] loads.
+
+use std::io::Read;
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use serde::de::DeserializeOwned;
+
+use crate::spec::SpecError;
+
+/// The bytes of a file, unpacked if they are packed.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, SpecError> {
+    let unpacked = || -> std::io::Result<Vec<u8>> {
+        let bytes = std::fs::read(path)?;
+        if !bytes.starts_with(&[0x1F, 0x8B]) {
+            return Ok(bytes);
+        }
+        let mut unpacked = Vec::new();
+        MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut unpacked)?;
+        Ok(unpacked)
+    };
+    unpacked().map_err(|e| SpecError::file(path.display().to_string(), format!("cannot be read: {e}")))
+}
+
+/// The text of a file, unpacked if it is packed.
+///
+/// # Errors
+/// It cannot be read, or is no text.
+pub(super) fn text(path: &Path) -> Result<String, SpecError> {
+    let no_text =
+        |_| SpecError::file(path.display().to_string(), "cannot be read: the file is not UTF-8 text");
+    String::from_utf8(bytes(path)?).map_err(no_text)
+}
+
+/// The one document of a file that a command of ours has written, unpacked if it is packed.
+///
+/// # Errors
+/// It cannot be read, or is another document than is `allowed`.
+pub(super) fn document<T: DeserializeOwned>(path: &Path, allowed: &str) -> Result<T, SpecError> {
+    let bytes = bytes(path).map_err(|e| e.allowed(allowed))?;
+    let mut json = serde_json::Deserializer::from_slice(&bytes);
+    serde_path_to_error::deserialize(&mut json).map_err(|e| {
+        let at = e.path().to_string();
+        let error = SpecError::at(if at == "." { "" } else { &at }, e.inner().to_string());
+        error.in_file(&path.display().to_string()).allowed(allowed)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_and_plain_files_are_read_alike_and_refusals_name_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let [plain, packed] = ["a.json", "b.json.gz"].map(|name| folder.path().join(name));
+        std::fs::write(&plain, "[1, 2]").unwrap();
+        let mut pack = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut pack, b"[1, 2]").unwrap();
+        std::fs::write(&packed, pack.finish().unwrap()).unwrap();
+        for path in [&plain, &packed] {
+            assert_eq!(text(path).unwrap(), "[1, 2]");
+            assert_eq!(document::<[u8; 2]>(path, "two").unwrap(), [1, 2]);
+        }
+        let error = document::<Vec<String>>(&plain, "words").unwrap_err().to_string();
+        assert!(error.contains("a.json") && error.contains("[0]") && error.contains("words"), "{error}");
+        let error = text(&folder.path().join("none")).unwrap_err().to_string();
+        assert!(error.contains("none") && error.contains("cannot be read"), "{error}");
+    }
+}
