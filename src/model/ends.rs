@@ -1,8 +1,10 @@
 //! The ends of the model: token embedding, and final norm with LM head and loss.
 
 use super::KernelClass;
+use super::blocks::{Block, Blocks};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
-use super::layer::{Block, Blocks, Cut, LayerKind, LayerPlan, Linear};
+use super::layer::{LayerKind, LayerPlan};
+use super::linear::{Cut, Linear};
 use super::shard::Shard;
 use crate::spec::model::{ModelSpec, Positions};
 use crate::spec::workload::{Dtype, Fp8Gemm, KernelFusion};

@@ -1,8 +1,9 @@
 //! The dense MLP (and the shared experts, which are one).
 
 use super::KernelClass;
+use super::blocks::{Block, Blocks};
 use super::item::{Item, Kernel};
-use super::layer::{Block, Blocks, Cut, Linear};
+use super::linear::{Cut, Linear};
 use crate::spec::recipe::CastRole;
 use crate::spec::workload::{Fp8Gemm, RecomputeModule};
 

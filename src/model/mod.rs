@@ -24,11 +24,13 @@
 //!   reduce-scatter: the gathered tensor; all-to-all and send: the buffer of one rank).
 
 mod attention;
+mod blocks;
 mod casts;
 mod ends;
 pub mod flops;
 mod item;
 mod layer;
+mod linear;
 mod mlp;
 mod moe;
 pub mod muon;

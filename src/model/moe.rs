@@ -11,9 +11,10 @@
 //!   weighed and summed to T·D_r again.
 
 use super::KernelClass;
+use super::blocks::{Block, Blocks};
 use super::casts::{Operands, Prepared};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
-use super::layer::{Block, Blocks, Cut, Linear};
+use super::linear::{Cut, Linear};
 use super::mlp::{self, Mlp};
 use crate::moe::{Exchange, Travel, payload_bytes};
 use crate::spec::model::MoeSpec;

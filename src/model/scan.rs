@@ -11,8 +11,9 @@
 //! (Megatron's way), two all-to-alls a pass.
 
 use super::KernelClass;
+use super::blocks::{Block, Blocks};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
-use super::layer::{Block, Blocks, Cut, Linear};
+use super::linear::{Cut, Linear};
 use super::parameters;
 use crate::spec::model::{GatedDeltaSpec, KimiDeltaSpec, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer};
 use crate::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Blocks, DataParallel, Infos, Local, Move, Ports, Step, Streams, Transfer};
+use super::blocks::{Blocks, Local, Move};
+use super::{DataParallel, Ports, Step, Transfer};
 use crate::ids::{CommId, ProgramId, RankId, ResourceId, TierId};
 use crate::plan::pipeline::{Options, programs};
 use crate::program::{Action, Flow, Span, Tier, TierUse, World};
@@ -15,16 +16,7 @@ use crate::units::{Bandwidth, Bytes, Time};
 /// There is no order for these numbers: see [`Step::order`].
 pub fn world(step: &Step) -> Result<World, ScheduleError> {
     let order = step.order()?;
-    let mut work = Blocks {
-        step,
-        streams: Streams::default(),
-        infos: Infos::default(),
-        last: None,
-        recent: [None; 2],
-        written: [None; 2],
-        away: Vec::new(),
-        reduced: Vec::new(),
-    };
+    let mut work = Blocks::new(step);
     let first_slot = Local::ALL.len() as u16;
     let options = Options { sends: step.sends, lanes: lanes(step), first_slot, steps: 1 };
     let pipeline = programs(&order, options, &mut work);

@@ -1,0 +1,233 @@
+//! A layer under construction: blocks of forward kernels with their backward, undone in reverse.
+
+use super::KernelClass;
+use super::item::{Item, Kernel};
+use super::layer::{LayerKind, LayerPlan, Parameters, Saved, SavedBy};
+use super::mlp::Mlp;
+use super::shard::Shard;
+use crate::moe::Exchange;
+use crate::spec::model::{Mixer, MlpKind, ModelSpec, Norm};
+use crate::spec::workload::{ExpertOverlap, Fp8Gemm, RecomputeModule};
+
+/// One step of a layer with its backward; blocks are undone in reverse.
+#[derive(Default)]
+pub(super) struct Block {
+    pub(super) forward: Vec<Item>,
+    pub(super) input_grad: Vec<Item>,
+    pub(super) weight_grad: Vec<Item>,
+    pub(super) backward: Vec<Item>,
+    pub(super) modules: Vec<RecomputeModule>,
+}
+
+/// A layer under construction.
+pub(super) struct Blocks<'a> {
+    pub(super) model: &'a ModelSpec,
+    pub(super) shard: &'a Shard,
+    pub(super) parameters: Parameters,
+    pub(super) weight_casts: Vec<Item>,
+    blocks: Vec<Block>,
+    saved: Vec<Saved>,
+    gradients: f64,
+    widest: f64,
+}
+
+impl<'a> Blocks<'a> {
+    pub(super) fn new(model: &'a ModelSpec, shard: &'a Shard) -> Self {
+        Blocks {
+            model,
+            shard,
+            parameters: Parameters::default(),
+            weight_casts: Vec::new(),
+            blocks: Vec::new(),
+            saved: Vec::new(),
+            gradients: 0.0,
+            widest: 0.0,
+        }
+    }
+    pub(super) fn push(&mut self, block: Block) {
+        self.blocks.push(block);
+    }
+    /// Notes a tensor kept for backward.
+    pub(super) fn save(
+        &mut self,
+        name: &'static str,
+        bytes: f64,
+        by: &[RecomputeModule],
+        for_weight_grad: bool,
+    ) {
+        self.saved.push(Saved { name, bytes, by: SavedBy(by.to_vec()), for_weight_grad });
+    }
+    /// Notes a GEMM's input and output, in bytes, for the workspace, and the gradient of its output as a delayed
+    /// weight gradient reads it.
+    pub(super) fn note_gemm(&mut self, input: f64, output: f64, gradient: f64) {
+        self.gradients += gradient;
+        self.widest = self.widest.max(input + output);
+    }
+
+    /// A normalisation of the residual stream: input kept; its output is kept by the GEMM that reads it.
+    pub(super) fn norm(&mut self, name: &'static str) {
+        let (m, s) = (self.model, self.shard);
+        let elements = s.local_tokens() * m.hidden;
+        let (e, act) = (elements as f64, s.act());
+        self.save("norm input", e * act, &[], false);
+        self.parameters.dense += super::parameters::norm(m, m.hidden);
+        let forward = Kernel::elementwise(KernelClass::Norm, name, elements, 2.0 * e * act, s.compute);
+        let pass =
+            |class, name, bytes| Item::Kernel(Kernel::elementwise(class, name, elements, bytes, s.compute));
+        let of_norm = match m.norm {
+            Norm::Rms => KernelClass::NormBackward,
+            Norm::Layer | Norm::LayerNoBias | Norm::Plain => KernelClass::LayerNormBackward,
+        };
+        let backward = if s.fuses_gradients() {
+            // Reads input, gradient and the gradient that came through the residual; writes their sum.
+            vec![pass(of_norm, "norm backward", 4.0 * e * act)]
+        } else {
+            vec![
+                pass(of_norm, "norm backward", 3.0 * e * act),
+                pass(KernelClass::Reduction, "norm weight gradient", 2.0 * e * act),
+                pass(KernelClass::Residual, "add gradients", 3.0 * e * act),
+            ]
+        };
+        self.push(Block {
+            forward: vec![Item::Kernel(forward)],
+            input_grad: backward.clone(),
+            backward,
+            modules: vec![RecomputeModule::Norm],
+            ..Block::default()
+        });
+    }
+    /// The gradient of a tensor that `branches` layers read: their gradients added up.
+    pub(super) fn sum_of_branches(&mut self, branches: u64) {
+        let s = self.shard;
+        let elements = s.local_tokens() * self.model.hidden;
+        let bytes = 3.0 * elements as f64 * s.act();
+        let sum = Kernel::elementwise(KernelClass::Residual, "add gradients", elements, bytes, s.compute);
+        let sums: Vec<Item> = (1..branches).map(|_| Item::Kernel(sum)).collect();
+        self.push(Block { input_grad: sums.clone(), backward: sums, ..Block::default() });
+    }
+    /// Dropout and the addition to the residual stream, fused.
+    pub(super) fn residual(&mut self, name: &'static str) {
+        let (m, s) = (self.model, self.shard);
+        let elements = s.local_tokens() * m.hidden;
+        let (e, act) = (elements as f64, s.act());
+        let mask = if m.dropout { e } else { 0.0 };
+        let pass = |name, bytes| {
+            Item::Kernel(Kernel::elementwise(KernelClass::Residual, name, elements, bytes, s.compute))
+        };
+        let forward = if m.dropout && !s.fuses_chains() {
+            vec![pass("dropout", 2.0 * e * act + mask), pass(name, 3.0 * e * act)]
+        } else {
+            vec![pass(name, 3.0 * e * act + mask)]
+        };
+        let mut block = Block { forward, ..Block::default() };
+        if m.dropout {
+            self.save("dropout mask", mask, &[], false);
+            let back = Kernel::elementwise(
+                KernelClass::Residual,
+                "dropout backward",
+                elements,
+                2.0 * e * act + mask,
+                s.compute,
+            );
+            block.input_grad = vec![Item::Kernel(back)];
+            block.backward = block.input_grad.clone();
+        }
+        self.push(block);
+    }
+    pub(super) fn finish(self, kind: LayerKind) -> LayerPlan {
+        let collect = |pick: fn(&Block) -> &Vec<Item>, reverse: bool| -> Vec<Item> {
+            let mut order: Vec<&Block> = self.blocks.iter().collect();
+            if reverse {
+                order.reverse();
+            }
+            order.into_iter().flat_map(|b| pick(b).clone()).collect()
+        };
+        let beside_shared = |items: Vec<Item>| match self.shard.expert_overlap {
+            ExpertOverlap::SharedExpert => super::moe::beside_shared(items),
+            _ => items,
+        };
+        let for_weight_grad: f64 = self.saved.iter().filter(|s| s.for_weight_grad).map(|s| s.bytes).sum();
+        let holds = |wanted: Exchange| {
+            let is = |i: &Item| i.comm().is_some_and(|c| c.exchange == Some(wanted));
+            self.blocks.iter().position(|b| b.forward.iter().any(is))
+        };
+        let between = holds(Exchange::Dispatch).zip(holds(Exchange::Combine));
+        let kernels = |blocks: &[Block]| {
+            blocks.iter().flat_map(|b| &b.weight_grad).filter(|i| i.kernel().is_some()).count() as u32
+        };
+        LayerPlan {
+            matrices: Vec::new(),
+            expert_weight_grads: between.map_or(0, |(first, _)| kernels(&self.blocks[first..])),
+            between,
+            kind,
+            forward: beside_shared(collect(|b| &b.forward, false)),
+            input_grad: beside_shared(collect(|b| &b.input_grad, true)),
+            weight_grad: gather_ahead(collect(|b| &b.weight_grad, true)),
+            backward: beside_shared(collect(|b| &b.backward, true)),
+            boundary_bytes: self.shard.boundary_bytes(self.model).round() as u64,
+            workspace_bytes: self.widest.round() as u64,
+            weight_grad_bytes: (for_weight_grad + self.gradients).round() as u64,
+            parameters: self.parameters,
+            weight_casts: self.weight_casts,
+            saved: self.saved,
+            modules: self.blocks.into_iter().map(|b| (b.modules, b.forward)).collect(),
+        }
+    }
+}
+
+impl Blocks<'_> {
+    /// Adds a transformer layer.
+    pub(super) fn transformer(&mut self, layer: &ModelSpec) {
+        let blocks = self;
+        let (mixes, has_mlp) = (layer.mixer != Mixer::None, layer.mlp != MlpKind::None);
+        // Norms beyond one before each part stand behind the parts.
+        let parts = u64::from(mixes) + u64::from(has_mlp);
+        let norms_behind = layer.norms() > parts;
+        let behind = |blocks: &mut Blocks| {
+            if norms_behind {
+                blocks.norm("norm");
+            }
+        };
+        if mixes {
+            blocks.norm("norm");
+            match layer.mixer {
+                Mixer::Attention => super::attention::add(blocks),
+                _ => super::scan::add(blocks),
+            }
+            behind(blocks);
+        }
+        if mixes && has_mlp && !layer.parallel_block {
+            blocks.residual("residual");
+        }
+        if has_mlp {
+            if !(mixes && layer.parallel_block) {
+                blocks.norm("norm");
+            }
+            match &layer.moe {
+                Some(moe) => super::moe::add(blocks, moe),
+                None => {
+                    let modules = &[RecomputeModule::Mlp];
+                    let mlp =
+                        Mlp { name: "mlp", ffn: layer.ffn, gemm: Fp8Gemm::Mlp, modules, own_input: true };
+                    mlp.add(blocks);
+                }
+            }
+            behind(blocks);
+        }
+        blocks.residual("residual");
+    }
+}
+
+/// Issues every all-gather of a weight-gradient list one kernel earlier, so that it hides behind that kernel.
+fn gather_ahead(mut items: Vec<Item>) -> Vec<Item> {
+    for i in 1..items.len() {
+        let after_kernel = items[i - 1].kernel().is_some();
+        if let Item::Comm(c) = &mut items[i]
+            && after_kernel
+        {
+            c.hidden_behind += 1;
+            items.swap(i - 1, i);
+        }
+    }
+    items
+}
