@@ -121,3 +121,22 @@ fn a_document_stands_alone_on_standard_output() {
         assert!(document.is_ok(), "{command:?}: {:?} in {said:.300}", document.err());
     }
 }
+
+/// A tier that ranks share is named after them, so shortly that a viewer shows it whole, and stands beside its capacity.
+#[test]
+fn a_shared_tier_names_its_ranks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = folder.path().join("pool.json");
+    let args = ["run", "cxl-pool-8", "-q", "--detail", "phase", "-o", output.to_str().expect("UTF-8")];
+    assert!(stepsim(&args).status().expect("a run").success());
+    let text = fs::read_to_string(&output).expect("a timeline");
+    let json: Value = serde_json::from_str(&text).expect("JSON");
+    let events = json["traceEvents"].as_array().expect("events").iter();
+    let mut series: Vec<&str> = events
+        .filter(|event| event["name"] == "cxl of ranks 0-7 bytes")
+        .flat_map(|event| event["args"].as_object().expect("series").keys().map(String::as_str))
+        .collect();
+    series.dedup();
+    assert_eq!(series[..4], ["total", "capacity", "activations", "rank 0"], "{series:?}");
+    assert_eq!(series.len(), 11);
+}

@@ -129,42 +129,36 @@ fn fitting(timeline: &mut Timeline, asked: Option<Detail>, path: &Path) -> Resul
     };
     // Most timelines are so small that nothing need be counted.
     let ops = timeline.ranks.iter().map(|traced| timeline.world.program_of(traced.rank).ops.len() as u64);
-    if ops.sum::<u64>() < fits / 3 {
+    if ops.sum::<u64>() < trace::EASY / 3 {
         return Ok(None);
     }
     let millions = |slices: u64| format!("{:.1} million slices", slices as f64 / 1e6);
     let first = timeline.slices();
-    let (limit, less) = (millions(fits), "show fewer ranks (--trace-ranks) or less time (--window-ms)");
-    if let Some(asked) = asked {
-        return Ok((first > fits).then(|| {
-            format!(
-                "warning: {} at --detail {}; a browser opens about {limit}: {less}, or coarser detail",
-                millions(first),
-                asked.name()
-            )
-        }));
-    }
     let mut slices = first;
     for coarser in [Detail::Layer, Detail::Phase] {
-        if slices <= fits {
+        if asked.is_some() || slices <= trace::EASY {
             break;
         }
         timeline.detail = coarser;
         slices = timeline.slices();
     }
-    Ok(match timeline.detail {
-        Detail::Op => None,
-        detail if slices <= fits => Some(format!(
-            "detail: {}, because single ops would be {} and a browser opens about {limit} (--detail op writes them all)",
-            detail.name(),
-            millions(first)
-        )),
-        detail => Some(format!(
-            "warning: {} even at --detail {}; a browser opens about {limit}: {less}",
+    let detail = timeline.detail.name();
+    if slices > fits {
+        return Ok(Some(format!(
+            "warning: {} at --detail {detail}; a browser opens about {}: show fewer ranks (--trace-ranks) or less time \
+             (--window-ms){}",
             millions(slices),
-            detail.name()
-        )),
-    })
+            millions(fits),
+            if asked.is_some() { ", or coarser detail" } else { "" }
+        )));
+    }
+    Ok((slices < first).then(|| {
+        format!(
+            "detail: {detail}, because single ops would be {} and a browser shows {} with ease (--detail op writes them all)",
+            millions(first),
+            millions(trace::EASY)
+        )
+    }))
 }
 
 /// Shared tiers that are shown.
@@ -189,27 +183,35 @@ fn pools(run: &Simulation, ranks: &[RankId]) -> Vec<Pool> {
         let ledger = Ledger::replay(&causes, tier, users);
         let curve = ledger.curve();
         let peak = curve.peak();
-        let mut levels = Vec::new();
-        for user in users.iter().take(HOLDERS) {
-            let points = ledger.rank_curve(user.rank).points;
-            let points: Vec<_> = points.iter().map(|p| (p.0, total(&p.1))).collect();
-            levels.push((run.plan.rank_name(user.rank), points));
-        }
+        let mut levels =
+            vec![("total".to_owned(), curve.points.iter().map(|p| (p.0, total(&p.1))).collect::<Vec<_>>())];
         for class in MemoryClass::ALL.into_iter().filter(|class| peak.by_class[*class as usize] > 0) {
             let points = curve.points.iter().map(|p| (p.0, p.1[class as usize])).collect();
             levels.push((class.name().to_owned(), points));
         }
-        levels.push(("total".to_owned(), curve.points.iter().map(|p| (p.0, total(&p.1))).collect()));
+        for user in users.iter().take(HOLDERS) {
+            let points = ledger.rank_curve(user.rank).points;
+            levels
+                .push((format!("rank {}", user.rank.0), points.iter().map(|p| (p.0, total(&p.1))).collect()));
+        }
         let of = &world.tiers[tier.index()];
-        let name = match users.first() {
-            Some(user) => {
-                format!("{} of {} and {} more", of.name, run.plan.rank_name(user.rank), users.len() - 1)
-            }
-            None => of.name.clone(),
-        };
+        let holders: Vec<u32> = users.iter().map(|user| user.rank.0).collect();
+        let name = format!("{} of {}", of.name, ranks_in_words(&holders));
         (peak.bytes.0 > 0).then_some(Pool { name, capacity: of.capacity.0, levels })
     };
     tiers.into_iter().filter_map(pool).collect()
+}
+
+/// Ranks as short as a row's name must be, which viewers cut: `ranks 0-7`, `rank 0 and 7 more`.
+fn ranks_in_words(ranks: &[u32]) -> String {
+    match ranks {
+        [] => "no rank".to_owned(),
+        [rank] => format!("rank {rank}"),
+        [first, .., last] if last.checked_sub(*first).is_some_and(|n| n as usize + 1 == ranks.len()) => {
+            format!("ranks {first}-{last}")
+        }
+        [first, rest @ ..] => format!("rank {first} and {} more", rest.len()),
+    }
 }
 
 /// Writes a timeline, terms of a closed form above it if there are any.

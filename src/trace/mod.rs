@@ -28,8 +28,8 @@ pub mod writer;
 
 pub use output::{Format, Output, OutputError, remove_partial_files};
 pub use timeline::{
-    Count, Critical, Detail, FITS_IN_JSON, FITS_IN_PERFETTO, Link, LinkUse, MetaValue, Pool, RunMeta, Stall,
-    Summary, Timeline, TimelineError, TracedRank,
+    Count, Critical, Detail, EASY, FITS_IN_JSON, FITS_IN_PERFETTO, Link, LinkUse, MetaValue, Pool, RunMeta,
+    Stall, Summary, Timeline, TimelineError, TracedRank,
 };
 pub(crate) use timeline::{op_name, passes};
 

@@ -143,7 +143,8 @@ pub fn within_rank(
         };
         let (source, target) = (&rows.pieces[from as usize], &rows.pieces[to as usize]);
         // Of merged ops only the first has an arrow: the slice starts because of it.
-        if rows.ops_of(target)[0] == op && source.start < arrow_head(target.end) {
+        let first = rows.ops_of(target)[0] == op && source.start < arrow_head(target.end);
+        if first && !rows.goes_on(source, target.start) {
             let id = first_id + arrows.count;
             arrows.count += 1;
             arrows.out.push((from, id));

@@ -5,11 +5,12 @@
 //! and tell nothing (the report has it). On a tier that ranks share, a rank's counters are its own share, and say so; the
 //! tier itself stands with all its holders and its capacity in a process `pools`. The first value stands at the start of
 //! what is shown, else a row would look empty until its first change. Of changes within one nanosecond the last counts.
+//! Where ops are merged, a level that moves more often is the highest of each of [`STRETCHES`] stretches of time.
 
 use std::io;
 
 use super::layout::span;
-use super::{Timeline, TracedRank};
+use super::{Detail, Timeline, TracedRank};
 use crate::program::{MemoryClass, MemoryEffect, MemoryWhen, Program};
 use crate::trace::writer::{Sink, Unit, Value};
 use crate::units::Time;
@@ -27,6 +28,9 @@ pub struct Change {
 
 /// A class whose level has only two values is left out if they differ by less than this part of the tier's total.
 const FLICKER: f64 = 0.02;
+
+/// So many values of a level are told apart on a screen.
+const STRETCHES: u64 = 2048;
 
 /// Writes the memory counters of a rank; returns how many values that took. `shared` says which tiers of the world have
 /// several users.
@@ -70,10 +74,26 @@ pub fn memory(
         for (series, (start, points)) in told.chain([("total", total)]) {
             let track = sink.counter_track(pid, &title, series, Unit::Bytes)?;
             let put = |ns, v| sink.counter(track, ns, Value::Uint(v));
+            let points = if timeline.detail == Detail::Op { points } else { highest(points, start) };
             values += write_steps(points.into_iter(), start, timeline.window_ns(), put)?;
         }
     }
     Ok(values)
+}
+
+/// Of points in order of time, the highest level in each stretch of time, at its beginning; a few points stay as they are.
+fn highest(points: Vec<(u64, u64)>, start: u64) -> Vec<(u64, u64)> {
+    let Some(&(last, _)) = points.last().filter(|_| points.len() as u64 > STRETCHES) else { return points };
+    let width = last / STRETCHES + 1;
+    let mut level = start;
+    let stretch = |points: &[(u64, u64)]| {
+        let most = points.iter().map(|point| point.1).fold(level, u64::max);
+        level = points.last().map_or(level, |point| point.1);
+        (points[0].0 / width * width, most)
+    };
+    let mut shown: Vec<_> = points.chunk_by(|a, b| a.0 / width == b.0 / width).map(stretch).collect();
+    shown.push((last.max(shown.last().map_or(0, |point| point.0 + 1)), level));
+    shown
 }
 
 /// Whether the level of a class is worth a row beside a total of `most`.
@@ -134,4 +154,23 @@ pub fn write_steps(
     }
     put(ns, value, &mut written)?;
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coarse_levels_keep_every_peak_and_the_end() {
+        let points: Vec<(u64, u64)> =
+            (0..100_000).map(|i| (i * 10, if i == 77_777 { 900 } else { i % 7 })).collect();
+        let shown = highest(points.clone(), 3);
+        assert!(shown.len() as u64 <= STRETCHES + 1, "{}", shown.len());
+        assert!(shown.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert_eq!(shown.iter().filter(|point| point.1 == 900).count(), 1);
+        assert_eq!(shown.last().unwrap().1, points.last().unwrap().1);
+        let below = |at: u64| shown.iter().rfind(|point| point.0 <= at).unwrap().1;
+        assert!(points.iter().all(|(at, level)| *level <= below(*at)));
+        assert_eq!(highest(points[..9].to_vec(), 0), points[..9]);
+    }
 }

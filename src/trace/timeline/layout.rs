@@ -6,12 +6,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::arrows::{self, Arrows, End};
 use super::critical::Step;
-use super::rows::{Level, Piece, Rows};
-use super::{Detail, Stall, Summary, Timeline, TracedRank, counters, names, passes, stalls};
+use super::rows::{Level, Rows};
+use super::slices::{Keys, Kinds};
+use super::{Detail, Stall, Summary, Timeline, TracedRank, counters, names, stalls};
 use crate::analysis::memory;
-use crate::engine::kernel_time;
 use crate::ids::{OpId, RankId};
-use crate::program::{Phase, Program, StreamKind, Work};
+use crate::program::{NO_MICRO_BATCH, Op, Program, StreamKind};
 use crate::trace::writer::{Key, Kind, Sink, Slice, Thread, Unit, Value};
 use crate::units::Time;
 
@@ -23,87 +23,21 @@ const POOLS: u64 = 4;
 
 /// A timeline on its way into a sink.
 pub struct Layout<'a> {
-    timeline: &'a Timeline<'a>,
+    pub(super) timeline: &'a Timeline<'a>,
     pub sink: &'a mut dyn Sink,
-    keys: Keys,
-    kinds: Kinds,
+    pub(super) keys: Keys,
+    pub(super) kinds: Kinds,
     next_tid: u64,
     /// Number of the next arrow.
     pub next_arrow: u64,
     /// What was written so far.
     pub summary: Summary,
     /// The ops of the rank at hand that lie on the critical path.
-    on_path: FxHashSet<OpId>,
+    pub(super) on_path: FxHashSet<OpId>,
     /// By tier of the world, whether several ranks use it.
     shared: Vec<bool>,
-    args: Vec<(Key, Value<'static>)>,
+    pub(super) args: Vec<(Key, Value<'static>)>,
     ids: [Vec<u64>; 2],
-}
-
-/// Names of arguments that differ from slice to slice of one kind.
-#[derive(Clone, Copy)]
-struct Keys {
-    tflops: Key,
-    gbps: Key,
-    group_size: Key,
-    peer: Key,
-    uncontended: Key,
-    contention: Key,
-    waited_for: Key,
-    waited: [Key; 3],
-    link: Key,
-    sharers: Key,
-    nominal: Key,
-    noise: Key,
-    interference: Key,
-    critical: Key,
-    slack: Key,
-    rank: Key,
-    ops: Key,
-    micro_batch: Key,
-    busy: Key,
-    flops: Key,
-    bytes: Key,
-}
-
-impl Keys {
-    fn new(sink: &mut dyn Sink) -> io::Result<Keys> {
-        Ok(Keys {
-            tflops: sink.key("achieved_TFLOPps")?,
-            gbps: sink.key("achieved_GBps")?,
-            group_size: sink.key("group_size")?,
-            peer: sink.key("peer_rank")?,
-            uncontended: sink.key("uncontended_us")?,
-            contention: sink.key("added_by_contention_us")?,
-            waited_for: sink.key("waited_for")?,
-            waited: [sink.key("waited_rank")?, sink.key("waited_layer")?, sink.key("waited_micro_batch")?],
-            link: sink.key("link")?,
-            sharers: sink.key("sharers")?,
-            nominal: sink.key("nominal_us")?,
-            noise: sink.key("slowed_by_noise_us")?,
-            interference: sink.key("slowed_by_interference_us")?,
-            critical: sink.key("critical")?,
-            slack: sink.key("slack_us")?,
-            rank: sink.key("rank")?,
-            ops: sink.key("ops")?,
-            micro_batch: sink.key("micro_batch")?,
-            busy: sink.key("busy_us")?,
-            flops: sink.key("flops")?,
-            bytes: sink.key("bytes")?,
-        })
-    }
-}
-
-/// Kinds of slices, made when first needed.
-#[derive(Default)]
-struct Kinds {
-    /// By program, description, row and step: what ops of all micro-batches have in common.
-    ops: FxHashMap<(usize, u32, StreamKind, Option<u64>), Kind>,
-    passes: FxHashMap<(String, &'static str, Option<u64>), Kind>,
-    merged: FxHashMap<(StreamKind, Level, Phase, Option<u32>, u32), Kind>,
-    stalls: FxHashMap<&'static str, Kind>,
-    /// By program and description.
-    critical: FxHashMap<(usize, u32), Kind>,
 }
 
 impl<'a> Layout<'a> {
@@ -184,13 +118,13 @@ impl<'a> Layout<'a> {
     }
 
     /// The process of a rank; `ends` are its ops' ends of arrows between ranks, `held_up` those at its stalls, `path` what
-    /// of the critical path it has.
+    /// of the critical path it has, in steps and op by op.
     pub fn rank(
         &mut self,
         traced: &TracedRank,
         ends: &[End],
         held_up: &[(u32, u64)],
-        path: &[Step],
+        (path, on_path): (&[Step], &[OpId]),
     ) -> io::Result<()> {
         let timeline = self.timeline;
         let rows = Rows::new(timeline, traced);
@@ -217,13 +151,11 @@ impl<'a> Layout<'a> {
         }
 
         let mut arrows = arrows::within_rank(timeline, traced, &rows, self.next_arrow, ends);
-        let mut stall_ends =
-            stalls::within_rank(timeline, traced, &held, &rows, self.next_arrow, &mut arrows);
-        stall_ends[1].extend_from_slice(held_up);
-        stall_ends[1].sort_unstable();
+        let stall_ends =
+            stalls::within_rank(timeline, traced, (&held, held_up), &rows, self.next_arrow, &mut arrows);
         self.next_arrow += arrows.count;
         self.summary.arrows += arrows.count;
-        self.on_path = path.iter().map(|step| step.link.op).collect();
+        self.on_path = on_path.iter().copied().collect();
         self.pieces(traced, &rows, &threads, &arrows)?;
         if let Some(thread) = self.sink.summary(pid) {
             self.overview(traced, &rows, thread)?;
@@ -277,180 +209,17 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// The kind of a pass.
-    fn pass(
-        &mut self,
-        traced: &TracedRank,
-        rows: &Rows,
-        piece: &Piece,
-        category: &'static str,
-    ) -> io::Result<Kind> {
-        let program = self.timeline.world.program_of(traced.rank);
-        let parts = passes::parts(program, rows.ops_of(piece));
-        let step = round(program, rows.ops_of(piece)[0]);
-        let key = (names::pass(parts.iter().copied()), category, step);
-        if let Some(kind) = self.kinds.passes.get(&key) {
-            return Ok(*kind);
-        }
-        let mut args = Vec::with_capacity(4);
-        let words = [("phase", "micro_batch"), ("second_phase", "second_micro_batch")];
-        for ((phase, micro_batch), (phase_key, key)) in parts.into_iter().zip(words) {
-            args.push((phase_key, Value::Text(phase.name())));
-            args.extend(names::place_arguments(None, micro_batch).map(|(_, value)| (key, value)));
-        }
-        args.extend(step.map(|step| ("step", Value::Uint(step))));
-        let kind = self.sink.kind(&key.0, category, &args)?;
-        self.kinds.passes.insert(key, kind);
-        Ok(kind)
-    }
-
-    /// Whether a piece is shown as one op, and not as a stretch of them.
-    fn is_one_op(&self, rows: &Rows, piece: &Piece) -> bool {
-        let of_kernels = rows.rows[piece.row as usize].kind == StreamKind::Compute;
-        let alone = self.timeline.detail == Detail::Op || !of_kernels && rows.ops_of(piece).len() == 1;
-        piece.level == Level::Op && alone
-    }
-
-    /// The kind of slice that a piece is.
-    fn kind(&mut self, traced: &TracedRank, rows: &Rows, piece: &Piece) -> io::Result<Kind> {
-        if piece.level == Level::Pass {
-            return self.pass(traced, rows, piece, "pass");
-        }
-        let program = self.timeline.world.program_of(traced.rank);
-        let number = self.timeline.world.ranks[traced.rank.index()].program.index();
-        let row = rows.rows[piece.row as usize].kind;
-        let ops = rows.ops_of(piece);
-        let op = &program.ops[ops[0].index()];
-        let info = &program.infos[op.info as usize];
-        if self.is_one_op(rows, piece) {
-            let key = (number, op.info, row, round(program, ops[0]));
-            if let Some(kind) = self.kinds.ops.get(&key) {
-                return Ok(*kind);
-            }
-            let name = names::op(row, info);
-            let mut args = names::arguments(info);
-            args.extend(key.3.map(|step| ("step", Value::Uint(step))));
-            let kind = self.sink.kind(&name, row.name(), &args)?;
-            self.kinds.ops.insert(key, kind);
-            return Ok(kind);
-        }
-        let phase =
-            names::merged(ops.iter().map(|op| program.infos[program.ops[op.index()].info as usize].phase));
-        let layer = info.layer.filter(|_| self.timeline.detail != Detail::Phase);
-        let key = (row, piece.level, phase, layer, op.micro_batch);
-        if let Some(kind) = self.kinds.merged.get(&key) {
-            return Ok(*kind);
-        }
-        let name = match row {
-            StreamKind::Compute => names::layer(layer, phase),
-            _ => format!("{} {}", row.name(), phase.name()),
-        };
-        let category = if piece.level == Level::Layer { "layer" } else { row.name() };
-        let phase = [("phase", Value::Text(phase.name()))];
-        let args: Vec<_> = phase.into_iter().chain(names::place_arguments(layer, op.micro_batch)).collect();
-        let kind = self.sink.kind(&name, category, &args)?;
-        self.kinds.merged.insert(key, kind);
-        Ok(kind)
-    }
-
-    /// Fills `self.args` with what differs between slices of one kind.
-    fn arguments(&mut self, traced: &TracedRank, rows: &Rows, piece: &Piece) {
-        let (world, record) = (self.timeline.world, self.timeline.record);
-        let program = world.program_of(traced.rank);
-        let ops = rows.ops_of(piece);
-        let (mut flops, mut bytes, mut busy) = (0.0, 0.0, Time::ZERO);
-        for id in ops {
-            let info = &program.infos[program.ops[id.index()].info as usize];
-            let (start, end) = record.span(traced.source, *id);
-            flops += info.flops;
-            bytes += info.bytes;
-            busy += end - start;
-        }
-        let keys = self.keys;
-        self.args.clear();
-        if self.is_one_op(rows, piece) {
-            let micro_batch = names::micro_batch(program.ops[ops[0].index()].micro_batch);
-            self.args.extend(micro_batch.map(|m| (keys.micro_batch, m)));
-        }
-        if ops.len() > 1 || piece.level != Level::Op {
-            self.args.push((keys.ops, Value::Uint(ops.len() as u64)));
-            self.args.push((keys.busy, Value::Milli(busy.round_ns())));
-            self.args.extend((flops > 0.0).then_some((keys.flops, Value::Float(flops))));
-            self.args.extend((bytes > 0.0).then_some((keys.bytes, Value::Float(bytes))));
-        }
-        // FLOP per picosecond is TFLOP/s; bytes per picosecond, a thousand GB/s.
-        let per_ps = |amount: f64| amount / busy.0 as f64;
-        if flops > 0.0 {
-            self.args.push((keys.tflops, Value::Milli((per_ps(flops) * 1e3).round() as u64)));
-        }
-        if bytes > 0.0 {
-            self.args.push((keys.gbps, Value::Milli((per_ps(bytes) * 1e6).round() as u64)));
-        }
-        if let ([op], Level::Op) = (ops, piece.level) {
-            match program.ops[op.index()].work {
-                Work::Compute { time } => self.kernel(traced, *op, time, busy),
-                Work::Comm { .. } => self.communication(traced, *op, busy),
-            }
-            if let Some(slack) = self.timeline.slack {
-                self.args.push((keys.slack, Value::Milli(slack(traced.source, *op).round_ns())));
-            }
-            if self.on_path.contains(op) {
-                self.args.push((keys.critical, Value::Uint(1)));
-            }
-        }
-    }
-
-    /// Arguments of one kernel that did not take its nominal time: what noise and what its neighbours added.
-    fn kernel(&mut self, traced: &TracedRank, op: OpId, nominal: Time, took: Time) {
-        if took == nominal {
-            return;
-        }
-        let alone = kernel_time(self.timeline.world, traced.rank, op, nominal.0);
-        let us = |from: u64, to: u64| (to as f64 - from as f64) / 1e6;
-        let (noise, interference) = (us(nominal.0, alone), us(alone, took.0));
-        self.args.push((self.keys.nominal, Value::Float(us(0, nominal.0))));
-        self.args.extend((noise != 0.0).then_some((self.keys.noise, Value::Float(noise))));
-        self.args
-            .extend((interference != 0.0).then_some((self.keys.interference, Value::Float(interference))));
-    }
-
-    /// Arguments of one communication op: with whom, and what sharing added.
-    fn communication(&mut self, traced: &TracedRank, id: OpId, busy: Time) {
-        let world = self.timeline.world;
-        let program = world.program_of(traced.rank);
-        let op = &program.ops[id.index()];
-        let Work::Comm { slot, .. } = op.work else { return };
-        let members = world.members_of(world.slots_of(traced.rank)[slot as usize]);
-        let row = program.streams[op.stream as usize].kind;
-        match (members, direction(row, &program.infos[op.info as usize].name)) {
-            ([a, b], Some(_)) => {
-                let peer = if *a == traced.rank { b } else { a };
-                self.args.push((self.keys.peer, Value::Uint(u64::from(peer.0))));
-            }
-            ([] | [_], _) => {}
-            _ => self.args.push((self.keys.group_size, Value::Uint(members.len() as u64))),
-        }
-        if let Some(alone) = self.timeline.uncontended.and_then(|alone| alone(traced.rank, id)) {
-            let added = busy.saturating_sub(alone);
-            self.args.push((self.keys.uncontended, Value::Milli(alone.round_ns())));
-            self.args.push((self.keys.contention, Value::Milli(added.round_ns())));
-        }
-    }
-
     /// What of the critical path lies on a rank.
     fn path(&mut self, traced: &TracedRank, thread: Thread, path: &[Step]) -> io::Result<()> {
         let program = self.timeline.world.program_of(traced.rank);
         let number = self.timeline.world.ranks[traced.rank.index()].program.index();
         for step in path {
             let op = &program.ops[step.link.op.index()];
-            let key = (number, op.info);
+            let key = (number, op.info, step.ops > 1);
             let kind = match self.kinds.critical.get(&key) {
                 Some(kind) => *kind,
                 None => {
-                    let row = program.streams[usize::from(op.stream)].kind;
-                    let info = &program.infos[op.info as usize];
-                    let args = names::arguments(info);
-                    let kind = self.sink.kind(&names::op(row, info), "critical", &args)?;
+                    let kind = self.critical(program, op, key.2)?;
                     self.kinds.critical.insert(key, kind);
                     kind
                 }
@@ -460,11 +229,25 @@ impl<'a> Layout<'a> {
             let micro_batch = names::micro_batch(op.micro_batch);
             self.args.extend(micro_batch.map(|m| (self.keys.micro_batch, m)));
             self.args.push((self.keys.rank, Value::Uint(u64::from(traced.rank.0))));
+            self.args.extend((step.ops > 1).then_some((self.keys.ops, Value::Uint(step.ops))));
             let (out, into) = (step.out.as_slice(), step.into.as_slice());
             self.sink.slice(thread, kind, &Slice { start, end, args: &self.args, out, into })?;
             self.summary.slices += 1;
         }
         Ok(())
+    }
+
+    /// The kind of a step of the critical path that is one op, or `several`.
+    fn critical(&mut self, program: &Program, op: &Op, several: bool) -> io::Result<Kind> {
+        let row = program.streams[usize::from(op.stream)].kind;
+        let info = &program.infos[op.info as usize];
+        if !several {
+            return self.sink.kind(&names::op(row, info), "critical", &names::arguments(info));
+        }
+        let layer = info.layer.filter(|_| self.timeline.detail == Detail::Layer);
+        let phase = [("phase", Value::Text(info.phase.name()))];
+        let args: Vec<_> = phase.into_iter().chain(names::place_arguments(layer, NO_MICRO_BATCH)).collect();
+        self.sink.kind(&names::stretch(row, layer, info.phase), "critical", &args)
     }
 
     /// The stalls of a rank; `ends` are the arrows that leave and that arrive, by the stall's number.
@@ -532,7 +315,7 @@ impl<'a> Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// The process with the tiers that ranks share: who holds how much, and what there is.
+    /// The process with the tiers that ranks share: the total beside what there is, then who holds how much.
     pub fn pools(&mut self) -> io::Result<()> {
         let timeline = self.timeline;
         if timeline.pools.is_empty() {
@@ -543,7 +326,8 @@ impl Layout<'_> {
         let window = timeline.window_ns();
         for pool in timeline.pools {
             let capacity = ("capacity".to_owned(), vec![(Time::ZERO, pool.capacity)]);
-            for (series, points) in pool.levels.iter().chain([&capacity]) {
+            let (total, others) = pool.levels.split_at(pool.levels.len().min(1));
+            for (series, points) in total.iter().chain([&capacity]).chain(others) {
                 let track =
                     self.sink.counter_track(pid, &format!("{} bytes", pool.name), series, Unit::Bytes)?;
                 let start = points.first().map_or(0, |point| point.1);
@@ -555,12 +339,6 @@ impl Layout<'_> {
         }
         Ok(())
     }
-}
-
-/// Which of several steps an op belongs to, from 1.
-fn round(program: &Program, op: OpId) -> Option<u64> {
-    let rounds = &program.rounds;
-    (rounds.len() > 1).then(|| rounds.partition_point(|until| *until <= op.0) as u64 + 1)
 }
 
 /// Moves the ids of piece `i` from the front of `arrows` to `ids`.

@@ -18,6 +18,9 @@
 //! * The **critical path** as a row of each rank that it passes, with an arrow where it goes to another.
 //! * **Counters** for the bytes that a rank holds on each tier, by class and in total; only those that move.
 //!
+//! Coarser detail merges slices, steps of the critical path and values of counters, and leaves out arrows that would leave
+//! from the middle of a merged slice: they say no more than the stall's name.
+//!
 //! Times are nanoseconds, start and end rounded each for itself: slices that touch still touch, none overlap. An op
 //! that is empty then has no slice ([`Summary::too_short`] counts them).
 
@@ -32,6 +35,7 @@ mod rows;
 #[cfg(test)]
 mod sample;
 mod size;
+mod slices;
 mod stalls;
 #[cfg(test)]
 mod tests;
@@ -46,7 +50,7 @@ use crate::units::{Bandwidth, Time};
 
 use layout::Layout;
 pub(crate) use names::op as op_name;
-pub use size::{FITS_IN_JSON, FITS_IN_PERFETTO};
+pub use size::{EASY, FITS_IN_JSON, FITS_IN_PERFETTO};
 
 /// A rank to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +161,7 @@ pub struct Pool {
     pub name: String,
     /// What it can hold.
     pub capacity: u64,
-    /// Levels over time in bytes, each with its name: by holder, by class, in total; the first point is at time zero.
+    /// Levels over time in bytes, each with its name: in total, by class, by holder; the first point is at time zero.
     pub levels: Vec<(String, Vec<(Time, u64)>)>,
 }
 
@@ -328,7 +332,12 @@ impl Timeline<'_> {
         layout.next_arrow += arrows.count;
         layout.summary.arrows += arrows.count;
         for (place, traced) in self.ranks.iter().enumerate() {
-            layout.rank(traced, &arrows.ends[place], &held_up[place], &path.steps[place])?;
+            layout.rank(
+                traced,
+                &arrows.ends[place],
+                &held_up[place],
+                (&path.steps[place], &path.ops[place]),
+            )?;
         }
         layout.links()?;
         layout.pools()?;

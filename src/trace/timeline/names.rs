@@ -86,6 +86,14 @@ pub fn layer(layer: Option<u32>, phase: Phase) -> String {
     }
 }
 
+/// The name of ops in a row that stand in one slice: of kernels as [`layer`], of others after their row (`tp backward`).
+pub fn stretch(row: StreamKind, layer: Option<u32>, phase: Phase) -> String {
+    match row {
+        StreamKind::Compute => self::layer(layer, phase),
+        _ => format!("{} {}", row.name(), phase.name()),
+    }
+}
+
 /// The phase of ops that stand in one slice; both gradients together, or with what was computed again, are the backward
 /// pass.
 pub fn merged(mut phases: impl Iterator<Item = Phase>) -> Phase {

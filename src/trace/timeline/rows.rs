@@ -117,6 +117,11 @@ impl Rows {
         &self.order[piece.first as usize..(piece.first + piece.count) as usize]
     }
 
+    /// Whether a piece stands for several ops and is not over at `ns`: an arrow from it to there would say little.
+    pub fn goes_on(&self, piece: &Piece, ns: u64) -> bool {
+        piece.count > 1 && piece.end > ns
+    }
+
     /// Adds a piece if anything of it is shown.
     fn put(&mut self, cutter: &Cutter, level: Level, ops: &[OpId], first: u32, pieces: &mut Vec<Piece>) {
         let (start, end) = cutter.span(ops);

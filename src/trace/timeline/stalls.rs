@@ -6,7 +6,7 @@
 use super::arrows::{Arrows, Between, End};
 use super::layout::{Direction, places, span};
 use super::rows::Rows;
-use super::{Stall, Timeline, TracedRank};
+use super::{Detail, Stall, Timeline, TracedRank};
 use crate::ids::{OpId, RankId};
 use crate::program::NO_MICRO_BATCH;
 use crate::trace::writer::arrow_head;
@@ -67,22 +67,28 @@ pub fn between_ranks(timeline: &Timeline, between: &mut Between) -> Vec<Vec<(u32
 }
 
 /// Adds the arrows between stalls and ops of one rank, numbered on from those that it has; `piece_of` finds the slice of
-/// an op. Returns those that leave and those that arrive at stalls, by the stall's number.
+/// an op. Returns those that leave and those that arrive at stalls, by the stall's number; `held_up` are those that arrive
+/// from other ranks. Where ops are merged, only a stall that an arrow leads to has one that leads on.
 pub fn within_rank(
     timeline: &Timeline,
     traced: &TracedRank,
-    stalls: &[Stall],
+    (stalls, held_up): (&[Stall], &[(u32, u64)]),
     rows: &Rows,
     first_id: u64,
     arrows: &mut Arrows,
 ) -> [Vec<(u32, u64)>; 2] {
-    let [mut out, mut into] = [Vec::new(), Vec::new()];
+    let (mut out, mut into) = (Vec::new(), held_up.to_vec());
     for (i, stall) in (0..).zip(stalls) {
         let Some((start, _)) = shown(timeline, stall) else { continue };
+        let mut led_to =
+            timeline.detail == Detail::Op || held_up.binary_search_by_key(&i, |end| end.0).is_ok();
         let mine = source(stall).filter(|(rank, _)| *rank == traced.rank);
         if let Some(from) = mine.and_then(|(_, op)| arrows.piece_of[op.index()])
-            && rows.pieces[from as usize].start <= start
+            && let piece = &rows.pieces[from as usize]
+            && piece.start <= start
+            && !rows.goes_on(piece, start)
         {
+            led_to = true;
             let id = first_id + arrows.count;
             arrows.count += 1;
             arrows.out.push((from, id));
@@ -92,6 +98,7 @@ pub fn within_rank(
             stall.waiting.filter(|_| stalls.get(i as usize + 1).is_none_or(|s| s.waiting != stall.waiting));
         if let Some(to) = after.and_then(|op| arrows.piece_of[op.index()])
             && start < arrow_head(rows.pieces[to as usize].end)
+            && led_to
         {
             let id = first_id + arrows.count;
             arrows.count += 1;
@@ -101,6 +108,7 @@ pub fn within_rank(
     }
     arrows.out.sort_unstable();
     arrows.into.sort_unstable();
+    into.sort_unstable();
     [out, into]
 }
 

@@ -416,6 +416,37 @@ fn stalls_and_the_critical_path_have_arrows() {
     let shown = trace.slices.values().flatten().filter(|slice| slice.3 == "critical");
     assert_eq!(shown.count(), 4);
     assert_eq!(text.matches(r#""critical":1"#).count(), 4);
+    // Coarser, what follows at once in one pass is one step, and the path still changes rank once.
+    let mut path = path;
+    (path[0].end, path[2].end) = (path[1].start, path[3].start);
+    timeline.critical = &path;
+    timeline.detail = Detail::Phase;
+    let (text, coarse) = super::tests::text(&timeline);
+    let trace = read(&text);
+    check(&trace, &coarse);
+    let steps: Vec<_> = trace.slices.values().flatten().filter(|slice| slice.3 == "critical").collect();
+    assert_eq!(steps.len(), 2, "{steps:?}");
+    assert_eq!((steps[0].0, steps[0].1), (path[0].start.round_ns(), path[1].end.round_ns()));
+}
+
+#[test]
+fn no_arrow_leaves_from_the_middle_of_merged_ops() {
+    let (world, record) = sample::pipeline(TINY);
+    let (ranks, meta) = (sample::one_per_stage(TINY), RunMeta::default());
+    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    // Of arrows from collectives, how many lead to what begins before the collective's slice is over.
+    let midway = |timeline: &Timeline| {
+        let trace = read(&text(timeline).0);
+        let slice = |(thread, at): Point| {
+            trace.slices[&thread].iter().rfind(|slice| slice.0 <= at && at < slice.1).unwrap()
+        };
+        let ends = trace.arrows.values().map(|ends| ends.map(|end| slice(end.unwrap())));
+        let from_collectives = ends.filter(|[tail, _]| tail.3 == "tp");
+        from_collectives.map(|[tail, head]| usize::from(tail.1 > head.0)).collect::<Vec<_>>()
+    };
+    timeline.detail = Detail::Phase;
+    let midway = midway(&timeline);
+    assert!(!midway.is_empty() && midway.iter().all(|n| *n == 0), "{midway:?}");
 }
 
 #[test]

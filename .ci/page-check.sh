@@ -1,0 +1,55 @@
+#!/bin/sh
+# Writes the page of each workload, and one of every other command that has a page: each must be below 2 MB, and open in
+# headless Chromium, light and dark, without a word on the console.
+#
+#   .ci/page-check.sh STEPSIM WORKLOAD...
+#
+# Without Chromium ($CHROMIUM, else that on the path) only sizes are checked and that is said. Exit status: 0 good, 1 not.
+set -eu
+stepsim=$1
+shift
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+browser=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}
+[ -n "$browser" ] || echo "skipped: pages are not opened, there is no Chromium"
+
+# What a page writes to the console, uncaught errors among it.
+console() {
+  timeout 120 "$browser" --headless --no-sandbox --disable-gpu --enable-logging=stderr "$@" --dump-dom 2>&1 >"$out/dom" |
+    grep ':CONSOLE' || true
+}
+
+status=0
+check() {
+  page=$out/$1.html
+  size=$(wc -c <"$page")
+  said=
+  if [ -n "$browser" ]; then
+    said=$(console "file://$page")$(console --blink-settings=preferredColorScheme=0 "file://$page")
+    grep -q '</html>' "$out/dom" || said="$said it did not open"
+  fi
+  if [ "$size" -lt 2000000 ] && [ -z "$said" ]; then
+    echo "ok   $1: page of $((size / 1000)) kB"
+  else
+    echo "FAIL $1: page of $((size / 1000)) kB, below 2000 kB is allowed; console: $said"
+    status=1
+  fi
+  rm -f "$page"
+}
+
+if [ -n "$browser" ]; then
+  printf '<html><script>missing()</script></html>' >"$out/bad.html"
+  [ -n "$(console "file://$out/bad.html")" ] || { echo "page-check: the gate does not close"; exit 1; }
+fi
+for workload in "$@"; do
+  "$stepsim" run "$workload" -q --html "$out/$workload.html" --report "$out/$workload.json" 2>/dev/null
+  check "$workload"
+done
+"$stepsim" schedule --kind dualpipe -p 8 -m 32 --html "$out/schedule.html" >/dev/null
+"$stepsim" collective --topology h100-superpod-8 --op all-reduce --bytes 16Mi --fidelity steps --html "$out/collective.html" >/dev/null
+"$stepsim" compare tiny-4 --html "$out/compare.html" >/dev/null
+"$stepsim" diff tiny-4 tiny-4 --set-b batch.micro_batch=2 --html "$out/diff.html" >/dev/null
+"$stepsim" run tiny-4 -q --trace-ranks all --format kineto -o "$out/profiles"
+"$stepsim" analyze "$out"/profiles/* --html "$out/analyze.html" >/dev/null
+for page in schedule collective compare diff analyze; do check "$page"; done
+exit $status

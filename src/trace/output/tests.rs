@@ -1,0 +1,142 @@
+use super::*;
+use std::io::Read;
+
+/// A disk that is full after some bytes.
+#[derive(Debug)]
+pub struct Limited {
+    pub file: File,
+    pub room: usize,
+}
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.room == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let n = self.file.write(&bytes[..bytes.len().min(self.room)])?;
+        self.room -= n;
+        Ok(n)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn the_name_tells_the_format() {
+    let of = |name: &str| Format::of(Path::new(name)).map_err(|e| e.to_string());
+    assert_eq!(of("a/step.json"), Ok((Format::Chrome, false)));
+    assert_eq!(of("step.JSON.gz"), Ok((Format::Chrome, true)));
+    assert_eq!(of("step.pftrace"), Ok((Format::Perfetto, false)));
+    assert_eq!(of("step.v2.pftrace.gz"), Ok((Format::Perfetto, true)));
+    assert_eq!(
+        of("step.txt").unwrap_err(),
+        "cannot tell the format of trace `step.txt` from its name; end it in .json, .json.gz, .pftrace or \
+         .pftrace.gz"
+    );
+}
+
+#[test]
+fn a_file_gets_its_name_only_when_it_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.json");
+    fs::write(&path, "before").unwrap();
+    let mut output = Output::create(&path, false).unwrap();
+    output.write_all(b"half").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"before");
+    drop(output);
+    assert_eq!(fs::read(&path).unwrap(), b"before");
+    assert_eq!(names(folder.path()), ["a.json"]);
+    let mut output = Output::create(&path, false).unwrap();
+    output.write_all(b"whole").unwrap();
+    output.finish().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"whole");
+    assert_eq!(names(folder.path()), ["a.json"]);
+}
+
+#[test]
+fn gzip_gives_back_what_went_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.json.gz");
+    let text: Vec<u8> = (0..3_000_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 27) as u8).collect();
+    let mut output = Output::create(&path, true).unwrap();
+    for block in text.chunks(100_000) {
+        output.write_all(block).unwrap();
+    }
+    output.finish().unwrap();
+    let mut back = Vec::new();
+    flate2::read::GzDecoder::new(File::open(&path).unwrap()).read_to_end(&mut back).unwrap();
+    assert!(back == text, "the decompressed bytes differ");
+}
+
+/// An output on a full disk, plain or compressed.
+fn on_full_disk(path: &Path, room: usize, compressed: bool) -> Output {
+    let mut output = Output::create(path, false).unwrap();
+    let Channel::Plain(file) = &output.channel else { panic!("a plain file was asked for") };
+    let limited = Limited { file: file.try_clone().unwrap(), room };
+    output.channel = if compressed { Channel::Gzip(Gzip::new(limited)) } else { Channel::Limited(limited) };
+    output
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_behind() {
+    for compressed in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        let mut output = on_full_disk(&path, 1000, compressed);
+        let noise: Vec<u8> = (0..400_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 19) as u8).collect();
+        let mut failed = None;
+        for block in noise.chunks(1000).cycle().take(4000) {
+            if let Err(error) = output.write_all(block) {
+                failed = Some(output.error(error));
+                break;
+            }
+        }
+        let message = failed.expect("the disk is full").to_string();
+        let expected = format!(
+            "cannot write `{}`: no storage space; free space there, choose another disk, or write less (fewer \
+             ranks, a window, .gz); nothing was left under that name",
+            path.display()
+        );
+        assert_eq!(message, expected);
+        drop(output);
+        assert_eq!(names(folder.path()), [""; 0]);
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_at_the_very_end_fails_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.json.gz");
+    let mut output = on_full_disk(&path, 5, true);
+    output.write_all(b"few bytes, which stay in the compressor until the end").unwrap();
+    let message = output.finish().unwrap_err().to_string();
+    assert!(message.contains("no storage space"), "{message}");
+    assert_eq!(names(folder.path()), [""; 0]);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_device_is_an_error_and_stays_a_device() {
+    let mut output = Output::create(Path::new("/dev/full"), false).unwrap();
+    let error = output.write_all(b"x").unwrap_err();
+    let message = output.error(error).to_string();
+    assert!(message.starts_with("cannot write `/dev/full`: No space left on device"), "{message}");
+    drop(output);
+    assert!(Path::new("/dev/full").exists());
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("no/such/a.json");
+    let message = Output::create(&path, false).unwrap_err().to_string();
+    assert!(message.contains("no/such/a.json"), "{message}");
+    assert!(message.ends_with("make the folder first, or choose another path"), "{message}");
+    let message = Output::create(folder.path(), false).unwrap_err().to_string();
+    assert!(message.ends_with("name a file in a folder that exists"), "{message}");
+}
