@@ -5,35 +5,48 @@ use std::collections::BTreeMap;
 use super::cause::Causes;
 use super::idle::IdleTimes;
 use super::kind::OpKind;
-use super::{memory, overlap, stalls};
+use super::overlap::exposes;
+use super::{memory, stalls};
 use crate::engine::Record;
-use crate::ids::RankId;
-use crate::program::World;
-use crate::units::PS_PER_S;
+use crate::ids::{OpId, RankId};
+use crate::program::{Work, World};
+use crate::units::{PS_PER_S, Time};
+
+/// A stretch of time that comes so many times more than it was played.
+pub type Section = ((Time, Time), u64);
 
 /// Seconds of a mean rank that stood still for communication, by its kind: the report's `exposed_s`. `weights` are the ranks
-/// that each simulated one stands for.
+/// that each simulated one stands for; what lies in a section counts so many times more.
 pub fn exposed(
     world: &World,
     record: &Record,
     idle: &mut IdleTimes,
     weights: &[u64],
+    section: Option<Section>,
 ) -> BTreeMap<OpKind, f64> {
     let mut causes = Causes::new(world, record);
-    let (mut times, mut ops) = ([0u128; OpKind::ALL.len()], [0u64; OpKind::ALL.len()]);
+    let (mut times, mut occurs) = ([0u128; OpKind::ALL.len()], [false; OpKind::ALL.len()]);
     let mut pieces = Vec::new();
     for (rank, weight) in weights.iter().enumerate() {
         let rank = RankId(rank as u32);
         pieces.clear();
         stalls::stalls_of(&mut causes, idle, rank, &mut pieces);
-        for (kind, found) in overlap::overlap(&causes, rank, &pieces).iter().enumerate() {
-            times[kind] += u128::from(*weight) * u128::from(found.exposed.0);
-            ops[kind] += found.ops;
+        for stall in &pieces {
+            let Some(kind) = exposes(&causes, stall) else { continue };
+            let again = section.map_or(0, |((from, until), more)| {
+                u128::from(stall.end.min(until).saturating_sub(stall.start.max(from)).0) * u128::from(more)
+            });
+            times[kind as usize] += u128::from(*weight) * (u128::from(stall.time().0) + again);
+        }
+        for (i, op) in world.program_of(rank).ops.iter().enumerate() {
+            if let Work::Comm { .. } = op.work {
+                occurs[causes.kind(rank, OpId(i as u32)) as usize] = true;
+            }
         }
     }
     let all: f64 = weights.iter().map(|weight| *weight as f64).sum();
     let seconds = |kind: OpKind| times[kind as usize] as f64 / all / PS_PER_S;
-    OpKind::ALL.into_iter().filter(|k| ops[*k as usize] > 0).map(|k| (k, seconds(k))).collect()
+    OpKind::ALL.into_iter().filter(|k| occurs[*k as usize]).map(|k| (k, seconds(k))).collect()
 }
 
 /// The highest level of the fullest tier of a name: the report's `peak_bytes`; `None` where the machine has none.

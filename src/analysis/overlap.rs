@@ -67,16 +67,19 @@ pub fn overlap(causes: &Causes, rank: RankId, stalls: &[Stall]) -> ByKind {
         kind.under_kernels = common(&spans, &kernels);
     }
     for stall in stalls {
-        let Some((on, op)) = stall.waited_for else {
-            continue;
-        };
-        let ran = stall.start >= causes.span(on, op).0;
-        let is_comm = matches!(world.program_of(on).ops[op.index()].work, Work::Comm { .. });
-        if on == rank && is_comm && ran {
-            kinds[causes.kind(rank, op) as usize].exposed += stall.time();
+        if let Some(kind) = exposes(causes, stall) {
+            kinds[kind as usize].exposed += stall.time();
         }
     }
     kinds
+}
+
+/// The kind of communication that a stall exposes: it ran on the stalled rank, and the rank stood still for it.
+pub(super) fn exposes(causes: &Causes, stall: &Stall) -> Option<OpKind> {
+    let (on, op) = stall.waited_for?;
+    let ran = stall.start >= causes.span(on, op).0;
+    let is_comm = matches!(causes.world().program_of(on).ops[op.index()].work, Work::Comm { .. });
+    (on == stall.rank && is_comm && ran).then(|| causes.kind(on, op))
 }
 
 /// From when until when.

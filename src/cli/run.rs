@@ -15,6 +15,7 @@ use crate::analysis::waterfall_table;
 use crate::engine::EngineError;
 use crate::page;
 use crate::score::Bands;
+use crate::simulate::jump::figures;
 use crate::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
 use crate::trace::{self, Detail, Output, RunMeta};
 use crate::units::Time;
@@ -65,6 +66,9 @@ pub struct Args {
     /// Simulate every rank, also those that must behave alike
     #[arg(long, conflicts_with = "calculon")]
     no_fold: bool,
+    /// Play every micro-batch, also where a schedule repeats itself and nothing but figures is asked for
+    #[arg(long, conflicts_with = "calculon")]
+    no_jump: bool,
     /// Most memory that the times of all simulated ops may take, in GiB (16 bytes an op)
     #[arg(long, value_name = "GIB", default_value_t = 16, conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     record_gib: u32,
@@ -98,6 +102,10 @@ impl Args {
     /// Whether no table is printed.
     pub(super) fn is_quiet(&self) -> bool {
         self.quiet || document_on_stdout()
+    }
+    /// Whether only the exit status is asked for.
+    fn reads_nothing(&self) -> bool {
+        self.is_quiet() && self.samples.is_none() && self.outputs().iter().all(|(_, path)| path.is_none())
     }
     fn outputs(&self) -> [(&'static str, Option<&Path>); 3] {
         [
@@ -179,7 +187,16 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         ));
     }
     let record_bytes = u64::from(args.record_gib) << 30;
-    let options = Options { fold: !args.no_fold, seed: args.seed, steps: args.steps, record_bytes };
+    let options = Options {
+        fold: !args.no_fold,
+        seed: args.seed,
+        steps: args.steps,
+        record_bytes,
+        jump: !args.no_jump,
+    };
+    if args.reads_nothing() {
+        return Ok(figures(&inputs, &options, false).map(|_| ())?);
+    }
     let bar = Bar::new("simulating");
     let (run, failure) = Simulation::until_failure(&inputs, &options, &[], &mut |ops| bar.at(ops))?;
     bar.done();

@@ -23,14 +23,14 @@ pub(super) struct Comms<'w> {
     path_rate: Vec<f64>,
     pub sharing: Sharing<'w>,
     /// Flows whose finish has moved, by their transit.
-    moving: Moving,
-    transits: Vec<Transit>,
-    free_transits: Vec<u32>,
+    pub moving: Moving,
+    pub transits: Vec<Transit>,
+    pub free_transits: Vec<u32>,
     /// By flow: its transit, or the stream of the kernel that it is.
     transit_of: Vec<u32>,
     /// Kernels that the last solution gave another share of their memory.
     kernels: Vec<(u32, FlowId)>,
-    runs: Vec<GraphRun>,
+    pub runs: Vec<GraphRun>,
     free_runs: Vec<u32>,
     children: FxHashMap<u32, Children>,
     retimes: u64,
@@ -45,28 +45,28 @@ pub(super) struct CommState {
     pub transfer: u32,
     pub action: u32,
     /// Which phase is on, or which graph run.
-    stage: u32,
+    pub stage: u32,
     /// Nobody else ever uses its paths, so its times are known beforehand.
-    exclusive: bool,
-    start: Time,
+    pub exclusive: bool,
+    pub start: Time,
 }
 
 /// A flow from the start of its latency to its end.
 #[derive(Clone, Copy, Debug)]
-struct Transit {
-    comm: u32,
+pub(super) struct Transit {
+    pub comm: u32,
     /// Which flow of the action.
-    node: u32,
-    flow: FlowId,
+    pub node: u32,
+    pub flow: FlowId,
     /// The event that ends it; others are out of date.
-    event: u64,
+    pub event: u64,
 }
 
 /// A graph of flows being played.
 #[derive(Debug, Default)]
-struct GraphRun {
-    pending: Vec<u32>,
-    left: u32,
+pub(super) struct GraphRun {
+    pub pending: Vec<u32>,
+    pub left: u32,
 }
 
 /// Who follows each flow of a graph action.

@@ -53,7 +53,7 @@ pub(super) struct RankState {
 pub(super) struct StreamState {
     pub rank: u32,
     /// The rank's entry, here so that an op that ends reads one place.
-    home: RankState,
+    pub home: RankState,
     /// Where in `Play::code` the op at the head is, and where the stream ends.
     pub cursor: u32,
     pub end: u32,
@@ -61,8 +61,8 @@ pub(super) struct StreamState {
     pub event: u64,
     pub start: Time,
     /// How much later other streams see its ops end, and the first op that they have not seen.
-    latency: Time,
-    seen: u32,
+    pub latency: Time,
+    pub seen: u32,
 }
 
 /// A run in progress.
@@ -214,6 +214,10 @@ impl<'w, O: Observer> Play<'w, O> {
             }
             let time = time?;
             debug_assert!(time >= self.now);
+            if self.observer.wants_state() && time > self.now {
+                let state = self.state();
+                self.observer.state(state);
+            }
             if time > LONGEST {
                 self.error = Some(EngineError::TooLong { limit: LONGEST });
                 return None;
@@ -221,14 +225,19 @@ impl<'w, O: Observer> Play<'w, O> {
             self.now = time;
             if heap == Some(time) {
                 let Reverse(event) = self.heap.pop()?;
-                let low = event as u64;
-                let index = low as u32 & ((1 << INDEX_BITS) - 1);
-                let kind = (low >> INDEX_BITS) as u32 & ((1 << KIND_BITS) - 1);
-                return Some((kind, index, low >> (INDEX_BITS + KIND_BITS)));
+                return Some(event_of(event));
             }
             let (index, seq) = self.comms.pop_finish()?;
             return Some((FLOW, index, seq));
         }
+    }
+
+    /// The events of the heap, out-of-date ones among them: when, what, of which entry, sequence number.
+    pub fn pending(&self) -> impl Iterator<Item = (Time, u32, u32, u64)> + '_ {
+        self.heap.iter().map(|Reverse(event)| {
+            let (kind, index, seq) = event_of(*event);
+            (Time((event >> 64) as u64), kind, index, seq)
+        })
     }
 
     /// Schedules an event and returns its sequence number.
@@ -438,6 +447,14 @@ impl<'w, O: Observer> Play<'w, O> {
         let rank = &self.ranks[self.streams[s as usize].rank as usize];
         self.compiled[rank.program as usize].urgent[(s - rank.first_stream) as usize]
     }
+}
+
+/// What an entry of the heap ends, of which entry, and its sequence number.
+fn event_of(event: u128) -> (u32, u32, u64) {
+    let low = event as u64;
+    let index = low as u32 & ((1 << INDEX_BITS) - 1);
+    let kind = (low >> INDEX_BITS) as u32 & ((1 << KIND_BITS) - 1);
+    (kind, index, low >> (INDEX_BITS + KIND_BITS))
 }
 
 /// The time of one kernel on one rank in picoseconds: the nominal time, times the rank's slowness, times its jitter for

@@ -56,6 +56,11 @@ impl Pace {
         self.units
     }
 
+    /// By rank, the units taken; empty where kernels do not mind.
+    pub fn taken(&self) -> &[u32] {
+        &self.taken
+    }
+
     /// Notes a kernel of nominal `time` that starts, and returns how long it takes as things are.
     #[inline]
     pub fn kernel_starts(&mut self, rank: u32, stream: u32, slowdown: u16, now: Time, time: u64) -> u64 {
@@ -88,6 +93,10 @@ impl Kernel {
     /// Picoseconds that so much of it takes where memory does not hold it up.
     fn unshared(&self, left: u64) -> u64 {
         if self.taken > 0 { scale(left, self.stretch(), MILLION) } else { left }
+    }
+    /// What decides how it goes on, relative to now.
+    pub fn state(&self, now: Time) -> [u64; 4] {
+        [u64::from(self.taken), (now - self.since).0, self.left, self.share.to_bits()]
     }
     /// Lets time pass until `now`; returns how much of it memory added.
     pub fn pass(&mut self, now: Time) -> Time {

@@ -120,6 +120,18 @@ impl Ledger {
         tiers.filter_map(|(tier, t)| Some((*t.waiting.first()?, TierId(tier as u32))))
     }
 
+    /// All levels, and who waits for room.
+    pub fn state(&self, out: &mut Vec<u64>) {
+        for level in &self.tiers {
+            out.push(level.bytes);
+            out.extend(level.by_class);
+            out.push(level.waiting.len() as u64);
+            let mut waiting = level.waiting.clone();
+            waiting.sort_unstable();
+            out.extend(waiting.into_iter().map(u64::from));
+        }
+    }
+
     /// Bytes on a tier now.
     pub fn level(&self, tier: TierId) -> Bytes {
         Bytes(self.tiers[tier.index()].bytes)

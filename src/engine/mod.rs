@@ -28,6 +28,7 @@ mod moving;
 mod record;
 pub mod sharing;
 mod stalled;
+mod state;
 mod sweep;
 pub mod uncontended;
 
@@ -35,6 +36,7 @@ pub use error::{EngineError, Holdings, Waiting};
 pub use event_loop::kernel_time;
 pub use record::Record;
 pub use stalled::describe;
+pub use state::State;
 pub use sweep::sweep;
 
 use crate::ids::{OpId, RankId};
@@ -47,6 +49,13 @@ pub trait Observer {
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time);
     /// At the end: kernels of a rank took so much longer because device memory gave them less than they use.
     fn slowed_by_memory(&mut self, _rank: u32, _by: Time) {}
+    /// Whether to tell the state of the run at the end of this instant.
+    #[inline]
+    fn wants_state(&self) -> bool {
+        false
+    }
+    /// The state, if it was wanted.
+    fn state(&mut self, _state: State) {}
 }
 
 /// Totals of a run.

@@ -28,6 +28,11 @@ impl Moving {
         self.queue.pop().map(|(transit, Reverse((_, change)))| (transit, change))
     }
 
+    /// The end of a transit, and the number of the change that gave it that end.
+    pub fn end(&self, transit: u32) -> Option<(Time, u64)> {
+        self.queue.get_priority(&transit).map(|Reverse(end)| *end)
+    }
+
     /// Gives a transit an end, or another one.
     pub fn set(&mut self, transit: u32, end: Time, change: u64) {
         self.queue.push(transit, Reverse((end, change)));

@@ -457,6 +457,12 @@ impl<'w> Sharing<'w> {
         }
     }
 
+    /// What decides how a flow goes on, relative to now.
+    pub fn state(&self, id: FlowId, now: Time) -> [u64; 4] {
+        let flow = &self.flows[id as usize];
+        [flow.left.to_bits(), flow.rate.to_bits(), flow.solo.to_bits(), (now - flow.since).0]
+    }
+
     /// The rate of a flow in bytes per second and unit of coefficient.
     pub fn rate(&self, id: FlowId) -> f64 {
         self.flows[id as usize].rate

@@ -20,11 +20,13 @@
 
 mod build;
 mod edit;
+mod period;
 mod validate;
 mod world;
 
 pub use build::ProgramBuilder;
 pub use edit::Edit;
+pub use period::Period;
 pub use validate::WorldError;
 pub use world::{Action, Comm, Flow, Rank, Resource, Span, Tier, TierUse, World};
 

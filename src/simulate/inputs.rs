@@ -88,6 +88,16 @@ impl Inputs {
             .map_err(|e| e.in_file(&file))
     }
 
+    /// The same step with so many micro-batches, if it can have them.
+    pub(super) fn with_micro_batches(&self, count: u32) -> Option<Inputs> {
+        let devices = u64::from(self.machine.devices());
+        let mut inputs = self.clone();
+        let workload = &mut inputs.workload.value;
+        let before = workload.micro_batches(devices);
+        workload.batch.global = workload.batch.global / before.max(1) * u64::from(count);
+        (workload.micro_batches(devices) == u64::from(count)).then_some(inputs)
+    }
+
     /// The files on disk that they were read from.
     pub fn files(&self) -> Vec<PathBuf> {
         [self.workload.read.as_slice(), &self.topology.read].concat()

@@ -11,6 +11,7 @@
 pub mod durations;
 mod fault;
 mod inputs;
+pub mod jump;
 pub mod moved;
 mod noise;
 mod prices;
@@ -55,11 +56,13 @@ pub struct Options {
     pub steps: u32,
     /// Most bytes that the record of all ops may take, 16 an op that is played.
     pub record_bytes: u64,
+    /// Whether turns of a schedule that repeat themselves are counted and not played, where figures alone are asked for.
+    pub jump: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { fold: true, seed: 0, steps: 1, record_bytes: engine::RECORD_LIMIT }
+        Options { fold: true, seed: 0, steps: 1, record_bytes: engine::RECORD_LIMIT, jump: true }
     }
 }
 
@@ -249,7 +252,7 @@ impl Simulation {
         let weights: Vec<u64> =
             (0..world.ranks.len() as u32).map(|r| u64::from(self.folded.size(RankId(r)))).collect();
         let mut idle = IdleTimes::unfolded(&self.plan.world, &self.folded.comms.representative);
-        brief::exposed(world, &self.record, &mut idle, &weights)
+        brief::exposed(world, &self.record, &mut idle, &weights, None)
     }
 
     /// The fullest device memory: as in the report.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::kind::OpKind;
 use crate::analytic::Estimate;
 use crate::compare::workload::closed_form;
-use crate::simulate::{Fault, Inputs, Options, Simulation, Status};
+use crate::simulate::jump::{Figures, figures};
+use crate::simulate::{Fault, Inputs, Options, Status};
 
 /// How a point is valued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,17 +90,16 @@ impl Outcome {
     }
 
     /// A simulated step.
-    fn of_run(run: &Simulation, how: How) -> Outcome {
-        let speed = run.speed();
-        let exposed = if how == How::TimeAndMemory { BTreeMap::new() } else { run.exposed() };
+    fn of_figures(step: Figures, devices: u32) -> Outcome {
         Outcome {
             status: Status::Ok,
             message: None,
-            step_time_s: Some(speed.step_time_s),
-            tokens_per_s_per_device: Some(speed.tokens_per_s / f64::from(run.inputs.machine.devices())),
-            mfu: Some(speed.mfu),
-            memory_peak_bytes: run.memory_peak_bytes(),
-            exposed_s: exposed
+            step_time_s: Some(step.step_end.s()),
+            tokens_per_s_per_device: Some(step.tokens_per_s / f64::from(devices)),
+            mfu: Some(step.mfu),
+            memory_peak_bytes: step.memory_peak_bytes,
+            exposed_s: step
+                .exposed
                 .into_iter()
                 .map(|(kind, seconds)| (kind.name().to_string(), seconds))
                 .collect(),
@@ -112,9 +112,8 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// Plays or estimates a point.
 pub fn outcome(inputs: &Inputs, how: How) -> Outcome {
     let valued = match how {
-        How::Simulated | How::TimeAndMemory => {
-            Simulation::run(inputs, &Options::default()).map(|run| Outcome::of_run(&run, how))
-        }
+        How::Simulated | How::TimeAndMemory => figures(inputs, &Options::default(), how == How::Simulated)
+            .map(|step| Outcome::of_figures(step, inputs.machine.devices())),
         How::ClosedForm => {
             closed_form(inputs).map(|form| Outcome::of_estimate(&form, inputs.machine.devices()))
         }

@@ -1,0 +1,396 @@
+//! Jumping over whole turns of a schedule.
+//!
+//! A step of many micro-batches has a beginning, a long stretch in which every few micro-batches the same happens, and an
+//! end. [`figures`] plays a step of fewer micro-batches, sees the run return to a state in which it has been, and counts the
+//! stretch between the two as often as the turns that were left out. What it costs follows the warm-up and a few turns
+//! instead of the number of micro-batches.
+//!
+//! # Why it is exact
+//!
+//! *Programs.* In the order of passes of the whole step, found for all its micro-batches, every rank does what it does in the
+//! short one with n turns of one length put in at one place ([`goes_on_by_turns`] compares the two slot by slot). A
+//! program is written pass by pass along its order, so it is that of the short step with the ops of n turns put in;
+//! where in the stretch that repeats itself ([`Period`]) they are put in makes no difference.
+//!
+//! *States.* Let the run be in one [`State`] at two moments t and u = t + d, u with all heads g turns further on, all of them
+//! inside the stretches of their programs. The loop never looks at an op behind a head, and only adds times to now or takes
+//! now from them. So what the whole step does from t to u it does again from u to u + d, and so on for the n turns that were
+//! put in (n is a multiple of g), at whose end it has the rest of the short step's program before it, in the short step's
+//! state at u: it goes on as the short step did, n/g · d later. To the picosecond, because times are integers, and rates
+//! and bytes left are found from differences of times.
+//!
+//! *Sums.* What happened from t to u counts 1 + n/g times. Why a kernel stood still at a moment is read from what ran then:
+//! ops that were under way at t began equally long before it as those at u did, for that is part of a state, and ends
+//! before t explain nothing behind it.
+//!
+//! # When it is off
+//!
+//! Kernel times that are drawn differ from op to op. Searched and given orders need not repeat themselves. Where no state
+//! recurs, or anything fails, the whole step is played: a step that does not fit in memory says so as always. Replicas of a
+//! job that go at paces of their own until they meet at the end of the step never come back to one state.
+//!
+//! # What holds it
+//!
+//! The tests of this module play shipped workloads and random steps (schedules, sharding, recomputation, transfers, offload,
+//! stragglers, stacks) both ways and compare every span, the peak of memory and what was exposed.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{Inputs, Options, Simulation, SimulationError, noise};
+use crate::analysis::brief;
+use crate::analysis::idle::IdleTimes;
+use crate::analysis::kind::OpKind;
+use crate::engine::{self, Observer, Record, State};
+use crate::fold::{Folded, fold};
+use crate::model::flops::StepFlops;
+use crate::plan::step::{Plan, order};
+use crate::program::{Period, World};
+use crate::schedule::{Choice, Order, Part, Slot};
+use crate::units::Time;
+
+/// What a study reads of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// When the last op ended.
+    pub step_end: Time,
+    /// The fullest device memory.
+    pub memory_peak_bytes: Option<u64>,
+    /// Seconds of a mean rank that stood still for communication, by its kind; empty if not asked for.
+    pub exposed: BTreeMap<OpKind, f64>,
+    /// Tokens per second.
+    pub tokens_per_s: f64,
+    /// Model FLOP utilisation.
+    pub mfu: f64,
+    /// What was not played.
+    pub jumped: Option<Jumped>,
+}
+
+/// Turns of a schedule that were counted and not played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Jumped {
+    /// Micro-batches of the step.
+    pub of: u32,
+    /// Those left out.
+    pub micro_batches: u32,
+    /// How often the run returned to one state in the time left out.
+    pub times: u64,
+    /// The time between two such moments.
+    pub turn: Time,
+}
+
+/// Plays a step for its figures alone, jumping where `options` allow it.
+///
+/// # Errors
+/// See [`SimulationError`].
+pub fn figures(inputs: &Inputs, options: &Options, exposed: bool) -> Result<Figures, SimulationError> {
+    if let Some(short) = jumped(inputs, options) {
+        let Short { plan, folded, record, found, jumped } = &short;
+        let section = ((found.before.at, found.after.at), jumped.times);
+        let (memory_peak_bytes, exposed) = read(plan, folded, record, Some(section), exposed);
+        let end = record.step_end + jumped.turn * jumped.times;
+        return Ok(with_speed(inputs, end, memory_peak_bytes, exposed, Some(*jumped)));
+    }
+    let run = Simulation::run(inputs, options)?;
+    let (memory_peak_bytes, exposed) = read(&run.plan, &run.folded, &run.record, None, exposed);
+    Ok(with_speed(inputs, run.record.step_end, memory_peak_bytes, exposed, None))
+}
+
+/// Peak of memory and exposed communication; what lies in a section counts so many times more.
+fn read(
+    plan: &Plan,
+    folded: &Folded,
+    record: &Record,
+    section: Option<brief::Section>,
+    exposed: bool,
+) -> (Option<u64>, BTreeMap<OpKind, f64>) {
+    let world = &folded.world;
+    let peak = brief::peak_bytes(world, record, "hbm");
+    if !exposed {
+        return (peak, BTreeMap::new());
+    }
+    let weights: Vec<u64> = folded.ranks.size.iter().map(|size| u64::from(*size)).collect();
+    let mut idle = IdleTimes::unfolded(&plan.world, &folded.comms.representative);
+    (peak, brief::exposed(world, record, &mut idle, &weights, section))
+}
+
+fn with_speed(
+    inputs: &Inputs,
+    step_end: Time,
+    memory_peak_bytes: Option<u64>,
+    exposed: BTreeMap<OpKind, f64>,
+    jumped: Option<Jumped>,
+) -> Figures {
+    let workload = &inputs.workload.value;
+    let (global, sequence) = (workload.batch.global, workload.sequence(&inputs.model));
+    let flops = StepFlops::of(&inputs.model, global, sequence).model;
+    let rate = |amount: f64| if step_end > Time::ZERO { amount / step_end.s() } else { 0.0 };
+    Figures {
+        step_end,
+        memory_peak_bytes,
+        exposed,
+        tokens_per_s: rate((global * sequence) as f64),
+        mfu: rate(flops) / f64::from(inputs.machine.devices()) / inputs.peak().0,
+        jumped,
+    }
+}
+
+/// A step of fewer micro-batches that was played, and what is to be counted more than once.
+struct Short {
+    plan: Plan,
+    folded: Folded,
+    record: Record,
+    /// Two moments of one state: what lies between them comes again and again.
+    found: Found,
+    jumped: Jumped,
+}
+
+/// Tries short steps until one returns to a state in time; `None` where the whole step is to be played.
+fn jumped(inputs: &Inputs, options: &Options) -> Option<Short> {
+    let workload = &inputs.workload.value;
+    let Choice::Named(schedule) = workload.parallelism.pipeline.choice() else { return None };
+    let off = !options.jump || options.steps > 1 || workload.noise.is_random() || schedule.facts().searched;
+    if off {
+        return None;
+    }
+    let whole = workload.micro_batches(u64::from(inputs.machine.devices())) as u32;
+    let stages = workload.parallelism.pipeline.size as u32;
+    let (mut least, mut spared) = ((4 * stages).max(8), 2);
+    // What is tried in vain adds at most half of what the whole step costs.
+    while let Some(fewer) = whole.checked_sub(least).filter(|_| whole >= spared * least) {
+        let try_with = |turn: u32| {
+            let micro_batches = least + fewer % turn;
+            (micro_batches < whole).then(|| play(inputs, options, whole, micro_batches)).flatten()
+        };
+        match try_with(stages) {
+            Some(Ok(short)) => return Some(short),
+            // The state recurs after so many micro-batches, of which those left out are no multiple.
+            Some(Err(turn)) => {
+                if let Some(Ok(short)) = try_with(least_common(turn, stages)) {
+                    return Some(short);
+                }
+            }
+            None => {}
+        }
+        (least, spared) = (3 * least, 4);
+    }
+    None
+}
+
+fn least_common(a: u32, b: u32) -> u32 {
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    a / x.max(1) * b
+}
+
+/// Plays a step of fewer micro-batches. `Err` says how many micro-batches a recurrence of its state takes, if those left out are not a
+/// multiple.
+fn play(inputs: &Inputs, options: &Options, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
+    let short = inputs.with_micro_batches(fewer)?;
+    let mut plan = short.plan_with(&mut short.lowering(), 1).ok()?;
+    let left_out = whole - fewer;
+    let workload = &inputs.workload.value;
+    noise::apply_fixed(&mut plan, &inputs.machine, &workload.noise).ok()?;
+    let folded = if options.fold { fold(&plan.world) } else { Folded::unfolded(plan.world.clone()) };
+    let turns = Turns::of(&folded.world)?;
+    let mut watch = Watch::new(&folded.world, &turns);
+    let stats = engine::run_observed(&folded.world, &mut watch).ok()?;
+    let Watch { mut record, found, .. } = watch;
+    record.complete(stats);
+    let found = found?;
+    let recurs = found.turns;
+    let directions = plan.micro_batches / plan.order.per_direction().max(1);
+    let in_turn = turns.micro_batches * directions;
+    if left_out % (in_turn * recurs) != 0 {
+        return Some(Err(in_turn * recurs));
+    }
+    let put_in = left_out / in_turn;
+    if !goes_on_by_turns(&plan.order, &order(workload, whole).ok()?, put_in, turns.micro_batches) {
+        return None;
+    }
+    let times = u64::from(put_in / recurs);
+    let turn = found.after.at - found.before.at;
+    let jumped = Jumped { of: whole, micro_batches: left_out, times, turn };
+    Some(Ok(Short { plan, folded, record, found, jumped }))
+}
+
+/// Whether a whole order is a short one with so many turns put in at one place of every rank's list, each of them
+/// `micro_batches` of each direction further on than the one before.
+fn goes_on_by_turns(short: &Order, whole: &Order, turns: u32, micro_batches: u32) -> bool {
+    let numbered = |order: &Order, part: Part| {
+        let of_direction = order.per_direction().max(1);
+        (part.pass, part.chunk, part.micro_batch / of_direction, part.micro_batch % of_direction)
+    };
+    // Whether a slot does what another does, for micro-batches that are so much further on.
+    let same = |(x, of_x): (&Slot, &Order), (y, of_y): (&Slot, &Order), further: u32| {
+        let shifted = |part| {
+            let (pass, chunk, direction, number) = numbered(of_x, part);
+            (pass, chunk, direction, number + further)
+        };
+        x.parts().map(shifted).eq(y.parts().map(|part| numbered(of_y, part)))
+    };
+    short.ranks.iter().zip(&whole.ranks).all(|(few, all)| {
+        let Some(put_in) = all.len().checked_sub(few.len()) else { return false };
+        let turn = put_in / turns as usize;
+        let begun = few.iter().zip(all).take_while(|(x, y)| same((x, short), (y, whole), 0)).count();
+        turn * turns as usize == put_in
+            && begun >= turn
+            && (begun..begun + put_in).all(|i| same((&all[i - turn], whole), (&all[i], whole), micro_batches))
+            && (begun..few.len())
+                .all(|i| same((&few[i], short), (&all[i + put_in], whole), turns * micro_batches))
+    })
+}
+
+/// The turns of all programs of a world, of as many micro-batches each.
+struct Turns {
+    micro_batches: u32,
+    /// By program.
+    of: Vec<Turn>,
+}
+
+/// A turn of one program.
+struct Turn {
+    /// What repeats itself.
+    period: Period,
+    /// By stream: its ops in one turn.
+    heads: Vec<u32>,
+}
+
+impl Turns {
+    fn of(world: &World) -> Option<Turns> {
+        let mut periods = world.programs.iter().map(|p| p.period()).collect::<Option<Vec<_>>>()?;
+        let micro_batches = periods.iter().map(|p| p.micro_batches).reduce(least_common)?;
+        for period in &mut periods {
+            period.ops *= micro_batches / period.micro_batches;
+            period.micro_batches = micro_batches;
+        }
+        let of = periods.into_iter().zip(&world.programs).map(|(period, program)| {
+            let first = period.stretch.start as usize;
+            let mut heads = vec![0; program.streams.len()];
+            let turn = program.ops.get(first..first + period.ops as usize)?;
+            turn.iter().for_each(|op| heads[usize::from(op.stream)] += 1);
+            Some(Turn { period, heads })
+        });
+        Some(Turns { micro_batches, of: of.collect::<Option<_>>()? })
+    }
+}
+
+/// States are looked at so many times a turn.
+const LOOKS: usize = 8;
+/// A state that recurs after more turns than these is not waited for.
+const MOST_TURNS: usize = 4;
+
+/// Records a run and watches for a state to recur.
+struct Watch<'a> {
+    record: Record,
+    world: &'a World,
+    turns: &'a Turns,
+    /// Ops of rank 0 at whose ends the state is looked at, equally many a turn, and which of them comes next.
+    marks: Vec<u32>,
+    marks_in_turn: usize,
+    next: usize,
+    wanted: bool,
+    /// States with the number of their mark.
+    states: VecDeque<(usize, State)>,
+    found: Option<Found>,
+}
+
+/// Two moments of one state.
+struct Found {
+    before: State,
+    after: State,
+    /// Turns between them.
+    turns: u32,
+}
+
+impl<'a> Watch<'a> {
+    fn new(world: &'a World, turns: &'a Turns) -> Watch<'a> {
+        let rank = &world.ranks[0];
+        let (program, turn) = (&world.programs[rank.program.index()], &turns.of[rank.program.index()]);
+        let Period { ops, ref stretch, .. } = turn.period;
+        let busiest = (0..turn.heads.len()).max_by_key(|&s| turn.heads[s]).unwrap_or(0) as u16;
+        let in_turn: Vec<u32> = (stretch.start..stretch.start + ops)
+            .filter(|&op| program.ops[op as usize].stream == busiest)
+            .collect();
+        let looks = LOOKS.min(in_turn.len()).max(1);
+        let of_turn: Vec<u32> =
+            (0..looks).filter_map(|i| in_turn.get(i * in_turn.len() / looks).copied()).collect();
+        let all = (0..).map(|n| n * ops).take_while(|begin| stretch.start + begin < stretch.end);
+        let marks = all.flat_map(|begin| of_turn.iter().map(move |op| op + begin)).collect();
+        Watch {
+            record: Record::for_world(world),
+            world,
+            turns,
+            marks,
+            marks_in_turn: of_turn.len(),
+            next: 0,
+            wanted: false,
+            states: VecDeque::new(),
+            found: None,
+        }
+    }
+
+    /// The state at a mark, if it was there before.
+    fn find(&self, mark: usize, now: &State) -> Option<Found> {
+        let at = |mark: usize| self.states.iter().find(|(at, _)| *at == mark).map(|(_, state)| state);
+        (1..=MOST_TURNS).find_map(|turns| {
+            let before = at(mark.checked_sub(turns * self.marks_in_turn)?)?;
+            let turns = turns as u32;
+            self.recurs(before, now, turns).then(|| Found {
+                before: before.clone(),
+                after: now.clone(),
+                turns,
+            })
+        })
+    }
+
+    /// Whether two states are the same, all ranks being so many turns further on and in their stretches.
+    fn recurs(&self, before: &State, after: &State, turns: u32) -> bool {
+        if before.rest != after.rest {
+            return false;
+        }
+        let mut heads = before.heads.iter().zip(&after.heads);
+        self.world.ranks.iter().all(|rank| {
+            let (program, turn) =
+                (&self.world.programs[rank.program.index()], &self.turns.of[rank.program.index()]);
+            let stretch = &turn.period.stretch;
+            program.streams.iter().zip(&turn.heads).all(|(stream, in_turn)| {
+                let Some((from, to)) = heads.next() else { return false };
+                let in_stretch =
+                    |head: u32| stream.ops.get(head as usize).is_some_and(|op| stretch.contains(&op.0));
+                from + in_turn * turns == *to && (*in_turn == 0 || in_stretch(*from) && in_stretch(*to))
+            })
+        })
+    }
+}
+
+impl Observer for Watch<'_> {
+    #[inline]
+    fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
+        self.record.finished(rank, op, start, end);
+        if rank == 0 && self.marks.get(self.next) == Some(&op) {
+            self.next += 1;
+            self.wanted = self.found.is_none();
+        }
+    }
+    fn slowed_by_memory(&mut self, rank: u32, by: Time) {
+        self.record.slowed_by_memory(rank, by);
+    }
+    #[inline]
+    fn wants_state(&self) -> bool {
+        self.wanted
+    }
+    fn state(&mut self, state: State) {
+        self.wanted = false;
+        let mark = self.next - 1;
+        self.found = self.find(mark, &state);
+        if self.states.len() == MOST_TURNS * LOOKS {
+            self.states.pop_front();
+        }
+        self.states.push_back((mark, state));
+    }
+}

@@ -1,0 +1,199 @@
+//! Jumped steps against the same steps played whole, span by span.
+
+use super::*;
+use crate::ids::RankId;
+use crate::spec::{Kind, catalog};
+
+/// Op executions up to which a whole step is played.
+const SMALL: u64 = 1_000_000;
+
+fn whole(inputs: &Inputs) -> Option<Simulation> {
+    Simulation::run(inputs, &Options { jump: false, ..Options::default() }).ok()
+}
+
+/// Whether a step is jumped, having found that it then is what it is without, to the picosecond.
+fn jumps(what: &str, inputs: &Inputs) -> bool {
+    let options = Options::default();
+    let Some(short) = jumped(inputs, &options) else { return false };
+    let Some(run) = whole(inputs) else { panic!("{what}: jumped, and cannot be played") };
+    let Jumped { times, turn, .. } = short.jumped;
+    assert_eq!(short.record.step_end + turn * times, run.record.step_end, "{what}: step");
+    let mut stream_number = 0;
+    assert_eq!(short.folded.world.ranks.len(), run.folded.world.ranks.len(), "{what}: folded ranks");
+    for rank in (0..run.folded.world.ranks.len() as u32).map(RankId) {
+        let (few, all) = (short.folded.world.program_of(rank), run.folded.world.program_of(rank));
+        for (few, all) in few.streams.iter().zip(&all.streams) {
+            let [before, after] =
+                [&short.found.before, &short.found.after].map(|state| state.heads[stream_number] as usize);
+            stream_number += 1;
+            let turn_ops = after - before;
+            assert_eq!(
+                all.ops.len() - few.ops.len(),
+                turn_ops * times as usize,
+                "{what}: ops of rank {}",
+                rank.0
+            );
+            for (i, op) in all.ops.iter().enumerate() {
+                // Where in the short step it is, and how many turns earlier.
+                let (at, turns) = match i.checked_sub(after) {
+                    None => (i, 0),
+                    Some(_) if turn_ops == 0 => (i, times),
+                    Some(on) if on / turn_ops < times as usize => {
+                        (before + on % turn_ops, (on / turn_ops + 1) as u64)
+                    }
+                    Some(_) => (i - turn_ops * times as usize, times),
+                };
+                let (start, end) = short.record.span(rank, few.ops[at]);
+                let late = turn * turns;
+                let expected = (start + late, end + late);
+                assert_eq!(run.record.span(rank, *op), expected, "{what}: rank {} op {}", rank.0, op.0);
+            }
+        }
+    }
+    let figures = figures(inputs, &options, true).expect("figures");
+    let (peak, exposed) = read(&run.plan, &run.folded, &run.record, None, true);
+    assert_eq!((figures.memory_peak_bytes, figures.exposed), (peak, exposed), "{what}: figures");
+    assert_eq!(
+        (figures.mfu, figures.tokens_per_s),
+        (run.speed().mfu, run.speed().tokens_per_s),
+        "{what}: speed"
+    );
+    true
+}
+
+#[test]
+fn shipped_workloads_jump_exactly() {
+    let mut jumped = Vec::new();
+    for name in catalog::names(Kind::Workload) {
+        let inputs = Inputs::load(name, None, &[]).unwrap_or_else(|e| panic!("{name}: {e}"));
+        // Long enough that there is something to jump.
+        let stages = inputs.workload.value.parallelism.pipeline.size as u32;
+        let (Some(few), Some(inputs)) =
+            (inputs.with_micro_batches(2 * stages), inputs.with_micro_batches((10 * stages).max(24)))
+        else {
+            continue;
+        };
+        let ops = whole(&few).map_or(0, |run| 5 * run.folded.world.op_instances());
+        if ops > SMALL {
+            println!("skipped: {name} would play {ops} ops");
+            continue;
+        }
+        if jumps(name, &inputs) {
+            jumped.push(name);
+        }
+    }
+    assert!(jumped.len() >= 4, "only {jumped:?} jumped");
+}
+
+/// Draws from a fixed sequence (xorshift64, Marsaglia 2003).
+struct Draws(u64);
+
+impl Draws {
+    fn of<'a>(&mut self, values: &[&'a str]) -> &'a str {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        values[(self.0 % values.len() as u64) as usize]
+    }
+}
+
+fn drawn(draws: &mut Draws) -> Vec<String> {
+    let [tensor, stages, count, size] = [
+        draws.of(&["1", "2", "4"]),
+        draws.of(&["1", "2", "4", "4"]),
+        draws.of(&["24", "40", "48", "64"]),
+        draws.of(&["1", "1", "2"]),
+    ];
+    let number = |text: &str| text.parse::<u32>().expect("a number");
+    let global = number(count) * number(size) * 64 / number(tensor) / number(stages);
+    let kinds = [
+        "1f1b",
+        "1f1b",
+        "eager-1f1b",
+        "zb-h1",
+        "zb-h2",
+        "gpipe",
+        "interleaved-1f1b chunks=2",
+        "interleaved-1f1b chunks=3",
+        "interleaved-torch chunks=2",
+        "looped-bfs chunks=2",
+        "zb-v",
+        "dualpipe",
+        "dualpipe-v",
+    ];
+    let kind = draws.of(&kinds).replace(" chunks", " parallelism.pipeline.chunks");
+    let sets = [
+        ("parallelism.tensor", tensor),
+        ("parallelism.pipeline.size", stages),
+        ("batch.global", &global.to_string()),
+        ("batch.micro_batch", size),
+        ("parallelism.pipeline.p2p", draws.of(&["async", "async", "blocking", "batched"])),
+        ("parallelism.sharding.kind", draws.of(&["none", "zero1", "zero2", "zero3"])),
+        ("parallelism.sequence_parallel", if tensor == "1" { "false" } else { draws.of(&["false", "true"]) }),
+        (
+            "parallelism.tensor_overlap",
+            if tensor == "1" { "none" } else { draws.of(&["none", "none", "ring"]) },
+        ),
+        ("recompute.granularity", draws.of(&["none", "full", "selective"])),
+        ("fidelity.collectives", draws.of(&["fluid", "fluid", "formula", "steps"])),
+        ("fidelity.interference", draws.of(&["true", "false"])),
+    ];
+    let of_schedule = format!("parallelism.pipeline.schedule={kind}");
+    let mut sets: Vec<String> = sets.iter().map(|(path, value)| format!("{path}={value}")).collect();
+    sets.extend(of_schedule.split(' ').map(String::from));
+    for state in ["activations", "weights", "gradients", "optimizer"] {
+        if draws.of(&["", "", "", "y"]) == "y" {
+            sets.push(format!(r#"offload.{state}=[{{"fraction": 0.5, "tier": "host"}}]"#));
+        }
+    }
+    if draws.of(&["", "", "y"]) == "y" {
+        sets.push(format!("stack={}", draws.of(&["fsdp2-eager", "megatron-te-2024", "fsdp2-compiled"])));
+    }
+    if draws.of(&["", "", "y"]) == "y" {
+        sets.push(r#"noise.stragglers=[{"pipeline_rank": 0, "slowness": 1.3}]"#.into());
+    }
+    sets
+}
+
+/// Steps of a small model under all schedules, shardings, overlaps and offloads; `STEPSIM_JUMP_CASES` takes more of them.
+#[test]
+fn random_steps_jump_exactly() {
+    let cases: u32 = std::env::var("STEPSIM_JUMP_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(24);
+    let (mut draws, mut ran, mut jumped) = (Draws(88_172_645_463_325_252), 0, 0);
+    for _ in 0..cases {
+        let sets = drawn(&mut draws);
+        let Ok(inputs) = Inputs::load("tests/data/jump.json", None, &sets) else { continue };
+        ran += 1;
+        jumped += u32::from(jumps(&sets.join(" "), &inputs));
+    }
+    println!("{cases} drawn, {ran} can be planned, {jumped} jumped");
+    assert!(jumped > cases / 4, "{cases} drawn, {ran} can be planned, {jumped} jumped");
+}
+
+/// The order of a whole step must be that of the short one with turns put in.
+#[test]
+fn orders_that_do_not_go_on_by_turns_are_found_out() {
+    let order_of = |kind: &str, micro_batches: u32| {
+        let sets = [format!("parallelism.pipeline.schedule={kind}"), "parallelism.pipeline.size=4".into()];
+        let inputs = Inputs::load("tests/data/jump.json", None, &sets).expect("inputs");
+        order(&inputs.workload.value, micro_batches).expect("an order")
+    };
+    let (short, whole) = (order_of("1f1b", 16), order_of("1f1b", 40));
+    assert!(goes_on_by_turns(&short, &whole, 24, 1));
+    assert!(!goes_on_by_turns(&short, &whole, 23, 1) && !goes_on_by_turns(&short, &whole, 24, 2));
+    assert!(!goes_on_by_turns(&order_of("gpipe", 16), &order_of("gpipe", 40), 24, 1));
+}
+
+/// Jitter and several steps are played whole.
+#[test]
+fn what_is_drawn_is_not_jumped() {
+    let load = |sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(|s| (*s).to_string()).collect();
+        Inputs::load("tests/data/jump.json", None, &sets).expect("inputs")
+    };
+    let options = Options::default();
+    assert!(jumped(&load(&[]), &options).is_some());
+    assert!(jumped(&load(&["noise.compute_sigma=0.02"]), &options).is_none());
+    assert!(jumped(&load(&[]), &Options { steps: 2, ..options }).is_none());
+    assert!(jumped(&load(&[]), &Options { jump: false, ..options }).is_none());
+}
