@@ -5,7 +5,7 @@ use crate::ids::RankId;
 use crate::spec::{Kind, catalog};
 
 /// Op executions up to which a whole step is played.
-const SMALL: u64 = 1_000_000;
+const SMALL: u64 = 500_000;
 
 fn whole(inputs: &Inputs) -> Option<Simulation> {
     Simulation::run(inputs, &Options { jump: false, ..Options::default() }).ok()
@@ -167,7 +167,7 @@ fn random_steps_jump_exactly() {
         jumped += u32::from(jumps(&sets.join(" "), &inputs));
     }
     println!("{cases} drawn, {ran} can be planned, {jumped} jumped");
-    assert!(jumped > cases / 4, "{cases} drawn, {ran} can be planned, {jumped} jumped");
+    assert!(jumped > cases / 8, "{cases} drawn, {ran} can be planned, {jumped} jumped");
 }
 
 /// The order of a whole step must be that of the short one with turns put in.
