@@ -162,6 +162,27 @@ fn every_module_has_its_place() {
     }
 }
 
+/// What is computed reads no file and writes none: loading is `spec::files`, foreign files have their readers, outputs go
+/// through `trace`, and rows of studies and scores are files by nature.
+#[test]
+fn files_are_opened_where_files_are_the_subject() {
+    let may = ["spec/files.rs", "profile/reader.rs", "calculon/files/", "score/", "study/", "trace/", "cli/"];
+    let opens = |path: &Path| {
+        let source = library_source(path);
+        let code: Vec<&str> = source.lines().map(|line| line.split("//").next().unwrap_or("")).collect();
+        code.iter().any(|line| line.contains("std::fs") || line.contains("File::open"))
+    };
+    let mut found: Vec<String> = files(&src())
+        .iter()
+        .map(|path| path.strip_prefix(src()).unwrap())
+        .filter(|path| opens(path))
+        .map(|path| path.display().to_string())
+        .collect();
+    assert!(found.iter().any(|path| path == "spec/files.rs"), "{found:?}");
+    found.retain(|path| !may.iter().any(|place| path.starts_with(place)));
+    assert_eq!(found, [""; 0]);
+}
+
 #[test]
 fn paths_are_read_from_lines_lists_and_expressions() {
     let source = "use crate::ids::{A, B};\nuse crate::{units::Time, plan::{x, y}, cost};\n// use crate::cli::Z;\n\

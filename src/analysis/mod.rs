@@ -20,6 +20,8 @@
 
 pub mod brief;
 pub mod cause;
+#[cfg(feature = "cli")]
+mod cells;
 pub mod critical;
 pub mod critical_report;
 pub mod diff;

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::CellAlignment;
 
+pub(crate) use super::cells::{grouped, new_table, percent, seconds};
 use super::kind::OpKind;
 use super::report::{Breakdown, Report, StageReport, TierReport};
 use super::samples::{OnPath, SamplesReport};
@@ -319,17 +320,6 @@ fn step_times(out: &mut String, s: &SamplesReport, width: u16) {
     let _ = writeln!(out, "{table}");
 }
 
-/// A table with numbers to the right under left-aligned names.
-pub(crate) fn new_table(width: u16, head: Vec<String>) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-    table.set_header(head);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
 /// Rows of stages with the same cells, one behind the other, become one: `2–5`.
 fn merged(rows: impl Iterator<Item = (u32, Vec<String>)>) -> Vec<(String, Vec<String>)> {
     let rows: Vec<_> = rows.collect();
@@ -347,29 +337,6 @@ fn shown(rows: &[(String, Vec<String>)]) -> Vec<&(String, Vec<String>)> {
 
 fn omitted(shown: usize, all: usize) -> String {
     if shown < all { format!(", {shown} of {all} rows") } else { String::new() }
-}
-
-/// A span with its unit, a dot for none.
-pub(crate) fn seconds(s: f64) -> String {
-    if s == 0.0 { "·".to_string() } else { Time::from_s(s).to_string() }
-}
-
-/// A fraction of one in percent, a dot for none.
-pub(crate) fn percent(fraction: f64) -> String {
-    if fraction == 0.0 { "·".to_string() } else { format!("{:.1} %", 100.0 * fraction) }
-}
-
-/// With commas between thousands.
-pub(crate) fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]
@@ -393,8 +360,6 @@ mod tests {
         assert_eq!(bar(0.5, 10), "█████");
         assert_eq!(bar(0.0625, 10), "▋");
         assert_eq!(bar(7.0, 2), "██");
-        assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(grouped(999), "999");
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use comfy_table::CellAlignment;
 
+use super::cells::{grouped, new_table, percent, seconds};
 use super::report::Report;
-use super::table::{grouped, new_table, percent, seconds};
 use super::waterfall_report::{BarReport, BarsReport};
 
 /// Bars of less than this part of the peak are shown as one.

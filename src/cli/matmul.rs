@@ -31,7 +31,8 @@ A letter after `_` is a mesh axis that cuts the dimension, `{U_X}` a sum over X 
 torus; elsewhere X are the devices of a node and Y the nodes; `--mesh` names others. A dimension that is summed over and cut on one
 side alone can be gathered, or the other side sliced and the result reduced: both are shown, the better one first.")]
 pub struct Args {
-    /// The product: A[I_X,J_Y] B[J_Y,K] -> C[I_X,K]
+    /// The product.
+    #[arg(help = "The product: A[I_X,J_Y] B[J_Y,K] -> C[I_X,K]")]
     statement: String,
     /// The machine: a name, a path, or a simple one like torus:4x4x4,90,1
     #[arg(short, long)]

@@ -4,6 +4,7 @@
 //! share of the layers, in any unit of time (one unit is one simulated second). Results are rounded to 9 decimals, or to
 //! 6 where the number of chunks does not divide 10¹².
 
+mod all;
 mod draw;
 mod durations;
 mod outcome;
@@ -12,8 +13,6 @@ mod page;
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-
-use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
 use super::outputs::WRITTEN;
 use super::run::{write_file, write_json};
@@ -136,7 +135,7 @@ fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Failure>
     }
     let times = args.times()?;
     if args.all {
-        return all(args, &times, out);
+        return all::all(args, &times, out);
     }
     let run = match &args.order {
         Some(file) => {
@@ -314,68 +313,6 @@ impl<'a> Run<'a> {
         crate::trace::write_file(&timeline, file)?;
         Ok(())
     }
-}
-
-/// The table of all schedules.
-fn all(args: &Args, times: &PassTimes, out: &mut Vec<u8>) -> Result<(), Failure> {
-    let mut table = Table::new();
-    table.load_preset(NOTHING);
-    table.set_header([
-        "schedule", "chunks", "makespan", "own", "idle", "idle %", "peak", "shares", "messages", "",
-    ]);
-    let mut reports = Vec::new();
-    for &kind in schedule::ALL {
-        let shape = args.shape(kind, false);
-        let played = match kind.order_for(&shape, &args.profile(&shape, times)) {
-            Ok(order) => {
-                args.check_length(&order)?;
-                Run::new(args, times, Some((kind, shape)), order)
-            }
-            Err(error) => Err(error.into()),
-        };
-        let run = match played {
-            Ok(run) => run,
-            Err(failure) => {
-                let text = failure.to_string();
-                let why = text.lines().next().unwrap_or_default().trim_start_matches("schedule ");
-                let why = why.trim_start_matches(kind.name()).trim_start_matches(": ");
-                table.add_row([kind.name(), "", "", "", "", "", "", "", "", why]);
-                reports.push(serde_json::json!({ "schedule": kind.name(), "error": text }));
-                continue;
-            }
-        };
-        let o = &run.outcome;
-        let number = |t| run.number(t).to_string();
-        table.add_row([
-            kind.name().to_owned(),
-            run.order.placement.chunks(0).to_string(),
-            number(o.makespan),
-            number(o.own_max()),
-            number(o.idle_max()),
-            format!("{:.1}", 100.0 * o.idle_max().s() / o.makespan.s()),
-            outcome::peak_range(&o.peak),
-            outcome::peak_shares(&o.peak, run.order.placement.parts()),
-            outcome::messages(&run.order).to_string(),
-            kind.facts().about.to_owned(),
-        ]);
-        reports.push(run.report());
-    }
-    for column in table.column_iter_mut().skip(1).take(8) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    for line in table.lines() {
-        writeln!(out, "{}", line.trim())?;
-    }
-    writeln!(out, "peak: live micro-batch chunks, least and most of any rank")?;
-    writeln!(
-        out,
-        "shares: the most of them, in activations of a rank's whole share of layers for one micro-batch"
-    )?;
-    writeln!(out, "messages: between ranks in one step, all of the same size")?;
-    if let Some(file) = &args.report {
-        write_json(file, &serde_json::Value::Array(reports))?;
-    }
-    Ok(())
 }
 
 impl Args {

@@ -2,7 +2,7 @@
 
 mod core;
 
-use core::Core;
+use core::{CORE, Core};
 
 use super::blocks::{Block, Blocks};
 use super::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel};
@@ -13,7 +13,6 @@ use crate::spec::recipe::CastRole;
 use crate::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
 
 const QKV: &[RecomputeModule] = &[RecomputeModule::Qkv];
-const CORE: &[RecomputeModule] = &[RecomputeModule::AttentionCore];
 
 /// Adds projections, core and output projection.
 pub(super) fn add(b: &mut Blocks) {

@@ -3,11 +3,10 @@
 use super::KernelClass;
 use super::item::{Item, Kernel};
 use super::layer::{LayerKind, LayerPlan, Parameters, Saved, SavedBy};
-use super::mlp::Mlp;
 use super::shard::Shard;
 use crate::moe::Exchange;
-use crate::spec::model::{Mixer, MlpKind, ModelSpec, Norm};
-use crate::spec::workload::{ExpertOverlap, Fp8Gemm, RecomputeModule};
+use crate::spec::model::{ModelSpec, Norm};
+use crate::spec::workload::{ExpertOverlap, RecomputeModule};
 
 /// One step of a layer with its backward; blocks are undone in reverse.
 #[derive(Default)]
@@ -172,49 +171,6 @@ impl<'a> Blocks<'a> {
             saved: self.saved,
             modules: self.blocks.into_iter().map(|b| (b.modules, b.forward)).collect(),
         }
-    }
-}
-
-impl Blocks<'_> {
-    /// Adds a transformer layer.
-    pub(super) fn transformer(&mut self, layer: &ModelSpec) {
-        let blocks = self;
-        let (mixes, has_mlp) = (layer.mixer != Mixer::None, layer.mlp != MlpKind::None);
-        // Norms beyond one before each part stand behind the parts.
-        let parts = u64::from(mixes) + u64::from(has_mlp);
-        let norms_behind = layer.norms() > parts;
-        let behind = |blocks: &mut Blocks| {
-            if norms_behind {
-                blocks.norm("norm");
-            }
-        };
-        if mixes {
-            blocks.norm("norm");
-            match layer.mixer {
-                Mixer::Attention => super::attention::add(blocks),
-                _ => super::scan::add(blocks),
-            }
-            behind(blocks);
-        }
-        if mixes && has_mlp && !layer.parallel_block {
-            blocks.residual("residual");
-        }
-        if has_mlp {
-            if !(mixes && layer.parallel_block) {
-                blocks.norm("norm");
-            }
-            match &layer.moe {
-                Some(moe) => super::moe::add(blocks, moe),
-                None => {
-                    let modules = &[RecomputeModule::Mlp];
-                    let mlp =
-                        Mlp { name: "mlp", ffn: layer.ffn, gemm: Fp8Gemm::Mlp, modules, own_input: true };
-                    mlp.add(blocks);
-                }
-            }
-            behind(blocks);
-        }
-        blocks.residual("residual");
     }
 }
 

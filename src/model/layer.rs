@@ -1,9 +1,6 @@
 //! A layer on one rank: blocks put together forward, and in reverse for backward.
 
-use super::blocks::Blocks;
 use super::item::Item;
-use super::shard::Shard;
-use crate::spec::model::ModelSpec;
 use crate::spec::workload::{Granularity, RecomputeModule, RecomputeSpec};
 
 /// What one layer does on one rank for one micro-batch.
@@ -147,13 +144,5 @@ impl LayerPlan {
     /// Whether it is a transformer layer of the model.
     pub fn is_transformer(&self) -> bool {
         matches!(self.kind, LayerKind::Dense | LayerKind::Moe)
-    }
-
-    /// A layer, of the model as that layer sees it ([`ModelSpec::layer`]).
-    pub fn transformer(layer: &ModelSpec, shard: &Shard) -> LayerPlan {
-        let mut blocks = Blocks::new(layer, shard);
-        blocks.transformer(layer);
-        let kind = if layer.moe.is_some() { LayerKind::Moe } else { LayerKind::Dense };
-        LayerPlan { matrices: super::muon::held(layer, shard), ..blocks.finish(kind) }
     }
 }

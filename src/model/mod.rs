@@ -38,6 +38,7 @@ pub mod optimizer;
 mod parameters;
 mod scan;
 mod shard;
+mod transformer;
 
 #[cfg(test)]
 mod tests;

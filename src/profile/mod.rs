@@ -11,6 +11,7 @@
 //! one stream; clocks that differ between ranks.
 
 pub mod breakdown;
+mod category;
 pub mod classes;
 mod clock;
 pub mod durations;

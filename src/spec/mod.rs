@@ -5,7 +5,7 @@
 //! binary carries, a *path* (with `/`, or ending in `.json`) one on disk, relative to the file that refers to it; the
 //! content may also stand in place. Any file may name a `base` and give only what differs.
 //!
-//! [`load`] does it all: strict JSON (no key twice) → base → references → `--set` → types → [`Spec::validate`]. Every
+//! [`load()`] does it all: strict JSON (no key twice) → base → references → `--set` → types → [`Spec::validate`]. Every
 //! error is a [`SpecError`] with file, JSON path, value, what is allowed and what to do. Sizes are bounded where they
 //! are read ([`number`]), so that no later sum or product overflows.
 //!

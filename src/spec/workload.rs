@@ -6,6 +6,7 @@
 
 mod check;
 mod check_expert;
+mod check_memory;
 mod check_pipeline;
 mod check_precision;
 mod expert;

@@ -1,7 +1,7 @@
 //! Many steps from one: sweeps over settings, and the search for the best layout.
 //!
 //! A [`Space`] is a product of axes; a point of it is a list of settings. [`Base`] makes inputs of a point: files are read
-//! once, equal machines are built once. [`sweep`] plays every point and writes a row for each; [`search`] makes the
+//! once, equal machines are built once. [`sweep()`] plays every point and writes a row for each; [`search()`] makes the
 //! space itself from what model and machine allow, estimates all of it in closed form and simulates the best. [`Plot`] and [`page`](fn@page) draw rows.
 //!
 //! Hazard: an infeasible point is a row with a status, not a failure; only a study that means nothing (a field that

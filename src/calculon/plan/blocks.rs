@@ -1,53 +1,14 @@
 //! What the passes of Calculon's step do on one rank: the ops of its blocks, and of the optimizer behind them.
 
+use super::labels::{Infos, Local, Move};
 use super::{DataParallel, Step};
 use crate::ids::{OpId, TransferId};
 use crate::plan::pipeline::{Channel, Message, StageWork, Task};
 use crate::program::{
-    MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work,
+    MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, ProgramBuilder, StreamKind, Work,
 };
 use crate::schedule::{Data, Part, Pass};
 use crate::units::Time;
-
-/// The slots of a rank below those of its pipeline transfers, each a communicator of that rank alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u16)]
-pub(super) enum Local {
-    Tensor,
-    Data,
-    CopyIn,
-    CopyOut,
-    Send,
-}
-
-impl Local {
-    pub(super) const ALL: [Local; 5] =
-        [Local::Tensor, Local::Data, Local::CopyIn, Local::CopyOut, Local::Send];
-}
-
-/// What transfers are, each an entry of the world's profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub(super) enum Move {
-    Activations,
-    Gradients,
-    ForwardComm,
-    EdgeForwardComm,
-    RedoComm,
-    EdgeRedoComm,
-    BackwardComm,
-    EdgeBackwardComm,
-    ForwardOffload,
-    EdgeForwardOffload,
-    BackwardOffload,
-    EdgeBackwardOffload,
-    Exposed,
-    Reduce,
-    Gather,
-    Weights,
-    Stored,
-    State,
-}
 
 /// Streams of the open program.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,22 +18,6 @@ struct Streams {
     data: u16,
     copy_in: u16,
     copy_out: u16,
-}
-
-/// Descriptions of the open program.
-#[derive(Clone, Copy, Debug, Default)]
-struct Infos {
-    kernels: [u32; 4],
-    comm: [u32; 3],
-    weights: u32,
-    out: u32,
-    stored: u32,
-    exposed: u32,
-    reduce: u32,
-    gather: u32,
-    state_in: u32,
-    state_out: u32,
-    send: [u32; 2],
 }
 
 /// Puts the ops of a [`Step`] between the transfers of `plan::pipeline`.
@@ -308,35 +253,6 @@ impl<'a> Blocks<'a> {
 impl Step {
     fn stored(&self, _: Part) -> u64 {
         if self.training { self.bytes.stored } else { 0 }
-    }
-    fn describe(&self, b: &mut ProgramBuilder) -> Infos {
-        let mut info = |name: &'static str, phase: Phase, bytes: f64| {
-            b.info(OpInfo { name: name.into(), phase, layer: None, class: None, flops: 0.0, bytes })
-        };
-        let (reduce, gather) = match self.data {
-            DataParallel::Blocks { reduce, gather, .. } => (reduce, gather),
-            _ => Default::default(),
-        };
-        let reduction = if gather.is_some() { "reduce-scatter gradients" } else { "all-reduce gradients" };
-        let size = |bytes: u64| bytes as f64;
-        Infos {
-            kernels: [Phase::Forward, Phase::Recompute, Phase::Backward, Phase::Optimizer]
-                .map(|phase| info("block", phase, 0.0)),
-            comm: [Phase::Forward, Phase::Recompute, Phase::Backward]
-                .map(|phase| info("tp exposed", phase, 0.0)),
-            weights: info("offload in", Phase::Forward, size(self.bytes.weights)),
-            out: info("activations out", Phase::Forward, size(self.bytes.stored)),
-            stored: info("activations in", Phase::Backward, size(self.bytes.stored)),
-            exposed: info("data parallel, exposed", Phase::Optimizer, 0.0),
-            reduce: info(reduction, Phase::Backward, reduce.bytes),
-            gather: info("all-gather weights", Phase::Optimizer, gather.unwrap_or_default().bytes),
-            state_in: info("state in", Phase::Optimizer, size(self.bytes.state)),
-            state_out: info("state out", Phase::Optimizer, size(self.bytes.state)),
-            send: [
-                info("send, as if", Phase::Forward, self.p2p[0].bytes),
-                info("send, as if", Phase::Backward, self.p2p[1].bytes),
-            ],
-        }
     }
 }
 

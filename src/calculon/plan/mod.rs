@@ -18,6 +18,7 @@
 //! * Bytes of activations, weights and state are counted on the tiers, working space is not.
 
 mod blocks;
+mod labels;
 mod world;
 
 use crate::plan::pipeline::Sends;

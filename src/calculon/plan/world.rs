@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::blocks::{Blocks, Local, Move};
+use super::blocks::Blocks;
+use super::labels::{Local, Move};
 use super::{DataParallel, Ports, Step, Transfer};
 use crate::ids::{CommId, ProgramId, RankId, ResourceId, TierId};
 use crate::plan::pipeline::{Options, programs};

@@ -1,14 +1,12 @@
 //! What a workload expands to on its machine: groups, programs, memory, collectives.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+mod text;
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::machine::capacity;
-use super::ranges;
 use crate::analysis::idle::IdleTimes;
-use crate::analysis::table::{grouped, new_table, seconds};
 use crate::cli::Failure;
 use crate::collective::Lowering;
 use crate::fold::fold;
@@ -18,7 +16,6 @@ use crate::plan::step::Plan;
 use crate::program::{MemoryClass, MemoryWhen, Program, StreamKind, Work};
 use crate::schedule::Choice;
 use crate::simulate::Inputs;
-use crate::units::Bytes;
 
 /// A step for readers.
 #[derive(Debug, Serialize)]
@@ -134,133 +131,6 @@ impl StepView {
             collectives: collectives(&plan, &lowering),
             mapped: inputs.workload.value.parallelism.rank_map.is_some(),
         })
-    }
-
-    pub(super) fn text(&self, width: u16) -> String {
-        let mut out = String::new();
-        self.headline(&mut out);
-        self.groups_text(&mut out);
-        self.programs_text(&mut out, width);
-        self.memory_text(&mut out, width);
-        self.collectives_text(&mut out, width);
-        out
-    }
-
-    fn headline(&self, out: &mut String) {
-        let schedule = self.schedule.name();
-        let axes: Vec<String> = self.layout.iter().map(|(axis, size)| format!("{axis} {size}")).collect();
-        let layout = if axes.is_empty() { "one rank".to_string() } else { axes.join(" × ") };
-        let _ = writeln!(
-            out,
-            "step {}: {}, {:.2} billion parameters, {} layers\n  {} sequences of {} tokens; {} micro-batches of {} \
-             on each data-parallel rank; schedule {schedule}, {} chunk(s) a rank",
-            self.workload,
-            self.model,
-            self.parameters as f64 / 1e9,
-            self.layers,
-            grouped(self.global_batch),
-            grouped(self.sequence),
-            self.micro_batches,
-            self.micro_batch,
-            self.chunks,
-        );
-        let _ = writeln!(
-            out,
-            "  {} ranks: {layout}, {}; {} ops; folds to {} ranks",
-            grouped(self.ranks.into()),
-            if self.mapped { "placed by a rank map" } else { "the first axis on neighbouring devices" },
-            grouped(self.ops),
-            grouped(self.simulated_ranks),
-        );
-    }
-
-    fn groups_text(&self, out: &mut String) {
-        let _ = writeln!(out, "\n  groups of {}", self.rank_name);
-        for group in &self.groups {
-            let members = match group.members[..] {
-                [from, to] if group.stream.starts_with("pp") => format!("{from} → {to}"),
-                _ => ranges(&group.members),
-            };
-            let _ = writeln!(out, "    {:<8} {members}", group.stream);
-        }
-        if self.groups.is_empty() {
-            let _ = writeln!(out, "    none: it communicates with nobody");
-        }
-    }
-
-    fn programs_text(&self, out: &mut String, width: u16) {
-        let streams: BTreeSet<&str> = self.programs.iter().flat_map(|p| p.ops.keys().copied()).collect();
-        let mut head: Vec<String> =
-            ["  stage", "ranks", "layers", "TFLOPs", "moved"].map(String::from).to_vec();
-        head.extend(streams.iter().map(|s| s.to_string()));
-        let mut table = new_table(width, head);
-        for p in &self.programs {
-            let mut row = vec![
-                format!("  {}", p.stage),
-                grouped(p.ranks.into()),
-                ranges(&p.layers),
-                format!("{:.1}", p.flops / 1e12),
-                Bytes(p.communication_bytes as u64).to_string(),
-            ];
-            row.extend(streams.iter().map(|s| p.ops.get(s).map_or("·".to_string(), |n| grouped(*n))));
-            table.add_row(row);
-        }
-        let _ = writeln!(out, "\n  program of one rank of each stage: work, and ops by stream\n{table}");
-    }
-
-    fn memory_text(&self, out: &mut String, width: u16) {
-        let mut head: Vec<String> = ["  stage", "tier", "peak", "of"].map(String::from).to_vec();
-        head.extend(MemoryClass::ALL.iter().map(|c| c.name().to_string()));
-        let mut table = new_table(width, head);
-        for p in &self.programs {
-            for m in &p.memory {
-                let mut row = vec![
-                    format!("  {}", p.stage),
-                    m.tier.clone(),
-                    Bytes(m.peak_bytes).to_string(),
-                    capacity(m.capacity_bytes),
-                ];
-                row.extend(MemoryClass::ALL.iter().map(|c| match m.by_class.get(c.name()) {
-                    None | Some(0) => "·".to_string(),
-                    Some(bytes) => Bytes(*bytes).to_string(),
-                }));
-                table.add_row(row);
-            }
-        }
-        let _ = writeln!(out, "\n  memory of one rank at its peak (estimated in program order)\n{table}");
-    }
-
-    fn collectives_text(&self, out: &mut String, width: u16) {
-        if self.collectives.is_empty() {
-            return;
-        }
-        let head = [
-            "  stream",
-            "transfer",
-            "bytes",
-            "ranks",
-            "algorithm",
-            "protocol",
-            "chosen by",
-            "alone",
-            "times a step",
-        ];
-        let mut table = new_table(width, head.map(String::from).to_vec());
-        for c in &self.collectives {
-            let (least, most) = c.times;
-            table.add_row([
-                format!("  {}", c.stream),
-                c.name.clone(),
-                Bytes(c.bytes).to_string(),
-                grouped(c.group.into()),
-                c.algorithm.clone(),
-                c.protocol.clone(),
-                c.chosen_by.clone(),
-                seconds(c.expected_s),
-                if least == most { grouped(most) } else { format!("{}–{}", grouped(least), grouped(most)) },
-            ]);
-        }
-        let _ = writeln!(out, "\n  transfers of one rank, and the algorithm chosen\n{table}");
     }
 }
 
@@ -400,6 +270,7 @@ fn collectives(plan: &Plan, lowering: &Lowering<'_>) -> Vec<CollectiveView> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::inspect::ranges;
     use crate::simulate::{Options, Simulation};
 
     fn inputs() -> Inputs {

@@ -1,11 +1,13 @@
 //! The core of attention: kernels of each direction, and context-parallel communication around them.
 
-use super::CORE;
 use crate::model::blocks::Blocks;
 use crate::model::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelShape};
 use crate::model::{KernelClass, Scaling, Shard};
 use crate::spec::model::{AttentionKernel, AttentionSpec, ModelSpec};
-use crate::spec::workload::ContextKind;
+use crate::spec::workload::{ContextKind, RecomputeModule};
+
+/// What computes the core again.
+pub(super) const CORE: &[RecomputeModule] = &[RecomputeModule::AttentionCore];
 
 /// The attention core of one rank.
 pub(super) struct Core<'a> {
