@@ -8,7 +8,7 @@
 //! # Why it is exact
 //!
 //! *Programs.* In the order of passes of the whole step, found for all its micro-batches, every rank does what it does in the
-//! short one with n turns of one length put in at one place ([`goes_on_by_turns`] compares the two slot by slot). A
+//! short one with n turns of one length put in at one place (`goes_on_by_turns` compares the two slot by slot). A
 //! program is written pass by pass along its order, so it is that of the short step with the ops of n turns put in;
 //! where in the stretch that repeats itself ([`Period`]) they are put in makes no difference.
 //!
