@@ -4,8 +4,8 @@ use super::*;
 use crate::ids::RankId;
 use crate::spec::{Kind, catalog};
 
-/// Op executions up to which a whole step is played.
-const SMALL: u64 = 500_000;
+/// Shipped workloads whose whole steps take a debug build too long.
+const LARGE: [&str; 5] = ["11t-offload", "95t-offload", "deepseek-v3", "llama3-405b", "megatron-1t"];
 
 fn whole(inputs: &Inputs) -> Option<Simulation> {
     Simulation::run(inputs, &Options { jump: false, ..Options::default() }).ok()
@@ -64,20 +64,11 @@ fn jumps(what: &str, inputs: &Inputs) -> bool {
 #[test]
 fn shipped_workloads_jump_exactly() {
     let mut jumped = Vec::new();
-    for name in catalog::names(Kind::Workload) {
+    for name in catalog::names(Kind::Workload).filter(|name| !LARGE.contains(name)) {
         let inputs = Inputs::load(name, None, &[]).unwrap_or_else(|e| panic!("{name}: {e}"));
         // Long enough that there is something to jump.
         let stages = inputs.workload.value.parallelism.pipeline.size as u32;
-        let (Some(few), Some(inputs)) =
-            (inputs.with_micro_batches(2 * stages), inputs.with_micro_batches((10 * stages).max(24)))
-        else {
-            continue;
-        };
-        let ops = whole(&few).map_or(0, |run| 5 * run.folded.world.op_instances());
-        if ops > SMALL {
-            println!("skipped: {name} would play {ops} ops");
-            continue;
-        }
+        let Some(inputs) = inputs.with_micro_batches((10 * stages).max(24)) else { continue };
         if jumps(name, &inputs) {
             jumped.push(name);
         }
