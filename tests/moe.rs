@@ -19,7 +19,7 @@ fn cell() -> Simulation {
         "parallelism.data=64",
         "batch.global=512",
         // The profile is one rank's, and the rows that it received were the mean.
-        "expert_load.balance=even",
+        "expert_load.rows_cv=0",
     ];
     let inputs = Inputs::load("deepseek-v3", Some("h800-superpod"), &sets.map(String::from)).expect("inputs");
     Simulation::run(&inputs, &Options::default()).expect("a run")
@@ -213,7 +213,7 @@ fn half_the_network_doubles_the_exchange_and_half_of_nvlink_does_not() {
             "parallelism.pipeline.layer_split=[4]",
             "model.moe.first_dense_layers=0",
             "model.prediction_modules=0",
-            "expert_load.balance=even",
+            "expert_load.rows_cv=0",
         ];
         let sets: Vec<String> = sets
             .iter()
