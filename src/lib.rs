@@ -3,7 +3,7 @@
 //! A step is a set of **rank programs** running on a **machine**. The modules stand in the order in which data flows;
 //! each uses only those before it (a test reads the `use crate::` lines and holds it so):
 //!
-//! `units`, `ids`, `pool`, `schedule` → `spec` → `profile` → `moe` → `model` → `cost` → `topology` → `program` →
+//! `units`, `ids`, `pool`, `schedule` → `spec` → `profile` → `documents` → `moe` → `model` → `cost` → `topology` → `program` →
 //! `collective` → `plan` → `fold` → `engine` → `matmul` → `analytic` → `analysis` → `palette` → `trace` → `simulate` → `goodput` →
 //! `page` → `compare` → `calculon` → `score` → `study` → `cli`.
 
@@ -15,6 +15,7 @@ pub mod cli;
 pub mod collective;
 pub mod compare;
 pub mod cost;
+pub mod documents;
 pub mod engine;
 pub mod fold;
 pub mod goodput;

@@ -8,6 +8,7 @@ mod closed_form_memory;
 mod collective;
 mod collective_cli;
 mod compare;
+mod documents;
 mod durations;
 mod engine;
 mod fold;

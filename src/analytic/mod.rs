@@ -36,17 +36,20 @@ pub use memory::Memory;
 pub use passes::{PassTime, UnitTime};
 pub use rules::Rules;
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use crate::collective::Chooser;
+use crate::documents::{Dealt, expected};
 use crate::ids::DeviceId;
-use crate::model::{CommGroup, Shard, flops::StepFlops};
+use crate::model::{CommGroup, Shard};
 use crate::plan::step::groups::Group;
 use crate::plan::step::residency::{Policies, Shares};
 use crate::plan::step::{self, PlanError, PriceList, Unit, units_of_stages};
 use crate::schedule::{Order, Seat, Slot};
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::WorkloadSpec;
+use crate::spec::workload::{SequenceOrder, WorkloadSpec};
 use crate::topology::{Axis, Machine};
 
 /// Seconds of a step by term.
@@ -185,14 +188,12 @@ pub fn estimate(
     let links = Links::new(machine, &layout, &degrees, &GROUPS, &tiers, chooser)?;
     let split = step::layer_split(workload, model, &order)?;
     let domains = step::expert_domains(workload, &degrees, &layout, machine)?;
-    let shard = Shard::over_domains(workload, model, domains);
-    let stages = units_of_stages(
-        model,
-        &shard,
-        &workload.recompute,
-        &split,
-        &step::expert_load::of_layers(workload, model)?,
-    );
+    let packs = step::Packs::new(workload, model, devices)?;
+    let usual = packs.usual();
+    let shard = Shard { documents: usual.clone(), ..Shard::over_domains(workload, model, domains) };
+    let loads = step::expert_load::of_layers(workload, model)?;
+    let units = |shard: &Shard| units_of_stages(model, shard, &workload.recompute, &split, &loads);
+    let stages = units(&shard);
     let splits = order.splits();
     let class = |pipeline_rank| {
         let mut coordinates = [0; 5];
@@ -208,7 +209,17 @@ pub fn estimate(
     let border = shard.boundary_bytes(model);
     let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
     let gathered = if cuts_border { border } else { 0.0 };
-    let terms = form.terms(if cuts_border { border / shard.tensor as f64 } else { border }, gathered)?;
+    let border = if cuts_border { border / shard.tensor as f64 } else { border };
+    let mut terms = form.terms(border, gathered)?;
+    if let (Some(usual), Some(dealt)) = (usual, packs.dealt()) {
+        // Everybody waits for the rank whose documents ask most of attention.
+        let slowest = Arc::new(usual.times(slowest_of(dealt, workload)));
+        form.stages = units(&Shard { documents: Some(slowest), ..shard.clone() });
+        form.price()?;
+        terms.bubble += form.terms(border, gathered)?.total() - terms.total();
+        form.stages = units(&shard);
+        form.price()?;
+    }
     let given = rules::Given {
         workload,
         model,
@@ -217,7 +228,7 @@ pub fn estimate(
         chunks: form.order.placement.parts(),
         peak,
     };
-    let flops = StepFlops::of(model, workload.batch.global, workload.sequence(model)).model;
+    let flops = packs.flops(workload, model).model;
     let ranks = f64::from(layout.ranks());
     Ok(Estimate {
         terms,
@@ -229,6 +240,22 @@ pub fn estimate(
         mfu: flops / (ranks * peak * terms.total()),
         busiest: form.busiest(),
     })
+}
+
+/// Attention of the data-parallel rank that has most to do over a step, over the mean: expected of sequences that come as
+/// they are packed, summed of those that are dealt by what they cost.
+fn slowest_of(dealt: &Dealt, workload: &WorkloadSpec) -> f64 {
+    let (costs, ranks, each) = (dealt.costs(), dealt.ranks() as u64, dealt.micro_batches());
+    let as_packed = workload.documents.as_ref().is_some_and(|d| d.order == SequenceOrder::Packed);
+    match each {
+        1 if as_packed => expected::of_values(&costs, ranks),
+        _ if as_packed => expected::of_sums(&costs, ranks, each as u64),
+        _ => {
+            let sums: Vec<f64> = costs.chunks(each).map(|rank| rank.iter().sum()).collect();
+            let mean = sums.iter().sum::<f64>() / ranks as f64;
+            sums.iter().copied().fold(0.0, f64::max) / mean.max(1.0)
+        }
+    }
 }
 
 /// All groups that a step may use.
@@ -286,6 +313,7 @@ struct Form<'a> {
 impl Form<'_> {
     /// Prices the units of every rank; equal units once.
     fn price(&mut self) -> Result<(), PlanError> {
+        self.ranks.clear();
         let mut known: Vec<(u32, &Unit, UnitTime)> = Vec::new();
         let placement = &self.order.placement;
         for rank in 0..placement.ranks() {

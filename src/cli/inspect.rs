@@ -4,6 +4,7 @@
 //! stage's program holds, what fills its memory, and which algorithm carries out each collective. Memory peaks are an
 //! estimate: allocations and frees summed in program order, each op ended before the next begins.
 
+mod documents;
 mod machine;
 mod step;
 

@@ -8,6 +8,7 @@ use super::blocks::{Block, Blocks};
 use super::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel};
 use super::linear::{Cut, Linear};
 use super::{KernelClass, parameters};
+use crate::documents::Mask;
 use crate::spec::model::{AttentionKernel, IndexerSpec, MlaSpec, QkNorm};
 use crate::spec::recipe::CastRole;
 use crate::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
@@ -231,8 +232,13 @@ fn add_indexer(b: &mut Blocks, indexer: IndexerSpec, mla: MlaSpec) {
     let gemm = |name, columns, inner| {
         Item::Kernel(Kernel::gemm(name, t, columns, inner, 1, s.gemm_dtype(Fp8Gemm::Qkv), s.act()))
     };
-    let keys = if m.attention.causal { s.sequence.div_ceil(2) } else { s.sequence };
     let queries = s.sequence / s.context.size.max(1);
+    let scored = s.documents.as_ref().and_then(|work| work.all(Mask::whole(&m.attention)));
+    let keys = match scored {
+        Some(pairs) => (pairs / (s.micro_batch * queries) as f64).ceil().max(1.0) as u64,
+        None if m.attention.causal => s.sequence.div_ceil(2),
+        None => s.sequence,
+    };
     let narrow = s.gemm_dtype(Fp8Gemm::Qkv);
     let scores = Kernel::gemm("indexer scores", queries, keys, width, s.micro_batch * heads, narrow, 0.0);
     let pairs = t * keys;

@@ -13,6 +13,8 @@
 //! Element-wise work, the embedding lookup and the optimizer are in neither. Padding, dropped tokens and the vocabulary
 //! rounded up to the tensor-parallel degree are no model FLOPs.
 
+use std::collections::BTreeMap;
+
 use super::item::Item;
 use super::{LayerPlan, Shard};
 use crate::spec::model::{AttentionSpec, Mixer, MlpKind, ModelSpec};
@@ -40,6 +42,33 @@ impl StepFlops {
             model_causal: step(forward.mixing_causal),
             mixing: 3.0 * tokens * forward.mixing,
         }
+    }
+}
+
+impl StepFlops {
+    /// So many steps.
+    pub fn times(self, steps: f64) -> StepFlops {
+        StepFlops {
+            model: self.model * steps,
+            model_causal: self.model_causal * steps,
+            mixing: self.mixing * steps,
+        }
+    }
+    /// Forward and backward of sequences of documents, whose tokens attend to their own document alone: attention in full
+    /// is the whole square of each.
+    pub fn of_documents(model: &ModelSpec, sequences: &[Vec<u64>]) -> StepFlops {
+        let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+        for length in sequences.iter().flatten() {
+            *counts.entry(*length).or_default() += 1;
+        }
+        let mut sum = StepFlops::default();
+        for (length, count) in counts {
+            let of = StepFlops::of(model, count, length);
+            sum.model += of.model;
+            sum.model_causal += of.model_causal;
+            sum.mixing += of.mixing;
+        }
+        sum
     }
 }
 

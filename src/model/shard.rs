@@ -1,5 +1,8 @@
 //! Which share of a model one rank has.
 
+use std::sync::Arc;
+
+use crate::documents::Work;
 use crate::moe::Travel;
 use crate::schedule::Choice;
 use crate::spec::kernel::{AttentionGeneration, Scaling};
@@ -26,6 +29,8 @@ pub struct Shard {
     pub context: ContextSpec,
     /// Position in the context-parallel group; matters for causal rings without zigzag.
     pub context_rank: u64,
+    /// What attention has to do where the sequences hold documents; `None`: one document each.
+    pub documents: Option<Arc<Work>>,
     /// Expert-parallel degree.
     pub expert: u64,
     /// Tensor-parallel degree inside an expert.
@@ -75,6 +80,7 @@ impl Shard {
             sequence_parallel: par.sequence_parallel && par.tensor > 1,
             context: par.context,
             context_rank: par.context.size.saturating_sub(1),
+            documents: None,
             expert: par.expert,
             expert_tensor: par.expert_tensor(),
             expert_load: 1.0,
@@ -105,6 +111,7 @@ impl Shard {
             sequence_parallel: false,
             context: ContextSpec::default(),
             context_rank: 0,
+            documents: None,
             expert: 1,
             expert_tensor: 1,
             expert_load: 1.0,

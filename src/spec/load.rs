@@ -336,8 +336,8 @@ fn resolve(kind: Kind, value: &mut Value, folder: Option<&Path>, files: &dyn Fil
 }
 
 /// Fields of a workload that name a JSON file of their own.
-const ATTACHED: [&str; 3] =
-    ["parallelism.rank_map", "parallelism.pipeline.order_file", "expert_load.counts_file"];
+const ATTACHED: [&str; 4] =
+    ["parallelism.rank_map", "parallelism.pipeline.order_file", "expert_load.counts_file", "documents.file"];
 
 /// Puts the content of a JSON file in the place of its path.
 fn attach(

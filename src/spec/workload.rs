@@ -9,6 +9,7 @@ mod check_expert;
 mod check_memory;
 mod check_pipeline;
 mod check_precision;
+mod documents;
 mod expert;
 mod memory;
 mod noise;
@@ -18,6 +19,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+pub use documents::{CutDocument, DocumentsSpec, DrawnLengths, SequenceOrder};
 pub use expert::{DispatcherKind, ExchangeFormats, ExpertOverlap, ExpertSpec, RowFormat};
 pub use memory::{
     Granularity, OffloadSpec, OptimizerPlace, Placement, PrefetchSpec, PrefetchUnit, RecomputeModule,
@@ -65,6 +67,9 @@ pub struct WorkloadSpec {
     pub sequence: Option<u64>,
     /// How many sequences.
     pub batch: BatchSpec,
+    /// Documents packed into the sequences; default: every sequence is one document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents: Option<DocumentsSpec>,
     /// The training software: a name, a path relative to this file, or the stack itself; default: `simple`, whose
     /// kernels are all fused and launched at no cost. What this file says counts more than what its stack does.
     #[serde(default, skip_serializing_if = "Option::is_none")]

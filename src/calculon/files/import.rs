@@ -86,6 +86,7 @@ impl Calculon {
             topology: Some(topology.into()),
             model: w::ModelRef::Inline(Box::new(self.model())),
             sequence: None,
+            documents: None,
             batch: w::BatchSpec { global: exe.batch_size, micro_batch: exe.microbatch_size },
             parallelism,
             precision: w::PrecisionSpec {

@@ -2,10 +2,12 @@
 
 mod text;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::documents::DocumentsView;
 use crate::analysis::idle::IdleTimes;
 use crate::cli::Failure;
 use crate::collective::Lowering;
@@ -41,6 +43,8 @@ pub(super) struct StepView {
     groups: Vec<GroupView>,
     programs: Vec<ProgramView>,
     collectives: Vec<CollectiveView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    documents: Option<DocumentsView>,
     /// Whether a rank map says which device a rank is on.
     #[serde(skip)]
     mapped: bool,
@@ -129,6 +133,7 @@ impl StepView {
             groups: groups(&plan, shown),
             programs: programs(&plan),
             collectives: collectives(&plan, &lowering),
+            documents: DocumentsView::of(inputs).map_err(Failure::input)?,
             mapped: inputs.workload.value.parallelism.rank_map.is_some(),
         })
     }
@@ -169,10 +174,16 @@ fn programs(plan: &Plan) -> Vec<ProgramView> {
                 communication_bytes += info.bytes;
             }
         }
-        let memory = first(p).map_or_else(Vec::new, |rank| memory(plan, RankId(rank as u32)));
-        ProgramView { stage: p as u32, ranks: ranks[p], layers, ops, flops, communication_bytes, memory }
+        let rank = RankId(first(p).unwrap_or(0) as u32);
+        let (stage, memory) = (plan.stage(rank), memory(plan, rank));
+        ProgramView { stage, ranks: ranks[p], layers, ops, flops, communication_bytes, memory }
     };
-    world.programs.iter().enumerate().map(view).collect()
+    let mut programs: Vec<ProgramView> = world.programs.iter().enumerate().map(view).collect();
+    programs.sort_by(|a, b| (a.stage, a.flops).partial_cmp(&(b.stage, b.flops)).unwrap_or(Ordering::Equal));
+    // Of each stage those with least and most to do.
+    let of_stages = programs.chunk_by(|a, b| a.stage == b.stage).map(<[_]>::len);
+    let kept: Vec<bool> = of_stages.flat_map(|n| (0..n).map(move |i| i == 0 || i + 1 == n)).collect();
+    programs.into_iter().zip(kept).filter(|p| p.1).map(|p| p.0).collect()
 }
 
 /// Levels of each tier of a rank, op by op in program order.

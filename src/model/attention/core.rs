@@ -1,5 +1,6 @@
 //! The core of attention: kernels of each direction, and context-parallel communication around them.
 
+use crate::documents::{Mask, Work};
 use crate::model::blocks::Blocks;
 use crate::model::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelShape};
 use crate::model::{KernelClass, Scaling, Shard};
@@ -8,6 +9,22 @@ use crate::spec::workload::{ContextKind, RecomputeModule};
 
 /// What computes the core again.
 pub(super) const CORE: &[RecomputeModule] = &[RecomputeModule::AttentionCore];
+
+/// Rows of a tile of a fused kernel.
+const TILE: f64 = 128.0;
+
+/// The step of a ring where there is none: all keys have been gathered.
+const GATHERED: u64 = u64::MAX;
+
+/// What a fused kernel works on.
+struct Square {
+    batch: u64,
+    queries: u64,
+    keys: u64,
+    causal: bool,
+    /// Queries with the keys that each sees, over the batch; of one head.
+    pairs: f64,
+}
 
 /// The attention core of one rank.
 pub(super) struct Core<'a> {
@@ -80,7 +97,7 @@ impl<'a> Core<'a> {
         let mut items = Vec::new();
         self.swap_heads(&mut items, direction, true);
         match (self.ring, self.shard.context.kind) {
-            (1, _) => self.compute(&mut items, self.queries, self.model.attention.causal, direction),
+            (1, _) => self.compute(&mut items, 0, self.queries, self.model.attention.causal, direction),
             (_, ContextKind::AllGather) => self.gathered(&mut items, direction),
             _ => self.ring(&mut items, direction),
         }
@@ -115,7 +132,7 @@ impl<'a> Core<'a> {
         let comm = |name, op| Item::Comm(CommPoint::new(name, self.group(), op, all));
         items.push(comm("all-gather key and value", CommOp::AllGather));
         let (seen, causal) = self.share_of_square();
-        self.compute(items, seen, causal, direction);
+        self.compute(items, GATHERED, seen, causal, direction);
         if direction == Direction::Backward {
             items.push(comm("reduce-scatter key and value gradient", CommOp::ReduceScatter));
         }
@@ -164,13 +181,17 @@ impl<'a> Core<'a> {
     fn ring_step(&self, items: &mut Vec<Item>, step: u64, direction: Direction) {
         let causal = self.model.attention.causal && self.model.attention.kernel == AttentionKernel::Flash;
         match (causal, self.shard.context.zigzag, step) {
-            (false, _, _) => self.compute(items, self.queries, false, direction),
-            (true, _, 0) => self.compute(items, self.queries, true, direction),
+            (false, _, _) => self.compute(items, step, self.queries, false, direction),
+            (true, _, 0) => self.compute(items, step, self.queries, true, direction),
+            // Which keys have work is for the documents to say.
+            _ if self.shard.documents.is_some() => {
+                self.compute(items, step, self.queries, false, direction);
+            }
             // Half of the queries see the whole block, or all of them see its first half.
-            (true, true, _) => self.compute(items, self.queries / 2, false, direction),
+            (true, true, _) => self.compute(items, step, self.queries / 2, false, direction),
             // Without zigzag, rank r sees the blocks of the r ranks before it.
             (true, false, _) if step <= self.shard.context_rank.min(self.ring - 1) => {
-                self.compute(items, self.queries, false, direction);
+                self.compute(items, step, self.queries, false, direction);
             }
             (true, false, _) => {}
         }
@@ -178,7 +199,6 @@ impl<'a> Core<'a> {
 
     /// Keys that a window, chunks or an indexer leave of `keys`: a fused kernel works on whole tiles at both borders.
     fn left(&self, keys: u64, causal: bool) -> (u64, bool) {
-        const TILE: f64 = 128.0;
         let (a, s) = (&self.model.attention, self.shard.sequence);
         let kept = a.indexer.map(|x| x.top_k);
         let masked = AttentionSpec { window: kept.or(a.window), ..*a };
@@ -193,32 +213,67 @@ impl<'a> Core<'a> {
         (left.ceil().max(1.0) as u64, false)
     }
 
-    /// The kernels of attention of this rank's queries on `keys` key tokens of each sequence.
-    fn compute(&self, items: &mut Vec<Item>, keys: u64, causal: bool, direction: Direction) {
-        let (keys, causal) = self.left(keys, causal);
-        match self.model.attention.kernel {
-            AttentionKernel::Flash => items.push(Item::Kernel(self.flash(keys, causal, direction))),
-            AttentionKernel::Standard => self.standard(items, keys, direction),
+    /// The kernels of attention of this rank's queries on `keys` key tokens of each sequence, in a step of the ring.
+    fn compute(&self, items: &mut Vec<Item>, step: u64, keys: u64, causal: bool, direction: Direction) {
+        if self.model.attention.kernel == AttentionKernel::Standard {
+            return self.standard(items, self.left(keys, causal).0, direction);
         }
+        let square = match &self.shard.documents {
+            Some(work) => self.in_documents(work, step, causal),
+            None => Some(self.in_one_document(keys, causal)),
+        };
+        items.extend(square.map(|square| Item::Kernel(self.flash(square, direction))));
+    }
+    fn in_one_document(&self, keys: u64, causal: bool) -> Square {
+        let (keys, causal) = self.left(keys, causal);
+        let (batch, queries) = (self.shard.micro_batch, self.queries);
+        let seen = if causal { 0.5 } else { 1.0 };
+        Square { batch, queries, keys, causal, pairs: batch as f64 * queries as f64 * keys as f64 * seen }
+    }
+    /// As many documents of one length as have the pairs of those that there are, and about their length; `None` where no
+    /// query sees a key.
+    fn in_documents(&self, work: &Work, step: u64, causal: bool) -> Option<Square> {
+        let a = &self.model.attention;
+        let (whole, own) = (Mask::whole(a), Mask::of(a));
+        let area = |mask| match step {
+            GATHERED => work.all(mask),
+            step => work.area(mask, step as usize),
+        };
+        let rows = self.tokens();
+        let seen = area(whole).unwrap_or(0.0) / rows;
+        let border = if a.indexer.is_some() { 0.0 } else { TILE * 2.0 * seen / work.document.max(1.0) };
+        let kept = match area(own).unwrap_or(0.0) / rows {
+            kept if own == whole || kept >= seen => seen,
+            kept if kept > 0.0 => (kept + border).min(seen),
+            none => none,
+        };
+        if kept <= 0.0 {
+            return None;
+        }
+        let causal = causal && kept == seen;
+        let documents = (self.queries as f64 / (2.0 * seen)).round().max(1.0);
+        let batch = self.shard.micro_batch * documents as u64;
+        let keys = if causal { 2.0 * kept } else { kept };
+        let queries = (rows / batch as f64).ceil().max(1.0) as u64;
+        Some(Square { batch, queries, keys: keys.ceil().max(1.0) as u64, causal, pairs: rows * kept })
     }
 
     /// One fused kernel. Forward reads Q, K, V and writes O and the row statistics; backward reads these and dO and
     /// writes dQ, dK, dV. Backward runs five products where forward runs two.
-    fn flash(&self, keys: u64, causal: bool, direction: Direction) -> Kernel {
+    fn flash(&self, square: Square, direction: Direction) -> Kernel {
+        let Square { batch, queries, keys, causal, pairs } = square;
         let (m, s) = (self.model, self.shard);
         // With an indexer all heads read the same few latents.
         let (qk, v, kv_heads) = match m.mla.filter(|_| m.attention.indexer.is_some()) {
             Some(mla) => (mla.kv_lora_rank + mla.qk_rope_head_size, mla.kv_lora_rank, 1),
             None => (m.qk_head_size(), m.v_head_size(), self.kv_heads),
         };
-        let pairs = (s.micro_batch * self.heads) as f64 * self.queries as f64 * keys as f64;
-        let seen = if causal { 0.5 } else { 1.0 };
-        let forward_flops = 2.0 * pairs * seen * (qk + v) as f64;
+        let forward_flops = 2.0 * pairs * self.heads as f64 * (qk + v) as f64;
         let t = self.tokens();
         let rows = t * self.heads as f64;
         let q_bytes = rows * qk as f64 * s.act();
         let o_bytes = rows * v as f64 * s.act();
-        let kv_bytes = (s.micro_batch * keys * kv_heads * (qk + v)) as f64 * s.act();
+        let kv_bytes = (batch * keys * kv_heads * (qk + v)) as f64 * s.act();
         let (class, name, flops, bytes) = match direction {
             Direction::Forward => {
                 let moved = q_bytes + kv_bytes + o_bytes + 4.0 * rows;
@@ -230,8 +285,8 @@ impl<'a> Core<'a> {
             }
         };
         let shape = KernelShape::Attention {
-            batch: s.micro_batch,
-            queries: self.queries,
+            batch,
+            queries,
             keys,
             heads: self.heads,
             kv_heads,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::groups::Group;
-use super::{PlanError, Setup};
+use super::{PlanError, Setup, Variant};
 use crate::collective::{CollectiveError, Lowering};
 use crate::ids::{CommId, DeviceId, ProgramId, RankId, ResourceId, TierId, TransferId};
 use crate::plan::pipeline::Pipeline;
@@ -18,14 +18,16 @@ pub(super) struct Assembly<'a, 'm> {
     pub setup: &'a Setup<'a>,
     pub used: &'a [Vec<Vec<TransferId>>],
     pub lowering: &'a mut Lowering<'m>,
+    /// What tells a rank's program from others of its pipeline rank.
+    pub variant: &'a dyn Fn(RankId) -> Variant,
 }
 
 /// A slot that has no communicator yet.
 const UNBOUND: CommId = CommId(u32::MAX);
 
 impl Assembly<'_, '_> {
-    /// `pipelines`: the programs of every class of devices; they differ in the times of kernels alone.
-    pub fn world(mut self, pipelines: Vec<(u32, Pipeline)>) -> Result<World, PlanError> {
+    /// `pipelines`: the programs of every variant; they differ in their kernels alone.
+    pub fn world(mut self, pipelines: Vec<(Variant, Pipeline)>) -> Result<World, PlanError> {
         let Some((_, pipeline)) = pipelines.first() else { return Ok(World::default()) };
         let mut world = World {
             resources: (0..self.machine.resources())
@@ -44,17 +46,18 @@ impl Assembly<'_, '_> {
         let programs = self.programs(&pipelines);
         for r in 0..self.layout.ranks() {
             let rank = RankId(r);
-            let program = programs.iter().position(|p| *p == self.runs(rank)).unwrap_or(0);
+            let program = programs.binary_search(&self.runs(rank)).unwrap_or(0);
             self.add_rank(&mut world, rank, ProgramId(program as u32), &slots);
         }
         for slot in 0..self.setup.shares.groups.len() {
             self.bind_group(&mut world, slot as u16)?;
         }
         self.bind_channels(&mut world, pipeline)?;
-        for (class, pipeline) in pipelines {
-            let bandwidth = self.machine.device_classes()[class as usize].memory_bandwidth();
+        for (variant, pipeline) in pipelines {
+            let class = variant.class as usize;
+            let bandwidth = self.machine.device_classes()[class].memory_bandwidth();
             let all = pipeline.programs.into_iter().enumerate();
-            let run = all.filter(|(stage, _)| programs.contains(&(class, *stage as u32)));
+            let run = all.filter(|(stage, _)| programs.binary_search(&(variant, *stage as u32)).is_ok());
             world.programs.extend(run.map(|(_, mut program)| {
                 program.bound_memory_rates(bandwidth);
                 Arc::new(program)
@@ -63,19 +66,18 @@ impl Assembly<'_, '_> {
         Ok(world)
     }
 
-    /// Class of its device and pipeline rank of a rank: what decides its program.
-    fn runs(&self, rank: RankId) -> (u32, u32) {
-        let class = self.machine.device_class(self.layout.device(rank));
-        (class, self.layout.coordinate(rank, Axis::Pp))
+    /// Variant and pipeline rank of a rank: what decides its program.
+    fn runs(&self, rank: RankId) -> (Variant, u32) {
+        ((self.variant)(rank), self.layout.coordinate(rank, Axis::Pp))
     }
-    /// The programs that some rank runs, in the order of classes and pipeline ranks.
-    fn programs(&self, pipelines: &[(u32, Pipeline)]) -> Vec<(u32, u32)> {
-        let run: std::collections::BTreeSet<(u32, u32)> =
+    /// The programs that some rank runs, in the order of variants and pipeline ranks.
+    fn programs(&self, pipelines: &[(Variant, Pipeline)]) -> Vec<(Variant, u32)> {
+        let run: std::collections::BTreeSet<(Variant, u32)> =
             (0..self.layout.ranks()).map(|r| self.runs(RankId(r))).collect();
-        let of_class = |(class, p): &(u32, Pipeline)| {
-            (0..p.programs.len() as u32).map(|stage| (*class, stage)).collect::<Vec<_>>()
+        let of_variant = |(variant, p): &(Variant, Pipeline)| {
+            (0..p.programs.len() as u32).map(|stage| (*variant, stage)).collect::<Vec<_>>()
         };
-        pipelines.iter().flat_map(of_class).filter(|p| run.contains(p)).collect()
+        pipelines.iter().flat_map(of_variant).filter(|p| run.contains(p)).collect()
     }
 
     fn add_rank(&self, world: &mut World, rank: RankId, program: ProgramId, slots: &[u32]) {

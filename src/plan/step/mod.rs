@@ -18,6 +18,7 @@ mod chain;
 pub mod expert_load;
 pub mod groups;
 pub mod overlap;
+mod packs;
 mod paired;
 mod profile;
 pub mod residency;
@@ -28,6 +29,7 @@ mod writer;
 pub use asked::{degrees, expert_domains, layer_split, layout, order};
 use assembly::Assembly;
 use groups::Degrees;
+pub use packs::Packs;
 pub use profile::transfer_of;
 use residency::Shares;
 use stage::Stage;
@@ -192,10 +194,11 @@ pub fn plan(
     let split = layer_split(workload, model, &order)?;
     let layout = layout(workload, &degrees, machine)?;
     let domains = expert_domains(workload, &degrees, &layout, machine)?;
-    let shard = Shard::over_domains(workload, model, domains);
+    let packs = Packs::new(workload, model, devices)?;
+    let shard = Shard { documents: packs.usual(), ..Shard::over_domains(workload, model, domains) };
     let loads = expert_load::of_layers(workload, model)?;
     let stages = unit::units_of_stages(model, &shard, &workload.recompute, &split, &loads);
-    check_size(workload, &order, &stages)?;
+    check_size(workload, &order, &stages, packs.count())?;
     let whole_border = shard.boundary_bytes(model).round() as u64;
     let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
     let border_bytes = if cuts_border { whole_border / shard.tensor } else { whole_border };
@@ -224,12 +227,17 @@ pub fn plan(
         PointToPoint::Batched => Sends::Batched,
     };
     let options = Options { sends, lanes: 1, first_slot: setup.shares.groups.len() as u16, steps };
-    // Every class of devices runs programs of its own; all have the same ops, at the class's prices.
+    // Every class of devices runs programs of its own, and so do ranks whose documents differ.
     let mut pipelines = Vec::new();
     let mut used = Vec::new();
-    for class in classes(machine, &layout) {
-        let prices = prices.on(class);
-        let mut stage = Stage::new(&setup, prices, lowering);
+    let variant = |rank| Variant {
+        class: machine.device_class(layout.device(rank)),
+        documents: packs.of(&layout, rank),
+    };
+    for kind in variants(&layout, &variant) {
+        let prices = prices.on(kind.class);
+        let packed = packs.units(kind.documents, model, &shard, workload, &split, &loads);
+        let mut stage = Stage::new(&setup, prices, lowering, packed);
         let mut pipeline = pipeline::programs(&order, options, &mut stage);
         used = std::mem::take(&mut stage.w.used);
         if let Some(host) = workload.host() {
@@ -239,10 +247,11 @@ pub fn plan(
             let setting = Setting { gap: prices.gap(), slowness: prices.host_slowness(), groups };
             pipeline.programs = launched.map(|(p, reads)| launch(&p, host, setting, reads)).collect();
         }
-        pipelines.push((class, pipeline));
+        pipelines.push((kind, pipeline));
     }
     let world =
-        Assembly { machine, layout: &layout, setup: &setup, used: &used, lowering }.world(pipelines)?;
+        Assembly { machine, layout: &layout, setup: &setup, used: &used, lowering, variant: &variant }
+            .world(pipelines)?;
     let sequence = workload.sequence(model);
     let replicas = f64::from(layout.ranks() / degrees.pipeline);
     let share = |p: usize| world.ranks.iter().filter(|r| r.program.index() == p).count() as f64 / replicas;
@@ -269,7 +278,7 @@ pub fn plan(
         layout,
         micro_batches,
         tokens: workload.batch.global * sequence * u64::from(steps),
-        model_flops: StepFlops::of(model, workload.batch.global * u64::from(steps), sequence),
+        model_flops: packs.flops(workload, model).times(f64::from(steps)),
         steps,
         hardware_flops,
         skipped_flops,
@@ -278,20 +287,26 @@ pub fn plan(
     })
 }
 
-/// The classes of devices that ranks run on, in order.
-fn classes(machine: &Machine, layout: &Layout) -> Vec<u32> {
-    let of = |rank| machine.device_class(layout.device(RankId(rank)));
-    let mut classes: Vec<u32> = (0..layout.ranks()).map(of).collect();
-    classes.sort_unstable();
-    classes.dedup();
-    classes
+/// What tells the programs of ranks of one pipeline rank apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Variant {
+    /// Class of the device.
+    class: u32,
+    /// Which documents it gets ([`Packs::of`]).
+    documents: u32,
+}
+
+/// The variants that there are, in order.
+fn variants(layout: &Layout, of: &dyn Fn(RankId) -> Variant) -> Vec<Variant> {
+    let all: std::collections::BTreeSet<Variant> = (0..layout.ranks()).map(|rank| of(RankId(rank))).collect();
+    all.into_iter().collect()
 }
 
 /// Most ops of all programs together: about 6 GB.
 const MOST_OPS: u64 = 1 << 26;
 
 /// Refuses a step whose programs would not fit in memory, before they are written.
-fn check_size(w: &WorkloadSpec, order: &Order, stages: &[Vec<Unit>]) -> Result<(), SpecError> {
+fn check_size(w: &WorkloadSpec, order: &Order, stages: &[Vec<Unit>], packs: u32) -> Result<(), SpecError> {
     let of_stage = |units: &Vec<Unit>| {
         use schedule::Pass::{Backward, Forward, InputGrad, WeightGrad};
         [Forward, Backward, InputGrad, WeightGrad]
@@ -305,10 +320,14 @@ fn check_size(w: &WorkloadSpec, order: &Order, stages: &[Vec<Unit>]) -> Result<(
             ops += ops_of_pass[order.placement.stage(seat).stage as usize][part.pass as usize];
         }
     }
+    ops = ops.saturating_mul(u64::from(packs));
     if ops <= MOST_OPS {
         return Ok(());
     }
     Err(SpecError::at("batch.global", format!("{} sequences make programs of {ops} ops", w.batch.global))
         .allowed(format!("at most {MOST_OPS} ops, which take about 6 GB"))
-        .hint("lower batch.global (later micro-batches repeat the earlier ones), or raise batch.micro_batch"))
+        .hint(match packs {
+            1 => "lower batch.global (later micro-batches repeat the earlier ones), or raise batch.micro_batch",
+            _ => "ranks with other documents run other programs: fewer data-parallel ranks, or a smaller batch.global",
+        }))
 }

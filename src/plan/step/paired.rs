@@ -126,13 +126,13 @@ impl Stage<'_, '_> {
         let range = self.w.first_unit[chunk]..self.w.first_unit[chunk + 1];
         let mut segments: Vec<(Visit, Rc<[Act]>)> = Vec::new();
         for unit in range.rev() {
-            let acts = self.acts_with_recompute(b, unit, pass);
+            let acts = self.acts_with_recompute(b, (unit, part.micro_batch), pass);
             let (micro_batch, recomputes) = (part.micro_batch, true);
             if !acts.is_empty() {
                 segments.push((Visit { unit, pass, repeats: false, micro_batch, recomputes }, acts));
             } else if !fused {
                 // An embedding has weight gradients alone.
-                let acts = self.acts(b, unit, Pass::WeightGrad, false);
+                let acts = self.acts(b, (unit, part.micro_batch), Pass::WeightGrad, false);
                 let (pass, recomputes) = (Pass::WeightGrad, false);
                 if !acts.is_empty() {
                     segments.push((Visit { unit, pass, repeats: false, micro_batch, recomputes }, acts));
@@ -143,9 +143,15 @@ impl Stage<'_, '_> {
         Backward { chain, weights: Vec::new(), part, open: None, fused }
     }
 
-    fn acts_with_recompute(&mut self, b: &mut ProgramBuilder, unit: u32, pass: Pass) -> Rc<[Act]> {
-        let layer = self.w.units[unit as usize].clone();
-        if let Some(acts) = self.kept_acts().get(&(unit, pass)) {
+    fn acts_with_recompute(
+        &mut self,
+        b: &mut ProgramBuilder,
+        (unit, micro_batch): (u32, u32),
+        pass: Pass,
+    ) -> Rc<[Act]> {
+        let (layer, documents) = self.unit(unit, micro_batch);
+        let layer = layer.clone();
+        if let Some(acts) = self.kept_acts().get(&(unit, pass, documents)) {
             return acts.clone();
         }
         let (rest, experts) = layer.plan.recompute_parts(&self.w.setup.shares.workload.recompute);
@@ -165,7 +171,7 @@ impl Stage<'_, '_> {
         }
         let acts: Rc<[Act]> =
             list.iter().filter_map(|(item, phase)| self.act(b, item, *phase, layer.layer)).collect();
-        self.kept_acts().insert((unit, pass), acts.clone());
+        self.kept_acts().insert((unit, pass, documents), acts.clone());
         acts
     }
 
@@ -173,7 +179,7 @@ impl Stage<'_, '_> {
         if back.fused || self.w.units[unit as usize].plan.input_grad.is_empty() {
             return;
         }
-        let acts = self.acts(b, unit, Pass::WeightGrad, false);
+        let acts = self.acts(b, (unit, back.part.micro_batch), Pass::WeightGrad, false);
         if acts.is_empty() {
             return;
         }

@@ -8,10 +8,11 @@ use rustc_hash::FxHashMap;
 use super::chain::{Act, Chain, Step, Visit};
 use super::groups::Group;
 use super::overlap;
+use super::packs::{Packed, on_rank};
 use super::profile::transfer_of;
 use super::residency::visits::{Coming, Visits};
 use super::residency::{Policies, free};
-use super::unit::FullRecompute;
+use super::unit::{FullRecompute, Unit};
 use super::writer::{Writer, info_of};
 use super::{Prices, Setup};
 use crate::collective::{Lowering, Op, Transfer};
@@ -26,30 +27,56 @@ use crate::spec::stack::HostRead;
 pub(super) struct Stage<'a, 'm> {
     pub(super) w: Writer<'a, 'm>,
     policies: Policies,
-    acts: FxHashMap<(u32, Pass, bool), Rc<[Act]>>,
+    acts: FxHashMap<(u32, Pass, bool, u32), Rc<[Act]>>,
     /// The same of passes that are paired with another.
-    acts_paired: FxHashMap<(u32, Pass), Rc<[Act]>>,
+    acts_paired: FxHashMap<(u32, Pass, u32), Rc<[Act]>>,
+    /// Units of every stage by micro-batch, where their documents differ.
+    packed: Packed,
+    /// The same on the rank that is being written.
+    units: Vec<Vec<Unit>>,
     /// By unit: whether its weights have been cast in this step.
     weights_cast: Vec<bool>,
 }
 
 impl<'a, 'm> Stage<'a, 'm> {
-    pub fn new(setup: &'a Setup<'a>, prices: &'a dyn Prices, lowering: &'a mut Lowering<'m>) -> Self {
+    pub fn new(
+        setup: &'a Setup<'a>,
+        prices: &'a dyn Prices,
+        lowering: &'a mut Lowering<'m>,
+        packed: Packed,
+    ) -> Self {
         Stage {
             w: Writer::new(setup, prices, lowering),
             policies: Policies::of(&setup.shares),
             acts: FxHashMap::default(),
             acts_paired: FxHashMap::default(),
+            packed,
+            units: Vec::new(),
             weights_cast: Vec::new(),
         }
     }
 
-    /// The ops of one pass through one unit, built once a program.
-    pub(super) fn acts(&mut self, b: &mut ProgramBuilder, unit: u32, pass: Pass, repeats: bool) -> Rc<[Act]> {
-        if let Some(acts) = self.acts.get(&(unit, pass, repeats)) {
+    /// The unit as a micro-batch's documents make it, and the first micro-batch whose documents are the same.
+    pub(super) fn unit(&self, unit: u32, micro_batch: u32) -> (&Unit, u32) {
+        let Some(own) = self.packed.get(micro_batch as usize) else {
+            return (&self.w.units[unit as usize], 0);
+        };
+        let first = self.packed.iter().position(|p| Rc::ptr_eq(p, own)).unwrap_or(0);
+        (&self.units[first][unit as usize], first as u32)
+    }
+
+    /// The ops of one pass through one unit, built once a program, or once for equal documents.
+    pub(super) fn acts(
+        &mut self,
+        b: &mut ProgramBuilder,
+        (unit, micro_batch): (u32, u32),
+        pass: Pass,
+        repeats: bool,
+    ) -> Rc<[Act]> {
+        let (layer, documents) = self.unit(unit, micro_batch);
+        if let Some(acts) = self.acts.get(&(unit, pass, repeats, documents)) {
             return acts.clone();
         }
-        let layer = &self.w.units[unit as usize];
         let (items, phase) = if repeats {
             (layer.repeated(&self.w.setup.shares.workload.recompute), Phase::Recompute)
         } else {
@@ -59,12 +86,12 @@ impl<'a, 'm> Stage<'a, 'm> {
         let parallelism = &self.w.setup.shares.workload.parallelism;
         let items = overlap::decompose(&items, parallelism.tensor_overlap, parallelism.tensor);
         let acts: Rc<[Act]> = items.iter().filter_map(|item| self.act(b, item, phase, number)).collect();
-        self.acts.insert((unit, pass, repeats), acts.clone());
+        self.acts.insert((unit, pass, repeats, documents), acts.clone());
         acts
     }
 
     /// Acts of another make than [`Stage::acts`]'s, kept beside them.
-    pub(super) fn kept_acts(&mut self) -> &mut FxHashMap<(u32, Pass), Rc<[Act]>> {
+    pub(super) fn kept_acts(&mut self) -> &mut FxHashMap<(u32, Pass, u32), Rc<[Act]>> {
         &mut self.acts_paired
     }
 
@@ -101,7 +128,7 @@ impl<'a, 'm> Stage<'a, 'm> {
         let range = self.w.first_unit[chunk]..self.w.first_unit[chunk + 1];
         let mut segments: Vec<(Visit, Rc<[Act]>)> = Vec::with_capacity(2 * range.len());
         let mut add = |stage: &mut Self, b: &mut ProgramBuilder, unit: u32, repeats: bool| {
-            let acts = stage.acts(b, unit, pass, repeats);
+            let acts = stage.acts(b, (unit, micro_batch), pass, repeats);
             if !acts.is_empty() {
                 segments.push((Visit { unit, pass, repeats, micro_batch, recomputes: false }, acts));
             }
@@ -338,6 +365,7 @@ impl StageWork for Stage<'_, '_> {
         self.acts.clear();
         self.acts_paired.clear();
         self.w.begin(b, rank);
+        self.units = on_rank(&self.packed, &self.w.setup.order.placement, rank);
         self.policies.begin(self.w.units.len());
         self.w.visits = Visits::new(self.w.units.len(), self.foresee(b));
         self.begin_step();

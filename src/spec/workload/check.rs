@@ -23,6 +23,9 @@ impl WorkloadSpec {
         p.size("batch.micro_batch", self.batch.micro_batch, MOST);
         if let Some(model) = model {
             self.check_size(&mut p, model);
+            if let Some(documents) = &self.documents {
+                documents.check(&mut p, self.sequence(model));
+            }
         }
         let before = p.len();
         self.check_degrees(&mut p);
@@ -222,6 +225,14 @@ impl WorkloadSpec {
 
     fn check_context(&self, p: &mut Problems, model: &ModelSpec) {
         let c = &self.parallelism.context;
+        if c.per_document && self.documents.is_none() {
+            p.add(
+                "parallelism.context.per_document",
+                true,
+                "false where sequences hold no documents",
+                "say which documents there are (`documents`), or leave it out",
+            );
+        }
         if c.size == 1 {
             return;
         }

@@ -103,6 +103,10 @@ pub struct ContextSpec {
     /// Whether each rank holds one piece from the start and one from the end of the sequence, which balances
     /// causal attention; otherwise pieces lie in order and the last rank has the most work.
     pub zigzag: bool,
+    /// With `documents`: whether each document is cut (in zigzag) by itself instead of the sequence as a whole, which
+    /// balances the ranks whatever the documents are, and lets nearly all keys travel.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub per_document: bool,
     /// With `two-level`: ranks of the inner all-to-all group; the ring runs over `size / ulysses_size`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ulysses_size: Option<u64>,
@@ -110,7 +114,13 @@ pub struct ContextSpec {
 
 impl Default for ContextSpec {
     fn default() -> Self {
-        ContextSpec { size: 1, kind: ContextKind::Ring, zigzag: true, ulysses_size: None }
+        ContextSpec {
+            size: 1,
+            kind: ContextKind::Ring,
+            zigzag: true,
+            per_document: false,
+            ulysses_size: None,
+        }
     }
 }
 

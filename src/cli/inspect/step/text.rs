@@ -15,6 +15,9 @@ impl StepView {
     pub(in crate::cli::inspect) fn text(&self, width: u16) -> String {
         let mut out = String::new();
         self.headline(&mut out);
+        if let Some(documents) = &self.documents {
+            documents.text(&mut out, width);
+        }
         self.groups_text(&mut out);
         self.programs_text(&mut out, width);
         self.memory_text(&mut out, width);
