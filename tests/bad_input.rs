@@ -103,7 +103,7 @@ fn an_unknown_field() {
         &["run", "gpt2-8", "--set", "paralelism.tensor=2"],
         str![[r#"
 error: --set paralelism.tensor=2: at `paralelism`: no such field: `paralelism`
-  allowed: name, description, topology, model, sequence, batch, stack, parallelism, precision, optimizer, gradient_buckets, recompute, offload, fusion, expert, expert_load, fidelity, noise
+  allowed: name, description, topology, model, sequence, batch, documents, stack, parallelism, precision, optimizer, gradient_buckets, recompute, offload, fusion, expert, expert_load, fidelity, noise
   hint: did you mean `parallelism`?
 
 "#]],
@@ -737,7 +737,7 @@ fn tables_of_collectives_that_do_not_hold_together() {
     with(
         r#"{"rules":[{"algorithm":"rang"}]}"#,
         "rules[0].algorithm`: \"rang\" is no algorithm\n  allowed: send-recv, direct, two-shot, ring, ring-shift, \
-         nvls, torus, torus-split, hierarchical, rail, two-stage, pat, halving-doubling, recursive-doubling, tree, binomial, chain",
+         nvls, torus, torus-split, hierarchical, three-level, rail, two-stage, pat, halving-doubling, recursive-doubling, tree, binomial, chain",
     );
 }
 

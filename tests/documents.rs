@@ -257,9 +257,7 @@ fn what_cannot_be_packed_is_refused() {
     refused(json!({"file": []}), &["documents.file"]);
     refused(json!({"file": [1, "two"]}), &["documents.file", "these are no lengths"]);
     refused(json!({"lengths": [1], "order": "random"}), &["documents.order", "balanced"]);
-    let whole = json!({"context": {"size": 2, "per_document": true}});
-    let (topology, machine) = Machine::load("switch:8,450,1", &[]).unwrap();
-    let loaded = from_value::<WorkloadSpec>(step(whole, Value::Null), "x".into(), "x".into(), &[]).unwrap();
-    let problem = Inputs::new(loaded, topology, machine).unwrap_err().to_string();
+    let cut = step(json!({"context": {"size": 2, "per_document": true}}), Value::Null);
+    let problem = from_value::<WorkloadSpec>(cut, "x".into(), "x".into(), &[]).unwrap_err().to_string();
     assert!(problem.contains("parallelism.context.per_document"), "{problem}");
 }

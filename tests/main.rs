@@ -32,6 +32,7 @@ mod readings;
 mod rules;
 mod schedules;
 mod score;
+mod sites;
 mod study;
 mod tiers;
 mod why;

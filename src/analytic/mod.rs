@@ -19,6 +19,7 @@
 
 pub mod bounds;
 mod links;
+pub mod local_sgd;
 mod memory;
 mod passes;
 mod pipeline;

@@ -17,6 +17,7 @@ mod inputs;
 pub mod inspect;
 pub mod kernels;
 pub mod list;
+pub mod local_sgd;
 pub mod matmul;
 mod outputs;
 pub mod replay;
@@ -85,6 +86,8 @@ enum Command {
     Diff(diff::Args),
     /// Say which part of days of training is progress: interruptions, restarts, checkpoints
     Goodput(goodput::Args),
+    /// Say what sites gain that exchange every H steps instead of every step (local SGD, DiLoCo)
+    LocalSgd(local_sgd::Args),
     /// Estimate a step in closed form
     Estimate(estimate::Args),
     /// Compare the closed form of a step with its simulation, term by term
@@ -279,6 +282,7 @@ impl Command {
             Command::Whatif(args) => whatif::run(&args),
             Command::Diff(args) => diff::run(&args),
             Command::Goodput(args) => goodput::run(&args),
+            Command::LocalSgd(args) => local_sgd::run(&args),
             Command::Estimate(args) => estimate::run(&args),
             Command::Compare(args) => compare::run(&args),
             Command::Import(args) => import::run(&args),

@@ -7,6 +7,7 @@
 use super::algorithm::{Algorithm, Unsupported};
 use super::geometry::Geometry;
 use super::registry::{ALGORITHMS, algorithm};
+use super::sites::ThreeLevel;
 use super::table::MeasuredTable;
 use super::tuning::DeviceTuning;
 use super::{Op, Transfer};
@@ -217,12 +218,13 @@ impl Chooser {
             return Ok(choice.ruled(rule, i, t, g));
         }
         let choice = match self.tuning {
+            // NCCL's model knows no sites: a ring over them would wait for light in every round.
+            Some(tuning) if g.sites.is_some() && t.op != Op::SendRecv => best(t, g).map(|choice| Choice {
+                why: Why::BestClosedForm,
+                ..tuning.price(choice.algorithm, None, t, g, None)
+            }),
             Some(tuning) => tuning.choose(t, g),
-            None => {
-                let can = ALGORITHMS.iter().filter(|a| a.supports(t.op, g).is_ok());
-                can.map(|a| Choice::theory(*a, t, g, None))
-                    .min_by(|a, b| a.expected_s.total_cmp(&b.expected_s))
-            }
+            None => best(t, g),
         };
         choice.ok_or_else(|| Unsupported::none(t.op, g))
     }
@@ -240,6 +242,16 @@ impl Chooser {
             None => Choice::theory(algorithm, t, g, chunks),
         }
     }
+}
+
+/// The best closed form among the algorithms that the group can run. Over several sites three levels wherever they can: the
+/// others' bytes over the long links are many times as many, and groups beside this one want the same links.
+fn best(t: &Transfer, g: &Geometry) -> Option<Choice> {
+    if ThreeLevel.supports(t.op, g).is_ok() {
+        return Some(Choice::theory(&ThreeLevel, t, g, None));
+    }
+    let can = ALGORITHMS.iter().filter(|a| a.supports(t.op, g).is_ok());
+    can.map(|a| Choice::theory(*a, t, g, None)).min_by(|a, b| a.expected_s.total_cmp(&b.expected_s))
 }
 
 /// Whether a rule speaks of this transfer on such a group.

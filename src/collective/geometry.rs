@@ -157,6 +157,19 @@ impl LinkClass {
     }
 }
 
+/// A group on several sites, the members of a site next to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SiteLinks {
+    /// How many.
+    pub count: u32,
+    /// Whether each site has a link to each other.
+    pub joined: bool,
+    /// Between counterparts on nodes of one site.
+    pub within: LinkClass,
+    /// Between counterparts on two sites, while all members of a site send: one member's share.
+    pub across: LinkClass,
+}
+
 /// What a group looks like.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Geometry {
@@ -168,8 +181,11 @@ pub struct Geometry {
     pub per_node: u32,
     /// Between members of one node (on a torus: between neighbours).
     pub intra: LinkClass,
-    /// Between counterparts on different nodes; equal to `intra` for a group within one node.
+    /// Between counterparts on different nodes; equal to `intra` for a group within one node. Over several sites: what an
+    /// algorithm that does not tell them apart has to reckon with: the long way, and a share of its link as if all sent.
     pub inter: LinkClass,
+    /// The sites that the group lies on, where they are several with equally many members.
+    pub sites: Option<SiteLinks>,
     /// Wiring among the members of a node; a torus has the axes of the box that the group covers.
     pub fabric: Fabric,
 }
@@ -179,12 +195,12 @@ impl Geometry {
     pub fn switch(n: u32, bytes_per_s: f64, latency_s: f64) -> Geometry {
         let class = LinkClass::new(latency_s, bytes_per_s);
         let fabric = Fabric::Switch { reduces: true };
-        Geometry { size: n, nodes: 1, per_node: n, intra: class, inter: class, fabric }
+        Geometry { size: n, nodes: 1, per_node: n, intra: class, inter: class, sites: None, fabric }
     }
     /// Two members with one link between them, on one node or on two.
     pub fn pair(link: LinkClass, between_nodes: bool) -> Geometry {
         let (nodes, per_node) = if between_nodes { (2, 1) } else { (1, 2) };
-        Geometry { size: 2, nodes, per_node, intra: link, inter: link, fabric: Fabric::Graph }
+        Geometry { size: 2, nodes, per_node, intra: link, inter: link, sites: None, fabric: Fabric::Graph }
     }
     /// What a group of devices looks like on a machine.
     ///
@@ -258,7 +274,9 @@ pub(super) fn measure(net: &dyn Network, fabric: &Fabric, devices: &[DeviceId]) 
     {
         return Ok(layout);
     }
-    let (devices, nodes, per_node) = by_node(net, devices);
+    let (mut devices, nodes, per_node) = by_node(net, devices);
+    // The nodes of a site next to each other.
+    devices.sort_by_key(|d| net.site_of(*d));
     let n = devices.len() as u32;
     let mut probe = Probe { net, path: Vec::new(), crossings: FxHashMap::default() };
     let first = net.node_of(devices[0]);
@@ -272,12 +290,25 @@ pub(super) fn measure(net: &dyn Network, fabric: &Fabric, devices: &[DeviceId]) 
         None
     };
     let intra = inside.or(across).unwrap_or_default();
-    let inter = across.unwrap_or(intra);
+    let mut inter = across.unwrap_or(intra);
+    let of_site = site_size(net, &devices);
+    let sites = if of_site < n as usize {
+        // All members of the first site send to their counterparts on the next.
+        let pairs = (0..of_site).map(|i| (devices[i], devices[(i + of_site) % n as usize]));
+        let wide = probe.together(pairs)?;
+        let within = inter;
+        inter = LinkClass { latency: within.latency.max(wide.latency), rate: within.rate.min(wide.rate) };
+        let even = (n as usize).is_multiple_of(of_site) && even_sites(net, &devices, of_site);
+        let joined = net.sites().is_none();
+        even.then_some(SiteLinks { count: n / of_site as u32, joined, within, across: wide })
+    } else {
+        None
+    };
     let fabric = match fabric {
         Fabric::Torus(_) => Fabric::Graph,
         other => other.clone(),
     };
-    Ok(Layout { devices, geometry: Geometry { size: n, nodes, per_node, intra, inter, fabric } })
+    Ok(Layout { devices, geometry: Geometry { size: n, nodes, per_node, intra, inter, sites, fabric } })
 }
 
 /// Devices grouped by node in order of first appearance, the number of nodes, and members per node (0 if uneven).
@@ -310,6 +341,15 @@ fn by_node(net: &dyn Network, devices: &[DeviceId]) -> (Vec<DeviceId>, u32, u32)
     let per_node = even(groups.iter().map(|g| g.len() as u32));
     let nodes = groups.len() as u32;
     (groups.concat(), nodes, per_node)
+}
+
+/// Members on the first site.
+fn site_size(net: &dyn Network, devices: &[DeviceId]) -> usize {
+    devices.iter().take_while(|d| net.site_of(**d) == net.site_of(devices[0])).count()
+}
+/// Whether each run of so many members is one site.
+fn even_sites(net: &dyn Network, devices: &[DeviceId], of_site: usize) -> bool {
+    devices.chunks(of_site).all(|site| site_size(net, site) == site.len())
 }
 
 /// The common value of some counts, or 0.
@@ -361,6 +401,7 @@ fn measure_torus(
         per_node: devices.len() as u32,
         intra: class,
         inter: class,
+        sites: None,
         fabric: Fabric::Torus(covered),
     };
     Ok(Some(Layout { devices, geometry }))

@@ -14,6 +14,7 @@ pub static ALGORITHMS: &[&dyn Algorithm] = &[
     &super::torus::Torus { split: false },
     &super::torus::Torus { split: true },
     &super::hierarchical::Hierarchical,
+    &super::sites::ThreeLevel,
     &super::rail::Rail,
     &super::two_stage::TwoStage,
     &super::pat::Pat,

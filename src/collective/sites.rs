@@ -1,0 +1,146 @@
+//! Collectives over sites: inside the node, among the nodes of a site, between sites, and back.
+//!
+//! With `g` ranks on each of `n` nodes of `k` sites, every rank exchanges a shard of its own with its counterparts on the
+//! other sites, so all of them share the long links and wait for light once or twice, not once a member:
+//!
+//! `2(g−1)·(α1 + S/(g·B1)) + 2(n−1)·(α2 + S/(g·n·B2)) + exchange of S/(g·n)`
+//!
+//! with the cheapest of three exchanges of a shard `T` at one rank's share `B3` of the link:
+//! * direct, of two sites: each sends all of it, `α3 + T/B3` (half the latency of a ring);
+//! * two-shot, where each site has a link to each other: `2α3 + 2·T/(k·B3)`;
+//! * ring: `2(k−1)·(α3 + T/(k·B3))`.
+//!
+//! All-gather and reduce-scatter are its halves. Stages do not overlap (cut in chunks they would, towards the longest of
+//! them: `rules` of the tests have both figures).
+//!
+//! A flat ring pays `α3` in each of its `2(N−1)` rounds: ten seconds for 1 GiB over 1,024 ranks on two sites 1,000 km apart,
+//! where this takes 0.03.
+
+use super::algorithm::Algorithm;
+use super::geometry::{Geometry, SiteLinks};
+use super::pattern::{OwnPattern, Pattern, Route};
+use super::schedule::Phase;
+use super::{Op, Transfer};
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct ThreeLevel;
+
+/// How shards are exchanged between sites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exchange {
+    /// Whole shards to all others at once.
+    Direct,
+    /// Pieces to all others at once, sums back.
+    TwoShot,
+    /// Pieces around a ring.
+    Ring,
+}
+
+impl Exchange {
+    /// Rounds, and the pieces into which a shard is cut.
+    fn rounds(self, op: Op, sites: u32) -> (u32, u32) {
+        let twice = if op == Op::AllReduce { 2 } else { 1 };
+        match self {
+            Exchange::Direct => (1, 1),
+            Exchange::TwoShot => (twice, sites),
+            Exchange::Ring => (twice * (sites - 1), sites),
+        }
+    }
+    fn time(self, op: Op, shard: f64, sites: &SiteLinks) -> f64 {
+        let (rounds, pieces) = self.rounds(op, sites.count);
+        sites.across.time(f64::from(rounds), f64::from(rounds) * shard / f64::from(pieces))
+    }
+    /// The quickest that the links between the sites allow.
+    fn quickest(op: Op, shard: f64, sites: &SiteLinks) -> Exchange {
+        let mut can = vec![Exchange::Ring];
+        if sites.joined || sites.count == 2 {
+            can.push(Exchange::TwoShot);
+        }
+        if sites.count == 2 && op == Op::AllReduce {
+            can.push(Exchange::Direct);
+        }
+        let time = |e: &Exchange| e.time(op, shard, sites);
+        can.into_iter().min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(Exchange::Ring)
+    }
+    fn pattern(self) -> Pattern {
+        let routes = if self == Exchange::Ring { next_site } else { all_sites };
+        Pattern::Own(OwnPattern {
+            name: "between sites",
+            numbers: [u32::from(self == Exchange::Ring), 0],
+            routes,
+        })
+    }
+}
+
+/// Ranks of a site.
+fn of_site(g: &Geometry) -> u32 {
+    g.size / g.sites.map_or(1, |s| s.count)
+}
+
+/// Each to its counterpart on the next node of its site.
+fn next_node(g: &Geometry, _: [u32; 2], each: &mut dyn FnMut(Route<'_>, u32)) {
+    let site = of_site(g);
+    (0..g.size).for_each(|i| each(Route::Walk(&[i, i / site * site + (i % site + g.per_node) % site]), 1));
+}
+
+/// Each to its counterpart on the next site.
+fn next_site(g: &Geometry, _: [u32; 2], each: &mut dyn FnMut(Route<'_>, u32)) {
+    (0..g.size).for_each(|i| each(Route::Walk(&[i, (i + of_site(g)) % g.size]), 1));
+}
+
+/// Each to its counterparts on all other sites.
+fn all_sites(g: &Geometry, _: [u32; 2], each: &mut dyn FnMut(Route<'_>, u32)) {
+    for d in 1..g.size / of_site(g) {
+        (0..g.size).for_each(|i| each(Route::Walk(&[i, (i + d * of_site(g)) % g.size]), 1));
+    }
+}
+
+impl Algorithm for ThreeLevel {
+    fn name(&self) -> &'static str {
+        "three-level"
+    }
+    fn aliases(&self) -> &'static [&'static str] {
+        &["sites"]
+    }
+    fn supports(&self, op: Op, g: &Geometry) -> Result<(), String> {
+        if !matches!(op, Op::AllReduce | Op::AllGather | Op::ReduceScatter) {
+            return Err("it reduces and gathers".into());
+        }
+        match &g.sites {
+            None => Err("the group lies within one site, or sites hold different numbers of ranks".into()),
+            Some(_) if g.per_node == 0 => Err("its nodes hold different numbers of ranks".into()),
+            Some(_) => Ok(()),
+        }
+    }
+    fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
+        let Some(sites) = &g.sites else { return f64::INFINITY };
+        let (members, nodes) = (f64::from(g.per_node), f64::from(of_site(g) / g.per_node.max(1)));
+        let of_node = t.bytes as f64 / members;
+        let of_rank = of_node / nodes;
+        let once =
+            (members - 1.0) * g.intra.time(1.0, of_node) + (nodes - 1.0) * sites.within.time(1.0, of_rank);
+        let both = if t.op == Op::AllReduce { 2.0 } else { 1.0 };
+        both * once + Exchange::quickest(t.op, of_rank, sites).time(t.op, of_rank, sites)
+    }
+    fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
+        let Some(sites) = &g.sites else { return Vec::new() };
+        let nodes = of_site(g) / g.per_node.max(1);
+        let of_node = t.bytes as f64 / f64::from(g.per_node);
+        let of_rank = of_node / f64::from(nodes);
+        let among = Pattern::Own(OwnPattern { name: "nodes of a site", numbers: [0, 0], routes: next_node });
+        let inside =
+            [Phase::new(Pattern::NodeRing, g.per_node - 1, of_node), Phase::new(among, nodes - 1, of_rank)];
+        let inside: Vec<Phase> = inside.into_iter().filter(|p| p.parts[0].times > 0).collect();
+        let exchange = Exchange::quickest(t.op, of_rank, sites);
+        let (rounds, pieces) = exchange.rounds(t.op, sites.count);
+        let between = Phase::new(exchange.pattern(), rounds, of_rank / f64::from(pieces));
+        let outwards = inside.iter().cloned();
+        let back = inside.iter().rev().cloned();
+        match t.op {
+            Op::AllGather => std::iter::once(between).chain(back).collect(),
+            Op::ReduceScatter => outwards.chain([between]).collect(),
+            _ => outwards.chain([between]).chain(back).collect(),
+        }
+    }
+}

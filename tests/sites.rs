@@ -1,0 +1,132 @@
+//! Several sites: collectives in three levels, and sites that exchange every so many steps.
+
+use std::path::Path;
+
+use serde_json::Value;
+use stepsim::analytic::local_sgd::LocalSgd;
+use stepsim::collective::{Chooser, Fabric, Geometry, LinkClass, Op, SiteLinks, Transfer, algorithm};
+use stepsim::simulate::{Inputs, Options, Simulation};
+
+fn golden() -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sites.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn close(a: f64, b: &Value, what: &str) {
+    let b = b.as_f64().unwrap_or_else(|| panic!("{what}: {b}"));
+    assert!((a - b).abs() <= 1e-5 * b.abs().max(1e-9), "{what}: {a}, expected {b}");
+}
+
+/// The group of a golden case: nodes of 8 in sites, the last level a whole site's rate.
+fn group(levels: &[Value], joined: bool) -> Geometry {
+    let number = |level: &Value, key: &str| level[key].as_f64().unwrap();
+    let n: Vec<u32> = levels.iter().map(|l| l["n"].as_u64().unwrap() as u32).collect();
+    let link = |l: &Value, share: f64| LinkClass::new(number(l, "alpha_s"), number(l, "Bps") / share);
+    let of_site = f64::from(n[0] * n[1]);
+    let across = link(&levels[2], of_site);
+    // All of a site share its long link; a full mesh has one to each other site.
+    let across =
+        LinkClass::new(across.alpha(), across.bandwidth() / if joined { f64::from(n[2] - 1) } else { 1.0 });
+    let (within, wide) = (link(&levels[1], 1.0), link(&levels[2], f64::from(n[0])));
+    Geometry {
+        size: n.iter().product(),
+        nodes: n[1] * n[2],
+        per_node: n[0],
+        intra: link(&levels[0], 1.0),
+        inter: LinkClass { latency: wide.latency, rate: within.rate.min(wide.rate) },
+        sites: Some(SiteLinks { count: n[2], joined, within, across }),
+        fabric: Fabric::Switch { reduces: true },
+    }
+}
+
+#[test]
+fn three_levels_take_the_golden_time_and_are_chosen() {
+    let golden = golden();
+    let cases = golden["all_reduce"].as_array().unwrap();
+    let mut seen = 0;
+    for case in cases {
+        let levels = case["levels"].as_array().unwrap();
+        if levels.len() < 3 {
+            continue;
+        }
+        let (sites, exchange) = (levels[2]["n"].as_u64().unwrap(), case["exchange"].as_str().unwrap());
+        // Of two sites the direct exchange is always the better one.
+        if sites == 2 && exchange == "ring" {
+            continue;
+        }
+        let g = group(levels, exchange != "ring");
+        let t = Transfer::new(Op::AllReduce, case["bytes"].as_u64().unwrap());
+        let three = algorithm("three-level").unwrap();
+        close(three.closed_form(&t, &g, 1), &case["seconds"], case["case"].as_str().unwrap());
+        for chooser in [Chooser::best(), Chooser::for_device("NVIDIA H100 SXM5 80GB")] {
+            assert_eq!(chooser.choose(&t, &g).unwrap().algorithm.name(), "three-level", "{}", case["case"]);
+        }
+        seen += 1;
+    }
+    assert!(seen >= 4, "{seen}");
+    // A flat ring waits for the long way in each of its rounds (ours with eight rings, each over its own port).
+    let g = group(cases[0]["levels"].as_array().unwrap(), true);
+    let t = Transfer::new(Op::AllReduce, 1 << 30);
+    let ring = algorithm("ring").unwrap().closed_form(&t, &g, 1);
+    assert!((ring / golden["flat_ring_s"].as_f64().unwrap() - 1.0).abs() < 0.01, "{ring}");
+}
+
+#[test]
+fn sites_that_exchange_now_and_then_wait_as_the_law_says() {
+    for case in golden()["diloco"].as_array().unwrap() {
+        let number = |key: &str| case[key].as_f64().unwrap();
+        let law = LocalSgd {
+            sites: number("sites") as u32,
+            bytes: number("P") * number("bytes_per_parameter"),
+            rate: number("Bps"),
+            latency_s: 0.0,
+            step_s: number("step_s"),
+            inner_steps: number("H") as u64,
+            overlap_steps: number("overlap_steps") as u64,
+            fragments: 1,
+        };
+        let what = case["case"].as_str().unwrap();
+        close(law.outer_s(), &case["outer_s"], what);
+        close(law.exposed_share(), &case["exposed_share"], what);
+        close(law.rate_to_hide(), &case["Bps_to_hide_in_H_steps"], what);
+    }
+    // In fragments the bytes stay, and each may hide under steps of its own.
+    let law = LocalSgd {
+        sites: 2,
+        bytes: 100.0,
+        rate: 1.0,
+        latency_s: 0.0,
+        step_s: 10.0,
+        inner_steps: 20,
+        overlap_steps: 1,
+        fragments: 5,
+    };
+    assert_eq!((law.outer_s(), law.exposed_s()), (100.0, 50.0));
+    assert_eq!(LocalSgd { fragments: 10, ..law }.exposed_s(), 0.0);
+}
+
+/// On the built machine the collective takes the closed form's time over the real links, at both fidelities.
+#[test]
+fn the_simulated_exchange_shares_the_long_link() {
+    let sets = ["topology.nodes=2", "parallelism.data=32", "batch.global=128"].map(String::from);
+    let step = |more: &[&str]| {
+        let sets: Vec<String> = sets.iter().cloned().chain(more.iter().map(|s| s.to_string())).collect();
+        let inputs = Inputs::load("gpt2-8", Some("h100-two-sites"), &sets).unwrap();
+        Simulation::run(&inputs, &Options::default()).unwrap()
+    };
+    let chosen = step(&[]);
+    let exposed = |s: &Simulation| s.speed().step_time_s;
+    let ring = r#"topology.collectives.rules=[{"op":"all-reduce","algorithm":"ring"}]"#;
+    let flat = step(&[ring]);
+    assert!(exposed(&flat) > 2.0 * exposed(&chosen), "{} {}", exposed(&flat), exposed(&chosen));
+    let steps = step(&["fidelity.collectives=steps"]);
+    assert!(
+        (exposed(&steps) / exposed(&chosen) - 1.0).abs() < 0.02,
+        "{} {}",
+        exposed(&steps),
+        exposed(&chosen)
+    );
+    // Twice the way, two more times the light.
+    let far = step(&["topology.sites.link_km=9600"]);
+    assert!(exposed(&far) > exposed(&chosen) + 0.02);
+}
