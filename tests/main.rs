@@ -3,6 +3,7 @@
 mod ablations;
 mod bad_input;
 mod calculon;
+mod calculon_search;
 mod cli;
 mod closed_form_memory;
 mod collective;

@@ -326,27 +326,26 @@ fn ten_to_the_twelfth_points_are_counted_not_made() {
 #[test]
 fn the_search_finds_what_simulating_everything_finds() {
     let fix = ["batch.global=16"].map(String::from);
-    let everything = SearchOptions {
-        fix: fix.to_vec(),
-        margin: 1.0,
-        most_simulated: usize::MAX,
-        top: usize::MAX,
-        ..SearchOptions::default()
-    };
-    let all = search("tests/data/study.json", None, &everything, &mut |_| ControlFlow::Continue(()))
-        .expect("a search")
-        .report;
     let options = SearchOptions { fix: fix.to_vec(), ..SearchOptions::default() };
-    let found = search("tests/data/study.json", None, &options, &mut |_| ControlFlow::Continue(()))
-        .expect("a search");
+    let of = |options: &SearchOptions| {
+        search("tests/data/study.json", None, options, &mut |_| ControlFlow::Continue(())).expect("a search")
+    };
+    let all = of(&SearchOptions { prove: true, top: usize::MAX, ..options.clone() }).report;
+    let found = of(&options);
     let time = |report: &stepsim::study::SearchReport| report.ranking[0].outcome.step_time_s.expect("a time");
     let regret = time(&found.report) / time(&all) - 1.0;
+    let proof = all.proof.as_ref().expect("a proof");
     println!(
-        "{} layouts, {} simulated of {}, regret {regret:.4}, closed form longer by {:.3} at most",
-        all.points, found.report.simulated, all.simulated, all.closed_form_longest
+        "{} layouts, closed form longer by {:.3} at most, {proof:?}",
+        all.points, all.closed_form_longest
     );
     assert!(all.points > 100 && found.report.simulated < all.simulated, "{} {}", all.points, all.simulated);
+    assert_eq!((proof.simulated, proof.searched), (all.simulated, found.report.simulated));
+    assert_eq!(proof.counted as usize, all.ranking.len());
+    assert_eq!(proof.regret, regret);
     assert!(regret <= 0.005, "{regret}");
+    assert!(proof.kendall_tau.is_some_and(|tau| tau > 0.8), "{:?}", proof.kendall_tau);
+    assert!(found.report.proof.is_none());
     assert!(all.closed_form_longest <= options.margin, "{}", all.closed_form_longest);
     for ranked in &all.ranking {
         let peak = ranked.outcome.memory_peak_bytes.expect("a peak") as f64;

@@ -145,6 +145,7 @@ pub fn search(
         top: whole("top", usual.top),
         most_simulated: whole("most_simulated", usual.most_simulated),
         margin: asked["margin"].as_f64().unwrap_or(usual.margin),
+        prove: asked["prove"].as_bool().unwrap_or(usual.prove),
         threads: asked["threads"].as_u64().map(|n| n as usize),
     };
     let mut watch = Watch { tell: progress, raised: None };

@@ -172,6 +172,7 @@ def search(
     top: int = 10,
     most_simulated: int = 400,
     margin: float = 0.1,
+    prove: bool = False,
     threads: Optional[int] = None,
     progress: Optional[Callable[[int], object]] = None,
 ) -> Search:
@@ -180,7 +181,8 @@ def search(
     The workload's own layout does not count, all else of it does. ``fix`` holds fields at a value, ``vary`` names the
     values to try of a field; the rest is chosen among what model and machine allow. ``objective`` is ``time``,
     ``tokens_per_device``, ``cost`` (needs ``topology.device.price_USD_per_h``), ``energy``, ``devices`` or ``memory``; a step longer
-    than ``deadline_s`` does not count; ``devices=(64, 4096)`` tries machines of these sizes, doubling.
+    than ``deadline_s`` does not count; ``devices=(64, 4096)`` tries machines of these sizes, doubling. ``prove`` simulates
+    every layout that the memory does not refute, and ``report["proof"]`` says what the search would have missed.
     """
     options = {
         "max_memory_bytes": None if max_memory_gib is None else max_memory_gib * 2**30,
@@ -190,6 +192,7 @@ def search(
         "top": top,
         "most_simulated": most_simulated,
         "margin": margin,
+        "prove": prove,
         "threads": threads,
     }
     machine = None if topology is None else source_text(topology)

@@ -3,7 +3,7 @@
 //!
 //! Each module uses only those before it (a test holds it so):
 //!
-//! `files` → `closed_form` → `plan` → `simulate` → `compare`.
+//! `files` → `closed_form` → `search` → `plan` → `simulate` → `compare`.
 //!
 //! Nothing outside but the command line uses this folder; it uses the simulator as any other program could.
 
@@ -11,6 +11,7 @@ pub mod closed_form;
 pub mod compare;
 pub mod files;
 pub mod plan;
+pub mod search;
 pub mod simulate;
 
 pub use files::Calculon;

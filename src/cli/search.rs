@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use super::calculon::search::{Common, OfFiles};
 use super::outputs::WRITTEN;
 use super::run::{Bar, write_json};
 use super::{Failure, outputs, say};
@@ -25,12 +26,16 @@ Examples:
   stepsim search gpt2-8 --fix parallelism.context.size=1 --vary parallelism.tensor=1,5 --max-memory 40
   stepsim search llama3-70b --vary parallelism.pipeline.schedule=1f1b,zb-h1,zb-v,dualpipe-v
   stepsim search llama3-70b -t h100-superpod-64 --devices 64..512 --objective devices --deadline-s 30
-  stepsim search llama3-70b --objective cost --fix topology.device.price_USD_per_h=2.5 --devices 64..1024")]
+  stepsim search llama3-70b --objective cost --fix topology.device.price_USD_per_h=2.5 --devices 64..1024
+  stepsim search --calculon gpt3-175b sys.json --processors 512 --batch 512 --fix optimizer_sharding=true -o exe.json
+  stepsim search --calculon app.json sys.json --processors 4096 --batch 3072 --vary system.mem2.GBps=25,50,100 \\
+    --vary system.mem2.GiB=256,512 -o exe.json --plot system.mem2.GBps,mfu,system.mem2.GiB")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a path that ends in .json
-    workload: String,
+    #[arg(required_unless_present = "calculon", conflicts_with = "calculon")]
+    workload: Option<String>,
     /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "calculon")]
     topology: Option<String>,
     /// Keep a field at a value, searched or not: `parallelism.tensor=8`, `batch.global=512`, `topology.nodes=16`; repeatable
     #[arg(long, alias = "set", value_name = "PATH=VALUE")]
@@ -60,6 +65,9 @@ pub struct Args {
     /// How much longer than the simulation a closed form may be, as a part of it
     #[arg(long, default_value_t = 0.1, value_name = "PART")]
     margin: f64,
+    /// Simulate every layout that the memory does not refute, and say what the search would have missed
+    #[arg(long, conflicts_with = "calculon")]
+    prove: bool,
     /// Threads [default: one a processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -69,6 +77,8 @@ pub struct Args {
     /// Write the best workload here, ready for `stepsim run`
     #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    calculon: OfFiles,
 }
 
 /// Two counts of devices, the fewest and the most.
@@ -84,8 +94,21 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// # Errors
 /// Wrong input, or a space in which nothing fits (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let axes = args.vary.iter().map(|text| Axis::parse("--vary", text));
+    let vary: Vec<Axis> = axes.collect::<Result<_, _>>().map_err(Failure::input)?;
+    if args.calculon.given() {
+        return args.calculon.run(&Common {
+            fix: &args.fix,
+            vary: &vary,
+            top: args.top as usize,
+            threads: args.threads.map(usize::from),
+            report: args.report.as_deref(),
+            output: args.output.as_deref(),
+        });
+    }
     let written = [("--report", args.report.as_deref()), ("--output", args.output.as_deref())];
-    let read = Base::load(&args.workload, args.topology.as_deref(), &[]).map_err(Failure::input)?.files();
+    let workload = args.workload.as_deref().unwrap_or_default();
+    let read = Base::load(workload, args.topology.as_deref(), &[]).map_err(Failure::input)?.files();
     outputs::apart(&written, &read)?;
     let positive = |value: f64| value.is_finite() && value > 0.0;
     if !args.deadline_s.is_none_or(positive) {
@@ -94,10 +117,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if !args.max_memory.is_none_or(positive) || !(0.0..=1.0).contains(&args.margin) {
         return Err(Failure::input("--max-memory takes GiB above 0, --margin a part from 0 to 1"));
     }
-    let axes = args.vary.iter().map(|text| Axis::parse("--vary", text));
     let options = SearchOptions {
         fix: args.fix.clone(),
-        vary: axes.collect::<Result<_, _>>().map_err(Failure::input)?,
+        vary,
         max_memory_bytes: args.max_memory.map(|gib| gib * GIB),
         objective: Objective::named(&args.objective).unwrap_or_default(),
         deadline_s: args.deadline_s,
@@ -105,10 +127,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         top: args.top as usize,
         most_simulated: args.most_simulated as usize,
         margin: args.margin,
+        prove: args.prove,
         threads: args.threads.map(usize::from),
     };
     let (bar, begun) = (Bar::new("estimated and simulated"), Instant::now());
-    let found = search(&args.workload, args.topology.as_deref(), &options, &mut |done| {
+    let found = search(workload, args.topology.as_deref(), &options, &mut |done| {
         bar.at(done);
         ControlFlow::Continue(())
     })
@@ -162,6 +185,16 @@ fn text(report: &SearchReport, seconds: f64) -> String {
         "  the closed form was longer than the simulation by {:.1} % of itself at most\n",
         100.0 * report.closed_form_longest
     );
+    if let Some(proof) = &report.proof {
+        text += &format!(
+            "  proof: the search by itself simulates {} of the {}, and its best is {:.2} % worse than the best of all; closed \
+             form and simulation order them alike to {} (Kendall's tau)\n",
+            proof.searched,
+            proof.simulated,
+            100.0 * proof.regret,
+            proof.kendall_tau.map_or("-".to_string(), |tau| format!("{tau:.3}")),
+        );
+    }
     let Some(best) = report.ranking.first() else { return text };
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header([

@@ -35,5 +35,5 @@ pub use outcome::{Outcome, Status, mapped, outcome};
 pub use parallel::outcomes;
 pub use report::{Group, ScoreReport, ScoredRow};
 pub use rows::{Row, read};
-pub use statistics::Statistics;
+pub use statistics::{Statistics, kendall};
 pub use table::{line_of as row_line, ratios, text};

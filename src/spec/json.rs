@@ -152,7 +152,7 @@ pub(super) fn setting(text: &str) -> Result<(&str, Value), SpecError> {
 
 /// Puts a value at a path, making objects on the way where there is nothing. Whether the fields exist is for the
 /// typed reading to say.
-pub(super) fn set(root: &mut Value, path: &str, value: Value) -> Result<(), SpecError> {
+pub(crate) fn set(root: &mut Value, path: &str, value: Value) -> Result<(), SpecError> {
     let mut at = root;
     for step in steps(path).unwrap_or_default() {
         if at.is_null() {

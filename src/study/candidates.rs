@@ -92,6 +92,23 @@ pub(super) struct Run {
 }
 
 impl Run {
+    /// Simulates all candidates.
+    pub fn of_all(
+        candidates: &[Candidate],
+        options: &SearchOptions,
+        threads: usize,
+        simulate: &(dyn Fn(&Candidate) -> Outcome + Sync),
+        tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
+    ) -> Result<Run, StudyError> {
+        let mut outcomes = Vec::new();
+        for (i, batch) in candidates.chunks(BATCH).enumerate() {
+            let of_batch = pool::all(batch.len(), threads, &|i| simulate(&batch[i]));
+            outcomes.extend(of_batch.into_iter().enumerate().map(|(j, outcome)| (i * BATCH + j, outcome)));
+            tell(outcomes.len() as u64)?;
+        }
+        Ok(Run { outcomes, hopeless: 0, undecided: 0, margin_reached: options.margin })
+    }
+
     /// Simulates candidates in batches, until what is left cannot be better than the best by more than the margin.
     /// `tell` is told how many are done.
     pub fn over(

@@ -35,6 +35,8 @@ const LEFT: f64 = 80.0;
 const RIGHT: f64 = 190.0;
 const TOP: f64 = 20.0;
 const BOTTOM: f64 = 60.0;
+/// Words along an axis that have room side by side.
+const FEW_WORDS: usize = 6;
 
 impl Plot {
     /// Reads `x,y` or `x,y,colour`.
@@ -176,14 +178,16 @@ impl Plot {
 
     fn axes(&self, svg: &mut String, horizontal: &Scale, vertical: &Scale, words: &[String]) {
         let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
-        for tick in &horizontal.ticks {
+        for (i, tick) in horizontal.ticks.iter().enumerate() {
             let x = horizontal.at(*tick);
+            // Many words stand in two rows, so that neighbours do not run into one another.
+            let row = if words.len() > FEW_WORDS { (i % 2) as f64 } else { 0.0 };
             let label = words.get(*tick as usize).cloned().unwrap_or_else(|| short(*tick));
             let _ = writeln!(
                 svg,
                 "<line x1=\"{x:.1}\" y1=\"{TOP}\" x2=\"{x:.1}\" y2=\"{bottom}\" stroke=\"#ddd\"/>\
                  <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                bottom + 18.0,
+                bottom + 18.0 + 14.0 * row,
                 escape(&label)
             );
         }
@@ -206,7 +210,7 @@ impl Plot {
              <text transform=\"translate(16 {centre}) rotate(-90)\" text-anchor=\"middle\">{}{}</text>",
             right - LEFT,
             bottom - TOP,
-            bottom + 42.0,
+            bottom + 50.0,
             escape(&self.x),
             horizontal.note(),
             escape(&self.y),

@@ -17,6 +17,7 @@ use super::candidates::{Candidate, Run, candidates};
 use super::layout::{ASSUMED, Given, NEUTRAL, layouts};
 use super::objective::{Measures, Objective};
 use super::outcome::{How, Outcome, outcome};
+use super::proof::{Proof, prove};
 use super::reasons::{Reason, reasons};
 use super::rows::StudyError;
 use super::space::{Axis, MOST_POINTS, Space, set_text};
@@ -51,6 +52,8 @@ pub struct SearchOptions {
     pub most_simulated: usize,
     /// The simulated step is taken not to be shorter than the closed form less this part of it; 1 leaves nothing out.
     pub margin: f64,
+    /// Simulate every layout that the memory does not refute, and say what the search would have missed.
+    pub prove: bool,
     /// Threads; default: as many as processors.
     pub threads: Option<usize>,
 }
@@ -74,6 +77,7 @@ impl Default for SearchOptions {
             top: 10,
             most_simulated: 400,
             margin: 0.1,
+            prove: false,
             threads: None,
         }
     }
@@ -141,6 +145,9 @@ pub struct SearchReport {
     pub time_margin_reached: f64,
     /// By how much of itself the closed form was longer than the simulation at most, of all that were simulated.
     pub closed_form_longest: f64,
+    /// What the search would have missed, where every layout was simulated to know it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Proof>,
     /// What was taken for granted.
     pub assumed: Vec<String>,
     /// The best layouts, best first.
@@ -180,7 +187,13 @@ pub fn search(
     let mut tell = |done| if progress(done).is_break() { Err(StudyError::Stopped) } else { Ok(()) };
     tell(points.len() as u64)?;
     let simulate = |candidate: &Candidate| simulated(&base, candidate, options);
-    let run = Run::over(&candidates, options, threads, &simulate, &mut |n| tell(points.len() as u64 + n))?;
+    let mut tell_run = |n| tell(points.len() as u64 + n);
+    let (run, proof) = if options.prove {
+        let (run, proof) = prove(&candidates, options, threads, &simulate, &mut tell_run)?;
+        (run, Some(proof))
+    } else {
+        (Run::over(&candidates, options, threads, &simulate, &mut tell_run)?, None)
+    };
     *pruned.entry("limit").or_insert(0) += run.undecided;
     *pruned.entry("time").or_insert(0) += run.hopeless;
     let mut report = SearchReport {
@@ -196,6 +209,7 @@ pub fn search(
         margin: options.margin,
         time_margin_reached: run.margin_reached,
         closed_form_longest: 0.0,
+        proof,
         assumed: ASSUMED.iter().map(ToString::to_string).collect(),
         ranking: Vec::new(),
     };

@@ -20,8 +20,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::spec::SpecError;
+use crate::spec::model::ModelSpec;
+use crate::spec::{SpecError, json};
 
 /// The model: six integers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -275,6 +277,48 @@ pub struct Names {
     pub system: String,
 }
 
+impl Application {
+    /// Reads and checks an application file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is wrong.
+    pub fn load(path: &Path) -> Result<Application, SpecError> {
+        let names = Names { application: path.display().to_string(), ..Names::default() };
+        let app = read::parse(&names.application, &read::text(path)?)?;
+        checks::application(&app, &names)?;
+        Ok(app)
+    }
+    /// What the six integers keep of a model.
+    pub fn of(model: &ModelSpec) -> Application {
+        Application {
+            hidden: model.hidden,
+            feedforward: model.ffn,
+            seq_size: model.sequence,
+            attn_heads: model.heads,
+            attn_size: model.head_size(),
+            num_blocks: model.layers,
+        }
+    }
+}
+
+impl System {
+    /// Reads and checks a system file, with values put in place of its own first: paths as `mem2.GBps` or
+    /// `networks[0].bandwidth`.
+    ///
+    /// # Errors
+    /// It cannot be read, or is wrong, or a path is none of its own.
+    pub fn load(path: &Path, changes: &[(String, Value)]) -> Result<System, SpecError> {
+        let names = Names { system: path.display().to_string(), ..Names::default() };
+        let mut file: Value = json::read(&names.system, &read::text(path)?)?;
+        for (field, value) in changes {
+            json::set(&mut file, field, value.clone()).map_err(|e| e.in_file(&names.system))?;
+        }
+        let sys = read::parse(&names.system, &file.to_string())?;
+        checks::system(&sys, &names)?;
+        Ok(sys)
+    }
+}
+
 impl Default for Names {
     fn default() -> Names {
         Names { application: "application".into(), execution: "execution".into(), system: "system".into() }
@@ -326,6 +370,17 @@ impl Calculon {
         checks::system(&sys, &names)?;
         checks::together(&app, &exe, &sys, &names)?;
         Ok(Calculon { app, exe, sys, names })
+    }
+
+    /// Puts another strategy in the place of this one.
+    ///
+    /// # Errors
+    /// The strategy is wrong, alone or with the model and the machine; nothing is changed then.
+    pub fn set_execution(&mut self, exe: Execution) -> Result<(), SpecError> {
+        checks::execution(&exe, &self.names)?;
+        checks::together(&self.app, &exe, &self.sys, &self.names)?;
+        self.exe = exe;
+        Ok(())
     }
 
     /// The model.

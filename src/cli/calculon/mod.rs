@@ -3,6 +3,7 @@
 pub(super) mod compare;
 pub(super) mod estimate;
 pub(super) mod run;
+pub(super) mod search;
 
 use std::cell::RefCell;
 use std::path::Path;

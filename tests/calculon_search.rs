@@ -1,0 +1,114 @@
+//! The best execution by trying all of them, against Calculon's own search.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use snapbox::cmd::Command;
+use stepsim::calculon::closed_form::Quirks;
+use stepsim::calculon::files::{Application, Datatype, Names, System};
+use stepsim::calculon::search::{Found, Space, search};
+
+/// Searches that Calculon ran, and what it found best.
+fn golden() -> Value {
+    serde_json::from_str(include_str!("data/calculon-search.json")).expect("JSON")
+}
+
+/// Its models and machines.
+fn files() -> Value {
+    serde_json::from_str(include_str!("data/calculon.json")).expect("JSON")
+}
+
+fn space(case: &Value) -> Space {
+    let files = files();
+    let of = |kind: &str, name: &Value| files[kind][name.as_str().expect("a name")].clone();
+    let number = |name: &str| case[name].as_u64().expect("a count");
+    let only = case["only"].as_object().expect("fields").iter();
+    Space {
+        app: case.get("shape").cloned().map_or_else(
+            || {
+                serde_json::from_value::<Application>(of("applications", &case["application"]))
+                    .expect("a model")
+            },
+            |shape| serde_json::from_value(shape).expect("a model"),
+        ),
+        sys: serde_json::from_value::<System>(of("systems", &case["system"])).expect("a machine"),
+        names: Names::default(),
+        processors: number("processors"),
+        batch: number("batch"),
+        datatype: Datatype::Float16,
+        only: only.map(|(field, value)| (field.clone(), vec![value.clone()])).collect(),
+    }
+}
+
+fn found(space: &Space, top: usize, threads: usize) -> Found {
+    search(space, Quirks::AS_PUBLISHED, top, threads).expect("a search")
+}
+
+#[test]
+fn calculons_own_search_finds_the_same() {
+    let golden = golden();
+    let cases = golden["cases"].as_array().expect("cases");
+    assert_eq!(cases.len(), 3);
+    for case in cases {
+        let found = found(&space(case), 3, 2);
+        let best = case["best"].as_array().expect("the best");
+        assert_eq!(
+            found.executions,
+            case["executions"].as_u64().expect("a count"),
+            "{}",
+            case["application"]
+        );
+        assert_eq!(found.fit, case["fit"].as_u64().expect("a count"), "{}", case["application"]);
+        assert_eq!(found.ranking.len(), best.len());
+        for (ours, theirs) in found.ranking.iter().zip(best) {
+            assert_eq!(json!(ours.execution), theirs["execution"], "{}", case["application"]);
+            let rate = theirs["sample_rate"].as_f64().expect("a rate");
+            assert!((ours.sample_rate / rate - 1.0).abs() < 1e-9, "{} {rate}", ours.sample_rate);
+        }
+    }
+}
+
+#[test]
+fn the_ranking_does_not_depend_on_threads_and_fields_can_be_kept() {
+    let golden = golden();
+    let mut space = space(&golden["cases"][1]);
+    let one = found(&space, 5, 1);
+    assert_eq!(one, found(&space, 5, 4));
+    assert!(one.ranking.windows(2).all(|w| w[0].sample_rate >= w[1].sample_rate));
+    space.only.insert("tensor_par".into(), vec![json!(1)]);
+    let kept = found(&space, 5, 1);
+    assert!(
+        kept.executions < one.executions && kept.ranking.iter().all(|best| best.execution.tensor_par == 1)
+    );
+    space.only = BTreeMap::from([("heads".to_string(), vec![json!(1)])]);
+    let refused = search(&space, Quirks::AS_PUBLISHED, 1, 1).expect_err("no such field").to_string();
+    assert!(refused.contains("tensor_par_comm_type"), "{refused}");
+}
+
+/// The command on shipped files: a better tier is never worse, and the file written runs.
+#[test]
+fn the_command_varies_the_machine_and_writes_the_best() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let (report, best) = (path("report.json"), path("best.json"));
+    let system = "examples/calculon/h100-offload-512.json";
+    let args = ["search", "--calculon", "gpt3-175b", system, "--processors", "64", "--batch", "64"];
+    let rest = ["--vary", "system.mem2.GBps=25,100", "--fix", "microbatch_size=1", "--top", "1"];
+    let plot = ["--plot", "system.mem2.GBps,mfu", "--report", &report, "-o", &best];
+    let run = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).assert();
+    run(&[&args[..], &rest, &plot].concat()).success();
+    let text = std::fs::read_to_string(&report).expect("a report");
+    let points = serde_json::from_str::<Value>(&text).expect("JSON")["points"].clone();
+    let rate = |i: usize| points[i]["ranking"][0]["sample_rate"].as_f64().expect("a rate");
+    assert!(rate(0) < rate(1), "{} {}", rate(0), rate(1));
+    assert!(folder.path().join("best.mfu-by-system.mem2.GBps.svg").exists());
+    let app = "examples/calculon/gpt3-175b.json";
+    run(&["estimate", "--calculon", app, &best, system]).success();
+    let wrong = |more: &[&str]| {
+        let output = run(&[&args[..], more].concat()).code(2);
+        String::from_utf8(output.get_output().stderr.clone()).expect("UTF-8")
+    };
+    assert!(wrong(&["--fix", "system.mem3.GBps=1"]).contains("mem2"));
+    assert!(wrong(&["--datatype", "fp8"]).contains("float8"));
+    assert!(wrong(&["--fix", "tensor_par=7"]).contains("no execution can be made"));
+}
