@@ -211,8 +211,8 @@ fn sliding_windows_know_documents() {
         });
         let plan = inputs(workload, "switch:1,450,1").plan().unwrap();
         let mut by_layer = std::collections::BTreeMap::new();
-        for op in &plan.world.programs[0].ops {
-            let info = &plan.world.programs[0].infos[op.info as usize];
+        for op in &plan.world.programs()[0].ops {
+            let info = &plan.world.programs()[0].infos[op.info as usize];
             if info.name == "attention" {
                 by_layer.insert(info.layer.unwrap(), info.flops);
             }

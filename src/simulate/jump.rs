@@ -205,7 +205,7 @@ fn play(inputs: &Inputs, options: &Options, whole: u32, fewer: u32) -> Option<Re
     let recurs = found.turns;
     let directions = plan.micro_batches / plan.order.per_direction().max(1);
     let in_turn = turns.micro_batches * directions;
-    if left_out % (in_turn * recurs) != 0 {
+    if !left_out.is_multiple_of(in_turn * recurs) {
         return Some(Err(in_turn * recurs));
     }
     let put_in = left_out / in_turn;

@@ -54,6 +54,9 @@ pub(in crate::cli) struct Common<'a> {
     pub output: Option<&'a Path>,
 }
 
+/// Values that fields of an execution are kept to.
+type Only = BTreeMap<String, Vec<Value>>;
+
 /// A point of a study and what is best there.
 #[derive(Serialize)]
 struct Point {
@@ -114,7 +117,7 @@ impl OfFiles {
         app: &Path,
         sys: &Path,
         settings: &Map<String, Value>,
-        only: BTreeMap<String, Vec<Value>>,
+        only: Only,
     ) -> Result<Space, Failure> {
         let of_system = |(path, value): (&String, &Value)| {
             path.strip_prefix("system.").map(|field| (field.to_string(), value.clone()))
@@ -160,7 +163,7 @@ fn application(path: &Path) -> Result<Application, Failure> {
 }
 
 /// Variations of model and machine, and the values that fields of the execution are kept to.
-fn sorted(common: &Common<'_>) -> Result<(Vec<Axis>, BTreeMap<String, Vec<Value>>), Failure> {
+fn sorted(common: &Common<'_>) -> Result<(Vec<Axis>, Only), Failure> {
     let fixed = common.fix.iter().map(|text| Axis::parse("--fix", text));
     let fixed: Vec<Axis> = fixed.collect::<Result<_, _>>().map_err(Failure::input)?;
     let varies = |axis: &Axis| {

@@ -27,7 +27,9 @@ pub struct Packs {
 }
 
 /// Units of every stage, by micro-batch.
-pub(super) type Packed = Vec<Rc<Vec<Vec<Unit>>>>;
+pub(super) type Packed = Vec<Rc<Stages>>;
+/// The units of all stages, a list for each.
+type Stages = Vec<Vec<Unit>>;
 
 impl Packs {
     /// Of a workload on so many devices; no list where sequences hold no documents.
@@ -85,7 +87,7 @@ impl Packs {
         split: &[std::ops::Range<u32>],
         loads: &[f64],
     ) -> Packed {
-        let mut known: Vec<(&Arc<Work>, Rc<Vec<Vec<Unit>>>)> = Vec::new();
+        let mut known: Vec<(&Arc<Work>, Rc<Stages>)> = Vec::new();
         let mut units = Vec::new();
         for work in self.lists.get(list as usize).into_iter().flatten() {
             let old = known.iter().find(|k| Arc::ptr_eq(k.0, work)).map(|k| k.1.clone());
@@ -123,7 +125,6 @@ pub(super) fn on_rank(packed: &Packed, placement: &Placement, rank: u32) -> Vec<
     let stages: Vec<usize> = (0..placement.chunks(rank))
         .map(|chunk| placement.stage(Seat { rank, chunk }).stage as usize)
         .collect();
-    let of_micro_batch =
-        |all: &Rc<Vec<Vec<Unit>>>| stages.iter().flat_map(|s| all[*s].iter().cloned()).collect();
+    let of_micro_batch = |all: &Rc<Stages>| stages.iter().flat_map(|s| all[*s].iter().cloned()).collect();
     packed.iter().map(of_micro_batch).collect()
 }
