@@ -9,6 +9,7 @@ use stepsim::documents::shards::{Cut, Seen, Shares};
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::spec::workload::WorkloadSpec;
 use stepsim::spec::{ModelSpec, from_value, load};
+use stepsim::study::{How, outcome};
 use stepsim::topology::Machine;
 
 fn golden() -> Value {
@@ -121,6 +122,23 @@ fn packed_sequences_ask_for_the_golden_flops() {
         let plan = step.plan().unwrap();
         close(plan.hardware_flops, want, 2e-4, name);
     }
+}
+
+/// A study's row says what the run of the same step says: micro-batches of unlike documents are played one by one.
+#[test]
+fn studies_value_documents_as_runs_do() {
+    let step = inputs(
+        json!({
+            "model": {"name": "small", "layers": 4, "hidden": 512, "heads": 8, "ffn": 2048, "sequence": 1024, "vocabulary": 1000},
+            "batch": {"global": 512}, "parallelism": {"pipeline": {"size": 2}},
+            "documents": {"drawn": {"median": 100, "sigma": 1.5, "seed": 3}},
+        }),
+        "switch:4,450,1",
+    );
+    let run = Simulation::run(&step, &Options::default()).unwrap();
+    let row = outcome(&step, How::TimeAndMemory);
+    assert_eq!(row.step_time_s, Some(run.record.step_end.s()));
+    assert_eq!(row.mfu, Some(run.speed().mfu));
 }
 
 #[test]

@@ -64,3 +64,22 @@ fn a_kineto_file_a_rank_reads_back_to_the_report() {
         }
     }
 }
+
+/// Whatever runs, the device's streams and the host's own work, stands on a thread that has a name.
+#[test]
+fn every_thread_has_a_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("UTF-8").to_string() + "/kineto";
+    stepsim(&["run", "llama3-70b-offload", "--trace-ranks", "0", "-q", "-o", &path, "--format", "kineto"]);
+    let file = std::fs::File::open(&files(&path)[0]).expect("a file");
+    let file: Value = serde_json::from_reader(flate2::read::GzDecoder::new(file)).expect("JSON");
+    let events = file["traceEvents"].as_array().expect("events");
+    let of = |phase: &str| -> std::collections::BTreeSet<(u64, u64)> {
+        let named = |e: &&Value| phase == "X" || e["name"] == "thread_name";
+        let thread = |e: &Value| e["pid"].as_u64().zip(e["tid"].as_u64());
+        events.iter().filter(|e| e["ph"] == phase).filter(named).filter_map(thread).collect()
+    };
+    let (named, used) = (of("M"), of("X"));
+    assert!(used.len() > 4, "{used:?}");
+    assert_eq!(used.difference(&named).collect::<Vec<_>>(), [&(0, 0); 0]);
+}

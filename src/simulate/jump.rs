@@ -25,7 +25,7 @@
 //!
 //! # When it is off
 //!
-//! Kernel times that are drawn differ from op to op. Searched and given orders need not repeat themselves. Where no state
+//! Kernel times that are drawn differ from op to op, and so do micro-batches of unlike documents. Searched and given orders need not repeat themselves. Where no state
 //! recurs, or anything fails, the whole step is played: a step that does not fit in memory says so as always. Replicas of a
 //! job that go at paces of their own until they meet at the end of the step never come back to one state.
 //!
@@ -91,11 +91,14 @@ pub fn figures(inputs: &Inputs, options: &Options, exposed: bool) -> Result<Figu
         let section = ((found.before.at, found.after.at), jumped.times);
         let (memory_peak_bytes, exposed) = read(plan, folded, record, Some(section), exposed);
         let end = record.step_end + jumped.turn * jumped.times;
-        return Ok(with_speed(inputs, end, memory_peak_bytes, exposed, Some(*jumped)));
+        let (model, sequence) = (&inputs.model, inputs.workload.value.sequence(&inputs.model));
+        let flops = StepFlops::of(model, inputs.workload.value.batch.global, sequence).model;
+        return Ok(with_speed(inputs, end, flops, memory_peak_bytes, exposed, Some(*jumped)));
     }
     let run = Simulation::run(inputs, options)?;
     let (memory_peak_bytes, exposed) = read(&run.plan, &run.folded, &run.record, None, exposed);
-    Ok(with_speed(inputs, run.record.step_end, memory_peak_bytes, exposed, None))
+    let flops = run.plan.model_flops.model / f64::from(options.steps.max(1));
+    Ok(with_speed(inputs, run.record.step_end, flops, memory_peak_bytes, exposed, None))
 }
 
 /// Peak of memory and exposed communication; what lies in a section counts so many times more.
@@ -119,13 +122,13 @@ fn read(
 fn with_speed(
     inputs: &Inputs,
     step_end: Time,
+    flops: f64,
     memory_peak_bytes: Option<u64>,
     exposed: BTreeMap<OpKind, f64>,
     jumped: Option<Jumped>,
 ) -> Figures {
     let workload = &inputs.workload.value;
     let (global, sequence) = (workload.batch.global, workload.sequence(&inputs.model));
-    let flops = StepFlops::of(&inputs.model, global, sequence).model;
     let rate = |amount: f64| if step_end > Time::ZERO { amount / step_end.s() } else { 0.0 };
     Figures {
         step_end,
@@ -151,8 +154,8 @@ struct Short {
 fn jumped(inputs: &Inputs, options: &Options) -> Option<Short> {
     let workload = &inputs.workload.value;
     let Choice::Named(schedule) = workload.parallelism.pipeline.choice() else { return None };
-    let off = !options.jump || options.steps > 1 || workload.noise.is_random() || schedule.facts().searched;
-    if off {
+    let drawn = workload.noise.is_random() || workload.documents.is_some();
+    if !options.jump || options.steps > 1 || drawn || schedule.facts().searched {
         return None;
     }
     let whole = workload.micro_batches(u64::from(inputs.machine.devices())) as u32;

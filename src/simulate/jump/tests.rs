@@ -175,7 +175,7 @@ fn orders_that_do_not_go_on_by_turns_are_found_out() {
     assert!(!goes_on_by_turns(&order_of("gpipe", 16), &order_of("gpipe", 40), 24, 1));
 }
 
-/// Jitter and several steps are played whole.
+/// Jitter, documents and several steps are played whole.
 #[test]
 fn what_is_drawn_is_not_jumped() {
     let load = |sets: &[&str]| {
@@ -185,6 +185,7 @@ fn what_is_drawn_is_not_jumped() {
     let options = Options::default();
     assert!(jumped(&load(&[]), &options).is_some());
     assert!(jumped(&load(&["noise.compute_sigma=0.02"]), &options).is_none());
+    assert!(jumped(&load(&["documents={\"lengths\":[512]}"]), &options).is_none());
     assert!(jumped(&load(&[]), &Options { steps: 2, ..options }).is_none());
     assert!(jumped(&load(&[]), &Options { jump: false, ..options }).is_none());
 }

@@ -100,7 +100,8 @@ impl<W: Write> File<'_, W> {
         );
         push_members(text, &self.timeline.meta.values());
         text.extend_from_slice(b"},\n\"traceEvents\": [");
-        let rows: Vec<String> = self.rows.rows.iter().map(|row| row.name()).collect();
+        let rows = self.rows.rows.iter().map(|row| (row.kind == StreamKind::Host, row.name()));
+        let rows: Vec<(bool, String)> = rows.collect();
         let mut first = true;
         let mut name = |text: &mut Vec<u8>, what: &str, pid: u64, tid: u64, name: &str| {
             text.extend_from_slice(if first { b"\n" } else { b",\n" });
@@ -118,8 +119,12 @@ impl<W: Write> File<'_, W> {
         name(text, "process_name", DEVICE, FIRST_STREAM, &self.traced.name);
         name(text, "process_name", HOST, HOST_THREAD, "host");
         name(text, "thread_name", HOST, HOST_THREAD, "launches");
-        for (stream, row) in (FIRST_STREAM..).zip(&rows) {
-            name(text, "thread_name", DEVICE, stream, &format!("stream {stream} {row}"));
+        for (stream, (on_host, row)) in (FIRST_STREAM..).zip(&rows) {
+            if *on_host {
+                name(text, "thread_name", HOST, HOST_THREAD + stream, row);
+            } else {
+                name(text, "thread_name", DEVICE, stream, &format!("stream {stream} {row}"));
+            }
         }
         let (from, until) = self.timeline.window_ns();
         let end = self.timeline.record.step_end.round_ns().min(until)
