@@ -181,12 +181,15 @@ impl<W: Write> File<'_, W> {
         self.program.streams[usize::from(self.program.ops[op.index()].stream)].kind
     }
 
-    /// The op of another stream that an op waited for last, if it ends as the op starts.
+    /// The op of another stream that an op of the device waited for last, if it ends as the op starts.
     fn waited(&self, piece: &Piece) -> Option<OpId> {
         if piece.level != Level::Op {
             return None;
         }
         let id = self.op(piece);
+        if self.kind_of(id) == StreamKind::Host {
+            return None;
+        }
         let op = &self.program.ops[id.index()];
         let start = span(self.timeline, self.traced, id).0;
         let waits = self.program.waits[op.waits.range()].iter().copied();
@@ -240,7 +243,13 @@ impl<W: Write> File<'_, W> {
                 Level::Layer => names::layer(self.info(ops[0]).layer, self.info(ops[0]).phase),
                 _ => names::pass(super::passes::parts(self.program, ops)),
             };
-            return self.slice("gpu_user_annotation", &name, [DEVICE, stream], time, &[]);
+            let on_host = self.rows.rows[piece.row as usize].kind == StreamKind::Host;
+            let (category, home) = if on_host {
+                ("user_annotation", [HOST, HOST_THREAD + stream])
+            } else {
+                ("gpu_user_annotation", [DEVICE, stream])
+            };
+            return self.slice(category, &name, home, time, &[]);
         }
         let id = self.op(piece);
         let op = &self.program.ops[id.index()];
