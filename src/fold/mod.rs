@@ -67,14 +67,17 @@
 //!
 //! ```
 //! use stepsim::fold::fold;
-//! use stepsim::ids::{ProgramId, RankId};
-//! use stepsim::program::{Program, Rank, Span, World};
+//! use stepsim::ids::RankId;
+//! use stepsim::program::{Edit, Program, World};
 //!
-//! let healthy = Rank { program: ProgramId(0), slots: Span::default(), tiers: Span::default(), memory: Span::default(), slowness: 1.0, jitter_seed: 0 };
-//! let slow = Rank { slowness: 2.5, ..healthy };
-//! let world = World { programs: vec![Program::default().into()], ranks: vec![healthy, slow, healthy], ..World::default() };
+//! let mut world = World::default();
+//! let program = world.add_program(Program::default());
+//! for _ in 0..3 {
+//!     world.add_rank(program, 0);
+//! }
+//! world.edit(&Edit::SlowRank(RankId(1), 2.5));
 //! let folded = fold(&world);
-//! assert_eq!(folded.world.ranks.len(), 2);
+//! assert_eq!(folded.world.ranks().len(), 2);
 //! assert_eq!(folded.source(RankId(2)), folded.source(RankId(0)));
 //! ```
 
