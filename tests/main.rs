@@ -4,6 +4,7 @@ mod ablations;
 mod bad_input;
 mod calculon;
 mod calculon_search;
+mod circles;
 mod cli;
 mod closed_form_memory;
 mod collective;
