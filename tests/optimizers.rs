@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::Value;
 use stepsim::compare::workload::closed_form;
-use stepsim::model::Shard;
 use stepsim::model::muon::{Held, held, kernels, owned};
+use stepsim::model::{Shard, optimizer};
 use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::spec::workload::{Dtype, OptimizerKind};
+use stepsim::spec::workload::{Dtype, OptimizerKind, PrecisionSpec};
 use stepsim::spec::{ModelSpec, load};
 
 fn golden() -> Value {
@@ -67,6 +67,50 @@ fn owners_share_whole_matrices() {
         let most = flops(&owned(&all, (n, 1)));
         let mean = flops(&all) / f64::from(n);
         assert!(most >= mean * (1.0 - 1e-12) && most <= mean + 2.0 * largest, "{n}: {most} {mean}");
+    }
+}
+
+/// State and traffic of one fused step, by golden: fp32 gradients and master weights, a bf16 copy.
+#[test]
+fn states_and_traffic_are_golden() {
+    let golden = golden();
+    let of = |kind: OptimizerKind| PrecisionSpec::default().bytes_per_parameter(kind);
+    for case in golden["cases"].as_array().unwrap() {
+        let (parameters, name) =
+            (case["matrix_parameters"].as_u64().unwrap(), case["model"].as_str().unwrap());
+        for (kind, key) in [
+            (OptimizerKind::Adam, "adam_fp32"),
+            (OptimizerKind::Lion, "lion_fp32"),
+            (OptimizerKind::Adam8bit, "adam_8bit_block_256"),
+        ] {
+            close(parameters as f64 * of(kind).moments, &case["state_bytes"][key], &format!("{name} {key}"));
+        }
+        for (kind, key) in [
+            (OptimizerKind::Adam, "adam_fp32_master_bf16_copy_fp32_gradient"),
+            (OptimizerKind::Lion, "lion_fp32_master_bf16_copy_fp32_gradient"),
+        ] {
+            let moved = optimizer::step(parameters, &of(kind)).bytes;
+            close(moved, &case["step_bytes"][key], &format!("{name} {key}"));
+        }
+        let norm = optimizer::gradient_norm(parameters, &of(OptimizerKind::Lion)).bytes;
+        close(norm, &case["step_bytes"]["norm_of_fp32_gradient"], name);
+    }
+    // Two bytes and two scales of four bytes for 256 elements, read and written.
+    let moved = optimizer::step(256, &of(OptimizerKind::Adam8bit)).bytes;
+    assert!((moved / 256.0 - 18.0625).abs() < 1e-12, "{moved}");
+}
+
+/// With fewer bytes of state a step needs less memory and its update less time.
+#[test]
+fn steps_of_lion_and_8_bit_adam_are_between_adam_and_sgd() {
+    let of = |kind: &str| {
+        let (inputs, time, update) = step(&[&format!("optimizer.kind={kind}")]);
+        let run = Simulation::run(&inputs, &Options::default()).unwrap();
+        (run.memory_peak_bytes().unwrap(), time, update)
+    };
+    let all = ["adam", "lion", "adam8bit", "sgd"].map(of);
+    for pair in all.windows(2) {
+        assert!(pair[0].0 > pair[1].0 && pair[0].1 > pair[1].1 && pair[0].2 > pair[1].2, "{pair:?}");
     }
 }
 
