@@ -120,7 +120,7 @@ fn packed_sequences_ask_for_the_golden_flops() {
         });
         let step = inputs(workload, "switch:1,450,1");
         let plan = step.plan().unwrap();
-        close(plan.hardware_flops, want, 2e-4, name);
+        close(plan.hardware_flops as f64, want, 2e-4, name);
     }
 }
 

@@ -132,7 +132,7 @@ fn cut_collectives_hide_behind_their_gemms() {
     assert!(exposed(&ring) < 0.75 * exposed(&none), "{} of {}", exposed(&ring), exposed(&none));
     assert!(exposed(&pipelined) < 0.75 * exposed(&none), "{} of {}", exposed(&pipelined), exposed(&none));
     assert!(ring.record.step_end < none.record.step_end && pipelined.record.step_end < none.record.step_end);
-    assert!((ring.plan.hardware_flops / none.plan.hardware_flops - 1.0).abs() < 1e-12);
+    assert!((ring.plan.hardware_flops as f64 / none.plan.hardware_flops as f64 - 1.0).abs() < 1e-12);
 }
 
 #[test]

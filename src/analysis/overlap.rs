@@ -17,7 +17,7 @@ use crate::program::Work;
 use crate::units::Time;
 
 /// Communication of one kind on one rank.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KindTime {
     /// Ops of the kind.
     pub ops: u64,
@@ -29,8 +29,8 @@ pub struct KindTime {
     pub under_kernels: Time,
     /// The part that stalled the compute stream.
     pub exposed: Time,
-    /// Bytes of their messages on this rank.
-    pub bytes: f64,
+    /// Bytes of their messages on this rank, of each in whole bytes.
+    pub bytes: u128,
 }
 
 impl KindTime {
@@ -56,7 +56,7 @@ pub fn overlap(causes: &Causes, rank: RankId, stalls: &[Stall]) -> ByKind {
             let kind = &mut kinds[of];
             kind.ops += 1;
             kind.op_time += end - start;
-            kind.bytes += program.infos[op.info as usize].bytes;
+            kind.bytes += program.infos[op.info as usize].bytes.round() as u128;
             spans[of].push((start, end));
         }
     }

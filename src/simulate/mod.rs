@@ -242,7 +242,7 @@ impl Simulation {
             step_time_s: seconds / f64::from(plan.steps.max(1)),
             tokens_per_s: rate(plan.tokens as f64),
             mfu: rate(plan.model_flops.model) / devices / self.inputs.peak().0,
-            hfu: rate(plan.hardware_flops + plan.skipped_flops) / devices / self.inputs.peak().0,
+            hfu: rate((plan.hardware_flops + plan.skipped_flops) as f64) / devices / self.inputs.peak().0,
         }
     }
 
@@ -290,8 +290,8 @@ impl Simulation {
             topology: &self.inputs.topology.name,
             model_flops: Flops(plan.model_flops.model),
             model_flops_causal: Flops(plan.model_flops.model_causal),
-            hardware_flops: Flops(plan.hardware_flops + plan.skipped_flops),
-            hardware_flops_causal: Flops(plan.hardware_flops),
+            hardware_flops: Flops((plan.hardware_flops + plan.skipped_flops) as f64),
+            hardware_flops_causal: Flops(plan.hardware_flops as f64),
             tokens: plan.tokens,
             steps: plan.steps,
             peak,

@@ -246,14 +246,14 @@ fn communication(
     let all: f64 = read().map(|(_, info)| info.members.len() as f64).sum();
     let mut kinds = BTreeMap::new();
     for kind in OpKind::ALL {
-        let (mut times, mut ops, mut bytes) = ([0u128; 4], 0u64, 0.0);
+        let (mut times, mut ops, mut bytes) = ([0u128; 4], 0u64, 0u128);
         for (reading, of) in read() {
             let (k, weight) = (&reading.communication[kind as usize], of.members.len() as u64);
             for (sum, time) in times.iter_mut().zip([k.ran, k.under_kernels, k.exposed, k.op_time]) {
                 *sum += u128::from(weight) * u128::from(time.0);
             }
             ops += weight * k.ops;
-            bytes += weight as f64 * k.bytes;
+            bytes += u128::from(weight) * k.bytes;
         }
         if ops > 0 {
             let seconds = |sum: u128| sum as f64 / all / PS_PER_S;
@@ -264,7 +264,7 @@ fn communication(
                 while_idle_s: seconds(ran - under_kernels - exposed),
                 exposed_s: seconds(exposed),
                 op_seconds: seconds(op_time),
-                bytes: bytes / all,
+                bytes: bytes as f64 / all,
                 ops: ops as f64 / all,
             };
             kinds.insert(kind, report);

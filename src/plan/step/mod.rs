@@ -140,9 +140,9 @@ pub struct Plan {
     /// FLOPs as MFU counts them.
     pub model_flops: StepFlops,
     /// FLOPs on matrix units that run, all ranks together.
-    pub hardware_flops: f64,
+    pub hardware_flops: u128,
     /// What a causal mask leaves out of them: executed attention is half of attention in full.
-    pub skipped_flops: f64,
+    pub skipped_flops: u128,
     /// Sizes of the groups.
     pub degrees: Degrees,
 }
@@ -253,25 +253,23 @@ pub fn plan(
         Assembly { machine, layout: &layout, setup: &setup, used: &used, lowering, variant: &variant }
             .world(pipelines)?;
     let sequence = workload.sequence(model);
-    let replicas = f64::from(layout.ranks() / degrees.pipeline);
-    let share = |p: usize| world.ranks.iter().filter(|r| r.program.index() == p).count() as f64 / replicas;
+    let mut ranks_of = vec![0u128; world.programs.len()];
+    world.ranks.iter().for_each(|rank| ranks_of[rank.program.index()] += 1);
+    // Whole ones: sums are then the same in any order.
     let flops = |counted: &dyn Fn(&OpInfo) -> bool| {
         let ops = |p: &Program| {
-            p.ops
-                .iter()
-                .map(|o| &p.infos[o.info as usize])
-                .filter(|i| counted(i))
-                .map(|i| i.flops)
-                .sum::<f64>()
+            let of_info: Vec<u128> =
+                p.infos.iter().map(|i| if counted(i) { i.flops.round() as u128 } else { 0 }).collect();
+            p.ops.iter().map(|op| of_info[op.info as usize]).sum::<u128>()
         };
-        world.programs.iter().enumerate().map(|(i, p)| ops(p) * share(i)).sum::<f64>() * replicas
+        world.programs.iter().zip(&ranks_of).map(|(p, ranks)| ops(p) * ranks).sum::<u128>()
     };
     let hardware_flops = flops(&|_| true);
     let skipped_flops = match model.attention.kernel {
         AttentionKernel::Flash if model.attention.causal => flops(&|info| {
             matches!(info.class, Some(KernelClass::AttentionForward | KernelClass::AttentionBackward))
         }),
-        _ => 0.0,
+        _ => 0,
     };
     Ok(Plan {
         world,
