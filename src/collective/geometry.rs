@@ -6,7 +6,6 @@
 
 use rustc_hash::FxHashMap;
 
-use super::lowering::CollectiveError;
 use crate::ids::{DeviceId, ResourceId};
 use crate::spec::topology::Join;
 use crate::topology::{Machine, ScaleUp};
@@ -202,14 +201,6 @@ impl Geometry {
         let (nodes, per_node) = if between_nodes { (2, 1) } else { (1, 2) };
         Geometry { size: 2, nodes, per_node, intra: link, inter: link, sites: None, fabric: Fabric::Graph }
     }
-    /// What a group of devices looks like on a machine.
-    ///
-    /// # Errors
-    /// Two members have no route between them.
-    pub fn of(net: &dyn Network, devices: &[DeviceId]) -> Result<Geometry, CollectiveError> {
-        let layout = measure(net, &net.fabric(), devices).map_err(CollectiveError::NotConnected)?;
-        Ok(layout.geometry)
-    }
     /// Number of rings that a flat ring algorithm runs at once: one for each member of a node, so that every network
     /// port is used; one within a node.
     pub fn rings(&self) -> u32 {
@@ -347,6 +338,7 @@ fn by_node(net: &dyn Network, devices: &[DeviceId]) -> (Vec<DeviceId>, u32, u32)
 fn site_size(net: &dyn Network, devices: &[DeviceId]) -> usize {
     devices.iter().take_while(|d| net.site_of(**d) == net.site_of(devices[0])).count()
 }
+
 /// Whether each run of so many members is one site.
 fn even_sites(net: &dyn Network, devices: &[DeviceId], of_site: usize) -> bool {
     devices.chunks(of_site).all(|site| site_size(net, site) == site.len())

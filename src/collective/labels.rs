@@ -1,7 +1,8 @@
 //! What the paths of a communicator in steps are: who sends to whom in which pattern.
 
+use super::error::CollectiveError;
 use super::geometry::measure;
-use super::lowering::{CollectiveError, Lowering};
+use super::lowering::Lowering;
 use super::pattern::Pattern;
 use crate::ids::{DeviceId, TransferId};
 

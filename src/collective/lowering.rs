@@ -4,13 +4,14 @@
 //! look-ups; choosing and building actions happens once for each geometry and set of transfers.
 
 use rustc_hash::FxHashMap;
-use thiserror::Error;
 
-use super::algorithm::Unsupported;
-use super::chooser::{Choice, Chooser};
+use super::choice::Choice;
+use super::chooser::Chooser;
+use super::error::CollectiveError;
 use super::geometry::{Fabric, Geometry, LinkClass, Network, measure};
 use super::paths::{Tally, fluid_paths, step_paths};
 use super::plan::Plan;
+use super::unsupported::Unsupported;
 use super::{Op, Transfer};
 use crate::ids::{CommId, DeviceId, RankId, ResourceId, TransferId};
 use crate::program::{Action, Comm, Flow, Span, World};
@@ -26,21 +27,6 @@ pub enum Fidelity {
     Fluid,
     /// Every transfer of every round is a flow.
     Steps,
-}
-
-/// What cannot be lowered.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CollectiveError {
-    /// Two members have no route between them.
-    #[error("the group is not connected: {0}")]
-    NotConnected(String),
-    /// The algorithm asked for cannot run on the group, or none can.
-    #[error(transparent)]
-    Unsupported(#[from] Unsupported),
-    /// A group without members, or with a member twice.
-    #[error("{0}")]
-    BadGroup(String),
 }
 
 type ChannelKey = (Time, u64, Option<(LinkClass, bool)>, Box<[TransferId]>);
@@ -323,4 +309,15 @@ fn push_comm(world: &mut World, members: &[RankId], profile: u32, paths: Span) -
     world.members.extend_from_slice(members);
     world.comms.push(Comm { needed: span.len, profile, members: span, paths });
     CommId(world.comms.len() as u32 - 1)
+}
+
+impl Geometry {
+    /// What a group of devices looks like on a machine.
+    ///
+    /// # Errors
+    /// Two members have no route between them.
+    pub fn of(net: &dyn Network, devices: &[DeviceId]) -> Result<Geometry, CollectiveError> {
+        let layout = measure(net, &net.fabric(), devices).map_err(CollectiveError::NotConnected)?;
+        Ok(layout.geometry)
+    }
 }

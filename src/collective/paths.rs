@@ -1,8 +1,8 @@
 //! The links that algorithms use, as paths of a world: for `fluid` one path a phase, each link with the number of
 //! transfers that cross it; for `steps` one path a route.
 
+use super::error::CollectiveError;
 use super::geometry::{Layout, Network};
-use super::lowering::CollectiveError;
 use super::pattern::{Pattern, Route};
 use super::plan::Plan;
 use crate::ids::ResourceId;

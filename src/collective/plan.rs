@@ -1,10 +1,10 @@
 //! Transfers on groups of one geometry: the algorithm chosen for each, and the actions that the engine plays.
 
 use super::Transfer;
-use super::chooser::Choice;
+use super::choice::Choice;
 use super::geometry::Geometry;
 use super::pattern::Pattern;
-use super::schedule::{Adjust, Phase, Routes, routes_of, steps};
+use super::schedule::{Adjust, Phase, Routes, limit, routes_of, steps};
 use crate::ids::TransferId;
 use crate::program::{Action, Flow};
 use crate::units::Time;
@@ -98,9 +98,4 @@ impl Plan {
         let own = choice.algorithm.steps(t, &self.geometry, choice.chunks, &routes, adjust);
         own.unwrap_or_else(|| steps(&p.phases, &self.geometry, &routes, adjust))
     }
-}
-
-/// Bytes per second of a transfer that takes no less than `least`.
-pub(super) fn limit(bytes: f64, least: Time) -> f64 {
-    if least > Time::ZERO { bytes / least.s() } else { f64::INFINITY }
 }

@@ -7,7 +7,6 @@
 
 use super::geometry::Geometry;
 use super::pattern::{Pattern, Route};
-use super::plan::limit;
 use crate::program::{Action, Flow, Span};
 use crate::units::Time;
 
@@ -163,6 +162,11 @@ pub struct Adjust {
     pub base: Time,
     /// The least time of one transfer on the wire.
     pub least: Time,
+}
+
+/// Bytes per second of a transfer that takes no less than `least`.
+pub(super) fn limit(bytes: f64, least: Time) -> f64 {
+    if least > Time::ZERO { bytes / least.s() } else { f64::INFINITY }
 }
 
 /// The rounds of one lane of a phase. `touched[p]`: the flows by which position `p` last sent or received.

@@ -13,8 +13,7 @@
 use super::algorithm::Algorithm;
 use super::geometry::{Fabric, Geometry};
 use super::pattern::{Pattern, tree_parent};
-use super::plan::limit;
-use super::schedule::{Adjust, GraphBuilder, Part, Phase, Routes};
+use super::schedule::{Adjust, GraphBuilder, Part, Phase, Routes, limit};
 use super::{Op, Transfer};
 use crate::program::{Action, Flow};
 use crate::units::Time;

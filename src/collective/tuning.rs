@@ -30,7 +30,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 use super::algorithm::Algorithm;
-use super::chooser::{Choice, Why};
+use super::choice::{Choice, Why};
 use super::geometry::{Fabric, Geometry};
 use super::{Op, Transfer, algorithm};
 use crate::units::Time;

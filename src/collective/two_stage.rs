@@ -6,44 +6,23 @@
 //! On links the two stages are one activity with the bytes of both: what slows one slows the other, as in a pipeline of
 //! many chunks. In one node the first stage is empty.
 
-use super::algorithm::{Algorithm, Unsupported};
-use super::chooser::{Choice, Why};
+use super::algorithm::Algorithm;
 use super::geometry::{Fabric, Geometry};
 use super::pattern::Pattern;
 use super::schedule::{Part, Phase};
-use super::{Op, Staged, Transfer};
-use crate::units::Time;
+use super::{Op, Transfer};
 
 /// See the module's text.
 #[derive(Debug)]
 pub struct TwoStage;
 
-/// What the exchange costs on a group.
-///
-/// # Errors
-/// The group's nodes hold different numbers of its members, or it is a torus.
-pub(super) fn choice(t: &Transfer, staged: &Staged, g: &Geometry) -> Result<Choice, Unsupported> {
-    let unsupported = |why| Unsupported::new(TwoStage.name(), why, t.op, g);
-    TwoStage.supports(t.op, g).map_err(unsupported)?;
-    let network_s = t.bytes as f64 / g.inter.bandwidth() * 1000.0 / f64::from(staged.network_share.max(1));
-    let least = staged.least.max(Time::from_s(network_s.max(wire_s(t, g))));
-    let base = staged.start;
-    Ok(Choice {
-        sms: staged.units,
-        base,
-        least,
-        expected_s: base.s() + latency_s(t, g) + least.s(),
-        why: Why::AskedFor,
-        ..Choice::theory(&TwoStage, t, g, Some(1))
-    })
-}
-
 /// Seconds on the busier of the two kinds of links.
-fn wire_s(t: &Transfer, g: &Geometry) -> f64 {
+pub(super) fn wire_s(t: &Transfer, g: &Geometry) -> f64 {
     let inside = t.staged.map_or(0, |s| s.inside) as f64 / g.intra.bandwidth();
     (t.bytes as f64 / g.inter.bandwidth()).max(inside)
 }
-fn latency_s(t: &Transfer, g: &Geometry) -> f64 {
+
+pub(super) fn latency_s(t: &Transfer, g: &Geometry) -> f64 {
     let inside = if t.staged.is_some_and(|s| s.inside > 0) { g.intra.alpha() } else { 0.0 };
     if t.bytes > 0 { g.inter.alpha().max(inside) } else { inside }
 }

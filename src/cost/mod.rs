@@ -32,33 +32,20 @@ mod curve;
 mod device;
 pub mod measured;
 mod memory_bound;
+mod price;
 mod table;
-mod tile_wave;
-
 #[cfg(test)]
 mod tests;
+mod tile_wave;
 
 pub use constant::Constant;
 pub use curve::SizeCurve;
 pub use device::DeviceCost;
+pub use price::Cost;
 pub use table::Table;
 pub use tile_wave::TileWave;
 
-use crate::model::Kernel;
 use crate::spec::workload::{ComputeFidelity, FidelitySpec};
-use crate::units::Time;
-
-/// A way to find the time of a kernel.
-pub trait Cost: Send + Sync {
-    /// Time of a kernel on a device whose compute units but `taken` are free (a collective's kernel holds the rest).
-    /// At least one unit is always left.
-    fn time_with_units_taken(&self, kernel: &Kernel, device: &DeviceCost, taken: u32) -> Time;
-
-    /// Time of a kernel that has the device to itself.
-    fn time(&self, kernel: &Kernel, device: &DeviceCost) -> Time {
-        self.time_with_units_taken(kernel, device, 0)
-    }
-}
 
 /// The level that a workload asks for.
 pub fn level(fidelity: &FidelitySpec) -> Box<dyn Cost> {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Direction, Item, KernelClass, KernelShape, LayerPlan, Scaling, Shard};
+use crate::model::{Direction, Item, Kernel, KernelClass, KernelShape, LayerPlan, Scaling, Shard};
 use crate::spec::cost::{ClassCost, CostSpec, MeasuredGemm, Processing};
 use crate::spec::kernel::{AttentionGeneration, Maker};
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::Dtype;
-use crate::units::{Bandwidth, FlopRate};
+use crate::units::{Bandwidth, FlopRate, Time};
 
 fn device(bf16_tflops: f64, units: u32, gbps: f64, spec: CostSpec) -> DeviceCost {
     DeviceCost {

@@ -142,7 +142,7 @@ impl<'a> Blocks<'a> {
             order.into_iter().flat_map(|b| pick(b).clone()).collect()
         };
         let beside_shared = |items: Vec<Item>| match self.shard.expert_overlap {
-            ExpertOverlap::SharedExpert => super::moe::beside_shared(items),
+            ExpertOverlap::SharedExpert => with_shared_expert(items),
             _ => items,
         };
         let for_weight_grad: f64 = self.saved.iter().filter(|s| s.for_weight_grad).map(|s| s.bytes).sum();
@@ -184,6 +184,33 @@ fn gather_ahead(mut items: Vec<Item>) -> Vec<Item> {
             c.hidden_behind += 1;
             items.swap(i - 1, i);
         }
+    }
+    items
+}
+
+/// Lets exchanges run beside the kernels of the shared expert: those that follow, or in backward those that stand before,
+/// which then follow.
+fn with_shared_expert(mut items: Vec<Item>) -> Vec<Item> {
+    let is_shared = |i: &Item| i.kernel().is_some_and(|k| k.name.starts_with("shared expert"));
+    let prepares = |i: &Item| {
+        i.kernel().is_some_and(|k| matches!(k.class, KernelClass::Permute | KernelClass::Unpermute))
+    };
+    let mut at = 0;
+    while at < items.len() {
+        if items[at].comm().is_some_and(|c| c.exchange.is_some()) {
+            let mut prepared = at;
+            while prepared > 0 && prepares(&items[prepared - 1]) {
+                prepared -= 1;
+            }
+            let run = items[..prepared].iter().rev().take_while(|i| is_shared(i)).count();
+            items[prepared - run..=at].rotate_left(run);
+            let own = at - run;
+            let beside = items[own + 1..].iter().take_while(|i| is_shared(i)).count();
+            if let Item::Comm(comm) = &mut items[own] {
+                comm.hidden_behind = beside as u32;
+            }
+        }
+        at += 1;
     }
     items
 }

@@ -10,12 +10,12 @@
 //! * a row for each rank: nothing before the dispatch; behind it T·D_r rows are expanded to M, and before the combine
 //!   weighed and summed to T·D_r again.
 
-use super::KernelClass;
 use super::blocks::{Block, Blocks};
 use super::casts::{Operands, Prepared};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
 use super::linear::{Cut, Linear};
-use super::mlp::{self, Mlp};
+use super::mlp::Mlp;
+use super::{KernelClass, mlp};
 use crate::moe::{Exchange, Travel, payload_bytes};
 use crate::spec::model::MoeSpec;
 use crate::spec::recipe::CastRole;
@@ -70,7 +70,7 @@ pub(super) fn add(b: &mut Blocks, moe: &MoeSpec) {
     narrow(b);
     routed.dispatch(b);
     if beside {
-        // Its first product runs beside the dispatch, its second beside the combine ([`beside_shared`]).
+        // Its first product runs beside the dispatch, its second beside the combine.
         shared.iter().for_each(|shared| shared.up(b));
         routed.experts(b);
         routed.combine(b);
@@ -82,33 +82,6 @@ pub(super) fn add(b: &mut Blocks, moe: &MoeSpec) {
         routed.combine(b);
         widen(b);
     }
-}
-
-/// Lets exchanges run beside the kernels of the shared expert: those that follow, or in backward those that stand before,
-/// which then follow.
-pub(super) fn beside_shared(mut items: Vec<Item>) -> Vec<Item> {
-    let is_shared = |i: &Item| i.kernel().is_some_and(|k| k.name.starts_with("shared expert"));
-    let prepares = |i: &Item| {
-        i.kernel().is_some_and(|k| matches!(k.class, KernelClass::Permute | KernelClass::Unpermute))
-    };
-    let mut at = 0;
-    while at < items.len() {
-        if items[at].comm().is_some_and(|c| c.exchange.is_some()) {
-            let mut prepared = at;
-            while prepared > 0 && prepares(&items[prepared - 1]) {
-                prepared -= 1;
-            }
-            let run = items[..prepared].iter().rev().take_while(|i| is_shared(i)).count();
-            items[prepared - run..=at].rotate_left(run);
-            let own = at - run;
-            let beside = items[own + 1..].iter().take_while(|i| is_shared(i)).count();
-            if let Item::Comm(comm) = &mut items[own] {
-                comm.hidden_behind = beside as u32;
-            }
-        }
-        at += 1;
-    }
-    items
 }
 
 /// The router: one small GEMM in fp32 on each rank's own tokens, softmax and top-k.

@@ -80,6 +80,11 @@ impl Rest {
     }
 }
 
+/// Nanoseconds in seconds, to print.
+pub(super) fn seconds(ns: i64) -> f64 {
+    ns as f64 / 1e9
+}
+
 #[cfg(test)]
 mod tests {
     use super::ns;

@@ -138,7 +138,7 @@ pub fn by_cause(pieces: &[Piece]) -> BTreeMap<String, f64> {
     for piece in pieces {
         *ns.entry(&piece.cause).or_default() += piece.to - piece.from;
     }
-    ns.into_iter().map(|(cause, ns)| (cause.to_string(), super::seconds(ns))).collect()
+    ns.into_iter().map(|(cause, ns)| (cause.to_string(), super::clock::seconds(ns))).collect()
 }
 
 /// The longest gaps between computing kernels and copies, longest first.
@@ -165,9 +165,9 @@ pub fn gaps(profile: &Profile, events: &[DeviceEvent], sets: &Sets, pieces: &[Pi
         let inside = &pieces[pieces.partition_point(|p| p.to <= from)..];
         let inside: Vec<Piece> = inside.iter().take_while(|p| p.from < to).cloned().collect();
         Gap {
-            at_s: super::seconds(from - sets.window.0),
-            length_s: super::seconds(to - from),
-            communication_s: super::seconds(sets.comm.meet(&gap).length()),
+            at_s: super::clock::seconds(from - sets.window.0),
+            length_s: super::clock::seconds(to - from),
+            communication_s: super::clock::seconds(sets.comm.meet(&gap).length()),
             idle_s: by_cause(&inside),
             ended_by: ended_by(profile, sets, next.copied(), (from, to)).to_string(),
             before: name(kernels.get(before).filter(|e| e.end == from), "start of the window"),

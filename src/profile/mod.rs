@@ -10,6 +10,7 @@
 //! stream; device events launched before the profiler began (both [`report::Window`]s are given); slices that overlap on
 //! one stream; clocks that differ between ranks.
 
+mod bars;
 pub mod breakdown;
 mod category;
 pub mod classes;
@@ -33,8 +34,3 @@ pub use model::Profile;
 pub use reader::{read, read_from};
 pub use report::{ProfileReport, Window, report};
 pub use timeline::pipeline_timeline;
-
-/// Nanoseconds in seconds, to print.
-fn seconds(ns: i64) -> f64 {
-    ns as f64 / 1e9
-}

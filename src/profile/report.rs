@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::breakdown::{Breakdown, Sets, same_stream_overlaps};
 use super::classes::Family;
-use super::idle::{self, Gap};
+use super::clock::seconds;
+use super::idle;
+use super::idle::Gap;
 use super::intervals::Intervals;
 use super::model::{DeviceEvent, Profile};
-use super::seconds;
 use super::skew::{Skew, skew};
 use super::waterfall::MeasuredWaterfall;
 

@@ -15,6 +15,7 @@ use super::model::{DeviceEvent, Profile};
 
 /// Shifts that are tried in each direction.
 const SHIFTS: i64 = 64;
+
 /// A clock is taken to differ by no less than this, in nanoseconds.
 const LEAST_OFFSET: i64 = 200_000;
 
@@ -114,7 +115,7 @@ pub fn skew(profiles: &[Profile]) -> Option<Skew> {
     let mut ranks: Vec<RankSkew> =
         real.iter().map(|(rank, _)| RankSkew { rank: *rank, ..RankSkew::default() }).collect();
     for (rank, offset) in ranks.iter_mut().zip(&offsets) {
-        rank.clock_offset_s = offset.map(super::seconds);
+        rank.clock_offset_s = offset.map(super::clock::seconds);
     }
     let mut rows: Vec<(i64, Row)> = Vec::new();
     for (group, lists) in &groups {
@@ -131,9 +132,9 @@ pub fn skew(profiles: &[Profile]) -> Option<Skew> {
             };
             let second = starts.iter().filter(|s| s.1 != last.1).max().unwrap_or(last);
             ranks[last.1].last += 1;
-            ranks[last.1].waited_for_s += super::seconds(last.0.saturating_sub(second.0));
+            ranks[last.1].waited_for_s += super::clock::seconds(last.0.saturating_sub(second.0));
             for (start, rank) in &starts {
-                ranks[*rank].waits_s += super::seconds(last.0.saturating_sub(*start));
+                ranks[*rank].waits_s += super::clock::seconds(last.0.saturating_sub(*start));
             }
             let (name, _, _) = lists[0].at(i).map_or(("", "", 0), |c| c.0);
             let bytes = bytes(real[lists[0].rank].1, group, lists[0].at(i).map(|c| c.0));
@@ -144,8 +145,8 @@ pub fn skew(profiles: &[Profile]) -> Option<Skew> {
                     group: (*group).to_string(),
                     bytes,
                     first_s: 0.0,
-                    skew_s: super::seconds(last.0.saturating_sub(first.0)),
-                    active_s: super::seconds(end.saturating_sub(last.0)),
+                    skew_s: super::clock::seconds(last.0.saturating_sub(first.0)),
+                    active_s: super::clock::seconds(end.saturating_sub(last.0)),
                     last_rank: real[last.1].0,
                 },
             ));
@@ -159,7 +160,7 @@ pub fn skew(profiles: &[Profile]) -> Option<Skew> {
     let zero = rows.first().map_or(0, |r| r.0);
     out.rows = rows
         .into_iter()
-        .map(|(first, row)| Row { first_s: super::seconds(first.saturating_sub(zero)), ..row })
+        .map(|(first, row)| Row { first_s: super::clock::seconds(first.saturating_sub(zero)), ..row })
         .collect();
     out.ranks = ranks;
     Some(out)

@@ -151,7 +151,7 @@ impl Shape {
         let delays = self.delays(&of, first);
         Ok(StepDurations {
             name: step.to_string(),
-            measured: Some(super::seconds(last - first)),
+            measured: Some(super::clock::seconds(last - first)),
             times,
             delays,
         })
@@ -235,5 +235,5 @@ fn list(length: u32, each: impl Fn(u32) -> Times) -> Times {
 }
 
 fn leaf(ns: Option<i64>) -> Times {
-    ns.map_or(Times::Absent(()), |ns| Times::Same(super::seconds(ns)))
+    ns.map_or(Times::Absent(()), |ns| Times::Same(super::clock::seconds(ns)))
 }

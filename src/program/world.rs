@@ -3,30 +3,9 @@
 use std::sync::Arc;
 
 use super::Program;
+use super::span::Span;
 use crate::ids::{CommId, ProgramId, RankId, ResourceId, TierId, TransferId};
 use crate::units::{Bandwidth, Bytes, Time};
-
-/// A range of a table, 8 bytes wide.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Span {
-    /// First index.
-    pub start: u32,
-    /// Number of entries.
-    pub len: u32,
-}
-
-impl Span {
-    /// As a range of `usize`.
-    #[inline]
-    pub fn range(self) -> std::ops::Range<usize> {
-        self.start as usize..(self.start + self.len) as usize
-    }
-    /// Whether it holds nothing.
-    #[inline]
-    pub fn is_empty(self) -> bool {
-        self.len == 0
-    }
-}
 
 /// The compute units that `Op::slowdown` is for.
 const WHOLE: u16 = 1000;

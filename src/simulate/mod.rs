@@ -28,10 +28,10 @@ use crate::analysis::cause::Causes;
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::kind::OpKind;
 use crate::analysis::report::{RankInfo, Report, RunInfo, report};
-use crate::analysis::samples::SamplesReport;
 use crate::analysis::slack::{Slack, slack};
 use crate::analysis::waterfall::Counted;
-use crate::engine::{self, EngineError, Observer, Record};
+use crate::engine;
+use crate::engine::{EngineError, Observer, Record};
 use crate::fold::{Folded, fold};
 use crate::ids::{DeviceId, RankId, ResourceId};
 use crate::plan::step::{Plan, PlanError};
@@ -43,7 +43,6 @@ pub use crate::analysis::head::{Head, InputName, Status};
 pub use fault::{FailedReport, Fault, MemoryFault};
 pub use inputs::{Inputs, Settings, Site};
 pub use prices::{DevicePrices, MachinePrices};
-use samples::samples;
 
 /// How to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,25 +211,6 @@ impl Simulation {
     /// Number of ops that the engine plays: for a progress bar.
     pub fn played_ops(&self) -> u64 {
         self.folded.world.op_instances()
-    }
-
-    /// Plays `count` steps that differ in their seed, from `seed` on, in parallel, and reads how their times spread.
-    /// `progress` is told how many are done.
-    ///
-    /// # Errors
-    /// That of the first sample that fails.
-    ///
-    /// # Panics
-    /// If `count` is 0.
-    pub fn sample(
-        &self,
-        seed: u64,
-        count: u32,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<SamplesReport, EngineError> {
-        let samples = samples(self, seed, count, progress)?;
-        let stage = |rank| self.plan.stage(RankId(rank));
-        Ok(SamplesReport::of(&samples, seed, stage, |rank| self.plan.rank_name(RankId(rank))))
     }
 
     /// Utilisation, tokens per second, and seconds of a step: as in the report.

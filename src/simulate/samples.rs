@@ -9,19 +9,42 @@ use super::{Simulation, noise};
 use crate::analysis::cause::Causes;
 use crate::analysis::critical::critical_path;
 use crate::analysis::idle::IdleTimes;
-use crate::analysis::samples::Sample;
-use crate::engine::{self, EngineError, Record};
+use crate::analysis::samples::{Sample, SamplesReport};
+use crate::engine;
+use crate::engine::{EngineError, Record};
 use crate::fold::{Folded, fold};
+use crate::ids::RankId;
 use crate::program::World;
 
 /// Bytes that the records of all samples in flight may take together.
 const RECORDS_LIMIT: u64 = 4 << 30;
 
+impl Simulation {
+    /// Plays `count` steps that differ in their seed, from `seed` on, in parallel, and reads how their times spread.
+    /// `progress` is told how many are done.
+    ///
+    /// # Errors
+    /// That of the first sample that fails.
+    ///
+    /// # Panics
+    /// If `count` is 0.
+    pub fn sample(
+        &self,
+        seed: u64,
+        count: u32,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<SamplesReport, EngineError> {
+        let samples = samples(self, seed, count, progress)?;
+        let stage = |rank| self.plan.stage(RankId(rank));
+        Ok(SamplesReport::of(&samples, seed, stage, |rank| self.plan.rank_name(RankId(rank))))
+    }
+}
+
 /// Plays `count` samples; `progress` is told how many are done.
 ///
 /// # Errors
 /// That of the first sample that fails.
-pub fn samples(
+fn samples(
     run: &Simulation,
     seed: u64,
     count: u32,

@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cost::CostSpec;
-use super::number;
+use super::error::first;
 use super::workload::Dtype;
-use super::{Kind, Spec, SpecError};
+use super::{Kind, Spec, SpecError, number};
 use crate::units::{Bandwidth, Bytes, FlopRate};
 
 /// One accelerator.
@@ -156,7 +156,7 @@ impl Spec for Device {
         let any = [p.fp32, p.tf32, p.bf16, p.fp16, p.fp8, p.fp6, p.fp4, p.int8].iter().any(Option::is_some);
         if any {
             let problems = self.cost.as_ref().map_or_else(Vec::new, |cost| cost.validate("cost"));
-            return super::first(problems);
+            return first(problems);
         }
         Err(SpecError::at("peak_dense_TFLOPs", "no number format has a peak")
             .allowed("at least one of fp32, tf32, bf16, fp16, fp8, fp6, fp4, int8")

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::problem::Problem;
+
 /// A wrong input: where it stands, what is wrong, what is allowed, what to do.
 ///
 /// Its `Display` is the whole message, several lines, without a trailing newline.
@@ -125,6 +127,20 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
+}
+
+/// The first of several problems as an error.
+pub(super) fn first(problems: Vec<Problem>) -> Result<(), SpecError> {
+    problems.into_iter().next().map_or(Ok(()), |problem| Err(problem.into()))
+}
+
+impl From<Problem> for SpecError {
+    fn from(problem: Problem) -> SpecError {
+        SpecError::at(problem.path, format!("{} is not allowed", problem.value))
+            .value(problem.value)
+            .allowed(problem.allowed)
+            .hint(problem.hint)
+    }
 }
 
 #[cfg(test)]

@@ -307,3 +307,8 @@ fn plain(expected: &str) -> String {
         },
     }
 }
+
+/// A number as JSON, whole where it is.
+pub fn whole(number: f64) -> Value {
+    if number.fract() == 0.0 && number.abs() < 9e15 { (number as i64).into() } else { number.into() }
+}

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::error::nearest;
 use super::files::{Disk, Files, Noted};
-use super::{Kind, Spec, SpecError, catalog, hugging_face, json, simple, stack};
+use super::{Kind, Spec, SpecError, catalog, hugging_face, json, simple, stack_defaults};
 
 /// Files may name a base, which may name a base: at most so many.
 const MAX_BASES: usize = 8;
@@ -170,7 +170,7 @@ fn typed<T: Spec>(
     }
     let blame = |e: SpecError| blame(e, &touched).in_file(file);
     if T::KIND == Kind::Workload {
-        stack::lay_over(&mut value).map_err(blame)?;
+        stack_defaults::lay_over(&mut value).map_err(blame)?;
     }
     let typed: T = json::typed(&value).map_err(blame)?;
     let canonical = serde_json::to_value(&typed).unwrap_or_default();

@@ -17,23 +17,27 @@ pub mod catalog;
 pub mod collectives;
 pub mod cost;
 pub mod device;
+mod dtype;
 mod error;
 mod files;
 pub mod hugging_face;
 pub mod imports;
 pub(crate) mod json;
 pub mod kernel;
+mod kind;
 mod load;
 pub mod model;
 pub mod nccl_tests;
 pub mod number;
 pub mod problem;
 pub mod recipe;
+mod reference;
 pub mod reliability;
 pub mod rules;
 mod scale;
 pub mod simple;
 pub mod stack;
+mod stack_defaults;
 #[cfg(test)]
 mod tests;
 pub mod topology;
@@ -41,17 +45,13 @@ mod topology_builder;
 mod topology_check;
 pub mod workload;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::json;
-
 pub use attached::Attached;
 pub use collectives::Collectives;
 pub use device::Device;
 pub use error::{SpecError, nearest};
 pub use files::{Disk, Files};
 pub(crate) use json::{merge, read as read_json, typed as typed_json};
+pub use kind::{Kind, Spec};
 pub(crate) use load::hash;
 pub use load::{Draft, Loaded, blame_setting, content_hash, from_text, from_value, load, load_from};
 pub use model::ModelSpec;
@@ -62,44 +62,10 @@ pub use stack::StackSpec;
 pub use topology::Topology;
 pub use workload::{Dtype, WorkloadSpec};
 
-use problem::Problem;
+use serde_json::json;
+
+use error::first;
 use workload::ModelRef;
-
-/// The kinds of files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Kind {
-    /// A machine.
-    Topology,
-    /// A device class.
-    Device,
-    /// A training step.
-    Workload,
-    /// A model.
-    Model,
-    /// A training software.
-    Stack,
-    /// A precision recipe.
-    Recipe,
-    /// Rules and measured times of collectives.
-    Collectives,
-    /// Rules from rows of measurements to workloads.
-    Rules,
-    /// Interruptions, restarts and checkpoints of a job.
-    Reliability,
-}
-
-/// A type that a file of its own holds.
-pub trait Spec: DeserializeOwned + Serialize + JsonSchema {
-    /// Which kind of file.
-    const KIND: Kind;
-
-    /// Checks what no single field can: sums, products, names. Ranges of single fields are checked as they are read.
-    ///
-    /// # Errors
-    /// The first thing that is wrong, with its path.
-    fn validate(&self) -> Result<(), SpecError>;
-}
 
 impl Spec for ModelSpec {
     const KIND: Kind = Kind::Model;
@@ -118,20 +84,6 @@ impl Spec for WorkloadSpec {
             ModelRef::Inline(model) => first(WorkloadSpec::validate(self, model)),
             ModelRef::Named(_) => Ok(()),
         }
-    }
-}
-
-/// The first of several problems as an error.
-fn first(problems: Vec<Problem>) -> Result<(), SpecError> {
-    problems.into_iter().next().map_or(Ok(()), |problem| Err(problem.into()))
-}
-
-impl From<Problem> for SpecError {
-    fn from(problem: Problem) -> SpecError {
-        SpecError::at(problem.path, format!("{} is not allowed", problem.value))
-            .value(problem.value)
-            .allowed(problem.allowed)
-            .hint(problem.hint)
     }
 }
 

@@ -19,6 +19,8 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+pub use super::dtype::Dtype;
+pub use super::reference::Reference;
 pub use documents::{CutDocument, DocumentsSpec, DrawnLengths, SequenceOrder};
 pub use expert::{DispatcherKind, ExchangeFormats, ExpertOverlap, ExpertSpec, RowFormat};
 pub use memory::{
@@ -31,17 +33,15 @@ pub use parallelism::{
     PointToPoint, ShardingKind, ShardingPrefetch, ShardingSpec, TensorOverlap,
 };
 pub use precision::{
-    BytesPerParameter, Dtype, Fp8Communication, Fp8Gemm, Fp8Spec, OptimizerKind, OptimizerSpec, PrecisionSpec,
+    BytesPerParameter, Fp8Communication, Fp8Gemm, Fp8Spec, OptimizerKind, OptimizerSpec, PrecisionSpec,
 };
 pub use run::{
     CollectiveFidelity, ComputeFidelity, ExpertBalance, ExpertLoadSpec, FidelitySpec, KernelFusion,
 };
 
-use std::marker::PhantomData;
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
-use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::model::ModelSpec;
@@ -124,41 +124,11 @@ fn one() -> u64 {
     1
 }
 
-/// The name of a shipped file, a path relative to the file that names it, or the content itself.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Reference<T> {
-    /// The name of a shipped file (`gpt3-175b`), or a path relative to the file that names it.
-    Named(String),
-    /// The content itself.
-    Inline(Box<T>),
-}
-
 /// A model by name or path, or written out.
 pub type ModelRef = Reference<ModelSpec>;
+
 /// A stack by name or path, or written out.
 pub type StackRef = Reference<StackSpec>;
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Reference<T> {
-    /// Decides by the JSON type, so that an error inside a written-out value names its own field.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct RefVisitor<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for RefVisitor<T> {
-            type Value = Reference<T>;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a name, a path, or an object")
-            }
-            fn visit_str<E: de::Error>(self, s: &str) -> Result<Self::Value, E> {
-                Ok(Reference::Named(s.to_string()))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                let value = T::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(Reference::Inline(Box::new(value)))
-            }
-        }
-        deserializer.deserialize_any(RefVisitor(PhantomData))
-    }
-}
 
 impl WorkloadSpec {
     /// The software: that of the file, resolved, or the simple one.

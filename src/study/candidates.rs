@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::base::Base;
 use super::objective::Measures;
+use super::options::SearchOptions;
 use super::outcome::Outcome;
 use super::rows::StudyError;
-use super::search::SearchOptions;
 use super::space::set_text;
 use crate::compare::workload::closed_form;
 use crate::pool;

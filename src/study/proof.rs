@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::candidates::{Candidate, Run};
+use super::options::SearchOptions;
 use super::outcome::Outcome;
 use super::rows::StudyError;
-use super::search::SearchOptions;
 use crate::score::kendall;
 
 /// A search beside the truth.

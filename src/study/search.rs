@@ -16,6 +16,7 @@ use super::base::Base;
 use super::candidates::{Candidate, Run, candidates};
 use super::layout::{ASSUMED, Given, NEUTRAL, layouts};
 use super::objective::{Measures, Objective};
+use super::options::SearchOptions;
 use super::outcome::{How, Outcome, outcome};
 use super::proof::{Proof, prove};
 use super::reasons::{Reason, reasons};
@@ -30,58 +31,6 @@ use crate::spec::workload::{ModelRef, WorkloadSpec};
 
 /// Layouts of a ranking that are simulated once more, to say where their step goes.
 const EXPLAINED: usize = 3;
-
-/// How to search.
-#[derive(Clone, Debug)]
-pub struct SearchOptions {
-    /// `path=value` texts that hold for all layouts.
-    pub fix: Vec<String>,
-    /// Values to try, in the place of those that would be tried, or of other fields.
-    pub vary: Vec<Axis>,
-    /// Bytes of device memory that a layout may take; default: what the device has.
-    pub max_memory_bytes: Option<f64>,
-    /// What is best.
-    pub objective: Objective,
-    /// Longest step that counts, in seconds.
-    pub deadline_s: Option<f64>,
-    /// Fewest and most devices of machines to try, by doubling the nodes from the fewest; default: the machine as it is.
-    pub devices: Option<(u64, u64)>,
-    /// How many layouts are ranked.
-    pub top: usize,
-    /// Most layouts that are simulated.
-    pub most_simulated: usize,
-    /// The simulated step is taken not to be shorter than the closed form less this part of it; 1 leaves nothing out.
-    pub margin: f64,
-    /// Simulate every layout that the memory does not refute, and say what the search would have missed.
-    pub prove: bool,
-    /// Threads; default: as many as processors.
-    pub threads: Option<usize>,
-}
-
-impl SearchOptions {
-    /// Whether a step is over by the deadline.
-    pub(super) fn in_time(&self, found: Measures) -> bool {
-        self.deadline_s.is_none_or(|deadline| found.seconds <= deadline)
-    }
-}
-
-impl Default for SearchOptions {
-    fn default() -> SearchOptions {
-        SearchOptions {
-            fix: Vec::new(),
-            vary: Vec::new(),
-            max_memory_bytes: None,
-            objective: Objective::default(),
-            deadline_s: None,
-            devices: None,
-            top: 10,
-            most_simulated: 400,
-            margin: 0.1,
-            prove: false,
-            threads: None,
-        }
-    }
-}
 
 /// A simulated layout.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -2,181 +2,54 @@
 
 use petgraph::graph::NodeIndex;
 
+use super::builder::Builder;
+use super::built::{Built, Out, Up};
 use super::clos::{Below, Clos};
-use super::dragonfly::{Dragonfly, pair};
-use super::drawn;
+use super::dragonfly::Dragonfly;
 use super::fabric::{Fabric, ScaleOut};
-use super::graph::{Hop, LinkClass, Net, Vertex};
+use super::graph::{Hop, LinkClass, Vertex};
+use super::machine::{Place, Router, TierClass, TierUse};
 use super::tiers::Chains;
 use super::torus::Torus;
 use super::wan::Wan;
-use super::{Machine, Place, Router, TierClass, TierUse};
+use super::{Machine, drawing};
 use crate::ids::{DeviceId, TierId};
 use crate::spec::topology::{
-    Clos as ClosSpec, Ecmp, Fabric as FabricSpec, Nics, Node, ScaleUp as ScaleUpSpec, Tier, Topology, Via,
+    Clos as ClosSpec, Ecmp, Fabric as FabricSpec, Nics, ScaleUp as ScaleUpSpec, Tier, Topology, Via,
 };
-use crate::spec::{Spec, SpecError};
+use crate::spec::{Loaded, Spec, SpecError, load};
 
-/// Routes of a built machine.
-#[derive(Debug)]
-pub(super) struct Built {
-    per_node: u32,
-    nodes_per_site: u32,
-    up: Up,
-    /// NICs of a node; 0 without a network.
-    nics_per_node: u32,
-    per_nic: u32,
-    /// Hop from each device to its NIC's own vertex, or none where the NIC is the device's alone.
-    to_nic: Vec<Hop>,
-    /// Hop from each NIC to its first switch.
-    uplink: Vec<Hop>,
-    out: Out,
-    pxn: bool,
-    parts: u32,
-}
+impl Machine {
+    /// Loads a machine by name, by path, or from the form of a simple one (`switch:8,100,2`), and builds it.
+    ///
+    /// # Errors
+    /// As [`load`] and [`Machine::build`].
+    pub fn load(topology: &str, sets: &[String]) -> Result<(Loaded<Topology>, Machine), SpecError> {
+        let loaded: Loaded<Topology> = load(topology, sets)?;
+        let machine = Machine::build(&loaded.value).map_err(|e| e.in_file(&loaded.file))?;
+        Ok((loaded, machine))
+    }
 
-/// Routes inside a node.
-#[derive(Debug)]
-enum Up {
-    None,
-    /// Hop from each device to its switch, consecutive from the first.
-    Switch(Hop),
-    /// Hop of the first link.
-    Mesh(Hop),
-    Torus(Torus),
-}
-
-/// Routes between nodes.
-#[derive(Debug)]
-enum Out {
-    None,
-    Clos(Clos, Option<Wan>),
-    Dragonfly(Dragonfly),
-}
-
-impl Built {
-    pub fn parts(&self) -> u32 {
-        self.parts
-    }
-    pub fn torus(&self) -> Option<&Torus> {
-        match &self.up {
-            Up::Torus(torus) => Some(torus),
-            _ => None,
-        }
-    }
-    /// The hops between two different devices; whether there is a way.
-    pub fn route(&self, from: u32, to: u32, part: u32, cross: &mut impl FnMut(Hop)) -> bool {
-        let (a, b) = (from / self.per_node, to / self.per_node);
-        if a == b && self.inside(from, to, cross) {
-            return true;
-        }
-        if self.nics_per_node == 0 {
-            return false;
-        }
-        let nic = |device: u32| device % self.per_node / self.per_nic;
-        let mut from = from;
-        if self.pxn && nic(from) != nic(to) {
-            let peer = from - from % self.per_node + to % self.per_node;
-            self.inside(from, peer, cross);
-            from = peer;
-        }
-        let ends = ((a, nic(from)), (b, nic(to)));
-        self.leave(from, cross);
-        if ends.0 != ends.1 {
-            cross(self.uplink[(a * self.nics_per_node + ends.0.1) as usize]);
-            self.between(ends.0, ends.1, part, cross);
-            cross(self.uplink[(b * self.nics_per_node + ends.1.1) as usize].back());
-        }
-        if let Some(hop) = self.to_nic.get(to as usize) {
-            cross(hop.back());
-        }
-        true
-    }
-    /// From a device to its NIC, where that is a vertex.
-    fn leave(&self, device: u32, cross: &mut impl FnMut(Hop)) {
-        if let Some(hop) = self.to_nic.get(device as usize) {
-            cross(*hop);
-        }
-    }
-    fn inside(&self, from: u32, to: u32, cross: &mut impl FnMut(Hop)) -> bool {
-        match &self.up {
-            Up::None => return false,
-            Up::Switch(first) => {
-                cross(first.plus(from));
-                cross(first.plus(to).back());
-            }
-            Up::Mesh(first) => {
-                let g = self.per_node;
-                let (node, a, b) = (from / g, from % g, to % g);
-                let hop = first.plus(node * (g * (g - 1) / 2) + pair(a.min(b), a.max(b), g));
-                cross(if a < b { hop } else { hop.back() });
-            }
-            Up::Torus(torus) => torus.route(from, to, cross),
-        }
-        true
-    }
-    fn between(&self, from: (u32, u32), to: (u32, u32), part: u32, cross: &mut impl FnMut(Hop)) {
-        match &self.out {
-            Out::None => {}
-            Out::Dragonfly(fly) => {
-                let number = |end: (u32, u32)| end.0 * self.nics_per_node + end.1;
-                fly.route(number(from), number(to), part, cross);
-            }
-            Out::Clos(clos, wan) => {
-                let (a, b) = (from.0 / self.nodes_per_site, to.0 / self.nodes_per_site);
-                match wan {
-                    Some(wan) if a != b => {
-                        let planes = clos.planes(from, to, part);
-                        clos.ascend(from, &planes, cross);
-                        wan.route((a, clos.top(from.1, &planes)), (b, clos.top(to.1, &planes)), cross);
-                        clos.descend(to, &planes, cross);
-                    }
-                    _ => clos.route(from, to, part, cross),
-                }
-            }
-        }
+    /// Builds a machine.
+    ///
+    /// # Errors
+    /// The description does not hold together, or the graph falls apart.
+    pub fn build(spec: &Topology) -> Result<Machine, SpecError> {
+        machine(spec)
     }
 }
 
 /// Builds any machine.
-pub(super) fn machine(spec: &Topology) -> Result<Machine, SpecError> {
+fn machine(spec: &Topology) -> Result<Machine, SpecError> {
     spec.validate()?;
     match (&spec.graph, &spec.node) {
-        (Some(graph), _) => drawn::machine(spec, graph),
+        (Some(graph), _) => drawing::machine(spec, graph),
         (None, Some(node)) => Ok(Builder::new(spec, node).build()),
         (None, None) => Err(SpecError::at("", "neither `node` nor `graph` is given")),
     }
 }
 
-/// Work in progress on a built machine.
-pub(super) struct Builder<'a> {
-    pub spec: &'a Topology,
-    pub node: &'a Node,
-    pub net: Net,
-    pub nodes: u32,
-    pub per_node: u32,
-    pub tiers: Vec<TierClass>,
-    pub tier_class: Vec<u32>,
-    pub nic_vertices: Vec<NodeIndex<u32>>,
-}
-
-impl<'a> Builder<'a> {
-    fn new(spec: &'a Topology, node: &'a Node) -> Builder<'a> {
-        Builder {
-            spec,
-            node,
-            net: Net::default(),
-            nodes: spec.total_nodes() as u32,
-            per_node: node.size(),
-            tiers: Vec::new(),
-            tier_class: Vec::new(),
-            nic_vertices: Vec::new(),
-        }
-    }
-    pub fn devices(&self) -> u32 {
-        self.nodes * self.per_node
-    }
-
+impl Builder<'_> {
     fn build(mut self) -> Machine {
         for device in 0..self.devices() {
             self.net.graph.add_node(Vertex::Device(DeviceId(device)));

@@ -153,7 +153,7 @@ impl Clos {
         let Some(seed) = self.hash else { return planes };
         for l in 1..self.tiers.len() {
             let uplinks = self.tiers[l - 1].uplinks;
-            let choice = super::hash(&[
+            let choice = super::hash::hash(&[
                 seed,
                 from.0.into(),
                 from.1.into(),

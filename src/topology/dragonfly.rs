@@ -112,7 +112,8 @@ impl Dragonfly {
         let j = match self.hash {
             None => (from.wrapping_add(to).wrapping_add(part)) % self.between,
             Some(seed) => {
-                (super::hash(&[seed, from.into(), to.into(), part.into()]) % u64::from(self.between)) as u32
+                (super::hash::hash(&[seed, from.into(), to.into(), part.into()]) % u64::from(self.between))
+                    as u32
             }
         };
         let (exit, entry) = (self.gateway(g, h, j), self.gateway(h, g, j));

@@ -1,9 +1,13 @@
 //! Machines: routes, capacities, wrap rules, bisections, tiers.
 
+use petgraph::graph::NodeIndex;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::ids::{DeviceId, ResourceId};
+use crate::spec::{Loaded, Topology, load};
+use crate::units::{Bandwidth, Bytes, Time};
 
 fn machine(topology: &str, sets: &[&str]) -> Machine {
     let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();

@@ -5,9 +5,9 @@
 
 use petgraph::graph::NodeIndex;
 
-use super::TierClass;
-use super::build::Builder;
+use super::builder::Builder;
 use super::graph::{Hop, LinkClass, Vertex};
+use super::machine::TierClass;
 use crate::ids::TierId;
 use crate::spec::topology::{Host, Memory, Via};
 use crate::units::{Bandwidth, Bytes};

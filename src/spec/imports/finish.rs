@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::super::{SpecError, catalog};
-use super::table::{Table, fits, whole};
+use super::table::{Table, fits};
 use super::{Beside, Draft, object};
+use crate::spec::json::whole;
 
 /// A file without its folder.
 fn name(file: &str) -> String {

@@ -22,16 +22,7 @@ use serde_json::{Map, Value};
 use super::{SpecError, WorkloadSpec, from_value, json};
 use table::{Rule, Table};
 
-/// The formats, by the names of their tables.
-pub const FORMATS: [(&str, &str); 7] = [
-    ("megatron", "Arguments of Megatron-LM or Megatron-Core: a shell line or script, or YAML"),
-    ("nemo", "A NeMo 1 recipe (YAML)"),
-    ("megatron-bridge", "A Megatron-Bridge recipe or configuration (YAML)"),
-    ("torchtitan", "A torchtitan configuration (TOML)"),
-    ("deepspeed", "A DeepSpeed configuration (JSON); the model comes from --model"),
-    ("nanotron", "A nanotron configuration (YAML)"),
-    ("maxtext", "A MaxText configuration (YAML)"),
-];
+pub use table::FORMATS;
 
 /// What is known beside the file.
 #[derive(Clone, Debug, Default)]

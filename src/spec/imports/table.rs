@@ -5,8 +5,20 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::super::json::whole;
 use super::super::{SpecError, catalog};
 use super::syntax::Syntax;
+
+/// The formats, by the names of their tables.
+pub const FORMATS: [(&str, &str); 7] = [
+    ("megatron", "Arguments of Megatron-LM or Megatron-Core: a shell line or script, or YAML"),
+    ("nemo", "A NeMo 1 recipe (YAML)"),
+    ("megatron-bridge", "A Megatron-Bridge recipe or configuration (YAML)"),
+    ("torchtitan", "A torchtitan configuration (TOML)"),
+    ("deepspeed", "A DeepSpeed configuration (JSON); the model comes from --model"),
+    ("nanotron", "A nanotron configuration (YAML)"),
+    ("maxtext", "A MaxText configuration (YAML)"),
+];
 
 /// The table of a format. Files: `workloads/imports/NAME.json`.
 #[derive(Clone, Debug, Deserialize)]
@@ -78,7 +90,7 @@ impl Table {
     /// The table of a format, laid over its base.
     pub fn load(format: &str) -> Result<Table, SpecError> {
         let text = catalog::file(&format!("workloads/imports/{format}.json")).ok_or_else(|| {
-            let names: Vec<&str> = super::FORMATS.iter().map(|f| f.0).collect();
+            let names: Vec<&str> = FORMATS.iter().map(|f| f.0).collect();
             SpecError::file(format, "is no format that can be imported").allowed(names.join(", "))
         })?;
         let wrong =
@@ -183,11 +195,6 @@ impl Rule {
             None => self.why.is_empty().then(Vec::new),
         }
     }
-}
-
-/// A number as JSON, whole where it is.
-pub(super) fn whole(number: f64) -> Value {
-    if number.fract() == 0.0 && number.abs() < 9e15 { (number as i64).into() } else { number.into() }
 }
 
 fn truth(value: &Value) -> bool {

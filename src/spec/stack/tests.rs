@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::spec::workload::{KernelFusion, Reference, WorkloadSpec};
-use crate::spec::{Loaded, catalog, from_value, load};
+use crate::spec::{Kind, Loaded, SpecError, catalog, from_value, load};
 
 fn workload(stack: Value, sets: &[&str]) -> Result<WorkloadSpec, SpecError> {
     let text = json!({

@@ -70,7 +70,7 @@ fn scalar(text: String) -> Value {
     if let Ok(number) = text.parse::<f64>()
         && number.is_finite()
     {
-        return super::super::table::whole(number);
+        return crate::spec::json::whole(number);
     }
     match text.as_str() {
         "True" | "true" => true.into(),

@@ -1,0 +1,20 @@
+//! What cannot be lowered.
+
+use thiserror::Error;
+
+use super::unsupported::Unsupported;
+
+/// What cannot be lowered.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CollectiveError {
+    /// Two members have no route between them.
+    #[error("the group is not connected: {0}")]
+    NotConnected(String),
+    /// The algorithm asked for cannot run on the group, or none can.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// A group without members, or with a member twice.
+    #[error("{0}")]
+    BadGroup(String),
+}

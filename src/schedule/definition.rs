@@ -1,0 +1,61 @@
+//! What every schedule defines.
+
+use super::facts::Facts;
+use super::order::Order;
+use super::shape::Shape;
+use super::times::{Bubble, PassTimes, Profile};
+
+/// A pipeline schedule.
+pub trait Schedule: Sync {
+    /// What it is.
+    fn facts(&self) -> Facts;
+    /// Its name in kebab case.
+    fn name(&self) -> &'static str {
+        self.facts().name
+    }
+    /// The order of every rank.
+    ///
+    /// # Errors
+    /// If the schedule is not defined for these numbers; the error names numbers that would do.
+    fn order(&self, shape: &Shape) -> Result<Order, ScheduleError>;
+    /// The order for the times that passes really take and the memory that there is; most schedules do not mind.
+    ///
+    /// # Errors
+    /// As [`Schedule::order`].
+    fn order_for(&self, shape: &Shape, _profile: &Profile) -> Result<Order, ScheduleError> {
+        self.order(shape)
+    }
+    /// The bubble by theory, where a closed form holds; for shapes that have an order.
+    fn bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble>;
+    /// The bubble to reckon with: by theory, or for a searched order what it at least reaches.
+    fn expected_bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
+        self.bubble(shape, times)
+    }
+    /// Live micro-batch chunks at the worst moment on each rank by theory, where a closed form holds; for
+    /// shapes that have an order.
+    fn peak(&self, shape: &Shape) -> Option<Vec<u32>>;
+    /// Transfers on the critical path where sends run beside compute; by default those of one fill and one drain,
+    /// 2(pv − 1).
+    fn transfers(&self, shape: &Shape) -> f64 {
+        2.0 * (f64::from(shape.ranks) * f64::from(shape.parts_under(self.facts())) - 1.0)
+    }
+}
+
+/// Why a schedule is not defined for some numbers, and which would do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("schedule {schedule}: {problem}; {remedy}")]
+pub struct ScheduleError {
+    /// The schedule's name.
+    pub schedule: String,
+    /// What is wrong, with the numbers.
+    pub problem: String,
+    /// What would run.
+    pub remedy: String,
+}
+
+impl ScheduleError {
+    /// An error of this schedule.
+    pub fn new(schedule: &dyn Schedule, problem: String, remedy: String) -> ScheduleError {
+        ScheduleError { schedule: schedule.name().to_owned(), problem, remedy }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a schedule is, beside its order, bubble and peak.
+
+/// What a schedule is, beside its order, bubble and peak: all that its readers need to know of it. No code asks for a
+/// schedule by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Its name in kebab case.
+    pub name: &'static str,
+    /// Other names in use.
+    pub aliases: &'static [&'static str],
+    /// What distinguishes it, in one line.
+    pub about: &'static str,
+    /// For which numbers it is defined, in one line; empty: any.
+    pub needs: &'static str,
+    /// How many chunks a rank may hold.
+    pub chunks: Chunks,
+    /// Whether [`Shape::group`] means anything to it.
+    pub groups: bool,
+    /// Directions in which micro-batches pass, 1 or 2; with 2 a rank holds a stage of each.
+    pub directions: u16,
+    /// Whether backward passes are cut into their two gradients.
+    pub backward: Backward,
+    /// Whether its ranks can send and receive at the same time between passes, as Megatron's batched exchange does. Where
+    /// warm-up is deeper than the ranks behind are long, or two directions meet, each of two neighbours would wait in a
+    /// send for the other's receive.
+    pub batched: bool,
+    /// Whether it runs a forward and a backward pass of two micro-batches together.
+    pub pairs: bool,
+    /// Whether [`Schedule::order_for`] makes the order for the times and the memory of a step.
+    pub searched: bool,
+}
+
+impl Facts {
+    /// One chunk on a rank, one direction, whole backward passes; any numbers.
+    pub const fn new(name: &'static str, about: &'static str) -> Facts {
+        Facts {
+            name,
+            aliases: &[],
+            about,
+            needs: "",
+            chunks: Chunks::Exactly(1),
+            groups: false,
+            directions: 1,
+            backward: Backward::Whole,
+            batched: true,
+            pairs: false,
+            searched: false,
+        }
+    }
+    /// Whether it is known by that name.
+    pub fn is(&self, name: &str) -> bool {
+        self.name == name || self.aliases.contains(&name)
+    }
+}
+
+/// How many chunks a schedule allows on a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chunks {
+    /// This many, by definition.
+    Exactly(u16),
+    /// The user's choice from a least number on; the default comes second.
+    AtLeast(u16, u16),
+}
+
+impl Chunks {
+    /// The number where none is given.
+    pub fn usual(self) -> u16 {
+        match self {
+            Chunks::Exactly(v) | Chunks::AtLeast(_, v) => v,
+        }
+    }
+}
+
+/// How a schedule runs backward passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backward {
+    /// Both gradients at once.
+    Whole,
+    /// The two gradients apart, the weights' later.
+    Split,
+    /// Some whole, some split.
+    Both,
+}
