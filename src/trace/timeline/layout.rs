@@ -250,7 +250,17 @@ impl<'a> Layout<'a> {
         self.sink.kind(&names::stretch(row, layer, info.phase), "critical", &args)
     }
 
-    /// The stalls of a rank; `ends` are the arrows that leave and that arrive, by the stall's number.
+    /// The kind of a stall, or of a stretch of them, by its cause.
+    fn stall(&mut self, cause: &'static str, category: &'static str) -> io::Result<Kind> {
+        if let Some(kind) = self.kinds.stalls.get(&(cause, category)) {
+            return Ok(*kind);
+        }
+        let kind = self.sink.kind(cause, category, &[("cause", Value::Text(cause))])?;
+        self.kinds.stalls.insert((cause, category), kind);
+        Ok(kind)
+    }
+
+    /// The stalls of a rank, and around those of one cause that follow each other one slice; `ends` are the arrows that leave and that arrive, by the stall's number.
     fn stalls(
         &mut self,
         traced: &TracedRank,
@@ -259,17 +269,17 @@ impl<'a> Layout<'a> {
         ends: &[Vec<(u32, u64)>; 2],
     ) -> io::Result<()> {
         let (mut out, mut into) = (ends[0].as_slice(), ends[1].as_slice());
+        let mut stretches = stalls::stretches(self.timeline, held).into_iter().peekable();
         for (i, stall) in (0..).zip(held) {
             let Some((start, end)) = stalls::shown(self.timeline, stall) else { continue };
-            let kind = match self.kinds.stalls.get(stall.cause) {
-                Some(kind) => *kind,
-                None => {
-                    let cause = [("cause", Value::Text(stall.cause))];
-                    let kind = self.sink.kind(stall.cause, "stall", &cause)?;
-                    self.kinds.stalls.insert(stall.cause, kind);
-                    kind
-                }
-            };
+            let kind = self.stall(stall.cause, "stall")?;
+            if let Some(stretch) = stretches.next_if(|stretch| stretch.first == i) {
+                let kind = self.stall(stall.cause, "stalls")?;
+                let (start, end) = stretch.span;
+                let args = [(self.keys.stalls, Value::Uint(stretch.stalls))];
+                self.sink.slice(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })?;
+                self.summary.slices += 1;
+            }
             let mut args = vec![(self.keys.rank, Value::Uint(u64::from(traced.rank.0)))];
             if !stall.waited_for.is_empty() {
                 args.push((self.keys.waited_for, Value::Text(&stall.waited_for)));

@@ -33,6 +33,7 @@ pub(super) struct Keys {
     slack: Key,
     pub(super) rank: Key,
     pub(super) ops: Key,
+    pub(super) stalls: Key,
     pub(super) micro_batch: Key,
     busy: Key,
     flops: Key,
@@ -60,6 +61,7 @@ impl Keys {
             slack: sink.key("slack_us")?,
             rank: sink.key("rank")?,
             ops: sink.key("ops")?,
+            stalls: sink.key("stalls")?,
             micro_batch: sink.key("micro_batch")?,
             busy: sink.key("busy_us")?,
             flops: sink.key("flops")?,
@@ -75,7 +77,8 @@ pub(super) struct Kinds {
     ops: FxHashMap<(usize, u32, StreamKind, Option<u64>), Kind>,
     passes: FxHashMap<(String, &'static str, Option<u64>), Kind>,
     merged: FxHashMap<(StreamKind, Level, Phase, Option<u32>, u32), Kind>,
-    pub(super) stalls: FxHashMap<&'static str, Kind>,
+    /// By cause and category.
+    pub(super) stalls: FxHashMap<(&'static str, &'static str), Kind>,
     /// By program, description, and whether it stands for several ops.
     pub(super) critical: FxHashMap<(usize, u32, bool), Kind>,
 }

@@ -18,6 +18,36 @@ pub fn shown(timeline: &Timeline, stall: &Stall) -> Option<(u64, u64)> {
     (start < end && end > from && start < until).then_some((start, end))
 }
 
+/// Stalls of one cause of which each begins where the one before ended, with no kernel between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Number of the first one that is seen.
+    pub first: u32,
+    /// Start and end in nanoseconds.
+    pub span: (u64, u64),
+    /// How many are seen, at least two.
+    pub stalls: u64,
+}
+
+/// The stretches of a rank's stalls in order of time.
+pub fn stretches(timeline: &Timeline, stalls: &[Stall]) -> Vec<Stretch> {
+    let mut stretches = Vec::new();
+    let mut number = 0;
+    for run in stalls.chunk_by(|a, b| a.cause == b.cause && a.end == b.start) {
+        let mut stretch: Option<Stretch> = None;
+        for stall in run {
+            if let Some(span) = shown(timeline, stall) {
+                let of = stretch.get_or_insert(Stretch { first: number, span, stalls: 0 });
+                of.span.1 = span.1;
+                of.stalls += 1;
+            }
+            number += 1;
+        }
+        stretches.extend(stretch.filter(|stretch| stretch.stalls > 1));
+    }
+    stretches
+}
+
 /// What held the rank up: the op that was waited for, or what that waited for itself.
 fn source(stall: &Stall) -> Option<(RankId, OpId)> {
     stall.blocker.or(stall.op)

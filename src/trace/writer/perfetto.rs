@@ -91,21 +91,36 @@ impl<W: Write> Perfetto<W> {
     fn send(&mut self) -> io::Result<()> {
         push_bytes(&mut self.buffer, 1, &self.packet);
         self.packet.clear();
-        if self.buffer.len() >= BUFFER {
-            self.out.write_all(&self.buffer)?;
-            self.buffer.clear();
-        }
-        Ok(())
+        self.room()
     }
 
-    /// Writes `self.event` at a time and empties it.
+    /// Writes `self.event` at a time and empties it. Most packets are these, so one is put together where it goes.
+    #[inline]
     fn send_event(&mut self, ns: u64) -> io::Result<()> {
-        push_uint(&mut self.packet, 8, ns);
-        push_uint(&mut self.packet, 10, SEQUENCE);
-        push_uint(&mut self.packet, 13, NEEDS_INTERNED);
-        push_bytes(&mut self.packet, 11, &self.event);
+        let event = self.event.len() as u64;
+        let head = [10 << 3, SEQUENCE as u8, 13 << 3, NEEDS_INTERNED as u8];
+        let length = 1 + varint_length(ns) + head.len() as u64 + 1 + varint_length(event) + event;
+        let out = &mut self.buffer;
+        push_varint(out, 1 << 3 | 2);
+        push_varint(out, length);
+        push_uint(out, 8, ns);
+        out.extend_from_slice(&head);
+        push_bytes(out, 11, &self.event);
         self.event.clear();
-        self.send()
+        self.room()
+    }
+
+    /// Hands the buffer on if it is full.
+    #[inline]
+    fn room(&mut self) -> io::Result<()> {
+        if self.buffer.len() >= BUFFER { self.hand_on() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn hand_on(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
     }
 
     /// Declares a track and returns its number.
@@ -205,6 +220,12 @@ fn push_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// Bytes that a base-128 number takes.
+#[inline]
+fn varint_length(value: u64) -> u64 {
+    u64::from((64 - (value | 1).leading_zeros()).div_ceil(7))
+}
+
 /// A field with a number.
 #[inline]
 fn push_uint(out: &mut Vec<u8>, field: u32, value: u64) {
@@ -226,25 +247,37 @@ fn push_bytes(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// `TrackEvent::debug_annotations`. A message's length stands before it, so it is moved there at the end.
+/// `TrackEvent::debug_annotations`. A message's length stands before it, and follows from what is in it.
+#[inline]
 fn push_argument(out: &mut Vec<u8>, name: u64, value: Value) {
-    if matches!(value, Value::Float(x) if !x.is_finite()) {
-        return;
-    }
-    push_varint(out, 4 << 3 | 2);
-    let start = out.len();
-    push_uint(out, 1, name);
+    let length = |of_value: u64| 1 + varint_length(name) + 1 + of_value;
+    let mut head = |of_value| {
+        push_varint(out, 4 << 3 | 2);
+        push_varint(out, length(of_value));
+        push_uint(out, 1, name);
+    };
     match value {
-        Value::Uint(n) => push_uint(out, 3, n),
-        Value::Milli(n) => push_fixed(out, 5, (n as f64 / 1e3).to_le_bytes()),
-        Value::Float(x) if x.fract() == 0.0 && (0.0..9e18).contains(&x) => push_uint(out, 3, x as u64),
-        Value::Float(x) => push_fixed(out, 5, x.to_le_bytes()),
-        Value::Text(t) => push_bytes(out, 6, t.as_bytes()),
+        Value::Float(x) if !x.is_finite() => {}
+        Value::Float(x) if x.fract() == 0.0 && (0.0..9e18).contains(&x) => {
+            push_argument(out, name, Value::Uint(x as u64));
+        }
+        Value::Uint(n) => {
+            head(varint_length(n));
+            push_uint(out, 3, n);
+        }
+        Value::Milli(n) => {
+            head(8);
+            push_fixed(out, 5, (n as f64 / 1e3).to_le_bytes());
+        }
+        Value::Float(x) => {
+            head(8);
+            push_fixed(out, 5, x.to_le_bytes());
+        }
+        Value::Text(t) => {
+            head(varint_length(t.len() as u64) + t.len() as u64);
+            push_bytes(out, 6, t.as_bytes());
+        }
     }
-    let end = out.len();
-    push_varint(out, (end - start) as u64);
-    let length = out.len() - end;
-    out[start..].rotate_right(length);
 }
 
 impl<W: Write> Sink for Perfetto<W> {
@@ -339,8 +372,7 @@ impl<W: Write> Sink for Perfetto<W> {
         for track in 0..self.open.len() as u64 {
             self.close(track, u64::MAX)?;
         }
-        self.out.write_all(&self.buffer)?;
-        self.buffer.clear();
+        self.hand_on()?;
         self.out.flush()
     }
 }

@@ -134,3 +134,13 @@ fn a_reader_of_the_format_finds_what_was_written() {
         (Some(Field::Number(COUNTER)), Some(Field::Number(1 << 40)))
     );
 }
+
+/// Lengths are written before what they count, so they must be known.
+#[test]
+fn the_length_of_a_number_is_that_of_its_bytes() {
+    for value in (0..64).flat_map(|bit| [(1 << bit) - 1, 1 << bit]).chain([u64::MAX]) {
+        let mut bytes = Vec::new();
+        push_varint(&mut bytes, value);
+        assert_eq!(varint_length(value), bytes.len() as u64, "{value}");
+    }
+}
