@@ -156,6 +156,16 @@ pub fn breakdown(report: &Report) -> String {
     bars("breakdown", "where the time went", step, &lines)
 }
 
+/// What the colours of [`breakdown`] mean, by class, with the share of each in the mean of all ranks; of causes those that
+/// can be seen.
+pub fn breakdown_key(report: &Report) -> Vec<(String, String)> {
+    let percent = |s: f64| 100.0 * s / report.run_time_s;
+    let named = |class: String, name: &str, s: f64| (class, format!("{name} {:.1} %", percent(s)));
+    let causes = report.mean.stalls_s.iter().filter(|(_, s)| percent(**s) >= 0.05);
+    let causes = causes.map(|(cause, s)| named(format!("s{}", *cause as usize), cause.name(), *s));
+    [named("busy".to_owned(), "kernels", report.mean.busy_s)].into_iter().chain(causes).collect()
+}
+
 /// From the peak of the devices down to MFU, what took how much.
 pub fn waterfall(report: &Report) -> Option<String> {
     let bars = &report.waterfall.as_ref()?.mean;
@@ -370,6 +380,7 @@ pub fn roofline(shown: &Shown) -> Option<String> {
             &format!("{} TFLOP/s", 10f64.powi(decade - 12)),
         );
     }
+    let mut placed = Vec::new();
     for ((name, k), (intensity, rate)) in classes.into_iter().zip(points) {
         let radius = 3.0 + 12.0 * (k.seconds / longest).sqrt();
         let title =
@@ -381,14 +392,39 @@ pub fn roofline(shown: &Shown) -> Option<String> {
             y(rate),
             escaped(&title)
         );
-        text(&mut out, x(intensity) + radius + 2.0, y(rate) + 3.0, "note", name);
+        let [x, y] = free_place(&mut placed, [x(intensity) + radius + 2.0, y(rate) + 3.0], name);
+        text(&mut out, x, y, "note", name);
     }
     Some(drawing("roofline", HEIGHT + 34.0, "kernel classes under the roof of the device", &out))
 }
 
+/// Where a name can stand without lying over those `placed` before: as near above or below its place as there is room.
+fn free_place(placed: &mut Vec<[f64; 3]>, [x, y]: [f64; 2], name: &str) -> [f64; 2] {
+    const LINE: f64 = 12.0;
+    let width = 6.0 * name.chars().count() as f64;
+    let free = |y: f64| {
+        let over =
+            |other: &[f64; 3]| (other[1] - y).abs() < LINE && other[0] < x + width && x < other[0] + other[2];
+        !placed.iter().any(over)
+    };
+    let lines = (0..).flat_map(|line| [f64::from(line), -f64::from(line)]);
+    // As many lines as there are names always have a free one among them.
+    let y = lines.map(|line| y + line * LINE).take(4 * placed.len() + 1).find(|y| free(*y)).unwrap_or(y);
+    placed.push([x, y, width]);
+    [x, y]
+}
+
 #[cfg(test)]
 mod tests {
-    use super::ticks;
+    use super::{free_place, ticks};
+
+    #[test]
+    fn names_do_not_lie_over_each_other() {
+        let mut placed = Vec::new();
+        let at = [(0.0, 50.0), (10.0, 51.0), (20.0, 49.0), (300.0, 50.0)];
+        let ys: Vec<f64> = at.map(|(x, y)| free_place(&mut placed, [x, y], "gemm-input-grad")[1]).to_vec();
+        assert_eq!(ys, [50.0, 63.0, 37.0, 50.0]);
+    }
 
     #[test]
     fn scales_have_round_numbers() {

@@ -30,6 +30,8 @@ pub fn page(run: &Simulation, ranks: &[RankId], report: &Report) -> serde_json::
         sheet.section("From the peak to MFU", note, |out| out.push_str(&drawing));
     }
     sheet.section("Where the time went", "Kernels, then why the compute stream stood still.", |out| {
+        let entries = draw::breakdown_key(report);
+        key(out, entries.iter().map(|(class, name)| (class.clone(), name.as_str())));
         out.push_str(&draw::breakdown(report));
     });
     lists(&mut sheet, &shown, report);
@@ -128,6 +130,8 @@ mod tests {
         }
         assert_eq!(page.matches("</script>").count(), 2, "nothing ends a script early");
         assert!(page.contains(&format!("{:.1} %</b>MFU", report.mfu * 100.0)));
+        let busy = 100.0 * report.mean.busy_s / report.run_time_s;
+        assert!(page.contains(&format!("kernels {busy:.1} %")), "colours have names");
         let data = page.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
         let data: serde_json::Value = serde_json::from_str(data).unwrap();
         assert_eq!(data["report"]["step_time_s"], json!(report.step_time_s));
