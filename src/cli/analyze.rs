@@ -4,8 +4,9 @@ mod table;
 
 use std::path::PathBuf;
 
+use super::command_line::command;
 use super::outputs::WRITTEN;
-use super::run::{command, write_file, write_json};
+use super::write::{write_file, write_json};
 use super::{Failure, inputs, say, width};
 use crate::model::flops::StepFlops;
 use crate::page;

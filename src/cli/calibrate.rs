@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::outputs::WRITTEN;
-use super::run::{Bar, write_json};
+use super::progress::Bar;
+use super::write::write_json;
 use super::{Failure, say};
 use crate::score::{
     Calibration, Constant, Response, Row, RuleBook, calibrate, constants, mean_abs_error, outcomes, read,
@@ -78,7 +79,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let chosen = chosen(args)?;
     let (fit, on) = match (&args.rows, &args.workload) {
         (Some(_), _) => to_rows(args, &chosen)?,
-        (None, name) => to_one(args, name.as_deref().unwrap_or(super::run::EXAMPLE), &chosen)?,
+        (None, name) => to_one(args, name.as_deref().unwrap_or(super::command_line::EXAMPLE), &chosen)?,
     };
     if let Some(path) = &args.output {
         let values: Map<String, Value> =

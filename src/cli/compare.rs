@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
+use super::command_line::{EXAMPLE, command};
 use super::outputs::WRITTEN;
-use super::run::{Bar, EXAMPLE, command, write_file, write_json};
+use super::progress::Bar;
 use super::timeline::{Shown, traced, write_trace};
+use super::write::{write_file, write_json};
 use super::{Failure, calculon, outputs, say};
-use crate::compare::{self, table};
+use crate::compare;
+use crate::compare::table;
 use crate::trace::{Format, RunMeta};
 
 /// Compare the closed form of a step with its simulation.

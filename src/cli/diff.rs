@@ -5,8 +5,9 @@ mod side;
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use super::command_line::command;
 use super::outputs::WRITTEN;
-use super::run::{command, write_file, write_json};
+use super::write::{write_file, write_json};
 use super::{Failure, say, width};
 use crate::analysis::diff::{Line, Unit, diff};
 use crate::analysis::measured::{Summary, beside};
@@ -18,8 +19,10 @@ use side::Side;
 
 /// Lines of a section that are shown; all are in --json.
 const MOST: usize = 16;
+
 /// Layers that are shown.
 const MOST_LAYERS: usize = 6;
+
 /// A stage or a layer is shown where something on it changed by so much of the step.
 const SMALL: f64 = 0.001;
 

@@ -1,16 +1,17 @@
 //! `stepsim estimate`: the closed form of one training step.
 
+mod args;
 mod rules;
+mod tables;
 
-use std::path::PathBuf;
+pub use args::Args;
+pub(super) use tables::{gib, table, term_table};
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 
-use super::outputs::WRITTEN;
-use super::run::write_json;
+use super::write::write_json;
 use super::{Failure, calculon, outputs, say};
 use crate::analytic::{Estimate, Rules};
-use crate::calculon::closed_form::Quirks;
 use crate::calculon::files::Calculon;
 use crate::compare::workload::closed_form;
 use crate::score::Bands;
@@ -19,75 +20,6 @@ use crate::spec::workload::ShardingKind;
 
 /// What is estimated when nothing is named.
 const EXAMPLE: &str = "gpt3-175b";
-
-/// The closed form of one training step: time term by term, memory, efficiencies.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Args {
-    /// Workload: the name of a shipped one, or a path that ends in .json [default: gpt3-175b]
-    #[arg(conflicts_with = "calculon")]
-    workload: Option<String>,
-    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
-    #[arg(short, long, conflicts_with = "calculon")]
-    topology: Option<String>,
-    /// Change a field: `batch.global=768`, `topology.nodes=16`; repeatable
-    #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "calculon")]
-    sets: Vec<String>,
-    /// Calculon's application, execution and system file (.json or .json.gz), read unchanged
-    #[arg(long, num_args = 3, value_names = ["APP", "EXE", "SYS"])]
-    calculon: Option<Vec<PathBuf>>,
-    /// Calculon's arithmetic with all its known defects (the default)
-    #[arg(long, conflicts_with = "repaired", requires = "calculon")]
-    as_published: bool,
-    /// The same model with its known defects repaired
-    #[arg(long, requires = "calculon")]
-    repaired: bool,
-    /// Switch one defect on or off; repeatable
-    #[arg(long, requires = "calculon", value_name = "NAME=on|off", value_parser = parse_quirk)]
-    quirk: Vec<(String, bool)>,
-    /// Write the numbers as JSON: Calculon's 96 outputs by name, or the terms of a workload
-    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
-    pub(super) report: Option<PathBuf>,
-    /// Rooflines, bounds by the machine's axes, and the arithmetic of a whole run too
-    #[arg(long, conflicts_with = "calculon")]
-    rules: bool,
-    /// Tokens of the whole run that `--rules` speaks of [default: 20 for each parameter that a token passes]
-    #[arg(long, value_name = "N", requires = "rules", value_parser = tokens)]
-    tokens: Option<f64>,
-    /// Only the rooflines of all shipped devices
-    #[arg(long, conflicts_with_all = ["workload", "calculon", "rules", "topology", "sets"])]
-    rooflines: bool,
-    /// Print the cost of every layer of a block too
-    #[arg(long, requires = "calculon")]
-    pub(super) layers: bool,
-}
-
-/// Reads a number like 15e12.
-fn tokens(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "no number".to_string())?;
-    if (1.0..=1e18).contains(&number) { Ok(number) } else { Err("allowed: 1 to 1e18".to_string()) }
-}
-
-/// Reads `name=on` or `name=off`.
-fn parse_quirk(text: &str) -> Result<(String, bool), String> {
-    let known = || format!("allowed: {}, each with =on or =off", Quirks::NAMES.join(", "));
-    let (name, state) = text.split_once('=').ok_or_else(known)?;
-    let on = match state {
-        "on" => true,
-        "off" => false,
-        _ => return Err(known()),
-    };
-    if Quirks::NAMES.contains(&name) { Ok((name.to_string(), on)) } else { Err(known()) }
-}
-
-impl Args {
-    pub(super) fn quirks(&self) -> Quirks {
-        let mut quirks = if self.repaired { Quirks::REPAIRED } else { Quirks::AS_PUBLISHED };
-        for (name, on) in &self.quirk {
-            quirks.set(name, *on);
-        }
-        quirks
-    }
-}
 
 /// Estimates, writes the report if one is asked for, prints the tables.
 ///
@@ -207,40 +139,12 @@ fn rule_table(r: &Rules, total: f64) -> Table {
     table
 }
 
-/// Bytes in units of 2³⁰.
-pub(super) fn gib(bytes: f64) -> f64 {
-    bytes / (1u64 << 30) as f64
-}
-
-/// A table whose columns but the first stand to the right.
-pub(super) fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
-/// Terms in seconds, each with its share of their sum.
-pub(super) fn term_table(terms: &[(&str, f64)]) -> Table {
-    let total: f64 = terms.iter().map(|term| term.1).sum();
-    let mut table = table(&["step", "seconds", "share"]);
-    for (name, seconds) in terms.iter().chain(&[("total", total)]) {
-        table.add_row([
-            name.to_string(),
-            format!("{seconds:.6}"),
-            format!("{:.2} %", 100.0 * seconds / total),
-        ]);
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::calculon::closed_form::Quirks;
 
     #[derive(Parser)]
     struct Command {

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::estimate::table;
-use super::outputs::{self, WRITTEN};
-use super::run::write_json;
-use super::{Failure, say};
+use super::outputs::WRITTEN;
+use super::write::write_json;
+use super::{Failure, outputs, say};
 use crate::goodput::{CheckpointTimes, Interval, Job, Summary, simulate};
 use crate::simulate::{Head, Inputs, Options, Simulation, Speed};
 use crate::spec::reliability::{CheckpointMode, Reliability};

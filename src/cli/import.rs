@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::outputs::WRITTEN;
-use super::run::write_json;
-use super::{Failure, say};
+use super::write::write_json;
+use super::{Failure, inputs, say};
 use crate::calculon::files::Calculon;
 use crate::profile::programs::programs;
 use crate::profile::{Classes, read};
 use crate::schedule::{order_from_torch_csv, order_to_json};
 use crate::simulate::Inputs;
 use crate::spec::topology::Topology;
-use crate::spec::{Disk, Files, Loaded, SpecError, WorkloadSpec, from_value};
+use crate::spec::{Loaded, SpecError, WorkloadSpec, from_value};
 use crate::topology::Machine;
 use crate::units::Time;
 
@@ -106,15 +106,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// The text of a file.
-fn text(file: &Path) -> Result<String, Failure> {
-    let name = file.display().to_string();
-    Disk.read(file).map_err(|e| Failure::input(SpecError::file(name, format!("cannot be read: {e}"))))
-}
-
 fn torch_schedule(file: &Path, output: &Path) -> Result<(), Failure> {
-    let order =
-        order_from_torch_csv(&text(file)?).map_err(|e| Failure::input(format!("{}: {e}", file.display())))?;
+    let order = order_from_torch_csv(&inputs::text(file)?)
+        .map_err(|e| Failure::input(format!("{}: {e}", file.display())))?;
     let value: Value = serde_json::from_str(&order_to_json(&order)).map_err(Failure::run)?;
     write_json(output, &value)?;
     if output.as_os_str() == "-" {

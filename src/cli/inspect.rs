@@ -13,12 +13,12 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::command_line::EXAMPLE;
 use super::outputs::WRITTEN;
-use super::{Failure, run::EXAMPLE, run::write_json, say, width};
-use crate::ids::DeviceId;
+use super::write::write_json;
+use super::{Failure, say, width};
 use crate::simulate::Inputs;
 use crate::topology::Machine;
-
 use machine::MachineView;
 use step::StepView;
 
@@ -106,11 +106,6 @@ fn ranges(numbers: &[u32]) -> String {
         };
     }
     out
-}
-
-/// The last device of a machine.
-fn last(machine: &Machine) -> DeviceId {
-    DeviceId(machine.devices().saturating_sub(1))
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use super::outputs::WRITTEN;
-use super::{Failure, run::write_json, say};
+use super::write::write_json;
+use super::{Failure, say};
 use crate::cost::measured::{Row, Score, score};
 use crate::cost::{Cost, DeviceCost, TileWave};
 use crate::model::{AttentionGeneration, Direction, Kernel, KernelClass, KernelShape, Scaling};

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::estimate::table;
-use super::outputs::{self, WRITTEN};
-use super::run::write_json;
-use super::{Failure, say};
+use super::outputs::WRITTEN;
+use super::write::write_json;
+use super::{Failure, outputs, say};
 use crate::analytic::local_sgd::LocalSgd;
 use crate::collective::{Geometry, SiteLinks};
 use crate::ids::DeviceId;

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::collective::timeline;
 use super::estimate::table;
-use super::outputs::{self, WRITTEN};
-use super::run::write_json;
-use super::{Failure, say};
+use super::outputs::WRITTEN;
+use super::write::write_json;
+use super::{Failure, outputs, say};
 use crate::collective::{Bound, Chooser, CollectiveError};
 use crate::ids::DeviceId;
 use crate::matmul::{Plan, PlayError, Played, Statement, Timed, plans};

@@ -7,10 +7,12 @@ pub mod analyze;
 mod calculon;
 pub mod calibrate;
 pub mod collective;
+mod command_line;
 pub mod compare;
 pub mod completions;
 pub mod diff;
 pub mod estimate;
+mod failure;
 pub mod goodput;
 pub mod import;
 mod inputs;
@@ -20,28 +22,28 @@ pub mod list;
 pub mod local_sgd;
 pub mod matmul;
 mod outputs;
+mod progress;
 pub mod replay;
 pub mod run;
 pub mod schedule;
 pub mod schema;
 pub mod score;
+mod screen;
 pub mod search;
 pub mod show;
 pub mod sweep;
 mod timeline;
 pub mod whatif;
+mod write;
 
-use std::io::{self, Write};
+pub use failure::Failure;
+pub use screen::{say, width};
+
+use std::io;
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-
-use crate::collective::CollectiveError;
-use crate::engine::EngineError;
-use crate::schedule::ScheduleError;
-use crate::simulate::{Fault, SimulationError, Status};
-use crate::spec::SpecError;
-use crate::trace::{OutputError, TraceError};
 
 /// Simulates one distributed LLM training step, event by event: a timeline that opens in Perfetto, and a report that
 /// says where the time went.
@@ -122,126 +124,6 @@ enum Command {
     Completions(completions::Args),
     /// Write manual pages
     Man(completions::Man),
-}
-
-/// Why a command failed.
-#[derive(Debug)]
-pub struct Failure {
-    message: String,
-    status: u8,
-    /// The parts, for a report that was asked for.
-    fault: Box<Fault>,
-}
-
-impl Failure {
-    /// The input or the command is wrong.
-    pub fn input(error: impl std::fmt::Display) -> Failure {
-        Failure::new(error.to_string(), 2, Status::Invalid)
-    }
-    /// The run failed, or a file could not be written.
-    pub fn run(error: impl std::fmt::Display) -> Failure {
-        Failure::new(error.to_string(), 1, Status::Failed)
-    }
-    /// The same with another line of what happened.
-    fn and(mut self, line: &str) -> Failure {
-        self.message = format!("{}\n{line}", self.message);
-        self
-    }
-    fn new(message: String, code: u8, status: Status) -> Failure {
-        let fault = Fault { status, message: message.clone(), ..Fault::default() };
-        Failure { message, status: code, fault: Box::new(fault) }
-    }
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl From<SimulationError> for Failure {
-    fn from(error: SimulationError) -> Failure {
-        Failure::from(Fault::from(&error))
-    }
-}
-
-impl From<SpecError> for Failure {
-    fn from(error: SpecError) -> Failure {
-        Failure::from(Fault::from(&error))
-    }
-}
-
-impl From<EngineError> for Failure {
-    fn from(error: EngineError) -> Failure {
-        Failure::from(Fault::from(&error))
-    }
-}
-
-impl From<ScheduleError> for Failure {
-    fn from(error: ScheduleError) -> Failure {
-        Failure::input(error)
-    }
-}
-
-impl From<CollectiveError> for Failure {
-    fn from(error: CollectiveError) -> Failure {
-        Failure::input(error)
-    }
-}
-
-impl From<TraceError> for Failure {
-    fn from(error: TraceError) -> Failure {
-        Failure::run(error)
-    }
-}
-
-impl From<OutputError> for Failure {
-    fn from(error: OutputError) -> Failure {
-        Failure::run(error)
-    }
-}
-
-/// Of text on its way to standard output.
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        Failure::run(format!("cannot write to standard output: {error}"))
-    }
-}
-
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Failure {
-        let status = match fault.status {
-            Status::Invalid => 2,
-            Status::OutOfMemory => 3,
-            _ => 1,
-        };
-        Failure { message: fault.message.clone(), status, fault: Box::new(fault) }
-    }
-}
-
-/// Prints a table or a message to standard output, unless a document stands there: then nothing else does.
-///
-/// # Errors
-/// As `put`.
-pub fn say(text: &str) -> Result<(), Failure> {
-    if outputs::document_on_stdout() { Ok(()) } else { put(text) }
-}
-
-/// Writes to standard output. That its reader has gone (`| head`) is no failure.
-///
-/// # Errors
-/// Standard output cannot be written, for example to a full disk (status 1).
-fn put(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Failure::from(e)),
-        _ => Ok(()),
-    }
-}
-
-/// Columns of the terminal; 110 where standard output is none.
-pub fn width() -> u16 {
-    terminal_size::terminal_size().map_or(110, |(w, _)| w.0.clamp(60, 140))
 }
 
 /// Runs the command line and returns the exit status.

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::outputs::WRITTEN;
-use super::{Failure, inputs, run::write_json, say, width};
+use super::write::write_json;
+use super::{Failure, inputs, say, width};
 use crate::analysis::table::{grouped, new_table, seconds};
 use crate::profile::programs::StepPrograms;
 use crate::simulate::moved::{Moved, Network, moved};

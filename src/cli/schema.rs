@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::outputs::WRITTEN;
-use super::run::write_file;
+use super::write::write_file;
 use super::{Failure, say};
 use crate::analysis::report::Report;
 use crate::compare::Comparison;
 use crate::profile::ProfileReport;
-use crate::spec::{self, Kind};
+use crate::spec;
+use crate::spec::Kind;
 
 /// Print the JSON Schema of a kind of file.
 #[derive(Debug, clap::Args)]

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
-use super::run::{Bar, write_file, write_json};
+use super::progress::Bar;
+use super::write::{write_file, write_json};
 use super::{Failure, say};
 use crate::score::{
     Bands, Outcome, Row, RuleBook, ScoreReport, mapped, outcomes, ratios, read, row_line, text,

@@ -8,7 +8,8 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use super::calculon::search::{Common, OfFiles};
 use super::outputs::WRITTEN;
-use super::run::{Bar, write_json};
+use super::progress::Bar;
+use super::write::write_json;
 use super::{Failure, outputs, say};
 use crate::study::{Axis, Base, Objective, Ranked, SearchOptions, SearchReport, search};
 

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use super::Failure;
-use super::run::write_json;
-use crate::spec::{Collectives, Device, ModelSpec, Reliability, Topology, WorkloadSpec};
-use crate::spec::{Kind, SpecError, catalog, load};
+use super::write::write_json;
+use crate::spec::{
+    Collectives, Device, Kind, ModelSpec, Reliability, SpecError, Topology, WorkloadSpec, catalog, load,
+};
 
 /// Print a workload, machine, device, model or collectives file.
 #[derive(Debug, clap::Args)]

@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::outputs::{self, WRITTEN};
-use super::run::Bar;
-use super::{Failure, say};
+use super::outputs::WRITTEN;
+use super::progress::Bar;
+use super::{Failure, outputs, say};
 use crate::simulate::Status;
 use crate::study::{
     Axis, Base, Choice, Condition, How, Row, Shard, Space, Study, StudyError, SweepOptions, quoted, sweep,

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use super::outputs::{self, WRITTEN};
-use super::{Failure, run::write_json, say, width};
+use super::outputs::WRITTEN;
+use super::write::write_json;
+use super::{Failure, outputs, say, width};
 use crate::analysis::table::{new_table, percent};
 use crate::simulate::whatif::{Base, Change, Parts, Subject, WhatIf, WhatIfs};
 use crate::simulate::{Inputs, Options};

@@ -4,8 +4,9 @@ use super::{failure, write_trace};
 use crate::calculon::files::Calculon;
 use crate::calculon::simulate::{CalculonRun, Choices};
 use crate::cli::Failure;
-use crate::cli::run::{Args, head, print, write_json};
+use crate::cli::run::{Args, head, print};
 use crate::cli::timeline::listed;
+use crate::cli::write::write_json;
 use crate::ids::RankId;
 
 /// Simulates Calculon's files.

@@ -1,6 +1,5 @@
 //! What `stepsim collective` is asked for: op, algorithm, sizes and devices, as text.
 
-use super::Args;
 use crate::cli::Failure;
 use crate::collective::{ALGORITHMS, Algorithm, Op, algorithm};
 use crate::ids::DeviceId;
@@ -80,18 +79,18 @@ pub(super) fn sizes(text: &str) -> Result<Vec<u64>, Failure> {
 }
 
 /// The devices of `--ranks`, or the default for the op.
-pub(super) fn devices(args: &Args, machine: &Machine) -> Result<Vec<DeviceId>, Failure> {
+pub(super) fn devices(ranks: Option<&str>, op: Op, machine: &Machine) -> Result<Vec<DeviceId>, Failure> {
     let count = machine.devices();
     let wrong = |problem: String| {
         Failure::input(format!(
             "--ranks `{}`: {problem}; allowed: devices 0 to {}, each once, at least two, like 0-63 or 0,2,4-7",
-            args.ranks.as_deref().unwrap_or_default(),
+            ranks.unwrap_or_default(),
             count - 1
         ))
     };
     let mut list = Vec::new();
-    match &args.ranks {
-        None => list.extend(0..if args.op == Op::SendRecv { count.min(2) } else { count }),
+    match ranks {
+        None => list.extend(0..if op == Op::SendRecv { count.min(2) } else { count }),
         Some(text) => {
             for part in text.split(',') {
                 let (from, to) = part.split_once('-').unwrap_or((part, part));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::transfers::Played;
 use super::{Args, Row, drawn};
-use crate::cli::run::command;
+use crate::cli::command_line::command;
 use crate::page::sheet::{Sheet, table};
 use crate::units::Bytes;
 

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Row, stopped};
+use super::row::{Row, stopped};
 use crate::cli::Failure;
 use crate::collective::Sent;
-use crate::engine::{self, Record};
+use crate::engine;
+use crate::engine::Record;
 use crate::ids::{OpId, ProgramId, RankId, ResourceId, TransferId};
 use crate::program::{
     Action, Comm, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,

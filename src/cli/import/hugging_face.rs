@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::super::outputs::WRITTEN;
-use super::super::run::write_json;
 use super::super::{Failure, say};
+use crate::cli::write::write_json;
 use crate::model::ParameterCount;
 use crate::spec::model::ModelSpec;
 use crate::spec::{Disk, Files, SpecError, hugging_face};

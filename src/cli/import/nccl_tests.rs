@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::super::collective::parse_op;
 use super::super::outputs::WRITTEN;
-use super::super::run::write_json;
 use super::super::{Failure, say};
+use crate::cli::write::write_json;
 use crate::collective::Op;
 use crate::spec::nccl_tests::{Asked, read};
 use crate::spec::{Collectives, Spec};
@@ -43,7 +43,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Collectives { description: "Measured with nccl-tests".to_string(), ..Collectives::default() };
     for file in &args.files {
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
-        table.measured.push(read(&super::text(file)?, &name, &asked)?);
+        table.measured.push(read(&crate::cli::inputs::text(file)?, &name, &asked)?);
     }
     table.validate()?;
     write_json(&args.output, &table)?;

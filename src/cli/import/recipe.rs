@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::super::outputs::WRITTEN;
-use super::super::run::write_json;
 use super::super::{Failure, say};
+use crate::cli::write::write_json;
 use crate::simulate::Inputs;
 use crate::spec::imports::{Argument, Beside, Import, Status, import};
 
@@ -40,7 +40,7 @@ pub struct Args {
 /// A wrong file, or one that makes no workload (status 2); a file that cannot be written (status 1).
 pub fn run(format: &str, args: &Args) -> Result<(), Failure> {
     let file = args.file.display().to_string();
-    let text = super::text(&args.file)?;
+    let text = crate::cli::inputs::text(&args.file)?;
     let beside = Beside {
         model: args.model.clone(),
         devices: args.devices,

@@ -5,7 +5,6 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::last;
 use crate::analysis::table::{grouped, new_table};
 use crate::ids::{DeviceId, ResourceId};
 use crate::spec::{Device, Loaded, Topology};
@@ -250,6 +249,11 @@ impl RouteView {
             links: links.iter().map(|r| machine.resource_name(*r)).collect(),
         })
     }
+}
+
+/// The last device of a machine.
+pub(super) fn last(machine: &Machine) -> DeviceId {
+    DeviceId(machine.devices().saturating_sub(1))
 }
 
 #[cfg(test)]

@@ -2,12 +2,14 @@
 
 use std::io::Write;
 
-use comfy_table::{CellAlignment, Table, presets::NOTHING};
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
 
 use super::{Args, Run, outcome};
 use crate::cli::Failure;
-use crate::cli::run::write_json;
-use crate::schedule::{self, PassTimes};
+use crate::cli::write::write_json;
+use crate::schedule;
+use crate::schedule::PassTimes;
 
 /// The table of all schedules.
 pub(super) fn all(args: &Args, times: &PassTimes, out: &mut Vec<u8>) -> Result<(), Failure> {

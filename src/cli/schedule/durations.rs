@@ -3,14 +3,16 @@
 use std::io::Write;
 use std::path::Path;
 
-use comfy_table::{CellAlignment, Table, presets::NOTHING};
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
 
 use super::Args;
-use crate::cli::run::write_json;
+use crate::cli::write::write_json;
 use crate::cli::{Failure, inputs};
 use crate::profile::durations::Durations;
 use crate::profile::pipeline_timeline;
-use crate::schedule::{self, Shape};
+use crate::schedule;
+use crate::schedule::Shape;
 use crate::simulate::durations::{Replays, replay};
 use crate::spec::SpecError;
 

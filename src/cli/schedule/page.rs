@@ -4,7 +4,7 @@ use super::{Run, outcome};
 use crate::analysis::cause::Causes;
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::stalls::stalls_of;
-use crate::cli::run::command;
+use crate::cli::command_line::command;
 use crate::ids::RankId;
 use crate::page::lane::{Item, Row, few, tag};
 use crate::page::sheet::{Sheet, table};

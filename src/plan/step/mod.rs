@@ -15,110 +15,52 @@
 mod asked;
 mod assembly;
 mod chain;
+mod error;
 pub mod expert_load;
 pub mod groups;
 pub mod overlap;
 mod packs;
 mod paired;
+mod prices;
 mod profile;
 pub mod residency;
+mod setup;
 mod stage;
 mod unit;
 mod writer;
 
 pub use asked::{degrees, expert_domains, layer_split, layout, order};
-use assembly::Assembly;
-use groups::Degrees;
+pub use error::PlanError;
 pub use packs::Packs;
+pub use prices::{PriceList, Prices};
 pub use profile::transfer_of;
-use residency::Shares;
-use stage::Stage;
 pub use unit::{FullRecompute, State, Unit, units_of_stages};
 
-use crate::collective::{CollectiveError, Lowering, Op, Transfer};
-use crate::ids::{DeviceId, RankId, TransferId};
-use crate::model::{Kernel, Shard, flops::StepFlops};
+use crate::collective::{Lowering, Op, Transfer};
+use crate::ids::{DeviceId, RankId};
+use crate::model::Shard;
+use crate::model::flops::StepFlops;
 use crate::plan::launch::{Setting, launch};
-use crate::plan::pipeline::{self, Options, Sends};
+use crate::plan::pipeline;
+use crate::plan::pipeline::{Options, Sends};
 use crate::program::{OpInfo, Program, World};
-use crate::schedule::{self, Choice, Order, ScheduleError};
+use crate::schedule;
+use crate::schedule::{Choice, Order};
 use crate::spec::SpecError;
 use crate::spec::kernel::KernelClass;
 use crate::spec::model::{AttentionKernel, ModelSpec};
 use crate::spec::workload::{PointToPoint, WorkloadSpec};
 use crate::topology::{Axis, Layout, Machine};
-use crate::units::Time;
-
-/// How long kernels take: the border to the cost models.
-pub trait Prices {
-    /// Time of a kernel on an undisturbed device.
-    fn time(&self, kernel: &Kernel) -> Time;
-    /// Thousandths that it takes longer while a communication kernel runs beside it.
-    fn slowdown(&self, kernel: &Kernel) -> u16;
-    /// From the end of a kernel to the start of the next one on its stream.
-    fn gap(&self) -> Time {
-        Time::ZERO
-    }
-    /// How slow the device's host is: a factor on all host times.
-    fn host_slowness(&self) -> f64 {
-        1.0
-    }
-}
-
-/// Prices of kernels on every class of devices of a machine.
-pub trait PriceList {
-    /// Prices on the devices of a class ([`Machine::device_class`]).
-    fn on(&self, class: u32) -> &dyn Prices;
-}
+use assembly::Assembly;
+use groups::Degrees;
+use residency::Shares;
+use setup::{Setup, Variant};
+use stage::Stage;
 
 /// The same prices on all devices.
 impl<P: Prices> PriceList for P {
     fn on(&self, _: u32) -> &dyn Prices {
         self
-    }
-}
-
-/// Why a step cannot be planned.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PlanError {
-    /// The workload does not fit the machine or itself.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// The schedule is not defined for these numbers.
-    #[error(transparent)]
-    Schedule(#[from] ScheduleError),
-    /// The layers cannot be split so.
-    #[error(transparent)]
-    Split(#[from] schedule::SplitError),
-    /// A group cannot communicate.
-    #[error(transparent)]
-    Collective(#[from] CollectiveError),
-}
-
-/// What all ranks of the step have in common.
-struct Setup<'a> {
-    /// How state is shared among ranks and tiers.
-    shares: Shares<'a>,
-    order: &'a Order,
-    /// Units of each stage.
-    stages: Vec<Vec<Unit>>,
-    /// Number of the tier that stands for the pinned staging buffers, where they have a limit.
-    pinned: Option<u8>,
-    /// Steps of the run, one after the other.
-    steps: u32,
-    border_transfer: TransferId,
-    border_bytes: u64,
-    /// Bytes of a received border that its tensor-parallel ranks gather, where it came in pieces.
-    gathered_border: Option<u64>,
-    /// Parameters of the embedding table on one rank.
-    table_parameters: u64,
-}
-
-impl Setup<'_> {
-    /// Bytes that cross the border behind a stage, either way, on one rank.
-    fn border_bytes(&self, _stage: u32) -> u64 {
-        self.border_bytes
     }
 }
 
@@ -283,15 +225,6 @@ pub fn plan(
         degrees,
         order,
     })
-}
-
-/// What tells the programs of ranks of one pipeline rank apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Variant {
-    /// Class of the device.
-    class: u32,
-    /// Which documents it gets ([`Packs::of`]).
-    documents: u32,
 }
 
 /// The variants that there are, in order.

@@ -5,8 +5,10 @@
 
 use rustc_hash::FxHashMap;
 
-use super::copies::{Cargo, fraction_away};
-use super::{Around, Form, Given, Held, Law, Residency, UnitTimes, windows_across};
+use super::away::fraction_away;
+use super::copies::Cargo;
+use super::law::windows_across;
+use super::{Around, Form, Given, Held, Law, Residency, UnitTimes};
 use crate::collective::CollectiveError;
 use crate::ids::OpId;
 use crate::plan::step::chain::{Chain, Visit};

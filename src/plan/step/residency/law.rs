@@ -4,7 +4,8 @@
 //! `analytic`: collectives of neighbouring units share a slot with the pass between them, copies in the two directions
 //! do not disturb each other.
 
-use super::{Away, Shares};
+use super::Shares;
+use super::away::Away;
 use crate::collective::{CollectiveError, Op};
 use crate::plan::step::groups::Group;
 use crate::plan::step::unit::Unit;

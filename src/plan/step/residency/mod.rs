@@ -16,54 +16,31 @@
 //! `Policies::of` chooses; a new policy is a file and a line there.
 
 mod activations;
+mod away;
 mod copies;
 mod every_nth;
 mod gradients;
 mod law;
 mod optimizer;
+mod placed;
+mod policy;
 mod shares;
 pub(super) mod visits;
 mod weights;
 
+pub(super) use copies::{free, take};
+pub use law::{Around, Form, Given, Held, IdleLinks, Law, Once, Repeats, UnitTimes};
+pub(super) use placed::Placed;
+pub(super) use policy::Residency;
+pub use shares::Shares;
+
+use super::writer::Writer;
+use crate::spec::workload::{OptimizerPlace, ShardingKind};
 use activations::Kept;
-pub(super) use copies::{Away, free, take};
 use every_nth::EveryNth;
 use gradients::{Cut, Reduced, Whole};
-pub use law::{Around, Form, Given, Held, IdleLinks, Law, Once, Repeats, UnitTimes};
-use law::{windows, windows_across};
 use optimizer::{InPlace, OnHost, Streamed};
-pub(super) use shares::Placed;
-pub use shares::Shares;
 use weights::{Budgets, Fsdp, Renewed, Replicated};
-
-use super::chain::{Chain, Visit};
-use super::writer::Writer;
-use crate::ids::OpId;
-use crate::program::ProgramBuilder;
-use crate::spec::workload::{OptimizerPlace, ShardingKind};
-
-/// What happens to one class of bytes on a rank.
-pub(super) trait Residency: Law {
-    /// A rank's program begins: nothing of it has happened yet.
-    fn begin(&mut self, units: usize);
-    /// Bytes that are there before the first op and stay: (tier, bytes).
-    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)>;
-    /// A step begins.
-    fn begin_step(&mut self, _w: &Writer<'_, '_>) {}
-    /// A pass comes to a unit: what it needs is brought in, and the chain waits for it.
-    fn arrive(
-        &mut self,
-        _w: &mut Writer<'_, '_>,
-        _b: &mut ProgramBuilder,
-        _chain: &mut Chain,
-        _visit: Visit,
-    ) {
-    }
-    /// A pass has left a unit with the op `end`: what is no longer needed is given up, what follows is started.
-    fn leave(&mut self, _w: &mut Writer<'_, '_>, _b: &mut ProgramBuilder, _visit: Visit, _end: OpId) {}
-    /// The last pass of the step is over.
-    fn close(&mut self, _w: &mut Writer<'_, '_>, _b: &mut ProgramBuilder) {}
-}
 
 /// The policies of a step, one for each class.
 pub(crate) struct Policies {

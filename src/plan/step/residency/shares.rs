@@ -1,24 +1,14 @@
 //! How state is shared among ranks and tiers: what every policy starts from.
 
-use super::Away;
-use crate::ids::DeviceId;
+use super::placed::{Placed, placed};
 use crate::model::muon::{Held, owned};
 use crate::plan::step::asked::groups_of;
 use crate::plan::step::groups::{Degrees, Group};
 use crate::plan::step::unit::{State, Unit};
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::{BytesPerParameter, OptimizerKind, Placement, ShardingKind, WorkloadSpec};
+use crate::spec::workload::{BytesPerParameter, OptimizerKind, ShardingKind, WorkloadSpec};
 use crate::topology::Machine;
-
-/// Shares of state that live on other tiers.
-#[derive(Clone, Debug, Default)]
-pub(in crate::plan::step) struct Placed {
-    pub weights: Vec<Away>,
-    pub gradients: Vec<Away>,
-    pub optimizer: Vec<Away>,
-    pub activations: Vec<Away>,
-}
 
 /// How the state of a step is shared among ranks and tiers.
 pub struct Shares<'a> {
@@ -124,35 +114,4 @@ impl<'a> Shares<'a> {
         let sum = |cut: bool| parts.iter().filter(|p| self.has(p.1) == cut).map(|p| p.0).sum();
         [sum(true), sum(false)]
     }
-}
-
-/// Tier numbers of what is placed off the device.
-pub(in crate::plan::step) fn placed(w: &WorkloadSpec, machine: &Machine) -> Result<Placed, SpecError> {
-    let number = |field: String, name: &str| -> Result<u8, SpecError> {
-        let tier = machine.tier_named(DeviceId(0), name).ok_or_else(|| {
-            let have: Vec<_> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();
-            SpecError::at(field, format!("the machine has no tier `{name}`")).allowed(have.join(", "))
-        })?;
-        Ok(tier as u8)
-    };
-    let tiers = |class: &str, list: &[Placement]| -> Result<Vec<Away>, SpecError> {
-        let off = list.iter().enumerate().filter(|(_, p)| !p.on_device() && p.fraction > 0.0);
-        off.map(|(i, p)| {
-            let via = p.via.iter().enumerate();
-            let via = via.map(|(j, name)| number(format!("offload.{class}[{i}].via[{j}]"), name));
-            Ok(Away {
-                tier: number(format!("offload.{class}[{i}].tier"), &p.tier)?,
-                via: via.collect::<Result<_, _>>()?,
-                fraction: p.fraction,
-            })
-        })
-        .collect()
-    };
-    let o = &w.offload;
-    Ok(Placed {
-        weights: tiers("weights", &o.weights)?,
-        gradients: tiers("gradients", &o.gradients)?,
-        optimizer: tiers("optimizer", &o.optimizer)?,
-        activations: tiers("activations", &o.activations)?,
-    })
 }

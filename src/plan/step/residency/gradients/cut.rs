@@ -6,10 +6,11 @@
 //!
 //! What the part has gathered on another tier so far is fetched and written back around each reduction.
 
-use super::super::{Given, UnitTimes, free, take, windows};
+use super::super::{Given, UnitTimes, free, take};
 use super::{Home, cargo, kept_bytes, message_bytes, reduction_time, share_bytes, waiting};
 use crate::ids::OpId;
 use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::residency::law::windows;
 use crate::plan::step::unit::Unit;
 use crate::plan::step::writer::Writer;
 use crate::program::{MemoryClass, ProgramBuilder};

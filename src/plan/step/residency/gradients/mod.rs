@@ -15,13 +15,14 @@ mod whole;
 pub(super) use cut::Cut;
 pub(super) use whole::Whole;
 
-use super::copies::{Cargo, fraction_away, spread};
+use super::copies::Cargo;
 use super::{Around, Form, Given, Held, Law, Once, Repeats, Residency, UnitTimes};
 use crate::collective::{CollectiveError, Op};
 use crate::ids::OpId;
 use crate::model::LayerKind;
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::groups::Group;
+use crate::plan::step::residency::away::{fraction_away, spread};
 use crate::plan::step::unit::Unit;
 use crate::plan::step::writer::Writer;
 use crate::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
@@ -256,14 +257,17 @@ fn unit_bytes(w: &Writer<'_, '_>, unit: u32, per_parameter: f64) -> u64 {
     let (dense, expert) = w.units[unit as usize].weight_bytes(per_parameter);
     dense + expert
 }
+
 /// Bytes of a unit's gradient as it is sent.
 fn message_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
     unit_bytes(w, unit, w.setup.shares.gradient_message_bytes)
 }
+
 /// Bytes of a unit's gradient as it is kept.
 fn kept_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
     unit_bytes(w, unit, w.setup.shares.bytes.gradients)
 }
+
 /// Bytes of a unit's gradient that this rank updates with.
 fn share_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
     let share = w.updated_parameters(unit as usize..unit as usize + 1);

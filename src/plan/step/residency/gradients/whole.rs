@@ -2,11 +2,12 @@
 //! the first, and written back behind it. With `reuse_across_micro_batches` it stays while the rank's next backward pass
 //! goes through the same chunk. When it is complete, what this rank updates goes where it lives.
 
-use super::super::copies::fraction_away;
-use super::super::{Given, UnitTimes, free, windows};
+use super::super::{Given, UnitTimes, free};
 use super::{Home, cargo, kept_bytes, share_bytes, waiting};
 use crate::ids::OpId;
 use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::residency::away::fraction_away;
+use crate::plan::step::residency::law::windows;
 use crate::plan::step::unit::Unit;
 use crate::plan::step::writer::Writer;
 use crate::program::{MemoryClass, ProgramBuilder};

@@ -1,12 +1,12 @@
 //! State that is all on the device: one update over all that the rank updates, pass by pass of the stack.
 
-use super::super::copies::spread;
 use super::super::{Form, Given, Held, Law, Residency};
 use super::{newest_per_stream, take_moments};
 use crate::collective::{CollectiveError, Op};
 use crate::ids::OpId;
 use crate::model::optimizer;
 use crate::plan::step::groups::Group;
+use crate::plan::step::residency::away::spread;
 use crate::plan::step::writer::Writer;
 use crate::program::{NO_MICRO_BATCH, Phase, ProgramBuilder};
 use crate::spec::stack::{HostRead, UpdatePass};

@@ -10,9 +10,10 @@ pub(super) use in_place::InPlace;
 pub(super) use on_host::OnHost;
 pub(super) use streamed::Streamed;
 
-use super::copies::{Cargo, fraction_away};
+use super::copies::Cargo;
 use super::{Given, Held, take};
 use crate::ids::OpId;
+use crate::plan::step::residency::away::fraction_away;
 use crate::plan::step::writer::Writer;
 use crate::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
 

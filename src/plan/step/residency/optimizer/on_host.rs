@@ -2,13 +2,14 @@
 //! memory that holds the state (which all devices of a host share), the new weights come back. A share of the state that
 //! stays on the device is updated there beside it.
 
-use super::super::copies::{Away, Cargo, fraction_away, spread};
+use super::super::copies::Cargo;
 use super::super::{Form, Given, Held, Law, Once, Residency, free, take};
 use super::{Streamed, cargo, newest_per_stream, take_moments};
 use crate::collective::{CollectiveError, Op};
 use crate::ids::OpId;
 use crate::model::optimizer;
 use crate::plan::step::groups::Group;
+use crate::plan::step::residency::away::{Away, fraction_away, spread};
 use crate::plan::step::writer::Writer;
 use crate::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
 

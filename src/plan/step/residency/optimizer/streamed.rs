@@ -2,12 +2,12 @@
 //! update, write state and weights back. How far ahead state is fetched is the prefetch depth, counted in updates where it
 //! counts layers, and never earlier than the last pass has ended.
 
-use super::super::copies::{Away, fraction_away, spread};
 use super::super::{Form, Given, Held, Law, Once, Residency, free, take};
 use super::{cargo, newest_per_stream, take_moments};
 use crate::collective::CollectiveError;
 use crate::ids::OpId;
 use crate::model::optimizer;
+use crate::plan::step::residency::away::{Away, fraction_away, spread};
 use crate::plan::step::writer::Writer;
 use crate::program::{MemoryClass, Phase, ProgramBuilder};
 

@@ -11,12 +11,14 @@ pub(super) use fsdp::Fsdp;
 pub(super) use renewed::Renewed;
 pub(super) use replicated::Replicated;
 
-use super::copies::{Cargo, fraction_away, spread};
-use super::{Around, Form, Given, Held, Repeats, take, windows};
+use super::copies::Cargo;
+use super::{Around, Form, Given, Held, Repeats, take};
 use crate::collective::{CollectiveError, Op};
 use crate::ids::OpId;
 use crate::plan::step::chain::Visit;
 use crate::plan::step::groups::Group;
+use crate::plan::step::residency::away::{fraction_away, spread};
+use crate::plan::step::residency::law::windows;
 use crate::plan::step::unit::Unit;
 use crate::plan::step::writer::Writer;
 use crate::program::{MemoryClass, Phase, ProgramBuilder};

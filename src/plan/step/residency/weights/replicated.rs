@@ -2,11 +2,12 @@
 //! before each visit, and its bytes given back behind it. With `reuse_across_micro_batches` it stays while the rank's next
 //! pass in the same direction goes through the same chunk.
 
-use super::super::copies::fraction_away;
-use super::super::{Form, Given, Held, Law, Residency, free, windows_across};
+use super::super::{Form, Given, Held, Law, Residency, free};
 use crate::collective::CollectiveError;
 use crate::ids::OpId;
 use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::residency::away::fraction_away;
+use crate::plan::step::residency::law::windows_across;
 use crate::plan::step::unit::Unit;
 use crate::plan::step::writer::Writer;
 use crate::program::{MemoryClass, ProgramBuilder};

@@ -1,0 +1,134 @@
+//! One size, played out.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::super::Failure;
+use super::args::{Args, Level};
+use crate::analysis::links;
+use crate::collective::{Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Sent, Transfer};
+use crate::engine;
+use crate::engine::{EngineError, Record};
+use crate::ids::{DeviceId, ProgramId, RankId, ResourceId, TransferId};
+use crate::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
+use crate::topology::Machine;
+use crate::units::Time;
+
+/// Most transfers of one run in steps: about 4 GB.
+pub(super) const MOST_TRANSFERS: u64 = 40_000_000;
+
+/// One size, played out.
+pub(super) struct Row {
+    pub(super) transfer: Transfer,
+    pub(super) geometry: Geometry,
+    pub(super) choice: Choice,
+    pub(super) transfers: u64,
+    pub(super) time: Time,
+    pub(super) world: World,
+    pub(super) record: Record,
+    /// Phases of the algorithm by number, with their transfers.
+    pub(super) phases: Vec<(u32, u64)>,
+    /// What each path of the communicator is, in steps.
+    pub(super) sent: Vec<Option<Sent>>,
+    pub(super) wall: Duration,
+}
+
+impl Row {
+    pub(super) fn play(
+        args: &Args,
+        machine: &Machine,
+        chooser: &Chooser,
+        devices: &[DeviceId],
+        bytes: u64,
+    ) -> Result<Row, Failure> {
+        let begin = Instant::now();
+        let transfer = Transfer::new(args.op, bytes);
+        let fidelity = match args.fidelity {
+            Level::Formula => Fidelity::Formula,
+            Level::Fluid => Fidelity::Fluid,
+            Level::Steps => Fidelity::Steps,
+        };
+        let mut lowering = Lowering::new(machine, fidelity, chooser.clone());
+        let (geometry, choice) = lowering.explain(&transfer, devices)?;
+        let phases = choice.algorithm.phases(&transfer, &geometry, choice.chunks);
+        let phases: Vec<(u32, u64)> = (1..).zip(phases.iter().map(|p| p.transfers(&geometry))).collect();
+        let transfers = phases.iter().map(|p| p.1).sum();
+        if fidelity == Fidelity::Steps && transfers > MOST_TRANSFERS {
+            return Err(Failure::input(format!(
+                "{} on {} ranks in steps is {transfers} transfers, more than {MOST_TRANSFERS}; use --fidelity fluid, or fewer \
+                 --ranks or --chunks",
+                choice.algorithm.name(),
+                geometry.size
+            )));
+        }
+        let world = world(machine, &mut lowering, devices, transfer)?;
+        let record = engine::run(&world).map_err(stopped)?;
+        let time = record.step_end;
+        let wall = begin.elapsed();
+        let sent = match fidelity {
+            Fidelity::Steps => lowering.sent(world.comms[0].profile, TransferId(0), devices)?,
+            _ => Vec::new(),
+        };
+        Ok(Row { transfer, geometry, choice, transfers, time, world, record, phases, sent, wall })
+    }
+
+    /// `S/t` in 10⁹ B/s.
+    pub(super) fn algbw(&self) -> f64 {
+        if self.time == Time::ZERO { 0.0 } else { self.transfer.bytes as f64 / self.time.s() / 1e9 }
+    }
+    pub(super) fn busbw(&self) -> f64 {
+        self.algbw() * self.transfer.op.bus_factor(self.geometry.size)
+    }
+    /// The name of the busiest link and the share of the time that it works.
+    pub(super) fn slowest_link(&self, machine: &Machine) -> String {
+        match links::busiest(&self.world, &self.record).first() {
+            Some(link) => {
+                format!("{} {:.0} %", machine.resource_name(link.resource), link.utilisation * 100.0)
+            }
+            None => "-".into(),
+        }
+    }
+    pub(super) fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "bytes": self.transfer.bytes, "algorithm": self.choice.algorithm.name(),
+            "protocol": self.choice.protocol, "chosen_by": self.choice.reason(), "chunks": self.choice.chunks, "sms": self.choice.sms,
+            "time_s": self.time.s(), "algbw_GBps": self.algbw(), "busbw_GBps": self.busbw(),
+            "transfers": self.transfers,
+        })
+    }
+}
+
+/// A world in which all ranks do one transfer.
+pub(super) fn world(
+    machine: &Machine,
+    lowering: &mut Lowering<'_>,
+    devices: &[DeviceId],
+    transfer: Transfer,
+) -> Result<World, CollectiveError> {
+    let mut world = World::default();
+    for r in 0..machine.resources() {
+        world.add_resource(machine.capacity(ResourceId(r)));
+    }
+    let id = lowering.transfer(transfer);
+    let mut program = ProgramBuilder::new();
+    let info = program.info(OpInfo {
+        name: transfer.op.name().into(),
+        phase: Phase::Forward,
+        layer: None,
+        class: None,
+        flops: 0.0,
+        bytes: transfer.bytes as f64,
+    });
+    let stream = program.stream(StreamKind::Data);
+    program.op(stream, Work::Comm { slot: 0, transfer: id }, &[], info, crate::program::NO_MICRO_BATCH);
+    world.programs.push(Arc::new(program.finish()));
+    let ranks: Vec<RankId> = devices.iter().map(|_| world.add_rank(ProgramId(0), 1)).collect();
+    let comm = lowering.comm(&mut world, &ranks, devices, &[id])?;
+    ranks.iter().for_each(|&r| world.bind(r, 0, comm));
+    Ok(world)
+}
+
+/// Why a collective came to no end.
+pub(super) fn stopped(error: EngineError) -> Failure {
+    Failure::run(format!("the collective does not run: {error}"))
+}

@@ -1,0 +1,105 @@
+//! Why a command fails, and with which exit status.
+
+use std::io;
+
+use crate::collective::CollectiveError;
+use crate::engine::EngineError;
+use crate::schedule::ScheduleError;
+use crate::simulate::{Fault, SimulationError, Status};
+use crate::spec::SpecError;
+use crate::trace::{OutputError, TraceError};
+
+/// Why a command failed.
+#[derive(Debug)]
+pub struct Failure {
+    pub(super) message: String,
+    pub(super) status: u8,
+    /// The parts, for a report that was asked for.
+    pub(super) fault: Box<Fault>,
+}
+
+impl Failure {
+    /// The input or the command is wrong.
+    pub fn input(error: impl std::fmt::Display) -> Failure {
+        Failure::new(error.to_string(), 2, Status::Invalid)
+    }
+    /// The run failed, or a file could not be written.
+    pub fn run(error: impl std::fmt::Display) -> Failure {
+        Failure::new(error.to_string(), 1, Status::Failed)
+    }
+    /// The same with another line of what happened.
+    pub(super) fn and(mut self, line: &str) -> Failure {
+        self.message = format!("{}\n{line}", self.message);
+        self
+    }
+    fn new(message: String, code: u8, status: Status) -> Failure {
+        let fault = Fault { status, message: message.clone(), ..Fault::default() };
+        Failure { message, status: code, fault: Box::new(fault) }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<SimulationError> for Failure {
+    fn from(error: SimulationError) -> Failure {
+        Failure::from(Fault::from(&error))
+    }
+}
+
+impl From<SpecError> for Failure {
+    fn from(error: SpecError) -> Failure {
+        Failure::from(Fault::from(&error))
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Failure {
+        Failure::from(Fault::from(&error))
+    }
+}
+
+impl From<ScheduleError> for Failure {
+    fn from(error: ScheduleError) -> Failure {
+        Failure::input(error)
+    }
+}
+
+impl From<CollectiveError> for Failure {
+    fn from(error: CollectiveError) -> Failure {
+        Failure::input(error)
+    }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Failure {
+        Failure::run(error)
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Failure {
+        Failure::run(error)
+    }
+}
+
+/// Of text on its way to standard output.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::run(format!("cannot write to standard output: {error}"))
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Failure {
+        let status = match fault.status {
+            Status::Invalid => 2,
+            Status::OutOfMemory => 3,
+            _ => 1,
+        };
+        Failure { message: fault.message.clone(), status, fault: Box::new(fault) }
+    }
+}

@@ -1,0 +1,44 @@
+//! Progress bars.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A progress bar that appears after a second, on a terminal only.
+pub struct Bar {
+    bar: ProgressBar,
+    begun: Instant,
+}
+
+impl Bar {
+    /// A bar that says what is being done.
+    pub fn new(what: &'static str) -> Bar {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_message(what);
+        let style = ProgressStyle::with_template("{spinner} {msg}: {human_pos} ops ({per_sec}) {elapsed}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        Bar { bar, begun: Instant::now() }
+    }
+    /// A bar towards so many.
+    pub fn of(what: &'static str, count: u64) -> Bar {
+        let bar = Bar::new(what);
+        let style = ProgressStyle::with_template("{msg}: {pos}/{len} {bar:30} {elapsed}, {eta} to go");
+        bar.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.bar.set_length(count);
+        bar
+    }
+    /// So much has been done.
+    pub fn at(&self, position: u64) {
+        if self.bar.is_hidden()
+            && self.begun.elapsed() > Duration::from_secs(1)
+            && std::io::stderr().is_terminal()
+        {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        }
+        self.bar.set_position(position);
+    }
+    /// Takes the bar away.
+    pub fn done(&self) {
+        self.bar.finish_and_clear();
+    }
+}

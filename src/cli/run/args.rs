@@ -1,0 +1,109 @@
+//! What `run` is asked for.
+
+use std::path::{Path, PathBuf};
+
+use super::super::outputs::{WRITTEN, document_on_stdout};
+use crate::trace::Detail;
+use crate::units::Time;
+
+/// Simulate a training step.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Workload: the name of a shipped one, or a path that ends in .json [default: gpt3-175b]
+    #[arg(conflicts_with = "calculon")]
+    pub(in crate::cli) workload: Option<String>,
+    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    #[arg(short, long, conflicts_with = "calculon")]
+    pub(in crate::cli) topology: Option<String>,
+    /// Calculon's application, execution and system file, simulated on the machine they describe
+    #[arg(long, num_args = 3, value_names = ["APP", "EXE", "SYS"])]
+    pub(in crate::cli) calculon: Option<Vec<PathBuf>>,
+    /// With --calculon: make the assumptions of its closed form (blocking transfers, its data-parallel and offload time)
+    #[arg(long, requires = "calculon")]
+    pub(in crate::cli) compatible: bool,
+    /// Write the timeline here: .json, .json.gz, .pftrace or .pftrace.gz (open it at ui.perfetto.dev)
+    #[arg(short, long, value_name = "TRACE", help_heading = WRITTEN)]
+    pub(in crate::cli) output: Option<PathBuf>,
+    /// Write the timeline in this format: `kineto` makes --output a folder with a file a rank, as PyTorch's profiler writes
+    /// [default: by the name of --output]
+    #[arg(long, value_name = "FORMAT", value_parser = ["kineto"], requires = "output", conflicts_with_all = ["calculon", "detail", "trace_links"], help_heading = WRITTEN)]
+    pub(in crate::cli) format: Option<String>,
+    /// Write a page about the run here: .html, one file that opens in any browser
+    #[arg(long, value_name = "FILE", conflicts_with = "calculon", help_heading = WRITTEN)]
+    pub(in crate::cli) html: Option<PathBuf>,
+    /// Write the report as JSON here
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    pub(in crate::cli) report: Option<PathBuf>,
+    /// Change a field: `batch.global=768`, `parallelism.pipeline.schedule=zb-h1`, `topology.nodes=16`; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "calculon")]
+    pub(in crate::cli) sets: Vec<String>,
+    /// Ranks to show in the timeline and on the page: `0,8,16-31`, `all`, or `stages` for one of each pipeline stage
+    #[arg(long, default_value = "stages", value_name = "RANKS")]
+    pub(in crate::cli) trace_ranks: String,
+    /// How much one slice of the timeline stands for: op, layer or phase [default: op, or what a browser still opens]
+    #[arg(long, value_parser = str::parse::<Detail>, requires = "output")]
+    pub(in crate::cli) detail: Option<Detail>,
+    /// Show only this stretch of time in the timeline, in milliseconds: `0:250`
+    #[arg(long, value_name = "FROM:TO", value_parser = window, requires = "output")]
+    pub(in crate::cli) window_ms: Option<(Time, Time)>,
+    /// Simulate every rank, also those that must behave alike
+    #[arg(long, conflicts_with = "calculon")]
+    pub(in crate::cli) no_fold: bool,
+    /// Play every micro-batch, also where a schedule repeats itself and nothing but figures is asked for
+    #[arg(long, conflicts_with = "calculon")]
+    pub(in crate::cli) no_jump: bool,
+    /// Most memory that the times of all simulated ops may take, in GiB (16 bytes an op)
+    #[arg(long, value_name = "GIB", default_value_t = 16, conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub(in crate::cli) record_gib: u32,
+    /// Simulate so many steps one after the other, from the first of a run (optimizer moments appear in it)
+    #[arg(long, default_value_t = 1, conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub(in crate::cli) steps: u32,
+    /// Seed of jitter (workload field `noise`)
+    #[arg(long, default_value_t = 0, conflicts_with = "calculon")]
+    pub(in crate::cli) seed: u64,
+    /// Play so many steps, with seeds from --seed on, and show how their times spread
+    #[arg(long, value_name = "N", conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(in crate::cli) samples: Option<u32>,
+    /// Show the use of the N busiest links over time in the timeline
+    #[arg(long, default_value_t = 0, value_name = "N", requires = "output", conflicts_with = "calculon")]
+    pub(in crate::cli) trace_links: usize,
+    /// Write when and how fast it was simulated into report and timeline: equal inputs then give different bytes
+    #[arg(long, conflicts_with = "reproducible")]
+    pub(in crate::cli) wall_time: bool,
+    /// The default, kept for scripts: no wall-clock times, so that equal inputs give equal bytes
+    #[arg(long, hide = true)]
+    pub(in crate::cli) reproducible: bool,
+    /// Also print the way from peak to MFU bar by bar and stage by stage, and the kernels by class
+    #[arg(long)]
+    pub(in crate::cli) why: bool,
+    /// Print no table
+    #[arg(short, long)]
+    pub(in crate::cli) quiet: bool,
+}
+
+impl Args {
+    /// Whether no table is printed.
+    pub(in crate::cli) fn is_quiet(&self) -> bool {
+        self.quiet || document_on_stdout()
+    }
+    /// Whether only the exit status is asked for.
+    pub(super) fn reads_nothing(&self) -> bool {
+        self.is_quiet() && self.samples.is_none() && self.outputs().iter().all(|(_, path)| path.is_none())
+    }
+    pub(super) fn outputs(&self) -> [(&'static str, Option<&Path>); 3] {
+        [
+            ("--output", self.output.as_deref()),
+            ("--html", self.html.as_deref()),
+            ("--report", self.report.as_deref()),
+        ]
+    }
+}
+
+pub(in crate::cli) fn window(text: &str) -> Result<(Time, Time), String> {
+    let parse = |s: &str| s.trim().parse::<f64>().ok().filter(|x| x.is_finite() && *x >= 0.0);
+    let (from, to) = text.split_once(':').ok_or("two numbers of milliseconds with a colon between them")?;
+    match (parse(from), parse(to)) {
+        (Some(a), Some(b)) if a < b => Ok((Time::from_s(a / 1e3), Time::from_s(b / 1e3))),
+        _ => Err("the first number must be smaller than the second, neither negative".into()),
+    }
+}

@@ -1,0 +1,153 @@
+//! What `schedule` is asked for.
+
+use std::path::PathBuf;
+
+use super::super::Failure;
+use super::super::outputs::WRITTEN;
+use crate::schedule;
+use crate::schedule::{Order, PassTimes, Profile, Schedule, Shape};
+use crate::units::Time;
+
+/// Runs a pipeline schedule on abstract durations and draws it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// The schedule
+    #[arg(long, help = format!("The schedule: {}", names()), required_unless_present_any = ["all", "order"], conflicts_with_all = ["all", "order"])]
+    pub kind: Option<String>,
+    /// All schedules in one table
+    #[arg(long, conflicts_with_all = ["order", "trace"])]
+    pub all: bool,
+    /// An order of your own, from a JSON file: {"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]}
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stages", "micro_batches", "chunks", "group"])]
+    pub order: Option<PathBuf>,
+    /// A time for each pass, transfer and what stands around them: a JSON file, or a timeline of a pipeline job
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "all", "order", "stages", "micro_batches", "limit", "tf", "ti", "tw", "overlap_factor", "p2p", "sends", "trace", "width",
+    ])]
+    pub durations: Option<PathBuf>,
+    /// What each class of work, stage and replica costs by being uneven
+    #[arg(long, requires = "durations")]
+    pub what_if: bool,
+    /// Pipeline ranks
+    #[arg(long, short = 'p', required_unless_present_any = ["order", "durations"])]
+    pub stages: Option<u32>,
+    /// Micro-batches of a step (dualpipe: of both directions together)
+    #[arg(long, short = 'm', required_unless_present_any = ["order", "durations"])]
+    pub micro_batches: Option<u32>,
+    /// Model chunks per rank, where the schedule leaves the choice
+    #[arg(long, short = 'v')]
+    pub chunks: Option<u16>,
+    /// Micro-batches that pass a chunk in a row (interleaved-1f1b) [default: the number of stages]
+    #[arg(long)]
+    pub group: Option<u32>,
+    /// Most activations that a rank may hold, in micro-batches (zb-auto) [default: twice the number of stages]
+    #[arg(long, conflicts_with = "order")]
+    pub limit: Option<f64>,
+    /// Time of a forward pass through one rank's whole share of layers
+    #[arg(long, default_value_t = 1.0)]
+    pub tf: f64,
+    /// Time of the gradients of the inputs
+    #[arg(long, default_value_t = 1.0)]
+    pub ti: f64,
+    /// Time of the gradients of the weights
+    #[arg(long, default_value_t = 1.0)]
+    pub tw: f64,
+    /// Time of a forward and a backward pass overlapped, as a factor on their sum (dualpipe)
+    #[arg(long, default_value_t = 1.0)]
+    pub overlap_factor: f64,
+    /// Delay of a transfer between ranks
+    #[arg(long, default_value_t = 0.0)]
+    pub p2p: f64,
+    /// Whether a send holds up its rank
+    #[arg(long, value_enum, default_value_t = SendMode::Asynchronous)]
+    pub sends: SendMode,
+    /// Writes the timeline (.json, .pftrace, each also with .gz)
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    pub trace: Option<PathBuf>,
+    /// Writes a page (.html)
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN, conflicts_with_all = ["all", "durations"])]
+    pub html: Option<PathBuf>,
+    /// Writes the results as JSON
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    pub report: Option<PathBuf>,
+    /// Columns of the drawing [default: the terminal's, or 120]
+    #[arg(long)]
+    pub width: Option<u16>,
+}
+
+/// The schedules known by name.
+pub(in crate::cli) fn names() -> String {
+    schedule::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// How sends are queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SendMode {
+    /// On a stream of their own.
+    Asynchronous,
+    /// On the compute stream.
+    Blocking,
+    /// Blocking, with receives posted between passes.
+    Batched,
+}
+
+impl Args {
+    /// The numbers for `kind`. With `strict`, chunks and groups are passed on even where the schedule has no use for
+    /// them, so that it can say so.
+    pub(super) fn shape(&self, kind: &dyn Schedule, strict: bool) -> Shape {
+        let choice = matches!(kind.facts().chunks, schedule::Chunks::AtLeast(..));
+        Shape {
+            ranks: self.stages.unwrap_or_default(),
+            micro_batches: self.micro_batches.unwrap_or_default(),
+            chunks: self.chunks.filter(|_| strict || choice),
+            group: self.group.filter(|_| strict || kind.facts().groups),
+        }
+    }
+
+    /// What a searched schedule may know.
+    pub(super) fn profile(&self, shape: &Shape, times: &PassTimes) -> Profile {
+        let ranks = vec![*times; shape.ranks.min(Shape::MAX_SLOTS as u32) as usize];
+        Profile { ranks, message: Time::from_s(self.p2p), limit: self.limit, kept: 1.0 }
+    }
+
+    pub(super) fn times(&self) -> Result<PassTimes, Failure> {
+        let numbers = [
+            ("--tf", self.tf),
+            ("--ti", self.ti),
+            ("--tw", self.tw),
+            ("--p2p", self.p2p),
+            ("--overlap-factor", self.overlap_factor),
+        ];
+        for (option, value) in numbers {
+            if !(0.0..=1e6).contains(&value) {
+                return Err(unusable(option, value, "must be a number from 0 to 1000000"));
+            }
+        }
+        if self.tf + self.ti + self.tw < 1e-6 {
+            let allowed = "the passes together must take some time (1e-6 or more)";
+            return Err(unusable("--tf", self.tf, allowed));
+        }
+        let [f, i, w] = [self.tf, self.ti, self.tw].map(Time::from_s);
+        Ok(PassTimes::new(f, i, w, self.overlap_factor))
+    }
+
+    /// The clock counts picoseconds in 64 bits: refuses what could overflow it, were everything done in turn.
+    pub(super) fn check_length(&self, order: &Order) -> Result<(), Failure> {
+        let passes = self.tf + self.ti + self.tw;
+        let slots: usize = order.ranks.iter().map(Vec::len).sum();
+        let longest = slots as f64 * (passes * self.overlap_factor.max(1.0) + 2.0 * self.p2p);
+        if longest > 1e7 {
+            let allowed = format!(
+                "{slots} slots of such times may take more than 1e7 units, beyond the simulator's clock; use a larger unit \
+                 of time"
+            );
+            return Err(unusable("--tf + --ti + --tw =", passes, &allowed));
+        }
+        Ok(())
+    }
+}
+
+/// A number that cannot be used.
+pub(in crate::cli) fn unusable(option: &str, value: f64, allowed: &str) -> Failure {
+    Failure::input(format!("{option} {value}: {allowed}"))
+}

@@ -1,0 +1,162 @@
+//! One schedule, played.
+
+use std::cell::RefCell;
+use std::io;
+use std::io::Write;
+
+use super::super::Failure;
+use super::super::timeline::stalls_shown;
+use super::args::{Args, SendMode};
+use super::outcome;
+use super::outcome::Outcome;
+use crate::analysis::cause::Causes;
+use crate::analysis::idle::IdleTimes;
+use crate::engine::Record;
+use crate::ids::RankId;
+use crate::plan::pipeline::{AbstractPipeline, Sends, abstract_world};
+use crate::schedule::{Order, PassTimes, Schedule, Shape};
+use crate::trace::{Count, Detail, MetaValue, RunMeta, Timeline, TracedRank};
+use crate::units::Time;
+
+/// One schedule, played.
+pub(super) struct Run<'a> {
+    pub(super) args: &'a Args,
+    pub(super) times: &'a PassTimes,
+    pub(super) kind: Option<(&'static dyn Schedule, Shape)>,
+    pub(super) order: Order,
+    pub(super) step: AbstractPipeline,
+    pub(super) record: Record,
+    pub(super) outcome: Outcome,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        args: &'a Args,
+        times: &'a PassTimes,
+        kind: Option<(&'static dyn Schedule, Shape)>,
+        order: Order,
+    ) -> Result<Self, Failure> {
+        let sends = match args.sends {
+            SendMode::Asynchronous => Sends::Asynchronous,
+            SendMode::Blocking => Sends::Blocking,
+            SendMode::Batched => Sends::Batched,
+        };
+        let step = abstract_world(&order, times, Time::from_s(args.p2p), sends);
+        let record = crate::engine::run(&step.world)
+            .map_err(|e| Failure::run(format!("the schedule does not run: {e}")))?;
+        let outcome = Outcome::new(&order, &step, &record);
+        Ok(Run { args, times, kind, order, step, record, outcome })
+    }
+
+    fn name(&self) -> &'static str {
+        self.kind.map_or("user order", |(kind, _)| kind.name())
+    }
+
+    pub(super) fn headline(&self) -> String {
+        let place = &self.order.placement;
+        let a = self.args;
+        let mut line = format!(
+            "{}: {} ranks x {} chunk(s), {} micro-batches; F {} I {} W {}",
+            self.name(),
+            place.ranks(),
+            place.chunks(0),
+            self.order.micro_batches,
+            a.tf,
+            a.ti,
+            a.tw
+        );
+        if a.overlap_factor != 1.0 {
+            line += &format!(" F&B {}", self.number(self.times.overlapped));
+        }
+        if a.p2p > 0.0 {
+            line += &format!(" p2p {}", a.p2p);
+        }
+        line
+    }
+
+    /// In abstract units, rounded to what the integer clock can tell.
+    pub(super) fn number(&self, t: Time) -> f64 {
+        outcome::number(t, self.order.placement.parts())
+    }
+
+    pub(super) fn summary(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        let o = &self.outcome;
+        let share = |t: Time| 100.0 * t.s() / o.makespan.s();
+        writeln!(out, "makespan     {}", self.number(o.makespan))?;
+        writeln!(out, "bubble own   {} ({:.1} %)", self.number(o.own_max()), share(o.own_max()))?;
+        writeln!(out, "bubble idle  {} ({:.1} %)", self.number(o.idle_max()), share(o.idle_max()))?;
+        let peaks: Vec<_> = o.peak.iter().map(u32::to_string).collect();
+        writeln!(out, "peak         {} live micro-batch chunks on rank 0, 1, ...", peaks.join(" "))?;
+        let Some((kind, shape)) = self.kind.filter(|_| self.args.p2p == 0.0) else { return Ok(()) };
+        if let Some(bubble) = kind.bubble(&shape, self.times) {
+            let word = |t: Option<Time>| t.map_or("-".to_owned(), |t| self.number(t).to_string());
+            writeln!(out, "closed form  own {} idle {}", word(bubble.own), word(bubble.idle))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn report(&self) -> serde_json::Value {
+        let mut report = outcome::report(&self.order, &self.outcome);
+        let a = self.args;
+        report["schedule"] = self.name().into();
+        report["times"] = serde_json::json!({
+            "forward": a.tf, "input_grad": a.ti, "weight_grad": a.tw,
+            "overlapped": self.number(self.times.overlapped), "p2p": a.p2p,
+        });
+        if let Some((kind, shape)) = self.kind {
+            let bubble = kind.bubble(&shape, self.times).unwrap_or_default();
+            report["closed_form_without_p2p"] = serde_json::json!({
+                "own": bubble.own.map(|t| self.number(t)),
+                "idle": bubble.idle.map(|t| self.number(t)),
+                "peak": kind.peak(&shape),
+            });
+        }
+        report
+    }
+
+    pub(super) fn trace(&self, file: &std::path::Path) -> Result<(), Failure> {
+        let name = |rank: u32| format!("rank {rank:04}");
+        let ranks: Vec<TracedRank> = (0..self.record.ranks())
+            .map(RankId)
+            .map(|rank| TracedRank { rank, source: rank, name: name(rank.0) })
+            .collect();
+        let mut meta = RunMeta::default();
+        meta.text("schedule", self.name());
+        meta.number("makespan", self.number(self.outcome.makespan));
+        meta.number("own_max", self.number(self.outcome.own_max()));
+        meta.number("idle_max", self.number(self.outcome.idle_max()));
+        meta.0.push(("micro_batches".to_owned(), MetaValue::Int(u64::from(self.order.micro_batches))));
+        let readers =
+            RefCell::new((Causes::new(&self.step.world, &self.record), IdleTimes::new(&self.step.world)));
+        let stalls = |rank: RankId| {
+            let (causes, idle) = &mut *readers.borrow_mut();
+            stalls_shown(causes, idle, rank, &|rank| name(rank.0))
+        };
+        let counts: Vec<Count> = (0..self.record.ranks())
+            .map(|rank| Count {
+                rank: RankId(rank),
+                name: "live micro-batch chunks".to_owned(),
+                points: self.outcome.live(&self.order, rank as usize),
+            })
+            .collect();
+        let timeline = Timeline {
+            world: &self.step.world,
+            record: &self.record,
+            ranks: &ranks,
+            meta: &meta,
+            detail: Detail::Op,
+            window: None,
+            stalls: Some(&stalls),
+            critical: &[],
+            slack: None,
+            uncontended: None,
+            links: &[],
+            link_use: &[],
+            pools: &[],
+            counts: &counts,
+            steps: &[],
+        };
+        crate::trace::write_file(&timeline, file)?;
+        Ok(())
+    }
+}
