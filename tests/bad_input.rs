@@ -108,6 +108,25 @@ error: --set paralelism.tensor=2: at `paralelism`: no such field: `paralelism`
 
 "#]],
     );
+    // A number keeps the form in which one writes it.
+    refused(
+        &["run", "gpt2-8", "--set", "noise.compute_sigma=-1e-300"],
+        str![[r#"
+error: --set noise.compute_sigma=-1e-300: at `noise.compute_sigma`: -1e-300 is not allowed
+  allowed: a number from 0 to 10
+
+"#]],
+    );
+    // The machine's, not the workload's.
+    refused(
+        &["run", "gpt2-8", "--set", "nodes=3"],
+        str![[r#"
+error: --set nodes=3: at `nodes`: no such field: `nodes`
+  allowed: name, description, topology, model, sequence, batch, documents, stack, parallelism, precision, optimizer, gradient_buckets, recompute, offload, fusion, expert, expert_load, fidelity, noise
+  hint: `nodes` is the machine's: `--set topology.nodes=…`, or a field of the machine's file
+
+"#]],
+    );
     let file = r#"{"model": "gpt2-1.5b", "batch": {"global": 8, "microbatch": 1}}"#;
     refused_file(
         "run",
@@ -844,9 +863,9 @@ error: --set parallelism.expert=48: at `parallelism.expert`: 48 is not allowed
     );
     // More nodes a token than there are: 16 ranks lie on two.
     refused(
-        &["run", "deepseek-v3", "--set", "parallelism.expert=16"],
+        &["run", "deepseek-v3", "--set", "parallelism.expert=16", "--set", "expert.domains_per_token=3.953"],
         str![[r#"
-error: workloads/deepseek-v3.json: at `expert.domains_per_token`: 3.953 is not allowed
+error: --set expert.domains_per_token=3.953: at `expert.domains_per_token`: 3.953 is not allowed
   allowed: 1 to 2, the nodes over which 16 expert-parallel ranks lie
   hint: set it to null to have it counted from groups and their limit
 

@@ -2,11 +2,15 @@
 //! stands in a file, there is a plan or a message, and never a panic.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
+use stepsim::analysis::diff::diff;
+use stepsim::analysis::measured::{Summary, beside};
+use stepsim::analysis::report::Report;
 use stepsim::calculon::closed_form::{Quirks, estimate};
 use stepsim::calculon::files::Calculon;
 use stepsim::ids::RankId;
@@ -17,15 +21,32 @@ use stepsim::spec::{
     WorkloadSpec, catalog, from_text, hugging_face, load,
 };
 
-/// Steps small enough to plan often, each with machines for it.
-const STEPS: [(&str, &[&str]); 6] = [
+/// Steps small enough to plan often, each with machines for it: names of shipped files, or a file itself.
+const STEPS: [(&str, &[&str]); 9] = [
     ("tiny-4", &["switch:4,100,2"]),
     ("gpt2-8", &["dgx-a100-8", "mi300x-8", "gaudi3-8", "cxl-pool", "switch:8,450,1", "torus:2x4,90,1"]),
     ("llama3-8b-fsdp", &["h100-superpod-8", "p5en-h200", "p6-b200"]),
     ("llama3-70b-offload", &["h100-superpod-8", "h100-offload", "cxl-pool"]),
     ("llama3-70b", &["h100-superpod-64", "dgx-a100-64", "tpu-v5p-64", "nodes:8*8,450,1,50,3"]),
     ("mixtral-8x7b", &["h100-superpod-64"]),
+    (DOCUMENTS_DRAWN, &["switch:4,100,2"]),
+    (DOCUMENTS_LISTED, &["switch:8,450,1"]),
+    (TWO_SITES, &[SITES]),
 ];
+
+/// Documents drawn, and dealt so that all ranks have as much to do.
+const DOCUMENTS_DRAWN: &str = r#"{"base": "tiny-4", "parallelism": {"pipeline": {"size": 2}, "data": 2}, "documents":
+    {"order": "balanced", "drawn": {"median": 300, "sigma": 1.5, "shortest": 8, "longest": 1024, "seed": 1}}}"#;
+
+/// Documents of a list, each cut among the ranks that share a sequence.
+const DOCUMENTS_LISTED: &str = r#"{"base": "gpt2-8", "documents": {"lengths": [700, 300, 24, 1000], "order": "sorted",
+    "rest": "dropped"}, "parallelism": {"tensor": 1, "context": {"size": 4, "per_document": true}, "data": 2}}"#;
+
+/// One data-parallel group over two sites.
+const TWO_SITES: &str =
+    r#"{"base": "gpt2-8", "batch": {"global": 64}, "parallelism": {"tensor": 1, "data": 16}}"#;
+const SITES: &str = r#"{"base": "h100-superpod", "nodes": 1, "sites": {"count": 2, "join": "full_mesh", "link_km": 4800,
+    "us_per_km": 4.9, "link": {"bandwidth_GBps_per_direction": 100, "latency_us": 0, "source": "made up"}}}"#;
 
 /// What a careless hand puts into a file.
 fn values() -> impl Strategy<Value = Value> {
@@ -124,11 +145,26 @@ fn mangle(file: &mut Value, changes: &[Change]) {
 /// A shipped file with its base and its references written out, so that changes reach all of it. The fields that a
 /// file leaves to their defaults are there too.
 fn whole(kind: Kind, name: &str) -> Value {
-    let value = match kind {
-        Kind::Topology => load::<Topology>(name, &[]).map(|l| serde_json::to_value(l.value)),
-        _ => load::<WorkloadSpec>(name, &[]).map(|l| serde_json::to_value(l.value)),
-    };
-    value.expect("a shipped file").expect("JSON")
+    fn of<T: stepsim::spec::Spec + serde::Serialize>(name: &str) -> Value {
+        let inline = name.starts_with('{');
+        let loaded =
+            if inline { from_text::<T>(name, "inline", &[], &BTreeMap::new()) } else { load::<T>(name, &[]) };
+        serde_json::to_value(loaded.expect("a sound file").value).expect("JSON")
+    }
+    match kind {
+        Kind::Topology => of::<Topology>(name),
+        _ => of::<WorkloadSpec>(name),
+    }
+}
+
+/// The name of a shipped file, or the path of one written here.
+fn place(folder: &tempfile::TempDir, file: &str) -> String {
+    if !file.starts_with('{') {
+        return file.to_string();
+    }
+    let path = folder.path().join("unchanged.json");
+    std::fs::write(&path, file).expect("a file");
+    path.to_str().expect("UTF-8").to_string()
 }
 
 /// Whether planning and playing it takes a moment only.
@@ -269,6 +305,25 @@ fn triple() -> [Value; 3] {
     text.map(|text| serde_json::from_str(text).expect("JSON"))
 }
 
+/// What is mangled is sound before, so that a refusal is of the change; and nearly all of it is played.
+#[test]
+fn every_step_runs_as_it_is() {
+    let mut played = 0;
+    for (name, machines) in STEPS {
+        for machine in machines {
+            let workload = whole(Kind::Workload, name).to_string();
+            let inputs = Inputs::from_json(&workload, Some(machine), &[], &BTreeMap::new());
+            let inputs = inputs.unwrap_or_else(|e| panic!("{name} on {machine}: {e}"));
+            if is_small(&inputs) {
+                Simulation::run(&inputs, &Options::default())
+                    .unwrap_or_else(|e| panic!("{name} on {machine}: {e}"));
+                played += 1;
+            }
+        }
+    }
+    assert!(played >= 15, "{played} are small enough");
+}
+
 /// Checks that walk the layers must not walk what is refused.
 #[test]
 fn more_layers_than_can_be_counted_are_refused_at_once() {
@@ -302,7 +357,7 @@ proptest! {
         let mut file = whole(Kind::Workload, name);
         mangle(&mut file, &changes);
         std::fs::write(&path, file.to_string()).expect("a file");
-        to_the_end(path.to_str().expect("UTF-8"), machine.get::<&str>(machines))?;
+        to_the_end(path.to_str().expect("UTF-8"), &place(&folder, machine.get::<&str>(machines)))?;
     }
 
     #[test]
@@ -318,7 +373,7 @@ proptest! {
         std::fs::write(&path, file.to_string()).expect("a file");
         let path = path.to_str().expect("UTF-8");
         prop_assume!(devices(path) <= 4096);
-        to_the_end(name, path)?;
+        to_the_end(&place(&folder, name), path)?;
     }
 
     /// The text itself cut, doubled or changed in one place.
@@ -329,14 +384,15 @@ proptest! {
         what in select(vec!["", "{", "}", "[", "\"", ",", ":", "0", "-", "e9", "NaN", "\u{0}", "é", "//", "null"]),
         cut in any::<bool>(),
     ) {
-        let text = catalog::text(Kind::Workload, STEPS[step].0).expect("a shipped file");
+        let name = STEPS[step].0;
+        let text = if name.starts_with('{') { name } else { catalog::text(Kind::Workload, name).expect("a shipped file") };
         let at = at.index(text.len());
         prop_assume!(text.is_char_boundary(at));
         let rest = if cut { "" } else { &text[at..] };
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("mangled.json");
         std::fs::write(&path, format!("{}{what}{rest}", &text[..at])).expect("a file");
-        to_the_end(path.to_str().expect("UTF-8"), STEPS[step].1[0])?;
+        to_the_end(path.to_str().expect("UTF-8"), &place(&folder, STEPS[step].1[0]))?;
     }
 
     #[test]
@@ -436,5 +492,32 @@ proptest! {
             prop_assert!(!changes.is_empty() || !whole, "the profile is refused as it is: {e}");
             check_message(&e.to_string())?;
         }
+    }
+
+    #[test]
+    fn a_mangled_report_gives_a_message_or_a_difference(which in 0..2usize, changes in changes()) {
+        static REPORT: LazyLock<Value> = LazyLock::new(|| {
+            let inputs = Inputs::load("tiny-4", None, &[]).expect("a shipped file");
+            let run = Simulation::run(&inputs, &Options::default()).expect("a step");
+            serde_json::to_value(run.report(false)).expect("JSON")
+        });
+        let mut files = [REPORT.clone(), REPORT.clone()];
+        mangle(&mut files[which], &changes);
+        let text = files[which].to_string();
+        in_time(&text, move || {
+            let [a, b] = files.map(serde_json::from_value::<Report>);
+            match (a, b) {
+                (Ok(a), Ok(b)) => {
+                    prop_assert!(diff(&a, &b).iter().all(|line| !line.section.is_empty()));
+                    prop_assert!(!beside(&Summary::from(&a), &Summary::from(&b)).is_empty());
+                    let _ = a.run.differences(&b.run);
+                    Ok(())
+                }
+                (Err(e), _) | (_, Err(e)) => {
+                    prop_assert!(!changes.is_empty(), "the report is refused as it is: {e}");
+                    check_message(&e.to_string())
+                }
+            }
+        })?;
     }
 }

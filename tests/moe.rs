@@ -9,19 +9,25 @@ use stepsim::simulate::{Inputs, Options, Simulation};
 
 /// Two stages of four layers with experts on 128 H800, eight micro-batches.
 fn cell() -> Simulation {
+    stages(2, 8, 129_280)
+}
+
+/// So many stages of four layers with experts, each on 64 H800, and a vocabulary.
+fn stages(stages: usize, micro_batches: usize, vocabulary: u32) -> Simulation {
     let sets = [
-        "topology.nodes=16",
-        "model.layers=8",
-        "model.prediction_modules=0",
-        "model.moe.first_dense_layers=0",
-        "parallelism.pipeline.size=2",
-        "parallelism.pipeline.layer_split=[4,4]",
-        "parallelism.data=64",
-        "batch.global=512",
+        format!("topology.nodes={}", 8 * stages),
+        format!("model.layers={}", 4 * stages),
+        "model.prediction_modules=0".to_string(),
+        "model.moe.first_dense_layers=0".to_string(),
+        format!("parallelism.pipeline.size={stages}"),
+        format!("parallelism.pipeline.layer_split={:?}", vec![4; stages]),
+        "parallelism.data=64".to_string(),
+        format!("model.vocabulary={vocabulary}"),
+        format!("batch.global={}", 64 * micro_batches),
         // The profile is one rank's, and the rows that it received were the mean.
-        "expert_load.rows_cv=0",
+        "expert_load.rows_cv=0".to_string(),
     ];
-    let inputs = Inputs::load("deepseek-v3", Some("h800-superpod"), &sets.map(String::from)).expect("inputs");
+    let inputs = Inputs::load("deepseek-v3", Some("h800-superpod"), &sets).expect("inputs");
     Simulation::run(&inputs, &Options::default()).expect("a run")
 }
 
@@ -38,7 +44,11 @@ struct Ran {
 }
 
 fn ops(run: &Simulation) -> Vec<Ran> {
-    let rank = RankId(0);
+    ops_of(run, RankId(0))
+}
+
+fn ops_of(run: &Simulation, rank: RankId) -> Vec<Ran> {
+    let rank = run.folded.source(rank);
     let program = run.folded.world.program_of(rank);
     let kinds = [StreamKind::Compute, StreamKind::Expert];
     let of = |(i, op): (usize, &stepsim::program::Op)| {
@@ -88,7 +98,7 @@ fn class(op: &Ran) -> &'static str {
             "split key",
             "router",
             "top-k",
-        ]) || has(&["residual", "add gradients", "group scores"])
+        ]) || has(&["residual", "add gradients", "group scores", "row map"])
             || op.name == "combine backward" =>
         {
             "other kernels that memory bounds"
@@ -154,6 +164,24 @@ fn kernels_of_the_cell_take_what_the_profile_shows() {
     assert!((exposed - 0.010).abs() < 0.03, "{exposed}");
 }
 
+/// Whole chunks of a stage between others, with next to no head, as in the profile: a pair of chunks there takes
+/// 129,012 us, and 124,286 us of it are covered by kernels.
+#[test]
+fn little_of_a_chunk_is_exposed() {
+    let run = stages(4, 40, 1024);
+    let ops = ops_of(&run, RankId(64));
+    let dispatched: Vec<&Ran> = ops.iter().filter(|o| o.exchange && o.name == "dispatch tokens").collect();
+    let chunks: Vec<&[&Ran]> = dispatched.chunks(4).collect();
+    assert!(chunks.len() == 40 && chunks.iter().all(|c| c.iter().all(|o| o.micro_batch == c[0].micro_batch)));
+    let (start, end) = (chunks[12][0].start, chunks[28][0].start);
+    let inside = |o: &&Ran| !o.exchange && o.end > start && o.start < end;
+    let busy: f64 = ops.iter().filter(inside).map(|o| o.end.min(end) - o.start.max(start)).sum();
+    let (chunk, exposed) = ((end - start) / 16.0, 1.0 - busy / (end - start));
+    println!("a pair of chunks {chunk:.0} us, exposed {:.1} %", 100.0 * exposed);
+    assert!((chunk / 129_012.0 - 1.0).abs() < 0.05, "{chunk}");
+    assert!((exposed - (1.0 - 124_286.0 / 129_012.0)).abs() < 0.03, "{exposed}");
+}
+
 #[test]
 fn exchanges_and_their_order_are_those_of_the_profile() {
     let run = cell();
@@ -167,7 +195,8 @@ fn exchanges_and_their_order_are_those_of_the_profile() {
         .filter(|four| four[0].micro_batch != four[1].micro_batch)
         .collect();
     assert!(cells.len() >= 4 * 3, "{} cells", cells.len());
-    let measured_us = [3405.25, 4346.0, 6368.25, 5993.75];
+    // The first dispatch with the 102 us in which it is counted who gets how many.
+    let measured_us = [3405.25, 4346.0 + 102.5, 6368.25, 5993.75];
     for four in &cells[cells.len() / 2..cells.len() / 2 + 3] {
         for (o, measured) in four.iter().zip(measured_us) {
             let error = (o.end - o.start) / measured - 1.0;

@@ -208,6 +208,15 @@ fn sides_may_be_workloads_reports_and_profiles() {
     let (status, text, errors) = stepsim(&["diff", "gpt2-8", "gpt2-8", "--set-b", "batch.micro_batch=2"]);
     assert_eq!(status, Some(0), "{errors}");
     assert!(text.contains("workload.batch.micro_batch: ") && text.contains("from peak to MFU"), "{text}");
+    // A file that names a base and nothing else of a workload is one.
+    let short = path("short.json");
+    std::fs::write(&short, r#"{"base": "gpt2-8", "batch": {"micro_batch": 2}}"#).expect("a file");
+    let (status, same, errors) = stepsim(&["diff", "gpt2-8", &short]);
+    assert_eq!(status, Some(0), "{errors}");
+    assert_eq!(
+        same.split_once("from peak to MFU").expect("a section").1,
+        text.split_once("from peak to MFU").unwrap().1
+    );
     let (status, _, errors) = stepsim(&["run", "gpt2-8", "-q", "--report", &report, "-o", &timeline]);
     assert_eq!(status, Some(0), "{errors}");
     let (status, text, errors) = stepsim(&["diff", &timeline, &report, "--json", &lines]);

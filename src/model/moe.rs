@@ -7,8 +7,9 @@
 //! Kernels around the exchanges (T tokens, M = k·T rows of experts, D_r distinct ranks a token):
 //! * a copy for each expert: tokens permuted to M rows before the dispatch, received chunks sorted by local expert where a
 //!   rank has several; the same undone behind the combine;
-//! * a row for each rank: nothing before the dispatch; behind it T·D_r rows are expanded to M, and before the combine
-//!   weighed and summed to T·D_r again.
+//! * a row for each rank: nothing before the dispatch; behind it the places of the T·D_r rows among the experts are found
+//!   (DeepEP; others know them beforehand), the rows are expanded to M, and before the combine weighed and summed to
+//!   T·D_r again.
 
 use super::blocks::{Block, Blocks};
 use super::casts::{Operands, Prepared};
@@ -21,6 +22,8 @@ use crate::spec::model::MoeSpec;
 use crate::spec::recipe::CastRole;
 use crate::spec::workload::{DispatcherKind, Dtype, ExpertOverlap, Fp8Gemm, RecomputeModule, RowFormat};
 
+/// An expert's number (PyTorch's integers).
+const INDEX_BYTES: f64 = 8.0;
 const MOE: &[RecomputeModule] = &[RecomputeModule::Moe];
 
 /// Adds router, shared experts, dispatch, experts and combine.
@@ -94,10 +97,13 @@ fn router(b: &mut Blocks, moe: &MoeSpec) {
     let scores = t * moe.experts;
     b.parameters.dense += m.hidden * moe.experts + if moe.router_bias { moe.experts } else { 0 };
     b.save("router scores", scores as f64 * 4.0, MOE, true);
-    let top_k = |name| {
-        Item::Kernel(Kernel::elementwise(KernelClass::Router, name, scores, 8.0 * scores as f64, Dtype::Fp32))
+    let over_scores = |class, name| {
+        Item::Kernel(Kernel::elementwise(class, name, scores, 8.0 * scores as f64, Dtype::Fp32))
     };
-    let input_grad = vec![top_k("top-k backward"), gemm("router input gradient", t, m.hidden, moe.experts)];
+    let input_grad = vec![
+        over_scores(KernelClass::Router, "top-k backward"),
+        gemm("router input gradient", t, m.hidden, moe.experts),
+    ];
     let weight_grad = Item::Kernel(Kernel::weight_gradient(
         "router weight gradient",
         moe.experts,
@@ -108,9 +114,9 @@ fn router(b: &mut Blocks, moe: &MoeSpec) {
     ));
     let mut forward = vec![gemm("router", t, moe.experts, m.hidden)];
     if moe.group_limit.is_some_and(|limit| limit < moe.groups) {
-        forward.push(top_k("group scores"));
+        forward.push(over_scores(KernelClass::TopK, "group scores"));
     }
-    forward.push(top_k("top-k"));
+    forward.push(over_scores(KernelClass::TopK, "top-k"));
     b.push(Block {
         forward,
         backward: [input_grad.clone(), vec![weight_grad.clone()]].concat(),
@@ -230,6 +236,14 @@ impl<'a> Routed<'a> {
         let elements = (rows * self.token as f64) as u64;
         Item::Kernel(Kernel::elementwise(class, name, elements, rows * row, b.shard.compute))
     }
+    /// Where each received row goes among the experts, from the k indices that came with it.
+    fn row_map(&self) -> Option<Item> {
+        let travel = self.travel.filter(|t| t.dispatcher().maps_rows())?;
+        let indices = self.arrived() * travel.traffic.top_k;
+        let bytes = indices * INDEX_BYTES;
+        let (class, name) = (KernelClass::RowMap, "row map");
+        Some(Item::Kernel(Kernel::elementwise(class, name, indices as u64, bytes, Dtype::Fp32)))
+    }
     fn tensor(&self, b: &Blocks, name: &'static str, op: CommOp) -> Item {
         let bytes = (self.rows * self.token) as f64 * b.shard.act();
         Item::Comm(CommPoint::new(name, CommGroup::ExpertTensor, op, bytes))
@@ -248,6 +262,7 @@ impl<'a> Routed<'a> {
         if self.sums_per_rank(b) {
             forward.extend(self.exchange(b, Exchange::Dispatch));
             forward.extend(gather);
+            forward.extend(self.row_map());
             let moved = self.arrived() + rows;
             forward.push(self.moves(b, KernelClass::Permute, "permute rows", moved, there));
             backward.push(self.moves(b, KernelClass::Unpermute, "permute backward", moved, back));

@@ -7,6 +7,9 @@
 //!
 //! * Combine is the mirror image of dispatch: the same rows over the same links, reversed. In backward, the gradient of
 //!   the combine is a dispatch (with the forward's handle), that of the dispatch a combine ([`Exchange`]).
+//! * Before an exchange moves rows, its ranks tell one another how many come (DeepEP's notify kernels). That takes next to
+//!   nothing by itself; what profiles show there is the wait for the slowest rank, and so it is here: an exchange begins
+//!   when all of its ranks have come to it, and the report calls the wait a late peer.
 //! * No term is top_k·T·h·(R−1)/R to one pool, unless the dispatcher sends so (`alltoall`).
 //!
 //! Sources: DeepEP (github.com/deepseek-ai/DeepEP, `csrc/kernels/internode.cu` and the branch `hybrid-ep`), Megatron-LM
@@ -14,6 +17,7 @@
 
 pub mod capacity;
 pub mod dispatch;
+mod gate;
 pub mod imbalance;
 pub mod overlap;
 mod routing;

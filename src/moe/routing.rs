@@ -1,15 +1,18 @@
 //! How many distinct domains and ranks a token touches.
 //!
 //! Model: of G groups of experts, L are drawn uniformly, then k experts without replacement among the L·E/G (no limit:
-//! L = G). Gates that rank groups by their best scores touch a little more (about 9 % more domains for DeepSeek-V3):
-//! the workload may say so (`expert.domains_per_token`, `expert.ranks_per_token`).
+//! L = G). Gates that rank groups by their scores touch more: see [`super::gate`]. A workload may also say itself how
+//! many it is (`expert.domains_per_token`, `expert.ranks_per_token`).
 //!
-//! The distribution is counted exactly: experts are walked in order, cut at the borders of groups and parts, and the
+//! Where groups are drawn, the distribution is counted exactly: experts are walked in order, cut at the borders of groups and parts, and the
 //! ways to choose groups and experts are added up by (groups drawn, experts drawn, parts touched). All terms are
 //! positive, so nothing cancels.
 
+use super::gate;
+use crate::spec::model::{GroupScore, MoeSpec};
+
 /// The router's choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Routing {
     /// Experts, E.
     pub experts: u64,
@@ -19,6 +22,8 @@ pub struct Routing {
     pub groups: u64,
     /// Groups that a token may use, L.
     pub group_limit: u64,
+    /// What decides which groups those are.
+    pub score: GroupScore,
 }
 
 /// How many distinct parts a token touches.
@@ -32,16 +37,36 @@ pub struct Distinct {
     pub p: Vec<f64>,
 }
 
-impl Routing {
-    /// Distinct parts where experts lie in `parts` equal runs.
-    pub fn distinct(&self, parts: u64) -> Distinct {
-        let most = self.top_k.min(parts) as usize;
-        let ways = self.ways(parts, most);
-        let total: f64 = ways.iter().sum();
-        let p: Vec<f64> = ways.iter().map(|w| w / total).collect();
+impl Distinct {
+    /// From the probabilities of exactly d parts.
+    pub(super) fn of(p: Vec<f64>) -> Distinct {
         let moment = |power: i32| p.iter().enumerate().map(|(d, p)| (d as f64).powi(power) * p).sum::<f64>();
         let mean = moment(1);
         Distinct { mean, variance: moment(2) - mean * mean, p }
+    }
+}
+
+impl Routing {
+    /// The router of a model.
+    pub fn of(moe: &MoeSpec) -> Routing {
+        Routing {
+            experts: moe.experts,
+            top_k: moe.top_k,
+            groups: moe.groups,
+            group_limit: moe.group_limit.unwrap_or(moe.groups),
+            score: moe.group_score,
+        }
+    }
+
+    /// Distinct parts where experts lie in `parts` equal runs.
+    pub fn distinct(&self, parts: u64) -> Distinct {
+        if self.score != GroupScore::Drawn && self.group_limit < self.groups && parts > 1 {
+            return gate::distinct(self, parts);
+        }
+        let most = self.top_k.min(parts) as usize;
+        let ways = self.ways(parts, most);
+        let total: f64 = ways.iter().sum();
+        Distinct::of(ways.iter().map(|w| w / total).collect())
     }
 
     /// Ways to choose, by distinct parts touched.

@@ -7,6 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
 use super::*;
+use crate::spec::model::GroupScore;
 use crate::spec::workload::{DispatcherKind, RowFormat};
 
 fn golden() -> Value {
@@ -38,6 +39,7 @@ fn counts_equal_those_worked_out_apart() {
             top_k: u("top_k"),
             groups: u("groups"),
             group_limit: u("group_limit"),
+            score: GroupScore::Drawn,
         };
         let (ranks, per_domain, tokens) = (u("ranks"), u("per_domain"), u("tokens"));
         let number = |v: &Value| v.as_f64().expect("a number");
@@ -117,11 +119,34 @@ fn capacities_and_what_they_drop() {
     }
 }
 
+/// Gates that rank groups of 32 of 256 experts, on 64 ranks in domains of eight: drawn elsewhere with 200,000 tokens.
+#[test]
+fn ranked_groups_touch_what_was_drawn_elsewhere() {
+    for case in list(&golden(), "gates") {
+        let group_limit = case["group_limit"].as_u64().expect("a limit");
+        let score: GroupScore = serde_json::from_value(case["group_score"].clone()).expect("a score");
+        let routing = Routing { experts: 256, top_k: 8, groups: 8, group_limit, score };
+        for (parts, field) in [(8, "domains"), (64, "ranks")] {
+            let got = routing.distinct(parts);
+            let [want, error] = [0, 1].map(|i| case[field][i].as_f64().expect(field));
+            // Four standard errors of the two draws together.
+            let own = (got.variance / gate::tokens(&routing) as f64).sqrt();
+            assert!(
+                (got.mean - want).abs() <= 4.0 * own.hypot(error) + 5e-5,
+                "{} is not {want}: {case}",
+                got.mean
+            );
+            let drawn = Routing { score: GroupScore::Drawn, ..routing }.distinct(parts).mean;
+            assert!(got.mean >= drawn, "{} for {drawn} where groups are drawn: {case}", got.mean);
+        }
+    }
+}
+
 /// Routes random tokens one by one and counts rows port by port.
 #[test]
 fn rows_on_every_port_are_those_of_routed_tokens() {
     let (ranks, per_domain, tokens) = (16_u64, 4_u64, 4000_u64);
-    let routing = Routing { experts: 64, top_k: 6, groups: 8, group_limit: 3 };
+    let routing = Routing { experts: 64, top_k: 6, groups: 8, group_limit: 3, score: GroupScore::Drawn };
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let (group, own) = (routing.experts / routing.groups, routing.experts / ranks);
     let mut network = vec![0_u64; ranks as usize];
@@ -181,7 +206,7 @@ proptest! {
         let experts = groups * group * 16;
         let limit = limit.min(groups);
         let top_k = top_k.min(limit * group * 16);
-        let routing = Routing { experts, top_k, groups, group_limit: limit };
+        let routing = Routing { experts, top_k, groups, group_limit: limit, score: GroupScore::Drawn };
         let parts = 1 << halvings;
         let coarse = routing.distinct(parts);
         let fine = routing.distinct(2 * parts);

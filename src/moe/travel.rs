@@ -38,12 +38,7 @@ impl Travel {
     pub fn new(w: &WorkloadSpec, model: &ModelSpec, moe: &MoeSpec, tokens: u64, domains: u64) -> Travel {
         let spec = &w.expert;
         let ranks = w.parallelism.expert.max(1);
-        let routing = Routing {
-            experts: moe.experts,
-            top_k: moe.top_k,
-            groups: moe.groups,
-            group_limit: moe.group_limit.unwrap_or(moe.groups),
-        };
+        let routing = Routing::of(moe);
         let touched = |given: Option<f64>, parts: u64| given.unwrap_or_else(|| routing.distinct(parts).mean);
         let traffic = Traffic {
             tokens: tokens as f64,
@@ -112,7 +107,11 @@ impl Travel {
         let kernels = self.dispatcher().kernels(self.domains())?;
         let bytes = self.bytes(exchange, load);
         let units = self.units.unwrap_or(kernels.units);
-        let uncached = if exchange == Exchange::Dispatch { kernels.uncached_s } else { 0.0 };
+        let choices = self.traffic.tokens * self.traffic.top_k;
+        let uncached = match exchange {
+            Exchange::Dispatch => kernels.uncached_s + kernels.layout_s_per_choice * choices,
+            _ => 0.0,
+        };
         Some(Staged {
             inside: bytes.scale_up.round() as u64,
             start: Time::from_s(kernels.start_s + uncached),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::error::nearest;
 use super::files::{Disk, Files, Noted};
-use super::{Kind, Spec, SpecError, catalog, hugging_face, json, simple, stack_defaults};
+use super::{Kind, Spec, SpecError, Topology, catalog, hugging_face, json, simple, stack_defaults};
 
 /// Files may name a base, which may name a base: at most so many.
 const MAX_BASES: usize = 8;
@@ -168,7 +168,7 @@ fn typed<T: Spec>(
         resolve(T::KIND, &mut value, None, files).map_err(blame)?;
         touched.push((path, text));
     }
-    let blame = |e: SpecError| blame(e, &touched).in_file(file);
+    let blame = |e: SpecError| meant_for_machine(T::KIND, blame(e, &touched)).in_file(file);
     if T::KIND == Kind::Workload {
         stack_defaults::lay_over(&mut value).map_err(blame)?;
     }
@@ -176,6 +176,21 @@ fn typed<T: Spec>(
     let canonical = serde_json::to_value(&typed).unwrap_or_default();
     json::refuse_lists_for_objects(&value, &canonical, "").map_err(blame)?;
     Ok((typed, canonical))
+}
+
+/// A field of the machine, looked for in a workload: says where it is.
+fn meant_for_machine(kind: Kind, error: SpecError) -> SpecError {
+    if kind != Kind::Workload || !error.problem.starts_with("no such field") {
+        return error;
+    }
+    let name = error.path.split(['.', '[']).next().unwrap_or_default().to_string();
+    let machine = schemars::schema_for!(Topology);
+    if machine.get("properties").is_none_or(|fields| fields.get(&name).is_none()) {
+        return error;
+    }
+    let hint =
+        format!("`{name}` is the machine's: `--set topology.{name}=…`, or a field of the machine's file");
+    error.hint(hint)
 }
 
 /// Names the setting that an error is about, if it is about one: the last that touches its path.

@@ -18,7 +18,7 @@ pub use attention::{AttentionKernel, AttentionSpec, IndexerSpec, MlaSpec, QkNorm
 pub use kinds::{LayerKindSpec, LayerRun, MlpKind};
 pub use matrices::{Cut, Matrix, MatrixElements};
 pub use mixer::{GatedDeltaSpec, KimiDeltaSpec, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer};
-pub use moe::MoeSpec;
+pub use moe::{GroupScore, MoeSpec};
 pub use vision::VisionSpec;
 
 use std::collections::BTreeMap;

@@ -25,6 +25,14 @@ impl fmt::Display for Problem {
     }
 }
 
+/// A number as one writes it: 1e-300 has three hundred zeros otherwise.
+fn shown(value: String) -> String {
+    match value.parse::<f64>() {
+        Ok(number) if value.len() > 20 => format!("{number:e}"),
+        _ => value,
+    }
+}
+
 /// Collects the problems of one part of a file.
 pub(crate) struct Problems {
     at: String,
@@ -48,7 +56,7 @@ impl Problems {
         let path = if self.at.is_empty() { path.to_string() } else { format!("{}.{path}", self.at) };
         self.list.push(Problem {
             path,
-            value: value.to_string(),
+            value: shown(value.to_string()),
             allowed: allowed.into(),
             hint: hint.into(),
         });

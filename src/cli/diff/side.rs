@@ -65,7 +65,7 @@ impl Side {
             fixed("a report")?;
             return saved(path);
         }
-        if is_file && !has("model") {
+        if is_file && !has("model") && !has("base") {
             return Err(SpecError::file(name, "is no report, no workload and no profile")
                 .allowed("what `stepsim run --report` wrote, a workload, or what torch.profiler exports")
                 .into());

@@ -30,6 +30,7 @@ impl Dispatcher for Hybrid {
             network_share: 0.8,
             start_s: 30e-6,
             uncached_s: 30e-6,
+            layout_s_per_choice: 0.0,
         })
     }
 }

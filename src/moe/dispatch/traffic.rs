@@ -52,6 +52,9 @@ pub struct Kernels {
     pub start_s: f64,
     /// Seconds more of a dispatch that has no handle yet.
     pub uncached_s: f64,
+    /// Seconds for each of the T·k choices of a rank's tokens, in which the kernel before that dispatch counts who gets
+    /// how many.
+    pub layout_s_per_choice: f64,
 }
 
 /// A way to bring rows to experts and back.
@@ -67,6 +70,10 @@ pub trait Dispatcher: Sync + std::fmt::Debug {
     /// Whether the rows of one token for one rank are one (copied to its experts there, summed before they go back).
     fn sums_per_rank(&self) -> bool {
         true
+    }
+    /// Whether ranks find out only from what they received where its rows belong.
+    fn maps_rows(&self) -> bool {
+        false
     }
     /// Whether rows are copied or sorted beside the permutation at the experts: (elements moved before the dispatch,
     /// sorted after it), each in rows of k·T.

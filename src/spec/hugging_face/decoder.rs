@@ -3,7 +3,7 @@
 use super::config::{Config, set_kinds};
 use crate::spec::SpecError;
 use crate::spec::model::{
-    AttentionSpec, IndexerSpec, LayerKindSpec, MlaSpec, MlpKind, ModelSpec, MoeSpec, Norm, QkNorm,
+    AttentionSpec, GroupScore, IndexerSpec, LayerKindSpec, MlaSpec, MlpKind, ModelSpec, MoeSpec, Norm, QkNorm,
 };
 
 type Model = Result<ModelSpec, SpecError>;
@@ -348,6 +348,7 @@ pub(super) fn deepseek(c: &Config) -> Model {
             router_bias: corrected,
             groups: c.or(&["n_group"], 1)?.max(1),
             group_limit: c.optional(&["topk_group"])?.filter(|_| c.or(&["n_group"], 1).is_ok_and(|n| n > 1)),
+            group_score: if corrected { GroupScore::SumOfBestTwo } else { GroupScore::Best },
             ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
         });
     }

@@ -49,6 +49,24 @@ pub struct MoeSpec {
     /// Groups that one token may use (node-limited routing); default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_limit: Option<u64>,
+    /// How the router ranks groups of experts, where it may use some of them only.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub group_score: GroupScore,
+}
+
+/// How a router ranks groups of experts.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum GroupScore {
+    /// Not at all: each group is as likely as any other.
+    #[default]
+    Drawn,
+    /// By its best expert (DeepSeek-V2).
+    Best,
+    /// By the sum of its two best experts (DeepSeek-V3).
+    SumOfBestTwo,
 }
 
 impl MoeSpec {
@@ -69,6 +87,7 @@ impl MoeSpec {
             router_bias: false,
             groups: 1,
             group_limit: None,
+            group_score: GroupScore::Drawn,
         }
     }
     /// Whether layer `layer` (from 0) is one of those that have experts.
