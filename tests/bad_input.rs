@@ -423,7 +423,7 @@ fn more_work_than_fits_in_memory() {
     refused(
         &["run", "gpt2-8", "--set", "batch.global=64000000"],
         str![[r#"
-error: workloads/gpt2-8.json: at `batch.global`: 64000000 sequences make programs of 2324000000 ops
+error: --set batch.global=64000000: at `batch.global`: 64000000 sequences make programs of 2324000000 ops
   allowed: at most 67108864 ops, which take about 6 GB
   hint: lower batch.global (later micro-batches repeat the earlier ones), or raise batch.micro_batch
 

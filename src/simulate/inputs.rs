@@ -241,7 +241,9 @@ impl Inputs {
         let prices = MachinePrices::new(&self.workload.value, &self.machine, &self.chooser);
         plan(&self.workload.value, &self.model, &self.machine, lowering, &prices, steps).map_err(
             |e| match e {
-                PlanError::Spec(e) => PlanError::Spec(e.in_file(&self.workload.file)),
+                PlanError::Spec(e) => {
+                    PlanError::Spec(blame_setting(e, &self.workload.sets).in_file(&self.workload.file))
+                }
                 other => other,
             },
         )

@@ -36,7 +36,7 @@ use crate::fold::{Folded, fold};
 use crate::ids::{DeviceId, RankId, ResourceId};
 use crate::plan::step::{Plan, PlanError};
 use crate::program::Edit;
-use crate::spec::SpecError;
+use crate::spec::{SpecError, blame_setting};
 use crate::units::{FlopRate, Flops, Time};
 
 pub use crate::analysis::head::{Head, InputName, Status};
@@ -176,7 +176,8 @@ impl Simulation {
         let mut plan = inputs.plan_with(&mut inputs.lowering(), options.steps)?;
         edits.iter().for_each(|edit| plan.world.edit(edit));
         let (noise, machine) = (&inputs.workload.value.noise, &inputs.machine);
-        noise::apply_fixed(&mut plan, machine, noise).map_err(|e| e.in_file(&inputs.workload.file))?;
+        noise::apply_fixed(&mut plan, machine, noise)
+            .map_err(|e| blame_setting(e, &inputs.workload.sets).in_file(&inputs.workload.file))?;
         let slowness = plan.world.ranks.iter().map(|r| r.slowness).collect::<Vec<_>>();
         noise::draw(&mut plan.world, &slowness, &plan.layout, machine, noise, options.seed);
         let folded = if options.fold { fold(&plan.world) } else { Folded::unfolded(plan.world.clone()) };

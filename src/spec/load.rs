@@ -25,6 +25,8 @@ pub struct Loaded<T> {
     pub hash: String,
     /// The files that were read for it: itself, its bases, what they name and what settings name.
     pub read: Vec<PathBuf>,
+    /// The settings that were applied, as they were given: what shows only later is blamed on them ([`blame_setting`]).
+    pub sets: Vec<String>,
 }
 
 /// Loads a value by name (of the shipped files) or by path (contains `/`, ends in `.json`, or is `-` for the standard
@@ -118,7 +120,14 @@ impl<T: Spec> Draft<T> {
         value.validate().map_err(|e| blame_setting(e, sets).in_file(&self.file))?;
         let hash = hash(&canonical.to_string());
         let read = [self.read.clone(), noted.paths()].concat();
-        Ok(Loaded { value, name: self.name.clone(), file: self.file.clone(), hash, read })
+        Ok(Loaded {
+            value,
+            name: self.name.clone(),
+            file: self.file.clone(),
+            hash,
+            read,
+            sets: sets.to_vec(),
+        })
     }
 }
 
