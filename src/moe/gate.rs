@@ -22,9 +22,17 @@ pub(super) fn tokens(routing: &Routing) -> u64 {
     (SCORES / routing.experts).clamp(64, 8192)
 }
 
-/// Distinct parts that a token touches where experts lie in `parts` equal runs. Drawn once for each router and number of
+impl Routing {
+    /// Distinct parts that a token touches where experts lie in `parts` equal runs.
+    pub fn distinct(&self, parts: u64) -> Distinct {
+        let ranks_groups = self.score != GroupScore::Drawn && self.group_limit < self.groups;
+        if ranks_groups && parts > 1 { sampled(self, parts) } else { self.counted(parts) }
+    }
+}
+
+/// The same where the gate ranks groups. Drawn once for each router and number of
 /// parts while the program runs, since studies ask again and again.
-pub(super) fn distinct(routing: &Routing, parts: u64) -> Distinct {
+fn sampled(routing: &Routing, parts: u64) -> Distinct {
     static DRAWN: LazyLock<Mutex<BTreeMap<(Routing, u64), Distinct>>> = LazyLock::new(Mutex::default);
     let known = |drawn: &BTreeMap<(Routing, u64), Distinct>| drawn.get(&(*routing, parts)).cloned();
     let lock = || DRAWN.lock().unwrap_or_else(|broken| broken.into_inner());

@@ -1,14 +1,13 @@
 //! How many distinct domains and ranks a token touches.
 //!
 //! Model: of G groups of experts, L are drawn uniformly, then k experts without replacement among the L·E/G (no limit:
-//! L = G). Gates that rank groups by their scores touch more: see [`super::gate`]. A workload may also say itself how
+//! L = G). Gates that rank groups by their scores touch more: they are sampled (`gate.rs`). A workload may also say itself how
 //! many it is (`expert.domains_per_token`, `expert.ranks_per_token`).
 //!
 //! Where groups are drawn, the distribution is counted exactly: experts are walked in order, cut at the borders of groups and parts, and the
 //! ways to choose groups and experts are added up by (groups drawn, experts drawn, parts touched). All terms are
 //! positive, so nothing cancels.
 
-use super::gate;
 use crate::spec::model::{GroupScore, MoeSpec};
 
 /// The router's choice.
@@ -58,11 +57,8 @@ impl Routing {
         }
     }
 
-    /// Distinct parts where experts lie in `parts` equal runs.
-    pub fn distinct(&self, parts: u64) -> Distinct {
-        if self.score != GroupScore::Drawn && self.group_limit < self.groups && parts > 1 {
-            return gate::distinct(self, parts);
-        }
+    /// Distinct parts where experts lie in `parts` equal runs and groups are drawn.
+    pub(super) fn counted(&self, parts: u64) -> Distinct {
         let most = self.top_k.min(parts) as usize;
         let ways = self.ways(parts, most);
         let total: f64 = ways.iter().sum();
