@@ -92,6 +92,35 @@ fn a_row_is_a_run() {
     assert_eq!(row["memory_peak_bytes"], report["memory"]["hbm"]["peak_bytes"]);
 }
 
+/// Columns that are asked for are those of the report that `run` writes; a row without one of them is of another study.
+#[test]
+fn rows_have_columns_of_the_report() {
+    const BUBBLE: &str = "mean.stalls_s.pipeline_bubble";
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let (lines, table, report) = (path("rows.jsonl"), path("rows.csv"), path("report.json"));
+    let asked = format!("{BUBBLE},stages.1.busy_s,mean.stalls_s.tensor_parallel");
+    let study = ["sweep", "tiny-4", "--vary", "batch.global=8", "--columns", &asked, "-o"];
+    let said = stdout(&stepsim(&[&study[..], &[&lines]].concat()).success());
+    assert!(said.contains(BUBBLE), "{said}");
+    stepsim(&[&study[..], &[&table]].concat()).success();
+    stepsim(&["run", "tiny-4", "--set", "batch.global=8", "-q", "--report", &report]).success();
+    let report: Value = serde_json::from_slice(&fs::read(&report).expect("a report")).expect("JSON");
+    let columns = &rows(Path::new(&lines))[0]["columns"];
+    assert_eq!(columns[BUBBLE], report["mean"]["stalls_s"]["pipeline_bubble"]);
+    assert_eq!(columns["stages.1.busy_s"], report["stages"][1]["busy_s"]);
+    assert_eq!(columns.as_object().expect("columns").len(), 2, "no rank waits for tensor parallelism");
+    let text = fs::read_to_string(&table).expect("a table");
+    assert!(text.lines().next().expect("a head").ends_with(&format!(",{BUBBLE},stages.1.busy_s,message")));
+    let best = stdout(&stepsim(&["sweep", "best", &lines, "--by", BUBBLE]).success());
+    assert!(best.contains("--set batch.global=8"), "{best}");
+
+    let other = ["sweep", "tiny-4", "--vary", "batch.global=8", "--resume", "-o", &lines];
+    assert!(stderr(&stepsim(&other).code(2)).contains("no points of this study"));
+    let wrong = ["sweep", "tiny-4", "--vary", "batch.global=8", "--columns", "mean.bussy_s"];
+    assert!(stderr(&stepsim(&wrong).code(2)).contains("there is no `bussy_s` in `mean`"));
+}
+
 /// Killed anywhere, a sweep goes on: cut at every twentieth byte, nothing is lost and nothing doubled.
 #[test]
 fn a_cut_file_is_resumed() {

@@ -8,18 +8,19 @@ use pyo3::prelude::*;
 use stepsim::simulate::Fault;
 use stepsim::spec::SpecError;
 use stepsim::study::{
-    Axis, Base, How, Objective, SearchOptions, Shard, Space, Study, StudyError, SweepOptions,
+    Axis, Base, Columns, How, Objective, SearchOptions, Shard, Space, Study, StudyError, SweepOptions,
 };
 
 use crate::error::{json, raised};
 
 /// A study from the JSON of its file.
-fn read(study: &str) -> Result<(Base, Space), SpecError> {
+fn read(study: &str) -> Result<(Base, Space, Columns), SpecError> {
     let value = serde_json::from_str(study).map_err(|e| SpecError::file("study", e.to_string()))?;
     let study = Study::from_value(&value).map_err(|e| e.in_file("study"))?;
     let base = Base::load(&study.workload, study.topology.as_deref(), &study.sets())?;
     let space = Space::of(study.axes()?, &study.choice()?, &base)?;
-    Ok((base, space))
+    let columns = study.columns()?;
+    Ok((base, space, columns))
 }
 
 /// Tells a Python function how far a study has come; an exception in it, or a signal, stops the study and is kept.
@@ -70,9 +71,9 @@ pub fn missing(
 ) -> PyResult<Vec<usize>> {
     let how = if closed_form { How::ClosedForm } else { How::Simulated };
     let found: Result<Vec<usize>, StudyError> = py.detach(|| {
-        let (base, space) = read(study)?;
+        let (base, space, columns) = read(study)?;
         match output {
-            Some(path) => stepsim::study::missing(&base, &space, how, &path),
+            Some(path) => stepsim::study::missing(&base, &space, (how, &columns), &path),
             None => Ok((0..space.count()).collect()),
         }
     });
@@ -99,10 +100,11 @@ pub fn sweep(
         return Err(raised((&problem.allowed("(i, n) with i from 1 to n")).into()));
     }
     let how = if closed_form { How::ClosedForm } else { How::Simulated };
-    let options = SweepOptions { how, shard: Shard { number, of }, threads, output, resume };
+    let shard = Shard { number, of };
     let mut watch = Watch { tell: progress, raised: None };
     let found = py.detach(|| {
-        let (base, space) = read(study)?;
+        let (base, space, columns) = read(study)?;
+        let options = SweepOptions { how, columns, shard, threads, output, resume };
         let rows = stepsim::study::sweep(&base, &space, &options, &mut |done| watch.at(done))?;
         Ok(rows.iter().map(stepsim::study::Row::line).collect())
     });

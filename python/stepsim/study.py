@@ -45,8 +45,8 @@ class Sweep(Sequence[Mapping[str, Any]]):
 
         def flat(row: Mapping[str, Any]) -> dict[str, Any]:
             exposed = {f"exposed_{kind}_s": s for kind, s in row.get("exposed_s", {}).items()}
-            rest = {k: v for k, v in row.items() if k not in ("settings", "exposed_s", "key")}
-            return {**row["settings"], **rest, **exposed}
+            rest = {k: v for k, v in row.items() if k not in ("settings", "exposed_s", "columns", "key")}
+            return {**row["settings"], **rest, **exposed, **row.get("columns", {})}
 
         return [flat(row) for row in self._rows]
 
@@ -101,6 +101,7 @@ def sweep(
     sample: Optional[int] = None,
     seed: int = 0,
     settings: Settings = None,
+    columns: Sequence[str] = (),
     closed_form: bool = False,
     output: Optional[_Path] = None,
     resume: bool = False,
@@ -114,14 +115,15 @@ def sweep(
 
     ``where`` keeps the points for which it holds (``"parallelism.tensor * parallelism.pipeline.size <= 16"``), ``sample``
     draws so many of them. A point that cannot run is a row too: see its ``status`` and ``message``. ``output`` keeps rows while the sweep runs,
-    so that ``resume=True`` goes on after a crash. ``progress`` is called with the number of points that are done.
+    so that ``resume=True`` goes on after a crash. ``columns`` are paths in the report of a step (``"mean.stalls_s.pipeline_bubble"``) that rows
+    have beside their own. ``progress`` is called with the number of points that are done.
 
     ``engine="ray"``, or any executor (``concurrent.futures``, Dask's ``client.get_executor()``), does the points in ``parts`` parts
     on other processes and machines, which have this version of stepsim and the files that are named; what a lost worker
     had is done again, and the rows are those of a sweep here.
     """
     study = study_of(
-        workload, topology, vary=vary, zip=zip, where=where, sample=sample, seed=seed, settings=settings
+        workload, topology, vary=vary, zip=zip, where=where, sample=sample, seed=seed, settings=settings, columns=columns
     )
     path = None if output is None else os.fspath(output)
     if engine is None:
@@ -145,6 +147,7 @@ def study_of(
     sample: Optional[int] = None,
     seed: int = 0,
     settings: Settings = None,
+    columns: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The study file that says the same."""
     study: dict[str, Any] = {"workload": source_text(workload)}
@@ -155,7 +158,7 @@ def study_of(
     study["vary"] = {path: _values(values) for path, values in (vary or {}).items()}
     study["zip"] = {path: _values(values) for path, values in (zip or {}).items()}
     study["where"] = [where] if isinstance(where, str) else list(where)
-    study["sample"], study["seed"] = sample, seed
+    study["sample"], study["seed"], study["columns"] = sample, seed, list(columns)
     return study
 
 

@@ -11,7 +11,8 @@ use super::progress::Bar;
 use super::{Failure, outputs, say};
 use crate::simulate::Status;
 use crate::study::{
-    Axis, Base, Choice, Condition, How, Row, Shard, Space, Study, StudyError, SweepOptions, quoted, sweep,
+    Axis, Base, Choice, Columns, Condition, How, Row, Shard, Space, Study, StudyError, SweepOptions, quoted,
+    sweep,
 };
 use files::{Drawn, table};
 
@@ -26,12 +27,12 @@ const SHOWN: usize = 20;
     after_help = "\
 Every combination of the values is a point, and every point a row: its settings, status (`ok`, `invalid`, `out_of_memory`,
 `deadlock`, `failed`), step_time_s, tokens_per_s_per_device, mfu, memory_peak_bytes, and exposed seconds by kind of
-communication. A point that cannot run is a row too. While the sweep runs, -o grows by one whole line a point; killed at
+communication; --columns adds any of its report. A point that cannot run is a row too. While the sweep runs, -o grows by one whole line a point; killed at
 any moment, the same command with --resume goes on. At the end its rows stand in the order of the points.
 
 A study file holds the same: {\"workload\": \"gpt2-8\", \"topology\": \"dgx-a100-8\", \"set\": {\"batch.global\": 64},
 \"vary\": {\"batch.micro_batch\": [1, 2, 4], \"parallelism.tensor\": \"1:8:x2\"}, \"zip\": {}, \"where\": [],
-\"sample\": null, \"seed\": 0}
+\"sample\": null, \"seed\": 0, \"columns\": [\"hfu\"]}
 
 Examples:
   stepsim sweep gpt2-8 --vary batch.micro_batch=1,2,4 --vary parallelism.tensor=1,5 -o rows.jsonl
@@ -75,6 +76,10 @@ pub struct Args {
     /// Write the rows here: JSON lines, or comma-separated values where the name ends in .csv
     #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
     output: Option<PathBuf>,
+    /// Columns that rows have beside their own, each a path in what `run --report` writes: `hfu`,
+    /// `mean.stalls_s.pipeline_bubble`, `communication.tp.exposed_s`, `stages.0.memory.hbm.peak_bytes`
+    #[arg(long, value_name = "PATH,...", value_delimiter = ',', conflicts_with = "closed_form")]
+    columns: Vec<String>,
     /// Estimate in closed form instead of simulating
     #[arg(long)]
     closed_form: bool,
@@ -124,7 +129,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let input = args.input.as_deref().unwrap_or_default();
     let plots = args.drawn.plots()?;
-    let (base, space, workload) = read(args, input)?;
+    let Read { base, space, columns, common } = read(args, input)?;
     outputs::apart(&[("--output", args.output.as_deref()), ("--html", args.drawn.html())], &base.files())?;
     let points = args.shard.points(space.count()).len();
     if args.dry_run {
@@ -136,6 +141,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let options = SweepOptions {
         how: if args.closed_form { How::ClosedForm } else { How::Simulated },
+        columns,
         shard: args.shard,
         threads: args.threads.map(usize::from),
         output: args.output.clone(),
@@ -152,7 +158,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     })?;
     bar.done();
     let text = summary(args, &rows, begun.elapsed().as_secs_f64());
-    let drawn = args.drawn.write(&plots, &rows, args.output.as_deref(), &command(args, &workload))?;
+    let drawn = args.drawn.write(&plots, &rows, args.output.as_deref(), &command(args, &common))?;
     say(&(text + &drawn))
 }
 
@@ -170,7 +176,15 @@ fn command(args: &Args, (workload, topology, sets): &Common) -> String {
 /// The workload, machine and settings that all points share.
 type Common = (String, Option<String>, Vec<String>);
 
-fn read(args: &Args, input: &str) -> Result<(Base, Space, Common), Failure> {
+/// A study as it was given.
+struct Read {
+    base: Base,
+    space: Space,
+    columns: Columns,
+    common: Common,
+}
+
+fn read(args: &Args, input: &str) -> Result<Read, Failure> {
     let path = Path::new(input);
     let study = if input.ends_with(".json") && input != "-" {
         Study::load(path).map_err(Failure::input)?
@@ -197,11 +211,13 @@ fn read(args: &Args, input: &str) -> Result<(Base, Space, Common), Failure> {
     if let Some(sample) = args.sample {
         choice = Choice { sample: Some(sample as usize), seed: args.seed, ..choice };
     }
+    let columns = study.iter().flat_map(|study| &study.columns).chain(&args.columns).cloned();
+    let columns = Columns::new(columns).map_err(Failure::input)?;
     let workload = study.as_ref().map_or(input, |study| &study.workload).to_string();
     let topology = args.topology.clone().or(study.as_ref().and_then(|study| study.topology.clone()));
     let base = Base::load(&workload, topology.as_deref(), &sets).map_err(Failure::input)?;
     let space = Space::of(axes, &choice, &base).map_err(Failure::input)?;
-    Ok((base, space, (workload, topology, sets)))
+    Ok(Read { base, space, columns, common: (workload, topology, sets) })
 }
 
 /// How it went, and the fastest rows.

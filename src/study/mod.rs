@@ -9,6 +9,7 @@
 
 mod base;
 mod candidates;
+mod columns;
 mod condition;
 mod layout;
 mod objective;
@@ -24,6 +25,7 @@ mod space;
 mod sweep;
 
 pub use base::Base;
+pub use columns::Columns;
 pub use condition::Condition;
 pub use layout::Given;
 pub use objective::Objective;

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::columns::Columns;
 use crate::analysis::kind::OpKind;
 use crate::analytic::Estimate;
 use crate::compare::workload::closed_form;
 use crate::simulate::jump::{Figures, figures};
-use crate::simulate::{Fault, Inputs, Options, Status};
+use crate::simulate::{Fault, Inputs, Options, Simulation, Status};
 
 /// How a point is valued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,9 @@ pub struct Outcome {
     /// Seconds of a mean rank that stood still for communication, by its kind (`tp`, `cp`, `ep`, `pp`, `dp`, `h2d`, ...).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exposed_s: BTreeMap<String, f64>,
+    /// What was asked for of the step's report, by path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<String, Value>,
 }
 
 impl Outcome {
@@ -86,6 +91,7 @@ impl Outcome {
                 .filter(|(_, seconds)| *seconds > 0.0)
                 .map(|(kind, seconds)| (kind.name().to_string(), seconds))
                 .collect(),
+            ..Outcome::default()
         }
     }
 
@@ -103,6 +109,7 @@ impl Outcome {
                 .into_iter()
                 .map(|(kind, seconds)| (kind.name().to_string(), seconds))
                 .collect(),
+            ..Outcome::default()
         }
     }
 }
@@ -119,4 +126,16 @@ pub fn outcome(inputs: &Inputs, how: How) -> Outcome {
         }
     };
     valued.unwrap_or_else(|e| Outcome::of_fault((&e).into()))
+}
+
+/// Plays a point, and takes columns from its report.
+pub(super) fn reported(inputs: &Inputs, how: How, columns: &Columns) -> Outcome {
+    let mut outcome = outcome(inputs, how);
+    if outcome.status == Status::Ok && !columns.is_empty() {
+        match Simulation::run(inputs, &Options::default()) {
+            Ok(run) => outcome.columns = columns.of(&run.report(false)),
+            Err(e) => return Outcome::of_fault((&e).into()),
+        }
+    }
+    outcome
 }

@@ -4,7 +4,7 @@
 //! written in one piece. A process killed at any moment leaves whole lines and perhaps the beginning of one, which
 //! resuming drops. At the end the file is replaced by all rows in the order of the points.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -34,13 +34,16 @@ pub struct Row {
 }
 
 impl Row {
-    /// A column by name: a path that the point sets, or a field of the outcome; `exposed_tp_s` is what `exposed_s` has for
+    /// A column by name: a path that the point sets, one that was asked for of the report, or a field of the outcome; `exposed_tp_s` is what `exposed_s` has for
     /// `tp`, `memory_peak_GiB` the peak in GiB.
     pub fn column(&self, name: &str) -> Option<Value> {
         if let Some(value) = self.settings.get(name) {
             return Some(value.clone());
         }
         let o = &self.outcome;
+        if let Some(value) = o.columns.get(name) {
+            return Some(value.clone());
+        }
         let number = |x: f64| Some(Value::from(x));
         match name {
             "point" => Some(self.point.into()),
@@ -246,7 +249,7 @@ pub fn of_csv(path: &Path) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"))
 }
 
-/// Rows as comma-separated values: key, one column for each path, then the columns of an outcome.
+/// Rows as comma-separated values: key, one column for each path, then the columns of an outcome and those asked for of reports.
 pub fn csv(rows: &[Row]) -> String {
     let mut paths: Vec<&String> = Vec::new();
     for path in rows.iter().flat_map(|row| row.settings.keys()) {
@@ -261,6 +264,8 @@ pub fn csv(rows: &[Row]) -> String {
         ["key", "point"].into_iter().chain(paths.iter().map(|p| p.as_str())).map(cell).collect();
     header.extend(fixed.iter().map(ToString::to_string));
     header.extend(kinds.iter().map(|kind| format!("exposed_{kind}_s")));
+    let asked: BTreeSet<&String> = rows.iter().flat_map(|row| row.outcome.columns.keys()).collect();
+    header.extend(asked.iter().map(|path| cell(path)));
     header.push("message".into());
     let mut text = header.join(",") + "\n";
     for row in rows {
@@ -274,6 +279,7 @@ pub fn csv(rows: &[Row]) -> String {
         cells.extend(paths.iter().map(|path| plain(row.settings.get(*path))));
         cells.extend(fixed.iter().map(|column| plain(value.get(column))));
         cells.extend(kinds.iter().map(|kind| plain(value.get("exposed_s").and_then(|e| e.get(kind)))));
+        cells.extend(asked.iter().map(|path| plain(row.outcome.columns.get(*path))));
         let message = row.outcome.message.iter().flat_map(|m| m.lines()).map(str::trim);
         cells.push(cell(&message.collect::<Vec<_>>().join("; ")));
         text += &(cells.join(",") + "\n");

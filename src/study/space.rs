@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::base::Base;
+use super::columns::Columns;
 use super::condition::Condition;
 use crate::spec::{SpecError, read_json};
 
@@ -313,6 +314,9 @@ pub struct Study {
     /// Seed of the draw.
     #[serde(default)]
     pub seed: u64,
+    /// What rows have of the report of their step, as [`Columns`] reads it.
+    #[serde(default)]
+    pub columns: Vec<String>,
 }
 
 /// A name, or content as the text that stands for it.
@@ -382,6 +386,14 @@ impl Study {
         let conditions =
             self.conditions.iter().map(|text| Condition::parse(text)).collect::<Result<_, _>>()?;
         Ok(Choice { conditions, sample: self.sample, seed: self.seed })
+    }
+
+    /// Its columns.
+    ///
+    /// # Errors
+    /// One that no report has.
+    pub fn columns(&self) -> Result<Columns, SpecError> {
+        Columns::new(self.columns.iter().cloned())
     }
 
     /// Its settings as texts.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::base::Base;
-use super::outcome::{How, Outcome, outcome};
+use super::columns::Columns;
+use super::outcome::{How, Outcome, reported};
 use super::rows::{Journal, Row, StudyError, of_csv, present, write_rows};
 use super::space::{Space, set_text};
 use crate::pool;
@@ -35,6 +36,8 @@ impl Shard {
 pub struct SweepOptions {
     /// How points are valued.
     pub how: How,
+    /// What rows have of the report of their step; the closed form has none.
+    pub columns: Columns,
     /// Which of them.
     pub shard: Shard,
     /// Threads; default: as many as processors.
@@ -57,6 +60,12 @@ pub fn sweep(
     options: &SweepOptions,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Vec<Row>, StudyError> {
+    let (how, columns) = (options.how, &options.columns);
+    if how == How::ClosedForm && !columns.is_empty() {
+        return Err(SpecError::file("--columns", "the closed form writes no report to take columns from")
+            .hint("leave --closed-form or --columns out")
+            .into());
+    }
     let points = options.shard.points(space.count());
     let threads = pool::threads(options.threads);
     let journal_path = options.output.as_ref().map(|path| {
@@ -73,7 +82,7 @@ pub fn sweep(
         }
         None => (None, HashMap::new()),
     };
-    let prepare = |i: usize| Prepared::of(base, space.point(points[i]), options.how);
+    let prepare = |i: usize| Prepared::of(base, space.point(points[i]), how, columns);
     if let Some(path) = journal_path.as_ref().filter(|_| !known.is_empty()) {
         let keys = pool::all(points.len(), threads, &|i| prepare(i).key);
         own(&known, &keys.iter().map(String::as_str).collect(), path)?;
@@ -83,7 +92,7 @@ pub fn sweep(
         let prepared = prepare(i);
         let new = claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(prepared.key.clone());
         let (key, settings) = (prepared.key.clone(), prepared.settings.clone());
-        (key, settings, new.then(|| prepared.outcome(options.how)))
+        (key, settings, new.then(|| prepared.outcome(how, columns)))
     };
     let mut rows: Vec<Option<(String, _)>> = (0..points.len()).map(|_| None).collect();
     let (mut failed, mut done, mut stopped) = (None, 0, false);
@@ -129,10 +138,15 @@ pub fn sweep(
 ///
 /// # Errors
 /// A result file that is another study's or cannot be read.
-pub fn missing(base: &Base, space: &Space, how: How, path: &Path) -> Result<Vec<usize>, StudyError> {
+pub fn missing(
+    base: &Base,
+    space: &Space,
+    (how, columns): (How, &Columns),
+    path: &Path,
+) -> Result<Vec<usize>, StudyError> {
     let (_, known) = Journal::open(path, true)?;
     let threads = pool::threads(None);
-    let keys = pool::all(space.count(), threads, &|i| Prepared::of(base, space.point(i), how).key);
+    let keys = pool::all(space.count(), threads, &|i| Prepared::of(base, space.point(i), how, columns).key);
     own(&known, &keys.iter().map(String::as_str).collect(), path)?;
     Ok((0..keys.len()).filter(|i| !known.contains_key(&keys[*i])).collect())
 }
@@ -146,7 +160,7 @@ fn own(known: &HashMap<String, Outcome>, keys: &HashSet<&str>, path: &Path) -> R
     let problem = format!("{foreign} of its {} rows are no points of this study", known.len());
     Err(SpecError::file(path.display().to_string(), problem)
         .allowed(
-            "rows of the same workload, machine, settings, shard and way of valuing, by the same version",
+            "rows of the same workload, machine, settings, columns, shard and way of valuing, by the same version",
         )
         .hint("give the study that wrote the file, or another name after -o"))
 }
@@ -159,7 +173,12 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn of(base: &Base, settings: serde_json::Map<String, serde_json::Value>, how: How) -> Prepared {
+    fn of(
+        base: &Base,
+        settings: serde_json::Map<String, serde_json::Value>,
+        how: How,
+        columns: &Columns,
+    ) -> Prepared {
         let sets: Vec<String> = settings.iter().map(|(path, value)| set_text(path, value)).collect();
         let inputs = base.inputs(&sets);
         let content = match &inputs {
@@ -167,12 +186,12 @@ impl Prepared {
             // What cannot be resolved has no inputs: the message stands for them.
             Err(e) => format!("{} {e}", sets.join(" ")),
         };
-        let key = hash(&format!("{} {how:?} {content}", env!("CARGO_PKG_VERSION")));
+        let key = hash(&format!("{} {how:?}{} {content}", env!("CARGO_PKG_VERSION"), columns.key()));
         Prepared { key, settings, inputs: inputs.map(Box::new) }
     }
-    fn outcome(&self, how: How) -> Outcome {
+    fn outcome(&self, how: How, columns: &Columns) -> Outcome {
         match &self.inputs {
-            Ok(inputs) => outcome(inputs, how),
+            Ok(inputs) => reported(inputs, how, columns),
             Err(e) => Outcome::of_fault(e.into()),
         }
     }

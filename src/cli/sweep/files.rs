@@ -1,8 +1,10 @@
 //! What is made of rows: tables, pictures, pages, one file of several.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, Table, presets};
+use serde_json::Value;
 
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
@@ -129,21 +131,34 @@ fn read(files: &[PathBuf]) -> Result<(Vec<Row>, u64), Failure> {
     crate::study::merge(parts.map_err(Failure::input)?).map_err(Failure::input)
 }
 
+/// A value of a report with as many digits as can be compared at a glance.
+fn short(value: &Value) -> String {
+    match (value, value.as_f64()) {
+        (Value::String(text), _) => text.clone(),
+        (Value::Number(n), Some(x)) if n.is_f64() && (1e-3..1e6).contains(&x.abs()) => format!("{x:.4}"),
+        (Value::Number(n), Some(x)) if n.is_f64() && x != 0.0 => format!("{x:.3e}"),
+        _ => value.to_string(),
+    }
+}
+
 /// Rows as a table; `order` says how they are sorted.
 pub(super) fn table(rows: &[&Row], order: &str) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(["step", "MFU", "memory", order]);
+    let asked: BTreeSet<&String> = rows.iter().flat_map(|row| row.outcome.columns.keys()).collect();
+    let heads = ["step", "MFU", "memory"].into_iter().chain(asked.iter().map(|path| path.as_str()));
+    table.load_preset(presets::NOTHING).set_header(heads.chain([order]));
     for row in rows {
         let outcome = &row.outcome;
         let settings: Vec<String> = row.settings.iter().map(|(path, value)| set_text(path, value)).collect();
-        table.add_row([
+        let own = [
             format!("{:.4} s", outcome.step_time_s.unwrap_or_default()),
             format!("{:.1} %", 100.0 * outcome.mfu.unwrap_or_default()),
             format!("{:.1} GiB", outcome.memory_peak_bytes.unwrap_or_default() as f64 / (1u64 << 30) as f64),
-            settings.join(" "),
-        ]);
+        ];
+        let asked = asked.iter().map(|path| outcome.columns.get(*path).map_or(String::new(), short));
+        table.add_row(own.into_iter().chain(asked).chain([settings.join(" ")]));
     }
-    for column in 0..3 {
+    for column in 0..3 + asked.len() {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
