@@ -1,6 +1,7 @@
 //! The critical path as a report holds it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::critical::{CriticalPath, Link};
 use super::kind::OpKind;
 use crate::ids::RankId;
-use crate::program::{NO_MICRO_BATCH, World};
+use crate::program::{NO_MICRO_BATCH, Phase, World};
 use crate::spec::kernel::KernelClass;
 use crate::units::Time;
 
@@ -57,63 +58,171 @@ pub struct Stretch {
     pub by_kind_s: BTreeMap<OpKind, f64>,
 }
 
-/// The path of a run; `number` gives a simulated rank's number in the job.
-pub fn critical_path(
-    path: &CriticalPath,
-    world: &World,
-    number: impl Fn(RankId) -> u32,
-) -> CriticalPathReport {
-    let kinds = OpKind::ALL.into_iter().map(|k| (k, path.by_kind[k as usize])).filter(|k| k.1 > Time::ZERO);
-    let mut classes: BTreeMap<KernelClass, Time> = BTreeMap::new();
-    for link in &path.links {
-        let program = world.program_of(link.rank);
-        if let Some(class) = program.infos[program.ops[link.op.index()].info as usize].class {
-            *classes.entry(class).or_default() += link.end - link.start;
+/// A part of a path that comes again, behind itself.
+pub(crate) struct Again {
+    /// Its links: those behind the first moment of a state, up to the one across the second.
+    pub links: Range<usize>,
+    /// How often it comes again.
+    pub turns: u64,
+    /// How much later each time.
+    pub turn: Time,
+    /// And how many micro-batches of a direction further on.
+    pub micro_batches: u32,
+    /// Micro-batches of a direction in the step that was played, and in the whole.
+    pub per_direction: [u32; 2],
+}
+
+impl Again {
+    /// What the number of a micro-batch becomes so many turns later.
+    fn later(&self, micro_batch: u32, turns: u64) -> u32 {
+        if micro_batch == NO_MICRO_BATCH {
+            return micro_batch;
         }
-    }
-    CriticalPathReport {
-        ops: path.links.len() as u64,
-        rank_changes: path.hops() as u64,
-        by_kind_s: kinds.map(|(kind, time)| (kind, time.s())).collect(),
-        by_class_s: classes.into_iter().map(|(class, time)| (class, time.s())).collect(),
-        contention_s: path.contention.s(),
-        memory_s: path.memory.s(),
-        stretches: stretches(path, world, number),
+        let [few, all] = self.per_direction;
+        micro_batch / few * all + micro_batch % few + turns as u32 * self.micro_batches
     }
 }
 
-fn stretches(path: &CriticalPath, world: &World, number: impl Fn(RankId) -> u32) -> Vec<Stretch> {
-    let what = |link: &Link| {
+/// The path of a run; `number` gives a simulated rank's number in the job.
+pub(crate) fn critical_path(
+    path: &CriticalPath,
+    world: &World,
+    again: Option<&Again>,
+    number: impl Fn(RankId) -> u32,
+) -> CriticalPathReport {
+    let times = |link: usize| 1 + again.filter(|a| a.links.contains(&link)).map_or(0, |a| a.turns);
+    let mut kinds = [Time::ZERO; OpKind::ALL.len()];
+    let mut classes: BTreeMap<KernelClass, Time> = BTreeMap::new();
+    let (mut contention, mut memory, mut ops, mut hops) = (Time::ZERO, Time::ZERO, 0, 0);
+    let mut last: Option<(&Link, OpKind)> = None;
+    for (i, link) in path.links.iter().enumerate() {
+        let (times, kind) = (times(i), OpKind::of(world.program_of(link.rank), link.op));
+        kinds[kind as usize] += (link.end - link.start - link.contention) * times;
+        contention += link.contention * times;
+        memory += (link.start - link.ready) * times;
+        if let Some((before, of)) = last {
+            // The way from the host to the device.
+            kinds[of as usize] += (link.ready - before.end) * times;
+            hops += if before.rank == link.rank { 0 } else { times };
+        }
+        let program = world.program_of(link.rank);
+        if let Some(class) = program.infos[program.ops[link.op.index()].info as usize].class {
+            *classes.entry(class).or_default() += (link.end - link.start) * times;
+        }
+        ops += times;
+        last = Some((link, kind));
+    }
+    let kinds = OpKind::ALL.into_iter().zip(kinds).filter(|k| k.1 > Time::ZERO);
+    CriticalPathReport {
+        ops,
+        rank_changes: hops,
+        by_kind_s: kinds.map(|(kind, time)| (kind, time.s())).collect(),
+        by_class_s: classes.into_iter().map(|(class, time)| (class, time.s())).collect(),
+        contention_s: contention.s(),
+        memory_s: memory.s(),
+        stretches: stretches(path, world, again, number),
+    }
+}
+
+/// A stretch in the making.
+#[derive(Clone)]
+struct Piece {
+    rank: RankId,
+    phase: Phase,
+    micro_batch: u32,
+    start: Time,
+    end: Time,
+    ops: u64,
+    /// Those of no op are absent.
+    kinds: [Option<Time>; OpKind::ALL.len()],
+}
+
+impl Piece {
+    /// Whether it goes on where another one ends.
+    fn continues(&self, before: &Piece) -> bool {
+        (self.rank, self.phase, self.micro_batch) == (before.rank, before.phase, before.micro_batch)
+    }
+    fn join(&mut self, behind: &Piece) {
+        (self.end, self.ops) = (behind.end, self.ops + behind.ops);
+        for (time, more) in self.kinds.iter_mut().zip(behind.kinds) {
+            *time = more.map_or(*time, |more| Some(time.unwrap_or_default() + more));
+        }
+    }
+}
+
+/// Some links of a path, neighbours of one rank, phase and micro-batch joined.
+fn pieces(path: &CriticalPath, world: &World, links: Range<usize>) -> Vec<Piece> {
+    // A stretch begins where the one before it ends: the way from a host to its device belongs to the op behind it.
+    let mut before = links.start.checked_sub(1).map_or(Time::ZERO, |last| path.links[last].end);
+    let mut pieces: Vec<Piece> = Vec::new();
+    for link in &path.links[links] {
         let program = world.program_of(link.rank);
         let op = &program.ops[link.op.index()];
-        (program.infos[op.info as usize].phase, op.micro_batch)
+        let (phase, micro_batch) = (program.infos[op.info as usize].phase, op.micro_batch);
+        let mut kinds = [None; OpKind::ALL.len()];
+        kinds[OpKind::of(program, link.op) as usize] = Some(link.end - before);
+        let piece =
+            Piece { rank: link.rank, phase, micro_batch, start: before, end: link.end, ops: 1, kinds };
+        before = link.end;
+        push(&mut pieces, piece);
+    }
+    pieces
+}
+
+fn push(pieces: &mut Vec<Piece>, piece: Piece) {
+    match pieces.last_mut().filter(|last| piece.continues(last)) {
+        Some(last) => last.join(&piece),
+        None => pieces.push(piece),
+    }
+}
+
+fn stretches(
+    path: &CriticalPath,
+    world: &World,
+    again: Option<&Again>,
+    number: impl Fn(RankId) -> u32,
+) -> Vec<Stretch> {
+    let all = path.links.len();
+    let mut groups = match again {
+        None => pieces(path, world, 0..all),
+        Some(again) => {
+            let mut groups = Vec::new();
+            let mut add = |some: &[Piece], turns: u64| {
+                for piece in some {
+                    let micro_batch = again.later(piece.micro_batch, turns);
+                    let [start, end] = [piece.start, piece.end].map(|at| at + again.turn * turns);
+                    push(&mut groups, Piece { micro_batch, start, end, ..piece.clone() });
+                }
+            };
+            add(&pieces(path, world, 0..again.links.end), 0);
+            let turn = pieces(path, world, again.links.clone());
+            (1..=again.turns).for_each(|turns| add(&turn, turns));
+            add(&pieces(path, world, again.links.end..all), again.turns);
+            groups
+        }
     };
-    let same = |a: &Link, b: &Link| a.rank == b.rank && what(a) == what(b);
-    let mut groups: Vec<&[Link]> = path.links.chunk_by(same).collect();
     let fine = groups.len() <= MOST_STRETCHES;
     if !fine {
-        groups = path.links.chunk_by(|a, b| a.rank == b.rank).collect();
+        groups.dedup_by(|piece, last| {
+            let joins = piece.rank == last.rank;
+            if joins {
+                last.join(piece);
+            }
+            joins
+        });
     }
-    // A stretch begins where the one before it ends: the way from a host to its device belongs to the op behind it.
-    let mut before = Time::ZERO;
-    let stretch = |links: &[Link]| {
-        let (phase, micro_batch) = what(&links[0]);
-        let mut kinds: BTreeMap<OpKind, Time> = BTreeMap::new();
-        let start = before;
-        for link in links {
-            let kind = OpKind::of(world.program_of(link.rank), link.op);
-            *kinds.entry(kind).or_default() += link.end - before;
-            before = link.end;
-        }
-        Stretch {
-            rank: number(links[0].rank),
-            start_s: start.s(),
-            end_s: before.s(),
-            phase: if fine { phase.name().into() } else { String::new() },
-            micro_batch: Some(micro_batch).filter(|m| fine && *m != NO_MICRO_BATCH),
-            ops: links.len() as u64,
-            by_kind_s: kinds.into_iter().map(|(kind, time)| (kind, time.s())).collect(),
-        }
+    let stretch = |piece: Piece| Stretch {
+        rank: number(piece.rank),
+        start_s: piece.start.s(),
+        end_s: piece.end.s(),
+        phase: if fine { piece.phase.name().into() } else { String::new() },
+        micro_batch: Some(piece.micro_batch).filter(|m| fine && *m != NO_MICRO_BATCH),
+        ops: piece.ops,
+        by_kind_s: OpKind::ALL
+            .into_iter()
+            .zip(piece.kinds)
+            .filter_map(|(kind, time)| Some((kind, time?.s())))
+            .collect(),
     };
     groups.into_iter().map(stretch).collect()
 }

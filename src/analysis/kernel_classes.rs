@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cause::Causes;
+use super::turns::Sums;
 use crate::ids::RankId;
 use crate::spec::kernel::KernelClass;
-use crate::units::{Bandwidth, FlopRate, PS_PER_S};
+use crate::units::{Bandwidth, FlopRate, PS_PER_S, Time};
 
 /// What bounds the kernels of a class: the larger of the parts that they use of the peak and of the memory's bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -59,9 +60,9 @@ pub struct KernelClassReport {
     pub bound: Bound,
 }
 
-/// Sums of one class.
+/// The kernels of one class on all ranks.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sum {
+pub(crate) struct OfClass {
     count: u64,
     ran: u128,
     alone: u128,
@@ -69,15 +70,20 @@ struct Sum {
     bytes: u128,
 }
 
-/// All classes, longest first. Rank `r` of the world stands for `weights[r]`.
-pub fn kernel_classes(
-    causes: &Causes,
-    weights: &[u64],
-    peak: FlopRate,
-    memory: Bandwidth,
-) -> Vec<KernelClassReport> {
+impl Sums for OfClass {
+    fn go_on(&mut self, next: &Self, turns: u64) {
+        self.count.go_on(&next.count, turns);
+        self.ran.go_on(&next.ran, turns);
+        self.alone.go_on(&next.alone, turns);
+        self.flops.go_on(&next.flops, turns);
+        self.bytes.go_on(&next.bytes, turns);
+    }
+}
+
+/// The sums of all classes. Rank `r` of the world stands for `weights[r]`.
+pub(crate) fn sums(causes: &Causes, weights: &[u64]) -> BTreeMap<KernelClass, OfClass> {
     let world = causes.world();
-    let mut sums: BTreeMap<KernelClass, Sum> = BTreeMap::new();
+    let mut sums: BTreeMap<KernelClass, OfClass> = BTreeMap::new();
     for (rank, &weight) in (0..).map(RankId).zip(weights) {
         let program = world.program_of(rank);
         // Micro-batches share infos, so there are few of them: how often, and the times.
@@ -102,9 +108,20 @@ pub fn kernel_classes(
             sum.bytes += times * info.bytes.round() as u128;
         }
     }
-    let ranks = weights.iter().sum::<u64>().max(1) as f64;
-    let step = causes.record().step_end.s().max(f64::MIN_POSITIVE);
-    let report = |(class, sum): (KernelClass, Sum)| {
+    sums
+}
+
+/// All classes, longest first, of so many ranks in a step that ends at `end`.
+pub(crate) fn kernel_classes(
+    sums: BTreeMap<KernelClass, OfClass>,
+    ranks: u64,
+    end: Time,
+    peak: FlopRate,
+    memory: Bandwidth,
+) -> Vec<KernelClassReport> {
+    let ranks = ranks.max(1) as f64;
+    let step = end.s().max(f64::MIN_POSITIVE);
+    let report = |(class, sum): (KernelClass, OfClass)| {
         let seconds = sum.ran as f64 / PS_PER_S;
         let rate = |amount: u128| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
         let (of_peak, of_memory) = (rate(sum.flops) / peak.0, rate(sum.bytes) / memory.0);

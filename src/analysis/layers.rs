@@ -20,9 +20,12 @@ pub struct LayerReport {
     pub by_kind_s: BTreeMap<OpKind, f64>,
 }
 
-/// All layers in order, what belongs to none first. Rank `r` of the world stands for `weights[r]`.
-pub fn layers(causes: &Causes, weights: &[u64]) -> Vec<LayerReport> {
-    let mut sums: BTreeMap<Option<u32>, BTreeMap<OpKind, u128>> = BTreeMap::new();
+/// Picoseconds by layer and kind, over all ranks.
+pub(crate) type ByLayer = BTreeMap<Option<u32>, BTreeMap<OpKind, u128>>;
+
+/// The sums of all layers. Rank `r` of the world stands for `weights[r]`.
+pub(crate) fn sums(causes: &Causes, weights: &[u64]) -> ByLayer {
+    let mut sums = ByLayer::new();
     for (rank, &weight) in (0..).map(RankId).zip(weights) {
         let program = causes.world().program_of(rank);
         // Micro-batches share infos, so there are few of them; `None` where no op is.
@@ -38,7 +41,12 @@ pub fn layers(causes: &Causes, weights: &[u64]) -> Vec<LayerReport> {
             }
         }
     }
-    let ranks = weights.iter().sum::<u64>().max(1) as f64;
+    sums
+}
+
+/// All layers in order, what belongs to none first: means of so many ranks.
+pub(crate) fn layers(sums: ByLayer, ranks: u64) -> Vec<LayerReport> {
+    let ranks = ranks.max(1) as f64;
     let seconds = |(kind, ps): (OpKind, u128)| (kind, ps as f64 / ranks / PS_PER_S);
     let layer = |(layer, kinds): (Option<u32>, BTreeMap<OpKind, u128>)| LayerReport {
         layer,

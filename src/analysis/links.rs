@@ -5,9 +5,11 @@
 //! Actions of fixed time use no resources and carry nothing here.
 
 use super::idle;
+use super::turns::Sums;
 use crate::engine::Record;
 use crate::ids::{CommId, ResourceId, TransferId};
 use crate::program::{Action, Work, World};
+use crate::units::Time;
 
 /// What went through a resource in the step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,7 +24,11 @@ pub struct LinkUse {
 
 /// Bytes through each resource, in the order of resources.
 pub fn bytes(world: &World) -> Vec<f64> {
-    let counts: Vec<_> = world.programs.iter().map(|p| transfers_by_slot(p)).collect();
+    bytes_of(world, &transfers(world))
+}
+
+/// The same where programs do their transfers so often.
+fn bytes_of(world: &World, counts: &[BySlot]) -> Vec<f64> {
     let mut bytes = vec![0.0; world.resources.len()];
     for c in 0..world.comms.len() {
         let comm = CommId(c as u32);
@@ -33,7 +39,7 @@ pub fn bytes(world: &World) -> Vec<f64> {
             continue;
         };
         let program = world.ranks[rank.index()].program.index();
-        for &(transfer, times) in counts[program].get(slot).map_or(&[][..], Vec::as_slice) {
+        for &Count { transfer, times } in counts[program].get(slot).map_or(&[][..], Vec::as_slice) {
             let flows = match idle::action(world, comm, transfer) {
                 Some(Action::Phases(flows) | Action::Graph { flows, .. }) => flows,
                 Some(Action::Fixed(_)) | None => continue,
@@ -48,9 +54,30 @@ pub fn bytes(world: &World) -> Vec<f64> {
     bytes
 }
 
+/// How often a program does a transfer on a slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Count {
+    transfer: TransferId,
+    times: u64,
+}
+
+impl Sums for Count {
+    fn go_on(&mut self, next: &Self, turns: u64) {
+        self.times.go_on(&next.times, turns);
+    }
+}
+
+/// The transfers of a program by slot.
+pub(crate) type BySlot = Vec<Vec<Count>>;
+
+/// The transfers of all programs.
+pub(crate) fn transfers(world: &World) -> Vec<BySlot> {
+    world.programs.iter().map(|p| transfers_by_slot(p)).collect()
+}
+
 /// For each slot of a program, how often it does each transfer.
-fn transfers_by_slot(program: &crate::program::Program) -> Vec<Vec<(TransferId, u64)>> {
-    let mut slots: Vec<Vec<(TransferId, u64)>> = Vec::new();
+fn transfers_by_slot(program: &crate::program::Program) -> BySlot {
+    let mut slots = BySlot::new();
     for op in &program.ops {
         let Work::Comm { slot, transfer } = op.work else {
             continue;
@@ -59,9 +86,9 @@ fn transfers_by_slot(program: &crate::program::Program) -> Vec<Vec<(TransferId, 
         if slots.len() <= slot {
             slots.resize(slot + 1, Vec::new());
         }
-        match slots[slot].iter_mut().find(|t| t.0 == transfer) {
-            Some(found) => found.1 += 1,
-            None => slots[slot].push((transfer, 1)),
+        match slots[slot].iter_mut().find(|count| count.transfer == transfer) {
+            Some(found) => found.times += 1,
+            None => slots[slot].push(Count { transfer, times: 1 }),
         }
     }
     slots
@@ -69,9 +96,13 @@ fn transfers_by_slot(program: &crate::program::Program) -> Vec<Vec<(TransferId, 
 
 /// Use of all resources that carried anything, busiest first.
 pub fn busiest(world: &World, record: &Record) -> Vec<LinkUse> {
-    let uses = bytes(world).into_iter().enumerate().filter(|u| u.1 > 0.0).map(|(i, bytes)| {
+    busiest_of(world, &transfers(world), record.step_end)
+}
+
+fn busiest_of(world: &World, counts: &[BySlot], end: Time) -> Vec<LinkUse> {
+    let uses = bytes_of(world, counts).into_iter().enumerate().filter(|u| u.1 > 0.0).map(|(i, bytes)| {
         let resource = ResourceId(i as u32);
-        LinkUse { resource, bytes, utilisation: utilisation(world, record, resource, bytes) }
+        LinkUse { resource, bytes, utilisation: utilisation(world, end, resource, bytes) }
     });
     let mut uses: Vec<_> = uses.collect();
     uses.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation).then(a.resource.cmp(&b.resource)));
@@ -79,8 +110,8 @@ pub fn busiest(world: &World, record: &Record) -> Vec<LinkUse> {
 }
 
 /// Bytes over what a resource could have carried in the whole step.
-pub fn utilisation(world: &World, record: &Record, resource: ResourceId, bytes: f64) -> f64 {
-    let possible = world.resources[resource.index()].capacity.0 * record.step_end.s();
+pub(crate) fn utilisation(world: &World, end: Time, resource: ResourceId, bytes: f64) -> f64 {
+    let possible = world.resources[resource.index()].capacity.0 * end.s();
     if possible > 0.0 { bytes / possible } else { 0.0 }
 }
 
@@ -99,11 +130,21 @@ pub struct Alike {
 /// `meant` says which resources of the machine a resource of the world stands for: the first, and how many. A folded
 /// world and the unfolded one give the same list.
 pub fn alike(world: &World, record: &Record, meant: impl Fn(ResourceId) -> (ResourceId, u64)) -> Vec<Alike> {
+    alike_of(world, &transfers(world), record.step_end, meant)
+}
+
+/// The same where programs do their transfers so often, in a step that ends at `end`.
+pub(crate) fn alike_of(
+    world: &World,
+    counts: &[BySlot],
+    end: Time,
+    meant: impl Fn(ResourceId) -> (ResourceId, u64),
+) -> Vec<Alike> {
     let capacity = |r: ResourceId| world.resources[r.index()].capacity.0;
     let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.max(b);
     let mut groups: Vec<Alike> = Vec::new();
     let mut begun = 0;
-    for used in busiest(world, record) {
+    for used in busiest_of(world, counts, end) {
         let (first, count) = meant(used.resource);
         if groups.get(begun).is_some_and(|g| !close(g.used.utilisation, used.utilisation)) {
             begun = groups.len();

@@ -45,6 +45,7 @@ pub mod stall_cause;
 pub mod stalls;
 #[cfg(feature = "cli")]
 pub mod table;
+pub(crate) mod turns;
 pub mod waterfall;
 pub mod waterfall_report;
 #[cfg(feature = "cli")]

@@ -12,6 +12,7 @@
 use super::cause::Causes;
 use super::kind::OpKind;
 use super::stalls::Stall;
+use super::turns::Sums;
 use crate::ids::{OpId, RankId};
 use crate::program::Work;
 use crate::units::Time;
@@ -37,6 +38,17 @@ impl KindTime {
     /// The part during which the compute stream stood still for something else.
     pub fn while_idle(&self) -> Time {
         self.ran - self.under_kernels - self.exposed
+    }
+}
+
+impl Sums for KindTime {
+    fn go_on(&mut self, next: &Self, turns: u64) {
+        self.ops.go_on(&next.ops, turns);
+        self.op_time.go_on(&next.op_time, turns);
+        self.ran.go_on(&next.ran, turns);
+        self.under_kernels.go_on(&next.under_kernels, turns);
+        self.exposed.go_on(&next.exposed, turns);
+        self.bytes.go_on(&next.bytes, turns);
     }
 }
 

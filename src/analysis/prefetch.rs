@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::Causes;
 use super::kind::OpKind;
+use super::turns::Sums;
 use crate::ids::{OpId, RankId};
 use crate::program::Phase;
 use crate::units::Time;
@@ -53,9 +54,30 @@ impl Distance {
     }
 }
 
-/// The worst distance for each layer and phase that waits for copies, in the order of layers. `weight` is how many ranks
-/// a rank of the world stands for.
-pub fn prefetch(causes: &Causes, weight: impl Fn(RankId) -> u64) -> Vec<PrefetchReport> {
+/// The copies of a layer in a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Copies {
+    had: Time,
+    needed: Time,
+    layers: u32,
+    kernels: u64,
+}
+
+/// By layer and phase.
+pub(crate) type ByLayer = BTreeMap<(Option<u32>, Phase), Copies>;
+
+/// Makes the counts those of a step longer by so many turns, of which `next` has one; whether the worst stays the worst.
+pub(crate) fn go_on(copies: &mut ByLayer, next: &ByLayer, turns: u64) -> bool {
+    copies.len() == next.len()
+        && copies.iter_mut().zip(next).all(|((layer, of), (next_layer, next))| {
+            of.kernels.go_on(&next.kernels, turns);
+            layer == next_layer && (of.had, of.needed, of.layers) == (next.had, next.needed, next.layers)
+        })
+}
+
+/// The worst distance for each layer and phase that waits for copies. `weight` is how many ranks a rank of the world
+/// stands for.
+pub(crate) fn copies(causes: &Causes, weight: impl Fn(RankId) -> u64) -> ByLayer {
     let mut worst: BTreeMap<(Option<u32>, Phase), (Distance, u64)> = BTreeMap::new();
     for rank in (0..causes.record().ranks()).map(RankId) {
         let program = causes.world().program_of(rank);
@@ -72,15 +94,24 @@ pub fn prefetch(causes: &Causes, weight: impl Fn(RankId) -> u64) -> Vec<Prefetch
             }
         }
     }
-    let report = |((layer, phase), (worst, kernels)): (_, (Distance, u64))| PrefetchReport {
+    let of_layer = |(layer, (worst, kernels)): (_, (Distance, u64))| {
+        let layers = layers_within(causes, &worst);
+        (layer, Copies { had: worst.had, needed: worst.needed, layers, kernels })
+    };
+    worst.into_iter().map(of_layer).collect()
+}
+
+/// In the order of layers.
+pub(crate) fn prefetch(copies: ByLayer) -> Vec<PrefetchReport> {
+    let report = |((layer, phase), of): (_, Copies)| PrefetchReport {
         layer,
         phase: Phase::name(phase).to_string(),
-        kernels,
-        had_s: worst.had.s(),
-        needed_s: worst.needed.s(),
-        needed_layers: layers_within(causes, &worst),
+        kernels: of.kernels,
+        had_s: of.had.s(),
+        needed_s: of.needed.s(),
+        needed_layers: of.layers,
     };
-    worst.into_iter().map(report).collect()
+    copies.into_iter().map(report).collect()
 }
 
 /// The latest of the copies that a kernel waits for; `None` if it waits for none.
@@ -135,7 +166,7 @@ mod tests {
         s.wait_for_last_comm(0);
         s.kernel(0, compute, 2_000_000, 0);
         let s = s.finish();
-        let report = prefetch(&Causes::new(&s.world, &s.record), |_| 1);
+        let report = prefetch(super::copies(&Causes::new(&s.world, &s.record), |_| 1));
         assert_eq!(report.len(), 1);
         assert_eq!((report[0].had_s, report[0].needed_s, report[0].kernels), (4e-6, 7e-6, 1));
         let stall = s.record.spans[3].0 - s.record.spans[2].1;

@@ -9,6 +9,7 @@
 //! unless several steps were simulated.
 
 mod made;
+mod readings;
 
 use std::collections::BTreeMap;
 
@@ -26,9 +27,11 @@ use super::slack::SlackReport;
 use super::stalls::StallCause;
 use super::waterfall::Counted;
 use super::waterfall_report::WaterfallReport;
-use crate::ids::ResourceId;
+use crate::ids::{RankId, ResourceId};
 use crate::units::{Bandwidth, FlopRate, Flops};
 pub use made::report;
+pub(crate) use made::report_of;
+pub(crate) use readings::Readings;
 
 /// Up to so many ranks, the report lists each; above, ranks that are alike share an entry.
 pub const LIST_ALL_RANKS: usize = 64;
@@ -73,6 +76,17 @@ pub struct RunInfo<'a> {
     pub simulation_wall_s: Option<f64>,
     /// How FLOPs are counted, in words.
     pub conventions: Vec<String>,
+}
+
+impl RunInfo<'_> {
+    /// How many ranks each simulated one stands for.
+    fn weights(&self) -> Vec<u64> {
+        self.ranks.iter().map(|r| r.members.len() as u64).collect()
+    }
+    /// The lowest rank that a simulated one stands for.
+    pub(crate) fn lowest(&self, rank: RankId) -> u32 {
+        self.ranks[rank.index()].members.first().map_or(0, |member| *member)
+    }
 }
 
 /// Which ranks of the job a simulated rank stands for.
@@ -162,6 +176,9 @@ pub struct Report {
     /// Wall-clock seconds of the simulation, unless the output is to be reproducible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulation_wall_s: Option<f64>,
+    /// Turns of the schedule that were counted and not played; absent where all were played.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jumped: Option<JumpedReport>,
     /// How many ranks were simulated for all.
     pub classes: Classes,
     /// Where the time went: mean over all ranks.
@@ -198,6 +215,17 @@ pub struct Report {
     pub samples: Option<SamplesReport>,
     /// How FLOPs are counted.
     pub conventions: Vec<String>,
+}
+
+/// What was jumped of a step whose schedule repeats itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JumpedReport {
+    /// Micro-batches that were counted and not played.
+    pub micro_batches: u32,
+    /// Micro-batches of the step.
+    pub of: u32,
+    /// Turns that they are: after each the run would have been in the same state again.
+    pub turns: u64,
 }
 
 /// How far folding got.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::Causes;
 use super::kind::OpKind;
+use super::turns::Sums;
 use crate::ids::{OpId, RankId};
 use crate::program::Program;
 use crate::units::{PS_PER_S, Time};
@@ -214,18 +215,32 @@ pub struct SlackReport {
     pub least_s: f64,
 }
 
-/// By kind of op. Rank `r` of the world stands for `weights[r]`.
-pub fn by_kind(causes: &Causes, slack: &Slack, weights: &[u64]) -> BTreeMap<OpKind, SlackReport> {
-    #[derive(Default)]
-    struct Sum {
-        ops: u64,
-        all: u128,
-        binding: u128,
-        near: u128,
-        least: Option<Time>,
+/// The slack of the ops of one kind on all ranks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OfKind {
+    ops: u64,
+    all: u128,
+    binding: u128,
+    near: u128,
+    least: Option<Time>,
+}
+
+impl Sums for OfKind {
+    fn go_on(&mut self, next: &Self, turns: u64) {
+        self.ops.go_on(&next.ops, turns);
+        self.all.go_on(&next.all, turns);
+        self.binding.go_on(&next.binding, turns);
+        self.near.go_on(&next.near, turns);
     }
-    let near = Time(causes.record().step_end.0 / 100);
-    let mut sums: [Sum; OpKind::ALL.len()] = Default::default();
+}
+
+/// All kinds: index with `kind as usize`.
+pub(crate) type ByKind = [OfKind; OpKind::ALL.len()];
+
+/// By kind of op, of a step that ends at `end`. Rank `r` of the world stands for `weights[r]`.
+pub(crate) fn sums(causes: &Causes, slack: &Slack, weights: &[u64], end: Time) -> ByKind {
+    let near = Time(end.0 / 100);
+    let mut sums = ByKind::default();
     for (rank, &weight) in (0..).map(RankId).zip(weights) {
         for (op, &kind) in (0..).map(OpId).zip(&causes.index_of(rank).kinds) {
             let (start, end) = causes.span(rank, op);
@@ -238,9 +253,14 @@ pub fn by_kind(causes: &Causes, slack: &Slack, weights: &[u64]) -> BTreeMap<OpKi
             sum.least = Some(sum.least.map_or(slack, |least| least.min(slack)));
         }
     }
-    let ranks = weights.iter().sum::<u64>().max(1) as f64;
+    sums
+}
+
+/// By kind of op: means of so many ranks.
+pub(crate) fn by_kind(sums: ByKind, ranks: u64) -> BTreeMap<OpKind, SlackReport> {
+    let ranks = ranks.max(1) as f64;
     let seconds = |ps: u128| ps as f64 / ranks / PS_PER_S;
-    let report = |sum: Sum| SlackReport {
+    let report = |sum: OfKind| SlackReport {
         ops: sum.ops as f64 / ranks,
         time_s: seconds(sum.all),
         binding_s: seconds(sum.binding),
@@ -355,7 +375,7 @@ mod tests {
         let slack = of(&s);
         assert_eq!(slack.get(RankId(0), OpId(0)), Time(3_000_000));
         assert_eq!(slack.get(RankId(1), OpId(0)), Time::ZERO);
-        let kinds = by_kind(&Causes::new(&s.world, &s.record), &slack, &[1, 1]);
+        let kinds = by_kind(sums(&Causes::new(&s.world, &s.record), &slack, &[1, 1], s.record.step_end), 2);
         let compute = &kinds[&OpKind::Compute];
         assert_eq!((compute.time_s, compute.binding_s, compute.least_s), (3.5e-6, 2.5e-6, 0.0));
     }

@@ -22,6 +22,7 @@ use super::cause::{Binding, Causes};
 use super::idle::IdleTimes;
 use super::kind::OpKind;
 pub use super::stall_cause::StallCause;
+use super::turns::Sums;
 use crate::ids::{OpId, RankId};
 use crate::program::Work;
 use crate::units::Time;
@@ -69,6 +70,14 @@ impl RankTime {
     /// Busy plus all stalls.
     pub fn total(&self) -> Time {
         self.busy + self.stalls.iter().copied().sum()
+    }
+}
+
+impl Sums for RankTime {
+    fn go_on(&mut self, next: &Self, turns: u64) {
+        self.busy.go_on(&next.busy, turns);
+        self.slowed_by_memory.go_on(&next.slowed_by_memory, turns);
+        self.stalls.go_on(&next.stalls, turns);
     }
 }
 

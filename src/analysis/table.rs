@@ -67,6 +67,10 @@ fn headline(out: &mut String, r: &Report) {
         let (few, all) = (grouped(r.classes.simulated_ranks), grouped(r.classes.ranks));
         let _ = write!(out, "   {few} ranks simulated for {all}");
     }
+    if let Some(jumped) = r.jumped {
+        let (few, all) = (grouped(u64::from(jumped.micro_batches)), grouped(u64::from(jumped.of)));
+        let _ = write!(out, "   {few} of {all} micro-batches jumped");
+    }
     if let Some(wall) = r.simulation_wall_s {
         let _ = write!(out, "   in {}", Time::from_s(wall));
     }

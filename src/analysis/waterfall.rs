@@ -26,6 +26,7 @@ use super::cause::Causes;
 use super::idle::IdleTimes;
 use super::kind::OpKind;
 use super::stalls::{RankTime, Stall, StallCause};
+use super::turns::Sums;
 use crate::engine::undisturbed_time;
 use crate::ids::RankId;
 use crate::program::{Phase, Work};
@@ -180,6 +181,42 @@ impl Waterfall {
 /// What was read of one rank so far: all but what other ranks decide.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
+    step: Time,
+    /// Kernels by class and phase.
+    kernels: BTreeMap<(Option<KernelClass>, Phase), Kernels>,
+    bars: BTreeMap<Bar, i128>,
+    bubble: Time,
+    tail: Time,
+}
+
+/// Kernels of one class in one phase.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kernels {
+    /// Nominal picoseconds.
+    nominal: i128,
+    flops: i128,
+}
+
+impl Sums for Reading {
+    fn go_on(&mut self, next: &Self, turns: u64) {
+        self.step.go_on(&next.step, turns);
+        self.kernels.go_on(&next.kernels, turns);
+        self.bars.go_on(&next.bars, turns);
+        self.bubble.go_on(&next.bubble, turns);
+        self.tail.go_on(&next.tail, turns);
+    }
+}
+
+impl Sums for Kernels {
+    fn go_on(&mut self, next: &Self, turns: u64) {
+        self.nominal.go_on(&next.nominal, turns);
+        self.flops.go_on(&next.flops, turns);
+    }
+}
+
+/// The waterfall of a rank as it comes together.
+#[derive(Default)]
+struct Coming {
     waterfall: Waterfall,
     /// FLOPs on products with weights that count, and what they take at the peak.
     matrices: (i128, i128),
@@ -196,12 +233,9 @@ pub fn reading(
     rank: RankId,
     time: &RankTime,
     pieces: &[Stall],
-    peak: FlopRate,
 ) -> Reading {
-    let mut reading = Reading::default();
-    reading.waterfall.ranks = 1;
-    reading.waterfall.peak = i128::from(causes.record().step_end.0);
-    kernels(&mut reading, causes, rank, time, peak);
+    let mut reading = Reading { step: causes.record().step_end, ..Reading::default() };
+    kernels(&mut reading, causes, rank, time);
     for stall in pieces {
         stalled(&mut reading, causes, idle, stall);
     }
@@ -209,12 +243,10 @@ pub fn reading(
 }
 
 /// Busy time by what the kernels were.
-fn kernels(reading: &mut Reading, causes: &Causes, rank: RankId, time: &RankTime, peak: FlopRate) {
+fn kernels(reading: &mut Reading, causes: &Causes, rank: RankId, time: &RankTime) {
     let world = causes.world();
     let program = world.program_of(rank);
     let index = causes.index_of(rank);
-    // By class and phase: nominal time and FLOPs of matrix kernels.
-    let mut nominal: BTreeMap<(Option<KernelClass>, Phase), (i128, i128)> = BTreeMap::new();
     let (mut on_this_device, mut undisturbed) = (0, 0);
     // Micro-batches share infos, so there are few of them: how often, and the time.
     let mut of_info = vec![(0u64, 0u64); program.infos.len()];
@@ -227,31 +259,44 @@ fn kernels(reading: &mut Reading, causes: &Causes, rank: RankId, time: &RankTime
         (*count, *sum) = (*count + 1, *sum + time.0);
     }
     for (info, (count, time)) in program.infos.iter().zip(of_info).filter(|(_, sums)| sums.0 > 0) {
-        let sum = nominal.entry((info.class, info.phase)).or_default();
-        let flops = info.flops.round() as i128 * i128::from(count);
-        *sum = (sum.0 + i128::from(time), sum.1 + flops);
-    }
-    for ((class, phase), (n, flops)) in nominal {
-        let class = class.unwrap_or(KernelClass::Other);
-        let bars = &mut reading.waterfall;
-        match phase {
-            Phase::Recompute => bars.put(Bar::Recomputation, n),
-            Phase::Optimizer => bars.put(Bar::Optimizer, n),
-            _ if flops == 0 => bars.put(Bar::MemoryBound(class), n),
-            _ => {
-                let ideal = at_peak(flops as f64, peak);
-                bars.put(Bar::Efficiency(class), n - ideal);
-                let of = if mixes(class) { &mut reading.mixing } else { &mut reading.matrices };
-                *of = (of.0 + flops, of.1 + ideal);
-            }
-        }
+        let sum = reading.kernels.entry((info.class, info.phase)).or_default();
+        sum.nominal += i128::from(time);
+        sum.flops += info.flops.round() as i128 * i128::from(count);
     }
     let memory = i128::from(time.slowed_by_memory.0);
-    let bars = &mut reading.waterfall;
-    bars.put(Bar::SlowDevice, on_this_device - undisturbed);
-    bars.put(Bar::InterferenceMemory, memory);
+    reading.put(Bar::SlowDevice, on_this_device - undisturbed);
+    reading.put(Bar::InterferenceMemory, memory);
     // Kernels of several compute streams may run side by side; the time that they share counts once, and is taken off here.
-    bars.put(Bar::InterferenceUnits, i128::from(time.busy.0) - on_this_device - memory);
+    reading.put(Bar::InterferenceUnits, i128::from(time.busy.0) - on_this_device - memory);
+}
+
+impl Reading {
+    fn put(&mut self, bar: Bar, ps: i128) {
+        *self.bars.entry(bar).or_default() += ps;
+    }
+
+    /// Its kernels held against the peak.
+    fn against(self, peak: FlopRate) -> Coming {
+        let mut coming = Coming { bubble: self.bubble, tail: self.tail, ..Coming::default() };
+        let bars = &mut coming.waterfall;
+        (bars.ranks, bars.peak) = (1, i128::from(self.step.0));
+        self.bars.into_iter().for_each(|(bar, ps)| bars.put(bar, ps));
+        for ((class, phase), Kernels { nominal, flops }) in self.kernels {
+            let class = class.unwrap_or(KernelClass::Other);
+            match phase {
+                Phase::Recompute => bars.put(Bar::Recomputation, nominal),
+                Phase::Optimizer => bars.put(Bar::Optimizer, nominal),
+                _ if flops == 0 => bars.put(Bar::MemoryBound(class), nominal),
+                _ => {
+                    let ideal = at_peak(flops as f64, peak);
+                    bars.put(Bar::Efficiency(class), nominal - ideal);
+                    let of = if mixes(class) { &mut coming.mixing } else { &mut coming.matrices };
+                    *of = (of.0 + flops, of.1 + ideal);
+                }
+            }
+        }
+        coming
+    }
 }
 
 /// Whether a class multiplies tokens with one another.
@@ -273,20 +318,19 @@ fn stalled(reading: &mut Reading, causes: &Causes, idle: &mut IdleTimes, stall: 
         Some(kind) => Bar::Exposed(kind, part),
         None => Bar::Host,
     };
-    let bars = &mut reading.waterfall;
     match stall.cause {
         StallCause::PipelineBubble => reading.bubble += stall.time(),
         StallCause::StepTail => reading.tail += stall.time(),
-        StallCause::Optimizer => bars.put(Bar::Optimizer, ps),
-        StallCause::Host => bars.put(Bar::Host, ps),
-        StallCause::PrefetchQueued => bars.put(Bar::Queued, ps),
-        StallCause::PrefetchBlocked => bars.put(Bar::FullTier, ps),
-        StallCause::Contention => bars.put(exposed(Part::Contention), ps),
-        StallCause::PeerLate => bars.put(exposed(Part::LatePeer), ps),
+        StallCause::Optimizer => reading.put(Bar::Optimizer, ps),
+        StallCause::Host => reading.put(Bar::Host, ps),
+        StallCause::PrefetchQueued => reading.put(Bar::Queued, ps),
+        StallCause::PrefetchBlocked => reading.put(Bar::FullTier, ps),
+        StallCause::Contention => reading.put(exposed(Part::Contention), ps),
+        StallCause::PeerLate => reading.put(exposed(Part::LatePeer), ps),
         _ => {
             let latency = latency_share(causes, idle, stall);
-            bars.put(exposed(Part::Latency), latency);
-            bars.put(exposed(Part::Bandwidth), ps - latency);
+            reading.put(exposed(Part::Latency), latency);
+            reading.put(exposed(Part::Bandwidth), ps - latency);
         }
     }
 }
@@ -310,7 +354,8 @@ pub fn waterfalls(
     counted: Counted,
     peak: FlopRate,
 ) -> Option<Vec<Waterfall>> {
-    let sum = |of: &dyn Fn(&Reading) -> i128| {
+    let readings: Vec<Coming> = readings.into_iter().map(|r| r.against(peak)).collect();
+    let sum = |of: &dyn Fn(&Coming) -> i128| {
         readings.iter().zip(weights).map(|(r, w)| of(r) * i128::from(*w)).sum::<i128>() as f64
     };
     let (matrices, mixing) = (sum(&|r| r.matrices.0), sum(&|r| r.mixing.0));
@@ -326,9 +371,9 @@ pub fn waterfalls(
         false => together,
     };
     let factors = (factor(counted.matrices, matrices), factor(counted.mixing, mixing));
-    let idle = |r: &Reading| r.bubble + r.tail;
+    let idle = |r: &Coming| r.bubble + r.tail;
     let least = readings.iter().map(idle).min().unwrap_or_default();
-    let finish = |r: Reading| {
+    let finish = |r: Coming| {
         let imbalance = r.bubble.min(idle(&r) - least);
         let mut w = r.waterfall;
         w.put(Bar::BubbleImbalance, i128::from(imbalance.0));
@@ -361,7 +406,7 @@ mod tests {
         let mut of_rank = |r: u32| {
             let mut pieces = Vec::new();
             let time = stalls::stalls_of(&mut causes, &mut idle, RankId(r), &mut pieces);
-            reading(&causes, &mut idle, RankId(r), &time, &pieces, PEAK)
+            reading(&causes, &mut idle, RankId(r), &time, &pieces)
         };
         let readings: Vec<Reading> = (0..s.record.ranks()).map(&mut of_rank).collect();
         waterfalls(readings, &vec![1; s.record.ranks() as usize], counted, PEAK)

@@ -16,7 +16,7 @@ use super::{Failure, calculon, outputs, say};
 use crate::analysis::report::Report;
 use crate::engine::EngineError;
 use crate::score::Bands;
-use crate::simulate::jump::figures;
+use crate::simulate::jump::{self, figures};
 use crate::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
 use crate::trace::RunMeta;
 use crate::units::Time;
@@ -78,6 +78,11 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     if args.reads_nothing() {
         return Ok(figures(&inputs, &options, false).map(|_| ())?);
     }
+    if args.reads_report_alone()
+        && let Some(report) = jump::report(&inputs, &options, args.wall_time)
+    {
+        return tell(args, &inputs, Report { run: head(args, report.run), ..report });
+    }
     let bar = Bar::new("simulating");
     let (run, failure) = Simulation::until_failure(&inputs, &options, &[], &mut |ops| bar.at(ops))?;
     bar.done();
@@ -126,12 +131,17 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         let text = page::page(&run, &ranks, &report).map_err(Failure::run)?;
         write_file(path, text.as_bytes())?;
     }
+    tell(args, &inputs, report)
+}
+
+/// Writes and prints a report, as asked.
+fn tell(args: &Args, inputs: &Inputs, report: Report) -> Result<(), Failure> {
     if let Some(path) = &args.report {
         write_json(path, &report)?;
     }
     if !args.is_quiet() {
         print(&report, args)?;
-        say(&Bands::shipped().sentence(&inputs))?;
+        say(&Bands::shipped().sentence(inputs))?;
     }
     Ok(())
 }

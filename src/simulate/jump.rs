@@ -21,7 +21,7 @@
 //!
 //! *Sums.* What happened from t to u counts 1 + n/g times. Why a kernel stood still at a moment is read from what ran then:
 //! ops that were under way at t began equally long before it as those at u did, for that is part of a state, and ends
-//! before t explain nothing behind it.
+//! before t explain nothing behind it. [`report`] says what more a whole report takes.
 //!
 //! # When it is off
 //!
@@ -35,8 +35,11 @@
 //! stragglers, stacks) both ways and compare every span, the peak of memory and what was exposed. Of 600 random steps 186
 //! could be planned and 85 were jumped, each equal to the picosecond (`STEPSIM_JUMP_CASES=600 cargo test --lib jump`).
 
+mod report;
 #[cfg(test)]
 mod tests;
+
+pub use report::report;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -88,7 +91,7 @@ pub struct Jumped {
 /// See [`SimulationError`].
 pub fn figures(inputs: &Inputs, options: &Options, exposed: bool) -> Result<Figures, SimulationError> {
     if let Some(short) = jumped(inputs, options) {
-        let Short { plan, folded, record, found, jumped } = &short;
+        let Short { plan, folded, record, found, jumped, .. } = &short;
         let section = ((found.before.at, found.after.at), jumped.times);
         let (memory_peak_bytes, exposed) = read(plan, folded, record, Some(section), exposed);
         let end = record.step_end + jumped.turn * jumped.times;
@@ -148,11 +151,42 @@ struct Short {
     record: Record,
     /// Two moments of one state: what lies between them comes again and again.
     found: Found,
+    /// What its programs repeat.
+    turns: Turns,
+    /// From one of those moments to the other.
+    repeats: Repeats,
     jumped: Jumped,
+}
+
+/// What lies between two moments of one state.
+#[derive(Clone, Copy)]
+struct Repeats {
+    /// Micro-batches.
+    micro_batches: u32,
+    /// Micro-batches of each direction.
+    of_direction: u32,
 }
 
 /// Tries short steps until one returns to a state in time; `None` where the whole step is to be played.
 fn jumped(inputs: &Inputs, options: &Options) -> Option<Short> {
+    shortened(inputs, options, Lengths { least: 4, spared: 2 }, &mut Some)
+}
+
+/// Which short steps are tried.
+struct Lengths {
+    /// Micro-batches a stage of the shortest.
+    least: u32,
+    /// The whole step must have so many times its micro-batches.
+    spared: u32,
+}
+
+/// Tries short steps until one returns to a state in time and something can be made of it.
+fn shortened<T>(
+    inputs: &Inputs,
+    options: &Options,
+    lengths: Lengths,
+    make: &mut dyn FnMut(Short) -> Option<T>,
+) -> Option<T> {
     let workload = &inputs.workload.value;
     let Choice::Named(schedule) = workload.parallelism.pipeline.choice() else { return None };
     let drawn = workload.noise.is_random() || workload.documents.is_some();
@@ -161,24 +195,22 @@ fn jumped(inputs: &Inputs, options: &Options) -> Option<Short> {
     }
     let whole = workload.micro_batches(u64::from(inputs.machine.devices())) as u32;
     let stages = workload.parallelism.pipeline.size as u32;
-    let (mut least, mut spared) = ((4 * stages).max(8), 2);
+    let (mut least, mut spared) = (lengths.least * stages.max(2), lengths.spared);
     // What is tried in vain adds at most half of what the whole step costs.
     while let Some(fewer) = whole.checked_sub(least).filter(|_| whole >= spared * least) {
         let try_with = |turn: u32| {
             let micro_batches = least + fewer % turn;
             (micro_batches < whole).then(|| play(inputs, options, whole, micro_batches)).flatten()
         };
-        match try_with(stages) {
-            Some(Ok(short)) => return Some(short),
+        let short = match try_with(stages) {
             // The state recurs after so many micro-batches, of which those left out are no multiple.
-            Some(Err(turn)) => {
-                if let Some(Ok(short)) = try_with(least_common(turn, stages)) {
-                    return Some(short);
-                }
-            }
-            None => {}
+            Some(Err(turn)) => try_with(least_common(turn, stages)),
+            short => short,
+        };
+        if let Some(made) = short.and_then(Result::ok).and_then(&mut *make) {
+            return Some(made);
         }
-        (least, spared) = (3 * least, 4);
+        (least, spared) = (3 * least, 2 * lengths.spared);
     }
     None
 }
@@ -194,12 +226,9 @@ fn least_common(a: u32, b: u32) -> u32 {
 /// Plays a step of fewer micro-batches. `Err` says how many micro-batches a recurrence of its state takes, if those left out are not a
 /// multiple.
 fn play(inputs: &Inputs, options: &Options, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
-    let short = inputs.with_micro_batches(fewer)?;
-    let mut plan = short.plan_with(&mut short.lowering(), 1).ok()?;
+    let (plan, folded) = planned(inputs, options, fewer)?;
     let left_out = whole - fewer;
     let workload = &inputs.workload.value;
-    noise::apply_fixed(&mut plan, &inputs.machine, &workload.noise).ok()?;
-    let folded = if options.fold { fold(&plan.world) } else { Folded::unfolded(plan.world.clone()) };
     let turns = Turns::of(&folded.world)?;
     let mut watch = Watch::new(&folded.world, &turns);
     let stats = engine::run_observed(&folded.world, &mut watch).ok()?;
@@ -219,7 +248,17 @@ fn play(inputs: &Inputs, options: &Options, whole: u32, fewer: u32) -> Option<Re
     let times = u64::from(put_in / recurs);
     let turn = found.after.at - found.before.at;
     let jumped = Jumped { of: whole, micro_batches: left_out, times, turn };
-    Some(Ok(Short { plan, folded, record, found, jumped }))
+    let repeats = Repeats { micro_batches: in_turn * recurs, of_direction: turns.micro_batches * recurs };
+    Some(Ok(Short { plan, folded, record, found, turns, repeats, jumped }))
+}
+
+/// A step of so many micro-batches, ready to be played.
+fn planned(inputs: &Inputs, options: &Options, micro_batches: u32) -> Option<(Plan, Folded)> {
+    let short = inputs.with_micro_batches(micro_batches)?;
+    let mut plan = short.plan_with(&mut short.lowering(), 1).ok()?;
+    noise::apply_fixed(&mut plan, &inputs.machine, &inputs.workload.value.noise).ok()?;
+    let folded = if options.fold { fold(&plan.world) } else { Folded::unfolded(plan.world.clone()) };
+    Some((plan, folded))
 }
 
 /// Whether a whole order is a short one with so many turns put in at one place of every rank's list, each of them

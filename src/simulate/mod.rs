@@ -34,6 +34,7 @@ use crate::engine;
 use crate::engine::{EngineError, Observer, Record};
 use crate::fold::{Folded, fold};
 use crate::ids::{DeviceId, RankId, ResourceId};
+use crate::model::flops::StepFlops;
 use crate::plan::step::{Plan, PlanError};
 use crate::program::Edit;
 use crate::spec::{SpecError, blame_setting};
@@ -55,7 +56,7 @@ pub struct Options {
     pub steps: u32,
     /// Most bytes that the record of all ops may take, 16 an op that is played.
     pub record_bytes: u64,
-    /// Whether turns of a schedule that repeat themselves are counted and not played, where figures alone are asked for.
+    /// Whether turns of a schedule that repeat themselves are counted and not played, where no spans are asked for.
     pub jump: bool,
 }
 
@@ -248,39 +249,64 @@ impl Simulation {
 
     /// All readings of the run. `wall` adds how long the simulation took, which makes reports differ between runs.
     pub fn report(&self, wall: bool) -> Report {
-        let plan = &self.plan;
-        let mut ranks: Vec<RankInfo> = (0..self.folded.world.ranks.len() as u32)
-            .map(|r| RankInfo {
-                members: Vec::new(),
-                stage: plan.stage(self.folded.representative(RankId(r))),
-            })
-            .collect();
-        for r in 0..plan.world.ranks.len() as u32 {
-            ranks[self.folded.source(RankId(r)).index()].members.push(r);
-        }
-        let mut idle = IdleTimes::unfolded(&plan.world, &self.folded.comms.representative);
-        let machine = &self.inputs.machine;
-        let device = machine.device(DeviceId(0));
-        let workload = &self.inputs.workload;
-        let peak = self.inputs.peak();
-        let devices = f64::from(machine.devices());
-        let of_model = FlopRate(plan.model_flops.model / self.record.step_end.s() / devices);
-        let resources = &self.folded.resources;
-        let info = RunInfo {
-            workload: &workload.name,
-            topology: &self.inputs.topology.name,
-            model_flops: Flops(plan.model_flops.model),
-            model_flops_causal: Flops(plan.model_flops.model_causal),
-            hardware_flops: Flops((plan.hardware_flops + plan.skipped_flops) as f64),
-            hardware_flops_causal: Flops(plan.hardware_flops as f64),
+        let (plan, inputs) = (&self.plan, &self.inputs);
+        let step = Step {
+            model_flops: plan.model_flops,
+            flops: [plan.hardware_flops, plan.skipped_flops],
             tokens: plan.tokens,
+            end: self.record.step_end,
+            wall_s: wall.then_some(self.wall_s),
+        };
+        let mut report = step.told(inputs, plan, &self.folded, |info| {
+            let mut idle = IdleTimes::unfolded(&plan.world, &self.folded.comms.representative);
+            report(&self.folded.world, &self.record, &mut idle, self.slack(), info)
+        });
+        report.run = inputs.head(self.seed);
+        report
+    }
+}
+
+/// What a report says of a whole step beside what was played of it.
+struct Step {
+    model_flops: StepFlops,
+    /// Those that run, and what a mask leaves out of them.
+    flops: [u128; 2],
+    tokens: u64,
+    end: Time,
+    wall_s: Option<f64>,
+}
+
+impl Step {
+    /// Has `read` make a report of a step of which `plan` was folded and played.
+    fn told(
+        &self,
+        inputs: &Inputs,
+        plan: &Plan,
+        folded: &Folded,
+        read: impl FnOnce(&RunInfo) -> Report,
+    ) -> Report {
+        let ranks = RankInfo::of_classes(&folded.ranks.of, |rank| plan.stage(RankId(rank)));
+        let machine = &inputs.machine;
+        let peak = inputs.peak();
+        let devices = f64::from(machine.devices());
+        let of_model = FlopRate(self.model_flops.model / self.end.s() / devices);
+        let resources = &folded.resources;
+        let [executed, skipped] = self.flops;
+        read(&RunInfo {
+            workload: &inputs.workload.name,
+            topology: &inputs.topology.name,
+            model_flops: Flops(self.model_flops.model),
+            model_flops_causal: Flops(self.model_flops.model_causal),
+            hardware_flops: Flops((executed + skipped) as f64),
+            hardware_flops_causal: Flops(executed as f64),
+            tokens: self.tokens,
             steps: plan.steps,
             peak,
             counted: Counted {
-                matrices: plan.model_flops.model - plan.model_flops.mixing,
-                mixing: plan.model_flops.mixing,
+                matrices: self.model_flops.model - self.model_flops.mixing,
+                mixing: self.model_flops.mixing,
             },
-            memory: device.memory_bandwidth(),
+            memory: machine.device(DeviceId(0)).memory_bandwidth(),
             devices: u64::from(machine.devices()),
             ranks: &ranks,
             rank_name: &|r| plan.rank_name(RankId(r)),
@@ -288,9 +314,9 @@ impl Simulation {
                 (ResourceId(resources.representative[r.index()]), u64::from(resources.size[r.index()]))
             },
             resource_name: &|r| machine.resource_name(r),
-            simulation_wall_s: wall.then_some(self.wall_s),
+            simulation_wall_s: self.wall_s,
             conventions: vec![
-                self.inputs.peak_convention(of_model),
+                inputs.peak_convention(of_model),
                 "mfu counts the matrix products of forward (once) and backward (twice) with attention in full (no \
                  causal discount); recomputation, element-wise work and the optimizer are not counted"
                     .into(),
@@ -298,9 +324,6 @@ impl Simulation {
                  attention in full; mfu_causal and hfu_causal leave out what a causal mask skips"
                     .into(),
             ],
-        };
-        let mut report = report(&self.folded.world, &self.record, &mut idle, self.slack(), &info);
-        report.run = self.inputs.head(self.seed);
-        report
+        })
     }
 }

@@ -2,36 +2,28 @@
 
 use std::collections::BTreeMap;
 
+use super::readings::{RankReadings, Readings};
 use super::{
     Breakdown, Classes, CommunicationReport, LIST_ALL_RANKS, LISTED_LINKS, LinkReport, RankInfo, RankReport,
     Report, RunInfo, StageReport, TierReport,
 };
 use crate::analysis::cause::Causes;
-use crate::analysis::critical_report::critical_path;
+use crate::analysis::critical_report::{CriticalPathReport, critical_path};
 use crate::analysis::head::{Head, Status};
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::kernel_classes::kernel_classes;
 use crate::analysis::kind::OpKind;
 use crate::analysis::layers::layers;
+use crate::analysis::links::BySlot;
 use crate::analysis::memory::ByClass;
-use crate::analysis::overlap::ByKind;
-use crate::analysis::rounds::round_times;
-use crate::analysis::slack::Slack;
+use crate::analysis::prefetch::prefetch;
+use crate::analysis::slack::{Slack, by_kind};
 use crate::analysis::stalls::{RankTime, StallCause};
-use crate::analysis::waterfall::Reading;
 use crate::analysis::waterfall_report::WaterfallReport;
-use crate::analysis::{critical, links, memory, overlap, prefetch, slack, stalls, waterfall};
+use crate::analysis::{critical, links, memory, waterfall};
 use crate::engine::Record;
-use crate::ids::RankId;
 use crate::program::{MemoryClass, World};
 use crate::units::{Flops, PS_PER_S, Time};
-
-/// The readings of one simulated rank.
-struct RankReading {
-    time: RankTime,
-    communication: ByKind,
-    bars: Reading,
-}
 
 /// Reads a run. `idle` gives the times of actions on an idle machine (of the unfolded world, for a folded one), `slacks`
 /// are those of the run.
@@ -45,30 +37,28 @@ pub fn report(
     slacks: &Slack,
     info: &RunInfo,
 ) -> Report {
-    assert_eq!(info.ranks.len(), world.ranks.len(), "one RankInfo for each simulated rank");
     let mut causes = Causes::new(world, record);
-    let mut pieces = Vec::new();
-    let mut readings: Vec<RankReading> = (0..record.ranks())
-        .map(|r| {
-            pieces.clear();
-            let mut time = stalls::stalls_of(&mut causes, idle, RankId(r), &mut pieces);
-            time.slowed_by_memory = record.slowed_by_memory.get(r as usize).copied().unwrap_or_default();
-            RankReading {
-                time,
-                communication: overlap::overlap(&causes, RankId(r), &pieces),
-                bars: waterfall::reading(&causes, idle, RankId(r), &time, &pieces, info.peak),
-            }
-        })
-        .collect();
+    let readings = Readings::of(&mut causes, idle, slacks, info.ranks, record.step_end);
     let path = critical::critical_path(&mut causes, idle);
-    let run_time_s = record.step_end.s();
+    let path = critical_path(&path, world, None, |r| info.lowest(r));
+    report_of(world, readings, path, info)
+}
+
+/// Makes a report of what was read and of the critical path.
+pub(crate) fn report_of(
+    world: &World,
+    mut readings: Readings,
+    path: CriticalPathReport,
+    info: &RunInfo,
+) -> Report {
+    let run_time_s = readings.end.s();
     let rate = |flops: Flops| {
         if run_time_s > 0.0 { flops.0 / run_time_s / info.devices as f64 } else { 0.0 }
     };
-    let several = || round_times(world, record).into_iter().map(Time::s).collect();
-    let peaks = memory::peaks(&causes);
-    let weights: Vec<u64> = info.ranks.iter().map(|r| r.members.len() as u64).collect();
-    let bars = readings.iter_mut().map(|r| std::mem::take(&mut r.bars)).collect();
+    let several = || readings.rounds.iter().copied().map(Time::s).collect();
+    let weights = info.weights();
+    let ranks_of_job = weights.iter().sum();
+    let bars = readings.ranks.iter_mut().map(|r| std::mem::take(&mut r.bars)).collect();
     let waterfall = waterfall::waterfalls(bars, &weights, info.counted, info.peak).map(|of_ranks| {
         let weighed = of_ranks.into_iter().zip(info.ranks);
         let weighed: Vec<_> = weighed.map(|(w, r)| (w, r.members.len() as u64, r.stage)).collect();
@@ -91,36 +81,30 @@ pub fn report(
         hfu_causal: rate(info.hardware_flops_causal) / info.peak.0,
         model_tflops_per_device: rate(info.model_flops) / 1e12,
         devices: info.devices,
-        ops: (0..world.ranks.len())
-            .map(|r| world.program_of(RankId(r as u32)).ops.len() as u64 * info.ranks[r].members.len() as u64)
-            .sum(),
-        events: record.events,
+        ops: readings.ranks.iter().zip(&weights).map(|(rank, weight)| rank.ops * weight).sum(),
+        events: readings.events,
         simulation_wall_s: info.simulation_wall_s,
-        classes: Classes {
-            simulated_ranks: world.ranks.len() as u64,
-            ranks: info.ranks.iter().map(|r| r.members.len() as u64).sum(),
-        },
-        mean: mean(&readings, info.ranks, |_| true),
-        stages: stages(world, &readings, info.ranks, &peaks),
+        jumped: None,
+        classes: Classes { simulated_ranks: world.ranks.len() as u64, ranks: ranks_of_job },
+        mean: mean(&readings.ranks, info.ranks, |_| true),
+        stages: stages(world, &readings.ranks, info.ranks, &readings.peaks),
         waterfall,
-        kernels: kernel_classes(&causes, &weights, info.peak, info.memory),
-        layers: layers(&causes, &weights),
-        ranks: ranks(&readings, info),
-        communication: communication(&readings, info.ranks, |_| true),
-        memory: tiers(world, &peaks, |_| true),
-        links: busiest_links(world, record, info),
-        prefetch: prefetch::prefetch(&causes, |rank| info.ranks[rank.index()].members.len() as u64),
-        critical_path: critical_path(&path, world, |r| {
-            info.ranks[r.index()].members.first().map_or(0, |m| *m)
-        }),
-        slack: slack::by_kind(&causes, slacks, &weights),
+        kernels: kernel_classes(readings.kernels, ranks_of_job, readings.end, info.peak, info.memory),
+        layers: layers(readings.layers, ranks_of_job),
+        ranks: ranks(&readings.ranks, info),
+        communication: communication(&readings.ranks, info.ranks, |_| true),
+        memory: tiers(world, &readings.peaks, |_| true),
+        links: busiest_links(world, &readings.transfers, readings.end, info),
+        prefetch: prefetch(readings.copies),
+        critical_path: path,
+        slack: by_kind(readings.slack, ranks_of_job),
         samples: None,
         conventions: info.conventions.clone(),
     }
 }
 
 /// The mean of the ranks that `wanted` picks by stage, each as often as it stands for.
-fn mean(readings: &[RankReading], ranks: &[RankInfo], wanted: impl Fn(u32) -> bool) -> Breakdown {
+fn mean(readings: &[RankReadings], ranks: &[RankInfo], wanted: impl Fn(u32) -> bool) -> Breakdown {
     let (mut busy, mut slowed, mut stalls, mut count) = (0u128, 0u128, [0u128; StallCause::COUNT], 0u128);
     for (reading, info) in readings.iter().zip(ranks).filter(|(_, info)| wanted(info.stage)) {
         let weight = info.members.len() as u128;
@@ -151,7 +135,7 @@ fn breakdown(time: &RankTime) -> Breakdown {
 
 fn stages(
     world: &World,
-    readings: &[RankReading],
+    readings: &[RankReadings],
     ranks: &[RankInfo],
     peaks: &[memory::Peak],
 ) -> Vec<StageReport> {
@@ -197,7 +181,7 @@ fn by_class(bytes: &ByClass) -> BTreeMap<String, u64> {
 }
 
 /// Every rank of a small job; of a large one, each group of alike ranks.
-fn ranks(readings: &[RankReading], info: &RunInfo) -> Vec<RankReport> {
+fn ranks(readings: &[RankReadings], info: &RunInfo) -> Vec<RankReport> {
     let entry = |rank: u32, stage: u32, count: u64, time: Breakdown| RankReport {
         rank,
         name: (info.rank_name)(rank),
@@ -208,7 +192,7 @@ fn ranks(readings: &[RankReading], info: &RunInfo) -> Vec<RankReport> {
     let simulated = || readings.iter().zip(info.ranks);
     let all: usize = info.ranks.iter().map(|r| r.members.len()).sum();
     let mut ranks: Vec<RankReport> = if all <= LIST_ALL_RANKS {
-        let each = |(reading, of): (&RankReading, &RankInfo)| {
+        let each = |(reading, of): (&RankReadings, &RankInfo)| {
             let list = of.members.iter().map(|&m| entry(m, of.stage, 1, breakdown(&reading.time)));
             list.collect::<Vec<_>>()
         };
@@ -238,7 +222,7 @@ fn ranks(readings: &[RankReading], info: &RunInfo) -> Vec<RankReport> {
 
 /// By kind, the mean over the ranks that `wanted` picks by stage, each as often as it stands for.
 fn communication(
-    readings: &[RankReading],
+    readings: &[RankReadings],
     ranks: &[RankInfo],
     wanted: impl Fn(u32) -> bool,
 ) -> BTreeMap<OpKind, CommunicationReport> {
@@ -273,15 +257,15 @@ fn communication(
     kinds
 }
 
-fn busiest_links(world: &World, record: &Record, info: &RunInfo) -> Vec<LinkReport> {
-    let busiest = links::alike(world, record, info.resources).into_iter().take(LISTED_LINKS);
+fn busiest_links(world: &World, transfers: &[BySlot], end: Time, info: &RunInfo) -> Vec<LinkReport> {
+    let busiest = links::alike_of(world, transfers, end, info.resources).into_iter().take(LISTED_LINKS);
     let report = |link: links::Alike| LinkReport {
         name: (info.resource_name)(link.first),
         count: link.count,
         // Whole bytes: a fraction depends on the order of summing.
         bytes: link.used.bytes.round(),
         capacity_gbps: world.resources[link.used.resource.index()].capacity.gbps(),
-        utilisation: links::utilisation(world, record, link.used.resource, link.used.bytes.round()),
+        utilisation: links::utilisation(world, end, link.used.resource, link.used.bytes.round()),
     };
     busiest.map(report).collect()
 }

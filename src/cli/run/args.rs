@@ -49,7 +49,7 @@ pub struct Args {
     /// Simulate every rank, also those that must behave alike
     #[arg(long, conflicts_with = "calculon")]
     pub(in crate::cli) no_fold: bool,
-    /// Play every micro-batch, also where a schedule repeats itself and nothing but figures is asked for
+    /// Play every micro-batch, also where a schedule repeats itself and nothing is shown op by op
     #[arg(long, conflicts_with = "calculon")]
     pub(in crate::cli) no_jump: bool,
     /// Most memory that the times of all simulated ops may take, in GiB (16 bytes an op)
@@ -89,6 +89,10 @@ impl Args {
     /// Whether only the exit status is asked for.
     pub(super) fn reads_nothing(&self) -> bool {
         self.is_quiet() && self.samples.is_none() && self.outputs().iter().all(|(_, path)| path.is_none())
+    }
+    /// Whether nothing is shown op by op.
+    pub(super) fn reads_report_alone(&self) -> bool {
+        self.output.is_none() && self.html.is_none() && self.samples.is_none()
     }
     pub(super) fn outputs(&self) -> [(&'static str, Option<&Path>); 3] {
         [

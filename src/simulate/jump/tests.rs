@@ -1,6 +1,7 @@
 //! Jumped steps against the same steps played whole, span by span.
 
 use super::*;
+use crate::analysis::report::Report;
 use crate::ids::RankId;
 use crate::spec::{Kind, catalog};
 
@@ -11,10 +12,33 @@ fn whole(inputs: &Inputs) -> Option<Simulation> {
     Simulation::run(inputs, &Options { jump: false, ..Options::default() }).ok()
 }
 
-/// Whether a step is jumped, having found that it then is what it is without, to the picosecond.
-fn jumps(what: &str, inputs: &Inputs) -> bool {
+/// Whether the report of a step is made by jumping, having found that it then is what it is without but for what it says of
+/// the playing.
+fn reports(what: &str, inputs: &Inputs, run: &Simulation) -> bool {
+    // Shorter wholes than pay, to have more of them.
+    let lengths = Lengths { least: 6, spared: 1 };
+    let by_jumping = super::report::by_turns(inputs, &Options::default(), lengths);
+    let Some(mut by_jumping) = by_jumping else { return false };
+    let whole = run.report(false);
+    assert!(by_jumping.jumped.take().is_some_and(|jumped| jumped.micro_batches > 0), "{what}");
+    by_jumping.events = whole.events;
+    // In parts, because whole reports are long.
+    let parts = |report: &Report| match serde_json::to_value(report) {
+        Ok(serde_json::Value::Object(parts)) => parts,
+        other => panic!("{what}: {other:?}"),
+    };
+    for (name, part) in parts(&whole) {
+        assert_eq!(parts(&by_jumping)[&name], part, "{what}: {name}");
+    }
+    assert_eq!(by_jumping, whole, "{what}");
+    true
+}
+
+/// Whether figures of a step are found by jumping, and whether its report is, having found that they then are what they are
+/// without, to the picosecond.
+fn jumps(what: &str, inputs: &Inputs) -> (bool, bool) {
     let options = Options::default();
-    let Some(short) = jumped(inputs, &options) else { return false };
+    let Some(short) = jumped(inputs, &options) else { return (false, false) };
     let Some(run) = whole(inputs) else { panic!("{what}: jumped, and cannot be played") };
     let Jumped { times, turn, .. } = short.jumped;
     assert_eq!(short.record.step_end + turn * times, run.record.step_end, "{what}: step");
@@ -58,22 +82,24 @@ fn jumps(what: &str, inputs: &Inputs) -> bool {
         (run.speed().mfu, run.speed().tokens_per_s),
         "{what}: speed"
     );
-    true
+    (true, reports(what, inputs, &run))
 }
 
 #[test]
 fn shipped_workloads_jump_exactly() {
-    let mut jumped = Vec::new();
+    let (mut jumped, mut reported) = (Vec::new(), Vec::new());
     for name in catalog::names(Kind::Workload).filter(|name| !LARGE.contains(name)) {
         let inputs = Inputs::load(name, None, &[]).unwrap_or_else(|e| panic!("{name}: {e}"));
         // Long enough that there is something to jump.
         let stages = inputs.workload.value.parallelism.pipeline.size as u32;
         let Some(inputs) = inputs.with_micro_batches((10 * stages).max(24)) else { continue };
-        if jumps(name, &inputs) {
-            jumped.push(name);
-        }
+        let (figures, report) = jumps(name, &inputs);
+        jumped.extend(figures.then_some(name));
+        reported.extend(report.then_some(name));
     }
+    println!("jumped: {jumped:?}; with reports: {reported:?}");
     assert!(jumped.len() >= 4, "only {jumped:?} jumped");
+    assert!(reported.len() >= 3, "only {reported:?} with reports");
 }
 
 /// Draws from a fixed sequence (xorshift64, Marsaglia 2003).
@@ -150,14 +176,15 @@ fn drawn(draws: &mut Draws) -> Vec<String> {
 #[test]
 fn random_steps_jump_exactly() {
     let cases: u32 = std::env::var("STEPSIM_JUMP_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(24);
-    let (mut draws, mut ran, mut jumped) = (Draws(88_172_645_463_325_252), 0, 0);
+    let (mut draws, mut ran, mut jumped, mut reported) = (Draws(88_172_645_463_325_252), 0, 0, 0);
     for _ in 0..cases {
         let sets = drawn(&mut draws);
         let Ok(inputs) = Inputs::load("tests/data/jump.json", None, &sets) else { continue };
         ran += 1;
-        jumped += u32::from(jumps(&sets.join(" "), &inputs));
+        let (figures, report) = jumps(&sets.join(" "), &inputs);
+        (jumped, reported) = (jumped + u32::from(figures), reported + u32::from(report));
     }
-    println!("{cases} drawn, {ran} can be planned, {jumped} jumped");
+    println!("{cases} drawn, {ran} can be planned, {jumped} jumped, {reported} with reports");
     assert!(jumped > cases / 8, "{cases} drawn, {ran} can be planned, {jumped} jumped");
 }
 
