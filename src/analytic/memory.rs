@@ -144,6 +144,9 @@ impl Walk<'_> {
         let mut repeated_from = units.len();
         for i in order {
             let unit = units[i].unit;
+            if pass != Pass::Forward && !unit.plan.has_backward() {
+                continue;
+            }
             let skipped = unit.plan.input_grad.is_empty();
             let mut level = course.change;
             level.workspace += unit.plan.workspace_bytes as f64;

@@ -193,7 +193,7 @@ pub fn estimate(
     let usual = packs.usual();
     let shard = Shard { documents: usual.clone(), ..Shard::over_domains(workload, model, domains) };
     let loads = step::expert_load::of_layers(workload, model)?;
-    let units = |shard: &Shard| units_of_stages(model, shard, &workload.recompute, &split, &loads);
+    let units = |shard: &Shard| units_of_stages(model, shard, workload, &split, &loads);
     let stages = units(&shard);
     let splits = order.splits();
     let class = |pipeline_rank| {
@@ -234,7 +234,7 @@ pub fn estimate(
     Ok(Estimate {
         terms,
         memory: form.memory(),
-        capacity: machine.device(DeviceId(0)).memory().f(),
+        capacity: machine.device_classes().iter().map(|d| d.memory().f()).fold(f64::INFINITY, f64::min),
         rules: Rules::new(&given, &form.links)?,
         tokens: workload.batch.global as f64 * workload.sequence(model) as f64,
         model_flops: flops,

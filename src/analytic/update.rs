@@ -62,10 +62,10 @@ impl Form<'_> {
         (host.reads.iter().map(each).sum::<f64>() + first) * slowness * 1e-6
     }
 
-    /// Weights that one rank holds, before anything is cut among data-parallel ranks.
+    /// Weights that one rank trains, before anything is cut among data-parallel ranks.
     fn parameters(&self, rank: &super::RankTimes) -> u64 {
         let units = rank.stages.iter().flat_map(|stage| &self.stages[*stage]);
-        units.map(|unit| unit.plan.parameters.total()).sum()
+        units.map(|unit| unit.plan.trained.total()).sum()
     }
 
     /// Share of the weights that the host updates.

@@ -106,7 +106,12 @@ fn classes(args: &Args) -> Result<Classes, Failure> {
 fn at_peak(workload: &str, args: &Args) -> Result<AtPeak, Failure> {
     let inputs = Inputs::load(workload, args.topology.as_deref(), &args.set).map_err(Failure::input)?;
     let (step, machine) = (&inputs.workload.value, &inputs.machine);
-    let flops = StepFlops::of(&inputs.model, step.batch.global, step.sequence(&inputs.model));
+    let flops = StepFlops::of_training(
+        &inputs.model,
+        &step.training,
+        step.batch.global,
+        step.sequence(&inputs.model),
+    );
     let rate = inputs.peak().0 * f64::from(machine.devices());
     Ok(AtPeak { matrices_s: (flops.model - flops.mixing) / rate, mixing_s: flops.mixing / rate })
 }

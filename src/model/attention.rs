@@ -11,6 +11,7 @@ use super::{KernelClass, parameters};
 use crate::documents::Mask;
 use crate::spec::model::{AttentionKernel, IndexerSpec, MlaSpec, QkNorm};
 use crate::spec::recipe::CastRole;
+use crate::spec::workload::AdaptedMatrix::{Key, Projection, Query, Value};
 use crate::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
 
 const QKV: &[RecomputeModule] = &[RecomputeModule::Qkv];
@@ -22,19 +23,20 @@ pub(super) fn add(b: &mut Blocks) {
     // Both down-projections keep a narrow copy of their own.
     let copies = if m.mla.is_some() && saved < s.act() { 2.0 } else { 1.0 };
     let input = copies * s.local_tokens() as f64 * m.hidden as f64 * saved;
-    b.save("QKV input", input, &[RecomputeModule::Norm], true);
+    b.save_input("QKV input", input, &[RecomputeModule::Norm], &[Query, Key, Value]);
     match m.mla {
         None => {
-            let outputs = m.query_width() / s.tensor + 2 * s.kv_heads(m) * m.head_size();
+            let (queries, keys) = (m.query_width() / s.tensor, s.kv_heads(m) * m.head_size());
             b.linear(Linear {
                 name: "qkv",
                 grad_names: ["qkv input gradient", "qkv weight gradient"],
                 inputs: m.hidden,
-                outputs,
+                outputs: queries + 2 * keys,
                 cut: Cut::Columns,
                 biases: m.qkv_biases(),
                 gemm: Fp8Gemm::Qkv,
                 modules: QKV,
+                parts: vec![(Query, queries), (Key, keys), (Value, keys)],
             });
         }
         Some(mla) => add_latent(b, mla),
@@ -56,10 +58,11 @@ pub(super) fn add(b: &mut Blocks) {
     let width = s.heads(m) * m.v_head_size();
     // The core's output serves its own backward and the projection's weight gradient: 16-bit for the former, unless the
     // recipe keeps it in a format of its own.
-    b.save("attention output", t * width as f64 * s.kept_bytes(CastRole::AttentionOutput), &[], true);
+    let later = s.trained.keeps_input_of(&[Projection]);
+    b.save("attention output", t * width as f64 * s.kept_bytes(CastRole::AttentionOutput), &[], later);
     if s.keeps_copy(Fp8Gemm::Projection) {
         let copy = t * width as f64 * s.saved_input(Fp8Gemm::Projection);
-        b.save("narrow attention output", copy, &[], true);
+        b.save_input("narrow attention output", copy, &[], &[Projection]);
     }
     let [forward, backward] = s.casts_beside(CastRole::AttentionOutput, s.tokens() * width);
     b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
@@ -72,6 +75,7 @@ pub(super) fn add(b: &mut Blocks) {
         biases: m.output_bias(),
         gemm: Fp8Gemm::Projection,
         modules: &[],
+        parts: vec![(Projection, m.hidden)],
     });
 }
 
@@ -96,6 +100,7 @@ fn add_latent(b: &mut Blocks, mla: MlaSpec) {
         biases: m.qkv_biases(),
         gemm: Fp8Gemm::Qkv,
         modules: &[],
+        parts: Vec::new(),
     };
     let up = |name, grad_names, inputs, outputs| Linear {
         name,
@@ -106,6 +111,7 @@ fn add_latent(b: &mut Blocks, mla: MlaSpec) {
         biases: m.qkv_biases(),
         gemm: Fp8Gemm::Qkv,
         modules: QKV,
+        parts: Vec::new(),
     };
     let q_width = heads * m.qk_head_size();
     let latent_kv = mla.kv_lora_rank + mla.qk_rope_head_size;
@@ -113,9 +119,9 @@ fn add_latent(b: &mut Blocks, mla: MlaSpec) {
     // Each is kept as it is projected; its norm runs again with the up-projections.
     let latent = |b: &mut Blocks, name, width: u64| {
         b.parameters.dense += parameters::norm(m, width);
-        b.save(name, local as f64 * width as f64 * s.act(), &[], true);
+        b.save(name, local as f64 * width as f64 * s.act(), &[], s.trained.weights());
         let elements = local * width;
-        b.save("latent after its norm", elements as f64 * s.saved_input(Fp8Gemm::Qkv), QKV, true);
+        b.save_input("latent after its norm", elements as f64 * s.saved_input(Fp8Gemm::Qkv), QKV, &[]);
         let norm = |class, name, times: f64| {
             let bytes = times * elements as f64 * s.act();
             vec![Item::Kernel(Kernel::elementwise(class, name, elements, bytes, s.compute))]
@@ -262,7 +268,7 @@ fn add_output_gate(b: &mut Blocks) {
     let elements = s.tokens() * s.heads(m) * m.v_head_size();
     let moved = elements as f64 * s.act();
     b.save("output gate", moved, QKV, false);
-    b.save("gated output", moved, &[], true);
+    b.save_input("gated output", moved, &[], &[Projection]);
     let kernel = |name, times: f64| {
         let class = KernelClass::Activation;
         Item::Kernel(Kernel::elementwise(class, name, elements, times * moved, s.compute))

@@ -6,7 +6,7 @@ use super::layer::{LayerKind, LayerPlan, Parameters, Saved, SavedBy};
 use super::shard::Shard;
 use crate::moe::Exchange;
 use crate::spec::model::{ModelSpec, Norm};
-use crate::spec::workload::{ExpertOverlap, RecomputeModule};
+use crate::spec::workload::{AdaptedMatrix, ExpertOverlap, RecomputeModule, Trained};
 
 /// One step of a layer with its backward; blocks are undone in reverse.
 #[derive(Default)]
@@ -23,6 +23,8 @@ pub(super) struct Blocks<'a> {
     pub(super) model: &'a ModelSpec,
     pub(super) shard: &'a Shard,
     pub(super) parameters: Parameters,
+    /// Weights of adapters among them.
+    pub(super) adapters: u64,
     pub(super) weight_casts: Vec<Item>,
     blocks: Vec<Block>,
     saved: Vec<Saved>,
@@ -36,6 +38,7 @@ impl<'a> Blocks<'a> {
             model,
             shard,
             parameters: Parameters::default(),
+            adapters: 0,
             weight_casts: Vec::new(),
             blocks: Vec::new(),
             saved: Vec::new(),
@@ -55,6 +58,19 @@ impl<'a> Blocks<'a> {
         for_weight_grad: bool,
     ) {
         self.saved.push(Saved { name, bytes, by: SavedBy(by.to_vec()), for_weight_grad });
+    }
+    /// Notes an input of products with weights, which is kept for their gradients: where those, or one of the adapters of
+    /// these matrices, are trained.
+    pub(super) fn save_input(
+        &mut self,
+        name: &'static str,
+        bytes: f64,
+        by: &[RecomputeModule],
+        of: &[AdaptedMatrix],
+    ) {
+        if self.shard.trained.keeps_input_of(of) {
+            self.save(name, bytes, by, true);
+        }
     }
     /// Notes a GEMM's input and output, in bytes, for the workspace, and the gradient of its output as a delayed
     /// weight gradient reads it.
@@ -86,6 +102,11 @@ impl<'a> Blocks<'a> {
                 pass(KernelClass::Reduction, "norm weight gradient", 2.0 * e * act),
                 pass(KernelClass::Residual, "add gradients", 3.0 * e * act),
             ]
+            .into_iter()
+            .filter(|item| {
+                s.trained.weights() || item.kernel().is_none_or(|k| k.name != "norm weight gradient")
+            })
+            .collect()
         };
         self.push(Block {
             forward: vec![Item::Kernel(forward)],
@@ -133,7 +154,23 @@ impl<'a> Blocks<'a> {
         }
         self.push(block);
     }
-    pub(super) fn finish(self, kind: LayerKind) -> LayerPlan {
+    /// Leaves nothing of backward passes, and nothing that they would read.
+    fn forward_alone(&mut self) {
+        self.saved.clear();
+        for block in &mut self.blocks {
+            let forward = std::mem::take(&mut block.forward);
+            *block = Block { forward, ..Block::default() };
+        }
+    }
+    pub(super) fn finish(mut self, kind: LayerKind) -> LayerPlan {
+        let trained = match self.shard.trained {
+            Trained::Weights => self.parameters,
+            Trained::Adapters(_) => Parameters { dense: self.adapters, expert: 0 },
+            Trained::Through | Trained::Nothing => Parameters::default(),
+        };
+        if self.shard.trained == Trained::Nothing {
+            self.forward_alone();
+        }
         let collect = |pick: fn(&Block) -> &Vec<Item>, reverse: bool| -> Vec<Item> {
             let mut order: Vec<&Block> = self.blocks.iter().collect();
             if reverse {
@@ -154,18 +191,21 @@ impl<'a> Blocks<'a> {
         let kernels = |blocks: &[Block]| {
             blocks.iter().flat_map(|b| &b.weight_grad).filter(|i| i.kernel().is_some()).count() as u32
         };
+        let weight_grad = gather_ahead(collect(|b| &b.weight_grad, true));
+        let delayed = if weight_grad.is_empty() { 0.0 } else { for_weight_grad + self.gradients };
         LayerPlan {
+            trained,
             matrices: Vec::new(),
             expert_weight_grads: between.map_or(0, |(first, _)| kernels(&self.blocks[first..])),
             between,
             kind,
             forward: beside_shared(collect(|b| &b.forward, false)),
             input_grad: beside_shared(collect(|b| &b.input_grad, true)),
-            weight_grad: gather_ahead(collect(|b| &b.weight_grad, true)),
+            weight_grad,
             backward: beside_shared(collect(|b| &b.backward, true)),
             boundary_bytes: self.shard.boundary_bytes(self.model).round() as u64,
             workspace_bytes: self.widest.round() as u64,
-            weight_grad_bytes: (for_weight_grad + self.gradients).round() as u64,
+            weight_grad_bytes: delayed.round() as u64,
             parameters: self.parameters,
             weight_casts: self.weight_casts,
             saved: self.saved,

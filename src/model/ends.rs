@@ -39,7 +39,7 @@ impl LayerPlan {
         let backward = copy("part gradients");
         let forward = copy("join with embedding");
         b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
-        b.save("joined input", elements as f64 * shard.saved_input(Fp8Gemm::Projection), &[], true);
+        b.save_input("joined input", elements as f64 * shard.saved_input(Fp8Gemm::Projection), &[], &[]);
         b.linear(Linear {
             name: "join projection",
             grad_names: ["join projection input gradient", "join projection weight gradient"],
@@ -49,6 +49,7 @@ impl LayerPlan {
             biases: false,
             gemm: Fp8Gemm::Projection,
             modules: &[],
+            parts: Vec::new(),
         });
         b.transformer(&layer);
         lm_head(&mut b);
@@ -74,7 +75,7 @@ fn lookup(b: &mut Blocks) {
     let t = shard.tokens();
     let elements = t * model.hidden;
     let moved = elements as f64 * shard.act();
-    b.save("token ids", 8.0 * t as f64, &[], true);
+    b.save_input("token ids", 8.0 * t as f64, &[], &[]);
     let local = (shard.local_tokens() * model.hidden) as f64;
     if model.dropout {
         b.save("dropout mask", local, &[], false);
@@ -110,6 +111,9 @@ fn lookup(b: &mut Blocks) {
         )));
     }
     backward.push(Item::Kernel(scatter));
+    if !shard.trained.weights() {
+        backward.clear();
+    }
     b.push(Block { forward, weight_grad: backward.clone(), backward, ..Block::default() });
 }
 
@@ -120,7 +124,7 @@ fn lm_head(b: &mut Blocks) {
     let t = shard.tokens();
     let columns = model.vocabulary.div_ceil(shard.tensor);
     let input = shard.local_tokens() as f64 * model.hidden as f64 * shard.saved_input(Fp8Gemm::LmHead);
-    b.save("LM head input", input, &[], true);
+    b.save_input("LM head input", input, &[], &[]);
     let before = b.parameters.dense;
     b.linear(Linear {
         name: "lm head",
@@ -131,6 +135,7 @@ fn lm_head(b: &mut Blocks) {
         biases: model.biases,
         gemm: Fp8Gemm::LmHead,
         modules: &[],
+        parts: Vec::new(),
     });
     b.parameters.dense = before;
     loss(b, t, columns);

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use super::item::Item;
 use super::{LayerPlan, Shard};
 use crate::spec::model::{AttentionSpec, Mixer, MlpKind, ModelSpec};
-use crate::spec::workload::{Dtype, WorkloadSpec};
+use crate::spec::workload::{Dtype, Trained, TrainingSpec, WorkloadSpec};
 
 /// Model FLOPs of one training step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -54,16 +54,56 @@ impl StepFlops {
             mixing: self.mixing * steps,
         }
     }
+    /// The same where not all weights are trained: products with frozen weights have no weight gradient, those of adapters
+    /// count as any, and what runs forward alone counts once.
+    pub fn of_training(
+        model: &ModelSpec,
+        training: &TrainingSpec,
+        sequences: u64,
+        sequence: u64,
+    ) -> StepFlops {
+        if training.is_whole() {
+            return StepFlops::of(model, sequences, sequence);
+        }
+        let mut sum = StepFlops::default();
+        let tokens = sequences as f64 * sequence as f64;
+        let mut add = |trained: &Trained, own: f64, adapters: f64, (full, causal): (f64, f64)| {
+            let (products, mixed) = match trained {
+                Trained::Weights => (3.0, 3.0),
+                Trained::Adapters(_) | Trained::Through => (2.0, 3.0),
+                Trained::Nothing => (1.0, 1.0),
+            };
+            let matrices = products * own + 3.0 * adapters;
+            sum.model += tokens * (matrices + mixed * full);
+            sum.model_causal += tokens * (matrices + mixed * causal);
+            sum.mixing += tokens * mixed * full;
+        };
+        for number in 0..model.layers {
+            let (layer, trained) = (model.layer(number), training.of_layer(number));
+            let own = 2.0 * (mixer_weights(&layer) + mlp_weights(&layer));
+            let adapters = 2.0 * layer.adapter_weights(&trained) as f64;
+            add(&trained, own, adapters, mixing(&layer, sequence));
+        }
+        let (head, h) = (training.of_head(model.tied_embeddings), model.hidden as f64);
+        add(&head, 2.0 * h * model.vocabulary as f64, 0.0, (0.0, 0.0));
+        for _ in 0..model.prediction_modules {
+            let layer = model.layer(model.layers.saturating_sub(1));
+            let weights =
+                mixer_weights(&layer) + mlp_weights(&layer) + h * (2.0 * h + model.vocabulary as f64);
+            add(&head, 2.0 * weights, 0.0, mixing(&layer, sequence));
+        }
+        sum
+    }
     /// Forward and backward of sequences of documents, whose tokens attend to their own document alone: attention in full
     /// is the whole square of each.
-    pub fn of_documents(model: &ModelSpec, sequences: &[Vec<u64>]) -> StepFlops {
+    pub fn of_documents(model: &ModelSpec, training: &TrainingSpec, sequences: &[Vec<u64>]) -> StepFlops {
         let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
         for length in sequences.iter().flatten() {
             *counts.entry(*length).or_default() += 1;
         }
         let mut sum = StepFlops::default();
         for (length, count) in counts {
-            let of = StepFlops::of(model, count, length);
+            let of = StepFlops::of_training(model, training, count, length);
             sum.model += of.model;
             sum.model_causal += of.model_causal;
             sum.mixing += of.mixing;

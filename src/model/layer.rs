@@ -27,6 +27,8 @@ pub struct LayerPlan {
     pub weight_grad_bytes: u64,
     /// Weights of the layer on this rank.
     pub parameters: Parameters,
+    /// Those that are trained.
+    pub trained: Parameters,
     /// Its weight matrices on this rank, for optimizers that work on whole ones.
     pub matrices: Vec<super::muon::Held>,
     /// Kernels that cast its weights once a step.
@@ -67,6 +69,10 @@ impl Parameters {
     /// All of them.
     pub fn total(&self) -> u64 {
         self.dense + self.expert
+    }
+    /// Bytes at so many each: (dense, expert).
+    pub fn bytes(&self, each: f64) -> (u64, u64) {
+        ((self.dense as f64 * each).round() as u64, (self.expert as f64 * each).round() as u64)
     }
 }
 
@@ -140,6 +146,10 @@ impl LayerPlan {
             Granularity::Selective => vec![RecomputeModule::AttentionCore],
             Granularity::Modules => policy.modules.clone(),
         }
+    }
+    /// Whether gradients come to it; a frozen layer with nothing to train before it runs forward alone.
+    pub fn has_backward(&self) -> bool {
+        !self.backward.is_empty()
     }
     /// Whether it is a transformer layer of the model.
     pub fn is_transformer(&self) -> bool {

@@ -5,7 +5,7 @@ use super::blocks::{Block, Blocks};
 use super::casts::{Operands, Prepared};
 use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use crate::spec::recipe::CastRole;
-use crate::spec::workload::{Fp8Gemm, RecomputeModule};
+use crate::spec::workload::{AdaptedMatrix, Fp8Gemm, RecomputeModule};
 
 /// How a linear layer meets tensor parallelism.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) enum Cut {
 
 /// Lists of one block: forward, input gradient, weight gradient, fused backward.
 pub(super) type Passes = (Passed, Passed, Passed, Passed);
-type Passed = Vec<Item>;
+pub(super) type Passed = Vec<Item>;
 
 /// A linear layer on one rank.
 pub(super) struct Linear {
@@ -39,6 +39,8 @@ pub(super) struct Linear {
     pub(super) biases: bool,
     pub(super) gemm: Fp8Gemm,
     pub(super) modules: &'static [RecomputeModule],
+    /// Matrices of which it is made that may have adapters, each with its output width on this rank.
+    pub(super) parts: Vec<(AdaptedMatrix, u64)>,
 }
 
 impl Blocks<'_> {
@@ -64,7 +66,13 @@ impl Blocks<'_> {
         .scaled(s.scaling(wdtype));
         self.parameters.dense += inputs * outputs + if l.biases { outputs } else { 0 };
         let output = t * outputs as f64;
-        self.note_gemm(t * inputs as f64 * s.act(), output * s.act(), output * wdtype.bytes());
+        let adapters = self.adapters_of(&l, tokens);
+        let gradient = if s.trained.weights() || !adapters.weight_grad.is_empty() {
+            output * wdtype.bytes()
+        } else {
+            0.0
+        };
+        self.note_gemm(t * inputs as f64 * s.act(), output * s.act(), gradient);
         let prepared = self.prepare(&l, tokens);
         let gathered = t * inputs as f64;
         let (f, i, w, b) = match l.cut {
@@ -100,11 +108,20 @@ impl Blocks<'_> {
         };
         let [input, weight] = l.grad_names;
         let modules = l.modules.to_vec();
+        let (f, i, w, b) = match s.trained.weights() {
+            true => (f, i, w, b),
+            false => adapters.around(&l, (f, i, w, b)),
+        };
         let input_grad = behind(i, input, &[&bias]);
         let weight_grad = behind(w, weight, &[&sums]);
         let backward = behind(b, weight, &[&sums, &bias]);
         let after = |prepared: &[&Passed], items: Passed| -> Passed {
             prepared.iter().flat_map(|p| p.iter().cloned()).chain(items).collect()
+        };
+        let prepared = match s.trained.weights() {
+            true => prepared,
+            // Frozen weights were cast once and for all.
+            false => Prepared { weight_grad: Vec::new(), per_step: Vec::new(), ..prepared },
         };
         self.weight_casts.extend(prepared.per_step);
         self.push(Block {
@@ -142,7 +159,7 @@ impl Blocks<'_> {
     /// (the zero-bubble authors' store of delayed work takes products alone).
     fn unfused_gradients(&self, l: &Linear, tokens: u64) -> (Passed, Passed) {
         let s = self.shard;
-        if s.fuses_gradients() {
+        if s.fuses_gradients() || !s.trained.weights() {
             return (Vec::new(), Vec::new());
         }
         let weights = l.inputs * l.outputs;

@@ -5,6 +5,7 @@ use super::blocks::{Block, Blocks};
 use super::item::{Item, Kernel};
 use super::linear::{Cut, Linear};
 use crate::spec::recipe::CastRole;
+use crate::spec::workload::AdaptedMatrix::{Down, Gate, Up};
 use crate::spec::workload::{Fp8Gemm, RecomputeModule};
 
 /// An MLP.
@@ -40,7 +41,7 @@ impl Mlp {
         let t = s.tokens();
         if self.own_input && !m.parallel_block {
             let bytes = s.local_tokens() as f64 * m.hidden as f64 * s.saved_input(gemm);
-            b.save("MLP input", bytes, &[RecomputeModule::Norm], true);
+            b.save_input("MLP input", bytes, &[RecomputeModule::Norm], &[Gate, Up]);
         }
         b.linear(Linear {
             name: if self.is_shared() { "shared expert up" } else { "mlp up" },
@@ -55,6 +56,7 @@ impl Mlp {
             biases: m.mlp_biases(),
             gemm,
             modules,
+            parts: if m.gated_mlp { vec![(Gate, width), (Up, width)] } else { vec![(Up, width)] },
         });
         b.save("activation input", t as f64 * up as f64 * s.saved_activation(), modules, false);
         let with_activation: &[RecomputeModule] = &[&[RecomputeModule::Activation], modules].concat();
@@ -64,7 +66,8 @@ impl Mlp {
             ["activation", "activation backward"]
         };
         activation(b, names, t * width, m.gated_mlp, with_activation);
-        b.save("MLP down input", t as f64 * width as f64 * s.saved_input(gemm), with_activation, true);
+        let bytes = t as f64 * width as f64 * s.saved_input(gemm);
+        b.save_input("MLP down input", bytes, with_activation, &[Down]);
     }
 
     /// Adds the last product.
@@ -82,6 +85,7 @@ impl Mlp {
             biases: b.model.mlp_biases(),
             gemm: self.gemm,
             modules: self.modules,
+            parts: vec![(Down, b.model.hidden)],
         });
     }
 }

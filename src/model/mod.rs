@@ -23,6 +23,7 @@
 //! * A communication point's bytes are the full size S of the collective conventions (all-gather and
 //!   reduce-scatter: the gathered tensor; all-to-all and send: the buffer of one rank).
 
+mod adapters;
 mod attention;
 mod blocks;
 mod casts;

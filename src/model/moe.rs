@@ -32,10 +32,10 @@ pub(super) fn add(b: &mut Blocks, moe: &MoeSpec) {
     let ffn = moe.ffn.unwrap_or(m.ffn);
     let elements = s.local_tokens() as f64 * m.hidden as f64;
     // The router reads it in a wide format.
-    b.save("MoE input", elements * s.act(), &[RecomputeModule::Norm], true);
+    b.save_input("MoE input", elements * s.act(), &[RecomputeModule::Norm], &[]);
     if moe.shared_experts > 0 && s.keeps_copy(Fp8Gemm::Experts) {
         let copy = elements * s.saved_input(Fp8Gemm::Experts);
-        b.save("narrow MoE input", copy, &[RecomputeModule::Norm], true);
+        b.save_input("narrow MoE input", copy, &[RecomputeModule::Norm], &[]);
     }
     // Gradients from the router, the routed experts and the shared one meet.
     b.sum_of_branches(if moe.shared_experts > 0 { 3 } else { 2 });
@@ -46,7 +46,17 @@ pub(super) fn add(b: &mut Blocks, moe: &MoeSpec) {
     let routed = Routed::new(b, moe, ffn);
     let project = |b: &mut Blocks, name, grad_names, inputs, outputs| {
         let (cut, gemm, modules) = (Cut::No, Fp8Gemm::Experts, MOE);
-        b.linear(Linear { name, grad_names, inputs, outputs, cut, biases: false, gemm, modules });
+        b.linear(Linear {
+            name,
+            grad_names,
+            inputs,
+            outputs,
+            cut,
+            biases: false,
+            gemm,
+            modules,
+            parts: Vec::new(),
+        });
     };
     let narrow = |b: &mut Blocks| {
         if let Some(latent) = moe.latent {
@@ -57,7 +67,7 @@ pub(super) fn add(b: &mut Blocks, moe: &MoeSpec) {
     let widen = |b: &mut Blocks| {
         if let Some(latent) = moe.latent {
             let rows = s.local_tokens() as f64 * latent as f64;
-            b.save("latent output", rows * s.saved_input(Fp8Gemm::Experts), MOE, true);
+            b.save_input("latent output", rows * s.saved_input(Fp8Gemm::Experts), MOE, &[]);
             project(
                 b,
                 "latent up",
@@ -96,7 +106,7 @@ fn router(b: &mut Blocks, moe: &MoeSpec) {
     };
     let scores = t * moe.experts;
     b.parameters.dense += m.hidden * moe.experts + if moe.router_bias { moe.experts } else { 0 };
-    b.save("router scores", scores as f64 * 4.0, MOE, true);
+    b.save("router scores", scores as f64 * 4.0, MOE, s.trained.weights());
     let over_scores = |class, name| {
         Item::Kernel(Kernel::elementwise(class, name, scores, 8.0 * scores as f64, Dtype::Fp32))
     };
@@ -104,14 +114,16 @@ fn router(b: &mut Blocks, moe: &MoeSpec) {
         over_scores(KernelClass::Router, "top-k backward"),
         gemm("router input gradient", t, m.hidden, moe.experts),
     ];
-    let weight_grad = Item::Kernel(Kernel::weight_gradient(
+    let weight_grad = Kernel::weight_gradient(
         "router weight gradient",
         moe.experts,
         m.hidden,
         t,
         Dtype::Tf32,
         s.gradient_bytes,
-    ));
+    );
+    let weight_grad: Vec<Item> =
+        s.trained.weights().then_some(Item::Kernel(weight_grad)).into_iter().collect();
     let mut forward = vec![gemm("router", t, moe.experts, m.hidden)];
     if moe.group_limit.is_some_and(|limit| limit < moe.groups) {
         forward.push(over_scores(KernelClass::TopK, "group scores"));
@@ -119,9 +131,9 @@ fn router(b: &mut Blocks, moe: &MoeSpec) {
     forward.push(over_scores(KernelClass::TopK, "top-k"));
     b.push(Block {
         forward,
-        backward: [input_grad.clone(), vec![weight_grad.clone()]].concat(),
+        backward: [input_grad.clone(), weight_grad.clone()].concat(),
         input_grad,
-        weight_grad: vec![weight_grad],
+        weight_grad,
         modules: MOE.to_vec(),
     });
 }
@@ -296,7 +308,7 @@ impl<'a> Routed<'a> {
         b.parameters.expert += self.experts * (matrices + biases);
         let rows = self.rows as f64;
         let element = s.saved_input(Fp8Gemm::Experts);
-        b.save("expert input", rows * self.token as f64 * element, MOE, true);
+        b.save_input("expert input", rows * self.token as f64 * element, MOE, &[]);
         self.grouped(
             b,
             ["expert up", "expert up input gradient", "expert up weight gradient"],
@@ -307,7 +319,7 @@ impl<'a> Routed<'a> {
         let with_activation = [RecomputeModule::Activation, RecomputeModule::Moe];
         let names = ["activation", "activation backward"];
         mlp::activation(b, names, self.rows * self.width, m.gated_mlp, &with_activation);
-        b.save("expert down input", rows * self.width as f64 * element, &with_activation, true);
+        b.save_input("expert down input", rows * self.width as f64 * element, &with_activation, &[]);
         self.grouped(
             b,
             ["expert down", "expert down input gradient", "expert down weight gradient"],
@@ -348,11 +360,13 @@ impl<'a> Routed<'a> {
             kernel(KernelClass::GroupedGemmWeightGrad, names[2], outputs, inputs, per_expert, dtype)
         };
         let prepared = self.prepare(b, names[0], inputs, outputs);
-        b.weight_casts.extend(prepared.per_step);
-        let gradient = rows * o * s.weight_gradient_dtype(Fp8Gemm::Experts).bytes();
+        let trained = s.trained.weights();
+        b.weight_casts.extend(prepared.per_step.into_iter().filter(|_| trained));
+        let gradient =
+            if trained { rows * o * s.weight_gradient_dtype(Fp8Gemm::Experts).bytes() } else { 0.0 };
         b.note_gemm(rows * i * s.act(), rows * o * s.act(), gradient);
         let (own, weights) = ([prepared.input_grad, vec![input_grad]].concat(), prepared.weight_grad);
-        let weight_grad = [weights, vec![weight_grad]].concat();
+        let weight_grad = if trained { [weights, vec![weight_grad]].concat() } else { Vec::new() };
         b.push(Block {
             forward: [prepared.forward, vec![forward]].concat(),
             backward: [own.clone(), weight_grad.clone()].concat(),

@@ -3,10 +3,12 @@
 //! Formulas by kind of mixer stand with their functions; symbols are those of the papers that [`crate::spec::model::Mixer`]
 //! names.
 
+use super::{LayerPlan, Shard};
 use crate::spec::model::{
     GatedDeltaSpec, KimiDeltaSpec, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer, MlaSpec, MlpKind, ModelSpec,
     MoeSpec, Norm, Positions, QkNorm, VisionSpec,
 };
+use crate::spec::workload::{AdaptedMatrix, Trained, TrainingSpec};
 
 /// Parameters of a whole model, by part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +64,37 @@ impl ParameterCount {
         count.active = count.total() - idle;
         count.prediction = m.prediction_modules * prediction_module(m);
         count
+    }
+}
+
+impl ModelSpec {
+    /// Weights of the adapters of a layer, of the model as that layer sees it.
+    pub fn adapter_weights(&self, trained: &Trained) -> u64 {
+        let Trained::Adapters(adapters) = trained else { return 0 };
+        let (h, f) = (self.hidden, self.ffn);
+        let sides = |matrix: AdaptedMatrix| match matrix {
+            AdaptedMatrix::Query => h + self.query_width(),
+            AdaptedMatrix::Key | AdaptedMatrix::Value => h + self.kv_heads() * self.head_size(),
+            AdaptedMatrix::Projection => self.heads * self.v_head_size() + h,
+            AdaptedMatrix::Gate if !self.gated_mlp => 0,
+            AdaptedMatrix::Gate | AdaptedMatrix::Up | AdaptedMatrix::Down => h + f,
+        };
+        let of_mlp = self.moe.is_none() && self.mlp != MlpKind::None;
+        let has = |m: &AdaptedMatrix| adapters.adapts(*m) && (of_mlp || !m.of_mlp());
+        AdaptedMatrix::ALL.into_iter().filter(has).map(|m| adapters.rank * sides(m)).sum()
+    }
+    /// How many parameters a step trains, adapters included.
+    pub fn trained_parameters(&self, training: &TrainingSpec) -> u64 {
+        if training.is_whole() {
+            return ParameterCount::of(self).total();
+        }
+        let whole = Shard::whole(self);
+        let with = |trained: Trained| Shard { trained, ..whole.clone() };
+        let layer = |i| LayerPlan::transformer(&self.layer(i), &with(training.of_layer(i))).trained.total();
+        let head =
+            LayerPlan::head(self, &with(training.of_head(self.tied_embeddings)), !self.tied_embeddings);
+        let trained = (training.frozen_layers..self.layers).map(layer).sum::<u64>();
+        trained + head.trained.total()
     }
 }
 

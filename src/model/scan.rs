@@ -47,11 +47,11 @@ pub(super) fn add(b: &mut Blocks) {
     let (m, s) = (b.model, b.shard);
     let scan = Scan::of(&m.mixer, s.tensor);
     let tokens = s.tokens();
-    b.save(
+    b.save_input(
         "mixer input",
         s.local_tokens() as f64 * m.hidden as f64 * s.saved_input(Fp8Gemm::Qkv),
         &[RecomputeModule::Norm],
-        true,
+        &[],
     );
     let before = b.parameters.dense;
     b.linear(Linear {
@@ -63,6 +63,7 @@ pub(super) fn add(b: &mut Blocks) {
         biases: false,
         gemm: Fp8Gemm::Qkv,
         modules: &[],
+        parts: Vec::new(),
     });
     b.save("projected", (tokens * scan.projected) as f64 * s.act(), &[], false);
     b.save("scan", (tokens * scan.saved) as f64 * s.act(), CORE, false);
@@ -74,7 +75,7 @@ pub(super) fn add(b: &mut Blocks) {
         modules: CORE.to_vec(),
         ..Block::default()
     });
-    b.save("mixer output", (tokens * scan.inner) as f64 * s.act(), &[], true);
+    b.save_input("mixer output", (tokens * scan.inner) as f64 * s.act(), &[], &[]);
     b.linear(Linear {
         name: "mixer out",
         grad_names: ["mixer out input gradient", "mixer out weight gradient"],
@@ -84,6 +85,7 @@ pub(super) fn add(b: &mut Blocks) {
         biases: false,
         gemm: Fp8Gemm::Projection,
         modules: &[],
+        parts: Vec::new(),
     });
     // Projections of low rank, convolutions and vectors are counted with the rest.
     b.parameters.dense = before + parameters::mixer(m).div_ceil(s.tensor);

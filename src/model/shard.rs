@@ -9,7 +9,8 @@ use crate::spec::kernel::{AttentionGeneration, Scaling};
 use crate::spec::model::ModelSpec;
 use crate::spec::recipe::Recipe;
 use crate::spec::workload::{
-    ContextSpec, Dtype, ExpertOverlap, Fp8Communication, Fp8Gemm, Fp8Spec, KernelFusion, WorkloadSpec,
+    ContextSpec, Dtype, ExpertOverlap, Fp8Communication, Fp8Gemm, Fp8Spec, KernelFusion, Trained,
+    WorkloadSpec,
 };
 
 /// What one rank computes: its share of the model and the micro-batch.
@@ -57,6 +58,8 @@ pub struct Shard {
     pub fusion: KernelFusion,
     /// Generation of fused attention kernels; `None`: the best that the device has.
     pub attention: Option<AttentionGeneration>,
+    /// What of the layer is trained.
+    pub trained: Trained,
 }
 
 impl Shard {
@@ -100,6 +103,7 @@ impl Shard {
             recipe: workload.precision.recipe().cloned(),
             fusion: workload.fusion,
             attention: workload.stack().attention,
+            trained: Trained::default(),
         }
     }
     /// One device that holds everything: micro-batch 1, the model's sequence, bf16.
@@ -125,6 +129,7 @@ impl Shard {
             recipe: None,
             fusion: KernelFusion::Full,
             attention: None,
+            trained: Trained::default(),
         }
     }
 

@@ -13,7 +13,8 @@ impl LayerPlan {
         let mut blocks = Blocks::new(layer, shard);
         blocks.transformer(layer);
         let kind = if layer.moe.is_some() { LayerKind::Moe } else { LayerKind::Dense };
-        LayerPlan { matrices: super::muon::held(layer, shard), ..blocks.finish(kind) }
+        let matrices = if shard.trained.weights() { super::muon::held(layer, shard) } else { Vec::new() };
+        LayerPlan { matrices, ..blocks.finish(kind) }
     }
 }
 

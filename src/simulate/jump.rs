@@ -95,8 +95,9 @@ pub fn figures(inputs: &Inputs, options: &Options, exposed: bool) -> Result<Figu
         let section = ((found.before.at, found.after.at), jumped.times);
         let (memory_peak_bytes, exposed) = read(plan, folded, record, Some(section), exposed);
         let end = record.step_end + jumped.turn * jumped.times;
-        let (model, sequence) = (&inputs.model, inputs.workload.value.sequence(&inputs.model));
-        let flops = StepFlops::of(model, inputs.workload.value.batch.global, sequence).model;
+        let (model, w) = (&inputs.model, &inputs.workload.value);
+        let sequence = w.sequence(model);
+        let flops = StepFlops::of_training(model, &w.training, w.batch.global, sequence).model;
         return Ok(with_speed(inputs, end, flops, memory_peak_bytes, exposed, Some(*jumped)));
     }
     let run = Simulation::run(inputs, options)?;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::error::nearest;
 use super::files::{Disk, Files, Noted};
-use super::{Kind, Spec, SpecError, Topology, catalog, hugging_face, json, simple, stack_defaults};
+use super::{Kind, Spec, SpecError, Topology, catalog, hugging_face, json, part, simple, stack_defaults};
 
 /// Files may name a base, which may name a base: at most so many.
 const MAX_BASES: usize = 8;
@@ -101,13 +101,9 @@ impl<T: Spec> Draft<T> {
         }
         let simple = simple::looks_simple(name_or_path);
         let noted = Noted::new(files);
-        let (value, file) = if T::KIND == Kind::Topology && simple {
-            (simple::machine(name_or_path)?, name_or_path.to_string())
-        } else {
-            let source = Source::find(T::KIND, name_or_path, None)?;
-            (read_whole(T::KIND, &source, 0, &noted)?, source.file())
-        };
-        let name = match (simple, name_or_path) {
+        let (value, file) = read_named(T::KIND, name_or_path, None, 0, &noted)?;
+        let form = simple || (T::KIND == Kind::Topology && part::asked(name_or_path).is_some());
+        let name = match (form, name_or_path) {
             (true, _) => name_or_path.to_string(),
             (_, "-") => "stdin".to_string(),
             _ => Path::new(name_or_path).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
@@ -274,6 +270,28 @@ impl Source {
     }
 }
 
+/// What a name, a path or a form stands for, and how messages name it. A machine may be simple, or a part of another.
+fn read_named(
+    kind: Kind,
+    named: &str,
+    folder: Option<&Path>,
+    depth: usize,
+    files: &dyn Files,
+) -> Result<(Value, String), SpecError> {
+    if kind == Kind::Topology && simple::looks_simple(named) {
+        return Ok((simple::machine(named)?, named.to_string()));
+    }
+    if kind == Kind::Topology
+        && let Some((devices, machine)) = part::asked(named)
+    {
+        let (mut value, _) = read_named(kind, machine, folder, depth, files)?;
+        part::cut(&mut value, devices).map_err(|e| e.in_file(named))?;
+        return Ok((value, named.to_string()));
+    }
+    let source = Source::find(kind, named, folder)?;
+    Ok((read_whole(kind, &source, depth, files)?, source.file()))
+}
+
 /// Reads a file and completes it.
 fn read_whole(kind: Kind, source: &Source, depth: usize, files: &dyn Files) -> Result<Value, SpecError> {
     let file = source.file();
@@ -316,8 +334,11 @@ fn complete(
         return Err(wrong(format!("more than {MAX_BASES} files stand on one another"))
             .hint("does a base name a file that stands on it?"));
     }
-    let base_source = Source::find(kind, base, folder).map_err(|e| e.under("base").in_file(file))?;
-    let mut whole = read_whole(kind, &base_source, depth + 1, files)?;
+    let (mut whole, _) =
+        read_named(kind, base, folder, depth + 1, files).map_err(|e| match e.file.is_empty() {
+            true => e.under("base").in_file(file),
+            false => e,
+        })?;
     for key in named {
         whole[key].take(); // another device replaces the base's, it is not laid over it
     }
@@ -331,6 +352,11 @@ fn resolve(kind: Kind, value: &mut Value, folder: Option<&Path>, files: &dyn Fil
         Kind::Topology => {
             inline(Kind::Device, value.get_mut("device"), "device", folder, files)?;
             inline(Kind::Collectives, value.get_mut("collectives"), "collectives", folder, files)?;
+            let others = value.get_mut("other_nodes").and_then(Value::as_array_mut);
+            for (i, other) in others.into_iter().flatten().enumerate() {
+                let path = format!("other_nodes[{i}].device");
+                inline(Kind::Device, other.get_mut("device"), &path, folder, files)?;
+            }
             let vertices =
                 value.get_mut("graph").and_then(|g| g.get_mut("vertices")).and_then(Value::as_array_mut);
             for (i, vertex) in vertices.into_iter().flatten().enumerate() {

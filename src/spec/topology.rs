@@ -26,6 +26,9 @@ pub struct Topology {
     /// How many nodes (for each site, if there are sites).
     #[serde(default = "one", deserialize_with = "number::count")]
     pub nodes: u32,
+    /// Nodes whose devices are of another class; all else is alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_nodes: Vec<OtherNodes>,
     /// What a node looks like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
@@ -46,6 +49,21 @@ pub struct Topology {
     /// Where each figure comes from: path of the field → source.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, String>,
+}
+
+/// Nodes in a row whose devices are of another class than the machine's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OtherNodes {
+    /// Number of the first of them, from 0 (over all sites).
+    #[serde(deserialize_with = "number::count_or_zero")]
+    pub first: u32,
+    /// How many.
+    #[serde(deserialize_with = "number::count")]
+    pub count: u32,
+    /// Their device: a name of the catalogue, a path relative to this file, or the device itself.
+    #[schemars(with = "Reference<Device>")]
+    pub device: Device,
 }
 
 /// A value given in place, or the name or path of its file (resolved before typed parsing; for the schema only).

@@ -50,6 +50,7 @@ impl Topology {
             description: String::new(),
             device,
             nodes: 1,
+            other_nodes: Vec::new(),
             node: Some(Node { devices: Some(1), scale_up: None, host: None, nics: None, memory: Vec::new() }),
             fabric: None,
             sites: None,

@@ -1,7 +1,9 @@
 //! What no single field of a machine file can say: sums, products, and who needs whom.
 
 use super::number::MAX_COUNT;
-use super::topology::{Clos, Dragonfly, Ecmp, Fabric, Graph, Node, ScaleUp, Topology, VertexKind, Wrap};
+use super::topology::{
+    Clos, Dragonfly, Ecmp, Fabric, Graph, Node, OtherNodes, ScaleUp, Topology, VertexKind, Wrap,
+};
 use super::{Kind, Spec, SpecError, nearest};
 
 /// The most links of one machine: a full mesh of 1,000 devices in 32 nodes.
@@ -22,6 +24,7 @@ impl Spec for Topology {
                 ("node", self.node.is_some()),
                 ("fabric", self.fabric.is_some()),
                 ("sites", self.sites.is_some()),
+                ("other_nodes", !self.other_nodes.is_empty()),
             ];
             if let Some((name, _)) = other.iter().find(|(_, given)| *given) {
                 return Err(SpecError::at(*name, format!("`{name}` stands beside `graph`"))
@@ -38,6 +41,7 @@ impl Spec for Topology {
         check_node(node, self.nodes).map_err(|e| e.under("node"))?;
         self.check_size(node)?;
         self.check_joined(node)?;
+        self.check_other_nodes()?;
         match &self.fabric {
             Some(Fabric::Clos(clos)) => {
                 check_clos(clos, node, self.nodes, self.total_nodes()).map_err(|e| e.under("fabric.clos"))
@@ -51,6 +55,31 @@ impl Spec for Topology {
 }
 
 impl Topology {
+    /// Nodes of other devices are nodes of the machine, each named once; all devices have a memory, or none.
+    fn check_other_nodes(&self) -> Result<(), SpecError> {
+        let nodes = self.total_nodes();
+        for (i, other) in self.other_nodes.iter().enumerate() {
+            let at = format!("other_nodes[{i}]");
+            other.device.validate().map_err(|e| e.under("device").under(&at))?;
+            let end = u64::from(other.first) + u64::from(other.count);
+            let wrong = |problem: String, allowed: String| Err(SpecError::at(&at, problem).allowed(allowed));
+            if end > nodes {
+                let problem = format!("nodes {} to {} are not all there", other.first, end - 1);
+                return wrong(problem, format!("nodes 0 to {} of the machine", nodes - 1));
+            }
+            let overlaps = |o: &OtherNodes| {
+                u64::from(other.first) < u64::from(o.first) + u64::from(o.count) && u64::from(o.first) < end
+            };
+            if self.other_nodes[..i].iter().any(overlaps) {
+                return wrong("nodes that an entry before has".into(), "each node once".into());
+            }
+            if other.device.hbm.is_some() != self.device.hbm.is_some() {
+                let allowed = "devices that all state their memory (`hbm`), or none";
+                return wrong("a device unlike the others in this".into(), allowed.into());
+            }
+        }
+        Ok(())
+    }
     /// Nodes of all sites.
     pub fn total_nodes(&self) -> u64 {
         u64::from(self.nodes) * self.sites.as_ref().map_or(1, |sites| u64::from(sites.count))

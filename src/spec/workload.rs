@@ -9,6 +9,7 @@ mod check_expert;
 mod check_memory;
 mod check_pipeline;
 mod check_precision;
+mod check_training;
 mod documents;
 mod expert;
 mod memory;
@@ -18,6 +19,7 @@ mod precision;
 mod run;
 #[cfg(test)]
 mod tests;
+mod training;
 
 pub use super::dtype::Dtype;
 pub use super::reference::Reference;
@@ -38,6 +40,7 @@ pub use precision::{
 pub use run::{
     CollectiveFidelity, ComputeFidelity, ExpertBalance, ExpertLoadSpec, FidelitySpec, KernelFusion,
 };
+pub use training::{AdaptedMatrix, AdapterSpec, Trained, TrainingSpec};
 
 use std::sync::LazyLock;
 
@@ -83,6 +86,9 @@ pub struct WorkloadSpec {
     /// The optimizer.
     #[serde(default)]
     pub optimizer: OptimizerSpec,
+    /// Which weights are trained; default: all.
+    #[serde(default)]
+    pub training: TrainingSpec,
     /// How gradients are reduced over data-parallel ranks.
     #[serde(default)]
     pub gradient_buckets: GradientBucketSpec,

@@ -14,7 +14,7 @@ pub struct Plot {
     pub x: String,
     /// Column of the vertical axis.
     pub y: String,
-    /// Column that colours.
+    /// Column that colours, or several joined by `+`.
     pub colour: Option<String>,
 }
 
@@ -39,6 +39,10 @@ const BOTTOM: f64 = 60.0;
 const FEW_WORDS: usize = 6;
 
 impl Plot {
+    /// The columns that colour.
+    fn colours(&self) -> impl Iterator<Item = &str> {
+        self.colour.iter().flat_map(|names| names.split('+'))
+    }
     /// Reads `x,y` or `x,y,colour`.
     ///
     /// # Errors
@@ -149,7 +153,7 @@ impl Plot {
     }
 
     fn marks(&self, rows: &[Row]) -> Result<Vec<Mark>, SpecError> {
-        for name in [&self.x, &self.y].into_iter().chain(&self.colour) {
+        for name in [self.x.as_str(), &self.y].into_iter().chain(self.colours()) {
             if !rows.iter().any(|row| row.column(name).is_some()) {
                 let mut allowed: Vec<String> =
                     rows.iter().flat_map(|row| row.settings.keys().cloned()).collect();
@@ -157,13 +161,14 @@ impl Plot {
                 allowed.dedup();
                 allowed.extend(Row::columns());
                 return Err(SpecError::file("--plot", format!("no row has a column `{name}`"))
-                    .value(name.clone())
+                    .value(name)
                     .allowed(allowed.join(", ")));
             }
         }
         let mark = |row: &Row| {
             let y = row.column(&self.y)?.as_f64()?;
-            let colour = self.colour.as_ref().map_or(Some(String::new()), |c| Some(text(&row.column(c)?)))?;
+            let words: Option<Vec<String>> = self.colours().map(|c| Some(text(&row.column(c)?))).collect();
+            let colour = words?.join(" ");
             Some(Mark { x: row.column(&self.x)?, y, colour, point: row.point })
         };
         let marks: Vec<Mark> = rows.iter().filter_map(mark).collect();

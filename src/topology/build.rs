@@ -14,6 +14,7 @@ use super::torus::Torus;
 use super::wan::Wan;
 use super::{Machine, drawing};
 use crate::ids::{DeviceId, TierId};
+use crate::spec::device::Device;
 use crate::spec::topology::{
     Clos as ClosSpec, Ecmp, Fabric as FabricSpec, Nics, ScaleUp as ScaleUpSpec, Tier, Topology, Via,
 };
@@ -61,6 +62,7 @@ impl Builder<'_> {
         let (out, uplink) = self.scale_out(nics_per_node);
         let chains: Vec<Chains> =
             self.node.memory.iter().map(|tier| self.memory_tier(tier, &hosts, &to_nic)).collect();
+        let (classes, class_of) = self.classes();
         let mut copy_hops = Vec::new();
         let mut tier_uses = Vec::new();
         let mut devices = Vec::with_capacity(self.devices() as usize);
@@ -73,7 +75,7 @@ impl Builder<'_> {
                 tier_uses.push(TierUse { tier: chain.tier(device), hops });
             }
             devices.push(Place {
-                class: 0,
+                class: class_of[(device / self.per_node) as usize],
                 node: device / self.per_node,
                 slot: device % self.per_node,
                 memory: if memory == Hop::NONE { memory } else { memory.plus(device) },
@@ -97,7 +99,7 @@ impl Builder<'_> {
         };
         Machine {
             net: self.net,
-            classes: vec![self.spec.device.clone()],
+            classes,
             devices,
             tier_uses,
             copy_hops,
@@ -108,17 +110,34 @@ impl Builder<'_> {
         }
     }
 
+    /// The classes of devices, and the class of each node's.
+    fn classes(&self) -> (Vec<Device>, Vec<u32>) {
+        let mut classes = vec![self.spec.device.clone()];
+        let mut of_node = vec![0; self.nodes as usize];
+        for other in &self.spec.other_nodes {
+            let known = classes.iter().position(|class| *class == other.device);
+            let class = known.unwrap_or_else(|| {
+                classes.push(other.device.clone());
+                classes.len() - 1
+            });
+            of_node[other.first as usize..][..other.count as usize].fill(class as u32);
+        }
+        (classes, of_node)
+    }
+
     /// The device memories: tier instances 0 to devices − 1. Returns the hop to the first, if they are limited.
     fn device_memory(&mut self) -> Hop {
-        let device = &self.spec.device;
-        self.tiers.push(TierClass { name: "hbm".into(), capacity: device.memory() });
-        self.tier_class = vec![0; self.devices() as usize];
-        let Some(class) = LinkClass::memory(device) else {
-            return Hop::NONE;
-        };
-        let class = self.net.link_class(class);
+        let (classes, of_node) = self.classes();
+        let tier = |device: &Device| TierClass { name: "hbm".into(), capacity: device.memory() };
+        self.tiers.extend(classes.iter().map(tier));
+        let class_of = |device: u32| of_node[(device / self.per_node) as usize];
+        self.tier_class = (0..self.devices()).map(class_of).collect();
+        let memories: Option<Vec<LinkClass>> = classes.iter().map(LinkClass::memory).collect();
+        let Some(memories) = memories else { return Hop::NONE };
+        let memories: Vec<_> = memories.into_iter().map(|class| self.net.link_class(class)).collect();
         for device in 0..self.devices() {
             let memory = self.net.graph.add_node(Vertex::Memory(TierId(device)));
+            let class = memories[self.tier_class[device as usize] as usize];
             self.net.link(NodeIndex::new(device as usize), memory, class);
         }
         Hop(0)

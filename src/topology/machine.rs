@@ -130,7 +130,10 @@ impl Machine {
             }
             Vertex::Memory(tier) => {
                 let class = self.tier_class[tier.index()];
-                let first = self.tier_class.iter().position(|c| *c == class).unwrap_or(0);
+                // Device memories of several classes are numbered on.
+                let name = &self.tiers[class as usize].name;
+                let same = |c: &u32| self.tiers[*c as usize].name == *name;
+                let first = self.tier_class.iter().position(same).unwrap_or(0);
                 format!("{}{}", self.tiers[class as usize].name, tier.index() - first)
             }
             Vertex::Switch { class, index } => {

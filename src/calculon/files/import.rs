@@ -96,6 +96,7 @@ impl Calculon {
                 ..Default::default()
             },
             optimizer: w::OptimizerSpec { clip_gradients: false, ..Default::default() },
+            training: w::TrainingSpec::default(),
             gradient_buckets: w::GradientBucketSpec {
                 overlap: exe.data_par_overlap,
                 overlap_weight_gather: false,
@@ -204,6 +205,7 @@ impl Calculon {
             ),
             device: self.device(),
             nodes,
+            other_nodes: Vec::new(),
             node: Some(Node {
                 devices: Some(devices),
                 scale_up: (devices > 1).then(|| {

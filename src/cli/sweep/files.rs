@@ -13,7 +13,7 @@ use crate::study::{Plot, Row, page, quoted, read_rows, set_text, write_rows, wri
 /// Pictures of rows.
 #[derive(Debug, clap::Args)]
 pub(super) struct Drawn {
-    /// Draw two columns, coloured by a third, as SVG beside the rows, with its figures as .csv: a field, `step_time_s`,
+    /// Draw two columns, coloured by a third (or several joined by `+`), as SVG beside the rows, with its figures as .csv: a field, `step_time_s`,
     /// `mfu`, `memory_peak_GiB`, `exposed_tp_s`, ...; repeatable
     #[arg(long, value_name = "X,Y[,COLOUR]", requires = "output")]
     plot: Vec<String>,

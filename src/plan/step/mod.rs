@@ -139,8 +139,9 @@ pub fn plan(
     let packs = Packs::new(workload, model, devices)?;
     let shard = Shard { documents: packs.usual(), ..Shard::over_domains(workload, model, domains) };
     let loads = expert_load::of_layers(workload, model)?;
-    let stages = unit::units_of_stages(model, &shard, &workload.recompute, &split, &loads);
+    let stages = unit::units_of_stages(model, &shard, workload, &split, &loads);
     check_size(workload, &order, &stages, packs.count())?;
+    check_trained(workload, &stages)?;
     let whole_border = shard.boundary_bytes(model).round() as u64;
     let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
     let border_bytes = if cuts_border { whole_border / shard.tensor } else { whole_border };
@@ -231,6 +232,16 @@ pub fn plan(
 fn variants(layout: &Layout, of: &dyn Fn(RankId) -> Variant) -> Vec<Variant> {
     let all: std::collections::BTreeSet<Variant> = (0..layout.ranks()).map(|rank| of(RankId(rank))).collect();
     all.into_iter().collect()
+}
+
+/// Refuses stages without a backward pass: the gradients that the schedule sends to them are not asked for.
+fn check_trained(w: &WorkloadSpec, stages: &[Vec<Unit>]) -> Result<(), SpecError> {
+    let alone = |units: &Vec<Unit>| !units.is_empty() && units.iter().all(|u| !u.plan.has_backward());
+    let Some(stage) = stages.iter().position(alone) else { return Ok(()) };
+    let frozen = w.training.frozen_layers;
+    Err(SpecError::at("training.frozen_layers", format!("{frozen} frozen layers fill stage {stage}"))
+        .allowed("frozen layers that leave every pipeline stage one that is trained")
+        .hint("give the first stage more layers (parallelism.pipeline.layer_split), or use fewer stages or chunks"))
 }
 
 /// Most ops of all programs together: about 6 GB.

@@ -93,7 +93,7 @@ impl Packs {
             let old = known.iter().find(|k| Arc::ptr_eq(k.0, work)).map(|k| k.1.clone());
             let of_work = old.unwrap_or_else(|| {
                 let shard = Shard { documents: Some(work.clone()), ..shard.clone() };
-                let stages = Rc::new(units_of_stages(model, &shard, &workload.recompute, split, loads));
+                let stages = Rc::new(units_of_stages(model, &shard, workload, split, loads));
                 known.push((work, stages.clone()));
                 stages
             });
@@ -103,9 +103,13 @@ impl Packs {
     }
     /// FLOPs as MFU counts them.
     pub fn flops(&self, workload: &WorkloadSpec, model: &ModelSpec) -> StepFlops {
+        let training = &workload.training;
         match &self.dealt {
-            Some(dealt) => StepFlops::of_documents(model, &dealt.sequences),
-            None => StepFlops::of(model, workload.batch.global, workload.sequence(model)),
+            Some(dealt) => StepFlops::of_documents(model, training, &dealt.sequences),
+            None => {
+                let sequence = workload.sequence(model);
+                StepFlops::of_training(model, training, workload.batch.global, sequence)
+            }
         }
     }
 }

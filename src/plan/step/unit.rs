@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crate::model::{Item, LayerKind, LayerPlan, Shard};
 use crate::schedule::Pass;
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::{BytesPerParameter, Granularity, RecomputeSpec};
+use crate::spec::workload::{BytesPerParameter, Granularity, RecomputeSpec, WorkloadSpec};
 
 /// A layer of a stage: the embedding, a transformer layer, or the head.
 #[derive(Clone, Debug)]
@@ -65,15 +65,18 @@ impl Unit {
             FullRecompute::FromBefore => 0,
         }
     }
-    /// Bytes of its weights as forward reads them: (dense, expert).
+    /// Bytes of its weights at so many each: (dense, expert).
     pub fn weight_bytes(&self, bytes: f64) -> (u64, u64) {
-        let p = self.plan.parameters;
-        ((p.dense as f64 * bytes).round() as u64, (p.expert as f64 * bytes).round() as u64)
+        self.plan.parameters.bytes(bytes)
+    }
+    /// Bytes of those that are trained: what gradients, optimizer state and renewed weights go by.
+    pub fn trained_bytes(&self, bytes: f64) -> (u64, u64) {
+        self.plan.trained.bytes(bytes)
     }
 }
 
-/// What tells layers apart: kind, and load on experts (as bits) where there are any.
-type Different = (Option<String>, Option<u64>);
+/// What tells layers apart: kind, load on experts (as bits) where there are any, and whether it is frozen.
+type Different = (Option<String>, Option<u64>, bool);
 
 /// The units of every stage.
 ///
@@ -83,19 +86,22 @@ type Different = (Option<String>, Option<u64>);
 pub fn units_of_stages(
     model: &ModelSpec,
     shard: &Shard,
-    policy: &RecomputeSpec,
+    workload: &WorkloadSpec,
     split: &[std::ops::Range<u32>],
     loads: &[f64],
 ) -> Vec<Vec<Unit>> {
+    let (policy, training) = (&workload.recompute, &workload.training);
     let mut plans: Vec<(Different, Rc<LayerPlan>)> = Vec::new();
     let mut plan_of = |layer: u32| {
         let own = model.layer(u64::from(layer));
         let load = loads.get(layer as usize).or(loads.first()).filter(|_| own.moe.is_some());
-        let kind = (model.kind_of(u64::from(layer)).map(str::to_owned), load.map(|l| l.to_bits()));
+        let frozen = u64::from(layer) < training.frozen_layers;
+        let kind = (model.kind_of(u64::from(layer)).map(str::to_owned), load.map(|l| l.to_bits()), frozen);
         if let Some((_, plan)) = plans.iter().find(|(k, _)| *k == kind) {
             return plan.clone();
         }
-        let shard = Shard { expert_load: load.copied().unwrap_or(1.0), ..shard.clone() };
+        let trained = training.of_layer(u64::from(layer));
+        let shard = Shard { expert_load: load.copied().unwrap_or(1.0), trained, ..shard.clone() };
         let plan = Rc::new(LayerPlan::transformer(&own, &shard));
         plans.push((kind, plan.clone()));
         plan
@@ -104,21 +110,26 @@ pub fn units_of_stages(
     let mut stage = |(s, layers): (usize, &std::ops::Range<u32>)| {
         let mut units = Vec::new();
         if s == 0 {
-            let plan = Rc::new(LayerPlan::embedding(model, shard));
+            let shard = Shard { trained: training.of_embedding(), ..shard.clone() };
+            let plan = Rc::new(LayerPlan::embedding(model, &shard));
             units.push(Unit { layer: None, recompute: FullRecompute::No, plan });
         }
+        // What runs forward alone keeps nothing, and is not counted.
+        let frozen = training.frozen_layers.saturating_sub(u64::from(layers.start));
         for (i, layer) in layers.clone().enumerate() {
-            let recompute = full_recompute(policy, i as u64);
+            let trained = (i as u64).checked_sub(frozen);
+            let recompute = trained.map_or(FullRecompute::No, |i| full_recompute(policy, i));
             units.push(Unit { layer: Some(layer), recompute, plan: plan_of(layer) });
         }
         if s == last {
+            let shard = Shard { trained: training.of_head(model.tied_embeddings), ..shard.clone() };
             let load = loads.last().copied().filter(|_| model.prediction_modules > 0);
             for _ in 0..model.prediction_modules {
                 let shard = Shard { expert_load: load.unwrap_or(1.0), ..shard.clone() };
                 let plan = Rc::new(LayerPlan::prediction(model, &shard));
                 units.push(Unit { layer: None, recompute: FullRecompute::No, plan });
             }
-            let plan = Rc::new(LayerPlan::head(model, shard, !model.tied_embeddings || last > 0));
+            let plan = Rc::new(LayerPlan::head(model, &shard, !model.tied_embeddings || last > 0));
             units.push(Unit { layer: None, recompute: FullRecompute::No, plan });
         }
         units
@@ -164,13 +175,15 @@ impl State {
     ) -> State {
         let mut state = State::default();
         for unit in units {
-            let p = unit.plan.parameters;
-            for (parameters, ranks) in [(p.dense as f64, dense), (p.expert as f64, expert)] {
-                let share = |cut: bool| parameters / if cut { ranks } else { 1.0 };
-                state.weights += share(cut[0]) * bytes.weights;
-                state.gradients += share(cut[1]) * bytes.gradients;
-                state.optimizer += share(cut[2]) * bytes.optimizer();
-                state.updated += share(cut[2]);
+            let (all, trained) = (unit.plan.parameters, unit.plan.trained);
+            for (held, trained, ranks) in
+                [(all.dense, trained.dense, dense), (all.expert, trained.expert, expert)]
+            {
+                let share = |of: u64, cut: bool| of as f64 / if cut { ranks } else { 1.0 };
+                state.weights += share(held, cut[0]) * bytes.weights;
+                state.gradients += share(trained, cut[1]) * bytes.gradients;
+                state.optimizer += share(trained, cut[2]) * bytes.optimizer();
+                state.updated += share(trained, cut[2]);
             }
         }
         state

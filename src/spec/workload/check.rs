@@ -40,6 +40,7 @@ impl WorkloadSpec {
         if let Some(model) = model {
             self.check_recompute(&mut p, model);
             self.check_optimizer(&mut p, model);
+            self.check_training(&mut p, model);
         }
         self.check_rest(&mut p);
         p.into_list()

@@ -28,14 +28,19 @@ impl StepView {
     fn headline(&self, out: &mut String) {
         let schedule = self.schedule.name();
         let axes: Vec<String> = self.layout.iter().map(|(axis, size)| format!("{axis} {size}")).collect();
+        let trained = match self.trained_parameters {
+            all if all == self.parameters => String::new(),
+            some => format!(" and adapters, {} trained", grouped(some)),
+        };
         let layout = if axes.is_empty() { "one rank".to_string() } else { axes.join(" × ") };
         let _ = writeln!(
             out,
-            "step {}: {}, {:.2} billion parameters, {} layers\n  {} sequences of {} tokens; {} micro-batches of {} \
+            "step {}: {}, {:.2} billion parameters{}, {} layers\n  {} sequences of {} tokens; {} micro-batches of {} \
              on each data-parallel rank; schedule {schedule}, {} chunk(s) a rank",
             self.workload,
             self.model,
             self.parameters as f64 / 1e9,
+            trained,
             self.layers,
             grouped(self.global_batch),
             grouped(self.sequence),

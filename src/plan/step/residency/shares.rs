@@ -82,7 +82,7 @@ impl<'a> Shares<'a> {
             if cut { parameters.div_ceil(u64::from(ranks)) } else { parameters }
         };
         let shares = units.map(|u| {
-            let p = u.plan.parameters;
+            let p = u.plan.trained;
             of(p.dense, d.shard) + of(p.expert, d.expert_replicas())
         });
         shares.sum()
@@ -102,10 +102,9 @@ impl<'a> Shares<'a> {
         let (dense, expert) = unit.weight_bytes(self.bytes.weights);
         dense + expert
     }
-    /// Bytes of a unit's weights that this rank holds where weights are cut among ranks: those that others gather from
+    /// Of so many bytes of dense weights and of experts, those that this rank holds where weights are cut among ranks: those that others gather from
     /// it, and those that no other rank holds.
-    pub(super) fn shard_parts(&self, unit: &Unit) -> [u64; 2] {
-        let (dense, expert) = unit.weight_bytes(self.bytes.weights);
+    pub(super) fn shard_parts(&self, (dense, expert): (u64, u64)) -> [u64; 2] {
         let d = &self.degrees;
         let parts = [
             (dense / u64::from(d.shard), Group::Weights),

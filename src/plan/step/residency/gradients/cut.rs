@@ -53,7 +53,7 @@ impl Home for Cut {
         let shares = given.shares;
         let each = shares.workload.reduces_every_micro_batch();
         let bytes = if each { shares.gradient_message_bytes } else { shares.bytes.gradients };
-        let whole = |u: &Unit| u.plan.parameters.total() as f64 * bytes;
+        let whole = |u: &Unit| u.plan.trained.total() as f64 * bytes;
         if !each || (shares.workload.offload.reuse_across_micro_batches && given.passes > 1.0) {
             let all = units.iter().map(|u| whole(u.unit)).sum();
             return vec![[all; 2]; units.len()];

@@ -107,7 +107,8 @@ impl<H: Home> Residency for Reduced<H> {
         spread(shares.state(w.units.iter()).gradients, &shares.placed.gradients)
     }
     fn begin_step(&mut self, w: &Writer<'_, '_>) {
-        self.to_come.fill(w.setup.order.per_direction());
+        let passes = |u: &Unit| if u.plan.has_backward() { w.setup.order.per_direction() } else { 0 };
+        self.to_come = w.units.iter().map(passes).collect();
         self.bucket.clear();
         self.home.begin_step(w.units.len());
     }
@@ -211,7 +212,7 @@ fn reduce(
     let shares = &w.setup.shares;
     let layer = units.first().and_then(|u| w.units[*u as usize].layer);
     let sharded = shares.kind() != ShardingKind::None;
-    let sizes = units.iter().map(|u| w.units[*u as usize].weight_bytes(shares.gradient_message_bytes));
+    let sizes = units.iter().map(|u| w.units[*u as usize].trained_bytes(shares.gradient_message_bytes));
     let (dense, expert) = sizes.fold((0, 0), |sum, s| (sum.0 + s.0, sum.1 + s.1));
     let mut ops = Vec::new();
     for (group, bytes) in [(Group::Gradients, dense), (Group::ExpertGradients, expert)] {
@@ -244,6 +245,9 @@ fn sum_tied_embedding(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, last: Opti
         (Some(unit), None) | (None, Some(unit)) => unit,
         _ => return,
     };
+    if w.units[holder].plan.trained.total() == 0 {
+        return;
+    }
     let mut waits = w.reduced[holder].clone();
     waits.extend(last);
     let bytes = (w.setup.table_parameters as f64 * w.setup.shares.gradient_message_bytes).round() as u64;
@@ -254,7 +258,7 @@ fn sum_tied_embedding(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, last: Opti
 
 /// Bytes of a unit's gradient at so many a parameter.
 fn unit_bytes(w: &Writer<'_, '_>, unit: u32, per_parameter: f64) -> u64 {
-    let (dense, expert) = w.units[unit as usize].weight_bytes(per_parameter);
+    let (dense, expert) = w.units[unit as usize].trained_bytes(per_parameter);
     dense + expert
 }
 
@@ -315,7 +319,7 @@ impl<H: Home> Law for Reduced<H> {
 /// Closed form: seconds to reduce a unit's gradient.
 fn reduction_time(given: &Given<'_>, unit: &Unit) -> Result<f64, CollectiveError> {
     let (shares, links) = (given.shares, given.links);
-    let (dense, expert) = unit.weight_bytes(1.0);
+    let (dense, expert) = unit.trained_bytes(1.0);
     let (dense, expert) = (dense as f64, expert as f64);
     let each = shares.gradient_message_bytes;
     let sharded = shares.kind() != ShardingKind::None;

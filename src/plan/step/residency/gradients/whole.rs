@@ -76,7 +76,7 @@ impl Home for Whole {
         let shares = given.shares;
         let (o, placed) = (&shares.workload.offload, &shares.placed.gradients);
         let away = fraction_away(placed);
-        let bytes = |u: &Unit| u.plan.parameters.total() as f64 * shares.bytes.gradients * away;
+        let bytes = |u: &Unit| u.plan.trained.total() as f64 * shares.bytes.gradients * away;
         if o.reuse_across_micro_batches && given.passes > 1.0 {
             let all = units.iter().map(|u| bytes(u.unit)).sum();
             return vec![[all; 2]; units.len()];

@@ -48,7 +48,7 @@ fn update_all(
     mut waits: Vec<OpId>,
 ) -> Option<OpId> {
     let workload = w.setup.shares.workload;
-    let whole: u64 = w.units.iter().map(|u| u.plan.parameters.total()).sum();
+    let whole: u64 = w.units.iter().map(|u| u.plan.trained.total()).sum();
     let matrices = w.setup.shares.matrices(w.units.iter());
     let kernels = optimizer::Update {
         matrices: &matrices,

@@ -69,6 +69,7 @@ fn gives_up(w: &Writer<'_, '_>, visit: Visit) -> bool {
     let reshard = w.setup.shares.workload.parallelism.sharding.reshard_after_forward;
     let over = w.visits.backward_left(visit.unit) == 0;
     match visit.pass {
+        Pass::Forward if !w.units[visit.unit as usize].plan.has_backward() => true,
         // The last unit is the first that backward needs.
         Pass::Forward => reshard.unwrap_or_else(|| {
             let next = w.visits.ahead().first();

@@ -6,6 +6,7 @@ use super::super::free;
 use crate::ids::OpId;
 use crate::plan::step::chain::{Chain, Visit};
 use crate::plan::step::residency::copies::Cargo;
+use crate::plan::step::unit::Unit;
 use crate::plan::step::writer::Writer;
 use crate::program::{MemoryClass, Phase, ProgramBuilder};
 use crate::schedule::Pass;
@@ -72,7 +73,8 @@ impl Shards {
         let scaled = |bytes: u64| (bytes as f64 * part).round() as u64;
         // What no other rank holds (experts without replicas) is not gathered: the copy itself is used.
         let shares = &w.setup.shares;
-        let [shard, own] = shares.shard_parts(&w.units[unit as usize]).map(scaled);
+        let [shard, own] =
+            shares.shard_parts(w.units[unit as usize].weight_bytes(shares.bytes.weights)).map(scaled);
         let mut held = 0;
         for away in &shares.placed.weights {
             let visit =
@@ -88,7 +90,7 @@ impl Shards {
             }
         }
         waits.extend(&copies);
-        let (ops, bytes) = super::gather(w, b, unit, part, when, &waits, true);
+        let (ops, bytes) = super::gather(w, b, (unit, part), Unit::weight_bytes, when, &waits, true);
         match ops.last() {
             Some(last) => free(b, *last, MemoryClass::Weights, 0, fetched),
             None => held += fetched,

@@ -35,18 +35,18 @@ fn cargo(w: &Writer<'_, '_>, visit: Visit, name: &'static str, bytes: u64) -> Ca
     Cargo::of(w, visit, (MemoryClass::Weights, name), bytes)
 }
 
-/// Gathers a part of a unit's weights, 1 for all; `takes` tells whether device memory is taken for them. Returns the
+/// Gathers a part of a unit's weights (or of those that are trained: `of`), 1 for all; `takes` tells whether device memory is taken for them. Returns the
 /// ops and the bytes taken.
 fn gather(
     w: &mut Writer<'_, '_>,
     b: &mut ProgramBuilder,
-    unit: u32,
-    part: f64,
+    (unit, part): (u32, f64),
+    of: fn(&Unit, f64) -> (u64, u64),
     (phase, micro_batch): (Phase, u32),
     waits: &[OpId],
     takes: bool,
 ) -> (Vec<OpId>, u64) {
-    let (dense, expert) = w.units[unit as usize].weight_bytes(w.setup.shares.weight_message_bytes);
+    let (dense, expert) = of(&w.units[unit as usize], w.setup.shares.weight_message_bytes);
     let layer = w.units[unit as usize].layer;
     let (mut ops, mut taken) = (Vec::new(), 0);
     for (group, bytes, name) in [
@@ -81,15 +81,14 @@ fn around(given: &Given<'_>, gathers: [bool; 2]) -> Result<Vec<Vec<Around>>, Col
             _ => (dense + expert) as f64,
         };
         let [copy_in, ..] = given.copies(&shares.placed.weights, copied * reused);
-        let gather = if gathers == [false; 2] { 0.0 } else { gather_time(given, unit)? };
+        let gather = if gathers == [false; 2] { 0.0 } else { gather_time(given, unit.weight_bytes(1.0))? };
         let gather = gathers.map(|gathers| if gathers { gather } else { 0.0 });
         Ok(Around { gather, copy_in: [copy_in; 2], ..Around::default() })
     })
 }
 
-/// Closed form: seconds to gather a unit's weights.
-fn gather_time(given: &Given<'_>, unit: &Unit) -> Result<f64, CollectiveError> {
-    let (dense, expert) = unit.weight_bytes(1.0);
+/// Closed form: seconds to gather so many weights.
+fn gather_time(given: &Given<'_>, (dense, expert): (u64, u64)) -> Result<f64, CollectiveError> {
     let each = given.shares.weight_message_bytes;
     Ok(given.links.collective(Group::Weights, Op::AllGather, dense as f64 * each)?
         + given.links.collective(Group::ExpertWeights, Op::AllGather, expert as f64 * each)?)

@@ -8,6 +8,7 @@ use super::replicated::Replicated;
 use crate::collective::CollectiveError;
 use crate::ids::OpId;
 use crate::plan::step::chain::{Chain, Visit};
+use crate::plan::step::unit::Unit;
 use crate::plan::step::writer::Writer;
 use crate::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
 use crate::schedule::Pass;
@@ -85,7 +86,9 @@ impl Renewed {
         }
         let mut waits = gate.to_vec();
         waits.extend(&w.fresh[unit]);
-        let (all, shard) = (w.unit_weight_bytes(visit.unit), shares.shard_parts(&w.units[unit]).iter().sum());
+        // Frozen weights stay as they are.
+        let (dense, expert) = w.units[unit].trained_bytes(shares.bytes.weights);
+        let (all, shard) = (dense + expert, shares.shard_parts((dense, expert)).iter().sum());
         let placed = &shares.placed.weights;
         let (mut fetched, mut last_fetch) = (0, None);
         for away in placed {
@@ -97,7 +100,15 @@ impl Renewed {
                 last_fetch = Some(op);
             }
         }
-        let (ops, _) = super::gather(w, b, visit.unit, 1.0, (phase, visit.micro_batch), &waits, false);
+        let (ops, _) = super::gather(
+            w,
+            b,
+            (visit.unit, 1.0),
+            Unit::trained_bytes,
+            (phase, visit.micro_batch),
+            &waits,
+            false,
+        );
         let Some(&gathered) = ops.last() else {
             last_fetch.into_iter().for_each(|op| free(b, op, MemoryClass::Weights, 0, fetched));
             return ops;
@@ -125,7 +136,7 @@ impl Law for Renewed {
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
         let (mut pass, mut link, mut busy, mut all) = (0.0_f64, 0.0_f64, 0.0_f64, 0.0);
         for unit in given.units() {
-            let gather = super::gather_time(given, unit.unit)?;
+            let gather = super::gather_time(given, unit.unit.trained_bytes(1.0))?;
             link += gather;
             pass = pass.max(link) + unit.forward;
             busy += unit.forward;

@@ -1,0 +1,118 @@
+//! Which weights a step trains: all, low-rank adapters beside frozen ones (LoRA), or all but the first layers.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is trained.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrainingSpec {
+    /// The first so many layers are frozen, and the embedding (with a tied head) too: they run forward alone.
+    pub frozen_layers: u64,
+    /// Adapters beside matrices of all other layers, which are frozen then, and so are embedding, norms and head.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapters: Option<AdapterSpec>,
+}
+
+/// Low-rank adapters (LoRA, Hu et al. 2021, arXiv 2106.09685): beside a frozen matrix W a product of two, B·A, through `rank`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AdapterSpec {
+    /// Inner width r.
+    pub rank: u64,
+    /// Which matrices have one; default: all that the model's attention and dense MLPs have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<Vec<AdaptedMatrix>>,
+}
+
+/// Matrices that may have adapters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AdaptedMatrix {
+    /// Of queries, with their gate where they have one.
+    Query,
+    /// Of keys.
+    Key,
+    /// Of values.
+    Value,
+    /// Behind attention.
+    Projection,
+    /// The gate of a gated MLP.
+    Gate,
+    /// The first of an MLP.
+    Up,
+    /// The last of an MLP.
+    Down,
+}
+
+impl AdaptedMatrix {
+    /// All of them.
+    pub const ALL: [AdaptedMatrix; 7] = {
+        use AdaptedMatrix::{Down, Gate, Key, Projection, Query, Up, Value};
+        [Query, Key, Value, Projection, Gate, Up, Down]
+    };
+    /// Whether it is one of an MLP.
+    pub fn of_mlp(self) -> bool {
+        self >= AdaptedMatrix::Gate
+    }
+}
+
+impl AdapterSpec {
+    /// Whether a matrix has one.
+    pub fn adapts(&self, matrix: AdaptedMatrix) -> bool {
+        self.of.as_ref().is_none_or(|of| of.contains(&matrix))
+    }
+}
+
+/// What of a layer is trained.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trained {
+    /// All its weights.
+    #[default]
+    Weights,
+    /// Adapters; the weights are frozen, and gradients pass through them.
+    Adapters(AdapterSpec),
+    /// Nothing, but gradients pass through.
+    Through,
+    /// Nothing, and nothing before it either: it runs forward alone.
+    Nothing,
+}
+
+impl Trained {
+    /// Whether its own weights are.
+    pub fn weights(&self) -> bool {
+        *self == Trained::Weights
+    }
+    /// Whether the input of a product with one of these matrices is kept for a weight gradient.
+    pub fn keeps_input_of(&self, matrices: &[AdaptedMatrix]) -> bool {
+        match self {
+            Trained::Weights => true,
+            Trained::Adapters(adapters) => matrices.iter().any(|m| adapters.adapts(*m)),
+            Trained::Through | Trained::Nothing => false,
+        }
+    }
+}
+
+impl TrainingSpec {
+    /// Whether all weights are trained.
+    pub fn is_whole(&self) -> bool {
+        *self == TrainingSpec::default()
+    }
+    /// What is trained of the embedding.
+    pub fn of_embedding(&self) -> Trained {
+        if self.is_whole() { Trained::Weights } else { Trained::Nothing }
+    }
+    /// What is trained of a transformer layer.
+    pub fn of_layer(&self, layer: u64) -> Trained {
+        match &self.adapters {
+            _ if layer < self.frozen_layers => Trained::Nothing,
+            Some(adapters) => Trained::Adapters(adapters.clone()),
+            None => Trained::Weights,
+        }
+    }
+    /// What is trained of the head and of multi-token-prediction modules.
+    pub fn of_head(&self, tied: bool) -> Trained {
+        let frozen = self.adapters.is_some() || (tied && self.frozen_layers > 0);
+        if frozen { Trained::Through } else { Trained::Weights }
+    }
+}

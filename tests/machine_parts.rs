@@ -1,0 +1,102 @@
+//! Parts of machines, and machines of several classes of devices.
+
+use stepsim::ids::DeviceId;
+use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim::topology::Machine;
+
+const MIXED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mixed.json");
+
+fn load(topology: &str, sets: &[&str]) -> Inputs {
+    let sets: Vec<String> = sets.iter().map(|s| (*s).to_string()).collect();
+    Inputs::load("llama3-70b", Some(topology), &sets).unwrap_or_else(|e| panic!("{topology}: {e}"))
+}
+fn seconds(inputs: &Inputs, fold: bool) -> f64 {
+    let options = Options { fold, ..Options::default() };
+    Simulation::run(inputs, &options).unwrap_or_else(|e| panic!("{e}")).record.step_end.s()
+}
+
+#[test]
+fn a_part_is_the_first_nodes_of_a_machine() {
+    let sets = ["batch.global=16", "parallelism.data=1"];
+    let part = load("32 of h100-superpod", &sets);
+    assert_eq!(part.machine.devices(), 32);
+    assert_eq!(part.topology.name, "32 of h100-superpod");
+    let nodes = [&sets[..], &["topology.nodes=4"]].concat();
+    assert_eq!(seconds(&part, true), seconds(&load("h100-superpod", &nodes), true));
+    // Uplinks are those of the whole: what crosses racks is as fast as it is there.
+    for (part, nodes) in [("256 of meta-roce-24k", 32), ("3080 of meta-roce-24k", 385)] {
+        let machine = Machine::load(part, &[]).unwrap().1;
+        assert_eq!(machine.devices(), 8 * nodes);
+        let whole = Machine::load("meta-roce-24k", &[]).unwrap().1;
+        let last = DeviceId(8 * nodes - 1);
+        let narrowest = |machine: &Machine| {
+            let mut links = Vec::new();
+            machine.route(DeviceId(0), last, &mut links).expect("a way");
+            links.iter().map(|link| machine.capacity(*link).0).fold(f64::INFINITY, f64::min)
+        };
+        assert_eq!(narrowest(&machine), narrowest(&whole), "{part}");
+    }
+    let few = Machine::load("4 of h100-superpod-64", &[]).unwrap().1;
+    assert_eq!((few.devices(), few.node_of(DeviceId(3))), (4, 0));
+    let sites = Machine::load("512 of h100-two-sites", &[]).unwrap();
+    assert!(sites.0.value.sites.is_none() && sites.1.devices() == 512);
+}
+
+#[test]
+fn a_file_may_stand_on_a_part_and_a_workload_may_name_one() {
+    let machine = r#"{"base": "16 of h100-superpod", "device": "a100-sxm-80"}"#;
+    let machine = Machine::load(machine, &[]).unwrap().1;
+    assert_eq!((machine.devices(), machine.device(DeviceId(0)).name.as_str()), (16, "NVIDIA A100 SXM4 80GB"));
+    let workload = r#"{"base": "gpt2-8", "topology": "8 of meta-roce-24k"}"#;
+    assert_eq!(Inputs::load(workload, None, &[]).unwrap().machine.devices(), 8);
+    let model = r#"{"base": "gpt2-8", "model": {"base": "gpt2-1.5b", "layers": 12}}"#;
+    assert_eq!(Inputs::load(model, None, &[]).unwrap().model.layers, 12);
+}
+
+#[test]
+fn what_is_no_part_is_refused() {
+    let refused = |topology: &str, says: &[&str]| {
+        let error = Machine::load(topology, &[]).err().unwrap_or_else(|| panic!("{topology}")).to_string();
+        says.iter().for_each(|text| assert!(error.contains(text), "{topology}: {error}"));
+    };
+    refused(
+        "12 of h100-superpod-64",
+        &["12 devices are no part", "1 to 8, or a multiple of 8", "at most 64"],
+    );
+    refused("0 of h100-superpod-64", &["0 devices"]);
+    refused("72 of h100-superpod-64", &["at most 64"]);
+    refused("8 of tpu-v5p-512", &["a multiple of 512", "torus.dims"]);
+    refused("8 of h100-superpd-64", &["h100-superpd-64", "did you mean"]);
+    refused("eight of h100-superpod-64", &["no topology has the name"]);
+    refused(r#"{"base": "12 of h100-superpod-64"}"#, &["12 of h100-superpod-64", "at most 64"]);
+    let other = |nodes: &str| format!(r#"{{"base": "h100-superpod-64", "other_nodes": {nodes}}}"#);
+    let a100 = r#""device": "a100-sxm-80""#;
+    refused(
+        &other(&format!(r#"[{{"first": 6, "count": 4, {a100}}}]"#)),
+        &["other_nodes[0]", "6 to 9", "0 to 7"],
+    );
+    let twice = format!(r#"[{{"first": 0, "count": 4, {a100}}}, {{"first": 3, "count": 1, {a100}}}]"#);
+    refused(&other(&twice), &["other_nodes[1]", "each node once"]);
+    refused(&other(r#"[{"first": 0, "count": 4, "device": "a100"}]"#), &["other_nodes[0].device", "a100"]);
+}
+
+/// Four nodes of H100 under the first stages, four of A100 under the last: each is priced as itself.
+#[test]
+fn stages_on_other_devices_are_priced_as_those() {
+    let sets = ["parallelism.pipeline.schedule=1f1b", "parallelism.pipeline.chunks=1", "batch.global=32"];
+    let mixed = load(MIXED, &sets);
+    assert_eq!(mixed.machine.device_class(DeviceId(31)), 0);
+    assert_eq!(mixed.machine.device_class(DeviceId(32)), 1);
+    let h100 = seconds(&load("h100-superpod-64", &sets), true);
+    let all_a100 = [&sets[..], &["topology.device=a100-sxm-80"]].concat();
+    let a100 = seconds(&load("h100-superpod-64", &all_a100), true);
+    let both = seconds(&mixed, true);
+    assert!(h100 < both && both < a100, "{h100} {both} {a100}");
+    assert_eq!(both, seconds(&mixed, false));
+    // More layers on the faster devices.
+    let split = [&sets[..], &["parallelism.pipeline.layer_split=[28,28,12,12]"]].concat();
+    let balanced = seconds(&load(MIXED, &split), true);
+    assert!(balanced < 0.75 * both, "{balanced} {both}");
+    let peak = mixed.peak().0 / 1e12;
+    assert!((peak - (989.4 + 312.0) / 2.0).abs() < 1.0, "{peak}");
+}

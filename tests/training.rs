@@ -1,0 +1,207 @@
+//! Adapters and frozen layers: formulas against another program's, and steps that run them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use stepsim::compare::workload::closed_form;
+use stepsim::model::flops::StepFlops;
+use stepsim::model::{LayerPlan, Shard};
+use stepsim::program::{MemoryClass, MemoryWhen};
+use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim::spec::workload::{AdapterSpec, PrecisionSpec, TrainingSpec};
+use stepsim::spec::{ModelSpec, WorkloadSpec, from_value, load};
+use stepsim::topology::Machine;
+
+fn inputs(over: &[(&str, Value)], topology: &str) -> Result<Inputs, String> {
+    let workload = json!({
+        "model": {
+            "name": "small", "layers": 16, "hidden": 2048, "heads": 16, "kv_heads": 4, "ffn": 8192, "gated_mlp": true,
+            "vocabulary": 32000, "sequence": 2048,
+        },
+        "batch": {"global": 16},
+    });
+    let sets: Vec<String> = over.iter().map(|(path, value)| format!("{path}={value}")).collect();
+    let (topology, machine) = Machine::load(topology, &[]).map_err(|e| e.to_string())?;
+    let workload = from_value::<WorkloadSpec>(workload, "test".into(), "test".into(), &sets);
+    Inputs::new(workload.map_err(|e| e.to_string())?, topology, machine).map_err(|e| e.to_string())
+}
+fn run(over: &[(&str, Value)]) -> Simulation {
+    let inputs = inputs(over, "switch:8,450,1").unwrap_or_else(|e| panic!("{e}"));
+    Simulation::run(&inputs, &Options::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn lora() -> (&'static str, Value) {
+    ("training", json!({"adapters": {"rank": 16}}))
+}
+
+/// FLOPs of the kernels of one sequence through the whole model, for each token.
+fn executed(model: &ModelSpec, training: &TrainingSpec, sequence: u64) -> f64 {
+    let shard = Shard { sequence, ..Shard::whole(model) };
+    let of = |plan: LayerPlan| LayerPlan::flops(&plan.forward) + LayerPlan::flops(&plan.backward);
+    let layers = (0..model.layers).map(|i| {
+        let shard = Shard { trained: training.of_layer(i), ..shard.clone() };
+        of(LayerPlan::transformer(&model.layer(i), &shard))
+    });
+    let head = Shard { trained: training.of_head(model.tied_embeddings), ..shard.clone() };
+    (layers.sum::<f64>() + of(LayerPlan::head(model, &head, true))) / sequence as f64
+}
+
+#[test]
+fn adapters_have_the_golden_parameters_state_and_flops() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/adapters.json");
+    let golden: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let close = |a: f64, b: &Value, within: f64, what: &str| {
+        let b = b.as_f64().unwrap();
+        assert!((a - b).abs() <= within * b, "{what}: {a}, expected {b}");
+    };
+    let cases = golden["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 2);
+    for case in cases {
+        let name = case["shipped"].as_str().unwrap();
+        let model: ModelSpec = load(name, &[]).unwrap().value;
+        let (rank, sequence) = (case["rank"].as_u64().unwrap(), case["sequence"].as_u64().unwrap());
+        let training =
+            TrainingSpec { adapters: Some(AdapterSpec { rank, of: None }), ..TrainingSpec::default() };
+        let trained = model.trained_parameters(&training);
+        assert_eq!(Some(trained), case["parameters"].as_u64(), "{name}");
+        let state = PrecisionSpec::default().bytes_per_parameter(Default::default()).optimizer();
+        close(trained as f64 * state, &case["state_bytes_adam_with_master"], 0.0, name);
+        // The diagonal of the mask counts by half here.
+        let flops = executed(&model, &training, sequence);
+        close(flops, &case["training_flops_per_token_adapters"], 1e-4, name);
+        let full = executed(&model, &TrainingSpec::default(), sequence);
+        close(full, &case["training_flops_per_token_full"], 1e-4, name);
+        // MFU counts three times the scores, in full or by half, and no kernel's repetition.
+        let counted = |training: &TrainingSpec| StepFlops::of_training(&model, training, 1, sequence);
+        let (some, all) = (counted(&training), counted(&TrainingSpec::default()));
+        let saved = (all.model_causal - some.model_causal) / sequence as f64;
+        assert!((saved - (full - flops)).abs() < 1e-6 * saved, "{name}: {saved}");
+        assert_eq!(some.mixing, all.mixing);
+    }
+}
+
+/// What is reduced and gathered is the adapters; what is kept is less, and a step is shorter by its weight gradients.
+#[test]
+fn a_step_with_adapters_sends_and_keeps_little() {
+    let zero1 = ("parallelism.sharding.kind", json!("zero1"));
+    let (whole, some) = (run(std::slice::from_ref(&zero1)), run(&[zero1, lora()]));
+    let sent = |step: &Simulation, name: &str| -> f64 {
+        let program = &step.plan.world.programs()[0];
+        let infos = program.ops.iter().map(|op| &program.infos[op.info as usize]);
+        infos.filter(|info| info.name == name).map(|info| info.bytes).sum()
+    };
+    let model = &inputs(&[], "switch:8,450,1").unwrap().model;
+    let training: TrainingSpec = serde_json::from_value(lora().1).unwrap();
+    let trained = model.trained_parameters(&training) as f64;
+    assert_eq!(sent(&some, "reduce-scatter gradients"), 4.0 * trained);
+    assert_eq!(sent(&some, "all-gather weights"), 2.0 * trained);
+    assert!(sent(&whole, "reduce-scatter gradients") > 30.0 * 4.0 * trained);
+    let memory = |step: &Simulation| step.memory_peak_bytes().unwrap();
+    assert!(memory(&some) < memory(&whole), "{} {}", memory(&some), memory(&whole));
+    let ratio = some.record.step_end.s() / whole.record.step_end.s();
+    assert!(ratio > 0.6 && ratio < 0.95, "{ratio}");
+    // Gathers of saved inputs that nobody reads are left out.
+    let tensor = ("parallelism.tensor", json!(4));
+    let sequence = ("parallelism.sequence_parallel", json!(true));
+    let two = ("training", json!({"adapters": {"rank": 16, "of": ["query", "value"]}}));
+    let (whole, some) = (run(&[tensor.clone(), sequence.clone()]), run(&[tensor, sequence, two]));
+    assert!(some.record.step_end < whole.record.step_end);
+}
+
+/// Whatever the schedule and the sharding: a plan, equal folded and unfolded, that gives back what it takes.
+#[test]
+fn frozen_parts_give_back_what_they_take() {
+    let parts = [
+        json!({"adapters": {"rank": 8, "of": ["query", "value"]}}),
+        json!({"frozen_layers": 1}),
+        json!({"frozen_layers": 1, "adapters": {"rank": 8}}),
+    ];
+    for schedule in stepsim::schedule::ALL {
+        for (i, training) in parts.iter().enumerate() {
+            let sharding = [
+                json!({"kind": "zero3"}),
+                json!({"kind": "zero1"}),
+                json!({"kind": "zero3", "reshard_after_forward": false}),
+            ];
+            let pipeline = json!({"size": 4, "schedule": schedule.name()});
+            let over = [
+                ("parallelism", json!({"data": 2, "pipeline": pipeline, "sharding": sharding[i]})),
+                ("recompute", json!({"granularity": if i == 1 { "full" } else { "none" }})),
+                ("training", training.clone()),
+            ];
+            let what = format!("{} {training}", schedule.name());
+            let inputs = inputs(&over, "switch:8,450,1").unwrap_or_else(|e| panic!("{what}: {e}"));
+            let play = |fold: bool| {
+                let options = Options { fold, ..Options::default() };
+                Simulation::run(&inputs, &options).unwrap_or_else(|e| panic!("{what}: {e}"))
+            };
+            let step = play(true);
+            assert_eq!(step.record.step_end, play(false).record.step_end, "{what}");
+            for program in step.plan.world.programs() {
+                let mut held = BTreeMap::<_, i64>::new();
+                for effect in program.ops.iter().flat_map(|op| &program.memory[op.memory.range()]) {
+                    let sign = if effect.when == MemoryWhen::AllocAtStart { 1 } else { -1 };
+                    *held.entry(effect.class).or_default() += sign * effect.bytes as i64;
+                }
+                assert!(held.contains_key(&MemoryClass::Activations), "{what}");
+                assert!(held.values().all(|left| *left == 0), "{what}: {held:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_closed_form_follows() {
+    for (training, zero) in [
+        (json!({"adapters": {"rank": 16}}), "none"),
+        (json!({"adapters": {"rank": 16}}), "zero3"),
+        (json!({"frozen_layers": 8}), "zero1"),
+        (json!({}), "zero1"),
+    ] {
+        let over = [("training", training.clone()), ("parallelism.sharding.kind", json!(zero))];
+        let inputs = inputs(&over, "switch:8,450,1").unwrap_or_else(|e| panic!("{e}"));
+        let run = Simulation::run(&inputs, &Options::default()).unwrap();
+        let form = closed_form(&inputs).unwrap();
+        let (simulated, expected) = (run.record.step_end.s(), form.terms.total());
+        assert!((expected / simulated - 1.0).abs() < 0.03, "{training} {zero}: {simulated} {expected}");
+        let (peak, memory) = (run.memory_peak_bytes().unwrap() as f64, form.fullest().total());
+        assert!((memory / peak - 1.0).abs() < 0.02, "{training} {zero}: {peak} {memory}");
+    }
+}
+
+/// Layers that run forward alone leave out their backward pass and what it would keep.
+#[test]
+fn frozen_layers_run_forward_alone() {
+    let step = |frozen: u64| {
+        let run = run(&[("training.frozen_layers", json!(frozen))]);
+        (run.record.step_end, run.memory_peak_bytes().unwrap(), run.plan.model_flops.model)
+    };
+    let all = [0, 4, 8, 15].map(step);
+    for pair in all.windows(2) {
+        assert!(pair[1].0 < pair[0].0 && pair[1].1 < pair[0].1 && pair[1].2 < pair[0].2, "{pair:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_trained_so_is_refused() {
+    let refused = |over: &[(&str, Value)], says: &[&str]| {
+        let fault = match inputs(over, "switch:8,450,1") {
+            Err(fault) => fault,
+            Ok(inputs) => Simulation::run(&inputs, &Options::default()).err().expect("refused").to_string(),
+        };
+        says.iter().for_each(|text| assert!(fault.contains(text), "{over:?}: {fault}"));
+    };
+    refused(&[("training.frozen_layers", json!(16))], &["training.frozen_layers", "0 to 15"]);
+    refused(&[("training.adapters", json!({"rank": 0}))], &["training.adapters.rank", "1 to 2048"]);
+    let of = |list: Value| ("training.adapters", json!({"rank": 8, "of": list}));
+    refused(&[of(json!([]))], &["an empty list", "leave it out for all"]);
+    refused(&[of(json!(["key", "key"]))], &["key twice"]);
+    refused(&[of(json!(["keys"]))], &["keys", "query"]);
+    refused(&[of(json!(["gate"])), ("model.gated_mlp", json!(false))], &["gate", "gated MLPs"]);
+    refused(&[lora(), ("optimizer.kind", json!("muon"))], &["optimizer.kind", "adapters have none"]);
+    let experts = ("model.moe", json!({"experts": 8, "top_k": 2}));
+    refused(&[lora(), experts.clone()], &["adapters of experts"]);
+    refused(&[of(json!(["up"])), experts], &["up", "dense MLPs in all layers"]);
+    let pipeline = ("parallelism.pipeline.size", json!(8));
+    refused(&[("training.frozen_layers", json!(2)), pipeline], &["stage 0", "layer_split"]);
+}
