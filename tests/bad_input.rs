@@ -64,7 +64,7 @@ fn an_unknown_name() {
         str![[r#"
 error: no workload has the name `lama3-70b`
   allowed: 11t-offload, [..]
-  hint: did you mean `llama3-70b`, `llama3-70b-offload`? A path of your own ends in .json
+  hint: did you mean `llama3-70b`, `llama3-70b-lora`, `llama3-70b-offload`? A path of your own ends in .json
 
 "#]],
     );
@@ -103,7 +103,7 @@ fn an_unknown_field() {
         &["run", "gpt2-8", "--set", "paralelism.tensor=2"],
         str![[r#"
 error: --set paralelism.tensor=2: at `paralelism`: no such field: `paralelism`
-  allowed: name, description, topology, model, sequence, batch, documents, stack, parallelism, precision, optimizer, gradient_buckets, recompute, offload, fusion, expert, expert_load, fidelity, noise
+  allowed: name, description, topology, model, sequence, batch, documents, stack, parallelism, precision, optimizer, training, gradient_buckets, recompute, offload, fusion, expert, expert_load, fidelity, noise
   hint: did you mean `parallelism`?
 
 "#]],

@@ -1,6 +1,9 @@
 //! Shipped workloads that name a published run have its layout, and come near what was published of it.
 
+use std::path::Path;
+
 use serde_json::Value;
+use stepsim::score::{RuleBook, case, read};
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::spec::{Kind, catalog};
 
@@ -30,5 +33,20 @@ fn workloads_of_published_runs_come_near_them() {
         let (figure, source) = (text("figure"), text("source"));
         println!("| `{name}` | {published} {figure} | {simulated:.2} | {:+.1} % | {source} |", 100.0 * off);
         assert!(off.abs() <= number("within"), "{name}: {simulated} for {published}");
+    }
+}
+
+/// Each row of the page on public runs names its source and a speed, and becomes a step.
+#[test]
+fn public_runs_can_be_run() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/public-runs.jsonl");
+    let rows = read(&path).expect("rows");
+    let book = RuleBook::load(&[]).expect("rules");
+    let page = std::fs::read_to_string(path.with_extension("md")).expect("a page");
+    assert_eq!(rows.len(), 36);
+    for row in &rows {
+        let case = case(row, &book).unwrap_or_else(|e| panic!("{}: {e}", row.id));
+        assert!(case.measured_s > 0.0 && row.text("source_ref").len() > 20, "{}", row.id);
+        assert!(page.contains(&format!("`{}`", row.id)), "{}", row.id);
     }
 }

@@ -315,6 +315,10 @@ fn rows_are_drawn() {
     assert_eq!(page.matches("<tr data-command").count(), 9);
     let command = "stepsim run tests/data/study.json --set parallelism.tensor=1 --set batch.micro_batch=8\"";
     assert!(page.contains(command) && said.contains("page: "), "{said}");
+    let joined = "batch.micro_batch,step_time_s,parallelism.tensor+batch.micro_batch";
+    stepsim(&study(&path("y.jsonl"), &["--plot", joined])).success();
+    let svg = read("y.step_time_s-by-batch.micro_batch.svg");
+    assert_eq!(svg.matches("r=\"4\"").count(), 4, "a colour for each pair: {svg}");
     let wrong = stepsim(&study(&path("x.jsonl"), &["--plot", "batch.micro_batch,steptime"])).code(2);
     assert!(stderr(&wrong).contains("no row has a column `steptime`"), "{}", stderr(&wrong));
 }

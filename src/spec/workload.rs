@@ -87,7 +87,7 @@ pub struct WorkloadSpec {
     #[serde(default)]
     pub optimizer: OptimizerSpec,
     /// Which weights are trained; default: all.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "TrainingSpec::is_whole")]
     pub training: TrainingSpec,
     /// How gradients are reduced over data-parallel ranks.
     #[serde(default)]
