@@ -135,6 +135,20 @@ fn a_dash_is_a_stream() {
     assert!(serde_json::from_str::<Value>(&shown).expect("a workload")["model"]["layers"].is_u64());
 }
 
+/// A workload may take away with `null` what its stack takes for granted; shown resolved and read again, it stays away.
+#[test]
+fn what_a_null_takes_away_stays_away_when_resolved() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let own = r#"{"base": "gpt2-8", "stack": "deepspeed-zero3", "gradient_buckets": {"reduce_every_micro_batch": null}}"#;
+    std::fs::write(path("own.json"), own).expect("written");
+    let resolved = |name: &str| stdout(&["show", &path(name), "--resolved"]);
+    let first = resolved("own.json");
+    assert!(first.contains("500000000") && !first.contains("reduce_every_micro_batch"), "{first}");
+    std::fs::write(path("resolved.json"), &first).expect("written");
+    assert_eq!(resolved("resolved.json"), first);
+}
+
 /// No output of any command replaces a file that it reads, however it is spelled and whoever names it.
 #[test]
 fn an_output_never_destroys_an_input() {

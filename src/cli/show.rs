@@ -76,5 +76,11 @@ fn resolved(kind: Kind, name: &str, sets: &[String]) -> Result<serde_json::Value
         Kind::Reliability => serde_json::to_value(load::<Reliability>(name, sets)?.value),
         _ => serde_json::to_value(load::<Collectives>(name, sets)?.value),
     };
-    value.map_err(|e| SpecError::at("", e.to_string()))
+    let mut value = value.map_err(|e| SpecError::at("", e.to_string()))?;
+    // What the stack takes for granted stands in its place by now; read again, it would come back where the workload had
+    // taken it away.
+    if let Some(stack) = value.get_mut("stack").and_then(serde_json::Value::as_object_mut) {
+        stack.shift_remove("defaults");
+    }
+    Ok(value)
 }

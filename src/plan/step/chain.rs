@@ -80,8 +80,8 @@ pub enum Step {
     Kernel,
     /// Pushed a communication.
     Comm,
-    /// Pushed an exchange with experts.
-    Exchange,
+    /// Pushed an exchange with experts, and the op whose output it sends.
+    Exchange(OpId, Option<OpId>),
     /// Has pushed the last op of a visit.
     Closes(Visit),
     /// Has nothing left.
@@ -131,6 +131,7 @@ impl Chain {
     }
 
     fn push(&mut self, b: &mut ProgramBuilder, act: Act, micro_batch: u32) -> (OpId, Step) {
+        let before = self.output();
         // A kernel that may run before this communication has ended waits for the same ops itself.
         let passed_on = !matches!(act, Act::Comm { hidden: 1.., .. });
         let mut waits: Vec<OpId> = Vec::new();
@@ -155,7 +156,7 @@ impl Chain {
                 waits.extend(self.last);
                 let op = b.op(stream, Work::Comm { slot, transfer }, &waits, info, micro_batch);
                 self.pending.push((op, hidden));
-                (op, if exchange { Step::Exchange } else { Step::Comm })
+                (op, if exchange { Step::Exchange(op, before) } else { Step::Comm })
             }
         }
     }

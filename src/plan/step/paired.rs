@@ -83,8 +83,8 @@ impl Stage<'_, '_> {
                 Step::Opens(visit) => self.opens(b, chain, visit),
                 Step::Closes(visit) => self.closes(b, chain, visit),
                 Step::Kernel | Step::Comm => {}
-                Step::Exchange => {
-                    self.counts_read(b);
+                Step::Exchange(op, sent) => {
+                    self.counts_read(b, op, sent);
                     return true;
                 }
                 Step::Done => return false,
@@ -110,7 +110,7 @@ impl Stage<'_, '_> {
                     }
                 }
                 Step::Kernel | Step::Comm => {}
-                Step::Exchange => return true,
+                Step::Exchange(..) => return true,
                 Step::Done => return false,
             }
         }
@@ -196,7 +196,7 @@ impl Stage<'_, '_> {
                 Step::Opens(visit) => self.opens(b, chain, visit),
                 Step::Closes(visit) => self.closes(b, chain, visit),
                 Step::Kernel => kernels -= 1,
-                Step::Comm | Step::Exchange => {}
+                Step::Comm | Step::Exchange(..) => {}
                 Step::Done => return,
             }
         }

@@ -243,8 +243,9 @@ impl<'a, 'm> Stage<'a, 'm> {
                 Step::Opens(visit) => self.opens(b, chain, visit),
                 Step::Closes(visit) => self.closes(b, chain, visit),
                 Step::Kernel => {}
-                Step::Comm | Step::Exchange => {
-                    self.counts_read(b);
+                Step::Comm => return true,
+                Step::Exchange(op, sent) => {
+                    self.counts_read(b, op, sent);
                     return true;
                 }
                 Step::Done => return false,
@@ -252,13 +253,12 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
     }
 
-    /// Before tokens are sent to their experts, the host reads how many go where.
-    pub(super) fn counts_read(&mut self, b: &ProgramBuilder) {
-        let op = OpId(b.len() as u32 - 1);
-        if b.name(op) == "dispatch tokens"
-            && let Some(before) = op.0.checked_sub(1)
+    /// Before tokens are sent to their experts, the host reads how many go where: from what `exchange` sends.
+    pub(super) fn counts_read(&mut self, b: &ProgramBuilder, exchange: OpId, sent: Option<OpId>) {
+        if b.name(exchange) == "dispatch tokens"
+            && let Some(sent) = sent
         {
-            self.w.host_reads(HostRead::ExpertCounts, OpId(before));
+            self.w.host_reads(HostRead::ExpertCounts, sent);
         }
     }
 
