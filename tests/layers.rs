@@ -152,6 +152,30 @@ fn only_the_command_line_knows_calculon() {
     }
 }
 
+/// The file of a module with files below it is its `mod.rs`.
+#[test]
+fn the_file_of_a_folder_lies_in_it() {
+    let beside = |path: &PathBuf| path.with_extension("").is_dir();
+    assert_eq!(files(&src()).into_iter().filter(beside).collect::<Vec<_>>(), [""; 0].map(PathBuf::from));
+}
+
+/// The words that readers meet everywhere name one type each.
+#[test]
+fn a_word_names_one_thing() {
+    for word in ["Unit", "Plan", "Stage", "Step", "Trace"] {
+        let defines = |line: &str| {
+            let mut words = line.trim_start().split_whitespace().skip_while(|w| w.starts_with("pub"));
+            let kind = words.find(|w| !w.starts_with("crate")).unwrap_or_default();
+            let name = words.next().unwrap_or_default();
+            ["struct", "enum", "trait", "type"].contains(&kind) && first_segment(name) == word
+        };
+        let in_source =
+            |path: &PathBuf| library_source(path.strip_prefix(src()).unwrap()).lines().any(defines);
+        let named: Vec<PathBuf> = files(&src()).into_iter().filter(in_source).collect();
+        assert!(named.len() < 2, "`{word}` is several things: {named:?}");
+    }
+}
+
 #[test]
 fn every_module_has_its_place() {
     let order = order();
@@ -166,7 +190,7 @@ fn every_module_has_its_place() {
 /// through `trace`, and rows of studies and scores are files by nature.
 #[test]
 fn files_are_opened_where_files_are_the_subject() {
-    let may = ["spec/files.rs", "profile/reader.rs", "calculon/files/", "score/", "study/", "trace/", "cli/"];
+    let may = ["spec/files.rs", "profile/reader/", "calculon/files/", "score/", "study/", "trace/", "cli/"];
     let opens = |path: &Path| {
         let source = library_source(path);
         let code: Vec<&str> = source.lines().map(|line| line.split("//").next().unwrap_or("")).collect();

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use stepsim::collective::Chooser;
-use stepsim::matmul::{Plan, Played, Statement, plans};
+use stepsim::matmul::{Played, ShardedProduct, Statement, plans};
 use stepsim::topology::{Machine, Mesh};
 
 fn golden() -> Vec<Value> {
@@ -27,7 +27,7 @@ fn machine(case: &Value) -> Machine {
     Machine::load(case["topology"].as_str().unwrap(), &sets).unwrap().1
 }
 
-fn plan(case: &Value, mesh: &Mesh) -> Plan {
+fn plan(case: &Value, mesh: &Mesh) -> ShardedProduct {
     let statement = Statement::parse(case["statement"].as_str().unwrap(), &mesh.axes()).unwrap();
     let sizes: BTreeMap<String, u64> = serde_json::from_value(case["size"].clone()).unwrap();
     let all = plans(&statement, &sizes, &mesh.0, 2.0).unwrap();

@@ -13,7 +13,7 @@ use super::waterfall_report::BarsReport;
 /// What unit a line of a comparison has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Unit {
+pub enum Measure {
     /// Seconds.
     Seconds,
     /// Bytes.
@@ -35,7 +35,7 @@ pub struct Line {
     /// What it is.
     pub what: String,
     /// In which unit.
-    pub unit: Unit,
+    pub unit: Measure,
     /// In the first report.
     pub a: f64,
     /// In the second.
@@ -62,13 +62,13 @@ impl Lines {
         self.section = name.into();
     }
     /// A quantity; left out where neither has it.
-    pub(super) fn add(&mut self, what: impl Into<String>, unit: Unit, a: f64, b: f64) {
+    pub(super) fn add(&mut self, what: impl Into<String>, unit: Measure, a: f64, b: f64) {
         if a != 0.0 || b != 0.0 {
             self.lines.push(Line { section: self.section.clone(), what: what.into(), unit, a, b });
         }
     }
     /// Quantities by name.
-    pub(super) fn all(&mut self, unit: Unit, a: &BTreeMap<String, f64>, b: &BTreeMap<String, f64>) {
+    pub(super) fn all(&mut self, unit: Measure, a: &BTreeMap<String, f64>, b: &BTreeMap<String, f64>) {
         let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
         for name in names {
             let of = |m: &BTreeMap<String, f64>| m.get(name).copied().unwrap_or(0.0);
@@ -82,26 +82,26 @@ impl Lines {
 pub fn diff(a: &Report, b: &Report) -> Vec<Line> {
     let mut lines = Lines::default();
     lines.section("step");
-    lines.add("step time", Unit::Seconds, a.step_time_s, b.step_time_s);
-    lines.add("tokens/s", Unit::TokensPerSecond, a.tokens_per_s, b.tokens_per_s);
-    lines.add("MFU", Unit::Fraction, a.mfu, b.mfu);
-    lines.add("HFU", Unit::Fraction, a.hfu, b.hfu);
-    lines.add("devices", Unit::Count, a.devices as f64, b.devices as f64);
-    lines.add("ops", Unit::Count, a.ops as f64, b.ops as f64);
+    lines.add("step time", Measure::Seconds, a.step_time_s, b.step_time_s);
+    lines.add("tokens/s", Measure::TokensPerSecond, a.tokens_per_s, b.tokens_per_s);
+    lines.add("MFU", Measure::Fraction, a.mfu, b.mfu);
+    lines.add("HFU", Measure::Fraction, a.hfu, b.hfu);
+    lines.add("devices", Measure::Count, a.devices as f64, b.devices as f64);
+    lines.add("ops", Measure::Count, a.ops as f64, b.ops as f64);
     lines.section("mean of a rank");
     breakdown(&mut lines, &a.mean, &b.mean);
     lines.section("from peak to MFU");
     let bars = |r: &Report| r.waterfall.as_ref().map_or_else(BTreeMap::new, |w| bars(&w.mean));
-    lines.all(Unit::Fraction, &bars(a), &bars(b));
+    lines.all(Measure::Fraction, &bars(a), &bars(b));
     lines.section("communication");
     communication(&mut lines, a, b);
     lines.section("kernels");
     let kernels = |r: &Report| r.kernels.iter().map(|k| (k.class.name().to_string(), k.time_s)).collect();
-    lines.all(Unit::Seconds, &kernels(a), &kernels(b));
+    lines.all(Measure::Seconds, &kernels(a), &kernels(b));
     lines.section("memory");
     let peaks =
         |r: &Report| r.memory.iter().map(|(tier, t)| (format!("{tier} peak"), t.peak_bytes as f64)).collect();
-    lines.all(Unit::Bytes, &peaks(a), &peaks(b));
+    lines.all(Measure::Bytes, &peaks(a), &peaks(b));
     if a.stages.len() == b.stages.len() && a.stages.len() > 1 {
         for (x, y) in a.stages.iter().zip(&b.stages) {
             lines.section(format!("stage {}", x.stage));
@@ -110,16 +110,16 @@ pub fn diff(a: &Report, b: &Report) -> Vec<Line> {
     }
     if a.layers.len() == b.layers.len() {
         lines.section("layers");
-        lines.all(Unit::Seconds, &layers(a), &layers(b));
+        lines.all(Measure::Seconds, &layers(a), &layers(b));
     }
     lines.lines
 }
 
 fn breakdown(lines: &mut Lines, a: &Breakdown, b: &Breakdown) {
-    lines.add("compute", Unit::Seconds, a.busy_s, b.busy_s);
+    lines.add("compute", Measure::Seconds, a.busy_s, b.busy_s);
     for cause in StallCause::ALL {
         let of = |t: &Breakdown| t.stalls_s.get(&cause).copied().unwrap_or(0.0);
-        lines.add(format!("stall: {}", cause.name()), Unit::Seconds, of(a), of(b));
+        lines.add(format!("stall: {}", cause.name()), Measure::Seconds, of(a), of(b));
     }
 }
 
@@ -141,14 +141,14 @@ fn communication(lines: &mut Lines, a: &Report, b: &Report) {
     for kind in kinds {
         let of = |r: &Report| r.communication.get(kind).cloned().unwrap_or_default();
         let (x, y) = (of(a), of(b));
-        lines.add(format!("{} exposed", kind.words()), Unit::Seconds, x.exposed_s, y.exposed_s);
+        lines.add(format!("{} exposed", kind.words()), Measure::Seconds, x.exposed_s, y.exposed_s);
         lines.add(
             format!("{} under kernels", kind.words()),
-            Unit::Seconds,
+            Measure::Seconds,
             x.under_kernels_s,
             y.under_kernels_s,
         );
-        lines.add(format!("{} bytes", kind.words()), Unit::Bytes, x.bytes, y.bytes);
+        lines.add(format!("{} bytes", kind.words()), Measure::Bytes, x.bytes, y.bytes);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::diff::{Line, Lines, Unit};
+use super::diff::{Line, Lines, Measure};
 use super::kind::OpKind;
 use super::report::Report;
 use super::stalls::StallCause;
@@ -93,21 +93,21 @@ impl From<&Report> for Summary {
 pub fn beside(a: &Summary, b: &Summary) -> Vec<Line> {
     let mut lines = Lines::default();
     lines.section("step");
-    lines.add("step time", Unit::Seconds, a.step_s, b.step_s);
-    lines.add("MFU", Unit::Fraction, a.mfu, b.mfu);
-    lines.add("compute", Unit::Seconds, a.compute_s, b.compute_s);
+    lines.add("step time", Measure::Seconds, a.step_s, b.step_s);
+    lines.add("MFU", Measure::Fraction, a.mfu, b.mfu);
+    lines.add("compute", Measure::Seconds, a.compute_s, b.compute_s);
     let names = ["communication ran", "communication under kernels", "communication exposed"];
     for ((name, x), y) in names.into_iter().zip(a.communication_s).zip(b.communication_s) {
-        lines.add(name, Unit::Seconds, x, y);
+        lines.add(name, Measure::Seconds, x, y);
     }
-    lines.add("idle", Unit::Seconds, a.idle_s, b.idle_s);
+    lines.add("idle", Measure::Seconds, a.idle_s, b.idle_s);
     let of = |s: &Summary, part: fn(&(f64, f64)) -> f64| {
         s.kernels.iter().map(|(work, k)| (work.clone(), part(k))).collect::<BTreeMap<_, _>>()
     };
     lines.section("kernels");
-    lines.all(Unit::Seconds, &of(a, |k| k.1), &of(b, |k| k.1));
+    lines.all(Measure::Seconds, &of(a, |k| k.1), &of(b, |k| k.1));
     lines.section("number of kernels");
-    lines.all(Unit::Count, &of(a, |k| k.0), &of(b, |k| k.0));
+    lines.all(Measure::Count, &of(a, |k| k.0), &of(b, |k| k.0));
     lines.lines
 }
 

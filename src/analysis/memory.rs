@@ -163,7 +163,7 @@ fn resident(world: &World, user: &User) -> Levels {
 }
 
 /// Something that changes a level, before it is known when exactly.
-struct Step {
+struct Effect {
     /// The earliest moment.
     at: Time,
     /// The latest: later than `at` where an op might have waited for room.
@@ -173,7 +173,7 @@ struct Step {
 }
 
 /// What the ops of one user do to its tier.
-fn steps_of(causes: &Causes, user: &User, out: &mut Vec<Step>) {
+fn steps_of(causes: &Causes, user: &User, out: &mut Vec<Effect>) {
     let program = causes.world().program_of(user.rank);
     for (i, op) in program.ops.iter().enumerate().filter(|(_, op)| !op.memory.is_empty()) {
         let id = OpId(i as u32);
@@ -194,11 +194,11 @@ fn steps_of(causes: &Causes, user: &User, out: &mut Vec<Step>) {
         };
         let steps = [(ready, start, at_start), (end, end, at_end)];
         let real = steps.into_iter().filter(|s| s.2 != Levels::default());
-        out.extend(real.map(|(at, until, bytes)| Step { at, until, rank: user.rank, bytes }));
+        out.extend(real.map(|(at, until, bytes)| Effect { at, until, rank: user.rank, bytes }));
     }
 }
 
-impl Step {
+impl Effect {
     fn total(&self) -> i64 {
         self.bytes.iter().sum()
     }
@@ -206,7 +206,7 @@ impl Step {
 
 /// Gives every step its moment. If all fit when they are ready, that is it. Else some must have waited for room:
 /// each is then taken to have waited no longer than the others' known bytes made it.
-fn play(steps: Vec<Step>, resident: i64, capacity: u64) -> Vec<Change> {
+fn play(steps: Vec<Effect>, resident: i64, capacity: u64) -> Vec<Change> {
     let capacity = capacity as i64;
     let mut changes: Vec<_> =
         steps.iter().map(|s| Change { at: s.at, rank: s.rank, bytes: s.bytes }).collect();
@@ -238,7 +238,7 @@ fn levels(changes: impl Iterator<Item = (Time, i64)>, resident: i64) -> (Vec<(Ti
 }
 
 /// From when on, of the points before its start, a step's bytes fit all the way; they are added there.
-fn earliest(level: &mut [(Time, i64)], step: &Step, capacity: i64) -> Time {
+fn earliest(level: &mut [(Time, i64)], step: &Effect, capacity: i64) -> Time {
     let ready = level.partition_point(|p| p.0 < step.at);
     let start = level.partition_point(|p| p.0 < step.until);
     let before = &mut level[ready..start];

@@ -13,7 +13,7 @@ use super::write::write_json;
 use super::{Failure, outputs, say};
 use crate::collective::{Bound, Chooser, CollectiveError};
 use crate::ids::DeviceId;
-use crate::matmul::{Plan, PlayError, Played, Statement, Timed, plans};
+use crate::matmul::{PlayError, Played, ShardedProduct, Statement, Timed, plans};
 use crate::spec::workload::Dtype;
 use crate::spec::{Loaded, SpecError, Topology};
 use crate::topology::{Machine, Mesh};
@@ -230,7 +230,7 @@ fn product(args: &Args, on: &On, statement: &Statement) -> Result<(Product, Play
     Ok((product, played.swap_remove(0)))
 }
 
-fn way(plan: &Plan, on: &On, played: &Played, compute_s: f64) -> Way {
+fn way(plan: &ShardedProduct, on: &On, played: &Played, compute_s: f64) -> Way {
     let memory_s = on.memory.map(|rate| plan.memory_bytes / rate);
     let communication_s = played.steps.iter().map(|s| s.bound.time_s()).sum::<f64>();
     let bounds =

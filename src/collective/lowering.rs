@@ -10,7 +10,7 @@ use super::chooser::Chooser;
 use super::error::CollectiveError;
 use super::geometry::{Fabric, Geometry, LinkClass, Network, measure};
 use super::paths::{Tally, fluid_paths, step_paths};
-use super::plan::Plan;
+use super::plan::GroupPlan;
 use super::unsupported::Unsupported;
 use super::{Op, Transfer};
 use crate::ids::{CommId, DeviceId, RankId, ResourceId, TransferId};
@@ -39,7 +39,7 @@ pub struct Lowering<'m> {
     chooser: Chooser,
     transfers: Vec<Transfer>,
     transfer_ids: FxHashMap<Transfer, TransferId>,
-    plans: Vec<Plan>,
+    plans: Vec<GroupPlan>,
     plan_ids: FxHashMap<(Geometry, Box<[TransferId]>), u32>,
     /// Profile of a plan whose patterns (or routes, in `steps`) have these latencies.
     profiles: FxHashMap<(u32, Box<[Time]>), u32>,
@@ -101,7 +101,7 @@ impl<'m> Lowering<'m> {
     }
 
     /// The plan of a profile, if it does `transfer`; `None` for channels, copies and lone ranks.
-    pub(super) fn plan_of(&self, profile: u32, transfer: TransferId) -> Option<&Plan> {
+    pub(super) fn plan_of(&self, profile: u32, transfer: TransferId) -> Option<&GroupPlan> {
         let plan = &self.plans[*self.plan_of_profile.get(&profile)? as usize];
         plan.planned.iter().any(|p| p.transfer == transfer).then_some(plan)
     }
@@ -254,7 +254,7 @@ impl<'m> Lowering<'m> {
         if let Some(&plan) = self.plan_ids.get(&key) {
             return Ok(plan);
         }
-        let mut plan = Plan::new(geometry.clone());
+        let mut plan = GroupPlan::new(geometry.clone());
         for &transfer in transfers {
             let t = self.transfers[transfer.index()];
             plan.add(transfer, &t, self.chooser.choose(&t, geometry)?);

@@ -4,7 +4,7 @@
 use super::error::CollectiveError;
 use super::geometry::{Layout, Network};
 use super::pattern::{Pattern, Route};
-use super::plan::Plan;
+use super::plan::GroupPlan;
 use crate::ids::ResourceId;
 use crate::program::{Span, World};
 use crate::units::Time;
@@ -158,7 +158,7 @@ impl Tally {
 /// Adds one path for each of the plan's fluid paths; returns the largest route latency of each pattern.
 pub(super) fn fluid_paths(
     net: &dyn Network,
-    plan: &Plan,
+    plan: &GroupPlan,
     layout: &Layout,
     world: &mut World,
     tally: &mut Tally,
@@ -196,7 +196,7 @@ pub(super) fn fluid_paths(
 /// Adds an empty path, then one for each route of each pattern; returns the latency of each.
 pub(super) fn step_paths(
     net: &dyn Network,
-    plan: &Plan,
+    plan: &GroupPlan,
     layout: &Layout,
     world: &mut World,
     tally: &mut Tally,

@@ -21,7 +21,7 @@ pub(super) struct Planned {
 
 /// What all groups of one geometry and one set of transfers share.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct GroupPlan {
     pub geometry: Geometry,
     pub patterns: Vec<Pattern>,
     /// `fluid_paths[i]`: index into `patterns`, and weight.
@@ -29,10 +29,10 @@ pub(super) struct Plan {
     pub planned: Vec<Planned>,
 }
 
-impl Plan {
+impl GroupPlan {
     /// Without transfers yet.
-    pub fn new(geometry: Geometry) -> Plan {
-        Plan { geometry, patterns: vec![], fluid_paths: vec![], planned: vec![] }
+    pub fn new(geometry: Geometry) -> GroupPlan {
+        GroupPlan { geometry, patterns: vec![], fluid_paths: vec![], planned: vec![] }
     }
     /// Plans one more transfer as it was chosen to be carried out.
     pub fn add(&mut self, transfer: TransferId, t: &Transfer, choice: Choice) {

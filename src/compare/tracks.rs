@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::trace::writer::{Counter, Key, Kind, Sink, Slice, Thread, Unit, Value};
+use crate::trace::writer::{Counter, CounterUnit, Key, Kind, Sink, Slice, Thread, Value};
 use crate::units::Time;
 
 /// Number of the closed form's process and of its first thread: above all of the timeline's own.
@@ -62,7 +62,13 @@ impl Sink for Above<'_> {
     fn counts_all_slices(&self) -> bool {
         self.sink.counts_all_slices()
     }
-    fn counter_track(&mut self, pid: u64, name: &str, series: &str, unit: Unit) -> io::Result<Counter> {
+    fn counter_track(
+        &mut self,
+        pid: u64,
+        name: &str,
+        series: &str,
+        unit: CounterUnit,
+    ) -> io::Result<Counter> {
         self.sink.counter_track(pid, name, series, unit)
     }
     fn key(&mut self, name: &str) -> io::Result<Key> {

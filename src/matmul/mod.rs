@@ -17,5 +17,5 @@ mod plan;
 mod play;
 
 pub use parse::{Array, Dim, Statement};
-pub use plan::{Plan, Step, Strategy, plans};
+pub use plan::{Communication, ShardedProduct, Strategy, plans};
 pub use play::{PlayError, Played, Timed};

@@ -28,7 +28,7 @@ impl Strategy {
 
 /// A collective.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct Communication {
     /// What is done.
     pub op: Op,
     /// To which array.
@@ -41,22 +41,22 @@ pub struct Step {
 
 /// A product as devices carry it out.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct ShardedProduct {
     /// How.
     pub strategy: Strategy,
     /// Collectives before the local product.
-    pub before: Vec<Step>,
+    pub before: Vec<Communication>,
     /// Floating-point operations of one device.
     pub flops: f64,
     /// Bytes of one device's operands and result of the local product.
     pub memory_bytes: f64,
     /// Collectives after it.
-    pub after: Vec<Step>,
+    pub after: Vec<Communication>,
 }
 
-impl Plan {
+impl ShardedProduct {
     /// All collectives in order.
-    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+    pub fn steps(&self) -> impl Iterator<Item = &Communication> {
         self.before.iter().chain(&self.after)
     }
 }
@@ -90,7 +90,7 @@ pub fn plans(
     dims: &BTreeMap<String, u64>,
     mesh: &[(char, u32)],
     element_bytes: f64,
-) -> Result<Vec<Plan>, SpecError> {
+) -> Result<Vec<ShardedProduct>, SpecError> {
     let sizes = Sizes { dims, mesh, element: element_bytes };
     check(statement, &sizes).map_err(|problem| SpecError::file(format!("`{statement}`"), problem))?;
     let gather = plan(statement, &sizes, Strategy::Gather);
@@ -125,7 +125,7 @@ fn cut<'a>(array: &'a Array, name: &str) -> &'a [char] {
     array.dim(name).map_or(&[], |dim| &dim.axes)
 }
 
-fn plan(s: &Statement, sizes: &Sizes<'_>, strategy: Strategy) -> Plan {
+fn plan(s: &Statement, sizes: &Sizes<'_>, strategy: Strategy) -> ShardedProduct {
     let (mut a, mut b) = (s.a.clone(), s.b.clone());
     let mut before = Vec::new();
     let shared: Vec<String> =
@@ -148,7 +148,7 @@ fn plan(s: &Statement, sizes: &Sizes<'_>, strategy: Strategy) -> Plan {
     let every = s.dims().into_iter().map(|name| a.dim(name).or(b.dim(name)).map_or(1.0, |d| sizes.local(d)));
     let flops = 2.0 * every.product::<f64>();
     let after = finish(&mut c, &s.c, &summed, sizes);
-    Plan { strategy, before, flops, memory_bytes, after }
+    ShardedProduct { strategy, before, flops, memory_bytes, after }
 }
 
 /// Makes both sides agree on a shared dimension, where `one` is cut more finely than `other`.
@@ -159,7 +159,7 @@ fn align(
     contracted: bool,
     strategy: Strategy,
     sizes: &Sizes<'_>,
-    before: &mut Vec<Step>,
+    before: &mut Vec<Communication>,
 ) {
     let extra: Vec<char> = cut(one, name).iter().copied().filter(|x| !cut(other, name).contains(x)).collect();
     if extra.is_empty() {
@@ -175,14 +175,20 @@ fn align(
     gather(one, extra, sizes, before);
 }
 
-fn gather(array: &mut Array, axes: Vec<char>, sizes: &Sizes<'_>, steps: &mut Vec<Step>) {
+fn gather(array: &mut Array, axes: Vec<char>, sizes: &Sizes<'_>, steps: &mut Vec<Communication>) {
     array.without(&axes);
     let bytes = sizes.bytes(array) as u64;
-    steps.push(Step { op: Op::AllGather, array: array.name.clone(), axes, bytes });
+    steps.push(Communication { op: Op::AllGather, array: array.name.clone(), axes, bytes });
 }
 
 /// Takes an axis that cuts a kept dimension of each side off one of them.
-fn part_kept(a: &mut Array, b: &mut Array, wanted: &Array, sizes: &Sizes<'_>, before: &mut Vec<Step>) {
+fn part_kept(
+    a: &mut Array,
+    b: &mut Array,
+    wanted: &Array,
+    sizes: &Sizes<'_>,
+    before: &mut Vec<Communication>,
+) {
     let (mut off_a, mut off_b) = (Vec::new(), Vec::new());
     for (axis, _) in sizes.mesh {
         let (Some(of_a), Some(of_b)) = (a.cut_by(*axis), b.cut_by(*axis)) else { continue };
@@ -205,10 +211,10 @@ fn part_kept(a: &mut Array, b: &mut Array, wanted: &Array, sizes: &Sizes<'_>, be
 }
 
 /// From the local product to the wanted result.
-fn finish(c: &mut Array, wanted: &Array, summed: &[char], sizes: &Sizes<'_>) -> Vec<Step> {
+fn finish(c: &mut Array, wanted: &Array, summed: &[char], sizes: &Sizes<'_>) -> Vec<Communication> {
     let mut steps = Vec::new();
     let mut step = |op, axes: Vec<char>, bytes: f64| {
-        steps.push(Step { op, array: wanted.name.clone(), axes, bytes: bytes as u64 });
+        steps.push(Communication { op, array: wanted.name.clone(), axes, bytes: bytes as u64 });
     };
     let to_do: Vec<char> = summed.iter().copied().filter(|x| !wanted.unreduced.contains(x)).collect();
     let (scatter, reduce): (Vec<char>, Vec<char>) =

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::plan::{Plan, Step};
+use super::plan::{Communication, ShardedProduct};
 use crate::collective::{
     ALGORITHMS, Bound, Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Transfer, bound,
 };
@@ -16,7 +16,7 @@ use crate::units::Time;
 #[derive(Clone, Debug)]
 pub struct Timed {
     /// The collective.
-    pub step: Step,
+    pub step: Communication,
     /// What a group looks like.
     pub geometry: Geometry,
     /// What it takes by rule.
@@ -59,7 +59,7 @@ impl Played {
     /// # Errors
     /// A group that cannot do what is asked.
     pub fn run(
-        plan: &Plan,
+        plan: &ShardedProduct,
         mesh: &Mesh,
         machine: &Machine,
         chooser: &Chooser,
@@ -75,24 +75,25 @@ impl Played {
         let mut last: Option<OpId> = None;
         let mut ops = Vec::new();
         let mut transfers = Vec::new();
-        let comm = |program: &mut ProgramBuilder, last: Option<OpId>, slot: usize, step: &Step, id| {
-            let info = program.info(OpInfo {
-                name: format!(
-                    "{} {} over {}",
-                    step.op.name(),
-                    step.array,
-                    step.axes.iter().collect::<String>()
-                )
-                .into(),
-                phase: Phase::Forward,
-                layer: None,
-                class: None,
-                flops: 0.0,
-                bytes: step.bytes as f64,
-            });
-            let waits: Vec<OpId> = last.into_iter().collect();
-            program.op(data, Work::Comm { slot: slot as u16, transfer: id }, &waits, info, NO_MICRO_BATCH)
-        };
+        let comm =
+            |program: &mut ProgramBuilder, last: Option<OpId>, slot: usize, step: &Communication, id| {
+                let info = program.info(OpInfo {
+                    name: format!(
+                        "{} {} over {}",
+                        step.op.name(),
+                        step.array,
+                        step.axes.iter().collect::<String>()
+                    )
+                    .into(),
+                    phase: Phase::Forward,
+                    layer: None,
+                    class: None,
+                    flops: 0.0,
+                    bytes: step.bytes as f64,
+                });
+                let waits: Vec<OpId> = last.into_iter().collect();
+                program.op(data, Work::Comm { slot: slot as u16, transfer: id }, &waits, info, NO_MICRO_BATCH)
+            };
         for step in plan.steps() {
             transfers.push(lowering.transfer(Transfer::new(step.op, step.bytes)));
         }
@@ -138,7 +139,7 @@ impl Played {
 }
 
 fn timed(
-    step: &Step,
+    step: &Communication,
     mesh: &Mesh,
     lowering: &Lowering<'_>,
     span: (Time, Time),

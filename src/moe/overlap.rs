@@ -13,7 +13,7 @@
 
 /// An op of a graph on a few in-order streams; ops come in an order in which every wait points back.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct Task {
     /// Which stream; exchanges have odd numbers.
     pub stream: usize,
     /// How long it takes.
@@ -32,7 +32,7 @@ pub struct Span {
 }
 
 /// Ends of the ops of a graph: each starts when its stream is free and what it waits for has ended.
-fn ends(steps: &[Step]) -> Vec<f64> {
+fn ends(steps: &[Task]) -> Vec<f64> {
     let mut free = [0.0_f64; 4];
     let mut ends: Vec<f64> = Vec::with_capacity(steps.len());
     for step in steps {
@@ -44,7 +44,7 @@ fn ends(steps: &[Step]) -> Vec<f64> {
 }
 
 /// How long a graph takes, and how long no kernel runs meanwhile.
-pub fn span(steps: &[Step]) -> Span {
+pub fn span(steps: &[Task]) -> Span {
     let ends = ends(steps);
     let kernels = steps.iter().zip(&ends).filter(|(step, _)| step.stream.is_multiple_of(2));
     let mut busy: Vec<(f64, f64)> = kernels.map(|(step, end)| (end - step.time, *end)).collect();
@@ -129,7 +129,7 @@ pub fn paired(forward: &[Layer], backward: &[Layer], fused: bool) -> Paired {
 }
 
 /// The graph, and in it the ops that make the last results and gradients.
-fn steps(forward: &[Layer], backward: &[Layer], fused: bool) -> (Vec<Step>, [Option<usize>; 2]) {
+fn steps(forward: &[Layer], backward: &[Layer], fused: bool) -> (Vec<Task>, [Option<usize>; 2]) {
     let mut steps = Vec::with_capacity(6 * (forward.len() + backward.len()));
     let mut f = Pass::new(forward.iter().flat_map(forward_ops).collect());
     let mut b = Pass::new(backward.iter().flat_map(|layer| backward_ops(layer, fused)).collect());
@@ -195,7 +195,7 @@ impl Pass {
         Pass { left: ops, last: None, weights: 0.0 }
     }
     /// Pushes ops up to and including the next exchange; false when nothing is left.
-    fn walk_to_exchange(&mut self, steps: &mut Vec<Step>) -> bool {
+    fn walk_to_exchange(&mut self, steps: &mut Vec<Task>) -> bool {
         while let Some(op) = self.left.pop_front() {
             let (stream, time) = match op {
                 Op::Kernels(time) => (KERNELS, time),
@@ -205,7 +205,7 @@ impl Pass {
                     continue;
                 }
             };
-            steps.push(Step { stream, time, after: Vec::from_iter(self.last) });
+            steps.push(Task { stream, time, after: Vec::from_iter(self.last) });
             self.last = Some(steps.len() - 1);
             if stream == EXCHANGES {
                 return true;
@@ -214,9 +214,9 @@ impl Pass {
         false
     }
     /// Pushes the weight gradients that may run.
-    fn weights(&mut self, steps: &mut Vec<Step>) {
+    fn weights(&mut self, steps: &mut Vec<Task>) {
         if self.weights > 0.0 {
-            steps.push(Step { stream: KERNELS, time: self.weights, after: Vec::new() });
+            steps.push(Task { stream: KERNELS, time: self.weights, after: Vec::new() });
             self.weights = 0.0;
         }
     }

@@ -235,8 +235,8 @@ proptest! {
 /// of the same steps.
 #[test]
 fn overlap_structures_take_their_longest_path() {
-    use overlap::{Cell, Step, span};
-    let step = |stream, time, after: &[usize]| Step { stream, time, after: after.to_vec() };
+    use overlap::{Cell, Task, span};
+    let step = |stream, time, after: &[usize]| Task { stream, time, after: after.to_vec() };
     for case in list(&golden(), "overlap") {
         let structure = case["structure"].as_str().expect("a structure");
         let same = |got: overlap::Span, want: &Value| {
@@ -269,7 +269,7 @@ fn overlap_structures_take_their_longest_path() {
             "cell/early_attn_release" => {
                 let c = cell();
                 let early = |layers: usize| {
-                    let mut steps: Vec<Step> = Vec::new();
+                    let mut steps: Vec<Task> = Vec::new();
                     for layer in 0..layers {
                         let at = steps.len();
                         let before = |i: usize| if layer > 0 { vec![at - 10 + i] } else { vec![] };
@@ -296,7 +296,7 @@ fn overlap_structures_take_their_longest_path() {
                 let [attn, dispatch, mlp, combine] =
                     ["attn", "dispatch", "mlp", "combine"].map(|p| of(p) / halves);
                 let n = halves as usize;
-                let mut steps: Vec<Step> = Vec::new();
+                let mut steps: Vec<Task> = Vec::new();
                 let mut combined: Vec<usize> = Vec::new();
                 for _ in 0..of("layers") as usize {
                     let at = steps.len();
@@ -314,7 +314,7 @@ fn overlap_structures_take_their_longest_path() {
                 let parts = of("parts");
                 let n = parts as usize;
                 let [dispatch, mlp, combine] = ["dispatch", "mlp", "combine"].map(|p| of(p) / parts);
-                let mut steps: Vec<Step> = (0..n).map(|_| step(1, dispatch, &[])).collect();
+                let mut steps: Vec<Task> = (0..n).map(|_| step(1, dispatch, &[])).collect();
                 steps.extend((0..n).map(|i| step(0, mlp, &[i])));
                 steps.extend((0..n).map(|i| step(1, combine, &[n + i])));
                 same(span(&steps), &case["out"]);

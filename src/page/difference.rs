@@ -6,7 +6,7 @@ use super::draw::{self, seconds};
 use super::lane::Looks;
 use super::profile::Lanes;
 use super::sheet::{Sheet, table};
-use crate::analysis::diff::{Line, Unit};
+use crate::analysis::diff::{Line, Measure};
 use crate::profile::Profile;
 
 /// A section has a drawing of so many lines, those that changed most.
@@ -47,7 +47,7 @@ pub fn page(
             sorted.sort_by(|a, b| b.change().abs().total_cmp(&a.change().abs()));
         }
         sheet.section(&section[0].section, "Grey A, blue B; what changed most comes first.", |out| {
-            for unit in [Unit::Seconds, Unit::Fraction, Unit::Bytes, Unit::Count] {
+            for unit in [Measure::Seconds, Measure::Fraction, Measure::Bytes, Measure::Count] {
                 let of_unit: Vec<_> = sorted.iter().filter(|line| line.unit == unit).take(DRAWN).collect();
                 let pairs =
                     of_unit.iter().map(|l| (l.what.as_str(), [l.a, l.b], [show(l.a, unit), show(l.b, unit)]));
@@ -75,13 +75,13 @@ fn cells(line: &Line) -> Vec<String> {
     vec![line.what.clone(), show(line.a, line.unit), show(line.b, line.unit), difference, change]
 }
 
-fn show(value: f64, unit: Unit) -> String {
+fn show(value: f64, unit: Measure) -> String {
     match unit {
         _ if value == 0.0 => "·".to_owned(),
-        Unit::Seconds => seconds(value),
-        Unit::Bytes => draw::gib(value),
-        Unit::TokensPerSecond => format!("{value:.0}"),
-        Unit::Fraction => format!("{:.1} %", 100.0 * value),
-        Unit::Count => format!("{}", (value * 10.0).round() / 10.0),
+        Measure::Seconds => seconds(value),
+        Measure::Bytes => draw::gib(value),
+        Measure::TokensPerSecond => format!("{value:.0}"),
+        Measure::Fraction => format!("{:.1} %", 100.0 * value),
+        Measure::Count => format!("{}", (value * 10.0).round() / 10.0),
     }
 }

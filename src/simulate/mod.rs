@@ -250,7 +250,7 @@ impl Simulation {
     /// All readings of the run. `wall` adds how long the simulation took, which makes reports differ between runs.
     pub fn report(&self, wall: bool) -> Report {
         let (plan, inputs) = (&self.plan, &self.inputs);
-        let step = Step {
+        let step = WholeStep {
             model_flops: plan.model_flops,
             flops: [plan.hardware_flops, plan.skipped_flops],
             tokens: plan.tokens,
@@ -267,7 +267,7 @@ impl Simulation {
 }
 
 /// What a report says of a whole step beside what was played of it.
-struct Step {
+struct WholeStep {
     model_flops: StepFlops,
     /// Those that run, and what a mask leaves out of them.
     flops: [u128; 2],
@@ -276,7 +276,7 @@ struct Step {
     wall_s: Option<f64>,
 }
 
-impl Step {
+impl WholeStep {
     /// Has `read` make a report of a step of which `plan` was folded and played.
     fn told(
         &self,

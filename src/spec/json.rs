@@ -105,23 +105,23 @@ pub(crate) fn merge(base: &mut Value, over: Value) {
 
 /// One step of a path: `.key` or `[index]`.
 #[derive(Debug, PartialEq)]
-enum Step<'a> {
+enum Segment<'a> {
     Key(&'a str),
     Index(usize),
 }
 
-fn steps(path: &str) -> Option<Vec<Step<'_>>> {
+fn steps(path: &str) -> Option<Vec<Segment<'_>>> {
     let mut steps = Vec::new();
     for part in path.split('.') {
         let (key, mut rest) = part.split_at(part.find('[').unwrap_or(part.len()));
         if !key.is_empty() {
-            steps.push(Step::Key(key));
+            steps.push(Segment::Key(key));
         } else if rest.is_empty() {
             return None;
         }
         while let Some(inner) = rest.strip_prefix('[') {
             let (index, after) = inner.split_once(']')?;
-            steps.push(Step::Index(index.parse().ok()?));
+            steps.push(Segment::Index(index.parse().ok()?));
             rest = after;
         }
         if !rest.is_empty() {
@@ -159,12 +159,12 @@ pub(crate) fn set(root: &mut Value, path: &str, value: Value) -> Result<(), Spec
             *at = Value::Object(Map::new());
         }
         let step = match step {
-            Step::Key(key) => entry(at, key).map_or(Step::Key(key), Step::Index),
+            Segment::Key(key) => entry(at, key).map_or(Segment::Key(key), Segment::Index),
             index => index,
         };
         at = match (step, at) {
-            (Step::Key(key), Value::Object(map)) => map.entry(key).or_insert(Value::Null),
-            (Step::Index(i), Value::Array(list)) => {
+            (Segment::Key(key), Value::Object(map)) => map.entry(key).or_insert(Value::Null),
+            (Segment::Index(i), Value::Array(list)) => {
                 let length = list.len();
                 list.get_mut(i).ok_or_else(|| {
                     SpecError::at(path, format!("the list has no entry [{i}]")).allowed(if length == 0 {
@@ -174,11 +174,11 @@ pub(crate) fn set(root: &mut Value, path: &str, value: Value) -> Result<(), Spec
                     })
                 })?
             }
-            (Step::Key(key), other) => {
+            (Segment::Key(key), other) => {
                 return Err(SpecError::at(path, format!("`{key}` is looked up in {}", kind(other)))
                     .hint("set the whole value instead, as JSON"));
             }
-            (Step::Index(i), other) => {
+            (Segment::Index(i), other) => {
                 return Err(SpecError::at(path, format!("[{i}] is looked up in {}", kind(other))));
             }
         };
@@ -274,8 +274,8 @@ fn lookup<'a>(root: &'a Value, path: &str) -> Option<&'a Value> {
     let mut at = root;
     for step in steps(path)? {
         at = match step {
-            Step::Key(key) => at.get(key)?,
-            Step::Index(i) => at.get(i)?,
+            Segment::Key(key) => at.get(key)?,
+            Segment::Index(i) => at.get(i)?,
         };
     }
     Some(at)

@@ -1,6 +1,6 @@
 //! Sums over the layers of one block (restatement §2.5).
 
-use super::layers::{Layer, Stage};
+use super::layers::{Layer, LayerPass};
 use super::quirks::Quirks;
 use super::tensor_parallel::{Comm, Group, PerBlock};
 use crate::calculon::files::{Calculon, Recompute, TensorOverlap};
@@ -54,15 +54,15 @@ pub struct BlockBytes {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Block {
     /// Forward.
-    pub forward: Stage,
+    pub forward: LayerPass,
     /// Recomputation.
-    pub recompute: Stage,
+    pub recompute: LayerPass,
     /// Activation gradient.
-    pub agrad: Stage,
+    pub agrad: LayerPass,
     /// Weight gradient.
-    pub wgrad: Stage,
+    pub wgrad: LayerPass,
     /// Optimizer.
-    pub optimizer: Stage,
+    pub optimizer: LayerPass,
     /// Forward collectives.
     pub forward_comm: CommSums,
     /// Backward collectives.
@@ -75,7 +75,7 @@ pub struct Block {
     pub tp_bandwidth_to_hide: f64,
 }
 
-fn add(sum: &mut Stage, stage: &Stage) {
+fn add(sum: &mut LayerPass, stage: &LayerPass) {
     sum.flops += stage.flops;
     sum.bytes += stage.bytes;
     sum.flops_time += stage.flops_time;

@@ -4,7 +4,7 @@
 
 /// Which engine a layer computes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum EngineKind {
     /// GEMMs.
     Matrix,
     /// Everything else.
@@ -22,7 +22,7 @@ pub const WGRAD: usize = 2;
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// Engine of the three stages.
-    pub unit: Unit,
+    pub unit: EngineKind,
     /// FLOP of forward, activation gradient, weight gradient.
     pub flops: [f64; 3],
     /// HBM bytes of forward, activation gradient, weight gradient.
@@ -51,7 +51,7 @@ impl Kinds {
     /// activation gradient w + S + G, weight gradient the same if there are weights.
     fn moving(
         &self,
-        unit: Unit,
+        unit: EngineKind,
         flops: [f64; 3],
         (inputs, outputs, weights): (f64, f64, f64),
         (stored, gradient): (f64, f64),
@@ -79,30 +79,30 @@ impl Kinds {
     }
     /// GEMM that stores and differentiates other amounts than its input and output (tiled overlap).
     pub fn linear_keeping(&self, m: f64, n: f64, k: f64, stored: f64, gradient: f64) -> Shape {
-        self.moving(Unit::Matrix, [2.0 * m * n * k; 3], (m * n, m * k, n * k), (stored, gradient))
+        self.moving(EngineKind::Matrix, [2.0 * m * n * k; 3], (m * n, m * k, n * k), (stored, gradient))
     }
     /// `batch` GEMMs of two activations: 2Bmnk forward, twice that backward, no weights.
     pub fn batch_matmul(&self, batch: f64, m: f64, n: f64, k: f64) -> Shape {
         let (flops, inputs, outputs) = (2.0 * batch * m * n * k, batch * (m * n + n * k), batch * m * k);
-        self.moving(Unit::Matrix, [flops, 2.0 * flops, 0.0], (inputs, outputs, 0.0), (inputs, outputs))
+        self.moving(EngineKind::Matrix, [flops, 2.0 * flops, 0.0], (inputs, outputs, 0.0), (inputs, outputs))
     }
     /// Layer norm over y elements with 2h weights: 9y, 14y, 7y FLOP.
     pub fn layer_norm(&self, y: f64, hidden: f64) -> Shape {
-        self.moving(Unit::Vector, [9.0 * y, 14.0 * y, 7.0 * y], (y, y, 2.0 * hidden), (y, y))
+        self.moving(EngineKind::Vector, [9.0 * y, 14.0 * y, 7.0 * y], (y, y, 2.0 * hidden), (y, y))
     }
     /// Softmax over y elements: 5y, 8y FLOP.
     pub fn softmax(&self, y: f64) -> Shape {
-        self.moving(Unit::Vector, [5.0 * y, 8.0 * y, 0.0], (y, y, 0.0), (y, y))
+        self.moving(EngineKind::Vector, [5.0 * y, 8.0 * y, 0.0], (y, y, 0.0), (y, y))
     }
     /// Dropout of y elements: y FLOP; its mask takes one byte an element, which is all it stores.
     pub fn dropout(&self, y: f64) -> Shape {
         let bytes = 2.0 * y * self.beta + y;
-        let shape = self.moving(Unit::Vector, [y, y, 0.0], (y, y, 0.0), (y, y));
+        let shape = self.moving(EngineKind::Vector, [y, y, 0.0], (y, y, 0.0), (y, y));
         Shape { bytes: [bytes, bytes, 0.0], stored_bytes: y, gradient_bytes: y, ..shape }
     }
     /// GeLU of y elements: 8y, 13y FLOP; fused, it stores nothing but moves the same bytes.
     pub fn gelu(&self, y: f64, fused: bool) -> Shape {
-        let shape = self.moving(Unit::Vector, [8.0 * y, 13.0 * y, 0.0], (y, y, 0.0), (y, y));
+        let shape = self.moving(EngineKind::Vector, [8.0 * y, 13.0 * y, 0.0], (y, y, 0.0), (y, y));
         let kept = if fused { 0.0 } else { 1.0 };
         Shape {
             stored_bytes: kept * shape.stored_bytes,
@@ -112,11 +112,11 @@ impl Kinds {
     }
     /// Residual addition of two tensors of y elements: y forward, 2y backward.
     pub fn add(&self, y: f64) -> Shape {
-        self.moving(Unit::Vector, [y, 2.0 * y, 0.0], (2.0 * y, y, 0.0), (2.0 * y, y))
+        self.moving(EngineKind::Vector, [y, 2.0 * y, 0.0], (2.0 * y, y, 0.0), (2.0 * y, y))
     }
     /// One tensor of y elements read by `users` layers: nothing forward; backward adds `users` gradients.
     pub fn fork(&self, y: f64, users: f64) -> Shape {
-        let shape = self.moving(Unit::Vector, [0.0, users * y, 0.0], (y, 0.0, 0.0), (y, 0.0));
+        let shape = self.moving(EngineKind::Vector, [0.0, users * y, 0.0], (y, 0.0, 0.0), (y, 0.0));
         Shape { bytes: [0.0, y * self.beta * (users + 1.0), 0.0], ..shape }
     }
     /// A tensor-parallel collective of y elements in a group of t. The reducing direction (backward on the gather side
@@ -125,7 +125,7 @@ impl Kinds {
     /// All zero when t = 1.
     pub fn collective(&self, y: f64, t: f64, gathers: bool, rs_ag: bool) -> Shape {
         let y = if t > 1.0 { y } else { 0.0 };
-        let shape = self.moving(Unit::Vector, [0.0; 3], (y, y, 0.0), (y, y));
+        let shape = self.moving(EngineKind::Vector, [0.0; 3], (y, y, 0.0), (y, y));
         let reducing = if gathers { AGRAD } else { FORWARD };
         let (mut flops, mut bytes) = ([0.0; 3], [0.0; 3]);
         flops[reducing] = y * (t - 1.0) / t;

@@ -4,14 +4,14 @@
 //! With tiled overlap F, the fork and the GEMMs after it are one layer, and so are the GEMM before G and G.
 
 use super::costs::Costs;
-use super::kinds::{AGRAD, FORWARD, Kinds, Shape, Unit, WGRAD};
+use super::kinds::{AGRAD, EngineKind, FORWARD, Kinds, Shape, WGRAD};
 use super::quirks::Quirks;
 use super::tensor_parallel::{Group, LayerComm, Side};
 use crate::calculon::files::{Attention, Calculon, Recompute, TensorComm, TensorOverlap};
 
 /// One stage of one layer: what it computes and moves, and how long that takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Stage {
+pub struct LayerPass {
     /// FLOP.
     pub flops: f64,
     /// Bytes read from and written to HBM.
@@ -50,13 +50,13 @@ pub struct Layer {
     /// Recomputation and storage.
     pub flags: Flags,
     /// Forward pass.
-    pub forward: Stage,
+    pub forward: LayerPass,
     /// Activation gradient.
-    pub agrad: Stage,
+    pub agrad: LayerPass,
     /// Weight gradient.
-    pub wgrad: Stage,
+    pub wgrad: LayerPass,
     /// Optimizer, once per step.
-    pub optimizer: Stage,
+    pub optimizer: LayerPass,
     /// Tensor-parallel collectives.
     pub comm: LayerComm,
     /// Whether it computes in tiles that overlap its collective.
@@ -189,7 +189,7 @@ impl Block<'_> {
         let shape = self.kinds.collective(elements, self.group.t as f64, side == Side::Gather, rs_ag);
         let stages = self.stages(&shape);
         let comm = self.group.alone(side, flags.recommunicated, stages.map(|stage| stage.time));
-        let stages = stages.map(|stage| Stage { time: 0.0, ..stage });
+        let stages = stages.map(|stage| LayerPass { time: 0.0, ..stage });
         self.add(name, shape, flags, stages, comm, false);
     }
     /// Adds a GEMM in tiles that overlaps its collective.
@@ -211,16 +211,16 @@ impl Block<'_> {
     }
 
     /// Forward and both gradients of a layer that has the processor to itself.
-    fn stages(&self, shape: &Shape) -> [Stage; 3] {
+    fn stages(&self, shape: &Shape) -> [LayerPass; 3] {
         let engine = match shape.unit {
-            Unit::Matrix => &self.costs.matrix,
-            Unit::Vector => &self.costs.vector,
+            EngineKind::Matrix => &self.costs.matrix,
+            EngineKind::Vector => &self.costs.vector,
         };
         [FORWARD, AGRAD, WGRAD].map(|index| {
             let (flops, bytes) = (shape.flops[index], shape.bytes[index]);
             let (flops_time, memory_time) = (engine.time(flops), self.costs.memory.time(bytes));
             let time = self.costs.combine(flops_time, memory_time);
-            Stage { flops, bytes, flops_time, memory_time, time }
+            LayerPass { flops, bytes, flops_time, memory_time, time }
         })
     }
 
@@ -229,7 +229,7 @@ impl Block<'_> {
         name: &'static str,
         shape: Shape,
         flags: Flags,
-        [forward, agrad, wgrad]: [Stage; 3],
+        [forward, agrad, wgrad]: [LayerPass; 3],
         comm: LayerComm,
         tiled: bool,
     ) {
@@ -254,14 +254,14 @@ impl Block<'_> {
     }
 
     /// Adam on w weights over D shards: 11 FLOP a weight; 8 bytes of moments, and 4 of master copy below fp32.
-    fn adam(&self, weights: f64) -> Stage {
+    fn adam(&self, weights: f64) -> LayerPass {
         if weights == 0.0 {
-            return Stage::default();
+            return LayerPass::default();
         }
         let state = if self.kinds.beta < 4.0 { 12.0 } else { 8.0 };
         let (flops, bytes) = (11.0 * weights / self.shards, state * weights / self.shards);
         let (flops_time, memory_time) = (self.costs.vector.time(flops), self.costs.memory.time(bytes));
-        Stage { flops, bytes, flops_time, memory_time, time: self.costs.combine(flops_time, memory_time) }
+        LayerPass { flops, bytes, flops_time, memory_time, time: self.costs.combine(flops_time, memory_time) }
     }
 
     fn attention(&mut self, case: &Calculon, s: &Sizes, r: &Recomputation) {

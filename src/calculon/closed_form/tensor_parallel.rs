@@ -6,7 +6,7 @@
 //! all-reduces backward. Every operation moves A·β bytes.
 
 use super::costs::{Costs, NetOp, net_time};
-use super::kinds::{AGRAD, FORWARD, Shape, Unit, WGRAD};
+use super::kinds::{AGRAD, EngineKind, FORWARD, Shape, WGRAD};
 use super::quirks::Quirks;
 use crate::calculon::files::{Calculon, Network, TensorComm, TensorOverlap};
 
@@ -153,7 +153,7 @@ impl<'a> Group<'a> {
 
     /// A GEMM in t tiles that overlaps its collective. Returns processing time by stage and the collectives.
     pub fn tiled(&self, side: Side, recommunicated: bool, shape: &Shape) -> ([f64; 3], LayerComm) {
-        debug_assert_eq!(shape.unit, Unit::Matrix);
+        debug_assert_eq!(shape.unit, EngineKind::Matrix);
         let stage = |backward: bool, redo: bool, index: usize| {
             let PerBlock { base, edge } = self.splits();
             let comm = |split| {

@@ -73,7 +73,7 @@ pub struct Chain {
 
 /// What a chain did last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Advance {
     /// Comes to a visit: everything it needs may be pushed now.
     Opens(Visit),
     /// Pushed a kernel.
@@ -110,19 +110,19 @@ impl Chain {
     }
 
     /// Pushes the next op, or says that a visit begins or ends.
-    pub fn step(&mut self, b: &mut ProgramBuilder) -> Step {
+    pub fn step(&mut self, b: &mut ProgramBuilder) -> Advance {
         let Some((visit, acts)) = self.segments.get(self.segment) else {
-            return Step::Done;
+            return Advance::Done;
         };
         let visit = *visit;
         if self.at == usize::MAX {
             self.at = 0;
-            return Step::Opens(visit);
+            return Advance::Opens(visit);
         }
         let Some(act) = acts.get(self.at).copied() else {
             self.segment += 1;
             self.at = usize::MAX;
-            return Step::Closes(visit);
+            return Advance::Closes(visit);
         };
         self.at += 1;
         let (op, step) = self.push(b, act, visit.micro_batch);
@@ -130,7 +130,7 @@ impl Chain {
         step
     }
 
-    fn push(&mut self, b: &mut ProgramBuilder, act: Act, micro_batch: u32) -> (OpId, Step) {
+    fn push(&mut self, b: &mut ProgramBuilder, act: Act, micro_batch: u32) -> (OpId, Advance) {
         let before = self.output();
         // A kernel that may run before this communication has ended waits for the same ops itself.
         let passed_on = !matches!(act, Act::Comm { hidden: 1.., .. });
@@ -150,13 +150,13 @@ impl Chain {
                 for (_, left) in &mut self.pending {
                     *left = left.saturating_sub(1);
                 }
-                (op, Step::Kernel)
+                (op, Advance::Kernel)
             }
             Act::Comm { slot, stream, transfer, info, hidden, exchange } => {
                 waits.extend(self.last);
                 let op = b.op(stream, Work::Comm { slot, transfer }, &waits, info, micro_batch);
                 self.pending.push((op, hidden));
-                (op, if exchange { Step::Exchange(op, before) } else { Step::Comm })
+                (op, if exchange { Advance::Exchange(op, before) } else { Advance::Comm })
             }
         }
     }

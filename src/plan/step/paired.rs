@@ -16,7 +16,7 @@
 
 use std::rc::Rc;
 
-use super::chain::{Act, Chain, Step, Visit};
+use super::chain::{Act, Advance, Chain, Visit};
 use super::stage::Stage;
 use super::unit::FullRecompute;
 use crate::ids::OpId;
@@ -80,14 +80,14 @@ impl Stage<'_, '_> {
     fn reach_exchange(&mut self, b: &mut ProgramBuilder, chain: &mut Chain) -> bool {
         loop {
             match chain.step(b) {
-                Step::Opens(visit) => self.opens(b, chain, visit),
-                Step::Closes(visit) => self.closes(b, chain, visit),
-                Step::Kernel | Step::Comm => {}
-                Step::Exchange(op, sent) => {
+                Advance::Opens(visit) => self.opens(b, chain, visit),
+                Advance::Closes(visit) => self.closes(b, chain, visit),
+                Advance::Kernel | Advance::Comm => {}
+                Advance::Exchange(op, sent) => {
                     self.counts_read(b, op, sent);
                     return true;
                 }
-                Step::Done => return false,
+                Advance::Done => return false,
             }
         }
     }
@@ -96,22 +96,22 @@ impl Stage<'_, '_> {
     fn reach_exchange_back(&mut self, b: &mut ProgramBuilder, back: &mut Backward) -> bool {
         loop {
             match back.chain.step(b) {
-                Step::Opens(visit) => {
+                Advance::Opens(visit) => {
                     self.opens(b, &mut back.chain, visit);
                     if !visit.repeats {
                         back.open = Some(visit.unit);
                         self.offer_weights(b, back, visit.unit);
                     }
                 }
-                Step::Closes(visit) => {
+                Advance::Closes(visit) => {
                     self.closes(b, &mut back.chain, visit);
                     if !visit.repeats {
                         back.open = None;
                     }
                 }
-                Step::Kernel | Step::Comm => {}
-                Step::Exchange(..) => return true,
-                Step::Done => return false,
+                Advance::Kernel | Advance::Comm => {}
+                Advance::Exchange(..) => return true,
+                Advance::Done => return false,
             }
         }
     }
@@ -193,11 +193,11 @@ impl Stage<'_, '_> {
     fn weights(&mut self, b: &mut ProgramBuilder, chain: &mut Chain, mut kernels: u32) {
         while kernels > 0 {
             match chain.step(b) {
-                Step::Opens(visit) => self.opens(b, chain, visit),
-                Step::Closes(visit) => self.closes(b, chain, visit),
-                Step::Kernel => kernels -= 1,
-                Step::Comm | Step::Exchange(..) => {}
-                Step::Done => return,
+                Advance::Opens(visit) => self.opens(b, chain, visit),
+                Advance::Closes(visit) => self.closes(b, chain, visit),
+                Advance::Kernel => kernels -= 1,
+                Advance::Comm | Advance::Exchange(..) => {}
+                Advance::Done => return,
             }
         }
     }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use super::chain::{Act, Chain, Step, Visit};
+use super::chain::{Act, Advance, Chain, Visit};
 use super::groups::Group;
 use super::overlap;
 use super::packs::{Packed, on_rank};
@@ -240,15 +240,15 @@ impl<'a, 'm> Stage<'a, 'm> {
     fn run(&mut self, b: &mut ProgramBuilder, chain: &mut Chain) -> bool {
         loop {
             match chain.step(b) {
-                Step::Opens(visit) => self.opens(b, chain, visit),
-                Step::Closes(visit) => self.closes(b, chain, visit),
-                Step::Kernel => {}
-                Step::Comm => return true,
-                Step::Exchange(op, sent) => {
+                Advance::Opens(visit) => self.opens(b, chain, visit),
+                Advance::Closes(visit) => self.closes(b, chain, visit),
+                Advance::Kernel => {}
+                Advance::Comm => return true,
+                Advance::Exchange(op, sent) => {
                     self.counts_read(b, op, sent);
                     return true;
                 }
-                Step::Done => return false,
+                Advance::Done => return false,
             }
         }
     }

@@ -31,7 +31,7 @@ use crate::ids::{OpId, RankId};
 use crate::model::flops::StepFlops;
 use crate::plan::step::Plan;
 use crate::program::Program;
-use crate::simulate::{Inputs, Step};
+use crate::simulate::{Inputs, WholeStep};
 use crate::units::Time;
 
 /// Slack takes longer to come to rest than the state does, and two steps are played.
@@ -105,7 +105,7 @@ fn of_short(inputs: &Inputs, options: &Options, short: &Short) -> Option<Report>
         |of: &dyn Fn(&Plan) -> u128| of(plan) + (of(&next.plan) - of(plan)) * u128::from(jumped.times);
     let (global, sequence) =
         (inputs.workload.value.batch.global, inputs.workload.value.sequence(&inputs.model));
-    let step = Step {
+    let step = WholeStep {
         model_flops: StepFlops::of(&inputs.model, global, sequence),
         flops: [flops(&|plan| plan.hardware_flops), flops(&|plan| plan.skipped_flops)],
         tokens: global * sequence,

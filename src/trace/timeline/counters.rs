@@ -12,7 +12,7 @@ use std::io;
 use super::layout::span;
 use super::{Detail, Timeline, TracedRank};
 use crate::program::{MemoryClass, MemoryEffect, MemoryWhen, Program};
-use crate::trace::writer::{Sink, Unit, Value};
+use crate::trace::writer::{CounterUnit, Sink, Value};
 use crate::units::Time;
 
 /// A change of one level. Frees come before allocations of the same instant, as in the engine.
@@ -72,7 +72,7 @@ pub fn memory(
         let of_classes = MemoryClass::ALL.map(|class| (class.name(), levels(&[class])));
         let told = of_classes.into_iter().filter(|(_, level)| tells(level, most));
         for (series, (start, points)) in told.chain([("total", total)]) {
-            let track = sink.counter_track(pid, &title, series, Unit::Bytes)?;
+            let track = sink.counter_track(pid, &title, series, CounterUnit::Bytes)?;
             let put = |ns, v| sink.counter(track, ns, Value::Uint(v));
             let points = if timeline.detail == Detail::Op { points } else { highest(points, start) };
             values += write_steps(points.into_iter(), start, timeline.window_ns(), put)?;

@@ -9,7 +9,7 @@ use crate::ids::OpId;
 
 /// An op of the path on the row of a rank, or several that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct PathPiece {
     /// The first op; the end is that of the last.
     pub link: Critical,
     /// How many ops.
@@ -24,7 +24,7 @@ pub struct Step {
 #[derive(Debug)]
 pub struct Path {
     /// For each traced rank, the steps on it in order of time.
-    pub steps: Vec<Vec<Step>>,
+    pub steps: Vec<Vec<PathPiece>>,
     /// For each traced rank, its ops on the path.
     pub ops: Vec<Vec<OpId>>,
 }
@@ -34,7 +34,7 @@ impl Path {
     pub fn new(timeline: &Timeline, count: &mut u64) -> Path {
         let place_of = places(timeline);
         let (from, until) = timeline.window_ns();
-        let mut steps: Vec<Vec<Step>> = vec![Vec::new(); timeline.ranks.len()];
+        let mut steps: Vec<Vec<PathPiece>> = vec![Vec::new(); timeline.ranks.len()];
         let mut ops: Vec<Vec<OpId>> = vec![Vec::new(); timeline.ranks.len()];
         let mut last: Option<(usize, OpId)> = None;
         for link in timeline.critical {
@@ -54,7 +54,7 @@ impl Path {
                 step.ops += 1;
                 continue;
             }
-            let mut step = Step { link: *link, ops: 1, into: None, out: None };
+            let mut step = PathPiece { link: *link, ops: 1, into: None, out: None };
             if let Some((before, _)) = before.filter(|(before, _)| *before != place)
                 && let Some(left) = steps[before].last_mut()
                 && left.link.start.round_ns() + 1 < end

@@ -5,14 +5,14 @@ use std::io;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::arrows::{self, Arrows, End};
-use super::critical::Step;
+use super::critical::PathPiece;
 use super::rows::{Level, Rows};
 use super::slices::{Keys, Kinds};
 use super::{Detail, Stall, Summary, Timeline, TracedRank, counters, names, stalls};
 use crate::analysis::memory;
 use crate::ids::{OpId, RankId};
 use crate::program::{NO_MICRO_BATCH, Op, Program, StreamKind};
-use crate::trace::writer::{Key, Kind, Sink, Slice, Thread, Unit, Value};
+use crate::trace::writer::{CounterUnit, Key, Kind, Sink, Slice, Thread, Value};
 use crate::units::Time;
 
 /// Places of the processes for stalls and for the critical path after the step's.
@@ -124,7 +124,7 @@ impl<'a> Layout<'a> {
         traced: &TracedRank,
         ends: &[End],
         held_up: &[(u32, u64)],
-        (path, on_path): (&[Step], &[OpId]),
+        (path, on_path): (&[PathPiece], &[OpId]),
     ) -> io::Result<()> {
         let timeline = self.timeline;
         let rows = Rows::new(timeline, traced);
@@ -168,7 +168,7 @@ impl<'a> Layout<'a> {
         }
         self.summary.counter_values += counters::memory(timeline, traced, pid, &self.shared, self.sink)?;
         for count in timeline.counts.iter().filter(|count| count.rank == traced.rank) {
-            let track = self.sink.counter_track(pid, &count.name, "number", Unit::Number)?;
+            let track = self.sink.counter_track(pid, &count.name, "number", CounterUnit::Number)?;
             let start = count.points.first().map_or(0, |point| point.1);
             let points = count.points.iter().skip(1).map(|(time, n)| (time.round_ns(), *n));
             let put = |ns, n| self.sink.counter(track, ns, Value::Uint(n));
@@ -210,7 +210,7 @@ impl<'a> Layout<'a> {
     }
 
     /// What of the critical path lies on a rank.
-    fn path(&mut self, traced: &TracedRank, thread: Thread, path: &[Step]) -> io::Result<()> {
+    fn path(&mut self, traced: &TracedRank, thread: Thread, path: &[PathPiece]) -> io::Result<()> {
         let program = self.timeline.world.program_of(traced.rank);
         let number = self.timeline.world.ranks[traced.rank.index()].program.index();
         for step in path {
@@ -310,7 +310,7 @@ impl<'a> Layout<'a> {
         let (from, until) = timeline.window_ns();
         for link in timeline.links {
             let name = format!("{} ({} GB/s)", link.name, link.capacity.gbps());
-            let track = self.sink.counter_track(pid, &name, "%", Unit::Percent)?;
+            let track = self.sink.counter_track(pid, &name, "%", CounterUnit::Percent)?;
             let changes = timeline.link_use.iter().filter(|change| change.resource == link.resource);
             let points = changes.map(|change| {
                 let share = (change.rate.0 / link.capacity.0).clamp(0.0, 1.0);
@@ -338,8 +338,12 @@ impl Layout<'_> {
             let capacity = ("capacity".to_owned(), vec![(Time::ZERO, pool.capacity)]);
             let (total, others) = pool.levels.split_at(pool.levels.len().min(1));
             for (series, points) in total.iter().chain([&capacity]).chain(others) {
-                let track =
-                    self.sink.counter_track(pid, &format!("{} bytes", pool.name), series, Unit::Bytes)?;
+                let track = self.sink.counter_track(
+                    pid,
+                    &format!("{} bytes", pool.name),
+                    series,
+                    CounterUnit::Bytes,
+                )?;
                 let start = points.first().map_or(0, |point| point.1);
                 let points = points.iter().skip(1).map(|(time, bytes)| (time.round_ns(), *bytes));
                 self.summary.counter_values += counters::write_steps(points, start, window, |ns, v| {

@@ -15,7 +15,7 @@ const DATA: u32 = 2;
 
 /// The size of a step.
 #[derive(Clone, Copy)]
-pub struct Step {
+pub struct Sample {
     pub stages: u32,
     pub layers: u32,
     pub micro_batches: u32,
@@ -32,7 +32,7 @@ const COPY: u16 = 6;
 
 /// One rank's program on its way.
 struct Writer {
-    step: Step,
+    step: Sample,
     stage: u32,
     b: ProgramBuilder,
     streams: [u16; 8],
@@ -100,7 +100,7 @@ impl Writer {
             self.put(stream, Self::comm(slot, 0), &waits, info("send", None, 0.0, 16e6), m);
         }
     }
-    fn program(step: Step, stage: u32) -> Program {
+    fn program(step: Sample, stage: u32) -> Program {
         let mut b = ProgramBuilder::new();
         let kinds = [
             StreamKind::Compute,
@@ -146,7 +146,7 @@ impl Writer {
 }
 
 /// The step's world and what happened in it.
-pub fn pipeline(step: Step) -> (World, Record) {
+pub fn pipeline(step: Sample) -> (World, Record) {
     let mut world = World::default();
     for stage in 0..step.stages {
         world.programs.push(Writer::program(step, stage).into());
@@ -196,7 +196,7 @@ pub fn pipeline(step: Step) -> (World, Record) {
 }
 
 /// The first rank of each stage.
-pub fn one_per_stage(step: Step) -> Vec<TracedRank> {
+pub fn one_per_stage(step: Sample) -> Vec<TracedRank> {
     let traced = |stage: u32| {
         let rank = RankId(stage * DATA * TENSOR);
         TracedRank { rank, source: rank, name: format!("rank {:04} · stage {stage} · tp 0 dp 0", rank.0) }

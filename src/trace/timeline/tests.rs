@@ -4,12 +4,12 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::Value as Json;
 
-use super::sample::{self, Step};
+use super::sample::{self, Sample};
 use super::*;
 use crate::analysis::random_world;
 use crate::trace::writer::Chrome;
 
-const TINY: Step = Step { stages: 2, layers: 1, micro_batches: 2 };
+const TINY: Sample = Sample { stages: 2, layers: 1, micro_batches: 2 };
 
 fn timeline<'a>(
     world: &'a World,
@@ -207,7 +207,7 @@ fn busy_time_on_screen(detail: Detail) {
 
 #[test]
 fn each_receive_has_an_arrow_from_its_send() {
-    let step = Step { stages: 3, layers: 2, micro_batches: 3 };
+    let step = Sample { stages: 3, layers: 2, micro_batches: 3 };
     let (world, record) = sample::pipeline(step);
     let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
     let (text, _) = text(&timeline(&world, &record, &ranks, &meta));
@@ -254,7 +254,7 @@ fn a_window_shows_what_touches_it_and_nothing_else() {
 
 #[test]
 fn kernels_stand_in_layers_and_layers_in_passes() {
-    let step = Step { stages: 2, layers: 3, micro_batches: 2 };
+    let step = Sample { stages: 2, layers: 3, micro_batches: 2 };
     let (world, record) = sample::pipeline(step);
     let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
     let mut timeline = timeline(&world, &record, &ranks, &meta);

@@ -9,7 +9,7 @@
 use std::io::{self, Write};
 
 use super::json::{push_members, push_milli, push_string, push_uint, push_value};
-use super::{Arena, BUFFER, Counter, Key, Kind, Sink, Slice, Text, Thread, Unit, Value, arrow_head};
+use super::{Arena, BUFFER, Counter, CounterUnit, Key, Kind, Sink, Slice, Text, Thread, Value, arrow_head};
 
 /// Room that an event without texts of its own surely fits in; longer ones make the buffer grow.
 const EVENT: usize = 1024;
@@ -144,7 +144,7 @@ impl<W: Write> Sink for Chrome<W> {
         true
     }
 
-    fn counter_track(&mut self, pid: u64, name: &str, series: &str, _: Unit) -> io::Result<Counter> {
+    fn counter_track(&mut self, pid: u64, name: &str, series: &str, _: CounterUnit) -> io::Result<Counter> {
         let mut text = Vec::new();
         push_head(&mut text, b",\n{\"ph\":\"C\"", pid, None);
         text.extend_from_slice(b",\"name\":");

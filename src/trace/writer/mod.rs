@@ -76,7 +76,7 @@ pub fn arrow_head(end: u64) -> u64 {
 
 /// What a counter counts, for formats that know units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum CounterUnit {
     /// Bytes.
     Bytes,
     /// Percent of a capacity.
@@ -100,7 +100,8 @@ pub trait Sink {
     /// a process of their own, or a rank that waits looks busy.
     fn counts_all_slices(&self) -> bool;
     /// Declares a counter track of a declared process; shown as `name series`.
-    fn counter_track(&mut self, pid: u64, name: &str, series: &str, unit: Unit) -> io::Result<Counter>;
+    fn counter_track(&mut self, pid: u64, name: &str, series: &str, unit: CounterUnit)
+    -> io::Result<Counter>;
     /// Interns the name of an argument.
     fn key(&mut self, name: &str) -> io::Result<Key>;
     /// Interns a kind of slice.

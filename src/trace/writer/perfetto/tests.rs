@@ -67,7 +67,7 @@ fn a_reader_of_the_format_finds_what_was_written() {
     sink.begin(&[]).unwrap();
     sink.process(7, "rank 6", 3).unwrap();
     let row = sink.thread(7, 1001, "compute").unwrap();
-    let counter = sink.counter_track(7, "hbm bytes", "total", Unit::Bytes).unwrap();
+    let counter = sink.counter_track(7, "hbm bytes", "total", CounterUnit::Bytes).unwrap();
     let long = "x".repeat(300);
     let kind =
         sink.kind("F3 m0 qkv", "compute", &[("op", Value::Text(&long)), ("layer", Value::Uint(3))]).unwrap();

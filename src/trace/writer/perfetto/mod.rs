@@ -15,7 +15,7 @@ use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
 
-use super::{Arena, BUFFER, Counter, Key, Kind, Sink, Slice, Text, Thread, Unit, Value};
+use super::{Arena, BUFFER, Counter, CounterUnit, Key, Kind, Sink, Slice, Text, Thread, Value};
 
 /// All events belong to one sequence; interned numbers hold within it.
 const SEQUENCE: u64 = 1;
@@ -129,7 +129,7 @@ impl<W: Write> Perfetto<W> {
         number: u64,
         parent: Option<(u64, u64)>,
         name: &str,
-        unit: Option<Unit>,
+        unit: Option<CounterUnit>,
     ) -> io::Result<()> {
         self.open.resize_with(self.open.len().max(number as usize + 1), Vec::new);
         let mut text = Vec::new();
@@ -141,11 +141,11 @@ impl<W: Write> Perfetto<W> {
         }
         push_uint(&mut text, 11, EXPLICIT);
         match unit {
-            Some(Unit::Bytes) => {
+            Some(CounterUnit::Bytes) => {
                 push_bytes(&mut text, 8, &[3 << 3, 3]); // CounterDescriptor: unit = bytes
             }
-            Some(Unit::Number) => push_bytes(&mut text, 8, &[3 << 3, 2]), // unit = count
-            Some(Unit::Percent) => push_bytes(&mut text, 8, b"\x32\x01%"), // unit_name = "%"
+            Some(CounterUnit::Number) => push_bytes(&mut text, 8, &[3 << 3, 2]), // unit = count
+            Some(CounterUnit::Percent) => push_bytes(&mut text, 8, b"\x32\x01%"), // unit_name = "%"
             None => {}
         }
         push_uint(&mut self.packet, 10, SEQUENCE);
@@ -167,7 +167,7 @@ impl<W: Write> Perfetto<W> {
     }
 
     /// Declares a track at the end of those below a process.
-    fn child(&mut self, pid: u64, name: &str, unit: Option<Unit>) -> io::Result<u32> {
+    fn child(&mut self, pid: u64, name: &str, unit: Option<CounterUnit>) -> io::Result<u32> {
         self.tracks += 1;
         let order = self.children.entry(pid).or_default();
         *order += 1;
@@ -315,7 +315,13 @@ impl<W: Write> Sink for Perfetto<W> {
         false
     }
 
-    fn counter_track(&mut self, pid: u64, name: &str, series: &str, unit: Unit) -> io::Result<Counter> {
+    fn counter_track(
+        &mut self,
+        pid: u64,
+        name: &str,
+        series: &str,
+        unit: CounterUnit,
+    ) -> io::Result<Counter> {
         Ok(Counter(self.child(pid, &format!("{name} {series}"), Some(unit))?))
     }
 

@@ -9,7 +9,7 @@ use super::command_line::command;
 use super::outputs::WRITTEN;
 use super::write::{write_file, write_json};
 use super::{Failure, say, width};
-use crate::analysis::diff::{Line, Unit, diff};
+use crate::analysis::diff::{Line, Measure, diff};
 use crate::analysis::measured::{Summary, beside};
 use crate::analysis::table;
 use crate::page::difference::page;
@@ -145,13 +145,13 @@ fn row(line: &Line) -> [String; 5] {
     [line.what.clone(), show(line.a, line.unit), show(line.b, line.unit), difference, change]
 }
 
-fn show(value: f64, unit: Unit) -> String {
+fn show(value: f64, unit: Measure) -> String {
     match unit {
-        Unit::Seconds => table::seconds(value),
-        Unit::Bytes => Bytes(value.round() as u64).to_string(),
-        Unit::TokensPerSecond => format!("{value:.0}"),
-        Unit::Fraction => table::percent(value),
-        Unit::Count => format!("{}", (value * 10.0).round() / 10.0),
+        Measure::Seconds => table::seconds(value),
+        Measure::Bytes => Bytes(value.round() as u64).to_string(),
+        Measure::TokensPerSecond => format!("{value:.0}"),
+        Measure::Fraction => table::percent(value),
+        Measure::Count => format!("{}", (value * 10.0).round() / 10.0),
     }
 }
 
