@@ -1,6 +1,7 @@
 //! Mechanisms of parallelism, each in a test that fails when the mechanism is switched off.
 
 use serde_json::{Value, json};
+use stepsim::ids::RankId;
 use stepsim::model::{CommGroup, CommOp, Item, LayerPlan, Shard};
 use stepsim::moe::Exchange;
 use stepsim::plan::step::overlap::decompose;
@@ -526,4 +527,30 @@ fn each_device_is_priced_as_itself() {
         assert!(mixed.record.step_end < slow.record.step_end);
         assert_eq!(mixed.plan.world.programs().len(), 2);
     }
+}
+
+/// Where passes wait for what other stages send, the host of a Megatron step waits for it too, and launches nothing ahead;
+/// where sends and receives run beside passes, it does not.
+#[test]
+fn the_host_waits_for_batched_exchanges() {
+    let step = |p2p: &str| {
+        let p2p = format!("parallelism.pipeline.p2p={p2p}");
+        let sets = ["stack=megatron-2021", "model.sequence=128", "parallelism.data=2", "batch.global=12", &p2p];
+        let inputs = Inputs::load("tiny-4", Some("dgx-a100"), &sets.map(String::from)).expect("inputs");
+        let run = Simulation::run(&inputs, &Options::default()).expect("a run");
+        let world = &run.folded.world;
+        // The first stage receives gradients only.
+        let program = world.program_of(run.folded.source(RankId(0)));
+        let named = |name: &str| {
+            program.ops.iter().filter(|op| program.infos[op.info as usize].name.starts_with(name)).count()
+        };
+        (named("recv "), named("read back"), run.record.step_end)
+    };
+    let (received, read, waiting) = step("batched");
+    assert_eq!(received, 6);
+    // The norm of the gradients and the loss too.
+    assert_eq!(read, received + 2);
+    let (_, read, ahead) = step("async");
+    assert_eq!(read, 2);
+    assert!(ahead < waiting, "{ahead} {waiting}");
 }

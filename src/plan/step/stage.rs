@@ -22,6 +22,7 @@ use crate::plan::pipeline::{self, Channel, Message, StageWork, Task};
 use crate::program::{MemoryClass, MemoryEffect, MemoryWhen, OpInfo, Phase, ProgramBuilder, Work};
 use crate::schedule::{Data, Part, Pass};
 use crate::spec::stack::HostRead;
+use crate::spec::workload::PointToPoint;
 
 /// The passes of a rank.
 pub(super) struct Stage<'a, 'm> {
@@ -262,6 +263,16 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
     }
 
+    /// Before a pass whose input came in an exchange for which passes wait, the host waits for that.
+    fn exchanged(&mut self, b: &ProgramBuilder) {
+        let waits = self.w.setup.shares.workload.parallelism.pipeline.p2p != PointToPoint::Async;
+        let Some(last) = b.len().checked_sub(1).filter(|_| waits) else { return };
+        let last = OpId(last as u32);
+        if ["exchange", "recv activations", "recv gradients"].contains(&b.name(last)) {
+            self.w.host_reads(HostRead::Transfers, last);
+        }
+    }
+
     /// A pass comes to a unit: what it needs is brought in, what it keeps is allocated.
     pub(super) fn opens(&mut self, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         if visit.pass != Pass::WeightGrad {
@@ -374,6 +385,7 @@ impl StageWork for Stage<'_, '_> {
     }
 
     fn pass(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
+        self.exchanged(b);
         let mut chain = self.chain(b, task);
         while self.run(b, &mut chain) {}
         chain.output().unwrap_or_else(|| self.nothing(b, task))

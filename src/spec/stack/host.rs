@@ -123,6 +123,10 @@ pub enum HostRead {
     GradientNorm,
     /// How many tokens each expert gets, in every layer that has experts, before its tokens are sent.
     ExpertCounts,
+    /// Whether what came from another pipeline stage is there, before the pass that needs it, where sends and receives
+    /// do not run beside passes: Megatron calls `torch.cuda.synchronize()` behind `batch_isend_irecv` (`batch_p2p_sync`),
+    /// nanotron reads the shape of every message on the host.
+    Transfers,
 }
 
 /// Which kernels are launched together.
