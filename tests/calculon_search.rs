@@ -37,7 +37,14 @@ fn space(case: &Value) -> Space {
 }
 
 fn found(space: &Space, top: usize, threads: usize) -> Found {
-    search(space, Quirks::AS_PUBLISHED, top, threads).expect("a search")
+    let mut told = (0, 0);
+    let mut tell = |done, of| {
+        assert!(done == told.0 + 1 && done <= of, "{done} of {of} after {told:?}");
+        told = (done, of);
+    };
+    let found = search(space, Quirks::AS_PUBLISHED, top, threads, &mut tell).expect("a search");
+    assert_eq!(told.0, told.1, "all was told");
+    found
 }
 
 #[test]
@@ -77,7 +84,8 @@ fn the_ranking_does_not_depend_on_threads_and_fields_can_be_kept() {
         kept.executions < one.executions && kept.ranking.iter().all(|best| best.execution.tensor_par == 1)
     );
     space.only = BTreeMap::from([("heads".to_string(), vec![json!(1)])]);
-    let refused = search(&space, Quirks::AS_PUBLISHED, 1, 1).expect_err("no such field").to_string();
+    let refused = search(&space, Quirks::AS_PUBLISHED, 1, 1, &mut |_, _| {});
+    let refused = refused.expect_err("no such field").to_string();
     assert!(refused.contains("tensor_par_comm_type"), "{refused}");
 }
 

@@ -39,14 +39,26 @@ def _head(title: str, facts: Sequence[tuple[str, str]]) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Step, MFU, memory and settings; what is the same in several rows stands once above them."""
     names = list(dict.fromkeys(name for row in rows for name in row["settings"]))
-    head = "".join(f"<th>{escape(name)}</th>" for name in ["step", "MFU", "GiB", *names])
+    values = {name: list(dict.fromkeys(_word(row["settings"].get(name)) for row in rows)) for name in names}
+    alike = [name for name in names if len(rows) > 1 and len(values[name]) == 1]
+    names = [name for name in names if name not in alike]
+    said = ", ".join(f"{name} {values[name][0]}" for name in alike)
+    asked = list(dict.fromkeys(name for row in rows for name in row.get("columns", {})))
+    head = "".join(f"<th>{escape(name).replace('.', '.<wbr>')}</th>" for name in ["step", "MFU", "GiB", *asked, *names])
     body = ""
     for row in rows:
         cells = [f"{row['step_time_s']:.4g} s", f"{100 * row['mfu']:.1f} %", f"{row['memory_peak_bytes'] / 2**30:.1f}"]
+        cells += [_number(row.get("columns", {}).get(name)) for name in asked]
         cells += [_word(row["settings"].get(name)) for name in names]
-        body += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        body += "<tr>" + "".join(f"<td style='white-space:nowrap'>{escape(cell)}</td>" for cell in cells) + "</tr>"
+    above = f"<p>all: {escape(said)}</p>" if said else ""
+    return f"{above}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else _word(value)
 
 
 def _word(value: Any) -> str:

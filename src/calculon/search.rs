@@ -6,6 +6,7 @@
 //! what processes most sequences a second; of equals the first in the order of the space, whatever the threads.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -80,16 +81,30 @@ struct Piece {
     comm: TensorComm,
 }
 
-/// Tries all executions of a space and ranks the best `top`. Pieces are shared out to threads.
+/// Tries all executions of a space and ranks the best `top`. Pieces are shared out to threads; `progress` is told how many of
+/// how many are done.
 ///
 /// # Errors
 /// No execution can be made of the values that fields are kept to, or a field is unknown.
-pub fn search(space: &Space, quirks: Quirks, top: usize, threads: usize) -> Result<Found, SpecError> {
+pub fn search(
+    space: &Space,
+    quirks: Quirks,
+    top: usize,
+    threads: usize,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Found, SpecError> {
     space.check()?;
     let pieces = space.pieces();
     let mut found = Found::default();
-    let all = pool::all(pieces.len(), threads, &|i| space.of_piece(pieces[i], quirks, top));
-    for of_piece in all {
+    let mut all: Vec<Option<Found>> = vec![None; pieces.len()];
+    let mut done = 0;
+    pool::each(pieces.len(), threads, &|i| space.of_piece(pieces[i], quirks, top), &mut |i, of_piece| {
+        all[i] = Some(of_piece);
+        done += 1;
+        progress(done, pieces.len() as u64);
+        ControlFlow::Continue(())
+    });
+    for of_piece in all.into_iter().flatten() {
         found.executions += of_piece.executions;
         found.fit += of_piece.fit;
         of_piece.ranking.into_iter().for_each(|best| insert(&mut found.ranking, best, top));

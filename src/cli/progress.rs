@@ -37,6 +37,11 @@ impl Bar {
         }
         self.bar.set_position(position);
     }
+    /// So much has been done of what is now known to be so many.
+    pub fn toward(&self, position: u64, count: u64) {
+        self.bar.set_length(count);
+        self.at(position);
+    }
     /// Takes the bar away.
     pub fn done(&self) {
         self.bar.finish_and_clear();

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::calculon::closed_form::Quirks;
 use crate::calculon::files::{Application, Datatype, Execution, Names, System};
 use crate::calculon::search::{Found, Space, search};
+use crate::cli::progress::Bar;
 use crate::cli::write::write_json;
 use crate::cli::{Failure, outputs, say};
 use crate::pool;
@@ -83,14 +84,19 @@ impl OfFiles {
         let (axes, mut only) = sorted(common)?;
         let begun = Instant::now();
         let mut points = Vec::new();
-        for settings in product(&axes) {
+        let (bar, all) = (Bar::of("parts of the space", 1), product(&axes));
+        let count = all.len() as u64;
+        for (before, settings) in (0..).zip(all) {
             let space = self.space(app, sys, &settings, std::mem::take(&mut only))?;
             let quirks = if self.repaired { Quirks::REPAIRED } else { Quirks::AS_PUBLISHED };
-            let found =
-                search(&space, quirks, common.top, pool::threads(common.threads)).map_err(Failure::input)?;
+            // Spaces of other points are about as large as this one.
+            let mut tell = |done, of| bar.toward(before * of + done, count * of);
+            let found = search(&space, quirks, common.top, pool::threads(common.threads), &mut tell);
+            let found = found.map_err(Failure::input)?;
             only = space.only;
             points.push(Point { settings, found });
         }
+        bar.done();
         if let Some(path) = common.report {
             write_json(path, &serde_json::json!({ "points": &points }))?;
         }

@@ -250,17 +250,18 @@ impl<'a> Layout<'a> {
         self.sink.kind(&names::stretch(row, layer, info.phase), "critical", &args)
     }
 
-    /// The kind of a stall, or of a stretch of them, by its cause.
-    fn stall(&mut self, cause: &'static str, category: &'static str) -> io::Result<Kind> {
-        if let Some(kind) = self.kinds.stalls.get(&(cause, category)) {
+    /// The kind of a stall by its cause, or of a stretch of them by its name.
+    fn stall(&mut self, name: &str, category: &'static str) -> io::Result<Kind> {
+        let known = self.kinds.stalls.entry(category).or_default();
+        if let Some(kind) = known.get(name) {
             return Ok(*kind);
         }
-        let kind = self.sink.kind(cause, category, &[("cause", Value::Text(cause))])?;
-        self.kinds.stalls.insert((cause, category), kind);
+        let kind = self.sink.kind(name, category, &[("cause", Value::Text(name))])?;
+        known.insert(name.to_owned(), kind);
         Ok(kind)
     }
 
-    /// The stalls of a rank, and around those of one cause that follow each other one slice; `ends` are the arrows that leave and that arrive, by the stall's number.
+    /// The stalls of a rank, and around those that follow each other one slice; `ends` are the arrows that leave and that arrive, by the stall's number.
     fn stalls(
         &mut self,
         traced: &TracedRank,
@@ -274,7 +275,7 @@ impl<'a> Layout<'a> {
             let Some((start, end)) = stalls::shown(self.timeline, stall) else { continue };
             let kind = self.stall(stall.cause, "stall")?;
             if let Some(stretch) = stretches.next_if(|stretch| stretch.first == i) {
-                let kind = self.stall(stall.cause, "stalls")?;
+                let kind = self.stall(&stretch.name, "stalls")?;
                 let (start, end) = stretch.span;
                 let args = [(self.keys.stalls, Value::Uint(stretch.stalls))];
                 self.sink.slice(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })?;

@@ -14,8 +14,8 @@
 //!   passes and collectives differ in words.
 //! * An **arrow** from what an op waited for to the op: the send of a receive, the collective that held up
 //!   a kernel, the prefetch that it uses, the kernel that a send had to wait for. Stalls lie between: one arrow from what
-//!   held the rank up, here or on another rank, one to the kernel that then could start. Stalls of one cause that follow each
-//!   other with no kernel between lie in a slice of the cause's name (`stalls`), which is wide enough to be read.
+//!   held the rank up, here or on another rank, one to the kernel that then could start. Stalls that follow each other
+//!   with no kernel between lie in a slice (`stalls`) named after the causes of most of it, which is wide enough to be read.
 //! * The **critical path** as a row of each rank that it passes, with an arrow where it goes to another.
 //! * **Counters** for the bytes that a rank holds on each tier, by class and in total; only those that move.
 //!

@@ -77,8 +77,8 @@ pub(super) struct Kinds {
     ops: FxHashMap<(usize, u32, StreamKind, Option<u64>), Kind>,
     passes: FxHashMap<(String, &'static str, Option<u64>), Kind>,
     merged: FxHashMap<(StreamKind, Level, Phase, Option<u32>, u32), Kind>,
-    /// By cause and category.
-    pub(super) stalls: FxHashMap<(&'static str, &'static str), Kind>,
+    /// By category and name.
+    pub(super) stalls: FxHashMap<&'static str, FxHashMap<String, Kind>>,
     /// By program, description, and whether it stands for several ops.
     pub(super) critical: FxHashMap<(usize, u32, bool), Kind>,
 }

@@ -18,32 +18,49 @@ pub fn shown(timeline: &Timeline, stall: &Stall) -> Option<(u64, u64)> {
     (start < end && end > from && start < until).then_some((start, end))
 }
 
-/// Stalls of one cause of which each begins where the one before ended, with no kernel between.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Fewest stalls of a stretch: fewer are as wide as it.
+const LEAST: u64 = 4;
+
+/// Stalls of which each begins where the one before ended, with no kernel between.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// Number of the first one that is seen.
     pub first: u32,
     /// Start and end in nanoseconds.
     pub span: (u64, u64),
-    /// How many are seen, at least two.
+    /// How many are seen.
     pub stalls: u64,
+    /// The two causes that take most of it, longest first.
+    pub name: String,
 }
 
 /// The stretches of a rank's stalls in order of time.
 pub fn stretches(timeline: &Timeline, stalls: &[Stall]) -> Vec<Stretch> {
     let mut stretches = Vec::new();
     let mut number = 0;
-    for run in stalls.chunk_by(|a, b| a.cause == b.cause && a.end == b.start) {
-        let mut stretch: Option<Stretch> = None;
+    for run in stalls.chunk_by(|a, b| a.end == b.start) {
+        let mut stretch = Stretch { first: number, span: (u64::MAX, 0), stalls: 0, name: String::new() };
+        let mut causes: Vec<(&str, u64)> = Vec::new();
         for stall in run {
-            if let Some(span) = shown(timeline, stall) {
-                let of = stretch.get_or_insert(Stretch { first: number, span, stalls: 0 });
-                of.span.1 = span.1;
-                of.stalls += 1;
+            if let Some((start, end)) = shown(timeline, stall) {
+                if stretch.stalls == 0 {
+                    stretch.first = number;
+                }
+                stretch.span = (stretch.span.0.min(start), end);
+                stretch.stalls += 1;
+                match causes.iter_mut().find(|cause| cause.0 == stall.cause) {
+                    Some(cause) => cause.1 += end - start,
+                    None => causes.push((stall.cause, end - start)),
+                }
             }
             number += 1;
         }
-        stretches.extend(stretch.filter(|stretch| stretch.stalls > 1));
+        if stretch.stalls >= LEAST {
+            causes.sort_by_key(|cause| std::cmp::Reverse(cause.1));
+            let firsts: Vec<&str> = causes.iter().take(2).map(|cause| cause.0).collect();
+            stretch.name = firsts.join(" and ");
+            stretches.push(stretch);
+        }
     }
     stretches
 }

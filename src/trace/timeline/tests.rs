@@ -332,7 +332,8 @@ fn stalls_links_and_contention_are_shown_as_given() {
         waiting: None,
         shared: None,
     };
-    let of_first = [stall(10, 20), stall(20, 35), stall(36, 40)];
+    let other = Stall { cause: "tensor parallel", ..stall(35, 36) };
+    let of_first = [stall(10, 20), stall(20, 35), other, stall(36, 40), stall(50, 60), stall(60, 65)];
     let stalls = |source: RankId| if source.0 == 0 { of_first.to_vec() } else { Vec::new() };
     let links = [Link { resource: ResourceId(3), name: "leaf 0 → spine".into(), capacity: Bandwidth(2e9) }];
     let change = |ns, resource, rate| LinkUse {
@@ -353,9 +354,12 @@ fn stalls_links_and_contention_are_shown_as_given() {
     let [(thread, name)] = apart.as_slice() else { panic!("one rank has stalls: {apart:?}") };
     assert_eq!(**name, ranks[0].name);
     let shown = |start, end| (start, end, "pipeline bubble".to_owned(), "stall".to_owned());
-    let together = (10, 35, "pipeline bubble".to_owned(), "stalls".to_owned());
-    assert_eq!(trace.slices[*thread], [together, shown(10, 20), shown(20, 35), shown(36, 40)]);
-    assert!(text.contains(r#""cause":"pipeline bubble","stalls":2}"#));
+    let name = "pipeline bubble and tensor parallel".to_owned();
+    let others = [shown(10, 20), shown(20, 35), (35, 36, "tensor parallel".to_owned(), "stall".to_owned())];
+    let together = vec![(10, 40, name, "stalls".to_owned())];
+    let alone = [shown(36, 40), shown(50, 60), shown(60, 65)];
+    assert_eq!(trace.slices[*thread], [together, others.to_vec(), alone.to_vec()].concat());
+    assert!(text.contains(r#""cause":"pipeline bubble and tensor parallel","stalls":4}"#));
     let track = (10, "leaf 0 → spine (2 GB/s) %".to_owned());
     assert_eq!(trace.counters[&track], [(0, 0.0), (5, 50.0), (9, 0.0)]);
     assert!(text.contains(r#""waited_for":"rank 4: recv B m0""#));
