@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use snapbox::cmd::{Command, OutputAssert};
-use stepsim::study::{Axis, Base, SearchOptions, Space, search};
+use stepsim::study::{Axis, Base, SearchOptions, SearchReport, Space, search};
 
 fn stepsim(args: &[&str]) -> OutputAssert {
     Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).assert()
@@ -90,6 +90,31 @@ fn a_row_is_a_run() {
     assert_eq!(row["step_time_s"], report["step_time_s"]);
     assert_eq!(row["mfu"], report["mfu"]);
     assert_eq!(row["memory_peak_bytes"], report["memory"]["hbm"]["peak_bytes"]);
+}
+
+/// The head of GPT-2 is as much as several layers: a last stage with fewer is found, and runs as reported.
+#[test]
+fn a_search_is_refined_beyond_the_layout() {
+    let layout = ["tensor=1", "data=2", "context.size=1", "pipeline.size=4", "pipeline.schedule=1f1b"];
+    let mut fix: Vec<String> = layout.iter().map(|field| format!("parallelism.{field}")).collect();
+    fix.push("batch.micro_batch=1".into());
+    let options = |fix: Vec<String>, refine| SearchOptions { fix, refine, ..SearchOptions::default() };
+    let of = |fix: &[String], refine| {
+        search("gpt2-8", None, &options(fix.to_vec(), refine), &mut |_| ControlFlow::Continue(()))
+            .expect("a search")
+    };
+    let (plain, refined) = (of(&fix, false), of(&fix, true));
+    let seconds = |report: &SearchReport| report.ranking[0].outcome.step_time_s.expect("a step");
+    assert!(seconds(&refined.report) < 0.95 * seconds(&plain.report), "{:?}", refined.report.refined);
+    assert!(plain.report.refined.is_empty());
+    let kept: Vec<_> = refined.report.refined.iter().filter(|trial| trial.kept).collect();
+    assert_eq!(kept.last().expect("a better one").step_time_s, refined.report.ranking[0].outcome.step_time_s);
+    let split = "parallelism.pipeline.layer_split";
+    assert!(kept[0].path == split && refined.report.ranking[0].settings[split] == kept[0].value);
+    assert_eq!(refined.report.ranking[1].outcome, plain.report.ranking[0].outcome);
+    assert!(refined.best.expect("the best").parallelism.pipeline.layer_split.is_some());
+    fix.push(format!("{split}=[12,12,12,12]"));
+    assert!(of(&fix, true).report.refined.iter().all(|trial| trial.path != split), "what is held stays");
 }
 
 /// Columns that are asked for are those of the report that `run` writes; a row without one of them is of another study.

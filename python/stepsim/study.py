@@ -176,6 +176,7 @@ def search(
     most_simulated: int = 400,
     margin: float = 0.1,
     prove: bool = False,
+    refine: bool = False,
     threads: Optional[int] = None,
     progress: Optional[Callable[[int], object]] = None,
 ) -> Search:
@@ -186,6 +187,8 @@ def search(
     ``tokens_per_device``, ``cost`` (needs ``topology.device.price_USD_per_h``), ``energy``, ``devices`` or ``memory``; a step longer
     than ``deadline_s`` does not count; ``devices=(64, 4096)`` tries machines of these sizes, doubling. ``prove`` simulates
     every layout that the memory does not refute, and ``report["proof"]`` says what the search would have missed.
+    ``refine`` then tries fields beside the layout on the best one (``report["refined"]``): layers of the first and last stage, overlap of
+    collectives, expert-tensor degree, prefetch.
     """
     options = {
         "max_memory_bytes": None if max_memory_gib is None else max_memory_gib * 2**30,
@@ -196,6 +199,7 @@ def search(
         "most_simulated": most_simulated,
         "margin": margin,
         "prove": prove,
+        "refine": refine,
         "threads": threads,
     }
     machine = None if topology is None else source_text(topology)

@@ -26,6 +26,7 @@ Examples:
   stepsim search llama3-70b --fix model=qwen2.5-72b -t h100-superpod-64 --report search.json -o best.json
   stepsim search gpt2-8 --fix parallelism.context.size=1 --vary parallelism.tensor=1,5 --max-memory 40
   stepsim search llama3-70b --vary parallelism.pipeline.schedule=1f1b,zb-h1,zb-v,dualpipe-v
+  stepsim search gpt2-8 --fix parallelism.pipeline.size=4 --refine
   stepsim search llama3-70b -t h100-superpod-64 --devices 64..512 --objective devices --deadline-s 30
   stepsim search llama3-70b --objective cost --fix topology.device.price_USD_per_h=2.5 --devices 64..1024
   stepsim search --calculon gpt3-175b sys.json --processors 512 --batch 512 --fix optimizer_sharding=true -o exe.json
@@ -69,6 +70,10 @@ pub struct Args {
     /// Simulate every layout that the memory does not refute, and say what the search would have missed
     #[arg(long, conflicts_with = "calculon")]
     prove: bool,
+    /// Then try on the best layout, one after the other: fewer layers in the last and first stage, overlap of tensor-parallel and
+    /// expert collectives, expert-tensor degree, prefetch depths, weights kept after forward; what is better is kept
+    #[arg(long, conflicts_with = "calculon")]
+    refine: bool,
     /// Threads [default: one a processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -129,6 +134,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         most_simulated: args.most_simulated as usize,
         margin: args.margin,
         prove: args.prove,
+        refine: args.refine,
         threads: args.threads.map(usize::from),
     };
     let (bar, begun) = (Bar::new("estimated and simulated"), Instant::now());
@@ -195,6 +201,15 @@ fn text(report: &SearchReport, seconds: f64) -> String {
             100.0 * proof.regret,
             proof.kendall_tau.map_or("-".to_string(), |tau| format!("{tau:.3}")),
         );
+    }
+    if !report.refined.is_empty() {
+        let kept = report.refined.iter().filter(|trial| trial.kept).map(|trial| {
+            format!("{}={} ({:.4} s)", trial.path, trial.value, trial.step_time_s.unwrap_or_default())
+        });
+        let kept: Vec<String> = kept.collect();
+        let kept =
+            if kept.is_empty() { "none is better".to_string() } else { format!("kept {}", kept.join(", ")) };
+        text += &format!("  refined: {} changes of the best simulated, {kept}\n", report.refined.len());
     }
     let Some(best) = report.ranking.first() else { return text };
     let mut table = Table::new();

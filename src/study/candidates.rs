@@ -33,7 +33,7 @@ pub(super) struct Candidate {
 }
 
 /// A layout's estimate, or the reason why it is not simulated.
-type Estimated = Result<Candidate, &'static str>;
+pub(super) type Estimated = Result<Candidate, &'static str>;
 
 /// Layouts that count, those that fit in closed form first and the best of these first, and how many do not by reason.
 pub(super) fn candidates(
@@ -59,7 +59,7 @@ pub(super) fn candidates(
     (candidates, pruned)
 }
 
-fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions) -> Estimated {
+pub(super) fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions) -> Estimated {
     let sets: Vec<String> = settings.iter().map(|(path, value)| set_text(path, value)).collect();
     let inputs = base.inputs(&sets).map_err(|_| "invalid")?;
     let form = closed_form(&inputs).map_err(|_| "invalid")?;

@@ -62,7 +62,7 @@ fn check(schema: &Value, path: &str) -> Result<(), SpecError> {
     for name in path.split('.') {
         let next: Vec<&Value> = at.iter().flat_map(|node| inside(schema, node, name)).collect();
         if next.is_empty() {
-            return Err(unknown(path, format!("there is no `{name}`{}", place(&walked)), schema, &at));
+            return Err(unknown(path, format!("there is no `{name}`{}", place(&walked)), &at));
         }
         walked.push(name);
         at = next.into_iter().flat_map(|node| variants(schema, node)).collect();
@@ -75,16 +75,16 @@ fn check(schema: &Value, path: &str) -> Result<(), SpecError> {
     if at.iter().any(is_leaf) {
         return Ok(());
     }
-    Err(unknown(path, format!("{path} is a table or a list, not a number"), schema, &at))
+    Err(unknown(path, format!("{path} is a table or a list, not a number"), &at))
 }
 
 fn place(walked: &[&str]) -> String {
     if walked.is_empty() { String::new() } else { format!(" in `{}`", walked.join(".")) }
 }
 
-fn unknown(path: &str, problem: String, schema: &Value, at: &[&Value]) -> SpecError {
+fn unknown(path: &str, problem: String, at: &[&Value]) -> SpecError {
     let mut names: Vec<&str> = Vec::new();
-    for node in at.iter().flat_map(|node| variants(schema, node)) {
+    for node in at {
         names.extend(
             node.get("properties").and_then(Value::as_object).into_iter().flatten().map(|(k, _)| k.as_str()),
         );
@@ -151,7 +151,8 @@ mod tests {
             let error = columns(&[wrong]).unwrap_err().to_string();
             assert!(error.contains(word) && error.contains("--columns"), "{wrong}: {error}");
         }
-        assert!(columns(&["mean.busy"]).unwrap_err().to_string().contains("busy_s, stalls_s"));
+        let known = columns(&["mean.busy"]).unwrap_err().to_string();
+        assert_eq!(known.matches("busy_s").count(), 1, "{known}");
     }
 
     #[test]

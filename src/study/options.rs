@@ -26,11 +26,22 @@ pub struct SearchOptions {
     pub margin: f64,
     /// Simulate every layout that the memory does not refute, and say what the search would have missed.
     pub prove: bool,
+    /// Try fields beside the layout on the best that was found: layers of the first and last stage, overlap of tensor-parallel and
+    /// expert collectives, expert-tensor degree, prefetch.
+    pub refine: bool,
     /// Threads; default: as many as processors.
     pub threads: Option<usize>,
 }
 
 impl SearchOptions {
+    /// Whether a field, or one inside it or around it, is held or varied.
+    pub(super) fn asks(&self, path: &str) -> bool {
+        let around =
+            |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let touches = |of: &str| around(path, of) || around(of, path);
+        self.fix.iter().any(|text| touches(text.split('=').next().unwrap_or_default()))
+            || self.vary.iter().flat_map(|axis| &axis.paths).any(|of| touches(of))
+    }
     /// Whether a step is over by the deadline.
     pub(super) fn in_time(&self, found: Measures) -> bool {
         self.deadline_s.is_none_or(|deadline| found.seconds <= deadline)
@@ -50,6 +61,7 @@ impl Default for SearchOptions {
             most_simulated: 400,
             margin: 0.1,
             prove: false,
+            refine: false,
             threads: None,
         }
     }

@@ -20,6 +20,7 @@ use super::options::SearchOptions;
 use super::outcome::{How, Outcome, outcome};
 use super::proof::{Proof, prove};
 use super::reasons::{Reason, reasons};
+use super::refine::{Refined, Trial, refine};
 use super::rows::StudyError;
 use super::space::{Axis, MOST_POINTS, Space, set_text};
 use crate::analysis::waterfall_report::BarsReport;
@@ -98,6 +99,9 @@ pub struct SearchReport {
     /// What the search would have missed, where every layout was simulated to know it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
+    /// What was tried on the best layout, where that was asked for; the first of the ranking has what was kept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refined: Vec<Trial>,
     /// What was taken for granted.
     pub assumed: Vec<String>,
     /// The best layouts, best first.
@@ -160,10 +164,22 @@ pub fn search(
         time_margin_reached: run.margin_reached,
         closed_form_longest: 0.0,
         proof,
+        refined: Vec::new(),
         assumed: ASSUMED.iter().map(ToString::to_string).collect(),
         ranking: Vec::new(),
     };
-    let ranked = ranked(run, &candidates, options, &mut report);
+    let mut ranked = ranked(run, &candidates, options, &mut report);
+    let mut refined = None;
+    if let Some(first) = ranked.first().filter(|_| options.refine) {
+        let before = points.len() as u64 + report.simulated;
+        let mut tell = |n| tell(before + n);
+        (refined, report.refined) =
+            refine(&base, (first.candidate, first.found), options, &simulate, &mut tell)?;
+    }
+    if let Some(Refined { candidate, found, outcome }) = &refined {
+        ranked.insert(0, Simulated { candidate, found: *found, outcome: outcome.clone() });
+        ranked.truncate(options.top.max(1));
+    }
     let best = ranked.first().and_then(|found| base.inputs(&found.candidate.sets).ok());
     let own = serde_json::to_value(plain.unchecked(&[])?.0).unwrap_or_default();
     let mut explained = explained(&base, &ranked).into_iter();
