@@ -535,7 +535,8 @@ fn each_device_is_priced_as_itself() {
 fn the_host_waits_for_batched_exchanges() {
     let step = |p2p: &str| {
         let p2p = format!("parallelism.pipeline.p2p={p2p}");
-        let sets = ["stack=megatron-2021", "model.sequence=128", "parallelism.data=2", "batch.global=12", &p2p];
+        let sets =
+            ["stack=megatron-2021", "model.sequence=128", "parallelism.data=2", "batch.global=12", &p2p];
         let inputs = Inputs::load("tiny-4", Some("dgx-a100"), &sets.map(String::from)).expect("inputs");
         let run = Simulation::run(&inputs, &Options::default()).expect("a run");
         let world = &run.folded.world;

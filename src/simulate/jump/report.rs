@@ -114,10 +114,10 @@ fn of_short(inputs: &Inputs, options: &Options, short: &Short) -> Option<Report>
 
     let flops =
         |of: &dyn Fn(&Plan) -> u128| of(plan) + (of(&next.plan) - of(plan)) * u128::from(jumped.times);
-    let (global, sequence) =
-        (inputs.workload.value.batch.global, inputs.workload.value.sequence(&inputs.model));
+    let w = &inputs.workload.value;
+    let (global, sequence) = (w.batch.global, w.sequence(&inputs.model));
     let step = WholeStep {
-        model_flops: StepFlops::of(&inputs.model, global, sequence),
+        model_flops: StepFlops::of_training(&inputs.model, &w.training, global, sequence),
         flops: [flops(&|plan| plan.hardware_flops), flops(&|plan| plan.skipped_flops)],
         tokens: global * sequence,
         end,
