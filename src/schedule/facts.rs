@@ -14,7 +14,7 @@ pub struct Facts {
     pub needs: &'static str,
     /// How many chunks a rank may hold.
     pub chunks: Chunks,
-    /// Whether [`Shape::group`] means anything to it.
+    /// Whether [`Shape::group`](super::Shape::group) means anything to it.
     pub groups: bool,
     /// Directions in which micro-batches pass, 1 or 2; with 2 a rank holds a stage of each.
     pub directions: u16,
@@ -26,7 +26,7 @@ pub struct Facts {
     pub batched: bool,
     /// Whether it runs a forward and a backward pass of two micro-batches together.
     pub pairs: bool,
-    /// Whether [`Schedule::order_for`] makes the order for the times and the memory of a step.
+    /// Whether [`Schedule::order_for`](super::Schedule::order_for) makes the order for the times and the memory of a step.
     pub searched: bool,
 }
 

@@ -14,7 +14,7 @@ pub enum Sends {
     /// Receives are posted ahead.
     Blocking,
     /// As blocking, and a receive is posted only when the pass before its consumer has ended: Megatron's batched
-    /// send-and-receive between passes. Where ranks have several chunks ([`Order::alternates`]), all that a pass, or a
+    /// send-and-receive between passes. Where ranks have several chunks ([`Order::alternates`](crate::schedule::Order::alternates)), all that a pass, or a
     /// forward and a backward pass in a row, has made is sent in one exchange with what the next ones need, and they
     /// wait for the whole exchange. Not every order can run so; the engine shows the wait cycle of one that cannot.
     Batched,
@@ -93,7 +93,7 @@ pub struct Pipeline {
     pub slots: Vec<Vec<u32>>,
 }
 
-/// Settings of [`programs`].
+/// Settings of [`programs`](super::programs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How sends are queued.

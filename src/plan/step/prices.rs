@@ -21,6 +21,6 @@ pub trait Prices {
 
 /// Prices of kernels on every class of devices of a machine.
 pub trait PriceList {
-    /// Prices on the devices of a class ([`Machine::device_class`]).
+    /// Prices on the devices of a class ([`Machine::device_class`](crate::topology::Machine::device_class)).
     fn on(&self, class: u32) -> &dyn Prices;
 }

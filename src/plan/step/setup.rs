@@ -36,6 +36,6 @@ impl Setup<'_> {
 pub(super) struct Variant {
     /// Class of the device.
     pub(super) class: u32,
-    /// Which documents it gets ([`Packs::of`]).
+    /// Which documents it gets ([`Packs::of`](super::packs::Packs::of)).
     pub(super) documents: u32,
 }

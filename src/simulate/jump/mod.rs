@@ -21,7 +21,7 @@
 //!
 //! *Sums.* What happened from t to u counts 1 + n/g times. Why a kernel stood still at a moment is read from what ran then:
 //! ops that were under way at t began equally long before it as those at u did, for that is part of a state, and ends
-//! before t explain nothing behind it. [`report`] says what more a whole report takes.
+//! before t explain nothing behind it. `report` says what more a whole report takes.
 //!
 //! # When it is off
 //!
