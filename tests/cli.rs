@@ -140,8 +140,11 @@ fn a_dash_is_a_stream() {
 fn what_a_null_takes_away_stays_away_when_resolved() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
-    let own = r#"{"base": "gpt2-8", "stack": "deepspeed-zero3", "gradient_buckets": {"reduce_every_micro_batch": null}}"#;
-    std::fs::write(path("own.json"), own).expect("written");
+    let mut own: Value =
+        serde_json::from_str(&stdout(&["show", "gpt2-8", "--resolved"])).expect("a workload");
+    own["stack"] = "deepspeed-zero3".into();
+    own["gradient_buckets"] = serde_json::json!({"reduce_every_micro_batch": null});
+    std::fs::write(path("own.json"), own.to_string()).expect("written");
     let resolved = |name: &str| stdout(&["show", &path(name), "--resolved"]);
     let first = resolved("own.json");
     assert!(first.contains("500000000") && !first.contains("reduce_every_micro_batch"), "{first}");
