@@ -122,7 +122,7 @@ error: --set noise.compute_sigma=-1e-300: at `noise.compute_sigma`: -1e-300 is n
         &["run", "gpt2-8", "--set", "nodes=3"],
         str![[r#"
 error: --set nodes=3: at `nodes`: no such field: `nodes`
-  allowed: name, description, topology, model, sequence, batch, documents, stack, parallelism, precision, optimizer, gradient_buckets, recompute, offload, fusion, expert, expert_load, fidelity, noise
+  allowed: name, description, topology, model, sequence, batch, documents, stack, parallelism, precision, optimizer, training, gradient_buckets, recompute, offload, fusion, expert, expert_load, fidelity, noise
   hint: `nodes` is the machine's: `--set topology.nodes=…`, or a field of the machine's file
 
 "#]],
