@@ -164,7 +164,7 @@ fn the_file_of_a_folder_lies_in_it() {
 fn a_word_names_one_thing() {
     for word in ["Unit", "Plan", "Stage", "Step", "Trace"] {
         let defines = |line: &str| {
-            let mut words = line.trim_start().split_whitespace().skip_while(|w| w.starts_with("pub"));
+            let mut words = line.split_whitespace().skip_while(|w| w.starts_with("pub"));
             let kind = words.find(|w| !w.starts_with("crate")).unwrap_or_default();
             let name = words.next().unwrap_or_default();
             ["struct", "enum", "trait", "type"].contains(&kind) && first_segment(name) == word
