@@ -8,9 +8,9 @@
 //! other members. Copies towards the device and receives have an arrow to their user in any case: whether a prefetch
 //! came early is what one looks for.
 
-use super::layout::{Direction, direction, places, span};
+use super::places::{Direction, direction, places, span};
 use super::rows::{Level, Rows};
-use super::{Timeline, TracedRank};
+use super::shown::{Timeline, TracedRank};
 use crate::ids::{CommId, OpId};
 use crate::program::{Op, Program, StreamKind, Work};
 use crate::trace::writer::arrow_head;

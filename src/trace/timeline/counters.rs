@@ -9,8 +9,8 @@
 
 use std::io;
 
-use super::layout::span;
-use super::{Detail, Timeline, TracedRank};
+use super::places::span;
+use super::shown::{Detail, Timeline, TracedRank};
 use crate::program::{MemoryClass, MemoryEffect, MemoryWhen, Program};
 use crate::trace::writer::{CounterUnit, Sink, Value};
 use crate::units::Time;

@@ -3,8 +3,9 @@
 //! Coarser detail is coarser here too: ops of one row that follow each other in one phase of a micro-batch (and in one layer of it)
 //! are one step of the path.
 
-use super::layout::places;
-use super::{Critical, Detail, Timeline, passes};
+use super::passes;
+use super::places::places;
+use super::shown::{Critical, Detail, Timeline};
 use crate::ids::OpId;
 
 /// An op of the path on the row of a rank, or several that follow each other.

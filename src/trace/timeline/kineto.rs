@@ -14,10 +14,10 @@
 use std::io::{self, Write};
 
 use super::counters;
-use super::layout::{direction, span};
 use super::names;
+use super::places::{direction, span};
 use super::rows::{Level, Piece, Rows};
-use super::{Summary, Timeline, TracedRank};
+use super::shown::{Summary, Timeline, TracedRank};
 use crate::ids::OpId;
 use crate::program::{OpInfo, Program, StreamKind, Work};
 use crate::trace::writer::Value;
@@ -310,8 +310,8 @@ impl<W: Write> File<'_, W> {
         let known = COLLECTIVES.iter().find(|(ours, ..)| info.name.starts_with(ours));
         match (known, direction(self.kind_of(op), &info.name)) {
             (Some((_, kernel, name)), _) => (kernel, name),
-            (None, Some(super::layout::Direction::Send)) => ("SendRecv", "send"),
-            (None, Some(super::layout::Direction::Receive)) => ("SendRecv", "recv"),
+            (None, Some(super::places::Direction::Send)) => ("SendRecv", "send"),
+            (None, Some(super::places::Direction::Receive)) => ("SendRecv", "recv"),
             (None, None) => ("SendRecv", "all_to_allv"),
         }
     }

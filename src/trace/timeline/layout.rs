@@ -2,15 +2,16 @@
 
 use std::io;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::arrows::{self, Arrows, End};
 use super::critical::PathPiece;
+use super::keys::{Keys, Kinds};
 use super::rows::{Level, Rows};
-use super::slices::{Keys, Kinds};
-use super::{Detail, Stall, Summary, Timeline, TracedRank, counters, names, stalls};
+use super::shown::{Detail, Stall, Summary, Timeline, TracedRank};
+use super::{counters, names, stalls};
 use crate::analysis::memory;
-use crate::ids::{OpId, RankId};
+use crate::ids::OpId;
 use crate::program::{NO_MICRO_BATCH, Op, Program, StreamKind};
 use crate::trace::writer::{CounterUnit, Key, Kind, Sink, Slice, Thread, Value};
 use crate::units::Time;
@@ -365,34 +366,4 @@ fn take_ids(arrows: &mut &[(u32, u64)], i: u32, ids: &mut Vec<u64>) {
         ids.push(*id);
         *arrows = rest;
     }
-}
-
-/// Whether an op is one end of a transfer between two ranks, and which.
-pub fn direction(row: StreamKind, name: &str) -> Option<Direction> {
-    match row {
-        StreamKind::PipelineSend => Some(Direction::Send),
-        StreamKind::PipelineRecv => Some(Direction::Receive),
-        _ if name.starts_with("send") => Some(Direction::Send),
-        _ if name.starts_with("recv") => Some(Direction::Receive),
-        _ => None,
-    }
-}
-
-/// End of a transfer between two ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Direction {
-    /// The rank that has the data.
-    Send,
-    /// The rank that gets it.
-    Receive,
-}
-
-/// Start and end of an op of a traced rank.
-pub fn span(timeline: &Timeline, traced: &TracedRank, op: OpId) -> (Time, Time) {
-    timeline.record.span(traced.source, op)
-}
-
-/// The place of each rank among those traced.
-pub fn places(timeline: &Timeline) -> FxHashMap<RankId, usize> {
-    timeline.ranks.iter().enumerate().map(|(i, traced)| (traced.rank, i)).collect()
 }

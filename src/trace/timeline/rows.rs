@@ -4,8 +4,9 @@
 //! pass are stretches of its ops, or of one layer's, that nothing interrupts: a slice of kernels never lies over a
 //! stall, so that their sum is the busy time at every detail. Other rows have one level.
 
-use super::layout::{direction, span};
-use super::{Detail, Timeline, TracedRank, passes};
+use super::passes;
+use super::places::{direction, span};
+use super::shown::{Detail, Timeline, TracedRank};
 use crate::ids::OpId;
 use crate::program::{Program, StreamKind};
 

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::critical::Path;
 use super::rows::{Level, Rows};
-use super::{Timeline, TracedRank};
+use super::shown::{Timeline, TracedRank};
 
 /// Slices of a timeline that a browser opens with ease. The shipped workloads that are largest at the detail that follows from
 /// it: `95t-offload` (0.8 million slices) takes Perfetto's trace processor 7 CPU-s and 0.6 GB as `.pftrace` or 0.8 GB as JSON,

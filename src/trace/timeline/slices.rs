@@ -2,86 +2,16 @@
 
 use std::io;
 
-use rustc_hash::FxHashMap;
-
-use super::layout::{Layout, direction};
+use super::layout::Layout;
+use super::places::direction;
 use super::rows::{Level, Piece, Rows};
-use super::{Detail, TracedRank, names, passes};
+use super::shown::{Detail, TracedRank};
+use super::{names, passes};
 use crate::engine::kernel_time;
 use crate::ids::OpId;
-use crate::program::{Phase, Program, StreamKind, Work};
-use crate::trace::writer::{Key, Kind, Sink, Value};
+use crate::program::{Program, StreamKind, Work};
+use crate::trace::writer::{Kind, Value};
 use crate::units::Time;
-
-/// Names of arguments that differ from slice to slice of one kind.
-#[derive(Clone, Copy)]
-pub(super) struct Keys {
-    tflops: Key,
-    gbps: Key,
-    group_size: Key,
-    peer: Key,
-    uncontended: Key,
-    contention: Key,
-    pub(super) waited_for: Key,
-    pub(super) waited: [Key; 3],
-    pub(super) link: Key,
-    pub(super) sharers: Key,
-    nominal: Key,
-    noise: Key,
-    interference: Key,
-    critical: Key,
-    slack: Key,
-    pub(super) rank: Key,
-    pub(super) ops: Key,
-    pub(super) stalls: Key,
-    pub(super) micro_batch: Key,
-    busy: Key,
-    flops: Key,
-    bytes: Key,
-}
-
-impl Keys {
-    /// Asks a sink for all.
-    pub(super) fn new(sink: &mut dyn Sink) -> io::Result<Keys> {
-        Ok(Keys {
-            tflops: sink.key("achieved_TFLOPps")?,
-            gbps: sink.key("achieved_GBps")?,
-            group_size: sink.key("group_size")?,
-            peer: sink.key("peer_rank")?,
-            uncontended: sink.key("uncontended_us")?,
-            contention: sink.key("added_by_contention_us")?,
-            waited_for: sink.key("waited_for")?,
-            waited: [sink.key("waited_rank")?, sink.key("waited_layer")?, sink.key("waited_micro_batch")?],
-            link: sink.key("link")?,
-            sharers: sink.key("sharers")?,
-            nominal: sink.key("nominal_us")?,
-            noise: sink.key("slowed_by_noise_us")?,
-            interference: sink.key("slowed_by_interference_us")?,
-            critical: sink.key("critical")?,
-            slack: sink.key("slack_us")?,
-            rank: sink.key("rank")?,
-            ops: sink.key("ops")?,
-            stalls: sink.key("stalls")?,
-            micro_batch: sink.key("micro_batch")?,
-            busy: sink.key("busy_us")?,
-            flops: sink.key("flops")?,
-            bytes: sink.key("bytes")?,
-        })
-    }
-}
-
-/// Kinds of slices, made when first needed.
-#[derive(Default)]
-pub(super) struct Kinds {
-    /// By program, description, row and step: what ops of all micro-batches have in common.
-    ops: FxHashMap<(usize, u32, StreamKind, Option<u64>), Kind>,
-    passes: FxHashMap<(String, &'static str, Option<u64>), Kind>,
-    merged: FxHashMap<(StreamKind, Level, Phase, Option<u32>, u32), Kind>,
-    /// By category and name.
-    pub(super) stalls: FxHashMap<&'static str, FxHashMap<String, Kind>>,
-    /// By program, description, and whether it stands for several ops.
-    pub(super) critical: FxHashMap<(usize, u32, bool), Kind>,
-}
 
 impl Layout<'_> {
     /// The kind of a pass.

@@ -4,9 +4,9 @@
 //! of another rank that was late itself) points at the kernel that it set free.
 
 use super::arrows::{Arrows, Between, End};
-use super::layout::{Direction, places, span};
+use super::places::{Direction, places, span};
 use super::rows::Rows;
-use super::{Detail, Stall, Timeline, TracedRank};
+use super::shown::{Detail, Stall, Timeline, TracedRank};
 use crate::ids::{OpId, RankId};
 use crate::program::NO_MICRO_BATCH;
 use crate::trace::writer::arrow_head;

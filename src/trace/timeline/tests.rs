@@ -7,7 +7,11 @@ use serde_json::Value as Json;
 use super::sample::{self, Sample};
 use super::*;
 use crate::analysis::random_world;
+use crate::engine::Record;
+use crate::ids::{OpId, RankId, ResourceId};
+use crate::program::World;
 use crate::trace::writer::Chrome;
+use crate::units::{Bandwidth, Time};
 
 const TINY: Sample = Sample { stages: 2, layers: 1, micro_batches: 2 };
 
