@@ -195,3 +195,14 @@ fn copies_and_kernels_share_device_memory() {
         "{healthy} s, {slow} s, {added} s"
     );
 }
+
+/// Eight updates on one host are slow for its memory, and not for a link.
+#[test]
+fn updates_that_share_the_memory_of_a_host_say_so() {
+    let (report, _) = run("llama3-70b-offload", &[]);
+    let [memory, contention] = ["host_memory", "contention"].map(|cause| {
+        report["mean"]["stalls_s"][cause].as_f64().unwrap_or(0.0)
+            / report["step_time_s"].as_f64().expect("a time")
+    });
+    assert!(memory > 0.25 && contention < 0.01, "{memory} {contention}");
+}

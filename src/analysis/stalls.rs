@@ -215,7 +215,11 @@ impl Walk<'_, '_, '_> {
         if let Some(alone) = contended_from(self.causes, self.idle, self.rank, op)
             && alone < end
         {
-            self.piece(gap, alone, StallCause::Contention, what);
+            let shared = match self.kind(op) {
+                OpKind::Host => StallCause::HostMemory,
+                _ => StallCause::Contention,
+            };
+            self.piece(gap, alone, shared, what);
         }
         let phase = program.infos[program.ops[op.index()].info as usize].phase;
         let cause = match (self.kind(op), program.ops[op.index()].work) {

@@ -69,7 +69,8 @@ pub fn write_trace(
         }
         let (causes, idle) = &mut *readers.borrow_mut();
         let mut stalls = stalls_shown(causes, idle, rank, &|rank| run.plan.rank_name(rank));
-        for stall in stalls.iter_mut().filter(|stall| stall.cause == StallCause::Contention.name()) {
+        let shares = [StallCause::Contention, StallCause::HostMemory].map(StallCause::name);
+        for stall in stalls.iter_mut().filter(|stall| shares.contains(&stall.cause)) {
             let most =
                 stall.op.and_then(|op| sharing.borrow_mut().most(causes, op, (stall.start, stall.end)));
             stall.shared = most.map(|(link, sharers)| (run.inputs.machine.resource_name(link), sharers));
