@@ -63,7 +63,7 @@ pub fn stall(cause: StallCause) -> &'static str {
         StallCause::Host => communication(OpKind::Host),
         StallCause::PeerLate => "#f0e442",
         StallCause::Contention => "#ee3377",
-        StallCause::HostMemory => "#6e4c1e",
+        StallCause::HostMemoryShared => "#6e4c1e",
         StallCause::StepTail => "#8f8f8f",
     }
 }

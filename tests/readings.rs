@@ -200,7 +200,7 @@ fn copies_and_kernels_share_device_memory() {
 #[test]
 fn updates_that_share_the_memory_of_a_host_say_so() {
     let (report, _) = run("llama3-70b-offload", &[]);
-    let [memory, contention] = ["host_memory", "contention"].map(|cause| {
+    let [memory, contention] = ["host_memory_shared", "contention"].map(|cause| {
         report["mean"]["stalls_s"][cause].as_f64().unwrap_or(0.0)
             / report["step_time_s"].as_f64().expect("a time")
     });

@@ -130,7 +130,7 @@ causes! {
     /// Communication took longer than on an idle machine.
     Contention: "contention", "contention", Contention;
     /// Updates on the host took longer than alone, for several share its memory.
-    HostMemory: "host memory shared", "host memory", Contention;
+    HostMemoryShared: "host memory shared", "host memory", Contention;
     /// This rank had finished, others had not.
     StepTail: "step tail", "tail", Bubble;
 }

@@ -216,7 +216,7 @@ impl Walk<'_, '_, '_> {
             && alone < end
         {
             let shared = match self.kind(op) {
-                OpKind::Host => StallCause::HostMemory,
+                OpKind::Host => StallCause::HostMemoryShared,
                 _ => StallCause::Contention,
             };
             self.piece(gap, alone, shared, what);

@@ -325,7 +325,7 @@ fn stalled(reading: &mut Reading, causes: &Causes, idle: &mut IdleTimes, stall: 
         StallCause::Host => reading.put(Bar::Host, ps),
         StallCause::PrefetchQueued => reading.put(Bar::Queued, ps),
         StallCause::PrefetchBlocked => reading.put(Bar::FullTier, ps),
-        StallCause::Contention | StallCause::HostMemory => reading.put(exposed(Part::Contention), ps),
+        StallCause::Contention | StallCause::HostMemoryShared => reading.put(exposed(Part::Contention), ps),
         StallCause::PeerLate => reading.put(exposed(Part::LatePeer), ps),
         _ => {
             let latency = latency_share(causes, idle, stall);

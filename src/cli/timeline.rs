@@ -69,7 +69,7 @@ pub fn write_trace(
         }
         let (causes, idle) = &mut *readers.borrow_mut();
         let mut stalls = stalls_shown(causes, idle, rank, &|rank| run.plan.rank_name(rank));
-        let shares = [StallCause::Contention, StallCause::HostMemory].map(StallCause::name);
+        let shares = [StallCause::Contention, StallCause::HostMemoryShared].map(StallCause::name);
         for stall in stalls.iter_mut().filter(|stall| shares.contains(&stall.cause)) {
             let most =
                 stall.op.and_then(|op| sharing.borrow_mut().most(causes, op, (stall.start, stall.end)));
