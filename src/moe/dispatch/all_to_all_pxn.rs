@@ -30,7 +30,4 @@ impl Dispatcher for AllToAllPxn {
     fn sums_per_rank(&self) -> bool {
         false
     }
-    fn permutes_before(&self) -> bool {
-        true
-    }
 }

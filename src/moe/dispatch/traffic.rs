@@ -75,9 +75,4 @@ pub trait Dispatcher: Sync + std::fmt::Debug {
     fn maps_rows(&self) -> bool {
         false
     }
-    /// Whether rows are copied or sorted beside the permutation at the experts: (elements moved before the dispatch,
-    /// sorted after it), each in rows of k·T.
-    fn permutes_before(&self) -> bool {
-        false
-    }
 }

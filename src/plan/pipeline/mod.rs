@@ -20,6 +20,7 @@ mod work;
 
 pub use abstract_work::{AbstractPipeline, abstract_world};
 pub use measured::{TimeOf, measured_world};
+pub use rank::brings_input;
 pub use work::{Channel, Message, Options, Pipeline, Sends, StageWork, Task, phase};
 
 use crate::schedule::Order;

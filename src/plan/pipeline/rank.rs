@@ -238,7 +238,7 @@ impl<'a> RankBuilder<'a> {
         }
         if !next.is_empty() && !waits.is_empty() {
             let info = OpInfo {
-                name: "exchange".into(),
+                name: EXCHANGE.into(),
                 phase: Phase::Forward,
                 layer: None,
                 class: None,
@@ -296,12 +296,21 @@ fn pair(slots: &[Slot]) -> bool {
     matches!(slots, [a, b, ..] if pass(a) == Some(Pass::Forward) && pass(b) == Some(Pass::Backward))
 }
 
+/// What waits for all sends and receives between two passes.
+const EXCHANGE: &str = "exchange";
+const RECEIVES: [&str; 2] = ["recv activations", "recv gradients"];
+
+/// Whether an op of this name brings the input of the pass behind it from another rank.
+pub fn brings_input(name: &str) -> bool {
+    name == EXCHANGE || RECEIVES.contains(&name)
+}
+
 fn info(data: Data, sends: bool, bytes: f64) -> OpInfo {
     let (name, phase) = match (data, sends) {
         (Data::Activations, true) => ("send activations", Phase::Forward),
-        (Data::Activations, false) => ("recv activations", Phase::Forward),
+        (Data::Activations, false) => (RECEIVES[0], Phase::Forward),
         (Data::Gradients, true) => ("send gradients", Phase::Backward),
-        (Data::Gradients, false) => ("recv gradients", Phase::Backward),
+        (Data::Gradients, false) => (RECEIVES[1], Phase::Backward),
     };
     OpInfo { name: name.into(), phase, layer: None, class: None, flops: 0.0, bytes }
 }

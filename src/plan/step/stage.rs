@@ -268,7 +268,7 @@ impl<'a, 'm> Stage<'a, 'm> {
         let waits = self.w.setup.shares.workload.parallelism.pipeline.p2p != PointToPoint::Async;
         let Some(last) = b.len().checked_sub(1).filter(|_| waits) else { return };
         let last = OpId(last as u32);
-        if ["exchange", "recv activations", "recv gradients"].contains(&b.name(last)) {
+        if pipeline::brings_input(b.name(last)) {
             self.w.host_reads(HostRead::Transfers, last);
         }
     }
