@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use stepsim::compare::workload::closed_form;
+use stepsim::goodput::CheckpointTimes;
 use stepsim::model::flops::StepFlops;
 use stepsim::model::{LayerPlan, Shard};
 use stepsim::program::{MemoryClass, MemoryWhen};
@@ -206,4 +207,45 @@ fn what_cannot_be_trained_so_is_refused() {
     refused(&[of(json!(["up"])), experts], &["up", "dense MLPs in all layers"]);
     let pipeline = ("parallelism.pipeline.size", json!(8));
     refused(&[("training.frozen_layers", json!(2)), pipeline], &["stage 0", "layer_split"]);
+}
+
+/// Weight gradients alone read the transposed copies of inputs and output gradients; those of weights serve input gradients.
+#[test]
+fn beside_frozen_weights_operands_are_cast_once() {
+    let casts = |more: &[(&str, Value)]| {
+        let recipe = ("precision.recipe", json!("fp8-delayed"));
+        let over: Vec<(&str, Value)> = [recipe].iter().chain(more).cloned().collect();
+        let inputs = inputs(&over, "h100-superpod-8").unwrap_or_else(|e| panic!("{e}"));
+        let run = Simulation::run(&inputs, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+        let program = run.plan.world.programs()[0].clone();
+        let mut bytes: BTreeMap<String, f64> = BTreeMap::new();
+        for info in program.ops.iter().map(|op| &program.infos[op.info as usize]) {
+            *bytes.entry(info.name.to_string()).or_default() += info.bytes;
+        }
+        bytes
+    };
+    let (whole, adapted) = (casts(&[]), casts(&[lora()]));
+    assert!(whole["cast and transpose"] > 0.0 && whole["transpose"] > 0.0, "{whole:?}");
+    // Weights cast and transposed once and for all, operands without a second copy.
+    assert!(!adapted.contains_key("cast and transpose"), "{adapted:?}");
+    assert!(!adapted.contains_key("transpose"), "{adapted:?}");
+    assert!(adapted["cast"] > 0.0, "{adapted:?}");
+}
+
+#[test]
+fn checkpoints_hold_what_is_trained() {
+    let bytes = |over: &[(&str, Value)]| {
+        let inputs = inputs(over, "h100-superpod-8").unwrap_or_else(|e| panic!("{e}"));
+        let checkpoint = stepsim::spec::load::<stepsim::spec::reliability::Reliability>("llama3-h100", &[]);
+        let of = checkpoint.unwrap().value.checkpoint;
+        let of = stepsim::spec::reliability::Checkpoint { total_gb: None, ..of };
+        let times = CheckpointTimes::new(&of, 8, Some(&inputs)).unwrap();
+        (times.bytes.unwrap(), inputs)
+    };
+    let (whole, inputs) = bytes(&[]);
+    let (adapted, _) = bytes(&[lora()]);
+    let training: TrainingSpec = serde_json::from_value(lora().1).unwrap();
+    let trained = inputs.model.trained_parameters(&training) as f64;
+    let all = stepsim::model::ParameterCount::of(&inputs.model).total() as f64;
+    assert!((adapted / whole / (trained / all) - 1.0).abs() < 1e-9, "{adapted} of {whole}");
 }

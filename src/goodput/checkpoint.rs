@@ -1,5 +1,6 @@
 //! How long a checkpoint takes: bytes over links.
 
+use crate::model::ParameterCount;
 use crate::simulate::Inputs;
 use crate::spec::SpecError;
 use crate::spec::reliability::{Checkpoint, CheckpointMode, Writers};
@@ -64,13 +65,19 @@ impl CheckpointTimes {
     }
 }
 
-/// Bytes of master weights and moments of the whole model; of the weights too where they are asked for or where there is
-/// no master copy.
+/// Bytes of master weights and moments of what is trained; of the weights too where they are asked for or where there is
+/// no master copy. Frozen weights stay where they came from.
 fn state_bytes(of: &Checkpoint, inputs: &Inputs) -> f64 {
-    let state = inputs.workload.value.bytes_per_parameter();
+    let workload = &inputs.workload.value;
+    let state = workload.bytes_per_parameter();
     let weights = if of.weights || state.master == 0.0 { state.weights } else { 0.0 };
-    let count = crate::model::ParameterCount::of(&inputs.model);
-    (count.total() + count.vision) as f64 * (state.optimizer() + weights)
+    let trained = if workload.training.is_whole() {
+        let count = ParameterCount::of(&inputs.model);
+        count.total() + count.vision
+    } else {
+        inputs.model.trained_parameters(&workload.training)
+    };
+    trained as f64 * (state.optimizer() + weights)
 }
 
 /// What one device copies to its host while its neighbours do the same, in 10⁹ B/s.

@@ -45,6 +45,14 @@ impl Shard {
             let used = casts.iter().filter(|cast| !(of.grouped && cast.plain_only));
             used.map(|cast| self.cast(cast, elements[usize::from(cast.gathered)])).collect()
         };
+        // Beside frozen weights nothing reads the transposed copies of inputs and output gradients.
+        let operand = |casts: &[Cast], elements: [u64; 2]| match self.trained.weights() {
+            true => list(casts, elements),
+            false => {
+                let once = |cast: &Cast| cast.without_transpose(recipe.dtype.bytes());
+                list(&casts.iter().filter_map(once).collect::<Vec<_>>(), elements)
+            }
+        };
         let of_weights = |casts: &[Cast]| -> Vec<Item> {
             let (all, each): (Vec<Cast>, Vec<Cast>) = casts.iter().partition(|cast| cast.batched);
             let one = list(&each, [of.weights; 2]);
@@ -52,8 +60,8 @@ impl Shard {
             list(&all, [of.weights * of.groups; 2]).into_iter().chain(each).collect()
         };
         Prepared {
-            forward: [list(&input.forward, of.input), of_weights(&weights.forward)].concat(),
-            input_grad: [list(&gradient.backward, of.gradient), of_weights(&weights.backward)].concat(),
+            forward: [operand(&input.forward, of.input), of_weights(&weights.forward)].concat(),
+            input_grad: [operand(&gradient.backward, of.gradient), of_weights(&weights.backward)].concat(),
             weight_grad: list(&input.backward, of.input),
             per_step: of_weights(&weights.per_step),
         }

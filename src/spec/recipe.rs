@@ -169,6 +169,21 @@ pub struct Cast {
     pub plain_only: bool,
 }
 
+impl Cast {
+    /// The same without the transposed copy, which only a weight gradient reads; nothing where that is all it makes. `copy`
+    /// is what one copy takes for an element, scales left out.
+    pub fn without_transpose(self, copy: f64) -> Option<Cast> {
+        match self.class {
+            KernelClass::Transpose => None,
+            KernelClass::CastTranspose if self.written < 1.5 * copy => None,
+            KernelClass::CastTranspose => {
+                Some(Cast { class: KernelClass::Cast, written: self.written / 2.0, ..self })
+            }
+            _ => Some(self),
+        }
+    }
+}
+
 impl Recipe {
     /// The kernels of a role.
     pub fn casts(&self, role: CastRole) -> Option<&Casts> {
