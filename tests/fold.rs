@@ -2,14 +2,14 @@
 
 mod cluster;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::{Fidelity, Kind, Layout};
 use proptest::prelude::*;
 use stepsim::engine;
 use stepsim::fold::{Folded, fold};
-use stepsim::ids::{CommId, OpId, RankId, TierId};
-use stepsim::program::World;
+use stepsim::ids::{CommId, OpId, RankId, TierId, TransferId};
+use stepsim::program::{Action, World};
 
 /// A job on 8 × 2 devices without anything uneven: TP 2 × DP 4 × PP 2.
 fn even() -> Layout {
@@ -113,17 +113,47 @@ fn unused_slots_are_ignored() {
     assert_eq!(fold(&world).ranks.len(), 2);
 }
 
-/// Sum of the coefficients on each resource, by profile and path.
-fn loads(world: &World) -> Vec<BTreeMap<(u32, u32), u64>> {
+/// Crossings of each resource, by transfer and what its flows are (latency, bytes, limit).
+fn loads(world: &World) -> Vec<BTreeMap<(u32, [u64; 3]), u64>> {
     let mut loads = vec![BTreeMap::new(); world.resources().len()];
-    for (id, comm) in (0..).zip(world.comms()) {
-        for path in 0..comm.paths.len {
-            for &(resource, crossings) in world.path(CommId(id), path) {
-                *loads[resource.index()].entry((comm.profile, path)).or_insert(0) += u64::from(crossings);
+    for id in (0..world.comms().len() as u32).map(CommId) {
+        for transfer in 0..2 {
+            let flows =
+                world.action_of(id, TransferId(transfer)).map_or(&[][..], |(action, _)| action.flows());
+            for flow in flows {
+                let what = [flow.latency.0, flow.bytes.to_bits(), flow.rate_limit.to_bits()];
+                for &(resource, crossings) in world.path(id, flow.path) {
+                    *loads[resource.index()].entry((transfer, what)).or_insert(0) += u64::from(crossings);
+                }
             }
         }
     }
     loads
+}
+
+/// Four peers in a node that send the same in up to three rounds: what is left of them is one flow a round, however many
+/// of them share a port.
+#[test]
+fn transfers_of_equal_peers_merge() {
+    let flows = |world: &World| {
+        let comms = (0..world.comms().len() as u32).map(CommId);
+        let graphs = comms.filter_map(|c| match world.action_of(c, TransferId(0))?.0 {
+            Action::Graph { flows, .. } => Some(flows.len()),
+            _ => None,
+        });
+        graphs.collect::<Vec<_>>()
+    };
+    let mut rounds = BTreeSet::new();
+    for seed in 0..20 {
+        let mut layout = Layout { tp: 4, dp: 2, pp: 1, gpus_per_node: 4, seed, ..even() };
+        layout.fidelity[Kind::Tensor as usize] = Fidelity::Graph;
+        let world = layout.world();
+        let (full, folded) = (flows(&world), flows(&fold(&world).world));
+        assert_eq!((full.len(), folded.len()), (2, 1));
+        assert!(full[0] % (4 * folded[0]) == 0, "{full:?} {folded:?}");
+        rounds.insert(folded[0]);
+    }
+    assert_eq!(rounds, BTreeSet::from([1, 2, 3]));
 }
 
 /// Where a layout's quotient disagrees with what it folded, if anywhere.

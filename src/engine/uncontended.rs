@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::fold::fold;
 use crate::ids::{CommId, ProgramId, ResourceId, TransferId};
 use crate::program::{Action, Flow, NO_MICRO_BATCH, ProgramBuilder, Span, StreamKind, Work, World};
 use crate::units::Time;
@@ -79,7 +80,7 @@ pub fn time_alone(world: &World, comm: CommId, transfer: u32) -> Option<Time> {
     let paths: Vec<&[_]> = paths.iter().map(Vec::as_slice).collect();
     let only = alone.add_comm(0, &[rank], &paths);
     alone.bind(rank, 0, only);
-    super::run(&alone).ok().map(|record| record.step_end)
+    super::run(&fold(&alone).world).ok().map(|record| record.step_end)
 }
 
 /// The part of a transfer's time that no bandwidth shortens: the latencies of its phases, or of the longest chain of its

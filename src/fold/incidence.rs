@@ -3,6 +3,8 @@
 //! Vertices are numbered ranks first, then communicators, resources and tiers. Only slots that a program uses make
 //! edges, and only communicators that are so reached occupy resources: what nobody uses tells nobody apart.
 //!
+//! The paths of communicators that play graphs of flows are vertices as well, behind the tiers (`ways`).
+//!
 //! A rank may use one communicator through several slots. The label of a slot then also says which is the lowest of
 //! them (the *port* through which the rank meets the communicator), so that both can be counted in classes.
 
@@ -12,6 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::memory;
 use super::partition::Graph;
+use super::ways::Ways;
 use crate::ids::{CommId, RankId};
 use crate::program::{Program, Work, World};
 
@@ -19,11 +22,13 @@ use crate::program::{Program, Work, World};
 #[derive(Debug)]
 pub(super) struct Incidence {
     pub graph: Graph,
-    /// First vertex of the communicators, resources and tiers, and the number of vertices.
+    /// First vertex of the communicators, resources, tiers and ways, and the number of vertices.
     pub comms: u32,
     pub resources: u32,
     pub tiers: u32,
+    pub ways_from: u32,
     pub end: u32,
+    pub ways: Ways,
     /// Labels from `slots` on stand for these pairs (slot, lower slot with the same communicator).
     slots: u32,
     doubled: Vec<(u32, u32)>,
@@ -35,17 +40,29 @@ impl Incidence {
         let comms = world.ranks.len() as u32;
         let resources = comms + world.comms.len() as u32;
         let tiers = resources + world.resources.len() as u32;
-        let end = tiers + world.tiers.len() as u32;
+        let ways_from = tiers + world.tiers.len() as u32;
         let slots = world.ranks.iter().map(|r| r.slots.len).max().unwrap_or(0);
-        let mut incidence =
-            Incidence { graph: Graph::default(), comms, resources, tiers, end, slots, doubled: vec![] };
+        let mut incidence = Incidence {
+            graph: Graph::default(),
+            comms,
+            resources,
+            tiers,
+            ways_from,
+            end: ways_from,
+            ways: Ways::default(),
+            slots,
+            doubled: vec![],
+        };
         let arrivals = incidence.arrivals(world);
         let felt = world.felt_by_kernels();
         let mut reached = vec![false; world.comms.len()];
         for arrival in &arrivals {
             reached[arrival.comm as usize] = true;
         }
-        incidence.graph = Graph::build(end as usize, |add| {
+        incidence.ways = Ways::of(world, &reached);
+        incidence.end += incidence.ways.len();
+        let ways = &incidence.ways;
+        incidence.graph = Graph::build(incidence.end as usize, |add| {
             for a in &arrivals {
                 add(a.rank, comms + a.comm, a.label, 1);
             }
@@ -57,6 +74,19 @@ impl Incidence {
                 }
             }
             for comm in (0..world.comms.len() as u32).filter(|c| reached[*c as usize]) {
+                let own = ways.of_comm(comm);
+                for (way, &path) in own.clone().zip(ways.paths(world.comms[comm as usize].profile)) {
+                    let way = ways_from + way as u32;
+                    add(comms + comm, way, 0, 1);
+                    for &(resource, crossings) in world.path(CommId(comm), path) {
+                        if crossings > 0 {
+                            add(way, resources + resource.0, 0, crossings);
+                        }
+                    }
+                }
+                if !own.is_empty() {
+                    continue;
+                }
                 for path in 0..world.comms[comm as usize].paths.len {
                     for &(resource, crossings) in world.path(CommId(comm), path) {
                         if crossings > 0 {
@@ -109,8 +139,8 @@ impl Incidence {
         if label < self.slots { label } else { self.doubled[(label - self.slots) as usize].1 }
     }
 
-    /// What the engine sees of each vertex on its own.
-    pub fn initial_colours(&self, world: &World) -> Vec<u32> {
+    /// What the engine sees of each vertex on its own; `ways` colours those.
+    pub fn initial_colours(&self, world: &World, ways: &[u32]) -> Vec<u32> {
         let mut colours = Colours { of: Vec::with_capacity(self.end as usize), next: 0 };
         let turns = memory::turns(world);
         colours.add(world.ranks.iter().zip(turns).map(|(r, turn)| {
@@ -126,6 +156,7 @@ impl Incidence {
         colours.add(world.comms.iter().map(|c| (c.profile, c.needed, c.paths.len)));
         colours.add(world.resources.iter().map(|r| r.capacity.0.to_bits()));
         colours.add(world.tiers.iter().map(|t| (&t.name, t.capacity)));
+        colours.add(ways.iter().copied());
         colours.of
     }
 }

@@ -7,28 +7,39 @@
 //!
 //! # The partition
 //!
-//! Vertices are ranks, communicators, resources and tiers. Edges:
+//! Vertices are ranks, communicators, resources, tiers, and the paths of communicators that play graphs of flows (their
+//! *ways*). Edges:
 //!
 //! | edge | label | weight |
 //! |---|---|---|
 //! | rank – communicator | the program's slot | 1 |
-//! | communicator – resource | number of the path | coefficient: how often the path crosses it |
+//! | communicator – resource | number of the path, where it is no way | coefficient: how often the path crosses it |
+//! | communicator – way | none | 1 |
+//! | way – resource | none | coefficient |
 //! | rank – resource | none; memory that its kernels feel | coefficient |
 //! | rank – tier | the program's tier number | ranks that the use stands for |
 //!
 //! A partition is stable (equitable) if any two vertices of a class have, for each class and each label, the same sum
 //! of weights towards it. Initial colours are what the engine sees of a vertex on its own: program, slowness and
 //! jitter seed of a rank; profile, arrivals needed and number of paths of a communicator; capacity of a resource;
-//! name and capacity of a tier. Jitter, stragglers and uneven fabrics split classes by themselves; nothing is
-//! assumed. The partition is found by colour refinement (one-dimensional Weisfeiler–Leman), by splitters with the
+//! name and capacity of a tier; of a way the profile, and the flows that take it (`transfers`). Jitter, stragglers and uneven
+//! fabrics split classes by themselves; nothing is assumed. The partition is found by colour refinement (one-dimensional Weisfeiler–Leman), by splitters with the
 //! larger part left out, O(m log n) for m edges: C. Berkholz, P. Bonsma, M. Grohe, *Tight lower and upper bounds for
 //! the complexity of canonical colour refinement*, Theory of Computing Systems 60 (2017); the idea is J. Hopcroft's
 //! (1971). Nothing is hashed: classes are exact, not probable.
+//!
+//! Flows are not vertices, since communicators of one profile share them. Two flows of an action are of one *class* if they
+//! have the same latency, bytes and limit, take ways of one class, and wait for flows of the same classes; how many they wait
+//! for, and what waits for them, does not matter. Ways of one class must carry equally many flows of each class: where they do
+//! not, they are split and the world is refined once more, until both agree.
 //!
 //! # The quotient
 //!
 //! * The coefficient of path k of communicator class C on resource class R is the sum of the coefficients with which
 //!   the paths k of **all** communicators of C cross **one** resource of R.
+//! * Of a graph one flow is left for each class. Where n flows of a class take each way of a class, the folded path has n
+//!   times the sum of the coefficients with which the ways cross one resource. So a round of a ring of equal ranks is one
+//!   flow, and so are the chunks that share a link in it.
 //! * A folded communicator needs one arrival for each distinct pair (rank class, slot) among its members: a rank may
 //!   meet its own class through two slots (the send and the receive of a ring).
 //! * A use of a tier counts the ranks of the class that use **one** tier of the tier's class.
@@ -48,6 +59,11 @@
 //! equal progress, then at t the same ops of a class end together, the same stream heads are freed, the
 //! communicators of a class get their last arrival together (each pair (rank class, slot) among its members arrives
 //! at one time), and the set of active flows is again a union of classes.
+//!
+//! *Transfers.* By induction along a graph: the flows that a flow waits for are of the same classes for all of its class, and
+//! a class ends together, so a class of flows begins together. Ways of a class carry equally many of them and cross resources
+//! in equal sums both ways, so the load of a class of flows is the same on all resources of a class, which is all that the
+//! argument on rates asks for.
 //!
 //! *Floats.* Coefficients are whole numbers, so loads are exact sums in any order, and the engine multiplies a level
 //! by an aggregated load instead of subtracting flow by flow; the folded and the unfolded run then do the same
@@ -84,18 +100,34 @@
 mod classes;
 mod incidence;
 mod memory;
+mod merged;
 mod partition;
 mod quotient;
+mod transfers;
+mod ways;
 
 pub use classes::{Classes, Folded};
 
 use crate::program::World;
+use transfers::{Transfers, numbered};
 
 /// Merges all that must behave alike. The result runs to the same spans as `world`; see the module's page for why.
 ///
 /// If a merged coefficient does not fit its 32 bits, the world is returned [unfolded](Folded::unfolded).
 pub fn fold(world: &World) -> Folded {
     let incidence = incidence::Incidence::of(world);
-    let colouring = partition::coarsest_stable(&incidence.graph, &incidence.initial_colours(world));
-    quotient::quotient(world, &incidence, &colouring).unwrap_or_else(|| Folded::unfolded(world.clone()))
+    let ways = &incidence.ways;
+    let mut colours = Transfers::coarsest(world, ways);
+    loop {
+        let initial = incidence.initial_colours(world, &colours);
+        let colouring = partition::coarsest_stable(&incidence.graph, &initial);
+        let of_ways = &colouring[incidence.ways_from as usize..];
+        let (of_ways, count) = numbered(of_ways.iter());
+        let (transfers, finer, finer_count) = Transfers::look(world, ways, &of_ways);
+        if finer_count == count {
+            return quotient::quotient(world, &incidence, &colouring, &of_ways, &transfers)
+                .unwrap_or_else(|| Folded::unfolded(world.clone()));
+        }
+        colours = finer;
+    }
 }

@@ -3,34 +3,41 @@
 use rustc_hash::FxHashMap;
 
 use super::incidence::Incidence;
+use super::merged::Merged;
+use super::transfers::Transfers;
 use super::{Classes, Folded};
 use crate::ids::{CommId, ProgramId, RankId, ResourceId, TierId};
 use crate::program::{Comm, Rank, Span, TierUse, World};
 
-/// Builds the folded world; `None` if a merged coefficient or count does not fit 32 bits.
-pub(super) fn quotient(world: &World, incidence: &Incidence, colouring: &[u32]) -> Option<Folded> {
+/// Builds the folded world; `None` if a merged coefficient or count does not fit 32 bits. `ways` are the classes of the
+/// ways alone, numbered densely, and `transfers` what is alike with them.
+pub(super) fn quotient(
+    world: &World,
+    incidence: &Incidence,
+    colouring: &[u32],
+    ways: &[u32],
+    transfers: &Transfers,
+) -> Option<Folded> {
     let range =
         |from: u32, to: u32| Classes::of_colouring(&colouring[from as usize..to as usize], colouring.len());
     let mut quotient = Quotient {
         full: world,
         incidence,
+        ways,
+        merged: Merged::new(world, &incidence.ways, transfers),
+        of_way: FxHashMap::default(),
         folded: Folded {
-            world: World {
-                actions: world.actions.clone(),
-                profiles: world.profiles.clone(),
-                action_units: world.action_units.clone(),
-                jitter: world.jitter.clone(),
-                ..World::default()
-            },
+            world: World { jitter: world.jitter.clone(), ..World::default() },
             ranks: range(0, incidence.comms),
             comms: range(incidence.comms, incidence.resources),
             resources: range(incidence.resources, incidence.tiers),
-            tiers: range(incidence.tiers, incidence.end),
+            tiers: range(incidence.tiers, incidence.ways_from),
         },
     };
     quotient.ranks()?;
     quotient.comms();
     quotient.paths()?;
+    quotient.merged.give(&mut quotient.folded.world);
     let Folded { world: w, resources, tiers, .. } = &mut quotient.folded;
     w.resources = resources.representative.iter().map(|&r| world.resources[r as usize]).collect();
     w.tiers = tiers.representative.iter().map(|&t| world.tiers[t as usize].clone()).collect();
@@ -40,6 +47,10 @@ pub(super) fn quotient(world: &World, incidence: &Incidence, colouring: &[u32]) 
 struct Quotient<'w> {
     full: &'w World,
     incidence: &'w Incidence,
+    ways: &'w [u32],
+    merged: Merged<'w>,
+    /// By class of ways: the folded paths that stand for it, each with how many flows of a class take one way at once.
+    of_way: FxHashMap<u32, Vec<(u32, u32)>>,
     folded: Folded,
 }
 
@@ -101,10 +112,20 @@ impl Quotient<'_> {
                 }
             }
             let members = Span { start, len: w.members.len() as u32 - start };
-            let paths = Span { start: first_path, len: full.paths.len };
-            first_path += full.paths.len;
+            let own = self.incidence.ways.of_comm(comm);
+            let (mut profile, mut len) = (full.profile, full.paths.len);
+            if !own.is_empty() {
+                let own = &self.ways[own];
+                let merged = self.merged.profile(full.profile, own);
+                (profile, len) = (merged.profile, merged.paths.len() as u32);
+                for (path, &(way, flows)) in (first_path..).zip(&merged.paths) {
+                    self.of_way.entry(own[way as usize]).or_default().push((path, flows));
+                }
+            }
+            let paths = Span { start: first_path, len };
+            first_path += len;
             let needed = needed(self.incidence, ranks, comm, full.needed);
-            w.comms.push(Comm { needed, profile: full.profile, members, paths });
+            w.comms.push(Comm { needed, profile, members, paths });
         }
     }
 
@@ -116,16 +137,19 @@ impl Quotient<'_> {
         let mut of_resource: Vec<(u32, u64)> = Vec::new();
         for (class, &resource) in (0..).zip(&resources.representative) {
             of_resource.clear();
-            of_resource.extend(self.incidence.graph.at(self.incidence.resources + resource).iter().map(
-                |edge| {
-                    if edge.to < self.incidence.comms {
-                        // What a rank's kernels use stands behind all paths.
-                        return (paths + ranks.of[edge.to as usize], u64::from(edge.weight));
-                    }
+            for edge in self.incidence.graph.at(self.incidence.resources + resource) {
+                let weight = u64::from(edge.weight);
+                if edge.to < self.incidence.comms {
+                    // What a rank's kernels use stands behind all paths.
+                    of_resource.push((paths + ranks.of[edge.to as usize], weight));
+                } else if let Some(way) = edge.to.checked_sub(self.incidence.ways_from) {
+                    let folded = self.of_way.get(&self.ways[way as usize]).into_iter().flatten();
+                    of_resource.extend(folded.map(|&(path, flows)| (path, u64::from(flows) * weight)));
+                } else {
                     let comm = comms.of[(edge.to - self.incidence.comms) as usize];
-                    (w.comms[comm as usize].paths.start + edge.label, u64::from(edge.weight))
-                },
-            ));
+                    of_resource.push((w.comms[comm as usize].paths.start + edge.label, weight));
+                }
+            }
             of_resource.sort_unstable();
             for same in of_resource.chunk_by(|a, b| a.0 == b.0) {
                 let sum = same.iter().map(|(_, weight)| weight).sum::<u64>();

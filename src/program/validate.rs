@@ -84,7 +84,7 @@ impl World {
 
     fn check_actions(&self) -> Checked {
         for (i, action) in self.actions.iter().enumerate() {
-            let flows = flows_of(action);
+            let flows = action.flows();
             for (f, flow) in flows.iter().enumerate() {
                 refuse("actions", i, [amount(flow).map(|why| format!("flow {f} has {why}"))])?;
             }
@@ -118,7 +118,7 @@ impl World {
             refuse("members", i, [beyond(rank.0, "rank", self.ranks.len())])?;
         }
         // Paths that the actions of a profile use.
-        let most = |action: &u32| self.actions.get(*action as usize).map(flows_of).unwrap_or_default();
+        let most = |action: &u32| self.actions.get(*action as usize).map(Action::flows).unwrap_or_default();
         let most = |profile: &Vec<u32>| profile.iter().flat_map(most).map(|flow| flow.path).max();
         let paths: Vec<Option<u32>> = self.profiles.iter().map(most).collect();
         for (i, comm) in self.comms.iter().enumerate() {
@@ -210,13 +210,6 @@ fn faults(op: &Op, program: &Program) -> [Option<String>; 3] {
         outside(op.memory, "memory", program.memory.len()),
         beyond(op.stream, "stream", program.streams.len()),
     ]
-}
-
-fn flows_of(action: &Action) -> &[Flow] {
-    match action {
-        Action::Fixed(_) => &[],
-        Action::Phases(flows) | Action::Graph { flows, .. } => flows,
-    }
 }
 
 /// What is no amount in a flow.

@@ -218,6 +218,16 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// Its flows, in order; a fixed time has none.
+    pub fn flows(&self) -> &[Flow] {
+        match self {
+            Action::Fixed(_) => &[],
+            Action::Phases(flows) | Action::Graph { flows, .. } => flows,
+        }
+    }
+}
+
 /// One flow: first its latency, then its work at the rate that its path allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {

@@ -268,18 +268,28 @@ impl Maker<'_> {
             self.world.add_profile(actions);
         }
     }
-    /// Two steps; in the second, a hop waits for itself and the hop before.
+    /// Up to three rounds over the hops, up to three equal flows on each. In later rounds a hop waits for itself and the hop
+    /// before, round the group or only along it; a hop may also have to wait for one far away.
     fn graph(&mut self, hops: u32) -> Action {
-        let (first, second) = (self.flow(0), self.flow(0));
-        let mut flows: Vec<Flow> = (0..hops).map(|i| Flow { path: 2 + i, ..first }).collect();
-        flows.extend((0..hops).map(|i| Flow { path: 2 + i, ..second }));
-        let mut parents = vec![Span::default(); hops as usize];
-        let mut parent_ids = Vec::new();
-        for i in 0..hops {
-            parents.push(Span { start: parent_ids.len() as u32, len: if hops > 1 { 2 } else { 1 } });
-            parent_ids.push(i);
-            if hops > 1 {
-                parent_ids.push((i + hops - 1) % hops);
+        let (rounds, copies) = (self.rng.random_range(1..4u32), self.rng.random_range(1..4u32));
+        let (closed, far) = (self.rng.random_bool(0.7), self.rng.random_bool(0.2));
+        let (mut flows, mut parents, mut parent_ids) = (Vec::new(), Vec::new(), Vec::new());
+        for round in 0..rounds {
+            let kind = self.flow(0);
+            for (hop, copy) in (0..hops).flat_map(|hop| (0..copies).map(move |copy| (hop, copy))) {
+                let before = |hop: u32| ((round - 1) * hops + hop) * copies + copy;
+                let start = parent_ids.len() as u32;
+                if round > 0 {
+                    parent_ids.push(before(hop));
+                    if hops > 1 && (closed || hop > 0) {
+                        parent_ids.push(before((hop + hops - 1) % hops));
+                    }
+                    if far {
+                        parent_ids.push(before(hops / 2));
+                    }
+                }
+                parents.push(Span { start, len: parent_ids.len() as u32 - start });
+                flows.push(Flow { path: 2 + hop, ..kind });
             }
         }
         Action::Graph { flows, parents, parent_ids }

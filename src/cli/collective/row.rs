@@ -9,7 +9,8 @@ use crate::analysis::links;
 use crate::collective::{Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Sent, Transfer};
 use crate::engine;
 use crate::engine::{EngineError, Record};
-use crate::ids::{DeviceId, ProgramId, RankId, ResourceId, TransferId};
+use crate::fold::fold;
+use crate::ids::{DeviceId, OpId, ProgramId, RankId, ResourceId, TransferId};
 use crate::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use crate::topology::Machine;
 use crate::units::Time;
@@ -62,7 +63,7 @@ impl Row {
             )));
         }
         let world = world(machine, &mut lowering, devices, transfer)?;
-        let record = engine::run(&world).map_err(stopped)?;
+        let record = played(&world)?;
         let time = record.step_end;
         let wall = begin.elapsed();
         let sent = match fidelity {
@@ -96,6 +97,17 @@ impl Row {
             "transfers": self.transfers,
         })
     }
+}
+
+/// What happened on every rank. Ranks and transfers that behave alike are played once.
+fn played(world: &World) -> Result<Record, Failure> {
+    let folded = fold(world);
+    let record = engine::run(&folded.world).map_err(stopped)?;
+    let mut all = Record { step_end: record.step_end, reshares: record.reshares, ..Record::for_world(world) };
+    for (rank, span) in (0..).map(RankId).zip(&mut all.spans) {
+        *span = record.span(folded.source(rank), OpId(0));
+    }
+    Ok(all)
 }
 
 /// A world in which all ranks do one transfer.
