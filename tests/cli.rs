@@ -150,6 +150,13 @@ fn what_a_null_takes_away_stays_away_when_resolved() {
     assert!(first.contains("500000000") && !first.contains("reduce_every_micro_batch"), "{first}");
     std::fs::write(path("resolved.json"), &first).expect("written");
     assert_eq!(resolved("resolved.json"), first);
+    // The same over a base: what is taken away is the base's and the stack's.
+    own["gradient_buckets"] = serde_json::json!({"reduce_every_micro_batch": true});
+    std::fs::write(path("under.json"), own.to_string()).expect("written");
+    let over = r#"{"base": "under.json", "gradient_buckets": {"reduce_every_micro_batch": null}}"#;
+    std::fs::write(path("over.json"), over).expect("written");
+    assert!(resolved("under.json").contains("reduce_every_micro_batch"));
+    assert_eq!(resolved("over.json"), first);
 }
 
 /// No output of any command replaces a file that it reads, however it is spelled and whoever names it.

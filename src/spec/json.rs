@@ -89,18 +89,28 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Value, SpecError> {
 
 /// Lays `over` upon `base`: objects are merged key by key, null removes a key, everything else replaces.
 pub(crate) fn merge(base: &mut Value, over: Value) {
+    lay(base, over);
+    remove_nulls(base);
+}
+
+/// As [`merge`], but null replaces as everything else does: for a value that is itself laid over another later, from which
+/// it takes the key away too.
+pub(crate) fn lay(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
             for (key, value) in over {
-                if value.is_null() {
-                    base.shift_remove(&key);
-                } else {
-                    merge(base.entry(key).or_insert(Value::Null), value);
-                }
+                lay(base.entry(key).or_insert(Value::Null), value);
             }
         }
         (base, over) => *base = over,
     }
+}
+
+/// Removes the keys of an object, and of the objects in it, that are null.
+pub(crate) fn remove_nulls(value: &mut Value) {
+    let Value::Object(map) = value else { return };
+    map.retain(|_, value| !value.is_null());
+    map.values_mut().for_each(remove_nulls);
 }
 
 /// One step of a path: `.key` or `[index]`.

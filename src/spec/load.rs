@@ -342,7 +342,10 @@ fn complete(
     for key in named {
         whole[key].take(); // another device replaces the base's, it is not laid over it
     }
-    json::merge(&mut whole, value);
+    match kind {
+        Kind::Workload => json::lay(&mut whole, value), // its nulls are for the defaults of its stack too
+        _ => json::merge(&mut whole, value),
+    }
     Ok(whole)
 }
 

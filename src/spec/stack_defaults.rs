@@ -46,12 +46,19 @@ impl StackSpec {
     }
 }
 
-/// Lays a workload, whose references are resolved, over the defaults of its stack.
+/// Lays a workload, whose references are resolved, over the defaults of its stack: with `null` it takes away what its base or
+/// its stack has, and no null is left.
 ///
 /// # Errors
 /// The stack is not one.
 pub(super) fn lay_over(workload: &mut Value) -> Result<(), SpecError> {
-    let Some(stack) = workload.get("stack").filter(|stack| stack.is_object()) else { return Ok(()) };
+    if let Some(stack) = workload.get_mut("stack") {
+        json::remove_nulls(stack);
+    }
+    let Some(stack) = workload.get("stack").filter(|stack| stack.is_object()) else {
+        json::remove_nulls(workload);
+        return Ok(());
+    };
     let stack: StackSpec = json::typed(stack).map_err(|e| e.under("stack"))?;
     stack.validate().map_err(|e| e.under("stack"))?;
     let mut whole = Value::Object(stack.defaults);
