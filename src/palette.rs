@@ -5,7 +5,7 @@
 //! chooses colours itself, the names of passes are chosen so that they get similar hues.
 
 use crate::analysis::kind::OpKind;
-use crate::analysis::stalls::StallCause;
+use crate::analysis::stalls::{Colour, StallCause};
 use crate::program::{MemoryClass, Phase};
 
 /// The colour of a pass, as `#rrggbb`.
@@ -48,23 +48,10 @@ pub fn communication(kind: OpKind) -> &'static str {
 
 /// The colour of a stall: that of the communication that was waited for, else one of its own.
 pub fn stall(cause: StallCause) -> &'static str {
-    match cause {
-        StallCause::TensorParallel => communication(OpKind::Tensor),
-        StallCause::ContextParallel => communication(OpKind::Context),
-        StallCause::ExpertParallel => communication(OpKind::Expert),
-        StallCause::PipelineBubble => "#c9c9c9",
-        StallCause::PipelineTransfer => communication(OpKind::Pipeline),
-        StallCause::DataParallel => communication(OpKind::Data),
-        StallCause::Optimizer => pass(Phase::Optimizer),
-        StallCause::PrefetchQueued => "#ee99aa",
-        StallCause::PrefetchTransfer => communication(OpKind::CopyIn),
-        StallCause::PrefetchBlocked => "#aa4455",
-        StallCause::WriteBack => communication(OpKind::CopyOut),
-        StallCause::Host => communication(OpKind::Host),
-        StallCause::PeerLate => "#f0e442",
-        StallCause::Contention => "#ee3377",
-        StallCause::HostMemoryShared => "#6e4c1e",
-        StallCause::StepTail => "#8f8f8f",
+    match cause.colour() {
+        Colour::Of(kind) => communication(kind),
+        Colour::Pass(phase) => pass(phase),
+        Colour::Own(colour) => colour,
     }
 }
 

@@ -21,7 +21,7 @@
 use super::cause::{Binding, Causes};
 use super::idle::IdleTimes;
 use super::kind::OpKind;
-pub use super::stall_cause::StallCause;
+pub use super::stall_cause::{Colour, StallCause, Waiting};
 use super::turns::Sums;
 use crate::ids::{OpId, RankId};
 use crate::program::Work;

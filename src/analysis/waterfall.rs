@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use super::cause::Causes;
 use super::idle::IdleTimes;
 use super::kind::OpKind;
-use super::stalls::{RankTime, Stall, StallCause};
+use super::stalls::{RankTime, Stall, Waiting};
 use super::turns::Sums;
 use crate::engine::undisturbed_time;
 use crate::ids::RankId;
@@ -318,16 +318,16 @@ fn stalled(reading: &mut Reading, causes: &Causes, idle: &mut IdleTimes, stall: 
         Some(kind) => Bar::Exposed(kind, part),
         None => Bar::Host,
     };
-    match stall.cause {
-        StallCause::PipelineBubble => reading.bubble += stall.time(),
-        StallCause::StepTail => reading.tail += stall.time(),
-        StallCause::Optimizer => reading.put(Bar::Optimizer, ps),
-        StallCause::Host => reading.put(Bar::Host, ps),
-        StallCause::PrefetchQueued => reading.put(Bar::Queued, ps),
-        StallCause::PrefetchBlocked => reading.put(Bar::FullTier, ps),
-        StallCause::Contention | StallCause::HostMemoryShared => reading.put(exposed(Part::Contention), ps),
-        StallCause::PeerLate => reading.put(exposed(Part::LatePeer), ps),
-        _ => {
+    match stall.cause.waiting() {
+        Waiting::Bubble => reading.bubble += stall.time(),
+        Waiting::Tail => reading.tail += stall.time(),
+        Waiting::Optimizer => reading.put(Bar::Optimizer, ps),
+        Waiting::Host => reading.put(Bar::Host, ps),
+        Waiting::Queued => reading.put(Bar::Queued, ps),
+        Waiting::Full => reading.put(Bar::FullTier, ps),
+        Waiting::Shared => reading.put(exposed(Part::Contention), ps),
+        Waiting::Late => reading.put(exposed(Part::LatePeer), ps),
+        Waiting::Running => {
             let latency = latency_share(causes, idle, stall);
             reading.put(exposed(Part::Latency), latency);
             reading.put(exposed(Part::Bandwidth), ps - latency);

@@ -13,7 +13,7 @@ use crate::analysis::idle::IdleTimes;
 use crate::analysis::memory::{self, Ledger};
 use crate::analysis::rounds::round_times;
 use crate::analysis::sharing::Sharing;
-use crate::analysis::stalls::{self, StallCause, stalls_of};
+use crate::analysis::stalls::{self, StallCause, Waiting, stalls_of};
 use crate::analysis::{link_rates, links};
 use crate::compare::tracks::Above;
 use crate::engine::describe;
@@ -69,8 +69,9 @@ pub fn write_trace(
         }
         let (causes, idle) = &mut *readers.borrow_mut();
         let mut stalls = stalls_shown(causes, idle, rank, &|rank| run.plan.rank_name(rank));
-        let shares = [StallCause::Contention, StallCause::HostMemoryShared].map(StallCause::name);
-        for stall in stalls.iter_mut().filter(|stall| shares.contains(&stall.cause)) {
+        let is_shared =
+            |name: &str| StallCause::ALL.iter().any(|c| c.name() == name && c.waiting() == Waiting::Shared);
+        for stall in stalls.iter_mut().filter(|stall| is_shared(stall.cause)) {
             let most =
                 stall.op.and_then(|op| sharing.borrow_mut().most(causes, op, (stall.start, stall.end)));
             stall.shared = most.map(|(link, sharers)| (run.inputs.machine.resource_name(link), sharers));
@@ -264,7 +265,7 @@ pub fn stalls_shown(
 ) -> Vec<Stall> {
     let mut pieces = Vec::new();
     stalls_of(causes, idle, rank, &mut pieces);
-    let late = |cause| matches!(cause, StallCause::PipelineBubble | StallCause::PeerLate);
+    let late = |cause: StallCause| matches!(cause.waiting(), Waiting::Bubble | Waiting::Late);
     let words = |(r, op): (RankId, OpId)| {
         let text = describe(causes.world().program_of(r), op);
         if r == rank { text } else { format!("{text} on {}", name(r)) }
