@@ -305,10 +305,8 @@ mod tests {
                 for p in all(&s).0 {
                     let Some((rank, op)) = p.waited_for else { continue };
                     let (start, end) = s.record.span(rank, op);
-                    match p.cause {
-                        StallCause::PeerLate | StallCause::PipelineBubble | StallCause::PrefetchBlocked => {
-                            prop_assert!(p.end <= start);
-                        }
+                    match p.cause.waiting() {
+                        Waiting::Late | Waiting::Bubble | Waiting::Full => prop_assert!(p.end <= start),
                         _ => prop_assert!(start <= p.start && p.end <= end && rank == p.rank),
                     }
                 }

@@ -16,15 +16,23 @@ fn refused_file(content: &str) -> String {
     message.replace(&format!("{}/", folder.path().display()), "")
 }
 
-/// What a person reads, whole but for the ends of long lines.
+/// What a person reads, whole but for the names of shipped files and the ends of long lines.
 #[test]
 fn messages_say_where_what_and_what_to_do() {
+    let kinds = [Kind::Device, Kind::Topology]
+        .map(|kind| (kind, catalog::names(kind).collect::<Vec<_>>().join(", ")));
+    let named = |message: &String| {
+        kinds
+            .iter()
+            .fold(message.clone(), |m, (kind, names)| m.replace(names, &format!("({} names)", kind.word())))
+    };
     let short = |line: &str| match line.char_indices().nth(160) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_string(),
     };
+    let messages: Vec<String> = messages().iter().map(named).collect();
     let text: Vec<String> =
-        messages().iter().flat_map(|m| m.lines().map(short).chain([String::new()])).collect();
+        messages.iter().flat_map(|m| m.lines().map(short).chain([String::new()])).collect();
     insta::assert_snapshot!(text.join("\n"));
 }
 
