@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use super::slowest;
 use crate::model::Kernel;
 use crate::spec::Device;
 use crate::spec::cost::CostSpec;
 use crate::spec::kernel::{Format, Maker};
 use crate::spec::workload::Dtype;
 use crate::units::{Bandwidth, FlopRate};
+
+/// Devices of a usual node, whose slowest one the sustained rate of a device file is.
+const NODE: u64 = 8;
 
 /// One device, as kernels see it.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +43,13 @@ impl DeviceCost {
     /// The same device with kernels of another make.
     pub fn with_maker(self, maker: Maker) -> DeviceCost {
         DeviceCost { maker, ..self }
+    }
+    /// The slowest that is to be expected of so many devices: all others wait for it.
+    pub fn slowest_of(mut self, devices: u64) -> DeviceCost {
+        let slower = 1.0 + self.spec.spread * (slowest::deviations(devices) - slowest::deviations(NODE));
+        self.spec.sustained /= slower;
+        self.spec.sustained_formats.values_mut().for_each(|rate| *rate /= slower);
+        self
     }
     /// The same device in a short run, cool and at its full clock.
     pub fn cool(mut self) -> DeviceCost {

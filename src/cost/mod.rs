@@ -7,6 +7,7 @@
 //!   ```text
 //!   tiles = batch · ⌈m/t_m⌉ · ⌈n/t_n⌉        waves = tiles/U, a partly filled last one counted by `last_wave`
 //!   math  = waves · 2·t_m·t_n·(k + fill_k) / (fraction · peak / U)         the best of all tile shapes and k-splits
+//!   math += exposed_sums · bytes of the sums / bandwidth    where the result is added to what is there
 //!   time  = max(math, memory) + exposed · min(math, memory) + floor
 //!   time  ≥ FLOPs / (sustained · fraction · peak)            power: where a short run is faster than a long one
 //!   ```
@@ -23,6 +24,7 @@
 //!   large GEMMs at 0.72 of peak when cool and at 0.5 in a long series, while kernels that reach less keep their rate.
 //!   Device files give the rate of a short run and `sustained`, the most of it that stays; steps are priced with both,
 //!   rows of short benchmarks without ([`DeviceCost::cool`]).
+//! * Devices of one kind are not equal, and a step waits for the slowest of all it has ([`DeviceCost::slowest_of`]).
 //! * Units that a collective takes are gone for the whole kernel: [`Cost::time_with_units_taken`] is for kernels that
 //!   run beside it from start to end; the engine stretches the overlapped part only.
 
@@ -33,6 +35,7 @@ mod device;
 pub mod measured;
 mod memory_bound;
 mod price;
+mod slowest;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -69,6 +69,43 @@ fn tiles_run_in_whole_waves() {
     assert_eq!(TileWave.time_with_units_taken(&gemm(5120, 1280, 8192), &d, 24), one * 3);
 }
 
+/// Sums of 4 bytes, read and written, at 1,000 TB/s: half of that time comes on top of the products, however deep they are,
+/// and where power bounds them too; a product that writes its result once has none of it.
+#[test]
+fn sums_of_weight_gradients_are_not_hidden() {
+    let mut device = plain();
+    device.bandwidth = Bandwidth::from_gbps(1000.0);
+    let (m, n) = (2560, 1280);
+    let sums = Time::from_s(0.5 * 2.0 * 4.0 * (m * n) as f64 / 1e12);
+    for (k, sustained) in [(1024, 1.0), (8192, 1.0), (8192, 0.5)] {
+        device.spec.sustained = sustained;
+        let added = Kernel::weight_gradient("sum", m, n, k, Dtype::Bf16, 4.0);
+        device.spec.exposed_sums = 0.0;
+        let hidden = TileWave.time(&added, &device);
+        device.spec.exposed_sums = 0.5;
+        let shown = TileWave.time(&added, &device);
+        assert!(shown.0.abs_diff((hidden + sums).0) <= 1, "{k}: {shown} instead of {}", hidden + sums);
+    }
+    let written = gemm(m, n, 8192);
+    let before = TileWave.time(&written, &device);
+    device.spec.exposed_sums = 0.0;
+    assert_eq!(TileWave.time(&written, &device), before);
+}
+
+/// With 1.5 % between devices the slowest of 1,024 is 1.82 deviations behind that of eight.
+#[test]
+fn a_step_of_many_devices_goes_at_the_pace_of_the_slowest() {
+    let kernel = gemm(2560, 1280, 8192);
+    let mut device = plain();
+    device.spec.sustained = 0.5;
+    let time = |device: &DeviceCost, devices| TileWave.time(&kernel, &device.clone().slowest_of(devices)).s();
+    assert_eq!(time(&device, 1024), time(&device, 8));
+    device.spec.spread = 0.015;
+    assert_eq!(time(&device, 8), TileWave.time(&kernel, &device).s());
+    let slower = time(&device, 1024) / time(&device, 8) - 1.0;
+    assert!((slower - 0.015 * (3.245 - 1.424)).abs() < 0.0005, "{slower}");
+}
+
 #[test]
 fn the_roofline_bounds_what_moves_much() {
     let mut d = plain();

@@ -22,9 +22,11 @@ impl Cost for TileWave {
         let left = device.units_left(taken);
         let spec = &device.spec;
         let memory = device.memory_s(kernel.bytes, left);
+        let sums = spec.exposed_sums * device.memory_s(sum_bytes(kernel), left);
         let (math, exposed, floor_us) = match kernel.shape {
             KernelShape::Gemm { m, n, k, batch, .. } => {
-                (gemm_s(device, kernel, (m, n, k), batch, left), spec.exposed_memory, spec.gemm_floor_us)
+                let math = gemm_s(device, kernel, (m, n, k), batch, left) + sums;
+                (math, spec.exposed_memory, spec.gemm_floor_us)
             }
             KernelShape::GroupedGemm { groups, m, n, k, .. } => {
                 let math = gemm_s(device, kernel, (m, n, k), groups, left);
@@ -39,7 +41,17 @@ impl Cost for TileWave {
             }
         };
         let cool = math.max(memory) + exposed * math.min(memory) + floor_us * 1e-6;
-        Time::from_s(cool.max(kernel.flops / device.power_limit(kernel)))
+        Time::from_s(cool.max(kernel.flops / device.power_limit(kernel) + sums))
+    }
+}
+
+/// Bytes of the sums that a GEMM reads and writes where it adds its result to what is there.
+fn sum_bytes(kernel: &Kernel) -> f64 {
+    match kernel.shape {
+        KernelShape::Gemm { m, n, k, batch, accumulate: true } => {
+            kernel.bytes - (batch * (m * k + k * n)) as f64 * kernel.dtype.bytes()
+        }
+        _ => 0.0,
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) struct Block {
     pub(super) weight_grad: Vec<Item>,
     pub(super) backward: Vec<Item>,
     pub(super) modules: Vec<RecomputeModule>,
+    /// What its modules compute again, where that is not its forward.
+    pub(super) again: Option<Vec<Item>>,
 }
 
 /// A layer under construction.
@@ -27,6 +29,8 @@ pub(super) struct Blocks<'a> {
     pub(super) adapters: u64,
     pub(super) weight_casts: Vec<Item>,
     blocks: Vec<Block>,
+    /// Matrices so far.
+    pub(super) matrices: usize,
     saved: Vec<Saved>,
     gradients: f64,
     widest: f64,
@@ -41,6 +45,7 @@ impl<'a> Blocks<'a> {
             adapters: 0,
             weight_casts: Vec::new(),
             blocks: Vec::new(),
+            matrices: 0,
             saved: Vec::new(),
             gradients: 0.0,
             widest: 0.0,
@@ -209,7 +214,7 @@ impl<'a> Blocks<'a> {
             parameters: self.parameters,
             weight_casts: self.weight_casts,
             saved: self.saved,
-            modules: self.blocks.into_iter().map(|b| (b.modules, b.forward)).collect(),
+            modules: self.blocks.into_iter().map(|b| (b.modules, b.again.unwrap_or(b.forward))).collect(),
         }
     }
 }

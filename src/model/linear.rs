@@ -3,7 +3,7 @@
 use super::KernelClass;
 use super::blocks::{Block, Blocks};
 use super::casts::{Operands, Prepared};
-use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
+use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
 use crate::spec::recipe::CastRole;
 use crate::spec::workload::{AdaptedMatrix, Fp8Gemm, RecomputeModule};
 
@@ -130,7 +130,26 @@ impl Blocks<'_> {
             backward: after(&[&prepared.input_grad, &prepared.weight_grad], backward),
             weight_grad: after(&[&prepared.weight_grad], weight_grad),
             modules,
+            again: None,
         });
+        self.every_second(&l, forward);
+    }
+    /// Notes which of a layer's matrices are multiplied again where every second one is.
+    fn every_second(&mut self, l: &Linear, forward: Kernel) {
+        let whole = [l.outputs];
+        let widths = l.parts.iter().map(|(_, width)| *width);
+        let widths: Vec<u64> = if l.parts.is_empty() { whole.to_vec() } else { widths.collect() };
+        let from = self.matrices;
+        self.matrices += widths.len();
+        let outputs: u64 = widths.iter().enumerate().filter(|(i, _)| (from + i) % 2 == 1).map(|(_, w)| w).sum();
+        if let (KernelShape::Gemm { m, k, .. }, true) = (forward.shape, outputs > 0) {
+            let again = Kernel::gemm(l.name, m, outputs, k, 1, forward.dtype, self.shard.act());
+            self.push(Block {
+                modules: vec![RecomputeModule::EverySecondMatrix],
+                again: Some(vec![Item::Kernel(again.scaled(forward.scaling))]),
+                ..Block::default()
+            });
+        }
     }
     /// What casts the operands of a linear layer.
     fn prepare(&self, l: &Linear, tokens: u64) -> Prepared {

@@ -58,7 +58,11 @@ impl Mlp {
             modules,
             parts: if m.gated_mlp { vec![(Gate, width), (Up, width)] } else { vec![(Up, width)] },
         });
-        b.save("activation input", t as f64 * up as f64 * s.saved_activation(), modules, false);
+        let input = t as f64 * width as f64 * s.saved_activation();
+        b.save("activation input", input, modules, false);
+        if m.gated_mlp {
+            b.save("gated input", input, &[&[RecomputeModule::EverySecondMatrix], modules].concat(), false);
+        }
         let with_activation: &[RecomputeModule] = &[&[RecomputeModule::Activation], modules].concat();
         let names = if self.is_shared() {
             ["shared expert activation", "shared expert activation backward"]

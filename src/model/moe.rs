@@ -135,6 +135,7 @@ fn router(b: &mut Blocks, moe: &MoeSpec) {
         input_grad,
         weight_grad,
         modules: MOE.to_vec(),
+        again: None,
     });
 }
 
@@ -373,6 +374,7 @@ impl<'a> Routed<'a> {
             input_grad: own,
             weight_grad,
             modules: MOE.to_vec(),
+            again: None,
         });
     }
     /// What casts the operands of one of the experts' products: its input or the gradient of its output may have come in

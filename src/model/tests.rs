@@ -199,6 +199,23 @@ fn recomputation_repeats_what_it_does_not_keep() {
     assert_eq!(less, 12 * 2048 * 12288 / 8);
 }
 
+/// Of the seven matrices of a gated block (query, key, value, output, gate, up, down) the second, fourth and sixth.
+#[test]
+fn every_second_matrix_is_multiplied_again() {
+    let m = model("llama3-8b");
+    let plan = LayerPlan::transformer(&m, &Shard::whole(&m));
+    let policy = RecomputeSpec {
+        granularity: Granularity::Modules,
+        modules: vec![RecomputeModule::EverySecondMatrix],
+        ..RecomputeSpec::default()
+    };
+    let (hidden, tokens) = (4096.0, 8192.0);
+    let (key, output, up) = (1024.0, 4096.0, 14336.0);
+    assert_eq!(LayerPlan::flops(&plan.recompute(&policy)), 2.0 * tokens * hidden * (key + output + up));
+    let less = plan.all_saved_bytes() - plan.saved_bytes(&policy);
+    assert_eq!(less as f64, 2.0 * tokens * (key + up));
+}
+
 #[test]
 fn a_ring_with_zigzag_gives_every_step_the_same_work() {
     let m = model("llama3-70b");

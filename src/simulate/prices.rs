@@ -20,11 +20,11 @@ pub struct DevicePrices {
 }
 
 impl DevicePrices {
-    /// Prices at the fidelity and with the kernels of a workload.
-    pub fn new(workload: &WorkloadSpec, device: &Device, chooser: &Chooser) -> DevicePrices {
+    /// Prices at the fidelity and with the kernels of a workload, on one of so many devices that wait for each other.
+    pub fn new(workload: &WorkloadSpec, device: &Device, devices: u64, chooser: &Chooser) -> DevicePrices {
         let fidelity = &workload.fidelity;
         let taken = if fidelity.interference { chooser.kernel_units() } else { 0 };
-        let device = DeviceCost::new(device).with_maker(maker(workload.fusion));
+        let device = DeviceCost::new(device).with_maker(maker(workload.fusion)).slowest_of(devices);
         DevicePrices { cost: level(fidelity), device, taken }
     }
 }
@@ -36,7 +36,8 @@ impl MachinePrices {
     /// Prices at the fidelity and with the kernels of a workload.
     pub fn new(workload: &WorkloadSpec, machine: &Machine, chooser: &Chooser) -> MachinePrices {
         let classes = machine.device_classes().iter();
-        MachinePrices(classes.map(|device| DevicePrices::new(workload, device, chooser)).collect())
+        let devices = u64::from(machine.devices());
+        MachinePrices(classes.map(|device| DevicePrices::new(workload, device, devices, chooser)).collect())
     }
 }
 

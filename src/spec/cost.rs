@@ -39,6 +39,9 @@ pub struct CostSpec {
     /// The same by format, where formats draw power differently; default: `sustained`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sustained_formats: BTreeMap<Format, f64>,
+    /// Standard deviation of that rate between devices of this kind, as a share: they wait for each other, so a step goes
+    /// at the pace of the slowest, and `sustained` is that of the slowest of eight. 0 where clocks are fixed.
+    pub spread: f64,
     /// Share of a short run's bandwidth that is left in a training step to kernels bound by memory: cold caches, and
     /// neighbours that use the memory too. Steps are priced with it.
     pub sustained_memory: f64,
@@ -56,7 +59,10 @@ pub struct CostSpec {
     pub shapes: BTreeMap<Format, ShapeCost>,
     /// Share of a GEMM's memory time that its products do not hide.
     pub exposed_memory: f64,
-    /// The same for grouped GEMMs, whose small groups hide less.
+    /// Share of the time to read and write the sums that a weight gradient is added to which its products do not hide:
+    /// tensor cores wait while a tile's sums are fetched and written back.
+    pub exposed_sums: f64,
+    /// The first of the two for grouped GEMMs, whose small groups hide less.
     pub grouped_exposed_memory: f64,
     /// Adding up the parts of a product whose k is cut over several units, in microseconds.
     pub split_us: f64,
@@ -204,6 +210,7 @@ impl Default for CostSpec {
             grouped_weight_grad: 0.8,
             sustained: 1.0,
             sustained_formats: BTreeMap::new(),
+            spread: 0.0,
             sustained_memory: 1.0,
             host_slowness: 1.0,
             memory_fraction: 0.85,
@@ -211,6 +218,7 @@ impl Default for CostSpec {
             last_wave: 0.15,
             shapes: BTreeMap::new(),
             exposed_memory: 0.0,
+            exposed_sums: 0.0,
             grouped_exposed_memory: 0.4,
             split_us: 4.3,
             group_us: 0.5,
@@ -300,7 +308,9 @@ impl CostSpec {
         }
         for (name, value) in [
             ("last_wave", self.last_wave),
+            ("spread", self.spread),
             ("exposed_memory", self.exposed_memory),
+            ("exposed_sums", self.exposed_sums),
             ("grouped_exposed_memory", self.grouped_exposed_memory),
         ] {
             p.range(name, value, 0.0, 1.0);

@@ -46,7 +46,8 @@ pub(super) fn add(b: &mut Blocks) {
     let t = s.tokens() as f64;
     let (q, k, v) = widths(b);
     b.save("query", t * q as f64 * s.act(), QKV, false);
-    b.save("key", t * k as f64 * s.act(), QKV, false);
+    let key = [QKV, &[RecomputeModule::EverySecondMatrix]].concat();
+    b.save("key", t * k as f64 * s.act(), &key, false);
     b.save("value", t * v as f64 * s.act(), QKV, false);
     if let (Some(indexer), Some(mla)) = (m.attention.indexer, m.mla) {
         add_indexer(b, indexer, mla);

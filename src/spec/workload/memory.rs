@@ -52,6 +52,9 @@ pub enum RecomputeModule {
     Mlp,
     /// Router, dispatch, experts and combine.
     Moe,
+    /// Every second matrix in the order in which the layer multiplies by them (key, output, up), as torchtitan's
+    /// checkpointing by operation does; what is cheap is named beside it (`norm`, `activation`).
+    EverySecondMatrix,
 }
 
 /// What lives outside device memory, and how it is brought in.
