@@ -126,9 +126,9 @@ fn one_slow_stage_worker_of_16_slows_the_step_as_published() {
             println!(
                 "{model} on {topology}, {micro_batches} micro-batches: {slowdown:.3}, formula {formula:.3}"
             );
-            // At 32 micro-batches the formula itself is 3 to 4.5 % above what was published.
-            assert!((slowdown / 1.973 - 1.0).abs() < 0.035, "{slowdown}");
-            assert!((slowdown / formula - 1.0).abs() < 0.02, "{slowdown}, formula {formula}");
+            // At 32 micro-batches the formula itself is 3 to 4.5 % above what was published, so that tells of 24 alone.
+            assert!(micro_batches != 24 || (slowdown / 1.973 - 1.0).abs() < 0.015, "{slowdown}");
+            assert!((slowdown / formula - 1.0).abs() < 0.01, "{slowdown}, formula {formula}");
         }
     }
 }

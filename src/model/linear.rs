@@ -141,7 +141,8 @@ impl Blocks<'_> {
         let widths: Vec<u64> = if l.parts.is_empty() { whole.to_vec() } else { widths.collect() };
         let from = self.matrices;
         self.matrices += widths.len();
-        let outputs: u64 = widths.iter().enumerate().filter(|(i, _)| (from + i) % 2 == 1).map(|(_, w)| w).sum();
+        let outputs: u64 =
+            widths.iter().enumerate().filter(|(i, _)| (from + i) % 2 == 1).map(|(_, w)| w).sum();
         if let (KernelShape::Gemm { m, k, .. }, true) = (forward.shape, outputs > 0) {
             let again = Kernel::gemm(l.name, m, outputs, k, 1, forward.dtype, self.shard.act());
             self.push(Block {
