@@ -106,8 +106,10 @@ fn parts(world: &World, comm: CommId, transfer: TransferId, place: &[usize]) -> 
     match idle::action(world, comm, transfer) {
         None | Some(Action::Fixed(_)) => Vec::new(),
         Some(Action::Phases(flows)) => flows.iter().map(part).collect(),
-        Some(Action::Graph { flows, .. }) => {
-            let parts: Vec<Part> = flows.iter().map(part).collect();
+        Some(action @ (Action::Graph { .. } | Action::Rounds(_))) => {
+            let played =
+                |(flow, times): (&Flow, u32)| part(&Flow { bytes: flow.bytes * f64::from(times), ..*flow });
+            let parts: Vec<Part> = action.counted().map(played).collect();
             let latency = parts.iter().map(|p| p.latency).min().unwrap_or_default();
             let bytes = parts.into_iter().flat_map(|p| p.bytes).collect();
             vec![Part { latency, moving_s: 1.0, bytes }]

@@ -40,13 +40,10 @@ fn bytes_of(world: &World, counts: &[BySlot]) -> Vec<f64> {
         };
         let program = world.ranks[rank.index()].program.index();
         for &Count { transfer, times } in counts[program].get(slot).map_or(&[][..], Vec::as_slice) {
-            let flows = match idle::action(world, comm, transfer) {
-                Some(Action::Phases(flows) | Action::Graph { flows, .. }) => flows,
-                Some(Action::Fixed(_)) | None => continue,
-            };
-            for flow in flows {
+            for (flow, played) in idle::action(world, comm, transfer).into_iter().flat_map(Action::counted) {
+                let times = times as f64 * f64::from(played);
                 for &(resource, coefficient) in world.path(comm, flow.path) {
-                    bytes[resource.index()] += times as f64 * flow.bytes * f64::from(coefficient);
+                    bytes[resource.index()] += times * flow.bytes * f64::from(coefficient);
                 }
             }
         }

@@ -7,7 +7,7 @@
 
 use super::geometry::Geometry;
 use super::pattern::{Pattern, Route};
-use crate::program::{Action, Flow, Span};
+use crate::program::{Action, Flow, Rounds};
 use crate::units::Time;
 
 /// Some lock-step rounds, described together.
@@ -96,51 +96,10 @@ pub struct Routes<'a> {
     pub nothing: u32,
 }
 
-/// Flows with dependencies, being built.
-#[derive(Default)]
-pub(super) struct GraphBuilder {
-    flows: Vec<Flow>,
-    parents: Vec<Span>,
-    parent_ids: Vec<u32>,
-}
-
-impl GraphBuilder {
-    /// Adds a flow that waits for others; returns its number.
-    pub fn flow(&mut self, flow: Flow, parents: &[u32]) -> u32 {
-        self.parents.push(Span { start: self.parent_ids.len() as u32, len: parents.len() as u32 });
-        self.parent_ids.extend_from_slice(parents);
-        self.flows.push(flow);
-        self.flows.len() as u32 - 1
-    }
-    /// The action.
-    pub fn finish(self) -> Action {
-        Action::Graph { flows: self.flows, parents: self.parents, parent_ids: self.parent_ids }
-    }
-    /// Repeats the last `round` flows `times` times, each repetition waiting for the one before as the last does.
-    fn repeat(&mut self, round: usize, times: u32) {
-        let first = self.flows.len() - round;
-        let ids = self.parents[first].start as usize..self.parent_ids.len();
-        self.flows.reserve(round * times as usize);
-        self.parents.reserve(round * times as usize);
-        self.parent_ids.reserve(ids.len() * times as usize);
-        for k in 1..=times {
-            self.flows.extend_from_within(first..first + round);
-            for i in first..first + round {
-                let span = self.parents[i];
-                self.parents.push(Span { start: span.start + k * ids.len() as u32, len: span.len });
-            }
-            let offset = k * round as u32;
-            for i in ids.clone() {
-                self.parent_ids.push(self.parent_ids[i] + offset);
-            }
-        }
-    }
-}
-
 /// Every transfer of the phases as a flow. `scale` multiplies bytes (protocol overhead), `extra` is added to each
 /// latency, `first_extra` to that of the flows that wait for none.
 pub(super) fn steps(phases: &[Phase], g: &Geometry, routes: &Routes<'_>, adjust: Adjust) -> Action {
-    let mut graph = GraphBuilder::default();
+    let mut graph = Rounds::default();
     let lanes = phases.iter().flat_map(|p| p.parts.iter().map(|q| q.lane)).max().unwrap_or(0);
     let mut touched = vec![vec![Vec::new(); g.size as usize]; lanes as usize + 1];
     for phase in phases {
@@ -171,7 +130,7 @@ pub(super) fn limit(bytes: f64, least: Time) -> f64 {
 
 /// The rounds of one lane of a phase. `touched[p]`: the flows by which position `p` last sent or received.
 fn lane_steps(
-    graph: &mut GraphBuilder,
+    graph: &mut Rounds,
     phase: &Phase,
     lane: u16,
     g: &Geometry,
@@ -185,7 +144,7 @@ fn lane_steps(
     };
     let mut round = 0;
     while round < last {
-        let begin = graph.flows.len();
+        let begin = graph.len();
         let mut fresh: Vec<(u32, u32)> = Vec::new();
         for part in &parts {
             let mut index = 0;
@@ -237,16 +196,17 @@ fn lane_steps(
         }
         round += 1;
         // A round that waits only for the one before it, of the same make, can be repeated as a block.
-        let size = graph.flows.len() - begin;
+        let size = graph.len() - begin;
         let until = parts.iter().map(|p| p.times).filter(|&t| t >= round).min().unwrap_or(round);
-        let steady = phase.fill == 0 && until > round && begin >= size && size > 0 && {
-            let ids = graph.parents[begin].start as usize;
-            graph.parent_ids[ids..].iter().all(|&p| p as usize >= begin - size)
-        };
+        let steady = phase.fill == 0
+            && until > round
+            && begin >= size
+            && size > 0
+            && graph.last_wait_from(size, begin - size);
         if steady && round > 1 {
             graph.repeat(size, until - round);
-            let offset = (until - round) * size as u32;
-            touched.iter_mut().flatten().filter(|id| **id as usize >= begin).for_each(|id| *id += offset);
+            let offset = (until - round) * size;
+            touched.iter_mut().flatten().filter(|id| **id >= begin).for_each(|id| *id += offset);
             round = until;
         }
     }

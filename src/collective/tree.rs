@@ -13,9 +13,9 @@
 use super::algorithm::Algorithm;
 use super::geometry::{Fabric, Geometry};
 use super::pattern::{Pattern, tree_parent};
-use super::schedule::{Adjust, GraphBuilder, Part, Phase, Routes, limit};
+use super::schedule::{Adjust, Part, Phase, Routes, limit};
 use super::{Op, Transfer};
-use crate::program::{Action, Flow};
+use crate::program::{Action, Flow, Rounds};
 use crate::units::Time;
 
 /// See the module's text.
@@ -64,7 +64,7 @@ impl Algorithm for Tree {
         routes: &Routes<'_>,
         adjust: Adjust,
     ) -> Option<Action> {
-        let mut graph = GraphBuilder::default();
+        let mut graph = Rounds::default();
         let trees = [0, 1].map(|tree| Shape::new(g.size, tree));
         let bytes = t.bytes as f64 / 2.0 / f64::from(k) * adjust.scale;
         // Of the chunk before, and of this one: the flow from a rank to its parent, and from its parent to it.

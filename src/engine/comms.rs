@@ -236,6 +236,7 @@ impl<O: Observer> Play<'_, O> {
                 self.next_phase(comm, phases);
             }
             Action::Graph { flows, parents, .. } => self.start_graph(comm, flows, parents),
+            Action::Rounds(_) => unreachable!("a world is flat when it is played"),
         }
     }
 
@@ -282,7 +283,7 @@ impl<O: Observer> Play<'_, O> {
     fn flow_of(&self, comm: u32, node: u32) -> Flow {
         match &self.world.actions[self.comms.states[comm as usize].action as usize] {
             Action::Phases(flows) | Action::Graph { flows, .. } => flows[node as usize],
-            Action::Fixed(_) => unreachable!("a fixed time has no flows"),
+            _ => unreachable!("what has no flows plays none"),
         }
     }
 
@@ -341,7 +342,7 @@ impl<O: Observer> Play<'_, O> {
                 self.next_phase(comm, phases);
             }
             Action::Graph { flows, .. } => self.graph_flow_ended(comm, node, flows),
-            Action::Fixed(_) => unreachable!("a fixed time has no flows"),
+            _ => unreachable!("what has no flows plays none"),
         }
     }
 

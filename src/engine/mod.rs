@@ -89,7 +89,7 @@ pub fn run(world: &World) -> Result<Record, EngineError> {
     check(world)?;
     check_record_size(world, RECORD_LIMIT)?;
     let mut record = Record::for_world(world);
-    let stats = event_loop::Play::new(world, &mut record)?.run()?;
+    let stats = event_loop::Play::new(&world.flat(), &mut record)?.run()?;
     record.complete(stats);
     Ok(record)
 }
@@ -112,7 +112,7 @@ pub fn check_record_size(world: &World, limit: u64) -> Result<(), EngineError> {
 /// See [`EngineError`].
 pub fn run_observed<O: Observer>(world: &World, observer: &mut O) -> Result<Stats, EngineError> {
     check(world)?;
-    event_loop::Play::new(world, observer)?.run()
+    event_loop::Play::new(&world.flat(), observer)?.run()
 }
 
 fn check(world: &World) -> Result<(), EngineError> {

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::fold::fold;
 use crate::ids::{CommId, ProgramId, ResourceId, TransferId};
-use crate::program::{Action, Flow, NO_MICRO_BATCH, ProgramBuilder, Span, StreamKind, Work, World};
+use crate::program::{Action, Flow, NO_MICRO_BATCH, ProgramBuilder, StreamKind, Work, World};
 use crate::units::Time;
 
 /// By path: the rate of a flow that is alone there, in bytes per second.
@@ -57,7 +57,7 @@ pub fn time_alone(world: &World, comm: CommId, transfer: u32) -> Option<Time> {
     let c = &world.comms[comm.index()];
     let action = *world.profiles[c.profile as usize].get(transfer as usize)?;
     let action = world.actions.get(action as usize)?;
-    if !matches!(action, Action::Graph { .. }) {
+    if !matches!(action, Action::Graph { .. } | Action::Rounds(_)) {
         return transfer_time(world, |path| path_rate(world, path), comm, transfer);
     }
     let mut alone = World { actions: vec![action.clone()], profiles: vec![vec![0]], ..World::default() };
@@ -90,19 +90,17 @@ pub fn latency_alone(world: &World, comm: CommId, transfer: u32) -> Option<Time>
     Some(match world.actions.get(*profile.get(transfer as usize)? as usize)? {
         Action::Fixed(_) => Time::ZERO,
         Action::Phases(phases) => phases.iter().map(|flow| flow.latency).sum(),
-        Action::Graph { flows, parents, parent_ids } => {
-            longest_chain(flows, parents, parent_ids, |f| f.latency)
-        }
+        graph => longest_chain(graph, |f| f.latency),
     })
 }
 
 /// The length of the longest chain of flows that wait for each other.
-fn longest_chain(flows: &[Flow], parents: &[Span], parent_ids: &[u32], time: impl Fn(&Flow) -> Time) -> Time {
-    let mut ends: Vec<Time> = Vec::with_capacity(flows.len());
-    for (flow, span) in flows.iter().zip(parents) {
-        let ready = parent_ids[span.range()].iter().map(|&p| ends[p as usize]).max().unwrap_or_default();
+fn longest_chain(graph: &Action, time: impl Fn(&Flow) -> Time) -> Time {
+    let mut ends: Vec<Time> = Vec::with_capacity(graph.count());
+    graph.each(|flow, waits| {
+        let ready = waits.iter().map(|&p| ends[p as usize]).max().unwrap_or_default();
         ends.push(ready + time(flow));
-    }
+    });
     ends.into_iter().max().unwrap_or_default()
 }
 
@@ -120,6 +118,6 @@ pub fn transfer_time(
     Some(match world.actions.get(action as usize)? {
         Action::Fixed(time) => *time,
         Action::Phases(phases) => phases.iter().map(time).sum(),
-        Action::Graph { flows, parents, parent_ids } => longest_chain(flows, parents, parent_ids, time),
+        graph => longest_chain(graph, time),
     })
 }

@@ -62,8 +62,9 @@ pub struct Folded {
 }
 
 impl Folded {
-    /// The world as it is, nothing merged: what `--no-fold` runs.
-    pub fn unfolded(world: World) -> Folded {
+    /// The world as it is, rounds of transfers written out, nothing merged: what `--no-fold` runs.
+    pub fn unfolded(mut world: World) -> Folded {
+        world.flatten();
         Folded {
             ranks: Classes::discrete(world.ranks.len()),
             comms: Classes::discrete(world.comms.len()),

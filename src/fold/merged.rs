@@ -132,31 +132,26 @@ struct Class {
 fn merged(action: &Action, classes: &[u32], paths: &mut Paths) -> Action {
     let mut number = vec![u32::MAX; classes.iter().max().map_or(0, |last| *last as usize + 1)];
     let mut merged: Vec<Class> = Vec::new();
-    let mut firsts = Vec::new();
-    for ((i, flow), class) in action.flows().iter().enumerate().zip(classes) {
-        let number = &mut number[*class as usize];
-        if *number == u32::MAX {
-            *number = merged.len() as u32;
+    let (mut parents, mut parent_ids) = (Vec::new(), Vec::new());
+    let mut of = classes.iter().map(|class| *class as usize);
+    action.each(|flow, waits| {
+        let class = of.next().unwrap_or_default();
+        if number[class] == u32::MAX {
+            number[class] = merged.len() as u32;
             merged.push(Class { first: *flow, beside: 0 });
-            firsts.push(i);
+            let start = parent_ids.len() as u32;
+            let waits: BTreeSet<u32> = waits.iter().map(|p| number[classes[*p as usize] as usize]).collect();
+            parent_ids.extend(waits);
+            parents.push(Span { start, len: parent_ids.len() as u32 - start });
         }
-        let class = &mut merged[*number as usize];
+        let class = &mut merged[number[class] as usize];
         class.beside += u32::from(class.first.path == flow.path);
-    }
+    });
     let flow = |class: Class| Flow { path: paths.number(class.first.path, class.beside), ..class.first };
     let flows: Vec<Flow> = merged.into_iter().map(flow).collect();
-    let (parents, parent_ids) = match action {
-        Action::Fixed(time) => return Action::Fixed(*time),
-        Action::Phases(_) => return Action::Phases(flows),
-        Action::Graph { parents, parent_ids, .. } => (parents, parent_ids),
-    };
-    let (mut spans, mut ids) = (Vec::with_capacity(flows.len()), Vec::new());
-    for i in firsts {
-        let start = ids.len() as u32;
-        let waits = parent_ids[parents[i].range()].iter().map(|p| number[classes[*p as usize] as usize]);
-        let waits: BTreeSet<u32> = waits.collect();
-        ids.extend(waits);
-        spans.push(Span { start, len: ids.len() as u32 - start });
+    match action {
+        Action::Fixed(time) => Action::Fixed(*time),
+        Action::Phases(_) => Action::Phases(flows),
+        Action::Graph { .. } | Action::Rounds(_) => Action::Graph { flows, parents, parent_ids },
     }
-    Action::Graph { flows, parents: spans, parent_ids: ids }
 }

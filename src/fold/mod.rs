@@ -117,17 +117,22 @@ use transfers::{Transfers, numbered};
 pub fn fold(world: &World) -> Folded {
     let incidence = incidence::Incidence::of(world);
     let ways = &incidence.ways;
-    let mut colours = Transfers::coarsest(world, ways);
+    // What is alike among transfers, the ways being coloured as in `seen`.
+    let (mut seen, mut transfers) = Transfers::coarsest(world, ways);
+    let mut colours = seen.clone();
     loop {
         let initial = incidence.initial_colours(world, &colours);
         let colouring = partition::coarsest_stable(&incidence.graph, &initial);
-        let of_ways = &colouring[incidence.ways_from as usize..];
-        let (of_ways, count) = numbered(of_ways.iter());
-        let (transfers, finer, finer_count) = Transfers::look(world, ways, &of_ways);
-        if finer_count == count {
-            return quotient::quotient(world, &incidence, &colouring, &of_ways, &transfers)
-                .unwrap_or_else(|| Folded::unfolded(world.clone()));
+        let (of_ways, count) = numbered(colouring[incidence.ways_from as usize..].iter());
+        if of_ways != seen {
+            let (looked, finer, finer_count) = Transfers::look(world, ways, &of_ways);
+            (transfers, seen) = (looked, of_ways);
+            if finer_count > count {
+                colours = finer;
+                continue;
+            }
         }
-        colours = finer;
+        return quotient::quotient(world, &incidence, &colouring, &seen, &transfers)
+            .unwrap_or_else(|| Folded::unfolded(world.clone()));
     }
 }

@@ -73,14 +73,14 @@ impl Transfers {
     pub fn of(&self, profile: u32, ranks: Box<[u32]>) -> Option<&Arrangement> {
         self.arrangements.get(&(profile, ranks))
     }
-    /// The coarsest colours of the ways that flows allow, whatever resources the ways cross.
-    pub fn coarsest(world: &World, ways: &Ways) -> Vec<u32> {
+    /// The coarsest colours of the ways that flows allow, whatever resources the ways cross, and what is alike with them.
+    pub fn coarsest(world: &World, ways: &Ways) -> (Vec<u32>, Transfers) {
         let profiles = (0..).zip(&world.comms).flat_map(|(c, comm)| ways.of_comm(c).map(|_| comm.profile));
         let (mut colours, mut count) = numbered(profiles);
         loop {
-            let (_, finer, finer_count) = Transfers::look(world, ways, &colours);
+            let (transfers, finer, finer_count) = Transfers::look(world, ways, &colours);
             if finer_count == count {
-                return colours;
+                return (colours, transfers);
             }
             (colours, count) = (finer, finer_count);
         }
@@ -117,9 +117,8 @@ impl Look {
                 continue;
             };
             let classes = self.classes(entry, action, |path| ranks[way[path as usize] as usize]);
-            for (flow, class) in action.flows().iter().zip(&classes) {
-                on_way[way[flow.path as usize] as usize].push(*class);
-            }
+            let mut next = classes.iter();
+            action.each(|flow, _| on_way[way[flow.path as usize] as usize].extend(next.next()));
             flows.push(classes);
         }
         let ways = on_way.into_iter().map(|mut load| {
@@ -132,17 +131,12 @@ impl Look {
 
     /// The class of each flow of an action.
     fn classes(&mut self, entry: u32, action: &Action, colour: impl Fn(u32) -> u32) -> Vec<u32> {
-        let mut classes: Vec<u32> = Vec::with_capacity(action.flows().len());
+        let mut classes: Vec<u32> = Vec::with_capacity(action.count());
         let mut last: Option<(Kind, u32)> = None;
         let mut waits = Vec::new();
-        for (i, flow) in action.flows().iter().enumerate() {
+        action.each(|flow, parents| {
             waits.clear();
-            match action {
-                Action::Graph { parents, parent_ids, .. } => {
-                    waits.extend(parent_ids[parents[i].range()].iter().map(|p| classes[*p as usize]));
-                }
-                _ => waits.extend(classes.last()),
-            }
+            waits.extend(parents.iter().map(|p| classes[*p as usize]));
             let parents = self.set(&mut waits);
             let [bytes, limit] = [flow.bytes, flow.rate_limit].map(f64::to_bits);
             let kind = (entry, colour(flow.path), flow.latency.0, bytes, limit, parents);
@@ -155,7 +149,7 @@ impl Look {
             };
             last = Some((kind, class));
             classes.push(class);
-        }
+        });
         classes
     }
 

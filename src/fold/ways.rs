@@ -59,6 +59,7 @@ fn used_by(world: &World, row: &[u32]) -> Vec<u32> {
             }
             graphs = true;
         }
+        graphs |= matches!(action, Action::Rounds(_));
         used.extend(action.flows().iter().map(|flow| flow.path));
     }
     used.sort_unstable();

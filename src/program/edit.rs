@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Action, Flow, StreamKind, Work, World};
+use super::{Action, StreamKind, Work, World};
 use crate::ids::{CommId, RankId, ResourceId};
 use crate::spec::kernel::KernelClass;
 use crate::units::{Bandwidth, Bytes, Time};
@@ -40,7 +40,7 @@ impl World {
                 }
             }
             Edit::Kernels(classes, factor) => faster_kernels(self, classes, *factor),
-            Edit::Latency(factor) => self.actions.iter_mut().flat_map(flows).for_each(|flow| {
+            Edit::Latency(factor) => self.actions.iter_mut().flat_map(Action::flows_mut).for_each(|flow| {
                 flow.latency = Time((flow.latency.0 as f64 * factor).round() as u64);
             }),
             Edit::NoPipeline => no_pipeline(self),
@@ -50,13 +50,6 @@ impl World {
                 }
             }
         }
-    }
-}
-
-fn flows(action: &mut Action) -> &mut [Flow] {
-    match action {
-        Action::Fixed(_) => &mut [],
-        Action::Phases(flows) | Action::Graph { flows, .. } => flows,
     }
 }
 

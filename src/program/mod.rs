@@ -22,6 +22,7 @@ mod build;
 mod edit;
 mod ops;
 mod period;
+mod rounds;
 mod span;
 mod validate;
 mod world;
@@ -33,6 +34,7 @@ pub use ops::{
     StreamTraits, Work,
 };
 pub use period::Period;
+pub use rounds::Rounds;
 pub use span::Span;
 pub use validate::WorldError;
 pub use world::{Action, Comm, Flow, Rank, Resource, Tier, TierUse, World};

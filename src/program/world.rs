@@ -1,8 +1,10 @@
 //! The world: programs bound to ranks, communicators, resources and tiers. The engine's whole input.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Program;
+use super::rounds::Rounds;
 use super::span::Span;
 use crate::ids::{CommId, ProgramId, RankId, ResourceId, TierId, TransferId};
 use crate::units::{Bandwidth, Bytes, Time};
@@ -216,14 +218,79 @@ pub enum Action {
         /// Indices into `flows`.
         parent_ids: Vec<u32>,
     },
+    /// A graph in which stretches of flows come again and again. It is made [flat](Action::flat) before it is played.
+    Rounds(Rounds),
 }
 
 impl Action {
-    /// Its flows, in order; a fixed time has none.
+    /// Its flows, in order; a fixed time has none, and of rounds each is written once.
     pub fn flows(&self) -> &[Flow] {
         match self {
             Action::Fixed(_) => &[],
             Action::Phases(flows) | Action::Graph { flows, .. } => flows,
+            Action::Rounds(rounds) => rounds.flows(),
+        }
+    }
+    /// The same, to be changed.
+    pub(super) fn flows_mut(&mut self) -> &mut [Flow] {
+        match self {
+            Action::Fixed(_) => &mut [],
+            Action::Phases(flows) | Action::Graph { flows, .. } => flows,
+            Action::Rounds(rounds) => rounds.flows_mut(),
+        }
+    }
+    /// The same, each with how often it is played.
+    pub fn counted(&self) -> impl Iterator<Item = (&Flow, u32)> {
+        (0..).zip(self.flows()).map(|(i, flow)| match self {
+            Action::Rounds(rounds) => (flow, rounds.times(i)),
+            _ => (flow, 1),
+        })
+    }
+    /// Number of flows played.
+    pub fn count(&self) -> usize {
+        match self {
+            Action::Rounds(rounds) => rounds.len() as usize,
+            _ => self.flows().len(),
+        }
+    }
+    /// Calls back with each flow as it is played, and the numbers of the flows that it waits for.
+    pub fn each(&self, mut call: impl FnMut(&Flow, &[u32])) {
+        match self {
+            Action::Fixed(_) => {}
+            Action::Phases(flows) => {
+                (0u32..).zip(flows).for_each(|(i, flow)| call(flow, i.checked_sub(1).as_slice()));
+            }
+            Action::Graph { flows, parents, parent_ids } => {
+                flows.iter().zip(parents).for_each(|(flow, span)| call(flow, &parent_ids[span.range()]));
+            }
+            Action::Rounds(rounds) => rounds.each(call),
+        }
+    }
+    /// With every round written out.
+    pub fn flat(&self) -> Cow<'_, Action> {
+        match self {
+            Action::Rounds(rounds) => Cow::Owned(rounds.flat()),
+            _ => Cow::Borrowed(self),
+        }
+    }
+}
+
+impl World {
+    /// The world with every round of its actions written out.
+    pub(crate) fn flat(&self) -> Cow<'_, World> {
+        if !self.actions.iter().any(|action| matches!(action, Action::Rounds(_))) {
+            return Cow::Borrowed(self);
+        }
+        let mut flat = self.clone();
+        flat.flatten();
+        Cow::Owned(flat)
+    }
+    /// Writes out every round of its actions.
+    pub(crate) fn flatten(&mut self) {
+        for action in &mut self.actions {
+            if let Action::Rounds(rounds) = action {
+                *action = rounds.flat();
+            }
         }
     }
 }

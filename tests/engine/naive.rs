@@ -169,6 +169,7 @@ impl<'w> Naive<'w> {
                 let all = |i: usize| parent_ids[parents[i].range()].iter().map(|p| *p as usize).collect();
                 (0.0, flows.iter().enumerate().map(|(i, f)| (*f, all(i), Node::Waits)).collect())
             }
+            Action::Rounds(_) => unreachable!("random worlds write their rounds out"),
         };
         let units = f64::from(units) / 1000.0;
         self.playing[comm] = Some(Playing { units, slot_of_time: time, nodes });

@@ -38,10 +38,11 @@ pub(super) struct Played {
 pub(super) fn played(row: &Row) -> Result<Option<Vec<Played>>, Failure> {
     let comm = row.world.comms[0];
     let action = row.world.profiles[comm.profile as usize][0] as usize;
-    let Action::Graph { flows, parents, parent_ids } = &row.world.actions[action] else { return Ok(None) };
-    if flows.len() > MOST {
+    if row.world.actions[action].count() > MOST {
         return Ok(None);
     }
+    let action = row.world.actions[action].flat();
+    let Action::Graph { flows, parents, parent_ids } = &*action else { return Ok(None) };
     let record = engine::run(&alone(row, flows, parents, parent_ids)).map_err(stopped)?;
     Ok(Some(read(row, flows, &record)))
 }

@@ -12,7 +12,7 @@ use crate::analysis::idle::IdleTimes;
 use crate::analysis::kind::OpKind;
 use crate::engine::uncontended;
 use crate::ids::{CommId, OpId, RankId, ResourceId, TransferId};
-use crate::program::{Action, Flow, Work, World};
+use crate::program::{Flow, Work, World};
 use crate::simulate::Simulation;
 use crate::spec::kernel::KernelClass;
 use crate::units::PS_PER_S;
@@ -115,19 +115,15 @@ fn limits(world: &World, comm: CommId, transfer: TransferId) -> Vec<(ResourceId,
     let Some(action) = profile.get(transfer.index()).and_then(|a| world.actions.get(*a as usize)) else {
         return Vec::new();
     };
-    let flows: &[Flow] = match action {
-        Action::Fixed(_) => &[],
-        Action::Phases(flows) | Action::Graph { flows, .. } => flows,
-    };
     let first = world.comms[comm.index()].paths.start;
-    let limited = |flow: &Flow| {
+    let limited = |(flow, times): (&Flow, u32)| {
         let rate = |&(r, a): &(ResourceId, u32)| world.resources[r.index()].capacity.0 / f64::from(a);
         let path = world.path(comm, flow.path);
         let least = path.iter().min_by(|a, b| rate(a).total_cmp(&rate(b)));
         let alone = uncontended::path_rate(world, (first + flow.path) as usize).min(flow.rate_limit);
-        (least.filter(|l| rate(l) <= flow.rate_limit).map(|l| l.0), flow.bytes / alone)
+        (least.filter(|l| rate(l) <= flow.rate_limit).map(|l| l.0), f64::from(times) * flow.bytes / alone)
     };
-    let times: Vec<_> = flows.iter().map(limited).filter(|t| t.1 > 0.0).collect();
+    let times: Vec<_> = action.counted().map(limited).filter(|t| t.1 > 0.0).collect();
     let all: f64 = times.iter().map(|t| t.1).sum();
     times.into_iter().filter_map(|(resource, s)| Some((resource?, s / all.max(1.0 / PS_PER_S)))).collect()
 }

@@ -1,0 +1,136 @@
+//! A graph of flows in which stretches come again and again: what a collective in rounds is, without every round of it.
+
+use super::span::Span;
+use super::world::{Action, Flow};
+
+/// Flows with dependencies as in [`Action::Graph`], written once and played several times in a row where they repeat
+/// themselves. Flows are numbered as they are played.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rounds {
+    flows: Vec<Flow>,
+    parents: Vec<Span>,
+    parent_ids: Vec<u32>,
+    repeats: Vec<Repeat>,
+    /// Flows played beyond those written.
+    again: u32,
+}
+
+/// The `len` flows written before the flow `end` are played `times` times more.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Repeat {
+    end: u32,
+    len: u32,
+    times: u32,
+}
+
+impl Rounds {
+    /// Number of flows played.
+    pub fn len(&self) -> u32 {
+        self.flows.len() as u32 + self.again
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+    }
+    /// Adds a flow that waits for flows added before it; returns its number.
+    pub fn flow(&mut self, flow: Flow, parents: &[u32]) -> u32 {
+        let number = self.len();
+        debug_assert!(parents.iter().all(|p| *p < number), "a flow follows those before it");
+        self.parents.push(Span { start: self.parent_ids.len() as u32, len: parents.len() as u32 });
+        self.parent_ids.extend_from_slice(parents);
+        self.flows.push(flow);
+        number
+    }
+    /// Whether the last `len` flows wait for none before number `from`.
+    pub fn last_wait_from(&self, len: u32, from: u32) -> bool {
+        let ids = self.parents[self.flows.len() - len as usize].start as usize;
+        self.parent_ids[ids..].iter().all(|p| *p >= from)
+    }
+    /// Plays the last `len` flows `times` times more, each time waiting for the time before as the last does.
+    pub fn repeat(&mut self, len: u32, times: u32) {
+        if len > 0 && times > 0 {
+            self.repeats.push(Repeat { end: self.flows.len() as u32, len, times });
+            self.again += len * times;
+        }
+    }
+    /// The action: a plain graph where nothing repeats itself.
+    pub fn finish(self) -> Action {
+        let Rounds { flows, parents, parent_ids, .. } = self;
+        match self.repeats[..] {
+            [] => Action::Graph { flows, parents, parent_ids },
+            _ => Action::Rounds(Rounds {
+                flows,
+                parents,
+                parent_ids,
+                repeats: self.repeats,
+                again: self.again,
+            }),
+        }
+    }
+    /// Every round written out.
+    pub fn flat(&self) -> Action {
+        let mut flat = Rounds::default();
+        self.each(|flow, parents| {
+            flat.flow(*flow, parents);
+        });
+        flat.finish()
+    }
+    /// The flows that are written.
+    pub(super) fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+    /// The same, to be changed in all their rounds.
+    pub(super) fn flows_mut(&mut self) -> &mut [Flow] {
+        &mut self.flows
+    }
+    /// How often the `i`-th flow that is written is played.
+    pub(super) fn times(&self, i: u32) -> u32 {
+        let repeats = self.repeats.iter().filter(|r| (r.end - r.len..r.end).contains(&i));
+        1 + repeats.map(|r| r.times).sum::<u32>()
+    }
+    /// Calls back with each flow as it is played, and what it waits for.
+    pub(super) fn each(&self, mut call: impl FnMut(&Flow, &[u32])) {
+        let (mut written, mut waits) = (0, Vec::new());
+        let ends = self.repeats.iter().map(|r| (r.end, r.len, r.times));
+        for (end, len, times) in ends.chain([(self.flows.len() as u32, 0, 0)]) {
+            for i in written as usize..end as usize {
+                call(&self.flows[i], &self.parent_ids[self.parents[i].range()]);
+            }
+            for time in 1..=times {
+                for i in (end - len) as usize..end as usize {
+                    waits.clear();
+                    waits.extend(self.parent_ids[self.parents[i].range()].iter().map(|p| p + time * len));
+                    call(&self.flows[i], &waits);
+                }
+            }
+            written = end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Time;
+
+    /// One flow, then two rounds of two, the second of which comes three times, then one behind the last of them.
+    #[test]
+    fn rounds_are_written_once_and_played_again() {
+        let flow = |path| Flow { latency: Time(1), bytes: 1.0, rate_limit: f64::INFINITY, path };
+        let mut rounds = Rounds::default();
+        let first = rounds.flow(flow(0), &[]);
+        let a = [rounds.flow(flow(1), &[first]), rounds.flow(flow(2), &[first])];
+        let b = [rounds.flow(flow(1), &[a[1]]), rounds.flow(flow(2), &[a[0], a[1]])];
+        assert!(rounds.last_wait_from(2, a[0]) && !rounds.last_wait_from(2, a[1]));
+        rounds.repeat(2, 2);
+        let last = rounds.flow(flow(3), &[b[1] + 4]);
+        assert_eq!((last, rounds.len()), (9, 10));
+        let times: Vec<u32> = (0..6).map(|i| rounds.times(i)).collect();
+        assert_eq!(times, [1, 1, 1, 3, 3, 1]);
+        let Action::Graph { flows, parents, parent_ids } = rounds.flat() else { panic!("flat") };
+        assert_eq!(flows.iter().map(|f| f.path).collect::<Vec<_>>(), [0, 1, 2, 1, 2, 1, 2, 1, 2, 3]);
+        let waits: Vec<&[u32]> = parents.iter().map(|span| &parent_ids[span.range()]).collect();
+        let should: [&[u32]; 10] = [&[], &[0], &[0], &[2], &[1, 2], &[4], &[3, 4], &[6], &[5, 6], &[8]];
+        assert_eq!(waits, should);
+    }
+}
