@@ -107,7 +107,7 @@ pub(super) fn steps(phases: &[Phase], g: &Geometry, routes: &Routes<'_>, adjust:
             lane_steps(&mut graph, phase, lane, g, routes, adjust, &mut touched[lane as usize]);
         }
     }
-    graph.finish()
+    graph.into()
 }
 
 /// How a protocol changes the transfers of an algorithm.

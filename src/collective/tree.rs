@@ -95,7 +95,7 @@ impl Algorithm for Tree {
                 }
             }
         }
-        Some(graph.finish())
+        Some(graph.into())
     }
 }
 

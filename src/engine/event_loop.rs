@@ -192,6 +192,8 @@ impl<'w, O: Observer> Play<'w, O> {
         for (rank, &added) in (0..).zip(&self.device_memory.added).filter(|(_, added)| **added > Time::ZERO) {
             self.observer.slowed_by_memory(rank, added);
         }
+        self.ledger.settle();
+        self.observer.peaks(&self.ledger.peaks());
         Ok(Stats { step_end: self.now, events: self.events, reshares: self.comms.sharing.solves() })
     }
 
@@ -217,6 +219,9 @@ impl<'w, O: Observer> Play<'w, O> {
             if self.observer.wants_state() && time > self.now {
                 let state = self.state();
                 self.observer.state(state);
+            }
+            if time > self.now && self.ledger.has_grown() {
+                self.ledger.settle();
             }
             if time > LONGEST {
                 self.error = Some(EngineError::TooLong { limit: LONGEST });

@@ -8,12 +8,17 @@ use crate::units::Bytes;
 #[derive(Debug)]
 pub struct Ledger {
     tiers: Vec<Level>,
+    /// Tiers whose level is above its peak in this instant, which is over when all effects have been counted.
+    grown: Vec<u32>,
 }
 
 #[derive(Debug)]
 struct Level {
     capacity: u64,
     bytes: u64,
+    /// The highest level at the end of an instant.
+    peak: u64,
+    grown: bool,
     by_class: [u64; MemoryClass::ALL.len()],
     /// Streams whose head found no room, in order of arrival.
     waiting: Vec<u32>,
@@ -37,10 +42,12 @@ impl Ledger {
         let tiers = world.tiers.iter().map(|t| Level {
             capacity: t.capacity.0,
             bytes: 0,
+            peak: 0,
+            grown: false,
             by_class: [0; MemoryClass::ALL.len()],
             waiting: Vec::new(),
         });
-        let mut ledger = Ledger { tiers: tiers.collect() };
+        let mut ledger = Ledger { tiers: tiers.collect(), grown: Vec::new() };
         for r in 0..world.ranks.len() {
             let rank = RankId(r as u32);
             for effect in &world.program_of(rank).resident {
@@ -60,6 +67,10 @@ impl Ledger {
         let level = &mut self.tiers[tier.index()];
         level.bytes += bytes;
         level.by_class[class as usize] += bytes;
+        if level.bytes > level.peak && !level.grown {
+            level.grown = true;
+            self.grown.push(tier.0);
+        }
     }
 
     fn sub(&mut self, class: MemoryClass, tier: TierId, bytes: u64) {
@@ -102,6 +113,26 @@ impl Ledger {
             let used = tiers[usize::from(effect.tier)];
             self.sub(effect.class, used.tier, effect.bytes * u64::from(used.count));
         }
+    }
+
+    /// Whether a level may have come to a new peak in this instant.
+    #[inline]
+    pub fn has_grown(&self) -> bool {
+        !self.grown.is_empty()
+    }
+
+    /// The instant is over: its levels count.
+    pub fn settle(&mut self) {
+        for tier in self.grown.drain(..) {
+            let level = &mut self.tiers[tier as usize];
+            level.grown = false;
+            level.peak = level.peak.max(level.bytes);
+        }
+    }
+
+    /// The highest level of each tier at the end of an instant.
+    pub fn peaks(&self) -> Vec<Bytes> {
+        self.tiers.iter().map(|level| Bytes(level.peak)).collect()
     }
 
     /// Lets a stream wait for room on a tier.

@@ -41,7 +41,7 @@ pub use sweep::sweep;
 
 use crate::ids::{OpId, RankId};
 use crate::program::{Work, World};
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 
 /// Told of every op that ends, in order of completion.
 pub trait Observer {
@@ -49,6 +49,8 @@ pub trait Observer {
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time);
     /// At the end: kernels of a rank took so much longer because device memory gave them less than they use.
     fn slowed_by_memory(&mut self, _rank: u32, _by: Time) {}
+    /// At the end: the highest level of each tier, all effects of one instant counted together.
+    fn peaks(&mut self, _peaks: &[Bytes]) {}
     /// Whether to tell the state of the run at the end of this instant.
     #[inline]
     fn wants_state(&self) -> bool {

@@ -18,8 +18,10 @@
 //!   makes a folded run equal to the unfolded one to the last bit (see `fold`).
 //! * The engine never reads labels and infos: they are for readers of the record.
 
+mod action;
 mod build;
 mod edit;
+mod flow;
 mod ops;
 mod period;
 mod rounds;
@@ -27,8 +29,10 @@ mod span;
 mod validate;
 mod world;
 
+pub use action::Action;
 pub use build::ProgramBuilder;
 pub use edit::Edit;
+pub use flow::Flow;
 pub use ops::{
     MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, Op, OpInfo, Phase, Program, Stream, StreamKind,
     StreamTraits, Work,
@@ -37,4 +41,4 @@ pub use period::Period;
 pub use rounds::Rounds;
 pub use span::Span;
 pub use validate::WorldError;
-pub use world::{Action, Comm, Flow, Rank, Resource, Tier, TierUse, World};
+pub use world::{Comm, Rank, Resource, Tier, TierUse, World};

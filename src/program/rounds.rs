@@ -1,9 +1,9 @@
 //! A graph of flows in which stretches come again and again: what a collective in rounds is, without every round of it.
 
+use super::flow::Flow;
 use super::span::Span;
-use super::world::{Action, Flow};
 
-/// Flows with dependencies as in [`Action::Graph`], written once and played several times in a row where they repeat
+/// Flows with dependencies as in a graph, written once and played several times in a row where they repeat
 /// themselves. Flows are numbered as they are played.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rounds {
@@ -53,27 +53,17 @@ impl Rounds {
             self.again += len * times;
         }
     }
-    /// The action: a plain graph where nothing repeats itself.
-    pub fn finish(self) -> Action {
-        let Rounds { flows, parents, parent_ids, .. } = self;
-        match self.repeats[..] {
-            [] => Action::Graph { flows, parents, parent_ids },
-            _ => Action::Rounds(Rounds {
-                flows,
-                parents,
-                parent_ids,
-                repeats: self.repeats,
-                again: self.again,
-            }),
-        }
+    /// Flows, parents and their numbers, where nothing repeats itself.
+    pub(super) fn plain(self) -> Result<(Vec<Flow>, Vec<Span>, Vec<u32>), Rounds> {
+        if self.repeats.is_empty() { Ok((self.flows, self.parents, self.parent_ids)) } else { Err(self) }
     }
     /// Every round written out.
-    pub fn flat(&self) -> Action {
+    pub fn flat(&self) -> Rounds {
         let mut flat = Rounds::default();
         self.each(|flow, parents| {
             flat.flow(*flow, parents);
         });
-        flat.finish()
+        flat
     }
     /// The flows that are written.
     pub(super) fn flows(&self) -> &[Flow] {
@@ -127,7 +117,7 @@ mod tests {
         assert_eq!((last, rounds.len()), (9, 10));
         let times: Vec<u32> = (0..6).map(|i| rounds.times(i)).collect();
         assert_eq!(times, [1, 1, 1, 3, 3, 1]);
-        let Action::Graph { flows, parents, parent_ids } = rounds.flat() else { panic!("flat") };
+        let (flows, parents, parent_ids) = rounds.flat().plain().expect("flat");
         assert_eq!(flows.iter().map(|f| f.path).collect::<Vec<_>>(), [0, 1, 2, 1, 2, 1, 2, 1, 2, 3]);
         let waits: Vec<&[u32]> = parents.iter().map(|span| &parent_ids[span.range()]).collect();
         let should: [&[u32]; 10] = [&[], &[0], &[0], &[2], &[1, 2], &[4], &[3, 4], &[6], &[5, 6], &[8]];

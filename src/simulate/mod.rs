@@ -36,9 +36,9 @@ use crate::fold::{Folded, fold};
 use crate::ids::{DeviceId, RankId, ResourceId};
 use crate::model::flops::StepFlops;
 use crate::plan::step::{Plan, PlanError};
-use crate::program::Edit;
+use crate::program::{Edit, World};
 use crate::spec::{SpecError, blame_setting};
-use crate::units::{FlopRate, Flops, Time};
+use crate::units::{Bytes, FlopRate, Flops, Time};
 
 pub use crate::analysis::head::{Head, InputName, Status};
 pub use fault::{FailedReport, Fault, MemoryFault};
@@ -174,14 +174,7 @@ impl Simulation {
         progress: &mut dyn FnMut(u64),
     ) -> Result<(Simulation, Option<EngineError>), SimulationError> {
         let begun = Instant::now();
-        let mut plan = inputs.plan_with(&mut inputs.lowering(), options.steps)?;
-        edits.iter().for_each(|edit| plan.world.edit(edit));
-        let (noise, machine) = (&inputs.workload.value.noise, &inputs.machine);
-        noise::apply_fixed(&mut plan, machine, noise)
-            .map_err(|e| blame_setting(e, &inputs.workload.sets).in_file(&inputs.workload.file))?;
-        let slowness = plan.world.ranks.iter().map(|r| r.slowness).collect::<Vec<_>>();
-        noise::draw(&mut plan.world, &slowness, &plan.layout, machine, noise, options.seed);
-        let folded = if options.fold { fold(&plan.world) } else { Folded::unfolded(plan.world.clone()) };
+        let (plan, folded, slowness) = prepared(inputs, options, edits)?;
         engine::check_record_size(&folded.world, options.record_bytes)?;
         let mut record = Record::for_world(&folded.world);
         let mut watched = Watched { record: &mut record, ops: 0, progress };
@@ -263,6 +256,46 @@ impl Simulation {
         });
         report.run = inputs.head(self.seed);
         report
+    }
+}
+
+/// The plan with its noise, and what is played of it; the slowness of each rank before anything was drawn.
+fn prepared(
+    inputs: &Inputs,
+    options: &Options,
+    edits: &[Edit],
+) -> Result<(Plan, Folded, Vec<f64>), SimulationError> {
+    let mut plan = inputs.plan_with(&mut inputs.lowering(), options.steps)?;
+    edits.iter().for_each(|edit| plan.world.edit(edit));
+    let (noise, machine) = (&inputs.workload.value.noise, &inputs.machine);
+    noise::apply_fixed(&mut plan, machine, noise)
+        .map_err(|e| blame_setting(e, &inputs.workload.sets).in_file(&inputs.workload.file))?;
+    let slowness = plan.world.ranks.iter().map(|r| r.slowness).collect::<Vec<_>>();
+    noise::draw(&mut plan.world, &slowness, &plan.layout, machine, noise, options.seed);
+    let folded = if options.fold { fold(&plan.world) } else { Folded::unfolded(plan.world.clone()) };
+    Ok((plan, folded, slowness))
+}
+
+/// The end of a run and its highest levels of memory, without a record of its ops.
+#[derive(Default)]
+struct Brief {
+    peaks: Vec<Bytes>,
+}
+
+impl Observer for Brief {
+    fn finished(&mut self, _: u32, _: u32, _: Time, _: Time) {}
+    fn peaks(&mut self, peaks: &[Bytes]) {
+        self.peaks = peaks.to_vec();
+    }
+}
+
+impl Brief {
+    /// Plays a world to its end; the fullest tier of a name, where there is one.
+    fn of(world: &World, tier: &str) -> Result<(Time, Option<u64>), EngineError> {
+        let mut brief = Brief::default();
+        let end = engine::run_observed(world, &mut brief)?.step_end;
+        let named = world.tiers.iter().zip(&brief.peaks).filter(|(of, _)| of.name == tier);
+        Ok((end, named.map(|(_, peak)| peak.0).max()))
     }
 }
 

@@ -45,7 +45,7 @@ pub use report::{report, reported};
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Inputs, Options, Simulation, SimulationError, noise};
+use super::{Brief, Inputs, Options, Simulation, SimulationError, noise, prepared};
 use crate::analysis::brief;
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::kind::OpKind;
@@ -102,9 +102,18 @@ pub fn figures(inputs: &Inputs, options: &Options, exposed: bool) -> Result<Figu
         let flops = StepFlops::of_training(model, &w.training, w.batch.global, sequence).model;
         return Ok(with_speed(inputs, end, flops, memory_peak_bytes, exposed, Some(*jumped)));
     }
+    let flops = |plan: &Plan| plan.model_flops.model / f64::from(options.steps.max(1));
+    if !exposed {
+        // Nothing is read of single ops: none is recorded, and the step of all ranks need not be kept beside what is played.
+        let (plan, folded, _) = prepared(inputs, options, &[])?;
+        let flops = flops(&plan);
+        drop(plan);
+        let (end, peak) = Brief::of(&folded.world, "hbm")?;
+        return Ok(with_speed(inputs, end, flops, peak, BTreeMap::new(), None));
+    }
     let run = Simulation::run(inputs, options)?;
     let (memory_peak_bytes, exposed) = read(&run.plan, &run.folded, &run.record, None, exposed);
-    let flops = run.plan.model_flops.model / f64::from(options.steps.max(1));
+    let flops = flops(&run.plan);
     Ok(with_speed(inputs, run.record.step_end, flops, memory_peak_bytes, exposed, None))
 }
 

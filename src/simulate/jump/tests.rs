@@ -74,8 +74,14 @@ fn jumps(what: &str, inputs: &Inputs) -> (bool, bool) {
             }
         }
     }
+    let unrecorded = figures(inputs, &Options { jump: false, ..options }, false).expect("figures");
     let figures = figures(inputs, &options, true).expect("figures");
     let (peak, exposed) = read(&run.plan, &run.folded, &run.record, None, true);
+    assert_eq!(
+        (unrecorded.memory_peak_bytes, unrecorded.step_end),
+        (peak, run.record.step_end),
+        "{what}: unrecorded"
+    );
     assert_eq!((figures.memory_peak_bytes, figures.exposed), (peak, exposed), "{what}: figures");
     assert_eq!(
         (figures.mfu, figures.tokens_per_s),
