@@ -1,12 +1,13 @@
 //! Sweeps and searches: every point is a row, killed sweeps go on, and the search finds what a full simulation finds.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde_json::Value;
 use snapbox::cmd::{Command, OutputAssert};
-use stepsim::study::{Axis, Base, SearchOptions, SearchReport, Space, search};
+use stepsim::study::{Axis, Base, How, SearchOptions, SearchReport, Space, fill, outcome, search};
 
 fn stepsim(args: &[&str]) -> OutputAssert {
     Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).assert()
@@ -505,4 +506,116 @@ fn the_best_layout_runs_as_reported() {
     let tight = stepsim(&["search", input, "--max-memory", "0.001", "--fix", "batch.global=32"]).code(2);
     assert!(stderr(&tight).contains("no layout fits"), "{}", stderr(&tight));
     assert!(stderr(&stepsim(&["search", input, "--fix", "parallelism.tensr=1"]).code(2)).contains("tensor"));
+}
+
+/// Where a step does not fit, `fill` turns every dial as little as will do: as all notches played one by one say, for every
+/// micro-batch. What it writes runs.
+#[test]
+fn fill_gives_up_the_least_that_will_do() {
+    let fix = ["model.layers=4", "parallelism.context.size=1", "batch.global=64"].map(String::from);
+    let options = |gib: f64| SearchOptions {
+        fix: fix.to_vec(),
+        max_memory_bytes: Some(gib * f64::from(1 << 30)),
+        ..SearchOptions::default()
+    };
+    let none = ["recompute={\"granularity\":\"none\"}", "offload.activations=[]", "offload.optimizer=[]"];
+    let always: Vec<String> = none.iter().map(ToString::to_string).chain(fix.iter().cloned()).collect();
+    let base = Base::load("gpt2-8", None, &always).expect("a workload");
+    let mut memory: BTreeMap<String, Option<u64>> = BTreeMap::new();
+    let mut bytes = |sets: &[String]| {
+        *memory.entry(sets.join(" ")).or_insert_with(|| {
+            let played = base.inputs(sets).ok().map(|inputs| outcome(&inputs, How::TimeAndMemory));
+            played.and_then(|outcome| outcome.memory_peak_bytes)
+        })
+    };
+    let mut given_up = 0;
+    for gib in [1.0, 2.5, 4.2, 6.0, 9.0] {
+        let (report, best) =
+            fill("gpt2-8", None, &options(gib), &mut |_| ControlFlow::Continue(())).expect("a report");
+        let limit = options(gib).max_memory_bytes.expect("a limit");
+        let mut fits = |sets: &[String]| bytes(sets).is_some_and(|bytes| bytes as f64 <= limit);
+        let mut expected = Vec::new();
+        for micro_batch in [1, 2, 4, 8] {
+            let size = format!("batch.micro_batch={micro_batch}");
+            if fits(std::slice::from_ref(&size)) {
+                expected.push((micro_batch, Vec::new()));
+                continue;
+            }
+            let layers = (1..=4).map(|n| format!("recompute={{\"granularity\":\"full\",\"layers\":{n}}}"));
+            let mut dials =
+                vec![vec!["recompute={\"granularity\":\"selective\"}".to_string()], layers.collect()];
+            let classes = ["activations", "optimizer"];
+            for (class, tier) in classes.iter().flat_map(|class| ["host", "nvme"].map(|tier| (class, tier))) {
+                let notch = |n: u32| match n {
+                    8 => format!("offload.{class}=[{{\"fraction\":1.0,\"tier\":\"{tier}\"}}]"),
+                    n => format!(
+                        "offload.{class}=[{{\"fraction\":{},\"tier\":\"{tier}\"}},{{\"fraction\":{},\"tier\":\"hbm\"}}]",
+                        f64::from(n) / 8.0,
+                        1.0 - f64::from(n) / 8.0
+                    ),
+                };
+                dials.push((1..=8).map(notch).collect());
+            }
+            for dial in dials {
+                let least = dial.into_iter().find(|notch| fits(&[size.clone(), notch.clone()]));
+                expected.extend(least.map(|notch| (micro_batch, vec![notch])));
+            }
+        }
+        let mut found: Vec<(u64, Vec<String>)> = report
+            .fits
+            .iter()
+            .map(|filled| {
+                let rest = filled.settings.iter().filter(|(path, _)| *path != "batch.micro_batch");
+                (filled.micro_batch, rest.map(|(path, value)| format!("{path}={value}")).collect())
+            })
+            .collect();
+        given_up += found.iter().filter(|(_, sets)| !sets.is_empty()).count();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected, "{gib} GiB");
+        assert_eq!(report.largest_micro_batch, expected.iter().map(|(size, _)| *size).max());
+        assert_eq!(best.is_some(), !expected.is_empty());
+        let seconds: Vec<f64> = report.fits.iter().filter_map(|filled| filled.outcome.step_time_s).collect();
+        assert!(seconds.is_sorted());
+    }
+    assert!(given_up >= 6, "{given_up}");
+}
+
+/// Offload is a choice of the search: of all layouts simulated none is better than what it finds, and where memory is short
+/// the best sends something away. What is fixed is held.
+#[test]
+fn offload_is_searched_and_nothing_better_is_missed() {
+    let fix = [
+        "model.layers=4",
+        "parallelism.context.size=1",
+        "parallelism.pipeline.size=1",
+        "parallelism.tensor=1",
+    ];
+    let fix = [&fix[..], &["recompute.granularity=none", "parallelism.sharding.kind=none"]].concat();
+    let options = |more: &[&str]| SearchOptions {
+        fix: fix.iter().chain(more).map(ToString::to_string).collect(),
+        max_memory_bytes: Some(3.5 * f64::from(1 << 30)),
+        offload: true,
+        prove: true,
+        ..SearchOptions::default()
+    };
+    let of = |more: &[&str]| {
+        let found = search("gpt2-8", None, &options(more), &mut |_| ControlFlow::Continue(()));
+        found.expect("a search").report
+    };
+    let report = of(&[]);
+    let proof = report.proof.expect("a proof");
+    assert!(proof.regret == 0.0 && proof.simulated > 20, "{proof:?}");
+    let best = &report.ranking[0].settings;
+    let away = ["offload.optimizer", "offload.activations"].map(|path| best[path] != serde_json::json!([]));
+    assert!(away.contains(&true), "{best:?}");
+    assert!(report.assumed.last().is_some_and(|words| words.starts_with("offload")));
+    let held = of(&["offload.activations=[]", "offload.prefetch.depth=2"]);
+    assert!(held.points < report.points);
+    for path in ["offload.activations", "offload.prefetch.depth"] {
+        assert!(
+            held.ranking.iter().all(|layout| !layout.settings.contains_key(path)),
+            "{path} is not chosen"
+        );
+    }
 }

@@ -13,6 +13,7 @@ pub mod completions;
 pub mod diff;
 pub mod estimate;
 mod failure;
+pub mod fill;
 pub mod goodput;
 pub mod import;
 mod inputs;
@@ -114,6 +115,8 @@ enum Command {
     Sweep(sweep::Args),
     /// Find the best layout of a model on a machine
     Search(search::Args),
+    /// Find the least recomputation or offload with which a step fits, and the largest micro-batch
+    Fill(fill::Args),
     /// List the workloads, machines, devices and models that the program carries
     List(list::Args),
     /// Print a shipped file, or a file with everything in it resolved
@@ -177,6 +180,7 @@ impl Command {
             Command::Kernels(args) => kernels::run(&args),
             Command::Sweep(args) => sweep::run(&args),
             Command::Search(args) => search::run(&args),
+            Command::Fill(args) => fill::run(&args),
             Command::List(args) => list::run(&args),
             Command::Show(args) => show::run(&args),
             Command::Schema(args) => schema::run(&args),

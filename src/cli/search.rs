@@ -27,6 +27,7 @@ Examples:
   stepsim search gpt2-8 --fix parallelism.context.size=1 --vary parallelism.tensor=1,5 --max-memory 40
   stepsim search llama3-70b --vary parallelism.pipeline.schedule=1f1b,zb-h1,zb-v,dualpipe-v
   stepsim search gpt2-8 --fix parallelism.pipeline.size=4 --refine
+  stepsim search llama3-8b-fsdp --offload --vary offload.prefetch.depth=1,2
   stepsim search llama3-70b -t h100-superpod-64 --devices 64..512 --objective devices --deadline-s 30
   stepsim search llama3-70b --objective cost --fix topology.device.price_USD_per_h=2.5 --devices 64..1024
   stepsim search --calculon gpt3-175b sys.json --processors 512 --batch 512 --fix optimizer_sharding=true -o exe.json
@@ -74,6 +75,10 @@ pub struct Args {
     /// expert collectives, expert-tensor degree, prefetch depths, weights kept after forward; what is better is kept
     #[arg(long, conflicts_with = "calculon")]
     refine: bool,
+    /// Choose too whether activations and optimizer state live on another tier of the machine, and how many layers ahead they are
+    /// fetched
+    #[arg(long, conflicts_with = "calculon")]
+    offload: bool,
     /// Threads [default: one a processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -135,6 +140,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         margin: args.margin,
         prove: args.prove,
         refine: args.refine,
+        offload: args.offload,
         threads: args.threads.map(usize::from),
     };
     let (bar, begun) = (Bar::new("estimated and simulated"), Instant::now());
@@ -281,6 +287,12 @@ fn layout(settings: &serde_json::Map<String, serde_json::Value>) -> String {
         }
     };
     let value = |value: &serde_json::Value| {
+        if let Some(places) =
+            value.as_array().filter(|list| list.iter().all(|place| place["tier"].is_string()))
+        {
+            let tiers: Vec<&str> = places.iter().filter_map(|place| place["tier"].as_str()).collect();
+            return if tiers.is_empty() { "hbm".to_string() } else { tiers.join(" and ") };
+        }
         let first =
             value.as_object().and_then(|map| map.get("kind").or(map.get("granularity"))).unwrap_or(value);
         first.as_str().map_or_else(|| first.to_string(), str::to_string)

@@ -7,11 +7,12 @@ use serde_json::{Map, Value};
 use super::base::Base;
 use super::objective::Measures;
 use super::options::SearchOptions;
-use super::outcome::Outcome;
+use super::outcome::{How, Outcome, outcome};
 use super::rows::StudyError;
 use super::space::set_text;
 use crate::compare::workload::closed_form;
 use crate::pool;
+use crate::simulate::Status;
 
 /// Layouts simulated before the best is looked at again.
 const BATCH: usize = 16;
@@ -77,6 +78,23 @@ pub(super) fn estimated(base: &Base, settings: &Map<String, Value>, options: &Se
     let doubtful = memory * (1.0 - DOUBT) > limit;
     let bound = at_best.score(options.objective);
     Ok(Candidate { sets, settings: settings.clone(), form, least, doubtful, bound })
+}
+
+/// Plays a layout within the limit of memory.
+pub(super) fn simulated(base: &Base, sets: &[String], options: &SearchOptions) -> Outcome {
+    let outcome = match base.inputs(sets) {
+        Ok(inputs) => outcome(&inputs, How::TimeAndMemory),
+        Err(e) => Outcome::of_fault((&e).into()),
+    };
+    let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY);
+    match outcome.memory_peak_bytes {
+        Some(bytes) if bytes as f64 > limit => Outcome {
+            status: Status::OutOfMemory,
+            message: Some(format!("{bytes} bytes are more than the limit of {limit}")),
+            ..Outcome::default()
+        },
+        _ => outcome,
+    }
 }
 
 /// What has been simulated, and what was left out.

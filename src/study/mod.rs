@@ -2,7 +2,8 @@
 //!
 //! A [`Space`] is a product of axes; a point of it is a list of settings. [`Base`] makes inputs of a point: files are read
 //! once, equal machines are built once. [`sweep()`] plays every point and writes a row for each; [`search()`] makes the
-//! space itself from what model and machine allow, estimates all of it in closed form and simulates the best. [`Plot`] and [`page`](fn@page) draw rows.
+//! space itself from what model and machine allow, estimates all of it in closed form and simulates the best; [`fill()`] finds
+//! what one layout must give up so that it fits. [`Plot`] and [`page`](fn@page) draw rows.
 //!
 //! Hazard: an infeasible point is a row with a status, not a failure; only a study that means nothing (a field that
 //! does not exist, a value of the wrong type) is refused, before anything runs.
@@ -11,8 +12,10 @@ mod base;
 mod candidates;
 mod columns;
 mod condition;
+mod fill;
 mod layout;
 mod objective;
+mod offload;
 mod options;
 mod outcome;
 mod page;
@@ -28,6 +31,7 @@ mod sweep;
 pub use base::Base;
 pub use columns::Columns;
 pub use condition::Condition;
+pub use fill::{FillReport, Filled, fill};
 pub use layout::Given;
 pub use objective::Objective;
 pub use options::SearchOptions;

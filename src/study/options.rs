@@ -29,6 +29,9 @@ pub struct SearchOptions {
     /// Try fields beside the layout on the best that was found: layers of the first and last stage, overlap of tensor-parallel and
     /// expert collectives, expert-tensor degree, prefetch.
     pub refine: bool,
+    /// Whether activations and optimizer state may live on other tiers of the machine, and how far ahead they are fetched, is
+    /// chosen too.
+    pub offload: bool,
     /// Threads; default: as many as processors.
     pub threads: Option<usize>,
 }
@@ -62,6 +65,7 @@ impl Default for SearchOptions {
             margin: 0.1,
             prove: false,
             refine: false,
+            offload: false,
             threads: None,
         }
     }

@@ -13,11 +13,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::base::Base;
-use super::candidates::{Candidate, Run, candidates};
+use super::candidates::{Candidate, Run, candidates, simulated};
 use super::layout::{ASSUMED, Given, NEUTRAL, layouts};
 use super::objective::{Measures, Objective};
+use super::offload;
 use super::options::SearchOptions;
-use super::outcome::{How, Outcome, outcome};
+use super::outcome::Outcome;
 use super::proof::{Proof, prove};
 use super::reasons::{Reason, reasons};
 use super::refine::{Refined, Trial, refine};
@@ -131,6 +132,9 @@ pub fn search(
     let plain = Base::load(workload, machine, &[])?;
     let (given, fixed, mut axes) = sorted(options, &plain)?;
     axes.extend(sizes(options, &plain, &fixed, &axes)?);
+    if options.offload {
+        axes.extend(offload::axis(options, &plain, &fixed)?);
+    }
     let neutral = NEUTRAL.iter().map(|(path, value)| format!("{path}={value}"));
     let always: Vec<String> = neutral.chain(fixed).collect();
     let base = Base::load(workload, machine, &always)?;
@@ -140,7 +144,7 @@ pub fn search(
     let (candidates, mut pruned) = candidates(&base, &points, options, threads);
     let mut tell = |done| if progress(done).is_break() { Err(StudyError::Stopped) } else { Ok(()) };
     tell(points.len() as u64)?;
-    let simulate = |candidate: &Candidate| simulated(&base, candidate, options);
+    let simulate = |candidate: &Candidate| simulated(&base, &candidate.sets, options);
     let mut tell_run = |n| tell(points.len() as u64 + n);
     let (run, proof) = if options.prove {
         let (run, proof) = prove(&candidates, options, threads, &simulate, &mut tell_run)?;
@@ -165,7 +169,11 @@ pub fn search(
         closed_form_longest: 0.0,
         proof,
         refined: Vec::new(),
-        assumed: ASSUMED.iter().map(ToString::to_string).collect(),
+        assumed: ASSUMED
+            .into_iter()
+            .chain(options.offload.then_some(offload::ASSUMED))
+            .map(String::from)
+            .collect(),
         ranking: Vec::new(),
     };
     let mut ranked = ranked(run, &candidates, options, &mut report);
@@ -364,24 +372,8 @@ fn points(base: &Base, space: &Space, given: &Given) -> Result<Layouts, SpecErro
     Ok(points)
 }
 
-fn simulated(base: &Base, candidate: &Candidate, options: &SearchOptions) -> Outcome {
-    let outcome = match base.inputs(&candidate.sets) {
-        Ok(inputs) => outcome(&inputs, How::TimeAndMemory),
-        Err(e) => Outcome::of_fault((&e).into()),
-    };
-    let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY);
-    match outcome.memory_peak_bytes {
-        Some(bytes) if bytes as f64 > limit => Outcome {
-            status: Status::OutOfMemory,
-            message: Some(format!("{bytes} bytes are more than the limit of {limit}")),
-            ..Outcome::default()
-        },
-        _ => outcome,
-    }
-}
-
 /// The last setting of each path, without those that say what the workload says itself.
-fn needed<'a>(own: &Value, sets: impl Iterator<Item = &'a String>) -> Vec<String> {
+pub(super) fn needed<'a>(own: &Value, sets: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut last: Vec<(&str, &str)> = Vec::new();
     for (path, value) in sets.filter_map(|text| text.split_once('=')) {
         last.retain(|(earlier, _)| *earlier != path);
@@ -389,7 +381,11 @@ fn needed<'a>(own: &Value, sets: impl Iterator<Item = &'a String>) -> Vec<String
     }
     let says = |path: &str| own.pointer(&format!("/{}", path.replace('.', "/"))).cloned().unwrap_or_default();
     let read = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_string()));
-    last.retain(|(path, value)| says(path) != read(value));
+    let nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    last.retain(|(path, value)| {
+        let (own, value) = (says(path), read(value));
+        own != value && !(nothing(&own) && nothing(&value))
+    });
     last.into_iter().map(|(path, value)| format!("{path}={value}")).collect()
 }
 

@@ -1,0 +1,118 @@
+//! `stepsim fill`: what a step must give up so that it fits.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use super::outputs::WRITTEN;
+use super::progress::Bar;
+use super::write::write_json;
+use super::{Failure, outputs, say, width};
+use crate::analysis::table::new_table;
+use crate::study::{Base, FillReport, SearchOptions, fill};
+
+/// Find the least recomputation or offload with which a step fits, and the largest micro-batch.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The layout is the workload's own; its recomputation, and where its activations and optimizer state are, do not count. For each
+micro-batch, smallest first, the step is played as it is; where it does not fit, one thing is given up at a time, as little of it as
+will do: recomputation (selective, or of so many layers of each stage), or eighths of the activations or of the optimizer
+state, which then live on another tier of the machine. What is given with --fix is not turned.
+
+Examples:
+  stepsim fill llama3-70b
+  stepsim fill llama3-70b --max-memory 40 --fix offload.optimizer=[]
+  stepsim fill examples/qwen2.5-72b.json --fix batch.micro_batch=2 -o fits.json")]
+pub struct Args {
+    /// Workload: the name of a shipped one, or a path that ends in .json
+    workload: String,
+    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    #[arg(short, long)]
+    topology: Option<String>,
+    /// Keep a field at a value: `batch.micro_batch=2`, `batch.global=512`, `topology.nodes=16`; repeatable
+    #[arg(long, alias = "set", value_name = "PATH=VALUE")]
+    fix: Vec<String>,
+    /// Most device memory that the step may take, in GiB [default: all of it]
+    #[arg(long, value_name = "GIB")]
+    max_memory: Option<f64>,
+    /// Threads [default: one a processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Write what fits as JSON here
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    report: Option<PathBuf>,
+    /// Write the workload of the shortest step here, ready for `stepsim run`
+    #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
+    output: Option<PathBuf>,
+}
+
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// Runs the command.
+///
+/// # Errors
+/// Wrong input, or nothing fits (status 2); a file that cannot be written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let written = [("--report", args.report.as_deref()), ("--output", args.output.as_deref())];
+    let read = Base::load(&args.workload, args.topology.as_deref(), &[]).map_err(Failure::input)?.files();
+    outputs::apart(&written, &read)?;
+    if !args.max_memory.is_none_or(|gib| gib.is_finite() && gib > 0.0) {
+        return Err(Failure::input("--max-memory takes GiB above 0"));
+    }
+    let options = SearchOptions {
+        fix: args.fix.clone(),
+        max_memory_bytes: args.max_memory.map(|gib| gib * GIB),
+        threads: args.threads.map(usize::from),
+        ..SearchOptions::default()
+    };
+    let bar = Bar::new("simulated");
+    let (report, best) = fill(&args.workload, args.topology.as_deref(), &options, &mut |done| {
+        bar.at(done);
+        ControlFlow::Continue(())
+    })
+    .map_err(Failure::input)?;
+    bar.done();
+    if let Some(path) = &args.report {
+        write_json(path, &report)?;
+    }
+    let Some(mut best) = best else {
+        let why = report.refused.clone().unwrap_or_else(|| {
+            format!("nothing fits, in {} steps: cut it among more devices", report.simulated)
+        });
+        return Err(Failure::input(why));
+    };
+    if let Some(path) = &args.output {
+        best.topology = args.topology.clone().or(best.topology);
+        write_json(path, &best)?;
+    }
+    say(&text(&report))
+}
+
+/// What fits, and what turns the workload into the first.
+fn text(report: &FillReport) -> String {
+    let mut text = format!(
+        "{} on {} ({} devices): the largest micro-batch that fits is {}; {} steps simulated\n\n",
+        report.workload,
+        report.topology,
+        report.devices,
+        report.largest_micro_batch.unwrap_or_default(),
+        report.simulated,
+    );
+    let mut table =
+        new_table(width(), ["given up", "micro-batch", "memory", "MFU", "step"].map(String::from).to_vec());
+    for filled in &report.fits {
+        let outcome = &filled.outcome;
+        table.add_row([
+            filled.gives_up.clone().unwrap_or_else(|| "nothing".to_string()),
+            filled.micro_batch.to_string(),
+            format!("{:.1} GiB", outcome.memory_peak_bytes.unwrap_or_default() as f64 / GIB),
+            format!("{:.1} %", 100.0 * outcome.mfu.unwrap_or_default()),
+            format!("{:.4} s", outcome.step_time_s.unwrap_or_default()),
+        ]);
+    }
+    text += &format!("{table}\n\nthe first:\n");
+    for set in report.fits.iter().take(1).flat_map(|first| &first.sets) {
+        let quote = if set.contains(['{', '[', '"', ' ']) { "'" } else { "" };
+        text += &format!("  --set {quote}{set}{quote}\n");
+    }
+    text
+}
