@@ -7,6 +7,7 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput};
 use stepsim::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
 use stepsim::engine;
+use stepsim::fold::fold;
 use stepsim::ids::{DeviceId, ProgramId, RankId, ResourceId};
 use stepsim::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use stepsim::topology::Machine;
@@ -82,6 +83,9 @@ fn collectives(c: &mut Criterion) {
     let world = ring_in_steps(&switch);
     group.bench_function("ring of 512 in steps: play", |b| {
         b.iter(|| engine::run(black_box(&world)).expect("runs"))
+    });
+    group.bench_function("ring of 512 in steps: fold and play", |b| {
+        b.iter(|| engine::run(&fold(black_box(&world)).world).expect("runs"))
     });
     group.finish();
 }

@@ -12,7 +12,8 @@ use super::{Failure, say};
 use crate::score::{
     Calibration, Constant, Response, Row, RuleBook, calibrate, constants, mean_abs_error, outcomes, read,
 };
-use crate::simulate::{Inputs, Options, Simulation};
+use crate::simulate::jump::figures;
+use crate::simulate::{Inputs, Options};
 
 /// Fit the constants of a device and a stack to measured steps.
 #[derive(Debug, clap::Args)]
@@ -198,12 +199,12 @@ fn to_one(args: &Args, name: &str, chosen: &[Constant]) -> Result<(Calibration, 
     let load = |sets: &[String]| Inputs::load(name, args.topology.as_deref(), sets).map_err(Failure::input);
     let inputs = load(&args.sets)?;
     let start: Vec<f64> = chosen.iter().map(|c| c.value_in(&inputs)).collect();
-    Simulation::run(&inputs, &Options::default()).map_err(Failure::run)?;
+    figures(&inputs, &Options::default(), false).map_err(Failure::run)?;
     let mut play = |values: &[f64]| {
         let sets: Vec<String> =
             args.sets.iter().cloned().chain(chosen.iter().zip(values).map(|(c, v)| c.setting(*v))).collect();
-        let run = load(&sets).ok().and_then(|inputs| Simulation::run(&inputs, &Options::default()).ok());
-        vec![run.map(|run| run.record.step_end.s() / measured)]
+        let step = load(&sets).ok().and_then(|inputs| figures(&inputs, &Options::default(), false).ok());
+        vec![step.map(|step| step.step_end.s() / measured)]
     };
     let fit = calibrate(chosen, &start, &[name.to_string()], &mut play);
     Ok((fit, json!({"workload": name, "machine": inputs.topology.name, "measured_s": measured})))

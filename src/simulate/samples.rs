@@ -62,10 +62,17 @@ fn samples(
             let (done, next) = (done.clone(), &next);
             scope.spawn(move || {
                 let mut world = run.plan.world.clone();
+                if run.inputs.workload.value.noise.compute_sigma > 0.0 {
+                    world.flatten();
+                }
+                // One for all: what the system must zero anew for each costs as much as a tenth of the run.
+                let mut record = Record::default();
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     // The receiver is gone only if its thread has panicked.
-                    if i >= count || done.send((i, sample(run, &mut world, seed + u64::from(i)))).is_err() {
+                    if i >= count
+                        || done.send((i, sample(run, &mut world, &mut record, seed + u64::from(i)))).is_err()
+                    {
                         break;
                     }
                 }
@@ -80,14 +87,24 @@ fn samples(
     samples.into_iter().flatten().collect()
 }
 
-/// Draws a seed into the world and plays it.
-fn sample(run: &Simulation, world: &mut World, seed: u64) -> Result<Sample, EngineError> {
+/// Draws a seed into the world and plays it; `record` is that of another sample, or empty.
+fn sample(
+    run: &Simulation,
+    world: &mut World,
+    record: &mut Record,
+    seed: u64,
+) -> Result<Sample, EngineError> {
     let (noise, machine) = (&run.inputs.workload.value.noise, &run.inputs.machine);
     noise::draw(world, &run.slowness, &run.plan.layout, machine, noise, seed);
     // With jitter no two ranks are alike: there is nothing to fold.
     if noise.compute_sigma > 0.0 {
-        let record = engine::run(world)?;
-        return Ok(read(world, &record, &mut IdleTimes::new(world), |rank| rank));
+        if record.spans.is_empty() {
+            *record = Record::for_world(world);
+        }
+        record.slowed_by_memory.clear();
+        let stats = engine::run_observed(world, record)?;
+        record.complete(stats);
+        return Ok(read(world, record, &mut IdleTimes::new(world), |rank| rank));
     }
     let folded: Folded = fold(world);
     let record = engine::run(&folded.world)?;
