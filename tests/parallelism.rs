@@ -533,11 +533,14 @@ fn each_device_is_priced_as_itself() {
 /// where sends and receives run beside passes, it does not.
 #[test]
 fn the_host_waits_for_batched_exchanges() {
-    let step = |p2p: &str| {
+    let step = |p2p: &str, schedule: &str| {
         let p2p = format!("parallelism.pipeline.p2p={p2p}");
-        let sets =
-            ["stack=megatron-2021", "model.sequence=128", "parallelism.data=2", "batch.global=12", &p2p];
-        let inputs = Inputs::load("tiny-4", Some("dgx-a100"), &sets.map(String::from)).expect("inputs");
+        let schedule = format!("parallelism.pipeline.schedule={schedule}");
+        let stack = ["stack=megatron-2021", "model.sequence=128", "model.layers=8"];
+        let batch = ["parallelism.data=2", "batch.global=16"];
+        let sets = [&stack[..], &batch, &[&p2p, &schedule]].concat();
+        let sets: Vec<String> = sets.into_iter().map(String::from).collect();
+        let inputs = Inputs::load("tiny-4", Some("dgx-a100"), &sets).expect("inputs");
         let run = Simulation::run(&inputs, &Options::default()).expect("a run");
         let world = &run.folded.world;
         // The first stage receives gradients only.
@@ -547,11 +550,15 @@ fn the_host_waits_for_batched_exchanges() {
         };
         (named("recv "), named("read back"), run.record.step_end)
     };
-    let (received, read, waiting) = step("batched");
-    assert_eq!(received, 6);
+    let (received, read, waiting) = step("batched", "1f1b");
+    assert_eq!(received, 8);
     // The norm of the gradients and the loss too.
     assert_eq!(read, received + 2);
-    let (_, read, ahead) = step("async");
+    // With two chunks activations come for the second, and gradients for both; before one pass there is nothing to receive,
+    // and it waits for a send.
+    let (received, read, _) = step("batched", "interleaved");
+    assert_eq!((received, read), (24, received + 1 + 2));
+    let (_, read, ahead) = step("async", "1f1b");
     assert_eq!(read, 2);
     assert!(ahead < waiting, "{ahead} {waiting}");
 }
