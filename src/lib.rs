@@ -5,7 +5,7 @@
 //!
 //! `units`, `ids`, `pool`, `schedule` → `spec` → `profile` → `documents` → `moe` → `model` → `cost` → `topology` → `program` →
 //! `collective` → `plan` → `fold` → `engine` → `matmul` → `analytic` → `analysis` → `palette` → `trace` → `simulate` → `goodput` →
-//! `page` → `compare` → `calculon` → `score` → `study` → `cli`.
+//! `rl` → `page` → `compare` → `calculon` → `score` → `study` → `cli`.
 
 pub mod analysis;
 pub mod analytic;
@@ -29,6 +29,7 @@ pub mod plan;
 pub mod pool;
 pub mod profile;
 pub mod program;
+pub mod rl;
 pub mod schedule;
 pub mod score;
 pub mod simulate;

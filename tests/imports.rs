@@ -423,3 +423,59 @@ fn wrong_files_are_refused() {
     refused("megatron", "--num-layers 'x", &[], &["not closed"]);
     refused("megatron", "", &[], &["file"]);
 }
+
+/// A node of four GPUs with an adapter each at its own PCIe switch, and a fifth for storage; written by us in the format.
+#[test]
+fn a_matrix_of_nvidia_smi_becomes_a_machine() {
+    use stepsim::spec::nvidia_smi::{NodeRates, machine};
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/imports/nvidia-smi-hgx-h100.txt");
+    let text = std::fs::read_to_string(path).unwrap();
+    let rates = NodeRates { nvlink_gbps: 25.0, pcie_gbps: 20.0, nic_gbps: 50.0, nodes: 2 };
+    let (made, assumed) = machine(&text, "topo.txt", "h100-sxm", &rates).unwrap();
+    assert_eq!(made["node"]["devices"], 4);
+    assert_eq!(made["node"]["scale_up"]["switch"]["link"]["bandwidth_GBps_per_direction"], 450.0);
+    assert_eq!((&made["node"]["nics"]["shared_by"], &made["node"]["nics"]["bundle"]), (&1.into(), &1.into()));
+    assert!(assumed.iter().any(|what| what.starts_with("4 network adapters")), "{assumed:?}");
+    // Without NVLinks: PCIe; adapters that are near nobody are all of them.
+    let pcie = "GPU0 GPU1 mlx5_0\nGPU0 X PHB SYS 0-7\nGPU1 PHB X SYS 0-7\n";
+    let (made, _) = machine(pcie, "topo.txt", "a100-sxm-40", &rates).unwrap();
+    assert_eq!(made["node"]["scale_up"]["switch"]["link"]["bandwidth_GBps_per_direction"], 20.0);
+    assert_eq!(made["node"]["nics"]["shared_by"], 2);
+    let one = NodeRates { nodes: 1, ..rates.clone() };
+    assert!(machine(pcie, "topo.txt", "h100-sxm", &one).unwrap().0.get("fabric").is_none());
+    for (text, part) in [
+        ("nothing", "no line that begins with GPU0"),
+        ("GPU0 GPU1\nGPU0 X NV4\n", "2 GPUs in its header and 1 rows"),
+        ("GPU0 GPU1\nGPU0 X NV4\nGPU1 NV4 NV4\n", "the row of GPU1"),
+        ("GPU0 GPU1\nGPU0 X NVX\nGPU1 NV4 X\n", "`NVX`"),
+        ("GPU0 GPU1 GPU2\nGPU0 X NV1 NV2\nGPU1 NV1 X NV1\nGPU2 NV2 NV1 X\n", "GPU0 and GPU2 by NV2"),
+        ("GPU0 GPU1\nGPU0 X NV4\nGPU1 NV4 X\n", "no network adapter"),
+        (
+            "GPU0 GPU1 NIC0 NIC1 NIC2\nGPU0 X NV4 SYS SYS SYS\nGPU1 NV4 X SYS SYS SYS\n",
+            "3 network adapters for 2 GPUs",
+        ),
+    ] {
+        let error = machine(text, "topo.txt", "h100-sxm", &rates).unwrap_err().to_string();
+        assert!(error.contains("topo.txt") && error.contains(part), "{part}: {error}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("machine.json");
+    let done = std::process::Command::new(env!("CARGO_BIN_EXE_stepsim"))
+        .args([
+            "import",
+            "nvidia-smi",
+            "tests/data/imports/nvidia-smi-hgx-h100.txt",
+            "--device",
+            "h100-sxm",
+            "--nodes",
+            "2",
+            "-o",
+        ])
+        .arg(&out)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(stepsim::topology::Machine::load(out.to_str().unwrap(), &[]).unwrap().1.devices() == 8);
+}

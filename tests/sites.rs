@@ -4,8 +4,13 @@ use std::path::Path;
 
 use serde_json::Value;
 use stepsim::analytic::local_sgd::LocalSgd;
-use stepsim::collective::{Chooser, Fabric, Geometry, LinkClass, Op, SiteLinks, Transfer, algorithm};
+use stepsim::collective::{
+    Chooser, Fabric, Geometry, LinkClass, Op, SiteLinks, Transfer, algorithm, in_chunks,
+};
+use stepsim::plan::pipeline::{Sends, abstract_world_over};
+use stepsim::schedule::{PassTimes, Shape, SlowEdge};
 use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim::units::Time;
 
 fn golden() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sites.json");
@@ -129,4 +134,99 @@ fn the_simulated_exchange_shares_the_long_link() {
     // Twice the way, two more times the light.
     let far = step(&["topology.sites.link_km=9600"]);
     assert!(exposed(&far) > exposed(&chosen) + 0.02);
+}
+
+/// Chunks follow each other through the levels; the best number is the golden one.
+#[test]
+fn chunked_all_reduces_over_sites_have_the_golden_times() {
+    let golden = golden();
+    let mut seen = 0;
+    for case in golden["all_reduce"].as_array().unwrap() {
+        let levels = case["levels"].as_array().unwrap();
+        let exchange = case["exchange"].as_str().unwrap();
+        let t = Transfer::new(Op::AllReduce, case["bytes"].as_u64().unwrap());
+        let g = match levels.len() {
+            3 => group(levels, exchange != "ring"),
+            _ => {
+                let link = |l: &Value, share: f64| {
+                    LinkClass::new(l["alpha_s"].as_f64().unwrap(), l["Bps"].as_f64().unwrap() / share)
+                };
+                let [n, nodes] = [0, 1].map(|i| levels[i]["n"].as_u64().unwrap() as u32);
+                Geometry {
+                    size: n * nodes,
+                    nodes,
+                    per_node: n,
+                    intra: link(&levels[0], 1.0),
+                    inter: link(&levels[1], f64::from(n)),
+                    sites: None,
+                    fabric: Fabric::Switch { reduces: true },
+                }
+            }
+        };
+        let what = case["case"].as_str().unwrap();
+        // Of two sites the direct exchange is always the better one.
+        if levels.len() == 3 && exchange == "ring" && levels[2]["n"] == 2 {
+            continue;
+        }
+        close(in_chunks(&t, &g, 1).unwrap(), &case["seconds"], what);
+        let best = case["chunks_best"].as_u64().unwrap() as u32;
+        let at = |chunks| in_chunks(&t, &g, chunks).unwrap();
+        close(at(best), &case["seconds_chunked"], what);
+        assert!(at(best) <= at(best / 2) && at(best) <= at(best * 2), "{what}");
+        seen += 1;
+    }
+    assert_eq!(seen, 6);
+}
+
+/// 1F1B over a slow edge takes the golden time where it is played, and by its laws where those hold.
+#[test]
+fn pipelines_over_a_slow_edge_take_the_golden_time() {
+    let golden = golden();
+    let cases = golden["pipeline"].as_array().unwrap();
+    assert_eq!(cases.len(), 9);
+    for case in cases {
+        let number = |key: &str| case[key].as_f64().unwrap();
+        let shape =
+            Shape { ranks: number("p") as u32, micro_batches: number("m") as u32, chunks: None, group: None };
+        let times = PassTimes::new(
+            Time::from_s(number("tF")),
+            Time::from_s(number("tB") / 2.0),
+            Time::from_s(number("tB") / 2.0),
+            1.0,
+        );
+        let edge = SlowEdge {
+            after: number("slow_edge") as u32,
+            delay: Time::from_s(number("delay")),
+            more_warm_up: number("extra_warm_up_before_it") as u32,
+        };
+        let order = edge.order(&shape).unwrap();
+        let step = abstract_world_over(&order, &times, Time::ZERO, Some(edge), Sends::Asynchronous);
+        let played = stepsim::engine::run(&step.world).unwrap().step_end;
+        assert_eq!(played, Time::from_s(number("makespan")), "{case}");
+        let law = edge.makespan(&shape, &times);
+        assert_eq!(law.is_some(), !case["law"].is_null(), "{case}");
+        assert!(law.is_none_or(|law| law == played), "{case}: {law:?}");
+    }
+}
+
+/// The laws on pipelines of any size: what they offer is what is played.
+#[test]
+fn the_laws_of_a_slow_edge_hold_wherever_they_are_offered() {
+    let mut seen = [0, 0];
+    for p in 2..7u32 {
+        for (m, after) in (p..p + 7).flat_map(|m| (0..p - 1).map(move |after| (m, after))) {
+            for (tenths, k) in [(0, 0), (4, 0), (4, 1), (17, 0), (17, 1), (31, 2), (60, 4), (60, 0)] {
+                let shape = Shape { ranks: p, micro_batches: m, chunks: None, group: None };
+                let times = PassTimes::new(Time::from_s(1.0), Time::from_s(1.0), Time::from_s(1.0), 1.0);
+                let edge = SlowEdge { after, delay: Time::from_s(0.1 * f64::from(tenths)), more_warm_up: k };
+                let Some(law) = edge.makespan(&shape, &times) else { continue };
+                let order = edge.order(&shape).unwrap();
+                let step = abstract_world_over(&order, &times, Time::ZERO, Some(edge), Sends::Asynchronous);
+                let played = stepsim::engine::run(&step.world).unwrap().step_end;
+                assert_eq!(played, law, "p {p} m {m} {edge:?}");
+                seen[usize::from(k > 0)] += 1;
+            }
+        }
+    }
+    assert!(seen.iter().all(|n| *n > 50), "{seen:?}");
 }

@@ -87,7 +87,7 @@ fn workload(args: &Args) -> Result<compare::Comparison, Failure> {
         meta.number("closed form ms", comparison.closed_form_s * 1e3);
         let ranks = traced("stages", &run)?;
         let shown =
-            Shown { ranks: &ranks, detail: None, window: None, links: 0, kineto: false, complete: true };
+            Shown { ranks: &ranks, detail: None, window: None, links: 0, per_rank: None, complete: true };
         write_trace(&run, &meta, &shown, path, &estimate.terms.named())?;
     }
     Ok(comparison)

@@ -8,19 +8,29 @@ use serde::de::DeserializeOwned;
 
 use crate::spec::SpecError;
 
+/// Most bytes that a file may hold, packed or unpacked.
+const MOST: u64 = 8 << 30;
+
 /// The bytes of a file, unpacked if they are packed.
 ///
 /// # Errors
-/// It cannot be read.
+/// It cannot be read, or is larger than anything that is read here.
 pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, SpecError> {
     let unpacked = || -> std::io::Result<Vec<u8>> {
-        let bytes = std::fs::read(path)?;
+        let limited = |file: &mut dyn Read| {
+            let mut bytes = Vec::new();
+            match file.take(MOST + 1).read_to_end(&mut bytes)? {
+                read if read as u64 > MOST => {
+                    Err(std::io::Error::other(format!("it holds more than {MOST} bytes")))
+                }
+                _ => Ok(bytes),
+            }
+        };
+        let bytes = limited(&mut std::fs::File::open(path)?)?;
         if !bytes.starts_with(&[0x1F, 0x8B]) {
             return Ok(bytes);
         }
-        let mut unpacked = Vec::new();
-        MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut unpacked)?;
-        Ok(unpacked)
+        limited(&mut MultiGzDecoder::new(bytes.as_slice()))
     };
     unpacked().map_err(|e| SpecError::file(path.display().to_string(), format!("cannot be read: {e}")))
 }

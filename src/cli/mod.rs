@@ -25,12 +25,14 @@ pub mod matmul;
 mod outputs;
 mod progress;
 pub mod replay;
+pub mod rl;
 pub mod run;
 pub mod schedule;
 pub mod schema;
 pub mod score;
 mod screen;
 pub mod search;
+pub mod share;
 pub mod show;
 pub mod sweep;
 mod timeline;
@@ -97,8 +99,12 @@ enum Command {
     Compare(compare::Args),
     /// Turn files of other tools into a workload and a topology, or a profile into rank programs
     Import(import::Args),
-    /// Play a measured step again, unchanged or with something faster or slower
+    /// Play a measured or imported step again, unchanged, with something faster or slower, or on a machine
     Replay(replay::Args),
+    /// Put an iteration of reinforcement learning together: generation, forward passes, training, weight exchange
+    Rl(rl::Args),
+    /// Play several jobs on one machine, each on devices of its own
+    Share(share::Args),
     /// Run a pipeline schedule on abstract durations and draw it
     Schedule(schedule::Args),
     /// Say which collectives a sharded matrix product needs, and what bounds it
@@ -172,6 +178,8 @@ impl Command {
             Command::Compare(args) => compare::run(&args),
             Command::Import(args) => import::run(&args),
             Command::Replay(args) => replay::run(&args),
+            Command::Rl(args) => rl::run(&args),
+            Command::Share(args) => share::run(&args),
             Command::Schedule(args) => schedule::run(&args),
             Command::Collective(args) => collective::run(&args),
             Command::Matmul(args) => matmul::run(&args),

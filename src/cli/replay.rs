@@ -1,18 +1,27 @@
-//! `stepsim replay`: a measured step played again.
+//! `stepsim replay`: a measured or imported step played again.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use super::outputs::WRITTEN;
+use super::timeline::stalls_shown;
 use super::write::write_json;
 use super::{Failure, inputs, say, width};
+use crate::analysis::cause::Causes;
+use crate::analysis::idle::IdleTimes;
+use crate::analysis::stall_cause::StallCause;
+use crate::analysis::stalls::stalls;
 use crate::analysis::table::{grouped, new_table, seconds};
+use crate::ids::{OpId, RankId};
 use crate::profile::programs::StepPrograms;
 use crate::simulate::moved::{Moved, Network, moved};
+use crate::simulate::on_machine::{OnMachine, OnMachineError};
 use crate::simulate::replay::{Scale, check, replay};
 use crate::spec::SpecError;
+use crate::trace::{Detail, RunMeta, Timeline, TracedRank, write_file};
 use crate::units::Time;
 
-/// Play a measured step again, unchanged or with something faster or slower.
+/// Play a measured or imported step again, unchanged, with something faster or slower, or on a machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stepsim import kineto rank*.json.gz --out step.json
@@ -21,16 +30,26 @@ use crate::units::Time;
   stepsim replay step.json --scale communication=0.5 --scale host=0.5
   stepsim replay step.json --from h100-superpod-8 --to p6-b200          on another network
   stepsim replay step.json --from h100-superpod-1024 --data-parallel 4  four times the replicas
+  stepsim replay step.json --on switch:8,400,1 -o step.pftrace          of `import chakra`: collectives over the links of a machine
 
 What is scaled is a class of kernels (as `stepsim analyze` names it), `compute`, `communication`, `memory`, `host`, a kind of
 communication (`all-gather`), or `leads`: what lies between an op and all that it waits for.
 
 With --to, each collective takes as much longer or shorter as the model of that machine's network says against the model of the
 one that was measured (--from); with --data-parallel N the largest groups have N times the ranks. What the profiles do not tell
-(sizes, places) is listed, and keeps its time.")]
+(sizes, places) is listed, and keeps its time.
+
+With --on, rank n is device n of a machine, and collectives and messages are flows over its links, which share them. That needs
+programs that say between whom: those of `stepsim import chakra`.")]
 pub struct Args {
-    /// What `stepsim import kineto` wrote
+    /// What `stepsim import kineto` or `import chakra` wrote
     file: PathBuf,
+    /// Play it on this machine: a name, a file, or a simple one like `switch:8,450,1`
+    #[arg(long, value_name = "TOPOLOGY", conflicts_with_all = ["from", "scale"])]
+    on: Option<String>,
+    /// With --on, write the timeline here (.pftrace, .json, .json.gz)
+    #[arg(short, long, value_name = "FILE", requires = "on", help_heading = WRITTEN)]
+    output: Option<PathBuf>,
     /// A factor on the time of a class of work
     #[arg(long, value_name = "WHAT=FACTOR")]
     scale: Vec<String>,
@@ -58,6 +77,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         args.scale.iter().map(|s| scale(s)).collect::<Result<_, _>>().map_err(Failure::input)?;
     let file = args.file.display().to_string();
     check(&step, &scales).map_err(|e| Failure::input(e.in_file(&file)))?;
+    if let Some(on) = &args.on {
+        return on_machine(&step, on, args);
+    }
     let unchanged = replay(&step, &[]).map_err(Failure::run)?;
     let moved = args.from.as_deref().map(|from| elsewhere(&step, from, args)).transpose()?;
     let played = moved.as_ref().map_or(&step, |moved| &moved.step);
@@ -88,6 +110,95 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&text)
 }
 
+/// Plays the step on a machine.
+fn on_machine(step: &StepPrograms, on: &str, args: &Args) -> Result<(), Failure> {
+    let network = Network::load(on)?;
+    let played = OnMachine::play(step, &network).map_err(|e| match e {
+        OnMachineError::Spec(e) => Failure::input(e.in_file(&args.file.display().to_string())),
+        OnMachineError::Engine(e) => Failure::run(e),
+    })?;
+    let world = &played.world;
+    let (_, times) = stalls(&mut Causes::new(world, &played.record), &mut IdleTimes::new(world));
+    let end = played.record.step_end;
+    let causes = StallCause::ALL.into_iter().map(|cause| {
+        let sum: f64 = times.iter().map(|time| time.stall(cause).s()).sum();
+        (cause.name(), sum / times.len().max(1) as f64)
+    });
+    let stalls: Vec<(&str, f64)> = causes.filter(|(_, s)| *s > 0.0).collect();
+    let busy = times.iter().map(|time| time.busy.s()).sum::<f64>() / times.len().max(1) as f64;
+    if let Some(path) = &args.report {
+        let stalls: serde_json::Map<_, _> =
+            stalls.iter().map(|(name, s)| ((*name).to_owned(), (*s).into())).collect();
+        let value = serde_json::json!({
+            "step": step.step, "on": on, "step_time_s": end.s(), "mean": {"busy_s": busy, "stalls_s": stalls},
+            "rank_ends_s": ends(&played), "untold": played.untold,
+        });
+        write_json(path, &value)?;
+    }
+    if let Some(path) = &args.output {
+        draw(step, on, &played, path)?;
+    }
+    let mut text = format!(
+        "{}: {end} on {on}, {} ranks\n  of a mean rank: busy {}",
+        step.step,
+        step.ranks.len(),
+        Time::from_s(busy)
+    );
+    for (name, s) in &stalls {
+        text += &format!(", {name} {}", Time::from_s(*s));
+    }
+    text.push('\n');
+    if played.untold > 0 {
+        text += &format!(
+            "  not known: the ranks or sizes of {} communications, which keep their time\n",
+            played.untold
+        );
+    }
+    say(&text)
+}
+
+/// When the last op of each rank ended.
+fn ends(played: &OnMachine) -> Vec<f64> {
+    let ops = |rank: RankId| 0..played.world.program_of(rank).ops.len() as u32;
+    let last = |rank: RankId| ops(rank).map(|op| played.record.span(rank, OpId(op)).1).max();
+    (0..played.record.ranks()).map(|rank| last(RankId(rank)).unwrap_or(Time::ZERO).s()).collect()
+}
+
+fn draw(step: &StepPrograms, on: &str, played: &OnMachine, path: &Path) -> Result<(), Failure> {
+    let width = step.ranks.len().saturating_sub(1).to_string().len();
+    let name = |rank: RankId| format!("rank {:0width$}", step.ranks[rank.index()].rank);
+    let ranks: Vec<TracedRank> = (0..played.record.ranks())
+        .map(RankId)
+        .map(|rank| TracedRank { rank, source: rank, name: name(rank) })
+        .collect();
+    let mut meta = RunMeta::default();
+    meta.text("step", step.step.as_str());
+    meta.text("topology", on);
+    let readers = RefCell::new((Causes::new(&played.world, &played.record), IdleTimes::new(&played.world)));
+    let stalls = |rank: RankId| {
+        let (causes, idle) = &mut *readers.borrow_mut();
+        stalls_shown(causes, idle, rank, &name)
+    };
+    let timeline = Timeline {
+        world: &played.world,
+        record: &played.record,
+        ranks: &ranks,
+        meta: &meta,
+        detail: Detail::Op,
+        window: None,
+        stalls: Some(&stalls),
+        critical: &[],
+        slack: None,
+        uncontended: None,
+        links: &[],
+        link_use: &[],
+        pools: &[],
+        counts: &[],
+        steps: &[],
+    };
+    write_file(&timeline, path).map(drop).map_err(Failure::run)
+}
+
 /// The step with its collectives on another network, or among more ranks.
 fn elsewhere(step: &StepPrograms, from: &str, args: &Args) -> Result<Moved, Failure> {
     let there = args.to.as_deref().map(Network::load).transpose().map_err(Failure::input)?;
@@ -116,7 +227,7 @@ fn collectives(moved: &Moved) -> String {
 }
 
 fn read(path: &Path) -> Result<StepPrograms, SpecError> {
-    inputs::document(path, "what `stepsim import kineto` writes")
+    inputs::document(path, "what `stepsim import kineto` or `import chakra` writes")
 }
 
 fn scale(text: &str) -> Result<Scale, SpecError> {

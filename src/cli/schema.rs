@@ -13,6 +13,7 @@ use super::{Failure, say};
 use crate::analysis::report::Report;
 use crate::compare::Comparison;
 use crate::profile::ProfileReport;
+use crate::rl::RlSpec;
 use crate::spec;
 use crate::spec::Kind;
 
@@ -53,6 +54,8 @@ pub enum Of {
     Rules,
     /// Interruptions, restarts and checkpoints (`workloads/reliability/*.json`)
     Reliability,
+    /// An iteration of reinforcement learning (`examples/rl/*.json`)
+    Rl,
     /// What `stepsim run --report` writes
     Report,
     /// What `stepsim compare --report` writes
@@ -62,7 +65,7 @@ pub enum Of {
 }
 
 impl Of {
-    const ALL: [Of; 12] = [
+    const ALL: [Of; 13] = [
         Of::Workload,
         Of::Topology,
         Of::Device,
@@ -72,6 +75,7 @@ impl Of {
         Of::Collectives,
         Of::Rules,
         Of::Reliability,
+        Of::Rl,
         Of::Report,
         Of::Comparison,
         Of::Profile,
@@ -88,6 +92,7 @@ impl Of {
             Of::Collectives => spec::schema(Kind::Collectives),
             Of::Rules => spec::schema(Kind::Rules),
             Of::Reliability => spec::schema(Kind::Reliability),
+            Of::Rl => schemars::schema_for!(RlSpec).to_value(),
             Of::Report => schemars::schema_for!(Report).to_value(),
             Of::Comparison => schemars::schema_for!(Comparison).to_value(),
             Of::Profile => schemars::schema_for!(ProfileReport).to_value(),
@@ -105,6 +110,7 @@ impl Of {
             Of::Collectives => "topologies/collectives/collectives.schema.json",
             Of::Rules => "workloads/rules/rules.schema.json",
             Of::Reliability => "workloads/reliability/reliability.schema.json",
+            Of::Rl => "examples/rl/rl.schema.json",
             Of::Report => "examples/report.schema.json",
             Of::Comparison => "examples/comparison.schema.json",
             Of::Profile => "examples/profile.schema.json",

@@ -22,7 +22,7 @@ use crate::program::{MemoryClass, Work};
 use crate::simulate::Simulation;
 use crate::topology::Axis;
 use crate::trace::{
-    self, Critical, Detail, Link, LinkUse, OutputError, Pool, RunMeta, Stall, Timeline, TraceError,
+    self, Critical, Detail, Link, LinkUse, OutputError, PerRank, Pool, RunMeta, Stall, Timeline, TraceError,
     TracedRank,
 };
 use crate::units::Time;
@@ -37,8 +37,8 @@ pub struct Shown<'a> {
     pub window: Option<(Time, Time)>,
     /// So many of the busiest links.
     pub links: usize,
-    /// As Kineto files in a folder.
-    pub kineto: bool,
+    /// As files in a folder, one a rank.
+    pub per_rank: Option<PerRank>,
     /// Whether the run came to its end: only then it has a critical path.
     pub complete: bool,
 }
@@ -110,9 +110,12 @@ pub fn write_trace(
         counts: &[],
         steps: &steps,
     };
-    if shown.kineto {
-        trace::write_kineto(&timeline, path).map_err(Failure::run)?;
-        return Ok(None);
+    if let Some(format) = shown.per_rank {
+        let written = match format {
+            PerRank::Kineto => trace::write_kineto(&timeline, path),
+            PerRank::Chakra => trace::write_chakra(&timeline, path),
+        };
+        return written.map(|_| None).map_err(Failure::run);
     }
     let note = fitting(&mut timeline, shown.detail, path)?;
     write_above(&timeline, above, path)?;

@@ -73,6 +73,7 @@ pub use lowering::{Fidelity, Lowering};
 pub use pattern::{OwnPattern, Pattern, Route};
 pub use registry::{ALGORITHMS, algorithm};
 pub use schedule::{Adjust, Part, Phase, Routes};
+pub use sites::in_chunks;
 pub use transfer::Transfer;
 pub use tuning::DeviceTuning;
 pub use unsupported::Unsupported;

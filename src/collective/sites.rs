@@ -10,8 +10,8 @@
 //! * two-shot, where each site has a link to each other: `2α3 + 2·T/(k·B3)`;
 //! * ring: `2(k−1)·(α3 + T/(k·B3))`.
 //!
-//! All-gather and reduce-scatter are its halves. Stages do not overlap (cut in chunks they would, towards the longest of
-//! them: `rules` of the tests have both figures).
+//! All-gather and reduce-scatter are its halves. Stages do not overlap; [`in_chunks`] is the law of an all-reduce whose chunks
+//! follow each other through them, which is not played.
 //!
 //! A flat ring pays `α3` in each of its `2(N−1)` rounds: ten seconds for 1 GiB over 1,024 ranks on two sites 1,000 km apart,
 //! where this takes 0.03.
@@ -71,6 +71,39 @@ impl Exchange {
             routes,
         })
     }
+}
+
+/// An all-reduce in `chunks` whose stages overlap: while one chunk is exchanged the next is reduced inside.
+///
+/// `T = Σ stages(S/c) + (c−1)·max(load of a level)`: the load of an inner level is both of its stages, that of the exchange its
+/// time on the wire alone, for chunks are in flight one behind the other. Within one site the nodes exchange, by a ring. None
+/// where the group has no such levels.
+pub fn in_chunks(t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
+    if t.op != Op::AllReduce || g.per_node == 0 || g.nodes < 2 || chunks == 0 {
+        return None;
+    }
+    let bytes = t.bytes as f64 / f64::from(chunks);
+    let (members, of_node) = (f64::from(g.per_node), bytes / f64::from(g.per_node));
+    let inside = (members - 1.0) * g.intra.time(1.0, of_node);
+    let (stages, [flight, wire]) = match &g.sites {
+        Some(sites) => {
+            let nodes = f64::from(of_site(g) / g.per_node);
+            let shard = of_node / nodes;
+            let exchange = Exchange::quickest(t.op, t.bytes as f64 / members / nodes, sites);
+            let (rounds, pieces) = exchange.rounds(t.op, sites.count);
+            let rounds = f64::from(rounds);
+            let flight = sites.across.time(rounds, 0.0);
+            let wire = sites.across.time(rounds, rounds * shard / f64::from(pieces)) - flight;
+            (vec![inside, (nodes - 1.0) * sites.within.time(1.0, shard)], [flight, wire])
+        }
+        None => {
+            let rounds = 2.0 * f64::from(g.nodes - 1);
+            let flight = g.inter.time(rounds, 0.0);
+            (vec![inside], [flight, g.inter.time(rounds, rounds * of_node / f64::from(g.nodes)) - flight])
+        }
+    };
+    let load = stages.iter().map(|stage| 2.0 * stage).fold(wire, f64::max);
+    Some(2.0 * stages.iter().sum::<f64>() + flight + wire + f64::from(chunks - 1) * load)
 }
 
 /// Ranks of a site.

@@ -66,6 +66,12 @@ fn read(content: &serde_json::Value, sequence: u64) -> Result<Lengths, SpecError
     Ok(lengths)
 }
 
+/// So many lengths of a distribution.
+pub fn drawn(spec: &DrawnLengths, count: u64) -> Vec<u64> {
+    let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
+    (0..count).map(|_| draw(spec, &mut rng)).collect()
+}
+
 /// A document of a log-normal length (Box and Muller 1958).
 fn draw(spec: &DrawnLengths, rng: &mut ChaCha8Rng) -> u64 {
     let (u, v): (f64, f64) = (1.0 - rng.random::<f64>(), rng.random());

@@ -16,4 +16,5 @@ pub mod shards;
 mod work;
 
 pub use dealt::Dealt;
+pub use lengths::drawn;
 pub use work::{Mask, Work, Works};

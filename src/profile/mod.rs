@@ -13,6 +13,7 @@
 mod bars;
 pub mod breakdown;
 mod category;
+pub mod chakra;
 pub mod classes;
 mod clock;
 pub mod durations;

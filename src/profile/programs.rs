@@ -95,6 +95,9 @@ pub struct Collective {
     /// Ranks of the group; 0 if unknown.
     #[serde(default)]
     pub group_size: i64,
+    /// Which ranks those are, in order; of a message its sender and its receiver. Empty if unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<u64>,
     /// Ops of several ranks with the same number begin together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meets: Option<u32>,
@@ -435,6 +438,7 @@ impl<'a> Writer<'a> {
             bytes: args.and_then(super::model::CollectiveArgs::bytes),
             group: args.map_or(String::new(), |a| a.group.clone()),
             group_size: args.map_or(0, |a| a.group_size),
+            ranks: Vec::new(),
             meets,
         })
     }

@@ -139,6 +139,47 @@ impl World {
         }
         asked
     }
+    /// Puts another world beside this one, on the same resources: its ranks follow those that are here. The first
+    /// `shared_tiers` tiers are the same in both (those of the machine); others stay each world's own.
+    pub fn join(&mut self, other: &World, shared_tiers: usize) {
+        let moved = |span: Span, by: usize| Span { start: span.start + by as u32, ..span };
+        let (programs, ranks, slots) = (self.programs.len(), self.ranks.len(), self.slots.len());
+        let (comms, members, paths, uses) =
+            (self.comms.len(), self.members.len(), self.paths.len(), self.uses.len());
+        let (tiers, tier_uses) = (self.tiers.len(), self.tier_uses.len());
+        let (actions, profiles) = (self.actions.len(), self.profiles.len());
+        self.programs.extend(other.programs.iter().cloned());
+        self.ranks.extend(other.ranks.iter().map(|rank| Rank {
+            program: ProgramId(rank.program.0 + programs as u32),
+            slots: moved(rank.slots, slots),
+            tiers: moved(rank.tiers, tier_uses),
+            memory: moved(rank.memory, uses),
+            ..*rank
+        }));
+        self.slots.extend(other.slots.iter().map(|comm| CommId(comm.0.saturating_add(comms as u32))));
+        self.tiers.extend(other.tiers.iter().skip(shared_tiers).cloned());
+        self.tier_uses.extend(other.tier_uses.iter().map(|used| {
+            let own = used.tier.index() >= shared_tiers;
+            let tier = TierId(used.tier.0 + if own { (tiers - shared_tiers) as u32 } else { 0 });
+            TierUse { tier, ..*used }
+        }));
+        self.comms.extend(other.comms.iter().map(|comm| Comm {
+            profile: comm.profile + profiles as u32,
+            members: moved(comm.members, members),
+            paths: moved(comm.paths, paths),
+            ..*comm
+        }));
+        self.members.extend(other.members.iter().map(|rank| RankId(rank.0 + ranks as u32)));
+        self.paths.extend(other.paths.iter().map(|path| moved(*path, uses)));
+        self.uses.extend_from_slice(&other.uses);
+        self.action_units.resize(actions, WHOLE);
+        self.action_units.extend_from_slice(&other.action_units);
+        self.actions.extend(other.actions.iter().cloned());
+        let shifted = |row: &Vec<u32>| {
+            row.iter().map(|a| if *a == Self::NO_ACTION { *a } else { a + actions as u32 }).collect()
+        };
+        self.profiles.extend(other.profiles.iter().map(shifted));
+    }
     /// Number of op executions in one run.
     pub fn op_instances(&self) -> u64 {
         self.ranks.iter().map(|r| self.programs[r.program.index()].ops.len() as u64).sum()

@@ -9,13 +9,14 @@ use super::{Head, InputName, MachinePrices};
 use crate::collective::{Chooser, Fidelity, Lowering};
 use crate::ids::DeviceId;
 use crate::model::flops::NarrowFlops;
-use crate::plan::step::{Plan, PlanError, plan};
+use crate::plan::step::{Plan, PlanError, plan_on};
+
 use crate::spec::workload::{CollectiveFidelity, ModelRef};
 use crate::spec::{
-    Device, Disk, Files, Loaded, ModelSpec, SpecError, Topology, WorkloadSpec, blame_setting, content_hash,
-    from_text, from_value, load, load_from,
+    Attached, Device, Disk, Files, Loaded, ModelSpec, SpecError, Topology, WorkloadSpec, blame_setting,
+    content_hash, from_text, from_value, load, load_from,
 };
-use crate::topology::Machine;
+use crate::topology::{Layout, Machine};
 use crate::units::FlopRate;
 
 /// A workload and a machine, read and found to fit each other.
@@ -31,6 +32,8 @@ pub struct Inputs {
     pub machine: Arc<Machine>,
     /// How the machine carries out collectives.
     pub chooser: Chooser,
+    /// How many of its devices the step has: all, unless others share the machine.
+    pub(super) ranks: u32,
 }
 
 impl Inputs {
@@ -84,13 +87,14 @@ impl Inputs {
     /// The two do not fit.
     pub fn with_workload(&self, workload: Loaded<WorkloadSpec>) -> Result<Inputs, SpecError> {
         let file = workload.file.clone();
-        Inputs::fit(workload, self.topology.clone(), Arc::clone(&self.machine), self.chooser.clone())
+        let ranks = self.ranks;
+        Inputs::fit(workload, self.topology.clone(), Arc::clone(&self.machine), self.chooser.clone(), ranks)
             .map_err(|e| e.in_file(&file))
     }
 
     /// The same step with so many micro-batches, if it can have them.
     pub(super) fn with_micro_batches(&self, count: u32) -> Option<Inputs> {
-        let devices = u64::from(self.machine.devices());
+        let devices = u64::from(self.ranks);
         let mut inputs = self.clone();
         let workload = &mut inputs.workload.value;
         let before = workload.micro_batches(devices);
@@ -117,7 +121,8 @@ impl Inputs {
         };
         let on = Site::read(&named, &settings.machine, files)?;
         let file = workload.file.clone();
-        Inputs::fit(workload, on.topology, on.machine, on.chooser)
+        let ranks = on.machine.devices();
+        Inputs::fit(workload, on.topology, on.machine, on.chooser, ranks)
             .map_err(|e| blame_setting(e, &settings.workload).in_file(&file))
     }
 
@@ -132,7 +137,8 @@ impl Inputs {
     ) -> Result<Inputs, SpecError> {
         let file = workload.file.clone();
         let chooser = chooser(&topology, &machine).map_err(|e| e.in_file(&topology.file))?;
-        Inputs::fit(workload, topology, Arc::new(machine), chooser).map_err(|e| e.in_file(&file))
+        let ranks = machine.devices();
+        Inputs::fit(workload, topology, Arc::new(machine), chooser, ranks).map_err(|e| e.in_file(&file))
     }
 
     /// The same; errors name no file yet.
@@ -141,13 +147,14 @@ impl Inputs {
         topology: Loaded<Topology>,
         machine: Arc<Machine>,
         chooser: Chooser,
+        ranks: u32,
     ) -> Result<Inputs, SpecError> {
         let ModelRef::Inline(model) = &workload.value.model else {
             return Err(SpecError::at("model", "the model was not resolved"));
         };
         let model = (**model).clone();
         let tiers: Vec<&str> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();
-        let problems = workload.value.validate_on(u64::from(machine.devices()), &tiers);
+        let problems = workload.value.validate_on(u64::from(ranks), &tiers);
         let lacking = (0..machine.devices()).map(|d| machine.device(DeviceId(d))).find_map(|device| {
             let of_recipe = || workload.value.lacking_formats(|format| device.peak(format).is_some());
             workload.value.precision.lacking(device).or_else(of_recipe)
@@ -155,7 +162,7 @@ impl Inputs {
         if let Some(p) = problems.into_iter().chain(lacking).next() {
             return Err(p.into());
         }
-        Ok(Inputs { workload, model, topology, machine, chooser })
+        Ok(Inputs { workload, model, topology, machine, chooser, ranks })
     }
 
     /// What a report says of these inputs.
@@ -239,14 +246,13 @@ impl Inputs {
     /// As [`plan`].
     pub fn plan_with(&self, lowering: &mut Lowering<'_>, steps: u32) -> Result<Plan, PlanError> {
         let prices = MachinePrices::new(&self.workload.value, &self.machine, &self.chooser);
-        plan(&self.workload.value, &self.model, &self.machine, lowering, &prices, steps).map_err(
-            |e| match e {
-                PlanError::Spec(e) => {
-                    PlanError::Spec(blame_setting(e, &self.workload.sets).in_file(&self.workload.file))
-                }
-                other => other,
-            },
-        )
+        let (workload, ranks) = (&self.workload.value, u64::from(self.ranks));
+        plan_on(workload, &self.model, &self.machine, ranks, lowering, &prices, steps).map_err(|e| match e {
+            PlanError::Spec(e) => {
+                PlanError::Spec(blame_setting(e, &self.workload.sets).in_file(&self.workload.file))
+            }
+            other => other,
+        })
     }
 }
 
@@ -280,7 +286,41 @@ impl Site {
     /// The two do not fit.
     pub fn inputs(&self, workload: Loaded<WorkloadSpec>) -> Result<Inputs, SpecError> {
         let file = workload.file.clone();
-        Inputs::fit(workload, self.topology.clone(), Arc::clone(&self.machine), self.chooser.clone())
+        let (machine, ranks) = (Arc::clone(&self.machine), self.machine.devices());
+        Inputs::fit(workload, self.topology.clone(), machine, self.chooser.clone(), ranks)
+            .map_err(|e| e.in_file(&file))
+    }
+    /// A workload on some of its devices, rank i on the i-th; its own `rank_map` counts those.
+    ///
+    /// # Errors
+    /// The two do not fit.
+    pub fn inputs_on(
+        &self,
+        mut workload: Loaded<WorkloadSpec>,
+        devices: &[DeviceId],
+    ) -> Result<Inputs, SpecError> {
+        let file = workload.file.clone();
+        let map = &mut workload.value.parallelism.rank_map;
+        let chosen = match map.as_ref().map(Attached::content).transpose().map_err(|e| e.in_file(&file))? {
+            None => devices.to_vec(),
+            Some(own) => {
+                let missing = |at: DeviceId| {
+                    SpecError::at("parallelism.rank_map", format!("{} is not allowed", at.0))
+                        .in_file(&file)
+                        .allowed(format!(
+                            "0 to {}: the devices of the job in order",
+                            devices.len().saturating_sub(1)
+                        ))
+                };
+                let own = Layout::rank_map(own).map_err(|e| e.under("parallelism").in_file(&file))?;
+                let place = |at: &DeviceId| devices.get(at.index()).copied().ok_or_else(|| missing(*at));
+                own.iter().map(place).collect::<Result<_, _>>()?
+            }
+        };
+        let list: Vec<u32> = chosen.iter().map(|device| device.0).collect();
+        *map = Some(Attached::Content(list.into()));
+        let (topology, machine) = (self.topology.clone(), Arc::clone(&self.machine));
+        Inputs::fit(workload, topology, machine, self.chooser.clone(), devices.len() as u32)
             .map_err(|e| e.in_file(&file))
     }
     fn read(named: &str, sets: &[String], files: &dyn Files) -> Result<Site, SpecError> {

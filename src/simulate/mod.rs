@@ -14,9 +14,11 @@ mod inputs;
 pub mod jump;
 pub mod moved;
 mod noise;
+pub mod on_machine;
 mod prices;
 pub mod replay;
 mod samples;
+pub mod share;
 pub mod whatif;
 
 use std::collections::BTreeMap;

@@ -34,6 +34,19 @@ impl Network {
         Ok(Network { name: topology.to_owned(), machine, chooser })
     }
 
+    /// How it was asked for.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+    /// How its collectives choose their algorithms.
+    pub(super) fn chooser(&self) -> &Chooser {
+        &self.chooser
+    }
+
     /// Seconds of a collective among the first `ranks` devices, alone on the network.
     fn seconds(&self, transfer: Transfer, ranks: u32) -> Result<f64, SpecError> {
         let have = self.machine.devices();

@@ -29,6 +29,7 @@ mod load;
 pub mod model;
 pub mod nccl_tests;
 pub mod number;
+pub mod nvidia_smi;
 mod part;
 pub mod problem;
 pub mod recipe;

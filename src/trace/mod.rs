@@ -81,6 +81,49 @@ pub fn write_kineto(timeline: &Timeline, folder: &Path) -> Result<Summary, Trace
     Ok(all)
 }
 
+/// Formats that have a file a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PerRank {
+    /// As PyTorch's profiler writes them.
+    Kineto,
+    /// Chakra execution traces.
+    Chakra,
+}
+
+impl std::str::FromStr for PerRank {
+    type Err = String;
+    fn from_str(text: &str) -> Result<PerRank, String> {
+        match text {
+            "kineto" => Ok(PerRank::Kineto),
+            "chakra" => Ok(PerRank::Chakra),
+            _ => Err(format!("`{text}` is no format of a file a rank; allowed: kineto, chakra")),
+        }
+    }
+}
+
+/// Writes each rank of a timeline, op by op, to a file of its own in `folder` as a Chakra execution trace (`step.3.et`), and
+/// beside them the ranks of their groups (`groups.json`); the folder is made if it is not there.
+///
+/// # Errors
+/// As [`write_file`]; files of ranks that were written before an error stay.
+pub fn write_chakra(timeline: &Timeline, folder: &Path) -> Result<Summary, TraceError> {
+    timeline.check()?;
+    std::fs::create_dir_all(folder)
+        .map_err(|error| OutputError::Create { path: folder.to_owned(), error })?;
+    let mut all = Summary::default();
+    for traced in timeline.ranks {
+        let mut output = Output::create(&folder.join(format!("step.{}.et", traced.rank.0)), false)?;
+        let written = timeline::chakra::write(timeline, traced, &mut output);
+        all.slices += written.map_err(|error| output.error(error))?.slices;
+        output.finish()?;
+    }
+    let mut output = Output::create(&folder.join("groups.json"), false)?;
+    serde_json::to_writer(&mut output, &timeline::chakra::groups(timeline))
+        .map_err(|error| output.error(error.into()))?;
+    output.finish()?;
+    Ok(all)
+}
+
 /// Writes whatever `write` writes to a file in the format that its extension names.
 ///
 /// # Errors

@@ -90,6 +90,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let Some(last) = last else { return Ok(()) };
     say(&format!("{} on {}: {}\n{table}\n", args.op.name(), args.topology, last.geometry.describe()))?;
+    if let Some(text) = last.in_chunks() {
+        say(&text)?;
+    }
     if args.fidelity == Level::Steps {
         let per_s = |n: u64| n as f64 / wall.as_secs_f64().max(1e-9);
         eprintln!(

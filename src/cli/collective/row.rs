@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 use super::super::Failure;
 use super::args::{Args, Level};
 use crate::analysis::links;
-use crate::collective::{Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Sent, Transfer};
+use crate::collective::{
+    Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Sent, Transfer, in_chunks,
+};
 use crate::engine;
 use crate::engine::{EngineError, Record};
 use crate::fold::fold;
 use crate::ids::{DeviceId, OpId, ProgramId, RankId, ResourceId, TransferId};
 use crate::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use crate::topology::Machine;
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 
 /// Most transfers of one run in steps: about 4 GB.
 pub(super) const MOST_TRANSFERS: u64 = 40_000_000;
@@ -88,6 +90,22 @@ impl Row {
             }
             None => "-".into(),
         }
+    }
+    /// What an all-reduce over sites would take in chunks whose stages overlap: the best of up to 64, by its law.
+    fn best_chunks(&self) -> Option<(u32, f64)> {
+        if self.choice.algorithm.name() != "three-level" {
+            return None;
+        }
+        let times = (0..7).map(|i| 1 << i).map(|c| Some((c, in_chunks(&self.transfer, &self.geometry, c)?)));
+        times.flatten().min_by(|a, b| a.1.total_cmp(&b.1)).filter(|(chunks, _)| *chunks > 1)
+    }
+    pub(super) fn in_chunks(&self) -> Option<String> {
+        let (chunks, s) = self.best_chunks()?;
+        let bytes = Bytes(self.transfer.bytes);
+        Some(format!(
+            "by law {} in {chunks} chunks whose stages overlap ({bytes}); not played\n",
+            Time::from_s(s)
+        ))
     }
     pub(super) fn json(&self) -> serde_json::Value {
         serde_json::json!({

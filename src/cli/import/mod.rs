@@ -1,7 +1,9 @@
 //! `stepsim import`: files of other tools as our own.
 
+mod chakra;
 mod hugging_face;
 mod nccl_tests;
+mod nvidia_smi;
 mod recipe;
 
 use std::path::{Path, PathBuf};
@@ -54,6 +56,8 @@ enum From {
         #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
         out: PathBuf,
     },
+    /// Chakra execution traces, one a rank, with ASTRA-sim's files, as rank programs for `stepsim replay`
+    Chakra(chakra::Args),
     /// A Hugging Face config.json as a model
     #[command(name = "hf", visible_alias = "hugging-face")]
     HuggingFace(hugging_face::Args),
@@ -67,6 +71,8 @@ enum From {
     },
     /// Outputs of nccl-tests as a table of measured collectives, for `collectives` of a topology file
     NcclTests(nccl_tests::Args),
+    /// How the GPUs of a node are joined (`nvidia-smi topo -m`) as a machine
+    NvidiaSmi(nvidia_smi::Args),
     /// Arguments of Megatron-LM or Megatron-Core (a shell line or script, or YAML) as a workload
     Megatron(recipe::Args),
     /// A NeMo 1 recipe (YAML) as a workload
@@ -93,9 +99,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             calculon(&Calculon::load(app, exe, sys).map_err(Failure::input)?, out)
         }
         From::Kineto { traces, step, out } => kineto(traces, step.as_deref(), out),
+        From::Chakra(asked) => chakra::run(asked),
         From::HuggingFace(asked) => hugging_face::run(asked),
         From::TorchSchedule { file, output } => torch_schedule(file, output),
         From::NcclTests(asked) => nccl_tests::run(asked),
+        From::NvidiaSmi(asked) => nvidia_smi::run(asked),
         From::Megatron(asked) => recipe::run("megatron", asked),
         From::Nemo(asked) => recipe::run("nemo", asked),
         From::MegatronBridge(asked) => recipe::run("megatron-bridge", asked),

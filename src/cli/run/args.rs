@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::super::outputs::{WRITTEN, document_on_stdout};
-use crate::trace::Detail;
+use crate::trace::{Detail, PerRank};
 use crate::units::Time;
 
 /// Simulate a training step.
@@ -24,10 +24,10 @@ pub struct Args {
     /// Write the timeline here: .json, .json.gz, .pftrace or .pftrace.gz (open it at ui.perfetto.dev)
     #[arg(short, long, value_name = "TRACE", help_heading = WRITTEN)]
     pub(in crate::cli) output: Option<PathBuf>,
-    /// Write the timeline in this format: `kineto` makes --output a folder with a file a rank, as PyTorch's profiler writes
-    /// [default: by the name of --output]
-    #[arg(long, value_name = "FORMAT", value_parser = ["kineto"], requires = "output", conflicts_with_all = ["calculon", "detail", "trace_links"], help_heading = WRITTEN)]
-    pub(in crate::cli) format: Option<String>,
+    /// Write the timeline as a folder with a file a rank: `kineto`, as PyTorch's profiler writes, or `chakra`, execution traces
+    /// and the ranks of their groups [default: one file, by the name of --output]
+    #[arg(long, value_name = "FORMAT", value_parser = str::parse::<PerRank>, requires = "output", conflicts_with_all = ["calculon", "detail", "trace_links"], help_heading = WRITTEN)]
+    pub(in crate::cli) format: Option<PerRank>,
     /// Write a page about the run here: .html, one file that opens in any browser
     #[arg(long, value_name = "FILE", conflicts_with = "calculon", help_heading = WRITTEN)]
     pub(in crate::cli) html: Option<PathBuf>,

@@ -18,7 +18,7 @@ use crate::engine::EngineError;
 use crate::score::Bands;
 use crate::simulate::jump::{self, figures};
 use crate::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
-use crate::trace::RunMeta;
+use crate::trace::{PerRank, RunMeta};
 use crate::units::Time;
 use crate::{page, trace};
 
@@ -52,6 +52,10 @@ fn takes_report(path: &Path) -> bool {
 
 /// Simulates, writes the outputs that are asked for, prints the tables.
 fn simulate(args: &Args) -> Result<(), Failure> {
+    if args.window_ms.is_some() && args.format == Some(PerRank::Chakra) {
+        let allowed = "whole steps in execution traces\n  hint: leave it out, or write another format";
+        return Err(Failure::input(format!("--window-ms with --format chakra\n  allowed: {allowed}")));
+    }
     if let Some(path) = args.output.as_ref().filter(|_| args.format.is_none()) {
         trace::Format::of(path).map_err(Failure::input)?;
     }
@@ -116,7 +120,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
             detail: args.detail,
             window: args.window_ms,
             links,
-            kineto: args.format.is_some(),
+            per_rank: args.format,
             complete: true,
         };
         let mut meta = meta(args, &run);
@@ -157,7 +161,7 @@ fn cut_short(args: &Args, run: &Simulation, failure: EngineError) -> Failure {
             detail: args.detail,
             window: Some(window),
             links: args.trace_links,
-            kineto: args.format.is_some(),
+            per_rank: args.format,
             complete: false,
         };
         let mut meta = meta(args, run);

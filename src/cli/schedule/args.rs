@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::super::Failure;
 use super::super::outputs::WRITTEN;
 use crate::schedule;
-use crate::schedule::{Order, PassTimes, Profile, Schedule, Shape};
+use crate::schedule::{Order, PassTimes, Profile, Schedule, Shape, SlowEdge};
 use crate::units::Time;
 
 /// Runs a pipeline schedule on abstract durations and draws it.
@@ -58,6 +58,12 @@ pub struct Args {
     /// Delay of a transfer between ranks
     #[arg(long, default_value_t = 0.0)]
     pub p2p: f64,
+    /// What the transfers behind a rank take more, as between two sites: `3:1.5` of 1f1b; the closed form stands beside
+    #[arg(long, value_name = "RANK:DELAY", value_parser = slow_edge, conflicts_with_all = ["all", "order", "durations"])]
+    pub slow_edge: Option<(u32, f64)>,
+    /// Forwards that the ranks up to the slow edge do more before their first backward
+    #[arg(long, value_name = "N", requires = "slow_edge", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
+    pub more_warm_up: u32,
     /// Whether a send holds up its rank
     #[arg(long, value_enum, default_value_t = SendMode::Asynchronous)]
     pub sends: SendMode,
@@ -104,6 +110,24 @@ impl Args {
         }
     }
 
+    pub(super) fn slow_edge(&self) -> Option<SlowEdge> {
+        let (after, delay) = self.slow_edge?;
+        Some(SlowEdge { after, delay: Time::from_s(delay), more_warm_up: self.more_warm_up })
+    }
+
+    /// The order of 1F1B with a slow edge.
+    pub(super) fn slow_order(&self, kind: &dyn Schedule, shape: &Shape) -> Result<Option<Order>, Failure> {
+        let Some(edge) = self.slow_edge() else { return Ok(None) };
+        if kind.name() != schedule::OneFOneB.name() {
+            return Err(unusable("--slow-edge", f64::from(edge.after), "is for --kind 1f1b"));
+        }
+        if edge.after + 1 >= shape.ranks {
+            let allowed = format!("a rank with one behind it: 0 to {}", shape.ranks.saturating_sub(2));
+            return Err(unusable("--slow-edge", f64::from(edge.after), &allowed));
+        }
+        Ok(Some(edge.order(shape)?))
+    }
+
     /// What a searched schedule may know.
     pub(super) fn profile(&self, shape: &Shape, times: &PassTimes) -> Profile {
         let ranks = vec![*times; shape.ranks.min(Shape::MAX_SLOTS as u32) as usize];
@@ -135,7 +159,8 @@ impl Args {
     pub(super) fn check_length(&self, order: &Order) -> Result<(), Failure> {
         let passes = self.tf + self.ti + self.tw;
         let slots: usize = order.ranks.iter().map(Vec::len).sum();
-        let longest = slots as f64 * (passes * self.overlap_factor.max(1.0) + 2.0 * self.p2p);
+        let p2p = self.p2p + self.slow_edge.map_or(0.0, |edge| edge.1);
+        let longest = slots as f64 * (passes * self.overlap_factor.max(1.0) + 2.0 * p2p);
         if longest > 1e7 {
             let allowed = format!(
                 "{slots} slots of such times may take more than 1e7 units, beyond the simulator's clock; use a larger unit \
@@ -145,6 +170,13 @@ impl Args {
         }
         Ok(())
     }
+}
+
+fn slow_edge(text: &str) -> Result<(u32, f64), String> {
+    let parts =
+        text.split_once(':').and_then(|(rank, delay)| Some((rank.parse().ok()?, delay.parse::<f64>().ok()?)));
+    let sound = parts.filter(|(_, delay)| (0.0..=1e6).contains(delay));
+    sound.ok_or_else(|| "not RANK:DELAY, like `3:1.5` (a delay from 0 to 1000000)".to_owned())
 }
 
 /// A number that cannot be used.

@@ -65,7 +65,10 @@ fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Failure>
                     format!("only a searched schedule has a limit; {} takes what it takes", kind.name());
                 return Err(unusable("--limit", value, &allowed));
             }
-            let order = kind.order_for(&shape, &args.profile(&shape, &times))?;
+            let order = match args.slow_order(kind, &shape)? {
+                Some(order) => order,
+                None => kind.order_for(&shape, &args.profile(&shape, &times))?,
+            };
             args.check_length(&order)?;
             Run::new(args, &times, Some((kind, shape)), order)?
         }

@@ -13,7 +13,7 @@ use crate::analysis::cause::Causes;
 use crate::analysis::idle::IdleTimes;
 use crate::engine::Record;
 use crate::ids::RankId;
-use crate::plan::pipeline::{AbstractPipeline, Sends, abstract_world};
+use crate::plan::pipeline::{AbstractPipeline, Sends, abstract_world_over};
 use crate::schedule::{Order, PassTimes, Schedule, Shape};
 use crate::trace::{Count, Detail, MetaValue, RunMeta, Timeline, TracedRank};
 use crate::units::Time;
@@ -41,7 +41,8 @@ impl<'a> Run<'a> {
             SendMode::Blocking => Sends::Blocking,
             SendMode::Batched => Sends::Batched,
         };
-        let step = abstract_world(&order, times, Time::from_s(args.p2p), sends);
+        let p2p = Time::from_s(args.p2p);
+        let step = abstract_world_over(&order, times, p2p, args.slow_edge(), sends);
         let record = crate::engine::run(&step.world)
             .map_err(|e| Failure::run(format!("the schedule does not run: {e}")))?;
         let outcome = Outcome::new(&order, &step, &record);
@@ -71,6 +72,9 @@ impl<'a> Run<'a> {
         if a.p2p > 0.0 {
             line += &format!(" p2p {}", a.p2p);
         }
+        if let Some((after, delay)) = a.slow_edge {
+            line += &format!(" and {delay} more behind rank {after}");
+        }
         line
     }
 
@@ -87,6 +91,14 @@ impl<'a> Run<'a> {
         writeln!(out, "bubble idle  {} ({:.1} %)", self.number(o.idle_max()), share(o.idle_max()))?;
         let peaks: Vec<_> = o.peak.iter().map(u32::to_string).collect();
         writeln!(out, "peak         {} live micro-batch chunks on rank 0, 1, ...", peaks.join(" "))?;
+        if let (Some(edge), Some((_, shape))) = (self.args.slow_edge(), self.kind)
+            && self.args.p2p == 0.0
+        {
+            let law = edge.makespan(&shape, self.times);
+            let law = law
+                .map_or("none between the two laws".to_owned(), |t| format!("makespan {}", self.number(t)));
+            return writeln!(out, "closed form  {law}");
+        }
         let Some((kind, shape)) = self.kind.filter(|_| self.args.p2p == 0.0) else { return Ok(()) };
         if let Some(bubble) = kind.bubble(&shape, self.times) {
             let word = |t: Option<Time>| t.map_or("-".to_owned(), |t| self.number(t).to_string());
@@ -103,6 +115,12 @@ impl<'a> Run<'a> {
             "forward": a.tf, "input_grad": a.ti, "weight_grad": a.tw,
             "overlapped": self.number(self.times.overlapped), "p2p": a.p2p,
         });
+        if let (Some(edge), Some((_, shape))) = (a.slow_edge(), self.kind) {
+            report["slow_edge"] = serde_json::json!({
+                "after": edge.after, "delay": self.number(edge.delay), "more_warm_up": edge.more_warm_up,
+                "closed_form_makespan": edge.makespan(&shape, self.times).map(|t| self.number(t)),
+            });
+        }
         if let Some((kind, shape)) = self.kind {
             let bubble = kind.bubble(&shape, self.times).unwrap_or_default();
             report["closed_form_without_p2p"] = serde_json::json!({

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Channel, Message, Options, Sends, StageWork, Task, phase, programs};
 use crate::ids::{CommId, OpId, ProgramId, RankId, TransferId};
 use crate::program::{Action, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
-use crate::schedule::{Order, PassTimes, Slot};
+use crate::schedule::{Order, PassTimes, Slot, SlowEdge};
 use crate::units::Time;
 
 /// An abstract step, ready to run.
@@ -20,6 +20,18 @@ pub struct AbstractPipeline {
 /// An order with the given pass times (a chunk costs its part of them) and the delay `p2p` on every transfer between
 /// ranks. Transfers do not queue, unless a delay is so long that hundreds of them would be under way at a time.
 pub fn abstract_world(order: &Order, times: &PassTimes, p2p: Time, sends: Sends) -> AbstractPipeline {
+    abstract_world_over(order, times, p2p, None, sends)
+}
+
+/// The same where one edge is slower than the others.
+pub fn abstract_world_over(
+    order: &Order,
+    times: &PassTimes,
+    p2p: Time,
+    slow: Option<SlowEdge>,
+    sends: Sends,
+) -> AbstractPipeline {
+    let slow_p2p = p2p + slow.map_or(Time::ZERO, |edge| edge.delay);
     let mut work = AbstractWork {
         times: *times,
         parts: order.placement.parts(),
@@ -27,19 +39,21 @@ pub fn abstract_world(order: &Order, times: &PassTimes, p2p: Time, sends: Sends)
         slot_ops: Vec::new(),
         infos: BTreeMap::new(),
     };
-    let options = Options { sends, lanes: lanes(order, &work, p2p), ..Options::default() };
+    let options = Options { sends, lanes: lanes(order, &work, slow_p2p), ..Options::default() };
     let pipeline = programs(order, options, &mut work);
     let mut world = World {
         programs: pipeline.programs.into_iter().map(std::sync::Arc::new).collect(),
-        actions: vec![Action::Fixed(p2p)],
-        profiles: vec![vec![0]],
+        actions: vec![Action::Fixed(p2p), Action::Fixed(slow_p2p)],
+        profiles: vec![vec![0], vec![1]],
         ..World::default()
     };
     for (rank, slots) in pipeline.slots.iter().enumerate() {
         world.add_rank(ProgramId(rank as u32), slots.len() as u32);
     }
     for channel in &pipeline.channels {
-        world.add_comm(0, &[RankId(channel.from.rank), RankId(channel.to.rank)], &[]);
+        let ends = [channel.from.rank, channel.to.rank];
+        let is_slow = slow.is_some_and(|edge| ends.contains(&edge.after) && ends.contains(&(edge.after + 1)));
+        world.add_comm(u32::from(is_slow), &[RankId(channel.from.rank), RankId(channel.to.rank)], &[]);
     }
     for (rank, slots) in pipeline.slots.iter().enumerate() {
         for (slot, channel) in slots.iter().enumerate() {

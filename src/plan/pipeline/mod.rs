@@ -18,7 +18,7 @@ mod rank;
 mod wires;
 mod work;
 
-pub use abstract_work::{AbstractPipeline, abstract_world};
+pub use abstract_work::{AbstractPipeline, abstract_world, abstract_world_over};
 pub use measured::{TimeOf, measured_world};
 pub use rank::brings_input;
 pub use work::{Channel, Message, Options, Pipeline, Sends, StageWork, Task, phase};

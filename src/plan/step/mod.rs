@@ -128,8 +128,23 @@ pub fn plan(
     prices: &dyn PriceList,
     steps: u32,
 ) -> Result<Plan, PlanError> {
+    plan_on(workload, model, machine, u64::from(machine.devices()), lowering, prices, steps)
+}
+
+/// The same on so many of the machine's devices, which the workload's rank map names.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_on(
+    workload: &WorkloadSpec,
+    model: &ModelSpec,
+    machine: &Machine,
+    devices: u64,
+    lowering: &mut Lowering<'_>,
+    prices: &dyn PriceList,
+    steps: u32,
+) -> Result<Plan, PlanError> {
     let steps = steps.max(1);
-    let devices = u64::from(machine.devices());
     let degrees = degrees(workload, devices);
     let micro_batches = workload.micro_batches(devices) as u32;
     let mut order = order(workload, micro_batches)?;

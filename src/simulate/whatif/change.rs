@@ -185,6 +185,7 @@ pub fn apply(inputs: &Inputs, changes: &[Change]) -> Result<(Inputs, Vec<Edit>),
         return Ok((changed, edits));
     }
     let machine = Machine::build(&topology.value).map_err(|e| e.in_file(&topology.file))?;
-    let changed = Inputs { workload, topology, machine: Arc::new(machine), ..inputs.clone() };
+    let ranks = machine.devices();
+    let changed = Inputs { workload, topology, machine: Arc::new(machine), ranks, ..inputs.clone() };
     Ok((changed, edits))
 }

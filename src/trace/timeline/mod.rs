@@ -26,6 +26,7 @@
 //! that is empty then has no slice ([`Summary::too_short`] counts them).
 
 mod arrows;
+pub(super) mod chakra;
 mod counters;
 mod critical;
 mod keys;

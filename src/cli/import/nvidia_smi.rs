@@ -1,0 +1,73 @@
+//! `stepsim import nvidia-smi`: how the GPUs of a node are joined.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::super::outputs::WRITTEN;
+use super::super::write::write_json;
+use super::super::{Failure, inputs, say};
+use crate::spec::nvidia_smi::{NodeRates, machine};
+use crate::spec::topology::Topology;
+use crate::spec::{Loaded, SpecError, from_value};
+use crate::topology::Machine;
+
+/// What is asked.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  nvidia-smi topo -m > topo.txt
+  stepsim import nvidia-smi topo.txt --device h100-sxm --nodes 4 -o machine.json
+  stepsim run llama3-70b -t machine.json")]
+pub struct Args {
+    /// What `nvidia-smi topo -m` printed; `-` is the standard input
+    file: PathBuf,
+    /// The device: a shipped name or a file
+    #[arg(long)]
+    device: String,
+    /// Nodes of the machine
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    nodes: u32,
+    /// One NVLink, one direction: 25 up to H200, 50 from B200 on
+    #[arg(long = "nvlink-GBps", value_name = "GBPS", default_value_t = 25.0)]
+    nvlink: f64,
+    /// A GPU's PCIe port, where there are no NVLinks
+    #[arg(long = "pcie-GBps", value_name = "GBPS", default_value_t = 25.0)]
+    pcie: f64,
+    /// A network adapter, one direction
+    #[arg(long = "nic-GBps", value_name = "GBPS", default_value_t = 50.0)]
+    nic: f64,
+    /// The file that is written
+    #[arg(short, long, value_name = "MACHINE.json", default_value = "-", help_heading = WRITTEN)]
+    output: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Wrong files (status 2); a file that cannot be written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
+    for (option, value) in
+        [("--nvlink-GBps", args.nvlink), ("--pcie-GBps", args.pcie), ("--nic-GBps", args.nic)]
+    {
+        if !(value > 0.0 && value <= 1e6) {
+            let wrong = SpecError::file(format!("{option} {value}"), "is not allowed");
+            return Err(wrong.allowed("a number above 0, up to 1e6").into());
+        }
+    }
+    let rates =
+        NodeRates { nvlink_gbps: args.nvlink, pcie_gbps: args.pcie, nic_gbps: args.nic, nodes: args.nodes };
+    let file = args.file.display().to_string();
+    let (value, assumed): (Value, _) = machine(&inputs::text(&args.file)?, &file, &args.device, &rates)?;
+    // What will be written must load.
+    let loaded: Loaded<Topology> = from_value(value.clone(), "machine".into(), file.clone(), &[])?;
+    Machine::build(&loaded.value).map_err(|e| e.in_file(&file))?;
+    write_json(&args.output, &value)?;
+    if args.output.as_os_str() == "-" {
+        return Ok(());
+    }
+    let mut text = String::new();
+    for what in &assumed {
+        text += &format!("  assumed: {what}\n");
+    }
+    say(&(text + &format!("wrote {0}\nnext: stepsim inspect gpt2-8 -t {0}\n", args.output.display())))
+}

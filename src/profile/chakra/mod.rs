@@ -1,0 +1,20 @@
+//! Chakra execution traces (MLCommons): what a rank does as a graph of nodes, one file a rank; and ASTRA-sim's files beside them.
+//!
+//! A node is a kernel of so many operations and bytes, a collective, a send or a receive, with the nodes that it waits for.
+//! [`nodes`] reads a file, [`programs`] makes rank programs of them; [`messages`] is the format, which timelines are also
+//! written in. [`network`] and [`System`] are the two files that ASTRA-sim (a simulator that plays such traces) takes beside
+//! them.
+//!
+//! Producers disagree: about the types of attributes (any number is taken for any), and about what is left out.
+
+mod astra;
+pub mod messages;
+mod node;
+mod order;
+mod programs;
+mod rates;
+
+pub use astra::{System, network};
+pub use node::{Node, NodeKind, nodes};
+pub use programs::programs;
+pub use rates::Rates;

@@ -1,0 +1,10 @@
+//! How fast a device is, for kernels that nobody measured.
+
+/// What a device does in a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// Operations.
+    pub flops: Option<f64>,
+    /// Bytes of its memory.
+    pub bytes: Option<f64>,
+}

@@ -1,0 +1,192 @@
+//! What `nvidia-smi topo -m` prints, as a machine file: how the GPUs of a node are joined, and which network adapters they have.
+//!
+//! The matrix says for each pair how it is joined: `NV18` (so many NVLinks), else the worst that lies between: `PIX`, `PXB` (PCIe
+//! switches), `PHB` (a host bridge), `NODE`, `SYS` (between sockets). It gives no rates: those of a link are asked for. Where all
+//! pairs have equally many NVLinks they meet in a switch; adapters that hang at a GPU's own PCIe switch are its own.
+
+use serde_json::{Value, json};
+
+use super::SpecError;
+
+/// What the matrix does not say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeRates {
+    /// Of one NVLink, a direction, in 10⁹ B/s.
+    pub nvlink_gbps: f64,
+    /// Of a GPU's PCIe port, where there are no NVLinks.
+    pub pcie_gbps: f64,
+    /// Of a network adapter.
+    pub nic_gbps: f64,
+    /// Nodes.
+    pub nodes: u32,
+}
+
+const ALLOWED: &str =
+    "what `nvidia-smi topo -m` prints: a header of GPU0 GPU1 ... NIC0 ..., and a row for each GPU";
+/// Most GPUs and adapters.
+const MOST: usize = 1024;
+
+/// The machine of a node's matrix, on a device of that name or file, and what was assumed.
+///
+/// # Errors
+/// It is no such matrix, or of a node that is no machine of ours.
+pub fn machine(
+    text: &str,
+    file: &str,
+    device: &str,
+    rates: &NodeRates,
+) -> Result<(Value, Vec<String>), SpecError> {
+    let matrix = Matrix::read(text, file)?;
+    let gpus = matrix.gpus;
+    let mut assumed = Vec::new();
+    let scale_up =
+        |gbps: f64| json!({"switch": {"link": {"bandwidth_GBps_per_direction": gbps}, "latency_us": 1}});
+    let mut node = json!({"devices": gpus});
+    if gpus > 1 {
+        let links = matrix.nvlinks(file)?;
+        node["scale_up"] = match links {
+            0 => {
+                assumed.push(format!("no NVLinks: each GPU has a PCIe port of {} GB/s", rates.pcie_gbps));
+                scale_up(rates.pcie_gbps)
+            }
+            links => {
+                assumed.push(format!(
+                    "{links} NVLinks of {} GB/s a direction at each GPU, through a switch",
+                    rates.nvlink_gbps
+                ));
+                scale_up(f64::from(links) * rates.nvlink_gbps)
+            }
+        };
+        assumed.push("1 us from GPU to GPU".to_owned());
+    }
+    let mut machine = json!({
+        "description": format!("A node as nvidia-smi shows it ({file})"), "device": device, "nodes": rates.nodes,
+    });
+    if rates.nodes > 1 {
+        let (nics, near) = matrix.adapters();
+        let (shared_by, bundle) = match nics {
+            0 => {
+                return Err(wrong(file, "shows no network adapter".into())
+                    .hint("a machine of one node needs none: --nodes 1"));
+            }
+            nics if nics >= gpus && nics.is_multiple_of(gpus) => (1, nics / gpus),
+            nics if gpus.is_multiple_of(nics) => (gpus / nics, 1),
+            nics => return Err(wrong(file, format!("shows {nics} network adapters for {gpus} GPUs"))),
+        };
+        let of = if near { "at the GPUs' own PCIe switches" } else { "none of them at a GPU's PCIe switch" };
+        assumed.push(format!("{nics} network adapters of {} GB/s, {of}", rates.nic_gbps));
+        assumed.push("one switch between the nodes, 2 us".to_owned());
+        node["nics"] = json!({
+            "shared_by": shared_by, "bundle": bundle, "link": {"bandwidth_GBps_per_direction": rates.nic_gbps},
+        });
+        machine["fabric"] = json!({"clos": {"tiers": [{"name": "switch", "latency_us": 2}]}});
+    }
+    machine["node"] = node;
+    Ok((machine, assumed))
+}
+
+fn wrong(file: &str, problem: String) -> SpecError {
+    SpecError::file(file, problem).allowed(ALLOWED)
+}
+
+/// How each GPU is joined to each other device.
+struct Matrix {
+    gpus: usize,
+    /// By GPU, the words to all GPUs, then to all adapters.
+    rows: Vec<Vec<String>>,
+}
+
+impl Matrix {
+    fn read(text: &str, file: &str) -> Result<Matrix, SpecError> {
+        let plain = plain(text);
+        let mut lines = plain.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let head = lines.find(|words| words.first().is_some_and(|word| numbered(word, "GPU")));
+        let head = head.ok_or_else(|| wrong(file, "has no line that begins with GPU0".into()))?;
+        let device = |word: &&&str| numbered(word, "GPU") || numbered(word, "NIC") || numbered(word, "mlx5_");
+        let columns = head.iter().take_while(device).count();
+        let gpus = head.iter().filter(|word| numbered(word, "GPU")).count();
+        if columns > MOST {
+            return Err(wrong(file, format!("has {columns} columns")));
+        }
+        let rows: Vec<Vec<String>> = lines
+            .filter(|words| words.first().is_some_and(|word| numbered(word, "GPU")))
+            .map(|words| words[1..].iter().take(columns).map(|word| (*word).to_owned()).collect())
+            .collect();
+        if rows.len() != gpus {
+            return Err(wrong(
+                file,
+                format!("has {gpus} GPUs in its header and {} rows of them", rows.len()),
+            ));
+        }
+        for (i, row) in rows.iter().enumerate() {
+            if row.len() != columns || row[i] != "X" {
+                return Err(wrong(
+                    file,
+                    format!(
+                        "the row of GPU{i} has {} entries for {columns} columns, or no X on itself",
+                        row.len()
+                    ),
+                ));
+            }
+            if let Some(word) = row.iter().find(|word| !is_known(word)) {
+                return Err(wrong(file, format!("the row of GPU{i} has `{word}`"))
+                    .allowed("X, NV1 ..., PIX, PXB, PHB, NODE, SYS"));
+            }
+        }
+        Ok(Matrix { gpus, rows })
+    }
+
+    /// NVLinks between any two GPUs.
+    fn nvlinks(&self, file: &str) -> Result<u32, SpecError> {
+        let of = |i: usize, j: usize| {
+            self.rows[i][j].strip_prefix("NV").and_then(|n| n.parse::<u32>().ok()).unwrap_or(0)
+        };
+        let first = of(0, 1);
+        for i in 0..self.gpus {
+            if let Some(j) = (0..self.gpus).find(|j| *j != i && of(i, *j) != first) {
+                let (a, b) = (&self.rows[0][1], &self.rows[i][j]);
+                return Err(SpecError::file(
+                    file,
+                    format!("GPU0 and GPU1 are joined by {a}, GPU{i} and GPU{j} by {b}"),
+                )
+                .allowed("equally many NVLinks between all GPUs")
+                .hint("draw such a machine link by link (`graph` of a machine file)"));
+            }
+        }
+        Ok(first)
+    }
+
+    /// Adapters that a GPU reaches over PCIe switches alone, and whether there are any; else all.
+    fn adapters(&self) -> (usize, bool) {
+        let columns = self.rows.first().map_or(0, Vec::len);
+        let near =
+            |column: &usize| self.rows.iter().any(|row| matches!(row[*column].as_str(), "PIX" | "PXB"));
+        match (self.gpus..columns).filter(near).count() {
+            0 => (columns - self.gpus, false),
+            near => (near, true),
+        }
+    }
+}
+
+fn is_known(word: &str) -> bool {
+    let nvlinks = word.strip_prefix("NV").is_some_and(|n| n.parse::<u8>().is_ok());
+    nvlinks || ["X", "PIX", "PXB", "PHB", "NODE", "SYS"].contains(&word)
+}
+
+fn numbered(word: &str, kind: &str) -> bool {
+    word.strip_prefix(kind).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// The text without the escapes that underline its header.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(c) = characters.next() {
+        if c == '\u{1b}' {
+            characters.by_ref().find(char::is_ascii_alphabetic);
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}

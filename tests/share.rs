@@ -1,0 +1,139 @@
+//! Several jobs on one machine: what shares a link is slowed, what shares none is not, to the picosecond.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use stepsim::ids::DeviceId;
+use stepsim::simulate::share::{JobTimes, Shared};
+use stepsim::simulate::{Inputs, Options, Simulation, Site};
+use stepsim::spec::{WorkloadSpec, from_value};
+
+/// Four nodes of two devices; two nodes under a leaf, whose uplinks carry a quarter of what its nodes can send.
+fn machine() -> Value {
+    json!({
+        "device": "h100-sxm",
+        "nodes": 4,
+        "node": {
+            "devices": 2,
+            "scale_up": {"switch": {"link": {"bandwidth_GBps_per_direction": 450}, "latency_us": 1}},
+            "nics": {"link": {"bandwidth_GBps_per_direction": 50}},
+        },
+        "fabric": {"clos": {"tiers": [
+            {"name": "leaf", "serves": 2, "oversubscription": 4, "latency_us": 1},
+            {"name": "spine", "latency_us": 1},
+        ]}},
+    })
+}
+
+fn workload(hidden: u64, global: u64) -> Value {
+    json!({
+        "model": {
+            "name": "small", "layers": 8, "hidden": hidden, "heads": 16, "ffn": 4 * hidden, "gated_mlp": true,
+            "vocabulary": 32000, "sequence": 2048,
+        },
+        "batch": {"global": global, "micro_batch": 1},
+        "parallelism": {"sharding": {"kind": "fsdp"}},
+    })
+}
+
+fn site() -> Site {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("machine.json");
+    std::fs::write(&path, machine().to_string()).unwrap();
+    Site::load(path.to_str().unwrap(), &[]).unwrap()
+}
+
+fn job(site: &Site, workload: Value, devices: &[u32]) -> Inputs {
+    let devices: Vec<DeviceId> = devices.iter().map(|d| DeviceId(*d)).collect();
+    let loaded = from_value::<WorkloadSpec>(workload, "job".into(), "job.json".into(), &[]).unwrap();
+    site.inputs_on(loaded, &devices).unwrap()
+}
+
+fn play(jobs: &[Inputs], folds: bool) -> Vec<JobTimes> {
+    Shared::play(jobs, 2, folds).unwrap().jobs
+}
+
+#[test]
+fn jobs_that_share_a_spine_slow_each_other() {
+    let site = site();
+    // Each has a node under either leaf: all of their traffic between nodes meets at the uplinks.
+    let jobs = [job(&site, workload(2048, 8), &[0, 1, 4, 5]), job(&site, workload(2048, 4), &[2, 3, 6, 7])];
+    let times = play(&jobs, true);
+    for (i, job) in times.iter().enumerate() {
+        assert!(job.together.s() > 1.1 * job.alone.s(), "job {i}: {job:?}");
+        // Two of them: nobody gets less than half of a link.
+        assert!(job.together.s() < 2.01 * job.alone.s(), "job {i}: {job:?}");
+    }
+    // The shorter one made more steps meanwhile.
+    assert!(times[1].steps > times[0].steps, "{times:?}");
+    // Folding changes no span.
+    assert_eq!(play(&jobs, false), times);
+}
+
+#[test]
+fn jobs_that_share_nothing_take_what_they_take_alone() {
+    let site = site();
+    let jobs = [job(&site, workload(2048, 8), &[0, 1, 2, 3]), job(&site, workload(1024, 4), &[4, 5, 6, 7])];
+    for folds in [true, false] {
+        for (i, job) in play(&jobs, folds).iter().enumerate() {
+            assert_eq!(job.together, job.alone, "job {i}");
+        }
+    }
+    // And a job on all devices is the step that `run` plays.
+    let whole = job(&site, workload(2048, 8), &[0, 1, 2, 3, 4, 5, 6, 7]);
+    let run = Simulation::run(&whole, &Options::default()).unwrap();
+    let alone = Shared::play(std::slice::from_ref(&whole), 1, true).unwrap();
+    assert_eq!(alone.jobs[0].alone, run.record.step_end);
+    assert_eq!(alone.record.step_end, run.record.step_end);
+}
+
+/// Ranks of a job are where it says: the same job inside one leaf is quicker than over two.
+#[test]
+fn a_job_runs_on_its_own_devices() {
+    let site = site();
+    let alone = |devices: &[u32]| play(&[job(&site, workload(2048, 8), devices)], true)[0].alone;
+    assert!(alone(&[0, 1, 4, 5]) > alone(&[0, 1, 2, 3]));
+    assert_eq!(alone(&[4, 5, 6, 7]), alone(&[0, 1, 2, 3]));
+    // A rank map of its own counts the job's devices.
+    let mut mapped = workload(2048, 8);
+    mapped["parallelism"]["rank_map"] = json!([3, 2, 1, 0]);
+    let turned = job(&site, mapped, &[4, 5, 6, 7]);
+    let list = turned.workload.value.parallelism.rank_map.as_ref().unwrap().content().unwrap().clone();
+    assert_eq!(list, json!([7, 6, 5, 4]));
+}
+
+fn stepsim(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).output().unwrap()
+}
+
+#[test]
+fn the_command_reports_both_times_and_refuses_what_cannot_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    std::fs::write(path("machine.json"), machine().to_string()).unwrap();
+    std::fs::write(path("a.json"), workload(2048, 8).to_string()).unwrap();
+    let a = path("a.json");
+    let [first, second] = ["0-1,4-5", "2-3,6-7"].map(|devices| format!("{a}@{devices}"));
+    let (machine, report) = (path("machine.json"), path("report.json"));
+    let done = stepsim(&["share", &first, &second, "-t", &machine, "--report", &report]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let text = String::from_utf8_lossy(&done.stdout).to_string();
+    assert!(text.contains("shared: ") && text.contains("leaf"), "{text}");
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(Path::new(&report)).unwrap()).unwrap();
+    let jobs = report["jobs"].as_array().unwrap();
+    assert_eq!(jobs.len(), 2);
+    assert!(jobs.iter().all(|job| job["slowed_by"].as_f64().unwrap() > 0.1), "{report}");
+    for (jobs, part) in [
+        ([first.as_str(), first.as_str()], "is that of"),
+        ([first.as_str(), a.as_str()], "names no devices"),
+        ([first.as_str(), &format!("{a}@6-9")], "is not on the machine"),
+        ([first.as_str(), &format!("{a}@x")], "is no device"),
+        ([first.as_str(), "none@2"], "none"),
+    ] {
+        let done = stepsim(&["share", jobs[0], jobs[1], "-t", &machine]);
+        let error = String::from_utf8_lossy(&done.stderr).to_string();
+        assert_eq!(done.status.code(), Some(2), "{error}");
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
