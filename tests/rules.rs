@@ -5,7 +5,9 @@ use std::process::Command;
 
 use serde_json::Value;
 use stepsim::analytic::{bounds, roofline, training};
-use stepsim::spec::{Device, load};
+use stepsim::model::flops::StepFlops;
+use stepsim::spec::model::AttentionSpec;
+use stepsim::spec::{Device, ModelSpec, WorkloadSpec, from_value, load};
 use stepsim::topology::Machine;
 
 fn golden() -> Value {
@@ -57,6 +59,7 @@ fn intensities_are_the_golden_ones() {
     close(product(wide, [2.0; 3]), &of("matmul B=512, D=8192, F=32768 bf16"), "bf16");
     close(product(wide, [1.0; 3]), &of("matmul B=512, D=8192, F=32768 int8"), "int8");
     close(product([120.0, 8192.0, 32768.0], [2.0, 1.0, 2.0]), &of("matmul B=120"), "mixed");
+    close(product([1.0, 8192.0, 8192.0], [1.0; 3]), &of("a matrix per batch entry"), "a matrix each");
     close(
         roofline::attention_intensity(8192.0, 1.0, true),
         &of("flash attention forward, s=8192, one"),
@@ -182,6 +185,86 @@ fn runs_and_their_loss_are_the_golden_ones() {
             close(d, &case[name]["D"], name);
         }
     }
+}
+
+#[test]
+fn masks_leave_the_golden_pairs() {
+    let golden = golden();
+    let cases = rows(&golden["attention_pairs"]);
+    assert_eq!(cases.len(), 10);
+    for case in cases {
+        let attention = AttentionSpec {
+            causal: true,
+            window: case["window"].as_u64(),
+            chunk: case["chunk"].as_u64(),
+            ..AttentionSpec::default()
+        };
+        close(attention.pairs(case["sequence"].as_u64().unwrap()), &case["pairs"], &case.to_string());
+    }
+}
+
+/// MFU counts attention in full, `mfu_causal` by half (the golden figure counts the diagonal whole: one key in a sequence more).
+#[test]
+fn flops_are_counted_by_the_golden_conventions() {
+    let golden = golden();
+    let cases = rows(&golden["flop_conventions"]);
+    assert_eq!(cases.len(), 4);
+    for case in cases {
+        let model: ModelSpec = load(case["model"].as_str().unwrap(), &[]).unwrap().value;
+        let sequence = case["sequence"].as_u64().unwrap();
+        let of = StepFlops::of(&model, 1, sequence);
+        let per_token = |flops: f64| flops / sequence as f64;
+        let within = |a: f64, b: &Value, to: f64| {
+            let b = b.as_f64().unwrap();
+            assert!((a / b - 1.0).abs() < to, "{}: {a}, expected {b}", case["model"]);
+        };
+        within(per_token(of.model - of.mixing), &case["matrix_times_three"], 2e-5);
+        within(per_token(of.model), &case["full_attention"], 2e-5);
+        within(per_token(of.model_causal), &case["causal_exact_times_three"], 1e-4);
+    }
+}
+
+#[test]
+fn states_of_parameters_are_the_golden_ones() {
+    let golden = golden();
+    let bytes = |precision: Value, kind: &str| {
+        let workload = serde_json::json!({
+            "model": "llama3-70b", "batch": {"global": 64}, "precision": precision, "optimizer": {"kind": kind},
+        });
+        let workload = from_value::<WorkloadSpec>(workload, "w".into(), "w".into(), &[]).unwrap().value;
+        let b = workload.precision.bytes_per_parameter(workload.optimizer.kind);
+        [b.weights, b.gradients, b.moments, b.master]
+    };
+    let cases = [
+        (
+            serde_json::json!({"weights": "fp32", "compute": "fp32", "gradients": "fp32", "master_bytes_per_parameter": 0}),
+            "adam",
+        ),
+        (serde_json::json!({"gradients": "bf16", "master_bytes_per_parameter": 4}), "adam"),
+        (serde_json::json!({"gradients": "fp32", "master_bytes_per_parameter": 4}), "adam"),
+    ];
+    for ((precision, kind), case) in cases.into_iter().zip(rows(&golden["training"]["bytes_per_parameter"])) {
+        let wanted = ["weights", "gradients", "moments", "master"].map(|part| case[part].as_f64().unwrap());
+        assert_eq!(bytes(precision, kind), wanted, "{}", case["recipe"]);
+    }
+}
+
+#[test]
+fn days_of_runs_are_the_golden_ones() {
+    let golden = golden();
+    let days = |p: f64, d: f64, rate: f64| training::flops(p, d) / rate / 86_400.0;
+    let of = |what: &str, key: &str| {
+        let found = rows(&golden["training"]["time"]).iter().find(|case| case["what"] == what);
+        found.unwrap_or_else(|| panic!("{what}"))[key].clone()
+    };
+    close(days(70e9, 15e12, 18823.0 * 459e12 * 0.5), &of("Llama 3 70B, 18,823 v5p at 50 %", "days"), "v5p");
+    close(days(175e9, 300e9, 989.4e12) / 365.0, &of("GPT-3, one H100 dense, 6PD", "years"), "GPT-3");
+    close(days(405e9, 15.6e12, 989.4e12) / 365.0, &of("Llama 3 405B, one H100 dense", "years"), "Llama");
+    close(
+        days(405e9, 15.6e12, 16384.0 * 400e12),
+        &of("Llama 3 405B, 16,384 H100 at 400 TFLOP/s", "days"),
+        "Meta",
+    );
 }
 
 #[test]

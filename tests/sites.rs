@@ -230,3 +230,41 @@ fn the_laws_of_a_slow_edge_hold_wherever_they_are_offered() {
     }
     assert!(seen.iter().all(|n| *n > 50), "{seen:?}");
 }
+
+/// The first level is the machine's own node: any smaller one is dearer.
+#[test]
+fn levels_of_any_size_take_the_golden_time() {
+    let golden = golden();
+    let case = &golden["all_reduce"][1];
+    let t = Transfer::new(Op::AllReduce, case["bytes"].as_u64().unwrap());
+    let shapes = golden["shape"].as_array().unwrap();
+    assert_eq!(shapes.len(), 4);
+    for shape in shapes {
+        let first = shape["first_level"].as_u64().unwrap() as u32;
+        let whole = group(case["levels"].as_array().unwrap(), true);
+        let nodes = whole.size / first;
+        let sites = whole.sites.unwrap();
+        let g = Geometry { per_node: first, nodes, sites: Some(sites), ..whole };
+        close(
+            algorithm("three-level").unwrap().closed_form(&t, &g, 1),
+            &shape["seconds"],
+            &first.to_string(),
+        );
+    }
+}
+
+/// A ring of 23 sites that sums 72T parameters in bf16 both ways around, latency left out.
+#[test]
+fn a_ring_of_sites_takes_the_golden_time() {
+    for case in golden()["epoch_ring"].as_array().unwrap() {
+        let gbps = case["Bps_per_direction"].as_f64().unwrap() / 1e9;
+        let sites = case["sites"].as_u64().unwrap() as u32;
+        let (_, machine) = stepsim::topology::Machine::load(&format!("ring:{sites},{gbps},0"), &[]).unwrap();
+        let devices: Vec<_> = (0..sites).map(stepsim::ids::DeviceId).collect();
+        let g = Geometry::of(&machine, &devices).unwrap();
+        let t = Transfer::new(Op::AllReduce, case["bytes"].as_f64().unwrap() as u64);
+        let times = stepsim::collective::ALGORITHMS.iter().filter(|a| a.supports(t.op, &g).is_ok());
+        let best = times.map(|a| a.closed_form(&t, &g, 1)).fold(f64::INFINITY, f64::min);
+        close(best, &case["seconds"], "ring of sites");
+    }
+}

@@ -51,7 +51,7 @@ pub fn replica(
             if running.len() >= most as usize || held + needs > decoder.room() {
                 break;
             }
-            if number as u64 % samples == 0 {
+            if (number as u64).is_multiple_of(samples) {
                 out.prefill_s += decoder.prefill_s(prompt);
                 out.s += decoder.prefill_s(prompt);
             }

@@ -73,7 +73,7 @@ pub fn iteration(spec: &RlSpec, inputs: &Inputs, step: &Simulation) -> Result<It
     let trains = inputs.machine.devices();
     let generates = generation.devices.unwrap_or(trains);
     let replicas = generates / generation.tensor;
-    if replicas == 0 || generates % generation.tensor != 0 || generation.tensor > trains {
+    if replicas == 0 || !generates.is_multiple_of(generation.tensor) || generation.tensor > trains {
         return Err(SpecError::at(
             "generation.tensor",
             format!("{} ranks a replica on {generates} devices", generation.tensor),
