@@ -149,6 +149,7 @@ pub fn search(
         margin: asked["margin"].as_f64().unwrap_or(usual.margin),
         prove: asked["prove"].as_bool().unwrap_or(usual.prove),
         refine: asked["refine"].as_bool().unwrap_or(usual.refine),
+        offload: asked["offload"].as_bool().unwrap_or(usual.offload),
         threads: asked["threads"].as_u64().map(|n| n as usize),
     };
     let mut watch = Watch { tell: progress, raised: None };

@@ -177,6 +177,7 @@ def search(
     margin: float = 0.1,
     prove: bool = False,
     refine: bool = False,
+    offload: bool = False,
     threads: Optional[int] = None,
     progress: Optional[Callable[[int], object]] = None,
 ) -> Search:
@@ -188,7 +189,8 @@ def search(
     than ``deadline_s`` does not count; ``devices=(64, 4096)`` tries machines of these sizes, doubling. ``prove`` simulates
     every layout that the memory does not refute, and ``report["proof"]`` says what the search would have missed.
     ``refine`` then tries fields beside the layout on the best one (``report["refined"]``): layers of the first and last stage, overlap of
-    collectives, expert-tensor degree, prefetch.
+    collectives, expert-tensor degree, prefetch. ``offload`` chooses too whether activations and optimizer state live on another tier,
+    and how many layers ahead they are fetched.
     """
     options = {
         "max_memory_bytes": None if max_memory_gib is None else max_memory_gib * 2**30,
@@ -200,6 +202,7 @@ def search(
         "margin": margin,
         "prove": prove,
         "refine": refine,
+        "offload": offload,
         "threads": threads,
     }
     machine = None if topology is None else source_text(topology)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::diff::{Line, Lines, Measure};
 use super::kind::OpKind;
 use super::report::Report;
-use super::stalls::StallCause;
+use super::stalls::{StallCause, Waiting};
 use crate::profile::classes::Family;
 use crate::profile::report::RankProfile;
 use crate::spec::kernel::KernelClass;
@@ -69,8 +69,8 @@ impl From<&Report> for Summary {
             *sum = (sum.0 + k.count / steps, sum.1 + k.time_s / steps);
         }
         let of_communication = |cause: &StallCause| {
-            use StallCause as C;
-            !matches!(cause, C::PipelineBubble | C::StepTail | C::Host | C::Optimizer)
+            use Waiting::{Bubble, Host, Optimizer, Tail};
+            !matches!(cause.waiting(), Bubble | Tail | Host | Optimizer)
         };
         let (exposed, idle): (Vec<_>, Vec<_>) = r.mean.stalls_s.iter().partition(|s| of_communication(s.0));
         let sum = |of: Vec<(&StallCause, &f64)>| of.into_iter().map(|s| s.1).sum::<f64>() / steps;

@@ -144,6 +144,7 @@ mod tests {
             for s in random_world::both(seed) {
                 for kind in (0..s.record.ranks()).flat_map(|r| of_rank(&s, r)) {
                     prop_assert!(kind.under_kernels + kind.exposed <= kind.ran && kind.ran <= kind.op_time);
+                    prop_assert_eq!(kind.under_kernels + kind.while_idle() + kind.exposed, kind.ran);
                 }
             }
         }

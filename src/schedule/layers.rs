@@ -88,10 +88,7 @@ fn fewer(layers: u32, stages: u32, first: u32, last: u32) -> Result<Vec<u32>, St
             full
         ));
     }
-    if each < u64::from(first)
-        || each < u64::from(last)
-        || (stages == 1 && each < u64::from(first) + u64::from(last))
-    {
+    if each < u64::from(first.max(last)) {
         return Err(format!(
             "{first} fewer on the first or {last} fewer on the last stage leave less than none of {each}"
         ));
@@ -122,6 +119,9 @@ mod tests {
         assert_eq!(counts(11, 4, LayerSplit::RemainderMiddle), [3, 3, 3, 2]);
         assert_eq!(counts(3, 5, LayerSplit::RemainderMiddle), [0, 1, 1, 1, 0]);
         assert_eq!(counts(126, 16, LayerSplit::Fewer { first: 1, last: 1 })[..2], [7, 8]);
+        assert_eq!(counts(2, 2, LayerSplit::Fewer { first: 2, last: 0 }), [0, 2]);
+        assert_eq!(counts(2, 2, LayerSplit::Fewer { first: 0, last: 2 }), [2, 0]);
+        assert_eq!(counts(1, 1, LayerSplit::Fewer { first: 1, last: 1 }), [1]);
         assert_eq!(counts(5, 3, LayerSplit::Explicit(vec![1, 3, 1])), [1, 3, 1]);
     }
 
@@ -140,6 +140,10 @@ mod tests {
             error(LayerSplit::Fewer { first: 1, last: 0 }),
             "10 layers over 4 stages: with 1 fewer on the first and 0 fewer on the last stage, 11 would have to be a \
              multiple of 4"
+        );
+        assert_eq!(
+            split_layers(1, 2, &LayerSplit::Fewer { first: 3, last: 0 }).unwrap_err().to_string(),
+            "1 layers over 2 stages: 3 fewer on the first or 0 fewer on the last stage leave less than none of 2"
         );
     }
 }

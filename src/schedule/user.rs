@@ -235,8 +235,20 @@ mod tests {
     }
 
     #[test]
+    fn a_pair_is_a_forward_and_a_backward_pass() {
+        for pair in ["F0&F1", "B0&B1", "B0&F1", "F0&I0", "I0&B0"] {
+            assert!(
+                error(&format!(r#"{{"ranks": ["{pair}"]}}"#)).contains("a pair is an F and a B"),
+                "{pair}"
+            );
+        }
+    }
+
+    #[test]
     fn huge_numbers_are_refused() {
-        assert!(error(r#"{"ranks": ["F4294967295"]}"#).contains("too many"));
+        assert!(
+            error(r#"{"ranks": ["F4294967295"]}"#).ends_with("ranks x micro-batches x chunks may be 5592405")
+        );
         assert_eq!(
             error(r#"{"ranks": ["F0.65535"]}"#),
             "at ranks: chunk 65535 is too high: a rank may have 1024"

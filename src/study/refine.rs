@@ -99,14 +99,23 @@ fn tried(workload: &WorkloadSpec, model: &ModelSpec) -> Vec<(&'static str, Vec<V
     };
     let stages = p.pipeline.size.saturating_mul(p.pipeline.chunks.unwrap_or(1));
     let experts = model.moe.is_some();
+    let shared = model.moe.as_ref().is_some_and(|moe| moe.shared_experts > 0);
+    let overlaps: &[&str] = if shared { &["micro-batches", "shared-expert"] } else { &["micro-batches"] };
     let gathered = p.sharding.kind == ShardingKind::Zero3;
     let o = &workload.offload;
     let offloaded = [&o.weights, &o.gradients, &o.optimizer, &o.activations].iter().any(|of| !of.is_empty());
     vec![
         ("parallelism.pipeline.layer_split", splits(model.layers, stages)),
         ("parallelism.tensor_overlap", words(p.tensor > 1, &["ring", "pipelined"])),
-        ("parallelism.expert_tensor", numbers(experts && p.tensor > 1, &[1, p.tensor])),
-        ("expert.overlap", words(experts && p.expert > 1, &["micro-batches", "shared-expert"])),
+        (
+            "parallelism.expert_tensor",
+            [1, p.tensor]
+                .into_iter()
+                .filter(|n| experts && *n != p.expert_tensor())
+                .map(Value::from)
+                .collect(),
+        ),
+        ("expert.overlap", words(experts && p.expert > 1, overlaps)),
         ("parallelism.sharding.prefetch.depth", numbers(gathered, &[2, 4])),
         (
             "parallelism.sharding.reshard_after_forward",

@@ -13,6 +13,11 @@ fn us(v: &Value) -> f64 {
 
 /// Kernels of one stream with reads between, launched; the ends of device and host in us.
 fn play(case: &Value) -> (f64, f64) {
+    play_on(case, 1.0, HostRead::GradientNorm, 0.0)
+}
+
+/// The same on a host that is slower, with reads of another kind and work of the step.
+fn play_on(case: &Value, slowness: f64, read: HostRead, step_us: f64) -> (f64, f64) {
     let mut b = ProgramBuilder::new();
     let compute = b.stream(StreamKind::Compute);
     let info = OpInfo {
@@ -28,7 +33,7 @@ fn play(case: &Value) -> (f64, f64) {
     for run in case["ops"].as_array().expect("runs") {
         for _ in 0..run[0].as_u64().expect("a count") {
             if run[1] == "sync" {
-                reads.push((OpId(b.len() as u32 - 1), HostRead::GradientNorm));
+                reads.push((OpId(b.len() as u32 - 1), read));
             } else {
                 b.op(compute, Work::Compute { time: Time::from_us(us(&run[1])) }, &[], info, 0);
             }
@@ -38,6 +43,8 @@ fn play(case: &Value) -> (f64, f64) {
         latency_us: us(&case["l"]),
         queue: case["queue"].as_u64().expect("a depth") as u32,
         synchronise_us: us(&case["s"]),
+        step_us,
+        slowness,
         ..HostSpec::default()
     };
     host.launch_us.gemm = us(&case["h"]);
@@ -66,6 +73,27 @@ fn play(case: &Value) -> (f64, f64) {
     let host_ends =
         span(*host_stream.last().expect("launches")).1.max(full.map_or(Time::ZERO, |op| span(op).0));
     ((span(*device.last().expect("kernels")).1 - gap).us(), host_ends.us())
+}
+
+/// A host half as fast takes twice as long for launches and reads; a read of the loss is followed by the work of the step.
+#[test]
+fn slow_hosts_and_the_loss_take_longer() {
+    let case = |launch: f64, read: f64| {
+        serde_json::json!({
+            "case": "one read", "ops": [[3, 1.0], [1, "sync"], [1, 1.0]],
+            "l": 2.0, "queue": 1024, "s": read, "h": launch, "g": 0.0,
+        })
+    };
+    assert_eq!(play_on(&case(4.0, 5.0), 2.0, HostRead::GradientNorm, 0.0), play(&case(8.0, 10.0)));
+    // The work of the step comes first, or behind the loss where that is read.
+    for read in [HostRead::GradientNorm, HostRead::Loss] {
+        let (device, host) = play_on(&case(4.0, 5.0), 1.0, read, 3.0);
+        let without = play(&case(4.0, 5.0));
+        assert!(
+            (device - without.0 - 3.0).abs() < 1e-6 && (host - without.1 - 3.0).abs() < 1e-6,
+            "{read:?}: {host}"
+        );
+    }
 }
 
 #[test]
