@@ -305,6 +305,12 @@ fn the_commands_say_what_is_missing() {
     let error = String::from_utf8_lossy(&done.stderr).to_string();
     assert!(error.contains("cut.0.et") && error.contains("cut off"), "{error}");
     assert!(!Path::new(&out).exists());
+    let both: Vec<String> = (0..2).map(|rank| path(&format!("both.{rank}.et"))).collect();
+    both.iter().for_each(|path| std::fs::write(path, file(&[all_reduce(1, &[], 64)])).unwrap());
+    assert!(stepsim(&["import", "chakra", &both[1], &both[0], "--out", &out]).status.success());
+    let done = stepsim(&["replay", &out]);
+    let text = String::from_utf8_lossy(&done.stdout).to_string();
+    assert!(done.status.success() && text.contains("--on MACHINE") && !text.contains('%'), "{text}");
     let done =
         stepsim(&["run", "tiny-4", "-o", &path("traces"), "--format", "chakra", "--window-ms", "0:1", "-q"]);
     assert_eq!(done.status.code(), Some(2));

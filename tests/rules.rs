@@ -210,7 +210,10 @@ fn flops_are_counted_by_the_golden_conventions() {
     let cases = rows(&golden["flop_conventions"]);
     assert_eq!(cases.len(), 4);
     for case in cases {
-        let model: ModelSpec = load(case["model"].as_str().unwrap(), &[]).unwrap().value;
+        let name = case["model"].as_str().unwrap();
+        // The shipped one has Megatron's padded vocabulary.
+        let sets = if name == "gpt3-175b" { vec!["vocabulary=50257".to_owned()] } else { Vec::new() };
+        let model: ModelSpec = load(name, &sets).unwrap().value;
         let sequence = case["sequence"].as_u64().unwrap();
         let of = StepFlops::of(&model, 1, sequence);
         let per_token = |flops: f64| flops / sequence as f64;

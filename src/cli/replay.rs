@@ -95,12 +95,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         write_json(path, &value)?;
     }
     let off = |a: Time, b: Time| 100.0 * (a.s() / b.s().max(f64::MIN_POSITIVE) - 1.0);
-    let mut text = format!(
-        "{}: {} ranks, measured {measured}, replayed {unchanged} ({:+.2} %)\n",
-        step.step,
-        step.ranks.len(),
-        off(unchanged, measured)
-    );
+    let held = match step.measured_ns {
+        0 => format!("replayed {unchanged}"),
+        _ => format!("measured {measured}, replayed {unchanged} ({:+.2} %)", off(unchanged, measured)),
+    };
+    let mut text = format!("{}: {} ranks, {held}\n", step.step, step.ranks.len());
+    if communications_untimed(&step) {
+        text += "  not known: what communication takes; --on MACHINE says it\n";
+    }
     if changes {
         text += &format!("  with {}: {changed} ({:+.2} %)\n", described(args), off(changed, unchanged));
     }
@@ -108,6 +110,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         text += &collectives(moved);
     }
     say(&text)
+}
+
+/// Whether communication between ranks has no time of its own, as in execution traces that nobody measured.
+fn communications_untimed(step: &StepPrograms) -> bool {
+    let ops = step.ranks.iter().flat_map(|rank| &rank.ops);
+    ops.filter_map(|op| Some((op.ns, op.collective.as_ref()?))).any(|(ns, c)| ns == 0 && c.ranks.len() > 1)
 }
 
 /// Plays the step on a machine.
