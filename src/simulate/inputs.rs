@@ -235,7 +235,7 @@ impl Inputs {
     /// The step as rank programs.
     ///
     /// # Errors
-    /// As [`plan`].
+    /// As [`Inputs::plan`].
     pub fn plan(&self) -> Result<Plan, PlanError> {
         self.plan_with(&mut self.lowering(), 1)
     }
@@ -243,7 +243,7 @@ impl Inputs {
     /// chosen for it.
     ///
     /// # Errors
-    /// As [`plan`].
+    /// As [`Inputs::plan`].
     pub fn plan_with(&self, lowering: &mut Lowering<'_>, steps: u32) -> Result<Plan, PlanError> {
         let prices = MachinePrices::new(&self.workload.value, &self.machine, &self.chooser);
         let (workload, ranks) = (&self.workload.value, u64::from(self.ranks));
