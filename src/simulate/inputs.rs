@@ -235,7 +235,7 @@ impl Inputs {
     /// The step as rank programs.
     ///
     /// # Errors
-    /// As [`Inputs::plan`].
+    /// As [`plan_on`].
     pub fn plan(&self) -> Result<Plan, PlanError> {
         self.plan_with(&mut self.lowering(), 1)
     }
