@@ -63,6 +63,23 @@ fn the_closed_form_has_the_golden_values() {
     }
 }
 
+/// The shipped rate and its causes are the unexpected interruptions of one count.
+#[test]
+fn shipped_rates_are_the_golden_ones() {
+    let golden = &golden()["rates"];
+    let spec: Reliability = load("llama3-h100", &[]).unwrap().value;
+    let hours = spec.failures.device_hours_between;
+    close(hours, golden["mtbf_device_hours"].as_f64().unwrap(), 1e-5, "hours");
+    close(24.0 / hours, golden["unexpected_per_device_day"].as_f64().unwrap(), 1e-5, "a day");
+    let counted: f64 = spec.failures.causes.values().copied().map(f64::from).sum();
+    close(counted / (16384.0 * 54.0), golden["unexpected_per_device_day"].as_f64().unwrap(), 1e-5, "causes");
+    for (devices, wanted) in golden["job_mtbf_h"].as_object().unwrap() {
+        let times = CheckpointTimes { bytes: None, stall: 3.0, safe_after: 0.0 };
+        let job = Job::new(&spec, devices.parse().unwrap(), 6.0, times);
+        close(1.0 / job.rate / 3600.0, wanted.as_f64().unwrap(), 1e-5, devices);
+    }
+}
+
 /// Runs long enough that the standard error is below one percent, and within four of them of the closed form.
 #[test]
 fn drawn_days_meet_the_closed_form() {
@@ -117,6 +134,18 @@ fn spares_shorten_restarts_until_they_run_out() {
     assert_eq!(job.expected_goodput(), None);
 }
 
+/// 405e9 parameters of 12 bytes: on their way for so long, and so much of each device.
+#[test]
+fn llamas_checkpoint_is_the_golden_one() {
+    let golden = golden();
+    let of = |name: &str| golden["checkpoint"][name].as_f64().unwrap();
+    let sets = [format!("checkpoint.total_GB={}", 1e3 * of("TB")), "checkpoint.host_GBps=1".to_owned()];
+    let spec: Reliability = load("llama3-h100", &sets).unwrap().value;
+    let times = CheckpointTimes::new(&spec.checkpoint, 16384, None).unwrap();
+    close(times.safe_after, of("seconds_at_2_TBps"), 1e-5, "storage");
+    close(times.stall, of("GB_per_gpu_16384"), 1e-5, "a device's share at 1 GB/s");
+}
+
 /// Llama 3's: 12 bytes a parameter over 16,384 devices and 2 TB/s.
 #[test]
 fn a_checkpoint_follows_from_state_and_links() {
@@ -134,6 +163,8 @@ fn a_checkpoint_follows_from_state_and_links() {
     let slow = of(&["checkpoint.writer_GBps=0.01"]);
     let devices = f64::from(Inputs::load("llama3-405b", None, &[]).unwrap().machine.devices());
     close(slow.safe_after, plain.bytes.unwrap() / devices / 1e7, 1e-12, "writers");
+    let with_weights = of(&["checkpoint.weights=true"]);
+    close(with_weights.bytes.unwrap(), 14.0 / 12.0 * plain.bytes.unwrap(), 1e-12, "BLOOM's 14 bytes");
     let one = of(&["checkpoint.writers=one-replica"]);
     assert!(one.stall > plain.stall, "{one:?}");
 }

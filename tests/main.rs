@@ -2,6 +2,7 @@
 
 mod ablations;
 mod bad_input;
+mod blocks;
 mod calculon;
 mod calculon_search;
 mod chakra;

@@ -5,14 +5,17 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use stepsim::collective::Chooser;
+use stepsim::collective::{Bound, Chooser, Geometry, bound};
 use stepsim::matmul::{Played, ShardedProduct, Statement, plans};
 use stepsim::topology::{Machine, Mesh};
 
-fn golden() -> Vec<Value> {
+fn file() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/matmul.json");
-    let value: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    value["planned"].as_array().unwrap().clone()
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn golden() -> Vec<Value> {
+    file()["planned"].as_array().unwrap().clone()
 }
 
 fn close(a: f64, b: f64, to: f64, what: &str) {
@@ -71,6 +74,123 @@ fn products_have_the_golden_collectives_and_times() {
         let end = played.record.step_end.s();
         let parts: f64 = played.steps.iter().map(|s| (s.span.1 - s.span.0).s()).sum::<f64>() + compute;
         close(end, parts, 1e-7, &what);
+    }
+}
+
+/// What a gather leaves on a device is what the sharding without the gathered axis holds.
+#[test]
+fn devices_hold_the_golden_bytes() {
+    let file = file();
+    let cases = file["held"].as_array().unwrap();
+    assert_eq!(cases.len(), 3);
+    for case in cases {
+        let mesh: Vec<(char, u32)> = serde_json::from_value(case["mesh"].clone()).unwrap();
+        let axes: Vec<char> = mesh.iter().map(|axis| axis.0).collect();
+        let statement = Statement::parse(case["statement"].as_str().unwrap(), &axes).unwrap();
+        let sizes: BTreeMap<String, u64> = serde_json::from_value(case["size"].clone()).unwrap();
+        let element = case["element_bytes"].as_f64().unwrap();
+        let plan = &plans(&statement, &sizes, &mesh, element).unwrap()[0];
+        let gathered = plan.steps().find(|step| step.array == "A").unwrap();
+        let of_all = gathered.bytes * u64::from(Mesh(mesh).size());
+        if let Some(copies) = case["copies"].as_u64() {
+            let one: u64 = statement.a.dims.iter().map(|dim| sizes[&dim.name]).product();
+            assert_eq!(of_all, copies * one * element as u64, "{case}");
+        } else {
+            assert_eq!(gathered.bytes, case["bytes"].as_u64().unwrap(), "{case}");
+            assert_eq!(of_all, case["of_all"].as_u64().unwrap(), "{case}");
+        }
+    }
+}
+
+/// The one collective of a case: what it is, what it takes by rule, and what it takes when run.
+fn only(case: &Value) -> (&'static str, Bound, f64) {
+    let machine = machine(case);
+    let mesh = Mesh::of(&machine);
+    let played = Played::run(&plan(case, &mesh), &mesh, &machine, &Chooser::best(), 0.0).unwrap();
+    let [step] = &played.steps[..] else { panic!("{case}: {} collectives", played.steps.len()) };
+    (step.step.op.name(), step.bound, (step.span.1 - step.span.0).s())
+}
+
+#[test]
+fn collectives_of_the_book_take_the_golden_times() {
+    let file = file();
+    let cases = file["timed"].as_array().unwrap();
+    assert_eq!(cases.len(), 7);
+    for case in cases {
+        let what = case["what"].as_str().unwrap();
+        let (op, rule, run) = only(case);
+        assert_eq!(op, case["op"], "{what}");
+        close(1e6 * rule.time_s(), case["rule_us"].as_f64().unwrap(), 1e-5, what);
+        if let Some(line) = case["line_us"].as_f64() {
+            close(1e6 * run, line, 1e-5, what);
+        }
+    }
+}
+
+/// Seconds of a product as the command orders its ways: the longer of arithmetic and collectives by rule.
+fn longer(plan: &ShardedProduct, machine: &Machine, mesh: &Mesh) -> f64 {
+    let device = machine.device(stepsim::ids::DeviceId(0));
+    let compute = plan.flops / device.peak(stepsim::spec::Dtype::Bf16).unwrap().0;
+    let played = Played::run(plan, mesh, machine, &Chooser::best(), compute).unwrap();
+    compute.max(played.steps.iter().map(|step| step.bound.time_s()).sum())
+}
+
+#[test]
+fn rules_of_the_book_are_the_golden_ones() {
+    let rules = &file()["rules"];
+    let number = |name: &str| rules[name].as_u64().unwrap();
+    // Gathering weights is bound by arithmetic, reducing the result by links: which is better turns at D = 2·C/W.
+    let ring = serde_json::json!({"device": "tpu-v5p", "topology": "torus:4,90,1", "statement": "A[B,D] B[D_X,F] -> C[B,F]"});
+    let v5p = machine(&ring);
+    let mesh = Mesh::of(&v5p);
+    let best = |width: u64| {
+        let of = |strategy: &str| {
+            let mut case = ring.clone();
+            case["strategy"] = strategy.into();
+            case["size"] = serde_json::json!({"B": 4096, "D": width, "F": 4096});
+            longer(&plan(&case, &mesh), &v5p, &mesh)
+        };
+        (of("gather"), of("reduce"))
+    };
+    let turn = number("gather_from_width");
+    let (gather, reduce) = best(turn);
+    close(gather, reduce, 1e-6, "at the turn");
+    assert!(best(turn - 4).0 < best(turn - 4).1 && best(turn + 4).0 > best(turn + 4).1);
+    // A shard of so many bytes takes as long to pass as a hop.
+    let per_hop = number("latency_bound_bytes_per_hop");
+    let shards = serde_json::json!({
+        "device": "tpu-v5e", "topology": "torus:4,45,1", "statement": "A[E_X] B[E,K] -> C[K]",
+        "size": {"E": 4 * per_hop / 2, "K": 8}, "strategy": "gather",
+    });
+    let rule = only(&shards).1;
+    close(rule.bandwidth_s, rule.latency_s, 1e-9, "a hop");
+    // The weights of an MLP over four devices, its activations left out: one row.
+    let two = ["A[B,D] B[D,F_XY] -> C[B,F_XY]", "A[B,F_XY] B[F_XY,D] -> C[B,D]{U_XY}"].map(|statement| {
+        let statement = Statement::parse(statement, &['X', 'Y']).unwrap();
+        let sizes = [("B", 1), ("D", 8192), ("F", 32768)].map(|(n, s)| (n.to_string(), s)).into();
+        plans(&statement, &sizes, &[('X', 2), ('Y', 2)], 2.0).unwrap()[0].memory_bytes
+    });
+    let bytes = two[0] + two[1];
+    close(bytes, number("mlp_weight_bytes") as f64, 3e-4, "weights");
+    let memory = serde_json::json!({"device": "tpu-v5e", "topology": "torus:2x2,45,1"});
+    let hbm = machine(&memory).device(stepsim::ids::DeviceId(0)).hbm.as_ref().unwrap().gbps;
+    close(1e6 * bytes / (1e9 * hbm), rules["mlp_read_us"].as_f64().unwrap(), 3e-4, "read");
+    // A gather of the whole against an exchange of as much in all.
+    for (n, times) in rules["all_gather_over_all_to_all"].as_object().unwrap() {
+        let machine =
+            machine(&serde_json::json!({"device": "tpu-v5p", "topology": format!("torus:{n},90,1")}));
+        let mesh = Mesh::of(&machine);
+        let geometry = Geometry::of(&machine, &mesh.groups(&['X'])[0]).unwrap();
+        let take = |statement: &str| {
+            let statement = Statement::parse(statement, &['X']).unwrap();
+            let sizes = [("I", 4096), ("J", 8), ("K", 4096)].map(|(n, s)| (n.to_string(), s)).into();
+            let plan = plans(&statement, &sizes, &mesh.0, 2.0).unwrap().swap_remove(0);
+            let step = plan.steps().next().unwrap().clone();
+            (step.op.name(), bound(step.op, step.bytes as f64, &geometry).bandwidth_s)
+        };
+        let (gather, exchange) = (take("A[I_X,J] B[J,K] -> C[I,K]"), take("A[I_X,J] B[J,K] -> C[I,K_X]"));
+        assert_eq!((gather.0, exchange.0), ("all-gather", "all-to-all"));
+        close(gather.1 / exchange.1, times.as_f64().unwrap(), 1e-9, n);
     }
 }
 
