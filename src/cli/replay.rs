@@ -18,7 +18,7 @@ use crate::simulate::moved::{Moved, Network, moved};
 use crate::simulate::on_machine::{OnMachine, OnMachineError};
 use crate::simulate::replay::{Scale, check, replay};
 use crate::spec::SpecError;
-use crate::trace::{Detail, RunMeta, Timeline, TracedRank, write_file};
+use crate::trace::{RunMeta, Timeline, TracedRank, write_file};
 use crate::units::Time;
 
 /// Play a measured or imported step again, unchanged, with something faster or slower, or on a machine.
@@ -187,23 +187,8 @@ fn draw(step: &StepPrograms, on: &str, played: &OnMachine, path: &Path) -> Resul
         let (causes, idle) = &mut *readers.borrow_mut();
         stalls_shown(causes, idle, rank, &name)
     };
-    let timeline = Timeline {
-        world: &played.world,
-        record: &played.record,
-        ranks: &ranks,
-        meta: &meta,
-        detail: Detail::Op,
-        window: None,
-        stalls: Some(&stalls),
-        critical: &[],
-        slack: None,
-        uncontended: None,
-        links: &[],
-        link_use: &[],
-        pools: &[],
-        counts: &[],
-        steps: &[],
-    };
+    let timeline =
+        Timeline { stalls: Some(&stalls), ..Timeline::new(&played.world, &played.record, &ranks, &meta) };
     write_file(&timeline, path).map(drop).map_err(Failure::run)
 }
 

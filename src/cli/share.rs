@@ -7,8 +7,8 @@ use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, say};
 use crate::analysis::links;
-use crate::ids::{DeviceId, ResourceId};
-use crate::simulate::share::Shared;
+use crate::ids::{CommId, DeviceId, ResourceId};
+use crate::simulate::share::{JobTimes, Shared};
 use crate::simulate::{Inputs, Settings, Site};
 use crate::spec::{Loaded, SpecError, WorkloadSpec, load};
 
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let shared = Shared::play(&inputs, args.steps, !args.no_fold)?;
     let links = shared_links(&shared, &inputs[0]);
     if let Some(path) = &args.report {
-        let of = |((name, _), job): (&(String, Inputs), &crate::simulate::share::JobTimes)| {
+        let of = |((name, _), job): (&(String, Inputs), &JobTimes)| {
             serde_json::json!({
                 "workload": name, "ranks": job.ranks.len(), "steps": job.steps, "alone_s": job.alone.s(),
                 "together_s": job.together.s(), "slowed_by": slowed(job),
@@ -104,7 +104,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&text)
 }
 
-fn slowed(job: &crate::simulate::share::JobTimes) -> f64 {
+fn slowed(job: &JobTimes) -> f64 {
     job.together.s() / job.alone.s().max(f64::MIN_POSITIVE) - 1.0
 }
 
@@ -114,7 +114,7 @@ fn shared_links(shared: &Shared, inputs: &Inputs) -> Vec<(String, f64)> {
     let of_rank = |rank: u32| shared.jobs.iter().position(|job| job.ranks.contains(&rank));
     let mut crossed: Vec<Option<Option<usize>>> = vec![None; world.resources().len()];
     for number in 0..world.comms().len() as u32 {
-        let comm = crate::ids::CommId(number);
+        let comm = CommId(number);
         let Some(first) = world.members_of(comm).first() else { continue };
         let job = of_rank(folded.ranks.representative[first.index()]);
         for path in 0..world.comms()[number as usize].paths.len {

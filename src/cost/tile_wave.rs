@@ -49,7 +49,8 @@ impl Cost for TileWave {
 fn sum_bytes(kernel: &Kernel) -> f64 {
     match kernel.shape {
         KernelShape::Gemm { m, n, k, batch, accumulate: true } => {
-            kernel.bytes - (batch * (m * k + k * n)) as f64 * kernel.dtype.bytes()
+            let [batch, m, n, k] = [batch, m, n, k].map(|size| size as f64);
+            kernel.bytes - batch * (m * k + k * n) * kernel.dtype.bytes()
         }
         _ => 0.0,
     }

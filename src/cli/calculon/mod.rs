@@ -65,21 +65,10 @@ pub(super) fn write_trace(
     meta.text("system", &names.system);
     meta.number("step time ms", run.seconds() * 1e3);
     let timeline = Timeline {
-        world: &run.world,
-        record: &run.record,
-        ranks: &ranks,
-        meta: &meta,
         detail,
         window,
         stalls: Some(&stalls),
-        critical: &[],
-        slack: None,
-        uncontended: None,
-        links: &[],
-        link_use: &[],
-        pools: &[],
-        counts: &[],
-        steps: &[],
+        ..Timeline::new(&run.world, &run.record, &ranks, &meta)
     };
     write_above(&timeline, above, path)
 }

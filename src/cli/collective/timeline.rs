@@ -5,7 +5,7 @@ use crate::engine::Record;
 use crate::ids::{DeviceId, RankId};
 use crate::program::World;
 use crate::topology::Machine;
-use crate::trace::{Detail, Link, LinkUse, RunMeta, Timeline, TraceError, TracedRank, write_file};
+use crate::trace::{Link, LinkUse, RunMeta, Timeline, TraceError, TracedRank, write_file};
 use crate::units::{Bandwidth, Time};
 
 /// Links with a counter.
@@ -43,22 +43,7 @@ pub(in crate::cli) fn write(
     let starts = busiest.iter().map(|l| LinkUse { time: Time::ZERO, resource: l.resource, rate: rate(l) });
     let ends = busiest.iter().map(|l| LinkUse { time: end, resource: l.resource, rate: Bandwidth(0.0) });
     let link_use: Vec<LinkUse> = starts.chain(ends).collect();
-    let timeline = Timeline {
-        world,
-        record,
-        ranks: &ranks,
-        meta,
-        detail: Detail::Op,
-        window: None,
-        stalls: None,
-        critical: &[],
-        slack: None,
-        uncontended: None,
-        links: &links,
-        link_use: &link_use,
-        pools: &[],
-        counts: &[],
-        steps: &[],
-    };
+    let timeline =
+        Timeline { links: &links, link_use: &link_use, ..Timeline::new(world, record, &ranks, meta) };
     write_file(&timeline, file).map(drop)
 }

@@ -15,7 +15,7 @@ use crate::engine::Record;
 use crate::ids::RankId;
 use crate::plan::pipeline::{AbstractPipeline, Sends, abstract_world_over};
 use crate::schedule::{Order, PassTimes, Schedule, Shape};
-use crate::trace::{Count, Detail, MetaValue, RunMeta, Timeline, TracedRank};
+use crate::trace::{Count, MetaValue, RunMeta, Timeline, TracedRank};
 use crate::units::Time;
 
 /// One schedule, played.
@@ -158,21 +158,9 @@ impl<'a> Run<'a> {
             })
             .collect();
         let timeline = Timeline {
-            world: &self.step.world,
-            record: &self.record,
-            ranks: &ranks,
-            meta: &meta,
-            detail: Detail::Op,
-            window: None,
             stalls: Some(&stalls),
-            critical: &[],
-            slack: None,
-            uncontended: None,
-            links: &[],
-            link_use: &[],
-            pools: &[],
             counts: &counts,
-            steps: &[],
+            ..Timeline::new(&self.step.world, &self.record, &ranks, &meta)
         };
         crate::trace::write_file(&timeline, file)?;
         Ok(())

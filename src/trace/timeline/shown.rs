@@ -205,6 +205,34 @@ pub struct Timeline<'a> {
     pub steps: &'a [Time],
 }
 
+impl<'a> Timeline<'a> {
+    /// The ops of these ranks one by one, and nothing beside them.
+    pub fn new(
+        world: &'a World,
+        record: &'a Record,
+        ranks: &'a [TracedRank],
+        meta: &'a RunMeta,
+    ) -> Timeline<'a> {
+        Timeline {
+            world,
+            record,
+            ranks,
+            meta,
+            detail: Detail::Op,
+            window: None,
+            stalls: None,
+            critical: &[],
+            slack: None,
+            uncontended: None,
+            links: &[],
+            link_use: &[],
+            pools: &[],
+            counts: &[],
+            steps: &[],
+        }
+    }
+}
+
 /// What a timeline came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {

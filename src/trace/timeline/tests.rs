@@ -21,23 +21,7 @@ fn timeline<'a>(
     ranks: &'a [TracedRank],
     meta: &'a RunMeta,
 ) -> Timeline<'a> {
-    Timeline {
-        world,
-        record,
-        ranks,
-        meta,
-        detail: Detail::Op,
-        window: None,
-        stalls: None,
-        critical: &[],
-        slack: None,
-        uncontended: None,
-        links: &[],
-        link_use: &[],
-        pools: &[],
-        counts: &[],
-        steps: &[],
-    }
+    Timeline::new(world, record, ranks, meta)
 }
 
 fn text(timeline: &Timeline) -> (String, Summary) {
