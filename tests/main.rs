@@ -15,6 +15,7 @@ mod compare;
 mod documents;
 mod durations;
 mod engine;
+mod floor;
 mod fold;
 mod folded_workloads;
 mod golden;

@@ -18,6 +18,7 @@
 //! taken to be like rank 0's. The simulation has all of these: the difference is what `compare` explains.
 
 pub mod bounds;
+mod floor;
 mod links;
 pub mod local_sgd;
 mod memory;
@@ -32,6 +33,7 @@ mod tests;
 pub mod training;
 mod update;
 
+pub use floor::Least;
 pub use links::{Links, Pipe};
 pub use memory::Memory;
 pub use passes::{PassTime, UnitTime};
@@ -111,6 +113,8 @@ impl Terms {
 pub struct Estimate {
     /// Seconds by term.
     pub terms: Terms,
+    /// Seconds that the simulated step takes at least; 0 where nothing is certain.
+    pub floor: f64,
     /// Device memory of each pipeline rank.
     pub memory: Vec<Memory>,
     /// Capacity of a device's memory in bytes.
@@ -233,6 +237,7 @@ pub fn estimate(
     let ranks = f64::from(layout.ranks());
     Ok(Estimate {
         terms,
+        floor: form.floor(),
         memory: form.memory(),
         capacity: machine.device_classes().iter().map(|d| d.memory().f()).fold(f64::INFINITY, f64::min),
         rules: Rules::new(&given, &form.links)?,

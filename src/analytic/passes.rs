@@ -2,6 +2,7 @@
 
 use std::ops::AddAssign;
 
+use super::floor::Least;
 use super::links::Links;
 use crate::collective::{CollectiveError, Op};
 use crate::model::{CommGroup, CommOp, Item, LayerPlan};
@@ -24,6 +25,8 @@ pub struct PassTime {
     pub expert: f64,
     /// What the host takes longer to launch all this than the device to run it.
     pub host: f64,
+    /// What of all this is certain; not a part of the sum.
+    pub least: Least,
 }
 
 impl PassTime {
@@ -39,6 +42,7 @@ impl PassTime {
             context: k * self.context,
             expert: k * self.expert,
             host: k * self.host,
+            least: self.least.times(k),
         }
     }
 }
@@ -50,6 +54,7 @@ impl AddAssign for PassTime {
         self.context += other.context;
         self.expert += other.expert;
         self.host += other.host;
+        self.least += other.least;
     }
 }
 
@@ -207,6 +212,7 @@ fn pass(items: &[Item], prices: &dyn Prices, links: &Links<'_>) -> Result<PassTi
         items.iter().filter_map(Item::kernel).take(n).map(|kernel| prices.time(kernel).s()).sum()
     };
     let mut time = PassTime { compute: kernels(items, usize::MAX), ..PassTime::default() };
+    let mut waits = Vec::new();
     for (i, item) in items.iter().enumerate() {
         let Some(comm) = item.comm() else { continue };
         let op = match comm.op {
@@ -223,11 +229,15 @@ fn pass(items: &[Item], prices: &dyn Prices, links: &Links<'_>) -> Result<PassTi
             None => links.time(group, op, comm.bytes as f64)?,
         };
         let exposed = (link - kernels(&items[i + 1..], comm.hidden_behind as usize)).max(0.0);
+        if comm.hidden_behind == 0 {
+            waits.push((i, link));
+        }
         match comm.group {
             CommGroup::Tensor | CommGroup::ExpertTensor => time.tensor += exposed,
             CommGroup::Context | CommGroup::ContextInner | CommGroup::ContextOuter => time.context += exposed,
             CommGroup::Expert => time.expert += exposed,
         }
     }
+    time.least = Least::of(items, time.compute, &waits);
     Ok(time)
 }

@@ -1,14 +1,12 @@
 //! `stepsim fill`: what a step must give up so that it fits.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
-use super::outputs::WRITTEN;
+use super::asked::Asked;
 use super::progress::Bar;
-use super::write::write_json;
-use super::{Failure, outputs, say, width};
+use super::{Failure, say, width};
 use crate::analysis::table::new_table;
-use crate::study::{Base, FillReport, SearchOptions, fill};
+use crate::study::{FillReport, fill};
 
 /// Find the least recomputation or offload with which a step fits, and the largest micro-batch.
 #[derive(Debug, clap::Args)]
@@ -28,21 +26,8 @@ pub struct Args {
     /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
     #[arg(short, long)]
     topology: Option<String>,
-    /// Keep a field at a value: `batch.micro_batch=2`, `batch.global=512`, `topology.nodes=16`; repeatable
-    #[arg(long, alias = "set", value_name = "PATH=VALUE")]
-    fix: Vec<String>,
-    /// Most device memory that the step may take, in GiB [default: all of it]
-    #[arg(long, value_name = "GIB")]
-    max_memory: Option<f64>,
-    /// Threads [default: one a processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Option<u16>,
-    /// Write what fits as JSON here
-    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
-    report: Option<PathBuf>,
-    /// Write the workload of the shortest step here, ready for `stepsim run`
-    #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    asked: Asked,
 }
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -52,38 +37,23 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// # Errors
 /// Wrong input, or nothing fits (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let written = [("--report", args.report.as_deref()), ("--output", args.output.as_deref())];
-    let read = Base::load(&args.workload, args.topology.as_deref(), &[]).map_err(Failure::input)?.files();
-    outputs::apart(&written, &read)?;
-    if !args.max_memory.is_none_or(|gib| gib.is_finite() && gib > 0.0) {
-        return Err(Failure::input("--max-memory takes GiB above 0"));
-    }
-    let options = SearchOptions {
-        fix: args.fix.clone(),
-        max_memory_bytes: args.max_memory.map(|gib| gib * GIB),
-        threads: args.threads.map(usize::from),
-        ..SearchOptions::default()
-    };
+    let topology = args.topology.as_deref();
+    args.asked.check_outputs(&args.workload, topology)?;
     let bar = Bar::new("simulated");
-    let (report, best) = fill(&args.workload, args.topology.as_deref(), &options, &mut |done| {
+    let (report, best) = fill(&args.workload, topology, &args.asked.options(), &mut |done| {
         bar.at(done);
         ControlFlow::Continue(())
     })
     .map_err(Failure::input)?;
     bar.done();
-    if let Some(path) = &args.report {
-        write_json(path, &report)?;
-    }
-    let Some(mut best) = best else {
+    args.asked.write_report(&report)?;
+    let Some(best) = best else {
         let why = report.refused.clone().unwrap_or_else(|| {
             format!("nothing fits, in {} steps: cut it among more devices", report.simulated)
         });
         return Err(Failure::input(why));
     };
-    if let Some(path) = &args.output {
-        best.topology = args.topology.clone().or(best.topology);
-        write_json(path, &best)?;
-    }
+    args.asked.write_best(best, topology)?;
     say(&text(&report))
 }
 

@@ -4,6 +4,7 @@
 //! does not fit in memory. Only the program's `main` exits; a standard output that is closed early (`| head`) is no failure.
 
 pub mod analyze;
+mod asked;
 mod calculon;
 pub mod calibrate;
 pub mod collective;

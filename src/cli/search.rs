@@ -1,17 +1,15 @@
 //! `stepsim search`: the best layout of a model on a machine.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use super::asked::{Asked, above_zero};
 use super::calculon::search::{Common, OfFiles};
-use super::outputs::WRITTEN;
 use super::progress::Bar;
-use super::write::write_json;
-use super::{Failure, outputs, say};
-use crate::study::{Axis, Base, Objective, Ranked, SearchOptions, SearchReport, search};
+use super::{Failure, say};
+use crate::study::{Axis, Objective, Ranked, SearchOptions, SearchReport, search};
 
 /// Find the best layout of a model on a machine.
 #[derive(Debug, clap::Args)]
@@ -40,21 +38,15 @@ pub struct Args {
     /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
     #[arg(short, long, conflicts_with = "calculon")]
     topology: Option<String>,
-    /// Keep a field at a value, searched or not: `parallelism.tensor=8`, `batch.global=512`, `topology.nodes=16`; repeatable
-    #[arg(long, alias = "set", value_name = "PATH=VALUE")]
-    fix: Vec<String>,
     /// Values to try of a field, searched or not: `parallelism.tensor=4,8`; repeatable
     #[arg(long, value_name = "PATH=VALUES")]
     vary: Vec<String>,
-    /// Most device memory that a layout may take, in GiB [default: all of it]
-    #[arg(long, value_name = "GIB")]
-    max_memory: Option<f64>,
     /// What is best: the shortest step, most tokens per second and device, cheapest tokens (the device's `price_USD_per_h`),
     /// tokens of least energy (its `power_W`), fewest devices, or least device memory
     #[arg(long, value_name = "WHAT", default_value = "time", value_parser = Objective::NAMED.map(|(name, _)| name))]
     objective: String,
     /// Longest step that counts, in seconds
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = above_zero)]
     deadline_s: Option<f64>,
     /// Sizes of the machine to try, doubling its nodes: `64..4096`
     #[arg(long, value_name = "FEWEST..MOST", value_parser = sizes)]
@@ -66,7 +58,7 @@ pub struct Args {
     #[arg(long, default_value_t = 400, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     most_simulated: u32,
     /// How much longer than the simulation a closed form may be, as a part of it
-    #[arg(long, default_value_t = 0.1, value_name = "PART")]
+    #[arg(long, default_value_t = 0.1, value_name = "PART", value_parser = part)]
     margin: f64,
     /// Simulate every layout that the memory does not refute, and say what the search would have missed
     #[arg(long, conflicts_with = "calculon")]
@@ -79,15 +71,8 @@ pub struct Args {
     /// fetched
     #[arg(long, conflicts_with = "calculon")]
     offload: bool,
-    /// Threads [default: one a processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Option<u16>,
-    /// Write counts, assumptions and ranking as JSON here
-    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
-    report: Option<PathBuf>,
-    /// Write the best workload here, ready for `stepsim run`
-    #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    asked: Asked,
     #[command(flatten)]
     calculon: OfFiles,
 }
@@ -96,6 +81,14 @@ pub struct Args {
 fn sizes(text: &str) -> Result<(u64, u64), String> {
     let counts = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
     counts.ok_or_else(|| "two counts, as in 64..4096".to_string())
+}
+
+/// A part of a whole.
+fn part(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|part| (0.0..=1.0).contains(part))
+        .ok_or_else(|| "a part from 0 to 1".to_string())
 }
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -109,29 +102,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let vary: Vec<Axis> = axes.collect::<Result<_, _>>().map_err(Failure::input)?;
     if args.calculon.given() {
         return args.calculon.run(&Common {
-            fix: &args.fix,
+            fix: &args.asked.fix,
             vary: &vary,
             top: args.top as usize,
-            threads: args.threads.map(usize::from),
-            report: args.report.as_deref(),
-            output: args.output.as_deref(),
+            threads: args.asked.threads.map(usize::from),
+            report: args.asked.report.as_deref(),
+            output: args.asked.output.as_deref(),
         });
     }
-    let written = [("--report", args.report.as_deref()), ("--output", args.output.as_deref())];
-    let workload = args.workload.as_deref().unwrap_or_default();
-    let read = Base::load(workload, args.topology.as_deref(), &[]).map_err(Failure::input)?.files();
-    outputs::apart(&written, &read)?;
-    let positive = |value: f64| value.is_finite() && value > 0.0;
-    if !args.deadline_s.is_none_or(positive) {
-        return Err(Failure::input("--deadline-s takes seconds above 0"));
-    }
-    if !args.max_memory.is_none_or(positive) || !(0.0..=1.0).contains(&args.margin) {
-        return Err(Failure::input("--max-memory takes GiB above 0, --margin a part from 0 to 1"));
-    }
+    let (workload, topology) = (args.workload.as_deref().unwrap_or_default(), args.topology.as_deref());
+    args.asked.check_outputs(workload, topology)?;
     let options = SearchOptions {
-        fix: args.fix.clone(),
         vary,
-        max_memory_bytes: args.max_memory.map(|gib| gib * GIB),
         objective: Objective::named(&args.objective).unwrap_or_default(),
         deadline_s: args.deadline_s,
         devices: args.devices,
@@ -141,28 +123,40 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         prove: args.prove,
         refine: args.refine,
         offload: args.offload,
-        threads: args.threads.map(usize::from),
+        ..args.asked.options()
     };
     let (bar, begun) = (Bar::new("estimated and simulated"), Instant::now());
-    let found = search(workload, args.topology.as_deref(), &options, &mut |done| {
+    let found = search(workload, topology, &options, &mut |done| {
         bar.at(done);
         ControlFlow::Continue(())
     })
     .map_err(Failure::input)?;
     bar.done();
-    if let Some(path) = &args.report {
-        write_json(path, &found.report)?;
-    }
+    args.asked.write_report(&found.report)?;
     let text = text(&found.report, begun.elapsed().as_secs_f64());
-    let Some(mut best) = found.best else {
+    let Some(best) = found.best else {
         say(&text)?;
-        return Err(Failure::input("no layout fits: use more devices, offload, or another model"));
+        return Err(Failure::input(why_none(&found.report)));
     };
-    if let Some(path) = &args.output {
-        best.topology = args.topology.clone().or(best.topology);
-        write_json(path, &best)?;
-    }
+    args.asked.write_best(best, topology)?;
     say(&text)
+}
+
+/// Why there is no best layout, and what to do.
+fn why_none(report: &SearchReport) -> String {
+    let of = |reason: &str| report.pruned.get(reason).copied().unwrap_or_default();
+    match report.points {
+        0 => "no layout has these values: degrees divide the devices of the machine, and heads, layers or experts of the model; \
+              fix fewer fields"
+            .to_string(),
+        points if of("invalid") == points => {
+            "no layout is valid: `stepsim run` with one of them says what is wrong".to_string()
+        }
+        _ if of("deadline") + report.unfit.get("deadline").copied().unwrap_or_default() > 0 => {
+            "no layout is over by the deadline: use more devices, or a later one".to_string()
+        }
+        _ => "no layout fits: use more devices, offload, or another model".to_string(),
+    }
 }
 
 /// Counts, ranking and what turns the workload into the best.
@@ -170,13 +164,14 @@ fn text(report: &SearchReport, seconds: f64) -> String {
     let of = |reason: &str| report.pruned.get(reason).copied().unwrap_or_default();
     let mut text = format!(
         "{} on {} ({} devices): {} layouts in {seconds:.1} s\n  {} invalid, {} over memory (closed form), {} too \
-         slow (closed form, margin {:.0} %), {} simulated\n",
+         slow for certain, {} too slow (closed form, margin {:.0} %), {} simulated\n",
         report.workload,
         report.topology,
         report.devices,
         report.points,
         of("invalid"),
         of("memory"),
+        of("floor"),
         of("time"),
         100.0 * report.margin,
         report.simulated,
@@ -198,6 +193,12 @@ fn text(report: &SearchReport, seconds: f64) -> String {
         "  the closed form was longer than the simulation by {:.1} % of itself at most\n",
         100.0 * report.closed_form_longest
     );
+    if report.floor_longest > 0.0 {
+        text += &format!(
+            "  what a step takes for certain was not certain: longer than the simulation by {:.2} % of itself\n",
+            100.0 * report.floor_longest
+        );
+    }
     if let Some(proof) = &report.proof {
         text += &format!(
             "  proof: the search by itself simulates {} of the {}, and its best is {:.2} % worse than the best of all; closed \

@@ -20,6 +20,9 @@ const BATCH: usize = 16;
 /// Layouts over the limit by more than this part of their memory, in closed form, are simulated after all others.
 const DOUBT: f64 = 0.1;
 
+/// What times that are summed differently may differ by, as a part of them.
+const ROUNDING: f64 = 1e-6;
+
 /// A layout before it is simulated.
 pub(super) struct Candidate {
     pub sets: Vec<String>,
@@ -30,7 +33,43 @@ pub(super) struct Candidate {
     /// Whether little but the margin lets it fit.
     doubtful: bool,
     /// Nothing better is to be expected of its simulation.
-    bound: f64,
+    expected: f64,
+    /// Nothing better can come of its simulation.
+    floor: f64,
+    /// Seconds that it takes at least.
+    pub least_s: f64,
+}
+
+impl Candidate {
+    /// Why it is not to be simulated.
+    fn hopeless(&self, known: &Known) -> Option<&'static str> {
+        if self.floor > known.last() {
+            Some("floor")
+        } else {
+            (self.expected > known.best()).then_some("time")
+        }
+    }
+}
+
+/// The best scores so far, as many as are ranked, best first.
+struct Known {
+    scores: Vec<f64>,
+    ranked: usize,
+}
+
+impl Known {
+    fn add(&mut self, score: f64) {
+        let place = self.scores.partition_point(|known| *known <= score);
+        self.scores.insert(place, score);
+        self.scores.truncate(self.ranked);
+    }
+    fn best(&self) -> f64 {
+        self.scores.first().copied().unwrap_or(f64::INFINITY)
+    }
+    /// What is worse is not ranked.
+    fn last(&self) -> f64 {
+        self.scores.get(self.ranked - 1).copied().unwrap_or(f64::INFINITY)
+    }
 }
 
 /// A layout's estimate, or the reason why it is not simulated.
@@ -43,7 +82,8 @@ pub(super) fn candidates(
     options: &SearchOptions,
     threads: usize,
 ) -> (Vec<Candidate>, BTreeMap<&'static str, u64>) {
-    let mut pruned = BTreeMap::from([("invalid", 0), ("memory", 0), ("time", 0), ("limit", 0)]);
+    let mut pruned =
+        BTreeMap::from(["invalid", "memory", "floor", "time", "limit"].map(|reason| (reason, 0)));
     if options.deadline_s.is_some() {
         pruned.insert("deadline", 0);
     }
@@ -70,14 +110,16 @@ pub(super) fn estimated(base: &Base, settings: &Map<String, Value>, options: &Se
     if least > limit {
         return Err("memory");
     }
+    let least_s = form.floor * (1.0 - ROUNDING);
     let form = Measures::new(&inputs, form.tokens, form.terms.total(), memory);
     let at_best = form.less(options.margin);
-    if options.deadline_s.is_some_and(|deadline| at_best.seconds > deadline) {
+    let floor = Measures { seconds: least_s, memory_bytes: least, ..form };
+    if options.deadline_s.is_some_and(|deadline| at_best.seconds.max(least_s) > deadline) {
         return Err("deadline");
     }
     let doubtful = memory * (1.0 - DOUBT) > limit;
-    let bound = at_best.score(options.objective);
-    Ok(Candidate { sets, settings: settings.clone(), form, least, doubtful, bound })
+    let [expected, floor] = [at_best, floor].map(|measures| measures.score(options.objective));
+    Ok(Candidate { sets, settings: settings.clone(), form, least, doubtful, expected, floor, least_s })
 }
 
 /// Plays a layout within the limit of memory.
@@ -101,8 +143,8 @@ pub(super) fn simulated(base: &Base, sets: &[String], options: &SearchOptions) -
 pub(super) struct Run {
     /// With their places among the candidates.
     pub outcomes: Vec<(usize, Outcome)>,
-    /// Candidates that cannot be better than the best.
-    pub hopeless: u64,
+    /// Candidates that were left out because others are better, by reason.
+    pub hopeless: BTreeMap<&'static str, u64>,
     /// Candidates that were left out although they may be.
     pub undecided: u64,
     /// The margin that holds for what was simulated.
@@ -124,11 +166,11 @@ impl Run {
             outcomes.extend(of_batch.into_iter().enumerate().map(|(j, outcome)| (i * BATCH + j, outcome)));
             tell(outcomes.len() as u64)?;
         }
-        Ok(Run { outcomes, hopeless: 0, undecided: 0, margin_reached: options.margin })
+        Ok(Run { outcomes, hopeless: BTreeMap::new(), undecided: 0, margin_reached: options.margin })
     }
 
-    /// Simulates candidates in batches, until what is left cannot be better than the best by more than the margin.
-    /// `tell` is told how many are done.
+    /// Simulates candidates in batches, best estimate first, without those that cannot be among the best that are ranked, or not be
+    /// the best unless their closed form is longer than the margin allows. `tell` is told how many are done.
     pub fn over(
         candidates: &[Candidate],
         options: &SearchOptions,
@@ -136,36 +178,50 @@ impl Run {
         simulate: &(dyn Fn(&Candidate) -> Outcome + Sync),
         tell: &mut dyn FnMut(u64) -> Result<(), StudyError>,
     ) -> Result<Run, StudyError> {
-        let (mut best, mut outcomes) = (f64::INFINITY, Vec::new());
+        let mut known = Known { scores: Vec::new(), ranked: options.top.max(1) };
+        let mut outcomes = Vec::new();
         let mut left: Vec<&Candidate> = Vec::new();
         let sure = candidates.partition_point(|c| !c.doubtful);
         for part in [0..sure, sure..candidates.len()] {
-            let mut at = part.start;
-            while at < part.end && candidates[at].bound <= best {
+            let mut rest = part;
+            loop {
                 let room = options.most_simulated - outcomes.len();
-                let batch = &candidates[at..part.end.min(at + BATCH.min(room))];
+                let mut batch = Vec::new();
+                while batch.len() < BATCH.min(room)
+                    && let Some(i) = rest.next()
+                {
+                    match candidates[i].hopeless(&known) {
+                        None => batch.push(i),
+                        Some(_) => left.push(&candidates[i]),
+                    }
+                }
                 if batch.is_empty() {
                     break;
                 }
-                for outcome in pool::all(batch.len(), threads, &|i| simulate(&batch[i])) {
+                let of_batch = pool::all(batch.len(), threads, &|i| simulate(&candidates[batch[i]]));
+                for (i, outcome) in batch.into_iter().zip(of_batch) {
                     let found =
-                        candidates[at].form.simulated(&outcome).filter(|found| options.in_time(*found));
-                    best = found.map_or(best, |found| best.min(found.score(options.objective)));
-                    outcomes.push((at, outcome));
-                    at += 1;
+                        candidates[i].form.simulated(&outcome).filter(|found| options.in_time(*found));
+                    found.into_iter().for_each(|found| known.add(found.score(options.objective)));
+                    outcomes.push((i, outcome));
                 }
                 tell(outcomes.len() as u64)?;
             }
-            left.extend(&candidates[at..part.end]);
+            left.extend(rest.map(|i| &candidates[i]));
         }
-        let hopeless = left.iter().filter(|c| c.bound > best).count();
-        let next = left.iter().map(|c| c.form.score(options.objective)).fold(f64::INFINITY, f64::min);
-        let reached = if left.is_empty() { options.margin } else { 1.0 - best / next };
-        Ok(Run {
-            outcomes,
-            hopeless: hopeless as u64,
-            undecided: (left.len() - hopeless) as u64,
-            margin_reached: reached.clamp(0.0, options.margin),
-        })
+        let (mut hopeless, mut undecided, mut next) = (BTreeMap::new(), 0, f64::INFINITY);
+        for candidate in left {
+            let reason = candidate.hopeless(&known);
+            if reason != Some("floor") {
+                next = next.min(candidate.form.score(options.objective));
+            }
+            match reason {
+                Some(reason) => *hopeless.entry(reason).or_insert(0) += 1,
+                None => undecided += 1,
+            }
+        }
+        let reached = if next.is_finite() { 1.0 - known.best() / next } else { options.margin };
+        let margin_reached = reached.clamp(0.0, options.margin);
+        Ok(Run { outcomes, hopeless, undecided, margin_reached })
     }
 }

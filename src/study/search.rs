@@ -1,10 +1,10 @@
 //! The best layout: closed form for all, simulation for the best of them.
 //!
 //! Every layout is estimated in closed form. One whose state and kept activations, which are counted exactly, are over the
-//! limit is dropped. The rest
-//! is simulated from the best estimate on (first those that fit without the margin), in batches, until the next estimate, less a margin, is worse than the best
-//! simulated: as long as the closed form is never too long by more than the margin, nothing better is left. The order of
-//! work does not depend on the threads.
+//! limit is dropped. The rest is simulated in batches, from the best estimate on (first those that fit without the margin). What
+//! cannot be among the best that are ranked is left out for certain: the floor of its step ([`crate::analytic::Estimate::floor`]) is
+//! longer. What is worse than the best by its estimate, less a margin, is left out too: as long as the closed form is never too long
+//! by more than the margin, nothing better is left. The order of work does not depend on the threads.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -84,8 +84,8 @@ pub struct SearchReport {
     /// Layouts of the space.
     pub points: u64,
     /// Layouts that were not simulated, by reason: `invalid` (the workload's checks refuse them), `memory` (in closed form,
-    /// over the limit by the state that stays and the kept activations alone), `time` (in closed form, worse than the best simulated by more than the
-    /// margin), `deadline` (in closed form, longer than the deadline by more than the margin), `limit` (not refuted, but no more simulations were allowed).
+    /// over the limit by the state that stays and the kept activations alone), `floor` (worse than all that are
+    /// ranked by what its step takes at least), `time` (in closed form, worse than the best simulated by more than the margin), `deadline` (in closed form, longer than the deadline by more than the margin), `limit` (not refuted, but no more simulations were allowed).
     pub pruned: BTreeMap<&'static str, u64>,
     /// Layouts that were simulated.
     pub simulated: u64,
@@ -97,6 +97,8 @@ pub struct SearchReport {
     pub time_margin_reached: f64,
     /// By how much of itself the closed form was longer than the simulation at most, of all that were simulated.
     pub closed_form_longest: f64,
+    /// The same of what a step takes at least: 0, or the floor is none.
+    pub floor_longest: f64,
     /// What the search would have missed, where every layout was simulated to know it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
@@ -153,7 +155,9 @@ pub fn search(
         (Run::over(&candidates, options, threads, &simulate, &mut tell_run)?, None)
     };
     *pruned.entry("limit").or_insert(0) += run.undecided;
-    *pruned.entry("time").or_insert(0) += run.hopeless;
+    for (reason, count) in &run.hopeless {
+        *pruned.entry(reason).or_insert(0) += count;
+    }
     let mut report = SearchReport {
         workload: base.name().to_string(),
         topology,
@@ -167,6 +171,7 @@ pub fn search(
         margin: options.margin,
         time_margin_reached: run.margin_reached,
         closed_form_longest: 0.0,
+        floor_longest: 0.0,
         proof,
         refined: Vec::new(),
         assumed: ASSUMED
@@ -221,6 +226,7 @@ fn ranked<'c>(
             Some(found) => {
                 let longer = 1.0 - found.seconds / candidate.form.seconds;
                 report.closed_form_longest = report.closed_form_longest.max(longer);
+                report.floor_longest = report.floor_longest.max(1.0 - found.seconds / candidate.least_s);
                 if options.in_time(found) {
                     ranked.push(Simulated { candidate, found, outcome });
                     continue;

@@ -1,0 +1,68 @@
+//! What every question about the layouts of a workload is given: `search` and `fill` alike.
+
+use std::path::PathBuf;
+
+use super::outputs::WRITTEN;
+use super::write::write_json;
+use super::{Failure, outputs};
+use crate::spec::workload::WorkloadSpec;
+use crate::study::{Base, SearchOptions};
+
+/// Options of a question about layouts.
+#[derive(Debug, clap::Args)]
+pub struct Asked {
+    /// Keep a field at a value: `parallelism.tensor=8`, `batch.global=512`, `topology.nodes=16`; repeatable
+    #[arg(long, alias = "set", value_name = "PATH=VALUE")]
+    pub fix: Vec<String>,
+    /// Most device memory that a step may take, in GiB [default: all of it]
+    #[arg(long, value_name = "GIB", value_parser = above_zero)]
+    pub max_memory: Option<f64>,
+    /// Threads [default: one a processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+    /// Write all that was found as JSON here
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    pub report: Option<PathBuf>,
+    /// Write the best workload here, ready for `stepsim run`
+    #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
+    pub output: Option<PathBuf>,
+}
+
+/// A number above 0.
+pub(super) fn above_zero(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "a number above 0".to_string())
+}
+
+const GIB: f64 = (1u64 << 30) as f64;
+
+impl Asked {
+    /// Refuses outputs that are one file, or that the workload or its machine is read from.
+    pub fn check_outputs(&self, workload: &str, topology: Option<&str>) -> Result<(), Failure> {
+        let written = [("--report", self.report.as_deref()), ("--output", self.output.as_deref())];
+        let read = Base::load(workload, topology, &[]).map_err(Failure::input)?.files();
+        outputs::apart(&written, &read)
+    }
+
+    /// The options of a study.
+    pub fn options(&self) -> SearchOptions {
+        SearchOptions {
+            fix: self.fix.clone(),
+            max_memory_bytes: self.max_memory.map(|gib| gib * GIB),
+            threads: self.threads.map(usize::from),
+            ..SearchOptions::default()
+        }
+    }
+
+    /// Writes what was found.
+    pub fn write_report(&self, report: &impl serde::Serialize) -> Result<(), Failure> {
+        self.report.as_ref().map_or(Ok(()), |path| write_json(path, report))
+    }
+
+    /// Writes the best workload, on the machine that it was found for.
+    pub fn write_best(&self, mut best: WorkloadSpec, topology: Option<&str>) -> Result<(), Failure> {
+        let Some(path) = &self.output else { return Ok(()) };
+        best.topology = topology.map(str::to_string).or(best.topology);
+        write_json(path, &best)
+    }
+}

@@ -1,0 +1,81 @@
+//! What a step takes at least, held to what it takes when it is simulated.
+
+use stepsim::compare::workload::closed_form;
+use stepsim::schedule::Chunks;
+use stepsim::simulate::jump::figures;
+use stepsim::simulate::{Inputs, Options};
+
+/// Of itself, by how much times that are summed differently may differ.
+const ROUNDING: f64 = 1e-6;
+
+fn floor_and_step(name: &str, sets: &[&str]) -> (f64, f64) {
+    let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+    let inputs = Inputs::load(name, None, &sets).unwrap_or_else(|e| panic!("{name} {sets:?}: {e}"));
+    let form = closed_form(&inputs).unwrap_or_else(|e| panic!("{name} {sets:?}: {e}"));
+    let step =
+        figures(&inputs, &Options::default(), false).unwrap_or_else(|e| panic!("{name} {sets:?}: {e}"));
+    println!("{name} {sets:?}: floor {} of {}", form.floor, step.step_end.s());
+    (form.floor, step.step_end.s())
+}
+
+#[test]
+fn no_step_is_shorter_than_its_floor() {
+    let cases: &[(&str, &[&str])] = &[
+        ("gpt2-8", &[]),
+        ("gpt2-8", &["parallelism.data=2", "parallelism.pipeline.size=4"]),
+        ("gpt2-8", &["recompute.granularity=full", "parallelism.sharding.kind=zero3"]),
+        ("llama3-70b", &[]),
+        ("llama3-70b", &["parallelism.tensor_overlap=ring"]),
+        ("llama3-70b", &["parallelism.tensor_overlap=pipelined", "recompute.granularity=selective"]),
+        (
+            "llama3-70b",
+            &["stack=nanotron", "parallelism.pipeline.schedule=1f1b", "parallelism.pipeline.chunks=1"],
+        ),
+        ("llama3-8b-fsdp", &[]),
+        ("mixtral-8x7b", &[]),
+        ("qwen3-30b-a3b", &[]),
+    ];
+    for (name, sets) in cases {
+        let (floor, step) = floor_and_step(name, sets);
+        assert!(floor * (1.0 - ROUNDING) <= step, "{name} {sets:?}: {floor} of {step}");
+    }
+}
+
+/// Every schedule that has a floor, on stages of which the last has more to do.
+#[test]
+fn no_schedule_is_shorter_than_its_floor() {
+    for schedule in stepsim::schedule::ALL {
+        let name = schedule.name();
+        let chunks = match schedule.facts().chunks {
+            Chunks::Exactly(n) => n,
+            Chunks::AtLeast(least, _) => least,
+        };
+        let sets = [
+            "parallelism.data=2".to_string(),
+            "parallelism.pipeline.size=4".to_string(),
+            format!("parallelism.pipeline.schedule={name}"),
+            format!("parallelism.pipeline.chunks={chunks}"),
+        ];
+        let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+        let (floor, step) = floor_and_step("gpt2-8", &sets);
+        assert!(floor * (1.0 - ROUNDING) <= step, "{name}: {floor} of {step}");
+    }
+}
+
+/// The floor is worth something: tensor-parallel collectives, recomputation and the bubble are in it.
+#[test]
+fn the_floor_is_near_the_step_where_little_is_exposed() {
+    for sets in [
+        &["parallelism.pipeline.schedule=1f1b", "parallelism.pipeline.chunks=1"][..],
+        &["recompute.granularity=full"],
+    ] {
+        let (floor, step) = floor_and_step("llama3-70b", sets);
+        assert!(floor > 0.93 * step, "{sets:?}: {floor} of {step}");
+    }
+}
+
+/// Kernels whose times are drawn may all be short.
+#[test]
+fn drawn_times_have_no_floor() {
+    assert_eq!(floor_and_step("gpt2-8", &["noise.compute_sigma=0.02"]).0, 0.0);
+}
