@@ -1,18 +1,20 @@
-//! The four hot loops by CPU time and, under valgrind, by instructions: event loop, sharing, fold, trace writer.
+//! The hot loops by CPU time and, under valgrind, by instructions: event loop, sharing, fold, trace writer.
 //!
 //! ```text
 //! cargo bench --bench hot_loops                     every loop: millions of items per CPU second, peak memory
 //! cargo bench --bench hot_loops -- LOOP N           one loop with N items (what `.ci/instructions` runs)
 //! ```
+//! Items of a shipped workload are whole runs, of which the rate counts the ops.
 //! CPU time, not wall time, because other work on the machine would count otherwise. Linux only: it reads /proc.
 
 use std::hint::black_box;
 use std::io::{self, Write};
 
-use stepsim::engine::{self, sharing::Sharing};
+use stepsim::engine::{self, Observer, sharing::Sharing};
 use stepsim::fold::fold;
 use stepsim::ids::{OpId, ProgramId, ResourceId, TransferId};
 use stepsim::program::{Action, Flow, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
+use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::trace::writer::{Chrome, Sink, Slice, Value};
 use stepsim::units::{Bandwidth, Time};
 
@@ -74,6 +76,20 @@ fn nothing_shared(ranks: u64, ops: u64) -> World {
 fn event_loop(items: u64) {
     let world = nothing_shared(1024, items.div_ceil(1024));
     black_box(engine::run(&world).expect("a run"));
+}
+
+/// The event loop on a shipped workload, folded, nothing jumped and nothing recorded: so many runs. Returns their ops.
+fn shipped(name: &str, runs: u64) -> u64 {
+    struct Nothing;
+    impl Observer for Nothing {
+        fn finished(&mut self, _: u32, _: u32, _: Time, _: Time) {}
+    }
+    let inputs = Inputs::load(name, None, &[]).expect("a shipped workload");
+    let world = Simulation::run(&inputs, &Options::default()).expect("a run").folded.world;
+    for _ in 0..runs {
+        black_box(engine::run_observed(&world, &mut Nothing).expect("a run"));
+    }
+    runs * world.op_instances()
 }
 
 fn event_loop_8192(items: u64) {
@@ -219,18 +235,32 @@ fn writer(events: u64) {
     black_box(bytes.0);
 }
 
-type Loop = (&'static str, fn(u64), u64, &'static str);
+/// Its name, the loop, which returns how many it did of what is counted, items of a full run, and what is counted.
+type Loop = (&'static str, fn(u64) -> u64, u64, &'static str);
+
+/// A loop whose items are what is counted.
+macro_rules! counted {
+    ($run:expr) => {
+        |items| {
+            $run(items);
+            items
+        }
+    };
+}
 
 const LOOPS: &[Loop] = &[
-    ("event-loop", event_loop, 10_000_000, "ops on 1,024 ranks, 2,048 streams"),
-    ("event-loop-small", event_loop, 100_000, "ops on 1,024 ranks"),
-    ("event-loop-8192", event_loop_8192, 10_000_000, "ops on 8,192 ranks"),
-    ("sharing", sharing_rails, 16_384, "rail flows, 1,000 changes"),
-    ("sharing-spare", sharing_spare, 16_384, "rail flows, 1,000 changes, rails that cannot fill"),
-    ("sharing-one", sharing_one_component, 65_536, "flows in one component, 10 changes"),
-    ("all-to-all", all_to_all_432, 432, "hosts, 186,192 flows in one component"),
-    ("fold", fold_ranks, 16_384, "ranks"),
-    ("writer", writer, 5_000_000, "Chrome JSON slices"),
+    ("event-loop", counted!(event_loop), 10_000_000, "ops on 1,024 ranks, 2,048 streams"),
+    ("event-loop-small", counted!(event_loop), 100_000, "ops on 1,024 ranks"),
+    ("event-loop-8192", counted!(event_loop_8192), 10_000_000, "ops on 8,192 ranks"),
+    ("gpt3-175b", |runs| shipped("gpt3-175b", runs), 40, "ops of folded runs"),
+    ("megatron-1t", |runs| shipped("megatron-1t", runs), 4, "ops of folded runs"),
+    ("deepseek-v3", |runs| shipped("deepseek-v3", runs), 12, "ops of folded runs"),
+    ("sharing", counted!(sharing_rails), 16_384, "rail flows, 1,000 changes"),
+    ("sharing-spare", counted!(sharing_spare), 16_384, "rail flows, 1,000 changes, rails that cannot fill"),
+    ("sharing-one", counted!(sharing_one_component), 65_536, "flows in one component, 10 changes"),
+    ("all-to-all", counted!(all_to_all_432), 432, "hosts, 186,192 flows in one component"),
+    ("fold", counted!(fold_ranks), 16_384, "ranks"),
+    ("writer", counted!(writer), 5_000_000, "Chrome JSON slices"),
 ];
 
 /// CPU seconds of this process so far.
@@ -248,20 +278,16 @@ fn peak_mib() -> f64 {
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
-    if let Some(name) = args.first() {
-        let (_, run, items, _) = LOOPS.iter().find(|l| l.0 == name).expect("a loop of that name");
-        let items = args.get(1).map_or(*items, |n| n.parse().expect("a number of items"));
-        run(items);
-        return;
-    }
-    for (name, run, items, what) in LOOPS {
+    let (one, most) = (args.first(), args.get(1).map(|n| n.parse().expect("a number of items")));
+    assert!(one.is_none_or(|one| LOOPS.iter().any(|l| l.0 == one)), "a loop of that name");
+    for (name, run, items, what) in LOOPS.iter().filter(|l| one.is_none_or(|one| l.0 == one)) {
         // The time of the whole call, world building included.
         let before = cpu_s();
-        run(*items);
+        let counted = run(most.unwrap_or(*items));
         let cpu = cpu_s() - before;
-        let rate = *items as f64 / cpu / 1e6;
+        let rate = counted as f64 / cpu / 1e6;
         println!(
-            "{name:18} {cpu:8.3} CPU-s  {rate:8.2} M/s  peak {:6.0} MiB so far   {items} {what}",
+            "{name:18} {cpu:8.3} CPU-s  {rate:8.2} M/s  peak {:6.0} MiB so far   {counted} {what}",
             peak_mib()
         );
     }

@@ -1,7 +1,7 @@
 //! Programs as the loop reads them: one small record an op, in the cache for all ranks of a role.
 
 use super::EngineError;
-use crate::program::{MemoryWhen, Program, Work};
+use crate::program::{MemoryWhen, Op, Program, Work, World};
 
 /// "Waits for nothing", "no more".
 pub const NONE: u32 = u32::MAX;
@@ -25,19 +25,19 @@ pub struct Code {
     pub allocates: bool,
     /// Gives bytes back when it ends.
     pub frees: bool,
+    /// Some op waits for it.
+    pub awaited: bool,
 }
 
 /// A kernel's slot.
 pub const NO_SLOT: u16 = u16::MAX;
 
-/// A program in the loop's form.
+/// A program in the loop's form; its ops are a stretch of the code of all programs.
 #[derive(Debug)]
 pub struct Compiled<'w> {
     /// The program itself, for what is rarely needed.
     pub program: &'w Program,
-    /// The ops of all streams in order, stream after stream.
-    pub code: Vec<Code>,
-    /// Where each stream begins in `code`; one entry more than streams.
+    /// Where each stream begins in the code; one entry more than streams.
     pub first: Vec<u32>,
     /// Whether communication on the stream takes compute units.
     pub takes_units: Vec<bool>,
@@ -49,73 +49,52 @@ pub struct Compiled<'w> {
     pub words: usize,
 }
 
+/// All programs of a world, and their code: the ops of all streams in order, stream after stream.
+///
+/// # Errors
+/// `Invalid` if a wait points nowhere, an op sits on two streams, on none or not in its turn, or one communicator slot is
+/// used on two streams (its ops would have no order).
+pub fn compile(world: &World) -> Result<(Vec<Compiled<'_>>, Vec<Code>), EngineError> {
+    let mut code = Vec::with_capacity(world.programs.iter().map(|p| p.ops.len()).sum());
+    let compiled = world.programs.iter().map(|p| Compiled::new(p, &mut code)).collect::<Result<_, _>>()?;
+    Ok((compiled, code))
+}
+
 impl<'w> Compiled<'w> {
-    /// # Errors
-    /// `Invalid` if a wait points nowhere, an op sits on two streams or on none, or one communicator slot is used
-    /// on two streams (its ops would have no order).
-    pub fn new(program: &'w Program) -> Result<Self, EngineError> {
+    fn new(program: &'w Program, code: &mut Vec<Code>) -> Result<Self, EngineError> {
         let n = program.ops.len();
-        let invalid = |text: String| Err(EngineError::Invalid(text));
-        let mut order = Vec::with_capacity(n);
-        let mut first = vec![0];
-        let mut queued = vec![false; n];
+        let begin = code.len();
+        let awaited = awaited(program)?;
+        let mut first = vec![begin as u32];
+        let mut slowed = Vec::new();
         let mut stream_of_slot: Vec<u32> = Vec::new();
-        for (s, stream) in program.streams.iter().enumerate() {
-            for &op in &stream.ops {
-                if op.index() >= n || std::mem::replace(&mut queued[op.index()], true) {
-                    return invalid(format!("op {} is queued twice or does not exist", op.0));
+        for (s, stream) in (0..).zip(&program.streams) {
+            let mut minds = false;
+            let mut next = 0;
+            for &id in &stream.ops {
+                let op = program.ops.get(id.index()).filter(|op| op.stream == s && id.0 >= next);
+                let Some(op) = op else {
+                    return invalid(format!("op {} stands on stream {s} where it does not belong", id.0));
+                };
+                next = id.0 + 1;
+                if let Work::Comm { slot, .. } = op.work {
+                    check_slot(&mut stream_of_slot, slot, s)?;
+                } else {
+                    minds |= op.slowdown > 0;
                 }
-                if let Work::Comm { slot, .. } = program.ops[op.index()].work {
-                    let slot = usize::from(slot);
-                    if stream_of_slot.len() <= slot {
-                        stream_of_slot.resize(slot + 1, NONE);
-                    }
-                    if stream_of_slot[slot] != NONE && stream_of_slot[slot] != s as u32 {
-                        return invalid(format!(
-                            "communicator slot {slot} is used on two streams of one rank"
-                        ));
-                    }
-                    stream_of_slot[slot] = s as u32;
-                }
-                order.push(op.0);
+                code.push(Code::of(program, id.0, op, has(&awaited, id.0)));
             }
-            first.push(order.len() as u32);
-        }
-        if order.len() != n {
-            return invalid(format!("{} of {n} ops are queued on no stream", n - order.len()));
-        }
-        let minds = |s: &u16| {
-            program.streams[usize::from(*s)].ops.iter().any(|op| {
-                let op = &program.ops[op.index()];
-                op.slowdown > 0 && matches!(op.work, Work::Compute { .. })
-            })
-        };
-        let slowed = (0..program.streams.len() as u16).filter(minds).collect();
-        let code = order.iter().map(|&number: &u32| {
-            let op = &program.ops[number as usize];
-            let waits = &program.waits[op.waits.range()];
-            if waits.iter().any(|w| w.index() >= n) {
-                return Err(EngineError::Invalid("a wait for an op that does not exist".into()));
+            if minds {
+                slowed.push(s);
             }
-            let effects = &program.memory[op.memory.range()];
-            let (value, slot) = match op.work {
-                Work::Compute { time } => (time.0, NO_SLOT),
-                Work::Comm { slot, transfer } => (u64::from(transfer.0), slot),
-            };
-            Ok(Code {
-                value,
-                op: number,
-                wait: waits.first().map_or(NONE, |w| w.0),
-                slot,
-                slowdown: op.slowdown,
-                more_waits: waits.len() > 1,
-                allocates: effects.iter().any(|e| e.when != MemoryWhen::FreeAtEnd),
-                frees: effects.iter().any(|e| e.when == MemoryWhen::FreeAtEnd),
-            })
-        });
+            first.push(code.len() as u32);
+        }
+        let queued = code.len() - begin;
+        if queued != n {
+            return invalid(format!("{} of {n} ops are queued on no stream", n - queued));
+        }
         Ok(Compiled {
             program,
-            code: code.collect::<Result<_, _>>()?,
             first,
             takes_units: program.streams.iter().map(|s| s.traits.takes_units).collect(),
             slowed,
@@ -128,4 +107,63 @@ impl<'w> Compiled<'w> {
     pub fn streams(&self) -> usize {
         self.first.len() - 1
     }
+}
+
+impl Code {
+    #[inline]
+    fn of(program: &Program, number: u32, op: &Op, awaited: bool) -> Code {
+        let waits = &program.waits[op.waits.range()];
+        let effects = &program.memory[op.memory.range()];
+        let (value, slot) = match op.work {
+            Work::Compute { time } => (time.0, NO_SLOT),
+            Work::Comm { slot, transfer } => (u64::from(transfer.0), slot),
+        };
+        Code {
+            value,
+            op: number,
+            wait: waits.first().map_or(NONE, |w| w.0),
+            slot,
+            slowdown: op.slowdown,
+            more_waits: waits.len() > 1,
+            allocates: effects.iter().any(|e| e.when != MemoryWhen::FreeAtEnd),
+            frees: effects.iter().any(|e| e.when == MemoryWhen::FreeAtEnd),
+            awaited,
+        }
+    }
+}
+
+/// A bit for each op that another waits for.
+fn awaited(program: &Program) -> Result<Vec<u64>, EngineError> {
+    let n = program.ops.len();
+    let mut bits = vec![0; n.div_ceil(64)];
+    for wait in &program.waits {
+        if wait.index() >= n {
+            return invalid("a wait for an op that does not exist".into());
+        }
+        bits[wait.index() / 64] |= 1 << (wait.0 % 64);
+    }
+    Ok(bits)
+}
+
+#[inline]
+fn has(bits: &[u64], op: u32) -> bool {
+    bits[op as usize / 64] >> (op % 64) & 1 == 1
+}
+
+/// Notes the stream on which a communicator slot is used.
+#[inline]
+fn check_slot(stream_of_slot: &mut Vec<u32>, slot: u16, stream: u16) -> Result<(), EngineError> {
+    let at = usize::from(slot);
+    if stream_of_slot.len() <= at {
+        stream_of_slot.resize(at + 1, NONE);
+    }
+    if stream_of_slot[at] != NONE && stream_of_slot[at] != u32::from(stream) {
+        return invalid(format!("communicator slot {slot} is used on two streams of one rank"));
+    }
+    stream_of_slot[at] = u32::from(stream);
+    Ok(())
+}
+
+fn invalid<T>(text: String) -> Result<T, EngineError> {
+    Err(EngineError::Invalid(text))
 }

@@ -77,9 +77,10 @@ struct Children {
 }
 
 impl<'w> Comms<'w> {
-    pub fn new(world: &'w World) -> Result<Self, EngineError> {
+    /// By resource, whether kernels can feel it.
+    pub fn new(world: &'w World, felt: &[bool]) -> Self {
         let path_rate = uncontended::path_rates(world);
-        let exclusive = uncontended::exclusive_comms(world);
+        let exclusive = uncontended::exclusive_comms(world, felt);
         let mut first_arrival = 0u32;
         let mut states = Vec::with_capacity(world.comms.len());
         for (comm, exclusive) in world.comms.iter().zip(exclusive) {
@@ -118,7 +119,7 @@ impl<'w> Comms<'w> {
                 children.insert(i as u32, Children { first, ids });
             }
         }
-        Ok(Comms {
+        Comms {
             states,
             arrivals: vec![NONE; first_arrival as usize],
             path_rate,
@@ -132,7 +133,7 @@ impl<'w> Comms<'w> {
             free_runs: Vec::new(),
             children,
             retimes: 0,
-        })
+        }
     }
 
     /// When the first of the flows with a moved finish ends.

@@ -30,9 +30,8 @@ pub(super) struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Off altogether when no kernel can feel a memory.
-    pub fn new(world: &World) -> Self {
-        let felt = world.felt_by_kernels();
+    /// Off altogether when no kernel can feel a memory: by resource, whether one can.
+    pub fn new(world: &World, felt: &[bool]) -> Self {
         let on = felt.contains(&true);
         if !on {
             return DeviceMemory::default();
@@ -156,11 +155,31 @@ impl<O: Observer> Play<'_, O> {
         let kernel = &mut self.pace.kernels[s as usize];
         let added = kernel.pass(self.now);
         change(kernel);
-        let ends = self.now + Time(kernel.span());
+        kernel.ends = self.now + Time(kernel.span());
+        // One that comes too early finds out that there is time left (`ends_later`).
+        let sooner = (kernel.ends < kernel.due).then_some(kernel.ends);
         if let Some(sum) = self.device_memory.added.get_mut(self.streams[s as usize].rank as usize) {
             *sum += added;
         }
-        let seq = self.schedule(ends, STREAM, s);
+        if let Some(ends) = sooner {
+            self.kernel_due(s, ends);
+        }
+    }
+
+    /// Whether the running kernel of stream `s` has been slowed down, so that its event came too early: it gets another.
+    #[inline]
+    pub fn ends_later(&mut self, s: u32) -> bool {
+        let Some(ends) = self.pace.kernels.get(s as usize).map(|kernel| kernel.ends) else { return false };
+        let later = ends > self.now;
+        if later {
+            self.kernel_due(s, ends);
+        }
+        later
+    }
+
+    fn kernel_due(&mut self, s: u32, at: Time) {
+        self.pace.kernels[s as usize].due = at;
+        let seq = self.schedule(at, STREAM, s);
         self.streams[s as usize].event = seq;
     }
 

@@ -1,9 +1,7 @@
 //! The event loop: streams that advance, one event at a time.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-use super::code::{Code, Compiled, NO_SLOT, NONE};
+use super::agenda::Agenda;
+use super::code::{Code, Compiled, NO_SLOT, NONE, compile};
 use super::comms::Comms;
 use super::device_memory::DeviceMemory;
 use super::interference::Pace;
@@ -48,8 +46,9 @@ pub(super) struct RankState {
     pub varies: bool,
 }
 
-/// An in-order queue of one rank.
+/// An in-order queue of one rank, in one line of the cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct StreamState {
     pub rank: u32,
     /// The rank's entry, here so that an op that ends reads one place.
@@ -74,7 +73,7 @@ pub(super) struct Play<'w, O> {
     pub now: Time,
     seq: u64,
     events: u64,
-    heap: BinaryHeap<Reverse<u128>>,
+    agenda: Agenda,
     pub ranks: Vec<RankState>,
     pub streams: Vec<StreamState>,
     /// By stream: the op that its head waits for, or one of the values above.
@@ -94,13 +93,7 @@ pub(super) struct Play<'w, O> {
 impl<'w, O: Observer> Play<'w, O> {
     /// Everything at its beginning.
     pub fn new(world: &'w World, observer: &'w mut O) -> Result<Self, EngineError> {
-        let mut compiled = world.programs.iter().map(|p| Compiled::new(p)).collect::<Result<Vec<_>, _>>()?;
-        let mut code = Vec::new();
-        let mut first_code = Vec::with_capacity(compiled.len());
-        for program in &mut compiled {
-            first_code.push(code.len() as u32);
-            code.append(&mut program.code);
-        }
+        let (compiled, code) = compile(world)?;
         let mut ranks = Vec::with_capacity(world.ranks.len());
         let mut streams = Vec::new();
         let mut words = 0usize;
@@ -116,17 +109,16 @@ impl<'w, O: Observer> Play<'w, O> {
             };
             ranks.push(home);
             words += program.words;
-            let base = first_code[rank.program.index()];
             streams.extend(program.first.windows(2).zip(&program.program.streams).map(|(w, stream)| {
                 StreamState {
                     rank: r as u32,
                     home,
-                    cursor: base + w[0],
-                    end: base + w[1],
+                    cursor: w[0],
+                    end: w[1],
                     event: 0,
                     start: Time::ZERO,
                     latency: stream.latency,
-                    seen: base + w[0],
+                    seen: w[0],
                 }
             }));
         }
@@ -137,14 +129,16 @@ impl<'w, O: Observer> Play<'w, O> {
         let ledger = Ledger::new(world).map_err(|(rank, room, ledger)| {
             super::stalled::out_of_memory(world, &ledger, Time::ZERO, rank, None, room)
         })?;
-        let device_memory = DeviceMemory::new(world);
-        let pace = Pace::new(&code, ranks.len(), streams.len(), device_memory.is_on());
+        let felt = world.felt_by_kernels();
+        let device_memory = DeviceMemory::new(world, &felt);
+        let minds_units = compiled.iter().any(|program| !program.slowed.is_empty());
+        let pace = Pace::new(minds_units, ranks.len(), streams.len(), device_memory.is_on());
         Ok(Play {
-            comms: Comms::new(world)?,
+            comms: Comms::new(world, &felt),
             blocked: vec![NOT_BEGUN; streams.len()],
             unfinished: streams.len(),
             done: vec![0; words],
-            heap: BinaryHeap::with_capacity(streams.len() + 16),
+            agenda: Agenda::new(),
             now: Time::ZERO,
             seq: 0,
             events: 0,
@@ -200,9 +194,10 @@ impl<'w, O: Observer> Play<'w, O> {
     /// The earliest event; moves time there. Rates are brought up to date before time moves.
     fn next_event(&mut self) -> Option<(u32, u32, u64)> {
         loop {
-            let heap = self.heap.peek().map(|Reverse(e)| Time((e >> 64) as u64));
+            let first = self.agenda.first();
+            let planned = first.map(|event| Time((event >> 64) as u64));
             let queue = self.comms.next_finish();
-            let time = match (heap, queue) {
+            let time = match (planned, queue) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
             };
@@ -228,19 +223,19 @@ impl<'w, O: Observer> Play<'w, O> {
                 return None;
             }
             self.now = time;
-            if heap == Some(time) {
-                let Reverse(event) = self.heap.pop()?;
-                return Some(event_of(event));
+            if planned == Some(time) {
+                self.agenda.pop();
+                return first.map(event_of);
             }
             let (index, seq) = self.comms.pop_finish()?;
             return Some((FLOW, index, seq));
         }
     }
 
-    /// The events of the heap, out-of-date ones among them: when, what, of which entry, sequence number.
+    /// The events of the agenda, out-of-date ones among them: when, what, of which entry, sequence number.
     pub fn pending(&self) -> impl Iterator<Item = (Time, u32, u32, u64)> + '_ {
-        self.heap.iter().map(|Reverse(event)| {
-            let (kind, index, seq) = event_of(*event);
+        self.agenda.iter().map(|event| {
+            let (kind, index, seq) = event_of(event);
             (Time((event >> 64) as u64), kind, index, seq)
         })
     }
@@ -250,13 +245,13 @@ impl<'w, O: Observer> Play<'w, O> {
     pub fn schedule(&mut self, at: Time, kind: u32, index: u32) -> u64 {
         self.seq = (self.seq + 1) & ((1 << SEQ_BITS) - 1);
         let low = (self.seq << (INDEX_BITS + KIND_BITS)) | (u64::from(kind) << INDEX_BITS) | u64::from(index);
-        self.heap.push(Reverse((u128::from(at.0) << 64) | u128::from(low)));
+        self.agenda.push((u128::from(at.0) << 64) | u128::from(low));
         self.seq
     }
 
     fn kernel_ended(&mut self, s: u32, seq: u64) {
-        // A kernel that was slowed down on its way has a later event.
-        if self.streams[s as usize].event == seq {
+        // A kernel that was made faster on its way has ended at an earlier event, one that was slowed down ends later.
+        if self.streams[s as usize].event == seq && !self.ends_later(s) {
             if self.device_memory.is_on() {
                 self.leave_memory(s);
             }
@@ -270,27 +265,32 @@ impl<'w, O: Observer> Play<'w, O> {
         let stream = &mut self.streams[s as usize];
         let rank_index = stream.rank;
         let (start, latency) = (stream.start, stream.latency);
-        let Code { op, frees, .. } = self.code[stream.cursor as usize];
+        let Code { op, frees, awaited, .. } = self.code[stream.cursor as usize];
         stream.cursor += 1;
         let rank = stream.home;
-        if latency == Time::ZERO {
-            self.mark(&rank, op);
-        } else {
-            self.schedule(self.now + latency, SEEN, s);
+        if awaited {
+            if latency == Time::ZERO {
+                self.mark(&rank, op);
+            } else {
+                self.schedule(self.now + latency, SEEN, s);
+            }
         }
         self.observer.finished(rank_index, op, start, self.now);
         if frees {
             self.free(rank_index, op, MemoryWhen::FreeAtEnd);
         }
         self.advance(s);
-        if latency == Time::ZERO {
+        if awaited && latency == Time::ZERO {
             self.wake(&rank, op);
         }
     }
 
-    /// Other streams see the end of the next op of stream `s`.
+    /// Other streams see the end of the next op of stream `s` that one of them waits for.
     fn seen(&mut self, s: u32) {
         let stream = &mut self.streams[s as usize];
+        while !self.code[stream.seen as usize].awaited {
+            stream.seen += 1;
+        }
         let op = self.code[stream.seen as usize].op;
         stream.seen += 1;
         let rank = stream.home;
@@ -378,7 +378,7 @@ impl<'w, O: Observer> Play<'w, O> {
         if varies {
             time = kernel_time(self.world, RankId(r), OpId(code.op), time);
         }
-        let ends = self.now + Time(self.pace.kernel_starts(r, s, code.slowdown, self.now, time));
+        let ends = self.pace.kernel_starts(r, s, code.slowdown, self.now, time);
         let seq = self.schedule(ends, STREAM, s);
         let stream = &mut self.streams[s as usize];
         stream.event = seq;
@@ -454,7 +454,7 @@ impl<'w, O: Observer> Play<'w, O> {
     }
 }
 
-/// What an entry of the heap ends, of which entry, and its sequence number.
+/// What an entry of the agenda ends, of which entry, and its sequence number.
 fn event_of(event: u128) -> (u32, u32, u64) {
     let low = event as u64;
     let index = low as u32 & ((1 << INDEX_BITS) - 1);

@@ -6,7 +6,7 @@
 //! that is held up by its memory (`device_memory`) goes at the lesser of both paces.
 
 use super::Observer;
-use super::code::{Code, NO_SLOT, NONE};
+use super::code::{NO_SLOT, NONE};
 use super::event_loop::{Play, RUNNING};
 use super::sharing::FlowId;
 use crate::units::{Time, round};
@@ -22,7 +22,9 @@ pub(super) struct Pace {
     pub kernels: Vec<Kernel>,
 }
 
+/// A running kernel, in one line of the cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Kernel {
     slowdown: u16,
     /// Units taken beside it, in thousandths of the usual.
@@ -30,6 +32,10 @@ pub(super) struct Kernel {
     since: Time,
     /// Picoseconds left at `since` if undisturbed.
     left: u64,
+    /// When it ends as things are.
+    pub ends: Time,
+    /// The moment of its event, which is no later.
+    pub due: Time,
     /// Its flow on the device's memory, or `NONE`.
     pub flow: FlowId,
     /// Its pace as its memory allows, 1 being undisturbed; 0 where memory does not hold it up.
@@ -38,10 +44,9 @@ pub(super) struct Kernel {
 
 impl Pace {
     /// Off altogether when no kernel minds units taken and none shares memory.
-    pub fn new(code: &[Code], ranks: usize, streams: usize, shares_memory: bool) -> Self {
-        let units = code.iter().any(|c| c.slowdown > 0);
+    pub fn new(units: bool, ranks: usize, streams: usize, shares_memory: bool) -> Self {
         let on = units || shares_memory;
-        let idle = Kernel { slowdown: 0, taken: 0, since: Time::ZERO, left: 0, flow: NONE, share: 0.0 };
+        let idle = Kernel::starts(0, 0, Time::ZERO, 0);
         Pace {
             on,
             units,
@@ -61,20 +66,27 @@ impl Pace {
         &self.taken
     }
 
-    /// Notes a kernel of nominal `time` that starts, and returns how long it takes as things are.
+    /// Notes a kernel of nominal `time` that starts, and returns when it ends as things are.
     #[inline]
-    pub fn kernel_starts(&mut self, rank: u32, stream: u32, slowdown: u16, now: Time, time: u64) -> u64 {
+    pub fn kernel_starts(&mut self, rank: u32, stream: u32, slowdown: u16, now: Time, time: u64) -> Time {
         if !self.on {
-            return time;
+            return now + Time(time);
         }
-        let taken = self.taken[rank as usize];
-        let kernel = Kernel { slowdown, taken, since: now, left: time, flow: NONE, share: 0.0 };
+        let kernel = Kernel::starts(slowdown, self.taken[rank as usize], now, time);
         self.kernels[stream as usize] = kernel;
-        kernel.span()
+        kernel.ends
     }
 }
 
 impl Kernel {
+    #[inline]
+    fn starts(slowdown: u16, taken: u32, now: Time, time: u64) -> Kernel {
+        let mut kernel =
+            Kernel { slowdown, taken, since: now, left: time, ends: now, due: now, flow: NONE, share: 0.0 };
+        kernel.ends += Time(kernel.span());
+        kernel.due = kernel.ends;
+        kernel
+    }
     /// Its length over that of an undisturbed kernel, in millionths, by the units taken.
     fn stretch(&self) -> u64 {
         MILLION + u64::from(self.slowdown) * u64::from(self.taken)
@@ -114,7 +126,12 @@ impl Kernel {
 
 const MILLION: u64 = 1_000_000;
 
+#[inline]
 fn scale(x: u64, num: u64, den: u64) -> u64 {
+    // Nearly all fits, and a wide division takes longer than all else here.
+    if let Some(product) = x.checked_mul(num).and_then(|product| product.checked_add(den / 2)) {
+        return product / den;
+    }
     ((u128::from(x) * u128::from(num) + u128::from(den / 2)) / u128::from(den)) as u64
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Promises:
 //! * Time is integer picoseconds; events are ordered by (time, sequence number). Same world, same record, bit by bit.
-//! * Kernels and fixed times go through a plain heap. A flow that meets nobody does too; one whose finish moves sits
+//! * Kernels and fixed times go through the agenda. A flow that meets nobody does too; one whose finish moves sits
 //!   in a heap that knows where each flow stands. A communicator whose resources nobody else uses never touches either: its
 //!   time is known beforehand (`uncontended`).
 //! * A run ends with a record, or with an error that says who waits for whom ([`EngineError`]).
@@ -17,6 +17,7 @@
 //! * Bytes of a communication op are taken when its rank arrives, which is before its recorded start (the arrival of
 //!   the last member).
 
+mod agenda;
 mod code;
 mod comms;
 mod device_memory;

@@ -76,8 +76,12 @@ impl<O: Observer> Play<'_, O> {
                 STREAM
                     if self.streams[index as usize].event != number
                         || self.blocked[index as usize] != RUNNING => {}
+                STREAM => {
+                    let ends = self.pace.kernels.get(index as usize).map_or(at, |kernel| kernel.ends);
+                    events.push([u64::from(kind), u64::from(index), 0, (ends - self.now).0]);
+                }
                 FLOW if self.comms.transits[index as usize].event != number => {}
-                STREAM | COMM | SEEN => events.push([u64::from(kind), u64::from(index), 0, after]),
+                COMM | SEEN => events.push([u64::from(kind), u64::from(index), 0, after]),
                 _ => {
                     let transit = &self.comms.transits[index as usize];
                     let kind = if kind == LATENCY { LATENCY } else { FLOW };

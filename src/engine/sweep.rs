@@ -5,7 +5,7 @@
 //! for communication the same of all members. Each op is visited once, when all of these are known; any order that
 //! respects them gives the same times.
 
-use super::code::{Compiled, NO_SLOT, NONE};
+use super::code::{Code, Compiled, NO_SLOT, NONE, compile};
 use super::{EngineError, Record, uncontended};
 use crate::ids::{CommId, OpId, RankId};
 use crate::program::World;
@@ -17,7 +17,7 @@ use crate::units::Time;
 /// `Invalid` for a world that contradicts itself, and where ops remain that wait for each other; play such a world
 /// to be told of the cycle.
 pub fn sweep(world: &World) -> Result<Record, EngineError> {
-    let compiled = world.programs.iter().map(|p| Compiled::new(p)).collect::<Result<Vec<_>, _>>()?;
+    let (compiled, code) = compile(world)?;
     let mut sweep = Sweep {
         rates: uncontended::path_rates(world),
         cursor: world.ranks.iter().map(|r| compiled[r.program.index()].first.clone()).collect(),
@@ -27,12 +27,13 @@ pub fn sweep(world: &World) -> Result<Record, EngineError> {
             .map(|r| vec![Time::ZERO; compiled[r.program.index()].streams()])
             .collect(),
         arrived: vec![(Vec::new(), Time::ZERO); world.comms.len()],
-        known: world.ranks.iter().map(|r| vec![false; compiled[r.program.index()].code.len()]).collect(),
+        known: world.ranks.iter().map(|r| vec![false; world.programs[r.program.index()].ops.len()]).collect(),
         todo: (0..world.ranks.len() as u32).map(RankId).collect(),
         record: Record::for_world(world),
         left: world.op_instances(),
         world,
         compiled,
+        code,
     };
     while let Some(rank) = sweep.todo.pop() {
         sweep.rank(rank)?;
@@ -46,6 +47,7 @@ pub fn sweep(world: &World) -> Result<Record, EngineError> {
 struct Sweep<'w> {
     world: &'w World,
     compiled: Vec<Compiled<'w>>,
+    code: Vec<Code>,
     rates: Vec<f64>,
     cursor: Vec<Vec<u32>>,
     stream_end: Vec<Vec<Time>>,
@@ -81,7 +83,7 @@ impl Sweep<'_> {
         if cursor >= program.first[s + 1] {
             return Ok(false);
         }
-        let code = program.code[cursor as usize];
+        let code = self.code[cursor as usize];
         let op = code.op as usize;
         let waits = &program.program.waits[program.program.ops[op].waits.range()];
         if waits.iter().any(|w| !self.known[r][w.index()]) {
@@ -121,8 +123,7 @@ impl Sweep<'_> {
 
     fn place(&mut self, rank: RankId, s: usize, start: Time, end: Time) {
         let r = rank.index();
-        let program = &self.compiled[self.world.ranks[r].program.index()];
-        let op = program.code[self.cursor[r][s] as usize].op;
+        let op = self.code[self.cursor[r][s] as usize].op;
         debug_assert_ne!(op, NONE);
         let i = self.record.first[r] as usize + op as usize;
         self.record.spans[i] = (start, end);

@@ -27,11 +27,10 @@ pub fn flow_time(flow: &Flow, path_rate: f64) -> Time {
     flow.latency + Time::from_s(flow.bytes / path_rate.min(flow.rate_limit))
 }
 
-/// By communicator: whether no other one, nor a kernel, uses any of its resources. Its flows then never share (unless its own
+/// By communicator: whether no other one, nor a kernel (`felt`, by resource), uses any of its resources. Its flows then never share (unless its own
 /// action is a graph), and its times are known before the run.
-pub fn exclusive_comms(world: &World) -> Vec<bool> {
+pub fn exclusive_comms(world: &World, felt: &[bool]) -> Vec<bool> {
     const NOBODY: u32 = u32::MAX;
-    let felt = world.felt_by_kernels();
     let mut owner = vec![NOBODY; world.resources.len()];
     let mut exclusive = vec![true; world.comms.len()];
     for (c, comm) in world.comms.iter().enumerate() {
@@ -98,7 +97,7 @@ pub fn latency_alone(world: &World, comm: CommId, transfer: u32) -> Option<Time>
 fn longest_chain(graph: &Action, time: impl Fn(&Flow) -> Time) -> Time {
     let mut ends: Vec<Time> = Vec::with_capacity(graph.count());
     graph.each(|flow, waits| {
-        let ready = waits.iter().map(|&p| ends[p as usize]).max().unwrap_or_default();
+        let ready = waits.iter().map(|p| ends[p as usize]).max().unwrap_or_default();
         ends.push(ready + time(flow));
     });
     ends.into_iter().max().unwrap_or_default()

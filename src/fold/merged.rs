@@ -140,7 +140,7 @@ fn merged(action: &Action, classes: &[u32], paths: &mut Paths) -> Action {
             number[class] = merged.len() as u32;
             merged.push(Class { first: *flow, beside: 0 });
             let start = parent_ids.len() as u32;
-            let waits: BTreeSet<u32> = waits.iter().map(|p| number[classes[*p as usize] as usize]).collect();
+            let waits: BTreeSet<u32> = waits.iter().map(|p| number[classes[p as usize] as usize]).collect();
             parent_ids.extend(waits);
             parents.push(Span { start, len: parent_ids.len() as u32 - start });
         }

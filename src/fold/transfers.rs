@@ -10,7 +10,7 @@
 use rustc_hash::FxHashMap;
 
 use super::ways::Ways;
-use crate::program::{Action, World};
+use crate::program::{Action, Flow, Waits, World};
 
 /// Numbers things densely in the order in which they first occur.
 pub(super) fn numbered<K: std::hash::Hash + Eq>(keys: impl Iterator<Item = K>) -> (Vec<u32>, usize) {
@@ -94,9 +94,14 @@ type Kind = (u32, u32, u64, u64, u64, u32);
 #[derive(Default)]
 struct Look {
     kinds: FxHashMap<Kind, u32>,
+    /// Numbers of classes given so far.
+    given: u32,
     /// Sets of more than one class.
     sets: FxHashMap<Box<[u32]>, u32>,
     loads: FxHashMap<Box<[u32]>, u32>,
+    /// What follows a class in so many rounds that are all alike, whose numbers are so much further on than those of the round
+    /// before: its number in the first of them.
+    follows: FxHashMap<(u32, u32, u32), u32>,
 }
 
 /// Waits for nothing; and above these, sets of more than one class.
@@ -109,54 +114,124 @@ impl Look {
         let mut way = vec![0; used.last().map_or(0, |last| *last as usize + 1)];
         (0..).zip(used).for_each(|(i, path)| way[*path as usize] = i);
         let row = &world.profiles[profile as usize];
+        let actions = || row.iter().filter_map(|action| world.actions.get(*action as usize));
         let mut flows = Vec::with_capacity(row.len());
-        let mut on_way: Vec<Vec<u32>> = vec![Vec::new(); used.len()];
         for (entry, action) in (0..).zip(row) {
-            let Some(action) = world.actions.get(*action as usize) else {
-                flows.push(Vec::new());
-                continue;
-            };
-            let classes = self.classes(entry, action, |path| ranks[way[path as usize] as usize]);
-            let mut next = classes.iter();
-            action.each(|flow, _| on_way[way[flow.path as usize] as usize].extend(next.next()));
-            flows.push(classes);
+            let action = world.actions.get(*action as usize);
+            let classes = |action| self.classes(entry, action, |path| ranks[way[path as usize] as usize]);
+            flows.push(action.map_or_else(Vec::new, classes));
         }
-        let ways = on_way.into_iter().map(|mut load| {
+        // The classes of the flows on each way, way after way.
+        let mut first = vec![0usize; used.len() + 1];
+        for action in actions() {
+            action.each(|flow, _| first[way[flow.path as usize] as usize + 1] += 1);
+        }
+        (0..used.len()).for_each(|i| first[i + 1] += first[i]);
+        let (mut next, mut on_way) = (first.clone(), vec![0; first[used.len()]]);
+        let mut classes = flows.iter().flatten();
+        for action in actions() {
+            action.each(|flow, _| {
+                let place = &mut next[way[flow.path as usize] as usize];
+                on_way[*place] = classes.next().copied().unwrap_or_default();
+                *place += 1;
+            });
+        }
+        let ways = first.windows(2).map(|ends| {
+            let load = &mut on_way[ends[0]..ends[1]];
             load.sort_unstable();
+            if let Some(known) = self.loads.get(&*load) {
+                return *known;
+            }
             let next = self.loads.len() as u32;
-            *self.loads.entry(load.into_boxed_slice()).or_insert(next)
+            self.loads.insert((&*load).into(), next);
+            next
         });
         Arrangement { ways: ways.collect(), flows }
     }
 
     /// The class of each flow of an action.
     fn classes(&mut self, entry: u32, action: &Action, colour: impl Fn(u32) -> u32) -> Vec<u32> {
-        let mut classes: Vec<u32> = Vec::with_capacity(action.count());
-        let mut last: Option<(Kind, u32)> = None;
-        let mut waits = Vec::new();
-        action.each(|flow, parents| {
-            waits.clear();
-            waits.extend(parents.iter().map(|p| classes[*p as usize]));
-            let parents = self.set(&mut waits);
-            let [bytes, limit] = [flow.bytes, flow.rate_limit].map(f64::to_bits);
-            let kind = (entry, colour(flow.path), flow.latency.0, bytes, limit, parents);
-            let class = match last {
-                Some((same, class)) if same == kind => class,
-                _ => {
-                    let next = self.kinds.len() as u32;
-                    *self.kinds.entry(kind).or_insert(next)
+        let mut found = Found { classes: Vec::with_capacity(action.count()), last: None, waits: Vec::new() };
+        let Action::Rounds(rounds) = action else {
+            action.each(|flow, waits| self.class(entry, flow, waits, colour(flow.path), &mut found));
+            return found.classes;
+        };
+        for (stretch, times) in rounds.stretches() {
+            let last = *times.end();
+            for time in times {
+                let begin = found.classes.len();
+                let before = begin.saturating_sub(stretch.len()) as u32..begin as u32;
+                let mut in_turn = time > 0;
+                for i in stretch.clone() {
+                    let (flow, waits) = rounds.played(i, &stretch, time);
+                    in_turn &= waits.iter().all(|wait| before.contains(&wait));
+                    self.class(entry, flow, waits, colour(flow.path), &mut found);
                 }
-            };
-            last = Some((kind, class));
-            classes.push(class);
+                // Rounds that wait for the one before them alone are all alike as soon as two are.
+                if last > time && in_turn && self.follow(stretch.len(), last - time, &mut found) {
+                    break;
+                }
+            }
+        }
+        found.classes
+    }
+
+    /// The class of the next flow.
+    #[inline]
+    fn class(&mut self, entry: u32, flow: &Flow, waits: Waits<'_>, colour: u32, found: &mut Found) {
+        let Found { classes, last, waits: set } = found;
+        set.clear();
+        set.extend(waits.iter().map(|p| classes[p as usize]));
+        let parents = self.set(set);
+        let [bytes, limit] = [flow.bytes, flow.rate_limit].map(f64::to_bits);
+        let kind = (entry, colour, flow.latency.0, bytes, limit, parents);
+        let class = match *last {
+            Some((same, class)) if same == kind => class,
+            _ => *self.kinds.entry(kind).or_insert_with(|| {
+                self.given += 1;
+                self.given - 1
+            }),
+        };
+        *last = Some((kind, class));
+        classes.push(class);
+    }
+
+    /// Where the last round of so many flows has the classes of the one before it, all by one number further on, `times`
+    /// more of them will as well: what a flow's class is follows from the classes of the round before. Two arrangements
+    /// that have a class and that number in common also have what follows it in common.
+    fn follow(&mut self, round: usize, times: u32, found: &mut Found) -> bool {
+        let classes = &mut found.classes;
+        let begin = classes.len() - round;
+        let (before, now) = (&classes[begin - round..begin], &classes[begin..]);
+        let further = now[0].wrapping_sub(before[0]);
+        let alike = now.iter().zip(before).all(|(now, before)| now.wrapping_sub(*before) == further);
+        let (least, most) =
+            now.iter().fold((u32::MAX, 0), |(least, most), class| (least.min(*class), most.max(*class)));
+        if !alike || u64::from(further) != u64::from(most) - u64::from(least) + 1 {
+            return false;
+        }
+        let Some(given) = further.checked_mul(times).and_then(|new| self.given.checked_add(new)) else {
+            return false;
+        };
+        let new = self.given;
+        let follows = now.iter().map(|class| {
+            *self.follows.entry((*class, times, further)).or_insert_with(|| new + (class - least))
         });
-        classes
+        let first: Vec<u32> = follows.collect();
+        self.given = given;
+        for time in 0..times {
+            classes.extend(first.iter().map(|class| class + time * further));
+        }
+        found.last = None;
+        true
     }
 
     /// A number for a set of classes.
     fn set(&mut self, classes: &mut Vec<u32>) -> u32 {
-        classes.sort_unstable();
-        classes.dedup();
+        if classes.len() > 1 {
+            classes.sort_unstable();
+            classes.dedup();
+        }
         match classes[..] {
             [] => NO_PARENT,
             [one] => one,
@@ -170,4 +245,13 @@ impl Look {
             }
         }
     }
+}
+
+/// The classes of the flows of an action, as far as they are known.
+struct Found {
+    classes: Vec<u32>,
+    /// The flow before, with its class.
+    last: Option<(Kind, u32)>,
+    /// Scratch space.
+    waits: Vec<u32>,
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::flow::Flow;
-use super::rounds::Rounds;
+use super::rounds::{Rounds, Waits};
 use super::span::Span;
 use crate::units::Time;
 
@@ -60,14 +60,15 @@ impl Action {
         }
     }
     /// Calls back with each flow as it is played, and the numbers of the flows that it waits for.
-    pub fn each(&self, mut call: impl FnMut(&Flow, &[u32])) {
+    pub fn each(&self, mut call: impl FnMut(&Flow, Waits<'_>)) {
         match self {
             Action::Fixed(_) => {}
             Action::Phases(flows) => {
-                (0u32..).zip(flows).for_each(|(i, flow)| call(flow, i.checked_sub(1).as_slice()));
+                (0u32..).zip(flows).for_each(|(i, flow)| call(flow, Waits::of(i.checked_sub(1).as_slice())));
             }
             Action::Graph { flows, parents, parent_ids } => {
-                flows.iter().zip(parents).for_each(|(flow, span)| call(flow, &parent_ids[span.range()]));
+                let waits = parents.iter().map(|span| Waits::of(&parent_ids[span.range()]));
+                flows.iter().zip(waits).for_each(|(flow, waits)| call(flow, waits));
             }
             Action::Rounds(rounds) => rounds.each(call),
         }

@@ -20,6 +20,8 @@ pub struct ProgramBuilder {
     program: Program,
     /// What ops take and give back, in any order of the ops.
     effects: Vec<(OpId, MemoryEffect)>,
+    /// By stream: how many ops there may be.
+    room: Vec<usize>,
 }
 
 impl ProgramBuilder {
@@ -27,13 +29,26 @@ impl ProgramBuilder {
     pub fn new() -> Self {
         Self::default()
     }
+    /// Nothing yet, with room for a program of the size of another.
+    pub fn with_room_of(other: &Program) -> Self {
+        let room = |length: usize| length + length / 8;
+        let program = Program {
+            ops: Vec::with_capacity(room(other.ops.len())),
+            waits: Vec::with_capacity(room(other.waits.len())),
+            ..Program::default()
+        };
+        let effects = Vec::with_capacity(room(other.memory.len()));
+        let room = other.streams.iter().map(|stream| room(stream.ops.len())).collect();
+        ProgramBuilder { program, effects, room }
+    }
     /// Adds an in-order queue that behaves as its kind does, and returns its number.
     pub fn stream(&mut self, kind: StreamKind) -> u16 {
         self.stream_with(kind, kind.traits())
     }
     /// Adds an in-order queue that behaves so, and returns its number.
     pub fn stream_with(&mut self, kind: StreamKind, traits: StreamTraits) -> u16 {
-        self.program.streams.push(Stream { kind, traits, ops: Vec::new(), latency: Time::ZERO });
+        let ops = Vec::with_capacity(self.room.get(self.program.streams.len()).copied().unwrap_or(0));
+        self.program.streams.push(Stream { kind, traits, ops, latency: Time::ZERO });
         (self.program.streams.len() - 1) as u16
     }
     /// Other streams see the ends of this one's ops so much later.
@@ -129,6 +144,7 @@ impl ProgramBuilder {
     /// The finished program.
     pub fn finish(mut self) -> Program {
         self.effects.sort_by_key(|(op, _)| *op);
+        self.program.memory.reserve_exact(self.effects.len());
         for effects in self.effects.chunk_by(|a, b| a.0 == b.0) {
             let span = Span { start: self.program.memory.len() as u32, len: effects.len() as u32 };
             self.program.ops[effects[0].0.index()].memory = span;

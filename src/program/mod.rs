@@ -38,7 +38,7 @@ pub use ops::{
     StreamTraits, Work,
 };
 pub use period::Period;
-pub use rounds::Rounds;
+pub use rounds::{Rounds, Waits};
 pub use span::Span;
 pub use validate::WorldError;
 pub use world::{Comm, Rank, Resource, Tier, TierUse, World};

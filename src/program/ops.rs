@@ -30,6 +30,16 @@ impl Program {
         let [from, to] = [before, op].map(|o| self.ops[o.index()].stream);
         if from == to { Time::ZERO } else { self.streams[usize::from(from)].latency }
     }
+    /// Bytes per second that the hungriest kernels of all streams move at once.
+    pub fn most_memory_rate(&self) -> f64 {
+        let mut of_stream = vec![0.0f32; self.streams.len()];
+        for op in &self.ops {
+            if let Some(most) = of_stream.get_mut(usize::from(op.stream)) {
+                *most = most.max(op.memory_rate);
+            }
+        }
+        of_stream.into_iter().map(f64::from).sum()
+    }
 }
 
 /// An in-order queue of ops on one rank.

@@ -1,5 +1,7 @@
 //! A graph of flows in which stretches come again and again: what a collective in rounds is, without every round of it.
 
+use std::ops::{Range, RangeInclusive};
+
 use super::flow::Flow;
 use super::span::Span;
 
@@ -24,6 +26,26 @@ struct Repeat {
     end: u32,
     len: u32,
     times: u32,
+}
+
+/// The flows that a flow waits for, by the numbers under which they are played.
+#[derive(Clone, Copy, Debug)]
+pub struct Waits<'a> {
+    ids: &'a [u32],
+    /// How many flows later than it is written the flow is played.
+    later: u32,
+}
+
+impl<'a> Waits<'a> {
+    /// Waits of a flow that is played once.
+    pub(super) fn of(ids: &'a [u32]) -> Waits<'a> {
+        Waits { ids, later: 0 }
+    }
+    /// The numbers.
+    #[inline]
+    pub fn iter(self) -> impl Iterator<Item = u32> + 'a {
+        self.ids.iter().map(move |id| id + self.later)
+    }
 }
 
 impl Rounds {
@@ -62,9 +84,11 @@ impl Rounds {
     }
     /// Every round written out.
     pub fn flat(&self) -> Rounds {
-        let mut flat = Rounds::default();
-        self.each(|flow, parents| {
-            flat.flow(*flow, parents);
+        let (mut flat, mut ids) = (Rounds::default(), Vec::new());
+        self.each(|flow, waits| {
+            ids.clear();
+            ids.extend(waits.iter());
+            flat.flow(*flow, &ids);
         });
         flat
     }
@@ -81,22 +105,31 @@ impl Rounds {
         let repeats = self.repeats.iter().filter(|r| (r.end - r.len..r.end).contains(&i));
         1 + repeats.map(|r| r.times).sum::<u32>()
     }
+    /// Stretches of written flows in the order in which they are played, each with the times that it is: 0 the first time,
+    /// from 1 on again.
+    pub fn stretches(&self) -> impl Iterator<Item = (Range<usize>, RangeInclusive<u32>)> {
+        let ends = self.repeats.iter().map(|r| (r.end as usize, r.len as usize, r.times));
+        let mut written = 0;
+        ends.chain([(self.flows.len(), 0, 0)]).flat_map(move |(end, len, times)| {
+            let first = std::mem::replace(&mut written, end)..end;
+            [(first, 0..=0), (end - len..end, 1..=times)]
+        })
+    }
+    /// A flow of a stretch and what it waits for when that is played so many times.
+    #[inline]
+    pub fn played(&self, i: usize, stretch: &Range<usize>, time: u32) -> (&Flow, Waits<'_>) {
+        let later = time * stretch.len() as u32;
+        (&self.flows[i], Waits { ids: &self.parent_ids[self.parents[i].range()], later })
+    }
     /// Calls back with each flow as it is played, and what it waits for.
-    pub(super) fn each(&self, mut call: impl FnMut(&Flow, &[u32])) {
-        let (mut written, mut waits) = (0, Vec::new());
-        let ends = self.repeats.iter().map(|r| (r.end, r.len, r.times));
-        for (end, len, times) in ends.chain([(self.flows.len() as u32, 0, 0)]) {
-            for i in written as usize..end as usize {
-                call(&self.flows[i], &self.parent_ids[self.parents[i].range()]);
-            }
-            for time in 1..=times {
-                for i in (end - len) as usize..end as usize {
-                    waits.clear();
-                    waits.extend(self.parent_ids[self.parents[i].range()].iter().map(|p| p + time * len));
-                    call(&self.flows[i], &waits);
+    pub(super) fn each<'a>(&'a self, mut call: impl FnMut(&'a Flow, Waits<'a>)) {
+        for (stretch, times) in self.stretches() {
+            for time in times {
+                for i in stretch.clone() {
+                    let (flow, waits) = self.played(i, &stretch, time);
+                    call(flow, waits);
                 }
             }
-            written = end;
         }
     }
 }

@@ -188,16 +188,26 @@ struct Needs {
 
 impl Needs {
     fn of(number: usize, program: &Program) -> Result<Needs, WorldError> {
-        let mut used = vec![false; usize::from(u16::MAX) + 1];
+        let ends = |span: Span| u64::from(span.start) + u64::from(span.len);
+        let [waits, memory] = [program.waits.len(), program.memory.len()].map(|length| length as u64);
+        let mut used = Vec::new();
         for (i, op) in program.ops.iter().enumerate() {
-            if let Some(why) = faults(op, program).into_iter().flatten().next() {
-                return Err(wrong(format!("programs[{number}].ops"), i, why));
+            // Most ops of most worlds are sound: what is wrong with one is found out behind this.
+            let sound = ends(op.waits) <= waits
+                && ends(op.memory) <= memory
+                && usize::from(op.stream) < program.streams.len();
+            if !sound {
+                refuse(&format!("programs[{number}].ops"), i, faults(op, program))?;
             }
             if let Work::Comm { slot, .. } = op.work {
-                used[usize::from(slot)] = true;
+                let slot = usize::from(slot);
+                if slot >= used.len() {
+                    used.resize(slot + 1, false);
+                }
+                used[slot] = true;
             }
         }
-        let slots = (0..=u16::MAX).filter(|slot| used[usize::from(*slot)]).collect();
+        let slots = (0..=u16::MAX).zip(used).filter_map(|(slot, used)| used.then_some(slot)).collect();
         let effects = program.memory.iter().chain(&program.resident);
         let tiers = effects.map(|effect| usize::from(effect.tier) + 1).max().unwrap_or(0);
         Ok(Needs { slots, tiers })

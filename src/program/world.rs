@@ -125,17 +125,12 @@ impl World {
     }
     /// By resource, the most that kernels can ask of it: the hungriest of each compute stream at once.
     fn asked_by_kernels(&self) -> Vec<f64> {
-        let of_stream = |p: &Program, s: &super::Stream| {
-            let rates = s.ops.iter().map(|op| p.ops[op.index()].memory_rate);
-            f64::from(rates.fold(0.0, f32::max))
-        };
-        let of_program = |p: &Arc<Program>| p.streams.iter().map(|s| of_stream(p, s)).sum();
-        let most: Vec<f64> = self.programs.iter().map(of_program).collect();
         let mut asked = vec![0.0; self.resources.len()];
-        for rank in &self.ranks {
-            for &(r, a) in &self.uses[rank.memory.range()] {
-                asked[r.index()] += most.get(rank.program.index()).copied().unwrap_or(0.0) * f64::from(a);
-            }
+        let mut most = vec![None; self.programs.len()];
+        for rank in self.ranks.iter().filter(|rank| !rank.memory.is_empty()) {
+            let Some(program) = self.programs.get(rank.program.index()) else { continue };
+            let most = *most[rank.program.index()].get_or_insert_with(|| program.most_memory_rate());
+            self.uses[rank.memory.range()].iter().for_each(|&(r, a)| asked[r.index()] += most * f64::from(a));
         }
         asked
     }

@@ -23,6 +23,7 @@ pub use measured::{TimeOf, measured_world};
 pub use rank::brings_input;
 pub use work::{Channel, Message, Options, Pipeline, Sends, StageWork, Task, phase};
 
+use crate::program::ProgramBuilder;
 use crate::schedule::Order;
 use rank::RankBuilder;
 use wires::{Channels, Wires};
@@ -36,7 +37,10 @@ pub fn programs(order: &Order, options: Options, work: &mut dyn StageWork) -> Pi
         Channels { list: Vec::new(), known: vec![u32::MAX; wires.made.len() * options.lanes as usize] };
     let mut pipeline = Pipeline::default();
     for rank in 0..order.placement.ranks() {
-        let (program, slots) = RankBuilder::new(order, &wires, options, rank, &mut channels).build(work);
+        // Ranks of a pipeline do about as much each.
+        let room = pipeline.programs.last().map_or_else(ProgramBuilder::new, ProgramBuilder::with_room_of);
+        let builder = RankBuilder::new(order, &wires, options, rank, &mut channels, room);
+        let (program, slots) = builder.build(work);
         pipeline.programs.push(program);
         pipeline.slots.push(slots);
     }

@@ -65,6 +65,7 @@ impl<'a> RankBuilder<'a> {
         options: Options,
         rank: u32,
         channels: &'a mut Channels,
+        program: ProgramBuilder,
     ) -> RankBuilder<'a> {
         let chunks = usize::from(order.placement.chunks(rank));
         RankBuilder {
@@ -73,7 +74,7 @@ impl<'a> RankBuilder<'a> {
             options,
             rank,
             channels,
-            program: ProgramBuilder::new(),
+            program,
             compute: 0,
             slots: Vec::new(),
             ends: Vec::new(),
