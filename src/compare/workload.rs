@@ -10,6 +10,7 @@ use crate::analytic::{Estimate, Terms, estimate};
 use crate::cost::DeviceCost;
 use crate::ids::{DeviceId, RankId};
 use crate::program::{Edit, StreamKind, World};
+use crate::simulate::jump::figures_edited;
 use crate::simulate::{Inputs, MachinePrices, Options, Simulation, SimulationError};
 use crate::spec::workload::{CollectiveFidelity, WorkloadSpec};
 use crate::units::Time;
@@ -166,7 +167,7 @@ pub fn closed_form(inputs: &Inputs) -> Result<Estimate, SimulationError> {
 }
 
 /// Compares the closed form of a workload with its simulation, and returns the run with everything on. The inputs are
-/// those of [`Inputs::load`]; `progress` is told the number of ops done in each run.
+/// those of [`Inputs::load`]; `progress` is told the number of ops done in the run with everything on.
 ///
 /// # Errors
 /// The inputs are wrong, or a run fails.
@@ -179,10 +180,10 @@ pub fn compare(
     let inputs = Inputs::load(name, topology, sets)?;
     let estimate = closed_form(&inputs)?;
     let full = Simulation::run_edited(&inputs, &Options::default(), &[], progress)?;
-    let mut run = |on: &On| -> Result<Time, SimulationError> {
+    let run = |on: &On| -> Result<Time, SimulationError> {
         let sets: Vec<String> = sets.iter().cloned().chain(on.sets()).collect();
         let inputs = Inputs::load(name, topology, &sets)?;
-        Ok(Simulation::run_edited(&inputs, &Options::default(), &on.edits(), progress)?.record.step_end)
+        Ok(figures_edited(&inputs, &Options::default(), &on.edits(), false)?.step_end)
     };
     let total = Time::from_s(estimate.terms.total());
     let mut on = On::NOTHING;

@@ -1,17 +1,18 @@
 //! The incidence graph of a world, and what tells its vertices apart to begin with.
 //!
-//! Vertices are numbered ranks first, then communicators, resources and tiers. Only slots that a program uses make
+//! Vertices are numbered ranks first, then bundles of communicators, resources and tiers. Only slots that a program uses make
 //! edges, and only communicators that are so reached occupy resources: what nobody uses tells nobody apart.
 //!
 //! The paths of communicators that play graphs of flows are vertices as well, behind the tiers (`ways`).
 //!
-//! A rank may use one communicator through several slots. The label of a slot then also says which is the lowest of
-//! them (the *port* through which the rank meets the communicator), so that both can be counted in classes.
+//! One vertex stands for a *bundle* of communicators that share their tables (`bundles`), and one edge for all slots through
+//! which a rank meets one. Its label says which slots those are, and whose.
 
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
+use super::bundles::Bundles;
 use super::memory;
 use super::partition::Graph;
 use super::ways::Ways;
@@ -22,28 +23,40 @@ use crate::program::{Program, Work, World};
 #[derive(Debug)]
 pub(super) struct Incidence {
     pub graph: Graph,
-    /// First vertex of the communicators, resources, tiers and ways, and the number of vertices.
+    pub bundles: Bundles,
+    /// First vertex of the bundles, resources, tiers and ways, and the number of vertices.
     pub comms: u32,
     pub resources: u32,
     pub tiers: u32,
     pub ways_from: u32,
     pub end: u32,
     pub ways: Ways,
-    /// Labels from `slots` on stand for these pairs (slot, lower slot with the same communicator).
+    /// Labels from `slots` on stand for these meetings; those below, for one with the first of a bundle through that slot.
     slots: u32,
-    doubled: Vec<(u32, u32)>,
+    met: Vec<Box<[Meeting]>>,
+}
+
+/// A rank meets a communicator of a bundle through a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Meeting {
+    /// Which communicator of the bundle.
+    pub twin: u32,
+    /// The slot.
+    pub slot: u32,
 }
 
 impl Incidence {
     /// The incidence graph of `world`.
     pub fn of(world: &World) -> Incidence {
+        let bundles = Bundles::of(world);
         let comms = world.ranks.len() as u32;
-        let resources = comms + world.comms.len() as u32;
+        let resources = comms + bundles.first.len() as u32;
         let tiers = resources + world.resources.len() as u32;
         let ways_from = tiers + world.tiers.len() as u32;
         let slots = world.ranks.iter().map(|r| r.slots.len).max().unwrap_or(0);
         let mut incidence = Incidence {
             graph: Graph::default(),
+            bundles,
             comms,
             resources,
             tiers,
@@ -51,20 +64,24 @@ impl Incidence {
             end: ways_from,
             ways: Ways::default(),
             slots,
-            doubled: vec![],
+            met: vec![],
         };
         let arrivals = incidence.arrivals(world);
         let felt = world.felt_by_kernels();
-        let mut reached = vec![false; world.comms.len()];
+        let bundles = &incidence.bundles;
+        let mut reached = vec![false; bundles.first.len()];
         for arrival in &arrivals {
-            reached[arrival.comm as usize] = true;
+            reached[arrival.bundle as usize] = true;
         }
-        incidence.ways = Ways::of(world, &reached);
+        incidence.ways = Ways::of(world, |comm| {
+            let bundle = bundles.of[comm];
+            reached[bundle as usize] && bundles.first[bundle as usize] == comm as u32
+        });
         incidence.end += incidence.ways.len();
         let ways = &incidence.ways;
         incidence.graph = Graph::build(incidence.end as usize, |add| {
             for a in &arrivals {
-                add(a.rank, comms + a.comm, a.label, 1);
+                add(a.rank, comms + a.bundle, a.label, 1);
             }
             for (rank, memory) in (0..).zip(world.ranks.iter().map(|r| r.memory)) {
                 for &(resource, crossings) in &world.uses[memory.range()] {
@@ -73,11 +90,13 @@ impl Incidence {
                     }
                 }
             }
-            for comm in (0..world.comms.len() as u32).filter(|c| reached[*c as usize]) {
+            for (vertex, &comm) in
+                (comms..).zip(&bundles.first).filter(|(v, _)| reached[(v - comms) as usize])
+            {
                 let own = ways.of_comm(comm);
                 for (way, &path) in own.clone().zip(ways.paths(world.comms[comm as usize].profile)) {
                     let way = ways_from + way as u32;
-                    add(comms + comm, way, 0, 1);
+                    add(vertex, way, 0, 1);
                     for &(resource, crossings) in world.path(CommId(comm), path) {
                         if crossings > 0 {
                             add(way, resources + resource.0, 0, crossings);
@@ -90,7 +109,7 @@ impl Incidence {
                 for path in 0..world.comms[comm as usize].paths.len {
                     for &(resource, crossings) in world.path(CommId(comm), path) {
                         if crossings > 0 {
-                            add(comms + comm, resources + resource.0, path, crossings);
+                            add(vertex, resources + resource.0, path, crossings);
                         }
                     }
                 }
@@ -104,39 +123,53 @@ impl Incidence {
         incidence
     }
 
-    /// Every use of a communicator by a rank through a slot, rank by rank.
+    /// Every meeting of a rank with a bundle, rank by rank.
     fn arrivals(&mut self, world: &World) -> Vec<Arrival> {
         let used: Vec<Vec<bool>> = world.programs.iter().map(|p| used_slots(p)).collect();
-        let mut met = vec![(u32::MAX, 0); world.comms.len()];
-        let mut numbers = FxHashMap::default();
-        let mut arrivals = Vec::with_capacity(world.slots.len());
+        let mut numbers: FxHashMap<Box<[Meeting]>, u32> = FxHashMap::default();
+        let mut arrivals = Vec::new();
+        let (mut met, mut with_one) = (Vec::new(), Vec::new());
         for rank in 0..self.comms {
             let used = &used[world.ranks[rank as usize].program.index()];
-            for ((slot, &comm), _) in
-                (0..).zip(world.slots_of(RankId(rank))).zip(used).filter(|(_, used)| **used)
-            {
-                let Some(met) = met.get_mut(comm.index()) else {
-                    continue;
+            let slots = (0..).zip(world.slots_of(RankId(rank))).zip(used).filter(|(_, used)| **used);
+            met.clear();
+            met.extend(slots.filter_map(|((slot, comm), _)| {
+                let bundle = *self.bundles.of.get(comm.index())?;
+                Some((bundle, Meeting { twin: self.bundles.twin[comm.index()], slot }))
+            }));
+            met.sort_unstable();
+            for of_bundle in met.chunk_by(|a, b| a.0 == b.0) {
+                with_one.clear();
+                with_one.extend(of_bundle.iter().map(|(_, meeting)| *meeting));
+                let label = match with_one[..] {
+                    [Meeting { twin: 0, slot }] => slot,
+                    _ => numbers.get(&with_one[..]).copied().unwrap_or_else(|| {
+                        let label = self.slots + self.met.len() as u32;
+                        self.met.push(with_one[..].into());
+                        numbers.insert(with_one[..].into(), label);
+                        label
+                    }),
                 };
-                let mut label = slot;
-                if met.0 == rank {
-                    let doubled = &mut self.doubled;
-                    label = *numbers.entry((slot, met.1)).or_insert_with(|| {
-                        doubled.push((slot, met.1));
-                        self.slots + doubled.len() as u32 - 1
-                    });
-                } else {
-                    *met = (rank, slot);
-                }
-                arrivals.push(Arrival { rank, comm: comm.0, label });
+                arrivals.push(Arrival { rank, bundle: of_bundle[0].0, label });
             }
         }
         arrivals
     }
 
-    /// The lowest slot through which the rank meets the communicator, for the label of one of its slots.
-    pub fn port(&self, label: u32) -> u32 {
-        if label < self.slots { label } else { self.doubled[(label - self.slots) as usize].1 }
+    /// The ranks that meet a communicator, each with the slots through which it does, in order.
+    pub fn meetings(&self, comm: u32) -> impl Iterator<Item = (u32, Vec<u32>)> + '_ {
+        let (bundle, twin) = (self.bundles.of[comm as usize], self.bundles.twin[comm as usize]);
+        let edges = self.graph.at(self.comms + bundle).iter().filter(|edge| edge.to < self.comms);
+        edges.filter_map(move |edge| {
+            let slots: Vec<u32> = match edge.label.checked_sub(self.slots) {
+                None => (twin == 0).then_some(edge.label).into_iter().collect(),
+                Some(met) => {
+                    let meetings = self.met[met as usize].iter().filter(|meeting| meeting.twin == twin);
+                    meetings.map(|meeting| meeting.slot).collect()
+                }
+            };
+            (!slots.is_empty()).then_some((edge.to, slots))
+        })
     }
 
     /// What the engine sees of each vertex on its own; `ways` colours those.
@@ -153,7 +186,10 @@ impl Incidence {
                 turn,
             )
         }));
-        colours.add(world.comms.iter().map(|c| (c.profile, c.needed, c.paths.len)));
+        colours.add(self.bundles.first.iter().zip(&self.bundles.size).map(|(first, size)| {
+            let c = &world.comms[*first as usize];
+            (c.profile, c.needed, c.paths.len, *size)
+        }));
         colours.add(world.resources.iter().map(|r| r.capacity.0.to_bits()));
         colours.add(world.tiers.iter().map(|t| (&t.name, t.capacity)));
         colours.add(ways.iter().copied());
@@ -161,10 +197,10 @@ impl Incidence {
     }
 }
 
-/// A rank meets a communicator through a slot.
+/// A rank meets a bundle of communicators through the slots that the label says.
 struct Arrival {
     rank: u32,
-    comm: u32,
+    bundle: u32,
     label: u32,
 }
 

@@ -19,6 +19,8 @@
 //! | rank – resource | none; memory that its kernels feel | coefficient |
 //! | rank – tier | the program's tier number | ranks that the use stands for |
 //!
+//! Communicators of the same ranks on the same paths are one vertex, whose labels say which of them and which slot (`bundles`).
+//!
 //! A partition is stable (equitable) if any two vertices of a class have, for each class and each label, the same sum
 //! of weights towards it. Initial colours are what the engine sees of a vertex on its own: program, slowness and
 //! jitter seed of a rank; profile, arrivals needed and number of paths of a communicator; capacity of a resource;
@@ -97,6 +99,7 @@
 //! assert_eq!(folded.source(RankId(2)), folded.source(RankId(0)));
 //! ```
 
+mod bundles;
 mod classes;
 mod incidence;
 mod memory;

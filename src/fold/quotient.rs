@@ -20,16 +20,20 @@ pub(super) fn quotient(
 ) -> Option<Folded> {
     let range =
         |from: u32, to: u32| Classes::of_colouring(&colouring[from as usize..to as usize], colouring.len());
+    let bundled = &colouring[incidence.comms as usize..incidence.resources as usize];
+    let (comms, of_bundle) = incidence.bundles.classes(bundled);
     let mut quotient = Quotient {
         full: world,
         incidence,
         ways,
         merged: Merged::new(world, &incidence.ways, transfers),
         of_way: FxHashMap::default(),
+        bundled,
+        of_bundle,
         folded: Folded {
             world: World { jitter: world.jitter.clone(), ..World::default() },
             ranks: range(0, incidence.comms),
-            comms: range(incidence.comms, incidence.resources),
+            comms,
             resources: range(incidence.resources, incidence.tiers),
             tiers: range(incidence.tiers, incidence.ways_from),
         },
@@ -51,6 +55,9 @@ struct Quotient<'w> {
     merged: Merged<'w>,
     /// By class of ways: the folded paths that stand for it, each with how many flows of a class take one way at once.
     of_way: FxHashMap<u32, Vec<(u32, u32)>>,
+    /// By bundle: its class; and by class of bundles: the classes of their communicators.
+    bundled: &'w [u32],
+    of_bundle: FxHashMap<u32, Vec<u32>>,
     folded: Folded,
 }
 
@@ -131,7 +138,7 @@ impl Quotient<'_> {
 
     /// The paths of all communicator classes, with the crossings of one resource of each class summed.
     fn paths(&mut self) -> Option<()> {
-        let Folded { world: w, ranks, comms, resources, .. } = &mut self.folded;
+        let Folded { world: w, ranks, resources, .. } = &mut self.folded;
         let paths = w.comms.last().map_or(0, |c| c.paths.start + c.paths.len);
         let mut crossings: Vec<(u32, u32, u32)> = Vec::new();
         let mut of_resource: Vec<(u32, u64)> = Vec::new();
@@ -146,8 +153,10 @@ impl Quotient<'_> {
                     let folded = self.of_way.get(&self.ways[way as usize]).into_iter().flatten();
                     of_resource.extend(folded.map(|&(path, flows)| (path, u64::from(flows) * weight)));
                 } else {
-                    let comm = comms.of[(edge.to - self.incidence.comms) as usize];
-                    of_resource.push((w.comms[comm as usize].paths.start + edge.label, weight));
+                    let bundle = self.bundled[(edge.to - self.incidence.comms) as usize];
+                    let comms = self.of_bundle.get(&bundle).into_iter().flatten();
+                    let first_path = |comm: &u32| w.comms[*comm as usize].paths.start;
+                    of_resource.extend(comms.map(|comm| (first_path(comm) + edge.label, weight)));
                 }
             }
             of_resource.sort_unstable();
@@ -179,12 +188,13 @@ impl Quotient<'_> {
 /// Where ranks use the communicator through more slots than it needs arrivals, a rank's slots take turns and count
 /// once: by port. In both cases what falls away is the arrivals that merged.
 fn needed(incidence: &Incidence, ranks: &Classes, comm: u32, needed: u32) -> u32 {
-    let edges = incidence.graph.at(incidence.comms + comm).iter().filter(|edge| edge.to < incidence.comms);
-    let by_slot = edges.clone().count() == needed as usize;
-    let mut arrivals: Vec<(u32, u32)> = edges
-        .filter(|edge| by_slot || incidence.port(edge.label) == edge.label)
-        .map(|edge| (ranks.of[edge.to as usize], edge.label))
-        .collect();
+    let meetings: Vec<(u32, Vec<u32>)> = incidence.meetings(comm).collect();
+    let by_slot = meetings.iter().map(|(_, slots)| slots.len()).sum::<usize>() == needed as usize;
+    let mut arrivals: Vec<(u32, u32, u32)> = Vec::new();
+    for (rank, slots) in &meetings {
+        let counted = if by_slot { slots } else { &slots[..1] };
+        arrivals.extend(counted.iter().map(|slot| (ranks.of[*rank as usize], *slot, slots[0])));
+    }
     let all = arrivals.len();
     arrivals.sort_unstable();
     arrivals.dedup();

@@ -18,13 +18,13 @@ pub(super) struct Ways {
 
 impl Ways {
     /// Of the communicators that are `reached`.
-    pub fn of(world: &World, reached: &[bool]) -> Ways {
+    pub fn of(world: &World, reached: impl Fn(usize) -> bool) -> Ways {
         let used: Vec<Vec<u32>> = world.profiles.iter().map(|row| used_by(world, row)).collect();
         let mut first = Vec::with_capacity(world.comms.len() + 1);
         let mut next = 0;
-        for (comm, reached) in world.comms.iter().zip(reached) {
+        for (c, comm) in world.comms.iter().enumerate() {
             first.push(next);
-            let used = used.get(comm.profile as usize).filter(|_| *reached).map_or(&[][..], Vec::as_slice);
+            let used = used.get(comm.profile as usize).filter(|_| reached(c)).map_or(&[][..], Vec::as_slice);
             // What names a path that is not there cannot be played, and the engine says so.
             if used.last().is_some_and(|last| *last < comm.paths.len) {
                 next += used.len() as u32;
@@ -45,6 +45,15 @@ impl Ways {
     pub fn paths(&self, profile: u32) -> &[u32] {
         self.used.get(profile as usize).map_or(&[], Vec::as_slice)
     }
+}
+
+/// By profile, whether any of its actions is a graph of flows.
+pub(super) fn graphs(world: &World) -> Vec<bool> {
+    let graph = |action: &u32| {
+        let action = world.actions.get(*action as usize);
+        action.is_some_and(|action| matches!(action, Action::Graph { .. } | Action::Rounds(_)))
+    };
+    world.profiles.iter().map(|row| row.iter().any(graph)).collect()
 }
 
 fn used_by(world: &World, row: &[u32]) -> Vec<u32> {

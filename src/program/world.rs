@@ -305,6 +305,11 @@ impl World {
         });
         RankId(self.ranks.len() as u32 - 1)
     }
+    /// Adds a communicator that is what another one is, of the same ranks on the same paths, and shares its tables.
+    pub fn add_twin(&mut self, comm: CommId) -> CommId {
+        self.comms.push(self.comms[comm.index()]);
+        CommId(self.comms.len() as u32 - 1)
+    }
     /// Says which communicator a slot of a rank means.
     ///
     /// # Panics

@@ -155,16 +155,28 @@ impl Assembly<'_, '_> {
                 ends[*channel as usize][end] = (rank as u32, (first + i) as u16);
             }
         }
+        // Channels of one rank to another differ in their slots alone: one for each pair of virtual stages and direction.
+        let mut twins: Vec<Option<usize>> = Vec::with_capacity(ends.len());
+        for (i, [(from, _), (to, _)]) in ends.iter().enumerate() {
+            let same = |[(a, _), (b, _)]: &[(u32, u16); 2]| (a, b) == (from, to);
+            twins.push(ends[..i].iter().position(same));
+        }
+        let mut comms: Vec<CommId> = Vec::with_capacity(ends.len());
         for r in (0..self.layout.ranks()).map(RankId).filter(|r| self.layout.coordinate(*r, Axis::Pp) == 0) {
             let at = |stage: u32| {
                 let mut coords = self.layout.coords(r);
                 coords[Axis::Pp as usize] = stage;
                 self.layout.rank(coords)
             };
-            for [(from, from_slot), (to, to_slot)] in &ends {
+            comms.clear();
+            for ([(from, from_slot), (to, to_slot)], twin) in ends.iter().zip(&twins) {
                 let members = [at(*from), at(*to)];
                 let devices = members.map(|m| self.layout.device(m));
-                let comm = self.lowering.comm(world, &members, &devices, &transfers)?;
+                let comm = match twin {
+                    Some(first) => world.add_twin(comms[*first]),
+                    None => self.lowering.comm(world, &members, &devices, &transfers)?,
+                };
+                comms.push(comm);
                 world.bind(members[0], *from_slot, comm);
                 world.bind(members[1], *to_slot, comm);
             }

@@ -53,7 +53,7 @@ use crate::engine::{self, Observer, Record, State};
 use crate::fold::{Folded, fold};
 use crate::model::flops::StepFlops;
 use crate::plan::step::{Plan, order};
-use crate::program::{Period, World};
+use crate::program::{Edit, Period, World};
 use crate::schedule::{Choice, Order, Part, Slot};
 use crate::units::Time;
 
@@ -87,12 +87,34 @@ pub struct Jumped {
     pub turn: Time,
 }
 
+/// A step to be played.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    inputs: &'a Inputs,
+    options: &'a Options,
+    /// Changes to its world.
+    edits: &'a [Edit],
+}
+
 /// Plays a step for its figures alone, jumping where `options` allow it.
 ///
 /// # Errors
 /// See [`SimulationError`].
 pub fn figures(inputs: &Inputs, options: &Options, exposed: bool) -> Result<Figures, SimulationError> {
-    if let Some(short) = jumped(inputs, options) {
+    figures_edited(inputs, options, &[], exposed)
+}
+
+/// The same of a step whose planned world is changed by `edits`, as [`Simulation::run_edited`] changes it.
+///
+/// # Errors
+/// See [`SimulationError`].
+pub fn figures_edited(
+    inputs: &Inputs,
+    options: &Options,
+    edits: &[Edit],
+    exposed: bool,
+) -> Result<Figures, SimulationError> {
+    if let Some(short) = jumped(Asked { inputs, options, edits }) {
         let Short { plan, folded, record, found, jumped, .. } = &short;
         let section = ((found.before.at, found.after.at), jumped.times);
         let (memory_peak_bytes, exposed) = read(plan, folded, record, Some(section), exposed);
@@ -105,13 +127,13 @@ pub fn figures(inputs: &Inputs, options: &Options, exposed: bool) -> Result<Figu
     let flops = |plan: &Plan| plan.model_flops.model / f64::from(options.steps.max(1));
     if !exposed {
         // Nothing is read of single ops: none is recorded, and the step of all ranks need not be kept beside what is played.
-        let (plan, folded, _) = prepared(inputs, options, &[])?;
+        let (plan, folded, _) = prepared(inputs, options, edits)?;
         let flops = flops(&plan);
         drop(plan);
         let (end, peak) = Brief::of(&folded.world, "hbm")?;
         return Ok(with_speed(inputs, end, flops, peak, BTreeMap::new(), None));
     }
-    let run = Simulation::run(inputs, options)?;
+    let run = Simulation::run_edited(inputs, options, edits, &mut |_| {})?;
     let (memory_peak_bytes, exposed) = read(&run.plan, &run.folded, &run.record, None, exposed);
     let flops = flops(&run.plan);
     Ok(with_speed(inputs, run.record.step_end, flops, memory_peak_bytes, exposed, None))
@@ -180,8 +202,8 @@ struct Repeats {
 }
 
 /// Tries short steps until one returns to a state in time; `None` where the whole step is to be played.
-fn jumped(inputs: &Inputs, options: &Options) -> Option<Short> {
-    shortened(inputs, options, Lengths { least: 4, spared: 2 }, &mut Some)
+fn jumped(asked: Asked) -> Option<Short> {
+    shortened(asked, Lengths { least: 4, spared: 2 }, &mut Some)
 }
 
 /// Which short steps are tried.
@@ -193,12 +215,8 @@ struct Lengths {
 }
 
 /// Tries short steps until one returns to a state in time and something can be made of it.
-fn shortened<T>(
-    inputs: &Inputs,
-    options: &Options,
-    lengths: Lengths,
-    make: &mut dyn FnMut(Short) -> Option<T>,
-) -> Option<T> {
+fn shortened<T>(asked: Asked, lengths: Lengths, make: &mut dyn FnMut(Short) -> Option<T>) -> Option<T> {
+    let Asked { inputs, options, .. } = asked;
     let workload = &inputs.workload.value;
     let Choice::Named(schedule) = workload.parallelism.pipeline.choice() else { return None };
     let drawn = workload.noise.is_random() || workload.documents.is_some();
@@ -212,7 +230,7 @@ fn shortened<T>(
     while let Some(fewer) = whole.checked_sub(least).filter(|_| whole >= spared * least) {
         let try_with = |turn: u32| {
             let micro_batches = least + fewer % turn;
-            (micro_batches < whole).then(|| play(inputs, options, whole, micro_batches)).flatten()
+            (micro_batches < whole).then(|| play(asked, whole, micro_batches)).flatten()
         };
         let short = match try_with(stages) {
             // The state recurs after so many micro-batches, of which those left out are no multiple.
@@ -237,10 +255,10 @@ fn least_common(a: u32, b: u32) -> u32 {
 
 /// Plays a step of fewer micro-batches. `Err` says how many micro-batches a recurrence of its state takes, if those left out are not a
 /// multiple.
-fn play(inputs: &Inputs, options: &Options, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
-    let (plan, folded) = planned(inputs, options, fewer)?;
+fn play(asked: Asked, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
+    let (plan, folded) = planned(asked, fewer)?;
     let left_out = whole - fewer;
-    let workload = &inputs.workload.value;
+    let workload = &asked.inputs.workload.value;
     let turns = Turns::of(&folded.world)?;
     let mut watch = Watch::new(&folded.world, &turns);
     let stats = engine::run_observed(&folded.world, &mut watch).ok()?;
@@ -265,9 +283,11 @@ fn play(inputs: &Inputs, options: &Options, whole: u32, fewer: u32) -> Option<Re
 }
 
 /// A step of so many micro-batches, ready to be played.
-fn planned(inputs: &Inputs, options: &Options, micro_batches: u32) -> Option<(Plan, Folded)> {
+fn planned(asked: Asked, micro_batches: u32) -> Option<(Plan, Folded)> {
+    let Asked { inputs, options, edits } = asked;
     let short = inputs.with_micro_batches(micro_batches)?;
     let mut plan = short.plan_with(&mut short.lowering(), 1).ok()?;
+    edits.iter().for_each(|edit| plan.world.edit(edit));
     noise::apply_fixed(&mut plan, &inputs.machine, &inputs.workload.value.noise).ok()?;
     let folded = if options.fold { fold(&plan.world) } else { Folded::unfolded(plan.world.clone()) };
     Some((plan, folded))

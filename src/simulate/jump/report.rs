@@ -18,7 +18,7 @@
 
 use std::time::Instant;
 
-use super::{Found, Lengths, Options, Short, planned, shortened};
+use super::{Asked, Found, Lengths, Options, Short, planned, shortened};
 use crate::analysis::cause::Causes;
 use crate::analysis::critical::{CriticalPath, critical_path};
 use crate::analysis::critical_report::{self, Again};
@@ -58,7 +58,8 @@ pub fn report(inputs: &Inputs, options: &Options, wall: bool) -> Option<Report> 
 
 /// The same with other lengths.
 pub(super) fn by_turns(inputs: &Inputs, options: &Options, lengths: Lengths) -> Option<Report> {
-    shortened(inputs, options, lengths, &mut |short| of_short(inputs, options, &short))
+    let asked = Asked { inputs, options, edits: &[] };
+    shortened(asked, lengths, &mut |short| of_short(asked, &short))
 }
 
 /// A step that was played.
@@ -70,8 +71,8 @@ struct Played {
 
 impl Played {
     /// Of so many micro-batches.
-    fn of(inputs: &Inputs, options: &Options, micro_batches: u32) -> Option<Played> {
-        let (plan, folded) = planned(inputs, options, micro_batches)?;
+    fn of(asked: Asked, micro_batches: u32) -> Option<Played> {
+        let (plan, folded) = planned(asked, micro_batches)?;
         let mut record = Record::for_world(&folded.world);
         let stats = engine::run_observed(&folded.world, &mut record).ok()?;
         record.complete(stats);
@@ -89,7 +90,8 @@ impl Played {
     }
 }
 
-fn of_short(inputs: &Inputs, options: &Options, short: &Short) -> Option<Report> {
+fn of_short(asked: Asked, short: &Short) -> Option<Report> {
+    let Asked { inputs, options, .. } = asked;
     let Short { plan, folded, record, jumped, .. } = short;
     let world = &folded.world;
     let mut causes = Causes::new(world, record);
@@ -100,7 +102,7 @@ fn of_short(inputs: &Inputs, options: &Options, short: &Short) -> Option<Report>
     let path = critical_path(&mut causes, &mut idle);
     let again = again(&places, &path)?;
 
-    let next = Played::of(inputs, options, plan.micro_batches + short.repeats.micro_batches)?;
+    let next = Played::of(asked, plan.micro_batches + short.repeats.micro_batches)?;
     let same_ranks = next.folded.ranks.of == folded.ranks.of;
     if !same_ranks || next.record.step_end != record.step_end + jumped.turn {
         return None;

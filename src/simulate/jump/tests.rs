@@ -3,10 +3,17 @@
 use super::*;
 use crate::analysis::report::Report;
 use crate::ids::RankId;
+use crate::program::StreamKind;
+use crate::simulate::whatif::{Base, Change, Subject};
+use crate::spec::kernel::KernelClass;
 use crate::spec::{Kind, catalog};
 
 /// Shipped workloads whose whole steps take a debug build too long.
 const LARGE: [&str; 5] = ["11t-offload", "95t-offload", "deepseek-v3", "llama3-405b", "megatron-1t"];
+
+fn jumped(inputs: &Inputs, options: &Options) -> Option<Short> {
+    super::jumped(Asked { inputs, options, edits: &[] })
+}
 
 fn whole(inputs: &Inputs) -> Option<Simulation> {
     Simulation::run(inputs, &Options { jump: false, ..Options::default() }).ok()
@@ -221,4 +228,45 @@ fn what_is_drawn_is_not_jumped() {
     assert!(jumped(&load(&["documents={\"lengths\":[512]}"]), &options).is_none());
     assert!(jumped(&load(&[]), &Options { steps: 2, ..options }).is_none());
     assert!(jumped(&load(&[]), &Options { jump: false, ..options }).is_none());
+}
+
+/// Steps with changes to their worlds, as what-ifs and comparisons make them: each edit by itself.
+#[test]
+fn edited_steps_jump_exactly() {
+    let inputs = Inputs::load("tests/data/jump.json", None, &[]).expect("inputs");
+    let options = Options::default();
+    let edits = [
+        Edit::Free(vec![StreamKind::Tensor, StreamKind::Data]),
+        Edit::EndlessMemory,
+        Edit::SlowRank(RankId(0), 1.5),
+        Edit::Kernels(vec![KernelClass::Gemm], 2.0),
+        Edit::Latency(0.5),
+        Edit::NoPipeline,
+    ];
+    let mut ends = std::collections::BTreeSet::new();
+    for edit in edits {
+        let edits = [edit];
+        let by_jumping = figures_edited(&inputs, &options, &edits, true).expect("figures");
+        let played =
+            figures_edited(&inputs, &Options { jump: false, ..options }, &edits, true).expect("figures");
+        assert!(played.jumped.is_none());
+        let jumps = by_jumping.jumped.is_some();
+        assert!(jumps || edits == [Edit::NoPipeline], "{edits:?} is not jumped");
+        assert_eq!(Figures { jumped: None, ..by_jumping }, played, "{edits:?}");
+        ends.insert(played.step_end);
+    }
+    assert!(ends.len() >= 5, "{ends:?}");
+}
+
+/// What-ifs are the same whether their steps are jumped or not.
+#[test]
+fn what_ifs_jump_exactly() {
+    let inputs = Inputs::load("tests/data/jump.json", None, &[]).expect("inputs");
+    let of = |jump: bool| {
+        let base = Base::new(&inputs, Options { jump, ..Options::default() }).expect("runs");
+        let mut changes = base.all(1.1);
+        changes.push(Change { subject: Subject::Rank(0), factor: 0.5 });
+        base.each(&changes).expect("changes")
+    };
+    assert_eq!(of(true), of(false));
 }

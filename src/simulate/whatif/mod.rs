@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use change::{Change, FAMILIES, Subject, apply};
 pub use path::PathTime;
 
+use super::jump::figures_edited;
 use super::{Inputs, Options, Simulation, SimulationError};
 use crate::analysis::kind::OpKind;
 use crate::ids::{RankId, ResourceId};
@@ -140,8 +141,7 @@ impl Base {
     /// A change cannot be made, or the changed step does not run.
     pub fn with(&self, changes: &[Change]) -> Result<WhatIf, SimulationError> {
         let (inputs, edits) = apply(&self.run.inputs, changes)?;
-        let run = Simulation::run_edited(&inputs, &self.options, &edits, &mut |_| {})?;
-        let mut end = run.record.step_end;
+        let mut end = figures_edited(&inputs, &self.options, &edits, false)?.step_end;
         if changes.iter().any(|c| c.subject == Subject::Exposed) {
             end = end.max(self.busiest_stream());
         }
@@ -150,7 +150,7 @@ impl Base {
             true => c.subject.name(),
             false => format!("{} × {}", c.subject.name(), rounded(c.factor)),
         };
-        let path_s = self.path_s(changes, &run);
+        let path_s = self.path_s(changes, &inputs);
         let off = |&(seconds, change): &(f64, &Change)| match (change.subject.is_cost(), &change.subject) {
             (true, _) => -seconds,
             (_, Subject::Latency) => -seconds * (1.0 - change.factor),
@@ -161,11 +161,13 @@ impl Base {
             .map(|of| of.iter().zip(changes).map(|(s, c)| off(&(*s, c))).sum::<f64>() / before);
         let change = after / before.max(1.0 / PS_PER_S) - 1.0;
         let parted = |told: f64| (told - change).abs() > PARTS_BY.1.max(PARTS_BY.0 * change.abs());
-        let parts =
-            foretold.filter(|told| parted(*told)).map(|_| match PathTime::of(&run).ops == self.path.ops {
-                true => Parts::BoundByMore,
-                false => Parts::PathChanged,
-            });
+        let mut parts = None;
+        if foretold.is_some_and(parted) {
+            // Only now is any op looked at.
+            let run = Simulation::run_edited(&inputs, &self.options, &edits, &mut |_| {})?;
+            let same = PathTime::of(&run).ops == self.path.ops;
+            parts = Some(if same { Parts::BoundByMore } else { Parts::PathChanged });
+        }
         Ok(WhatIf {
             what: changes.iter().map(name).collect::<Vec<_>>().join(", "),
             step_time_s: after,
@@ -193,9 +195,9 @@ impl Base {
     }
 
     /// Time of the path on each change, where it can say.
-    fn path_s(&self, changes: &[Change], changed: &Simulation) -> Option<Vec<f64>> {
-        let (was, is) = (&self.run.plan.world.resources, &changed.plan.world.resources);
-        let differs = |r: ResourceId| was.get(r.index()) != is.get(r.index());
+    fn path_s(&self, changes: &[Change], changed: &Inputs) -> Option<Vec<f64>> {
+        let (was, is) = (&self.run.inputs.machine, &changed.machine);
+        let differs = |r: ResourceId| r.0 >= is.resources() || was.capacity(r) != is.capacity(r);
         changes.iter().map(|c| self.path.on(&c.subject, &differs)).collect()
     }
 
