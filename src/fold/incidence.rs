@@ -159,7 +159,7 @@ impl Incidence {
     /// The ranks that meet a communicator, each with the slots through which it does, in order.
     pub fn meetings(&self, comm: u32) -> impl Iterator<Item = (u32, Vec<u32>)> + '_ {
         let (bundle, twin) = (self.bundles.of[comm as usize], self.bundles.twin[comm as usize]);
-        let edges = self.graph.at(self.comms + bundle).iter().filter(|edge| edge.to < self.comms);
+        let edges = self.graph.at(self.comms + bundle).filter(|edge| edge.to < self.comms);
         edges.filter_map(move |edge| {
             let slots: Vec<u32> = match edge.label.checked_sub(self.slots) {
                 None => (twin == 0).then_some(edge.label).into_iter().collect(),

@@ -125,7 +125,7 @@ pub fn fold(world: &World) -> Folded {
     let mut colours = seen.clone();
     loop {
         let initial = incidence.initial_colours(world, &colours);
-        let colouring = partition::coarsest_stable(&incidence.graph, &initial);
+        let colouring = partition::coarsest_stable(&incidence.graph, initial);
         let (of_ways, count) = numbered(colouring[incidence.ways_from as usize..].iter());
         if of_ways != seen {
             let (looked, finer, finer_count) = Transfers::look(world, ways, &of_ways);

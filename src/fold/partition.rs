@@ -5,6 +5,8 @@
 //! served as a splitter, the largest need not serve again: sums into it follow from those into the whole and the
 //! other parts. So a vertex serves at most log₂ n times.
 
+use rustc_hash::FxHashMap;
+
 /// An edge as seen from one of its ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
@@ -20,20 +22,26 @@ pub(super) struct Edge {
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     /// `edges[first[v]..first[v + 1]]` are those of vertex v.
-    pub first: Vec<usize>,
-    /// All edges, by vertex.
-    pub edges: Vec<Edge>,
+    first: Vec<u32>,
+    /// All edges, by vertex: the other end, and which of `kinds`.
+    edges: Vec<(u32, u32)>,
+    /// Label and weight: few differ.
+    kinds: Vec<(u32, u32)>,
 }
 
 impl Graph {
     /// The edges of a vertex.
     #[inline]
-    pub fn at(&self, vertex: u32) -> &[Edge] {
-        &self.edges[self.first[vertex as usize]..self.first[vertex as usize + 1]]
+    pub fn at(&self, vertex: u32) -> impl Iterator<Item = Edge> + Clone {
+        let all = self.first[vertex as usize] as usize..self.first[vertex as usize + 1] as usize;
+        self.edges[all].iter().map(|&(to, kind)| {
+            let (label, weight) = self.kinds[kind as usize];
+            Edge { to, label, weight }
+        })
     }
     /// Builds the lists from a source that names each edge once, as `add(a, b, label, weight)`; it is asked twice.
     pub fn build(vertices: usize, source: impl Fn(&mut dyn FnMut(u32, u32, u32, u32))) -> Graph {
-        let mut first = vec![0usize; vertices + 2];
+        let mut first = vec![0u32; vertices + 2];
         source(&mut |a, b, _, _| {
             first[a as usize + 2] += 1;
             first[b as usize + 2] += 1;
@@ -41,22 +49,28 @@ impl Graph {
         for v in 2..first.len() {
             first[v] += first[v - 1];
         }
-        let mut edges = vec![Edge { to: 0, label: 0, weight: 0 }; first[vertices + 1]];
+        let mut edges = vec![(0, 0); first[vertices + 1] as usize];
+        let mut kinds = Vec::new();
+        let mut numbers = FxHashMap::default();
         source(&mut |a, b, label, weight| {
+            let kind = *numbers.entry((label, weight)).or_insert_with(|| {
+                kinds.push((label, weight));
+                kinds.len() as u32 - 1
+            });
             for (from, to) in [(a, b), (b, a)] {
                 let place = &mut first[from as usize + 1];
-                edges[*place] = Edge { to, label, weight };
+                edges[*place as usize] = (to, kind);
                 *place += 1;
             }
         });
         first.pop();
-        Graph { first, edges }
+        Graph { first, edges, kinds }
     }
 }
 
 /// The coarsest stable partition that refines `colours` (dense from 0): the class of each vertex, in no special order
 /// but the same one in every run. Edges must not join vertices of one initial colour.
-pub(super) fn coarsest_stable(graph: &Graph, colours: &[u32]) -> Vec<u32> {
+pub(super) fn coarsest_stable(graph: &Graph, colours: Vec<u32>) -> Vec<u32> {
     let mut partition = Partition::new(colours);
     let mut splitter = Splitter::new(graph);
     let mut next = 0;
@@ -85,7 +99,7 @@ struct Splitter {
 
 impl Splitter {
     fn new(graph: &Graph) -> Splitter {
-        let labels = graph.edges.iter().map(|e| e.label as usize + 1).max().unwrap_or(0);
+        let labels = graph.kinds.iter().map(|(label, _)| *label as usize + 1).max().unwrap_or(0);
         Splitter { labels: Vec::new(), end: vec![0; labels], begin: Vec::new(), edges: Vec::new() }
     }
     fn gather(&mut self, graph: &Graph, class: &[u32]) {
@@ -147,10 +161,10 @@ struct Partition {
 }
 
 impl Partition {
-    fn new(colours: &[u32]) -> Partition {
+    fn new(colours: Vec<u32>) -> Partition {
         let classes = colours.iter().map(|c| c + 1).max().unwrap_or(0) as usize;
         let mut len = vec![0; classes];
-        for &colour in colours {
+        for &colour in &colours {
             len[colour as usize] += 1;
         }
         let mut total = 0;
@@ -163,13 +177,13 @@ impl Partition {
             next[colour as usize] += 1;
         }
         Partition {
-            class: colours.to_vec(),
+            sum: vec![0; colours.len()],
+            class: colours,
             order,
             place,
             start,
             len,
             touched: vec![0; classes],
-            sum: vec![0; colours.len()],
             common: vec![0; classes],
             splits: vec![false; classes],
             reached: Vec::new(),
@@ -343,7 +357,7 @@ mod tests {
             let graph = Graph::build(30, |add| edges.iter().for_each(|&(a, b, l, w)| add(a, b, l, w)));
             let kind = |v: usize| if v < 12 { 0 } else { 2 };
             let colours: Vec<u32> = colours.iter().enumerate().map(|(v, c)| c + kind(v)).collect();
-            prop_assert!(same_partition(&coarsest_stable(&graph, &colours), &by_definition(&graph, &colours)));
+            prop_assert!(same_partition(&coarsest_stable(&graph, colours.clone()), &by_definition(&graph, &colours)));
         }
 
         /// Long rings and paths: splits travel far, one class at a time.
@@ -357,7 +371,7 @@ mod tests {
             });
             let colours: Vec<u32> =
                 (0..2 * n).map(|v| if v >= n { 2 } else { u32::from(marks.contains(&v)) }).collect();
-            prop_assert!(same_partition(&coarsest_stable(&graph, &colours), &by_definition(&graph, &colours)));
+            prop_assert!(same_partition(&coarsest_stable(&graph, colours.clone()), &by_definition(&graph, &colours)));
         }
     }
 }

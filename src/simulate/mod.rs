@@ -296,9 +296,14 @@ impl Brief {
     fn of(world: &World, tier: &str) -> Result<(Time, Option<u64>), EngineError> {
         let mut brief = Brief::default();
         let end = engine::run_observed(world, &mut brief)?.step_end;
-        let named = world.tiers.iter().zip(&brief.peaks).filter(|(of, _)| of.name == tier);
-        Ok((end, named.map(|(_, peak)| peak.0).max()))
+        Ok((end, fullest(world, &brief.peaks, tier)))
     }
+}
+
+/// The highest level of the fullest tier of a name, those of all tiers being known.
+fn fullest(world: &World, peaks: &[Bytes], tier: &str) -> Option<u64> {
+    let named = world.tiers.iter().zip(peaks).filter(|(of, _)| of.name == tier);
+    named.map(|(_, peak)| peak.0).max()
 }
 
 /// What a report says of a whole step beside what was played of it.

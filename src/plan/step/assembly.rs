@@ -162,6 +162,7 @@ impl Assembly<'_, '_> {
             twins.push(ends[..i].iter().position(same));
         }
         let mut comms: Vec<CommId> = Vec::with_capacity(ends.len());
+        world.comms.reserve(ends.len() * (self.layout.ranks() as usize / pipeline.slots.len().max(1)));
         for r in (0..self.layout.ranks()).map(RankId).filter(|r| self.layout.coordinate(*r, Axis::Pp) == 0) {
             let at = |stage: u32| {
                 let mut coords = self.layout.coords(r);

@@ -68,6 +68,8 @@ pub struct Chain {
     last: Option<OpId>,
     /// Effects of the next op.
     effects: Vec<MemoryEffect>,
+    /// What the op being pushed waits for; kept so that nothing is allocated for one.
+    waits: Vec<OpId>,
     compute: u16,
 }
 
@@ -92,7 +94,16 @@ impl Chain {
     /// A pass whose first op waits for `input`.
     pub fn new(segments: Vec<(Visit, Rc<[Act]>)>, input: Option<OpId>, compute: u16) -> Chain {
         let pending = input.map(|op| (op, 0)).into_iter().collect();
-        Chain { segments, segment: 0, at: usize::MAX, pending, last: None, effects: Vec::new(), compute }
+        Chain {
+            segments,
+            segment: 0,
+            at: usize::MAX,
+            pending,
+            last: None,
+            effects: Vec::new(),
+            waits: Vec::new(),
+            compute,
+        }
     }
     /// Makes the next kernel wait for an op.
     pub fn wait(&mut self, op: OpId) {
@@ -131,11 +142,12 @@ impl Chain {
     }
 
     fn push(&mut self, b: &mut ProgramBuilder, act: Act, micro_batch: u32) -> (OpId, Advance) {
-        let before = self.output();
         // A kernel that may run before this communication has ended waits for the same ops itself.
         let passed_on = !matches!(act, Act::Comm { hidden: 1.., .. });
-        let mut waits: Vec<OpId> = Vec::new();
-        self.pending.retain(|&(op, left)| {
+        let before = matches!(act, Act::Comm { exchange: true, .. }).then(|| self.output()).flatten();
+        let Chain { pending, waits, .. } = self;
+        waits.clear();
+        pending.retain(|&(op, left)| {
             if left == 0 {
                 waits.push(op);
             }
@@ -144,7 +156,7 @@ impl Chain {
         match act {
             Act::Kernel { info, time, slowdown } => {
                 // The kernel before it is on the same stream.
-                let op = b.op(self.compute, Work::Compute { time }, &waits, info, micro_batch);
+                let op = b.op(self.compute, Work::Compute { time }, &self.waits, info, micro_batch);
                 b.slowdown(op, slowdown);
                 self.last = Some(op);
                 for (_, left) in &mut self.pending {
@@ -153,8 +165,8 @@ impl Chain {
                 (op, Advance::Kernel)
             }
             Act::Comm { slot, stream, transfer, info, hidden, exchange } => {
-                waits.extend(self.last);
-                let op = b.op(stream, Work::Comm { slot, transfer }, &waits, info, micro_batch);
+                self.waits.extend(self.last);
+                let op = b.op(stream, Work::Comm { slot, transfer }, &self.waits, info, micro_batch);
                 self.pending.push((op, hidden));
                 (op, if exchange { Advance::Exchange(op, before) } else { Advance::Comm })
             }

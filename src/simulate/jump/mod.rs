@@ -45,7 +45,7 @@ pub use report::{report, reported};
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Brief, Inputs, Options, Simulation, SimulationError, noise, prepared};
+use super::{Brief, Inputs, Options, Simulation, SimulationError, fullest, noise, prepared};
 use crate::analysis::brief;
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::kind::OpKind;
@@ -55,7 +55,7 @@ use crate::model::flops::StepFlops;
 use crate::plan::step::{Plan, order};
 use crate::program::{Edit, Period, World};
 use crate::schedule::{Choice, Order, Part, Slot};
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 
 /// What a study reads of a step.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,9 +115,10 @@ pub fn figures_edited(
     exposed: bool,
 ) -> Result<Figures, SimulationError> {
     if let Some(short) = jumped(Asked { inputs, options, edits }) {
-        let Short { plan, folded, record, found, jumped, .. } = &short;
+        let Short { plan, folded, record, peaks, found, jumped, .. } = &short;
         let section = ((found.before.at, found.after.at), jumped.times);
-        let (memory_peak_bytes, exposed) = read(plan, folded, record, Some(section), exposed);
+        let exposed = if exposed { exposed_in(plan, folded, record, Some(section)) } else { BTreeMap::new() };
+        let memory_peak_bytes = fullest(&folded.world, peaks, "hbm");
         let end = record.step_end + jumped.turn * jumped.times;
         let (model, w) = (&inputs.model, &inputs.workload.value);
         let sequence = w.sequence(model);
@@ -134,27 +135,22 @@ pub fn figures_edited(
         return Ok(with_speed(inputs, end, flops, peak, BTreeMap::new(), None));
     }
     let run = Simulation::run_edited(inputs, options, edits, &mut |_| {})?;
-    let (memory_peak_bytes, exposed) = read(&run.plan, &run.folded, &run.record, None, exposed);
+    let memory_peak_bytes = run.memory_peak_bytes();
+    let exposed = exposed_in(&run.plan, &run.folded, &run.record, None);
     let flops = flops(&run.plan);
     Ok(with_speed(inputs, run.record.step_end, flops, memory_peak_bytes, exposed, None))
 }
 
-/// Peak of memory and exposed communication; what lies in a section counts so many times more.
-fn read(
+/// Exposed communication; what lies in a section counts so many times more.
+fn exposed_in(
     plan: &Plan,
     folded: &Folded,
     record: &Record,
     section: Option<brief::Section>,
-    exposed: bool,
-) -> (Option<u64>, BTreeMap<OpKind, f64>) {
-    let world = &folded.world;
-    let peak = brief::peak_bytes(world, record, "hbm");
-    if !exposed {
-        return (peak, BTreeMap::new());
-    }
+) -> BTreeMap<OpKind, f64> {
     let weights: Vec<u64> = folded.ranks.size.iter().map(|size| u64::from(*size)).collect();
     let mut idle = IdleTimes::unfolded(&plan.world, &folded.comms.representative);
-    (peak, brief::exposed(world, record, &mut idle, &weights, section))
+    brief::exposed(&folded.world, record, &mut idle, &weights, section)
 }
 
 fn with_speed(
@@ -183,6 +179,8 @@ struct Short {
     plan: Plan,
     folded: Folded,
     record: Record,
+    /// By tier: its highest level.
+    peaks: Vec<Bytes>,
     /// Two moments of one state: what lies between them comes again and again.
     found: Found,
     /// What its programs repeat.
@@ -262,7 +260,7 @@ fn play(asked: Asked, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
     let turns = Turns::of(&folded.world)?;
     let mut watch = Watch::new(&folded.world, &turns);
     let stats = engine::run_observed(&folded.world, &mut watch).ok()?;
-    let Watch { mut record, found, .. } = watch;
+    let Watch { mut record, peaks, found, .. } = watch;
     record.complete(stats);
     let found = found?;
     let recurs = found.turns;
@@ -279,7 +277,7 @@ fn play(asked: Asked, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
     let turn = found.after.at - found.before.at;
     let jumped = Jumped { of: whole, micro_batches: left_out, times, turn };
     let repeats = Repeats { micro_batches: in_turn * recurs, of_direction: turns.micro_batches * recurs };
-    Some(Ok(Short { plan, folded, record, found, turns, repeats, jumped }))
+    Some(Ok(Short { plan, folded, record, peaks, found, turns, repeats, jumped }))
 }
 
 /// A step of so many micro-batches, ready to be played.
@@ -362,6 +360,7 @@ const MOST_TURNS: usize = 4;
 /// Records a run and watches for a state to recur.
 struct Watch<'a> {
     record: Record,
+    peaks: Vec<Bytes>,
     world: &'a World,
     turns: &'a Turns,
     /// Ops of rank 0 at whose ends the state is looked at, equally many a turn, and which of them comes next.
@@ -398,6 +397,7 @@ impl<'a> Watch<'a> {
         let marks = all.flat_map(|begin| of_turn.iter().map(move |op| op + begin)).collect();
         Watch {
             record: Record::for_world(world),
+            peaks: Vec::new(),
             world,
             turns,
             marks,
@@ -454,6 +454,9 @@ impl Observer for Watch<'_> {
     }
     fn slowed_by_memory(&mut self, rank: u32, by: Time) {
         self.record.slowed_by_memory(rank, by);
+    }
+    fn peaks(&mut self, peaks: &[Bytes]) {
+        self.peaks = peaks.to_vec();
     }
     #[inline]
     fn wants_state(&self) -> bool {
