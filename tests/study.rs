@@ -79,6 +79,53 @@ fn what_cannot_run_is_a_row_and_rows_do_not_depend_on_threads() {
 }
 
 /// A row of a sweep is the step that `run` simulates.
+/// Points that differ in their batch alone are laid out once: the same rows as of each by itself, those that cannot be
+/// and those that do not fit among them, and the same whatever the parts and the order of the axes.
+#[test]
+fn batches_in_closed_form_are_what_each_is_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sweep = |name: &str, args: &[&str]| {
+        let path = folder.path().join(name);
+        let whole = ["sweep", "llama3-70b", "--closed-form", "-o", path.to_str().expect("UTF-8")];
+        stepsim(&[&whole[..], args].concat()).success();
+        rows(&path)
+    };
+    let others = [
+        ["--set", "parallelism.data=null"],
+        ["--vary", "parallelism.tensor=2,3,8"],
+        ["--vary", "parallelism.pipeline.schedule=1f1b,interleaved,gpipe,zb-v"],
+        ["--set", "parallelism.pipeline.chunks=null"],
+    ]
+    .concat();
+    let batches = [16, 64, 65, 128, 192, 256, 1024, 4096];
+    let list = batches.map(|n| n.to_string()).join(",");
+    let vary = format!("batch.global={list}");
+    let together = sweep("together.jsonl", &[&others[..], &["--vary", &vary]].concat());
+    let first = sweep("first.jsonl", &[&["--vary", &vary][..], &others].concat());
+    let mut alone = Vec::new();
+    for batch in batches {
+        let set = format!("batch.global={batch}");
+        let one = sweep(&format!("{batch}.jsonl"), &[&others[..], &["--set", &set]].concat());
+        alone.extend(one.into_iter().map(|row| (batch, row)));
+    }
+    let mut seen = BTreeMap::new();
+    for (batch, mut row) in alone {
+        row["settings"]["batch.global"] = batch.into();
+        let same = |other: &&Value| other["settings"] == row["settings"];
+        for rows in [&together, &first] {
+            let other = rows.iter().find(same).expect("the same point");
+            for column in ["status", "step_time_s", "mfu", "memory_peak_bytes", "exposed_s", "message"] {
+                assert_eq!(other[column], row[column], "{column} of {}", row["settings"]);
+            }
+            if row["status"] == "ok" {
+                assert_eq!(other["key"], row["key"], "{}", row["settings"]);
+            }
+        }
+        *seen.entry(row["status"].to_string()).or_insert(0) += 1;
+    }
+    assert!(seen.len() == 3 && seen.values().all(|n| *n >= 8), "{seen:?}");
+}
+
 #[test]
 fn a_row_is_a_run() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -11,7 +11,7 @@
 
 use std::ops::AddAssign;
 
-use super::Form;
+use super::form::Form;
 use crate::model::Item;
 use crate::schedule::{Part, Pass, Seat, Slot};
 use crate::spec::workload::{CollectiveFidelity, WorkloadSpec};
@@ -72,16 +72,16 @@ struct Passes {
 }
 
 impl Form<'_> {
-    /// Seconds that the step takes at least; 0 where nothing is known.
-    pub(super) fn floor(&self) -> f64 {
+    /// What the step takes at least, whatever its number of micro-batches.
+    pub(super) fn floor(&self) -> Floor {
         let order = &self.order;
         let passes = || order.ranks.iter().flatten().flat_map(Slot::parts).map(|Part { pass, .. }| pass);
         let cut = passes().any(|pass| pass == Pass::InputGrad);
-        if self.workload.noise.is_random() || self.workload.documents.is_some() || cut != self.splits {
-            return 0.0;
+        if self.workload().noise.is_random() || self.workload().documents.is_some() || cut != self.splits {
+            return Floor::default();
         }
         let paired = order.ranks.iter().flatten().any(|slot| matches!(slot, Slot::Overlapped { .. }));
-        let waits = !paired && alike(self.workload, &self.classes);
+        let waits = !paired && alike(self.workload(), &self.classes);
         let of_chunk = |seat: &Seat| {
             let mut least = [Least::default(); 3];
             for unit in &self.ranks[seat.rank as usize].chunks[usize::from(seat.chunk)] {
@@ -105,8 +105,20 @@ impl Form<'_> {
                 (before, behind) = (before + own.forward, behind + own.gradient);
             }
         }
-        let micro_batches = f64::from(order.per_direction());
-        ranks.iter().map(|rank| rank.seconds(micro_batches)).fold(0.0, f64::max)
+        Floor { ranks }
+    }
+}
+
+/// What a step takes at least, by pipeline rank; nothing where nothing is known.
+#[derive(Default)]
+pub(super) struct Floor {
+    ranks: Vec<OfRank>,
+}
+
+impl Floor {
+    /// Seconds with so many micro-batches of each direction.
+    pub fn seconds(&self, micro_batches: f64) -> f64 {
+        self.ranks.iter().map(|rank| rank.seconds(micro_batches)).fold(0.0, f64::max)
     }
 }
 

@@ -1,6 +1,9 @@
 //! How long messages take on an idle machine: the closed forms of collectives over the groups of one rank.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
 
 use crate::collective::{Chooser, CollectiveError, Geometry, Network, Op, Transfer};
 use crate::ids::{DeviceId, RankId, ResourceId};
@@ -27,6 +30,8 @@ impl Pipe {
 pub struct Links<'a> {
     chooser: &'a Chooser,
     groups: BTreeMap<Group, Geometry>,
+    /// Seconds of the transfers that were asked for: layers ask for the same ones.
+    known: RefCell<FxHashMap<(Group, Transfer), f64>>,
     /// To the next pipeline stage.
     pub border: Pipe,
     /// By tier number: towards the device, away from it, and in place (an update reads and writes it).
@@ -61,7 +66,8 @@ impl<'a> Links<'a> {
                 Ok((tier, [inward, outward, Pipe { latency: 0.0, bandwidth: read.min(write) }]))
             })
             .collect::<Result<_, CollectiveError>>()?;
-        Ok(Links { chooser, groups: found, border: border(machine, layout)?, copies })
+        let known = RefCell::default();
+        Ok(Links { chooser, groups: found, known, border: border(machine, layout)?, copies })
     }
 
     /// Seconds of one collective; none in a group of one.
@@ -81,7 +87,12 @@ impl<'a> Links<'a> {
     /// No algorithm can run it.
     pub fn transfer(&self, group: Group, transfer: &Transfer) -> Result<f64, CollectiveError> {
         let Some(geometry) = self.groups.get(&group) else { return Ok(0.0) };
-        Ok(self.chooser.choose(transfer, geometry)?.expected_s)
+        if let Some(seconds) = self.known.borrow().get(&(group, *transfer)) {
+            return Ok(*seconds);
+        }
+        let seconds = self.chooser.choose(transfer, geometry)?.expected_s;
+        self.known.borrow_mut().insert((group, *transfer), seconds);
+        Ok(seconds)
     }
 
     /// Whether a group has more than one member.

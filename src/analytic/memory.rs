@@ -47,7 +47,7 @@ impl Memory {
     }
     /// All of them.
     pub fn total(&self) -> f64 {
-        self.named().iter().map(|class| class.1).sum()
+        self.weights + self.gradients + self.optimizer + self.activations + self.gathered + self.workspace
     }
     fn fuller(self, other: Memory) -> Memory {
         if other.total() > self.total() { other } else { self }
@@ -97,6 +97,14 @@ impl Course {
 /// A pass of a chunk.
 type Kind = (Pass, u16);
 
+/// What a slot holds over the level at its start, and what it leaves behind.
+#[derive(Clone, Copy)]
+struct Visited {
+    fullest: Memory,
+    fullest_bytes: f64,
+    change: Memory,
+}
+
 /// A rank: what its policies hold of weights, gradients, optimizer state and activations.
 pub(super) struct Walk<'a> {
     pub given: &'a Given<'a>,
@@ -111,22 +119,35 @@ impl Walk<'_> {
         let mut most = level;
         let (state, mut kept) = (level.total(), 0.0_f64);
         // Slots alike but for their micro-batches hold alike.
-        let mut known: FxHashMap<(Kind, Option<Kind>), (Memory, Memory)> = FxHashMap::default();
+        let mut single: Vec<[Option<Visited>; Pass::COUNT]> =
+            vec![[None; Pass::COUNT]; self.given.chunks.len()];
+        let mut paired: FxHashMap<(Kind, Kind), Visited> = FxHashMap::default();
         for slot in slots {
-            let mut parts = slot.parts().map(|part| (part.pass, part.chunk));
-            let Some(first) = parts.next() else { continue };
-            let second = parts.next();
-            let (peak, change) = *known.entry((first, second)).or_insert_with(|| {
-                let course = self.course(first);
-                let course = second.map_or(course.clone(), |second| course.beside(&self.course(second)));
-                (course.fullest(), course.change)
-            });
-            most = most.fuller(sum(level, peak));
-            level += change;
+            let visited = || self.visited(slot);
+            let at = match *slot {
+                Slot::Single(part) => {
+                    single[usize::from(part.chunk)][part.pass as usize].get_or_insert_with(visited)
+                }
+                Slot::Overlapped { forward, backward } => {
+                    let kinds = ((forward.pass, forward.chunk), (backward.pass, backward.chunk));
+                    paired.entry(kinds).or_insert_with(visited)
+                }
+            };
+            if level.total() + at.fullest_bytes > most.total() {
+                most = sum(level, at.fullest);
+            }
+            level += at.change;
             kept = kept.max(level.activations - activations);
         }
         most.certain = state + kept;
         most
+    }
+
+    fn visited(&self, slot: &Slot) -> Visited {
+        let courses = slot.parts().map(|part| self.course((part.pass, part.chunk)));
+        let course = courses.reduce(|a, b| a.beside(&b)).unwrap_or_default();
+        let fullest = course.fullest();
+        Visited { fullest, fullest_bytes: fullest.total(), change: course.change }
     }
 
     fn course(&self, (pass, chunk): Kind) -> Course {

@@ -18,7 +18,9 @@
 //! taken to be like rank 0's. The simulation has all of these: the difference is what `compare` explains.
 
 pub mod bounds;
+mod closed_form;
 mod floor;
+mod form;
 mod links;
 pub mod local_sgd;
 mod memory;
@@ -33,27 +35,20 @@ mod tests;
 pub mod training;
 mod update;
 
+pub use closed_form::ClosedForm;
 pub use floor::Least;
 pub use links::{Links, Pipe};
 pub use memory::Memory;
 pub use passes::{PassTime, UnitTime};
 pub use rules::Rules;
 
-use std::sync::Arc;
-
 use serde_json::{Map, Value, json};
 
 use crate::collective::Chooser;
-use crate::documents::{Dealt, expected};
-use crate::ids::DeviceId;
-use crate::model::{CommGroup, Shard};
-use crate::plan::step::groups::Group;
-use crate::plan::step::residency::{Policies, Shares};
-use crate::plan::step::{self, PlanError, PriceList, Unit, units_of_stages};
-use crate::schedule::{Order, Seat, Slot};
+use crate::plan::step::{PlanError, PriceList};
 use crate::spec::model::ModelSpec;
-use crate::spec::workload::{SequenceOrder, WorkloadSpec};
-use crate::topology::{Axis, Machine};
+use crate::spec::workload::WorkloadSpec;
+use crate::topology::Machine;
 
 /// Seconds of a step by term.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -185,232 +180,5 @@ pub fn estimate(
     chooser: &Chooser,
     peak: f64,
 ) -> Result<Estimate, PlanError> {
-    let devices = u64::from(machine.devices());
-    let degrees = step::degrees(workload, devices);
-    let order = step::order(workload, workload.micro_batches(devices) as u32)?;
-    let layout = step::layout(workload, &degrees, machine)?;
-    let tiers = tiers(workload, machine);
-    let links = Links::new(machine, &layout, &degrees, &GROUPS, &tiers, chooser)?;
-    let split = step::layer_split(workload, model, &order)?;
-    let domains = step::expert_domains(workload, &degrees, &layout, machine)?;
-    let packs = step::Packs::new(workload, model, devices)?;
-    let usual = packs.usual();
-    let shard = Shard { documents: usual.clone(), ..Shard::over_domains(workload, model, domains) };
-    let loads = step::expert_load::of_layers(workload, model)?;
-    let units = |shard: &Shard| units_of_stages(model, shard, workload, &split, &loads);
-    let stages = units(&shard);
-    let splits = order.splits();
-    let class = |pipeline_rank| {
-        let mut coordinates = [0; 5];
-        coordinates[Axis::Pp as usize] = pipeline_rank;
-        machine.device_class(layout.device(layout.rank(coordinates)))
-    };
-    let classes = (0..order.placement.ranks()).map(class).collect();
-    let ranks = Vec::new();
-    let shares = Shares::of(workload, model, degrees, machine)?;
-    let policies = Policies::of(&shares);
-    let mut form = Form { workload, shares, policies, order, splits, links, prices, classes, stages, ranks };
-    form.price()?;
-    let border = shard.boundary_bytes(model);
-    let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
-    let gathered = if cuts_border { border } else { 0.0 };
-    let border = if cuts_border { border / shard.tensor as f64 } else { border };
-    let mut terms = form.terms(border, gathered)?;
-    if let (Some(usual), Some(dealt)) = (usual, packs.dealt()) {
-        // Everybody waits for the rank whose documents ask most of attention.
-        let slowest = Arc::new(usual.times(slowest_of(dealt, workload)));
-        form.stages = units(&Shard { documents: Some(slowest), ..shard.clone() });
-        form.price()?;
-        terms.bubble += form.terms(border, gathered)?.total() - terms.total();
-        form.stages = units(&shard);
-        form.price()?;
-    }
-    let given = rules::Given {
-        workload,
-        model,
-        degrees,
-        micro_batches: form.order.micro_batches,
-        chunks: form.order.placement.parts(),
-        peak,
-    };
-    let flops = packs.flops(workload, model).model;
-    let ranks = f64::from(layout.ranks());
-    Ok(Estimate {
-        terms,
-        floor: form.floor(),
-        memory: form.memory(),
-        capacity: machine.device_classes().iter().map(|d| d.memory().f()).fold(f64::INFINITY, f64::min),
-        rules: Rules::new(&given, &form.links)?,
-        tokens: workload.batch.global as f64 * workload.sequence(model) as f64,
-        model_flops: flops,
-        mfu: flops / (ranks * peak * terms.total()),
-        busiest: form.busiest(),
-    })
-}
-
-/// Attention of the data-parallel rank that has most to do over a step, over the mean: expected of sequences that come as
-/// they are packed, summed of those that are dealt by what they cost.
-fn slowest_of(dealt: &Dealt, workload: &WorkloadSpec) -> f64 {
-    let (costs, ranks, each) = (dealt.costs(), dealt.ranks() as u64, dealt.micro_batches());
-    let as_packed = workload.documents.as_ref().is_some_and(|d| d.order == SequenceOrder::Packed);
-    match each {
-        1 if as_packed => expected::of_values(&costs, ranks),
-        _ if as_packed => expected::of_sums(&costs, ranks, each as u64),
-        _ => {
-            let sums: Vec<f64> = costs.chunks(each).map(|rank| rank.iter().sum()).collect();
-            let mean = sums.iter().sum::<f64>() / ranks as f64;
-            sums.iter().copied().fold(0.0, f64::max) / mean.max(1.0)
-        }
-    }
-}
-
-/// All groups that a step may use.
-const GROUPS: [Group; 11] = [
-    Group::Layer(CommGroup::Tensor),
-    Group::Layer(CommGroup::Context),
-    Group::Layer(CommGroup::ContextInner),
-    Group::Layer(CommGroup::ContextOuter),
-    Group::Layer(CommGroup::Expert),
-    Group::Layer(CommGroup::ExpertTensor),
-    Group::Gradients,
-    Group::Weights,
-    Group::Replicas,
-    Group::ExpertGradients,
-    Group::ExpertWeights,
-];
-
-/// Numbers of the tiers that the workload places something on, as far as the machine has them.
-fn tiers(workload: &WorkloadSpec, machine: &Machine) -> Vec<u8> {
-    let classes = workload.offload.classes();
-    let away = classes.iter().flat_map(|class| class.1).filter(|p| !p.on_device() && p.fraction > 0.0);
-    let names = away.flat_map(|p| p.via.iter().chain(std::iter::once(&p.tier)));
-    let mut tiers: Vec<u8> =
-        names.filter_map(|name| machine.tier_named(DeviceId(0), name)).map(|tier| tier as u8).collect();
-    tiers.sort_unstable();
-    tiers.dedup();
-    tiers
-}
-
-/// One pipeline rank: its chunks, each a list of priced units.
-struct RankTimes {
-    /// Stage of each chunk.
-    stages: Vec<usize>,
-    /// Units of each chunk.
-    chunks: Vec<Vec<UnitTime>>,
-    /// Sum of one micro-batch through every chunk.
-    sum: UnitTime,
-}
-
-struct Form<'a> {
-    workload: &'a WorkloadSpec,
-    shares: Shares<'a>,
-    policies: Policies,
-    order: Order,
-    /// Whether the order runs the two gradients of every backward pass apart.
-    splits: bool,
-    links: Links<'a>,
-    prices: &'a dyn PriceList,
-    /// Class of the devices of each pipeline rank, by its first rank.
-    classes: Vec<u32>,
-    stages: Vec<Vec<Unit>>,
-    ranks: Vec<RankTimes>,
-}
-
-impl Form<'_> {
-    /// Prices the units of every rank; equal units once.
-    fn price(&mut self) -> Result<(), PlanError> {
-        self.ranks.clear();
-        let mut known: Vec<(u32, &Unit, UnitTime)> = Vec::new();
-        let placement = &self.order.placement;
-        for rank in 0..placement.ranks() {
-            let class = self.classes[rank as usize];
-            let seats = (0..placement.chunks(rank)).map(|chunk| placement.stage(Seat { rank, chunk }));
-            let stages: Vec<usize> = seats.map(|at| at.stage as usize).collect();
-            let (mut chunks, mut sum) = (Vec::new(), UnitTime::default());
-            for &stage in &stages {
-                let mut units = Vec::new();
-                for unit in &self.stages[stage] {
-                    let same =
-                        |u: &Unit| std::rc::Rc::ptr_eq(&u.plan, &unit.plan) && u.recompute == unit.recompute;
-                    let time = match known.iter().find(|k| k.0 == class && same(k.1)) {
-                        Some(k) => k.2,
-                        None => {
-                            let time = UnitTime::of(
-                                unit,
-                                &self.workload.recompute,
-                                self.prices.on(class),
-                                &self.links,
-                                self.workload.host(),
-                                &|items| {
-                                    let p = &self.workload.parallelism;
-                                    step::overlap::decompose(items, p.tensor_overlap, p.tensor)
-                                },
-                            )?;
-                            known.push((class, unit, time));
-                            time
-                        }
-                    };
-                    sum += time;
-                    units.push(time);
-                }
-                chunks.push(units);
-            }
-            self.ranks.push(RankTimes { stages, chunks, sum });
-        }
-        Ok(())
-    }
-
-    /// Both gradients of a rank or unit.
-    fn gradients(&self, time: &UnitTime) -> PassTime {
-        if !self.splits {
-            return time.backward;
-        }
-        let mut both = time.input_grad;
-        both += time.weight_grad;
-        both
-    }
-    /// Seconds of one micro-batch through every chunk of a rank.
-    fn work(&self, rank: &RankTimes) -> f64 {
-        rank.sum.forward.total() + rank.sum.recompute.total() + self.gradients(&rank.sum).total()
-    }
-    fn busiest(&self) -> usize {
-        let work: Vec<f64> = self.ranks.iter().map(|rank| self.work(rank)).collect();
-        (0..work.len()).fold(0, |best, r| if work[r] > work[best] { r } else { best })
-    }
-
-    /// Messages of `border_bytes` between stages; where they are pieces, `gathered` bytes are put together behind each.
-    fn terms(&self, border_bytes: f64, gathered: f64) -> Result<Terms, PlanError> {
-        // Each chunk sees the micro-batches of its direction.
-        let passes = f64::from(self.order.per_direction());
-        let rank = &self.ranks[self.busiest()];
-        let forward = rank.sum.forward.times(passes);
-        let recompute = rank.sum.recompute.times(passes);
-        let backward = self.gradients(&rank.sum).times(passes);
-        let over = |part: fn(&PassTime) -> f64| part(&forward) + part(&recompute) + part(&backward);
-        Ok(Terms {
-            forward: forward.compute + rank.sum.weight_casts,
-            recompute: recompute.compute,
-            backward: backward.compute,
-            optimizer: self.optimizer(),
-            tensor: over(|pass| pass.tensor),
-            context: over(|pass| pass.context),
-            expert: self.expert(rank, over(|pass| pass.expert)),
-            bubble: self.bubble(),
-            p2p: self.p2p(border_bytes, gathered)?,
-            data: self.data()?,
-            offload: self.offload()?,
-            host: over(|pass| pass.host) + self.host_reads(),
-        })
-    }
-
-    /// Exposed exchanges of a rank, `alone` where no passes are paired: paired ones expose what is longer than the
-    /// kernels of both.
-    fn expert(&self, rank: &RankTimes, alone: f64) -> f64 {
-        let at = self.ranks.iter().position(|r| std::ptr::eq(r, rank)).unwrap_or(0);
-        let slots = &self.order.ranks[at];
-        if rank.sum.cells == 0 || !slots.iter().any(|s| matches!(s, Slot::Overlapped { .. })) {
-            return alone;
-        }
-        self.exposed_of(at)
-    }
+    ClosedForm::new(workload, model, machine, prices, chooser, peak)?.with_batch(workload.batch.global)
 }

@@ -1,25 +1,25 @@
 //! Bubble and transfers between stages.
 
+use super::form::{Form, RankTimes};
 use super::passes::{PassTime, UnitTime};
-use super::{Form, RankTimes};
-use crate::collective::Op;
-use crate::model::CommGroup;
 use crate::moe::overlap::{Layer, paired};
-use crate::plan::step::groups::Group;
-use crate::plan::step::{PlanError, Unit};
-use crate::schedule::{Choice, Part, Pass, PassTimes, Slot, SlotTime};
+use crate::plan::step::PlanError;
+use crate::schedule::{Choice, Order, Part, Pass, PassTimes, Slot, SlotTime};
 use crate::spec::workload::{ExpertOverlap, PointToPoint};
 use crate::units::Time;
 
 impl Form<'_> {
     /// The schedule's bubble for the mean of the ranks other than the busiest; for fill-and-drain schedules that is
     /// what those ranks' passes add, for uneven stages too.
-    pub(super) fn bubble(&self) -> f64 {
+    ///
+    /// # Errors
+    /// The order of all micro-batches is walked, and there is none.
+    pub fn bubble(&self) -> Result<f64, PlanError> {
         let others = self.ranks.len() - 1;
         if others == 0 {
-            return 0.0;
+            return Ok(0.0);
         }
-        let busiest = self.busiest();
+        let busiest = self.busiest;
         let directions = f64::from(self.order.placement.directions());
         let mean = |part: &dyn Fn(&RankTimes) -> f64| {
             let rest = self.ranks.iter().enumerate().filter(|(r, _)| *r != busiest);
@@ -38,47 +38,48 @@ impl Form<'_> {
         let drain = (forward + input_grad + weight_grad) * others as f64;
         let times =
             PassTimes::new(Time::from_s(forward), Time::from_s(input_grad), Time::from_s(weight_grad), 1.0);
-        let pipeline = &self.workload.parallelism.pipeline;
+        let pipeline = &self.workload().parallelism.pipeline;
         let theory = match pipeline.choice() {
             // Theory has chunks alike.
-            _ if self.order.placement.parts() > 1 && !self.even() => None,
-            Choice::Named(schedule) => {
-                schedule.expected_bubble(&pipeline.shape(self.order.micro_batches), &times)
-            }
+            _ if self.order.placement.parts() > 1 && !self.even => None,
+            Choice::Named(schedule) => schedule.expected_bubble(&pipeline.shape(self.micro_batches), &times),
             Choice::File => None,
         };
         let theory = theory.and_then(|bubble| bubble.idle.or(bubble.own)).map(Time::s);
         let drained = || drain / f64::from(self.order.placement.parts());
-        theory.or_else(|| self.walked(busiest)).unwrap_or_else(drained)
-    }
-
-    /// Whether all chunks hold as many layers.
-    fn even(&self) -> bool {
-        let layers = |units: &Vec<Unit>| units.iter().filter(|unit| unit.plan.is_transformer()).count();
-        self.stages.iter().all(|units| layers(units) == layers(&self.stages[0]))
+        Ok(match theory {
+            Some(seconds) => seconds,
+            None => self.walked(busiest)?.unwrap_or_else(drained),
+        })
     }
 
     /// How much longer the order takes than the slots of a rank, where it is walked with the times of all slots.
-    fn walked(&self, rank: usize) -> Option<f64> {
-        let known: Vec<_> = (0..self.order.ranks.len()).map(|rank| self.kinds_of_slots(rank)).collect();
+    fn walked(&self, rank: usize) -> Result<Option<f64>, PlanError> {
+        let order = self.whole_order()?;
+        let known: Vec<_> = (0..order.ranks.len()).map(|rank| self.kinds_of_slots(&order, rank)).collect();
         let time = |rank: u32, slot: &Slot| {
             let slot = alike(slot);
             let same = known[rank as usize].iter().find(|k| k.0 == slot);
             same.map_or(SlotTime::whole(0.0), |(_, _, (time, _))| *time)
         };
-        let last = self.order.walk(&time)?.into_iter().fold(0.0, f64::max);
+        let Some(ends) = order.walk(&time) else { return Ok(None) };
+        let last = ends.into_iter().fold(0.0, f64::max);
         let busy: f64 = known[rank].iter().map(|(_, slots, (time, _))| f64::from(*slots) * time.busy).sum();
-        Some((last - busy).max(0.0))
+        Ok(Some((last - busy).max(0.0)))
     }
     /// Exposed exchanges of all slots of a rank.
-    pub(super) fn exposed_of(&self, rank: usize) -> f64 {
-        self.kinds_of_slots(rank).iter().map(|(_, slots, (_, exposed))| f64::from(*slots) * exposed).sum()
+    ///
+    /// # Errors
+    /// There is no order of all micro-batches.
+    pub fn exposed_of(&self, rank: usize) -> Result<f64, PlanError> {
+        let known = self.kinds_of_slots(&*self.whole_order()?, rank);
+        Ok(known.iter().map(|(_, slots, (_, exposed))| f64::from(*slots) * exposed).sum())
     }
     /// The slots of a rank that differ in more than their micro-batches: how many there are, their times, and what their
     /// exchanges expose.
-    fn kinds_of_slots(&self, rank: usize) -> Vec<(Slot, u32, (SlotTime, f64))> {
+    fn kinds_of_slots(&self, order: &Order, rank: usize) -> Vec<(Slot, u32, (SlotTime, f64))> {
         let mut known: Vec<(Slot, u32, (SlotTime, f64))> = Vec::new();
-        for slot in self.order.ranks[rank].iter().map(alike) {
+        for slot in order.ranks[rank].iter().map(alike) {
             match known.iter_mut().find(|k| k.0 == slot) {
                 Some((_, slots, _)) => *slots += 1,
                 None => known.push((slot, 1, self.slot(rank as u32, &slot))),
@@ -119,7 +120,7 @@ impl Form<'_> {
                 let kernels = |unit: &UnitTime| unit.recompute.total() + self.gradients(unit).total();
                 let backwards: Vec<Layer> =
                     units(backward).iter().rev().map(|unit| layer(unit, kernels(unit))).collect();
-                let fused = self.workload.expert.overlap == ExpertOverlap::MicroBatchesFusedGradients;
+                let fused = self.workload().expert.overlap == ExpertOverlap::MicroBatchesFusedGradients;
                 let span = paired(&forwards, &backwards, fused);
                 let (f, b) = (of(forward), of(backward));
                 let busy = f.total() + b.total() - f.expert - b.expert + span.exposed;
@@ -136,32 +137,27 @@ impl Form<'_> {
         }
     }
 
-    /// Transfers of c seconds between stages. Blocking sends stall their rank by each of them. Asynchronous ones follow
+    /// How many messages of c seconds between stages are on the critical path. Blocking sends stall their rank by each of them. Asynchronous ones follow
     /// the latency laws: 2(p − 1)c for a fill and a drain; 1F1B pays c·(2(p − 1)m/p + 2(p − 2)), as each of its
     /// steady-state transfers is on the critical path; v chunks make 2(pv − 1)c. Batched ones wait for each other:
     /// 1F1B with them pays what 1F1B pays anyway, v chunks an exchange between any two of the mv + w units of the first
     /// rank, of which w are its warm-up.
-    pub(super) fn p2p(&self, bytes: f64, gathered: f64) -> Result<f64, PlanError> {
-        let pipeline = &self.workload.parallelism.pipeline;
-        let (p, m) = (pipeline.size as f64, f64::from(self.order.micro_batches));
+    pub fn hops(&self) -> f64 {
+        let pipeline = &self.workload().parallelism.pipeline;
+        let (p, m) = (pipeline.size as f64, f64::from(self.micro_batches));
         let v = f64::from(self.order.placement.parts());
-        if p == 1.0 {
-            return Ok(0.0);
-        }
-        let gather = self.links.time(Group::Layer(CommGroup::Tensor), Op::AllGather, gathered)?;
-        let c = self.links.border.time(bytes) + gather;
         let batched = pipeline.p2p == PointToPoint::Batched && v > 1.0;
-        let transfers = match pipeline.choice() {
+        match pipeline.choice() {
+            _ if p == 1.0 => 0.0,
             _ if pipeline.p2p == PointToPoint::Blocking => 2.0 * (m * v + p - 1.0),
             _ if batched => {
                 let group = pipeline.group_size.map_or(p, |g| g as f64);
                 let warm_up = (2.0 * (p - 1.0) + (v - 1.0) * group).min(m * v);
                 m * v + warm_up - 1.0
             }
-            Choice::Named(schedule) => schedule.transfers(&pipeline.shape(self.order.micro_batches)),
+            Choice::Named(schedule) => schedule.transfers(&pipeline.shape(self.micro_batches)),
             Choice::File => 2.0 * (p * v - 1.0),
-        };
-        Ok(c * transfers)
+        }
     }
 }
 

@@ -8,8 +8,12 @@
 //! for unequal units: neighbours in the order of the pass share a slot. Copies in and out lie beside the unit's own passes;
 //! the two directions do not disturb each other, nor does any other device.
 
+use std::ops::AddAssign;
+
+use super::floor::Floor;
+use super::form::{Form, RankTimes};
 use super::memory::Walk;
-use super::{Form, Links, Memory, RankTimes};
+use super::{Links, Memory};
 use crate::collective::{CollectiveError, Op};
 use crate::plan::step::groups::Group;
 use crate::plan::step::residency::{self as policies, Around, Given, IdleLinks, Repeats, UnitTimes};
@@ -42,7 +46,7 @@ impl Form<'_> {
             });
             (units.collect(), *stage + 1 == self.stages.len())
         });
-        let passes = f64::from(self.order.per_direction());
+        let passes = f64::from(self.passes());
         Given { shares: &self.shares, links: &self.links, chunks: chunks.collect(), passes }
     }
 
@@ -64,36 +68,40 @@ impl Form<'_> {
             let form = law.closed_form(&given)?;
             let all = costs.iter_mut().flatten().zip(form.around.iter().flatten());
             all.for_each(|(unit, around)| unit.around += *around);
-            repeats.gathers += form.repeats.gathers;
-            repeats.reductions += form.repeats.reductions;
+            repeats.gathers = repeats.gathers.max(form.repeats.gathers);
+            repeats.reductions = repeats.reductions.max(form.repeats.reductions);
             once.collectives += form.once.collectives;
             once.copies += form.once.copies;
         }
         Ok((costs, repeats, once))
     }
 
-    /// Exposed gathers and reductions of the first pipeline rank, which starts first and ends last.
-    pub(super) fn data(&self) -> Result<f64, CollectiveError> {
+    /// What the policies ask of links and memory for passes of this kind.
+    ///
+    /// # Errors
+    /// A collective that no algorithm can run.
+    pub fn held(&self) -> Result<Held, CollectiveError> {
+        // The first rank starts first and ends last.
         let (chunks, repeats, once) = self.asked(&self.ranks[0])?;
-        let passes = f64::from(self.order.per_direction());
-        let around = chunks.iter().map(|units| beside_passes(units, repeats, passes)).sum::<f64>();
-        Ok(around + once.collectives)
-    }
-
-    /// Exposed copies of the busiest rank: around its passes, and behind the last.
-    pub(super) fn offload(&self) -> Result<f64, CollectiveError> {
-        let (chunks, _, once) = self.asked(&self.ranks[self.busiest()])?;
-        let mut exposed = 0.0;
+        let mut held = Held { repeats, collectives: once.collectives, ..Held::default() };
+        for units in &chunks {
+            held.beside += Beside::passes(units);
+        }
+        // Copies lie around the passes of the busiest rank, and behind its last.
+        let (chunks, _, once) = self.asked(&self.ranks[self.busiest])?;
         for unit in chunks.iter().flatten() {
             let Around { copy_in: [forward_in, backward_in], copy_out, .. } = unit.around;
-            exposed += (forward_in.max(copy_out) - unit.forward).max(0.0);
-            exposed += (backward_in - unit.backward).max(0.0);
+            held.copies_of_pass += (forward_in.max(copy_out) - unit.forward).max(0.0);
+            held.copies_of_pass += (backward_in - unit.backward).max(0.0);
         }
-        Ok(exposed * f64::from(self.order.per_direction()) + once.copies)
+        held.copies = once.copies;
+        held.memory = self.memory();
+        held.floor = self.floor();
+        Ok(held)
     }
 
     /// What each rank's device memory holds at its fullest.
-    pub(super) fn memory(&self) -> Vec<Memory> {
+    fn memory(&self) -> Vec<Memory> {
         let ranks = self.ranks.iter().zip(&self.order.ranks);
         ranks
             .map(|(rank, slots)| {
@@ -105,14 +113,65 @@ impl Form<'_> {
     }
 }
 
-/// What gathers and reductions add to all passes of one chunk.
-fn beside_passes(units: &[UnitCosts], repeats: Repeats, passes: f64) -> f64 {
-    let busy = |part: fn(&UnitCosts) -> f64| units.iter().map(part).sum::<f64>();
-    let forward = gathered_forward(units) - busy(|u| u.forward);
-    let backward = |reduces| gathered_backward(units, reduces) - busy(|u| u.backward);
-    repeats.gathers * forward
-        + repeats.reductions * backward(true)
-        + (passes - repeats.reductions) * backward(false)
+/// What the policies ask of links and memory. Batches whose order goes on by turns from one order have it alike.
+#[derive(Default)]
+pub(super) struct Held {
+    repeats: Repeats,
+    beside: Beside,
+    /// Collectives that are exposed once a step.
+    collectives: f64,
+    /// Copies that are exposed in each forward and backward pass together, and once a step.
+    copies_of_pass: f64,
+    copies: f64,
+    /// Device memory of each pipeline rank.
+    pub memory: Vec<Memory>,
+    /// What the step takes at least.
+    pub floor: Floor,
+}
+
+impl Held {
+    /// Exposed gathers and reductions of a step of so many passes.
+    pub fn data(&self, passes: f64) -> f64 {
+        let (gathers, reductions) = (self.repeats.gathers.of(passes), self.repeats.reductions.of(passes));
+        gathers * self.beside.forward
+            + reductions * self.beside.reducing
+            + (passes - reductions) * self.beside.backward
+            + self.collectives
+    }
+    /// Exposed copies of a step of so many passes.
+    pub fn offload(&self, passes: f64) -> f64 {
+        self.copies_of_pass * passes + self.copies
+    }
+}
+
+/// What gathers and reductions add to a forward pass through all chunks, to a backward pass with reductions, and to one
+/// without.
+#[derive(Clone, Copy, Default)]
+struct Beside {
+    forward: f64,
+    reducing: f64,
+    backward: f64,
+}
+
+impl Beside {
+    /// Beside the passes of one chunk.
+    fn passes(units: &[UnitCosts]) -> Beside {
+        let busy = |part: fn(&UnitCosts) -> f64| units.iter().map(part).sum::<f64>();
+        let backward = busy(|u| u.backward);
+        Beside {
+            forward: gathered_forward(units) - busy(|u| u.forward),
+            reducing: gathered_backward(units, true) - backward,
+            backward: gathered_backward(units, false) - backward,
+        }
+    }
+}
+
+impl AddAssign for Beside {
+    fn add_assign(&mut self, other: Beside) {
+        self.forward += other.forward;
+        self.reducing += other.reducing;
+        self.backward += other.backward;
+    }
 }
 
 /// Forward pass with gathered weights: the gather of a unit runs beside the unit before it.

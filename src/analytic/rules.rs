@@ -8,7 +8,7 @@ use crate::spec::model::ModelSpec;
 use crate::spec::workload::{ShardingKind, WorkloadSpec};
 
 /// Rules of thumb for one workload on one machine.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
     /// All parameters.
     pub parameters: f64,
@@ -46,16 +46,22 @@ pub struct Given<'a> {
     pub model: &'a ModelSpec,
     /// Group sizes.
     pub degrees: Degrees,
-    /// Micro-batches of one replica.
-    pub micro_batches: u32,
     /// Chunks that one micro-batch meets on a rank.
     pub chunks: u32,
     /// Peak of one device in FLOP/s, C.
     pub peak: f64,
 }
 
-impl Rules {
-    /// The rules for a step, with C the peak of a device and W the rate of an all-gather ([`Links::gather_rate`]).
+/// The rules for any batch.
+pub struct RulesOfLayout {
+    /// Those that need no batch; 0 in the place of the others.
+    any: Rules,
+    degrees: Degrees,
+    chunks: u32,
+}
+
+impl RulesOfLayout {
+    /// The rules of a layout, with C the peak of a device and W the rate of an all-gather ([`Links::gather_rate`]).
     ///
     /// * Data parallelism: an all-reduce of a weight's gradient (β bytes) takes 2β/W a parameter and rank, its
     ///   backward pass 4 FLOP a token and parameter: tokens > β·C/(2W), that is C/W for β = 2. For a reduce-scatter
@@ -68,36 +74,55 @@ impl Rules {
     ///
     /// # Errors
     /// A group cannot gather.
-    pub fn new(given: &Given<'_>, links: &Links<'_>) -> Result<Rules, CollectiveError> {
-        let Given { workload: w, model, degrees: d, .. } = given;
+    pub fn new(given: &Given<'_>, links: &Links<'_>) -> Result<RulesOfLayout, CollectiveError> {
+        let Given { workload: w, model, degrees, chunks, .. } = *given;
         let count = ParameterCount::of(model);
         let sequence = w.sequence(model) as f64;
-        let tokens = w.batch.global as f64 * sequence;
-        let active = count.active as f64;
-        let ranks = f64::from(d.tensor * d.context * d.data * d.pipeline);
-        let bytes = w.bytes_per_parameter();
         let over = |group| links.gather_rate(group).map(|rate| given.peak / rate);
         let passes = if w.parallelism.sharding.kind == ShardingKind::None { 2.0 } else { 1.0 };
         let gradient = w.precision.gradient_communication().bytes();
         let weight = w.precision.weight_gather_bytes();
         let matrices = if model.gated_mlp { 1.5 } else { 1.0 };
-        let replicas = f64::from(d.data * d.context);
-        Ok(Rules {
+        let any = Rules {
             parameters: count.total() as f64,
-            active_parameters: active,
+            active_parameters: count.active as f64,
             twelve_l_h2: 12.0 * model.layers as f64 * (model.hidden as f64).powi(2),
-            bytes_per_parameter: bytes.total(),
-            bytes_per_parameter_sharded: sharded(w, f64::from(d.shard)),
-            six_p_d: 6.0 * active * tokens,
-            six_p_d_time: 6.0 * active * tokens / (ranks * given.peak),
-            ideal_bubble: f64::from(d.pipeline - 1) / f64::from(given.chunks * given.micro_batches),
-            tokens_per_micro_batch: w.batch.micro_batch as f64 * sequence / f64::from(d.context),
-            tokens_per_replica: tokens / replicas,
+            bytes_per_parameter: w.bytes_per_parameter().total(),
+            bytes_per_parameter_sharded: sharded(w, f64::from(degrees.shard)),
+            six_p_d: 0.0,
+            six_p_d_time: 0.0,
+            ideal_bubble: 0.0,
+            tokens_per_micro_batch: w.batch.micro_batch as f64 * sequence / f64::from(degrees.context),
+            tokens_per_replica: 0.0,
             data_parallel_tokens: passes * gradient / 4.0 * over(Group::Gradients)?,
             fsdp_tokens: weight / 2.0 * over(Group::Weights)?,
             tensor_degree: matrices * model.ffn as f64 / over(Group::Layer(CommGroup::Tensor))? * 2.0
                 / w.precision.compute.bytes(),
-        })
+        };
+        Ok(RulesOfLayout { any, degrees, chunks })
+    }
+
+    /// Sizes of the layout's groups.
+    pub fn degrees(&self) -> &Degrees {
+        &self.degrees
+    }
+    /// Ranks of the layout.
+    pub fn ranks(&self) -> f64 {
+        let d = &self.degrees;
+        f64::from(d.tensor * d.context * d.data * d.pipeline)
+    }
+
+    /// The rules for a step of so many tokens, in so many micro-batches of one replica, on devices of `peak` FLOP/s.
+    pub fn with_batch(&self, tokens: f64, micro_batches: u32, peak: f64) -> Rules {
+        let (any, d) = (self.any, &self.degrees);
+        let six_p_d = 6.0 * any.active_parameters * tokens;
+        Rules {
+            six_p_d,
+            six_p_d_time: six_p_d / (self.ranks() * peak),
+            ideal_bubble: f64::from(d.pipeline - 1) / f64::from(self.chunks * micro_batches),
+            tokens_per_replica: tokens / f64::from(d.data * d.context),
+            ..any
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::ids::DeviceId;
 use crate::model::Kernel;
 use crate::plan::step::Prices;
 use crate::spec::from_value;
@@ -212,4 +213,46 @@ fn faster_links_never_hurt() {
             last = total;
         }
     }
+}
+
+/// A form that has seen other batches says of one what a form made for it says, to the last bit: with every schedule, kind of
+/// sharding and of offload.
+#[test]
+fn what_is_known_of_other_batches_changes_nothing() {
+    let offload = json!({
+        "weights": [{"tier": "host", "fraction": 0.5}, {"tier": "hbm", "fraction": 0.5}], "gradients": [{"tier": "host", "fraction": 1.0}],
+        "optimizer": [{"tier": "host", "fraction": 1.0}],
+    });
+    let mut changes = Vec::new();
+    for schedule in crate::schedule::ALL {
+        changes.push(json!({"parallelism": {"pipeline": {"size": 4, "schedule": schedule.name()}}}));
+    }
+    for kind in ["zero1", "zero2", "zero3"] {
+        changes.push(json!({"parallelism": {"data": 8, "sharding": {"kind": kind}}}));
+        for shared in [false, true] {
+            let mut offload = offload.clone();
+            offload["reuse_across_micro_batches"] = shared.into();
+            changes.push(json!({"parallelism": {"data": 8, "sharding": {"kind": kind}}, "offload": offload}));
+        }
+    }
+    let kept = json!({"kind": "zero3", "reshard_after_forward": false});
+    changes.push(json!({"parallelism": {"data": 8, "sharding": kept}}));
+    let (_, machine) = Machine::load("h100-superpod-64", &["nodes=1".into()]).expect("a machine");
+    let chooser = Chooser::best();
+    let mut compared = 0;
+    for change in changes {
+        let (workload, model) = workload(change.clone());
+        let form = |workload: &WorkloadSpec| {
+            estimate(workload, &model, &machine, &Flat, &chooser, RATE).map_err(|e| e.to_string())
+        };
+        let mut any = ClosedForm::new(&workload, &model, &machine, &Flat, &chooser, RATE).expect("a form");
+        for global in [64, 8, 16, 24, 8, 160, 64, 168, 1600, 80] {
+            let mut own = workload.clone();
+            own.batch.global = global;
+            let (got, want) = (any.with_batch(global).map_err(|e| e.to_string()), form(&own));
+            assert_eq!(got, want, "{change} with {global}");
+            compared += u32::from(want.is_ok());
+        }
+    }
+    assert!(compared > 150, "{compared}");
 }

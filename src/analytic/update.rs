@@ -1,6 +1,6 @@
 //! The optimizer step.
 
-use super::Form;
+use super::form::{Form, RankTimes};
 use crate::model::muon::Held;
 use crate::model::{Kernel, optimizer};
 use crate::plan::step::State;
@@ -10,7 +10,7 @@ use crate::spec::workload::{Dtype, OptimizerKind, OptimizerPlace, ShardingKind};
 impl Form<'_> {
     /// Norm and update of the share of weights that one rank updates.
     pub(super) fn optimizer(&self) -> f64 {
-        let w = self.workload;
+        let w = self.workload();
         let bytes = w.bytes_per_parameter();
         let largest = (0..self.ranks.len()).map(|rank| self.state(rank).updated).fold(0.0, f64::max);
         let parameters = (largest * (1.0 - self.updated_on_host())).round() as u64;
@@ -19,7 +19,7 @@ impl Form<'_> {
             let of = |&class| self.prices.on(class).time(kernel).s();
             self.classes.iter().map(of).fold(0.0, f64::max)
         };
-        let matrices = |rank: &super::RankTimes| {
+        let matrices = |rank: &RankTimes| {
             self.shares.matrices(rank.stages.iter().flat_map(|stage| &self.stages[*stage]))
         };
         let whole = matches!(w.optimizer.kind, OptimizerKind::Muon | OptimizerKind::Adafactor);
@@ -51,7 +51,7 @@ impl Form<'_> {
 
     /// What reads of the host add to a step: each ends its lead, so that the next launch is paid in full.
     pub(super) fn host_reads(&self) -> f64 {
-        let Some(host) = self.workload.host() else { return 0.0 };
+        let Some(host) = self.workload().host() else { return 0.0 };
         let each = |read: &HostRead| match read {
             HostRead::Loss => host.synchronise_us + host.step_us,
             HostRead::GradientNorm => host.synchronise_us + host.launch_us.elementwise + host.latency_us,
@@ -63,14 +63,14 @@ impl Form<'_> {
     }
 
     /// Weights that one rank trains, before anything is cut among data-parallel ranks.
-    fn parameters(&self, rank: &super::RankTimes) -> u64 {
+    fn parameters(&self, rank: &RankTimes) -> u64 {
         let units = rank.stages.iter().flat_map(|stage| &self.stages[*stage]);
         units.map(|unit| unit.plan.trained.total()).sum()
     }
 
     /// Share of the weights that the host updates.
     fn updated_on_host(&self) -> f64 {
-        let o = &self.workload.offload;
+        let o = &self.workload().offload;
         match o.optimizer_on {
             OptimizerPlace::Device => 0.0,
             OptimizerPlace::Host => o.optimizer.iter().filter(|p| !p.on_device()).map(|p| p.fraction).sum(),

@@ -6,7 +6,7 @@
 
 use super::{Comparison, Gaps, Row, Term, read_rank};
 use crate::analysis::idle::IdleTimes;
-use crate::analytic::{Estimate, Terms, estimate};
+use crate::analytic::{ClosedForm, Estimate, Terms};
 use crate::cost::DeviceCost;
 use crate::ids::{DeviceId, RankId};
 use crate::program::{Edit, StreamKind, World};
@@ -159,11 +159,23 @@ fn communicates(world: &World, kinds: &[StreamKind]) -> bool {
 /// # Errors
 /// The workload does not fit the machine.
 pub fn closed_form(inputs: &Inputs) -> Result<Estimate, SimulationError> {
+    of_any_batch(inputs, &mut |form| Ok(form.with_batch(inputs.workload.value.batch.global)?))?
+}
+
+/// What `use_it` makes of the closed form of a workload on its machine with any batch.
+///
+/// # Errors
+/// The workload does not fit the machine.
+pub fn of_any_batch<T>(
+    inputs: &Inputs,
+    use_it: &mut dyn FnMut(&mut ClosedForm<'_>) -> T,
+) -> Result<T, SimulationError> {
     let workload = &inputs.workload.value;
     let device = inputs.machine.device(DeviceId(0));
     let prices = MachinePrices::new(workload, &inputs.machine, &inputs.chooser);
     let peak = DeviceCost::new(device).peak(workload.precision.compute).0;
-    Ok(estimate(workload, &inputs.model, &inputs.machine, &prices, &inputs.chooser, peak)?)
+    let mut form = ClosedForm::new(workload, &inputs.model, &inputs.machine, &prices, &inputs.chooser, peak)?;
+    Ok(use_it(&mut form))
 }
 
 /// Compares the closed form of a workload with its simulation, and returns the run with everything on. The inputs are

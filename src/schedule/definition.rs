@@ -4,6 +4,7 @@ use super::facts::Facts;
 use super::order::Order;
 use super::shape::Shape;
 use super::times::{Bubble, PassTimes, Profile};
+use super::turns::Turns;
 
 /// A pipeline schedule.
 pub trait Schedule: Sync {
@@ -18,6 +19,10 @@ pub trait Schedule: Sync {
     /// # Errors
     /// If the schedule is not defined for these numbers; the error names numbers that would do.
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError>;
+    /// The turns in which the order goes on for more micro-batches; `None` where it does not, or nobody knows.
+    fn turns(&self, _shape: &Shape) -> Option<Turns> {
+        None
+    }
     /// The order for the times that passes really take and the memory that there is; most schedules do not mind.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 
 use super::{
     Backward, Bubble, Chunks, Facts, Order, Part, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape,
-    Slot,
+    Slot, Turns,
 };
 use crate::units::Time;
 use std::collections::VecDeque;
@@ -53,6 +53,10 @@ impl Schedule for DualPipe {
             micro_batches: m,
             ranks: (0..p).map(rank).collect(),
         })
+    }
+    fn turns(&self, shape: &Shape) -> Option<Turns> {
+        // At the turn the first pair of passes runs apart.
+        Some(Turns { from: 2 * shape.ranks + 2, every: 2 })
     }
     fn bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
         bubble(shape.ranks / 2, 1, times)

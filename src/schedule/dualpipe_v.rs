@@ -4,7 +4,9 @@
 //! tF = tI = tW and t(F&B) = tF + tB; peak 2p+1 chunks. Sources: deepseek-ai/DualPipe; torch `ScheduleDualPipeV`.
 
 use super::dualpipe::{Ends, bubble, eight_steps};
-use super::{Backward, Bubble, Chunks, Facts, Order, PassTimes, Placement, Schedule, ScheduleError, Shape};
+use super::{
+    Backward, Bubble, Chunks, Facts, Order, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns,
+};
 
 /// See the module.
 pub(super) struct DualPipeV;
@@ -32,6 +34,10 @@ impl Schedule for DualPipeV {
         }
         let rank = |r: u32| eight_steps(&Ends { r, h: p, overlapped: m - 2 * p + r + 1 }, [0, 1], [0, 0]);
         Ok(Order { placement: Placement::v_shape(p), micro_batches: m, ranks: (0..p).map(rank).collect() })
+    }
+    fn turns(&self, shape: &Shape) -> Option<Turns> {
+        // At the turn the first pair of passes runs apart.
+        Some(Turns { from: 2 * shape.ranks + 1, every: 1 })
     }
     fn bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
         bubble(shape.ranks, 2, times)

@@ -4,7 +4,7 @@
 //! transfer time c only 2(p−1)c more, as GPipe. Source: the overlap-friendly schedule of Alpa (arXiv 2211.05322).
 
 use super::one_f_one_b::in_turn;
-use super::{Bubble, Facts, Order, PassTimes, Schedule, ScheduleError, Shape};
+use super::{Bubble, Facts, Order, PassTimes, Schedule, ScheduleError, Shape, Turns};
 
 /// See the module.
 pub(super) struct Eager;
@@ -16,6 +16,9 @@ impl Schedule for Eager {
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;
         Ok(in_turn(p, m, |r| 2 * (p - 1 - r)))
+    }
+    fn turns(&self, shape: &Shape) -> Option<Turns> {
+        Some(Turns { from: 2 * shape.ranks - 1, every: 1 })
     }
     fn bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
         Bubble::fill_and_drain(shape.ranks, 1, times)

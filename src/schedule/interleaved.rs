@@ -11,7 +11,9 @@
 //! place of 4.5); Megatron refuses it, and so does this.
 
 use super::order::Lister;
-use super::{Bubble, Chunks, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
+use super::{
+    Bubble, Chunks, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns,
+};
 
 /// See the page of its file.
 pub struct Interleaved;
@@ -33,6 +35,10 @@ impl Schedule for Interleaved {
             return Err(refusal(self, p, m, group));
         }
         Ok(interleaved(p, m, v, group))
+    }
+    fn turns(&self, shape: &Shape) -> Option<Turns> {
+        let group = shape.group.unwrap_or(shape.ranks);
+        Some(Turns { from: 2 * (group + shape.ranks), every: group })
     }
     fn bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
         let whole = shape.micro_batches.is_multiple_of(shape.ranks);

@@ -4,7 +4,7 @@
 //! `ScheduleInterleaved1F1B`.
 
 use super::interleaved::{interleaved, peak};
-use super::{Bubble, Chunks, Facts, Order, PassTimes, Schedule, ScheduleError, Shape};
+use super::{Bubble, Chunks, Facts, Order, PassTimes, Schedule, ScheduleError, Shape, Turns};
 
 /// See the module.
 pub(super) struct InterleavedTorch;
@@ -36,6 +36,11 @@ impl Schedule for InterleavedTorch {
             ));
         }
         Ok(interleaved(p, m, v, m / n))
+    }
+    fn turns(&self, shape: &Shape) -> Option<Turns> {
+        let p = shape.ranks;
+        // Other numbers of micro-batches have rounds of other lengths.
+        shape.micro_batches.is_multiple_of(p).then_some(Turns { from: 4 * p, every: p })
     }
     fn bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
         let whole = shape.micro_batches.is_multiple_of(shape.ranks);

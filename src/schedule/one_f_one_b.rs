@@ -7,7 +7,7 @@
 //! takes (m+p−1)(tF + tB) + c[2(p−1)m/p + 2(p−2)], not the 2(p−1)c more of GPipe.
 
 use super::order::Lister;
-use super::{Bubble, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
+use super::{Bubble, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns};
 
 /// See the page of its file.
 pub struct OneFOneB;
@@ -19,6 +19,9 @@ impl Schedule for OneFOneB {
     fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
         let (p, m, _) = shape.checked(self)?;
         Ok(in_turn(p, m, |r| p - 1 - r))
+    }
+    fn turns(&self, shape: &Shape) -> Option<Turns> {
+        Some(Turns { from: shape.ranks, every: 1 })
     }
     fn bubble(&self, shape: &Shape, times: &PassTimes) -> Option<Bubble> {
         Bubble::fill_and_drain(shape.ranks, 1, times)

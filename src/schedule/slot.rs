@@ -16,6 +16,8 @@ pub enum Pass {
 }
 
 impl Pass {
+    /// How many there are.
+    pub const COUNT: usize = 4;
     /// Its letter in pipeline diagrams.
     pub fn letter(self) -> char {
         match self {

@@ -5,7 +5,9 @@
 //! Sources: Qi et al. 2023 (arXiv 2401.10241) section 2; torch `ScheduleInterleavedZeroBubble` with one chunk.
 
 use super::order::Lister;
-use super::{Backward, Bubble, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
+use super::{
+    Backward, Bubble, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns,
+};
 
 /// See the module.
 pub(super) struct ZbH1;
@@ -22,6 +24,9 @@ impl Schedule for ZbH1 {
         let (p, m, _) = shape.checked(self)?;
         let ranks = (0..p).map(|r| rank(p, m, r)).collect();
         Ok(Order { placement: Placement::looped(p, 1), micro_batches: m, ranks })
+    }
+    fn turns(&self, shape: &Shape) -> Option<Turns> {
+        Some(Turns { from: shape.ranks, every: 1 })
     }
     fn bubble(&self, shape: &Shape, t: &PassTimes) -> Option<Bubble> {
         let holds = t.weight_grad <= t.forward.min(t.input_grad) && shape.micro_batches >= shape.ranks;

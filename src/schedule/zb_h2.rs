@@ -9,7 +9,9 @@
 //! step that waits for all of them gives the gain back.
 
 use super::order::Lister;
-use super::{Backward, Bubble, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape};
+use super::{
+    Backward, Bubble, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns,
+};
 use crate::units::Time;
 
 /// See the module.
@@ -28,6 +30,9 @@ impl Schedule for ZbH2 {
         let (p, m, _) = shape.checked(self)?;
         let ranks = (0..p).map(|r| rank(p, m, r)).collect();
         Ok(Order { placement: Placement::looped(p, 1), micro_batches: m, ranks })
+    }
+    fn turns(&self, shape: &Shape) -> Option<Turns> {
+        Some(Turns { from: 2 * shape.ranks, every: 1 })
     }
     fn bubble(&self, shape: &Shape, t: &PassTimes) -> Option<Bubble> {
         let holds = t.weight_grad <= t.forward.min(t.input_grad) && shape.micro_batches >= 2 * shape.ranks;

@@ -6,7 +6,7 @@
 
 use super::order::Lister;
 use super::{
-    Backward, Bubble, Chunks, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape,
+    Backward, Bubble, Chunks, Facts, Order, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns,
 };
 use crate::units::Time;
 
@@ -27,6 +27,9 @@ impl Schedule for ZbV {
         let (p, m, _) = shape.checked(self)?;
         let ranks = (0..p).map(|r| rank(p, m, r)).collect();
         Ok(Order { placement: Placement::v_shape(p), micro_batches: m, ranks })
+    }
+    fn turns(&self, shape: &Shape) -> Option<Turns> {
+        Some(Turns { from: 2 * shape.ranks, every: 1 })
     }
     fn bubble(&self, shape: &Shape, t: &PassTimes) -> Option<Bubble> {
         let equal = t.forward == t.input_grad && t.input_grad == t.weight_grad;

@@ -92,6 +92,13 @@ impl Inputs {
             .map_err(|e| e.in_file(&file))
     }
 
+    /// Whether a workload that differs from this one in the size of its batch alone fits the machine too.
+    pub fn takes(&self, workload: &WorkloadSpec) -> bool {
+        let tiers = tiers(&self.machine);
+        workload.validate(&self.model).is_empty()
+            && workload.validate_on(u64::from(self.ranks), &tiers).is_empty()
+    }
+
     /// The same step with so many micro-batches, if it can have them.
     pub(super) fn with_micro_batches(&self, count: u32) -> Option<Inputs> {
         let devices = u64::from(self.ranks);
@@ -153,9 +160,8 @@ impl Inputs {
             return Err(SpecError::at("model", "the model was not resolved"));
         };
         let model = (**model).clone();
-        let tiers: Vec<&str> = machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect();
-        let problems = workload.value.validate_on(u64::from(ranks), &tiers);
-        let lacking = (0..machine.devices()).map(|d| machine.device(DeviceId(d))).find_map(|device| {
+        let problems = workload.value.validate_on(u64::from(ranks), &tiers(&machine));
+        let lacking = machine.device_classes().iter().find_map(|device| {
             let of_recipe = || workload.value.lacking_formats(|format| device.peak(format).is_some());
             workload.value.precision.lacking(device).or_else(of_recipe)
         });
@@ -337,6 +343,11 @@ impl Site {
             .map_err(|e| whole(blame_setting(e, sets)).in_file(&topology.file))?;
         Ok(Site { topology, machine: Arc::new(machine), chooser })
     }
+}
+
+/// Names of the memory tiers of a device.
+fn tiers(machine: &Machine) -> Vec<&str> {
+    machine.tiers_of(DeviceId(0)).map(|t| machine.tier(t).0).collect()
 }
 
 /// How a machine carries out collectives.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::content::Content;
 use super::error::nearest;
 use super::files::{Disk, Files, Noted};
 use super::{Kind, Spec, SpecError, Topology, catalog, hugging_face, json, part, simple, stack_defaults};
@@ -23,6 +24,8 @@ pub struct Loaded<T> {
     pub file: String,
     /// 16 hex digits over the content (references resolved, settings applied; spelling and key order do not count).
     pub hash: String,
+    /// What the hash is over.
+    pub content: Content,
     /// The files that were read for it: itself, its bases, what they name and what settings name.
     pub read: Vec<PathBuf>,
     /// The settings that were applied, as they were given: what shows only later is blamed on them ([`blame_setting`]).
@@ -114,13 +117,14 @@ impl<T: Spec> Draft<T> {
         let noted = Noted::new(files);
         let (value, canonical) = typed::<T>(self.value.clone(), &self.file, sets, &noted)?;
         value.validate().map_err(|e| blame_setting(e, sets).in_file(&self.file))?;
-        let hash = hash(&canonical.to_string());
+        let content = Content::of(&canonical);
         let read = [self.read.clone(), noted.paths()].concat();
         Ok(Loaded {
             value,
             name: self.name.clone(),
             file: self.file.clone(),
-            hash,
+            hash: content.hash(),
+            content,
             read,
             sets: sets.to_vec(),
         })
@@ -169,8 +173,12 @@ fn typed<T: Spec>(
     for text in sets {
         let (path, new) = json::setting(text)?;
         let blame = |e: SpecError| e.in_file(&format!("--set {text}"));
+        // Numbers and switches name no file.
+        let names = matches!(new, Value::String(_) | Value::Array(_) | Value::Object(_));
         json::set(&mut value, path, new).map_err(blame)?;
-        resolve(T::KIND, &mut value, None, files).map_err(blame)?;
+        if names {
+            resolve(T::KIND, &mut value, None, files).map_err(blame)?;
+        }
         touched.push((path, text));
     }
     let blame = |e: SpecError| meant_for_machine(T::KIND, blame(e, &touched)).in_file(file);
@@ -428,17 +436,4 @@ fn inline(
         *slot = whole;
     }
     Ok(())
-}
-
-/// 16 hex digits over the content of a value, as [`Loaded::hash`].
-pub fn content_hash(value: &impl serde::Serialize) -> String {
-    hash(&serde_json::to_value(value).unwrap_or_default().to_string())
-}
-
-/// FNV-1a, 64 bits, of the text with its keys in the order of the type.
-pub(crate) fn hash(text: &str) -> String {
-    let hash = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    format!("{hash:016x}")
 }

@@ -15,6 +15,7 @@
 mod attached;
 pub mod catalog;
 pub mod collectives;
+mod content;
 pub mod cost;
 pub mod device;
 mod dtype;
@@ -49,13 +50,14 @@ pub mod workload;
 
 pub use attached::Attached;
 pub use collectives::Collectives;
+pub(crate) use content::hash;
+pub use content::{Content, content_hash};
 pub use device::Device;
 pub use error::{SpecError, nearest};
 pub use files::{Disk, Files};
 pub(crate) use json::{merge, read as read_json, typed as typed_json};
 pub use kind::{Kind, Spec};
-pub(crate) use load::hash;
-pub use load::{Draft, Loaded, blame_setting, content_hash, from_text, from_value, load, load_from};
+pub use load::{Draft, Loaded, blame_setting, from_text, from_value, load, load_from};
 pub use model::ModelSpec;
 pub use recipe::Recipe;
 pub use reliability::Reliability;

@@ -27,6 +27,7 @@ mod rows;
 mod search;
 mod space;
 mod sweep;
+mod valued;
 
 pub use base::Base;
 pub use columns::Columns;

@@ -1,6 +1,6 @@
 //! Axes and their product.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use rand::seq::SliceRandom;
@@ -16,6 +16,9 @@ use crate::spec::{SpecError, read_json};
 
 /// Most points of one study.
 pub const MOST_POINTS: u128 = 1_000_000;
+
+/// Most points that are valued together: what is lost of a sweep that is killed.
+const MOST_IN_GROUP: usize = 256;
 
 /// Fields that change together: one, or several zipped.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,6 +144,18 @@ pub struct Space {
     chosen: Option<Vec<u128>>,
 }
 
+/// The places on an axis whose values must be looked at: whole numbers between others are taken where those are.
+fn telling(axis: &Axis) -> Vec<usize> {
+    let number = |j: &usize| axis.values[*j].iter().map(Value::as_u64).collect::<Option<Vec<_>>>();
+    let (numbers, mut others): (Vec<usize>, Vec<usize>) =
+        (0..axis.values.len()).partition(|j| axis.paths.len() == 1 && number(j).is_some());
+    others.extend(numbers.iter().copied().min_by_key(number));
+    others.extend(numbers.iter().copied().max_by_key(number));
+    others.sort_unstable();
+    others.dedup();
+    others
+}
+
 /// Which points of a product.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Choice {
@@ -194,7 +209,7 @@ impl Space {
             .hint("leave values out, zip lists that belong together (--zip), or draw some (--sample)"));
         }
         for (i, axis) in space.axes.iter().enumerate() {
-            for j in 0..axis.values.len() {
+            for j in telling(axis) {
                 let at = |k: usize| if k == i { j } else { 0 };
                 let sets: Vec<String> = space.values(at).iter().map(|(p, v)| set_text(p, v)).collect();
                 base.understands(&sets)?;
@@ -265,7 +280,41 @@ impl Space {
     }
     /// Paths and values of a point.
     pub fn point(&self, index: usize) -> Map<String, Value> {
-        self.at(self.chosen.as_ref().map_or(index as u128, |chosen| chosen[index]))
+        self.at(self.number(index))
+    }
+    /// These points in groups that differ in `path` alone, in the order of their first points; each its own group where the
+    /// path is not an axis by itself.
+    pub fn groups(&self, points: &[usize], path: &str) -> Vec<Vec<usize>> {
+        let covers = |p: &String| {
+            path.strip_prefix(p.as_str()).is_some_and(|rest| matches!(rest.get(..1), None | Some(".")))
+        };
+        let covering: Vec<usize> =
+            (0..self.axes.len()).filter(|at| self.axes[*at].paths.iter().any(covers)).collect();
+        let place = match covering[..] {
+            [place] if self.axes[place].paths == [path] => place,
+            _ => return points.iter().map(|point| vec![*point]).collect(),
+        };
+        let length = |axis: &Axis| axis.values.len() as u128;
+        let step: u128 = self.axes[place + 1..].iter().map(length).product();
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        let mut known: HashMap<u128, usize> = HashMap::new();
+        for &point in points {
+            let number = self.number(point);
+            let others = number - number / step % length(&self.axes[place]) * step;
+            let at = *known.entry(others).or_insert(groups.len());
+            if at == groups.len() {
+                groups.push(Vec::new());
+            }
+            groups[at].push(point);
+            if groups[at].len() == MOST_IN_GROUP {
+                known.remove(&others);
+            }
+        }
+        groups
+    }
+    /// The number of a point in the whole product.
+    fn number(&self, index: usize) -> u128 {
+        self.chosen.as_ref().map_or(index as u128, |chosen| chosen[index])
     }
     /// Paths and values of a point of the whole product.
     fn at(&self, number: u128) -> Map<String, Value> {
@@ -429,5 +478,33 @@ mod tests {
         assert_eq!(points[1], r#"{"a":"x","b":2,"c":4}"#);
         assert_eq!(points[2], r#"{"a":"y","b":1,"c":3}"#);
         assert!(Axis::zip(vec![axis("b=1,2"), axis("c=3")]).is_err());
+    }
+
+    #[test]
+    fn numbers_between_others_are_not_looked_at() {
+        let axis = |text| Axis::parse("--vary", text).unwrap();
+        assert_eq!(telling(&axis("a=5,1,3,9,2")), [1, 3]);
+        assert_eq!(telling(&axis("a=4,x,8,6,null")), [0, 1, 2, 4]);
+        let zipped = Axis::zip(vec![axis("a=1,2,3"), axis("b=1,2,3")]).unwrap().unwrap();
+        assert_eq!(telling(&zipped), [0, 1, 2]);
+    }
+
+    #[test]
+    fn groups_differ_in_one_axis() {
+        let axis = |text| Axis::parse("--vary", text).unwrap();
+        let space = Space { axes: vec![axis("a=x,y"), axis("b=1,2,3"), axis("c=1,2")], chosen: None };
+        let all: Vec<usize> = (0..12).collect();
+        assert_eq!(space.groups(&all, "b"), [[0, 2, 4], [1, 3, 5], [6, 8, 10], [7, 9, 11]]);
+        assert_eq!(space.groups(&[0, 3, 4, 11], "b"), [vec![0, 4], vec![3], vec![11]]);
+        assert_eq!(space.groups(&all, "d").len(), 12);
+        let of_part =
+            Space { axes: vec![axis("b=1,2"), axis("batch.global=1,2")], chosen: Some(vec![1, 2, 3]) };
+        assert_eq!(of_part.groups(&[0, 1, 2], "batch.global"), [vec![0], vec![1, 2]]);
+        let whole =
+            Space { axes: vec![axis(r#"batch={"global":8}"#), axis("batch.global=1,2")], chosen: None };
+        assert_eq!(whole.groups(&[0, 1], "batch.global").len(), 2);
+        let behind =
+            Space { axes: vec![axis("batch.global=1,2"), axis(r#"batch={"global":8}"#)], chosen: None };
+        assert_eq!(behind.groups(&[0, 1], "batch.global").len(), 2);
     }
 }

@@ -1,18 +1,20 @@
 //! Every point of a space, each a row.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use serde_json::{Map, Value};
+
 use super::base::Base;
 use super::columns::Columns;
-use super::outcome::{How, Outcome, reported};
+use super::outcome::{How, Outcome};
 use super::rows::{Journal, Row, StudyError, of_csv, present, write_rows};
-use super::space::{Space, set_text};
+use super::space::Space;
+use super::valued::{Valued, Valuer};
 use crate::pool;
-use crate::simulate::Inputs;
-use crate::spec::{SpecError, hash};
+use crate::spec::SpecError;
 
 /// One of several parts of a sweep that need not know of each other: every `of`-th point from `number` on, counted
 /// from 1.
@@ -82,32 +84,36 @@ pub fn sweep(
         }
         None => (None, HashMap::new()),
     };
-    let prepare = |i: usize| Prepared::of(base, space.point(points[i]), how, columns);
+    let valuer = Valuer { base, space, how, columns };
+    let groups = valuer.groups(&points);
     if let Some(path) = journal_path.as_ref().filter(|_| !known.is_empty()) {
-        let keys = pool::all(points.len(), threads, &|i| prepare(i).key);
-        own(&known, &keys.iter().map(String::as_str).collect(), path)?;
+        let keys = keys(&valuer, &groups, threads);
+        own(&known, &keys.iter().map(|(_, key)| key.as_str()).collect(), path)?;
     }
     let claimed: Mutex<HashSet<String>> = Mutex::new(known.keys().cloned().collect());
-    let value = |i: usize| {
-        let prepared = prepare(i);
-        let new = claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(prepared.key.clone());
-        let (key, settings) = (prepared.key.clone(), prepared.settings.clone());
-        (key, settings, new.then(|| prepared.outcome(how, columns)))
-    };
-    let mut rows: Vec<Option<(String, _)>> = (0..points.len()).map(|_| None).collect();
+    let new = |key: &str| claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_string());
+    let mut rows: BTreeMap<usize, (String, Map<String, Value>)> = BTreeMap::new();
     let (mut failed, mut done, mut stopped) = (None, 0, false);
-    pool::each(points.len(), threads, &value, &mut |i, (key, settings, found)| {
-        if let Some(outcome) = found {
-            known.insert(key.clone(), outcome.clone());
-            let point = points[i] as u64;
-            let row = Row { key: key.clone(), point, settings: settings.clone(), outcome };
-            if let Some(Err(e)) = journal.as_mut().map(|journal| journal.append(&row)) {
-                failed = Some(e);
-                return ControlFlow::Break(());
+    let value = |i: usize| valuer.value(&groups[i], &new);
+    pool::each(groups.len(), threads, &value, &mut |i, valued| {
+        done += valued.len() as u64;
+        let mut found = Vec::new();
+        for (&point, Valued { key, settings, outcome }) in groups[i].iter().zip(valued) {
+            if let Some(outcome) = outcome {
+                known.insert(key.clone(), outcome.clone());
+                found.push(Row {
+                    key: key.clone(),
+                    point: point as u64,
+                    settings: settings.clone(),
+                    outcome,
+                });
             }
+            rows.insert(point, (key, settings));
         }
-        rows[i] = Some((key, settings));
-        done += 1;
+        if let Some(Err(e)) = journal.as_mut().map(|journal| journal.append(&found)) {
+            failed = Some(e);
+            return ControlFlow::Break(());
+        }
         let next = progress(done);
         stopped = next.is_break() && (done as usize) < points.len();
         next
@@ -122,7 +128,7 @@ pub fn sweep(
         let outcome = known.get(&key).cloned().unwrap_or_default();
         Row { key, point: point as u64, settings, outcome }
     };
-    let rows: Vec<Row> = points.iter().copied().zip(rows.into_iter().flatten()).map(whole).collect();
+    let rows: Vec<Row> = rows.into_iter().map(whole).collect();
     if let Some(path) = &options.output {
         write_rows(path, &rows)?;
         if let Some(journal) = journal_path.filter(|_| of_csv(path)) {
@@ -146,9 +152,21 @@ pub fn missing(
 ) -> Result<Vec<usize>, StudyError> {
     let (_, known) = Journal::open(path, true)?;
     let threads = pool::threads(None);
-    let keys = pool::all(space.count(), threads, &|i| Prepared::of(base, space.point(i), how, columns).key);
-    own(&known, &keys.iter().map(String::as_str).collect(), path)?;
-    Ok((0..keys.len()).filter(|i| !known.contains_key(&keys[*i])).collect())
+    let all: Vec<usize> = (0..space.count()).collect();
+    let valuer = Valuer { base, space, how, columns };
+    let keys = keys(&valuer, &valuer.groups(&all), threads);
+    own(&known, &keys.iter().map(|(_, key)| key.as_str()).collect(), path)?;
+    let mut missing: Vec<usize> =
+        keys.into_iter().filter(|(_, key)| !known.contains_key(key)).map(|(point, _)| point).collect();
+    missing.sort_unstable();
+    Ok(missing)
+}
+
+/// All points with their keys.
+fn keys(valuer: &Valuer<'_>, groups: &[Vec<usize>], threads: usize) -> Vec<(usize, String)> {
+    let of_group = pool::all(groups.len(), threads, &|i| valuer.value(&groups[i], &|_| false));
+    let keys = of_group.into_iter().flatten().map(|valued| valued.key);
+    groups.iter().flatten().copied().zip(keys).collect()
 }
 
 /// Refuses rows that are no points of this study.
@@ -163,36 +181,4 @@ fn own(known: &HashMap<String, Outcome>, keys: &HashSet<&str>, path: &Path) -> R
             "rows of the same workload, machine, settings, columns, shard and way of valuing, by the same version",
         )
         .hint("give the study that wrote the file, or another name after -o"))
-}
-
-/// A point before it is valued.
-struct Prepared {
-    key: String,
-    settings: serde_json::Map<String, serde_json::Value>,
-    inputs: Result<Box<Inputs>, SpecError>,
-}
-
-impl Prepared {
-    fn of(
-        base: &Base,
-        settings: serde_json::Map<String, serde_json::Value>,
-        how: How,
-        columns: &Columns,
-    ) -> Prepared {
-        let sets: Vec<String> = settings.iter().map(|(path, value)| set_text(path, value)).collect();
-        let inputs = base.inputs(&sets);
-        let content = match &inputs {
-            Ok(inputs) => format!("{} {}", inputs.workload.hash, inputs.topology.hash),
-            // What cannot be resolved has no inputs: the message stands for them.
-            Err(e) => format!("{} {e}", sets.join(" ")),
-        };
-        let key = hash(&format!("{} {how:?}{} {content}", env!("CARGO_PKG_VERSION"), columns.key()));
-        Prepared { key, settings, inputs: inputs.map(Box::new) }
-    }
-    fn outcome(&self, how: How, columns: &Columns) -> Outcome {
-        match &self.inputs {
-            Ok(inputs) => reported(inputs, how, columns),
-            Err(e) => Outcome::of_fault(e.into()),
-        }
-    }
 }

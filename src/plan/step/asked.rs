@@ -55,6 +55,19 @@ pub fn order(w: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
     })
 }
 
+/// As few micro-batches as have an order that shows all that the schedule does with so many: turns that repeat themselves are
+/// there once. All of them where the schedule does not repeat itself, or passes are paired.
+pub fn fewest_micro_batches(w: &WorkloadSpec, micro_batches: u32) -> u32 {
+    let pipeline = &w.parallelism.pipeline;
+    let turns = match (pipeline.choice(), w.expert.overlap) {
+        (Choice::Named(schedule), ExpertOverlap::None | ExpertOverlap::SharedExpert) => {
+            schedule.turns(&pipeline.shape(micro_batches))
+        }
+        _ => None,
+    };
+    turns.map_or(micro_batches, |turns| turns.fewest(micro_batches))
+}
+
 /// Each backward pass with the forward pass behind it: the same order of passes, with one more forward pass before the
 /// first backward one.
 fn paired(order: Order) -> Order {

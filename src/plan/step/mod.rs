@@ -29,7 +29,7 @@ mod stage;
 mod unit;
 mod writer;
 
-pub use asked::{degrees, expert_domains, layer_split, layout, order};
+pub use asked::{degrees, expert_domains, fewest_micro_batches, layer_split, layout, order};
 pub use error::PlanError;
 pub use packs::Packs;
 pub use prices::{PriceList, Prices};
@@ -234,7 +234,7 @@ pub fn plan_on(
         layout,
         micro_batches,
         tokens: workload.batch.global * sequence * u64::from(steps),
-        model_flops: packs.flops(workload, model).times(f64::from(steps)),
+        model_flops: packs.flops(workload, model, workload.batch.global).times(f64::from(steps)),
         steps,
         hardware_flops,
         skipped_flops,

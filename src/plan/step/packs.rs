@@ -101,14 +101,14 @@ impl Packs {
         }
         units
     }
-    /// FLOPs as MFU counts them.
-    pub fn flops(&self, workload: &WorkloadSpec, model: &ModelSpec) -> StepFlops {
+    /// FLOPs of `sequences` sequences as MFU counts them; of those that hold documents, those that were dealt.
+    pub fn flops(&self, workload: &WorkloadSpec, model: &ModelSpec, sequences: u64) -> StepFlops {
         let training = &workload.training;
         match &self.dealt {
             Some(dealt) => StepFlops::of_documents(model, training, &dealt.sequences),
             None => {
                 let sequence = workload.sequence(model);
-                StepFlops::of_training(model, training, workload.batch.global, sequence)
+                StepFlops::of_training(model, training, sequences, sequence)
             }
         }
     }

@@ -8,7 +8,7 @@
 //! # Why it is exact
 //!
 //! *Programs.* In the order of passes of the whole step, found for all its micro-batches, every rank does what it does in the
-//! short one with n turns of one length put in at one place (`goes_on_by_turns` compares the two slot by slot). A
+//! short one with n turns of one length put in at one place (`Order::goes_on_by_turns` compares the two slot by slot). A
 //! program is written pass by pass along its order, so it is that of the short step with the ops of n turns put in;
 //! where in the stretch that repeats itself ([`Period`]) they are put in makes no difference.
 //!
@@ -54,7 +54,7 @@ use crate::fold::{Folded, fold};
 use crate::model::flops::StepFlops;
 use crate::plan::step::{Plan, order};
 use crate::program::{Edit, Period, World};
-use crate::schedule::{Choice, Order, Part, Slot};
+use crate::schedule::Choice;
 use crate::units::{Bytes, Time};
 
 /// What a study reads of a step.
@@ -270,7 +270,7 @@ fn play(asked: Asked, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
         return Some(Err(in_turn * recurs));
     }
     let put_in = left_out / in_turn;
-    if !goes_on_by_turns(&plan.order, &order(workload, whole).ok()?, put_in, turns.micro_batches) {
+    if !plan.order.goes_on_by_turns(&order(workload, whole).ok()?, put_in, turns.micro_batches) {
         return None;
     }
     let times = u64::from(put_in / recurs);
@@ -289,33 +289,6 @@ fn planned(asked: Asked, micro_batches: u32) -> Option<(Plan, Folded)> {
     noise::apply_fixed(&mut plan, &inputs.machine, &inputs.workload.value.noise).ok()?;
     let folded = if options.fold { fold(&plan.world) } else { Folded::unfolded(plan.world.clone()) };
     Some((plan, folded))
-}
-
-/// Whether a whole order is a short one with so many turns put in at one place of every rank's list, each of them
-/// `micro_batches` of each direction further on than the one before.
-fn goes_on_by_turns(short: &Order, whole: &Order, turns: u32, micro_batches: u32) -> bool {
-    let numbered = |order: &Order, part: Part| {
-        let of_direction = order.per_direction().max(1);
-        (part.pass, part.chunk, part.micro_batch / of_direction, part.micro_batch % of_direction)
-    };
-    // Whether a slot does what another does, for micro-batches that are so much further on.
-    let same = |(x, of_x): (&Slot, &Order), (y, of_y): (&Slot, &Order), further: u32| {
-        let shifted = |part| {
-            let (pass, chunk, direction, number) = numbered(of_x, part);
-            (pass, chunk, direction, number + further)
-        };
-        x.parts().map(shifted).eq(y.parts().map(|part| numbered(of_y, part)))
-    };
-    short.ranks.iter().zip(&whole.ranks).all(|(few, all)| {
-        let Some(put_in) = all.len().checked_sub(few.len()) else { return false };
-        let turn = put_in / turns as usize;
-        let begun = few.iter().zip(all).take_while(|(x, y)| same((x, short), (y, whole), 0)).count();
-        turn * turns as usize == put_in
-            && begun >= turn
-            && (begun..begun + put_in).all(|i| same((&all[i - turn], whole), (&all[i], whole), micro_batches))
-            && (begun..few.len())
-                .all(|i| same((&few[i], short), (&all[i + put_in], whole), turns * micro_batches))
-    })
 }
 
 /// The turns of all programs of a world, of as many micro-batches each.

@@ -210,9 +210,9 @@ fn orders_that_do_not_go_on_by_turns_are_found_out() {
         order(&inputs.workload.value, micro_batches).expect("an order")
     };
     let (short, whole) = (order_of("1f1b", 16), order_of("1f1b", 40));
-    assert!(goes_on_by_turns(&short, &whole, 24, 1));
-    assert!(!goes_on_by_turns(&short, &whole, 23, 1) && !goes_on_by_turns(&short, &whole, 24, 2));
-    assert!(!goes_on_by_turns(&order_of("gpipe", 16), &order_of("gpipe", 40), 24, 1));
+    assert!(short.goes_on_by_turns(&whole, 24, 1));
+    assert!(!short.goes_on_by_turns(&whole, 23, 1) && !short.goes_on_by_turns(&whole, 24, 2));
+    assert!(!order_of("gpipe", 16).goes_on_by_turns(&order_of("gpipe", 40), 24, 1));
 }
 
 /// Jitter, documents and several steps are played whole.

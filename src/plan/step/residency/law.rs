@@ -51,7 +51,8 @@ pub struct Given<'a> {
     pub links: &'a dyn IdleLinks,
     /// Units of each of its chunks, and whether that chunk ends the model.
     pub chunks: Vec<(Vec<UnitTimes<'a>>, bool)>,
-    /// Passes of a step in one direction through each chunk.
+    /// Passes of a step in one direction through each chunk. Where passes do not share what was copied
+    /// (`offload.reuse_across_micro_batches`), laws only ask whether it is one: `analytic` takes the others to be alike.
     pub passes: f64,
 }
 
@@ -104,9 +105,32 @@ pub struct Form {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Repeats {
     /// Gathers before forward visits.
-    pub gathers: f64,
+    pub gathers: Often,
     /// Reductions behind backward visits.
-    pub reductions: f64,
+    pub reductions: Often,
+}
+
+/// In how many passes of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Often {
+    /// In none.
+    #[default]
+    Never,
+    /// In one.
+    Once,
+    /// In each.
+    Always,
+}
+
+impl Often {
+    /// Of so many passes.
+    pub fn of(self, passes: f64) -> f64 {
+        match self {
+            Often::Never => 0.0,
+            Often::Once => 1.0,
+            Often::Always => passes,
+        }
+    }
 }
 
 /// What is exposed once a step, in seconds.

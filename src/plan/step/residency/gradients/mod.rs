@@ -16,7 +16,7 @@ pub(super) use cut::Cut;
 pub(super) use whole::Whole;
 
 use super::copies::Cargo;
-use super::{Around, Form, Given, Held, Law, Once, Repeats, Residency, UnitTimes};
+use super::{Around, Form, Given, Held, Law, Often, Once, Repeats, Residency, UnitTimes};
 use crate::collective::{CollectiveError, Op};
 use crate::ids::OpId;
 use crate::model::LayerKind;
@@ -293,8 +293,12 @@ impl<H: Home> Law for Reduced<H> {
         if shares.kind() == ShardingKind::Zero3 {
             let around = given.around(|u| Ok(Around { reduce: reduce(u)?, ..Around::default() }))?;
             let every = shares.workload.reduces_every_micro_batch();
-            let reductions = if every { given.passes } else { 1.0 };
-            return Ok(Form { around, repeats: Repeats { gathers: 0.0, reductions }, ..Form::default() });
+            let reductions = if every { Often::Always } else { Often::Once };
+            return Ok(Form {
+                around,
+                repeats: Repeats { reductions, ..Repeats::default() },
+                ..Form::default()
+            });
         }
         let units: Vec<_> = given.units().collect();
         let times: Vec<f64> = units.iter().map(|u| reduce(u.unit)).collect::<Result<_, _>>()?;

@@ -12,7 +12,7 @@ pub(super) use renewed::Renewed;
 pub(super) use replicated::Replicated;
 
 use super::copies::Cargo;
-use super::{Around, Form, Given, Held, Repeats, take};
+use super::{Around, Form, Given, Held, Often, Repeats, take};
 use crate::collective::{CollectiveError, Op};
 use crate::ids::OpId;
 use crate::plan::step::chain::Visit;
@@ -104,10 +104,10 @@ fn stays(given: &Given<'_>) -> f64 {
 /// Closed form of gathers before every pass, or before the first forward pass alone where weights are kept.
 fn gathered_for_each_pass(given: &Given<'_>) -> Result<Form, CollectiveError> {
     let reshards = given.shares.workload.parallelism.sharding.reshard_after_forward.unwrap_or(true);
-    let gathers = if reshards { given.passes } else { 1.0 };
+    let gathers = if reshards { Often::Always } else { Often::Once };
     Ok(Form {
         around: around(given, [true, reshards])?,
-        repeats: Repeats { gathers, reductions: 0.0 },
+        repeats: Repeats { gathers, ..Repeats::default() },
         ..Form::default()
     })
 }
