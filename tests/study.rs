@@ -575,7 +575,7 @@ fn fill_gives_up_the_least_that_will_do() {
             played.and_then(|outcome| outcome.memory_peak_bytes)
         })
     };
-    let mut given_up = 0;
+    let (mut given_up, mut of_two) = (0, 0);
     for gib in [1.0, 2.5, 4.2, 6.0, 9.0] {
         let (report, best) =
             fill("gpt2-8", None, &options(gib), &mut |_| ControlFlow::Continue(())).expect("a report");
@@ -603,9 +603,22 @@ fn fill_gives_up_the_least_that_will_do() {
                 };
                 dials.push((1..=8).map(notch).collect());
             }
-            for dial in dials {
-                let least = dial.into_iter().find(|notch| fits(&[size.clone(), notch.clone()]));
-                expected.extend(least.map(|notch| (micro_batch, vec![notch])));
+            let alone = expected.len();
+            for dial in &dials {
+                let least = dial.iter().find(|notch| fits(&[size.clone(), (*notch).clone()]));
+                expected.extend(least.map(|notch| (micro_batch, vec![notch.clone()])));
+            }
+            // Where none is enough: one whole, and another as little as will do.
+            let path = |dial: &Vec<String>| dial[0].split('=').next().map(str::to_string);
+            let pairs = dials.iter().flat_map(|a| dials.iter().map(move |b| (a, b)));
+            let pairs = pairs.filter(|(a, b)| expected.len() == alone && path(a) != path(b));
+            for (whole, dial) in pairs.collect::<Vec<_>>() {
+                let with = |notch: &String| [size.clone(), whole[whole.len() - 1].clone(), notch.clone()];
+                let least = dial.iter().find(|notch| fits(&with(notch)));
+                let mut both = least.map(|notch| vec![whole[whole.len() - 1].clone(), notch.clone()]);
+                both.iter_mut().for_each(|sets| sets.sort());
+                of_two += usize::from(both.is_some());
+                expected.extend(both.map(|sets| (micro_batch, sets)));
             }
         }
         let mut found: Vec<(u64, Vec<String>)> = report
@@ -613,7 +626,9 @@ fn fill_gives_up_the_least_that_will_do() {
             .iter()
             .map(|filled| {
                 let rest = filled.settings.iter().filter(|(path, _)| *path != "batch.micro_batch");
-                (filled.micro_batch, rest.map(|(path, value)| format!("{path}={value}")).collect())
+                let mut sets: Vec<String> = rest.map(|(path, value)| format!("{path}={value}")).collect();
+                sets.sort();
+                (filled.micro_batch, sets)
             })
             .collect();
         given_up += found.iter().filter(|(_, sets)| !sets.is_empty()).count();
@@ -625,7 +640,7 @@ fn fill_gives_up_the_least_that_will_do() {
         let seconds: Vec<f64> = report.fits.iter().filter_map(|filled| filled.outcome.step_time_s).collect();
         assert!(seconds.is_sorted());
     }
-    assert!(given_up >= 6, "{given_up}");
+    assert!(given_up >= 6 && of_two > 0, "{given_up} {of_two}");
 }
 
 /// Offload is a choice of the search: of all layouts simulated none is better than what it finds, and where memory is short
@@ -665,4 +680,21 @@ fn offload_is_searched_and_nothing_better_is_missed() {
             "{path} is not chosen"
         );
     }
+}
+
+/// Paired passes on stages of one chunk wait for one another, and `inspect` says so before anything runs.
+#[test]
+fn pairs_without_chunks_are_noted() {
+    let notes = |chunks: &str| {
+        let schedule = if chunks == "1" { "1f1b" } else { "interleaved" };
+        let sets = [
+            "expert.overlap=micro-batches".to_string(),
+            format!("parallelism.pipeline.schedule={schedule}"),
+            format!("parallelism.pipeline.chunks={chunks}"),
+        ];
+        let sets = sets.iter().flat_map(|set| ["--set", set.as_str()]);
+        let args: Vec<&str> = ["inspect", "mixtral-8x7b"].into_iter().chain(sets).collect();
+        stdout(&stepsim(&args).success()).matches("note: expert.overlap pairs").count()
+    };
+    assert_eq!((notes("1"), notes("2")), (1, 0));
 }

@@ -14,7 +14,8 @@ use crate::study::{FillReport, fill};
 The layout is the workload's own; its recomputation, and where its activations and optimizer state are, do not count. For each
 micro-batch, smallest first, the step is played as it is; where it does not fit, one thing is given up at a time, as little of it as
 will do: recomputation (selective, or of so many layers of each stage), or eighths of the activations or of the optimizer
-state, which then live on another tier of the machine. What is given with --fix is not turned.
+state, which then live on another tier of the machine. Where none of these is enough, one is given up whole and another as
+little as will do. What is given with --fix is not turned.
 
 Examples:
   stepsim fill llama3-70b

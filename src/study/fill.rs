@@ -3,7 +3,8 @@
 //! A *dial* turns one thing from little to all: layers of each stage that are recomputed, or eighths of the activations or of
 //! the optimizer state that live on another tier. The layout is the workload's own. For each micro-batch that the batch allows,
 //! smallest first, the step is played as it is; where that does not fit, each dial is turned until it does: as far as the
-//! closed form says, and from there notch by notch as the simulation says, until the step fits and one notch less does not.
+//! closed form says, and from there notch by notch as the simulation says, until the step fits and one notch less does not. Where no
+//! dial is enough, each is turned to its end and then each other one as little as will do.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -70,7 +71,7 @@ pub struct FillReport {
     pub largest_micro_batch: Option<u64>,
     /// Simulated steps.
     pub simulated: u64,
-    /// What fits: for each micro-batch by itself, or else with the least of each dial; shortest step first.
+    /// What fits: for each micro-batch by itself, or else with the least of each dial, or of two; shortest step first.
     pub fits: Vec<Filled>,
     /// Where nothing fits because nothing is allowed: why.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,8 +135,16 @@ pub fn fill(
         let found: Vec<Option<Filled>> = match outcome.status {
             Status::Ok => vec![Some(Filled::new(None, at, outcome))],
             Status::OutOfMemory => {
-                let least = |i: usize| least(&base, &dials[i], &at, options, &play);
-                pool::all(dials.len(), pool::threads(options.threads), &least)
+                let threads = pool::threads(options.threads);
+                let least = |(given, dial): &(Given, &Dial)| least(&base, dial, given, options, &play);
+                let one: Vec<(Given, &Dial)> = dials.iter().map(|dial| (Given::of(&at), dial)).collect();
+                let found = pool::all(one.len(), threads, &|i| least(&one[i]));
+                if found.iter().any(Option::is_some) {
+                    found
+                } else {
+                    let two = pairs(&dials, &at);
+                    pool::all(two.len(), threads, &|i| least(&two[i]))
+                }
             }
             _ => {
                 report.refused = report.refused.or(outcome.message);
@@ -219,19 +228,41 @@ fn dials(
     dials
 }
 
+/// A step, and what it gives up already.
+struct Given {
+    settings: Map<String, Value>,
+    gives_up: Vec<String>,
+}
+
+impl Given {
+    fn of(settings: &Map<String, Value>) -> Given {
+        Given { settings: settings.clone(), gives_up: Vec::new() }
+    }
+    fn and(&self, path: &str, (gives_up, value): &(String, Value)) -> Given {
+        let mut settings = self.settings.clone();
+        settings.insert(path.to_string(), value.clone());
+        let gives_up = self.gives_up.iter().chain([gives_up]).cloned().collect();
+        Given { settings, gives_up }
+    }
+}
+
+/// Each dial turned to its end, and beside it each other one that turns something else.
+fn pairs<'a>(dials: &'a [Dial], at: &Map<String, Value>) -> Vec<(Given, &'a Dial)> {
+    let ends = dials.iter().filter_map(|dial| Some((dial.path, dial.notches.last()?)));
+    let beside = |path| dials.iter().filter(move |dial| dial.path != path);
+    ends.flat_map(|(path, end)| beside(path).map(move |dial| (Given::of(at).and(path, end), dial))).collect()
+}
+
 /// The least notch of a dial at which the step fits, with what is given up.
 fn least(
     base: &Base,
     dial: &Dial,
-    at: &Map<String, Value>,
+    given: &Given,
     options: &SearchOptions,
     play: &(dyn Fn(&Map<String, Value>) -> Outcome + Sync),
 ) -> Option<Filled> {
-    let settings = |notch: usize| {
-        let mut settings = at.clone();
-        settings.insert(dial.path.to_string(), dial.notches[notch].1.clone());
-        settings
-    };
+    let turned = |notch: usize| given.and(dial.path, &dial.notches[notch]);
+    let settings = |notch: usize| turned(notch).settings;
     let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY);
     let seems_to_fit = |notch: &usize| {
         let form = base.inputs(&texts(&settings(*notch))).ok().and_then(|inputs| closed_form(&inputs).ok());
@@ -252,5 +283,6 @@ fn least(
         notch -= 1;
     }
     let outcome = played.remove(&notch)?;
-    Some(Filled::new(Some(dial.notches[notch].0.clone()), settings(notch), outcome))
+    let Given { settings, gives_up } = turned(notch);
+    Some(Filled::new(Some(gives_up.join(", ")), settings, outcome))
 }

@@ -18,6 +18,7 @@ use crate::plan::step::Plan;
 use crate::program::{MemoryClass, MemoryWhen, Program, StreamKind, Work};
 use crate::schedule::Choice;
 use crate::simulate::Inputs;
+use crate::spec::workload::{ExpertOverlap, WorkloadSpec};
 
 /// A step for readers.
 #[derive(Debug, Serialize)]
@@ -46,6 +47,9 @@ pub(super) struct StepView {
     collectives: Vec<CollectiveView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     documents: Option<DocumentsView>,
+    /// What the step will suffer from, though it is allowed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<&'static str>,
     /// Whether a rank map says which device a rank is on.
     #[serde(skip)]
     mapped: bool,
@@ -101,6 +105,18 @@ struct CollectiveView {
     times: (u64, u64),
 }
 
+/// Megatron-LM refuses it: `virtual_pipeline_model_parallel_size must be specified` (`transformer_config.py`).
+const PAIRS_WAIT: &str = "expert.overlap pairs passes, but without chunks too few micro-batches are under way: the pairs of \
+                          each stage wait for those of the next; Megatron-LM refuses it (parallelism.pipeline.chunks=2 or more)";
+
+/// Whether paired passes go round a pipeline whose stages have one chunk each: a micro-batch then takes two pairs a stage there
+/// and back, and one a stage is under way.
+fn pairs_wait(w: &WorkloadSpec, plan: &Plan) -> bool {
+    let paired =
+        matches!(w.expert.overlap, ExpertOverlap::MicroBatches | ExpertOverlap::MicroBatchesFusedGradients);
+    paired && plan.order.placement.ranks() > 1 && plan.order.placement.parts() == 1
+}
+
 impl StepView {
     pub(super) fn of(inputs: &Inputs, rank: u32) -> Result<StepView, Failure> {
         let mut lowering = inputs.lowering();
@@ -136,6 +152,7 @@ impl StepView {
             programs: programs(&plan),
             collectives: collectives(&plan, &lowering),
             documents: DocumentsView::of(inputs).map_err(Failure::input)?,
+            notes: pairs_wait(w, &plan).then_some(PAIRS_WAIT).into_iter().collect(),
             mapped: inputs.workload.value.parallelism.rank_map.is_some(),
         })
     }

@@ -56,6 +56,9 @@ impl StepView {
             grouped(self.ops),
             grouped(self.simulated_ranks),
         );
+        for note in &self.notes {
+            let _ = writeln!(out, "  note: {note}");
+        }
     }
 
     fn groups_text(&self, out: &mut String) {
