@@ -3,11 +3,15 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 /// So many threads as asked for, or as there are processors.
 pub fn threads(asked: Option<usize>) -> usize {
     asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)
 }
+
+/// Results of so long are handed over together.
+const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// Does pieces 0 to `count` − 1 and hands each result to `done` as it comes, in any order, on this thread. After a break
 /// no further piece is begun.
@@ -23,16 +27,27 @@ pub fn each<T: Send>(
         for _ in 0..threads.min(count) {
             let (send, next) = (send.clone(), &next);
             scope.spawn(move || {
+                let mut sent = Instant::now();
+                let mut made = Vec::new();
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
-                    if i >= count || send.send((i, work(i))).is_err() {
-                        break;
+                    let last = i >= count;
+                    if !last {
+                        made.push((i, work(i)));
+                    }
+                    // Results that take less than waking the other thread up are handed over together.
+                    if last || sent.elapsed() > AT_ONCE {
+                        let closed = send.send(std::mem::take(&mut made)).is_err();
+                        if last || closed {
+                            break;
+                        }
+                        sent = Instant::now();
                     }
                 }
             });
         }
         drop(send);
-        for (i, result) in results {
+        for (i, result) in results.into_iter().flatten() {
             if done(i, result).is_break() {
                 break;
             }

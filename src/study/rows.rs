@@ -158,13 +158,12 @@ impl Journal {
         Ok((Journal { path: path.to_owned(), file }, rows))
     }
 
-    /// Appends rows in one piece.
+    /// Appends the lines of rows in one piece.
     ///
     /// # Errors
     /// The disk is full, say.
-    pub fn append(&mut self, rows: &[Row]) -> Result<(), StudyError> {
+    pub fn append(&mut self, lines: &str) -> Result<(), StudyError> {
         let error = |error| StudyError::Journal { path: self.path.clone(), error };
-        let lines: String = rows.iter().map(Row::line).collect();
         self.file.write_all(lines.as_bytes()).map_err(error)
     }
 }

@@ -5,8 +5,6 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use serde_json::{Map, Value};
-
 use super::base::Base;
 use super::columns::Columns;
 use super::outcome::{How, Outcome};
@@ -77,7 +75,7 @@ pub fn sweep(
     if let Some(path) = options.output.as_ref().filter(|path| !interrupted && path.is_file()) {
         return Err(present(path).into());
     }
-    let (mut journal, mut known) = match &journal_path {
+    let (mut journal, known) = match &journal_path {
         Some(path) => {
             let (journal, known) = Journal::open(path, options.resume)?;
             (Some(journal), known)
@@ -92,25 +90,22 @@ pub fn sweep(
     }
     let claimed: Mutex<HashSet<String>> = Mutex::new(known.keys().cloned().collect());
     let new = |key: &str| claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_string());
-    let mut rows: BTreeMap<usize, (String, Map<String, Value>)> = BTreeMap::new();
+    let (mut rows, mut repeated) = (BTreeMap::new(), Vec::new());
     let (mut failed, mut done, mut stopped) = (None, 0, false);
     let value = |i: usize| valuer.value(&groups[i], &new);
     pool::each(groups.len(), threads, &value, &mut |i, valued| {
         done += valued.len() as u64;
-        let mut found = Vec::new();
-        for (&point, Valued { key, settings, outcome }) in groups[i].iter().zip(valued) {
-            if let Some(outcome) = outcome {
-                known.insert(key.clone(), outcome.clone());
-                found.push(Row {
-                    key: key.clone(),
-                    point: point as u64,
-                    settings: settings.clone(),
-                    outcome,
-                });
-            }
-            rows.insert(point, (key, settings));
+        let mut lines = String::new();
+        for (&point, valued) in groups[i].iter().zip(valued) {
+            let Valued { key, settings, outcome: Some(outcome) } = valued else {
+                repeated.push((point, valued));
+                continue;
+            };
+            let row = Row { key, point: point as u64, settings, outcome };
+            lines += &row.line();
+            rows.insert(point, row);
         }
-        if let Some(Err(e)) = journal.as_mut().map(|journal| journal.append(&found)) {
+        if let Some(Err(e)) = journal.as_mut().map(|journal| journal.append(&lines)) {
             failed = Some(e);
             return ControlFlow::Break(());
         }
@@ -124,11 +119,8 @@ pub fn sweep(
     if stopped {
         return Err(StudyError::Stopped);
     }
-    let whole = |(point, (key, settings)): (usize, (String, _))| {
-        let outcome = known.get(&key).cloned().unwrap_or_default();
-        Row { key, point: point as u64, settings, outcome }
-    };
-    let rows: Vec<Row> = rows.into_iter().map(whole).collect();
+    add_repeated(&mut rows, repeated, known);
+    let rows: Vec<Row> = rows.into_values().collect();
     if let Some(path) = &options.output {
         write_rows(path, &rows)?;
         if let Some(journal) = journal_path.filter(|_| of_csv(path)) {
@@ -137,6 +129,26 @@ pub fn sweep(
         }
     }
     Ok(rows)
+}
+
+/// Adds the rows of points whose inputs have been valued before, by an interrupted sweep or for another point.
+fn add_repeated(
+    rows: &mut BTreeMap<usize, Row>,
+    repeated: Vec<(usize, Valued)>,
+    mut known: HashMap<String, Outcome>,
+) {
+    let keys: HashSet<&String> =
+        repeated.iter().map(|(_, valued)| &valued.key).filter(|key| !known.contains_key(*key)).collect();
+    let found: Vec<(String, Outcome)> = rows
+        .values()
+        .filter(|row| keys.contains(&row.key))
+        .map(|row| (row.key.clone(), row.outcome.clone()))
+        .collect();
+    known.extend(found);
+    for (point, Valued { key, settings, .. }) in repeated {
+        let outcome = known.get(&key).cloned().unwrap_or_default();
+        rows.insert(point, Row { key, point: point as u64, settings, outcome });
+    }
 }
 
 /// The points of a study that have no row yet in a result file that was interrupted (or is not there); a line that was cut
