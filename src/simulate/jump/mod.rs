@@ -10,7 +10,8 @@
 //! *Programs.* In the order of passes of the whole step, found for all its micro-batches, every rank does what it does in the
 //! short one with n turns of one length put in at one place (`Order::goes_on_by_turns` compares the two slot by slot). A
 //! program is written pass by pass along its order, so it is that of the short step with the ops of n turns put in;
-//! where in the stretch that repeats itself ([`Period`]) they are put in makes no difference.
+//! where in the stretch that repeats itself ([`Period`]) they are put in makes no difference. Edits ([`figures_edited`]) speak of kinds
+//! of streams, classes of kernels, ranks and links, never of single ops, so they change both programs alike.
 //!
 //! *States.* Let the run be in one [`State`] at two moments t and u = t + d, u with all heads g turns further on, all of them
 //! inside the stretches of their programs. The loop never looks at an op behind a head, and only adds times to now or takes
@@ -32,7 +33,8 @@
 //! # What holds it
 //!
 //! The tests of this module play shipped workloads and random steps (schedules, sharding, recomputation, transfers, offload,
-//! stragglers, stacks) both ways and compare every span, the peak of memory and what was exposed. Of 600 random steps 186
+//! stragglers, stacks) both ways and compare every span, the peak of memory and what was exposed; so do they with each edit, and
+//! with the what-ifs of a step. Of 600 random steps 186
 //! could be planned and 85 were jumped, each equal to the picosecond (`STEPSIM_JUMP_CASES=600 cargo test --lib jump`).
 //! Reports are compared whole: of 120 random steps 39 could be planned, 19 were jumped, 10 of them with their reports, and so were
 //! 12 of the shipped workloads.
