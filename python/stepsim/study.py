@@ -174,7 +174,7 @@ def search(
     devices: Optional[tuple[int, int]] = None,
     top: int = 10,
     most_simulated: int = 400,
-    margin: float = 0.1,
+    margin: float = 0.15,
     prove: bool = False,
     refine: bool = False,
     offload: bool = False,

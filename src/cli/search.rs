@@ -16,8 +16,8 @@ use crate::study::{Axis, Objective, Ranked, SearchOptions, SearchReport, search}
 #[command(after_help = "\
 Tensor, sequence, context, pipeline, expert and data parallelism, schedule and chunks, sharding, micro-batch and
 recomputation are chosen; the workload's own layout does not count, all else of it does. Every layout is estimated in closed
-form; what does not fit by a lower bound of its memory, or takes longer than the best simulated one by more than a margin,
-is left out, and the rest simulated, best estimate first.
+form; what does not fit by a lower bound of its memory, takes longer by a lower bound of its time than all that is ranked, or
+longer than the best simulated one by more than a margin is left out, and the rest simulated, best estimate first.
 
 Examples:
   stepsim search llama3-70b
@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, default_value_t = 400, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     most_simulated: u32,
     /// How much longer than the simulation a closed form may be, as a part of it
-    #[arg(long, default_value_t = 0.1, value_name = "PART", value_parser = part)]
+    #[arg(long, default_value_t = 0.15, value_name = "PART", value_parser = part)]
     margin: f64,
     /// Simulate every layout that the memory does not refute, and say what the search would have missed
     #[arg(long, conflicts_with = "calculon")]

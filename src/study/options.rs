@@ -22,7 +22,8 @@ pub struct SearchOptions {
     pub top: usize,
     /// Most layouts that are simulated.
     pub most_simulated: usize,
-    /// The simulated step is taken not to be shorter than the closed form less this part of it; 1 leaves nothing out.
+    /// The simulated step is taken not to be shorter than the closed form less this part of it; 1 leaves out only what is slower for
+    /// certain.
     pub margin: f64,
     /// Simulate every layout that the memory does not refute, and say what the search would have missed.
     pub prove: bool,
@@ -62,7 +63,7 @@ impl Default for SearchOptions {
             devices: None,
             top: 10,
             most_simulated: 400,
-            margin: 0.1,
+            margin: 0.15,
             prove: false,
             refine: false,
             offload: false,
