@@ -7,7 +7,6 @@ use super::event_loop::{ARRIVED, COMM, FLOW, LATENCY, Play};
 use super::moving::Moving;
 use super::sharing::{FlowId, Sharing};
 use super::{EngineError, Observer, uncontended};
-use crate::ids::CommId;
 use crate::program::{Action, Flow, World};
 use crate::units::Time;
 
@@ -49,6 +48,9 @@ pub(super) struct CommState {
     /// Nobody else ever uses its paths, so its times are known beforehand.
     pub exclusive: bool,
     pub start: Time,
+    /// As in the world, here so that an action that starts reads one place.
+    profile: u32,
+    first_path: u32,
 }
 
 /// A flow from the start of its latency to its end.
@@ -93,6 +95,8 @@ impl<'w> Comms<'w> {
                 stage: 0,
                 exclusive,
                 start: Time::ZERO,
+                profile: comm.profile,
+                first_path: comm.paths.start,
             });
             first_arrival += comm.needed;
         }
@@ -203,7 +207,7 @@ impl<O: Observer> Play<'_, O> {
         let world = self.world;
         let state = &mut self.comms.states[comm as usize];
         state.start = self.now;
-        let profile = &world.profiles[world.comms[comm as usize].profile as usize];
+        let profile = &world.profiles[state.profile as usize];
         let action = profile.get(state.transfer as usize).copied().unwrap_or(World::NO_ACTION);
         let Some(kind) = world.actions.get(action as usize) else {
             let text = format!("communicator {comm} has no action for transfer {}", state.transfer);
@@ -225,8 +229,7 @@ impl<O: Observer> Play<'_, O> {
                 self.schedule(self.now, COMM, comm);
             }
             Action::Phases(phases) if state.exclusive => {
-                let first = world.comms[comm as usize].paths.start;
-                let rates = &self.comms.path_rate;
+                let (first, rates) = (state.first_path, &self.comms.path_rate);
                 let time =
                     phases.iter().map(|f| uncontended::flow_time(f, rates[(first + f.path) as usize])).sum();
                 let ends = self.now + time;
@@ -291,8 +294,8 @@ impl<O: Observer> Play<'_, O> {
     /// Puts a flow on its path.
     fn occupy(&mut self, transit: u32, flow: &Flow) {
         let world = self.world;
-        let comm = CommId(self.comms.transits[transit as usize].comm);
-        let path_number = world.comms[comm.index()].paths.start + flow.path;
+        let comm = self.comms.transits[transit as usize].comm;
+        let path_number = self.comms.states[comm as usize].first_path + flow.path;
         let span = world.paths[path_number as usize];
         let path = span.start..span.start + span.len;
         let (id, alone) = self.comms.sharing.insert(self.now, flow.bytes, flow.rate_limit, path);
