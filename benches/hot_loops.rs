@@ -82,6 +82,7 @@ fn event_loop(items: u64) {
 fn shipped(name: &str, runs: u64) -> u64 {
     struct Nothing;
     impl Observer for Nothing {
+        const IN_ORDER: bool = false;
         fn finished(&mut self, _: u32, _: u32, _: Time, _: Time) {}
     }
     let inputs = Inputs::load(name, None, &[]).expect("a shipped workload");

@@ -221,7 +221,63 @@ fn communication_that_starts_at_once_finds_streams_that_have_not_begun() {
     assert_eq!(record.step_end, Time::from_ns(110));
 }
 
-/// Worlds of `STEPSIM_WORLDS` seeds (3,000 unless said otherwise): every span within a nanosecond of the naive engine's.
+/// The spans of a run that is told op by op, in the order of their ends.
+struct InOrder {
+    spans: Vec<Vec<(Time, Time)>>,
+    last: Time,
+}
+
+impl engine::Observer for InOrder {
+    fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
+        assert!(
+            end >= self.last,
+            "an op that ends at {end:?} is told behind one that ends at {:?}",
+            self.last
+        );
+        self.last = end;
+        self.spans[rank as usize][op as usize] = (start, end);
+    }
+}
+
+fn told_in_order(world: &World) -> Vec<(Time, Time)> {
+    let ops = |rank: &stepsim::program::Rank| world.programs()[rank.program.index()].ops.len();
+    let spans = world.ranks().iter().map(|rank| vec![(Time::ZERO, Time::ZERO); ops(rank)]).collect();
+    let mut told = InOrder { spans, last: Time::ZERO };
+    engine::run_observed(world, &mut told).expect("a run");
+    told.spans.concat()
+}
+
+/// Three kernels of 100 ns in a row, the second of which is twice as long beside a collective from 150 ns on, for 100 ns.
+/// Another row is told as it was foretold.
+#[test]
+fn a_row_of_kernels_ends_where_units_are_taken() {
+    let mut world = world_with(Action::Fixed(Time::from_ns(100)));
+    let mut b = builder();
+    let (c, d) = (b.stream(StreamKind::Compute), b.stream(StreamKind::Data));
+    let host = b.stream(StreamKind::Host);
+    let gate = b.op(host, kernel(150), &[], 0, 0);
+    let row = [0, 1, 2].map(|_| b.op(c, kernel(100), &[], 0, 0));
+    b.slowdown(row[1], 1000);
+    b.op(d, comm(0, 0), &[gate], 0, 0);
+    let other = [0, 1].map(|_| b.op(host, kernel(40), &[], 0, 0));
+    world.add_program(b.finish());
+    let rank = world.add_rank(ProgramId(0), 1);
+    let c = world.add_comm(0, &[rank], &[]);
+    world.bind(rank, 0, c);
+    let record = engine::run(&world).unwrap();
+    let spans = |ops: &[OpId]| -> Vec<_> {
+        ops.iter()
+            .map(|op| record.span(rank, *op))
+            .map(|(start, end)| (start.0 / 1000, end.0 / 1000))
+            .collect()
+    };
+    assert_eq!(spans(&row), [(0, 100), (100, 250), (250, 350)]);
+    assert_eq!(spans(&other), [(150, 190), (190, 230)]);
+    assert_eq!(told_in_order(&world), record.spans);
+}
+
+/// Worlds of `STEPSIM_WORLDS` seeds (3,000 unless said otherwise): every span within a nanosecond of the naive engine's, and
+/// the same where ops are told in order, each kernel having an event of its own.
 #[test]
 fn random_worlds_are_played_as_the_naive_engine_plays_them() {
     let worlds = std::env::var("STEPSIM_WORLDS").map_or(3000, |n| n.parse().expect("a number of worlds"));
@@ -229,6 +285,7 @@ fn random_worlds_are_played_as_the_naive_engine_plays_them() {
     for seed in 0..worlds {
         let world = random::world(seed);
         let record = engine::run(&world).unwrap_or_else(|e| panic!("world {seed}: {e}"));
+        assert_eq!(told_in_order(&world), record.spans, "world {seed}");
         let mut last = 0.0f64;
         for (r, spans) in (0u32..).zip(naive::run(&world)) {
             for (o, (start, end)) in (0u32..).zip(spans) {

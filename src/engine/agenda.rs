@@ -9,7 +9,7 @@
 //! The order is that of the whole keys, which are unique, whatever lies where inside.
 
 /// A heap that is no longer becomes the list.
-const SHORT: usize = 32;
+const SHORT: usize = 16;
 /// A longer list gives back its later half.
 const LONG: usize = 2 * SHORT;
 /// One for each bit of a time, and one for those that do not differ.
@@ -48,9 +48,8 @@ impl Agenda {
 
     #[inline]
     fn push_near(&mut self, event: u128) {
-        // Most events are later than most of the list.
-        let behind = self.near[self.head..].iter().rev().take_while(|other| **other > event).count();
-        self.near.insert(self.near.len() - behind, event);
+        let place = self.head + self.near[self.head..].partition_point(|other| *other < event);
+        self.near.insert(place, event);
         if self.near.len() - self.head > LONG {
             self.give_back();
         }

@@ -27,6 +27,8 @@ pub struct Code {
     pub frees: bool,
     /// Some op waits for it.
     pub awaited: bool,
+    /// It is a kernel whose end nobody minds, and the next op of the stream is a kernel that takes no memory.
+    pub runs_on: bool,
 }
 
 /// A kernel's slot.
@@ -69,6 +71,7 @@ impl<'w> Compiled<'w> {
         let mut slowed = Vec::new();
         let mut stream_of_slot: Vec<u32> = Vec::new();
         for (s, stream) in (0..).zip(&program.streams) {
+            let start = code.len();
             let mut minds = false;
             let mut next = 0;
             for &id in &stream.ops {
@@ -82,7 +85,11 @@ impl<'w> Compiled<'w> {
                 } else {
                     minds |= op.slowdown > 0;
                 }
-                code.push(Code::of(program, id.0, op, has(&awaited, id.0)));
+                let of_op = Code::of(program, id.0, op, has(&awaited, id.0));
+                if let Some(before) = code[start..].last_mut() {
+                    before.runs_on = before.is_silent() && of_op.slot == NO_SLOT && !of_op.allocates;
+                }
+                code.push(of_op);
             }
             if minds {
                 slowed.push(s);
@@ -128,7 +135,13 @@ impl Code {
             allocates: effects.iter().any(|e| e.when != MemoryWhen::FreeAtEnd),
             frees: effects.iter().any(|e| e.when == MemoryWhen::FreeAtEnd),
             awaited,
+            runs_on: false,
         }
+    }
+
+    /// A kernel whose end is seen by its own stream alone.
+    fn is_silent(&self) -> bool {
+        self.slot == NO_SLOT && !self.awaited && !self.frees
     }
 }
 

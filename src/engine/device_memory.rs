@@ -6,7 +6,8 @@
 
 use super::Observer;
 use super::code::{Code, NO_SLOT, NONE};
-use super::event_loop::{Play, RUNNING, STREAM, kernel_time};
+use super::event_loop::{Play, RUNNING};
+use super::kernels::kernel_time;
 use super::sharing::FlowId;
 use crate::ids::{OpId, RankId, ResourceId};
 use crate::program::World;
@@ -164,23 +165,6 @@ impl<O: Observer> Play<'_, O> {
         if let Some(ends) = sooner {
             self.kernel_due(s, ends);
         }
-    }
-
-    /// Whether the running kernel of stream `s` has been slowed down, so that its event came too early: it gets another.
-    #[inline]
-    pub fn ends_later(&mut self, s: u32) -> bool {
-        let Some(ends) = self.pace.kernels.get(s as usize).map(|kernel| kernel.ends) else { return false };
-        let later = ends > self.now;
-        if later {
-            self.kernel_due(s, ends);
-        }
-        later
-    }
-
-    fn kernel_due(&mut self, s: u32, at: Time) {
-        self.pace.kernels[s as usize].due = at;
-        let seq = self.schedule(at, STREAM, s);
-        self.streams[s as usize].event = seq;
     }
 
     /// The kernel of stream `s` ends: it leaves its memory.

@@ -7,9 +7,9 @@ use super::device_memory::DeviceMemory;
 use super::interference::Pace;
 use super::memory::Ledger;
 use super::{EngineError, Observer, Stats};
-use crate::ids::{OpId, RankId, TierId};
+use crate::ids::{RankId, TierId};
 use crate::program::{MemoryWhen, World};
-use crate::units::{Time, round};
+use crate::units::Time;
 
 /// What the head of a stream does when it does not wait for an op: values of `Play::blocked` above all op numbers.
 pub(super) const RUNNING: u32 = NONE - 1;
@@ -58,10 +58,13 @@ pub(super) struct StreamState {
     pub end: u32,
     /// Sequence number of the event that ends the running kernel; an event with another number is out of date.
     pub event: u64,
+    /// When the op at the head started; of kernels in a row, the last.
     pub start: Time,
     /// How much later other streams see its ops end, and the first op that they have not seen.
     pub latency: Time,
     pub seen: u32,
+    /// Kernels behind the head that its event ends as well (`kernels`).
+    pub further: u32,
 }
 
 /// A run in progress.
@@ -72,7 +75,7 @@ pub(super) struct Play<'w, O> {
     pub code: Vec<Code>,
     pub now: Time,
     seq: u64,
-    events: u64,
+    pub events: u64,
     agenda: Agenda,
     pub ranks: Vec<RankState>,
     pub streams: Vec<StreamState>,
@@ -87,7 +90,7 @@ pub(super) struct Play<'w, O> {
     pub pace: Pace,
     pub device_memory: DeviceMemory,
     pub error: Option<EngineError>,
-    observer: &'w mut O,
+    pub observer: &'w mut O,
 }
 
 impl<'w, O: Observer> Play<'w, O> {
@@ -119,6 +122,7 @@ impl<'w, O: Observer> Play<'w, O> {
                     start: Time::ZERO,
                     latency: stream.latency,
                     seen: w[0],
+                    further: 0,
                 }
             }));
         }
@@ -249,16 +253,6 @@ impl<'w, O: Observer> Play<'w, O> {
         self.seq
     }
 
-    fn kernel_ended(&mut self, s: u32, seq: u64) {
-        // A kernel that was made faster on its way has ended at an earlier event, one that was slowed down ends later.
-        if self.streams[s as usize].event == seq && !self.ends_later(s) {
-            if self.device_memory.is_on() {
-                self.leave_memory(s);
-            }
-            self.finish(s);
-        }
-    }
-
     /// Ends the op at the head of stream `s` and starts what can start now.
     #[inline]
     pub fn finish(&mut self, s: u32) {
@@ -322,7 +316,7 @@ impl<'w, O: Observer> Play<'w, O> {
 
     /// The first op that `code` waits for and that has not ended.
     #[inline]
-    fn unfinished_wait(&self, rank: &RankState, op: u32, code: Code) -> Option<u32> {
+    pub fn unfinished_wait(&self, rank: &RankState, op: u32, code: Code) -> Option<u32> {
         if code.wait == NONE {
             return None;
         }
@@ -366,26 +360,9 @@ impl<'w, O: Observer> Play<'w, O> {
     #[inline]
     fn launch(&mut self, s: u32, rank: RankState, r: u32, code: Code) {
         if code.slot == NO_SLOT {
-            self.start_kernel(s, r, rank.varies, code);
+            self.start_kernel(s, rank, r, code);
         } else {
             self.arrive(s, rank.slots + u32::from(code.slot), code.value as u32);
-        }
-    }
-
-    #[inline]
-    fn start_kernel(&mut self, s: u32, r: u32, varies: bool, code: Code) {
-        let mut time = code.value;
-        if varies {
-            time = kernel_time(self.world, RankId(r), OpId(code.op), time);
-        }
-        let ends = self.pace.kernel_starts(r, s, code.slowdown, self.now, time);
-        let seq = self.schedule(ends, STREAM, s);
-        let stream = &mut self.streams[s as usize];
-        stream.event = seq;
-        stream.start = self.now;
-        self.blocked[s as usize] = RUNNING;
-        if self.device_memory.is_on() {
-            self.kernel_uses_memory(s, code);
         }
     }
 
@@ -460,30 +437,4 @@ fn event_of(event: u128) -> (u32, u32, u64) {
     let index = low as u32 & ((1 << INDEX_BITS) - 1);
     let kind = (low >> INDEX_BITS) as u32 & ((1 << KIND_BITS) - 1);
     (kind, index, low >> (INDEX_BITS + KIND_BITS))
-}
-
-/// The time of one kernel on one rank in picoseconds: the nominal time, times the rank's slowness, times its jitter for
-/// this op. What takes units or bandwidth from it comes on top.
-pub fn kernel_time(world: &World, rank: RankId, op: OpId, nominal: u64) -> u64 {
-    let rank = &world.ranks[rank.index()];
-    let mut factor = rank.slowness;
-    if factor == 1.0 && rank.jitter_seed == 0 {
-        return nominal;
-    }
-    if rank.jitter_seed != 0 && !world.jitter.is_empty() {
-        let draw = mix(rank.jitter_seed ^ mix(u64::from(op.0)));
-        // A division takes longer than all else here, and tables have a power of two entries.
-        let entries = world.jitter.len() as u64;
-        let entry = if entries.is_power_of_two() { draw & (entries - 1) } else { draw % entries };
-        factor *= world.jitter[entry as usize];
-    }
-    round(nominal as f64 * factor)
-}
-
-/// SplitMix64's finisher (Steele, Lea, Flood 2014): a fixed, portable map from a counter to a uniform draw.
-fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }

@@ -61,6 +61,12 @@ impl Pace {
         self.units
     }
 
+    /// Whether no units are taken on a rank.
+    #[inline]
+    pub fn is_even(&self, rank: u32) -> bool {
+        self.taken.get(rank as usize).is_none_or(|taken| *taken == 0)
+    }
+
     /// By rank, the units taken; empty where kernels do not mind.
     pub fn taken(&self) -> &[u32] {
         &self.taken
@@ -79,8 +85,9 @@ impl Pace {
 }
 
 impl Kernel {
+    /// A kernel that starts and is not held up by its memory.
     #[inline]
-    fn starts(slowdown: u16, taken: u32, now: Time, time: u64) -> Kernel {
+    pub fn starts(slowdown: u16, taken: u32, now: Time, time: u64) -> Kernel {
         let mut kernel =
             Kernel { slowdown, taken, since: now, left: time, ends: now, due: now, flow: NONE, share: 0.0 };
         kernel.ends += Time(kernel.span());
@@ -164,6 +171,7 @@ impl<O: Observer> Play<'_, O> {
             if self.blocked[s as usize] != RUNNING {
                 continue;
             }
+            self.break_row(s);
             let code = self.code[self.streams[s as usize].cursor as usize];
             if code.slot != NO_SLOT || code.slowdown == 0 {
                 continue;

@@ -6,7 +6,7 @@
 //!
 //! Promises:
 //! * Time is integer picoseconds; events are ordered by (time, sequence number). Same world, same record, bit by bit.
-//! * Kernels and fixed times go through the agenda. A flow that meets nobody does too; one whose finish moves sits
+//! * Kernels, one or several in a row (`kernels`), and fixed times go through the agenda. A flow that meets nobody does too; one whose finish moves sits
 //!   in a heap that knows where each flow stands. A communicator whose resources nobody else uses never touches either: its
 //!   time is known beforehand (`uncontended`).
 //! * A run ends with a record, or with an error that says who waits for whom ([`EngineError`]).
@@ -24,6 +24,7 @@ mod device_memory;
 mod error;
 mod event_loop;
 mod interference;
+mod kernels;
 mod memory;
 mod moving;
 mod record;
@@ -34,7 +35,7 @@ mod sweep;
 pub mod uncontended;
 
 pub use error::{EngineError, Holdings, Waiting};
-pub use event_loop::kernel_time;
+pub use kernels::kernel_time;
 pub use record::Record;
 pub use stalled::describe;
 pub use state::State;
@@ -46,13 +47,16 @@ use crate::units::{Bytes, Time};
 
 /// Told of every op that ends, in order of completion.
 pub trait Observer {
+    /// Whether that order matters. Where it does not, ops that nobody waits for may be told before they end; one that ends at
+    /// another time after all is told once more.
+    const IN_ORDER: bool = true;
     /// Op number `op` of rank number `rank` ran from `start` to `end`.
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time);
     /// At the end: kernels of a rank took so much longer because device memory gave them less than they use.
     fn slowed_by_memory(&mut self, _rank: u32, _by: Time) {}
     /// At the end: the highest level of each tier, all effects of one instant counted together.
     fn peaks(&mut self, _peaks: &[Bytes]) {}
-    /// Whether to tell the state of the run at the end of this instant.
+    /// Whether to tell the state of the run at the end of this instant; asks for ops in order.
     #[inline]
     fn wants_state(&self) -> bool {
         false
@@ -76,7 +80,7 @@ pub struct Stats {
 /// it is not. Zero for communication.
 pub fn undisturbed_time(world: &World, rank: RankId, op: OpId) -> Time {
     match world.program_of(rank).ops[op.index()].work {
-        Work::Compute { time } => Time(event_loop::kernel_time(world, rank, op, time.0)),
+        Work::Compute { time } => Time(kernel_time(world, rank, op, time.0)),
         Work::Comm { .. } => Time::ZERO,
     }
 }

@@ -50,7 +50,8 @@ impl Record {
     /// Ends the record of a run that failed: ops that had not ended by then start and end at that moment.
     pub fn stop(&mut self, at: Time) {
         self.step_end = at;
-        self.spans.iter_mut().filter(|span| span.1 == Time::ZERO).for_each(|span| *span = (at, at));
+        let under_way = |span: &&mut (Time, Time)| span.1 == Time::ZERO || span.1 > at;
+        self.spans.iter_mut().filter(under_way).for_each(|span| *span = (at, at));
     }
     /// Start and end of one op of one rank.
     #[inline]
@@ -64,6 +65,7 @@ impl Record {
 }
 
 impl super::Observer for Record {
+    const IN_ORDER: bool = false;
     #[inline]
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
         self.spans[self.first[rank as usize] as usize + op as usize] = (start, end);

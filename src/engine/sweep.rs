@@ -93,7 +93,7 @@ impl Sweep<'_> {
             |w: &OpId| self.record.span(rank, *w).1 + program.program.latency_between(*w, OpId(code.op));
         let ready = waits.iter().map(ends).max().unwrap_or_default().max(self.stream_end[r][s]);
         if code.slot == NO_SLOT {
-            let time = super::event_loop::kernel_time(self.world, rank, OpId(op as u32), code.value);
+            let time = super::kernel_time(self.world, rank, OpId(op as u32), code.value);
             let varies = self.world.ranks[r].slowness != 1.0 || self.world.ranks[r].jitter_seed != 0;
             self.place(rank, s, ready, ready + Time(if varies { time } else { code.value }));
             return Ok(true);
