@@ -437,7 +437,8 @@ fn the_search_finds_what_simulating_everything_finds() {
         search("tests/data/study.json", None, options, &mut |_| ControlFlow::Continue(())).expect("a search")
     };
     let all = of(&SearchOptions { prove: true, top: usize::MAX, ..options.clone() }).report;
-    let found = of(&options);
+    let found = of(&SearchOptions { top: usize::MAX, ..options.clone() });
+    let few = of(&options).report;
     let time = |report: &stepsim::study::SearchReport| report.ranking[0].outcome.step_time_s.expect("a time");
     let regret = time(&found.report) / time(&all) - 1.0;
     let proof = all.proof.as_ref().expect("a proof");
@@ -458,8 +459,15 @@ fn the_search_finds_what_simulating_everything_finds() {
         let least = ranked.least_memory_bytes;
         assert!(peak >= least, "{:?}: {peak} < {least}", ranked.sets);
     }
-    let pruned: u64 = found.report.pruned.values().sum();
-    assert_eq!(pruned + found.report.simulated, found.report.points);
+    let pruned: u64 = few.pruned.values().sum();
+    assert_eq!(pruned + few.simulated, few.points);
+    // What is left out for certain is none of those that are ranked.
+    assert!(few.pruned["floor"] > 0 && few.simulated < found.report.simulated, "{:?}", few.pruned);
+    let settings = |report: &SearchReport| {
+        report.ranking.iter().take(10).map(|r| r.settings.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(settings(&few), settings(&all));
+    assert_eq!(all.floor_longest, 0.0);
 }
 
 /// Fewest devices for a deadline, cheapest and thriftiest tokens; the differences of those behind the best sum to what they

@@ -21,6 +21,7 @@ pub mod bounds;
 mod closed_form;
 mod floor;
 mod form;
+mod least;
 mod links;
 pub mod local_sgd;
 mod memory;
@@ -36,7 +37,7 @@ pub mod training;
 mod update;
 
 pub use closed_form::ClosedForm;
-pub use floor::Least;
+pub use least::Least;
 pub use links::{Links, Pipe};
 pub use memory::Memory;
 pub use passes::{PassTime, UnitTime};

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use super::floor::Least;
+use super::least::Least;
 use super::links::Links;
 use crate::collective::{CollectiveError, Op};
 use crate::model::{CommGroup, CommOp, Item, LayerPlan};
