@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
+use super::estimate::Estimate;
 use super::form::{Form, Parts, shortest_order};
 use super::links::Links;
 use super::residency::Held;
 use super::rules::{Given, RulesOfLayout};
-use super::{Estimate, Terms};
+use super::terms::Terms;
 use crate::collective::Chooser;
 use crate::documents::{Dealt, expected};
 use crate::ids::DeviceId;

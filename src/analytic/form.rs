@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::Terms;
 use super::links::Links;
 use super::passes::{PassTime, UnitTime};
-use super::residency::Held;
 use crate::collective::Op;
 use crate::model::CommGroup;
 use crate::plan::step::groups::Group;
@@ -57,8 +55,8 @@ pub(super) struct Form<'a> {
     /// Seconds of a message between stages, and of putting its pieces together.
     pub hop: f64,
     /// Seconds once a step: norm and update, and what reads of the host add.
-    optimizer: f64,
-    host_reads: f64,
+    pub optimizer: f64,
+    pub host_reads: f64,
 }
 
 impl<'a> Form<'a> {
@@ -192,37 +190,9 @@ impl<'a> Form<'a> {
         rank.sum.forward.total() + rank.sum.recompute.total() + self.gradients(&rank.sum).total()
     }
 
-    /// Seconds by term.
-    ///
-    /// # Errors
-    /// The order of all micro-batches is asked for, and there is none.
-    pub fn terms(&self, held: &Held) -> Result<Terms, PlanError> {
-        // Each chunk sees the micro-batches of its direction.
-        let passes = f64::from(self.passes());
-        let rank = &self.ranks[self.busiest];
-        let forward = rank.sum.forward.times(passes);
-        let recompute = rank.sum.recompute.times(passes);
-        let backward = self.gradients(&rank.sum).times(passes);
-        let over = |part: fn(&PassTime) -> f64| part(&forward) + part(&recompute) + part(&backward);
-        Ok(Terms {
-            forward: forward.compute + rank.sum.weight_casts,
-            recompute: recompute.compute,
-            backward: backward.compute,
-            optimizer: self.optimizer,
-            tensor: over(|pass| pass.tensor),
-            context: over(|pass| pass.context),
-            expert: self.expert(rank, over(|pass| pass.expert))?,
-            bubble: self.bubble()?,
-            p2p: self.hop * self.hops(),
-            data: held.data(passes),
-            offload: held.offload(passes),
-            host: over(|pass| pass.host) + self.host_reads,
-        })
-    }
-
     /// Exposed exchanges of a rank, `alone` where no passes are paired: paired ones expose what is longer than the
     /// kernels of both.
-    fn expert(&self, rank: &RankTimes, alone: f64) -> Result<f64, PlanError> {
+    pub fn expert(&self, rank: &RankTimes, alone: f64) -> Result<f64, PlanError> {
         let at = self.ranks.iter().position(|r| std::ptr::eq(r, rank)).unwrap_or(0);
         let slots = &self.order.ranks[at];
         if rank.sum.cells == 0 || !slots.iter().any(|s| matches!(s, Slot::Overlapped { .. })) {

@@ -19,6 +19,7 @@
 
 pub mod bounds;
 mod closed_form;
+mod estimate;
 mod floor;
 mod form;
 mod least;
@@ -30,6 +31,7 @@ mod pipeline;
 mod residency;
 pub mod roofline;
 mod rules;
+mod terms;
 
 #[cfg(test)]
 mod tests;
@@ -37,136 +39,19 @@ pub mod training;
 mod update;
 
 pub use closed_form::ClosedForm;
+pub use estimate::Estimate;
 pub use least::Least;
 pub use links::{Links, Pipe};
 pub use memory::Memory;
 pub use passes::{PassTime, UnitTime};
 pub use rules::Rules;
-
-use serde_json::{Map, Value, json};
+pub use terms::Terms;
 
 use crate::collective::Chooser;
 use crate::plan::step::{PlanError, PriceList};
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::WorkloadSpec;
 use crate::topology::Machine;
-
-/// Seconds of a step by term.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Terms {
-    /// Forward kernels of the busiest rank.
-    pub forward: f64,
-    /// Recomputed kernels.
-    pub recompute: f64,
-    /// Backward kernels.
-    pub backward: f64,
-    /// Gradient norm and update.
-    pub optimizer: f64,
-    /// Exposed tensor-parallel communication.
-    pub tensor: f64,
-    /// Exposed context-parallel communication.
-    pub context: f64,
-    /// Exposed expert-parallel communication.
-    pub expert: f64,
-    /// Pipeline bubble.
-    pub bubble: f64,
-    /// Exposed transfers between stages.
-    pub p2p: f64,
-    /// Exposed gathers of weights and reductions of gradients.
-    pub data: f64,
-    /// Exposed copies to and from other tiers.
-    pub offload: f64,
-    /// What the host takes longer to launch kernels than the device to run them, and its reads.
-    pub host: f64,
-}
-
-impl Terms {
-    /// Every term with its name.
-    pub fn named(&self) -> [(&'static str, f64); 12] {
-        [
-            ("forward", self.forward),
-            ("recompute", self.recompute),
-            ("backward", self.backward),
-            ("optimizer", self.optimizer),
-            ("tensor parallel, exposed", self.tensor),
-            ("context parallel, exposed", self.context),
-            ("expert parallel, exposed", self.expert),
-            ("pipeline bubble", self.bubble),
-            ("pipeline transfers, exposed", self.p2p),
-            ("data parallel, exposed", self.data),
-            ("offload, exposed", self.offload),
-            ("host, exposed", self.host),
-        ]
-    }
-    /// The step.
-    pub fn total(&self) -> f64 {
-        self.named().iter().map(|term| term.1).sum()
-    }
-}
-
-/// The closed form of one step.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Estimate {
-    /// Seconds by term.
-    pub terms: Terms,
-    /// Seconds that the simulated step takes at least; 0 where nothing is certain.
-    pub floor: f64,
-    /// Device memory of each pipeline rank.
-    pub memory: Vec<Memory>,
-    /// Capacity of a device's memory in bytes.
-    pub capacity: f64,
-    /// Rules of thumb.
-    pub rules: Rules,
-    /// Tokens of the step.
-    pub tokens: f64,
-    /// Model FLOP, attention in full.
-    pub model_flops: f64,
-    /// Model FLOP over the peak of all devices during the step.
-    pub mfu: f64,
-    /// The busiest pipeline rank.
-    pub busiest: usize,
-}
-
-impl Estimate {
-    /// The fullest device memory.
-    pub fn fullest(&self) -> Memory {
-        let larger = |a: Memory, b: &Memory| if b.total() > a.total() { *b } else { a };
-        self.memory.iter().fold(Memory::default(), larger)
-    }
-    /// Seconds, bytes and counts, with units in the names.
-    pub fn report(&self) -> Value {
-        let keyed = |pairs: &[(&str, f64)], unit: &str| -> Map<String, Value> {
-            let key = |name: &str| format!("{}_{unit}", name.replace(", ", "_").replace(' ', "_"));
-            pairs.iter().map(|(name, value)| (key(name), json!(value))).collect()
-        };
-        let r = &self.rules;
-        json!({
-            "total_s": self.terms.total(),
-            "terms": keyed(&self.terms.named(), "s"),
-            "model_flop_utilisation": self.mfu,
-            "model_flops": self.model_flops,
-            "tokens": self.tokens,
-            "device_memory": keyed(&self.fullest().named(), "bytes"),
-            "device_memory_bytes": self.fullest().total(),
-            "device_capacity_bytes": self.capacity,
-            "rules": {
-                "parameters": r.parameters,
-                "active_parameters": r.active_parameters,
-                "twelve_l_h2": r.twelve_l_h2,
-                "bytes_per_parameter": r.bytes_per_parameter,
-                "bytes_per_parameter_sharded": r.bytes_per_parameter_sharded,
-                "six_p_d_flops": r.six_p_d,
-                "six_p_d_at_peak_s": r.six_p_d_time,
-                "ideal_bubble_share": r.ideal_bubble,
-                "tokens_per_micro_batch": r.tokens_per_micro_batch,
-                "tokens_per_replica": r.tokens_per_replica,
-                "data_parallel_tokens": r.data_parallel_tokens,
-                "fsdp_tokens": r.fsdp_tokens,
-                "tensor_degree": r.tensor_degree,
-            },
-        })
-    }
-}
 
 /// Estimates the step of `workload` on `machine`, kernels priced by `prices`, collectives chosen by `chooser`, with a
 /// device's peak of `peak` FLOP/s.

@@ -1,0 +1,71 @@
+//! What the closed form says of a step.
+
+use serde_json::{Map, Value, json};
+
+use super::memory::Memory;
+use super::rules::Rules;
+use super::terms::Terms;
+
+/// The closed form of one step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// Seconds by term.
+    pub terms: Terms,
+    /// Seconds that the simulated step takes at least; 0 where nothing is certain.
+    pub floor: f64,
+    /// Device memory of each pipeline rank.
+    pub memory: Vec<Memory>,
+    /// Capacity of a device's memory in bytes.
+    pub capacity: f64,
+    /// Rules of thumb.
+    pub rules: Rules,
+    /// Tokens of the step.
+    pub tokens: f64,
+    /// Model FLOP, attention in full.
+    pub model_flops: f64,
+    /// Model FLOP over the peak of all devices during the step.
+    pub mfu: f64,
+    /// The busiest pipeline rank.
+    pub busiest: usize,
+}
+
+impl Estimate {
+    /// The fullest device memory.
+    pub fn fullest(&self) -> Memory {
+        let larger = |a: Memory, b: &Memory| if b.total() > a.total() { *b } else { a };
+        self.memory.iter().fold(Memory::default(), larger)
+    }
+    /// Seconds, bytes and counts, with units in the names.
+    pub fn report(&self) -> Value {
+        let keyed = |pairs: &[(&str, f64)], unit: &str| -> Map<String, Value> {
+            let key = |name: &str| format!("{}_{unit}", name.replace(", ", "_").replace(' ', "_"));
+            pairs.iter().map(|(name, value)| (key(name), json!(value))).collect()
+        };
+        let r = &self.rules;
+        json!({
+            "total_s": self.terms.total(),
+            "terms": keyed(&self.terms.named(), "s"),
+            "model_flop_utilisation": self.mfu,
+            "model_flops": self.model_flops,
+            "tokens": self.tokens,
+            "device_memory": keyed(&self.fullest().named(), "bytes"),
+            "device_memory_bytes": self.fullest().total(),
+            "device_capacity_bytes": self.capacity,
+            "rules": {
+                "parameters": r.parameters,
+                "active_parameters": r.active_parameters,
+                "twelve_l_h2": r.twelve_l_h2,
+                "bytes_per_parameter": r.bytes_per_parameter,
+                "bytes_per_parameter_sharded": r.bytes_per_parameter_sharded,
+                "six_p_d_flops": r.six_p_d,
+                "six_p_d_at_peak_s": r.six_p_d_time,
+                "ideal_bubble_share": r.ideal_bubble,
+                "tokens_per_micro_batch": r.tokens_per_micro_batch,
+                "tokens_per_replica": r.tokens_per_replica,
+                "data_parallel_tokens": r.data_parallel_tokens,
+                "fsdp_tokens": r.fsdp_tokens,
+                "tensor_degree": r.tensor_degree,
+            },
+        })
+    }
+}
