@@ -212,8 +212,13 @@ prop_compose! {
     }
 }
 
+/// How many random clusters: `STEPSIM_CLUSTERS`, 300 unless said otherwise.
+fn clusters() -> u32 {
+    std::env::var("STEPSIM_CLUSTERS").map_or(300, |n| n.parse().expect("a number of clusters"))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: clusters(), ..ProptestConfig::default() })]
 
     /// Span by span; and a run that cannot end well ends badly either way.
     #[test]

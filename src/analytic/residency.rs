@@ -82,13 +82,15 @@ impl Form<'_> {
     /// A collective that no algorithm can run.
     pub fn held(&self) -> Result<Held, CollectiveError> {
         // The first rank starts first and ends last.
-        let (chunks, repeats, once) = self.asked(&self.ranks[0])?;
+        let (mut chunks, repeats, mut once) = self.asked(&self.ranks[0])?;
         let mut held = Held { repeats, collectives: once.collectives, ..Held::default() };
         for units in &chunks {
             held.beside += Beside::passes(units);
         }
         // Copies lie around the passes of the busiest rank, and behind its last.
-        let (chunks, _, once) = self.asked(&self.ranks[self.busiest])?;
+        if self.busiest != 0 {
+            (chunks, _, once) = self.asked(&self.ranks[self.busiest])?;
+        }
         for unit in chunks.iter().flatten() {
             let Around { copy_in: [forward_in, backward_in], copy_out, .. } = unit.around;
             held.copies_of_pass += (forward_in.max(copy_out) - unit.forward).max(0.0);
