@@ -1,14 +1,11 @@
-//! Closed-form evaluations per second on one thread. Calculon's case is written here, so that it runs anywhere: 175 billion
+//! Closed-form evaluations per second on one thread. The case is written here, so that it runs anywhere: 175 billion
 //! parameters, tiled tensor-parallel overlap, interleaving, sharded and offloaded optimizer.
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use stepsim::analytic::ClosedForm;
 use stepsim::calculon::closed_form::{Quirks, estimate};
 use stepsim::calculon::files::{Calculon, Names};
-use stepsim::compare::workload::{closed_form, of_any_batch};
-use stepsim::simulate::Inputs;
 
 const APPLICATION: &str = r#"{"hidden": 12288, "feedforward": 49152, "seq_size": 2048, "attn_heads": 96,
     "attn_size": 128, "num_blocks": 96}"#;
@@ -49,30 +46,8 @@ fn evaluations(c: &mut Criterion) {
     group.finish();
 }
 
-/// Our own closed form: a layout, and another batch of a layout that is known.
-fn own(c: &mut Criterion) {
-    let mut group = c.benchmark_group("analytic");
-    group.throughput(Throughput::Elements(1));
-    for name in ["gpt2-8", "llama3-70b", "gpt3-175b", "deepseek-v3"] {
-        let inputs = Inputs::load(name, None, &[]).expect("a shipped workload");
-        group.bench_function(format!("own closed form, {name}"), |b| {
-            b.iter(|| closed_form(black_box(&inputs)).expect("an estimate"));
-        });
-        let slice = inputs.workload.value.batch.global;
-        let mut batches = (1..=64).map(|n| n * slice).cycle();
-        let mut bench = |form: &mut ClosedForm<'_>| {
-            group.bench_function(format!("own closed form, {name}, another batch"), |b| {
-                b.iter(|| form.with_batch(batches.next().unwrap_or(slice)).expect("an estimate"));
-            });
-        };
-        of_any_batch(&inputs, &mut bench).expect("a closed form");
-    }
-    group.finish();
-}
-
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     evaluations(&mut criterion);
-    own(&mut criterion);
     criterion.final_summary();
 }

@@ -1,4 +1,4 @@
-//! The hot loops by CPU time and, under valgrind, by instructions: event loop, sharing, fold, trace writer.
+//! The hot loops by CPU time and, under valgrind, by instructions: event loop, sharing, fold, closed form, trace writer.
 //!
 //! ```text
 //! cargo bench --bench hot_loops                     every loop: millions of items per CPU second, peak memory
@@ -10,6 +10,8 @@
 use std::hint::black_box;
 use std::io::{self, Write};
 
+use stepsim::analytic::ClosedForm;
+use stepsim::compare::workload::{closed_form, of_any_batch};
 use stepsim::engine::{self, Observer, sharing::Sharing};
 use stepsim::fold::fold;
 use stepsim::ids::{OpId, ProgramId, ResourceId, TransferId};
@@ -236,6 +238,26 @@ fn writer(events: u64) {
     black_box(bytes.0);
 }
 
+/// The closed form of Llama-3 70B on 64 devices, laid out anew for each.
+fn layouts(count: u64) {
+    let inputs = Inputs::load("llama3-70b", None, &[]).expect("a shipped workload");
+    for _ in 0..count {
+        black_box(closed_form(black_box(&inputs)).expect("an estimate"));
+    }
+}
+
+/// The closed form of one layout with batches of another size each.
+fn batches(count: u64) {
+    let inputs = Inputs::load("llama3-70b", None, &[]).expect("a shipped workload");
+    let slice = inputs.workload.value.batch.global;
+    let mut all = |form: &mut ClosedForm<'_>| {
+        for i in 0..count {
+            black_box(form.with_batch(black_box(slice * (1 + i % 1_000))).expect("an estimate"));
+        }
+    };
+    of_any_batch(&inputs, &mut all).expect("a closed form");
+}
+
 /// Its name, the loop, which returns how many it did of what is counted, items of a full run, and what is counted.
 type Loop = (&'static str, fn(u64) -> u64, u64, &'static str);
 
@@ -260,6 +282,8 @@ const LOOPS: &[Loop] = &[
     ("sharing-spare", counted!(sharing_spare), 16_384, "rail flows, 1,000 changes, rails that cannot fill"),
     ("sharing-one", counted!(sharing_one_component), 65_536, "flows in one component, 10 changes"),
     ("all-to-all", counted!(all_to_all_432), 432, "hosts, 186,192 flows in one component"),
+    ("layouts", counted!(layouts), 4_000, "layouts in closed form"),
+    ("batches", counted!(batches), 4_000_000, "batches of a layout in closed form"),
     ("fold", counted!(fold_ranks), 16_384, "ranks"),
     ("writer", counted!(writer), 5_000_000, "Chrome JSON slices"),
 ];
