@@ -152,10 +152,9 @@ impl Walk<'_> {
 
     fn course(&self, (pass, chunk): Kind) -> Course {
         let (chunk, units) = (usize::from(chunk), &self.given.chunks[usize::from(chunk)].0);
-        let policy = &self.given.shares.workload().recompute;
         let carried = |i: usize| self.held[3].carried.get(chunk).map_or(0.0, |units| units[i]);
-        let all = |u: &Unit| u.plan.all_saved_bytes().max(u.kept_bytes(policy)) as f64;
-        let again = |u: &Unit| all(u) - u.kept_bytes(policy) as f64;
+        let all = |u: &Unit| u.plan.all_saved_bytes().max(u.kept_bytes) as f64;
+        let again = |u: &Unit| all(u) - u.kept_bytes as f64;
         let weight_grad = |u: &Unit| u.plan.weight_grad_bytes as f64;
         let forward = pass == Pass::Forward;
         let order: Vec<usize> =

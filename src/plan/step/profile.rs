@@ -54,10 +54,9 @@ impl Asked<'_, '_> {
             }
         };
         // The stage whose weight gradients hold the largest share bounds them all.
-        let policy = &self.workload.recompute;
         let share = |units: &Vec<Unit>| {
             let held: u64 = units.iter().map(|u| u.plan.weight_grad_bytes).sum();
-            let all: u64 = units.iter().map(|u| u.kept_bytes(policy).max(u.plan.weight_grad_bytes)).sum();
+            let all: u64 = units.iter().map(|u| u.kept_bytes.max(u.plan.weight_grad_bytes)).sum();
             held as f64 / all.max(1) as f64
         };
         let kept = stages.iter().map(share).fold(0.0, f64::max);

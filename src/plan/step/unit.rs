@@ -16,6 +16,8 @@ pub struct Unit {
     pub recompute: FullRecompute,
     /// Kernels, communication and bytes.
     pub plan: Rc<LayerPlan>,
+    /// Bytes kept from forward to backward.
+    pub kept_bytes: u64,
 }
 
 /// Full recomputation of one unit.
@@ -30,6 +32,14 @@ pub enum FullRecompute {
 }
 
 impl Unit {
+    fn new(layer: Option<u32>, recompute: FullRecompute, (plan, unless_full): (Rc<LayerPlan>, u64)) -> Unit {
+        let kept_bytes = match recompute {
+            FullRecompute::No => unless_full,
+            FullRecompute::FromItself => plan.boundary_bytes,
+            FullRecompute::FromBefore => 0,
+        };
+        Unit { layer, recompute, plan, kept_bytes }
+    }
     /// Name for readers.
     pub fn name(&self) -> &'static str {
         match self.plan.kind {
@@ -54,15 +64,6 @@ impl Unit {
             FullRecompute::No if policy.granularity == Granularity::Full => Vec::new(),
             FullRecompute::No => self.plan.recompute(policy),
             _ => self.plan.forward.clone(),
-        }
-    }
-    /// Bytes kept from forward to backward.
-    pub fn kept_bytes(&self, policy: &RecomputeSpec) -> u64 {
-        match self.recompute {
-            FullRecompute::No if policy.granularity == Granularity::Full => self.plan.all_saved_bytes(),
-            FullRecompute::No => self.plan.saved_bytes(policy),
-            FullRecompute::FromItself => self.plan.boundary_bytes,
-            FullRecompute::FromBefore => 0,
         }
     }
     /// Bytes of its weights at so many each: (dense, expert).
@@ -91,7 +92,13 @@ pub fn units_of_stages(
     loads: &[f64],
 ) -> Vec<Vec<Unit>> {
     let (policy, training) = (&workload.recompute, &workload.training);
-    let mut plans: Vec<(Different, Rc<LayerPlan>)> = Vec::new();
+    // With what it keeps where it is not recomputed in full.
+    let with_kept = |plan: LayerPlan| {
+        let full = policy.granularity == Granularity::Full;
+        let kept = if full { plan.all_saved_bytes() } else { plan.saved_bytes(policy) };
+        (Rc::new(plan), kept)
+    };
+    let mut plans: Vec<(Different, (Rc<LayerPlan>, u64))> = Vec::new();
     let mut plan_of = |layer: u32| {
         let own = model.layer(u64::from(layer));
         let load = loads.get(layer as usize).or(loads.first()).filter(|_| own.moe.is_some());
@@ -102,7 +109,7 @@ pub fn units_of_stages(
         }
         let trained = training.of_layer(u64::from(layer));
         let shard = Shard { expert_load: load.copied().unwrap_or(1.0), trained, ..shard.clone() };
-        let plan = Rc::new(LayerPlan::transformer(&own, &shard));
+        let plan = with_kept(LayerPlan::transformer(&own, &shard));
         plans.push((kind, plan.clone()));
         plan
     };
@@ -111,26 +118,26 @@ pub fn units_of_stages(
         let mut units = Vec::new();
         if s == 0 {
             let shard = Shard { trained: training.of_embedding(), ..shard.clone() };
-            let plan = Rc::new(LayerPlan::embedding(model, &shard));
-            units.push(Unit { layer: None, recompute: FullRecompute::No, plan });
+            let plan = with_kept(LayerPlan::embedding(model, &shard));
+            units.push(Unit::new(None, FullRecompute::No, plan));
         }
         // What runs forward alone keeps nothing, and is not counted.
         let frozen = training.frozen_layers.saturating_sub(u64::from(layers.start));
         for (i, layer) in layers.clone().enumerate() {
             let trained = (i as u64).checked_sub(frozen);
             let recompute = trained.map_or(FullRecompute::No, |i| full_recompute(policy, i));
-            units.push(Unit { layer: Some(layer), recompute, plan: plan_of(layer) });
+            units.push(Unit::new(Some(layer), recompute, plan_of(layer)));
         }
         if s == last {
             let shard = Shard { trained: training.of_head(model.tied_embeddings), ..shard.clone() };
             let load = loads.last().copied().filter(|_| model.prediction_modules > 0);
             for _ in 0..model.prediction_modules {
                 let shard = Shard { expert_load: load.unwrap_or(1.0), ..shard.clone() };
-                let plan = Rc::new(LayerPlan::prediction(model, &shard));
-                units.push(Unit { layer: None, recompute: FullRecompute::No, plan });
+                let plan = with_kept(LayerPlan::prediction(model, &shard));
+                units.push(Unit::new(None, FullRecompute::No, plan));
             }
-            let plan = Rc::new(LayerPlan::head(model, &shard, !model.tied_embeddings || last > 0));
-            units.push(Unit { layer: None, recompute: FullRecompute::No, plan });
+            let plan = with_kept(LayerPlan::head(model, &shard, !model.tied_embeddings || last > 0));
+            units.push(Unit::new(None, FullRecompute::No, plan));
         }
         units
     };

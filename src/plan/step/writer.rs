@@ -180,12 +180,12 @@ impl<'a, 'm> Writer<'a, 'm> {
 
     /// Bytes of activations that a unit keeps between its passes under the policy.
     pub fn kept(&self, unit: u32) -> u64 {
-        self.units[unit as usize].kept_bytes(&self.setup.shares.workload.recompute)
+        self.units[unit as usize].kept_bytes
     }
     /// Bytes of activations that its backward pass reads.
     pub fn all(&self, unit: u32) -> u64 {
         let unit = &self.units[unit as usize];
-        unit.plan.all_saved_bytes().max(unit.kept_bytes(&self.setup.shares.workload.recompute))
+        unit.plan.all_saved_bytes().max(unit.kept_bytes)
     }
     pub fn held_for_weight_grad(&self, unit: u32) -> u64 {
         self.units[unit as usize].plan.weight_grad_bytes

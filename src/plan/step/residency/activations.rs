@@ -91,11 +91,11 @@ fn shares_out(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Vec<Vec<f6
 
 /// Closed form: copies behind forward and before backward visits of the units that go out.
 pub(super) fn closed_form(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Form {
-    let (shares, policy) = (given.shares, &given.shares.workload.recompute);
+    let shares = given.shares;
     let out = shares_out(given, goes_out);
     let around = given.chunks.iter().zip(&out).map(|((units, _), out)| {
         let of = |(u, out): (&UnitTimes<'_>, &f64)| {
-            let kept = if *out > 0.0 { u.unit.kept_bytes(policy) } else { 0 };
+            let kept = if *out > 0.0 { u.unit.kept_bytes } else { 0 };
             let [copy_in, copy_out, _] = given.copies(&shares.placed.activations, kept as f64);
             Around { copy_in: [0.0, copy_in], copy_out, ..Around::default() }
         };
@@ -107,12 +107,11 @@ pub(super) fn closed_form(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -
 /// Closed form: what goes out is there until its copy has ended, beside the next visit, and comes back as far ahead as
 /// prefetch looks; the rest is carried from pass to pass.
 pub(super) fn held(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Held {
-    let policy = &given.shares.workload.recompute;
     let near = given.shares.workload.offload.prefetch.layers_near();
     let out = shares_out(given, goes_out);
     let parts = |part: &dyn Fn(f64) -> f64| -> Vec<Vec<f64>> {
         let chunks = given.chunks.iter().zip(&out);
-        let of_unit = |(u, out): (&UnitTimes<'_>, &f64)| u.unit.kept_bytes(policy) as f64 * part(*out);
+        let of_unit = |(u, out): (&UnitTimes<'_>, &f64)| u.unit.kept_bytes as f64 * part(*out);
         chunks.map(|((units, _), out)| units.iter().zip(out).map(of_unit).collect()).collect()
     };
     let carried = parts(&|out| 1.0 - out);
