@@ -48,7 +48,7 @@ struct Alike {
 }
 
 impl<'a> ClosedForm<'a> {
-    /// The closed form of `workload` with any batch. Arguments as of [`estimate`](super::estimate).
+    /// The closed form of `workload` with any batch. Arguments as of [`estimate`](super::estimate()).
     ///
     /// # Errors
     /// The workload does not fit the machine, or a group cannot communicate.
