@@ -1,7 +1,7 @@
 //! The hot loops by CPU time and, under valgrind, by instructions: event loop, sharing, fold, closed form, trace writer.
 //!
 //! ```text
-//! cargo bench --bench hot_loops                     every loop: millions of items per CPU second, peak memory
+//! cargo bench --bench hot_loops                     every loop: millions of items per CPU second, peak memory of each
 //! cargo bench --bench hot_loops -- LOOP N           one loop with N items (what `.ci/instructions` runs)
 //! ```
 //! Items of a shipped workload are whole runs, of which the rate counts the ops.
@@ -16,6 +16,7 @@ use stepsim::engine::{self, Observer, sharing::Sharing};
 use stepsim::fold::fold;
 use stepsim::ids::{OpId, ProgramId, ResourceId, TransferId};
 use stepsim::program::{Action, Flow, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
+use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Inputs, Options, Simulation};
 use stepsim::trace::writer::{Chrome, Sink, Slice, Value};
 use stepsim::units::{Bandwidth, Time};
@@ -202,6 +203,24 @@ fn fold_ranks(ranks: u64) {
     black_box(fold(&nothing_shared(ranks, 30)));
 }
 
+/// The figures of Llama-3 405B on so many H100, folded: says how much memory one more rank takes.
+fn ranks(most: u64) {
+    let peaks = [most / 2, most].map(|ranks| {
+        let replicas = (ranks / 128).max(1);
+        let sets = [
+            format!("topology.nodes={}", 16 * replicas),
+            format!("parallelism.data={replicas}"),
+            format!("batch.global={}", 16 * replicas),
+        ];
+        let inputs = Inputs::load("llama3-405b", Some("h100-superpod"), &sets).expect("a shipped workload");
+        forget_peak();
+        black_box(figures(&inputs, &Options::default(), false).expect("a run"));
+        peak_mib()
+    });
+    let bytes = (peaks[1] - peaks[0]) * 1024.0 * 1024.0 / (most / 2) as f64;
+    println!("{:18} {bytes:8.0} bytes a rank, from {} to {most} of them", "ranks", most / 2);
+}
+
 #[derive(Default)]
 struct Counted(u64);
 
@@ -285,6 +304,7 @@ const LOOPS: &[Loop] = &[
     ("layouts", counted!(layouts), 4_000, "layouts in closed form"),
     ("batches", counted!(batches), 4_000_000, "batches of a layout in closed form"),
     ("fold", counted!(fold_ranks), 16_384, "ranks"),
+    ("ranks", counted!(ranks), 32_768, "folded ranks, and half as many before"),
     ("writer", counted!(writer), 5_000_000, "Chrome JSON slices"),
 ];
 
@@ -294,11 +314,16 @@ fn cpu_s() -> f64 {
     text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e9
 }
 
-/// The most memory that the process has had, in MiB.
+/// The most memory that the process has had since `forget_peak`, in MiB.
 fn peak_mib() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find(|l| l.starts_with("VmHWM")).unwrap_or("");
     line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1024.0
+}
+
+/// Makes it the most from now on.
+fn forget_peak() {
+    std::fs::write("/proc/self/clear_refs", "5").expect("a peak to forget");
 }
 
 fn main() {
@@ -307,13 +332,11 @@ fn main() {
     assert!(one.is_none_or(|one| LOOPS.iter().any(|l| l.0 == one)), "a loop of that name");
     for (name, run, items, what) in LOOPS.iter().filter(|l| one.is_none_or(|one| l.0 == one)) {
         // The time of the whole call, world building included.
+        forget_peak();
         let before = cpu_s();
         let counted = run(most.unwrap_or(*items));
         let cpu = cpu_s() - before;
         let rate = counted as f64 / cpu / 1e6;
-        println!(
-            "{name:18} {cpu:8.3} CPU-s  {rate:8.2} M/s  peak {:6.0} MiB so far   {counted} {what}",
-            peak_mib()
-        );
+        println!("{name:18} {cpu:8.3} CPU-s  {rate:8.2} M/s  peak {:6.0} MiB   {counted} {what}", peak_mib());
     }
 }

@@ -6,79 +6,90 @@
 //! bundles take the place of their communicators is stable if and only if that of the communicators is, each told apart by the
 //! class of its bundle and its number in it.
 
-use rustc_hash::FxHashMap;
-
 use super::Classes;
-use super::ways::graphs;
 use crate::program::World;
 
-/// The bundles of a world's communicators.
-#[derive(Debug, Default)]
-pub(super) struct Bundles {
+/// The bundles of a world's communicators: one for each that is written.
+#[derive(Debug)]
+pub(super) struct Bundles<'w> {
     /// By communicator: its bundle, and its number in it.
-    pub of: Vec<u32>,
+    pub of: &'w [u32],
     pub twin: Vec<u32>,
     /// By bundle: its first communicator, and how many there are.
     pub first: Vec<u32>,
     pub size: Vec<u32>,
 }
 
-impl Bundles {
+impl<'w> Bundles<'w> {
     /// Those of a world. Communicators that play graphs of flows have paths of their own colours and stand alone.
-    pub fn of(world: &World) -> Bundles {
-        const NONE: u32 = u32::MAX;
-        let graphs = graphs(world);
-        let mut bundles = Bundles {
-            of: Vec::with_capacity(world.comms.len()),
-            twin: Vec::with_capacity(world.comms.len()),
-            ..Bundles::default()
-        };
-        // By place in the table of members, where lists of their own begin at places of their own.
-        let mut at = vec![NONE; world.members.len()];
-        for (c, comm) in (0..).zip(&world.comms) {
-            let alone =
-                comm.members.len == 0 || graphs.get(comm.profile as usize).is_some_and(|graph| *graph);
-            let known = at.get(comm.members.start as usize).copied().filter(|_| !alone).unwrap_or(NONE);
-            let same = |bundle: &u32| world.comms[bundles.first[*bundle as usize] as usize] == *comm;
-            match Some(known).filter(|known| *known != NONE).filter(same) {
-                Some(bundle) => {
-                    bundles.of.push(bundle);
-                    bundles.twin.push(bundles.size[bundle as usize]);
-                    bundles.size[bundle as usize] += 1;
-                }
-                None => {
-                    let bundle = bundles.first.len() as u32;
-                    if let Some(at) = at.get_mut(comm.members.start as usize).filter(|_| !alone) {
-                        *at = bundle;
-                    }
-                    bundles.of.push(bundle);
-                    bundles.twin.push(0);
-                    bundles.first.push(c);
-                    bundles.size.push(1);
-                }
+    pub fn of(world: &'w World) -> Bundles<'w> {
+        let of = world.comms.entry();
+        let bundles = world.comms.entries().len();
+        let (mut first, mut size) = (vec![0; bundles], vec![0; bundles]);
+        let twins = (0..).zip(of).map(|(c, bundle)| {
+            let size = &mut size[*bundle as usize];
+            if *size == 0 {
+                first[*bundle as usize] = c;
             }
-        }
-        bundles
+            *size += 1;
+            *size - 1
+        });
+        Bundles { twin: twins.collect(), of, first, size }
     }
 
-    /// The classes of communicators, numbered by their first ones, those of the bundles being known; and for each class
-    /// of bundles those of its communicators.
-    pub fn classes(&self, of_bundles: &[u32]) -> (Classes, FxHashMap<u32, Vec<u32>>) {
-        let mut own: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+    /// Number of bundles.
+    pub fn len(&self) -> usize {
+        self.first.len()
+    }
+
+    /// Whether none has more than one communicator.
+    pub fn alone(&self) -> bool {
+        self.size.iter().all(|size| *size <= 1)
+    }
+
+    /// The classes of communicators, numbered by their first ones, those of the bundles being known (`colours`: colours
+    /// below which they are); and for each bundle those of its communicators.
+    pub fn classes(&self, of_bundles: &[u32], colours: usize) -> (Classes, Twins) {
+        const NONE: u32 = u32::MAX;
+        let bundles = Classes::of_colouring(of_bundles, colours);
+        let mut twins = Twins { first: vec![0], class: Vec::new(), of: bundles.of };
+        for bundle in bundles.representative {
+            twins.class.resize(twins.class.len() + self.size[bundle as usize] as usize, NONE);
+            twins.first.push(twins.class.len() as u32);
+        }
         let mut classes = Classes { of: Vec::with_capacity(self.of.len()), ..Classes::default() };
         for (c, (bundle, twin)) in (0..).zip(self.of.iter().zip(&self.twin)) {
-            let own = own.entry(of_bundles[*bundle as usize]).or_default();
-            // The communicators of a bundle come in the order of their numbers in it.
-            if own.len() == *twin as usize {
-                own.push(classes.len() as u32);
+            let at = twins.range(*bundle).start + *twin as usize;
+            let class = &mut twins.class[at];
+            if *class == NONE {
+                *class = classes.len() as u32;
                 classes.representative.push(c);
                 classes.size.push(0);
             }
-            let class = own[*twin as usize];
-            classes.size[class as usize] += 1;
-            classes.of.push(class);
+            classes.size[*class as usize] += 1;
+            classes.of.push(*class);
         }
-        (classes, own)
+        (classes, twins)
+    }
+}
+
+/// The classes of the communicators of each bundle.
+pub(super) struct Twins {
+    /// By bundle: its class.
+    of: Vec<u32>,
+    /// By class of bundles: where its communicators begin in `class`.
+    first: Vec<u32>,
+    class: Vec<u32>,
+}
+
+impl Twins {
+    fn range(&self, bundle: u32) -> std::ops::Range<usize> {
+        let class = self.of[bundle as usize] as usize;
+        self.first[class] as usize..self.first[class + 1] as usize
+    }
+    /// The classes of the communicators of a bundle, in order.
+    pub fn of(&self, bundle: u32) -> &[u32] {
+        &self.class[self.range(bundle)]
     }
 }
 
@@ -88,7 +99,9 @@ mod tests {
 
     use crate::fold::{Folded, fold};
     use crate::ids::{ProgramId, RankId, TransferId};
-    use crate::program::{Action, Edit, Flow, NO_MICRO_BATCH, ProgramBuilder, Span, StreamKind, Work, World};
+    use crate::program::{
+        Action, Comm, Edit, Flow, NO_MICRO_BATCH, ProgramBuilder, Span, StreamKind, Work, World,
+    };
     use crate::units::{Bandwidth, Time};
 
     /// Replicas of a ring of stages, so many channels from each stage to the next, and one link for each of them.
@@ -126,14 +139,14 @@ mod tests {
     /// The same world, every communicator with tables of its own.
     fn apart(world: &World) -> World {
         let mut own = world.clone();
-        for comm in &mut own.comms {
-            let members = own.members[comm.members.range()].to_vec();
-            let paths = own.paths[comm.paths.range()].to_vec();
-            comm.members = Span { start: own.members.len() as u32, len: members.len() as u32 };
-            comm.paths = Span { start: own.paths.len() as u32, len: paths.len() as u32 };
-            own.members.extend(members);
-            own.paths.extend(paths);
-        }
+        let comms = world.comms.iter().map(|comm| {
+            let members = Span { start: own.members.len() as u32, ..comm.members };
+            let paths = Span { start: own.paths.len() as u32, ..comm.paths };
+            own.members.extend_from_slice(&world.members[comm.members.range()]);
+            own.paths.extend_from_slice(&world.paths[comm.paths.range()]);
+            Comm { members, paths, ..*comm }
+        });
+        own.comms = comms.collect();
         own
     }
 
@@ -154,7 +167,7 @@ mod tests {
             let folded = fold(&world);
             prop_assert_eq!(told(&folded), told(&fold(&apart(&world))));
             let bundles = super::Bundles::of(&world);
-            prop_assert_eq!(bundles.first.len(), (replicas * stages) as usize);
+            prop_assert_eq!(bundles.len(), (replicas * stages) as usize);
             prop_assert!(bundles.size.iter().all(|size| *size == u32::from(chunks)));
         }
     }

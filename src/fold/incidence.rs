@@ -21,9 +21,9 @@ use crate::program::{Program, Work, World};
 
 /// The incidence graph with its numbering.
 #[derive(Debug)]
-pub(super) struct Incidence {
+pub(super) struct Incidence<'w> {
     pub graph: Graph,
-    pub bundles: Bundles,
+    pub bundles: Bundles<'w>,
     /// First vertex of the bundles, resources, tiers and ways, and the number of vertices.
     pub comms: u32,
     pub resources: u32,
@@ -45,12 +45,12 @@ pub(super) struct Meeting {
     pub slot: u32,
 }
 
-impl Incidence {
+impl<'w> Incidence<'w> {
     /// The incidence graph of `world`.
-    pub fn of(world: &World) -> Incidence {
+    pub fn of(world: &'w World) -> Incidence<'w> {
         let bundles = Bundles::of(world);
         let comms = world.ranks.len() as u32;
-        let resources = comms + bundles.first.len() as u32;
+        let resources = comms + bundles.len() as u32;
         let tiers = resources + world.resources.len() as u32;
         let ways_from = tiers + world.tiers.len() as u32;
         let slots = world.ranks.iter().map(|r| r.slots.len).max().unwrap_or(0);
@@ -69,14 +69,11 @@ impl Incidence {
         let arrivals = incidence.arrivals(world);
         let felt = world.felt_by_kernels();
         let bundles = &incidence.bundles;
-        let mut reached = vec![false; bundles.first.len()];
+        let mut reached = vec![false; bundles.len()];
         for arrival in &arrivals {
             reached[arrival.bundle as usize] = true;
         }
-        incidence.ways = Ways::of(world, |comm| {
-            let bundle = bundles.of[comm];
-            reached[bundle as usize] && bundles.first[bundle as usize] == comm as u32
-        });
+        incidence.ways = Ways::of(world, |comm| reached[bundles.of[comm] as usize]);
         incidence.end += incidence.ways.len();
         let ways = &incidence.ways;
         incidence.graph = Graph::build(incidence.end as usize, |add| {
@@ -123,15 +120,25 @@ impl Incidence {
         incidence
     }
 
-    /// Every meeting of a rank with a bundle, rank by rank.
+    /// Every meeting of a rank with a bundle, rank by rank: one for all slots, or one for each where no bundle has twins.
     fn arrivals(&mut self, world: &World) -> Vec<Arrival> {
         let used: Vec<Vec<bool>> = world.programs.iter().map(|p| used_slots(p)).collect();
+        let alone = self.bundles.alone();
         let mut numbers: FxHashMap<Box<[Meeting]>, u32> = FxHashMap::default();
-        let mut arrivals = Vec::new();
+        let mut arrivals = Vec::with_capacity(if alone { world.slots.len() } else { 0 });
         let (mut met, mut with_one) = (Vec::new(), Vec::new());
         for rank in 0..self.comms {
             let used = &used[world.ranks[rank as usize].program.index()];
             let slots = (0..).zip(world.slots_of(RankId(rank))).zip(used).filter(|(_, used)| **used);
+            if alone {
+                let bound = slots.filter(|((_, comm), _)| comm.index() < self.bundles.of.len());
+                arrivals.extend(bound.map(|((label, comm), _)| Arrival {
+                    rank,
+                    bundle: self.bundles.of[comm.index()],
+                    label,
+                }));
+                continue;
+            }
             met.clear();
             met.extend(slots.filter_map(|((slot, comm), _)| {
                 let bundle = *self.bundles.of.get(comm.index())?;
@@ -157,19 +164,24 @@ impl Incidence {
     }
 
     /// The ranks that meet a communicator, each with the slots through which it does, in order.
-    pub fn meetings(&self, comm: u32) -> impl Iterator<Item = (u32, Vec<u32>)> + '_ {
+    pub fn meetings(&self, comm: u32) -> Vec<(u32, Vec<u32>)> {
         let (bundle, twin) = (self.bundles.of[comm as usize], self.bundles.twin[comm as usize]);
-        let edges = self.graph.at(self.comms + bundle).filter(|edge| edge.to < self.comms);
-        edges.filter_map(move |edge| {
-            let slots: Vec<u32> = match edge.label.checked_sub(self.slots) {
-                None => (twin == 0).then_some(edge.label).into_iter().collect(),
+        let mut meetings: Vec<(u32, Vec<u32>)> = Vec::new();
+        let mut meet = |rank, slot| match meetings.last_mut() {
+            Some((last, slots)) if *last == rank => slots.push(slot),
+            _ => meetings.push((rank, vec![slot])),
+        };
+        for edge in self.graph.at(self.comms + bundle).filter(|edge| edge.to < self.comms) {
+            match edge.label.checked_sub(self.slots) {
+                None if twin == 0 => meet(edge.to, edge.label),
+                None => {}
                 Some(met) => {
-                    let meetings = self.met[met as usize].iter().filter(|meeting| meeting.twin == twin);
-                    meetings.map(|meeting| meeting.slot).collect()
+                    let of_twin = self.met[met as usize].iter().filter(|meeting| meeting.twin == twin);
+                    of_twin.for_each(|meeting| meet(edge.to, meeting.slot));
                 }
-            };
-            (!slots.is_empty()).then_some((edge.to, slots))
-        })
+            }
+        }
+        meetings
     }
 
     /// What the engine sees of each vertex on its own; `ways` colours those.
@@ -227,13 +239,20 @@ struct Colours {
 
 impl Colours {
     /// Appends a table whose entries get equal colours for equal keys.
-    fn add<K: Hash + Eq>(&mut self, keys: impl Iterator<Item = K>) {
+    fn add<K: Hash + Eq + Copy>(&mut self, keys: impl Iterator<Item = K>) {
         let mut numbers = FxHashMap::default();
+        // Equal ones often stand in a row.
+        let mut before = None;
         for key in keys {
-            self.of.push(*numbers.entry(key).or_insert_with(|| {
-                self.next += 1;
-                self.next - 1
-            }));
+            let colour = match before {
+                Some((same, colour)) if same == key => colour,
+                _ => *numbers.entry(key).or_insert_with(|| {
+                    self.next += 1;
+                    self.next - 1
+                }),
+            };
+            before = Some((key, colour));
+            self.of.push(colour);
         }
     }
 }

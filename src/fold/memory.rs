@@ -27,7 +27,9 @@ pub(super) fn turns(world: &World) -> Vec<u32> {
     });
     let may_fill =
         |tier: usize| demand[tier].takes && demand[tier].most > u128::from(world.tiers[tier].capacity.0);
-
+    if !(0..world.tiers.len()).any(may_fill) {
+        return vec![0; world.ranks.len()];
+    }
     let mut users = vec![0u32; world.tiers.len()];
     let mut last = vec![u32::MAX; world.tiers.len()];
     let mut places: Vec<Vec<u32>> = vec![Vec::new(); world.ranks.len()];

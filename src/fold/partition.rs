@@ -5,6 +5,8 @@
 //! served as a splitter, the largest need not serve again: sums into it follow from those into the whole and the
 //! other parts. So a vertex serves at most log₂ n times.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 /// An edge as seen from one of its ends.
@@ -21,10 +23,11 @@ pub(super) struct Edge {
 /// An undirected graph: each edge is listed at both ends.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
-    /// `edges[first[v]..first[v + 1]]` are those of vertex v.
+    /// The edges of vertex v are those from `first[v]` to `first[v + 1]`.
     first: Vec<u32>,
-    /// All edges, by vertex: the other end, and which of `kinds`.
-    edges: Vec<(u32, u32)>,
+    /// All edges, by vertex: the other end, and in the low `kind_bits` which of `kinds`.
+    edges: Words,
+    kind_bits: u32,
     /// Label and weight: few differ.
     kinds: Vec<(u32, u32)>,
 }
@@ -33,51 +36,131 @@ impl Graph {
     /// The edges of a vertex.
     #[inline]
     pub fn at(&self, vertex: u32) -> impl Iterator<Item = Edge> + Clone {
-        let all = self.first[vertex as usize] as usize..self.first[vertex as usize + 1] as usize;
-        self.edges[all].iter().map(|&(to, kind)| {
-            let (label, weight) = self.kinds[kind as usize];
-            Edge { to, label, weight }
-        })
+        self.range(vertex).map(|i| self.edge(self.edges.get(i)))
+    }
+    /// Where the edges of a vertex stand.
+    #[inline]
+    fn range(&self, vertex: u32) -> Range<usize> {
+        self.first[vertex as usize] as usize..self.first[vertex as usize + 1] as usize
+    }
+    #[inline]
+    fn edge(&self, word: u64) -> Edge {
+        let (label, weight) = self.kinds[(word & ((1 << self.kind_bits) - 1)) as usize];
+        Edge { to: (word >> self.kind_bits) as u32, label, weight }
     }
     /// Builds the lists from a source that names each edge once, as `add(a, b, label, weight)`; it is asked twice.
     pub fn build(vertices: usize, source: impl Fn(&mut dyn FnMut(u32, u32, u32, u32))) -> Graph {
         let mut first = vec![0u32; vertices + 2];
-        source(&mut |a, b, _, _| {
+        let mut kinds = Kinds::default();
+        source(&mut |a, b, label, weight| {
             first[a as usize + 2] += 1;
             first[b as usize + 2] += 1;
+            kinds.number(label, weight);
         });
         for v in 2..first.len() {
             first[v] += first[v - 1];
         }
-        let mut edges = vec![(0, 0); first[vertices + 1] as usize];
-        let mut kinds = Vec::new();
-        let mut numbers = FxHashMap::default();
+        let kind_bits = bits(kinds.list.len());
+        let mut edges = Words::new(first[vertices + 1] as usize, bits(vertices) + kind_bits);
         source(&mut |a, b, label, weight| {
-            let kind = *numbers.entry((label, weight)).or_insert_with(|| {
-                kinds.push((label, weight));
-                kinds.len() as u32 - 1
-            });
+            let kind = kinds.number(label, weight);
             for (from, to) in [(a, b), (b, a)] {
                 let place = &mut first[from as usize + 1];
-                edges[*place as usize] = (to, kind);
+                edges.set(*place as usize, u64::from(to) << kind_bits | u64::from(kind));
                 *place += 1;
             }
         });
         first.pop();
-        Graph { first, edges, kinds }
+        Graph { first, edges, kind_bits, kinds: kinds.list }
+    }
+}
+
+/// How many bits the numbers below `n` take.
+fn bits(n: usize) -> u32 {
+    n.saturating_sub(1).checked_ilog2().map_or(0, |most| most + 1)
+}
+
+/// Numbers of so many bits.
+#[derive(Debug)]
+enum Words {
+    Narrow(Vec<u32>),
+    Wide(Vec<u64>),
+}
+
+impl Default for Words {
+    fn default() -> Words {
+        Words::Narrow(Vec::new())
+    }
+}
+
+impl Words {
+    fn new(len: usize, bits: u32) -> Words {
+        if bits <= u32::BITS { Words::Narrow(vec![0; len]) } else { Words::Wide(vec![0; len]) }
+    }
+    #[inline]
+    fn get(&self, i: usize) -> u64 {
+        match self {
+            Words::Narrow(words) => u64::from(words[i]),
+            Words::Wide(words) => words[i],
+        }
+    }
+    #[inline]
+    fn set(&mut self, i: usize, word: u64) {
+        match self {
+            Words::Narrow(words) => words[i] = word as u32,
+            Words::Wide(words) => words[i] = word,
+        }
+    }
+}
+
+/// Labels and weights, being numbered.
+#[derive(Default)]
+struct Kinds {
+    list: Vec<(u32, u32)>,
+    numbers: FxHashMap<(u32, u32), u32>,
+    /// By label: the kind of its edge before, which most are of again.
+    before: Vec<u32>,
+}
+
+impl Kinds {
+    #[inline]
+    fn number(&mut self, label: u32, weight: u32) -> u32 {
+        match self.before.get(label as usize) {
+            Some(&kind) if self.list.get(kind as usize) == Some(&(label, weight)) => kind,
+            _ => self.look_up(label, weight),
+        }
+    }
+    #[cold]
+    fn look_up(&mut self, label: u32, weight: u32) -> u32 {
+        let kind = *self.numbers.entry((label, weight)).or_insert_with(|| {
+            self.list.push((label, weight));
+            self.list.len() as u32 - 1
+        });
+        if self.before.len() <= label as usize {
+            self.before.resize(label as usize + 1, u32::MAX);
+        }
+        self.before[label as usize] = kind;
+        kind
     }
 }
 
 /// The coarsest stable partition that refines `colours` (dense from 0): the class of each vertex, in no special order
 /// but the same one in every run. Edges must not join vertices of one initial colour.
 pub(super) fn coarsest_stable(graph: &Graph, colours: Vec<u32>) -> Vec<u32> {
+    match &graph.edges {
+        Words::Narrow(words) => refined(graph, words, colours),
+        Words::Wide(words) => refined(graph, words, colours),
+    }
+}
+
+fn refined<W: Copy + Default + Into<u64>>(graph: &Graph, words: &[W], colours: Vec<u32>) -> Vec<u32> {
     let mut partition = Partition::new(colours);
-    let mut splitter = Splitter::new(graph);
+    let mut splitter = Splitter::new(graph, words);
     let mut next = 0;
     while let Some(&class) = partition.queue.get(next) {
         next += 1;
         partition.queued[class as usize] = false;
-        splitter.gather(graph, partition.members(class));
+        splitter.gather(partition.members(class));
         for label in 0..splitter.labels.len() {
             partition.split_by(splitter.edges_of(label));
         }
@@ -86,30 +169,36 @@ pub(super) fn coarsest_stable(graph: &Graph, colours: Vec<u32>) -> Vec<u32> {
 }
 
 /// The edges of one class, sorted by label.
-struct Splitter {
+struct Splitter<'g, W> {
+    graph: &'g Graph,
+    /// The edges of the graph, as it packs them.
+    words: &'g [W],
     /// Labels that occur.
     labels: Vec<u32>,
     /// Number of edges of each possible label while gathering, then the end of its stretch of `edges`.
     end: Vec<u32>,
     /// Where the stretch of `labels[i]` begins.
     begin: Vec<u32>,
-    /// Vertex at the other end, and weight.
-    edges: Vec<(u32, u32)>,
+    edges: Vec<W>,
 }
 
-impl Splitter {
-    fn new(graph: &Graph) -> Splitter {
+impl<'g, W: Copy + Default + Into<u64>> Splitter<'g, W> {
+    fn new(graph: &'g Graph, words: &'g [W]) -> Self {
         let labels = graph.kinds.iter().map(|(label, _)| *label as usize + 1).max().unwrap_or(0);
-        Splitter { labels: Vec::new(), end: vec![0; labels], begin: Vec::new(), edges: Vec::new() }
+        let (end, begin) = (vec![0; labels], Vec::new());
+        Splitter { graph, words, labels: Vec::new(), end, begin, edges: Vec::new() }
     }
-    fn gather(&mut self, graph: &Graph, class: &[u32]) {
+    fn gather(&mut self, class: &[u32]) {
+        let (graph, words) = (self.graph, self.words);
+        let all = || class.iter().flat_map(|&v| &words[graph.range(v)]);
         for label in self.labels.drain(..) {
             self.end[label as usize] = 0;
         }
-        for edge in class.iter().flat_map(|&v| graph.at(v)) {
-            let count = &mut self.end[edge.label as usize];
+        for word in all() {
+            let label = graph.edge((*word).into()).label;
+            let count = &mut self.end[label as usize];
             if *count == 0 {
-                self.labels.push(edge.label);
+                self.labels.push(label);
             }
             *count += 1;
         }
@@ -119,15 +208,16 @@ impl Splitter {
             self.begin.push(total);
             total += std::mem::replace(&mut self.end[label as usize], total);
         }
-        self.edges.resize(total as usize, (0, 0));
-        for edge in class.iter().flat_map(|&v| graph.at(v)) {
-            let place = &mut self.end[edge.label as usize];
-            self.edges[*place as usize] = (edge.to, edge.weight);
+        self.edges.resize(total as usize, W::default());
+        for word in all() {
+            let place = &mut self.end[graph.edge((*word).into()).label as usize];
+            self.edges[*place as usize] = *word;
             *place += 1;
         }
     }
-    fn edges_of(&self, i: usize) -> &[(u32, u32)] {
-        &self.edges[self.begin[i] as usize..self.end[self.labels[i] as usize] as usize]
+    fn edges_of(&self, i: usize) -> impl Iterator<Item = Edge> {
+        let all = self.begin[i] as usize..self.end[self.labels[i] as usize] as usize;
+        self.edges[all].iter().map(|word| self.graph.edge((*word).into()))
     }
 }
 
@@ -200,14 +290,14 @@ impl Partition {
     /// Splits every class by the sums of weights over one label's edges from a splitter.
     ///
     /// Most classes do not split: all their vertices are touched and have one sum. That is found without moving any.
-    fn split_by(&mut self, edges: &[(u32, u32)]) {
+    fn split_by(&mut self, edges: impl Iterator<Item = Edge>) {
         let (mut hit, mut reached) = (std::mem::take(&mut self.hit), std::mem::take(&mut self.reached));
-        for &(vertex, weight) in edges {
-            let sum = &mut self.sum[vertex as usize];
+        for edge in edges {
+            let sum = &mut self.sum[edge.to as usize];
             if *sum == 0 {
-                reached.push(vertex);
+                reached.push(edge.to);
             }
-            *sum += u64::from(weight);
+            *sum += u64::from(edge.weight);
         }
         for &vertex in &reached {
             let class = self.class[vertex as usize] as usize;
@@ -345,6 +435,22 @@ mod tests {
     fn same_partition(a: &[u32], b: &[u32]) -> bool {
         let (mut ab, mut ba) = (BTreeMap::new(), BTreeMap::new());
         a.iter().zip(b).all(|(x, y)| *ab.entry(x).or_insert(y) == y && *ba.entry(y).or_insert(x) == x)
+    }
+
+    /// Edges are told as they were named, whether their numbers fit 32 bits or not.
+    #[test]
+    fn edges_keep_their_ends_labels_and_weights() {
+        assert_eq!([0, 1, 2, 3, 4, 5, 256, 257].map(bits), [0, 0, 1, 2, 2, 3, 8, 9]);
+        for (vertices, wide) in [(1 << 16, false), ((1 << 16) + 1, true)] {
+            let last = vertices as u32 - 1;
+            // As many kinds as 16 bits number.
+            let graph =
+                Graph::build(vertices, |add| (0..1 << 16).for_each(|label| add(0, last, label, label + 1)));
+            assert_eq!(matches!(graph.edges, Words::Wide(_)), wide);
+            let told = |at: u32| graph.at(at).map(|e| (e.to, e.label, e.weight)).collect::<Vec<_>>();
+            let should = |to: u32| (0..1 << 16).map(|label| (to, label, label + 1)).collect::<Vec<_>>();
+            assert_eq!((told(0), told(last)), (should(last), should(0)));
+        }
     }
 
     proptest! {

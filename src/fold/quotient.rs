@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::bundles::Twins;
 use super::incidence::Incidence;
 use super::merged::Merged;
 use super::transfers::Transfers;
@@ -13,23 +14,22 @@ use crate::program::{Comm, Rank, Span, TierUse, World};
 /// ways alone, numbered densely, and `transfers` what is alike with them.
 pub(super) fn quotient(
     world: &World,
-    incidence: &Incidence,
+    incidence: &Incidence<'_>,
     colouring: &[u32],
     ways: &[u32],
     transfers: &Transfers,
 ) -> Option<Folded> {
-    let range =
-        |from: u32, to: u32| Classes::of_colouring(&colouring[from as usize..to as usize], colouring.len());
+    let colours = colouring.iter().max().map_or(0, |last| *last as usize + 1);
+    let range = |from: u32, to: u32| Classes::of_colouring(&colouring[from as usize..to as usize], colours);
     let bundled = &colouring[incidence.comms as usize..incidence.resources as usize];
-    let (comms, of_bundle) = incidence.bundles.classes(bundled);
+    let (comms, twins) = incidence.bundles.classes(bundled, colours);
     let mut quotient = Quotient {
         full: world,
         incidence,
         ways,
         merged: Merged::new(world, &incidence.ways, transfers),
         of_way: FxHashMap::default(),
-        bundled,
-        of_bundle,
+        twins,
         folded: Folded {
             world: World { jitter: world.jitter.clone(), ..World::default() },
             ranks: range(0, incidence.comms),
@@ -50,14 +50,12 @@ pub(super) fn quotient(
 
 struct Quotient<'w> {
     full: &'w World,
-    incidence: &'w Incidence,
+    incidence: &'w Incidence<'w>,
     ways: &'w [u32],
     merged: Merged<'w>,
     /// By class of ways: the folded paths that stand for it, each with how many flows of a class take one way at once.
     of_way: FxHashMap<u32, Vec<(u32, u32)>>,
-    /// By bundle: its class; and by class of bundles: the classes of their communicators.
-    bundled: &'w [u32],
-    of_bundle: FxHashMap<u32, Vec<u32>>,
+    twins: Twins,
     folded: Folded,
 }
 
@@ -139,7 +137,7 @@ impl Quotient<'_> {
     /// The paths of all communicator classes, with the crossings of one resource of each class summed.
     fn paths(&mut self) -> Option<()> {
         let Folded { world: w, ranks, resources, .. } = &mut self.folded;
-        let paths = w.comms.last().map_or(0, |c| c.paths.start + c.paths.len);
+        let paths = w.comms.entries().last().map_or(0, |c| c.paths.start + c.paths.len);
         let mut crossings: Vec<(u32, u32, u32)> = Vec::new();
         let mut of_resource: Vec<(u32, u64)> = Vec::new();
         for (class, &resource) in (0..).zip(&resources.representative) {
@@ -153,8 +151,7 @@ impl Quotient<'_> {
                     let folded = self.of_way.get(&self.ways[way as usize]).into_iter().flatten();
                     of_resource.extend(folded.map(|&(path, flows)| (path, u64::from(flows) * weight)));
                 } else {
-                    let bundle = self.bundled[(edge.to - self.incidence.comms) as usize];
-                    let comms = self.of_bundle.get(&bundle).into_iter().flatten();
+                    let comms = self.twins.of(edge.to - self.incidence.comms).iter();
                     let first_path = |comm: &u32| w.comms[*comm as usize].paths.start;
                     of_resource.extend(comms.map(|comm| (first_path(comm) + edge.label, weight)));
                 }
@@ -187,8 +184,8 @@ impl Quotient<'_> {
 ///
 /// Where ranks use the communicator through more slots than it needs arrivals, a rank's slots take turns and count
 /// once: by port. In both cases what falls away is the arrivals that merged.
-fn needed(incidence: &Incidence, ranks: &Classes, comm: u32, needed: u32) -> u32 {
-    let meetings: Vec<(u32, Vec<u32>)> = incidence.meetings(comm).collect();
+fn needed(incidence: &Incidence<'_>, ranks: &Classes, comm: u32, needed: u32) -> u32 {
+    let meetings = incidence.meetings(comm);
     let by_slot = meetings.iter().map(|(_, slots)| slots.len()).sum::<usize>() == needed as usize;
     let mut arrivals: Vec<(u32, u32, u32)> = Vec::new();
     for (rank, slots) in &meetings {

@@ -10,7 +10,7 @@ use crate::program::{Action, World};
 /// The ways of all communicators, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
-    /// First way of each communicator, and the number of all.
+    /// First way of each communicator, and the number of all; empty where there is none.
     first: Vec<u32>,
     /// By profile: the numbers of the paths that its actions use; empty where none of them is a graph.
     used: Vec<Vec<u32>>,
@@ -20,6 +20,9 @@ impl Ways {
     /// Of the communicators that are `reached`.
     pub fn of(world: &World, reached: impl Fn(usize) -> bool) -> Ways {
         let used: Vec<Vec<u32>> = world.profiles.iter().map(|row| used_by(world, row)).collect();
+        if used.iter().all(Vec::is_empty) {
+            return Ways { first: Vec::new(), used };
+        }
         let mut first = Vec::with_capacity(world.comms.len() + 1);
         let mut next = 0;
         for (c, comm) in world.comms.iter().enumerate() {
@@ -39,21 +42,15 @@ impl Ways {
     }
     /// The ways of a communicator; none where its paths are labels.
     pub fn of_comm(&self, comm: u32) -> Range<usize> {
-        self.first[comm as usize] as usize..self.first[comm as usize + 1] as usize
+        match self.first.get(comm as usize..comm as usize + 2) {
+            Some(ends) => ends[0] as usize..ends[1] as usize,
+            None => 0..0,
+        }
     }
     /// The numbers of the paths that the actions of a profile use; empty where none of them is a graph.
     pub fn paths(&self, profile: u32) -> &[u32] {
         self.used.get(profile as usize).map_or(&[], Vec::as_slice)
     }
-}
-
-/// By profile, whether any of its actions is a graph of flows.
-pub(super) fn graphs(world: &World) -> Vec<bool> {
-    let graph = |action: &u32| {
-        let action = world.actions.get(*action as usize);
-        action.is_some_and(|action| matches!(action, Action::Graph { .. } | Action::Rounds(_)))
-    };
-    world.profiles.iter().map(|row| row.iter().any(graph)).collect()
 }
 
 fn used_by(world: &World, row: &[u32]) -> Vec<u32> {

@@ -111,12 +111,13 @@ fn make_free(world: &mut World, free: impl Fn(StreamKind) -> bool) {
     transfers.dedup();
     // A communicator gets a profile that differs in its free transfers; equal ones share it.
     let mut made: Vec<(u32, Vec<u32>, u32)> = Vec::new();
+    let mut profiles: Vec<(usize, u32)> = Vec::new();
     for of_comm in transfers.chunk_by(|a, b| a.0 == b.0) {
         let comm = of_comm[0].0.index();
         let profile = world.comms[comm].profile;
         let set: Vec<u32> = of_comm.iter().map(|t| t.1).collect();
         let known = made.iter().find(|m| m.0 == profile && m.1 == set).map(|m| m.2);
-        world.comms[comm].profile = known.unwrap_or_else(|| {
+        let new = known.unwrap_or_else(|| {
             let mut actions = world.profiles[profile as usize].clone();
             set.iter().for_each(|&t| actions[t as usize] = nothing);
             world.profiles.push(actions);
@@ -124,5 +125,7 @@ fn make_free(world: &mut World, free: impl Fn(StreamKind) -> bool) {
             made.push((profile, set, new));
             new
         });
+        profiles.push((comm, new));
     }
+    world.comms.set_profiles(profiles.into_iter());
 }

@@ -20,6 +20,7 @@
 
 mod action;
 mod build;
+mod comms;
 mod edit;
 mod flow;
 mod ops;
@@ -31,6 +32,7 @@ mod world;
 
 pub use action::Action;
 pub use build::ProgramBuilder;
+pub use comms::{Comm, CommIter, Comms};
 pub use edit::Edit;
 pub use flow::Flow;
 pub use ops::{
@@ -41,4 +43,4 @@ pub use period::Period;
 pub use rounds::{Rounds, Waits};
 pub use span::Span;
 pub use validate::WorldError;
-pub use world::{Comm, Rank, Resource, Tier, TierUse, World};
+pub use world::{Rank, Resource, Tier, TierUse, World};

@@ -235,7 +235,7 @@ fn amount(flow: &Flow) -> Option<String> {
 mod tests {
     use super::*;
     use crate::ids::{CommId, ProgramId, RankId, ResourceId, TransferId};
-    use crate::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind};
+    use crate::program::{Comm, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind};
     use crate::units::{Bandwidth, Time};
 
     fn flow(bytes: f64, path: u32) -> Flow {
@@ -293,7 +293,7 @@ mod tests {
             ("uses[0]: crosses its resource 0 times", |w| w.uses[0].1 = 0),
             ("paths[0]: span 0..9 of uses", |w| w.paths[0].len = 9),
             ("members[0]: rank 9 of 1", |w| w.members[0] = RankId(9)),
-            ("comms[0]: profile 5 of 1", |w| w.comms[0].profile = 5),
+            ("comms[0]: profile 5 of 1", |w| w.comms.set(0, Comm { profile: 5, ..w.comms[0] })),
             ("comms[0]: its profile 0 uses path 4", |w| w.actions[0] = Action::Phases(vec![flow(1.0, 4)])),
             ("actions[0]: flow 0 has NaN bytes", |w| w.actions[0] = Action::Phases(vec![flow(f64::NAN, 0)])),
             ("profiles[0]: action 1 of 1", |w| w.profiles[0][0] = 1),

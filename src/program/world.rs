@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Program;
 use super::action::Action;
+use super::comms::{Comm, Comms};
 use super::span::Span;
 use crate::ids::{CommId, ProgramId, RankId, ResourceId, TierId, TransferId};
 use crate::units::{Bandwidth, Bytes};
@@ -25,7 +26,7 @@ pub struct World {
     /// Tiers of each rank: `Rank::tiers` is a span of this table.
     pub(crate) tier_uses: Vec<TierUse>,
     /// The communicators.
-    pub(crate) comms: Vec<Comm>,
+    pub(crate) comms: Comms,
     /// Members of the communicators in order: `Comm::members` is a span of this table.
     pub(crate) members: Vec<RankId>,
     /// One path per entry: a set of resources that one flow occupies at one rate. `Comm::paths` is a span of it.
@@ -60,7 +61,7 @@ impl World {
         &self.ranks
     }
     /// The communicators, by number.
-    pub fn comms(&self) -> &[Comm] {
+    pub fn comms(&self) -> &Comms {
         &self.comms
     }
     /// The shared capacities, by number.
@@ -158,12 +159,12 @@ impl World {
             let tier = TierId(used.tier.0 + if own { (tiers - shared_tiers) as u32 } else { 0 });
             TierUse { tier, ..*used }
         }));
-        self.comms.extend(other.comms.iter().map(|comm| Comm {
+        self.comms.extend(&other.comms, |comm| Comm {
             profile: comm.profile + profiles as u32,
             members: moved(comm.members, members),
             paths: moved(comm.paths, paths),
             ..*comm
-        }));
+        });
         self.members.extend(other.members.iter().map(|rank| RankId(rank.0 + ranks as u32)));
         self.paths.extend(other.paths.iter().map(|path| moved(*path, uses)));
         self.uses.extend_from_slice(&other.uses);
@@ -174,6 +175,14 @@ impl World {
             row.iter().map(|a| if *a == Self::NO_ACTION { *a } else { a + actions as u32 }).collect()
         };
         self.profiles.extend(other.profiles.iter().map(shifted));
+    }
+    /// Whether any action of a profile is a graph of flows.
+    fn plays_graphs(&self, profile: u32) -> bool {
+        let graph = |action: &u32| {
+            let action = self.actions.get(*action as usize);
+            action.is_some_and(|action| matches!(action, Action::Graph { .. } | Action::Rounds(_)))
+        };
+        self.profiles.get(profile as usize).is_none_or(|row| row.iter().any(graph))
     }
     /// Number of op executions in one run.
     pub fn op_instances(&self) -> u64 {
@@ -206,19 +215,6 @@ pub struct TierUse {
     pub tier: TierId,
     /// How many ranks that behave exactly alike this use stands for (1 unless the world is folded).
     pub count: u32,
-}
-
-/// An ordered group of ranks that communicate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Comm {
-    /// Arrivals that start an action: the number of members, unless the world is folded.
-    pub needed: u32,
-    /// Which geometry it has: index into `World::profiles`.
-    pub profile: u32,
-    /// Span of `World::members`.
-    pub members: Span,
-    /// Span of `World::paths`.
-    pub paths: Span,
 }
 
 /// A capacity that flows share: one direction of a link, a port, a tier's bandwidth. The machine knows its name.
@@ -305,9 +301,14 @@ impl World {
         });
         RankId(self.ranks.len() as u32 - 1)
     }
-    /// Adds a communicator that is what another one is, of the same ranks on the same paths, and shares its tables.
+    /// Adds a communicator that is what another one is, of the same ranks on the same paths, and is written once with it,
+    /// unless it plays graphs of flows.
     pub fn add_twin(&mut self, comm: CommId) -> CommId {
-        self.comms.push(self.comms[comm.index()]);
+        let of = self.comms[comm.index()];
+        match self.plays_graphs(of.profile) {
+            true => self.comms.push(of),
+            false => self.comms.push_twin(comm.index()),
+        }
         CommId(self.comms.len() as u32 - 1)
     }
     /// Says which communicator a slot of a rank means.

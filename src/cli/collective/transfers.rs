@@ -75,7 +75,8 @@ fn alone(row: &Row, flows: &[Flow], parents: &[Span], parent_ids: &[u32]) -> Wor
         world.actions.push(Action::Phases(vec![*flow]));
         world.profiles.push(vec![u32::from(slot)]);
         let comm = world.add_comm(u32::from(slot), &[rank], &[]);
-        world.comms[comm.index()] = Comm { paths: row.world.comms[0].paths, ..world.comms[comm.index()] };
+        let on_paths = Comm { paths: row.world.comms[0].paths, ..world.comms[comm.index()] };
+        world.comms.set(comm.index(), on_paths);
         world.bind(rank, slot, comm);
     }
     world

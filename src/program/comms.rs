@@ -1,0 +1,154 @@
+//! The communicators of a world.
+
+use std::ops::Index;
+
+use rustc_hash::FxHashMap;
+
+use super::span::Span;
+
+/// An ordered group of ranks that communicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Comm {
+    /// Arrivals that start an action: the number of members, unless the world is folded.
+    pub needed: u32,
+    /// Which geometry it has: index into `World::profiles`.
+    pub profile: u32,
+    /// Span of `World::members`.
+    pub members: Span,
+    /// Span of `World::paths`.
+    pub paths: Span,
+}
+
+/// Communicators by number. What *twins* are, alike but for the slots that mean them, is written once.
+#[derive(Clone, Debug, Default)]
+pub struct Comms {
+    /// By communicator: which of `entries` it is.
+    entry: Vec<u32>,
+    entries: Vec<Comm>,
+}
+
+impl Comms {
+    /// How many there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.entry.len()
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entry.is_empty()
+    }
+    /// All of them, in order.
+    pub fn iter(&self) -> CommIter<'_> {
+        CommIter { entry: self.entry.iter(), entries: &self.entries }
+    }
+    /// What is written: some of it several communicators may be, and some of it none.
+    pub(crate) fn entries(&self) -> &[Comm] {
+        &self.entries
+    }
+    /// By communicator: which of the entries it is.
+    pub(crate) fn entry(&self) -> &[u32] {
+        &self.entry
+    }
+    /// Makes room for so many more communicators.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.entry.reserve(more);
+    }
+    /// Adds one.
+    pub(crate) fn push(&mut self, comm: Comm) {
+        self.entry.push(self.entries.len() as u32);
+        self.entries.push(comm);
+    }
+    /// Adds one that is what another one is.
+    pub(super) fn push_twin(&mut self, of: usize) {
+        self.entry.push(self.entry[of]);
+    }
+    /// Puts one in the place of another.
+    pub(crate) fn set(&mut self, i: usize, comm: Comm) {
+        self.entry[i] = self.entries.len() as u32;
+        self.entries.push(comm);
+    }
+    /// Gives communicators other profiles; twins that get the same one stay twins.
+    pub(super) fn set_profiles(&mut self, profiles: impl Iterator<Item = (usize, u32)>) {
+        let mut made: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        for (i, profile) in profiles {
+            let entry = self.entry[i];
+            self.entry[i] = *made.entry((entry, profile)).or_insert_with(|| {
+                self.entries.push(Comm { profile, ..self.entries[entry as usize] });
+                self.entries.len() as u32 - 1
+            });
+        }
+    }
+    /// Adds those of another world, each entry changed for this one.
+    pub(super) fn extend(&mut self, other: &Comms, change: impl Fn(&Comm) -> Comm) {
+        let first = self.entries.len() as u32;
+        self.entry.extend(other.entry.iter().map(|entry| first + entry));
+        self.entries.extend(other.entries.iter().map(change));
+    }
+}
+
+impl Index<usize> for Comms {
+    type Output = Comm;
+    #[inline]
+    fn index(&self, i: usize) -> &Comm {
+        &self.entries[self.entry[i] as usize]
+    }
+}
+
+impl<'a> IntoIterator for &'a Comms {
+    type Item = &'a Comm;
+    type IntoIter = CommIter<'a>;
+    fn into_iter(self) -> CommIter<'a> {
+        self.iter()
+    }
+}
+
+/// The communicators of a world, in order.
+#[derive(Clone, Debug)]
+pub struct CommIter<'a> {
+    entry: std::slice::Iter<'a, u32>,
+    entries: &'a [Comm],
+}
+
+impl<'a> Iterator for CommIter<'a> {
+    type Item = &'a Comm;
+    #[inline]
+    fn next(&mut self) -> Option<&'a Comm> {
+        self.entry.next().map(|entry| &self.entries[*entry as usize])
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.entry.size_hint()
+    }
+}
+
+impl ExactSizeIterator for CommIter<'_> {}
+
+impl FromIterator<Comm> for Comms {
+    fn from_iter<I: IntoIterator<Item = Comm>>(all: I) -> Comms {
+        let entries = Vec::from_iter(all);
+        Comms { entry: (0..entries.len() as u32).collect(), entries }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twins_are_written_once_and_change_together_or_apart() {
+        let comm = |profile| Comm { needed: 1, profile, members: Span::default(), paths: Span::default() };
+        let mut comms = Comms::default();
+        [0, 1].map(comm).into_iter().for_each(|comm| comms.push(comm));
+        [0, 1, 0].into_iter().for_each(|of| comms.push_twin(of));
+        assert_eq!((comms.len(), comms.entries().len()), (5, 2));
+        let profiles = |comms: &Comms| comms.iter().map(|comm| comm.profile).collect::<Vec<_>>();
+        assert_eq!(profiles(&comms), [0, 1, 0, 1, 0]);
+        comms.set_profiles([(0, 7), (2, 7), (3, 8)].into_iter());
+        assert_eq!(profiles(&comms), [7, 1, 7, 8, 0]);
+        assert_eq!(comms.entry()[0], comms.entry()[2]);
+        comms.set(2, comm(9));
+        assert_eq!(profiles(&comms), [7, 1, 9, 8, 0]);
+        let mut both = Comms::from_iter([comm(3)]);
+        both.extend(&comms, |of| Comm { profile: of.profile + 1, ..*of });
+        assert_eq!(profiles(&both), [3, 8, 2, 10, 9, 1]);
+    }
+}
