@@ -53,6 +53,6 @@ pub fn exposed(
 pub fn peak_bytes(world: &World, record: &Record, tier: &str) -> Option<u64> {
     let causes = Causes::new(world, record);
     let peaks = memory::peaks(&causes);
-    let named = world.tiers.iter().zip(peaks).filter(|(of, _)| of.name == tier);
+    let named = world.tiers.iter().zip(peaks).filter(|(of, _)| *of.name == *tier);
     named.map(|(_, peak)| peak.bytes.0).max()
 }

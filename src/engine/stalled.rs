@@ -39,7 +39,7 @@ pub(super) fn out_of_memory(
         rank,
         op: op.map_or("the state before the step".into(), |op| describe(world.program_of(rank), op)),
         need: Bytes(room.need),
-        tier: tier.name.clone(),
+        tier: tier.name.to_string(),
         level: ledger.level(room.tier),
         capacity: tier.capacity,
         holds: ledger.holdings(room.tier),

@@ -228,7 +228,7 @@ pub struct Resource {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tier {
     /// Its kind, for readers: `hbm`, `host`, `cxl`, `nvme`.
-    pub name: String,
+    pub name: Arc<str>,
     /// What it holds.
     pub capacity: Bytes,
 }

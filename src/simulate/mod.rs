@@ -304,7 +304,7 @@ impl Brief {
 
 /// The highest level of the fullest tier of a name, those of all tiers being known.
 fn fullest(world: &World, peaks: &[Bytes], tier: &str) -> Option<u64> {
-    let named = world.tiers.iter().zip(peaks).filter(|(of, _)| of.name == tier);
+    let named = world.tiers.iter().zip(peaks).filter(|(of, _)| *of.name == *tier);
     named.map(|(_, peak)| peak.0).max()
 }
 

@@ -162,7 +162,7 @@ fn tiers(
 ) -> BTreeMap<String, TierReport> {
     let mut tiers: BTreeMap<String, TierReport> = BTreeMap::new();
     for (t, (tier, peak)) in world.tiers.iter().zip(peaks).enumerate() {
-        let fuller = tiers.get(&tier.name).is_none_or(|known| peak.bytes.0 > known.peak_bytes);
+        let fuller = tiers.get(&*tier.name).is_none_or(|known| peak.bytes.0 > known.peak_bytes);
         if wanted(t) && fuller {
             let report = TierReport {
                 peak_bytes: peak.bytes.0,
@@ -170,7 +170,7 @@ fn tiers(
                 peak_at_s: peak.at.s(),
                 by_class: by_class(&peak.by_class),
             };
-            tiers.insert(tier.name.clone(), report);
+            tiers.insert(tier.name.to_string(), report);
         }
     }
     tiers

@@ -35,10 +35,15 @@ impl Assembly<'_, '_> {
                 .collect(),
             ..World::default()
         };
+        let mut names: Vec<Arc<str>> = Vec::new();
         world.tiers = (0..self.machine.tiers())
             .map(|t| {
                 let (name, capacity) = self.machine.tier(TierId(t));
-                Tier { name: name.to_string(), capacity }
+                let known = names.iter().position(|known| **known == *name).unwrap_or_else(|| {
+                    names.push(name.into());
+                    names.len() - 1
+                });
+                Tier { name: names[known].clone(), capacity }
             })
             .collect();
         let slots: Vec<u32> =

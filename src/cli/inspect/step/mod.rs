@@ -236,7 +236,7 @@ fn memory(plan: &Plan, rank: RankId) -> Vec<MemoryView> {
     let view = |t: usize| {
         let tier = &world.tiers[tiers[t].tier.index()];
         MemoryView {
-            tier: tier.name.clone(),
+            tier: tier.name.to_string(),
             capacity_bytes: tier.capacity.0,
             resident_bytes: bytes(resident[t]),
             peak_bytes: bytes(total(&peaks[t])),
