@@ -96,18 +96,17 @@ pub struct Routes<'a> {
     pub nothing: u32,
 }
 
-/// Every transfer of the phases as a flow. `scale` multiplies bytes (protocol overhead), `extra` is added to each
-/// latency, `first_extra` to that of the flows that wait for none.
+/// Every transfer of the phases as a flow.
 pub(super) fn steps(phases: &[Phase], g: &Geometry, routes: &Routes<'_>, adjust: Adjust) -> Action {
-    let mut graph = Rounds::default();
     let lanes = phases.iter().flat_map(|p| p.parts.iter().map(|q| q.lane)).max().unwrap_or(0);
-    let mut touched = vec![vec![Vec::new(); g.size as usize]; lanes as usize + 1];
-    for phase in phases {
-        for lane in 0..=lanes {
-            lane_steps(&mut graph, phase, lane, g, routes, adjust, &mut touched[lane as usize]);
+    let mut lanes: Vec<Lane> = (0..=lanes).map(|number| Lane::new(number, phases, g)).collect();
+    let mut steps = Steps { graph: Rounds::default(), g, routes, adjust };
+    for (i, phase) in phases.iter().enumerate() {
+        for lane in &mut lanes {
+            steps.rounds(phase, lane, lane.last_phase == Some(i));
         }
     }
-    graph.into()
+    steps.graph.into()
 }
 
 /// How a protocol changes the transfers of an algorithm.
@@ -128,86 +127,126 @@ pub(super) fn limit(bytes: f64, least: Time) -> f64 {
     if least > Time::ZERO { bytes / least.s() } else { f64::INFINITY }
 }
 
-/// The rounds of one lane of a phase. `touched[p]`: the flows by which position `p` last sent or received.
-fn lane_steps(
-    graph: &mut Rounds,
-    phase: &Phase,
-    lane: u16,
-    g: &Geometry,
-    routes: &Routes<'_>,
-    adjust: Adjust,
-    touched: &mut [Vec<u32>],
-) {
-    let parts: Vec<&Part> = phase.parts.iter().filter(|p| p.lane == lane).collect();
-    let Some(last) = parts.iter().map(|p| p.times + phase.fill).max() else {
-        return;
-    };
-    let mut round = 0;
-    while round < last {
-        let begin = graph.len();
-        let mut fresh: Vec<(u32, u32)> = Vec::new();
-        for part in &parts {
-            let mut index = 0;
-            part.pattern.routes(g, &mut |route: Route<'_>, weight| {
-                let active = if phase.fill > 0 {
-                    (index..index + part.times).contains(&round)
-                } else {
-                    round < part.times
-                };
-                if active {
-                    let path = (routes.first)(part.pattern) + index;
-                    let (from, to) = (route.sender() as usize, route.receiver() as usize);
-                    let mut both = Vec::new();
-                    let waits = if part.pattern.waits_for_receiver() && from != to {
-                        both.extend(touched[from].iter().chain(&touched[to]).copied());
-                        both.sort_unstable();
-                        both.dedup();
-                        &both
-                    } else {
-                        &touched[from]
-                    };
-                    let base = if waits.is_empty() { adjust.base } else { Time::ZERO };
-                    let bytes = phase.unit * f64::from(part.weight * weight) * adjust.scale;
-                    let flow = Flow {
-                        latency: routes.latency[path as usize] + adjust.extra + base,
-                        bytes,
-                        rate_limit: limit(bytes, adjust.least),
-                        path,
-                    };
-                    let id = graph.flow(flow, waits);
-                    fresh.push((route.sender(), id));
-                    if route.receiver() != route.sender() {
-                        fresh.push((route.receiver(), id));
-                    }
-                }
-                index += 1;
-            });
+/// Parts that wait for each other.
+struct Lane {
+    number: u16,
+    /// The last phase that has a part of it.
+    last_phase: Option<usize>,
+    /// By position: the flows by which it last sent or received.
+    touched: Vec<Vec<u32>>,
+    /// The same of the round at hand, and the positions that have any.
+    now: Vec<Vec<u32>>,
+    at: Vec<u32>,
+}
+
+impl Lane {
+    fn new(number: u16, phases: &[Phase], g: &Geometry) -> Lane {
+        let last_phase = phases.iter().rposition(|phase| phase.parts.iter().any(|part| part.lane == number));
+        let nobody = vec![Vec::new(); g.size as usize];
+        Lane { number, last_phase, touched: nobody.clone(), now: nobody, at: Vec::new() }
+    }
+    /// Notes a flow of the round at hand.
+    fn touch(&mut self, position: u32, flow: u32) {
+        let flows = &mut self.now[position as usize];
+        if flows.is_empty() {
+            self.at.push(position);
         }
-        fresh.sort_unstable();
-        for group in fresh.chunk_by(|a, b| a.0 == b.0) {
-            let list = &mut touched[group[0].0 as usize];
-            list.clear();
-            list.extend(group.iter().map(|&(_, id)| id));
-            if list.len() > JOIN_ABOVE {
-                let nothing = routes.nothing;
-                let join = Flow { latency: Time::ZERO, bytes: 0.0, rate_limit: f64::INFINITY, path: nothing };
-                *list = vec![graph.flow(join, list)];
+        flows.push(flow);
+    }
+}
+
+/// The flows of an action, being written.
+struct Steps<'a> {
+    graph: Rounds,
+    g: &'a Geometry,
+    routes: &'a Routes<'a>,
+    adjust: Adjust,
+}
+
+impl Steps<'_> {
+    /// The rounds of one lane of a phase; what its `last` one touches does not matter to any other.
+    fn rounds(&mut self, phase: &Phase, lane: &mut Lane, last: bool) {
+        let parts: Vec<&Part> = phase.parts.iter().filter(|p| p.lane == lane.number).collect();
+        let Some(rounds) = parts.iter().map(|p| p.times + phase.fill).max() else {
+            return;
+        };
+        let mut round = 0;
+        while round < rounds {
+            let begin = self.graph.len();
+            let goes_on = !last || round + 1 < rounds;
+            parts.iter().for_each(|part| self.round(phase, part, round, lane, goes_on));
+            self.join(lane);
+            round += 1;
+            // A round that waits only for the one before it, of the same make, can be repeated as a block.
+            let size = self.graph.len() - begin;
+            let until = parts.iter().map(|p| p.times).filter(|&t| t >= round).min().unwrap_or(round);
+            let steady = phase.fill == 0
+                && until > round
+                && begin >= size
+                && size > 0
+                && self.graph.last_wait_from(size, begin - size);
+            if steady && round > 1 {
+                self.graph.repeat(size, until - round);
+                let offset = (until - round) * size;
+                lane.touched.iter_mut().flatten().filter(|id| **id >= begin).for_each(|id| *id += offset);
+                round = until;
             }
         }
-        round += 1;
-        // A round that waits only for the one before it, of the same make, can be repeated as a block.
-        let size = graph.len() - begin;
-        let until = parts.iter().map(|p| p.times).filter(|&t| t >= round).min().unwrap_or(round);
-        let steady = phase.fill == 0
-            && until > round
-            && begin >= size
-            && size > 0
-            && graph.last_wait_from(size, begin - size);
-        if steady && round > 1 {
-            graph.repeat(size, until - round);
-            let offset = (until - round) * size;
-            touched.iter_mut().flatten().filter(|id| **id >= begin).for_each(|id| *id += offset);
-            round = until;
+    }
+
+    /// The transfers of a part in one round.
+    fn round(&mut self, phase: &Phase, part: &Part, round: u32, lane: &mut Lane, goes_on: bool) {
+        let Steps { graph, g, routes, adjust } = self;
+        let mut path = (routes.first)(part.pattern);
+        let (mut index, mut both) = (0, Vec::new());
+        part.pattern.routes(g, &mut |route: Route<'_>, weight| {
+            let active = match phase.fill {
+                0 => round < part.times,
+                _ => (index..index + part.times).contains(&round),
+            };
+            index += 1;
+            path += 1;
+            if !active {
+                return;
+            }
+            let (from, to) = (route.sender(), route.receiver());
+            let waits = if part.pattern.waits_for_receiver() && from != to {
+                both.clear();
+                both.extend([from, to].iter().flat_map(|at| &lane.touched[*at as usize]));
+                both.sort_unstable();
+                both.dedup();
+                &both
+            } else {
+                &lane.touched[from as usize]
+            };
+            let base = if waits.is_empty() { adjust.base } else { Time::ZERO };
+            let bytes = phase.unit * f64::from(part.weight * weight) * adjust.scale;
+            let latency = routes.latency[path as usize - 1] + adjust.extra + base;
+            let flow = Flow { latency, bytes, rate_limit: limit(bytes, adjust.least), path: path - 1 };
+            let id = graph.flow(flow, waits);
+            if goes_on {
+                lane.touch(from, id);
+                if to != from {
+                    lane.touch(to, id);
+                }
+            }
+        });
+    }
+
+    /// Ends a round: what it touched is what the next one waits for.
+    fn join(&mut self, lane: &mut Lane) {
+        lane.at.sort_unstable();
+        for position in lane.at.drain(..).map(|position| position as usize) {
+            let flows = &mut lane.touched[position];
+            std::mem::swap(flows, &mut lane.now[position]);
+            lane.now[position].clear();
+            if flows.len() > JOIN_ABOVE {
+                let path = self.routes.nothing;
+                let join = Flow { latency: Time::ZERO, bytes: 0.0, rate_limit: f64::INFINITY, path };
+                let id = self.graph.flow(join, flows);
+                flows.clear();
+                flows.push(id);
+            }
         }
     }
 }

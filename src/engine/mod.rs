@@ -23,6 +23,7 @@ mod comms;
 mod device_memory;
 mod error;
 mod event_loop;
+mod filling;
 mod interference;
 mod kernels;
 mod memory;

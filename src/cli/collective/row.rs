@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::super::Failure;
 use super::args::{Args, Level};
+use super::transfers;
 use crate::analysis::links;
 use crate::collective::{
     Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Sent, Transfer, in_chunks,
@@ -31,7 +32,7 @@ pub(super) struct Row {
     pub(super) record: Record,
     /// Phases of the algorithm by number, with their transfers.
     pub(super) phases: Vec<(u32, u64)>,
-    /// What each path of the communicator is, in steps.
+    /// What each path of the communicator is, in steps that can be drawn one by one.
     pub(super) sent: Vec<Option<Sent>>,
     pub(super) wall: Duration,
 }
@@ -69,7 +70,9 @@ impl Row {
         let time = record.step_end;
         let wall = begin.elapsed();
         let sent = match fidelity {
-            Fidelity::Steps => lowering.sent(world.comms[0].profile, TransferId(0), devices)?,
+            Fidelity::Steps if transfers <= transfers::MOST as u64 => {
+                lowering.sent(world.comms[0].profile, TransferId(0), devices)?
+            }
             _ => Vec::new(),
         };
         Ok(Row { transfer, geometry, choice, transfers, time, world, record, phases, sent, wall })
