@@ -13,14 +13,20 @@ use super::ways::Ways;
 use crate::program::{Action, Flow, Waits, World};
 
 /// Numbers things densely in the order in which they first occur.
-pub(super) fn numbered<K: std::hash::Hash + Eq>(keys: impl Iterator<Item = K>) -> (Vec<u32>, usize) {
+pub(super) fn numbered<K: std::hash::Hash + Eq + Copy>(keys: impl Iterator<Item = K>) -> (Vec<u32>, usize) {
     let mut numbers = FxHashMap::default();
-    let of = keys
-        .map(|key| {
+    let mut last = None;
+    let number = |key: K| match last {
+        // What is alike often comes in a row.
+        Some((same, number)) if same == key => number,
+        _ => {
             let next = numbers.len() as u32;
-            *numbers.entry(key).or_insert(next)
-        })
-        .collect();
+            let number = *numbers.entry(key).or_insert(next);
+            last = Some((key, number));
+            number
+        }
+    };
+    let of = keys.map(number).collect();
     (of, numbers.len())
 }
 
@@ -42,10 +48,15 @@ pub(super) struct Arrangement {
 
 /// The rank of each colour among those of its communicator.
 pub(super) fn arrangement(colours: &[u32]) -> Box<[u32]> {
-    let mut distinct = colours.to_vec();
-    distinct.sort_unstable();
-    distinct.dedup();
-    colours.iter().map(|c| distinct.binary_search(c).unwrap_or_default() as u32).collect()
+    let (mut numbers, count) = numbered(colours.iter());
+    let mut distinct = vec![0; count];
+    numbers.iter().zip(colours).for_each(|(number, colour)| distinct[*number as usize] = *colour);
+    let mut order: Vec<u32> = (0..count as u32).collect();
+    order.sort_unstable_by_key(|number| distinct[*number as usize]);
+    let mut rank = distinct;
+    (0..).zip(order).for_each(|(place, number)| rank[number as usize] = place);
+    numbers.iter_mut().for_each(|number| *number = rank[*number as usize]);
+    numbers.into()
 }
 
 impl Transfers {
@@ -121,32 +132,44 @@ impl Look {
             let classes = |action| self.classes(entry, action, |path| ranks[way[path as usize] as usize]);
             flows.push(action.map_or_else(Vec::new, classes));
         }
-        // The classes of the flows on each way, way after way.
-        let mut first = vec![0usize; used.len() + 1];
+        // The classes of the flows on each way, way after way. Counted two places further on, `first` says one place further
+        // on where a way begins, and, when that has moved with each flow, in its own.
+        let mut first = vec![0u32; used.len() + 2];
         for action in actions() {
-            action.each(|flow, _| first[way[flow.path as usize] as usize + 1] += 1);
+            action.each(|flow, _| first[way[flow.path as usize] as usize + 2] += 1);
         }
-        (0..used.len()).for_each(|i| first[i + 1] += first[i]);
-        let (mut next, mut on_way) = (first.clone(), vec![0; first[used.len()]]);
+        (2..first.len()).for_each(|i| first[i] += first[i - 1]);
+        let mut on_way = vec![0; first[used.len() + 1] as usize];
         let mut classes = flows.iter().flatten();
         for action in actions() {
             action.each(|flow, _| {
-                let place = &mut next[way[flow.path as usize] as usize];
-                on_way[*place] = classes.next().copied().unwrap_or_default();
+                let place = &mut first[way[flow.path as usize] as usize + 1];
+                on_way[*place as usize] = classes.next().copied().unwrap_or_default();
                 *place += 1;
             });
         }
-        let ways = first.windows(2).map(|ends| {
-            let load = &mut on_way[ends[0]..ends[1]];
-            load.sort_unstable();
-            if let Some(known) = self.loads.get(&*load) {
-                return *known;
-            }
-            let next = self.loads.len() as u32;
-            self.loads.insert((&*load).into(), next);
-            next
-        });
-        Arrangement { ways: ways.collect(), flows }
+        Arrangement { ways: self.loads(&mut on_way, &first[..=used.len()]), flows }
+    }
+
+    /// A number for the classes of the flows on each way, which begin where `first` says.
+    fn loads(&mut self, on_way: &mut [u32], first: &[u32]) -> Vec<u32> {
+        let ways = || first.windows(2).map(|ends| ends[0] as usize..ends[1] as usize);
+        ways().for_each(|way| on_way[way].sort_unstable());
+        let mut last: Option<(&[u32], u32)> = None;
+        let number = |way: std::ops::Range<usize>| {
+            let load = &on_way[way];
+            let number = match last {
+                Some((same, number)) if same == load => number,
+                _ => self.loads.get(load).copied().unwrap_or_else(|| {
+                    let next = self.loads.len() as u32;
+                    self.loads.insert(load.into(), next);
+                    next
+                }),
+            };
+            last = Some((load, number));
+            number
+        };
+        ways().map(number).collect()
     }
 
     /// The class of each flow of an action.
