@@ -7,7 +7,7 @@
 
 use super::Observer;
 use super::code::{NO_SLOT, NONE};
-use super::event_loop::{Play, RUNNING};
+use super::event_loop::{Play, RUNNING, RankState, StreamState};
 use super::sharing::FlowId;
 use crate::units::{Time, round};
 
@@ -149,23 +149,21 @@ impl<O: Observer> Play<'_, O> {
         let units = self.world.action_units.get(state.action as usize).copied().unwrap_or(1000);
         for i in state.first_arrival..state.first_arrival + state.needed {
             let s = self.comms.arrivals[i as usize];
-            let r = self.streams[s as usize].rank;
-            let rank = self.ranks[r as usize];
-            let program = &self.compiled[rank.program as usize];
-            if !program.takes_units[(s - rank.first_stream) as usize] {
+            let StreamState { rank: r, home, .. } = self.streams[s as usize];
+            let program = &self.compiled[home.program as usize];
+            if !program.takes_units[(s - home.first_stream) as usize] {
                 continue;
             }
             let taken = &mut self.pace.taken[r as usize];
             *taken = if comes { *taken + u32::from(units) } else { *taken - u32::from(units) };
             let taken = *taken;
             if units > 0 {
-                self.retime_kernels(r, taken);
+                self.retime_kernels(home, taken);
             }
         }
     }
 
-    fn retime_kernels(&mut self, r: u32, taken: u32) {
-        let rank = self.ranks[r as usize];
+    fn retime_kernels(&mut self, rank: RankState, taken: u32) {
         for i in 0..self.compiled[rank.program as usize].slowed.len() {
             let s = rank.first_stream + u32::from(self.compiled[rank.program as usize].slowed[i]);
             if self.blocked[s as usize] != RUNNING {
