@@ -11,13 +11,15 @@ use std::hint::black_box;
 use std::io::{self, Write};
 
 use stepsim::analytic::ClosedForm;
+use stepsim::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
 use stepsim::compare::workload::{closed_form, of_any_batch};
 use stepsim::engine::{self, Observer, sharing::Sharing};
 use stepsim::fold::fold;
-use stepsim::ids::{OpId, ProgramId, ResourceId, TransferId};
+use stepsim::ids::{DeviceId, OpId, ProgramId, ResourceId, TransferId};
 use stepsim::program::{Action, Flow, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use stepsim::simulate::jump::figures;
 use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim::topology::Machine;
 use stepsim::trace::writer::{Chrome, Sink, Slice, Value};
 use stepsim::units::{Bandwidth, Time};
 
@@ -33,6 +35,10 @@ impl Draws {
     }
 }
 
+fn info(name: &'static str) -> OpInfo {
+    OpInfo { name: name.into(), phase: Phase::Forward, layer: None, class: None, flops: 0.0, bytes: 0.0 }
+}
+
 /// `ranks` ranks of 8 roles, `ops` ops each on two streams. Every third op is a collective of 8 ranks that waits for
 /// the kernel before it; the kernel after it waits for the collective before that.
 fn nothing_shared(ranks: u64, ops: u64) -> World {
@@ -40,14 +46,7 @@ fn nothing_shared(ranks: u64, ops: u64) -> World {
     let mut draws = Draws(88_172_645_463_325_252);
     for _ in 0..8 {
         let mut b = ProgramBuilder::new();
-        b.info(OpInfo {
-            name: "op".into(),
-            phase: Phase::Forward,
-            layer: None,
-            class: None,
-            flops: 0.0,
-            bytes: 0.0,
-        });
+        b.info(info("op"));
         let streams = [b.stream(StreamKind::Compute), b.stream(StreamKind::Tensor)];
         let mut collectives: Vec<OpId> = Vec::new();
         let mut last = None;
@@ -94,6 +93,43 @@ fn shipped(name: &str, runs: u64) -> u64 {
         black_box(engine::run_observed(&world, &mut Nothing).expect("a run"));
     }
     runs * world.op_instances()
+}
+
+/// A step of Llama-3 70B with noise on each rank, so that nothing folds: so many replicas of 128 ranks whose gradients and
+/// sends share their ports. Returns its ops.
+fn noise(replicas: u64) -> u64 {
+    let sets = [
+        "model=llama3-70b".into(),
+        format!("topology.nodes={}", 16 * replicas),
+        r#"parallelism.pipeline={"size":16,"schedule":"1f1b"}"#.into(),
+        format!("parallelism.data={replicas}"),
+        format!("batch.global={}", 8 * replicas),
+        "noise.compute_sigma=0.02".into(),
+    ];
+    let inputs = Inputs::load("llama3-405b", Some("h100-superpod"), &sets).expect("a shipped workload");
+    Simulation::run(&inputs, &Options::default()).expect("a run").folded.world.op_instances()
+}
+
+/// Every pair of ranks sends to each other, transfer by transfer: about so many. Lowered, folded and played.
+fn all_to_all_in_steps(transfers: u64) -> u64 {
+    let (_, machine) = Machine::load("h100-superpod-1024", &[]).expect("a shipped machine");
+    let ranks = (transfers.isqrt() / 8 * 8) as u32;
+    let mut world = World::default();
+    (0..machine.resources()).for_each(|r| _ = world.add_resource(machine.capacity(ResourceId(r))));
+    let chooser = Chooser::always(algorithm("direct").expect("known"), None);
+    let mut lowering = Lowering::new(&machine, Fidelity::Steps, chooser);
+    let transfer = lowering.transfer(Transfer::new(Op::AllToAll, 1 << 20));
+    let mut b = ProgramBuilder::new();
+    b.info(info("all-to-all"));
+    let stream = b.stream(StreamKind::Expert);
+    b.op(stream, Work::Comm { slot: 0, transfer }, &[], 0, 0);
+    let program = world.add_program(b.finish());
+    let members: Vec<_> = (0..ranks).map(|_| world.add_rank(program, 1)).collect();
+    let devices: Vec<_> = (0..ranks).map(DeviceId).collect();
+    let comm = lowering.comm(&mut world, &members, &devices, &[transfer]).expect("a group");
+    members.iter().for_each(|rank| world.bind(*rank, 0, comm));
+    black_box(engine::run(&fold(&world).world).expect("a run"));
+    u64::from(ranks) * u64::from(ranks - 1)
 }
 
 fn event_loop_8192(items: u64) {
@@ -168,14 +204,7 @@ fn all_to_all_432(hosts: u64) {
         world.add_resource(Bandwidth(12.5e9));
     }
     let mut b = ProgramBuilder::new();
-    b.info(OpInfo {
-        name: "all-to-all".into(),
-        phase: Phase::Forward,
-        layer: None,
-        class: None,
-        flops: 0.0,
-        bytes: 0.0,
-    });
+    b.info(info("all-to-all"));
     let s = b.stream(StreamKind::Expert);
     b.op(s, Work::Comm { slot: 0, transfer: TransferId(0) }, &[], 0, 0);
     world.add_program(b.finish());
@@ -297,10 +326,12 @@ const LOOPS: &[Loop] = &[
     ("gpt3-175b", |runs| shipped("gpt3-175b", runs), 40, "ops of folded runs"),
     ("megatron-1t", |runs| shipped("megatron-1t", runs), 4, "ops of folded runs"),
     ("deepseek-v3", |runs| shipped("deepseek-v3", runs), 12, "ops of folded runs"),
+    ("noise", noise, 8, "ops on 1,024 ranks with noise"),
     ("sharing", counted!(sharing_rails), 16_384, "rail flows, 1,000 changes"),
     ("sharing-spare", counted!(sharing_spare), 16_384, "rail flows, 1,000 changes, rails that cannot fill"),
     ("sharing-one", counted!(sharing_one_component), 65_536, "flows in one component, 10 changes"),
     ("all-to-all", counted!(all_to_all_432), 432, "hosts, 186,192 flows in one component"),
+    ("all-to-all-steps", all_to_all_in_steps, 1_048_576, "transfers lowered, folded and played"),
     ("layouts", counted!(layouts), 4_000, "layouts in closed form"),
     ("batches", counted!(batches), 4_000_000, "batches of a layout in closed form"),
     ("fold", counted!(fold_ranks), 16_384, "ranks"),

@@ -73,7 +73,7 @@ pub struct Stats {
     pub step_end: Time,
     /// Completions handled.
     pub events: u64,
-    /// Components of resources whose rates were computed anew.
+    /// How often rates were computed anew: once for all changes of an instant.
     pub reshares: u64,
 }
 

@@ -19,7 +19,7 @@ pub struct Record {
     pub step_end: Time,
     /// Completions that the event loop handled.
     pub events: u64,
-    /// How often rates of a set of flows were computed anew.
+    /// How often rates were computed anew.
     pub reshares: u64,
     /// By rank: how much longer its kernels took because device memory gave them less than they use; empty if it gave
     /// all of them enough.
