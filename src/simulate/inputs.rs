@@ -25,13 +25,13 @@ pub struct Inputs {
     /// The step.
     pub workload: Loaded<WorkloadSpec>,
     /// Its model.
-    pub model: ModelSpec,
+    pub model: Arc<ModelSpec>,
     /// The machine's description.
-    pub topology: Loaded<Topology>,
+    pub topology: Arc<Loaded<Topology>>,
     /// The machine.
     pub machine: Arc<Machine>,
     /// How the machine carries out collectives.
-    pub chooser: Chooser,
+    pub chooser: Arc<Chooser>,
     /// How many of its devices the step has: all, unless others share the machine.
     pub(super) ranks: u32,
 }
@@ -88,8 +88,14 @@ impl Inputs {
     pub fn with_workload(&self, workload: Loaded<WorkloadSpec>) -> Result<Inputs, SpecError> {
         let file = workload.file.clone();
         let ranks = self.ranks;
-        Inputs::fit(workload, self.topology.clone(), Arc::clone(&self.machine), self.chooser.clone(), ranks)
-            .map_err(|e| e.in_file(&file))
+        Inputs::fit(workload, self.site(), ranks).map_err(|e| e.in_file(&file))
+    }
+    fn site(&self) -> Site {
+        Site {
+            topology: Arc::clone(&self.topology),
+            machine: Arc::clone(&self.machine),
+            chooser: Arc::clone(&self.chooser),
+        }
     }
 
     /// Whether a workload that differs from this one in the size of its batch alone fits the machine too.
@@ -129,8 +135,7 @@ impl Inputs {
         let on = Site::read(&named, &settings.machine, files)?;
         let file = workload.file.clone();
         let ranks = on.machine.devices();
-        Inputs::fit(workload, on.topology, on.machine, on.chooser, ranks)
-            .map_err(|e| blame_setting(e, &settings.workload).in_file(&file))
+        Inputs::fit(workload, on, ranks).map_err(|e| blame_setting(e, &settings.workload).in_file(&file))
     }
 
     /// Puts a workload and a machine together.
@@ -145,21 +150,16 @@ impl Inputs {
         let file = workload.file.clone();
         let chooser = chooser(&topology, &machine).map_err(|e| e.in_file(&topology.file))?;
         let ranks = machine.devices();
-        Inputs::fit(workload, topology, Arc::new(machine), chooser, ranks).map_err(|e| e.in_file(&file))
+        Inputs::fit(workload, Site::new(topology, machine, chooser), ranks).map_err(|e| e.in_file(&file))
     }
 
     /// The same; errors name no file yet.
-    fn fit(
-        workload: Loaded<WorkloadSpec>,
-        topology: Loaded<Topology>,
-        machine: Arc<Machine>,
-        chooser: Chooser,
-        ranks: u32,
-    ) -> Result<Inputs, SpecError> {
+    fn fit(workload: Loaded<WorkloadSpec>, site: Site, ranks: u32) -> Result<Inputs, SpecError> {
+        let Site { topology, machine, chooser } = site;
         let ModelRef::Inline(model) = &workload.value.model else {
             return Err(SpecError::at("model", "the model was not resolved"));
         };
-        let model = (**model).clone();
+        let model = Arc::new((**model).clone());
         let problems = workload.value.validate_on(u64::from(ranks), &tiers(&machine));
         let lacking = machine.device_classes().iter().find_map(|device| {
             let of_recipe = || workload.value.lacking_formats(|format| device.peak(format).is_some());
@@ -178,7 +178,7 @@ impl Inputs {
             stepsim: env!("CARGO_PKG_VERSION").to_string(),
             seed,
             workload: of(&self.workload.name, &self.workload.hash),
-            model: of(&self.model.name, &content_hash(&self.model)),
+            model: of(&self.model.name, &content_hash(&*self.model)),
             topology: of(&self.topology.name, &self.topology.hash),
             ..Head::default()
         }
@@ -235,7 +235,7 @@ impl Inputs {
             CollectiveFidelity::Fluid => Fidelity::Fluid,
             CollectiveFidelity::Steps => Fidelity::Steps,
         };
-        Lowering::new(&*self.machine, fidelity, self.chooser.clone())
+        Lowering::new(&*self.machine, fidelity, (*self.chooser).clone())
     }
 
     /// The step as rank programs.
@@ -265,12 +265,15 @@ impl Inputs {
 /// A machine that workloads share: built once.
 #[derive(Clone, Debug)]
 pub struct Site {
-    topology: Loaded<Topology>,
+    topology: Arc<Loaded<Topology>>,
     machine: Arc<Machine>,
-    chooser: Chooser,
+    chooser: Arc<Chooser>,
 }
 
 impl Site {
+    fn new(topology: Loaded<Topology>, machine: Machine, chooser: Chooser) -> Site {
+        Site { topology: Arc::new(topology), machine: Arc::new(machine), chooser: Arc::new(chooser) }
+    }
     /// Loads a machine by name, path or form; `sets` are `path=value` texts of its fields, without `topology.`.
     ///
     /// # Errors
@@ -292,9 +295,7 @@ impl Site {
     /// The two do not fit.
     pub fn inputs(&self, workload: Loaded<WorkloadSpec>) -> Result<Inputs, SpecError> {
         let file = workload.file.clone();
-        let (machine, ranks) = (Arc::clone(&self.machine), self.machine.devices());
-        Inputs::fit(workload, self.topology.clone(), machine, self.chooser.clone(), ranks)
-            .map_err(|e| e.in_file(&file))
+        Inputs::fit(workload, self.clone(), self.machine.devices()).map_err(|e| e.in_file(&file))
     }
     /// A workload on some of its devices, rank i on the i-th; its own `rank_map` counts those.
     ///
@@ -325,9 +326,7 @@ impl Site {
         };
         let list: Vec<u32> = chosen.iter().map(|device| device.0).collect();
         *map = Some(Attached::Content(list.into()));
-        let (topology, machine) = (self.topology.clone(), Arc::clone(&self.machine));
-        Inputs::fit(workload, topology, machine, self.chooser.clone(), devices.len() as u32)
-            .map_err(|e| e.in_file(&file))
+        Inputs::fit(workload, self.clone(), devices.len() as u32).map_err(|e| e.in_file(&file))
     }
     fn read(named: &str, sets: &[String], files: &dyn Files) -> Result<Site, SpecError> {
         // Messages name a setting as it was given.
@@ -341,7 +340,7 @@ impl Site {
         let machine = Machine::build(&topology.value).map_err(|e| e.in_file(&topology.file))?;
         let chooser = chooser(&topology, &machine)
             .map_err(|e| whole(blame_setting(e, sets)).in_file(&topology.file))?;
-        Ok(Site { topology, machine: Arc::new(machine), chooser })
+        Ok(Site::new(topology, machine, chooser))
     }
 }
 

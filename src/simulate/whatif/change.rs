@@ -148,7 +148,7 @@ fn streams(kind: OpKind) -> Vec<StreamKind> {
 /// # Errors
 /// A factor leads to a machine that cannot be, or a rank is none of the job's.
 pub fn apply(inputs: &Inputs, changes: &[Change]) -> Result<(Inputs, Vec<Edit>), SimulationError> {
-    let mut topology: Loaded<Topology> = inputs.topology.clone();
+    let mut topology: Loaded<Topology> = (*inputs.topology).clone();
     let mut workload = inputs.workload.clone();
     let mut edits = Vec::new();
     let mut rebuilt = false;
@@ -185,6 +185,7 @@ pub fn apply(inputs: &Inputs, changes: &[Change]) -> Result<(Inputs, Vec<Edit>),
         return Ok((changed, edits));
     }
     let machine = Machine::build(&topology.value).map_err(|e| e.in_file(&topology.file))?;
+    let topology = Arc::new(topology);
     let ranks = machine.devices();
     let changed = Inputs { workload, topology, machine: Arc::new(machine), ranks, ..inputs.clone() };
     Ok((changed, edits))
