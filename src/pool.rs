@@ -64,3 +64,52 @@ pub fn all<T: Send>(count: usize, threads: usize, work: &(dyn Fn(usize) -> T + S
     });
     results.into_iter().flatten().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    /// A piece waits for the result of the one before it, which took longer than results are kept back.
+    #[test]
+    fn a_result_is_handed_over_while_the_next_piece_is_worked_on() {
+        let seen = AtomicBool::new(false);
+        let work = |i: usize| {
+            if i == 0 {
+                std::thread::sleep(2 * AT_ONCE);
+                return true;
+            }
+            let started = Instant::now();
+            while !seen.load(Ordering::Relaxed) && started.elapsed() < Duration::from_secs(10) {
+                std::thread::yield_now();
+            }
+            seen.load(Ordering::Relaxed)
+        };
+        let mut in_time = Vec::new();
+        each(2, 1, &work, &mut |_, result| {
+            seen.store(true, Ordering::Relaxed);
+            in_time.push(result);
+            ControlFlow::Continue(())
+        });
+        assert_eq!(in_time, [true, true]);
+    }
+
+    /// Quick pieces are handed over together, each once; after a break nothing more comes.
+    #[test]
+    fn every_result_comes_once_until_a_break() {
+        let mut sum = 0;
+        each(10_000, 3, &|i| i, &mut |i, result| {
+            assert_eq!(i, result);
+            sum += result;
+            ControlFlow::Continue(())
+        });
+        assert_eq!(sum, 9_999 * 5_000);
+        let mut count = 0;
+        each(10_000, 3, &|i| i, &mut |_, _| {
+            count += 1;
+            if count == 7 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        assert_eq!(count, 7);
+    }
+}
