@@ -49,8 +49,12 @@ pub struct Kernel {
     pub scaling: Scaling,
 }
 
+/// All of a kernel but its name, to look it up by: numbers as their bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KernelKey(KernelClass, KernelShape, [u64; 2], Dtype, Scaling);
+
 /// The shape of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KernelShape {
     /// `batch` products of an m×k with a k×n matrix.
     Gemm {
@@ -227,6 +231,11 @@ impl Kernel {
     /// The same work as another class: `Kernel::gemm(…).of(KernelClass::GemmInputGrad)`.
     pub fn of(self, class: KernelClass) -> Kernel {
         Kernel { class, ..self }
+    }
+    /// What it is looked up by.
+    pub fn key(&self) -> KernelKey {
+        let numbers = [self.flops, self.bytes].map(f64::to_bits);
+        KernelKey(self.class, self.shape, numbers, self.dtype, self.scaling)
     }
     /// The same work on scaled elements.
     pub fn scaled(self, scaling: Scaling) -> Kernel {

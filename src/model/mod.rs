@@ -45,7 +45,7 @@ mod transformer;
 mod tests;
 
 pub use crate::spec::kernel::{AttentionGeneration, Format, KernelClass, Scaling};
-pub use item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelShape};
+pub use item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel, KernelKey, KernelShape};
 pub use layer::{LayerKind, LayerPlan, Parameters, Saved, SavedBy};
 pub use parameters::ParameterCount;
 pub use shard::Shard;

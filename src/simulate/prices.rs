@@ -1,15 +1,19 @@
 //! What kernels cost on the devices of the machine: the cost model that the workload asks for.
 
+use std::cell::RefCell;
+
+use rustc_hash::FxHashMap;
+
 use crate::collective::Chooser;
 use crate::cost::{Cost, DeviceCost, level};
-use crate::model::Kernel;
+use crate::model::{Kernel, KernelKey};
 use crate::plan::step::{PriceList, Prices};
 use crate::spec::Device;
 use crate::spec::WorkloadSpec;
 use crate::spec::kernel::Maker;
-use crate::spec::workload::KernelFusion;
+use crate::spec::workload::{Dtype, KernelFusion};
 use crate::topology::Machine;
-use crate::units::Time;
+use crate::units::{FlopRate, Time};
 
 /// One device and a way to price its kernels.
 pub struct DevicePrices {
@@ -17,6 +21,33 @@ pub struct DevicePrices {
     device: DeviceCost,
     /// Compute units that a communication kernel usually takes; 0 without interference.
     taken: u32,
+    times: Known<Time>,
+    slowdowns: Known<u16>,
+}
+
+/// What has been found out of kernels: layers, passes and stages have the same ones.
+struct Known<V>(RefCell<FxHashMap<KernelKey, V>>);
+
+/// Kernels that are kept at once.
+const MOST: usize = 1 << 16;
+
+impl<V: Copy> Known<V> {
+    fn new() -> Known<V> {
+        Known(RefCell::default())
+    }
+    fn of(&self, kernel: &Kernel, made: impl FnOnce() -> V) -> V {
+        let key = kernel.key();
+        if let Some(value) = self.0.borrow().get(&key) {
+            return *value;
+        }
+        let value = made();
+        let mut known = self.0.borrow_mut();
+        if known.len() == MOST {
+            known.clear();
+        }
+        known.insert(key, value);
+        value
+    }
 }
 
 impl DevicePrices {
@@ -25,7 +56,8 @@ impl DevicePrices {
         let fidelity = &workload.fidelity;
         let taken = if fidelity.interference { chooser.kernel_units() } else { 0 };
         let device = DeviceCost::new(device).with_maker(maker(workload.fusion)).slowest_of(devices);
-        DevicePrices { cost: level(fidelity), device, taken }
+        let (times, slowdowns) = (Known::new(), Known::new());
+        DevicePrices { cost: level(fidelity), device, taken, times, slowdowns }
     }
 }
 
@@ -38,6 +70,13 @@ impl MachinePrices {
         let classes = machine.device_classes().iter();
         let devices = u64::from(machine.devices());
         MachinePrices(classes.map(|device| DevicePrices::new(workload, device, devices, chooser)).collect())
+    }
+}
+
+impl MachinePrices {
+    /// Peak of the first device's class for a format, as [`DeviceCost::peak`].
+    pub fn peak(&self, dtype: Dtype) -> FlopRate {
+        self.0[0].device.peak(dtype)
     }
 }
 
@@ -65,16 +104,20 @@ impl Prices for DevicePrices {
         self.device.spec.host_slowness
     }
     fn time(&self, kernel: &Kernel) -> Time {
-        let whole = self.cost.time(&kernel.whole(), &self.device);
-        Time((whole.0 as f64 / kernel.pieces()).round() as u64)
+        self.times.of(kernel, || {
+            let whole = self.cost.time(&kernel.whole(), &self.device);
+            Time((whole.0 as f64 / kernel.pieces()).round() as u64)
+        })
     }
     fn slowdown(&self, kernel: &Kernel) -> u16 {
         if self.taken == 0 {
             return 0;
         }
-        let whole = kernel.whole();
-        let alone = self.cost.time(&whole, &self.device).s();
-        let beside = self.cost.time_with_units_taken(&whole, &self.device, self.taken).s();
-        if alone > 0.0 { ((beside / alone - 1.0) * 1000.0).round().clamp(0.0, 60_000.0) as u16 } else { 0 }
+        self.slowdowns.of(kernel, || {
+            let whole = kernel.whole();
+            let alone = self.cost.time(&whole, &self.device).s();
+            let beside = self.cost.time_with_units_taken(&whole, &self.device, self.taken).s();
+            if alone > 0.0 { ((beside / alone - 1.0) * 1000.0).round().clamp(0.0, 60_000.0) as u16 } else { 0 }
+        })
     }
 }
