@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::estimate::Estimate;
 use super::form::{Form, Parts, shortest_order};
+use super::known::Known;
 use super::links::Links;
 use super::residency::Held;
 use super::rules::{Given, RulesOfLayout};
@@ -15,10 +16,9 @@ use super::terms::Terms;
 use crate::collective::Chooser;
 use crate::documents::{Dealt, expected};
 use crate::ids::DeviceId;
-use crate::model::{CommGroup, Shard};
-use crate::plan::step::groups::Group;
+use crate::model::Shard;
 use crate::plan::step::residency::{Policies, Shares};
-use crate::plan::step::{self, PlanError, PriceList, units_of_stages};
+use crate::plan::step::{self, PlanError, PriceList};
 use crate::spec::SpecError;
 use crate::spec::model::ModelSpec;
 use crate::spec::workload::{SequenceOrder, WorkloadSpec};
@@ -48,7 +48,8 @@ struct Alike {
 }
 
 impl<'a> ClosedForm<'a> {
-    /// The closed form of `workload` with any batch. Arguments as of [`estimate`](super::estimate()).
+    /// The closed form of `workload` with any batch; `known` is what those before it on this machine, with these prices and
+    /// the same host, have found out. Other arguments as of [`estimate`](super::estimate()).
     ///
     /// # Errors
     /// The workload does not fit the machine, or a group cannot communicate.
@@ -59,21 +60,25 @@ impl<'a> ClosedForm<'a> {
         prices: &'a dyn PriceList,
         chooser: &'a Chooser,
         peak: f64,
+        known: &'a Known,
     ) -> Result<ClosedForm<'a>, PlanError> {
         let devices = u64::from(machine.devices());
         let degrees = step::degrees(workload, devices);
         let micro_batches = workload.micro_batches(devices) as u32;
-        let order = shortest_order(workload, micro_batches)?;
+        let order = shortest_order(workload, micro_batches, known)?;
         let layout = step::layout(workload, &degrees, machine)?;
         let tiers = tiers(workload, machine);
-        let links = Links::new(machine, &layout, &degrees, &GROUPS, &tiers, chooser)?;
+        let links = Links::new(machine, workload, (&layout, &degrees), &tiers, chooser, known)?;
         let split = step::layer_split(workload, model, &order)?;
         let domains = step::expert_domains(workload, &degrees, &layout, machine)?;
         let packs = step::Packs::new(workload, model, devices)?;
         let usual = packs.usual();
         let shard = Shard { documents: usual.clone(), ..Shard::over_domains(workload, model, domains) };
         let loads = step::expert_load::of_layers(workload, model)?;
-        let units = |shard: &Shard| units_of_stages(model, shard, workload, &split, &loads);
+        let units = |shard: &Shard| {
+            let layers = known.layers(model, shard, workload, &loads, split.len() > 1);
+            (layers.layers.stages(workload, &split), layers)
+        };
         let class = |pipeline_rank| {
             let mut coordinates = [0; 5];
             coordinates[Axis::Pp as usize] = pipeline_rank;
@@ -86,7 +91,8 @@ impl<'a> ClosedForm<'a> {
         let cut = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
         let messages = if cut { [border / shard.tensor as f64, border] } else { [border, 0.0] };
         let stages = units(&shard);
-        let parts = Parts { shares, policies, order, links, prices, classes };
+        let layers = Arc::clone(&stages.1);
+        let parts = Parts { shares, policies, order, links, prices, classes, known };
         let mut form = Form::new(parts, stages, messages)?;
         let mut documents = packs.dealt().map(|_| 0.0);
         if let (Some(usual), Some(dealt)) = (usual, packs.dealt()) {
@@ -99,15 +105,18 @@ impl<'a> ClosedForm<'a> {
             documents = Some(total(&form)? - before);
             form.with_stages(units(&shard))?;
         }
-        let sequences = if documents.is_some() { workload.batch.global } else { 1 };
         let chunks = form.order.placement.parts();
-        let of_layout = Given { workload, model, degrees, chunks, peak };
+        let of_layout = Given { workload, model, degrees, chunks, peak, count: layers.parameters };
+        let flops = match documents {
+            Some(_) => packs.flops(workload, model, workload.batch.global),
+            None => layers.flops,
+        };
         Ok(ClosedForm {
             model,
             peak,
             capacity: machine.device_classes().iter().map(|d| d.memory().f()).fold(f64::INFINITY, f64::min),
             rules: RulesOfLayout::new(&of_layout, &form.links)?,
-            flops: packs.flops(workload, model, sequences).model,
+            flops: flops.model,
             documents,
             held: None,
             form,
@@ -172,21 +181,6 @@ fn slowest_of(dealt: &Dealt, workload: &WorkloadSpec) -> f64 {
         }
     }
 }
-
-/// All groups that a step may use.
-const GROUPS: [Group; 11] = [
-    Group::Layer(CommGroup::Tensor),
-    Group::Layer(CommGroup::Context),
-    Group::Layer(CommGroup::ContextInner),
-    Group::Layer(CommGroup::ContextOuter),
-    Group::Layer(CommGroup::Expert),
-    Group::Layer(CommGroup::ExpertTensor),
-    Group::Gradients,
-    Group::Weights,
-    Group::Replicas,
-    Group::ExpertGradients,
-    Group::ExpertWeights,
-];
 
 /// Numbers of the tiers that the workload places something on, as far as the machine has them.
 fn tiers(workload: &WorkloadSpec, machine: &Machine) -> Vec<u8> {

@@ -1,11 +1,13 @@
 //! One rank after the other, priced: what the terms of a step are made of.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use super::known::{Known, Priced};
 use super::links::Links;
 use super::passes::{PassTime, UnitTime};
-use crate::collective::Op;
-use crate::model::CommGroup;
+use crate::collective::{CollectiveError, Op};
+use crate::model::{CommGroup, Item};
 use crate::plan::step::groups::Group;
 use crate::plan::step::residency::{Policies, Shares};
 use crate::plan::step::{self, PlanError, PriceList, Unit};
@@ -27,18 +29,22 @@ pub(super) struct Parts<'a> {
     pub shares: Shares<'a>,
     pub policies: Policies,
     /// The shortest order that shows all that the schedule repeats.
-    pub order: Order,
+    pub order: Arc<Order>,
     pub links: Links<'a>,
     pub prices: &'a dyn PriceList,
     /// Class of the devices of each pipeline rank, by its first rank.
     pub classes: Vec<u32>,
+    pub known: &'a Known,
 }
+
+/// Units of every stage, and the layers that they are of.
+pub(super) type Stages = (Vec<Vec<Unit>>, Arc<Priced>);
 
 /// A step, layer by layer.
 pub(super) struct Form<'a> {
     pub shares: Shares<'a>,
     pub policies: Policies,
-    pub order: Order,
+    pub order: Arc<Order>,
     /// Micro-batches of the step.
     pub micro_batches: u32,
     /// Whether the order runs the two gradients of every backward pass apart.
@@ -46,6 +52,8 @@ pub(super) struct Form<'a> {
     pub links: Links<'a>,
     pub prices: &'a dyn PriceList,
     pub classes: Vec<u32>,
+    known: &'a Known,
+    layers: Arc<Priced>,
     pub stages: Vec<Vec<Unit>>,
     /// Whether all stages hold as many layers.
     pub even: bool,
@@ -65,8 +73,9 @@ impl<'a> Form<'a> {
     ///
     /// # Errors
     /// A group cannot communicate.
-    pub fn new(parts: Parts<'a>, stages: Vec<Vec<Unit>>, messages: [f64; 2]) -> Result<Form<'a>, PlanError> {
-        let Parts { shares, policies, order, links, prices, classes } = parts;
+    pub fn new(parts: Parts<'a>, stages: Stages, messages: [f64; 2]) -> Result<Form<'a>, PlanError> {
+        let Parts { shares, policies, order, links, prices, classes, known } = parts;
+        let (stages, layers_of_rank) = stages;
         let layers = |units: &Vec<Unit>| units.iter().filter(|unit| unit.plan.is_transformer()).count();
         let gathered = links.time(Group::Layer(CommGroup::Tensor), Op::AllGather, messages[1])?;
         let mut form = Form {
@@ -80,13 +89,15 @@ impl<'a> Form<'a> {
             links,
             prices,
             classes,
+            known,
+            layers: Arc::clone(&layers_of_rank),
             stages: Vec::new(),
             ranks: Vec::new(),
             busiest: 0,
             optimizer: 0.0,
             host_reads: 0.0,
         };
-        form.with_stages(stages)?;
+        form.with_stages((stages, layers_of_rank))?;
         Ok(form)
     }
 
@@ -94,8 +105,8 @@ impl<'a> Form<'a> {
     ///
     /// # Errors
     /// As [`Form::new`].
-    pub fn with_stages(&mut self, stages: Vec<Vec<Unit>>) -> Result<(), PlanError> {
-        self.stages = stages;
+    pub fn with_stages(&mut self, (stages, layers): Stages) -> Result<(), PlanError> {
+        (self.stages, self.layers) = (stages, layers);
         self.price()?;
         let work: Vec<f64> = self.ranks.iter().map(|rank| self.work(rank)).collect();
         self.busiest = (0..work.len()).fold(0, |best, r| if work[r] > work[best] { r } else { best });
@@ -112,7 +123,7 @@ impl<'a> Form<'a> {
         if micro_batches != self.micro_batches {
             let fewest = step::fewest_micro_batches(self.workload(), micro_batches);
             if fewest != self.order.micro_batches {
-                self.order = shortest_order(self.workload(), micro_batches)?;
+                self.order = shortest_order(self.workload(), micro_batches, self.known)?;
             }
             self.micro_batches = micro_batches;
         }
@@ -146,22 +157,10 @@ impl<'a> Form<'a> {
             for &stage in &stages {
                 let mut units = Vec::new();
                 for unit in &self.stages[stage] {
-                    let same =
-                        |u: &Unit| std::rc::Rc::ptr_eq(&u.plan, &unit.plan) && u.recompute == unit.recompute;
-                    let time = match known.iter().find(|k| k.0 == class && same(k.1)) {
+                    let time = match known.iter().find(|k| k.0 == class && k.1.equals(unit)) {
                         Some(k) => k.2,
                         None => {
-                            let time = UnitTime::of(
-                                unit,
-                                &self.workload().recompute,
-                                self.prices.on(class),
-                                &self.links,
-                                self.workload().host(),
-                                &|items| {
-                                    let p = &self.workload().parallelism;
-                                    step::overlap::decompose(items, p.tensor_overlap, p.tensor)
-                                },
-                            )?;
+                            let time = self.time_of(unit, class)?;
                             known.push((class, unit, time));
                             time
                         }
@@ -174,6 +173,16 @@ impl<'a> Form<'a> {
             self.ranks.push(RankTimes { stages, chunks, sum });
         }
         Ok(())
+    }
+
+    /// A unit's passes on a class of devices.
+    fn time_of(&self, unit: &Unit, class: u32) -> Result<UnitTime, CollectiveError> {
+        let (workload, prices) = (self.workload(), self.prices.on(class));
+        let p = &workload.parallelism;
+        let cut = |items: &[Item]| step::overlap::decompose(items, p.tensor_overlap, p.tensor);
+        self.layers.time(unit, class, p.tensor_overlap, self.links.inside(), || {
+            UnitTime::of(unit, &workload.recompute, prices, &self.links, workload.host(), &cut)
+        })
     }
 
     /// Both gradients of a rank or unit.
@@ -206,8 +215,14 @@ impl<'a> Form<'a> {
 ///
 /// # Errors
 /// There is none of so many.
-pub(super) fn shortest_order(workload: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
+pub(super) fn shortest_order(
+    workload: &WorkloadSpec,
+    micro_batches: u32,
+    known: &Known,
+) -> Result<Arc<Order>, PlanError> {
     let fewest = step::fewest_micro_batches(workload, micro_batches);
     // The message names the numbers of the step.
-    step::order(workload, fewest).or_else(|_| step::order(workload, micro_batches))
+    known.order(workload, fewest, || {
+        step::order(workload, fewest).or_else(|_| step::order(workload, micro_batches))
+    })
 }

@@ -1,13 +1,15 @@
 //! How long messages take on an idle machine: the closed forms of collectives over the groups of one rank.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
+use super::known::{Groups, Known};
 use crate::collective::{Chooser, CollectiveError, Geometry, Network, Op, Transfer};
 use crate::ids::{DeviceId, RankId, ResourceId};
+use crate::model::CommGroup;
 use crate::plan::step::groups::{Degrees, Group};
+use crate::spec::workload::WorkloadSpec;
 use crate::topology::{Axis, CopyDirection, Layout, Machine};
 
 /// One copy or one hop: latency in seconds, bandwidth in B/s.
@@ -29,9 +31,10 @@ impl Pipe {
 /// The groups of rank 0, as the machine carries them. Other ranks' groups are taken to be alike.
 pub struct Links<'a> {
     chooser: &'a Chooser,
-    groups: BTreeMap<Group, Geometry>,
-    /// Seconds of the transfers that were asked for: layers ask for the same ones.
-    known: RefCell<FxHashMap<(Group, Transfer), f64>>,
+    groups: Arc<Groups>,
+    known: &'a Known,
+    /// What each group was asked for last, as neighbouring layers ask for the same: op, bytes and seconds.
+    last: Vec<Cell<(Op, f64, f64)>>,
     /// To the next pipeline stage.
     pub border: Pipe,
     /// By tier number: towards the device, away from it, and in place (an update reads and writes it).
@@ -39,25 +42,29 @@ pub struct Links<'a> {
 }
 
 impl<'a> Links<'a> {
-    /// Measures the groups in `groups`, the stage border and the copies to `tiers`.
+    /// Measures the groups of `workload`, laid out with these degrees, the stage border and the copies to `tiers`.
     ///
     /// # Errors
     /// Two members have no route between them.
     pub fn new(
         machine: &Machine,
-        layout: &Layout,
-        degrees: &Degrees,
-        groups: &[Group],
+        workload: &WorkloadSpec,
+        (layout, degrees): (&Layout, &Degrees),
         tiers: &[u8],
         chooser: &'a Chooser,
+        known: &'a Known,
     ) -> Result<Links<'a>, CollectiveError> {
-        let mut found = BTreeMap::new();
-        let mut members = Vec::new();
-        for &group in groups.iter().filter(|group| degrees.size(**group) > 1) {
-            degrees.members(layout, RankId(0), group, &mut members);
-            let devices: Vec<DeviceId> = members.iter().map(|rank| layout.device(*rank)).collect();
-            found.insert(group, Geometry::of(machine, &devices)?);
-        }
+        let groups = known.groups(workload, degrees, || {
+            let (mut found, mut members) = (Groups::new(), Vec::new());
+            for group in GROUPS.into_iter().filter(|group| degrees.size(*group) > 1) {
+                degrees.members(layout, RankId(0), group, &mut members);
+                let devices: Vec<DeviceId> = members.iter().map(|rank| layout.device(*rank)).collect();
+                let geometry = Geometry::of(machine, &devices)?;
+                let number = known.number(&geometry);
+                found.push((group, geometry, number));
+            }
+            Ok::<_, CollectiveError>(found)
+        })?;
         let copies = tiers
             .iter()
             .map(|&tier| {
@@ -66,8 +73,15 @@ impl<'a> Links<'a> {
                 Ok((tier, [inward, outward, Pipe { latency: 0.0, bandwidth: read.min(write) }]))
             })
             .collect::<Result<_, CollectiveError>>()?;
-        let known = RefCell::default();
-        Ok(Links { chooser, groups: found, known, border: border(machine, layout)?, copies })
+        let last = groups.iter().map(|_| Cell::new((Op::SendRecv, f64::NAN, 0.0))).collect();
+        Ok(Links { chooser, groups, known, last, border: border(machine, layout)?, copies })
+    }
+    fn place(&self, group: Group) -> Option<usize> {
+        self.groups.iter().position(|known| known.0 == group)
+    }
+    /// What the groups inside layers look like: numbers from 1, 0 for a group of one.
+    pub(super) fn inside(&self) -> [u32; 6] {
+        INSIDE.map(|group| self.place(group).map_or(0, |at| self.groups[at].2 + 1))
     }
 
     /// Seconds of one collective; none in a group of one.
@@ -75,29 +89,33 @@ impl<'a> Links<'a> {
     /// # Errors
     /// No algorithm can run it.
     pub fn time(&self, group: Group, op: Op, bytes: f64) -> Result<f64, CollectiveError> {
-        let Some(geometry) = self.groups.get(&group).filter(|_| bytes > 0.0) else { return Ok(0.0) };
-        if op == Op::SendRecv {
-            return Ok(geometry.flat().time(1.0, bytes));
+        let Some(at) = self.place(group).filter(|_| bytes > 0.0) else { return Ok(0.0) };
+        let (last_op, last_bytes, last_seconds) = self.last[at].get();
+        if (last_op, last_bytes) == (op, bytes) {
+            return Ok(last_seconds);
         }
-        self.transfer(group, &Transfer::new(op, bytes.round() as u64))
+        let seconds = match op {
+            Op::SendRecv => self.groups[at].1.flat().time(1.0, bytes),
+            _ => self.seconds(at, &Transfer::new(op, bytes.round() as u64))?,
+        };
+        self.last[at].set((op, bytes, seconds));
+        Ok(seconds)
     }
     /// Seconds of one transfer of any kind; none in a group of one.
     ///
     /// # Errors
     /// No algorithm can run it.
     pub fn transfer(&self, group: Group, transfer: &Transfer) -> Result<f64, CollectiveError> {
-        let Some(geometry) = self.groups.get(&group) else { return Ok(0.0) };
-        if let Some(seconds) = self.known.borrow().get(&(group, *transfer)) {
-            return Ok(*seconds);
-        }
-        let seconds = self.chooser.choose(transfer, geometry)?.expected_s;
-        self.known.borrow_mut().insert((group, *transfer), seconds);
-        Ok(seconds)
+        self.place(group).map_or(Ok(0.0), |at| self.seconds(at, transfer))
+    }
+    fn seconds(&self, at: usize, transfer: &Transfer) -> Result<f64, CollectiveError> {
+        let (_, geometry, number) = &self.groups[at];
+        self.known.seconds(*number, transfer, || Ok(self.chooser.choose(transfer, geometry)?.expected_s))
     }
 
     /// Whether a group has more than one member.
     pub fn has(&self, group: Group) -> bool {
-        self.groups.contains_key(&group)
+        self.place(group).is_some()
     }
 
     /// B/s at which one member of a group gathers: 1 GiB over the time of its all-gather by the algorithm that would
@@ -113,6 +131,31 @@ impl<'a> Links<'a> {
         Ok(BYTES as f64 / self.transfer(group, &Transfer::new(Op::AllGather, BYTES))?)
     }
 }
+
+/// The groups inside layers.
+const INSIDE: [Group; 6] = [
+    Group::Layer(CommGroup::Tensor),
+    Group::Layer(CommGroup::Context),
+    Group::Layer(CommGroup::ContextInner),
+    Group::Layer(CommGroup::ContextOuter),
+    Group::Layer(CommGroup::Expert),
+    Group::Layer(CommGroup::ExpertTensor),
+];
+
+/// All groups that a step may use.
+const GROUPS: [Group; 11] = [
+    INSIDE[0],
+    INSIDE[1],
+    INSIDE[2],
+    INSIDE[3],
+    INSIDE[4],
+    INSIDE[5],
+    Group::Gradients,
+    Group::Weights,
+    Group::Replicas,
+    Group::ExpertGradients,
+    Group::ExpertWeights,
+];
 
 /// From the first stage's rank 0 to the second stage's.
 fn border(machine: &Machine, layout: &Layout) -> Result<Pipe, CollectiveError> {

@@ -106,24 +106,33 @@ struct Visited {
 }
 
 /// A rank: what its policies hold of weights, gradients, optimizer state and activations.
-pub(super) struct Walk<'a> {
-    pub given: &'a Given<'a>,
-    pub held: [Held; 4],
+struct Rank<'a> {
+    given: Given<'a>,
+    held: [Held; 4],
 }
 
-impl Walk<'_> {
+/// The walk of a rank, or of several that hold the same: slots alike but for their micro-batches hold alike.
+pub(super) struct Walk<'a> {
+    rank: Rank<'a>,
+    single: Vec<[Option<Visited>; Pass::COUNT]>,
+    paired: FxHashMap<(Kind, Kind), Visited>,
+}
+
+impl<'a> Walk<'a> {
+    pub fn new(given: Given<'a>, held: [Held; 4]) -> Walk<'a> {
+        let single = vec![[None; Pass::COUNT]; given.chunks.len()];
+        Walk { rank: Rank { given, held }, single, paired: FxHashMap::default() }
+    }
+
     /// The fullest moment of `slots`.
-    pub fn fullest(&self, slots: &[Slot]) -> Memory {
-        let [weights, gradients, optimizer, activations] = self.held.each_ref().map(|held| held.stays);
+    pub fn fullest(&mut self, slots: &[Slot]) -> Memory {
+        let Walk { rank, single, paired } = self;
+        let [weights, gradients, optimizer, activations] = rank.held.each_ref().map(|held| held.stays);
         let mut level = Memory { weights, gradients, optimizer, activations, ..Memory::default() };
         let mut most = level;
         let (state, mut kept) = (level.total(), 0.0_f64);
-        // Slots alike but for their micro-batches hold alike.
-        let mut single: Vec<[Option<Visited>; Pass::COUNT]> =
-            vec![[None; Pass::COUNT]; self.given.chunks.len()];
-        let mut paired: FxHashMap<(Kind, Kind), Visited> = FxHashMap::default();
         for slot in slots {
-            let visited = || self.visited(slot);
+            let visited = || rank.visited(slot);
             let at = match *slot {
                 Slot::Single(part) => {
                     single[usize::from(part.chunk)][part.pass as usize].get_or_insert_with(visited)
@@ -142,7 +151,9 @@ impl Walk<'_> {
         most.certain = state + kept;
         most
     }
+}
 
+impl Rank<'_> {
     fn visited(&self, slot: &Slot) -> Visited {
         let courses = slot.parts().map(|part| self.course((part.pass, part.chunk)));
         let course = courses.reduce(|a, b| a.beside(&b)).unwrap_or_default();
@@ -153,7 +164,7 @@ impl Walk<'_> {
     fn course(&self, (pass, chunk): Kind) -> Course {
         let (chunk, units) = (usize::from(chunk), &self.given.chunks[usize::from(chunk)].0);
         let carried = |i: usize| self.held[3].carried.get(chunk).map_or(0.0, |units| units[i]);
-        let all = |u: &Unit| u.plan.all_saved_bytes().max(u.kept_bytes) as f64;
+        let all = |u: &Unit| u.saved_bytes.max(u.kept_bytes) as f64;
         let again = |u: &Unit| all(u) - u.kept_bytes as f64;
         let weight_grad = |u: &Unit| u.plan.weight_grad_bytes as f64;
         let forward = pass == Pass::Forward;

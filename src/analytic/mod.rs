@@ -22,6 +22,7 @@ mod closed_form;
 mod estimate;
 mod floor;
 mod form;
+mod known;
 mod least;
 mod links;
 pub mod local_sgd;
@@ -40,6 +41,7 @@ mod update;
 
 pub use closed_form::ClosedForm;
 pub use estimate::Estimate;
+pub use known::Known;
 pub use least::Least;
 pub use links::{Links, Pipe};
 pub use memory::Memory;
@@ -66,5 +68,6 @@ pub fn estimate(
     chooser: &Chooser,
     peak: f64,
 ) -> Result<Estimate, PlanError> {
-    ClosedForm::new(workload, model, machine, prices, chooser, peak)?.with_batch(workload.batch.global)
+    ClosedForm::new(workload, model, machine, prices, chooser, peak, &Known::default())?
+        .with_batch(workload.batch.global)
 }

@@ -102,6 +102,7 @@ impl UnitTime {
             }
             Ok::<PassTime, CollectiveError>(time)
         };
+        let cells = u32::from(unit.plan.expert_weight_grads > 0);
         Ok(UnitTime {
             forward: price(&unit.plan.forward)?,
             recompute: price(&unit.repeated(policy))?,
@@ -109,8 +110,8 @@ impl UnitTime {
             input_grad: price(&unit.plan.input_grad)?,
             weight_grad: price(&unit.plan.weight_grad)?,
             weight_casts: pass(&unit.plan.weight_casts, prices, links)?.compute,
-            cells: u32::from(unit.plan.expert_weight_grads > 0),
-            cell: cell(&unit.plan, policy, prices, links)?,
+            cells,
+            cell: if cells > 0 { cell(&unit.plan, policy, prices, links)? } else { Cell::default() },
         })
     }
     /// Recomputation and both gradients, in seconds.

@@ -17,6 +17,7 @@ use super::{Links, Memory};
 use crate::collective::{CollectiveError, Op};
 use crate::plan::step::groups::Group;
 use crate::plan::step::residency::{self as policies, Around, Given, IdleLinks, Repeats, UnitTimes};
+use crate::schedule::Slot;
 
 impl IdleLinks for Links<'_> {
     fn collective(&self, group: Group, op: Op, bytes: f64) -> Result<f64, CollectiveError> {
@@ -47,7 +48,7 @@ impl Form<'_> {
             (units.collect(), *stage + 1 == self.stages.len())
         });
         let passes = f64::from(self.passes());
-        Given { shares: &self.shares, links: &self.links, chunks: chunks.collect(), passes }
+        Given::new(&self.shares, &self.links, chunks.collect(), passes)
     }
 
     /// The passes of a rank with what all policies ask for, by chunk; and what is exposed once.
@@ -104,14 +105,34 @@ impl Form<'_> {
 
     /// What each rank's device memory holds at its fullest.
     fn memory(&self) -> Vec<Memory> {
-        let ranks = self.ranks.iter().zip(&self.order.ranks);
-        ranks
-            .map(|(rank, slots)| {
-                let given = self.given(rank);
-                let held = self.policies.laws().map(|law| law.held(&given));
-                Walk { given: &given, held }.fullest(slots)
+        let mut walk: Option<(usize, Walk<'_>)> = None;
+        let of_rank = |(rank, slots): (usize, &Vec<Slot>)| {
+            let (_, walk) = match walk.take().filter(|(other, _)| self.alike(*other, rank)) {
+                Some(same) => walk.insert(same),
+                None => {
+                    let given = self.given(&self.ranks[rank]);
+                    let held = self.policies.laws().map(|law| law.held(&given));
+                    walk.insert((rank, Walk::new(given, held)))
+                }
+            };
+            walk.fullest(slots)
+        };
+        self.order.ranks.iter().enumerate().map(of_rank).collect()
+    }
+    /// Whether two ranks hold equal units, for which policies ask and hold the same.
+    fn alike(&self, a: usize, b: usize) -> bool {
+        let last = self.stages.len() - 1;
+        let stages = self.ranks[a].stages.iter().zip(&self.ranks[b].stages);
+        // Who counts layers tells equal ones apart.
+        self.shares.workload().offload.activations_every_layers.is_none()
+            && self.classes[a] == self.classes[b]
+            && self.ranks[a].stages.len() == self.ranks[b].stages.len()
+            && stages.into_iter().all(|(&a, &b)| {
+                let (own, other) = (&self.stages[a], &self.stages[b]);
+                (a == last) == (b == last)
+                    && own.len() == other.len()
+                    && own.iter().zip(other).all(|(own, other)| own.equals(other))
             })
-            .collect()
     }
 }
 

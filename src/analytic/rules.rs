@@ -50,6 +50,8 @@ pub struct Given<'a> {
     pub chunks: u32,
     /// Peak of one device in FLOP/s, C.
     pub peak: f64,
+    /// Parameters of the model.
+    pub count: ParameterCount,
 }
 
 /// The rules for any batch.
@@ -75,8 +77,7 @@ impl RulesOfLayout {
     /// # Errors
     /// A group cannot gather.
     pub fn new(given: &Given<'_>, links: &Links<'_>) -> Result<RulesOfLayout, CollectiveError> {
-        let Given { workload: w, model, degrees, chunks, .. } = *given;
-        let count = ParameterCount::of(model);
+        let Given { workload: w, model, degrees, chunks, count, .. } = *given;
         let sequence = w.sequence(model) as f64;
         let over = |group| links.gather_rate(group).map(|rate| given.peak / rate);
         let passes = if w.parallelism.sharding.kind == ShardingKind::None { 2.0 } else { 1.0 };

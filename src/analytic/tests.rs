@@ -239,13 +239,14 @@ fn what_is_known_of_other_batches_changes_nothing() {
     changes.push(json!({"parallelism": {"data": 8, "sharding": kept}}));
     let (_, machine) = Machine::load("h100-superpod-64", &["nodes=1".into()]).expect("a machine");
     let chooser = Chooser::best();
-    let mut compared = 0;
+    let (known, mut compared) = (Known::default(), 0);
     for change in changes {
         let (workload, model) = workload(change.clone());
         let form = |workload: &WorkloadSpec| {
             estimate(workload, &model, &machine, &Flat, &chooser, RATE).map_err(|e| e.to_string())
         };
-        let mut any = ClosedForm::new(&workload, &model, &machine, &Flat, &chooser, RATE).expect("a form");
+        let mut any =
+            ClosedForm::new(&workload, &model, &machine, &Flat, &chooser, RATE, &known).expect("a form");
         for global in [64, 8, 16, 24, 8, 160, 64, 168, 1600, 80] {
             let mut own = workload.clone();
             own.batch.global = global;

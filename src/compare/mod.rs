@@ -13,6 +13,7 @@
 //! Hazard: an effect depends on the order of the switches, as any sequential attribution does; the order is fixed and
 //! shown.
 
+mod estimators;
 mod page;
 mod reading;
 #[cfg(feature = "cli")]
@@ -23,6 +24,7 @@ pub mod workload;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub use estimators::Estimators;
 pub use page::page;
 pub use reading::{Row, read_rank};
 #[cfg(feature = "cli")]

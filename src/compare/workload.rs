@@ -4,14 +4,13 @@
 //! between stages, data-parallel communication and copies take no time, links are not shared, memory has no end. Its
 //! closed form is the sum of the same terms.
 
-use super::{Comparison, Gaps, Row, Term, read_rank};
+use super::{Comparison, Estimators, Gaps, Row, Term, read_rank};
 use crate::analysis::idle::IdleTimes;
-use crate::analytic::{ClosedForm, Estimate, Terms};
-use crate::cost::DeviceCost;
-use crate::ids::{DeviceId, RankId};
+use crate::analytic::{Estimate, Terms};
+use crate::ids::RankId;
 use crate::program::{Edit, StreamKind, World};
 use crate::simulate::jump::figures_edited;
-use crate::simulate::{Inputs, MachinePrices, Options, Simulation, SimulationError};
+use crate::simulate::{Inputs, Options, Simulation, SimulationError};
 use crate::spec::workload::{CollectiveFidelity, WorkloadSpec};
 use crate::units::Time;
 
@@ -154,28 +153,12 @@ fn communicates(world: &World, kinds: &[StreamKind]) -> bool {
     streams.into_iter().any(|s| kinds.contains(&s.kind) && !s.ops.is_empty())
 }
 
-/// The closed form of a workload on its machine.
+/// The closed form of a workload on its machine, by itself: [`Estimators`] are for many.
 ///
 /// # Errors
 /// The workload does not fit the machine.
 pub fn closed_form(inputs: &Inputs) -> Result<Estimate, SimulationError> {
-    of_any_batch(inputs, &mut |form| Ok(form.with_batch(inputs.workload.value.batch.global)?))?
-}
-
-/// What `use_it` makes of the closed form of a workload on its machine with any batch.
-///
-/// # Errors
-/// The workload does not fit the machine.
-pub fn of_any_batch<T>(
-    inputs: &Inputs,
-    use_it: &mut dyn FnMut(&mut ClosedForm<'_>) -> T,
-) -> Result<T, SimulationError> {
-    let workload = &inputs.workload.value;
-    let device = inputs.machine.device(DeviceId(0));
-    let prices = MachinePrices::new(workload, &inputs.machine, &inputs.chooser);
-    let peak = DeviceCost::new(device).peak(workload.precision.compute).0;
-    let mut form = ClosedForm::new(workload, &inputs.model, &inputs.machine, &prices, &inputs.chooser, peak)?;
-    Ok(use_it(&mut form))
+    Estimators::default().closed_form(inputs)
 }
 
 /// Compares the closed form of a workload with its simulation, and returns the run with everything on. The inputs are

@@ -20,10 +20,16 @@ impl Content {
     /// The same with another value of a field that it has.
     pub fn with(&self, name: &str, value: &Value) -> Content {
         let mut content = self.clone();
-        for field in content.fields.iter_mut().filter(|field| field.0 == name) {
-            field.1 = fnv(&value.to_string());
-        }
+        content.put(name, Content::of_field(value));
         content
+    }
+    /// Another value of a field that it has, by its hash.
+    pub(super) fn put(&mut self, name: &str, hash: u64) {
+        self.fields.iter_mut().filter(|field| field.0 == name).for_each(|field| field.1 = hash);
+    }
+    /// The hash of one field's value.
+    pub(super) fn of_field(value: &Value) -> u64 {
+        fnv(&value.to_string())
     }
     /// 16 hex digits.
     pub fn hash(&self) -> String {

@@ -113,12 +113,25 @@ impl<T: Spec> Draft<T> {
         };
         Ok(Draft { value, name, file, read: noted.paths(), kind: PhantomData })
     }
+    /// The content of the file.
+    pub(super) fn value(&self) -> &Value {
+        &self.value
+    }
     fn finish(&self, sets: &[String], files: &dyn Files) -> Result<Loaded<T>, SpecError> {
         let noted = Noted::new(files);
         let (value, canonical) = typed::<T>(self.value.clone(), &self.file, sets, &noted)?;
+        self.loaded(value, Content::of(&canonical), sets, noted.paths())
+    }
+    /// A typed value, validated; for its settings these files were read.
+    pub(super) fn loaded(
+        &self,
+        value: T,
+        content: Content,
+        sets: &[String],
+        read: Vec<PathBuf>,
+    ) -> Result<Loaded<T>, SpecError> {
         value.validate().map_err(|e| blame_setting(e, sets).in_file(&self.file))?;
-        let content = Content::of(&canonical);
-        let read = [self.read.clone(), noted.paths()].concat();
+        let read = [self.read.clone(), read].concat();
         Ok(Loaded {
             value,
             name: self.name.clone(),
@@ -162,7 +175,7 @@ pub fn from_value<T: Spec>(
 }
 
 /// The typed value under `sets`, and itself as JSON again.
-fn typed<T: Spec>(
+pub(super) fn typed<T: Spec>(
     mut value: Value,
     file: &str,
     sets: &[String],

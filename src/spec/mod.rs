@@ -46,6 +46,7 @@ mod tests;
 pub mod topology;
 mod topology_builder;
 mod topology_check;
+mod variations;
 pub mod workload;
 
 pub use attached::Attached;
@@ -64,6 +65,7 @@ pub use reliability::Reliability;
 pub use rules::RulesSpec;
 pub use stack::StackSpec;
 pub use topology::Topology;
+pub use variations::Variations;
 pub use workload::{Dtype, WorkloadSpec};
 
 use serde_json::json;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use crate::compare::Estimators;
 use crate::simulate::{Inputs, Settings, Site};
-use crate::spec::{Draft, SpecError, Topology, WorkloadSpec, blame_setting};
+use crate::spec::{Draft, SpecError, Topology, Variations, WorkloadSpec, blame_setting};
 
 /// Machines by name and settings.
 type Sites = BTreeMap<(String, Vec<String>), Result<Site, SpecError>>;
@@ -13,10 +14,12 @@ type Sites = BTreeMap<(String, Vec<String>), Result<Site, SpecError>>;
 /// A workload with settings, on the machine that it names or on another.
 #[derive(Debug)]
 pub struct Base {
-    workload: Draft<WorkloadSpec>,
+    workload: Variations,
     topology: Option<String>,
     sets: Vec<String>,
     sites: Mutex<Sites>,
+    /// Closed forms of its points.
+    pub(super) estimators: Estimators,
 }
 
 impl Base {
@@ -27,10 +30,11 @@ impl Base {
     /// The file cannot be read, or a setting names no field or a value of another type.
     pub fn load(workload: &str, topology: Option<&str>, sets: &[String]) -> Result<Base, SpecError> {
         let base = Base {
-            workload: Draft::load(workload)?,
+            workload: Variations::new(Draft::load(workload)?, Settings::of(sets).workload),
             topology: topology.map(str::to_string),
             sets: sets.to_vec(),
             sites: Mutex::default(),
+            estimators: Estimators::default(),
         };
         base.understands(&[])?;
         Ok(base)
@@ -39,11 +43,12 @@ impl Base {
     /// The files on disk that the workload and its machine are read from.
     pub fn files(&self) -> Vec<PathBuf> {
         let settings = self.settings(&[]);
-        let named =
-            || self.workload.unchecked(&settings.workload).ok().and_then(|workload| workload.topology);
+        let named = || {
+            self.workload.draft().unchecked(&settings.workload).ok().and_then(|workload| workload.topology)
+        };
         let machine =
             self.topology.clone().or_else(named).and_then(|name| Draft::<Topology>::load(&name).ok());
-        [self.workload.files(), machine.as_ref().map_or(&[], Draft::files)].concat()
+        [self.workload.draft().files(), machine.as_ref().map_or(&[], Draft::files)].concat()
     }
 
     /// Whether settings have a meaning: see [`Draft::unchecked`].
@@ -52,7 +57,7 @@ impl Base {
     /// A field that does not exist, or a value that it cannot take.
     pub fn understands(&self, sets: &[String]) -> Result<(), SpecError> {
         let settings = self.settings(sets);
-        let workload = self.workload.unchecked(&settings.workload)?;
+        let workload = self.workload.draft().unchecked(&settings.workload)?;
         if settings.machine.is_empty() {
             return Ok(());
         }
@@ -82,7 +87,7 @@ impl Base {
     /// Either means nothing.
     pub fn unchecked(&self, sets: &[String]) -> Result<(WorkloadSpec, Site), SpecError> {
         let settings = self.settings(sets);
-        let workload = self.workload.unchecked(&settings.workload)?;
+        let workload = self.workload.draft().unchecked(&settings.workload)?;
         let site = self.site(workload.topology.as_ref(), &settings.machine)?;
         Ok((workload, site))
     }
@@ -92,12 +97,12 @@ impl Base {
     /// # Errors
     /// It means nothing.
     pub fn unchecked_workload(&self, sets: &[String]) -> Result<WorkloadSpec, SpecError> {
-        self.workload.unchecked(&self.settings(sets).workload)
+        self.workload.draft().unchecked(&self.settings(sets).workload)
     }
 
     /// Name of the workload.
     pub fn name(&self) -> &str {
-        self.workload.name()
+        self.workload.draft().name()
     }
 
     /// The settings of a point, those of all points first.

@@ -7,10 +7,9 @@ use serde_json::{Map, Value};
 use super::base::Base;
 use super::objective::Measures;
 use super::options::SearchOptions;
-use super::outcome::{How, Outcome, outcome};
+use super::outcome::{How, Outcome, outcome_beside};
 use super::rows::StudyError;
 use super::space::set_text;
-use crate::compare::workload::closed_form;
 use crate::pool;
 use crate::simulate::Status;
 
@@ -103,7 +102,7 @@ pub(super) fn candidates(
 pub(super) fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions) -> Estimated {
     let sets: Vec<String> = settings.iter().map(|(path, value)| set_text(path, value)).collect();
     let inputs = base.inputs(&sets).map_err(|_| "invalid")?;
-    let form = closed_form(&inputs).map_err(|_| "invalid")?;
+    let form = base.estimators.closed_form(&inputs).map_err(|_| "invalid")?;
     let memory = form.fullest().total();
     let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY).min(form.capacity);
     let least = form.memory.iter().map(|rank| rank.certain).fold(0.0, f64::max);
@@ -125,7 +124,7 @@ pub(super) fn estimated(base: &Base, settings: &Map<String, Value>, options: &Se
 /// Plays a layout within the limit of memory.
 pub(super) fn simulated(base: &Base, sets: &[String], options: &SearchOptions) -> Outcome {
     let outcome = match base.inputs(sets) {
-        Ok(inputs) => outcome(&inputs, How::TimeAndMemory),
+        Ok(inputs) => outcome_beside(&base.estimators, &inputs, How::TimeAndMemory),
         Err(e) => Outcome::of_fault((&e).into()),
     };
     let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY);

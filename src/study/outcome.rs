@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::columns::Columns;
 use crate::analysis::kind::OpKind;
 use crate::analytic::Estimate;
-use crate::compare::workload::closed_form;
+use crate::compare::Estimators;
 use crate::simulate::jump::{self, Figures, figures};
 use crate::simulate::{Fault, Inputs, Options, Status};
 
@@ -116,21 +116,27 @@ impl Outcome {
 
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// Plays or estimates a point.
+/// Plays or estimates a point, by itself.
 pub fn outcome(inputs: &Inputs, how: How) -> Outcome {
+    outcome_beside(&Estimators::default(), inputs, how)
+}
+
+/// Plays or estimates a point of a study, whose closed forms share what they have found out.
+pub(super) fn outcome_beside(estimators: &Estimators, inputs: &Inputs, how: How) -> Outcome {
     let valued = match how {
         How::Simulated | How::TimeAndMemory => figures(inputs, &Options::default(), how == How::Simulated)
             .map(|step| Outcome::of_figures(step, inputs.machine.devices())),
         How::ClosedForm => {
-            closed_form(inputs).map(|form| Outcome::of_estimate(&form, inputs.machine.devices()))
+            let form = estimators.closed_form(inputs);
+            form.map(|form| Outcome::of_estimate(&form, inputs.machine.devices()))
         }
     };
     valued.unwrap_or_else(|e| Outcome::of_fault((&e).into()))
 }
 
 /// Plays a point, and takes columns from its report.
-pub(super) fn reported(inputs: &Inputs, how: How, columns: &Columns) -> Outcome {
-    let mut outcome = outcome(inputs, how);
+pub(super) fn reported(estimators: &Estimators, inputs: &Inputs, how: How, columns: &Columns) -> Outcome {
+    let mut outcome = outcome_beside(estimators, inputs, how);
     if outcome.status == Status::Ok && !columns.is_empty() {
         match jump::reported(inputs, &Options::default()) {
             Ok(report) => outcome.columns = columns.of(&report),

@@ -59,7 +59,7 @@ impl Group {
 }
 
 /// Sizes of the groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Degrees {
     /// Tensor-parallel.
     pub tensor: u32,

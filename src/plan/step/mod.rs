@@ -34,7 +34,7 @@ pub use error::PlanError;
 pub use packs::Packs;
 pub use prices::{PriceList, Prices};
 pub use profile::transfer_of;
-pub use unit::{FullRecompute, State, Unit, units_of_stages};
+pub use unit::{FullRecompute, Layers, State, Unit, units_of_stages};
 
 use crate::collective::{Lowering, Op, Transfer};
 use crate::ids::{DeviceId, RankId};

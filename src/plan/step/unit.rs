@@ -1,6 +1,6 @@
 //! Units: what a stage holds, layer by layer, with what each pass of a layer asks of the rank.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::model::{Item, LayerKind, LayerPlan, Shard};
 use crate::schedule::Pass;
@@ -15,8 +15,10 @@ pub struct Unit {
     /// Whether it is recomputed in full, and whether it keeps the input that recomputation starts from.
     pub recompute: FullRecompute,
     /// Kernels, communication and bytes.
-    pub plan: Rc<LayerPlan>,
-    /// Bytes kept from forward to backward.
+    pub plan: Arc<LayerPlan>,
+    /// Bytes of all that forward makes for backward, where nothing is recomputed.
+    pub saved_bytes: u64,
+    /// Bytes of it kept from forward to backward.
     pub kept_bytes: u64,
 }
 
@@ -32,13 +34,18 @@ pub enum FullRecompute {
 }
 
 impl Unit {
-    fn new(layer: Option<u32>, recompute: FullRecompute, (plan, unless_full): (Rc<LayerPlan>, u64)) -> Unit {
+    fn new(layer: Option<u32>, recompute: FullRecompute, planned: &Planned) -> Unit {
+        let Planned { plan, saved_bytes, unless_full } = planned.clone();
         let kept_bytes = match recompute {
             FullRecompute::No => unless_full,
             FullRecompute::FromItself => plan.boundary_bytes,
             FullRecompute::FromBefore => 0,
         };
-        Unit { layer, recompute, plan, kept_bytes }
+        Unit { layer, recompute, plan, saved_bytes, kept_bytes }
+    }
+    /// Whether it is the same but for its number.
+    pub fn equals(&self, other: &Unit) -> bool {
+        Arc::ptr_eq(&self.plan, &other.plan) && self.recompute == other.recompute
     }
     /// Name for readers.
     pub fn name(&self) -> &'static str {
@@ -76,9 +83,6 @@ impl Unit {
     }
 }
 
-/// What tells layers apart: kind, load on experts (as bits) where there are any, and whether it is frozen.
-type Different = (Option<String>, Option<u64>, bool);
-
 /// The units of every stage.
 ///
 /// `split[stage]` are the transformer layers of a stage; the first stage also holds the embedding, the last multi-token-prediction
@@ -91,57 +95,95 @@ pub fn units_of_stages(
     split: &[std::ops::Range<u32>],
     loads: &[f64],
 ) -> Vec<Vec<Unit>> {
-    let (policy, training) = (&workload.recompute, &workload.training);
-    // With what it keeps where it is not recomputed in full.
-    let with_kept = |plan: LayerPlan| {
-        let full = policy.granularity == Granularity::Full;
-        let kept = if full { plan.all_saved_bytes() } else { plan.saved_bytes(policy) };
-        (Rc::new(plan), kept)
-    };
-    let mut plans: Vec<(Different, (Rc<LayerPlan>, u64))> = Vec::new();
-    let mut plan_of = |layer: u32| {
-        let own = model.layer(u64::from(layer));
-        let load = loads.get(layer as usize).or(loads.first()).filter(|_| own.moe.is_some());
-        let frozen = u64::from(layer) < training.frozen_layers;
-        let kind = (model.kind_of(u64::from(layer)).map(str::to_owned), load.map(|l| l.to_bits()), frozen);
-        if let Some((_, plan)) = plans.iter().find(|(k, _)| *k == kind) {
-            return plan.clone();
-        }
-        let trained = training.of_layer(u64::from(layer));
-        let shard = Shard { expert_load: load.copied().unwrap_or(1.0), trained, ..shard.clone() };
-        let plan = with_kept(LayerPlan::transformer(&own, &shard));
-        plans.push((kind, plan.clone()));
-        plan
-    };
-    let last = split.len() - 1;
-    let mut stage = |(s, layers): (usize, &std::ops::Range<u32>)| {
-        let mut units = Vec::new();
-        if s == 0 {
-            let shard = Shard { trained: training.of_embedding(), ..shard.clone() };
-            let plan = with_kept(LayerPlan::embedding(model, &shard));
-            units.push(Unit::new(None, FullRecompute::No, plan));
-        }
-        // What runs forward alone keeps nothing, and is not counted.
-        let frozen = training.frozen_layers.saturating_sub(u64::from(layers.start));
-        for (i, layer) in layers.clone().enumerate() {
-            let trained = (i as u64).checked_sub(frozen);
-            let recompute = trained.map_or(FullRecompute::No, |i| full_recompute(policy, i));
-            units.push(Unit::new(Some(layer), recompute, plan_of(layer)));
-        }
-        if s == last {
-            let shard = Shard { trained: training.of_head(model.tied_embeddings), ..shard.clone() };
-            let load = loads.last().copied().filter(|_| model.prediction_modules > 0);
-            for _ in 0..model.prediction_modules {
-                let shard = Shard { expert_load: load.unwrap_or(1.0), ..shard.clone() };
-                let plan = with_kept(LayerPlan::prediction(model, &shard));
-                units.push(Unit::new(None, FullRecompute::No, plan));
+    Layers::new(model, shard, workload, loads, split.len() > 1).stages(workload, split)
+}
+
+/// A layer's plan, the bytes that it makes for backward, and those kept where it is not recomputed in full.
+#[derive(Clone, Debug)]
+struct Planned {
+    plan: Arc<LayerPlan>,
+    saved_bytes: u64,
+    unless_full: u64,
+}
+
+/// All layers of a model as one rank has them, equal ones planned once.
+#[derive(Debug)]
+pub struct Layers {
+    embedding: Planned,
+    transformer: Vec<Planned>,
+    prediction: Vec<Planned>,
+    head: Planned,
+}
+
+/// What tells layers apart: kind, load on experts (as bits) where there are any, and whether it is frozen.
+type Different<'m> = (Option<&'m str>, Option<u64>, bool);
+
+impl Layers {
+    /// The layers of `model`; `cut` tells whether its ends lie on different stages. Other arguments as of
+    /// [`units_of_stages`].
+    pub fn new(
+        model: &ModelSpec,
+        shard: &Shard,
+        workload: &WorkloadSpec,
+        loads: &[f64],
+        cut: bool,
+    ) -> Layers {
+        let (policy, training) = (&workload.recompute, &workload.training);
+        let planned = |plan: LayerPlan| {
+            let saved_bytes = plan.all_saved_bytes();
+            let full = policy.granularity == Granularity::Full;
+            let unless_full = if full { saved_bytes } else { plan.saved_bytes(policy) };
+            Planned { plan: Arc::new(plan), saved_bytes, unless_full }
+        };
+        let mut known: Vec<(Different<'_>, Planned)> = Vec::new();
+        let transformer = (0..model.layers).map(|layer| {
+            let load = loads.get(layer as usize).or(loads.first()).filter(|_| model.has_experts(layer));
+            let kind = (model.kind_of(layer), load.map(|l| l.to_bits()), layer < training.frozen_layers);
+            if let Some((_, planned)) = known.iter().find(|(k, _)| *k == kind) {
+                return planned.clone();
             }
-            let plan = with_kept(LayerPlan::head(model, &shard, !model.tied_embeddings || last > 0));
-            units.push(Unit::new(None, FullRecompute::No, plan));
+            let (load, trained) = (load.copied().unwrap_or(1.0), training.of_layer(layer));
+            let shard = Shard { expert_load: load, trained, ..shard.clone() };
+            known.push((kind, planned(LayerPlan::transformer(&model.layer(layer), &shard))));
+            known[known.len() - 1].1.clone()
+        });
+        let transformer = transformer.collect();
+        let first = Shard { trained: training.of_embedding(), ..shard.clone() };
+        let last = Shard { trained: training.of_head(model.tied_embeddings), ..shard.clone() };
+        let load = loads.last().copied().unwrap_or(1.0);
+        let prediction = (0..model.prediction_modules)
+            .map(|_| planned(LayerPlan::prediction(model, &Shard { expert_load: load, ..last.clone() })));
+        Layers {
+            embedding: planned(LayerPlan::embedding(model, &first)),
+            transformer,
+            prediction: prediction.collect(),
+            head: planned(LayerPlan::head(model, &last, !model.tied_embeddings || cut)),
         }
-        units
-    };
-    split.iter().enumerate().map(&mut stage).collect()
+    }
+
+    /// The units of every stage, as [`units_of_stages`] has them.
+    pub fn stages(&self, workload: &WorkloadSpec, split: &[std::ops::Range<u32>]) -> Vec<Vec<Unit>> {
+        let last = split.len() - 1;
+        let stages = split.iter().enumerate().map(|(s, layers)| {
+            let mut units = Vec::with_capacity(layers.len() + 2);
+            if s == 0 {
+                units.push(Unit::new(None, FullRecompute::No, &self.embedding));
+            }
+            // What runs forward alone keeps nothing, and is not counted.
+            let frozen = workload.training.frozen_layers.saturating_sub(u64::from(layers.start));
+            for (i, layer) in layers.clone().enumerate() {
+                let trained = (i as u64).checked_sub(frozen);
+                let recompute = trained.map_or(FullRecompute::No, |i| full_recompute(&workload.recompute, i));
+                units.push(Unit::new(Some(layer), recompute, &self.transformer[layer as usize]));
+            }
+            if s == last {
+                let ends = self.prediction.iter().chain([&self.head]);
+                units.extend(ends.map(|planned| Unit::new(None, FullRecompute::No, planned)));
+            }
+            units
+        });
+        stages.collect()
+    }
 }
 
 /// What happens to the `i`-th transformer layer of a stage under a policy.

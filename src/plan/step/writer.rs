@@ -185,7 +185,7 @@ impl<'a, 'm> Writer<'a, 'm> {
     /// Bytes of activations that its backward pass reads.
     pub fn all(&self, unit: u32) -> u64 {
         let unit = &self.units[unit as usize];
-        unit.plan.all_saved_bytes().max(unit.kept_bytes)
+        unit.saved_bytes.max(unit.kept_bytes)
     }
     pub fn held_for_weight_grad(&self, unit: u32) -> u64 {
         self.units[unit as usize].plan.weight_grad_bytes

@@ -92,6 +92,9 @@ fn shares_out(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Vec<Vec<f6
 /// Closed form: copies behind forward and before backward visits of the units that go out.
 pub(super) fn closed_form(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Form {
     let shares = given.shares;
+    if shares.placed.activations.is_empty() {
+        return Form::default();
+    }
     let out = shares_out(given, goes_out);
     let around = given.chunks.iter().zip(&out).map(|((units, _), out)| {
         let of = |(u, out): (&UnitTimes<'_>, &f64)| {
@@ -107,6 +110,9 @@ pub(super) fn closed_form(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -
 /// Closed form: what goes out is there until its copy has ended, beside the next visit, and comes back as far ahead as
 /// prefetch looks; the rest is carried from pass to pass.
 pub(super) fn held(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -> Held {
+    if given.shares.placed.activations.is_empty() {
+        return Held { carried: given.bytes(|u| u.kept_bytes as f64), ..Held::default() };
+    }
     let near = given.shares.workload.offload.prefetch.layers_near();
     let out = shares_out(given, goes_out);
     let parts = |part: &dyn Fn(f64) -> f64| -> Vec<Vec<f64>> {

@@ -4,11 +4,13 @@
 //! `analytic`: collectives of neighbouring units share a slot with the pass between them, copies in the two directions
 //! do not disturb each other.
 
+use std::cell::OnceCell;
+
 use super::Shares;
 use super::away::Away;
 use crate::collective::{CollectiveError, Op};
 use crate::plan::step::groups::Group;
-use crate::plan::step::unit::Unit;
+use crate::plan::step::unit::{State, Unit};
 
 /// The closed form of a policy.
 pub trait Law {
@@ -54,9 +56,23 @@ pub struct Given<'a> {
     /// Passes of a step in one direction through each chunk. Where passes do not share what was copied
     /// (`offload.reuse_across_micro_batches`), laws only ask whether it is one: `analytic` takes the others to be alike.
     pub passes: f64,
+    state: OnceCell<State>,
 }
 
 impl<'a> Given<'a> {
+    /// A rank of these chunks; other fields as they are called.
+    pub fn new(
+        shares: &'a Shares<'a>,
+        links: &'a dyn IdleLinks,
+        chunks: Vec<(Vec<UnitTimes<'a>>, bool)>,
+        passes: f64,
+    ) -> Given<'a> {
+        Given { shares, links, chunks, passes, state: OnceCell::new() }
+    }
+    /// What optimizer, gradients and weights of all units hold.
+    pub(super) fn state(&self) -> &State {
+        self.state.get_or_init(|| self.shares.state(self.units().map(|u| u.unit)))
+    }
     /// All units.
     pub fn units(&self) -> impl Iterator<Item = &UnitTimes<'a>> {
         self.chunks.iter().flat_map(|chunk| &chunk.0)

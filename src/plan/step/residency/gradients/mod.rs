@@ -314,7 +314,7 @@ impl<H: Home> Law for Reduced<H> {
     fn held(&self, given: &Given<'_>) -> Held {
         let shares = given.shares;
         let here = 1.0 - fraction_away(&shares.placed.gradients);
-        let stays = shares.state(given.units().map(|u| u.unit)).gradients * here;
+        let stays = given.state().gradients * here;
         let during = given.chunks.iter().map(|(units, _)| self.home.during(given, units));
         Held { stays, during: during.collect(), ..Held::default() }
     }

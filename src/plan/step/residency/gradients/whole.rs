@@ -76,6 +76,9 @@ impl Home for Whole {
         let shares = given.shares;
         let (o, placed) = (&shares.workload.offload, &shares.placed.gradients);
         let away = fraction_away(placed);
+        if placed.is_empty() {
+            return vec![[0.0; 2]; units.len()];
+        }
         let bytes = |u: &Unit| u.plan.trained.total() as f64 * shares.bytes.gradients * away;
         if o.reuse_across_micro_batches && given.passes > 1.0 {
             let all = units.iter().map(|u| bytes(u.unit)).sum();

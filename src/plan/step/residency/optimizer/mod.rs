@@ -63,7 +63,6 @@ fn newest_per_stream(b: &ProgramBuilder, ops: Vec<OpId>) -> Vec<OpId> {
 
 /// Closed form: the state that stays on the device.
 fn held(given: &Given<'_>) -> Held {
-    let shares = given.shares;
-    let here = 1.0 - fraction_away(&shares.placed.optimizer);
-    Held { stays: shares.state(given.units().map(|u| u.unit)).optimizer * here, ..Held::default() }
+    let here = 1.0 - fraction_away(&given.shares.placed.optimizer);
+    Held { stays: given.state().optimizer * here, ..Held::default() }
 }

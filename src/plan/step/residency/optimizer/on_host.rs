@@ -141,7 +141,7 @@ impl Law for OnHost {
     /// Gradients out, the update, weights back, one after the other.
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
         let (shares, placed) = (given.shares, &given.shares.placed);
-        let (state, bytes) = (shares.state(given.units().map(|u| u.unit)), &shares.bytes);
+        let (state, bytes) = (given.state(), &shares.bytes);
         let [_, gradients_out, _] = given.copies(&placed.gradients, state.gradients);
         // Half of what the update moves is read, half written, at the same time.
         let moved = optimizer::bytes_moved(state.updated.round() as u64, bytes) / 2.0;

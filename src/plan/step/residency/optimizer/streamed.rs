@@ -129,7 +129,7 @@ impl Law for Streamed {
     /// State and gradients in, and state and weights out, behind the last pass; the directions do not disturb each other.
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
         let (shares, placed) = (given.shares, &given.shares.placed);
-        let state = shares.state(given.units().map(|u| u.unit));
+        let state = given.state();
         let [gradients_in, gradients_out, _] = given.copies(&placed.gradients, state.gradients);
         let [state_in, state_out, _] = given.copies(&placed.optimizer, state.optimizer);
         let [_, weights_out, _] = given.copies(&placed.weights, state.updated * shares.bytes.weights);

@@ -96,9 +96,8 @@ fn gather_time(given: &Given<'_>, (dense, expert): (u64, u64)) -> Result<f64, Co
 
 /// Closed form: what stays.
 fn stays(given: &Given<'_>) -> f64 {
-    let shares = given.shares;
-    let here = 1.0 - fraction_away(&shares.placed.weights);
-    shares.state(given.units().map(|u| u.unit)).weights * here
+    let here = 1.0 - fraction_away(&given.shares.placed.weights);
+    given.state().weights * here
 }
 
 /// Closed form of gathers before every pass, or before the first forward pass alone where weights are kept.

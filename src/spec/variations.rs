@@ -1,0 +1,240 @@
+//! A workload under many lists of settings: a section is typed once for all lists that set the same in it.
+//!
+//! Sections are objects of a workload whose fields ask for nothing outside of them. Where a list sets anything else, or anything is
+//! wrong, the whole workload is typed as for one list alone, which also says what is wrong.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::content::Content;
+use super::files::{Disk, Noted};
+use super::load::{Draft, Loaded, typed};
+use super::workload::{
+    BatchSpec, GradientBucketSpec, OffloadSpec, ParallelismSpec, RecomputeSpec, WorkloadSpec,
+};
+use super::{SpecError, json};
+
+/// The sections.
+const SECTIONS: [&str; 5] = ["batch", "parallelism", "gradient_buckets", "recompute", "offload"];
+
+/// Fields in them that name files.
+const NAMES: [&str; 2] = ["/parallelism/rank_map", "/parallelism/pipeline/order_file"];
+
+/// Sections that are kept at once.
+const MOST: usize = 4096;
+
+/// A workload under many lists of settings.
+#[derive(Debug)]
+pub struct Variations {
+    draft: Draft<WorkloadSpec>,
+    /// Settings that begin all lists.
+    always: Vec<String>,
+    plain: Option<Plain>,
+    /// By section and what is set in it.
+    known: Mutex<FxHashMap<(usize, Vec<String>), Option<Section>>>,
+}
+
+/// The workload under the settings that begin all lists, where it can be typed so.
+#[derive(Debug)]
+struct Plain {
+    value: WorkloadSpec,
+    content: Content,
+    /// The files that those settings name.
+    read: Vec<PathBuf>,
+    /// What its stack has for sections that it does not say itself.
+    defaults: Option<Map<String, Value>>,
+}
+
+/// A section under some settings, and the hash of its content.
+#[derive(Clone, Debug)]
+struct Section(Typed, u64);
+
+#[derive(Clone, Debug)]
+enum Typed {
+    Batch(BatchSpec),
+    Parallelism(Box<ParallelismSpec>),
+    GradientBuckets(GradientBucketSpec),
+    Recompute(RecomputeSpec),
+    Offload(Box<OffloadSpec>),
+}
+
+impl Typed {
+    fn put(self, workload: &mut WorkloadSpec) {
+        match self {
+            Typed::Batch(batch) => workload.batch = batch,
+            Typed::Parallelism(parallelism) => workload.parallelism = *parallelism,
+            Typed::GradientBuckets(buckets) => workload.gradient_buckets = buckets,
+            Typed::Recompute(recompute) => workload.recompute = recompute,
+            Typed::Offload(offload) => workload.offload = *offload,
+        }
+    }
+}
+
+impl Variations {
+    /// Of a workload that was read; all lists of settings begin with `always`.
+    pub fn new(draft: Draft<WorkloadSpec>, always: Vec<String>) -> Variations {
+        let noted = Noted::new(&Disk);
+        let plain = typed::<WorkloadSpec>(draft.value().clone(), "", &always, &noted).ok();
+        let plain = plain.map(|(value, canonical)| Plain {
+            read: noted.paths(),
+            defaults: value.stack.is_some().then(|| value.stack().defaults.clone()),
+            content: Content::of(&canonical),
+            value,
+        });
+        Variations { draft, always, plain, known: Mutex::default() }
+    }
+    /// The workload that was read.
+    pub fn draft(&self) -> &Draft<WorkloadSpec> {
+        &self.draft
+    }
+
+    /// The value under these settings, which begin with those of all lists, as [`Draft::with`].
+    ///
+    /// # Errors
+    /// As [`Draft::with`].
+    pub fn with(&self, sets: &[String]) -> Result<Loaded<WorkloadSpec>, SpecError> {
+        match self.by_sections(sets) {
+            Some((value, content, read)) => self.draft.loaded(value, content, sets, read),
+            None => self.draft.with(sets),
+        }
+    }
+
+    /// The value put together from its sections; `None` where it must be typed whole.
+    fn by_sections(&self, sets: &[String]) -> Option<(WorkloadSpec, Content, Vec<PathBuf>)> {
+        let plain = self.plain.as_ref()?;
+        let mut of_section: [Vec<String>; SECTIONS.len()] = Default::default();
+        for set in sets.strip_prefix(&*self.always)? {
+            of_section[in_section(set)?].push(set.clone());
+        }
+        let (mut value, mut content) = (plain.value.clone(), plain.content.clone());
+        for (at, sets) in of_section.into_iter().enumerate().filter(|(_, sets)| !sets.is_empty()) {
+            let Section(typed, hash) = self.section(at, sets)?;
+            typed.put(&mut value);
+            content.put(SECTIONS[at], hash);
+        }
+        Some((value, content, plain.read.clone()))
+    }
+
+    fn section(&self, at: usize, sets: Vec<String>) -> Option<Section> {
+        let key = (at, sets);
+        // A thread that panicked while it held the lock has left a whole map.
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(section) = known().get(&key) {
+            return section.clone();
+        }
+        let always = self.always.iter().filter(|set| in_section(set) == Some(at));
+        let section = self.typed_section(SECTIONS[at], always.chain(&key.1));
+        let mut known = known();
+        if known.len() == MOST {
+            known.clear();
+        }
+        known.insert(key, section.clone());
+        section
+    }
+
+    /// A section under what is set in it; `None` where it names a file, or something is wrong.
+    fn typed_section<'s>(&self, name: &str, sets: impl Iterator<Item = &'s String>) -> Option<Section> {
+        let mut workload = Value::Object(Map::new());
+        if let Some(own) = self.draft.value().get(name) {
+            workload[name] = own.clone();
+        }
+        for text in sets {
+            let (path, new) = json::setting(text).ok()?;
+            json::set(&mut workload, path, new).ok()?;
+            if NAMES.iter().any(|at| workload.pointer(at).is_some_and(Value::is_string)) {
+                return None;
+            }
+        }
+        let mut whole = Value::Object(Map::new());
+        if let Some(usual) = self.plain.as_ref()?.defaults.as_ref().and_then(|all| all.get(name)) {
+            whole[name] = usual.clone();
+        }
+        json::merge(&mut whole, workload);
+        let value = whole.get(name)?;
+        let (typed, hash) = match name {
+            "batch" => of_type(value, Typed::Batch),
+            "parallelism" => of_type(value, |own| Typed::Parallelism(Box::new(own))),
+            "gradient_buckets" => of_type(value, Typed::GradientBuckets),
+            "recompute" => of_type(value, Typed::Recompute),
+            "offload" => of_type(value, |own| Typed::Offload(Box::new(own))),
+            _ => None,
+        }?;
+        Some(Section(typed, hash))
+    }
+}
+
+/// The section that a setting is of, if it is of one.
+fn in_section(set: &str) -> Option<usize> {
+    let name = &set[..set.find(['.', '[', '='])?];
+    SECTIONS.iter().position(|section| *section == name)
+}
+
+/// A section typed, with the hash of its content.
+fn of_type<T: DeserializeOwned + Serialize>(
+    value: &Value,
+    typed: impl FnOnce(T) -> Typed,
+) -> Option<(Typed, u64)> {
+    let own: T = json::typed(value).ok()?;
+    let canonical = serde_json::to_value(&own).ok()?;
+    json::refuse_lists_for_objects(value, &canonical, "").ok()?;
+    Some((typed(own), Content::of_field(&canonical)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever is set, right or wrong: the same value, content and words as without sections.
+    #[test]
+    fn sections_make_the_same_workload() {
+        let lists: &[&[&str]] = &[
+            &[],
+            &["batch.global=256"],
+            &["batch={\"global\":256}", "batch.micro_batch=2"],
+            &["batch.micro_batch=2", "batch={\"global\":256}"],
+            &["batch.global=0"],
+            &["batch.global=many"],
+            &["batch.globl=4"],
+            &["batch=[4, 1]"],
+            &["parallelism.tensor=4", "recompute.granularity=full", "parallelism.data=4"],
+            &["parallelism.pipeline.chunks=null", "parallelism.pipeline.schedule=1f1b"],
+            &["parallelism.sharding={\"kind\":\"zero3\"}"],
+            &["parallelism.sharding=zero3"],
+            &["parallelism=null"],
+            &["parallelism.rank_map=[1,0]"],
+            &["parallelism.rank_map=nowhere.json"],
+            &["parallelism.rank_map=nowhere.json", "parallelism.rank_map=null"],
+            &["offload.optimizer=[{\"tier\":\"host\",\"fraction\":1}]", "gradient_buckets.bucket_bytes=7"],
+            &["offload.optimizer[0].fraction=0.5"],
+            &["model.layers=40", "batch.global=256"],
+            &["stack=null", "batch.global=256"],
+            &["precision.compute=fp16", "batch.global=256"],
+            &["nodes=4"],
+            &["batch"],
+            &["=4"],
+        ];
+        let (mut quick, mut equal) = (0, 0);
+        for name in ["llama3-70b", "gpt2-8", "gpt3-175b", "deepseek-v3", "llama3-8b-fsdp"] {
+            let draft = Draft::load(name).expect("a shipped workload");
+            let owned = |list: &[&str]| list.iter().map(|set| set.to_string()).collect::<Vec<_>>();
+            let before = [&[][..], &["model=llama3-8b", "batch.micro_batch=4", "recompute.granularity=full"]];
+            for always in before {
+                let variations = Variations::new(draft.clone(), owned(always));
+                for list in lists.iter().chain(lists) {
+                    let sets = owned(&[always, *list].concat());
+                    let words = |all: Result<Loaded<WorkloadSpec>, SpecError>| all.map_err(|e| e.to_string());
+                    let (got, want) = (words(variations.with(&sets)), words(variations.draft.with(&sets)));
+                    assert_eq!(got, want, "{name} {list:?}");
+                    quick += u32::from(variations.by_sections(&sets).is_some());
+                    equal += u32::from(got.is_ok());
+                }
+            }
+        }
+        assert!(quick >= 100 && equal >= 100, "{quick} of sections, {equal} without errors");
+    }
+}
