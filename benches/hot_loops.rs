@@ -12,13 +12,15 @@ use std::io::{self, Write};
 
 use stepsim::analytic::ClosedForm;
 use stepsim::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
-use stepsim::compare::workload::{closed_form, of_any_batch};
+use stepsim::compare::Estimators;
+use stepsim::compare::workload::closed_form;
 use stepsim::engine::{self, Observer, sharing::Sharing};
 use stepsim::fold::fold;
 use stepsim::ids::{DeviceId, OpId, ProgramId, ResourceId, TransferId};
 use stepsim::program::{Action, Flow, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use stepsim::simulate::jump::figures;
-use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim::simulate::{Inputs, Options, Simulation, Site};
+use stepsim::spec::{WorkloadSpec, load};
 use stepsim::topology::Machine;
 use stepsim::trace::writer::{Chrome, Sink, Slice, Value};
 use stepsim::units::{Bandwidth, Time};
@@ -286,7 +288,7 @@ fn writer(events: u64) {
     black_box(bytes.0);
 }
 
-/// The closed form of Llama-3 70B on 64 devices, laid out anew for each.
+/// The closed form of Llama-3 70B on 64 devices, laid out anew for each, with nothing known from before.
 fn layouts(count: u64) {
     let inputs = Inputs::load("llama3-70b", None, &[]).expect("a shipped workload");
     for _ in 0..count {
@@ -303,7 +305,50 @@ fn batches(count: u64) {
             black_box(form.with_batch(black_box(slice * (1 + i % 1_000))).expect("an estimate"));
         }
     };
-    of_any_batch(&inputs, &mut all).expect("a closed form");
+    Estimators::default().of_any_batch(&inputs, &mut all).expect("a closed form");
+}
+
+/// Layouts of Llama-3 70B on 64 devices, no two alike.
+fn all_layouts() -> Vec<Inputs> {
+    let site = Site::load("h100-superpod-64", &[]).expect("a shipped machine");
+    let mut all = Vec::new();
+    for (tensor, pipeline) in [1, 2, 4, 8].iter().flat_map(|t| [1, 2, 4, 8].map(|p| (*t, p))) {
+        let orders: &[&str] =
+            if pipeline > 1 { &["\"1f1b\" 1", "\"interleaved\" 2"] } else { &["\"1f1b\" 1"] };
+        for (order, micro_batch) in orders.iter().flat_map(|order| [1, 2].map(|m| (order, m))) {
+            let (schedule, chunks) = order.split_once(' ').expect("a schedule and its chunks");
+            for sharding in ["none", "zero1", "zero2", "zero3"] {
+                for recompute in ["none", "selective", "full"] {
+                    let sets = [
+                        format!("parallelism.tensor={tensor}"),
+                        format!("parallelism.sequence_parallel={}", tensor > 1),
+                        format!("parallelism.pipeline.size={pipeline}"),
+                        format!("parallelism.pipeline.schedule={schedule}"),
+                        format!("parallelism.pipeline.chunks={chunks}"),
+                        format!("parallelism.data={}", 64 / tensor / pipeline),
+                        format!("parallelism.sharding={{\"kind\":\"{sharding}\"}}"),
+                        format!("batch.micro_batch={micro_batch}"),
+                        format!("recompute={{\"granularity\":\"{recompute}\"}}"),
+                    ];
+                    let workload = load::<WorkloadSpec>("llama3-70b", &sets).expect("a layout");
+                    all.extend(site.inputs(workload));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// So many layouts in closed form, each study of them from nothing.
+fn study(count: u64) {
+    let all = all_layouts();
+    assert_eq!(all.len(), 672, "layouts that fit the machine");
+    for first in (0..count as usize).step_by(all.len()) {
+        let known = Estimators::default();
+        for inputs in all.iter().take(count as usize - first) {
+            black_box(known.closed_form(black_box(inputs)).expect("an estimate"));
+        }
+    }
 }
 
 /// Its name, the loop, which returns how many it did of what is counted, items of a full run, and what is counted.
@@ -332,7 +377,8 @@ const LOOPS: &[Loop] = &[
     ("sharing-one", counted!(sharing_one_component), 65_536, "flows in one component, 10 changes"),
     ("all-to-all", counted!(all_to_all_432), 432, "hosts, 186,192 flows in one component"),
     ("all-to-all-steps", all_to_all_in_steps, 1_048_576, "transfers lowered, folded and played"),
-    ("layouts", counted!(layouts), 4_000, "layouts in closed form"),
+    ("layouts", counted!(layouts), 4_000, "layouts in closed form, each by itself"),
+    ("study", counted!(study), 67_200, "layouts in closed form, 672 of a study"),
     ("batches", counted!(batches), 4_000_000, "batches of a layout in closed form"),
     ("fold", counted!(fold_ranks), 16_384, "ranks"),
     ("ranks", counted!(ranks), 32_768, "folded ranks, and half as many before"),

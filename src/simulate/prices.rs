@@ -117,7 +117,11 @@ impl Prices for DevicePrices {
             let whole = kernel.whole();
             let alone = self.cost.time(&whole, &self.device).s();
             let beside = self.cost.time_with_units_taken(&whole, &self.device, self.taken).s();
-            if alone > 0.0 { ((beside / alone - 1.0) * 1000.0).round().clamp(0.0, 60_000.0) as u16 } else { 0 }
+            if alone > 0.0 {
+                ((beside / alone - 1.0) * 1000.0).round().clamp(0.0, 60_000.0) as u16
+            } else {
+                0
+            }
         })
     }
 }
