@@ -683,7 +683,7 @@ fn the_host_updates_what_it_holds() {
     );
     let i = inputs(w.unwrap(), machine(2, &[]));
     let parameters = ParameterCount::of(&i.model).total() as f64;
-    let run = play(i.workload, i.topology, &Attention(1000, 1000));
+    let run = play(i.workload, (*i.topology).clone(), &Attention(1000, 1000));
     let near = |bytes: f64, law: f64| (bytes / law - 1.0).abs() < 1e-4;
     assert!(near(run.bytes("offload gradients"), parameters / 2.0 * 2.0));
     assert!(near(run.bytes("fetch updated weights"), parameters / 2.0 * 2.0));

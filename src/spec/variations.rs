@@ -28,6 +28,9 @@ const NAMES: [&str; 2] = ["/parallelism/rank_map", "/parallelism/pipeline/order_
 /// Sections that are kept at once.
 const MOST: usize = 4096;
 
+/// By section and what is set in it.
+type Sections = FxHashMap<(usize, Vec<String>), Option<Section>>;
+
 /// A workload under many lists of settings.
 #[derive(Debug)]
 pub struct Variations {
@@ -35,8 +38,7 @@ pub struct Variations {
     /// Settings that begin all lists.
     always: Vec<String>,
     plain: Option<Plain>,
-    /// By section and what is set in it.
-    known: Mutex<FxHashMap<(usize, Vec<String>), Option<Section>>>,
+    known: Mutex<Sections>,
 }
 
 /// The workload under the settings that begin all lists, where it can be typed so.
