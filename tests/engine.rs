@@ -276,6 +276,44 @@ fn a_row_of_kernels_ends_where_units_are_taken() {
     assert_eq!(told_in_order(&world), record.spans);
 }
 
+/// Two ranks run kernels of 100 and 100 ns, then a collective of 10 ns that alone waits for them, then a kernel of 50 ns. From 150 ns
+/// on a collective of rank 0 alone halves the pace of its kernels for 50 ns: it comes 25 ns late to the other one.
+#[test]
+fn who_is_slowed_on_the_way_to_a_collective_comes_later() {
+    let mut world = World::default();
+    for time in [10, 50] {
+        let action = world.add_action(Action::Fixed(Time::from_ns(time)));
+        world.add_profile([action]);
+    }
+    for beside in [true, false] {
+        let mut b = builder();
+        let [c, t, d] =
+            [StreamKind::Compute, StreamKind::Tensor, StreamKind::Data].map(|kind| b.stream(kind));
+        let host = b.stream(StreamKind::Host);
+        let row = [0, 1].map(|_| b.op(c, kernel(100), &[], 0, 0));
+        row.iter().for_each(|op| b.slowdown(*op, 1000));
+        let exposed = b.op(t, comm(0, 0), &[row[1]], 0, 0);
+        b.op(c, kernel(50), &[exposed], 0, 0);
+        let gate = b.op(host, kernel(150), &[], 0, 0);
+        if beside {
+            b.op(d, comm(1, 0), &[gate], 0, 0);
+        }
+        world.add_program(b.finish());
+    }
+    let ranks = [world.add_rank(ProgramId(0), 2), world.add_rank(ProgramId(1), 1)];
+    let both = world.add_comm(0, &ranks, &[]);
+    ranks.iter().for_each(|rank| world.bind(*rank, 0, both));
+    let one = world.add_comm(1, &ranks[..1], &[]);
+    world.bind(ranks[0], 1, one);
+    let record = engine::run(&world).unwrap();
+    let spans = |rank: RankId| {
+        [0, 1, 2, 3].map(|op| record.span(rank, OpId(op))).map(|(a, b)| (a.0 / 1000, b.0 / 1000))
+    };
+    assert_eq!(spans(ranks[0]), [(0, 100), (100, 225), (225, 235), (235, 285)]);
+    assert_eq!(spans(ranks[1]), [(0, 100), (100, 200), (225, 235), (235, 285)]);
+    assert_eq!(told_in_order(&world), record.spans);
+}
+
 /// Worlds of `STEPSIM_WORLDS` seeds (3,000 unless said otherwise): every span within a nanosecond of the naive engine's, and
 /// the same where ops are told in order, each kernel having an event of its own.
 #[test]

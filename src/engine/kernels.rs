@@ -124,6 +124,7 @@ impl<O: Observer> Play<'_, O> {
 
 /// The time of one kernel on one rank in picoseconds: the nominal time, times the rank's slowness, times its jitter for
 /// this op. What takes units or bandwidth from it comes on top.
+#[inline]
 pub fn kernel_time(world: &World, rank: RankId, op: OpId, nominal: u64) -> u64 {
     let rank = &world.ranks[rank.index()];
     let mut factor = rank.slowness;
@@ -141,6 +142,7 @@ pub fn kernel_time(world: &World, rank: RankId, op: OpId, nominal: u64) -> u64 {
 }
 
 /// SplitMix64's finisher (Steele, Lea, Flood 2014): a fixed, portable map from a counter to a uniform draw.
+#[inline]
 fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

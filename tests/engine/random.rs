@@ -43,8 +43,9 @@ pub fn world(seed: u64) -> World {
         })
         .collect();
     programs(rng, &mut world, ranks, &comms);
+    let shares_memory = rng.random_bool(0.6);
     for rank in (0..ranks).map(RankId) {
-        if rng.random_bool(0.6) {
+        if shares_memory && rng.random_bool(0.8) {
             let crossed = (resources[rng.random_range(0..resources.len())], rng.random_range(1..3));
             world.set_memory(rank, &[crossed]);
         }
@@ -76,10 +77,16 @@ fn programs(rng: &mut ChaCha8Rng, world: &mut World, ranks: u32, comms: &[(Vec<u
         b.info(info(0.0));
     }
     let mut ops: Vec<u32> = vec![0; ranks as usize];
-    let mut push = |rng: &mut ChaCha8Rng, rank: u32, stream: usize, work: Work| {
+    // An op that waits for the one before it, or for any.
+    let mut push = |rng: &mut ChaCha8Rng, rank: u32, stream: usize, work: Work, chained: bool| {
         let n = &mut ops[rank as usize];
-        let waits: Vec<OpId> =
-            (0..rng.random_range(0..3)).filter(|_| *n > 0).map(|_| OpId(rng.random_range(0..*n))).collect();
+        let waits: Vec<OpId> = match chained {
+            true => n.checked_sub(1).map(OpId).into_iter().collect(),
+            false => (0..rng.random_range(0..3))
+                .filter(|_| *n > 0)
+                .map(|_| OpId(rng.random_range(0..*n)))
+                .collect(),
+        };
         *n += 1;
         let b = &mut builders[rank as usize];
         let info = match work {
@@ -93,16 +100,29 @@ fn programs(rng: &mut ChaCha8Rng, world: &mut World, ranks: u32, comms: &[(Vec<u
         }
     };
     for _ in 0..rng.random_range(1..40) {
-        if rng.random_bool(0.5) {
+        if rng.random_bool(0.2) {
+            // Kernels, what waits for the last of them, and a kernel that waits for that, as in tensor parallelism.
+            let c = rng.random_range(0..comms.len());
+            let transfer = TransferId(rng.random_range(0..TRANSFERS));
+            for (&member, &stream) in comms[c].0.iter().zip(&comms[c].1) {
+                for _ in 0..rng.random_range(1..4) {
+                    let time = time(rng);
+                    push(rng, member, 0, Work::Compute { time }, false);
+                }
+                push(rng, member, stream, Work::Comm { slot: c as u16, transfer }, true);
+                let time = time(rng);
+                push(rng, member, 0, Work::Compute { time }, true);
+            }
+        } else if rng.random_bool(0.5) {
             let rank = rng.random_range(0..ranks);
             let stream = [0, 0, 0, 5, 6][rng.random_range(0..5)];
             let time = time(rng);
-            push(rng, rank, stream, Work::Compute { time });
+            push(rng, rank, stream, Work::Compute { time }, false);
         } else {
             let c = rng.random_range(0..comms.len());
             let transfer = TransferId(rng.random_range(0..TRANSFERS));
             for (&member, &stream) in comms[c].0.iter().zip(&comms[c].1) {
-                push(rng, member, stream, Work::Comm { slot: c as u16, transfer });
+                push(rng, member, stream, Work::Comm { slot: c as u16, transfer }, false);
             }
         }
     }
