@@ -112,6 +112,15 @@ fn noise(replicas: u64) -> u64 {
     Simulation::run(&inputs, &Options::default()).expect("a run").folded.world.op_instances()
 }
 
+/// So many steps of a workload that differ in their noise. Returns their ops.
+fn samples(name: &str, count: u64) -> u64 {
+    let inputs = Inputs::load(name, None, &["noise.compute_sigma=0.02".into()]).expect("a shipped workload");
+    let run = Simulation::run(&inputs, &Options::default()).expect("a run");
+    let report = run.sample(0, count as u32, &mut |_| ()).expect("samples");
+    black_box(report);
+    count * run.plan.world.op_instances()
+}
+
 /// Every pair of ranks sends to each other, transfer by transfer: about so many. Lowered, folded and played.
 fn all_to_all_in_steps(transfers: u64) -> u64 {
     let (_, machine) = Machine::load("h100-superpod-1024", &[]).expect("a shipped machine");
@@ -372,6 +381,8 @@ const LOOPS: &[Loop] = &[
     ("megatron-1t", |runs| shipped("megatron-1t", runs), 4, "ops of folded runs"),
     ("deepseek-v3", |runs| shipped("deepseek-v3", runs), 12, "ops of folded runs"),
     ("noise", noise, 8, "ops on 1,024 ranks with noise"),
+    ("samples", |count| samples("llama3-70b", count), 10, "ops of samples, on all threads"),
+    ("samples-small", |count| samples("gpt2-8", count), 1_000, "ops of samples, on all threads"),
     ("sharing", counted!(sharing_rails), 16_384, "rail flows, 1,000 changes"),
     ("sharing-spare", counted!(sharing_spare), 16_384, "rail flows, 1,000 changes, rails that cannot fill"),
     ("sharing-one", counted!(sharing_one_component), 65_536, "flows in one component, 10 changes"),
