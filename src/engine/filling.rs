@@ -16,114 +16,15 @@
 //! their rates; a level that rounding puts below the last one counts as that one.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
-use super::sharing::{FlowId, Sharing, per_crossing};
+use super::part::{FlowId, Known, NEVER};
+use super::sharing::{Sharing, per_crossing};
 
 /// Rounds after which the whole component is free.
 const ROUNDS: u32 = 3;
 
 /// Marks a heap entry that stands for a flow's own limit instead of a resource.
 const LIMIT: u64 = 1 << 32;
-
-/// A resource that does not saturate.
-const NEVER: f64 = f64::INFINITY;
-
-/// The part being solved, and scratch space kept between solutions.
-#[derive(Debug)]
-pub(super) struct Part {
-    /// Number of the solution.
-    epoch: u32,
-    /// By resource: the level at which it saturates.
-    saturates: Vec<f64>,
-    /// By resource: what is known of it in this solution.
-    known: Vec<Known>,
-    resources: Vec<u32>,
-    pub free: Vec<FlowId>,
-    /// Free flows whose own limit may bind.
-    limited: Vec<FlowId>,
-    /// Rates that flows keep, with how many times these cross: of each resource in ascending order, each rate once.
-    kept: Vec<(f64, u64)>,
-    heap: BinaryHeap<Reverse<(u64, u64)>>,
-    batch: Vec<u64>,
-    /// Resources on which the level at hand froze flows.
-    hit: Vec<u32>,
-    /// Flows that do not keep their rates.
-    disturbed: Vec<FlowId>,
-}
-
-/// A resource in the part.
-#[derive(Clone, Copy, Debug, Default)]
-struct Known {
-    /// The last solution that it had a part in.
-    seen: u32,
-    /// Where its stretch of `kept` goes on, and where it ends.
-    kept: u32,
-    kept_end: u32,
-    /// Where it saturated before.
-    before: f64,
-    /// What levels before `level` have left, and what that one takes.
-    left: f64,
-    level: f64,
-    at_level: u64,
-    /// Crossings of flows that are not frozen.
-    load: u64,
-    frozen_now: u64,
-}
-
-impl Known {
-    /// The level at which it is full, if all flows that are not frozen go on.
-    fn full_at(&self) -> f64 {
-        (self.left - self.level * self.at_level as f64) / self.load as f64
-    }
-    /// Takes what so many crossings use at a level.
-    fn take(&mut self, level: f64, count: u64) {
-        if self.level.to_bits() != level.to_bits() {
-            self.left -= self.level * self.at_level as f64;
-            (self.level, self.at_level) = (level, 0);
-        }
-        self.at_level += count;
-        self.load -= count;
-    }
-}
-
-impl Part {
-    /// Of so many resources.
-    pub fn new(resources: usize) -> Part {
-        Part {
-            epoch: 0,
-            saturates: vec![NEVER; resources],
-            known: vec![Known::default(); resources],
-            resources: Vec::new(),
-            free: Vec::new(),
-            limited: Vec::new(),
-            kept: Vec::new(),
-            heap: BinaryHeap::new(),
-            batch: Vec::new(),
-            hit: Vec::new(),
-            disturbed: Vec::new(),
-        }
-    }
-    #[inline]
-    fn has(&self, resource: usize) -> bool {
-        self.known[resource].seen == self.epoch
-    }
-    /// The next rate that flows on a resource keep.
-    #[inline]
-    fn next_kept(&self, resource: usize) -> Option<(f64, u64)> {
-        let known = &self.known[resource];
-        (known.kept < known.kept_end).then(|| self.kept[known.kept as usize])
-    }
-    /// What is next of a resource, not before `floor`: it is full, or flows that keep their rates go no faster.
-    fn next_level(&self, resource: usize, floor: f64) -> f64 {
-        let known = &self.known[resource];
-        if known.load == 0 {
-            return NEVER;
-        }
-        let full = known.full_at().max(floor);
-        self.next_kept(resource).map_or(full, |(rate, _)| full.min(rate))
-    }
-}
 
 impl Sharing<'_> {
     /// Begins a part without flows.
@@ -382,21 +283,6 @@ impl Sharing<'_> {
         let found = path.iter().position(|(r, _)| holds(r.index()));
         flow.held_by = found.unwrap_or_default() as u32;
         found.is_some()
-    }
-}
-
-impl Part {
-    /// Notes crossings of a resource that the level at hand freezes.
-    #[inline]
-    fn freeze_on(&mut self, resource: usize, times: u64) {
-        if times == 0 {
-            return;
-        }
-        let frozen = &mut self.known[resource].frozen_now;
-        if *frozen == 0 {
-            self.hit.push(resource as u32);
-        }
-        *frozen += times;
     }
 }
 

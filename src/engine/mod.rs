@@ -28,6 +28,7 @@ mod interference;
 mod kernels;
 mod memory;
 mod moving;
+mod part;
 mod record;
 pub mod sharing;
 mod stalled;

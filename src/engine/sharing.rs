@@ -25,12 +25,10 @@
 //! unfolded one in the last bit. So loads are counted in whole numbers, and what a level froze on a resource is
 //! subtracted once per level (level × count), not flow by flow.
 
-use super::filling::Part;
+pub use super::part::FlowId;
+use super::part::Part;
 use crate::ids::ResourceId;
 use crate::units::Time;
-
-/// Number of a flow in flight; reused after it has ended.
-pub type FlowId = u32;
 
 /// The resources that a flow occupies, each with how many times: a range of the world's table of uses.
 pub type Path = std::ops::Range<u32>;
