@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::known::{Known, Priced};
 use super::links::Links;
-use super::passes::{PassTime, UnitTime};
+use super::pass_time::{PassTime, UnitTime};
 use crate::collective::{CollectiveError, Op};
 use crate::model::{CommGroup, Item};
 use crate::plan::step::groups::Group;

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use super::passes::UnitTime;
+use super::pass_time::UnitTime;
 use crate::collective::{Geometry, Transfer};
 use crate::model::flops::StepFlops;
 use crate::model::{ParameterCount, Shard};

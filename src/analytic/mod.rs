@@ -27,6 +27,7 @@ mod least;
 mod links;
 pub mod local_sgd;
 mod memory;
+mod pass_time;
 mod passes;
 mod pipeline;
 mod residency;
@@ -45,7 +46,7 @@ pub use known::Known;
 pub use least::Least;
 pub use links::{Links, Pipe};
 pub use memory::Memory;
-pub use passes::{PassTime, UnitTime};
+pub use pass_time::{PassTime, UnitTime};
 pub use rules::Rules;
 pub use terms::Terms;
 

@@ -1,7 +1,7 @@
 //! Bubble and transfers between stages.
 
 use super::form::{Form, RankTimes};
-use super::passes::{PassTime, UnitTime};
+use super::pass_time::{PassTime, UnitTime};
 use crate::moe::overlap::{Layer, paired};
 use crate::plan::step::PlanError;
 use crate::schedule::{Choice, Order, Part, Pass, PassTimes, Slot, SlotTime};

@@ -1,7 +1,7 @@
 //! A step by term.
 
 use super::form::Form;
-use super::passes::PassTime;
+use super::pass_time::PassTime;
 use super::residency::Held;
 use crate::plan::step::PlanError;
 

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use super::super::Failure;
 use super::args::{Args, Level};
-use super::transfers;
 use crate::analysis::links;
 use crate::collective::{
     Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Sent, Transfer, in_chunks,
@@ -20,6 +19,9 @@ use crate::units::{Bytes, Time};
 
 /// Most transfers of one run in steps: about 4 GB.
 pub(super) const MOST_TRANSFERS: u64 = 40_000_000;
+
+/// More transfers than this are not drawn one by one: streams have 16-bit numbers, and no screen shows them.
+pub(super) const MOST_DRAWN: usize = 50_000;
 
 /// One size, played out.
 pub(super) struct Row {
@@ -70,7 +72,7 @@ impl Row {
         let time = record.step_end;
         let wall = begin.elapsed();
         let sent = match fidelity {
-            Fidelity::Steps if transfers <= transfers::MOST as u64 => {
+            Fidelity::Steps if transfers <= MOST_DRAWN as u64 => {
                 lowering.sent(world.comms[0].profile, TransferId(0), devices)?
             }
             _ => Vec::new(),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::row::{Row, stopped};
+use super::row::{MOST_DRAWN, Row, stopped};
 use crate::cli::Failure;
 use crate::collective::Sent;
 use crate::engine;
@@ -16,9 +16,6 @@ use crate::program::{
     Action, Comm, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
 };
 use crate::units::Time;
-
-/// More transfers than this are not drawn one by one: streams have 16-bit numbers, and no screen shows them.
-pub(super) const MOST: usize = 50_000;
 
 /// A transfer.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +35,7 @@ pub(super) struct Played {
 pub(super) fn played(row: &Row) -> Result<Option<Vec<Played>>, Failure> {
     let comm = row.world.comms[0];
     let action = row.world.profiles[comm.profile as usize][0] as usize;
-    if row.world.actions[action].count() > MOST {
+    if row.world.actions[action].count() > MOST_DRAWN {
         return Ok(None);
     }
     let action = row.world.actions[action].flat();
