@@ -63,6 +63,7 @@ impl Comms {
         self.entry.push(self.entry[of]);
     }
     /// Puts one in the place of another.
+    #[cfg(test)]
     pub(crate) fn set(&mut self, i: usize, comm: Comm) {
         self.entry[i] = self.entries.len() as u32;
         self.entries.push(comm);

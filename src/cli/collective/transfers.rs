@@ -11,7 +11,7 @@ use crate::cli::Failure;
 use crate::collective::Sent;
 use crate::engine;
 use crate::engine::Record;
-use crate::ids::{OpId, ProgramId, RankId, ResourceId, TransferId};
+use crate::ids::{CommId, OpId, ProgramId, RankId, ResourceId, TransferId};
 use crate::program::{
     Action, Comm, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
 };
@@ -71,10 +71,10 @@ fn alone(row: &Row, flows: &[Flow], parents: &[Span], parent_ids: &[u32]) -> Wor
     for (slot, flow) in (0u16..).zip(flows) {
         world.actions.push(Action::Phases(vec![*flow]));
         world.profiles.push(vec![u32::from(slot)]);
-        let comm = world.add_comm(u32::from(slot), &[rank], &[]);
-        let on_paths = Comm { paths: row.world.comms[0].paths, ..world.comms[comm.index()] };
-        world.comms.set(comm.index(), on_paths);
-        world.bind(rank, slot, comm);
+        let members = Span { start: world.members.len() as u32, len: 1 };
+        world.members.push(rank);
+        world.comms.push(Comm { needed: 1, profile: slot.into(), members, paths: row.world.comms[0].paths });
+        world.bind(rank, slot, CommId(slot.into()));
     }
     world
 }
