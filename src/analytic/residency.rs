@@ -123,8 +123,7 @@ impl Form<'_> {
     fn alike(&self, a: usize, b: usize) -> bool {
         let last = self.stages.len() - 1;
         let stages = self.ranks[a].stages.iter().zip(&self.ranks[b].stages);
-        // Who counts layers tells equal ones apart.
-        self.shares.workload().offload.activations_every_layers.is_none()
+        self.policies.laws().iter().all(|law| !law.tells_layers_apart())
             && self.classes[a] == self.classes[b]
             && self.ranks[a].stages.len() == self.ranks[b].stages.len()
             && stages.into_iter().all(|(&a, &b)| {

@@ -53,4 +53,7 @@ impl Law for EveryNth {
     fn held(&self, given: &Given<'_>) -> Held {
         activations::held(given, |unit| self.goes_out(unit))
     }
+    fn tells_layers_apart(&self) -> bool {
+        true
+    }
 }

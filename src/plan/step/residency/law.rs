@@ -21,6 +21,10 @@ pub trait Law {
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError>;
     /// What it holds of the device's memory.
     fn held(&self, given: &Given<'_>) -> Held;
+    /// Whether it does other things for layers that differ in their numbers alone.
+    fn tells_layers_apart(&self) -> bool {
+        false
+    }
 }
 
 /// Times of messages on an idle machine.
