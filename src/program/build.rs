@@ -66,9 +66,12 @@ impl ProgramBuilder {
     /// If a wait names an op that has not been pushed yet: that program could never be swept forward.
     pub fn op(&mut self, stream: u16, work: Work, waits: &[OpId], info: u32, micro_batch: u32) -> OpId {
         let id = OpId(self.program.ops.len() as u32);
-        assert!(waits.iter().all(|w| *w < id), "an op may only wait for ops pushed before it");
         let span = Span { start: self.program.waits.len() as u32, len: waits.len() as u32 };
-        self.program.waits.extend_from_slice(waits);
+        // One by one: there are seldom more than two.
+        for &wait in waits {
+            assert!(wait < id, "an op may only wait for ops pushed before it");
+            self.program.waits.push(wait);
+        }
         let memory_rate = self.memory_rate(stream, work, info);
         self.program.ops.push(Op {
             work,

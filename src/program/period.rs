@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use super::{NO_MICRO_BATCH, Program};
-use crate::ids::OpId;
+use super::{NO_MICRO_BATCH, Op, Program};
 
 /// A stretch of a program in which every op is alike to the one a turn before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,22 +59,23 @@ impl Program {
     /// Whether op `b`, a turn behind op `a`, is alike to it.
     fn alike(&self, a: usize, b: usize, micro_batches: u32) -> bool {
         let (x, y) = (&self.ops[a], &self.ops[b]);
-        let turn = (b - a) as u32;
         let goes_on = match (x.micro_batch, y.micro_batch) {
-            (NO_MICRO_BATCH, NO_MICRO_BATCH) => true,
-            (NO_MICRO_BATCH, _) | (_, NO_MICRO_BATCH) => false,
-            (before, after) => after.checked_sub(before) == Some(micro_batches),
+            (NO_MICRO_BATCH, after) => after == NO_MICRO_BATCH,
+            (before, after) => after.checked_sub(before) == Some(micro_batches) && after != NO_MICRO_BATCH,
         };
-        let waits = |op: &super::Op| &self.waits[op.waits.range()];
-        let memory = |op: &super::Op| &self.memory[op.memory.range()];
-        let as_far = |(v, w): (&OpId, &OpId)| v.0 + turn == w.0 || v == w;
         goes_on
             && x.work == y.work
             && (x.stream, x.info, x.slowdown) == (y.stream, y.info, y.slowdown)
             && x.memory_rate.to_bits() == y.memory_rate.to_bits()
-            && waits(x).len() == waits(y).len()
-            && waits(x).iter().zip(waits(y)).all(as_far)
-            && memory(x) == memory(y)
+            && (x.waits.len, x.memory.len) == (y.waits.len, y.memory.len)
+            && (x.waits.len == 0 || self.wait_alike(x, y, (b - a) as u32))
+            && (x.memory.len == 0 || self.memory[x.memory.range()] == self.memory[y.memory.range()])
+    }
+
+    /// Whether op `y`, `turn` ops behind op `x`, waits for ops that are as far before it, or for the very same ones.
+    fn wait_alike(&self, x: &Op, y: &Op, turn: u32) -> bool {
+        let pairs = self.waits[x.waits.range()].iter().zip(&self.waits[y.waits.range()]);
+        pairs.into_iter().all(|(v, w)| v.0 + turn == w.0 || v == w)
     }
 }
 

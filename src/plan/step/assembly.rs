@@ -168,15 +168,17 @@ impl Assembly<'_, '_> {
         }
         let mut comms: Vec<CommId> = Vec::with_capacity(ends.len());
         world.comms.reserve(ends.len() * (self.layout.ranks() as usize / pipeline.slots.len().max(1)));
+        let stages = pipeline.slots.len() as u32;
         for r in (0..self.layout.ranks()).map(RankId).filter(|r| self.layout.coordinate(*r, Axis::Pp) == 0) {
-            let at = |stage: u32| {
-                let mut coords = self.layout.coords(r);
+            let mut coords = self.layout.coords(r);
+            let at = (0..stages).map(|stage| {
                 coords[Axis::Pp as usize] = stage;
                 self.layout.rank(coords)
-            };
+            });
+            let at: Vec<RankId> = at.collect();
             comms.clear();
             for ([(from, from_slot), (to, to_slot)], twin) in ends.iter().zip(&twins) {
-                let members = [at(*from), at(*to)];
+                let members = [at[*from as usize], at[*to as usize]];
                 let devices = members.map(|m| self.layout.device(m));
                 let comm = match twin {
                     Some(first) => world.add_twin(comms[*first]),

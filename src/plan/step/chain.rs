@@ -56,10 +56,15 @@ pub struct Visit {
     pub micro_batch: u32,
 }
 
+/// The visits of a pass in order, each with its ops. Passes that differ in the micro-batch alone share them: they name that of
+/// the first.
+pub type Segments = Rc<[(Visit, Rc<[Act]>)]>;
+
 /// A pass of one micro-batch: visits with their ops.
 #[derive(Debug)]
 pub struct Chain {
-    segments: Vec<(Visit, Rc<[Act]>)>,
+    segments: Segments,
+    micro_batch: u32,
     segment: usize,
     at: usize,
     /// Ops in flight, each with the number of kernels that may still run before it must have ended.
@@ -91,11 +96,12 @@ pub enum Advance {
 }
 
 impl Chain {
-    /// A pass whose first op waits for `input`.
-    pub fn new(segments: Vec<(Visit, Rc<[Act]>)>, input: Option<OpId>, compute: u16) -> Chain {
+    /// A pass of a micro-batch, whose first op waits for `input`.
+    pub fn new(segments: Segments, micro_batch: u32, input: Option<OpId>, compute: u16) -> Chain {
         let pending = input.map(|op| (op, 0)).into_iter().collect();
         Chain {
             segments,
+            micro_batch,
             segment: 0,
             at: usize::MAX,
             pending,
@@ -125,7 +131,7 @@ impl Chain {
         let Some((visit, acts)) = self.segments.get(self.segment) else {
             return Advance::Done;
         };
-        let visit = *visit;
+        let visit = Visit { micro_batch: self.micro_batch, ..*visit };
         if self.at == usize::MAX {
             self.at = 0;
             return Advance::Opens(visit);
@@ -136,27 +142,19 @@ impl Chain {
             return Advance::Closes(visit);
         };
         self.at += 1;
-        let (op, step) = self.push(b, act, visit.micro_batch);
-        self.effects.drain(..).for_each(|effect| b.memory(op, effect));
+        let (op, step) = self.push(b, act);
+        if !self.effects.is_empty() {
+            self.effects.drain(..).for_each(|effect| b.memory(op, effect));
+        }
         step
     }
 
-    fn push(&mut self, b: &mut ProgramBuilder, act: Act, micro_batch: u32) -> (OpId, Advance) {
-        // A kernel that may run before this communication has ended waits for the same ops itself.
-        let passed_on = !matches!(act, Act::Comm { hidden: 1.., .. });
-        let before = matches!(act, Act::Comm { exchange: true, .. }).then(|| self.output()).flatten();
-        let Chain { pending, waits, .. } = self;
-        waits.clear();
-        pending.retain(|&(op, left)| {
-            if left == 0 {
-                waits.push(op);
-            }
-            left > 0 || !passed_on
-        });
+    fn push(&mut self, b: &mut ProgramBuilder, act: Act) -> (OpId, Advance) {
         match act {
             Act::Kernel { info, time, slowdown } => {
+                self.gather_waits(true);
                 // The kernel before it is on the same stream.
-                let op = b.op(self.compute, Work::Compute { time }, &self.waits, info, micro_batch);
+                let op = b.op(self.compute, Work::Compute { time }, &self.waits, info, self.micro_batch);
                 b.slowdown(op, slowdown);
                 self.last = Some(op);
                 for (_, left) in &mut self.pending {
@@ -165,11 +163,28 @@ impl Chain {
                 (op, Advance::Kernel)
             }
             Act::Comm { slot, stream, transfer, info, hidden, exchange } => {
+                let before = if exchange { self.output() } else { None };
+                // A kernel that may run before this communication has ended waits for the same ops itself.
+                self.gather_waits(hidden == 0);
                 self.waits.extend(self.last);
-                let op = b.op(stream, Work::Comm { slot, transfer }, &self.waits, info, micro_batch);
+                let op = b.op(stream, Work::Comm { slot, transfer }, &self.waits, info, self.micro_batch);
                 self.pending.push((op, hidden));
                 (op, if exchange { Advance::Exchange(op, before) } else { Advance::Comm })
             }
+        }
+    }
+
+    /// Puts into `waits` what must have ended before the next op; if `passed_on`, what comes after that waits for it alone.
+    fn gather_waits(&mut self, passed_on: bool) {
+        let Chain { pending, waits, .. } = self;
+        waits.clear();
+        // Most kernels follow another one and nothing else.
+        if pending.is_empty() {
+            return;
+        }
+        waits.extend(pending.iter().filter(|(_, left)| *left == 0).map(|(op, _)| *op));
+        if passed_on {
+            pending.retain(|(_, left)| *left > 0);
         }
     }
 }

@@ -139,7 +139,7 @@ impl Stage<'_, '_> {
                 }
             }
         }
-        let chain = Chain::new(segments, task.input, self.w.compute);
+        let chain = Chain::new(segments.into(), part.micro_batch, task.input, self.w.compute);
         Backward { chain, weights: Vec::new(), part, open: None, fused }
     }
 
@@ -186,7 +186,8 @@ impl Stage<'_, '_> {
         let (pass, micro_batch) = (Pass::WeightGrad, back.part.micro_batch);
         let visit = Visit { unit, pass, repeats: false, micro_batch, recomputes: false };
         let of_experts = self.w.units[unit as usize].plan.expert_weight_grads;
-        back.weights.push((unit, Chain::new(vec![(visit, acts)], None, self.w.compute), of_experts));
+        let chain = Chain::new([(visit, acts)].into(), micro_batch, None, self.w.compute);
+        back.weights.push((unit, chain, of_experts));
     }
 
     /// Pushes `kernels` weight gradients of a layer, or all that are left.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
-use super::chain::{Act, Advance, Chain, Visit};
+use super::chain::{Act, Advance, Chain, Segments, Visit};
 use super::groups::Group;
 use super::overlap;
 use super::packs::{Packed, on_rank};
@@ -29,6 +29,8 @@ pub(super) struct Stage<'a, 'm> {
     pub(super) w: Writer<'a, 'm>,
     policies: Policies,
     acts: FxHashMap<(u32, Pass, bool, u32), Rc<[Act]>>,
+    /// By chunk, pass, and first micro-batch of equal documents: the visits of that pass.
+    passes: FxHashMap<(u16, Pass, u32), Segments>,
     /// The same of passes that are paired with another.
     acts_paired: FxHashMap<(u32, Pass, u32), Rc<[Act]>>,
     /// Units of every stage by micro-batch, where their documents differ.
@@ -50,6 +52,7 @@ impl<'a, 'm> Stage<'a, 'm> {
             w: Writer::new(setup, prices, lowering),
             policies: Policies::of(&setup.shares),
             acts: FxHashMap::default(),
+            passes: FxHashMap::default(),
             acts_paired: FxHashMap::default(),
             packed,
             units: Vec::new(),
@@ -57,13 +60,17 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
     }
 
+    /// The first micro-batch whose documents are those of a micro-batch.
+    fn documents(&self, micro_batch: u32) -> u32 {
+        let own = self.packed.get(micro_batch as usize);
+        let first = own.and_then(|own| self.packed.iter().position(|p| Rc::ptr_eq(p, own)));
+        first.unwrap_or(0) as u32
+    }
     /// The unit as a micro-batch's documents make it, and the first micro-batch whose documents are the same.
     pub(super) fn unit(&self, unit: u32, micro_batch: u32) -> (&Unit, u32) {
-        let Some(own) = self.packed.get(micro_batch as usize) else {
-            return (&self.w.units[unit as usize], 0);
-        };
-        let first = self.packed.iter().position(|p| Rc::ptr_eq(p, own)).unwrap_or(0);
-        (&self.units[first][unit as usize], first as u32)
+        let first = self.documents(micro_batch);
+        let units = self.units.get(first as usize).unwrap_or(&self.w.units);
+        (&units[unit as usize], first)
     }
 
     /// The ops of one pass through one unit, built once a program, or once for equal documents.
@@ -122,8 +129,19 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
     }
 
-    /// The visits of one pass in order with their ops, with recomputation where it runs.
-    pub(super) fn segments(&mut self, b: &mut ProgramBuilder, part: Part) -> Vec<(Visit, Rc<[Act]>)> {
+    /// The visits of one pass in order with their ops, with recomputation where it runs; found once a program, or once for
+    /// equal documents.
+    pub(super) fn segments(&mut self, b: &mut ProgramBuilder, part: Part) -> Segments {
+        let key = (part.chunk, part.pass, self.documents(part.micro_batch));
+        if let Some(segments) = self.passes.get(&key) {
+            return segments.clone();
+        }
+        let segments = self.new_segments(b, part);
+        self.passes.insert(key, segments.clone());
+        segments
+    }
+
+    fn new_segments(&mut self, b: &mut ProgramBuilder, part: Part) -> Segments {
         let Part { pass, chunk, micro_batch } = part;
         let chunk = usize::from(chunk);
         let range = self.w.first_unit[chunk]..self.w.first_unit[chunk + 1];
@@ -151,7 +169,7 @@ impl<'a, 'm> Stage<'a, 'm> {
                 add(self, b, unit, false);
             }
         }
-        segments
+        segments.into()
     }
 
     /// The ops of one pass; on a cut border its first op gathers what was received.
@@ -160,16 +178,16 @@ impl<'a, 'm> Stage<'a, 'm> {
         if task.part.pass == Pass::Forward {
             self.cast_weights(b, &mut segments);
         }
-        if let (Some(gather), Some(first)) = (self.border_gather(b, task), segments.first_mut()) {
-            first.1 = [gather].into_iter().chain(first.1.iter().copied()).collect();
+        if let Some(gather) = self.border_gather(b, task).filter(|_| !segments.is_empty()) {
+            put_first(&mut segments, 0, &[gather]);
         }
-        Chain::new(segments, task.input, self.w.compute)
+        Chain::new(segments, task.part.micro_batch, task.input, self.w.compute)
     }
 
     /// Weights are cast in front of the first forward visit of a step, once they are there.
-    fn cast_weights(&mut self, b: &mut ProgramBuilder, segments: &mut [(Visit, Rc<[Act]>)]) {
-        for (visit, acts) in segments {
-            let unit = visit.unit as usize;
+    fn cast_weights(&mut self, b: &mut ProgramBuilder, segments: &mut Segments) {
+        for i in 0..segments.len() {
+            let unit = segments[i].0.unit as usize;
             if self.w.units[unit].plan.weight_casts.is_empty()
                 || std::mem::replace(&mut self.weights_cast[unit], true)
             {
@@ -181,7 +199,7 @@ impl<'a, 'm> Stage<'a, 'm> {
                 .iter()
                 .filter_map(|item| self.act(b, item, Phase::Forward, layer))
                 .collect();
-            *acts = first.into_iter().chain(acts.iter().copied()).collect();
+            put_first(segments, i, &first);
         }
     }
 
@@ -204,10 +222,10 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
         for (part, again) in parts.into_iter().zip(again) {
             let first = visits.len();
-            for (visit, _) in self.segments(b, part) {
-                if !visits[first..].iter().any(|v| v.unit == visit.unit) {
-                    let (unit, micro_batch) = (visit.unit, visit.micro_batch);
-                    visits.push(Coming { unit, backward: part.pass != Pass::Forward, micro_batch, again });
+            for (Visit { unit, .. }, _) in self.segments(b, part).iter() {
+                if !visits[first..].iter().any(|v| v.unit == *unit) {
+                    let (backward, micro_batch) = (part.pass != Pass::Forward, part.micro_batch);
+                    visits.push(Coming { unit: *unit, backward, micro_batch, again });
                 }
             }
         }
@@ -374,6 +392,7 @@ impl<'a, 'm> Stage<'a, 'm> {
 impl StageWork for Stage<'_, '_> {
     fn begin(&mut self, b: &mut ProgramBuilder, rank: u32) -> u16 {
         self.acts.clear();
+        self.passes.clear();
         self.acts_paired.clear();
         self.w.begin(b, rank);
         self.units = on_rank(&self.packed, &self.w.setup.order.placement, rank);
@@ -450,4 +469,10 @@ impl Stage<'_, '_> {
         let work = Work::Compute { time: crate::units::Time::ZERO };
         b.op(self.w.compute, work, task.input.as_slice(), info, task.part.micro_batch)
     }
+}
+
+/// Puts ops in front of those of one visit of a pass; other passes that share its visits keep theirs.
+fn put_first(segments: &mut Segments, visit: usize, first: &[Act]) {
+    let acts = &mut Rc::make_mut(segments)[visit].1;
+    *acts = first.iter().chain(acts.iter()).copied().collect();
 }
