@@ -13,11 +13,12 @@ use std::hash::Hash;
 use rustc_hash::FxHashMap;
 
 use super::bundles::Bundles;
+use super::demands::Demands;
 use super::memory;
 use super::partition::Graph;
 use super::ways::Ways;
 use crate::ids::{CommId, RankId};
-use crate::program::{Program, Work, World};
+use crate::program::World;
 
 /// The incidence graph with its numbering.
 #[derive(Debug)]
@@ -46,8 +47,8 @@ pub(super) struct Meeting {
 }
 
 impl<'w> Incidence<'w> {
-    /// The incidence graph of `world`.
-    pub fn of(world: &'w World) -> Incidence<'w> {
+    /// The incidence graph of `world`, of whose tables its programs ask so much.
+    pub fn of(world: &'w World, demands: &Demands) -> Incidence<'w> {
         let bundles = Bundles::of(world);
         let comms = world.ranks.len() as u32;
         let resources = comms + bundles.len() as u32;
@@ -66,8 +67,7 @@ impl<'w> Incidence<'w> {
             slots,
             met: vec![],
         };
-        let arrivals = incidence.arrivals(world);
-        let felt = world.felt_by_kernels();
+        let arrivals = incidence.arrivals(world, &demands.used);
         let bundles = &incidence.bundles;
         let mut reached = vec![false; bundles.len()];
         for arrival in &arrivals {
@@ -82,7 +82,7 @@ impl<'w> Incidence<'w> {
             }
             for (rank, memory) in (0..).zip(world.ranks.iter().map(|r| r.memory)) {
                 for &(resource, crossings) in &world.uses[memory.range()] {
-                    if felt[resource.index()] && crossings > 0 {
+                    if demands.felt[resource.index()] && crossings > 0 {
                         add(rank, resources + resource.0, 0, crossings);
                     }
                 }
@@ -121,8 +121,7 @@ impl<'w> Incidence<'w> {
     }
 
     /// Every meeting of a rank with a bundle, rank by rank: one for all slots, or one for each where no bundle has twins.
-    fn arrivals(&mut self, world: &World) -> Vec<Arrival> {
-        let used: Vec<Vec<bool>> = world.programs.iter().map(|p| used_slots(p)).collect();
+    fn arrivals(&mut self, world: &World, used: &[Vec<bool>]) -> Vec<Arrival> {
         let alone = self.bundles.alone();
         let mut numbers: FxHashMap<Box<[Meeting]>, u32> = FxHashMap::default();
         let mut arrivals = Vec::with_capacity(if alone { world.slots.len() } else { 0 });
@@ -184,10 +183,9 @@ impl<'w> Incidence<'w> {
         meetings
     }
 
-    /// What the engine sees of each vertex on its own; `ways` colours those.
-    pub fn initial_colours(&self, world: &World, ways: &[u32]) -> Vec<u32> {
+    /// What the engine sees of each vertex on its own; `turns` tell ranks apart, `ways` colours those.
+    pub fn initial_colours(&self, world: &World, turns: &[u32], ways: &[u32]) -> Vec<u32> {
         let mut colours = Colours { of: Vec::with_capacity(self.end as usize), next: 0 };
-        let turns = memory::turns(world);
         colours.add(world.ranks.iter().zip(turns).map(|(r, turn)| {
             (
                 r.program,
@@ -214,21 +212,6 @@ struct Arrival {
     rank: u32,
     bundle: u32,
     label: u32,
-}
-
-/// Which slots the ops of a program use.
-fn used_slots(program: &Program) -> Vec<bool> {
-    let mut used = Vec::new();
-    for op in &program.ops {
-        if let Work::Comm { slot, .. } = op.work {
-            let slot = usize::from(slot);
-            if used.len() <= slot {
-                used.resize(slot + 1, false);
-            }
-            used[slot] = true;
-        }
-    }
-    used
 }
 
 /// Dense colours, table by table.

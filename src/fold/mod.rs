@@ -101,6 +101,8 @@
 
 mod bundles;
 mod classes;
+mod demands;
+mod folds;
 mod incidence;
 mod memory;
 mod merged;
@@ -110,21 +112,28 @@ mod transfers;
 mod ways;
 
 pub use classes::{Classes, Folded};
+pub use folds::Folds;
 
 use crate::program::World;
+use demands::Demands;
 use transfers::{Transfers, numbered};
 
 /// Merges all that must behave alike. The result runs to the same spans as `world`; see the module's page for why.
 ///
 /// If a merged coefficient does not fit its 32 bits, the world is returned [unfolded](Folded::unfolded).
 pub fn fold(world: &World) -> Folded {
-    let incidence = incidence::Incidence::of(world);
+    folded(world, &Demands::of(world))
+}
+
+/// The same, what its programs ask of its tables being known.
+fn folded(world: &World, demands: &Demands) -> Folded {
+    let incidence = incidence::Incidence::of(world, demands);
     let ways = &incidence.ways;
     // What is alike among transfers, the ways being coloured as in `seen`.
     let (mut seen, mut transfers) = Transfers::coarsest(world, ways);
     let mut colours = seen.clone();
     loop {
-        let initial = incidence.initial_colours(world, &colours);
+        let initial = incidence.initial_colours(world, &demands.turns, &colours);
         let colouring = partition::coarsest_stable(&incidence.graph, initial);
         let (of_ways, count) = numbered(colouring[incidence.ways_from as usize..].iter());
         if of_ways != seen {

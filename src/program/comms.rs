@@ -20,7 +20,7 @@ pub struct Comm {
 }
 
 /// Communicators by number. What *twins* are, alike but for the slots that mean them, is written once.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comms {
     /// By communicator: which of `entries` it is.
     entry: Vec<u32>,

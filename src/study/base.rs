@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use crate::compare::Estimators;
+use super::outcome::Shared;
 use crate::simulate::{Inputs, Settings, Site};
 use crate::spec::{Draft, SpecError, Topology, Variations, WorkloadSpec, blame_setting};
 
@@ -18,8 +18,8 @@ pub struct Base {
     topology: Option<String>,
     sets: Vec<String>,
     sites: Mutex<Sites>,
-    /// Closed forms of its points.
-    pub(super) estimators: Estimators,
+    /// What its points share.
+    pub(super) shared: Shared,
 }
 
 impl Base {
@@ -34,7 +34,7 @@ impl Base {
             topology: topology.map(str::to_string),
             sets: sets.to_vec(),
             sites: Mutex::default(),
-            estimators: Estimators::default(),
+            shared: Shared::default(),
         };
         base.understands(&[])?;
         Ok(base)

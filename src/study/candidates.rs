@@ -102,7 +102,7 @@ pub(super) fn candidates(
 pub(super) fn estimated(base: &Base, settings: &Map<String, Value>, options: &SearchOptions) -> Estimated {
     let sets: Vec<String> = settings.iter().map(|(path, value)| set_text(path, value)).collect();
     let inputs = base.inputs(&sets).map_err(|_| "invalid")?;
-    let form = base.estimators.closed_form(&inputs).map_err(|_| "invalid")?;
+    let form = base.shared.estimators.closed_form(&inputs).map_err(|_| "invalid")?;
     let memory = form.fullest().total();
     let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY).min(form.capacity);
     let least = form.memory.iter().map(|rank| rank.certain).fold(0.0, f64::max);
@@ -124,7 +124,7 @@ pub(super) fn estimated(base: &Base, settings: &Map<String, Value>, options: &Se
 /// Plays a layout within the limit of memory.
 pub(super) fn simulated(base: &Base, sets: &[String], options: &SearchOptions) -> Outcome {
     let outcome = match base.inputs(sets) {
-        Ok(inputs) => outcome_beside(&base.estimators, &inputs, How::TimeAndMemory),
+        Ok(inputs) => outcome_beside(&base.shared, &inputs, How::TimeAndMemory),
         Err(e) => Outcome::of_fault((&e).into()),
     };
     let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY);

@@ -9,7 +9,8 @@ use super::columns::Columns;
 use crate::analysis::kind::OpKind;
 use crate::analytic::Estimate;
 use crate::compare::Estimators;
-use crate::simulate::jump::{self, Figures, figures};
+use crate::fold::Folds;
+use crate::simulate::jump::{self, Figures, figures_among};
 use crate::simulate::{Fault, Inputs, Options, Status};
 
 /// How a point is valued.
@@ -116,18 +117,29 @@ impl Outcome {
 
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// Plays or estimates a point, by itself.
-pub fn outcome(inputs: &Inputs, how: How) -> Outcome {
-    outcome_beside(&Estimators::default(), inputs, how)
+/// What the points of a study share of what has been found out for one of them.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Closed forms.
+    pub estimators: Estimators,
+    /// How worlds fold.
+    pub folds: Folds,
 }
 
-/// Plays or estimates a point of a study, whose closed forms share what they have found out.
-pub(super) fn outcome_beside(estimators: &Estimators, inputs: &Inputs, how: How) -> Outcome {
+/// Plays or estimates a point, by itself.
+pub fn outcome(inputs: &Inputs, how: How) -> Outcome {
+    outcome_beside(&Shared::default(), inputs, how)
+}
+
+/// Plays or estimates a point of a study.
+pub(super) fn outcome_beside(shared: &Shared, inputs: &Inputs, how: How) -> Outcome {
     let valued = match how {
-        How::Simulated | How::TimeAndMemory => figures(inputs, &Options::default(), how == How::Simulated)
-            .map(|step| Outcome::of_figures(step, inputs.machine.devices())),
+        How::Simulated | How::TimeAndMemory => {
+            let step = figures_among(&shared.folds, inputs, &Options::default(), how == How::Simulated);
+            step.map(|step| Outcome::of_figures(step, inputs.machine.devices()))
+        }
         How::ClosedForm => {
-            let form = estimators.closed_form(inputs);
+            let form = shared.estimators.closed_form(inputs);
             form.map(|form| Outcome::of_estimate(&form, inputs.machine.devices()))
         }
     };
@@ -135,8 +147,8 @@ pub(super) fn outcome_beside(estimators: &Estimators, inputs: &Inputs, how: How)
 }
 
 /// Plays a point, and takes columns from its report.
-pub(super) fn reported(estimators: &Estimators, inputs: &Inputs, how: How, columns: &Columns) -> Outcome {
-    let mut outcome = outcome_beside(estimators, inputs, how);
+pub(super) fn reported(shared: &Shared, inputs: &Inputs, how: How, columns: &Columns) -> Outcome {
+    let mut outcome = outcome_beside(shared, inputs, how);
     if outcome.status == Status::Ok && !columns.is_empty() {
         match jump::reported(inputs, &Options::default()) {
             Ok(report) => outcome.columns = columns.of(&report),

@@ -67,7 +67,7 @@ impl Valuer<'_> {
             Err(e) => self.key_of(&format!("{} {e}", sets.join(" "))),
         };
         let outcome = new(&key).then(|| match &inputs {
-            Ok(inputs) => reported(&self.base.estimators, inputs, self.how, self.columns),
+            Ok(inputs) => reported(&self.base.shared, inputs, self.how, self.columns),
             Err(e) => Outcome::of_fault(e.into()),
         });
         (Valued { key, settings, outcome }, inputs)
@@ -101,7 +101,7 @@ impl Valuer<'_> {
             }
         };
         // Without a closed form each says so for itself.
-        let _ = self.base.estimators.of_any_batch(inputs, &mut value_all);
+        let _ = self.base.shared.estimators.of_any_batch(inputs, &mut value_all);
     }
 
     fn key(&self, workload: &str, inputs: &Inputs) -> String {

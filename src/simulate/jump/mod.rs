@@ -52,7 +52,7 @@ use crate::analysis::brief;
 use crate::analysis::idle::IdleTimes;
 use crate::analysis::kind::OpKind;
 use crate::engine::{self, Observer, Record, State};
-use crate::fold::{Folded, fold};
+use crate::fold::{Folded, Folds, fold};
 use crate::model::flops::StepFlops;
 use crate::plan::step::{Plan, order};
 use crate::program::{Edit, Period, World};
@@ -96,6 +96,8 @@ struct Asked<'a> {
     options: &'a Options,
     /// Changes to its world.
     edits: &'a [Edit],
+    /// What is known of worlds that were folded before.
+    folds: Option<&'a Folds>,
 }
 
 /// Plays a step for its figures alone, jumping where `options` allow it.
@@ -104,6 +106,19 @@ struct Asked<'a> {
 /// See [`SimulationError`].
 pub fn figures(inputs: &Inputs, options: &Options, exposed: bool) -> Result<Figures, SimulationError> {
     figures_edited(inputs, options, &[], exposed)
+}
+
+/// The same of one of many steps, which share what is found out of their folding.
+///
+/// # Errors
+/// See [`SimulationError`].
+pub fn figures_among(
+    folds: &Folds,
+    inputs: &Inputs,
+    options: &Options,
+    exposed: bool,
+) -> Result<Figures, SimulationError> {
+    figures_of(Asked { inputs, options, edits: &[], folds: Some(folds) }, exposed)
 }
 
 /// The same of a step whose planned world is changed by `edits`, as [`Simulation::run_edited`] changes it.
@@ -116,7 +131,12 @@ pub fn figures_edited(
     edits: &[Edit],
     exposed: bool,
 ) -> Result<Figures, SimulationError> {
-    if let Some(short) = jumped(Asked { inputs, options, edits }) {
+    figures_of(Asked { inputs, options, edits, folds: None }, exposed)
+}
+
+fn figures_of(asked: Asked, exposed: bool) -> Result<Figures, SimulationError> {
+    let Asked { inputs, options, edits, .. } = asked;
+    if let Some(short) = jumped(asked) {
         let Short { plan, folded, record, peaks, found, jumped, .. } = &short;
         let section = ((found.before.at, found.after.at), jumped.times);
         let exposed = if exposed { exposed_in(plan, folded, record, Some(section)) } else { BTreeMap::new() };
@@ -284,12 +304,16 @@ fn play(asked: Asked, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
 
 /// A step of so many micro-batches, ready to be played.
 fn planned(asked: Asked, micro_batches: u32) -> Option<(Plan, Folded)> {
-    let Asked { inputs, options, edits } = asked;
+    let Asked { inputs, options, edits, folds } = asked;
     let short = inputs.with_micro_batches(micro_batches)?;
     let mut plan = short.plan_with(&mut short.lowering(), 1).ok()?;
     edits.iter().for_each(|edit| plan.world.edit(edit));
     noise::apply_fixed(&mut plan, &inputs.machine, &inputs.workload.value.noise).ok()?;
-    let folded = if options.fold { fold(&plan.world) } else { Folded::unfolded(plan.world.clone()) };
+    let folded = match folds {
+        _ if !options.fold => Folded::unfolded(plan.world.clone()),
+        Some(folds) => folds.fold(&plan.world),
+        None => fold(&plan.world),
+    };
     Some((plan, folded))
 }
 

@@ -58,7 +58,7 @@ pub fn report(inputs: &Inputs, options: &Options, wall: bool) -> Option<Report> 
 
 /// The same with other lengths.
 pub(super) fn by_turns(inputs: &Inputs, options: &Options, lengths: Lengths) -> Option<Report> {
-    let asked = Asked { inputs, options, edits: &[] };
+    let asked = Asked { inputs, options, edits: &[], folds: None };
     shortened(asked, lengths, &mut |short| of_short(asked, &short))
 }
 

@@ -12,7 +12,7 @@ use crate::spec::{Kind, catalog};
 const LARGE: [&str; 5] = ["11t-offload", "95t-offload", "deepseek-v3", "llama3-405b", "megatron-1t"];
 
 fn jumped(inputs: &Inputs, options: &Options) -> Option<Short> {
-    super::jumped(Asked { inputs, options, edits: &[] })
+    super::jumped(Asked { inputs, options, edits: &[], folds: None })
 }
 
 fn whole(inputs: &Inputs) -> Option<Simulation> {
