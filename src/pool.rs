@@ -112,4 +112,16 @@ mod tests {
         });
         assert_eq!(count, 7);
     }
+
+    /// One thread of pieces that are handed over one by one ends soon after the break.
+    #[test]
+    fn no_piece_is_begun_after_a_break() {
+        let begun = AtomicUsize::new(0);
+        let work = |_| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(2 * AT_ONCE);
+        };
+        each(1000, 1, &work, &mut |_, ()| ControlFlow::Break(()));
+        assert!(begun.into_inner() < 500);
+    }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::ids::DeviceId;
 use crate::model::Kernel;
-use crate::plan::step::Prices;
+use crate::plan::step::{PriceList, Prices};
 use crate::spec::from_value;
 use crate::spec::workload::ModelRef;
 use crate::units::Time;
@@ -256,4 +256,86 @@ fn what_is_known_of_other_batches_changes_nothing() {
         }
     }
     assert!(compared > 150, "{compared}");
+}
+
+/// Devices of the second class take twice the time.
+struct ByClass;
+
+impl PriceList for ByClass {
+    fn on(&self, class: u32) -> &dyn Prices {
+        [&Flat as &dyn Prices, &Half][class as usize]
+    }
+}
+
+/// Half as fast.
+struct Half;
+
+impl Prices for Half {
+    fn time(&self, kernel: &Kernel) -> Time {
+        Flat.time(kernel) + Flat.time(kernel)
+    }
+    fn slowdown(&self, _: &Kernel) -> u16 {
+        0
+    }
+}
+
+/// Workloads that differ in one thing each, one after another and back again: what forms have found out of the others changes
+/// no bit of any. Two nodes, of which the second has other devices.
+#[test]
+fn what_is_known_of_other_workloads_changes_nothing() {
+    let sets = ["nodes=2", r#"other_nodes=[{"first":1,"count":1,"device":"a100-sxm-80"}]"#].map(String::from);
+    let (_, machine) = Machine::load("h100-superpod-64", &sets).expect("a machine of two kinds");
+    let mut experts = model();
+    experts["moe"] = json!({"experts": 8, "top_k": 2});
+    let mut wider = experts.clone();
+    wider["ffn"] = 8192.into();
+    let with = |more: Value| {
+        let mut all = json!({"tensor": 8, "pipeline": {"size": 2, "schedule": "1f1b"}});
+        for (key, value) in more.as_object().expect("fields of parallelism") {
+            all[key] = value.clone();
+        }
+        json!({"model": experts.clone(), "batch": {"global": 32, "micro_batch": 1}, "parallelism": all})
+    };
+    let beside = |key: &str, value: Value| {
+        let mut all = with(json!({}));
+        all[key] = value;
+        all
+    };
+    let by_turns: Vec<u32> = (0..8).flat_map(|place| [8 + place, place]).collect();
+    let workloads = [
+        with(json!({})),
+        beside("model", wider),
+        beside("recompute", json!({"granularity": "modules", "modules": ["norm"]})),
+        beside("recompute", json!({"granularity": "modules", "modules": ["mlp"]})),
+        beside("training", json!({"frozen_layers": 12})),
+        beside("expert_load", json!({"balance": "seeded", "max_over_mean": 2.0, "seed": 1})),
+        beside("expert_load", json!({"balance": "seeded", "max_over_mean": 2.0, "seed": 2})),
+        with(json!({"sequence_parallel": true})),
+        with(json!({"sequence_parallel": true, "tensor_overlap": "ring"})),
+        with(json!({"sequence_parallel": true, "tensor_overlap": "pipelined"})),
+        with(json!({"rank_map": by_turns})),
+        with(json!({"order": ["pipeline", "tensor", "context", "data"]})),
+        with(json!({"expert": 4, "expert_tensor": 1})),
+        with(json!({"expert": 4, "expert_tensor": 2})),
+    ]
+    .map(workload);
+    let (chooser, known) = (Chooser::best(), Known::default());
+    for (workload, model) in workloads.iter().chain(workloads.iter().rev()) {
+        assert_eq!(workload.validate_on(16, &["hbm"]), []);
+        let of = |known: &Known| {
+            let mut form = ClosedForm::new(workload, model, &machine, &ByClass, &chooser, RATE, known)?;
+            form.with_batch(32)
+        };
+        let (got, want) = (of(&known), of(&Known::default()));
+        assert_eq!(got.expect("an estimate"), want.expect("an estimate"), "{:?}", workload);
+    }
+}
+
+/// Half of the layers take half of the recomputation of all.
+#[test]
+fn each_layer_that_is_recomputed_costs_the_same() {
+    let recompute = |layers: u64| {
+        on("switch:1,100,0", json!({"recompute": {"granularity": "full", "layers": layers}})).terms.recompute
+    };
+    assert!(recompute(8) > 0.0 && close(2.0 * recompute(8), recompute(16)));
 }
