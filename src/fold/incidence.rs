@@ -183,7 +183,17 @@ impl<'w> Incidence<'w> {
         meetings
     }
 
-    /// What the engine sees of each vertex on its own; `turns` tell ranks apart, `ways` colours those.
+    /// How often ways cross a resource, all together.
+    fn crossed(&self, resource: u32) -> u64 {
+        if self.ways_from == self.end {
+            return 0;
+        }
+        let ways = self.graph.at(self.resources + resource).filter(|edge| edge.to >= self.ways_from);
+        ways.map(|edge| u64::from(edge.weight)).sum()
+    }
+
+    /// What the engine sees of each vertex on its own, and of resources how often ways cross them; `turns` tell ranks apart,
+    /// `ways` colours those.
     pub fn initial_colours(&self, world: &World, turns: &[u32], ways: &[u32]) -> Vec<u32> {
         let mut colours = Colours { of: Vec::with_capacity(self.end as usize), next: 0 };
         colours.add(world.ranks.iter().zip(turns).map(|(r, turn)| {
@@ -200,7 +210,8 @@ impl<'w> Incidence<'w> {
             let c = &world.comms[*first as usize];
             (c.profile, c.needed, c.paths.len, *size)
         }));
-        colours.add(world.resources.iter().map(|r| r.capacity.0.to_bits()));
+        let capacities = world.resources.iter().map(|r| r.capacity.0.to_bits());
+        colours.add((0..).zip(capacities).map(|(resource, capacity)| (capacity, self.crossed(resource))));
         colours.add(world.tiers.iter().map(|t| (&t.name, t.capacity)));
         colours.add(ways.iter().copied());
         colours.of

@@ -23,9 +23,10 @@
 //!
 //! A partition is stable (equitable) if any two vertices of a class have, for each class and each label, the same sum
 //! of weights towards it. Initial colours are what the engine sees of a vertex on its own: program, slowness and
-//! jitter seed of a rank; profile, arrivals needed and number of paths of a communicator; capacity of a resource;
-//! name and capacity of a tier; of a way the profile, and the flows that take it (`transfers`). Jitter, stragglers and uneven
-//! fabrics split classes by themselves; nothing is assumed. The partition is found by colour refinement (one-dimensional Weisfeiler–Leman), by splitters with the
+//! jitter seed of a rank; profile, arrivals needed and number of paths of a communicator; capacity of a resource, and how
+//! often ways cross it, so that the largest class of ways need not serve as a splitter; name and capacity of a tier; of a way
+//! the profile, and the flows that take it (`transfers`). Jitter, stragglers and uneven fabrics split classes by themselves;
+//! nothing is assumed. The partition is found by colour refinement (one-dimensional Weisfeiler–Leman), by splitters with the
 //! larger part left out, O(m log n) for m edges: C. Berkholz, P. Bonsma, M. Grohe, *Tight lower and upper bounds for
 //! the complexity of canonical colour refinement*, Theory of Computing Systems 60 (2017); the idea is J. Hopcroft's
 //! (1971). Nothing is hashed: classes are exact, not probable.
@@ -134,7 +135,7 @@ fn folded(world: &World, demands: &Demands) -> Folded {
     let mut colours = seen.clone();
     loop {
         let initial = incidence.initial_colours(world, &demands.turns, &colours);
-        let colouring = partition::coarsest_stable(&incidence.graph, initial);
+        let colouring = partition::coarsest_stable(&incidence.graph, initial, incidence.ways_from);
         let (of_ways, count) = numbered(colouring[incidence.ways_from as usize..].iter());
         if of_ways != seen {
             let (looked, finer, finer_count) = Transfers::look(world, ways, &of_ways);

@@ -3,7 +3,8 @@
 //! Partition refinement with a queue of splitters. A splitter is a class S; for each label, every class it touches is
 //! split by the sum of the weights from each vertex into S along that label. Of the parts of a class that has already
 //! served as a splitter, the largest need not serve again: sums into it follow from those into the whole and the
-//! other parts. So a vertex serves at most log₂ n times.
+//! other parts. So a vertex serves at most log₂ n times. For the same reason one class need not serve at all if the sums into
+//! it and some others together are known to agree.
 
 use std::ops::Range;
 
@@ -146,15 +147,19 @@ impl Kinds {
 
 /// The coarsest stable partition that refines `colours` (dense from 0): the class of each vertex, in no special order
 /// but the same one in every run. Edges must not join vertices of one initial colour.
-pub(super) fn coarsest_stable(graph: &Graph, colours: Vec<u32>) -> Vec<u32> {
+///
+/// The vertices from `told` on share no colour with those before. Of each label, vertices that this partition leaves in one
+/// class must have the same sum of weights into all of them together.
+pub(super) fn coarsest_stable(graph: &Graph, colours: Vec<u32>, told: u32) -> Vec<u32> {
+    let mut partition = Partition::new(colours);
+    partition.spare_largest(told);
     match &graph.edges {
-        Words::Narrow(words) => refined(graph, words, colours),
-        Words::Wide(words) => refined(graph, words, colours),
+        Words::Narrow(words) => refined(graph, words, partition),
+        Words::Wide(words) => refined(graph, words, partition),
     }
 }
 
-fn refined<W: Copy + Default + Into<u64>>(graph: &Graph, words: &[W], colours: Vec<u32>) -> Vec<u32> {
-    let mut partition = Partition::new(colours);
+fn refined<W: Copy + Default + Into<u64>>(graph: &Graph, words: &[W], mut partition: Partition) -> Vec<u32> {
     let mut splitter = Splitter::new(graph, words);
     let mut next = 0;
     while let Some(&class) = partition.queue.get(next) {
@@ -281,6 +286,14 @@ impl Partition {
             queued: vec![true; classes],
             hit: Vec::new(),
             parts: Vec::new(),
+        }
+    }
+    /// Lets the largest class among the vertices from `told` on not serve: sums into it follow from those into all of them.
+    fn spare_largest(&mut self, told: u32) {
+        let classes = self.class[told as usize..].iter().copied();
+        if let Some(largest) = classes.max_by_key(|class| (self.len[*class as usize], *class)) {
+            self.queued[largest as usize] = false;
+            self.queue.retain(|class| *class != largest);
         }
     }
     fn members(&self, class: u32) -> &[u32] {
@@ -463,7 +476,18 @@ mod tests {
             let graph = Graph::build(30, |add| edges.iter().for_each(|&(a, b, l, w)| add(a, b, l, w)));
             let kind = |v: usize| if v < 12 { 0 } else { 2 };
             let colours: Vec<u32> = colours.iter().enumerate().map(|(v, c)| c + kind(v)).collect();
-            prop_assert!(same_partition(&coarsest_stable(&graph, colours.clone()), &by_definition(&graph, &colours)));
+            let should = by_definition(&graph, &colours);
+            prop_assert!(same_partition(&coarsest_stable(&graph, colours.clone(), 30), &should));
+            // The same where those on the left are told apart by all their edges, and most on the right need not serve.
+            let mut numbers = BTreeMap::new();
+            let finer = (0..30).map(|v| {
+                let mut sums = [0; 3];
+                graph.at(v).filter(|_| v < 12).for_each(|e| sums[e.label as usize] += e.weight);
+                let next = numbers.len() as u32;
+                *numbers.entry((colours[v as usize], sums)).or_insert(next)
+            });
+            let finer = finer.collect();
+            prop_assert!(same_partition(&coarsest_stable(&graph, finer, 12), &should));
         }
 
         /// Long rings and paths: splits travel far, one class at a time.
@@ -477,7 +501,8 @@ mod tests {
             });
             let colours: Vec<u32> =
                 (0..2 * n).map(|v| if v >= n { 2 } else { u32::from(marks.contains(&v)) }).collect();
-            prop_assert!(same_partition(&coarsest_stable(&graph, colours.clone()), &by_definition(&graph, &colours)));
+            let should = by_definition(&graph, &colours);
+            prop_assert!(same_partition(&coarsest_stable(&graph, colours, 2 * n), &should));
         }
     }
 }

@@ -7,7 +7,9 @@
 //! Actions belong to profiles, and communicators of a profile differ in the colours of their ways only: what is found for
 //! one arrangement of colours holds for all that have it.
 
-use rustc_hash::FxHashMap;
+use std::hash::BuildHasher;
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::ways::Ways;
 use crate::program::{Action, Flow, Waits, World};
@@ -86,8 +88,17 @@ impl Transfers {
     }
     /// The coarsest colours of the ways that flows allow, whatever resources the ways cross, and what is alike with them.
     pub fn coarsest(world: &World, ways: &Ways) -> (Vec<u32>, Transfers) {
-        let profiles = (0..).zip(&world.comms).flat_map(|(c, comm)| ways.of_comm(c).map(|_| comm.profile));
-        let (mut colours, mut count) = numbered(profiles);
+        let mut loads: FxHashMap<u32, Vec<u64>> = FxHashMap::default();
+        let mut first = Vec::with_capacity(ways.len() as usize);
+        for (c, comm) in (0..).zip(&world.comms) {
+            let own = ways.of_comm(c);
+            if !own.is_empty() {
+                let loads =
+                    loads.entry(comm.profile).or_insert_with(|| loads_at_first(world, ways, comm.profile));
+                first.extend(loads.iter().map(|load| (comm.profile, *load)));
+            }
+        }
+        let (mut colours, mut count) = numbered(first.into_iter());
         loop {
             let (transfers, finer, finer_count) = Transfers::look(world, ways, &colours);
             if finer_count == count {
@@ -96,6 +107,21 @@ impl Transfers {
             (colours, count) = (finer, finer_count);
         }
     }
+}
+
+/// By way of a profile: a number that ways have in common if flows of the same entries, latencies, bytes and limits take them.
+/// Others hardly ever have it in common too, and are told apart when they are looked at.
+fn loads_at_first(world: &World, ways: &Ways, profile: u32) -> Vec<u64> {
+    let used = ways.paths(profile);
+    let mut loads = vec![0u64; used.last().map_or(0, |last| *last as usize + 1)];
+    for (entry, action) in world.profiles[profile as usize].iter().enumerate() {
+        for (flow, times) in world.actions.get(*action as usize).into_iter().flat_map(Action::counted) {
+            let kind = (entry, flow.latency, flow.bytes.to_bits(), flow.rate_limit.to_bits());
+            let load = &mut loads[flow.path as usize];
+            *load = load.wrapping_add(FxBuildHasher.hash_one(kind).wrapping_mul(u64::from(times)));
+        }
+    }
+    used.iter().map(|path| loads[*path as usize]).collect()
 }
 
 /// What makes a flow: entry of the profile, colour of its way, latency, bytes, limit, and the classes it waits for.
