@@ -69,6 +69,7 @@ impl Time {
 
 impl Add for Time {
     type Output = Time;
+    #[inline]
     fn add(self, o: Time) -> Time {
         Time(self.0.saturating_add(o.0))
     }

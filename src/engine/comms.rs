@@ -197,7 +197,7 @@ impl<O: Observer> Play<'_, O> {
         }
         self.comms.arrivals[(state.first_arrival + state.arrived) as usize] = s;
         state.arrived += 1;
-        self.blocked[s as usize] = ARRIVED;
+        self.streams[s as usize].blocked = ARRIVED;
         if state.arrived == state.needed {
             self.start_comm(comm);
         }

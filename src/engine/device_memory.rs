@@ -7,9 +7,8 @@
 use super::Observer;
 use super::code::{Code, NO_SLOT, NONE};
 use super::event_loop::{Play, RUNNING};
-use super::kernels::kernel_time;
 use super::sharing::FlowId;
-use crate::ids::{OpId, RankId, ResourceId};
+use crate::ids::ResourceId;
 use crate::program::World;
 use crate::units::Time;
 
@@ -74,11 +73,11 @@ impl<O: Observer> Play<'_, O> {
         }
         let rank = self.ranks[stream.rank as usize];
         let rate = f64::from(self.compiled[rank.program as usize].program.ops[code.op as usize].memory_rate);
-        if !rank.varies {
+        if !rank.factors.vary() {
             return rate;
         }
         // A kernel that takes longer moves the same bytes.
-        let time = kernel_time(self.world, RankId(stream.rank), OpId(code.op), code.value);
+        let time = rank.factors.time_of(&self.world.jitter, code);
         rate * (code.value as f64 / time.max(1) as f64)
     }
 
@@ -102,7 +101,7 @@ impl<O: Observer> Play<'_, O> {
             for i in self.device_memory.first[resource]..self.device_memory.first[resource + 1] {
                 let rank = self.ranks[self.device_memory.ranks[i as usize] as usize];
                 for s in rank.first_stream..rank.first_stream + u32::from(rank.streams) {
-                    if self.blocked[s as usize] == RUNNING && self.pace.kernels[s as usize].flow == NONE {
+                    if self.streams[s as usize].blocked == RUNNING && self.kernel(s).flow == NONE {
                         self.share_memory(s);
                     }
                 }
@@ -118,11 +117,11 @@ impl<O: Observer> Play<'_, O> {
         }
         let rank = self.streams[s as usize].rank;
         let span = self.world.ranks[rank as usize].memory;
-        let limit = self.pace.kernels[s as usize].limit(wanted);
+        let limit = self.kernel(s).limit(wanted);
         let path = span.start..span.start + span.len;
         let (flow, free) = self.comms.sharing.insert(self.now, 0.0, limit, path);
         self.comms.carry_kernel(flow, s);
-        self.pace.kernels[s as usize].flow = flow;
+        self.kernel_mut(s).flow = flow;
         if free.is_some() {
             self.set_share(s, self.comms.sharing.rate(flow), wanted);
         }
@@ -135,7 +134,7 @@ impl<O: Observer> Play<'_, O> {
     }
 
     fn set_share(&mut self, s: u32, rate: f64, wanted: f64) {
-        let kernel = &self.pace.kernels[s as usize];
+        let kernel = self.kernel(s);
         let share = if rate < kernel.limit(wanted) { rate / wanted } else { 0.0 };
         if share.to_bits() != kernel.share.to_bits() {
             self.retime(s, |kernel| kernel.share = share);
@@ -145,7 +144,7 @@ impl<O: Observer> Play<'_, O> {
     /// Other units are taken beside the kernel of stream `s`, which shares its memory.
     pub fn limit_changed(&mut self, s: u32, flow: FlowId) {
         let wanted = self.memory_rate(s);
-        let limit = self.pace.kernels[s as usize].limit(wanted);
+        let limit = self.kernel(s).limit(wanted);
         if let Some(rate) = self.comms.sharing.set_limit(flow, limit) {
             self.set_share(s, rate, wanted);
         }
@@ -153,10 +152,11 @@ impl<O: Observer> Play<'_, O> {
 
     /// Lets time pass for the running kernel of stream `s`, changes its pace, and moves its end.
     pub fn retime(&mut self, s: u32, change: impl FnOnce(&mut super::interference::Kernel)) {
-        let kernel = &mut self.pace.kernels[s as usize];
-        let added = kernel.pass(self.now);
+        let now = self.now;
+        let kernel = self.kernel_mut(s);
+        let added = kernel.pass(now);
         change(kernel);
-        kernel.ends = self.now + Time(kernel.span());
+        kernel.ends = now + Time(kernel.span());
         // One that comes too early finds out that there is time left (`ends_later`).
         let sooner = (kernel.ends < kernel.due).then_some(kernel.ends);
         if let Some(sum) = self.device_memory.added.get_mut(self.streams[s as usize].rank as usize) {
@@ -169,10 +169,11 @@ impl<O: Observer> Play<'_, O> {
 
     /// The kernel of stream `s` ends: it leaves its memory.
     pub fn leave_memory(&mut self, s: u32) {
-        let kernel = &mut self.pace.kernels[s as usize];
+        let now = self.now;
+        let kernel = self.kernel_mut(s);
         let flow = std::mem::replace(&mut kernel.flow, NONE);
         if flow != NONE {
-            let added = kernel.pass(self.now);
+            let added = kernel.pass(now);
             self.device_memory.added[self.streams[s as usize].rank as usize] += added;
             self.comms.sharing.remove(flow);
         }

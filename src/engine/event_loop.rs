@@ -1,17 +1,20 @@
 //! The event loop: streams that advance, one event at a time.
 
+use std::hint::black_box;
+
 use super::agenda::Agenda;
-use super::code::{Code, Compiled, NO_SLOT, NONE, compile};
+use super::code::{Code, Compiled, END, NO_SLOT, NOBODY, NONE, SEVERAL, compile};
 use super::comms::Comms;
 use super::device_memory::DeviceMemory;
 use super::interference::Pace;
+use super::kernels::Factors;
 use super::memory::Ledger;
 use super::{EngineError, Observer, Stats};
 use crate::ids::{RankId, TierId};
 use crate::program::{MemoryWhen, World};
 use crate::units::Time;
 
-/// What the head of a stream does when it does not wait for an op: values of `Play::blocked` above all op numbers.
+/// What the head of a stream does when it does not wait for an op: values of `StreamState::blocked` above all places.
 pub(super) const RUNNING: u32 = NONE - 1;
 pub(super) const FINISHED: u32 = NONE - 2;
 /// Waits for room on a tier.
@@ -31,40 +34,47 @@ pub(super) const SEEN: u32 = 4;
 const INDEX_BITS: u32 = 28;
 const KIND_BITS: u32 = 3;
 const SEQ_BITS: u32 = 33;
+/// By how many events a stream is read before its event, and what is found by way of it.
+const FAR_AHEAD: usize = 6;
+const AHEAD: usize = 3;
 /// Longest step: half of what the clock counts, 106 days. Times saturate, so nothing wraps around before it is met.
 const LONGEST: Time = Time(1 << 63);
 
-/// A rank's place in the tables of the loop.
+/// What the loop knows of a rank, in one line of the cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct RankState {
     pub program: u32,
     pub first_stream: u32,
     pub streams: u16,
-    pub done_words: u32,
+    /// The stream with kernels that mind units taken beside them, `NOBODY` or `SEVERAL`.
+    pub slowed: u16,
     pub slots: u32,
-    /// Kernels do not take their nominal time (slow device or jitter).
-    pub varies: bool,
+    /// Where its running kernels are in `Pace::kernels`.
+    pub first_kernel: u32,
+    /// Units taken by the communication kernels that run, in thousandths of the usual.
+    pub taken: u32,
+    /// What varies the time of its kernels.
+    pub factors: Factors,
 }
 
-/// An in-order queue of one rank, in one line of the cache.
+/// An in-order queue of one rank, two in a line of the cache.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
+#[repr(align(32))]
 pub(super) struct StreamState {
     pub rank: u32,
-    /// The rank's entry, here so that an op that ends reads one place.
-    pub home: RankState,
-    /// Where in `Play::code` the op at the head is, and where the stream ends.
+    /// Where in `Play::code` the op at the head is.
     pub cursor: u32,
-    pub end: u32,
+    /// Where in the code the op is that its head waits for, or one of the values above.
+    pub blocked: u32,
+    /// Kernels behind the head that its event ends as well (`kernels`).
+    pub further: u16,
+    /// Which of the rank's running kernels is its.
+    pub kernel: u16,
     /// Sequence number of the event that ends the running kernel; an event with another number is out of date.
     pub event: u64,
     /// When the op at the head started; of kernels in a row, the last.
     pub start: Time,
-    /// How much later other streams see its ops end, and the first op that they have not seen.
-    pub latency: Time,
-    pub seen: u32,
-    /// Kernels behind the head that its event ends as well (`kernels`).
-    pub further: u32,
 }
 
 /// A run in progress.
@@ -79,10 +89,9 @@ pub(super) struct Play<'w, O> {
     agenda: Agenda,
     pub ranks: Vec<RankState>,
     pub streams: Vec<StreamState>,
-    /// By stream: the op that its head waits for, or one of the values above.
-    pub blocked: Vec<u32>,
+    /// By stream: where the first op is whose end other streams have not seen, if they see ends late.
+    pub seen: Vec<u32>,
     unfinished: usize,
-    done: Vec<u64>,
     pub comms: Comms<'w>,
     pub ledger: Ledger,
     /// Streams whose head asks for memory: decided at the end of the instant, when all that gives back has done so.
@@ -99,34 +108,35 @@ impl<'w, O: Observer> Play<'w, O> {
         let (compiled, code) = compile(world)?;
         let mut ranks = Vec::with_capacity(world.ranks.len());
         let mut streams = Vec::new();
-        let mut words = 0usize;
-        for (r, rank) in world.ranks.iter().enumerate() {
+        let mut kernels = 0;
+        for (r, rank) in (0..).zip(&world.ranks) {
             let program = &compiled[rank.program.index()];
-            let home = RankState {
+            ranks.push(RankState {
                 program: rank.program.0,
                 first_stream: streams.len() as u32,
                 streams: program.streams() as u16,
-                done_words: words as u32,
+                slowed: match program.slowed[..] {
+                    [] => NOBODY,
+                    [only] => only,
+                    _ => SEVERAL,
+                },
                 slots: rank.slots.start,
-                varies: rank.slowness != 1.0 || rank.jitter_seed != 0,
-            };
-            ranks.push(home);
-            words += program.words;
-            streams.extend(program.first.windows(2).zip(&program.program.streams).map(|(w, stream)| {
-                StreamState {
-                    rank: r as u32,
-                    home,
-                    cursor: w[0],
-                    end: w[1],
-                    event: 0,
-                    start: Time::ZERO,
-                    latency: stream.latency,
-                    seen: w[0],
-                    further: 0,
-                }
+                first_kernel: kernels,
+                taken: 0,
+                factors: Factors::of(world, rank),
+            });
+            kernels += u32::from(program.streams_with_kernels);
+            streams.extend(program.first.iter().zip(&program.kernels).map(|(&cursor, &kernel)| StreamState {
+                rank: r,
+                cursor,
+                blocked: NOT_BEGUN,
+                further: 0,
+                kernel,
+                event: 0,
+                start: Time::ZERO,
             }));
         }
-        if streams.len().max(world.comms.len()) >= 1 << INDEX_BITS || words > u32::MAX as usize {
+        if streams.len().max(world.comms.len()) >= 1 << INDEX_BITS {
             let need = streams.len().max(world.comms.len()) as u64;
             return Err(EngineError::Limit { what: "streams", need, limit: 1 << INDEX_BITS });
         }
@@ -136,12 +146,11 @@ impl<'w, O: Observer> Play<'w, O> {
         let felt = world.felt_by_kernels();
         let device_memory = DeviceMemory::new(world, &felt);
         let minds_units = compiled.iter().any(|program| !program.slowed.is_empty());
-        let pace = Pace::new(minds_units, ranks.len(), streams.len(), device_memory.is_on());
+        let pace = Pace::new(minds_units, kernels, device_memory.is_on());
         Ok(Play {
             comms: Comms::new(world, &felt),
-            blocked: vec![NOT_BEGUN; streams.len()],
+            seen: streams.iter().map(|stream| stream.cursor).collect(),
             unfinished: streams.len(),
-            done: vec![0; words],
             agenda: Agenda::new(),
             now: Time::ZERO,
             seq: 0,
@@ -205,21 +214,24 @@ impl<'w, O: Observer> Play<'w, O> {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
             };
-            if !self.asking.is_empty() && time.is_none_or(|t| t > self.now) {
+            if time == Some(self.now) {
+                return self.take_event(planned == time);
+            }
+            if !self.asking.is_empty() {
                 self.admit();
                 continue;
             }
-            if self.comms.sharing.is_dirty() && time.is_none_or(|t| t > self.now) {
+            if self.comms.sharing.is_dirty() {
                 self.reshare();
                 continue;
             }
             let time = time?;
             debug_assert!(time >= self.now);
-            if self.observer.wants_state() && time > self.now {
+            if self.observer.wants_state() {
                 let state = self.state();
                 self.observer.state(state);
             }
-            if time > self.now && self.ledger.has_grown() {
+            if self.ledger.has_grown() {
                 self.ledger.settle();
             }
             if time > LONGEST {
@@ -227,12 +239,35 @@ impl<'w, O: Observer> Play<'w, O> {
                 return None;
             }
             self.now = time;
-            if planned == Some(time) {
-                self.agenda.pop();
-                return first.map(event_of);
+            return self.take_event(planned == Some(time));
+        }
+    }
+
+    /// Takes the first event: of the agenda, or of the flows whose finish has moved.
+    #[inline]
+    fn take_event(&mut self, planned: bool) -> Option<(u32, u32, u64)> {
+        if planned {
+            self.fetch_ahead();
+            let first = self.agenda.first();
+            self.agenda.pop();
+            return first.map(event_of);
+        }
+        let (index, seq) = self.comms.pop_finish()?;
+        Some((FLOW, index, seq))
+    }
+
+    /// Reads what events to come need first, so that it is in the cache by then: in a large run nothing of a rank is, and
+    /// one event after the other would wait for memory.
+    #[inline]
+    fn fetch_ahead(&self) {
+        if let Some((STREAM, s, _)) = self.agenda.ahead(FAR_AHEAD).map(event_of) {
+            black_box(self.streams[s as usize].rank);
+        }
+        if let Some((STREAM, s, _)) = self.agenda.ahead(AHEAD).map(event_of) {
+            black_box(self.ranks[self.streams[s as usize].rank as usize].program);
+            if self.pace.is_on() {
+                black_box(self.kernel(s).ends);
             }
-            let (index, seq) = self.comms.pop_finish()?;
-            return Some((FLOW, index, seq));
         }
     }
 
@@ -257,112 +292,117 @@ impl<'w, O: Observer> Play<'w, O> {
     #[inline]
     pub fn finish(&mut self, s: u32) {
         let stream = &mut self.streams[s as usize];
-        let rank_index = stream.rank;
-        let (start, latency) = (stream.start, stream.latency);
-        let Code { op, frees, awaited, .. } = self.code[stream.cursor as usize];
+        let StreamState { rank: r, cursor: place, start, .. } = *stream;
         stream.cursor += 1;
-        let rank = stream.home;
-        if awaited {
-            if latency == Time::ZERO {
-                self.mark(&rank, op);
-            } else {
-                self.schedule(self.now + latency, SEEN, s);
-            }
+        let Code { op, frees, waiter, late, .. } = self.code[place as usize];
+        if late && waiter != NOBODY {
+            let latency = self.latency(s);
+            self.schedule(self.now + latency, SEEN, s);
         }
-        self.observer.finished(rank_index, op, start, self.now);
+        self.observer.finished(r, op, start, self.now);
         if frees {
-            self.free(rank_index, op, MemoryWhen::FreeAtEnd);
+            self.free(r, op, MemoryWhen::FreeAtEnd);
         }
         self.advance(s);
-        if awaited && latency == Time::ZERO {
-            self.wake(&rank, op);
+        if !late {
+            self.wake(r, waiter, place);
         }
+    }
+
+    /// How much later other streams see the ends of ops of stream `s`.
+    #[cold]
+    pub fn latency(&self, s: u32) -> Time {
+        let rank = &self.ranks[self.streams[s as usize].rank as usize];
+        let program = self.compiled[rank.program as usize].program;
+        program.streams[(s - rank.first_stream) as usize].latency
     }
 
     /// Other streams see the end of the next op of stream `s` that one of them waits for.
     fn seen(&mut self, s: u32) {
-        let stream = &mut self.streams[s as usize];
-        while !self.code[stream.seen as usize].awaited {
-            stream.seen += 1;
+        let seen = &mut self.seen[s as usize];
+        while self.code[*seen as usize].waiter == NOBODY {
+            *seen += 1;
         }
-        let op = self.code[stream.seen as usize].op;
-        stream.seen += 1;
-        let rank = stream.home;
-        self.mark(&rank, op);
-        self.wake(&rank, op);
+        let place = *seen;
+        *seen += 1;
+        self.wake(self.streams[s as usize].rank, self.code[place as usize].waiter, place);
     }
 
-    /// Notes that an op has ended.
+    /// Streams of a rank that wait for the op at a place in the code go on: `waiter`, if that is one.
     #[inline]
-    fn mark(&mut self, rank: &RankState, op: u32) {
-        self.done[rank.done_words as usize + (op >> 6) as usize] |= 1 << (op & 63);
-    }
-
-    /// Streams of the rank that wait for an op go on.
-    #[inline]
-    fn wake(&mut self, rank: &RankState, op: u32) {
-        let (mut from, until) =
-            (rank.first_stream as usize, rank.first_stream as usize + rank.streams as usize);
-        while let Some(ahead) = self.blocked[from..until].iter().position(|waits_for| *waits_for == op) {
-            self.advance((from + ahead) as u32);
-            from += ahead + 1;
+    fn wake(&mut self, r: u32, waiter: u16, place: u32) {
+        if waiter == NOBODY {
+            return;
+        }
+        let RankState { first_stream, streams, .. } = self.ranks[r as usize];
+        let waiters = if waiter == SEVERAL { 0..streams } else { waiter..waiter + 1 };
+        for s in waiters.map(|stream| first_stream + u32::from(stream)) {
+            if self.streams[s as usize].blocked == place {
+                self.advance(s);
+            }
         }
     }
 
+    /// Whether the streams of a rank have seen the end of the op at a place in the code of one of them.
     #[inline]
-    fn is_done(&self, rank: &RankState, op: u32) -> bool {
-        self.done[rank.done_words as usize + (op >> 6) as usize] >> (op & 63) & 1 == 1
+    fn is_over(&self, rank: &RankState, stream: u16, place: u32) -> bool {
+        let s = (rank.first_stream + u32::from(stream)) as usize;
+        // One that others see late has not ended sooner than they see it.
+        self.streams[s].cursor > place && (!self.code[place as usize].late || self.seen[s] > place)
     }
 
-    /// The first op that `code` waits for and that has not ended.
+    /// The place of the first op that the head of a stream waits for and that has not ended.
     #[inline]
-    pub fn unfinished_wait(&self, rank: &RankState, op: u32, code: Code) -> Option<u32> {
+    pub fn unfinished_wait(&self, rank: &RankState, code: &Code) -> Option<u32> {
         if code.wait == NONE {
             return None;
         }
-        if !self.is_done(rank, code.wait) {
+        if !self.is_over(rank, code.wait_stream, code.wait) {
             return Some(code.wait);
         }
-        if !code.more_waits {
-            return None;
-        }
-        let program = self.compiled[rank.program as usize].program;
-        let waits = &program.waits[program.ops[op as usize].waits.range()];
-        waits.iter().map(|w| w.0).find(|&w| !self.is_done(rank, w))
+        if code.more_waits { self.unfinished_among_many(rank, code.op) } else { None }
+    }
+
+    /// The same for an op that waits for several.
+    fn unfinished_among_many(&self, rank: &RankState, op: u32) -> Option<u32> {
+        let Compiled { program, places, .. } = &self.compiled[rank.program as usize];
+        let op = &program.ops[op as usize];
+        let others = program.waits[op.waits.range()].iter().map(|w| w.index());
+        let others = others.map(|w| (program.ops[w].stream, places[w])).filter(|w| w.0 != op.stream);
+        others.filter(|w| !self.is_over(rank, w.0, w.1)).map(|w| w.1).next()
     }
 
     /// Starts the op at the head of stream `s`, or notes what it waits for.
     #[inline]
     pub fn advance(&mut self, s: u32) {
-        let stream = &self.streams[s as usize];
-        if stream.cursor == stream.end {
-            self.blocked[s as usize] = FINISHED;
-            self.unfinished -= 1;
-            return;
-        }
-        let (rank, r) = (stream.home, stream.rank);
+        let stream = &mut self.streams[s as usize];
+        let r = stream.rank;
         let code = self.code[stream.cursor as usize];
-        let op = code.op;
-        if let Some(wait) = self.unfinished_wait(&rank, op, code) {
-            self.blocked[s as usize] = wait;
+        if code.wait != NONE
+            && let Some(wait) = self.unfinished_wait(&self.ranks[r as usize], &code)
+        {
+            self.streams[s as usize].blocked = wait;
             return;
         }
         if code.allocates {
-            self.streams[s as usize].start = self.now;
-            self.blocked[s as usize] = NO_ROOM;
+            let stream = &mut self.streams[s as usize];
+            (stream.start, stream.blocked) = (self.now, NO_ROOM);
             self.asking.push(s);
             return;
         }
-        self.launch(s, rank, r, code);
+        self.launch(s, r, code);
     }
 
     /// Starts an op that waits for nothing any more.
     #[inline]
-    fn launch(&mut self, s: u32, rank: RankState, r: u32, code: Code) {
-        if code.slot == NO_SLOT {
-            self.start_kernel(s, rank, r, code);
-        } else {
-            self.arrive(s, rank.slots + u32::from(code.slot), code.value as u32);
+    fn launch(&mut self, s: u32, r: u32, code: Code) {
+        match code.slot {
+            NO_SLOT => self.start_kernel(s, r, code),
+            END => {
+                self.streams[s as usize].blocked = FINISHED;
+                self.unfinished -= 1;
+            }
+            slot => self.arrive(s, self.ranks[r as usize].slots + u32::from(slot), code.value as u32),
         }
     }
 
@@ -375,7 +415,7 @@ impl<'w, O: Observer> Play<'w, O> {
             let stream = self.streams[s as usize];
             let code = self.code[stream.cursor as usize];
             if self.allocate(s, code.op) {
-                self.launch(s, stream.home, stream.rank, code);
+                self.launch(s, stream.rank, code);
             }
         }
         if self.asking.is_empty() {
@@ -392,14 +432,14 @@ impl<'w, O: Observer> Play<'w, O> {
         let effects = &program.memory[program.ops[op as usize].memory.range()];
         match self.ledger.start(effects, world.tiers_of(RankId(r))) {
             Ok(()) => {
-                self.blocked[s as usize] = RUNNING;
+                self.streams[s as usize].blocked = RUNNING;
                 if effects.iter().any(|e| e.when == MemoryWhen::FreeAtStart) {
                     self.wake_waiting(r, op, MemoryWhen::FreeAtStart);
                 }
                 true
             }
             Err(room) => {
-                self.blocked[s as usize] = NO_ROOM;
+                self.streams[s as usize].blocked = NO_ROOM;
                 self.ledger.wait(room.tier, s);
                 false
             }

@@ -6,7 +6,8 @@
 //! that is held up by its memory (`device_memory`) goes at the lesser of both paces.
 
 use super::Observer;
-use super::code::{NO_SLOT, NONE};
+use super::code::{NO_SLOT, NOBODY, NONE, SEVERAL};
+use super::comms::CommState;
 use super::event_loop::{Play, RUNNING, RankState, StreamState};
 use super::sharing::FlowId;
 use crate::units::{Time, round};
@@ -16,9 +17,7 @@ use crate::units::{Time, round};
 pub(super) struct Pace {
     on: bool,
     units: bool,
-    /// By rank: units taken by the communication kernels that run, in thousandths of the usual.
-    taken: Vec<u32>,
-    /// By stream: the running kernel.
+    /// By rank and stream with kernels: the running kernel. Empty where pace does not matter.
     pub kernels: Vec<Kernel>,
 }
 
@@ -44,43 +43,22 @@ pub(super) struct Kernel {
 
 impl Pace {
     /// Off altogether when no kernel minds units taken and none shares memory.
-    pub fn new(units: bool, ranks: usize, streams: usize, shares_memory: bool) -> Self {
+    pub fn new(units: bool, kernels: u32, shares_memory: bool) -> Self {
         let on = units || shares_memory;
         let idle = Kernel::starts(0, 0, Time::ZERO, 0);
-        Pace {
-            on,
-            units,
-            taken: vec![0; if on { ranks } else { 0 }],
-            kernels: vec![idle; if on { streams } else { 0 }],
-        }
+        Pace { on, units, kernels: vec![idle; if on { kernels as usize } else { 0 }] }
+    }
+
+    /// Whether kernels may take longer than undisturbed ones.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on
     }
 
     /// Whether units taken slow any kernel.
     #[inline]
     pub fn minds_units(&self) -> bool {
         self.units
-    }
-
-    /// Whether no units are taken on a rank.
-    #[inline]
-    pub fn is_even(&self, rank: u32) -> bool {
-        self.taken.get(rank as usize).is_none_or(|taken| *taken == 0)
-    }
-
-    /// By rank, the units taken; empty where kernels do not mind.
-    pub fn taken(&self) -> &[u32] {
-        &self.taken
-    }
-
-    /// Notes a kernel of nominal `time` that starts, and returns when it ends as things are.
-    #[inline]
-    pub fn kernel_starts(&mut self, rank: u32, stream: u32, slowdown: u16, now: Time, time: u64) -> Time {
-        if !self.on {
-            return now + Time(time);
-        }
-        let kernel = Kernel::starts(slowdown, self.taken[rank as usize], now, time);
-        self.kernels[stream as usize] = kernel;
-        kernel.ends
     }
 }
 
@@ -145,40 +123,51 @@ fn scale(x: u64, num: u64, den: u64) -> u64 {
 impl<O: Observer> Play<'_, O> {
     /// A communication kernel comes to (or goes from) the devices of all members.
     pub fn take_units(&mut self, comm: u32, comes: bool) {
-        let state = self.comms.states[comm as usize];
-        let units = self.world.action_units.get(state.action as usize).copied().unwrap_or(1000);
-        for i in state.first_arrival..state.first_arrival + state.needed {
-            let s = self.comms.arrivals[i as usize];
-            let StreamState { rank: r, home, .. } = self.streams[s as usize];
-            let program = &self.compiled[home.program as usize];
-            if !program.takes_units[(s - home.first_stream) as usize] {
+        let CommState { action, first_arrival, needed, .. } = self.comms.states[comm as usize];
+        let units = u32::from(self.world.action_units.get(action as usize).copied().unwrap_or(1000));
+        if units == 0 {
+            return;
+        }
+        for i in first_arrival..first_arrival + needed {
+            let StreamState { rank: r, cursor, .. } = self.streams[self.comms.arrivals[i as usize] as usize];
+            if !self.code[cursor as usize].takes_units {
                 continue;
             }
-            let taken = &mut self.pace.taken[r as usize];
-            *taken = if comes { *taken + u32::from(units) } else { *taken - u32::from(units) };
-            let taken = *taken;
-            if units > 0 {
-                self.retime_kernels(home, taken);
+            let rank = &mut self.ranks[r as usize];
+            rank.taken = if comes { rank.taken + units } else { rank.taken - units };
+            let RankState { slowed, first_stream, taken, .. } = *rank;
+            match slowed {
+                NOBODY => {}
+                SEVERAL => self.retime_kernels(r),
+                stream => self.retime_kernel(first_stream + u32::from(stream), taken),
             }
         }
     }
 
-    fn retime_kernels(&mut self, rank: RankState, taken: u32) {
-        for i in 0..self.compiled[rank.program as usize].slowed.len() {
-            let s = rank.first_stream + u32::from(self.compiled[rank.program as usize].slowed[i]);
-            if self.blocked[s as usize] != RUNNING {
-                continue;
-            }
-            self.break_row(s);
-            let code = self.code[self.streams[s as usize].cursor as usize];
-            if code.slot != NO_SLOT || code.slowdown == 0 {
-                continue;
-            }
-            self.retime(s, |kernel| kernel.taken = taken);
-            let flow = self.pace.kernels[s as usize].flow;
-            if flow != NONE {
-                self.limit_changed(s, flow);
-            }
+    /// Other units are taken on a rank with several streams of kernels that mind.
+    fn retime_kernels(&mut self, r: u32) {
+        let RankState { program, first_stream, taken, .. } = self.ranks[r as usize];
+        for i in 0..self.compiled[program as usize].slowed.len() {
+            let stream = self.compiled[program as usize].slowed[i];
+            self.retime_kernel(first_stream + u32::from(stream), taken);
+        }
+    }
+
+    /// Other units are taken beside stream `s`.
+    #[inline]
+    fn retime_kernel(&mut self, s: u32, taken: u32) {
+        if self.streams[s as usize].blocked != RUNNING {
+            return;
+        }
+        self.break_row(s);
+        let code = &self.code[self.streams[s as usize].cursor as usize];
+        if code.slot != NO_SLOT || code.slowdown == 0 {
+            return;
+        }
+        self.retime(s, |kernel| kernel.taken = taken);
+        let flow = self.kernel(s).flow;
+        if flow != NONE {
+            self.limit_changed(s, flow);
         }
     }
 }

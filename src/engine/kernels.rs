@@ -8,48 +8,55 @@
 //! Rows are made where no unit is taken at their start, device memory is not shared, and the observer asks for no order.
 
 use super::Observer;
-use super::code::{Code, NONE};
-use super::event_loop::{Play, RUNNING, RankState, STREAM};
+use super::code::Code;
+use super::event_loop::{Play, RUNNING, STREAM};
 use super::interference::Kernel;
 use crate::ids::{OpId, RankId};
-use crate::program::World;
+use crate::program::{Rank, World};
 use crate::units::{Time, round};
 
 impl<O: Observer> Play<'_, O> {
     /// Starts the kernel at the head of stream `s`, and with it the row that follows.
     #[inline]
-    pub fn start_kernel(&mut self, s: u32, rank: RankState, r: u32, code: Code) {
-        let (mut time, mut start) = (self.time_of(r, rank.varies, code), self.now);
-        if code.runs_on && !O::IN_ORDER && self.pace.is_even(r) && !self.device_memory.is_on() {
-            (time, start) = self.start_row(s, rank, r, time);
+    pub fn start_kernel(&mut self, s: u32, r: u32, code: Code) {
+        let rank = &self.ranks[r as usize];
+        let (factors, taken) = (rank.factors, rank.taken);
+        let (mut time, mut start, mut further) = (factors.time_of(&self.world.jitter, code), self.now, 0);
+        if code.runs_on && !O::IN_ORDER && taken == 0 && !self.device_memory.is_on() {
+            (time, start, further) = self.tell_row(s, r, time);
         }
-        let ends = self.pace.kernel_starts(r, s, code.slowdown, self.now, time);
+        let mut ends = self.now + Time(time);
+        if self.pace.is_on() {
+            let kernel = Kernel::starts(code.slowdown, taken, self.now, time);
+            ends = kernel.ends;
+            *self.kernel_mut(s) = kernel;
+        }
         let seq = self.schedule(ends, STREAM, s);
         let stream = &mut self.streams[s as usize];
-        stream.event = seq;
-        stream.start = start;
-        self.blocked[s as usize] = RUNNING;
+        (stream.event, stream.start, stream.further, stream.blocked) = (seq, start, further, RUNNING);
         if self.device_memory.is_on() {
             self.kernel_uses_memory(s, code);
         }
     }
 
-    /// Tells of the kernels of a row but the last, whose first takes `time`; returns the time of all, and when the last starts.
-    fn start_row(&mut self, s: u32, rank: RankState, r: u32, mut time: u64) -> (u64, Time) {
+    /// Tells of the kernels of a row but the last, whose first takes `time`; returns the time of all, when the last starts, and
+    /// how many follow the first.
+    fn tell_row(&mut self, s: u32, r: u32, mut time: u64) -> (u64, Time, u16) {
         let head = self.streams[s as usize].cursor as usize;
+        let rank = &self.ranks[r as usize];
         let (mut at, mut start, mut sum) = (head, self.now, time);
-        while self.code[at].runs_on {
+        let most = head + usize::from(u16::MAX);
+        while self.code[at].runs_on && at < most {
             let next = self.code[at + 1];
-            if next.wait != NONE && self.unfinished_wait(&rank, next.op, next).is_some() {
+            if self.unfinished_wait(rank, &next).is_some() {
                 break;
             }
             let end = start + Time(time);
             self.observer.finished(r, self.code[at].op, start, end);
-            time = self.time_of(r, rank.varies, next);
+            time = rank.factors.time_of(&self.world.jitter, next);
             (at, start, sum) = (at + 1, end, sum.saturating_add(time));
         }
-        self.streams[s as usize].further = (at - head) as u32;
-        (sum, start)
+        (sum, start, (at - head) as u16)
     }
 
     /// The row of stream `s`, if one runs, ends with the kernel under way.
@@ -58,17 +65,17 @@ impl<O: Observer> Play<'_, O> {
         if stream.further == 0 {
             return;
         }
-        let (mut cursor, end_of_row) = (stream.cursor, stream.cursor + stream.further);
-        let time_of =
-            |cursor: u32| Time(self.time_of(stream.rank, stream.home.varies, self.code[cursor as usize]));
+        let (mut cursor, end_of_row) = (stream.cursor, stream.cursor + u32::from(stream.further));
+        let factors = self.ranks[stream.rank as usize].factors;
+        let time_of = |cursor: u32| Time(factors.time_of(&self.world.jitter, self.code[cursor as usize]));
         let row: Time = (cursor..=end_of_row).map(time_of).sum();
-        let mut start = self.pace.kernels[s as usize].ends.saturating_sub(row);
+        let mut start = self.kernel(s).ends.saturating_sub(row);
         while cursor < end_of_row && start + time_of(cursor) <= self.now {
             (cursor, start) = (cursor + 1, start + time_of(cursor));
         }
         // No unit was taken beside it so far.
         let kernel = Kernel::starts(self.code[cursor as usize].slowdown, 0, start, time_of(cursor).0);
-        self.pace.kernels[s as usize] = kernel;
+        *self.kernel_mut(s) = kernel;
         self.events += u64::from(cursor - stream.cursor);
         let stream = &mut self.streams[s as usize];
         (stream.cursor, stream.start, stream.further) = (cursor, start, 0);
@@ -94,14 +101,15 @@ impl<O: Observer> Play<'_, O> {
     /// Leaves the last kernel of a row, which ends now, at the head of its stream.
     fn row_ended(&mut self, s: u32) {
         let stream = &mut self.streams[s as usize];
-        stream.cursor += stream.further;
-        self.events += u64::from(std::mem::take(&mut stream.further));
+        let further = std::mem::take(&mut stream.further);
+        stream.cursor += u32::from(further);
+        self.events += u64::from(further);
     }
 
     /// Whether the running kernel of stream `s` has been slowed down, so that its event came too early: it gets another.
     #[inline]
     fn ends_later(&mut self, s: u32) -> bool {
-        let Some(ends) = self.pace.kernels.get(s as usize).map(|kernel| kernel.ends) else { return false };
+        let ends = if self.pace.is_on() { self.kernel(s).ends } else { self.now };
         let later = ends > self.now;
         if later {
             self.kernel_due(s, ends);
@@ -110,15 +118,70 @@ impl<O: Observer> Play<'_, O> {
     }
 
     pub fn kernel_due(&mut self, s: u32, at: Time) {
-        self.pace.kernels[s as usize].due = at;
+        self.kernel_mut(s).due = at;
         let seq = self.schedule(at, STREAM, s);
         self.streams[s as usize].event = seq;
     }
 
-    /// Picoseconds of a kernel that nothing disturbs.
+    /// The running kernel of a stream; there only where pace matters.
     #[inline]
-    fn time_of(&self, r: u32, varies: bool, code: Code) -> u64 {
-        if varies { kernel_time(self.world, RankId(r), OpId(code.op), code.value) } else { code.value }
+    pub fn kernel(&self, s: u32) -> &Kernel {
+        &self.pace.kernels[self.place_of_kernel(s)]
+    }
+
+    #[inline]
+    pub fn kernel_mut(&mut self, s: u32) -> &mut Kernel {
+        let place = self.place_of_kernel(s);
+        &mut self.pace.kernels[place]
+    }
+
+    #[inline]
+    fn place_of_kernel(&self, s: u32) -> usize {
+        let stream = &self.streams[s as usize];
+        (self.ranks[stream.rank as usize].first_kernel + u32::from(stream.kernel)) as usize
+    }
+}
+
+/// What multiplies the time of a rank's kernels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Factors {
+    slowness: f64,
+    /// 0 where there is no jitter.
+    jitter_seed: u64,
+}
+
+impl Factors {
+    pub fn of(world: &World, rank: &Rank) -> Factors {
+        let jitter_seed = if world.jitter.is_empty() { 0 } else { rank.jitter_seed };
+        Factors { slowness: rank.slowness, jitter_seed }
+    }
+
+    /// Whether kernels do not take their nominal time.
+    #[inline]
+    pub fn vary(&self) -> bool {
+        self.slowness != 1.0 || self.jitter_seed != 0
+    }
+
+    /// Picoseconds of a kernel that nothing disturbs, by the world's table of jitter.
+    #[inline]
+    pub fn time_of(&self, jitter: &[f64], code: Code) -> u64 {
+        self.time(jitter, code.op, code.value)
+    }
+
+    #[inline]
+    fn time(&self, jitter: &[f64], op: u32, nominal: u64) -> u64 {
+        if !self.vary() {
+            return nominal;
+        }
+        let mut factor = self.slowness;
+        if self.jitter_seed != 0 {
+            let draw = mix(self.jitter_seed ^ mix(u64::from(op)));
+            // A division takes longer than all else here, and tables have a power of two entries.
+            let entries = jitter.len() as u64;
+            let entry = if entries.is_power_of_two() { draw & (entries - 1) } else { draw % entries };
+            factor *= jitter[entry as usize];
+        }
+        round(nominal as f64 * factor)
     }
 }
 
@@ -126,19 +189,7 @@ impl<O: Observer> Play<'_, O> {
 /// this op. What takes units or bandwidth from it comes on top.
 #[inline]
 pub fn kernel_time(world: &World, rank: RankId, op: OpId, nominal: u64) -> u64 {
-    let rank = &world.ranks[rank.index()];
-    let mut factor = rank.slowness;
-    if factor == 1.0 && rank.jitter_seed == 0 {
-        return nominal;
-    }
-    if rank.jitter_seed != 0 && !world.jitter.is_empty() {
-        let draw = mix(rank.jitter_seed ^ mix(u64::from(op.0)));
-        // A division takes longer than all else here, and tables have a power of two entries.
-        let entries = world.jitter.len() as u64;
-        let entry = if entries.is_power_of_two() { draw & (entries - 1) } else { draw % entries };
-        factor *= world.jitter[entry as usize];
-    }
-    round(nominal as f64 * factor)
+    Factors::of(world, &world.ranks[rank.index()]).time(&world.jitter, op.0, nominal)
 }
 
 /// SplitMix64's finisher (Steele, Lea, Flood 2014): a fixed, portable map from a counter to a uniform draw.

@@ -82,7 +82,7 @@ impl<O: Observer> Play<'_, O> {
             return out_of_memory(self.world, &self.ledger, self.now, rank, Some(op), NoRoom { tier, need });
         }
         let stuck =
-            (0..self.streams.len() as u32).find(|&s| self.blocked[s as usize] != FINISHED).unwrap_or(0);
+            (0..self.streams.len() as u32).find(|&s| self.streams[s as usize].blocked != FINISHED).unwrap_or(0);
         let mut chain: Vec<(u32, Waiting)> = Vec::new();
         let mut s = stuck;
         while !chain.iter().any(|(seen, _)| *seen == s) {
@@ -104,11 +104,11 @@ impl<O: Observer> Play<'_, O> {
         let (rank, op) = self.head(s);
         let program = self.world.program_of(rank);
         let state = self.ranks[rank.index()];
-        match self.blocked[s as usize] {
+        match self.streams[s as usize].blocked {
             ARRIVED => self.absent_member(rank, program, op),
             RUNNING | NO_ROOM | FINISHED | NOT_BEGUN => (None, "nothing".into()),
             wait => {
-                let wait = OpId(wait);
+                let wait = OpId(self.code[wait as usize].op);
                 let stream = state.first_stream + u32::from(program.ops[wait.index()].stream);
                 (Some(stream), format!("{} on its {}", describe(program, wait), self.stream_name(stream)))
             }
@@ -128,9 +128,9 @@ impl<O: Observer> Play<'_, O> {
                 for t in 0..u32::from(state.streams) {
                     let s = state.first_stream + t;
                     let stream = &self.streams[s as usize];
-                    let ops = &self.code[stream.cursor as usize..stream.end as usize];
+                    let ops = &self.code[stream.cursor as usize..compiled.end(t as usize) as usize];
                     let Some(at) = ops.iter().position(|c| c.slot == slot as u16) else { continue };
-                    if self.blocked[s as usize] == ARRIVED && at == 0 {
+                    if self.streams[s as usize].blocked == ARRIVED && at == 0 {
                         continue;
                     }
                     let what = describe(compiled.program, OpId(ops[at].op));

@@ -33,13 +33,12 @@ impl<O: Observer> Play<'_, O> {
         let mut state =
             State { at: self.now, heads: Vec::with_capacity(self.streams.len()), rest: Vec::new() };
         for (s, stream) in self.streams.iter().enumerate() {
-            let first = &self.compiled[stream.home.program as usize].first;
-            let i = s - stream.home.first_stream as usize;
-            let begin = stream.end - (first[i + 1] - first[i]);
-            state.heads.push(stream.cursor - begin);
+            let rank = &self.ranks[stream.rank as usize];
+            let first = &self.compiled[rank.program as usize].first;
+            state.heads.push(stream.cursor - first[s - rank.first_stream as usize]);
             self.stream_state(s, &mut state.rest);
         }
-        state.rest.extend(self.pace.taken().iter().map(|taken| u64::from(*taken)));
+        state.rest.extend(self.ranks.iter().map(|rank| u64::from(rank.taken)));
         self.events_state(&mut state.rest);
         self.comms.state(self.world, self.now, &mut state.rest);
         self.ledger.state(&mut state.rest);
@@ -49,17 +48,19 @@ impl<O: Observer> Play<'_, O> {
     /// What the head of a stream does or waits for.
     fn stream_state(&self, s: usize, out: &mut Vec<u64>) {
         let stream = &self.streams[s];
-        match self.blocked[s] {
+        match stream.blocked {
             what @ (FINISHED | NOT_BEGUN | ARRIVED) => out.push(u64::from(what)),
             what @ (RUNNING | NO_ROOM) => out.extend([u64::from(what), (self.now - stream.start).0]),
-            op => out.push(u64::from(self.code[stream.cursor as usize].op - op)),
+            place => {
+                let [head, awaited] = [stream.cursor, place].map(|place| self.code[place as usize].op);
+                out.push(u64::from(head - awaited));
+            }
         }
-        if stream.latency > Time::ZERO {
-            out.push(u64::from(stream.cursor - stream.seen));
+        if self.latency(s as u32) > Time::ZERO {
+            out.push(u64::from(stream.cursor - self.seen[s]));
         }
-        if self.blocked[s] == RUNNING
-            && let Some(kernel) = self.pace.kernels.get(s)
-        {
+        if stream.blocked == RUNNING && self.pace.is_on() {
+            let kernel = self.kernel(s as u32);
             out.extend(kernel.state(self.now));
             if kernel.flow != NONE {
                 out.extend(self.comms.sharing.state(kernel.flow, self.now));
@@ -75,9 +76,9 @@ impl<O: Observer> Play<'_, O> {
             match kind {
                 STREAM
                     if self.streams[index as usize].event != number
-                        || self.blocked[index as usize] != RUNNING => {}
+                        || self.streams[index as usize].blocked != RUNNING => {}
                 STREAM => {
-                    let ends = self.pace.kernels.get(index as usize).map_or(at, |kernel| kernel.ends);
+                    let ends = if self.pace.is_on() { self.kernel(index).ends } else { at };
                     events.push([u64::from(kind), u64::from(index), 0, (ends - self.now).0]);
                 }
                 FLOW if self.comms.transits[index as usize].event != number => {}
