@@ -71,12 +71,6 @@ impl Agenda {
         self.near.get(self.head).copied()
     }
 
-    /// The event that comes so many after the first, if that is known yet: one that is added may come before it.
-    #[inline]
-    pub fn ahead(&self, by: usize) -> Option<u128> {
-        self.near.get(self.head + by).copied()
-    }
-
     /// Takes the first event, which is there.
     #[inline]
     pub fn pop(&mut self) {

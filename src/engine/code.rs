@@ -64,6 +64,8 @@ pub struct Compiled<'w> {
     pub kernels: Vec<u16>,
     /// Number of streams that have kernels.
     pub streams_with_kernels: u16,
+    /// Number of slots.
+    pub slots: u16,
     /// Streams with kernels that mind units taken beside them.
     pub slowed: Vec<u16>,
     /// Whether kernels of the stream come first when memory is given back.
@@ -115,8 +117,9 @@ impl<'w> Compiled<'w> {
             code.push(Code::end());
             first.push(code.len() as u32);
         }
+        let slots = stream_of_slot.len() as u16;
         let urgent = program.streams.iter().map(|stream| stream.traits.urgent).collect();
-        Ok(Compiled { program, first, places, kernels, streams_with_kernels, slowed, urgent })
+        Ok(Compiled { program, first, places, kernels, streams_with_kernels, slots, slowed, urgent })
     }
 
     /// Number of streams.

@@ -3,8 +3,9 @@
 use rustc_hash::FxHashMap;
 
 use super::code::NONE;
-use super::event_loop::{ARRIVED, COMM, FLOW, LATENCY, Play};
+use super::event_loop::{COMM, FLOW, LATENCY, Play};
 use super::moving::Moving;
+use super::ranks::ARRIVED;
 use super::sharing::{FlowId, Sharing};
 use super::{EngineError, Observer, uncontended};
 use crate::program::{Action, Flow, World};
@@ -178,10 +179,9 @@ impl<'w> Comms<'w> {
 }
 
 impl<O: Observer> Play<'_, O> {
-    /// The head of stream `s` arrives at the communicator of `slot`; the last arrival starts the action.
+    /// The head of stream `s` arrives at a communicator; the last arrival starts the action.
     #[inline]
-    pub fn arrive(&mut self, s: u32, slot: u32, transfer: u32) {
-        let comm = self.world.slots[slot as usize].0;
+    pub fn arrive(&mut self, s: u32, comm: u32, transfer: u32) {
         let state = &mut self.comms.states[comm as usize];
         if state.arrived == 0 {
             state.transfer = transfer;

@@ -6,7 +6,8 @@
 
 use super::Observer;
 use super::code::{Code, NO_SLOT, NONE};
-use super::event_loop::{Play, RUNNING};
+use super::event_loop::Play;
+use super::ranks::RUNNING;
 use super::sharing::FlowId;
 use crate::ids::ResourceId;
 use crate::program::World;
@@ -100,7 +101,7 @@ impl<O: Observer> Play<'_, O> {
             let resource = self.world.uses[at].0.index();
             for i in self.device_memory.first[resource]..self.device_memory.first[resource + 1] {
                 let rank = self.ranks[self.device_memory.ranks[i as usize] as usize];
-                for s in rank.first_stream..rank.first_stream + u32::from(rank.streams) {
+                for s in rank.all_streams() {
                     if self.streams[s as usize].blocked == RUNNING && self.kernel(s).flow == NONE {
                         self.share_memory(s);
                     }

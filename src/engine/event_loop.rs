@@ -1,28 +1,16 @@
 //! The event loop: streams that advance, one event at a time.
 
-use std::hint::black_box;
-
 use super::agenda::Agenda;
 use super::code::{Code, Compiled, END, NO_SLOT, NOBODY, NONE, SEVERAL, compile};
 use super::comms::Comms;
 use super::device_memory::DeviceMemory;
 use super::interference::Pace;
-use super::kernels::Factors;
 use super::memory::Ledger;
+use super::ranks::{FINISHED, NO_ROOM, RUNNING, RankState, StreamState, Tables};
 use super::{EngineError, Observer, Stats};
-use crate::ids::{RankId, TierId};
+use crate::ids::{CommId, RankId, TierId};
 use crate::program::{MemoryWhen, World};
 use crate::units::Time;
-
-/// What the head of a stream does when it does not wait for an op: values of `StreamState::blocked` above all places.
-pub(super) const RUNNING: u32 = NONE - 1;
-pub(super) const FINISHED: u32 = NONE - 2;
-/// Waits for room on a tier.
-pub(super) const NO_ROOM: u32 = NONE - 3;
-/// Has arrived at its communicator.
-pub(super) const ARRIVED: u32 = NONE - 4;
-/// Has not been looked at yet: its head is no op in progress, and it may be empty.
-pub(super) const NOT_BEGUN: u32 = NONE - 5;
 
 /// What an event ends, in the three bits above an index of 28.
 pub(super) const STREAM: u32 = 0;
@@ -34,48 +22,8 @@ pub(super) const SEEN: u32 = 4;
 const INDEX_BITS: u32 = 28;
 const KIND_BITS: u32 = 3;
 const SEQ_BITS: u32 = 33;
-/// By how many events a stream is read before its event, and what is found by way of it.
-const FAR_AHEAD: usize = 6;
-const AHEAD: usize = 3;
 /// Longest step: half of what the clock counts, 106 days. Times saturate, so nothing wraps around before it is met.
 const LONGEST: Time = Time(1 << 63);
-
-/// What the loop knows of a rank, in one line of the cache.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-pub(super) struct RankState {
-    pub program: u32,
-    pub first_stream: u32,
-    pub streams: u16,
-    /// The stream with kernels that mind units taken beside them, `NOBODY` or `SEVERAL`.
-    pub slowed: u16,
-    pub slots: u32,
-    /// Where its running kernels are in `Pace::kernels`.
-    pub first_kernel: u32,
-    /// Units taken by the communication kernels that run, in thousandths of the usual.
-    pub taken: u32,
-    /// What varies the time of its kernels.
-    pub factors: Factors,
-}
-
-/// An in-order queue of one rank, two in a line of the cache.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-pub(super) struct StreamState {
-    pub rank: u32,
-    /// Where in `Play::code` the op at the head is.
-    pub cursor: u32,
-    /// Where in the code the op is that its head waits for, or one of the values above.
-    pub blocked: u32,
-    /// Kernels behind the head that its event ends as well (`kernels`).
-    pub further: u16,
-    /// Which of the rank's running kernels is its.
-    pub kernel: u16,
-    /// Sequence number of the event that ends the running kernel; an event with another number is out of date.
-    pub event: u64,
-    /// When the op at the head started; of kernels in a row, the last.
-    pub start: Time,
-}
 
 /// A run in progress.
 pub(super) struct Play<'w, O> {
@@ -89,6 +37,8 @@ pub(super) struct Play<'w, O> {
     agenda: Agenda,
     pub ranks: Vec<RankState>,
     pub streams: Vec<StreamState>,
+    /// Communicators of the slots.
+    slots: Vec<CommId>,
     /// By stream: where the first op is whose end other streams have not seen, if they see ends late.
     pub seen: Vec<u32>,
     unfinished: usize,
@@ -106,39 +56,10 @@ impl<'w, O: Observer> Play<'w, O> {
     /// Everything at its beginning.
     pub fn new(world: &'w World, observer: &'w mut O) -> Result<Self, EngineError> {
         let (compiled, code) = compile(world)?;
-        let mut ranks = Vec::with_capacity(world.ranks.len());
-        let mut streams = Vec::new();
-        let mut kernels = 0;
-        for (r, rank) in (0..).zip(&world.ranks) {
-            let program = &compiled[rank.program.index()];
-            ranks.push(RankState {
-                program: rank.program.0,
-                first_stream: streams.len() as u32,
-                streams: program.streams() as u16,
-                slowed: match program.slowed[..] {
-                    [] => NOBODY,
-                    [only] => only,
-                    _ => SEVERAL,
-                },
-                slots: rank.slots.start,
-                first_kernel: kernels,
-                taken: 0,
-                factors: Factors::of(world, rank),
-            });
-            kernels += u32::from(program.streams_with_kernels);
-            streams.extend(program.first.iter().zip(&program.kernels).map(|(&cursor, &kernel)| StreamState {
-                rank: r,
-                cursor,
-                blocked: NOT_BEGUN,
-                further: 0,
-                kernel,
-                event: 0,
-                start: Time::ZERO,
-            }));
-        }
-        if streams.len().max(world.comms.len()) >= 1 << INDEX_BITS {
-            let need = streams.len().max(world.comms.len()) as u64;
-            return Err(EngineError::Limit { what: "streams", need, limit: 1 << INDEX_BITS });
+        let Tables { ranks, streams, slots, kernels } = Tables::new(world, &compiled);
+        let need = streams.len().max(world.comms.len());
+        if need >= 1 << INDEX_BITS {
+            return Err(EngineError::Limit { what: "streams", need: need as u64, limit: 1 << INDEX_BITS });
         }
         let ledger = Ledger::new(world).map_err(|(rank, room, ledger)| {
             super::stalled::out_of_memory(world, &ledger, Time::ZERO, rank, None, room)
@@ -161,6 +82,7 @@ impl<'w, O: Observer> Play<'w, O> {
             code,
             ranks,
             streams,
+            slots,
             ledger,
             asking: Vec::new(),
             pace,
@@ -171,8 +93,10 @@ impl<'w, O: Observer> Play<'w, O> {
 
     /// Plays until every stream has finished.
     pub fn run(mut self) -> Result<Stats, EngineError> {
-        for s in 0..self.streams.len() as u32 {
-            self.advance(s);
+        for r in 0..self.ranks.len() {
+            for s in self.ranks[r].all_streams() {
+                self.advance(s);
+            }
         }
         // Not until no event is left: those of kernels that ended sooner than once thought are out of date, and late.
         while self.unfinished > 0
@@ -247,28 +171,12 @@ impl<'w, O: Observer> Play<'w, O> {
     #[inline]
     fn take_event(&mut self, planned: bool) -> Option<(u32, u32, u64)> {
         if planned {
-            self.fetch_ahead();
             let first = self.agenda.first();
             self.agenda.pop();
             return first.map(event_of);
         }
         let (index, seq) = self.comms.pop_finish()?;
         Some((FLOW, index, seq))
-    }
-
-    /// Reads what events to come need first, so that it is in the cache by then: in a large run nothing of a rank is, and
-    /// one event after the other would wait for memory.
-    #[inline]
-    fn fetch_ahead(&self) {
-        if let Some((STREAM, s, _)) = self.agenda.ahead(FAR_AHEAD).map(event_of) {
-            black_box(self.streams[s as usize].rank);
-        }
-        if let Some((STREAM, s, _)) = self.agenda.ahead(AHEAD).map(event_of) {
-            black_box(self.ranks[self.streams[s as usize].rank as usize].program);
-            if self.pace.is_on() {
-                black_box(self.kernel(s).ends);
-            }
-        }
     }
 
     /// The events of the agenda, out-of-date ones among them: when, what, of which entry, sequence number.
@@ -314,7 +222,7 @@ impl<'w, O: Observer> Play<'w, O> {
     pub fn latency(&self, s: u32) -> Time {
         let rank = &self.ranks[self.streams[s as usize].rank as usize];
         let program = self.compiled[rank.program as usize].program;
-        program.streams[(s - rank.first_stream) as usize].latency
+        program.streams[usize::from(rank.number_of(s))].latency
     }
 
     /// Other streams see the end of the next op of stream `s` that one of them waits for.
@@ -334,19 +242,27 @@ impl<'w, O: Observer> Play<'w, O> {
         if waiter == NOBODY {
             return;
         }
-        let RankState { first_stream, streams, .. } = self.ranks[r as usize];
-        let waiters = if waiter == SEVERAL { 0..streams } else { waiter..waiter + 1 };
-        for s in waiters.map(|stream| first_stream + u32::from(stream)) {
-            if self.streams[s as usize].blocked == place {
-                self.advance(s);
+        if waiter == SEVERAL {
+            for s in self.ranks[r as usize].all_streams() {
+                self.advance_behind(s, place);
             }
+        } else {
+            self.advance_behind(self.ranks[r as usize].stream(waiter), place);
+        }
+    }
+
+    /// Stream `s` goes on if it waits for the op at a place in the code.
+    #[inline]
+    fn advance_behind(&mut self, s: u32, place: u32) {
+        if self.streams[s as usize].blocked == place {
+            self.advance(s);
         }
     }
 
     /// Whether the streams of a rank have seen the end of the op at a place in the code of one of them.
     #[inline]
     fn is_over(&self, rank: &RankState, stream: u16, place: u32) -> bool {
-        let s = (rank.first_stream + u32::from(stream)) as usize;
+        let s = rank.stream(stream) as usize;
         // One that others see late has not ended sooner than they see it.
         self.streams[s].cursor > place && (!self.code[place as usize].late || self.seen[s] > place)
     }
@@ -402,7 +318,10 @@ impl<'w, O: Observer> Play<'w, O> {
                 self.streams[s as usize].blocked = FINISHED;
                 self.unfinished -= 1;
             }
-            slot => self.arrive(s, self.ranks[r as usize].slots + u32::from(slot), code.value as u32),
+            slot => {
+                let comm = self.slots[self.ranks[r as usize].slot(slot)];
+                self.arrive(s, comm.0, code.value as u32);
+            }
         }
     }
 
@@ -410,7 +329,10 @@ impl<'w, O: Observer> Play<'w, O> {
     /// order in which events of one instant came has no say, so that ranks which behave alike are treated alike.
     fn admit(&mut self) {
         let mut asking = std::mem::take(&mut self.asking);
-        asking.sort_unstable_by_key(|&s| (!self.is_urgent(s), self.streams[s as usize].start, s));
+        asking.sort_unstable_by_key(|&s| {
+            let stream = &self.streams[s as usize];
+            (!self.is_urgent(s), stream.start, stream.rank, s)
+        });
         for &s in &asking {
             let stream = self.streams[s as usize];
             let code = self.code[stream.cursor as usize];
@@ -467,7 +389,7 @@ impl<'w, O: Observer> Play<'w, O> {
 
     fn is_urgent(&self, s: u32) -> bool {
         let rank = &self.ranks[self.streams[s as usize].rank as usize];
-        self.compiled[rank.program as usize].urgent[(s - rank.first_stream) as usize]
+        self.compiled[rank.program as usize].urgent[usize::from(rank.number_of(s))]
     }
 }
 

@@ -8,7 +8,8 @@
 use super::Observer;
 use super::code::{NO_SLOT, NOBODY, NONE, SEVERAL};
 use super::comms::CommState;
-use super::event_loop::{Play, RUNNING, RankState, StreamState};
+use super::event_loop::Play;
+use super::ranks::{RUNNING, RankState, StreamState};
 use super::sharing::FlowId;
 use crate::units::{Time, round};
 
@@ -135,21 +136,20 @@ impl<O: Observer> Play<'_, O> {
             }
             let rank = &mut self.ranks[r as usize];
             rank.taken = if comes { rank.taken + units } else { rank.taken - units };
-            let RankState { slowed, first_stream, taken, .. } = *rank;
-            match slowed {
+            let rank = *rank;
+            match rank.slowed {
                 NOBODY => {}
-                SEVERAL => self.retime_kernels(r),
-                stream => self.retime_kernel(first_stream + u32::from(stream), taken),
+                SEVERAL => self.retime_kernels(rank),
+                stream => self.retime_kernel(rank.stream(stream), rank.taken),
             }
         }
     }
 
     /// Other units are taken on a rank with several streams of kernels that mind.
-    fn retime_kernels(&mut self, r: u32) {
-        let RankState { program, first_stream, taken, .. } = self.ranks[r as usize];
-        for i in 0..self.compiled[program as usize].slowed.len() {
-            let stream = self.compiled[program as usize].slowed[i];
-            self.retime_kernel(first_stream + u32::from(stream), taken);
+    fn retime_kernels(&mut self, rank: RankState) {
+        for i in 0..self.compiled[rank.program as usize].slowed.len() {
+            let stream = self.compiled[rank.program as usize].slowed[i];
+            self.retime_kernel(rank.stream(stream), rank.taken);
         }
     }
 

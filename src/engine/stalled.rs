@@ -2,8 +2,9 @@
 
 use std::cmp::Reverse;
 
-use super::event_loop::{ARRIVED, FINISHED, NO_ROOM, NOT_BEGUN, Play, RUNNING};
+use super::event_loop::Play;
 use super::memory::{Ledger, NoRoom};
+use super::ranks::{ARRIVED, FINISHED, NO_ROOM, NOT_BEGUN, RUNNING};
 use super::{EngineError, Observer, Waiting};
 use crate::ids::{OpId, RankId, TierId};
 use crate::program::{MemoryWhen, NO_MICRO_BATCH, Program, Work, World};
@@ -54,7 +55,7 @@ impl<O: Observer> Play<'_, O> {
 
     fn stream_name(&self, s: u32) -> &'static str {
         let rank = &self.ranks[self.streams[s as usize].rank as usize];
-        self.compiled[rank.program as usize].program.streams[(s - rank.first_stream) as usize].kind.name()
+        self.compiled[rank.program as usize].program.streams[usize::from(rank.number_of(s))].kind.name()
     }
 
     pub fn mismatch(&self, s: u32, transfer: u32, expected: u32) -> EngineError {
@@ -81,8 +82,8 @@ impl<O: Observer> Play<'_, O> {
                 .sum();
             return out_of_memory(self.world, &self.ledger, self.now, rank, Some(op), NoRoom { tier, need });
         }
-        let stuck =
-            (0..self.streams.len() as u32).find(|&s| self.streams[s as usize].blocked != FINISHED).unwrap_or(0);
+        let mut streams = self.ranks.iter().flat_map(|rank| rank.all_streams());
+        let stuck = streams.find(|&s| self.streams[s as usize].blocked != FINISHED).unwrap_or(0);
         let mut chain: Vec<(u32, Waiting)> = Vec::new();
         let mut s = stuck;
         while !chain.iter().any(|(seen, _)| *seen == s) {
@@ -109,7 +110,7 @@ impl<O: Observer> Play<'_, O> {
             RUNNING | NO_ROOM | FINISHED | NOT_BEGUN => (None, "nothing".into()),
             wait => {
                 let wait = OpId(self.code[wait as usize].op);
-                let stream = state.first_stream + u32::from(program.ops[wait.index()].stream);
+                let stream = state.stream(program.ops[wait.index()].stream);
                 (Some(stream), format!("{} on its {}", describe(program, wait), self.stream_name(stream)))
             }
         }
@@ -125,10 +126,10 @@ impl<O: Observer> Play<'_, O> {
             let state = self.ranks[member.index()];
             let compiled = &self.compiled[state.program as usize];
             for (slot, _) in self.world.slots_of(member).iter().enumerate().filter(|(_, c)| **c == comm) {
-                for t in 0..u32::from(state.streams) {
-                    let s = state.first_stream + t;
+                for t in 0..state.streams {
+                    let s = state.stream(t);
                     let stream = &self.streams[s as usize];
-                    let ops = &self.code[stream.cursor as usize..compiled.end(t as usize) as usize];
+                    let ops = &self.code[stream.cursor as usize..compiled.end(usize::from(t)) as usize];
                     let Some(at) = ops.iter().position(|c| c.slot == slot as u16) else { continue };
                     if self.streams[s as usize].blocked == ARRIVED && at == 0 {
                         continue;

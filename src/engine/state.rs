@@ -10,9 +10,8 @@
 use super::Observer;
 use super::code::NONE;
 use super::comms::Comms;
-use super::event_loop::{
-    ARRIVED, COMM, FINISHED, FLOW, LATENCY, NO_ROOM, NOT_BEGUN, Play, RUNNING, SEEN, STREAM,
-};
+use super::event_loop::{COMM, FLOW, LATENCY, Play, SEEN, STREAM};
+use super::ranks::{ARRIVED, FINISHED, NO_ROOM, NOT_BEGUN, RUNNING};
 use crate::program::{Action, World};
 use crate::units::Time;
 
@@ -32,11 +31,12 @@ impl<O: Observer> Play<'_, O> {
     pub fn state(&self) -> State {
         let mut state =
             State { at: self.now, heads: Vec::with_capacity(self.streams.len()), rest: Vec::new() };
-        for (s, stream) in self.streams.iter().enumerate() {
-            let rank = &self.ranks[stream.rank as usize];
+        for rank in &self.ranks {
             let first = &self.compiled[rank.program as usize].first;
-            state.heads.push(stream.cursor - first[s - rank.first_stream as usize]);
-            self.stream_state(s, &mut state.rest);
+            for (s, begin) in rank.all_streams().zip(first) {
+                state.heads.push(self.streams[s as usize].cursor - begin);
+                self.stream_state(s as usize, &mut state.rest);
+            }
         }
         state.rest.extend(self.ranks.iter().map(|rank| u64::from(rank.taken)));
         self.events_state(&mut state.rest);
