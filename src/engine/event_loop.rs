@@ -1,7 +1,7 @@
 //! The event loop: streams that advance, one event at a time.
 
 use super::agenda::Agenda;
-use super::code::{Code, Compiled, END, NO_SLOT, NOBODY, NONE, SEVERAL, compile};
+use super::code::{Code, Compiled, END, NO_SLOT, NOBODY, NONE, SEVERAL, compile, is_open};
 use super::comms::Comms;
 use super::device_memory::DeviceMemory;
 use super::interference::Pace;
@@ -282,10 +282,10 @@ impl<'w, O: Observer> Play<'w, O> {
     /// The same for an op that waits for several.
     fn unfinished_among_many(&self, rank: &RankState, op: u32) -> Option<u32> {
         let Compiled { program, places, .. } = &self.compiled[rank.program as usize];
-        let op = &program.ops[op as usize];
-        let others = program.waits[op.waits.range()].iter().map(|w| w.index());
-        let others = others.map(|w| (program.ops[w].stream, places[w])).filter(|w| w.0 != op.stream);
-        others.filter(|w| !self.is_over(rank, w.0, w.1)).map(|w| w.1).next()
+        let waits = program.waits[program.ops[op as usize].waits.range()].iter().map(|wait| wait.0);
+        let place_and_stream = |wait: u32| (places[wait as usize], program.ops[wait as usize].stream);
+        let mut open = waits.filter(|wait| is_open(program, op, *wait)).map(place_and_stream);
+        open.find(|(place, stream)| !self.is_over(rank, *stream, *place)).map(|(place, _)| place)
     }
 
     /// Starts the op at the head of stream `s`, or notes what it waits for.
