@@ -80,7 +80,7 @@ impl Sweep<'_> {
         let program = &self.compiled[self.world.ranks[r].program.index()];
         let cursor = self.cursor[r][s];
         // A cursor past its stream marks a head that has arrived and waits for the others.
-        if cursor >= program.first[s + 1] {
+        if cursor >= program.end(s) {
             return Ok(false);
         }
         let code = self.code[cursor as usize];
