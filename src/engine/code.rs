@@ -220,7 +220,7 @@ fn waiters(program: &Program) -> Result<Vec<u16>, EngineError> {
         return invalid("a wait for an op that does not exist".into());
     }
     let mut waiters = vec![NOBODY; program.ops.len()];
-    for (number, op) in (0..).zip(&program.ops) {
+    for (number, op) in (0..).zip(&program.ops).filter(|(_, op)| !op.waits.is_empty()) {
         let waits = program.waits[op.waits.range()].iter();
         for wait in waits.filter(|wait| is_open(program, number, wait.0)) {
             let waiter = &mut waiters[wait.index()];

@@ -74,11 +74,11 @@ impl<O: Observer> Play<'_, O> {
         }
         let rank = self.ranks[stream.rank as usize];
         let rate = f64::from(self.compiled[rank.program as usize].program.ops[code.op as usize].memory_rate);
-        if !rank.factors.vary() {
+        if !rank.factors.vary {
             return rate;
         }
         // A kernel that takes longer moves the same bytes.
-        let time = rank.factors.time_of(&self.world.jitter, code);
+        let time = rank.factors.time_of(&self.world.jitter, &code);
         rate * (code.value as f64 / time.max(1) as f64)
     }
 

@@ -8,6 +8,8 @@ use crate::units::round;
 /// What multiplies the time of a rank's kernels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Factors {
+    /// Whether kernels do not take their nominal time.
+    pub vary: bool,
     slowness: f64,
     /// 0 where there is no jitter.
     jitter_seed: u64,
@@ -16,24 +18,19 @@ pub(super) struct Factors {
 impl Factors {
     pub fn of(world: &World, rank: &Rank) -> Factors {
         let jitter_seed = if world.jitter.is_empty() { 0 } else { rank.jitter_seed };
-        Factors { slowness: rank.slowness, jitter_seed }
-    }
-
-    /// Whether kernels do not take their nominal time.
-    #[inline]
-    pub fn vary(&self) -> bool {
-        self.slowness != 1.0 || self.jitter_seed != 0
+        let slowness = rank.slowness;
+        Factors { vary: slowness != 1.0 || jitter_seed != 0, slowness, jitter_seed }
     }
 
     /// Picoseconds of a kernel that nothing disturbs, by the world's table of jitter.
     #[inline]
-    pub fn time_of(&self, jitter: &[f64], code: Code) -> u64 {
+    pub fn time_of(&self, jitter: &[f64], code: &Code) -> u64 {
         self.time(jitter, code.op, code.value)
     }
 
     #[inline]
     fn time(&self, jitter: &[f64], op: u32, nominal: u64) -> u64 {
-        if !self.vary() {
+        if !self.vary {
             return nominal;
         }
         let mut factor = self.slowness;

@@ -29,7 +29,8 @@ pub(super) struct Kernel {
     slowdown: u16,
     /// Units taken beside it, in thousandths of the usual.
     taken: u32,
-    since: Time,
+    /// When it started, or its pace last changed.
+    pub since: Time,
     /// Picoseconds left at `since` if undisturbed.
     left: u64,
     /// When it ends as things are.

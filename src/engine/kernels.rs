@@ -8,7 +8,7 @@
 //! Rows are made where no unit is taken at their start, device memory is not shared, and the observer asks for no order.
 
 use super::Observer;
-use super::code::Code;
+use super::code::{Code, NONE};
 use super::event_loop::{Play, STREAM};
 use super::interference::Kernel;
 use super::ranks::RUNNING;
@@ -20,7 +20,7 @@ impl<O: Observer> Play<'_, O> {
     pub fn start_kernel(&mut self, s: u32, r: u32, code: Code) {
         let rank = &self.ranks[r as usize];
         let (factors, taken) = (rank.factors, rank.taken);
-        let (mut time, mut start, mut further) = (factors.time_of(&self.world.jitter, code), self.now, 0);
+        let (mut time, mut start, mut further) = (factors.time_of(&self.world.jitter, &code), self.now, 0);
         if code.runs_on && !O::IN_ORDER && taken == 0 && !self.device_memory.is_on() {
             (time, start, further) = self.tell_row(s, r, time);
         }
@@ -46,8 +46,8 @@ impl<O: Observer> Play<'_, O> {
         let (mut at, mut start, mut sum) = (head, self.now, time);
         let most = head + usize::from(u16::MAX);
         while self.code[at].runs_on && at < most {
-            let next = self.code[at + 1];
-            if self.unfinished_wait(rank, &next).is_some() {
+            let next = &self.code[at + 1];
+            if next.wait != NONE && self.unfinished_wait(rank, next).is_some() {
                 break;
             }
             let end = start + Time(time);
@@ -66,9 +66,9 @@ impl<O: Observer> Play<'_, O> {
         }
         let (mut cursor, end_of_row) = (stream.cursor, stream.cursor + u32::from(stream.further));
         let factors = self.ranks[stream.rank as usize].factors;
-        let time_of = |cursor: u32| Time(factors.time_of(&self.world.jitter, self.code[cursor as usize]));
-        let row: Time = (cursor..=end_of_row).map(time_of).sum();
-        let mut start = self.kernel(s).ends.saturating_sub(row);
+        let time_of = |cursor: u32| Time(factors.time_of(&self.world.jitter, &self.code[cursor as usize]));
+        // It has gone undisturbed since it started.
+        let mut start = self.kernel(s).since;
         while cursor < end_of_row && start + time_of(cursor) <= self.now {
             (cursor, start) = (cursor + 1, start + time_of(cursor));
         }
