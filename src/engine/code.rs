@@ -7,7 +7,7 @@ use crate::units::Time;
 
 /// "Waits for nothing", "no more".
 pub const NONE: u32 = u32::MAX;
-/// Most places in the code: numbers above stand for other things (`event_loop`).
+/// Most places in the code: numbers above stand for other things (`ranks`, `sweep`).
 const MOST: usize = 1 << 31;
 
 /// What the loop needs of an op, two in a line of the cache.
@@ -35,7 +35,7 @@ pub struct Code {
     pub frees: bool,
     /// Other streams see its end later than its own.
     pub late: bool,
-    /// Its action takes compute units.
+    /// It is communication that takes compute units.
     pub takes_units: bool,
     /// It is a kernel whose end nobody minds, and the next op of the stream is a kernel that takes no memory.
     pub runs_on: bool,

@@ -67,12 +67,11 @@ impl<O: Observer> Play<'_, O> {
         let (mut cursor, end_of_row) = (stream.cursor, stream.cursor + u32::from(stream.further));
         let factors = self.ranks[stream.rank as usize].factors;
         let time_of = |cursor: u32| Time(factors.time_of(&self.world.jitter, &self.code[cursor as usize]));
-        // It has gone undisturbed since it started.
+        // No unit was taken beside it so far: it has gone undisturbed since it started.
         let mut start = self.kernel(s).since;
         while cursor < end_of_row && start + time_of(cursor) <= self.now {
             (cursor, start) = (cursor + 1, start + time_of(cursor));
         }
-        // No unit was taken beside it so far.
         let kernel = Kernel::starts(self.code[cursor as usize].slowdown, 0, start, time_of(cursor).0);
         *self.kernel_mut(s) = kernel;
         self.events += u64::from(cursor - stream.cursor);
