@@ -9,7 +9,9 @@
 
 use std::hint::black_box;
 use std::io::{self, Write};
+use std::process::Command;
 
+use rustix::time::{ClockId, clock_gettime};
 use stepsim::analytic::ClosedForm;
 use stepsim::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
 use stepsim::compare::Estimators;
@@ -253,7 +255,6 @@ fn ranks(most: u64) {
             format!("batch.global={}", 16 * replicas),
         ];
         let inputs = Inputs::load("llama3-405b", Some("h100-superpod"), &sets).expect("a shipped workload");
-        forget_peak();
         black_box(figures(&inputs, &Options::default(), false).expect("a run"));
         peak_mib()
     });
@@ -396,35 +397,36 @@ const LOOPS: &[Loop] = &[
     ("writer", counted!(writer), 5_000_000, "Chrome JSON slices"),
 ];
 
-/// CPU seconds of this process so far.
+/// CPU seconds of this process so far, all threads together.
 fn cpu_s() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e9
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// The most memory that the process has had since `forget_peak`, in MiB.
+/// The most memory that the process has had, in MiB.
 fn peak_mib() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find(|l| l.starts_with("VmHWM")).unwrap_or("");
     line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1024.0
 }
 
-/// Makes it the most from now on.
-fn forget_peak() {
-    std::fs::write("/proc/self/clear_refs", "5").expect("a peak to forget");
-}
-
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
-    let (one, most) = (args.first(), args.get(1).map(|n| n.parse().expect("a number of items")));
-    assert!(one.is_none_or(|one| LOOPS.iter().any(|l| l.0 == one)), "a loop of that name");
-    for (name, run, items, what) in LOOPS.iter().filter(|l| one.is_none_or(|one| l.0 == one)) {
-        // The time of the whole call, world building included.
-        forget_peak();
-        let before = cpu_s();
-        let counted = run(most.unwrap_or(*items));
-        let cpu = cpu_s() - before;
-        let rate = counted as f64 / cpu / 1e6;
-        println!("{name:18} {cpu:8.3} CPU-s  {rate:8.2} M/s  peak {:6.0} MiB   {counted} {what}", peak_mib());
-    }
+    let Some(name) = args.first() else {
+        return LOOPS.iter().for_each(|of| run_alone(of.0));
+    };
+    let (_, run, items, what) = LOOPS.iter().find(|of| of.0 == name).expect("a loop of that name");
+    // The time of the whole call, world building included.
+    let before = cpu_s();
+    let counted = run(args.get(1).map_or(*items, |n| n.parse().expect("a number of items")));
+    let cpu = cpu_s() - before;
+    let rate = counted as f64 / cpu / 1e6;
+    println!("{name:18} {cpu:8.3} CPU-s  {rate:8.2} M/s  peak {:6.0} MiB   {counted} {what}", peak_mib());
+}
+
+/// A loop in a process of its own: what others before it left of memory would hide what it takes.
+fn run_alone(name: &str) {
+    let this = std::env::current_exe().expect("a path of this program");
+    let status = Command::new(this).arg(name).status().expect("a process");
+    assert!(status.success(), "{name}: {status}");
 }

@@ -2,7 +2,7 @@
 
 use super::EngineError;
 use crate::ids::OpId;
-use crate::program::{MemoryWhen, Program, Work, World};
+use crate::program::{MemoryWhen, Op, Program, Stream, Work, World};
 use crate::units::Time;
 
 /// "Waits for nothing", "no more".
@@ -89,37 +89,85 @@ pub fn compile(world: &World) -> Result<(Vec<Compiled<'_>>, Vec<Code>), EngineEr
 
 impl<'w> Compiled<'w> {
     fn new(program: &'w Program, code: &mut Vec<Code>) -> Result<Self, EngineError> {
-        let (places, waiters) = (places(program, code.len())?, waiters(program)?);
-        let mut first = vec![code.len() as u32];
-        let (mut kernels, mut streams_with_kernels, mut slowed) = (Vec::new(), 0, Vec::new());
-        let mut stream_of_slot: Vec<u32> = Vec::new();
-        for (s, stream) in (0..).zip(&program.streams) {
-            let start = code.len();
-            for &OpId(id) in &stream.ops {
-                let mut of_op = Code::of(program, id, &places);
-                of_op.waiter = waiters[id as usize];
-                of_op.late = stream.latency > Time::ZERO;
-                of_op.takes_units = stream.traits.takes_units;
-                if of_op.slot != NO_SLOT {
-                    check_slot(&mut stream_of_slot, of_op.slot, s)?;
-                }
-                if let Some(before) = code[start..].last_mut() {
-                    before.runs_on = before.is_silent() && of_op.slot == NO_SLOT && !of_op.allocates;
-                }
-                code.push(of_op);
-            }
-            let ops = &code[start..];
-            kernels.push(streams_with_kernels);
-            streams_with_kernels += u16::from(ops.iter().any(|c| c.slot == NO_SLOT));
-            if ops.iter().any(|c| c.slot == NO_SLOT && c.slowdown > 0) {
-                slowed.push(s);
-            }
-            code.push(Code::end());
-            first.push(code.len() as u32);
+        let mut compiled = Compiled {
+            program,
+            first: vec![code.len() as u32],
+            places: vec![NONE; program.ops.len()],
+            kernels: Vec::new(),
+            streams_with_kernels: 0,
+            slots: 0,
+            slowed: Vec::new(),
+            urgent: program.streams.iter().map(|stream| stream.traits.urgent).collect(),
+        };
+        let mut stream_of_slot = Vec::new();
+        for stream in &program.streams {
+            compiled.add_stream(stream, &mut stream_of_slot, code)?;
         }
-        let slots = stream_of_slot.len() as u16;
-        let urgent = program.streams.iter().map(|stream| stream.traits.urgent).collect();
-        Ok(Compiled { program, first, places, kernels, streams_with_kernels, slots, slowed, urgent })
+        compiled.slots = stream_of_slot.len() as u16;
+        let queued: usize = program.streams.iter().map(|stream| stream.ops.len()).sum();
+        if queued != program.ops.len() {
+            return invalid(format!(
+                "{} of {} ops are queued on no stream",
+                program.ops.len() - queued,
+                program.ops.len()
+            ));
+        }
+        compiled.link_waits(code)?;
+        Ok(compiled)
+    }
+
+    /// Writes the ops of the next stream as if none waited, and the end behind them.
+    fn add_stream(
+        &mut self,
+        stream: &Stream,
+        stream_of_slot: &mut Vec<u32>,
+        code: &mut Vec<Code>,
+    ) -> Result<(), EngineError> {
+        let s = self.kernels.len() as u16;
+        let (mut next, mut has_kernels, mut is_slowed) = (0, false, false);
+        for &OpId(id) in &stream.ops {
+            let Some(op) = self.program.ops.get(id as usize).filter(|op| id >= next && op.stream == s) else {
+                return invalid(format!("op {id} stands on stream {s} where it does not belong"));
+            };
+            let of_op = Code::of(self.program, id, op, stream);
+            if of_op.is_kernel() {
+                (has_kernels, is_slowed) = (true, is_slowed || op.slowdown > 0);
+            } else {
+                check_slot(stream_of_slot, of_op.slot, s)?;
+            }
+            if let Some(before) = code.last_mut() {
+                before.runs_on = before.is_kernel() && !before.frees && of_op.is_kernel() && !of_op.allocates;
+            }
+            self.places[id as usize] = code.len() as u32;
+            code.push(of_op);
+            next = id + 1;
+        }
+        self.kernels.push(self.streams_with_kernels);
+        self.streams_with_kernels += u16::from(has_kernels);
+        if is_slowed {
+            self.slowed.push(s);
+        }
+        code.push(Code::END);
+        self.first.push(code.len() as u32);
+        Ok(())
+    }
+
+    /// Tells each op that waits for what, and each op that is waited for by whom.
+    fn link_waits(&self, code: &mut [Code]) -> Result<(), EngineError> {
+        let program = self.program;
+        for (number, op) in (0..).zip(&program.ops).filter(|(_, op)| !op.waits.is_empty()) {
+            for &OpId(wait) in &program.waits[op.waits.range()] {
+                let Some(awaited) = program.ops.get(wait as usize) else {
+                    return invalid(format!("op {number} waits for op {wait}, which does not exist"));
+                };
+                if is_open(program, number, wait) {
+                    let place = self.places[wait as usize];
+                    code[place as usize].add_waiter(op.stream);
+                    code[self.places[number as usize] as usize].add_wait(place, awaited.stream);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Number of streams.
@@ -134,11 +182,26 @@ impl<'w> Compiled<'w> {
 }
 
 impl Code {
+    /// What stands behind the last op of a stream.
+    const END: Code = Code {
+        value: 0,
+        op: NONE,
+        wait: NONE,
+        wait_stream: NOBODY,
+        waiter: NOBODY,
+        slot: END,
+        slowdown: 0,
+        more_waits: false,
+        allocates: false,
+        frees: false,
+        late: false,
+        takes_units: false,
+        runs_on: false,
+    };
+
+    /// An op that waits for none and that none waits for.
     #[inline]
-    fn of(program: &Program, number: u32, places: &[u32]) -> Code {
-        let op = &program.ops[number as usize];
-        let mut waits = program.waits[op.waits.range()].iter().filter(|w| is_open(program, number, w.0));
-        let wait = waits.next();
+    fn of(program: &Program, number: u32, op: &Op, stream: &Stream) -> Code {
         let effects = &program.memory[op.memory.range()];
         let (value, slot) = match op.work {
             Work::Compute { time } => (time.0, NO_SLOT),
@@ -147,42 +210,33 @@ impl Code {
         Code {
             value,
             op: number,
-            wait: wait.map_or(NONE, |w| places[w.index()]),
-            wait_stream: wait.map_or(NOBODY, |w| program.ops[w.index()].stream),
-            waiter: NOBODY,
             slot,
             slowdown: op.slowdown,
-            more_waits: waits.next().is_some(),
             allocates: effects.iter().any(|e| e.when != MemoryWhen::FreeAtEnd),
             frees: effects.iter().any(|e| e.when == MemoryWhen::FreeAtEnd),
-            late: false,
-            takes_units: false,
-            runs_on: false,
+            late: stream.latency > Time::ZERO,
+            takes_units: stream.traits.takes_units,
+            ..Code::END
         }
     }
 
-    /// What stands behind the last op of a stream.
-    fn end() -> Code {
-        Code {
-            value: 0,
-            op: NONE,
-            wait: NONE,
-            wait_stream: NOBODY,
-            waiter: NOBODY,
-            slot: END,
-            slowdown: 0,
-            more_waits: false,
-            allocates: false,
-            frees: false,
-            late: false,
-            takes_units: false,
-            runs_on: false,
-        }
+    fn is_kernel(&self) -> bool {
+        self.slot == NO_SLOT
     }
 
-    /// A kernel whose end is seen by its own stream alone.
-    fn is_silent(&self) -> bool {
-        self.slot == NO_SLOT && self.waiter == NOBODY && !self.frees
+    /// Notes a stream that waits for it: its end is no longer its own stream's alone.
+    fn add_waiter(&mut self, stream: u16) {
+        self.waiter = if self.waiter == NOBODY || self.waiter == stream { stream } else { SEVERAL };
+        self.runs_on = false;
+    }
+
+    /// Notes a wait for the op at `place` of the code.
+    fn add_wait(&mut self, place: u32, stream: u16) {
+        if self.wait == NONE {
+            (self.wait, self.wait_stream) = (place, stream);
+        } else {
+            self.more_waits = true;
+        }
     }
 }
 
@@ -190,44 +244,6 @@ impl Code {
 #[inline]
 pub fn is_open(program: &Program, op: u32, wait: u32) -> bool {
     wait >= op || program.ops[wait as usize].stream != program.ops[op as usize].stream
-}
-
-/// By op: its place in code that begins at `begin`.
-fn places(program: &Program, begin: usize) -> Result<Vec<u32>, EngineError> {
-    let mut places = vec![NONE; program.ops.len()];
-    let (mut place, mut queued) = (begin as u32, 0);
-    for (s, stream) in (0..).zip(&program.streams) {
-        let mut next = 0;
-        for &OpId(id) in &stream.ops {
-            if id < next || program.ops.get(id as usize).is_none_or(|op| op.stream != s) {
-                return invalid(format!("op {id} stands on stream {s} where it does not belong"));
-            }
-            places[id as usize] = place;
-            (next, place) = (id + 1, place + 1);
-        }
-        queued += stream.ops.len();
-        place += 1;
-    }
-    if queued != places.len() {
-        return invalid(format!("{} of {} ops are queued on no stream", places.len() - queued, places.len()));
-    }
-    Ok(places)
-}
-
-/// By op: the stream whose ops wait for it, `NOBODY` or `SEVERAL`.
-fn waiters(program: &Program) -> Result<Vec<u16>, EngineError> {
-    if program.waits.iter().any(|wait| wait.index() >= program.ops.len()) {
-        return invalid("a wait for an op that does not exist".into());
-    }
-    let mut waiters = vec![NOBODY; program.ops.len()];
-    for (number, op) in (0..).zip(&program.ops).filter(|(_, op)| !op.waits.is_empty()) {
-        let waits = program.waits[op.waits.range()].iter();
-        for wait in waits.filter(|wait| is_open(program, number, wait.0)) {
-            let waiter = &mut waiters[wait.index()];
-            *waiter = if *waiter == NOBODY || *waiter == op.stream { op.stream } else { SEVERAL };
-        }
-    }
-    Ok(waiters)
 }
 
 /// Notes the stream on which a communicator slot is used.
