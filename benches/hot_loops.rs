@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::io::{self, Write};
 use std::process::Command;
 
-use rustix::time::{ClockId, clock_gettime};
+use cpu_time::ProcessTime;
 use stepsim::analytic::ClosedForm;
 use stepsim::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
 use stepsim::compare::Estimators;
@@ -397,12 +397,6 @@ const LOOPS: &[Loop] = &[
     ("writer", counted!(writer), 5_000_000, "Chrome JSON slices"),
 ];
 
-/// CPU seconds of this process so far, all threads together.
-fn cpu_s() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
-}
-
 /// The most memory that the process has had, in MiB.
 fn peak_mib() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -416,10 +410,10 @@ fn main() {
         return LOOPS.iter().for_each(|of| run_alone(of.0));
     };
     let (_, run, items, what) = LOOPS.iter().find(|of| of.0 == name).expect("a loop of that name");
-    // The time of the whole call, world building included.
-    let before = cpu_s();
+    // The time of the whole call and of all its threads, world building included.
+    let before = ProcessTime::now();
     let counted = run(args.get(1).map_or(*items, |n| n.parse().expect("a number of items")));
-    let cpu = cpu_s() - before;
+    let cpu = before.elapsed().as_secs_f64();
     let rate = counted as f64 / cpu / 1e6;
     println!("{name:18} {cpu:8.3} CPU-s  {rate:8.2} M/s  peak {:6.0} MiB   {counted} {what}", peak_mib());
 }
