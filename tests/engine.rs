@@ -202,6 +202,32 @@ fn communication_kernels_take_units_together() {
     assert!((end.s() - (90.0 + 100.0 - 20.0 - 20.0 / 1.75 - 32.0) * 1e-9).abs() < 3e-12, "{end:?}");
 }
 
+/// Two ranks of one program, each with kernels of 100 and 90 ns at once. Beside the rank's collective, from 20 to 70 ns, one
+/// goes at half its pace and the other at four fifths: 25 and 40 ns of them are done there.
+#[test]
+fn ranks_of_a_program_have_running_kernels_of_their_own() {
+    let mut world = world_with(Action::Fixed(Time::from_ns(50)));
+    let mut b = builder();
+    let (host, d) = (b.stream(StreamKind::Host), b.stream(StreamKind::Data));
+    let gate = b.op(host, kernel(20), &[], 0, 0);
+    let slowed = [(100, 1000), (90, 250)].map(|(time, slowdown)| {
+        let stream = b.stream(StreamKind::Compute);
+        let op = b.op(stream, kernel(time), &[], 0, 0);
+        b.slowdown(op, slowdown);
+        op
+    });
+    b.op(d, comm(0, 0), &[gate], 0, 0);
+    world.add_program(b.finish());
+    let ranks = [0, 1].map(|_| world.add_rank(ProgramId(0), 1));
+    for rank in ranks {
+        let own = world.add_comm(0, &[rank], &[]);
+        world.bind(rank, 0, own);
+    }
+    let record = engine::run(&world).unwrap();
+    let ends = |rank| slowed.map(|op| record.span(rank, op).1.0 / 1000);
+    assert_eq!(ranks.map(ends), [[125, 100]; 2]);
+}
+
 #[test]
 fn communication_that_starts_at_once_finds_streams_that_have_not_begun() {
     // The collective's stream comes first; behind it a stream whose kernel is to be slowed down, and one without ops.
@@ -274,6 +300,55 @@ fn a_row_of_kernels_ends_where_units_are_taken() {
     assert_eq!(spans(&row), [(0, 100), (100, 250), (250, 350)]);
     assert_eq!(spans(&other), [(150, 190), (190, 230)]);
     assert_eq!(told_in_order(&world), record.spans);
+}
+
+/// 140,000 kernels of a nanosecond in a row, more than one event ends: each starts where the one before it ends. Where they
+/// mind a collective, the one beside it takes twice as long, and those behind it are a nanosecond late.
+#[test]
+fn a_row_of_more_kernels_than_one_event_ends_goes_on() {
+    for slowdown in [0, 1000] {
+        let mut world = world_with(Action::Fixed(Time::from_ns(2)));
+        let mut b = builder();
+        let [c, d, host] =
+            [StreamKind::Compute, StreamKind::Data, StreamKind::Host].map(|kind| b.stream(kind));
+        for _ in 0..140_000 {
+            let op = b.op(c, kernel(1), &[], 0, 0);
+            b.slowdown(op, slowdown);
+        }
+        let gate = b.op(host, kernel(100_000), &[], 0, 0);
+        b.op(d, comm(0, 0), &[gate], 0, 0);
+        world.add_program(b.finish());
+        let rank = world.add_rank(ProgramId(0), 1);
+        let c = world.add_comm(0, &[rank], &[]);
+        world.bind(rank, 0, c);
+        let record = engine::run(&world).unwrap();
+        let end_of = |kernels: u64| Time::from_ns(kernels + u64::from(slowdown > 0 && kernels > 100_000));
+        for (op, before) in (0..140_000).zip(0..) {
+            let span = record.span(rank, OpId(op));
+            assert_eq!(span, (end_of(before), end_of(before + 1)), "kernel {op}, slower by {slowdown}");
+        }
+        // The end of each op counts, and that of a row which was broken may as well.
+        assert!((140_002..140_010).contains(&record.events), "{} events", record.events);
+    }
+}
+
+/// Others see the ends of a stream 5 ns late; what waits on the stream itself, alone or beside other waits, goes on at once.
+#[test]
+fn a_stream_that_others_see_late_sees_itself_at_once() {
+    let mut b = builder();
+    let [host, c] = [StreamKind::Host, StreamKind::Compute].map(|kind| b.stream(kind));
+    b.latency(host, Time::from_ns(5));
+    let first = b.op(host, kernel(10), &[], 0, 0);
+    let others = [0, 1].map(|_| b.op(c, kernel(1), &[first], 0, 0));
+    let second = b.op(host, kernel(10), &[first], 0, 0);
+    b.op(host, kernel(10), &[others[0], others[1], second], 0, 0);
+    let mut world = World::default();
+    world.add_program(b.finish());
+    world.add_rank(ProgramId(0), 0);
+    let record = engine::run(&world).unwrap();
+    let spans: Vec<_> = record.spans.iter().map(|(start, end)| (start.0 / 1000, end.0 / 1000)).collect();
+    assert_eq!(spans, [(0, 10), (15, 16), (16, 17), (10, 20), (20, 30)]);
+    assert_eq!(record.spans, engine::sweep(&world).unwrap().spans);
 }
 
 /// Two ranks run kernels of 100 and 100 ns, then a collective of 10 ns that alone waits for them, then a kernel of 50 ns. From 150 ns
