@@ -9,7 +9,10 @@ use proptest::prelude::*;
 use stepsim::engine;
 use stepsim::fold::{Folded, fold};
 use stepsim::ids::{CommId, OpId, RankId, TierId, TransferId};
-use stepsim::program::{Action, World};
+use stepsim::program::{
+    Action, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
+};
+use stepsim::units::{Bandwidth, Time};
 
 /// A job on 8 × 2 devices without anything uneven: TP 2 × DP 4 × PP 2.
 fn even() -> Layout {
@@ -180,6 +183,28 @@ fn check_quotient(world: &World) {
             .sum();
         assert_eq!(comm.needed as usize, arrivals, "every slot of a folded rank arrives once");
     }
+}
+
+/// A transfer on links that are alike but for how often its only path crosses them: not at all, once, twice.
+#[test]
+fn links_that_transfers_cross_unequally_stay_apart() {
+    let mut world = World::default();
+    let links = [(); 3].map(|()| world.add_resource(Bandwidth(1e9)));
+    let flow = Flow { latency: Time::ZERO, bytes: 100.0, rate_limit: f64::INFINITY, path: 0 };
+    let graph = Action::Graph { flows: vec![flow], parents: vec![Span::default()], parent_ids: vec![] };
+    let action = world.add_action(graph);
+    world.add_profile([action]);
+    let mut b = ProgramBuilder::new();
+    let (phase, layer, class) = (Phase::Forward, None, None);
+    b.info(OpInfo { name: "transfer".into(), phase, layer, class, flops: 0.0, bytes: 0.0 });
+    let stream = b.stream(StreamKind::Data);
+    b.op(stream, Work::Comm { slot: 0, transfer: TransferId(0) }, &[], 0, NO_MICRO_BATCH);
+    let program = world.add_program(b.finish());
+    let rank = world.add_rank(program, 1);
+    let comm = world.add_comm(0, &[rank], &[&[(links[1], 1), (links[2], 2)]]);
+    world.bind(rank, 0, comm);
+    assert_eq!(fold(&world).resources.len(), 3);
+    check_quotient(&world);
 }
 
 fn fidelity() -> impl Strategy<Value = Fidelity> {

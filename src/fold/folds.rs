@@ -121,7 +121,7 @@ mod tests {
     use crate::ids::{ProgramId, RankId, TransferId};
     use crate::program::{
         Edit, Flow, MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, Program,
-        ProgramBuilder, Rank, Resource, StreamKind, Tier, TierUse, Work,
+        ProgramBuilder, Rank, Resource, Span, StreamKind, Tier, TierUse, Work,
     };
     use crate::units::{Bandwidth, Bytes, Time};
 
@@ -179,7 +179,10 @@ mod tests {
             change(&mut world);
             world
         };
-        let graph = || Action::Graph { flows: vec![], parents: vec![], parent_ids: vec![] };
+        // Two flows that fold to one, on a path that then stands for two.
+        let flow = Flow { latency: Time::ZERO, bytes: 1.0, rate_limit: f64::INFINITY, path: 0 };
+        let graph =
+            || Action::Graph { flows: vec![flow; 2], parents: vec![Span::default(); 2], parent_ids: vec![] };
         let alike = [
             pairs(program(2000, 2, 2.0, 0)),
             other(&|w| w.actions[0] = Action::Fixed(Time(7))),
@@ -221,6 +224,7 @@ mod tests {
             let last = remember(&first);
             assert!(!last.serves(world, &Demands::of(world)), "{what}");
             assert_eq!(told(&folds.fold(world)), told(&fold(world)), "{what}");
+            assert_eq!(told(&folds.fold(&first)), told(&fold(&first)), "behind {what}");
         }
     }
 }
