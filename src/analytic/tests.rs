@@ -301,6 +301,13 @@ fn what_is_known_of_other_workloads_changes_nothing() {
         all[key] = value;
         all
     };
+    // So few micro-batches that the order shows all of them, whether passes are paired or not.
+    let exchanging = |overlap: &str| {
+        let mut all = with(json!({"expert": 4, "expert_tensor": 1}));
+        all["batch"]["global"] = 2.into();
+        all["expert"] = json!({ "overlap": overlap });
+        all
+    };
     let by_turns: Vec<u32> = (0..8).flat_map(|place| [8 + place, place]).collect();
     let workloads = [
         with(json!({})),
@@ -317,6 +324,8 @@ fn what_is_known_of_other_workloads_changes_nothing() {
         with(json!({"order": ["pipeline", "tensor", "context", "data"]})),
         with(json!({"expert": 4, "expert_tensor": 1})),
         with(json!({"expert": 4, "expert_tensor": 2})),
+        exchanging("none"),
+        exchanging("micro-batches"),
     ]
     .map(workload);
     let (chooser, known) = (Chooser::best(), Known::default());
@@ -324,7 +333,7 @@ fn what_is_known_of_other_workloads_changes_nothing() {
         assert_eq!(workload.validate_on(16, &["hbm"]), []);
         let of = |known: &Known| {
             let mut form = ClosedForm::new(workload, model, &machine, &ByClass, &chooser, RATE, known)?;
-            form.with_batch(32)
+            form.with_batch(workload.batch.global)
         };
         let (got, want) = (of(&known), of(&Known::default()));
         assert_eq!(got.expect("an estimate"), want.expect("an estimate"), "{:?}", workload);
