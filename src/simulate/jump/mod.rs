@@ -46,6 +46,7 @@ mod tests;
 pub use report::{report, reported};
 
 use std::collections::{BTreeMap, VecDeque};
+use std::iter::successors;
 
 use super::{Brief, Inputs, Options, Simulation, SimulationError, fullest, noise, prepared};
 use crate::analysis::brief;
@@ -54,7 +55,7 @@ use crate::analysis::kind::OpKind;
 use crate::engine::{self, Observer, Record, State};
 use crate::fold::{Folded, Folds, fold};
 use crate::model::flops::StepFlops;
-use crate::plan::step::{Plan, order};
+use crate::plan::step::{Plan, fewest_micro_batches, order};
 use crate::program::{Edit, Period, World};
 use crate::schedule::Choice;
 use crate::units::{Bytes, Time};
@@ -228,10 +229,23 @@ fn jumped(asked: Asked) -> Option<Short> {
 
 /// Which short steps are tried.
 struct Lengths {
-    /// Micro-batches a stage of the shortest.
+    /// Micro-batches a stage of a step that nearly always comes to rest.
     least: u32,
     /// The whole step must have so many times its micro-batches.
     spared: u32,
+}
+
+impl Lengths {
+    /// Numbers of micro-batches to try for a step of `whole` of them. The shortest order that goes on by turns has `fewest`; a step
+    /// that fills its pipeline once more often has come to rest in it. What is tried in vain adds at most three quarters of
+    /// what the whole step costs.
+    fn of(&self, whole: u32, stages: u32, fewest: u32) -> impl Iterator<Item = u32> + use<> {
+        let (first, usual) = ((fewest + stages, 2 * self.spared), (self.least * stages, self.spared));
+        let longer = successors(Some(usual), |(least, spared)| Some((3 * least, 2 * spared)));
+        let fits = move |&(least, spared): &(u32, u32)| whole >= spared * least;
+        let first = Some(first).filter(|first| first.0 < usual.0).filter(fits);
+        first.into_iter().chain(longer.take_while(fits)).map(|(least, _)| least)
+    }
 }
 
 /// Tries short steps until one returns to a state in time and something can be made of it.
@@ -245,11 +259,9 @@ fn shortened<T>(asked: Asked, lengths: Lengths, make: &mut dyn FnMut(Short) -> O
     }
     let whole = workload.micro_batches(u64::from(inputs.machine.devices())) as u32;
     let stages = workload.parallelism.pipeline.size as u32;
-    let (mut least, mut spared) = (lengths.least * stages.max(2), lengths.spared);
-    // What is tried in vain adds at most half of what the whole step costs.
-    while let Some(fewer) = whole.checked_sub(least).filter(|_| whole >= spared * least) {
+    for least in lengths.of(whole, stages.max(2), fewest_micro_batches(workload, whole)) {
         let try_with = |turn: u32| {
-            let micro_batches = least + fewer % turn;
+            let micro_batches = least + (whole - least) % turn;
             (micro_batches < whole).then(|| play(asked, whole, micro_batches)).flatten()
         };
         let short = match try_with(stages) {
@@ -260,7 +272,6 @@ fn shortened<T>(asked: Asked, lengths: Lengths, make: &mut dyn FnMut(Short) -> O
         if let Some(made) = short.and_then(Result::ok).and_then(&mut *make) {
             return Some(made);
         }
-        (least, spared) = (3 * least, 2 * lengths.spared);
     }
     None
 }
