@@ -8,8 +8,8 @@ use super::kind::OpKind;
 use super::overlap::exposes;
 use super::{memory, stalls};
 use crate::engine::Record;
-use crate::ids::{OpId, RankId};
-use crate::program::{Work, World};
+use crate::ids::RankId;
+use crate::program::World;
 use crate::units::{PS_PER_S, Time};
 
 /// A stretch of time that comes so many times more than it was played.
@@ -38,11 +38,8 @@ pub fn exposed(
             });
             times[kind as usize] += u128::from(*weight) * (u128::from(stall.time().0) + again);
         }
-        for (i, op) in world.program_of(rank).ops.iter().enumerate() {
-            if let Work::Comm { .. } = op.work {
-                occurs[causes.kind(rank, OpId(i as u32)) as usize] = true;
-            }
-        }
+        let index = causes.index_of(rank);
+        index.by_slot.iter().flatten().for_each(|op| occurs[index.kinds[op.index()] as usize] = true);
     }
     let all: f64 = weights.iter().map(|weight| *weight as f64).sum();
     let seconds = |kind: OpKind| times[kind as usize] as f64 / all / PS_PER_S;

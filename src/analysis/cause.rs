@@ -111,10 +111,12 @@ impl ProgramIndex {
         }
         index.kinds = OpKind::of_all(program);
         index.late = program.streams.iter().any(|s| s.latency > Time::ZERO);
-        let compute = || program.streams.iter().filter(|s| s.kind == StreamKind::Compute);
         let is_kernel = |op: &&OpId| matches!(program.ops[op.index()].work, Work::Compute { .. });
-        index.kernels = compute().flat_map(|s| s.ops.iter().filter(is_kernel)).copied().collect();
-        index.many_compute_streams = compute().count() > 1;
+        for (before, stream) in program.streams.iter().filter(|s| s.kind == StreamKind::Compute).enumerate() {
+            index.kernels.reserve(stream.ops.len());
+            index.kernels.extend(stream.ops.iter().filter(is_kernel));
+            index.many_compute_streams = before > 0;
+        }
         index
     }
 }

@@ -202,7 +202,11 @@ impl Code {
     /// An op that waits for none and that none waits for.
     #[inline]
     fn of(program: &Program, number: u32, op: &Op, stream: &Stream) -> Code {
-        let effects = &program.memory[op.memory.range()];
+        let (mut allocates, mut frees) = (false, false);
+        for effect in &program.memory[op.memory.range()] {
+            let at_end = effect.when == MemoryWhen::FreeAtEnd;
+            (allocates, frees) = (allocates | !at_end, frees | at_end);
+        }
         let (value, slot) = match op.work {
             Work::Compute { time } => (time.0, NO_SLOT),
             Work::Comm { slot, transfer } => (u64::from(transfer.0), slot),
@@ -212,8 +216,8 @@ impl Code {
             op: number,
             slot,
             slowdown: op.slowdown,
-            allocates: effects.iter().any(|e| e.when != MemoryWhen::FreeAtEnd),
-            frees: effects.iter().any(|e| e.when == MemoryWhen::FreeAtEnd),
+            allocates,
+            frees,
             late: stream.latency > Time::ZERO,
             takes_units: stream.traits.takes_units,
             ..Code::END
