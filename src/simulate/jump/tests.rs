@@ -201,6 +201,22 @@ fn random_steps_jump_exactly() {
     assert!(jumped > cases / 8, "{cases} drawn, {ran} can be planned, {jumped} jumped");
 }
 
+/// The shortest step is one that fills its pipeline once more than the shortest order of its schedule.
+#[test]
+fn short_steps_are_as_short_as_their_schedule_allows() {
+    let lengths = Lengths { least: 4, spared: 2 };
+    let of = |whole, stages, fewest| lengths.of(whole, stages, fewest).collect::<Vec<_>>();
+    assert_eq!(of(512, 64, 64), [128, 256], "1f1b");
+    assert_eq!(of(511, 64, 64), Vec::<u32>::new(), "too short to spare anything");
+    assert_eq!(of(96, 8, 32), [32], "interleaved");
+    assert_eq!(of(400, 8, 400), [32, 96], "no turns are known");
+
+    let sets = ["parallelism.pipeline.size=4", "parallelism.pipeline.schedule=1f1b", "batch.global=640"];
+    let inputs = Inputs::load("tests/data/jump.json", None, &sets.map(String::from)).expect("inputs");
+    let Jumped { of, micro_batches, .. } = jumped(&inputs, &Options::default()).expect("a jump").jumped;
+    assert_eq!(of - micro_batches, 8, "of {of}");
+}
+
 /// The order of a whole step must be that of the short one with turns put in.
 #[test]
 fn orders_that_do_not_go_on_by_turns_are_found_out() {
