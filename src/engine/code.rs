@@ -202,11 +202,7 @@ impl Code {
     /// An op that waits for none and that none waits for.
     #[inline]
     fn of(program: &Program, number: u32, op: &Op, stream: &Stream) -> Code {
-        let (mut allocates, mut frees) = (false, false);
-        for effect in &program.memory[op.memory.range()] {
-            let at_end = effect.when == MemoryWhen::FreeAtEnd;
-            (allocates, frees) = (allocates | !at_end, frees | at_end);
-        }
+        let effects = &program.memory[op.memory.range()];
         let (value, slot) = match op.work {
             Work::Compute { time } => (time.0, NO_SLOT),
             Work::Comm { slot, transfer } => (u64::from(transfer.0), slot),
@@ -216,8 +212,8 @@ impl Code {
             op: number,
             slot,
             slowdown: op.slowdown,
-            allocates,
-            frees,
+            allocates: effects.iter().any(|e| e.when != MemoryWhen::FreeAtEnd),
+            frees: effects.iter().any(|e| e.when == MemoryWhen::FreeAtEnd),
             late: stream.latency > Time::ZERO,
             takes_units: stream.traits.takes_units,
             ..Code::END
