@@ -21,6 +21,8 @@ struct Naive<'w> {
     world: &'w World,
     now: f64,
     spans: Vec<Vec<(f64, f64)>>,
+    /// By rank and op: seconds from its end until other streams see it; below `OVER` once they do.
+    unseen: Vec<Vec<f64>>,
     done: Vec<Vec<bool>>,
     streams: Vec<Stream>,
     /// By communicator: the streams that have arrived, and what is played once all have.
@@ -89,6 +91,7 @@ impl<'w> Naive<'w> {
             world,
             now: 0.0,
             spans: (0..world.ranks().len()).map(|r| vec![(0.0, 0.0); ops(r)]).collect(),
+            unseen: (0..world.ranks().len()).map(|r| latencies(world, RankId(r as u32))).collect(),
             done: (0..world.ranks().len()).map(|r| vec![false; ops(r)]).collect(),
             streams,
             arrived: vec![Vec::new(); world.comms().len()],
@@ -115,7 +118,11 @@ impl<'w> Naive<'w> {
         match state {
             State::Waits => {
                 let waits = &program.waits[program.ops[op].waits.range()];
-                if waits.iter().any(|w| !self.done[rank][w.index()]) {
+                let sees = |w: usize| {
+                    let own = program.ops[w].stream == program.ops[op].stream;
+                    self.done[rank][w] && (own || self.unseen[rank][w] <= OVER)
+                };
+                if waits.iter().any(|w| !sees(w.index())) {
                     return false;
                 }
                 match program.ops[op].work {
@@ -263,6 +270,11 @@ impl<'w> Naive<'w> {
                 next = next.min(left / speed);
             }
         }
+        for (unseen, done) in self.unseen.iter().flatten().zip(self.done.iter().flatten()) {
+            if *done && *unseen > OVER {
+                next = next.min(*unseen);
+            }
+        }
         for playing in self.playing.iter().flatten() {
             if playing.nodes.is_empty() {
                 next = next.min(playing.slot_of_time);
@@ -288,6 +300,9 @@ impl<'w> Naive<'w> {
                 *left -= dt * speed;
             }
         }
+        for (unseen, done) in self.unseen.iter_mut().flatten().zip(self.done.iter().flatten()) {
+            *unseen -= if *done { dt } else { 0.0 };
+        }
         for playing in self.playing.iter_mut().flatten() {
             playing.slot_of_time -= dt;
             for node in &mut playing.nodes {
@@ -305,6 +320,12 @@ impl<'w> Naive<'w> {
             }
         }
     }
+}
+
+/// By op of a rank: seconds from its end until other streams see it.
+fn latencies(world: &World, rank: RankId) -> Vec<f64> {
+    let program = world.program_of(rank);
+    program.ops.iter().map(|op| program.streams[usize::from(op.stream)].latency.s()).collect()
 }
 
 /// A flow in progress: communicator, node, its path (resource, times), its own limit.

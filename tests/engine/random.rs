@@ -1,9 +1,10 @@
 //! Random worlds with everything in them that takes time: streams that wait for each other, communicators of all kinds
-//! of actions on shared resources, and kernels that mind communication and share their device's memory.
+//! of actions on shared resources, kernels that mind communication and share their device's memory, ranks that share a program, and
+//! streams that others see late.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use stepsim::ids::{OpId, RankId, ResourceId, TransferId};
+use stepsim::ids::{OpId, ProgramId, RankId, ResourceId, TransferId};
 use stepsim::program::{
     Action, Edit, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
 };
@@ -22,13 +23,15 @@ const KINDS: [StreamKind; 7] = [
 const COMM_STREAMS: std::ops::Range<usize> = 0..5;
 const TRANSFERS: u32 = 4;
 
-/// The world of a seed: 1 to 4 ranks, up to 6 communicators, up to 40 ops, durations of nanoseconds to microseconds.
+/// The world of a seed: 1 to 4 ranks and up to 6 communicators, there once to three times beside each other; up to 40 ops a rank,
+/// durations of nanoseconds to microseconds.
 pub fn world(seed: u64) -> World {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let rng = &mut rng;
     let mut world = World::default();
+    let copies = rng.random_range(1..4u32);
     let resources: Vec<_> = (0..rng.random_range(1..6))
-        .map(|_| world.add_resource(Bandwidth(1e9 * f64::from(rng.random_range(1..20u32)))))
+        .map(|_| world.add_resource(Bandwidth(1e9 * f64::from(copies * rng.random_range(1..20u32)))))
         .collect();
     let ranks = rng.random_range(1..5u32);
     let comms: Vec<(Vec<u32>, Vec<usize>)> = (0..rng.random_range(1..7))
@@ -43,37 +46,50 @@ pub fn world(seed: u64) -> World {
         })
         .collect();
     programs(rng, &mut world, ranks, &comms);
-    let shares_memory = rng.random_bool(0.6);
-    for rank in (0..ranks).map(RankId) {
-        if shares_memory && rng.random_bool(0.8) {
-            let crossed = (resources[rng.random_range(0..resources.len())], rng.random_range(1..3));
-            world.set_memory(rank, &[crossed]);
-        }
-    }
-    for (c, (members, _)) in (0u32..).zip(&comms) {
-        let paths: Vec<Vec<(ResourceId, u32)>> = (0..3).map(|_| path(rng, &resources)).collect();
-        let paths: Vec<&[_]> = paths.iter().map(Vec::as_slice).collect();
-        let members: Vec<RankId> = members.iter().map(|m| RankId(*m)).collect();
-        let comm = world.add_comm(c, &members, &paths);
-        members.iter().for_each(|m| world.bind(*m, c as u16, comm));
-        let profile: Vec<u32> = (0..TRANSFERS)
-            .map(|_| {
-                let action = action(rng);
-                world.add_action_taking(action, rng.random_range(0..4) * 500)
-            })
-            .collect();
+    for _ in 0..comms.len() {
+        let mut action = || world.add_action_taking(action(rng), rng.random_range(0..4) * 500);
+        let profile = [(); TRANSFERS as usize].map(|()| action());
         world.add_profile(profile);
+    }
+    let shares_memory = rng.random_bool(0.6);
+    for _ in 0..copies {
+        let ranks: Vec<RankId> = (0..ranks).map(|r| rank(rng, &mut world, r, comms.len() as u32)).collect();
+        for rank in &ranks {
+            if shares_memory && rng.random_bool(0.8) {
+                let crossed = (resources[rng.random_range(0..resources.len())], rng.random_range(1..3));
+                world.set_memory(*rank, &[crossed]);
+            }
+        }
+        for (c, (members, _)) in (0u32..).zip(&comms) {
+            let paths: Vec<Vec<(ResourceId, u32)>> = (0..3).map(|_| path(rng, &resources)).collect();
+            let paths: Vec<&[_]> = paths.iter().map(Vec::as_slice).collect();
+            let members: Vec<RankId> = members.iter().map(|m| ranks[*m as usize]).collect();
+            let comm = world.add_comm(c, &members, &paths);
+            members.iter().for_each(|m| world.bind(*m, c as u16, comm));
+        }
     }
     world
 }
 
-/// A program for each rank. Ops come in one order for all, so communicators match and nothing waits for itself.
+/// A rank of a program, slower than others or not.
+fn rank(rng: &mut ChaCha8Rng, world: &mut World, program: u32, slots: u32) -> RankId {
+    let rank = world.add_rank(ProgramId(program), slots);
+    if rng.random_bool(0.2) {
+        world.edit(&Edit::SlowRank(rank, 1.0 + f64::from(rng.random_range(0..10u32)) / 7.0));
+    }
+    rank
+}
+
+/// A program for each of so many ranks. Ops come in one order for all, so communicators match and nothing waits for itself.
 fn programs(rng: &mut ChaCha8Rng, world: &mut World, ranks: u32, comms: &[(Vec<u32>, Vec<usize>)]) {
     let mut builders: Vec<_> = (0..ranks).map(|_| ProgramBuilder::new()).collect();
     for b in &mut builders {
-        KINDS.iter().for_each(|k| {
-            b.stream(*k);
-        });
+        for kind in KINDS {
+            let stream = b.stream(kind);
+            if rng.random_bool(0.1) {
+                b.latency(stream, time(rng));
+            }
+        }
         b.info(info(0.0));
     }
     let mut ops: Vec<u32> = vec![0; ranks as usize];
@@ -126,13 +142,7 @@ fn programs(rng: &mut ChaCha8Rng, world: &mut World, ranks: u32, comms: &[(Vec<u
             }
         }
     }
-    for builder in builders {
-        let program = world.add_program(builder.finish());
-        let rank = world.add_rank(program, comms.len() as u32);
-        if rng.random_bool(0.2) {
-            world.edit(&Edit::SlowRank(rank, 1.0 + f64::from(rng.random_range(0..10u32)) / 7.0));
-        }
-    }
+    builders.into_iter().for_each(|builder| _ = world.add_program(builder.finish()));
 }
 
 fn info(bytes: f64) -> OpInfo {
