@@ -23,13 +23,13 @@ const KINDS: [StreamKind; 7] = [
 const COMM_STREAMS: std::ops::Range<usize> = 0..5;
 const TRANSFERS: u32 = 4;
 
-/// The world of a seed: 1 to 4 ranks and up to 6 communicators, there once to three times beside each other; up to 40 ops a rank,
+/// The world of a seed: 1 to 4 ranks and up to 6 communicators, there once or twice; up to 40 ops a rank,
 /// durations of nanoseconds to microseconds.
 pub fn world(seed: u64) -> World {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let rng = &mut rng;
     let mut world = World::default();
-    let copies = rng.random_range(1..4u32);
+    let copies = rng.random_range(1..3u32);
     let resources: Vec<_> = (0..rng.random_range(1..6))
         .map(|_| world.add_resource(Bandwidth(1e9 * f64::from(copies * rng.random_range(1..20u32)))))
         .collect();

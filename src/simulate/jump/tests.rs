@@ -188,7 +188,7 @@ fn drawn(draws: &mut Draws) -> Vec<String> {
 /// Steps of a small model under all schedules, shardings, overlaps and offloads; `STEPSIM_JUMP_CASES` takes more of them.
 #[test]
 fn random_steps_jump_exactly() {
-    let cases: u32 = std::env::var("STEPSIM_JUMP_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(24);
+    let cases: u32 = std::env::var("STEPSIM_JUMP_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
     let (mut draws, mut ran, mut jumped, mut reported) = (Draws(88_172_645_463_325_252), 0, 0, 0);
     for _ in 0..cases {
         let sets = drawn(&mut draws);
