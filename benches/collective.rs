@@ -5,12 +5,12 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use stepsim::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
-use stepsim::engine;
-use stepsim::fold::fold;
-use stepsim::ids::{DeviceId, ProgramId, RankId, ResourceId};
-use stepsim::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
-use stepsim::topology::Machine;
+use stepsim::core::engine;
+use stepsim::core::fold::fold;
+use stepsim::core::ids::{DeviceId, ProgramId, RankId, ResourceId};
+use stepsim::core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
+use stepsim::step::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
+use stepsim::step::topology::Machine;
 
 /// Communicators of tp 8, pp 16, dp: per device one channel each way along the pipeline, a tensor group a node, a data
 /// group for each (tp, pp) place.

@@ -5,10 +5,10 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use stepsim::engine;
-use stepsim::ids::{OpId, ProgramId, TransferId};
-use stepsim::program::{Action, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
-use stepsim::units::Time;
+use stepsim::core::engine;
+use stepsim::core::ids::{OpId, ProgramId, TransferId};
+use stepsim::core::program::{Action, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
+use stepsim::core::units::Time;
 
 /// `ranks` ranks of 8 roles, `ops` ops each; every third op is a collective of 8 ranks that depends on the kernel
 /// before it, and the kernel after it waits for the collective before that.

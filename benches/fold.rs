@@ -5,7 +5,7 @@ mod cluster;
 
 use cluster::{Fidelity, Layout};
 use criterion::{Criterion, Throughput};
-use stepsim::fold::fold;
+use stepsim::core::fold::fold;
 
 /// TP 8 × PP 16 on nodes of eight devices and NICs, 32 nodes a leaf, with the given number of replicas.
 fn layout(dp: u32) -> Layout {

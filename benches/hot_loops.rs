@@ -12,20 +12,20 @@ use std::io::{self, Write};
 use std::process::Command;
 
 use cpu_time::ProcessTime;
-use stepsim::analytic::ClosedForm;
-use stepsim::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
-use stepsim::compare::Estimators;
-use stepsim::compare::workload::closed_form;
-use stepsim::engine::{self, Observer, sharing::Sharing};
-use stepsim::fold::fold;
-use stepsim::ids::{DeviceId, OpId, ProgramId, ResourceId, TransferId};
-use stepsim::program::{Action, Flow, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
-use stepsim::simulate::jump::figures;
-use stepsim::simulate::{Inputs, Options, Simulation, Site};
-use stepsim::spec::{WorkloadSpec, load};
-use stepsim::topology::Machine;
-use stepsim::trace::writer::{Chrome, Sink, Slice, Value};
-use stepsim::units::{Bandwidth, Time};
+use stepsim::core::engine::{self, Observer, sharing::Sharing};
+use stepsim::core::fold::fold;
+use stepsim::core::ids::{DeviceId, OpId, ProgramId, ResourceId, TransferId};
+use stepsim::core::program::{Action, Flow, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
+use stepsim::core::units::{Bandwidth, Time};
+use stepsim::lab::compare::Estimators;
+use stepsim::lab::compare::workload::closed_form;
+use stepsim::lab::simulate::jump::figures;
+use stepsim::lab::simulate::{Inputs, Options, Simulation, Site};
+use stepsim::read::analytic::ClosedForm;
+use stepsim::read::trace::writer::{Chrome, Sink, Slice, Value};
+use stepsim::step::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
+use stepsim::step::spec::{WorkloadSpec, load};
+use stepsim::step::topology::Machine;
 
 /// A fixed sequence of draws (xorshift64, Marsaglia 2003).
 struct Draws(u64);

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::io::{self, Write};
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use stepsim::trace::writer::{Chrome, Key, Kind, Perfetto, Sink, Slice, Thread, Value};
+use stepsim::read::trace::writer::{Chrome, Key, Kind, Perfetto, Sink, Slice, Thread, Value};
 
 const EVENTS: u64 = 1_000_000;
 

@@ -2,12 +2,12 @@
 //!
 //! `cargo run --example own_world`
 
-use stepsim::engine;
-use stepsim::ids::{OpId, RankId, TransferId};
-use stepsim::program::{
+use stepsim::core::engine;
+use stepsim::core::ids::{OpId, RankId, TransferId};
+use stepsim::core::program::{
     Action, Edit, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World,
 };
-use stepsim::units::{Bandwidth, Time};
+use stepsim::core::units::{Bandwidth, Time};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A program: a kernel of 10 ms, then an exchange that waits for it on a stream of its own.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use stepsim::score::{Row, RuleBook, outcomes};
+use stepsim::lab::score::{Row, RuleBook, outcomes};
 
 /// A change of less than this is none: published figures are rounded.
 const NOTHING: f64 = 0.015;

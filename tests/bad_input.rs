@@ -220,7 +220,7 @@ error: --set topology.nodes=1.5: at `nodes`: 1.5 is not allowed
         format!(
             "error: --set parallelism.pipeline.schedule=gpipes: at `parallelism.pipeline.schedule`: no such choice: \
              `gpipes`\n  allowed: {}, file\n  hint: did you mean `gpipe`?\n",
-            stepsim::schedule::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
+            stepsim::step::schedule::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
         ),
     );
 }
@@ -752,7 +752,8 @@ fn tables_of_collectives_that_do_not_hold_together() {
         "measured[0].points[1]`: 2048 bytes in 4 us after 1024 bytes in 5 us\n  allowed: sizes that grow and times \
          that do not fall\n  hint: sort by size, and average what was measured repeatedly",
     );
-    let names: Vec<&str> = stepsim::collective::ALGORITHMS.iter().map(|algorithm| algorithm.name()).collect();
+    let names: Vec<&str> =
+        stepsim::step::collective::ALGORITHMS.iter().map(|algorithm| algorithm.name()).collect();
     with(
         r#"{"rules":[{"algorithm":"rang"}]}"#,
         &format!("rules[0].algorithm`: \"rang\" is no algorithm\n  allowed: {}", names.join(", ")),

@@ -2,12 +2,12 @@
 //! to a real step named.
 
 use serde_json::Value;
-use stepsim::calculon::closed_form::{Quirks, estimate};
-use stepsim::calculon::compare::compare;
-use stepsim::calculon::files::{Application, Calculon, Execution, Names, System};
-use stepsim::calculon::simulate::{CalculonRun, Choices};
-use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::units::Time;
+use stepsim::core::units::Time;
+use stepsim::lab::calculon::closed_form::{Quirks, estimate};
+use stepsim::lab::calculon::compare::compare;
+use stepsim::lab::calculon::files::{Application, Calculon, Execution, Names, System};
+use stepsim::lab::calculon::simulate::{CalculonRun, Choices};
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
 
 /// The goldens by name.
 fn goldens() -> Vec<(String, Calculon)> {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use snapbox::cmd::Command;
-use stepsim::calculon::closed_form::Quirks;
-use stepsim::calculon::files::{Application, Datatype, Names, System};
-use stepsim::calculon::search::{Found, Space, search};
+use stepsim::lab::calculon::closed_form::Quirks;
+use stepsim::lab::calculon::files::{Application, Datatype, Names, System};
+use stepsim::lab::calculon::search::{Found, Space, search};
 
 /// Searches that Calculon ran, and what it found best.
 fn golden() -> Value {

@@ -6,12 +6,12 @@ use std::process::{Command, Output};
 
 use prost::Message;
 use serde_json::Value;
-use stepsim::profile::chakra::messages::{AnyValue, Attribute, GlobalMetadata, RawNode, node_type};
-use stepsim::profile::chakra::{Rates, System, network, nodes, programs};
-use stepsim::profile::programs::StepPrograms;
-use stepsim::simulate::moved::Network;
-use stepsim::simulate::on_machine::OnMachine;
-use stepsim::units::Time;
+use stepsim::core::units::Time;
+use stepsim::lab::simulate::moved::Network;
+use stepsim::lab::simulate::on_machine::OnMachine;
+use stepsim::read::profile::chakra::messages::{AnyValue, Attribute, GlobalMetadata, RawNode, node_type};
+use stepsim::read::profile::chakra::{Rates, System, network, nodes, programs};
+use stepsim::read::profile::programs::StepPrograms;
 
 fn attribute(name: &str, value: AnyValue) -> Attribute {
     Attribute { name: name.into(), value: Some(value) }

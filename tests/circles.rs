@@ -225,7 +225,7 @@ impl Library {
 }
 
 /// The event loop and its parts are one machine in several files: the only circle.
-const MACHINE: &str = "engine/";
+const MACHINE: &str = "core/engine/";
 
 #[test]
 fn no_two_files_need_each_other() {

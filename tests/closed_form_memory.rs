@@ -1,8 +1,8 @@
 //! The closed form's device memory beside the peak of the simulation, for every shipped workload.
 
-use stepsim::compare::workload::closed_form;
-use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::spec::{Kind, catalog};
+use stepsim::lab::compare::workload::closed_form;
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::step::spec::{Kind, catalog};
 
 /// How far the two may be apart.
 const CLOSE: f64 = 0.01;

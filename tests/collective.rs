@@ -5,12 +5,12 @@ mod fabrics;
 use fabrics::{Box3, Nodes, Trial, time};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use stepsim::collective::{
+use stepsim::core::ids::{DeviceId, ResourceId};
+use stepsim::step::collective::{
     Algorithm, Chooser, Fabric, Fidelity, Geometry, Lowering, Network, Op, OwnPattern, Pattern, Phase, Route,
     Transfer, Why, algorithm,
 };
-use stepsim::ids::{DeviceId, ResourceId};
-use stepsim::spec::collectives::{Collectives, Measured, Point};
+use stepsim::step::spec::collectives::{Collectives, Measured, Point};
 
 const ALL: [Fidelity; 3] = [Fidelity::Formula, Fidelity::Fluid, Fidelity::Steps];
 

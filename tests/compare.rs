@@ -1,6 +1,6 @@
 //! Closed form and simulation of shipped workloads: what no switch explains.
 
-use stepsim::compare::workload::compare;
+use stepsim::lab::compare::workload::compare;
 
 /// With transfers, copies, sharing and interference off, the simulated step is the closed form within 1 %: on shipped
 /// workloads of every kind of schedule, sharding and offload (the two of thousands of offloading devices are as close, and

@@ -5,15 +5,15 @@ mod naive;
 mod random;
 
 use proptest::prelude::*;
-use stepsim::engine::{self, EngineError, Record};
-use stepsim::ids::{OpId, ProgramId, RankId, ResourceId, TransferId};
-use stepsim::program::{
+use stepsim::core::engine::{self, EngineError, Record};
+use stepsim::core::ids::{OpId, ProgramId, RankId, ResourceId, TransferId};
+use stepsim::core::program::{
     Action, Edit, Flow, MemoryClass, MemoryEffect, MemoryWhen, OpInfo, Phase, ProgramBuilder, Span,
     StreamKind, StreamTraits, Work, World,
 };
-use stepsim::simulate::jump::figures;
-use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::units::{Bandwidth, Bytes, Time};
+use stepsim::core::units::{Bandwidth, Bytes, Time};
+use stepsim::lab::simulate::jump::figures;
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
 
 fn info() -> OpInfo {
     OpInfo { name: "op".into(), phase: Phase::Forward, layer: None, class: None, flops: 0.0, bytes: 0.0 }
@@ -266,7 +266,7 @@ impl engine::Observer for InOrder {
 }
 
 fn told_in_order(world: &World) -> Vec<(Time, Time)> {
-    let ops = |rank: &stepsim::program::Rank| world.programs()[rank.program.index()].ops.len();
+    let ops = |rank: &stepsim::core::program::Rank| world.programs()[rank.program.index()].ops.len();
     let spans = world.ranks().iter().map(|rank| vec![(Time::ZERO, Time::ZERO); ops(rank)]).collect();
     let mut told = InOrder { spans, last: Time::ZERO };
     engine::run_observed(world, &mut told).expect("a run");

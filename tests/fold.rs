@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cluster::{Fidelity, Kind, Layout};
 use proptest::prelude::*;
-use stepsim::engine;
-use stepsim::fold::{Folded, fold};
-use stepsim::ids::{CommId, OpId, RankId, TierId, TransferId};
-use stepsim::program::{
+use stepsim::core::engine;
+use stepsim::core::fold::{Folded, fold};
+use stepsim::core::ids::{CommId, OpId, RankId, TierId, TransferId};
+use stepsim::core::program::{
     Action, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
 };
-use stepsim::units::{Bandwidth, Time};
+use stepsim::core::units::{Bandwidth, Time};
 
 /// A job on 8 × 2 devices without anything uneven: TP 2 × DP 4 × PP 2.
 fn even() -> Layout {

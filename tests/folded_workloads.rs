@@ -1,10 +1,10 @@
 //! Folded runs of shipped workloads equal unfolded ones, span by span, also with one link slowed.
 
-use stepsim::analysis::links;
-use stepsim::ids::{OpId, RankId, ResourceId};
-use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim::spec::workload::{CollectiveFidelity, SlowLinkSpec};
-use stepsim::spec::{Kind, catalog};
+use stepsim::core::ids::{OpId, RankId, ResourceId};
+use stepsim::lab::simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim::read::analysis::links;
+use stepsim::step::spec::workload::{CollectiveFidelity, SlowLinkSpec};
+use stepsim::step::spec::{Kind, catalog};
 
 /// Op executions up to which a workload is run unfolded.
 const SMALL: u64 = 2_000_000;

@@ -4,10 +4,12 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use stepsim::goodput::{CheckpointTimes, Job, best_interval, daly_interval, simulate, young_interval};
-use stepsim::simulate::Inputs;
-use stepsim::spec::load;
-use stepsim::spec::reliability::{Reliability, Restart, SlowDevices, Spares};
+use stepsim::lab::around::goodput::{
+    CheckpointTimes, Job, best_interval, daly_interval, simulate, young_interval,
+};
+use stepsim::lab::simulate::Inputs;
+use stepsim::step::spec::load;
+use stepsim::step::spec::reliability::{Reliability, Restart, SlowDevices, Spares};
 
 fn golden() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/goodput.json");

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
-use stepsim::spec::imports::{Beside, Import, Status, import};
-use stepsim::spec::{WorkloadSpec, from_value};
+use stepsim::step::spec::imports::{Beside, Import, Status, import};
+use stepsim::step::spec::{WorkloadSpec, from_value};
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/imports").join(name)
@@ -427,7 +427,7 @@ fn wrong_files_are_refused() {
 /// A node of four GPUs with an adapter each at its own PCIe switch, and a fifth for storage; written by us in the format.
 #[test]
 fn a_matrix_of_nvidia_smi_becomes_a_machine() {
-    use stepsim::spec::nvidia_smi::{NodeRates, machine};
+    use stepsim::step::spec::nvidia_smi::{NodeRates, machine};
     let path =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/imports/nvidia-smi-hgx-h100.txt");
     let text = std::fs::read_to_string(path).unwrap();
@@ -477,5 +477,5 @@ fn a_matrix_of_nvidia_smi_becomes_a_machine() {
         .output()
         .unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    assert!(stepsim::topology::Machine::load(out.to_str().unwrap(), &[]).unwrap().1.devices() == 8);
+    assert!(stepsim::step::topology::Machine::load(out.to_str().unwrap(), &[]).unwrap().1.devices() == 8);
 }

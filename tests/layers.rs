@@ -8,13 +8,19 @@ pub fn src() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
-/// The names between backquotes in the paragraph of `lib.rs` that states the order.
+/// The rooms in the order that the page of `lib.rs` states: each as its path below `crate`.
 fn order() -> Vec<String> {
     let lib = fs::read_to_string(src().join("lib.rs")).unwrap();
-    let docs: Vec<&str> = lib.lines().map_while(|line| line.strip_prefix("//!")).collect();
-    let text = docs.join(" ");
-    let stated = text.split("it so):").nth(1).expect("the order of modules in the page of lib.rs");
-    stated.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    let stated = lib.lines().filter_map(|line| line.strip_prefix("//! - "));
+    let words: Vec<Vec<&str>> = stated.map(|line| line.split('`').skip(1).step_by(2).collect()).collect();
+    let mut order = Vec::new();
+    for words in words {
+        match words.split_first().expect("a floor") {
+            (floor, []) => order.push((*floor).to_owned()),
+            (floor, rooms) => order.extend(rooms.iter().map(|room| format!("{floor}::{room}"))),
+        }
+    }
+    order
 }
 
 /// All Rust files below a path.
@@ -38,10 +44,10 @@ fn library_source(path: &Path) -> String {
     source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().to_owned()
 }
 
-/// First segments of the paths that begin with `crate::` in a source text, comments left out.
+/// The rooms of the paths that begin with `crate::` in a source text, comments left out: floor and room, or a floor alone
+/// that is one room.
 fn uses(source: &str) -> BTreeSet<String> {
-    let code: Vec<&str> = source.lines().map(|line| line.split("//").next().unwrap_or("")).collect();
-    let code = code.join("\n");
+    let code = without_comments(source);
     let mut found = BTreeSet::new();
     for (at, root) in code.match_indices("crate::") {
         if code[..at].ends_with(|c: char| c == '$' || c == '_' || c.is_alphanumeric()) {
@@ -52,9 +58,13 @@ fn uses(source: &str) -> BTreeSet<String> {
             Some(list) => top_level(list),
             None => vec![rest],
         };
-        found.extend(names.into_iter().map(first_segment).filter(|name| !name.is_empty()));
+        found.extend(names.into_iter().map(room).filter(|name| !name.is_empty()));
     }
     found
+}
+
+fn without_comments(source: &str) -> String {
+    source.lines().map(|line| line.split("//").next().unwrap_or("")).collect::<Vec<_>>().join("\n")
 }
 
 /// The items of a brace list whose opening brace has been read, nested lists skipped.
@@ -76,6 +86,16 @@ fn top_level(list: &str) -> Vec<&str> {
         }
     }
     items
+}
+
+fn room(path: &str) -> String {
+    let floor = first_segment(path);
+    let rest = path.trim_start()[floor.len()..].strip_prefix("::").map(first_segment).unwrap_or_default();
+    if src().join(&floor).join("mod.rs").is_file() && floor != "cli" {
+        format!("{floor}::{rest}")
+    } else {
+        floor
+    }
 }
 
 fn first_segment(path: &str) -> String {
@@ -103,15 +123,16 @@ fn a_module_uses_only_modules_before_it() {
 
 /// The file or folder of a module.
 fn home(module: &str) -> PathBuf {
-    let file = src().join(format!("{module}.rs"));
-    if file.is_file() { file } else { src().join(module) }
+    let path = module.replace("::", "/");
+    let file = src().join(format!("{path}.rs"));
+    if file.is_file() { file } else { src().join(path) }
 }
 
 /// Files of a module that name one of `forbidden`: a module, or a path as it stands in the text.
 fn namers(module: &str, forbidden: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for path in files(&home(module)) {
-        let source = library_source(path.strip_prefix(src()).unwrap());
+        let source = without_comments(&library_source(path.strip_prefix(src()).unwrap()));
         let used = uses(&source);
         let wrong = |name: &&&str| used.contains(**name) || (name.contains("::") && source.contains(**name));
         found.extend(forbidden.iter().filter(wrong).map(|name| format!("{} uses `{name}`", path.display())));
@@ -124,31 +145,32 @@ fn namers(module: &str, forbidden: &[&str]) -> Vec<String> {
 /// even that.
 #[test]
 fn the_closed_forms_know_nothing_of_the_engine() {
-    let programs = ["plan::pipeline", "step::plan", "step::Plan,", "step::Plan;"];
-    let own = [&["engine", "fold", "program"], &programs[..]].concat();
-    assert_eq!(namers("analytic", &own), [""; 0]);
-    assert_eq!(namers("calculon/closed_form", &["engine", "fold", "program", "plan", "analytic"]), [""; 0]);
+    let programs = ["plan::pipeline", "plan::step::plan", "step::Plan,", "step::Plan;"];
+    let played = ["core::engine", "core::fold", "core::program"];
+    assert_eq!(namers("read::analytic", &[&played, &programs[..]].concat()), [""; 0]);
+    let known = ["step::plan", "read::analytic"];
+    assert_eq!(namers("lab::calculon::closed_form", &[&played, &known[..]].concat()), [""; 0]);
 }
 
 /// Calculon's folder has floors of its own, in the order that its page states.
 #[test]
 fn calculons_files_lead_to_its_closed_form_and_on_to_events() {
-    let page = fs::read_to_string(src().join("calculon/mod.rs")).unwrap();
+    let page = fs::read_to_string(src().join("lab/calculon/mod.rs")).unwrap();
     let stated = page.lines().find(|line| line.contains("` → `")).expect("the order of its modules");
     let order: Vec<&str> = stated.split('`').skip(1).step_by(2).collect();
     assert!(order.len() > 3, "{stated}");
     for (here, floor) in order.iter().enumerate() {
         let above: Vec<String> = order[here + 1..].iter().map(|m| format!("calculon::{m}")).collect();
         let above: Vec<&str> = above.iter().map(String::as_str).collect();
-        assert_eq!(namers(&format!("calculon/{floor}"), &above), [""; 0]);
+        assert_eq!(namers(&format!("lab::calculon::{floor}"), &above), [""; 0]);
     }
 }
 
 /// The simulator does not know that Calculon exists.
 #[test]
 fn only_the_command_line_knows_calculon() {
-    for module in order().iter().filter(|m| !["calculon", "cli"].contains(&m.as_str())) {
-        assert_eq!(namers(module, &["calculon"]), [""; 0]);
+    for module in order().iter().filter(|m| !["lab::calculon", "cli"].contains(&m.as_str())) {
+        assert_eq!(namers(module, &["lab::calculon"]), [""; 0]);
     }
 }
 
@@ -179,10 +201,22 @@ fn a_word_names_one_thing() {
 #[test]
 fn every_module_has_its_place() {
     let order = order();
-    let lib = fs::read_to_string(src().join("lib.rs")).unwrap();
-    let declared = lib.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
-    for module in declared {
-        assert!(order.iter().any(|m| m == module), "`{module}` is missing in the order of src/lib.rs");
+    let declared = |file: &str| -> Vec<String> {
+        let source = fs::read_to_string(src().join(file)).unwrap();
+        source
+            .lines()
+            .filter_map(|line| Some(line.strip_prefix("pub mod ")?.strip_suffix(';')?.to_owned()))
+            .collect()
+    };
+    for floor in declared("lib.rs") {
+        let rooms = if floor == "cli" {
+            vec![floor.clone()]
+        } else {
+            declared(&format!("{floor}/mod.rs")).iter().map(|room| format!("{floor}::{room}")).collect()
+        };
+        for room in rooms {
+            assert!(order.contains(&room), "`{room}` is missing in the order of src/lib.rs");
+        }
     }
 }
 
@@ -190,11 +224,18 @@ fn every_module_has_its_place() {
 /// through `trace`, and rows of studies and scores are files by nature.
 #[test]
 fn files_are_opened_where_files_are_the_subject() {
-    let may = ["spec/files.rs", "profile/reader/", "calculon/files/", "score/", "study/", "trace/", "cli/"];
+    let may = [
+        "step/spec/files.rs",
+        "read/profile/reader/",
+        "read/trace/",
+        "lab/calculon/files/",
+        "lab/score/",
+        "lab/study/",
+        "cli/",
+    ];
     let opens = |path: &Path| {
         let source = library_source(path);
-        let code: Vec<&str> = source.lines().map(|line| line.split("//").next().unwrap_or("")).collect();
-        code.iter().any(|line| line.contains("std::fs") || line.contains("File::open"))
+        without_comments(&source).lines().any(|line| line.contains("std::fs") || line.contains("File::open"))
     };
     let mut found: Vec<String> = files(&src())
         .iter()
@@ -202,15 +243,16 @@ fn files_are_opened_where_files_are_the_subject() {
         .filter(|path| opens(path))
         .map(|path| path.display().to_string())
         .collect();
-    assert!(found.iter().any(|path| path == "spec/files.rs"), "{found:?}");
+    assert!(found.iter().any(|path| path == "step/spec/files.rs"), "{found:?}");
     found.retain(|path| !may.iter().any(|place| path.starts_with(place)));
     assert_eq!(found, [""; 0]);
 }
 
 #[test]
 fn paths_are_read_from_lines_lists_and_expressions() {
-    let source = "use crate::ids::{A, B};\nuse crate::{units::Time, plan::{x, y}, cost};\n// use crate::cli::Z;\n\
-                  fn f() -> crate::spec::Q { $crate::trace::g(); other_crate::model::h() }";
-    let expected = ["cost", "ids", "plan", "spec", "units"].map(String::from);
+    let source = "use crate::core::ids::{A, B};\nuse crate::{core::units::Time, step::plan::{x, y}, cli};\n// use crate::cli::Z;\n\
+                  fn f() -> crate::step::spec::Q { crate::read::trace::g(); other_crate::model::h() }";
+    let expected =
+        ["cli", "core::ids", "core::units", "read::trace", "step::plan", "step::spec"].map(String::from);
     assert_eq!(uses(source), BTreeSet::from(expected));
 }

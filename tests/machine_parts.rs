@@ -1,8 +1,8 @@
 //! Parts of machines, and machines of several classes of devices.
 
-use stepsim::ids::DeviceId;
-use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::topology::Machine;
+use stepsim::core::ids::DeviceId;
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::step::topology::Machine;
 
 const MIXED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mixed.json");
 

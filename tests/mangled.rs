@@ -8,15 +8,15 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
-use stepsim::analysis::diff::diff;
-use stepsim::analysis::measured::{Summary, beside};
-use stepsim::analysis::report::Report;
-use stepsim::calculon::closed_form::{Quirks, estimate};
-use stepsim::calculon::files::Calculon;
-use stepsim::ids::RankId;
-use stepsim::profile::{Classes, read};
-use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim::spec::{
+use stepsim::core::ids::RankId;
+use stepsim::lab::calculon::closed_form::{Quirks, estimate};
+use stepsim::lab::calculon::files::Calculon;
+use stepsim::lab::simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim::read::analysis::diff::diff;
+use stepsim::read::analysis::measured::{Summary, beside};
+use stepsim::read::analysis::report::Report;
+use stepsim::read::profile::{Classes, read};
+use stepsim::step::spec::{
     Collectives, Device, Kind, ModelSpec, Recipe, Reliability, RulesSpec, SpecError, StackSpec, Topology,
     WorkloadSpec, catalog, from_text, hugging_face, load,
 };
@@ -145,7 +145,7 @@ fn mangle(file: &mut Value, changes: &[Change]) {
 /// A shipped file with its base and its references written out, so that changes reach all of it. The fields that a
 /// file leaves to their defaults are there too.
 fn whole(kind: Kind, name: &str) -> Value {
-    fn of<T: stepsim::spec::Spec + serde::Serialize>(name: &str) -> Value {
+    fn of<T: stepsim::step::spec::Spec + serde::Serialize>(name: &str) -> Value {
         let inline = name.starts_with('{');
         let loaded =
             if inline { from_text::<T>(name, "inline", &[], &BTreeMap::new()) } else { load::<T>(name, &[]) };
@@ -238,7 +238,7 @@ fn step_of(workload: &str, topology: &str) -> Result<(), TestCaseError> {
 
 /// Every other kind of file: its message, if it is refused.
 fn refused(kind: Kind, name: &str, file: &Value) -> Option<String> {
-    fn of<T: stepsim::spec::Spec>(file: &Value) -> Option<String> {
+    fn of<T: stepsim::step::spec::Spec>(file: &Value) -> Option<String> {
         from_text::<T>(&file.to_string(), "mangled", &[], &BTreeMap::new()).err().map(|e| e.to_string())
     }
     match kind {

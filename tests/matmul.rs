@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use stepsim::collective::{Bound, Chooser, Geometry, bound};
-use stepsim::matmul::{Played, ShardedProduct, Statement, plans};
-use stepsim::topology::{Machine, Mesh};
+use stepsim::lab::around::matmul::{Played, ShardedProduct, Statement, plans};
+use stepsim::step::collective::{Bound, Chooser, Geometry, bound};
+use stepsim::step::topology::{Machine, Mesh};
 
 fn file() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/matmul.json");
@@ -48,7 +48,11 @@ fn products_have_the_golden_collectives_and_times() {
         let mesh = Mesh::of(&machine);
         let plan = plan(case, &mesh);
         let compute = plan.flops
-            / machine.device(stepsim::ids::DeviceId(0)).peak(stepsim::spec::Dtype::Bf16).unwrap().0;
+            / machine
+                .device(stepsim::core::ids::DeviceId(0))
+                .peak(stepsim::step::spec::Dtype::Bf16)
+                .unwrap()
+                .0;
         close(plan.flops, case["flops"].as_f64().unwrap(), 1e-12, &what);
         close(1e6 * compute, case["compute_us"].as_f64().unwrap(), 1e-5, &what);
         let played = Played::run(&plan, &mesh, &machine, &Chooser::best(), compute).unwrap();
@@ -129,8 +133,8 @@ fn collectives_of_the_book_take_the_golden_times() {
 
 /// Seconds of a product as the command orders its ways: the longer of arithmetic and collectives by rule.
 fn longer(plan: &ShardedProduct, machine: &Machine, mesh: &Mesh) -> f64 {
-    let device = machine.device(stepsim::ids::DeviceId(0));
-    let compute = plan.flops / device.peak(stepsim::spec::Dtype::Bf16).unwrap().0;
+    let device = machine.device(stepsim::core::ids::DeviceId(0));
+    let compute = plan.flops / device.peak(stepsim::step::spec::Dtype::Bf16).unwrap().0;
     let played = Played::run(plan, mesh, machine, &Chooser::best(), compute).unwrap();
     compute.max(played.steps.iter().map(|step| step.bound.time_s()).sum())
 }
@@ -173,7 +177,7 @@ fn rules_of_the_book_are_the_golden_ones() {
     let bytes = two[0] + two[1];
     close(bytes, number("mlp_weight_bytes") as f64, 3e-4, "weights");
     let memory = serde_json::json!({"device": "tpu-v5e", "topology": "torus:2x2,45,1"});
-    let hbm = machine(&memory).device(stepsim::ids::DeviceId(0)).hbm.as_ref().unwrap().gbps;
+    let hbm = machine(&memory).device(stepsim::core::ids::DeviceId(0)).hbm.as_ref().unwrap().gbps;
     close(1e6 * bytes / (1e9 * hbm), rules["mlp_read_us"].as_f64().unwrap(), 3e-4, "read");
     // A gather of the whole against an exchange of as much in all.
     for (n, times) in rules["all_gather_over_all_to_all"].as_object().unwrap() {

@@ -3,9 +3,9 @@
 //! Source: deepseek-ai/profile-data @4496024, `train.json`: one forward and one backward chunk of DualPipe together, four
 //! layers each, rank 0 of 64, sequences of 4,096 tokens, H800, 20 units for exchanges. Figures: means of four layers.
 
-use stepsim::ids::{OpId, RankId};
-use stepsim::program::{Phase, StreamKind};
-use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim::core::ids::{OpId, RankId};
+use stepsim::core::program::{Phase, StreamKind};
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
 
 /// Two stages of four layers with experts on 128 H800, eight micro-batches.
 fn cell() -> Simulation {
@@ -51,7 +51,7 @@ fn ops_of(run: &Simulation, rank: RankId) -> Vec<Ran> {
     let rank = run.folded.source(rank);
     let program = run.folded.world.program_of(rank);
     let kinds = [StreamKind::Compute, StreamKind::Expert];
-    let of = |(i, op): (usize, &stepsim::program::Op)| {
+    let of = |(i, op): (usize, &stepsim::core::program::Op)| {
         let kind = program.streams[usize::from(op.stream)].kind;
         let info = &program.infos[op.info as usize];
         let (start, end) = run.record.span(rank, OpId(i as u32));
@@ -273,12 +273,12 @@ fn launching(reads: &str) -> f64 {
     let inputs = Inputs::load("qwen3-30b-a3b-gb200", None, &sets).expect("inputs");
     let run = Simulation::run(&inputs, &Options::default()).expect("a run");
     let program = &run.folded.world.programs()[run.folded.world.ranks()[0].program.index()];
-    let host = |op: &&stepsim::program::Op| {
+    let host = |op: &&stepsim::core::program::Op| {
         program.streams[usize::from(op.stream)].kind == StreamKind::Host
             && program.infos[op.info as usize].name.starts_with("launch")
     };
-    let seconds = |op: &stepsim::program::Op| match op.work {
-        stepsim::program::Work::Compute { time } => time.s(),
+    let seconds = |op: &stepsim::core::program::Op| match op.work {
+        stepsim::core::program::Work::Compute { time } => time.s(),
         _ => 0.0,
     };
     program.ops.iter().filter(host).map(seconds).sum()

@@ -1,10 +1,10 @@
 //! Noise from workload to readings: what is drawn, how it spreads, and a published slowdown.
 
-use stepsim::analysis::stalls::StallCause;
-use stepsim::engine::{Record, undisturbed_time};
-use stepsim::ids::{OpId, RankId};
-use stepsim::program::{Op, Work};
-use stepsim::simulate::{Inputs, Options, Simulation};
+use stepsim::core::engine::{Record, undisturbed_time};
+use stepsim::core::ids::{OpId, RankId};
+use stepsim::core::program::{Op, Work};
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::read::analysis::stalls::StallCause;
 
 fn run(name: &str, sets: &[&str], seed: u64) -> Simulation {
     let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use serde_json::Value;
-use stepsim::compare::workload::closed_form;
-use stepsim::model::muon::{Held, held, kernels, owned};
-use stepsim::model::{Shard, optimizer};
-use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::spec::workload::{Dtype, OptimizerKind, PrecisionSpec};
-use stepsim::spec::{ModelSpec, load};
+use stepsim::lab::compare::workload::closed_form;
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::step::model::muon::{Held, held, kernels, owned};
+use stepsim::step::model::{Shard, optimizer};
+use stepsim::step::spec::workload::{Dtype, OptimizerKind, PrecisionSpec};
+use stepsim::step::spec::{ModelSpec, load};
 
 fn golden() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/optimizers.json");

@@ -10,9 +10,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use stepsim::profile::report::RankProfile;
-use stepsim::profile::{Classes, ProfileReport, Window, read, read_from, report};
-use stepsim::spec::SpecError;
+use stepsim::read::profile::report::RankProfile;
+use stepsim::read::profile::{Classes, ProfileReport, Window, read, read_from, report};
+use stepsim::step::spec::SpecError;
 
 fn traces() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -33,7 +33,7 @@ fn numbers(value: &Value) -> Vec<i64> {
     value.as_array().into_iter().flatten().map(|n| n.as_i64().unwrap()).collect()
 }
 
-fn eight(b: &stepsim::profile::breakdown::Breakdown) -> Vec<i64> {
+fn eight(b: &stepsim::read::profile::breakdown::Breakdown) -> Vec<i64> {
     vec![b.window, b.busy, b.idle, b.compute, b.comm, b.mem, b.comm_hidden, b.comm_exposed]
 }
 
@@ -374,7 +374,7 @@ fn a_timeline_of_ours_reads_as_its_report() {
     assert!(run.status.success(), "{run:?}");
     let simulated: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
     let mut profiles = read(&trace, &Classes::shipped()).unwrap();
-    let r = stepsim::profile::report(&mut profiles, Window::All).ranks.remove(0);
+    let r = stepsim::read::profile::report(&mut profiles, Window::All).ranks.remove(0);
     let near = |ours: f64, theirs: &Value| {
         // A slice is rounded to nanoseconds, and there are some thousand.
         assert!((ours - theirs.as_f64().unwrap()).abs() < 5e-6, "{ours} {theirs}");
@@ -480,17 +480,20 @@ proptest! {
 }
 
 /// The programs of profiles, and the step that they give when they are played, in nanoseconds.
-fn played(texts: &[String], step: Option<&str>) -> (stepsim::profile::programs::StepPrograms, u64) {
+fn played(texts: &[String], step: Option<&str>) -> (stepsim::read::profile::programs::StepPrograms, u64) {
     let profiles: Vec<_> = texts
         .iter()
         .flat_map(|t| read_from(t.as_bytes(), "rank.json", &Classes::shipped()).unwrap())
         .collect();
-    let programs = stepsim::profile::programs::programs(&profiles, step).unwrap();
+    let programs = stepsim::read::profile::programs::programs(&profiles, step).unwrap();
     // What is written can be read.
     let text = serde_json::to_string(&programs).unwrap();
-    assert_eq!(serde_json::from_str::<stepsim::profile::programs::StepPrograms>(&text).unwrap(), programs);
-    stepsim::simulate::replay::check(&programs, &[]).unwrap();
-    let end = stepsim::simulate::replay::replay(&programs, &[]).unwrap();
+    assert_eq!(
+        serde_json::from_str::<stepsim::read::profile::programs::StepPrograms>(&text).unwrap(),
+        programs
+    );
+    stepsim::lab::simulate::replay::check(&programs, &[]).unwrap();
+    let end = stepsim::lab::simulate::replay::replay(&programs, &[]).unwrap();
     (programs, end.round_ns())
 }
 
@@ -515,9 +518,9 @@ fn a_step_becomes_programs_whose_replay_is_the_step() {
     // The step begins with gemm_a, at 5.
     assert_eq!((end, programs.measured_ns), (50_000, 50_000));
     let scale = |what: &str, factor: f64| {
-        let scale = stepsim::simulate::replay::Scale { what: what.to_string(), factor };
-        stepsim::simulate::replay::check(&programs, std::slice::from_ref(&scale)).unwrap();
-        stepsim::simulate::replay::replay(&programs, &[scale]).unwrap().round_ns()
+        let scale = stepsim::lab::simulate::replay::Scale { what: what.to_string(), factor };
+        stepsim::lab::simulate::replay::check(&programs, std::slice::from_ref(&scale)).unwrap();
+        stepsim::lab::simulate::replay::replay(&programs, &[scale]).unwrap().round_ns()
     };
     // The all-reduce holds up the host, and through it the last kernel; gemm_b does not.
     assert_eq!(scale("NCCL", 0.5), 40_000);
@@ -542,13 +545,13 @@ fn real_steps_replay_as_measured() {
             std::fs::read_dir(traces.join(run)).unwrap().map(|f| f.unwrap().path()).collect();
         files.sort();
         let profiles: Vec<_> = files.iter().flat_map(|f| read(f, &Classes::shipped()).unwrap()).collect();
-        let programs = stepsim::profile::programs::programs(&profiles, None).unwrap();
-        stepsim::simulate::replay::check(&programs, &[]).unwrap();
-        let end = stepsim::simulate::replay::replay(&programs, &[]).unwrap().round_ns() as f64;
+        let programs = stepsim::read::profile::programs::programs(&profiles, None).unwrap();
+        stepsim::lab::simulate::replay::check(&programs, &[]).unwrap();
+        let end = stepsim::lab::simulate::replay::replay(&programs, &[]).unwrap().round_ns() as f64;
         let measured = programs.measured_ns as f64;
         assert!((end / measured - 1.0).abs() < 0.02, "{run}: replayed {end} ns, measured {measured}");
-        let one = stepsim::profile::programs::programs(&profiles[..1], None).unwrap();
-        let end = stepsim::simulate::replay::replay(&one, &[]).unwrap().round_ns() as f64;
+        let one = stepsim::read::profile::programs::programs(&profiles[..1], None).unwrap();
+        let end = stepsim::lab::simulate::replay::replay(&one, &[]).unwrap().round_ns() as f64;
         assert!(
             (end / one.measured_ns as f64 - 1.0).abs() < 0.001,
             "{run}, one rank: {end} {}",

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use serde_json::Value;
-use stepsim::score::{RuleBook, case, read};
-use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::spec::{Kind, catalog};
+use stepsim::lab::score::{RuleBook, case, read};
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::step::spec::{Kind, catalog};
 
 #[test]
 fn workloads_of_published_runs_come_near_them() {

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use stepsim::collective::{Chooser, Fidelity, Lowering};
-use stepsim::ids::DeviceId;
-use stepsim::model::ParameterCount;
-use stepsim::rl::generation::replica;
-use stepsim::rl::{Decoder, GenerationSpec, RlSpec};
-use stepsim::spec::{ModelSpec, load};
-use stepsim::topology::Machine;
+use stepsim::core::ids::DeviceId;
+use stepsim::lab::around::rl::generation::replica;
+use stepsim::lab::around::rl::{Decoder, GenerationSpec, RlSpec};
+use stepsim::step::collective::{Chooser, Fidelity, Lowering};
+use stepsim::step::model::ParameterCount;
+use stepsim::step::spec::{ModelSpec, load};
+use stepsim::step::topology::Machine;
 
 fn decoder(tensor: u32, memory_share: f64) -> (Decoder, ModelSpec, f64) {
     let model = load::<ModelSpec>("llama3-8b", &[]).unwrap().value;

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use stepsim::analytic::{bounds, roofline, training};
-use stepsim::model::flops::{StepFlops, TokenFlops};
-use stepsim::model::{Item, KernelClass, LayerPlan, ParameterCount, Shard};
-use stepsim::spec::model::AttentionSpec;
-use stepsim::spec::{Device, ModelSpec, WorkloadSpec, from_value, load};
-use stepsim::topology::Machine;
+use stepsim::read::analytic::{bounds, roofline, training};
+use stepsim::step::model::flops::{StepFlops, TokenFlops};
+use stepsim::step::model::{Item, KernelClass, LayerPlan, ParameterCount, Shard};
+use stepsim::step::spec::model::AttentionSpec;
+use stepsim::step::spec::{Device, ModelSpec, WorkloadSpec, from_value, load};
+use stepsim::step::topology::Machine;
 
 fn golden() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rules.json");

@@ -1,10 +1,10 @@
 //! Pipeline schedules against their published numbers, closed forms and latency laws.
 
 use proptest::prelude::*;
-use stepsim::ids::{OpId, RankId};
-use stepsim::plan::pipeline::{Sends, abstract_world};
-use stepsim::schedule::{self, Order, Pass, PassTimes, Seat, Shape, Slot, StageAt};
-use stepsim::units::Time;
+use stepsim::core::ids::{OpId, RankId};
+use stepsim::core::units::Time;
+use stepsim::step::plan::pipeline::{Sends, abstract_world};
+use stepsim::step::schedule::{self, Order, Pass, PassTimes, Seat, Shape, Slot, StageAt};
 
 /// Picoseconds of one abstract time unit; many chunk numbers divide it.
 const UNIT: u64 = 720_720_000;
@@ -103,7 +103,7 @@ fn sweep(order: &Order, t: &PassTimes, p2p: Time) -> Outcome {
 /// The engine's outcome, which must be the sweep's slot by slot.
 fn run_order(order: &Order, t: &PassTimes, p2p: Time) -> Outcome {
     let step = abstract_world(order, t, p2p, Sends::Asynchronous);
-    let record = stepsim::engine::run(&step.world).unwrap_or_else(|e| panic!("{e}"));
+    let record = stepsim::core::engine::run(&step.world).unwrap_or_else(|e| panic!("{e}"));
     let spans = |(rank, ops): (usize, &Vec<OpId>)| {
         ops.iter().map(|op| record.span(RankId(rank as u32), *op)).collect::<Vec<_>>()
     };
@@ -372,7 +372,7 @@ proptest! {
 
 /// A step whose sends block, by the engine alone.
 fn makespan_with(sends: Sends, order: &Order, t: &PassTimes, p2p: Time) -> Time {
-    stepsim::engine::run(&abstract_world(order, t, p2p, sends).world)
+    stepsim::core::engine::run(&abstract_world(order, t, p2p, sends).world)
         .unwrap_or_else(|e| panic!("{e}"))
         .step_end
 }
@@ -630,7 +630,7 @@ fn schedules_that_cannot_exchange_in_batches_say_so() {
         for (p, m) in (2..=6).flat_map(|p| (1..=4 * p).map(move |m| (p, m))) {
             let Ok(order) = kind.order(&Shape::new(p, m)) else { continue };
             let step = abstract_world(&order, &t, units(0.25), Sends::Batched);
-            if stepsim::engine::run(&step.world).is_err() {
+            if stepsim::core::engine::run(&step.world).is_err() {
                 stuck.push((p, m));
             }
         }

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use stepsim::ids::DeviceId;
-use stepsim::simulate::share::{JobTimes, Shared};
-use stepsim::simulate::{Inputs, Options, Simulation, Site};
-use stepsim::spec::{WorkloadSpec, from_value};
+use stepsim::core::ids::DeviceId;
+use stepsim::lab::simulate::share::{JobTimes, Shared};
+use stepsim::lab::simulate::{Inputs, Options, Simulation, Site};
+use stepsim::step::spec::{WorkloadSpec, from_value};
 
 /// Four nodes of two devices; two nodes under a leaf, whose uplinks carry a quarter of what its nodes can send.
 fn machine() -> Value {

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use serde_json::Value;
-use stepsim::analytic::local_sgd::LocalSgd;
-use stepsim::collective::{
+use stepsim::core::units::Time;
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::read::analytic::local_sgd::LocalSgd;
+use stepsim::step::collective::{
     Chooser, Fabric, Geometry, LinkClass, Op, SiteLinks, Transfer, algorithm, in_chunks,
 };
-use stepsim::plan::pipeline::{Sends, abstract_world_over};
-use stepsim::schedule::{PassTimes, Shape, SlowEdge};
-use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::units::Time;
+use stepsim::step::plan::pipeline::{Sends, abstract_world_over};
+use stepsim::step::schedule::{PassTimes, Shape, SlowEdge};
 
 fn golden() -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sites.json");
@@ -201,7 +201,7 @@ fn pipelines_over_a_slow_edge_take_the_golden_time() {
         };
         let order = edge.order(&shape).unwrap();
         let step = abstract_world_over(&order, &times, Time::ZERO, Some(edge), Sends::Asynchronous);
-        let played = stepsim::engine::run(&step.world).unwrap().step_end;
+        let played = stepsim::core::engine::run(&step.world).unwrap().step_end;
         assert_eq!(played, Time::from_s(number("makespan")), "{case}");
         let law = edge.makespan(&shape, &times);
         assert_eq!(law.is_some(), !case["law"].is_null(), "{case}");
@@ -222,7 +222,7 @@ fn the_laws_of_a_slow_edge_hold_wherever_they_are_offered() {
                 let Some(law) = edge.makespan(&shape, &times) else { continue };
                 let order = edge.order(&shape).unwrap();
                 let step = abstract_world_over(&order, &times, Time::ZERO, Some(edge), Sends::Asynchronous);
-                let played = stepsim::engine::run(&step.world).unwrap().step_end;
+                let played = stepsim::core::engine::run(&step.world).unwrap().step_end;
                 assert_eq!(played, law, "p {p} m {m} {edge:?}");
                 seen[usize::from(k > 0)] += 1;
             }
@@ -259,11 +259,12 @@ fn a_ring_of_sites_takes_the_golden_time() {
     for case in golden()["epoch_ring"].as_array().unwrap() {
         let gbps = case["Bps_per_direction"].as_f64().unwrap() / 1e9;
         let sites = case["sites"].as_u64().unwrap() as u32;
-        let (_, machine) = stepsim::topology::Machine::load(&format!("ring:{sites},{gbps},0"), &[]).unwrap();
-        let devices: Vec<_> = (0..sites).map(stepsim::ids::DeviceId).collect();
+        let (_, machine) =
+            stepsim::step::topology::Machine::load(&format!("ring:{sites},{gbps},0"), &[]).unwrap();
+        let devices: Vec<_> = (0..sites).map(stepsim::core::ids::DeviceId).collect();
         let g = Geometry::of(&machine, &devices).unwrap();
         let t = Transfer::new(Op::AllReduce, case["bytes"].as_f64().unwrap() as u64);
-        let times = stepsim::collective::ALGORITHMS.iter().filter(|a| a.supports(t.op, &g).is_ok());
+        let times = stepsim::step::collective::ALGORITHMS.iter().filter(|a| a.supports(t.op, &g).is_ok());
         let best = times.map(|a| a.closed_form(&t, &g, 1)).fold(f64::INFINITY, f64::min);
         close(best, &case["seconds"], "ring of sites");
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use snapbox::cmd::{Command, OutputAssert};
-use stepsim::study::{Axis, Base, How, SearchOptions, SearchReport, Space, fill, outcome, search};
+use stepsim::lab::study::{Axis, Base, How, SearchOptions, SearchReport, Space, fill, outcome, search};
 
 fn stepsim(args: &[&str]) -> OutputAssert {
     Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).assert()
@@ -439,7 +439,8 @@ fn the_search_finds_what_simulating_everything_finds() {
     let all = of(&SearchOptions { prove: true, top: usize::MAX, ..options.clone() }).report;
     let found = of(&SearchOptions { top: usize::MAX, ..options.clone() });
     let few = of(&options).report;
-    let time = |report: &stepsim::study::SearchReport| report.ranking[0].outcome.step_time_s.expect("a time");
+    let time =
+        |report: &stepsim::lab::study::SearchReport| report.ranking[0].outcome.step_time_s.expect("a time");
     let regret = time(&found.report) / time(&all) - 1.0;
     let proof = all.proof.as_ref().expect("a proof");
     println!(

@@ -7,18 +7,18 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use stepsim::analysis::{cause::Causes, memory, stalls::StallCause};
-use stepsim::engine::{self, EngineError, Record};
-use stepsim::fold::fold;
-use stepsim::ids::{OpId, RankId};
-use stepsim::model::{Direction, Kernel, KernelShape, ParameterCount};
-use stepsim::plan::step::{Plan, Prices, plan};
-use stepsim::program::{MemoryClass, MemoryWhen, Phase, StreamKind, Work};
-use stepsim::simulate::{Inputs, Options, Simulation, SimulationError};
-use stepsim::spec::workload::WorkloadSpec;
-use stepsim::spec::{Loaded, SpecError, Topology, from_value};
-use stepsim::topology::Machine;
-use stepsim::units::Time;
+use stepsim::core::engine::{self, EngineError, Record};
+use stepsim::core::fold::fold;
+use stepsim::core::ids::{OpId, RankId};
+use stepsim::core::program::{MemoryClass, MemoryWhen, Phase, StreamKind, Work};
+use stepsim::core::units::Time;
+use stepsim::lab::simulate::{Inputs, Options, Simulation, SimulationError};
+use stepsim::read::analysis::{cause::Causes, memory, stalls::StallCause};
+use stepsim::step::model::{Direction, Kernel, KernelShape, ParameterCount};
+use stepsim::step::plan::step::{Plan, Prices, plan};
+use stepsim::step::spec::workload::WorkloadSpec;
+use stepsim::step::spec::{Loaded, SpecError, Topology, from_value};
+use stepsim::step::topology::Machine;
 
 /// Attention takes so long forward and backward; nothing else takes any time.
 struct Attention(u64, u64);
@@ -98,7 +98,7 @@ impl Played {
     /// The ops of rank 0 with this name in this phase: span and bytes.
     fn ops(&self, name: &str, phase: Option<Phase>) -> Vec<(Time, Time, f64)> {
         let program = self.plan.world.program_of(RankId(0));
-        let wanted = |op: &stepsim::program::Op| {
+        let wanted = |op: &stepsim::core::program::Op| {
             let info = &program.infos[op.info as usize];
             info.name == name && phase.is_none_or(|p| p == info.phase)
         };

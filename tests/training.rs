@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use stepsim::compare::workload::closed_form;
-use stepsim::goodput::CheckpointTimes;
-use stepsim::model::flops::StepFlops;
-use stepsim::model::{LayerPlan, Shard};
-use stepsim::program::{MemoryClass, MemoryWhen};
-use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::spec::workload::{AdapterSpec, PrecisionSpec, TrainingSpec};
-use stepsim::spec::{ModelSpec, WorkloadSpec, from_value, load};
-use stepsim::topology::Machine;
+use stepsim::core::program::{MemoryClass, MemoryWhen};
+use stepsim::lab::around::goodput::CheckpointTimes;
+use stepsim::lab::compare::workload::closed_form;
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::step::model::flops::StepFlops;
+use stepsim::step::model::{LayerPlan, Shard};
+use stepsim::step::spec::workload::{AdapterSpec, PrecisionSpec, TrainingSpec};
+use stepsim::step::spec::{ModelSpec, WorkloadSpec, from_value, load};
+use stepsim::step::topology::Machine;
 
 fn inputs(over: &[(&str, Value)], topology: &str) -> Result<Inputs, String> {
     let workload = json!({
@@ -117,7 +117,7 @@ fn frozen_parts_give_back_what_they_take() {
         json!({"frozen_layers": 1}),
         json!({"frozen_layers": 1, "adapters": {"rank": 8}}),
     ];
-    for schedule in stepsim::schedule::ALL {
+    for schedule in stepsim::step::schedule::ALL {
         for (i, training) in parts.iter().enumerate() {
             let sharding = [
                 json!({"kind": "zero3"}),
@@ -236,9 +236,10 @@ fn beside_frozen_weights_operands_are_cast_once() {
 fn checkpoints_hold_what_is_trained() {
     let bytes = |over: &[(&str, Value)]| {
         let inputs = inputs(over, "h100-superpod-8").unwrap_or_else(|e| panic!("{e}"));
-        let checkpoint = stepsim::spec::load::<stepsim::spec::reliability::Reliability>("llama3-h100", &[]);
+        let checkpoint =
+            stepsim::step::spec::load::<stepsim::step::spec::reliability::Reliability>("llama3-h100", &[]);
         let of = checkpoint.unwrap().value.checkpoint;
-        let of = stepsim::spec::reliability::Checkpoint { total_gb: None, ..of };
+        let of = stepsim::step::spec::reliability::Checkpoint { total_gb: None, ..of };
         let times = CheckpointTimes::new(&of, 8, Some(&inputs)).unwrap();
         (times.bytes.unwrap(), inputs)
     };
@@ -246,6 +247,6 @@ fn checkpoints_hold_what_is_trained() {
     let (adapted, _) = bytes(&[lora()]);
     let training: TrainingSpec = serde_json::from_value(lora().1).unwrap();
     let trained = inputs.model.trained_parameters(&training) as f64;
-    let all = stepsim::model::ParameterCount::of(&inputs.model).total() as f64;
+    let all = stepsim::step::model::ParameterCount::of(&inputs.model).total() as f64;
     assert!((adapted / whole / (trained / all) - 1.0).abs() < 1e-9, "{adapted} of {whole}");
 }

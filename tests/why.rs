@@ -2,17 +2,17 @@
 
 use std::process::Command;
 
-use stepsim::analysis::cause::Causes;
-use stepsim::analysis::critical::critical_path;
-use stepsim::analysis::diff::Line;
-use stepsim::analysis::idle::IdleTimes;
-use stepsim::analysis::report::Report;
-use stepsim::analysis::slack::slack;
-use stepsim::ids::{OpId, RankId};
-use stepsim::simulate::whatif::{Base, Change, Subject};
-use stepsim::simulate::{Inputs, Options, Simulation};
-use stepsim::spec::{Kind, catalog};
-use stepsim::units::Time;
+use stepsim::core::ids::{OpId, RankId};
+use stepsim::core::units::Time;
+use stepsim::lab::simulate::whatif::{Base, Change, Subject};
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::read::analysis::cause::Causes;
+use stepsim::read::analysis::critical::critical_path;
+use stepsim::read::analysis::diff::Line;
+use stepsim::read::analysis::idle::IdleTimes;
+use stepsim::read::analysis::report::Report;
+use stepsim::read::analysis::slack::slack;
+use stepsim::step::spec::{Kind, catalog};
 
 /// Op executions up to which a workload is run.
 const SMALL: u64 = 30_000_000;

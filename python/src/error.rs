@@ -1,7 +1,7 @@
 //! Failures as Python exceptions: the parts of a fault become attributes.
 
 use pyo3::prelude::*;
-use stepsim::simulate::{Fault, Status};
+use stepsim::lab::simulate::{Fault, Status};
 
 /// A value as JSON.
 pub fn json(value: &impl serde::Serialize) -> String {

@@ -10,10 +10,10 @@ mod table;
 
 use pyo3::prelude::*;
 
-use stepsim::compare::workload as compared;
-use stepsim::profile::{self, Classes, Window};
-use stepsim::simulate::{Inputs, SimulationError};
-use stepsim::spec::{Kind, catalog};
+use stepsim::lab::compare::workload as compared;
+use stepsim::lab::simulate::{Inputs, SimulationError};
+use stepsim::read::profile::{self, Classes, Window};
+use stepsim::step::spec::{Kind, catalog};
 
 use error::{json, raised};
 
@@ -67,7 +67,7 @@ fn names(kind: &str) -> PyResult<Vec<&'static str>> {
         "models" => Kind::Model,
         "stacks" => Kind::Stack,
         other => {
-            let problem = stepsim::spec::SpecError::file("names", format!("there are no `{other}`"))
+            let problem = stepsim::step::spec::SpecError::file("names", format!("there are no `{other}`"))
                 .value(other)
                 .allowed("workloads, topologies, devices, models, stacks");
             return Err(raised((&problem).into()));

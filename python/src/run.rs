@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
-use stepsim::analysis::cause::Causes;
-use stepsim::analysis::idle::IdleTimes;
-use stepsim::analysis::memory::{Ledger, users};
-use stepsim::analysis::{links, stalls};
-use stepsim::engine::describe;
-use stepsim::ids::{OpId, RankId, ResourceId, TierId};
-use stepsim::program::{MemoryClass, NO_MICRO_BATCH, Op, Program};
-use stepsim::simulate::{Fault, Inputs, Options, Simulation};
-use stepsim::topology::Axis;
-use stepsim::units::{PS_PER_S, Time};
+use stepsim::core::engine::describe;
+use stepsim::core::ids::{OpId, RankId, ResourceId, TierId};
+use stepsim::core::program::{MemoryClass, NO_MICRO_BATCH, Op, Program};
+use stepsim::core::units::{PS_PER_S, Time};
+use stepsim::lab::simulate::{Fault, Inputs, Options, Simulation};
+use stepsim::read::analysis::cause::Causes;
+use stepsim::read::analysis::idle::IdleTimes;
+use stepsim::read::analysis::memory::{Ledger, users};
+use stepsim::read::analysis::{links, stalls};
+use stepsim::step::topology::Axis;
 
 use crate::error::{json, raised};
 use crate::table::{Columns, Table};
@@ -52,7 +52,7 @@ impl Seen<'_> {
     fn stream(&self) -> &'static str {
         self.program.streams[usize::from(self.op.stream)].kind.name()
     }
-    fn info(&self) -> &stepsim::program::OpInfo {
+    fn info(&self) -> &stepsim::core::program::OpInfo {
         &self.program.infos[self.op.info as usize]
     }
     fn time(&self) -> Time {
@@ -69,7 +69,7 @@ impl Run {
         };
         let count = run.plan.layout.ranks();
         if let Some(wrong) = asked.iter().find(|rank| **rank >= count) {
-            let problem = stepsim::spec::SpecError::file("ranks", format!("{wrong} is not in the run"))
+            let problem = stepsim::step::spec::SpecError::file("ranks", format!("{wrong} is not in the run"))
                 .value(wrong.to_string())
                 .allowed(format!("0 to {}", count - 1));
             return Err(raised((&problem).into()));
@@ -110,7 +110,7 @@ impl Run {
                     .all(|axis| run.plan.layout.coordinate(*rank, *axis) == 0)
             };
             let ranks: Vec<RankId> = (0..run.plan.layout.ranks()).map(RankId).filter(first).collect();
-            stepsim::page::page(run, &ranks, &run.report(false)).unwrap_or_default()
+            stepsim::lab::page::page(run, &ranks, &run.report(false)).unwrap_or_default()
         })
     }
     /// Seconds of the step.

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use stepsim::simulate::Fault;
-use stepsim::spec::SpecError;
-use stepsim::study::{
+use stepsim::lab::simulate::Fault;
+use stepsim::lab::study::{
     Axis, Base, Columns, How, Objective, SearchOptions, Shard, Space, Study, StudyError, SweepOptions,
 };
+use stepsim::step::spec::SpecError;
 
 use crate::error::{json, raised};
 
@@ -73,7 +73,7 @@ pub fn missing(
     let found: Result<Vec<usize>, StudyError> = py.detach(|| {
         let (base, space, columns) = read(study)?;
         match output {
-            Some(path) => stepsim::study::missing(&base, &space, (how, &columns), &path),
+            Some(path) => stepsim::lab::study::missing(&base, &space, (how, &columns), &path),
             None => Ok((0..space.count()).collect()),
         }
     });
@@ -105,8 +105,8 @@ pub fn sweep(
     let found = py.detach(|| {
         let (base, space, columns) = read(study)?;
         let options = SweepOptions { how, columns, shard, threads, output, resume };
-        let rows = stepsim::study::sweep(&base, &space, &options, &mut |done| watch.at(done))?;
-        Ok(rows.iter().map(stepsim::study::Row::line).collect())
+        let rows = stepsim::lab::study::sweep(&base, &space, &options, &mut |done| watch.at(done))?;
+        Ok(rows.iter().map(stepsim::lab::study::Row::line).collect())
     });
     watch.result(found)
 }
@@ -154,7 +154,7 @@ pub fn search(
     };
     let mut watch = Watch { tell: progress, raised: None };
     let found =
-        py.detach(|| stepsim::study::search(workload, topology, &options, &mut |done| watch.at(done)));
+        py.detach(|| stepsim::lab::study::search(workload, topology, &options, &mut |done| watch.at(done)));
     let found = watch.result(found)?;
     Ok((json(&found.report), found.best.map(|best| json(&best))))
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, outputs};
-use crate::spec::workload::WorkloadSpec;
-use crate::study::{Base, SearchOptions};
+use crate::lab::study::{Base, SearchOptions};
+use crate::step::spec::workload::WorkloadSpec;
 
 /// Options of a question about layouts.
 #[derive(Debug, clap::Args)]

@@ -9,11 +9,11 @@ use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::write::write_json;
 use super::{Failure, say};
-use crate::score::{
+use crate::lab::score::{
     Calibration, Constant, Response, Row, RuleBook, calibrate, constants, mean_abs_error, outcomes, read,
 };
-use crate::simulate::jump::figures;
-use crate::simulate::{Inputs, Options};
+use crate::lab::simulate::jump::figures;
+use crate::lab::simulate::{Inputs, Options};
 
 /// Fit the constants of a device and a stack to measured steps.
 #[derive(Debug, clap::Args)]
@@ -134,9 +134,9 @@ fn to_rows(args: &Args, chosen: &[Constant]) -> Result<(Calibration, Value), Fai
     let book = RuleBook::load(&args.rules).map_err(Failure::input)?;
     let rows = read(path).map_err(Failure::input)?;
     let mut kinds = std::collections::BTreeSet::new();
-    let mut picked: Vec<(Row, crate::score::Case)> = Vec::new();
+    let mut picked: Vec<(Row, crate::lab::score::Case)> = Vec::new();
     for row in rows {
-        let Ok(case) = crate::score::case(&row, &book) else { continue };
+        let Ok(case) = crate::lab::score::case(&row, &book) else { continue };
         kinds.insert(format!("{} {}", case.class, case.stack));
         let wanted = |given: &Option<String>, is: &str| given.as_ref().is_none_or(|g| g == is);
         let named = args.source.is_empty() || args.source.iter().any(|s| s == row.text("source"));

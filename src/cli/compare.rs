@@ -8,9 +8,9 @@ use super::progress::Bar;
 use super::timeline::{Shown, traced, write_trace};
 use super::write::{write_file, write_json};
 use super::{Failure, calculon, outputs, say};
-use crate::compare;
-use crate::compare::table;
-use crate::trace::{Format, RunMeta};
+use crate::lab::compare;
+use crate::lab::compare::table;
+use crate::read::trace::{Format, RunMeta};
 
 /// Compare the closed form of a step with its simulation.
 #[derive(Debug, clap::Args)]

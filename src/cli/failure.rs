@@ -2,12 +2,12 @@
 
 use std::io;
 
-use crate::collective::CollectiveError;
-use crate::engine::EngineError;
-use crate::schedule::ScheduleError;
-use crate::simulate::{Fault, SimulationError, Status};
-use crate::spec::SpecError;
-use crate::trace::{OutputError, TraceError};
+use crate::core::engine::EngineError;
+use crate::lab::simulate::{Fault, SimulationError, Status};
+use crate::read::trace::{OutputError, TraceError};
+use crate::step::collective::CollectiveError;
+use crate::step::schedule::ScheduleError;
+use crate::step::spec::SpecError;
 
 /// Why a command failed.
 #[derive(Debug)]

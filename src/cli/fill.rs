@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use super::asked::Asked;
 use super::progress::Bar;
 use super::{Failure, say, width};
-use crate::analysis::table::new_table;
-use crate::study::{FillReport, fill};
+use crate::lab::study::{FillReport, fill};
+use crate::read::analysis::table::new_table;
 
 /// Find the least recomputation or offload with which a step fits, and the largest micro-batch.
 #[derive(Debug, clap::Args)]

@@ -9,11 +9,11 @@ use super::estimate::table;
 use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, outputs, say};
-use crate::goodput::{CheckpointTimes, Interval, Job, Summary, simulate};
-use crate::simulate::jump::{Figures, figures};
-use crate::simulate::{Head, Inputs, Options};
-use crate::spec::reliability::{CheckpointMode, Reliability};
-use crate::spec::{Loaded, SpecError, blame_setting, load};
+use crate::lab::around::goodput::{CheckpointTimes, Interval, Job, Summary, simulate};
+use crate::lab::simulate::jump::{Figures, figures};
+use crate::lab::simulate::{Head, Inputs, Options};
+use crate::step::spec::reliability::{CheckpointMode, Reliability};
+use crate::step::spec::{Loaded, SpecError, blame_setting, load};
 
 /// The shipped figures that are taken where none are named.
 const RELIABILITY: &str = "llama3-h100";

@@ -1,4 +1,4 @@
-//! Files that a command reads by itself, beside the documents that [`crate::spec`] loads.
+//! Files that a command reads by itself, beside the documents that [`crate::step::spec`] loads.
 
 use std::io::Read;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use serde::de::DeserializeOwned;
 
-use crate::spec::SpecError;
+use crate::step::spec::SpecError;
 
 /// Most bytes that a file may hold, packed or unpacked.
 const MOST: u64 = 8 << 30;

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, say};
-use crate::cost::measured::{Row, Score, score};
-use crate::cost::{Cost, DeviceCost, TileWave};
-use crate::model::{AttentionGeneration, Direction, Kernel, KernelClass, KernelShape, Scaling};
-use crate::spec::kernel::{Format, Maker};
-use crate::spec::workload::Dtype;
-use crate::spec::{Device, load};
+use crate::step::cost::measured::{Row, Score, score};
+use crate::step::cost::{Cost, DeviceCost, TileWave};
+use crate::step::model::{AttentionGeneration, Direction, Kernel, KernelClass, KernelShape, Scaling};
+use crate::step::spec::kernel::{Format, Maker};
+use crate::step::spec::workload::Dtype;
+use crate::step::spec::{Device, load};
 
 /// Show what kernels are priced at, and how far measured ones are off
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ use crate::spec::{Device, load};
   stepsim kernels b200-sxm --score rows.jsonl --report score.json
 
 Rows are JSON lines with device, op, dtype, sizes and time (`examples/measure/measure_device.py` writes them; the
-columns stand in the documentation of `stepsim::cost::measured`). Steps are priced at the sustained rates of a device;
+columns stand in the documentation of `stepsim::step::cost::measured`). Steps are priced at the sustained rates of a device;
 rows of short benchmarks are compared at the rates of a short run.")]
 pub struct Args {
     /// A device of the catalogue (`stepsim list devices`) or a device file [default: h100-sxm; with --score: all]

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::{Failure, say, width};
-use crate::schedule::Choice;
-use crate::spec::{Device, Kind, Loaded, ModelSpec, WorkloadSpec, catalog, load, simple};
+use crate::step::schedule::Choice;
+use crate::step::spec::{Device, Kind, Loaded, ModelSpec, WorkloadSpec, catalog, load, simple};
 
 /// List the workloads, machines, devices, models and stacks that the program carries.
 #[derive(Debug, clap::Args)]

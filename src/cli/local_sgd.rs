@@ -1,7 +1,7 @@
 //! `stepsim local-sgd`: sites that train by themselves and exchange what they have changed every H steps.
 //!
 //! The step of one site is simulated on that site alone, the synchronous step on all sites; the exchange is the law of
-//! [`crate::analytic::local_sgd`] over the links between the sites.
+//! [`crate::read::analytic::local_sgd`] over the links between the sites.
 
 use std::path::PathBuf;
 
@@ -11,14 +11,14 @@ use super::estimate::table;
 use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, outputs, say};
-use crate::analytic::local_sgd::LocalSgd;
-use crate::collective::{Geometry, SiteLinks};
-use crate::ids::DeviceId;
-use crate::model::ParameterCount;
-use crate::simulate::jump::figures;
-use crate::simulate::{Head, Inputs, Options};
-use crate::spec::SpecError;
-use crate::spec::workload::ShardingKind;
+use crate::core::ids::DeviceId;
+use crate::lab::simulate::jump::figures;
+use crate::lab::simulate::{Head, Inputs, Options};
+use crate::read::analytic::local_sgd::LocalSgd;
+use crate::step::collective::{Geometry, SiteLinks};
+use crate::step::model::ParameterCount;
+use crate::step::spec::SpecError;
+use crate::step::spec::workload::ShardingKind;
 
 /// Say what sites gain that exchange every H steps instead of every step (local SGD, DiLoCo).
 #[derive(Debug, clap::Args)]

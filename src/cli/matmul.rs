@@ -11,14 +11,14 @@ use super::estimate::table;
 use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, outputs, say};
-use crate::collective::{Bound, Chooser, CollectiveError};
-use crate::ids::DeviceId;
-use crate::matmul::{PlayError, Played, ShardedProduct, Statement, Timed, plans};
-use crate::spec::workload::Dtype;
-use crate::spec::{Loaded, SpecError, Topology};
-use crate::topology::{Machine, Mesh};
-use crate::trace::RunMeta;
-use crate::units::{Bytes, Time};
+use crate::core::ids::DeviceId;
+use crate::core::units::{Bytes, Time};
+use crate::lab::around::matmul::{PlayError, Played, ShardedProduct, Statement, Timed, plans};
+use crate::read::trace::RunMeta;
+use crate::step::collective::{Bound, Chooser, CollectiveError};
+use crate::step::spec::workload::Dtype;
+use crate::step::spec::{Loaded, SpecError, Topology};
+use crate::step::topology::{Machine, Mesh};
 
 /// Say which collectives a sharded matrix product needs, how long each takes, and what bounds the whole.
 #[derive(Debug, clap::Args)]

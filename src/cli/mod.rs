@@ -140,7 +140,7 @@ enum Command {
 pub fn main() -> ExitCode {
     // A handler that cannot be set leaves what was: partial files then stay behind.
     let _ = ctrlc::set_handler(|| {
-        crate::trace::remove_partial_files();
+        crate::read::trace::remove_partial_files();
         std::process::exit(130);
     });
     let parsed = Cli::command().try_get_matches().and_then(|m| Ok((Cli::from_arg_matches(&m)?, m)));
@@ -205,7 +205,7 @@ mod tests {
     use clap::{CommandFactory, Parser, ValueEnum};
 
     use super::Cli;
-    use crate::spec::{Kind, catalog};
+    use crate::step::spec::{Kind, catalog};
 
     /// clap checks names, conflicts and defaults of every argument.
     #[test]

@@ -7,19 +7,19 @@ use super::outputs::WRITTEN;
 use super::timeline::stalls_shown;
 use super::write::write_json;
 use super::{Failure, inputs, say, width};
-use crate::analysis::cause::Causes;
-use crate::analysis::idle::IdleTimes;
-use crate::analysis::stall_cause::StallCause;
-use crate::analysis::stalls::stalls;
-use crate::analysis::table::{grouped, new_table, seconds};
-use crate::ids::{OpId, RankId};
-use crate::profile::programs::StepPrograms;
-use crate::simulate::moved::{Moved, Network, moved};
-use crate::simulate::on_machine::{OnMachine, OnMachineError};
-use crate::simulate::replay::{Scale, check, replay};
-use crate::spec::SpecError;
-use crate::trace::{RunMeta, Timeline, TracedRank, write_file};
-use crate::units::Time;
+use crate::core::ids::{OpId, RankId};
+use crate::core::units::Time;
+use crate::lab::simulate::moved::{Moved, Network, moved};
+use crate::lab::simulate::on_machine::{OnMachine, OnMachineError};
+use crate::lab::simulate::replay::{Scale, check, replay};
+use crate::read::analysis::cause::Causes;
+use crate::read::analysis::idle::IdleTimes;
+use crate::read::analysis::stall_cause::StallCause;
+use crate::read::analysis::stalls::stalls;
+use crate::read::analysis::table::{grouped, new_table, seconds};
+use crate::read::profile::programs::StepPrograms;
+use crate::read::trace::{RunMeta, Timeline, TracedRank, write_file};
+use crate::step::spec::SpecError;
 
 /// Play a measured or imported step again, unchanged, with something faster or slower, or on a machine.
 #[derive(Debug, clap::Args)]

@@ -7,12 +7,12 @@ use super::estimate::table;
 use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, inputs, say};
-use crate::rl::{Iteration, Lane, RlSpec, iteration};
-use crate::simulate::{Inputs, Options, Simulation};
-use crate::spec::SpecError;
-use crate::trace::writer::{CounterUnit, Sink, Slice, Value};
-use crate::trace::{Summary, write_with};
-use crate::units::Time;
+use crate::core::units::Time;
+use crate::lab::around::rl::{Iteration, Lane, RlSpec, iteration};
+use crate::lab::simulate::{Inputs, Options, Simulation};
+use crate::read::trace::writer::{CounterUnit, Sink, Slice, Value};
+use crate::read::trace::{Summary, write_with};
+use crate::step::spec::SpecError;
 
 /// Put an iteration of reinforcement learning together: generation, forward passes, training, weight exchange.
 #[derive(Debug, clap::Args)]

@@ -10,12 +10,12 @@ use serde_json::Value;
 use super::outputs::WRITTEN;
 use super::write::write_file;
 use super::{Failure, say};
-use crate::analysis::report::Report;
-use crate::compare::Comparison;
-use crate::profile::ProfileReport;
-use crate::rl::RlSpec;
-use crate::spec;
-use crate::spec::Kind;
+use crate::lab::around::rl::RlSpec;
+use crate::lab::compare::Comparison;
+use crate::read::analysis::report::Report;
+use crate::read::profile::ProfileReport;
+use crate::step::spec;
+use crate::step::spec::Kind;
 
 /// Print the JSON Schema of a kind of file.
 #[derive(Debug, clap::Args)]

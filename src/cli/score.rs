@@ -6,7 +6,7 @@ use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::write::{write_file, write_json};
 use super::{Failure, say};
-use crate::score::{
+use crate::lab::score::{
     Bands, Outcome, Row, RuleBook, ScoreReport, mapped, outcomes, ratios, read, row_line, text,
 };
 

@@ -9,7 +9,7 @@ use super::asked::{Asked, above_zero};
 use super::calculon::search::{Common, OfFiles};
 use super::progress::Bar;
 use super::{Failure, say};
-use crate::study::{Axis, Objective, Ranked, SearchOptions, SearchReport, search};
+use crate::lab::study::{Axis, Objective, Ranked, SearchOptions, SearchReport, search};
 
 /// Find the best layout of a model on a machine.
 #[derive(Debug, clap::Args)]

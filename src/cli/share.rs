@@ -6,11 +6,11 @@ use super::estimate::table;
 use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, say};
-use crate::analysis::links;
-use crate::ids::{CommId, DeviceId, ResourceId};
-use crate::simulate::share::{JobTimes, Shared};
-use crate::simulate::{Inputs, Settings, Site};
-use crate::spec::{Loaded, SpecError, WorkloadSpec, load};
+use crate::core::ids::{CommId, DeviceId, ResourceId};
+use crate::lab::simulate::share::{JobTimes, Shared};
+use crate::lab::simulate::{Inputs, Settings, Site};
+use crate::read::analysis::links;
+use crate::step::spec::{Loaded, SpecError, WorkloadSpec, load};
 
 /// Links that are listed.
 const LINKS: usize = 5;

@@ -7,25 +7,25 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 
 use super::Failure;
-use crate::analysis::cause::Causes;
-use crate::analysis::critical;
-use crate::analysis::idle::IdleTimes;
-use crate::analysis::memory::{self, Ledger};
-use crate::analysis::rounds::round_times;
-use crate::analysis::sharing::Sharing;
-use crate::analysis::stalls::{self, StallCause, Waiting, stalls_of};
-use crate::analysis::{link_rates, links};
-use crate::compare::tracks::Above;
-use crate::engine::describe;
-use crate::ids::{OpId, RankId, ResourceId, TierId};
-use crate::program::{MemoryClass, Work};
-use crate::simulate::Simulation;
-use crate::topology::Axis;
-use crate::trace::{
+use crate::core::engine::describe;
+use crate::core::ids::{OpId, RankId, ResourceId, TierId};
+use crate::core::program::{MemoryClass, Work};
+use crate::core::units::Time;
+use crate::lab::compare::tracks::Above;
+use crate::lab::simulate::Simulation;
+use crate::read::analysis::cause::Causes;
+use crate::read::analysis::critical;
+use crate::read::analysis::idle::IdleTimes;
+use crate::read::analysis::memory::{self, Ledger};
+use crate::read::analysis::rounds::round_times;
+use crate::read::analysis::sharing::Sharing;
+use crate::read::analysis::stalls::{self, StallCause, Waiting, stalls_of};
+use crate::read::analysis::{link_rates, links};
+use crate::read::trace::{
     self, Critical, Detail, Link, LinkUse, OutputError, PerRank, Pool, RunMeta, Stall, Timeline, TraceError,
     TracedRank,
 };
-use crate::units::Time;
+use crate::step::topology::Axis;
 
 /// What of a run its timeline shows.
 pub struct Shown<'a> {

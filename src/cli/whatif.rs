@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, outputs, say, width};
-use crate::analysis::table::{new_table, percent};
-use crate::simulate::whatif::{Base, Change, Parts, Subject, WhatIf, WhatIfs};
-use crate::simulate::{Inputs, Options};
-use crate::spec::{SpecError, Topology};
-use crate::units::Time;
+use crate::core::units::Time;
+use crate::lab::simulate::whatif::{Base, Change, Parts, Subject, WhatIf, WhatIfs};
+use crate::lab::simulate::{Inputs, Options};
+use crate::read::analysis::table::{new_table, percent};
+use crate::step::spec::{SpecError, Topology};
 
 /// Say what a faster resource, or the absence of a cost, would buy.
 #[derive(Debug, clap::Args)]

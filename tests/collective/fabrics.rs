@@ -1,10 +1,12 @@
 //! Small machines and worlds for the tests of collectives.
 
-use stepsim::collective::{Axis, Chooser, Fabric, Fidelity, Lowering, Network, Op, Transfer, algorithm};
-use stepsim::engine;
-use stepsim::ids::{CommId, DeviceId, RankId, ResourceId, TransferId};
-use stepsim::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
-use stepsim::units::{Bandwidth, Time};
+use stepsim::core::engine;
+use stepsim::core::ids::{CommId, DeviceId, RankId, ResourceId, TransferId};
+use stepsim::core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
+use stepsim::core::units::{Bandwidth, Time};
+use stepsim::step::collective::{
+    Axis, Chooser, Fabric, Fidelity, Lowering, Network, Op, Transfer, algorithm,
+};
 
 /// `nodes · per_node` devices: a port each way on the node's switch, and one on the network.
 pub struct Nodes {

@@ -1,8 +1,8 @@
 //! A naive engine: floating-point seconds, every rate found from scratch at every event by progressive filling over all
 //! flows (kernels among them, on their devices' memory), every stream looked at every time. It shares no code with the engine and none of its ideas.
 
-use stepsim::ids::{CommId, RankId, TransferId};
-use stepsim::program::{Action, Flow, Work, World};
+use stepsim::core::ids::{CommId, RankId, TransferId};
+use stepsim::core::program::{Action, Flow, Work, World};
 
 /// Start and end of every op of every rank, in seconds.
 pub fn run(world: &World) -> Vec<Vec<(f64, f64)>> {

@@ -4,11 +4,11 @@
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use stepsim::ids::{OpId, ProgramId, RankId, ResourceId, TransferId};
-use stepsim::program::{
+use stepsim::core::ids::{OpId, ProgramId, RankId, ResourceId, TransferId};
+use stepsim::core::program::{
     Action, Edit, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
 };
-use stepsim::units::{Bandwidth, Time};
+use stepsim::core::units::{Bandwidth, Time};
 
 const KINDS: [StreamKind; 7] = [
     StreamKind::Compute,

@@ -8,12 +8,12 @@ use super::command_line::command;
 use super::outputs::WRITTEN;
 use super::write::{write_file, write_json};
 use super::{Failure, inputs, say, width};
-use crate::model::flops::StepFlops;
-use crate::page;
-use crate::profile::waterfall::{AtPeak, waterfall};
-use crate::profile::{Classes, Profile, ProfileReport, Window, read, report};
-use crate::simulate::Inputs;
-use crate::spec::SpecError;
+use crate::lab::page;
+use crate::lab::simulate::Inputs;
+use crate::read::profile::waterfall::{AtPeak, waterfall};
+use crate::read::profile::{Classes, Profile, ProfileReport, Window, read, report};
+use crate::step::model::flops::StepFlops;
+use crate::step::spec::SpecError;
 
 /// Say where the time went in profiles of real steps.
 #[derive(Debug, clap::Args)]

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::analysis::table::{grouped, new_table, seconds};
-use crate::profile::Window;
-use crate::profile::report::{ProfileReport, RankProfile};
-use crate::profile::skew::Skew;
+use crate::read::analysis::table::{grouped, new_table, seconds};
+use crate::read::profile::Window;
+use crate::read::profile::report::{ProfileReport, RankProfile};
+use crate::read::profile::skew::Skew;
 
 /// Rows of the tables of kernels, gaps and collectives.
 const MOST: usize = 12;

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::{failure, write_trace};
-use crate::calculon::closed_form::{Quirks, estimate};
-use crate::calculon::compare::compare;
-use crate::calculon::files::Calculon;
 use crate::cli::Failure;
-use crate::compare::Comparison;
-use crate::ids::RankId;
-use crate::trace::Detail;
+use crate::core::ids::RankId;
+use crate::lab::calculon::closed_form::{Quirks, estimate};
+use crate::lab::calculon::compare::compare;
+use crate::lab::calculon::files::Calculon;
+use crate::lab::compare::Comparison;
+use crate::read::trace::Detail;
 
 /// Compares, and writes the timeline of all stages where one is asked for.
 pub(in crate::cli) fn files(case: &Calculon, trace: Option<&Path>) -> Result<Comparison, Failure> {

@@ -2,12 +2,12 @@
 
 use comfy_table::Table;
 
-use crate::calculon::closed_form;
-use crate::calculon::closed_form::{Estimate, Layer, OverCapacity, PerBlock, Quirks};
-use crate::calculon::files::Calculon;
 use crate::cli::Failure;
 use crate::cli::estimate::{Args, gib, table, term_table};
 use crate::cli::write::write_json;
+use crate::lab::calculon::closed_form;
+use crate::lab::calculon::closed_form::{Estimate, Layer, OverCapacity, PerBlock, Quirks};
+use crate::lab::calculon::files::Calculon;
 
 /// The closed form of Calculon's files, as text.
 pub(in crate::cli) fn text(args: &Args, case: &Calculon) -> Result<String, Failure> {

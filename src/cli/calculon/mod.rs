@@ -10,14 +10,14 @@ use std::path::Path;
 
 use super::Failure;
 use super::timeline::{stalls_shown, write_above};
-use crate::analysis::cause::Causes;
-use crate::analysis::idle::IdleTimes;
-use crate::calculon::closed_form::{self, Quirks};
-use crate::calculon::files::Calculon;
-use crate::calculon::simulate::{CalculonError, CalculonRun};
-use crate::ids::RankId;
-use crate::trace::{Detail, RunMeta, Timeline, TracedRank};
-use crate::units::Time;
+use crate::core::ids::RankId;
+use crate::core::units::Time;
+use crate::lab::calculon::closed_form::{self, Quirks};
+use crate::lab::calculon::files::Calculon;
+use crate::lab::calculon::simulate::{CalculonError, CalculonRun};
+use crate::read::analysis::cause::Causes;
+use crate::read::analysis::idle::IdleTimes;
+use crate::read::trace::{Detail, RunMeta, Timeline, TracedRank};
 use estimate::does_not_fit;
 
 /// Reads the three files; a step that does not fit in memory by the closed form is refused, as Calculon refuses it.

@@ -1,13 +1,13 @@
 //! Calculon's files, simulated.
 
 use super::{failure, write_trace};
-use crate::calculon::files::Calculon;
-use crate::calculon::simulate::{CalculonRun, Choices};
 use crate::cli::Failure;
 use crate::cli::run::{Args, head, print};
 use crate::cli::timeline::listed;
 use crate::cli::write::write_json;
-use crate::ids::RankId;
+use crate::core::ids::RankId;
+use crate::lab::calculon::files::Calculon;
+use crate::lab::calculon::simulate::{CalculonRun, Choices};
 
 /// Simulates Calculon's files.
 pub(in crate::cli) fn files(args: &Args, case: &Calculon) -> Result<(), Failure> {

@@ -8,17 +8,17 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::calculon::closed_form::Quirks;
-use crate::calculon::files::{Application, Datatype, Execution, Names, System};
-use crate::calculon::search::{Found, Space, search};
 use crate::cli::progress::Bar;
 use crate::cli::write::write_json;
 use crate::cli::{Failure, outputs, say};
-use crate::pool;
-use crate::simulate::Status;
-use crate::spec::Draft;
-use crate::spec::model::ModelSpec;
-use crate::study::{Axis, Outcome, Plot, Row, write_text};
+use crate::core::pool;
+use crate::lab::calculon::closed_form::Quirks;
+use crate::lab::calculon::files::{Application, Datatype, Execution, Names, System};
+use crate::lab::calculon::search::{Found, Space, search};
+use crate::lab::simulate::Status;
+use crate::lab::study::{Axis, Outcome, Plot, Row, write_text};
+use crate::step::spec::Draft;
+use crate::step::spec::model::ModelSpec;
 
 /// Search in Calculon's closed form.
 #[derive(Clone, Debug, clap::Args)]

@@ -1,9 +1,9 @@
 //! What `stepsim collective` is asked for: op, algorithm, sizes and devices, as text.
 
 use crate::cli::Failure;
-use crate::collective::{ALGORITHMS, Algorithm, Op, algorithm};
-use crate::ids::DeviceId;
-use crate::topology::Machine;
+use crate::core::ids::DeviceId;
+use crate::step::collective::{ALGORITHMS, Algorithm, Op, algorithm};
+use crate::step::topology::Machine;
 
 /// Most sizes of one call.
 const MOST_SIZES: usize = 10_000;

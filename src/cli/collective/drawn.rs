@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::Row;
 use super::transfers::Played;
-use crate::collective::Pattern;
-use crate::ids::{DeviceId, ResourceId};
-use crate::page::lane::{self, Item, Look, Looks};
-use crate::palette;
-use crate::topology::Machine;
-use crate::trace::writer::{Key, Sink, Slice, Value};
-use crate::trace::{MetaValue, RunMeta, Summary, TimelineError};
-use crate::units::Time;
+use crate::core::ids::{DeviceId, ResourceId};
+use crate::core::units::Time;
+use crate::lab::page::lane::{self, Item, Look, Looks};
+use crate::read::palette;
+use crate::read::trace::writer::{Key, Sink, Slice, Value};
+use crate::read::trace::{MetaValue, RunMeta, Summary, TimelineError};
+use crate::step::collective::Pattern;
+use crate::step::topology::Machine;
 
 /// Links that have rows.
 const LINKS: usize = 64;
@@ -118,7 +118,7 @@ impl<'a> Writer<'a> {
         Ok(self.sink.slice(thread, kind, &slice)?)
     }
 
-    fn thread(&mut self, pid: u64, name: &str) -> Result<crate::trace::writer::Thread, TimelineError> {
+    fn thread(&mut self, pid: u64, name: &str) -> Result<crate::read::trace::writer::Thread, TimelineError> {
         self.next_tid += 1;
         Ok(self.sink.thread(pid, self.next_tid, name)?)
     }

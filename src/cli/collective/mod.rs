@@ -21,11 +21,11 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use super::write::{write_file, write_json};
 use super::{Failure, say};
-use crate::collective::Chooser;
-use crate::spec::{Loaded, SpecError, Topology, blame_setting};
-use crate::topology::Machine;
-use crate::trace::{RunMeta, write_with};
-use crate::units::Bytes;
+use crate::core::units::Bytes;
+use crate::read::trace::{RunMeta, write_with};
+use crate::step::collective::Chooser;
+use crate::step::spec::{Loaded, SpecError, Topology, blame_setting};
+use crate::step::topology::Machine;
 use asked::{devices, sizes};
 use row::Row;
 

@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use super::super::Failure;
 use super::args::{Args, Level};
-use crate::analysis::links;
-use crate::collective::{
+use crate::core::engine;
+use crate::core::engine::{EngineError, Record};
+use crate::core::fold::fold;
+use crate::core::ids::{DeviceId, OpId, ProgramId, RankId, ResourceId, TransferId};
+use crate::core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
+use crate::core::units::{Bytes, Time};
+use crate::read::analysis::links;
+use crate::step::collective::{
     Choice, Chooser, CollectiveError, Fidelity, Geometry, Lowering, Sent, Transfer, in_chunks,
 };
-use crate::engine;
-use crate::engine::{EngineError, Record};
-use crate::fold::fold;
-use crate::ids::{DeviceId, OpId, ProgramId, RankId, ResourceId, TransferId};
-use crate::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
-use crate::topology::Machine;
-use crate::units::{Bytes, Time};
+use crate::step::topology::Machine;
 
 /// Most transfers of one run in steps: about 4 GB.
 pub(super) const MOST_TRANSFERS: u64 = 40_000_000;
@@ -155,7 +155,7 @@ pub(super) fn world(
         bytes: transfer.bytes as f64,
     });
     let stream = program.stream(StreamKind::Data);
-    program.op(stream, Work::Comm { slot: 0, transfer: id }, &[], info, crate::program::NO_MICRO_BATCH);
+    program.op(stream, Work::Comm { slot: 0, transfer: id }, &[], info, crate::core::program::NO_MICRO_BATCH);
     world.programs.push(Arc::new(program.finish()));
     let ranks: Vec<RankId> = devices.iter().map(|_| world.add_rank(ProgramId(0), 1)).collect();
     let comm = lowering.comm(&mut world, &ranks, devices, &[id])?;

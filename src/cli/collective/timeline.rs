@@ -1,12 +1,12 @@
 //! The timeline of collectives that a command plays by themselves.
 
-use crate::analysis::links;
-use crate::engine::Record;
-use crate::ids::{DeviceId, RankId};
-use crate::program::World;
-use crate::topology::Machine;
-use crate::trace::{Link, LinkUse, RunMeta, Timeline, TraceError, TracedRank, write_file};
-use crate::units::{Bandwidth, Time};
+use crate::core::engine::Record;
+use crate::core::ids::{DeviceId, RankId};
+use crate::core::program::World;
+use crate::core::units::{Bandwidth, Time};
+use crate::read::analysis::links;
+use crate::read::trace::{Link, LinkUse, RunMeta, Timeline, TraceError, TracedRank, write_file};
+use crate::step::topology::Machine;
 
 /// Links with a counter.
 const TRACED_LINKS: usize = 32;

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use super::row::{MOST_DRAWN, Row, stopped};
 use crate::cli::Failure;
-use crate::collective::Sent;
-use crate::engine;
-use crate::engine::Record;
-use crate::ids::{CommId, OpId, ProgramId, RankId, ResourceId, TransferId};
-use crate::program::{
+use crate::core::engine;
+use crate::core::engine::Record;
+use crate::core::ids::{CommId, OpId, ProgramId, RankId, ResourceId, TransferId};
+use crate::core::program::{
     Action, Comm, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
 };
-use crate::units::Time;
+use crate::core::units::Time;
+use crate::step::collective::Sent;
 
 /// A transfer.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,12 +9,12 @@ use super::command_line::command;
 use super::outputs::WRITTEN;
 use super::write::{write_file, write_json};
 use super::{Failure, say, width};
-use crate::analysis::diff::{Line, Measure, diff};
-use crate::analysis::measured::{Summary, beside};
-use crate::analysis::table;
-use crate::page::difference::page;
-use crate::profile::Profile;
-use crate::units::Bytes;
+use crate::core::units::Bytes;
+use crate::lab::page::difference::page;
+use crate::read::analysis::diff::{Line, Measure, diff};
+use crate::read::analysis::measured::{Summary, beside};
+use crate::read::analysis::table;
+use crate::read::profile::Profile;
 use side::Side;
 
 /// Lines of a section that are shown; all are in --json.
@@ -158,7 +158,7 @@ fn show(value: f64, unit: Measure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::report::tests::of_random;
+    use crate::read::analysis::report::tests::of_random;
 
     #[test]
     fn sections_have_tables() {

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::analysis::report::Report;
 use crate::cli::{Failure, inputs};
-use crate::profile::report::RankProfile;
-use crate::profile::{Classes, Profile, Window, read, report};
-use crate::simulate::jump::reported;
-use crate::simulate::{Inputs, Options};
-use crate::spec::{Kind, SpecError, catalog};
+use crate::lab::simulate::jump::reported;
+use crate::lab::simulate::{Inputs, Options};
+use crate::read::analysis::report::Report;
+use crate::read::profile::report::RankProfile;
+use crate::read::profile::{Classes, Profile, Window, read, report};
+use crate::step::spec::{Kind, SpecError, catalog};
 
 /// So many differing fields of the inputs are shown.
 const MOST_FIELDS: usize = 24;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::outputs::WRITTEN;
-use crate::calculon::closed_form::Quirks;
+use crate::lab::calculon::closed_form::Quirks;
 
 /// The closed form of one training step: time term by term, memory, efficiencies.
 #[derive(Clone, Debug, clap::Args)]

@@ -11,12 +11,12 @@ use comfy_table::Table;
 
 use super::write::write_json;
 use super::{Failure, calculon, outputs, say};
-use crate::analytic::{Estimate, Rules};
-use crate::calculon::files::Calculon;
-use crate::compare::workload::closed_form;
-use crate::score::Bands;
-use crate::simulate::Inputs;
-use crate::spec::workload::ShardingKind;
+use crate::lab::calculon::files::Calculon;
+use crate::lab::compare::workload::closed_form;
+use crate::lab::score::Bands;
+use crate::lab::simulate::Inputs;
+use crate::read::analytic::{Estimate, Rules};
+use crate::step::spec::workload::ShardingKind;
 
 /// What is estimated when nothing is named.
 const EXAMPLE: &str = "gpt3-175b";
@@ -144,7 +144,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::calculon::closed_form::Quirks;
+    use crate::lab::calculon::closed_form::Quirks;
 
     #[derive(Parser)]
     struct Command {

@@ -5,15 +5,15 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::{Failure, table};
-use crate::analytic::Estimate;
-use crate::analytic::bounds::{self, AxesRate};
-use crate::analytic::roofline::{self, ClassIntensity, Ridge};
-use crate::analytic::training::{self, LAWS};
-use crate::ids::DeviceId;
-use crate::model::flops::TokenFlops;
-use crate::model::{ParameterCount, Shard};
-use crate::simulate::Inputs;
-use crate::spec::{Device, Kind, SpecError, catalog, load};
+use crate::core::ids::DeviceId;
+use crate::lab::simulate::Inputs;
+use crate::read::analytic::Estimate;
+use crate::read::analytic::bounds::{self, AxesRate};
+use crate::read::analytic::roofline::{self, ClassIntensity, Ridge};
+use crate::read::analytic::training::{self, LAWS};
+use crate::step::model::flops::TokenFlops;
+use crate::step::model::{ParameterCount, Shard};
+use crate::step::spec::{Device, Kind, SpecError, catalog, load};
 
 /// Share of a step that a bubble may take, in the rule for micro-batches.
 const BUBBLE: f64 = 0.05;

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use super::super::outputs::WRITTEN;
 use super::super::write::write_json;
 use super::super::{Failure, inputs, say};
-use crate::profile::chakra::{Rates, System, network, nodes, programs};
-use crate::simulate::replay::check;
-use crate::spec::SpecError;
-use crate::spec::topology::Topology;
-use crate::spec::workload::Dtype;
-use crate::spec::{Loaded, from_value};
-use crate::topology::Machine;
+use crate::lab::simulate::replay::check;
+use crate::read::profile::chakra::{Rates, System, network, nodes, programs};
+use crate::step::spec::SpecError;
+use crate::step::spec::topology::Topology;
+use crate::step::spec::workload::Dtype;
+use crate::step::spec::{Loaded, from_value};
+use crate::step::topology::Machine;
 
 /// Turn Chakra execution traces into rank programs.
 #[derive(Debug, clap::Args)]
@@ -131,8 +131,11 @@ fn rates(args: &Args, system: &System) -> Result<Rates, SpecError> {
         }
         value => Ok(value.map(|value| value * unit)),
     };
-    let device =
-        args.device.as_deref().map(|name| crate::spec::load::<crate::spec::Device>(name, &[])).transpose()?;
+    let device = args
+        .device
+        .as_deref()
+        .map(|name| crate::step::spec::load::<crate::step::spec::Device>(name, &[]))
+        .transpose()?;
     let device = device.map(|loaded| loaded.value);
     let peak = device.as_ref().and_then(|d| d.peak(Dtype::Bf16)).map(|peak| peak.0);
     let memory = device.as_ref().and_then(|d| d.hbm.as_ref()).map(|hbm| hbm.gbps * 1e9);

@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
 use crate::cli::write::write_json;
-use crate::model::ParameterCount;
-use crate::spec::model::ModelSpec;
-use crate::spec::{Disk, Files, SpecError, hugging_face};
+use crate::step::model::ParameterCount;
+use crate::step::spec::model::ModelSpec;
+use crate::step::spec::{Disk, Files, SpecError, hugging_face};
 
 /// What is asked.
 #[derive(Debug, clap::Args)]

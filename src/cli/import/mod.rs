@@ -13,15 +13,15 @@ use serde_json::Value;
 use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, inputs, say};
-use crate::calculon::files::Calculon;
-use crate::profile::programs::programs;
-use crate::profile::{Classes, read};
-use crate::schedule::{order_from_torch_csv, order_to_json};
-use crate::simulate::Inputs;
-use crate::spec::topology::Topology;
-use crate::spec::{Loaded, SpecError, WorkloadSpec, from_value};
-use crate::topology::Machine;
-use crate::units::Time;
+use crate::core::units::Time;
+use crate::lab::calculon::files::Calculon;
+use crate::lab::simulate::Inputs;
+use crate::read::profile::programs::programs;
+use crate::read::profile::{Classes, read};
+use crate::step::schedule::{order_from_torch_csv, order_to_json};
+use crate::step::spec::topology::Topology;
+use crate::step::spec::{Loaded, SpecError, WorkloadSpec, from_value};
+use crate::step::topology::Machine;
 
 /// Turn files of other tools into files of ours: a workload and a topology, or rank programs.
 #[derive(Debug, clap::Args)]

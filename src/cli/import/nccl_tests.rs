@@ -6,9 +6,9 @@ use super::super::collective::parse_op;
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
 use crate::cli::write::write_json;
-use crate::collective::Op;
-use crate::spec::nccl_tests::{Asked, read};
-use crate::spec::{Collectives, Spec};
+use crate::step::collective::Op;
+use crate::step::spec::nccl_tests::{Asked, read};
+use crate::step::spec::{Collectives, Spec};
 
 /// What is asked.
 #[derive(Debug, clap::Args)]

@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::super::outputs::WRITTEN;
 use super::super::write::write_json;
 use super::super::{Failure, inputs, say};
-use crate::spec::nvidia_smi::{NodeRates, machine};
-use crate::spec::topology::Topology;
-use crate::spec::{Loaded, SpecError, from_value};
-use crate::topology::Machine;
+use crate::step::spec::nvidia_smi::{NodeRates, machine};
+use crate::step::spec::topology::Topology;
+use crate::step::spec::{Loaded, SpecError, from_value};
+use crate::step::topology::Machine;
 
 /// What is asked.
 #[derive(Debug, clap::Args)]

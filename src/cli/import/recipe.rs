@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
 use crate::cli::write::write_json;
-use crate::simulate::Inputs;
-use crate::spec::imports::{Argument, Beside, Import, Status, import};
+use crate::lab::simulate::Inputs;
+use crate::step::spec::imports::{Argument, Beside, Import, Status, import};
 
 /// What is asked.
 #[derive(Debug, clap::Args)]

@@ -5,11 +5,11 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::analysis::table::{grouped, new_table};
-use crate::documents::shards::{Cut, Seen, Shares};
-use crate::documents::{Dealt, expected};
-use crate::simulate::Inputs;
-use crate::spec::SpecError;
+use crate::lab::simulate::Inputs;
+use crate::read::analysis::table::{grouped, new_table};
+use crate::step::documents::shards::{Cut, Seen, Shares};
+use crate::step::documents::{Dealt, expected};
+use crate::step::spec::SpecError;
 
 /// Documents for readers.
 #[derive(Debug, Serialize)]

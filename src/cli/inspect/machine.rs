@@ -5,11 +5,11 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::analysis::table::{grouped, new_table};
-use crate::ids::{DeviceId, ResourceId};
-use crate::spec::{Device, Loaded, Topology};
-use crate::topology::{CopyDirection, Machine};
-use crate::units::{Bandwidth, Bytes, Time};
+use crate::core::ids::{DeviceId, ResourceId};
+use crate::core::units::{Bandwidth, Bytes, Time};
+use crate::read::analysis::table::{grouped, new_table};
+use crate::step::spec::{Device, Loaded, Topology};
+use crate::step::topology::{CopyDirection, Machine};
 
 /// A machine for readers.
 #[derive(Debug, Serialize)]
@@ -219,7 +219,7 @@ fn tiers(machine: &Machine) -> Vec<TierView> {
             };
             let (inward, outward) = (copy(CopyDirection::In), copy(CopyDirection::Out));
             let count =
-                (0..machine.tiers()).filter(|t| machine.tier(crate::ids::TierId(*t)).0 == name).count();
+                (0..machine.tiers()).filter(|t| machine.tier(crate::core::ids::TierId(*t)).0 == name).count();
             TierView {
                 name,
                 capacity_bytes: capacity.0,

@@ -17,8 +17,8 @@ use super::command_line::EXAMPLE;
 use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, say, width};
-use crate::simulate::Inputs;
-use crate::topology::Machine;
+use crate::lab::simulate::Inputs;
+use crate::step::topology::Machine;
 use machine::MachineView;
 use step::StepView;
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::super::outputs::{WRITTEN, document_on_stdout};
-use crate::trace::{Detail, PerRank};
-use crate::units::Time;
+use crate::core::units::Time;
+use crate::read::trace::{Detail, PerRank};
 
 /// Simulate a training step.
 #[derive(Debug, clap::Args)]

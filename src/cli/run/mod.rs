@@ -13,14 +13,14 @@ use super::progress::Bar;
 use super::timeline::{Shown, traced, write_trace};
 use super::write::{write_file, write_json};
 use super::{Failure, calculon, outputs, say};
-use crate::analysis::report::Report;
-use crate::engine::EngineError;
-use crate::score::Bands;
-use crate::simulate::jump::{self, figures};
-use crate::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
-use crate::trace::{PerRank, RunMeta};
-use crate::units::Time;
-use crate::{page, trace};
+use crate::core::engine::EngineError;
+use crate::core::units::Time;
+use crate::lab::score::Bands;
+use crate::lab::simulate::jump::{self, figures};
+use crate::lab::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
+use crate::read::analysis::report::Report;
+use crate::read::trace::{PerRank, RunMeta};
+use crate::{lab::page, read::trace};
 
 /// Runs the command.
 ///

@@ -2,11 +2,11 @@
 
 use super::super::{Failure, say, width};
 use super::args::Args;
-use crate::analysis::report::Report;
-use crate::analysis::table::table;
-use crate::analysis::waterfall_table;
 use crate::cli::command_line::command;
-use crate::simulate::Head;
+use crate::lab::simulate::Head;
+use crate::read::analysis::report::Report;
+use crate::read::analysis::table::table;
+use crate::read::analysis::waterfall_table;
 
 /// The head of a report with what only the command line knows.
 pub(in crate::cli) fn head(args: &Args, of_inputs: Head) -> Head {

@@ -8,8 +8,8 @@ use comfy_table::{CellAlignment, Table};
 use super::{Args, Run, outcome};
 use crate::cli::Failure;
 use crate::cli::write::write_json;
-use crate::schedule;
-use crate::schedule::PassTimes;
+use crate::step::schedule;
+use crate::step::schedule::PassTimes;
 
 /// The table of all schedules.
 pub(super) fn all(args: &Args, times: &PassTimes, out: &mut Vec<u8>) -> Result<(), Failure> {

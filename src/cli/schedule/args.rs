@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use super::super::Failure;
 use super::super::outputs::WRITTEN;
-use crate::schedule;
-use crate::schedule::{Order, PassTimes, Profile, Schedule, Shape, SlowEdge};
-use crate::units::Time;
+use crate::core::units::Time;
+use crate::step::schedule;
+use crate::step::schedule::{Order, PassTimes, Profile, Schedule, Shape, SlowEdge};
 
 /// Runs a pipeline schedule on abstract durations and draws it.
 #[derive(Clone, Debug, clap::Args)]

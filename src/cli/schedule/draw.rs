@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use super::outcome::Outcome;
-use crate::palette;
-use crate::program::Phase;
-use crate::schedule::{Order, Part, Pass, Slot};
-use crate::units::Time;
+use crate::core::program::Phase;
+use crate::core::units::Time;
+use crate::read::palette;
+use crate::step::schedule::{Order, Part, Pass, Slot};
 
 /// Where the drawing goes.
 #[derive(Clone, Copy)]

@@ -9,12 +9,12 @@ use comfy_table::{CellAlignment, Table};
 use super::Args;
 use crate::cli::write::write_json;
 use crate::cli::{Failure, inputs};
-use crate::profile::durations::Durations;
-use crate::profile::pipeline_timeline;
-use crate::schedule;
-use crate::schedule::Shape;
-use crate::simulate::durations::{Replays, replay};
-use crate::spec::SpecError;
+use crate::lab::simulate::durations::{Replays, replay};
+use crate::read::profile::pipeline_timeline;
+use crate::step::plan::pipeline::durations::Durations;
+use crate::step::schedule;
+use crate::step::schedule::Shape;
+use crate::step::spec::SpecError;
 
 /// Replays the steps of a file and says what evening out each class of work, stage and replica brings.
 pub(super) fn run(args: &Args, file: &Path, out: &mut Vec<u8>) -> Result<(), Failure> {

@@ -21,7 +21,7 @@ use std::io::{IsTerminal, Write};
 
 use super::write::{write_file, write_json};
 use super::{Failure, inputs, say};
-use crate::schedule;
+use crate::step::schedule;
 use args::unusable;
 use draw::Screen;
 use played::Run;

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::engine::Record;
-use crate::ids::RankId;
-use crate::plan::pipeline::AbstractPipeline;
-use crate::schedule::{Order, Pass, Seat};
-use crate::units::Time;
+use crate::core::engine::Record;
+use crate::core::ids::RankId;
+use crate::core::units::Time;
+use crate::step::plan::pipeline::AbstractPipeline;
+use crate::step::schedule::{Order, Pass, Seat};
 
 /// Times of a schedule that was played.
 pub(super) struct Outcome {

@@ -1,17 +1,17 @@
 //! The page about a schedule.
 
 use super::{Run, outcome};
-use crate::analysis::cause::Causes;
-use crate::analysis::idle::IdleTimes;
-use crate::analysis::stalls::stalls_of;
 use crate::cli::command_line::command;
-use crate::ids::RankId;
-use crate::page::lane::{Item, Row, few, tag};
-use crate::page::sheet::{Sheet, table};
-use crate::page::{PAIR, pass_number, step_looks};
-use crate::program::Phase;
-use crate::schedule::{Pass, Slot};
-use crate::units::Time;
+use crate::core::ids::RankId;
+use crate::core::program::Phase;
+use crate::core::units::Time;
+use crate::lab::page::lane::{Item, Row, few, tag};
+use crate::lab::page::sheet::{Sheet, table};
+use crate::lab::page::{PAIR, pass_number, step_looks};
+use crate::read::analysis::cause::Causes;
+use crate::read::analysis::idle::IdleTimes;
+use crate::read::analysis::stalls::stalls_of;
+use crate::step::schedule::{Pass, Slot};
 
 /// The page: passes of each rank, why it stood still, and the bubbles in numbers.
 pub(super) fn page(run: &Run) -> String {

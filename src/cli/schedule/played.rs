@@ -9,14 +9,14 @@ use super::super::timeline::stalls_shown;
 use super::args::{Args, SendMode};
 use super::outcome;
 use super::outcome::Outcome;
-use crate::analysis::cause::Causes;
-use crate::analysis::idle::IdleTimes;
-use crate::engine::Record;
-use crate::ids::RankId;
-use crate::plan::pipeline::{AbstractPipeline, Sends, abstract_world_over};
-use crate::schedule::{Order, PassTimes, Schedule, Shape};
-use crate::trace::{Count, MetaValue, RunMeta, Timeline, TracedRank};
-use crate::units::Time;
+use crate::core::engine::Record;
+use crate::core::ids::RankId;
+use crate::core::units::Time;
+use crate::read::analysis::cause::Causes;
+use crate::read::analysis::idle::IdleTimes;
+use crate::read::trace::{Count, MetaValue, RunMeta, Timeline, TracedRank};
+use crate::step::plan::pipeline::{AbstractPipeline, Sends, abstract_world_over};
+use crate::step::schedule::{Order, PassTimes, Schedule, Shape};
 
 /// One schedule, played.
 pub(super) struct Run<'a> {
@@ -43,7 +43,7 @@ impl<'a> Run<'a> {
         };
         let p2p = Time::from_s(args.p2p);
         let step = abstract_world_over(&order, times, p2p, args.slow_edge(), sends);
-        let record = crate::engine::run(&step.world)
+        let record = crate::core::engine::run(&step.world)
             .map_err(|e| Failure::run(format!("the schedule does not run: {e}")))?;
         let outcome = Outcome::new(&order, &step, &record);
         Ok(Run { args, times, kind, order, step, record, outcome })
@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
             counts: &counts,
             ..Timeline::new(&self.step.world, &self.record, &ranks, &meta)
         };
-        crate::trace::write_file(&timeline, file)?;
+        crate::read::trace::write_file(&timeline, file)?;
         Ok(())
     }
 }

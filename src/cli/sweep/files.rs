@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
-use crate::study::{Plot, Row, page, quoted, read_rows, set_text, write_rows, write_text};
+use crate::lab::study::{Plot, Row, page, quoted, read_rows, set_text, write_rows, write_text};
 
 /// Pictures of rows.
 #[derive(Debug, clap::Args)]
@@ -127,8 +127,8 @@ pub(super) fn best(args: &Best) -> Result<(), Failure> {
 /// Rows of several files in the order of the points, and how many are missing.
 fn read(files: &[PathBuf]) -> Result<(Vec<Row>, u64), Failure> {
     let part = |path: &PathBuf| Ok((path.display().to_string(), read_rows(path)?));
-    let parts = files.iter().map(part).collect::<Result<Vec<_>, crate::spec::SpecError>>();
-    crate::study::merge(parts.map_err(Failure::input)?).map_err(Failure::input)
+    let parts = files.iter().map(part).collect::<Result<Vec<_>, crate::step::spec::SpecError>>();
+    crate::lab::study::merge(parts.map_err(Failure::input)?).map_err(Failure::input)
 }
 
 /// A value of a report with as many digits as can be compared at a glance.

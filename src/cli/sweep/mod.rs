@@ -9,8 +9,8 @@ use std::time::Instant;
 use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::{Failure, outputs, say};
-use crate::simulate::Status;
-use crate::study::{
+use crate::lab::simulate::Status;
+use crate::lab::study::{
     Axis, Base, Choice, Columns, Condition, How, Row, Shard, Space, Study, StudyError, SweepOptions, quoted,
     sweep,
 };

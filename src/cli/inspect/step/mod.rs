@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::documents::DocumentsView;
-use crate::analysis::idle::IdleTimes;
 use crate::cli::Failure;
-use crate::collective::Lowering;
-use crate::fold::fold;
-use crate::ids::{DeviceId, RankId};
-use crate::model::ParameterCount;
-use crate::plan::step::Plan;
-use crate::program::{MemoryClass, MemoryWhen, Program, StreamKind, Work};
-use crate::schedule::Choice;
-use crate::simulate::Inputs;
-use crate::spec::workload::{ExpertOverlap, WorkloadSpec};
+use crate::core::fold::fold;
+use crate::core::ids::{DeviceId, RankId};
+use crate::core::program::{MemoryClass, MemoryWhen, Program, StreamKind, Work};
+use crate::lab::simulate::Inputs;
+use crate::read::analysis::idle::IdleTimes;
+use crate::step::collective::Lowering;
+use crate::step::model::ParameterCount;
+use crate::step::plan::step::Plan;
+use crate::step::schedule::Choice;
+use crate::step::spec::workload::{ExpertOverlap, WorkloadSpec};
 
 /// A step for readers.
 #[derive(Debug, Serialize)]
@@ -290,7 +290,7 @@ fn collectives(plan: &Plan, lowering: &Lowering<'_>) -> Vec<CollectiveView> {
     }
     let view =
         |((stream, name, bytes, group, algorithm, protocol, chosen_by, ps), times): (Key, (u64, u64))| {
-            let expected_s = crate::units::Time(ps).s();
+            let expected_s = crate::core::units::Time(ps).s();
             let stream = stream.name();
             CollectiveView { stream, name, bytes, group, algorithm, protocol, chosen_by, expected_s, times }
         };
@@ -301,7 +301,7 @@ fn collectives(plan: &Plan, lowering: &Lowering<'_>) -> Vec<CollectiveView> {
 mod tests {
     use super::*;
     use crate::cli::inspect::ranges;
-    use crate::simulate::{Options, Simulation};
+    use crate::lab::simulate::{Options, Simulation};
 
     fn inputs() -> Inputs {
         let sets = ["parallelism.data=2", "parallelism.pipeline.size=4", "batch.global=64"].map(String::from);

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::StepView;
-use crate::analysis::table::{grouped, new_table, seconds};
 use crate::cli::inspect::machine::capacity;
 use crate::cli::inspect::ranges;
-use crate::program::MemoryClass;
-use crate::units::Bytes;
+use crate::core::program::MemoryClass;
+use crate::core::units::Bytes;
+use crate::read::analysis::table::{grouped, new_table, seconds};
 
 impl StepView {
     /// As text of at most `width` columns.

@@ -1,0 +1,174 @@
+//! Kernels beside communication: a communication kernel takes compute units, so the kernel beside it slows down.
+//!
+//! An op says by how many thousandths it is longer while the usual number of compute units is taken; an action, how many
+//! it takes in thousandths of the usual. In between and beyond, with several at once, slowness is linear in the units
+//! taken. When a communication kernel comes or goes, the time left of a running kernel is stretched or shrunk. A kernel
+//! that is held up by its memory (`device_memory`) goes at the lesser of both paces.
+
+use super::Observer;
+use super::code::{NO_SLOT, NOBODY, NONE, SEVERAL};
+use super::comms::CommState;
+use super::event_loop::Play;
+use super::ranks::{RUNNING, RankState, StreamState};
+use super::sharing::FlowId;
+use crate::core::units::{Time, round};
+
+/// How fast kernels go.
+#[derive(Debug)]
+pub(super) struct Pace {
+    on: bool,
+    units: bool,
+    /// By rank and stream with kernels: the running kernel. Empty where pace does not matter.
+    pub kernels: Vec<Kernel>,
+}
+
+/// A running kernel, in one line of the cache.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(super) struct Kernel {
+    slowdown: u16,
+    /// Units taken beside it, in thousandths of the usual.
+    taken: u32,
+    /// When it started, or its pace last changed.
+    pub since: Time,
+    /// Picoseconds left at `since` if undisturbed.
+    left: u64,
+    /// When it ends as things are.
+    pub ends: Time,
+    /// The moment of its event, which is no later.
+    pub due: Time,
+    /// Its flow on the device's memory, or `NONE`.
+    pub flow: FlowId,
+    /// Its pace as its memory allows, 1 being undisturbed; 0 where memory does not hold it up.
+    pub share: f64,
+}
+
+impl Pace {
+    /// Off altogether when no kernel minds units taken and none shares memory.
+    pub fn new(units: bool, kernels: u32, shares_memory: bool) -> Self {
+        let on = units || shares_memory;
+        let idle = Kernel::starts(0, 0, Time::ZERO, 0);
+        Pace { on, units, kernels: vec![idle; if on { kernels as usize } else { 0 }] }
+    }
+
+    /// Whether kernels may take longer than undisturbed ones.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Whether units taken slow any kernel.
+    #[inline]
+    pub fn minds_units(&self) -> bool {
+        self.units
+    }
+}
+
+impl Kernel {
+    /// A kernel that starts and is not held up by its memory.
+    #[inline]
+    pub fn starts(slowdown: u16, taken: u32, now: Time, time: u64) -> Kernel {
+        let mut kernel =
+            Kernel { slowdown, taken, since: now, left: time, ends: now, due: now, flow: NONE, share: 0.0 };
+        kernel.ends += Time(kernel.span());
+        kernel.due = kernel.ends;
+        kernel
+    }
+    /// Its length over that of an undisturbed kernel, in millionths, by the units taken.
+    fn stretch(&self) -> u64 {
+        MILLION + u64::from(self.slowdown) * u64::from(self.taken)
+    }
+    /// The bytes per second that it can use, of those that it would if undisturbed.
+    pub fn limit(&self, wanted: f64) -> f64 {
+        if self.taken > 0 { wanted * (MILLION as f64 / self.stretch() as f64) } else { wanted }
+    }
+    /// Picoseconds to its end as things are.
+    pub fn span(&self) -> u64 {
+        if self.share > 0.0 {
+            return round(self.left as f64 / self.share);
+        }
+        self.unshared(self.left)
+    }
+    /// Picoseconds that so much of it takes where memory does not hold it up.
+    fn unshared(&self, left: u64) -> u64 {
+        if self.taken > 0 { scale(left, self.stretch(), MILLION) } else { left }
+    }
+    /// What decides how it goes on, relative to now.
+    pub fn state(&self, now: Time) -> [u64; 4] {
+        [u64::from(self.taken), (now - self.since).0, self.left, self.share.to_bits()]
+    }
+    /// Lets time pass until `now`; returns how much of it memory added.
+    pub fn pass(&mut self, now: Time) -> Time {
+        let elapsed = (now - self.since).0;
+        let progress = match self.share {
+            share if share > 0.0 => round(elapsed as f64 * share),
+            _ if self.taken > 0 => scale(elapsed, MILLION, self.stretch()),
+            _ => elapsed,
+        };
+        let added = if self.share > 0.0 { elapsed.saturating_sub(self.unshared(progress)) } else { 0 };
+        (self.left, self.since) = (self.left.saturating_sub(progress), now);
+        Time(added)
+    }
+}
+
+const MILLION: u64 = 1_000_000;
+
+#[inline]
+fn scale(x: u64, num: u64, den: u64) -> u64 {
+    // Nearly all fits, and a wide division takes longer than all else here.
+    if let Some(product) = x.checked_mul(num).and_then(|product| product.checked_add(den / 2)) {
+        return product / den;
+    }
+    ((u128::from(x) * u128::from(num) + u128::from(den / 2)) / u128::from(den)) as u64
+}
+
+impl<O: Observer> Play<'_, O> {
+    /// A communication kernel comes to (or goes from) the devices of all members.
+    pub fn take_units(&mut self, comm: u32, comes: bool) {
+        let CommState { action, first_arrival, needed, .. } = self.comms.states[comm as usize];
+        let units = u32::from(self.world.action_units.get(action as usize).copied().unwrap_or(1000));
+        if units == 0 {
+            return;
+        }
+        for i in first_arrival..first_arrival + needed {
+            let StreamState { rank: r, cursor, .. } = self.streams[self.comms.arrivals[i as usize] as usize];
+            if !self.code[cursor as usize].takes_units {
+                continue;
+            }
+            let rank = &mut self.ranks[r as usize];
+            rank.taken = if comes { rank.taken + units } else { rank.taken - units };
+            let rank = *rank;
+            match rank.slowed {
+                NOBODY => {}
+                SEVERAL => self.retime_kernels(rank),
+                stream => self.retime_kernel(rank.stream(stream), rank.taken),
+            }
+        }
+    }
+
+    /// Other units are taken on a rank with several streams of kernels that mind.
+    fn retime_kernels(&mut self, rank: RankState) {
+        for i in 0..self.compiled[rank.program as usize].slowed.len() {
+            let stream = self.compiled[rank.program as usize].slowed[i];
+            self.retime_kernel(rank.stream(stream), rank.taken);
+        }
+    }
+
+    /// Other units are taken beside stream `s`.
+    #[inline]
+    fn retime_kernel(&mut self, s: u32, taken: u32) {
+        if self.streams[s as usize].blocked != RUNNING {
+            return;
+        }
+        self.break_row(s);
+        let code = &self.code[self.streams[s as usize].cursor as usize];
+        if code.slot != NO_SLOT || code.slowdown == 0 {
+            return;
+        }
+        self.retime(s, |kernel| kernel.taken = taken);
+        let flow = self.kernel(s).flow;
+        if flow != NONE {
+            self.limit_changed(s, flow);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The event loop: rank programs in, spans of ops out.
+//!
+//! One turn: take the earliest completion → finish its op (free bytes, record) → wake what waited for it (heads of
+//! the rank's streams, members of a communicator, streams that wait for room) → start what can start → once the
+//! instant is over, share the resources that changed anew and move the ends of the flows whose rate changed.
+//!
+//! Promises:
+//! * Time is integer picoseconds; events are ordered by (time, sequence number). Same world, same record, bit by bit.
+//! * Kernels, one or several in a row (`kernels`), and fixed times go through the agenda. A flow that meets nobody does too; one whose finish moves sits
+//!   in a heap that knows where each flow stands. A communicator whose resources nobody else uses never touches either: its
+//!   time is known beforehand (`uncontended`).
+//! * A run ends with a record, or with an error that says who waits for whom ([`EngineError`]).
+//!
+//! Hazards:
+//! * An allocation is checked when the op comes to the head of its stream with all waits over; one that does not fit
+//!   waits. Only when nothing moves any more is that an out-of-memory error.
+//! * Bytes of a communication op are taken when its rank arrives, which is before its recorded start (the arrival of
+//!   the last member).
+
+mod agenda;
+mod code;
+mod comms;
+mod device_memory;
+mod error;
+mod event_loop;
+mod factors;
+mod filling;
+mod interference;
+mod kernels;
+mod memory;
+mod moving;
+mod part;
+mod ranks;
+mod record;
+pub mod sharing;
+mod stalled;
+mod state;
+mod sweep;
+pub mod uncontended;
+
+pub use error::{EngineError, Holdings, Waiting};
+pub use factors::kernel_time;
+pub use record::Record;
+pub use stalled::describe;
+pub use state::State;
+pub use sweep::sweep;
+
+use crate::core::ids::{OpId, RankId};
+use crate::core::program::{Work, World};
+use crate::core::units::{Bytes, Time};
+
+/// Told of every op that ends, in order of completion.
+pub trait Observer {
+    /// Whether that order matters. Where it does not, ops that nobody waits for may be told before they end; one that ends at
+    /// another time after all is told once more.
+    const IN_ORDER: bool = true;
+    /// Op number `op` of rank number `rank` ran from `start` to `end`.
+    fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time);
+    /// At the end: kernels of a rank took so much longer because device memory gave them less than they use.
+    fn slowed_by_memory(&mut self, _rank: u32, _by: Time) {}
+    /// At the end: the highest level of each tier, all effects of one instant counted together.
+    fn peaks(&mut self, _peaks: &[Bytes]) {}
+    /// Whether to tell the state of the run at the end of this instant; asks for ops in order.
+    #[inline]
+    fn wants_state(&self) -> bool {
+        false
+    }
+    /// The state, if it was wanted.
+    fn state(&mut self, _state: State) {}
+}
+
+/// Totals of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// When the last op ended.
+    pub step_end: Time,
+    /// Completions handled.
+    pub events: u64,
+    /// How often rates were computed anew: once for all changes of an instant.
+    pub reshares: u64,
+}
+
+/// The time of a kernel on the device of its rank when nothing disturbs it: slowness and jitter are in it, what runs beside
+/// it is not. Zero for communication.
+pub fn undisturbed_time(world: &World, rank: RankId, op: OpId) -> Time {
+    match world.program_of(rank).ops[op.index()].work {
+        Work::Compute { time } => Time(kernel_time(world, rank, op, time.0)),
+        Work::Comm { .. } => Time::ZERO,
+    }
+}
+
+/// Most bytes that a record may take unless more are allowed: 16 GiB.
+pub const RECORD_LIMIT: u64 = 16 << 30;
+
+/// Plays a world and records every op.
+///
+/// # Errors
+/// See [`EngineError`]. A record of more than 16 GiB is refused before the run.
+pub fn run(world: &World) -> Result<Record, EngineError> {
+    check(world)?;
+    check_record_size(world, RECORD_LIMIT)?;
+    let mut record = Record::for_world(world);
+    let stats = event_loop::Play::new(&world.flat(), &mut record)?.run()?;
+    record.complete(stats);
+    Ok(record)
+}
+
+/// Refuses a world whose record would take more than `limit` bytes.
+///
+/// # Errors
+/// [`EngineError::Limit`] with the bytes needed.
+pub fn check_record_size(world: &World, limit: u64) -> Result<(), EngineError> {
+    let need = world.op_instances().saturating_mul(16);
+    if need > limit {
+        return Err(EngineError::Limit { what: "bytes of record", need, limit });
+    }
+    Ok(())
+}
+
+/// Plays a world and tells `observer` of every op, keeping nothing: memory does not grow with the run.
+///
+/// # Errors
+/// See [`EngineError`].
+pub fn run_observed<O: Observer>(world: &World, observer: &mut O) -> Result<Stats, EngineError> {
+    check(world)?;
+    event_loop::Play::new(&world.flat(), observer)?.run()
+}
+
+fn check(world: &World) -> Result<(), EngineError> {
+    world.validate().map_err(|e| EngineError::Invalid(e.to_string()))
+}

@@ -1,0 +1,102 @@
+//! Ranks that may compete for a tier.
+//!
+//! Admission to a full tier is decided rank by rank, so ranks that share a tier which can fill up must not merge with
+//! each other. They are told apart by their place, in order of ids, among the users of that tier: the first users of
+//! all hosts may still merge, and so may the second ones.
+//!
+//! Whether a tier can fill up is decided by a bound from above. On one stream, what has been taken less what has been
+//! given back is largest at some op; the level of a tier is at most the resident bytes plus the sum of these maxima
+//! over the streams of all its users. The bound is far from tight where one stream allocates what another frees.
+
+use rustc_hash::FxHashMap;
+
+use crate::core::ids::RankId;
+use crate::core::program::{MemoryWhen, Program, World};
+
+/// For every rank a number; ranks of different numbers must not merge.
+pub(super) fn turns(world: &World) -> Vec<u32> {
+    let needs: Vec<Vec<Need>> = world.programs.iter().map(|p| needs(p)).collect();
+    let need = |rank: u32, number: usize| {
+        needs[world.ranks[rank as usize].program.index()].get(number).copied().unwrap_or_default()
+    };
+    let mut demand = vec![Need::default(); world.tiers.len()];
+    for_each_use(world, |rank, number, tier, count| {
+        let need = need(rank, number);
+        demand[tier].most += need.most * u128::from(count);
+        demand[tier].takes |= need.takes;
+    });
+    let may_fill =
+        |tier: usize| demand[tier].takes && demand[tier].most > u128::from(world.tiers[tier].capacity.0);
+    if !(0..world.tiers.len()).any(may_fill) {
+        return vec![0; world.ranks.len()];
+    }
+    let mut users = vec![0u32; world.tiers.len()];
+    let mut last = vec![u32::MAX; world.tiers.len()];
+    let mut places: Vec<Vec<u32>> = vec![Vec::new(); world.ranks.len()];
+    for_each_use(world, |rank, _, tier, _| {
+        if may_fill(tier) {
+            if last[tier] != rank {
+                last[tier] = rank;
+                users[tier] += 1;
+            }
+            places[rank as usize].push(users[tier]);
+        }
+    });
+    let mut numbers = FxHashMap::default();
+    places
+        .into_iter()
+        .map(|place| {
+            let fresh = numbers.len() as u32;
+            *numbers.entry(place).or_insert(fresh)
+        })
+        .collect()
+}
+
+/// Calls `visit(rank, tier number, tier, count)` for every use of a tier, rank by rank.
+pub(super) fn for_each_use(world: &World, mut visit: impl FnMut(u32, usize, usize, u32)) {
+    for rank in 0..world.ranks.len() as u32 {
+        for (number, bound) in world.tiers_of(RankId(rank)).iter().enumerate() {
+            if bound.tier.index() < world.tiers.len() {
+                visit(rank, number, bound.tier.index(), bound.count);
+            }
+        }
+    }
+}
+
+/// What one rank can ask of one of its tiers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Need {
+    /// No more bytes than this at any moment.
+    most: u128,
+    /// Whether an op allocates: without that, nothing ever waits.
+    takes: bool,
+}
+
+/// The needs of a program by tier number.
+fn needs(program: &Program) -> Vec<Need> {
+    let numbers =
+        program.memory.iter().chain(&program.resident).map(|e| e.tier as usize + 1).max().unwrap_or(0);
+    let mut needs = vec![Need::default(); numbers];
+    for effect in &program.resident {
+        needs[effect.tier as usize].most += u128::from(effect.bytes);
+    }
+    for stream in &program.streams {
+        let mut level = vec![0i128; numbers];
+        let mut most = vec![0i128; numbers];
+        for effect in stream.ops.iter().flat_map(|op| &program.memory[program.ops[op.index()].memory.range()])
+        {
+            let (tier, bytes) = (effect.tier as usize, i128::from(effect.bytes));
+            if effect.when == MemoryWhen::AllocAtStart {
+                level[tier] += bytes;
+                most[tier] = most[tier].max(level[tier]);
+                needs[tier].takes = true;
+            } else {
+                level[tier] -= bytes;
+            }
+        }
+        for (need, most) in needs.iter_mut().zip(most) {
+            need.most += most as u128;
+        }
+    }
+    needs
+}

@@ -1,0 +1,12 @@
+//! The floor that knows no transformer: ranks that play programs on shared resources.
+//!
+//! [`units`] and [`ids`] are its words, a [`program`] is what a rank does, [`fold`] finds ranks that must behave alike, and
+//! the [`engine`] plays the world that is left.
+
+pub mod engine;
+pub mod fold;
+pub mod ids;
+pub mod kernel_class;
+pub mod pool;
+pub mod program;
+pub mod units;

@@ -1,0 +1,283 @@
+//! What one rank does: streams of ops.
+
+use super::span::Span;
+use crate::core::ids::{OpId, TransferId};
+use crate::core::kernel_class::KernelClass;
+use crate::core::units::Time;
+
+/// What one rank does, shared by all ranks of the same role.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// The in-order queues; the index is the stream's number in this program.
+    pub streams: Vec<Stream>,
+    /// All ops, in an order in which every wait points backwards (so a forward sweep sees causes first).
+    pub ops: Vec<Op>,
+    /// Ops waited for: `Op::waits` is a span of this table.
+    pub waits: Vec<OpId>,
+    /// Allocations and frees: `Op::memory` is a span of this table.
+    pub memory: Vec<MemoryEffect>,
+    /// What an op is, for readers: `Op::info` indexes it. Micro-batches share entries.
+    pub infos: Vec<OpInfo>,
+    /// Bytes that are resident from the start, before any op.
+    pub resident: Vec<MemoryEffect>,
+    /// Where the program repeats itself, as a run of several steps does: the number of ops up to the end of each round.
+    pub rounds: Vec<u32>,
+}
+
+impl Program {
+    /// How much later than its end `op` sees the end of `before`, which it waits for.
+    pub fn latency_between(&self, before: OpId, op: OpId) -> Time {
+        let [from, to] = [before, op].map(|o| self.ops[o.index()].stream);
+        if from == to { Time::ZERO } else { self.streams[usize::from(from)].latency }
+    }
+    /// Bytes per second that the hungriest kernels of all streams move at once.
+    pub fn most_memory_rate(&self) -> f64 {
+        let mut of_stream = vec![0.0f32; self.streams.len()];
+        for op in &self.ops {
+            if let Some(most) = of_stream.get_mut(usize::from(op.stream)) {
+                *most = most.max(op.memory_rate);
+            }
+        }
+        of_stream.into_iter().map(f64::from).sum()
+    }
+}
+
+/// An in-order queue of ops on one rank.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// What the stream is for: for readers.
+    pub kind: StreamKind,
+    /// What the engine knows of it.
+    pub traits: StreamTraits,
+    /// Its ops in order.
+    pub ops: Vec<OpId>,
+    /// Ops of other streams that wait for one of its ops see its end so much later (launches: the way from the host
+    /// to the device).
+    pub latency: Time,
+}
+
+/// How a stream behaves beside the others of its device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StreamTraits {
+    /// Communication on it is a kernel that takes compute units from the device.
+    pub takes_units: bool,
+    /// Where several streams wait for room on a tier, it goes before those that are not urgent.
+    pub urgent: bool,
+}
+
+/// What a stream is for; the order is that of the rows on screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum StreamKind {
+    /// Kernels.
+    Compute,
+    /// Tensor-parallel collectives.
+    Tensor,
+    /// Context-parallel transfers.
+    Context,
+    /// Expert-parallel all-to-alls.
+    Expert,
+    /// Pipeline sends.
+    PipelineSend,
+    /// Pipeline receives.
+    PipelineRecv,
+    /// Data-parallel collectives.
+    Data,
+    /// Copies towards the device (prefetch).
+    CopyIn,
+    /// Copies away from the device (write-back, offload).
+    CopyOut,
+    /// Work of the host (kernel launches, host optimizer).
+    Host,
+}
+
+impl StreamKind {
+    /// What streams of this kind are unless the plan says otherwise: collectives are kernels that take compute units (copy
+    /// engines and the network adapters of point-to-point transfers do not), and kernels have memory first.
+    pub fn traits(self) -> StreamTraits {
+        StreamTraits {
+            takes_units: matches!(
+                self,
+                StreamKind::Tensor | StreamKind::Context | StreamKind::Expert | StreamKind::Data
+            ),
+            urgent: self == StreamKind::Compute,
+        }
+    }
+    /// The short name used in traces and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            StreamKind::Compute => "compute",
+            StreamKind::Tensor => "tp",
+            StreamKind::Context => "cp",
+            StreamKind::Expert => "ep",
+            StreamKind::PipelineSend => "pp send",
+            StreamKind::PipelineRecv => "pp recv",
+            StreamKind::Data => "dp",
+            StreamKind::CopyIn => "h2d",
+            StreamKind::CopyOut => "d2h",
+            StreamKind::Host => "host",
+        }
+    }
+}
+
+/// One op of a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Op {
+    /// What it does.
+    pub work: Work,
+    /// Ops of the same rank that must have ended: span of `Program::waits`.
+    pub waits: Span,
+    /// Bytes taken and given back: span of `Program::memory`.
+    pub memory: Span,
+    /// Index into `Program::infos`.
+    pub info: u32,
+    /// Micro-batch, or `NO_MICRO_BATCH`.
+    pub micro_batch: u32,
+    /// The stream that it is queued on.
+    pub stream: u16,
+    /// Extra time in thousandths while a communication kernel takes compute units of the device: 250 makes the op
+    /// 1.25 times as long for that while. 0 for ops that do not mind.
+    pub slowdown: u16,
+    /// Bytes per second that a kernel moves to and from device memory while nothing disturbs it. 0 where that does not
+    /// matter.
+    pub memory_rate: f32,
+}
+
+/// The micro-batch of an op that belongs to none (optimizer step, gradient bucket).
+pub const NO_MICRO_BATCH: u32 = u32::MAX;
+
+/// What an op does while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// A kernel: a fixed time on the device (times the rank's slowness and jitter).
+    Compute {
+        /// Its duration on an undisturbed device.
+        time: Time,
+    },
+    /// Communication, or a copy: takes part in the next action of a communicator.
+    Comm {
+        /// Which of the rank's communicators: index into its bindings.
+        slot: u16,
+        /// What is moved: the communicator's profile turns it into an action.
+        transfer: TransferId,
+    },
+}
+
+/// An allocation or a free on a tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryEffect {
+    /// When and in which direction.
+    pub when: MemoryWhen,
+    /// What the bytes hold.
+    pub class: MemoryClass,
+    /// Which of the rank's tiers: index into its tier bindings; 0 is the device's own memory.
+    pub tier: u8,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// When a memory effect takes place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryWhen {
+    /// Taken when the op starts; the op does not start before the bytes fit.
+    AllocAtStart,
+    /// Given back when the op starts.
+    FreeAtStart,
+    /// Given back when the op ends.
+    FreeAtEnd,
+}
+
+/// What allocated bytes hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MemoryClass {
+    /// Parameters in the precision of the forward pass (gathered copies too).
+    Weights,
+    /// Gradients.
+    Gradients,
+    /// Master weights and moments.
+    Optimizer,
+    /// Activations saved for the backward pass.
+    Activations,
+    /// Short-lived buffers of running kernels and copies.
+    Workspace,
+}
+
+impl MemoryClass {
+    /// All classes, in the order of reports.
+    pub const ALL: [MemoryClass; 5] = [
+        MemoryClass::Weights,
+        MemoryClass::Gradients,
+        MemoryClass::Optimizer,
+        MemoryClass::Activations,
+        MemoryClass::Workspace,
+    ];
+    /// The name used in traces and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            MemoryClass::Weights => "weights",
+            MemoryClass::Gradients => "gradients",
+            MemoryClass::Optimizer => "optimizer",
+            MemoryClass::Activations => "activations",
+            MemoryClass::Workspace => "workspace",
+        }
+    }
+}
+
+/// What an op is, for readers of the record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpInfo {
+    /// Kernel or collective in the field's words: `qkv`, `all-gather`, `optimizer step`.
+    pub name: std::borrow::Cow<'static, str>,
+    /// Which part of the step it belongs to.
+    pub phase: Phase,
+    /// Global layer number, where it belongs to one layer.
+    pub layer: Option<u32>,
+    /// What kind of kernel it is; `None` for communication and abstract work.
+    pub class: Option<KernelClass>,
+    /// Floating-point operations of one execution on one rank.
+    pub flops: f64,
+    /// For kernels: bytes moved to and from device memory. For communication: bytes of the message on this rank.
+    pub bytes: f64,
+}
+
+/// Parts of a training step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Forward pass.
+    Forward,
+    /// Forward repeated in the backward pass.
+    Recompute,
+    /// Backward pass, both gradients in one.
+    Backward,
+    /// Gradient of the inputs.
+    InputGrad,
+    /// Gradient of the weights.
+    WeightGrad,
+    /// Optimizer step and what surrounds it.
+    Optimizer,
+}
+
+impl Phase {
+    /// The word used in traces and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Forward => "forward",
+            Phase::Recompute => "recompute",
+            Phase::Backward => "backward",
+            Phase::InputGrad => "input gradient",
+            Phase::WeightGrad => "weight gradient",
+            Phase::Optimizer => "optimizer",
+        }
+    }
+    /// One letter or two for the start of a slice name, as in pipeline diagrams.
+    pub fn letter(self) -> &'static str {
+        match self {
+            Phase::Forward => "F",
+            Phase::Recompute => "R",
+            Phase::Backward => "B",
+            Phase::InputGrad => "I",
+            Phase::WeightGrad => "W",
+            Phase::Optimizer => "O",
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Where a program repeats itself: in steady state a schedule does the same for each few micro-batches.
+
+use std::ops::Range;
+
+use super::{NO_MICRO_BATCH, Op, Program};
+
+/// A stretch of a program in which every op is alike to the one a turn before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// Ops of one turn.
+    pub ops: u32,
+    /// Micro-batches that a turn goes on by.
+    pub micro_batches: u32,
+    /// The ops of the stretch.
+    pub stretch: Range<u32>,
+}
+
+/// So many ops are tried as the one a turn later than a given one.
+const TRIES: usize = 256;
+
+impl Program {
+    /// The longest stretch about an op before the middle of the program that repeats itself, if there is one of two turns.
+    ///
+    /// Two ops are alike if they do the same on the same stream with the same effects on memory, wait for ops that are as far
+    /// before them (or for the very same one), and their micro-batches differ by those of a turn.
+    pub fn period(&self) -> Option<Period> {
+        let all = self.ops.len();
+        // Of a stretch of few turns about the middle, this op lies in the first.
+        let within = (all * 2 / 5..all).find(|&i| self.ops[i].micro_batch != NO_MICRO_BATCH)?;
+        let of = self.ops[within];
+        let later = (within + 1..all).filter(|&i| {
+            let op = &self.ops[i];
+            op.info == of.info
+                && op.work == of.work
+                && op.stream == of.stream
+                && op.micro_batch != NO_MICRO_BATCH
+        });
+        let mut longest: Option<Period> = None;
+        for next in later.take(TRIES) {
+            let Some(micro_batches) = self.ops[next].micro_batch.checked_sub(of.micro_batch) else {
+                continue;
+            };
+            let turn = next - within;
+            let alike = |i: usize| micro_batches > 0 && self.alike(i, i + turn, micro_batches);
+            let first = within - (0..within).rev().take_while(|&i| alike(i)).count();
+            let last = within + (within..all - turn).take_while(|&i| alike(i)).count();
+            let stretch = first as u32..(last + turn) as u32;
+            if last - first >= turn && longest.as_ref().is_none_or(|l| l.stretch.len() < stretch.len()) {
+                longest = Some(Period { ops: turn as u32, micro_batches, stretch });
+            }
+            // A few passes through one chunk repeat themselves too; what fills the most of a program is its period.
+            if longest.as_ref().is_some_and(|l| 2 * l.stretch.len() > all) {
+                break;
+            }
+        }
+        longest
+    }
+
+    /// Whether op `b`, a turn behind op `a`, is alike to it.
+    fn alike(&self, a: usize, b: usize, micro_batches: u32) -> bool {
+        let (x, y) = (&self.ops[a], &self.ops[b]);
+        let goes_on = match (x.micro_batch, y.micro_batch) {
+            (NO_MICRO_BATCH, after) => after == NO_MICRO_BATCH,
+            (before, after) => after.checked_sub(before) == Some(micro_batches) && after != NO_MICRO_BATCH,
+        };
+        goes_on
+            && x.work == y.work
+            && (x.stream, x.info, x.slowdown) == (y.stream, y.info, y.slowdown)
+            && x.memory_rate.to_bits() == y.memory_rate.to_bits()
+            && (x.waits.len, x.memory.len) == (y.waits.len, y.memory.len)
+            && (x.waits.len == 0 || self.wait_alike(x, y, (b - a) as u32))
+            && (x.memory.len == 0 || self.memory[x.memory.range()] == self.memory[y.memory.range()])
+    }
+
+    /// Whether op `y`, `turn` ops behind op `x`, waits for ops that are as far before it, or for the very same ones.
+    fn wait_alike(&self, x: &Op, y: &Op, turn: u32) -> bool {
+        let pairs = self.waits[x.waits.range()].iter().zip(&self.waits[y.waits.range()]);
+        pairs.into_iter().all(|(v, w)| v.0 + turn == w.0 || v == w)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::program::{ProgramBuilder, StreamKind, Work};
+    use crate::core::units::Time;
+
+    /// A warm-up op, five turns of two ops that wait for each other, and one more.
+    #[test]
+    fn turns_are_found_between_beginning_and_end() {
+        let mut b = ProgramBuilder::new();
+        let streams = [b.stream(StreamKind::Compute), b.stream(StreamKind::Tensor)];
+        let kernel = |time| Work::Compute { time: Time(time) };
+        let mut last = b.op(streams[0], kernel(9), &[], 0, 0);
+        for m in 0..5 {
+            let first = b.op(streams[0], kernel(1), &[last], 0, m);
+            last = b.op(streams[1], kernel(2), &[first], 0, m);
+        }
+        b.op(streams[0], kernel(7), &[last], 0, NO_MICRO_BATCH);
+        let program = b.finish();
+        assert_eq!(program.period(), Some(Period { ops: 2, micro_batches: 1, stretch: 1..11 }));
+    }
+}

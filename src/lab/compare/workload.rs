@@ -1,0 +1,235 @@
+//! Our own workloads: what each subject adds to the simulation, less what the closed form has for it.
+//!
+//! The first run has kernels, tensor-, context- and expert-parallel communication and the pipeline's order; transfers
+//! between stages, data-parallel communication and copies take no time, links are not shared, memory has no end. Its
+//! closed form is the sum of the same terms.
+
+use super::{Comparison, Estimators, Gaps, Row, Term, read_rank};
+use crate::core::ids::RankId;
+use crate::core::program::{Edit, StreamKind, World};
+use crate::core::units::Time;
+use crate::lab::simulate::jump::figures_edited;
+use crate::lab::simulate::{Inputs, Options, Simulation, SimulationError};
+use crate::read::analysis::idle::IdleTimes;
+use crate::read::analytic::{Estimate, Terms};
+use crate::step::spec::workload::{CollectiveFidelity, WorkloadSpec};
+
+/// What is switched on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct On {
+    pipeline: bool,
+    data: bool,
+    copies: bool,
+    interference: bool,
+    contention: bool,
+    launch: bool,
+    noise: bool,
+    capacity: bool,
+}
+
+impl On {
+    const NOTHING: On = On {
+        pipeline: false,
+        data: false,
+        copies: false,
+        interference: false,
+        contention: false,
+        launch: false,
+        noise: false,
+        capacity: false,
+    };
+
+    /// Settings that switch off what is off.
+    fn sets(&self) -> Vec<String> {
+        let mut sets = Vec::new();
+        let mut off = |on: bool, set: &str| {
+            if !on {
+                sets.push(set.to_string());
+            }
+        };
+        off(self.interference, "fidelity.interference=false");
+        off(self.contention, "fidelity.collectives=formula");
+        off(self.launch, "fidelity.launch_overhead=false");
+        off(self.noise, "noise.compute_sigma=0");
+        off(self.noise, "noise.stragglers=[]");
+        sets
+    }
+    /// Makes communication that is off take no time, and memory that is off endless.
+    fn edits(&self) -> Vec<Edit> {
+        use StreamKind::{Compute, CopyIn, CopyOut, Data, Host, PipelineRecv, PipelineSend};
+        let mut off = Vec::new();
+        if !self.pipeline {
+            // Transfers that hold their sender are queued between kernels.
+            off.extend([PipelineSend, PipelineRecv, Compute]);
+        }
+        if !self.data {
+            off.push(Data);
+        }
+        if !self.copies {
+            off.extend([CopyIn, CopyOut, Host]);
+        }
+        let mut edits = vec![Edit::Free(off)];
+        if !self.capacity {
+            edits.push(Edit::EndlessMemory);
+        }
+        edits
+    }
+    /// The closed form of what is on.
+    fn closed_form(&self, terms: &Terms) -> Time {
+        let mut terms = *terms;
+        for (on, term) in
+            [(self.pipeline, &mut terms.p2p), (self.data, &mut terms.data), (self.copies, &mut terms.offload)]
+        {
+            if !on {
+                *term = 0.0;
+            }
+        }
+        Time::from_s(terms.total())
+    }
+}
+
+/// A switch: whether it means anything for a workload and its programs, and what it sets.
+struct Switch {
+    name: &'static str,
+    what: &'static str,
+    applies: fn(&WorkloadSpec, &World) -> bool,
+    set: fn(&mut On),
+}
+
+const SWITCHES: &[Switch] = &[
+    Switch {
+        name: "p2p: asynchronous, latency",
+        what: "transfers between stages of no time -> as they are (less the closed form's term)",
+        applies: |w, _| w.parallelism.pipeline.size > 1,
+        set: |on| on.pipeline = true,
+    },
+    Switch {
+        name: "exposed tails",
+        what: "data-parallel communication of no time -> as it is (less the closed form's term)",
+        applies: |_, world| communicates(world, &[StreamKind::Data]),
+        set: |on| on.data = true,
+    },
+    Switch {
+        name: "prefetch stalls",
+        what: "copies between tiers of no time -> as they are (less the closed form's term)",
+        applies: |_, world| communicates(world, &[StreamKind::CopyIn, StreamKind::CopyOut]),
+        set: |on| on.copies = true,
+    },
+    Switch {
+        name: "interference",
+        what: "kernels keep all compute units -> lose those of collectives beside them",
+        applies: |w, _| w.fidelity.interference,
+        set: |on| on.interference = true,
+    },
+    Switch {
+        name: "link contention",
+        what: "collectives in closed form -> flows that share links",
+        applies: |w, _| w.fidelity.collectives != CollectiveFidelity::Formula,
+        set: |on| on.contention = true,
+    },
+    Switch {
+        name: "launch overhead",
+        what: "kernels start at once -> when the host has launched them",
+        applies: |w, _| w.host().is_some(),
+        set: |on| on.launch = true,
+    },
+    Switch {
+        name: "jitter and stragglers",
+        what: "all devices alike -> as the workload says",
+        applies: |w, _| w.noise.compute_sigma > 0.0 || !w.noise.stragglers.is_empty(),
+        set: |on| on.noise = true,
+    },
+    Switch {
+        name: "memory waits",
+        what: "memory without end -> of the machine's capacity",
+        applies: |_, _| true,
+        set: |on| on.capacity = true,
+    },
+];
+
+/// Whether anything runs on streams of these kinds.
+fn communicates(world: &World, kinds: &[StreamKind]) -> bool {
+    let streams = world.programs.iter().flat_map(|p| &p.streams);
+    streams.into_iter().any(|s| kinds.contains(&s.kind) && !s.ops.is_empty())
+}
+
+/// The closed form of a workload on its machine, by itself: [`Estimators`] are for many.
+///
+/// # Errors
+/// The workload does not fit the machine.
+pub fn closed_form(inputs: &Inputs) -> Result<Estimate, SimulationError> {
+    Estimators::default().closed_form(inputs)
+}
+
+/// Compares the closed form of a workload with its simulation, and returns the run with everything on. The inputs are
+/// those of [`Inputs::load`]; `progress` is told the number of ops done in the run with everything on.
+///
+/// # Errors
+/// The inputs are wrong, or a run fails.
+pub fn compare(
+    name: &str,
+    topology: Option<&str>,
+    sets: &[String],
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Comparison, Simulation, Estimate), SimulationError> {
+    let inputs = Inputs::load(name, topology, sets)?;
+    let estimate = closed_form(&inputs)?;
+    let full = Simulation::run_edited(&inputs, &Options::default(), &[], progress)?;
+    let run = |on: &On| -> Result<Time, SimulationError> {
+        let sets: Vec<String> = sets.iter().cloned().chain(on.sets()).collect();
+        let inputs = Inputs::load(name, topology, &sets)?;
+        Ok(figures_edited(&inputs, &Options::default(), &on.edits(), false)?.step_end)
+    };
+    let total = Time::from_s(estimate.terms.total());
+    let mut on = On::NOTHING;
+    let mut gaps = Gaps::new(total, run(&on)?, on.closed_form(&estimate.terms));
+    for switch in SWITCHES {
+        (switch.set)(&mut on);
+        if (switch.applies)(&full.inputs.workload.value, &full.plan.world) {
+            let last = std::ptr::eq(switch, &SWITCHES[SWITCHES.len() - 1]);
+            let simulated = if last { full.record.step_end } else { run(&on)? };
+            gaps.switch(switch.name, switch.what, simulated, on.closed_form(&estimate.terms));
+        }
+    }
+    let (rank, terms) = terms(&full, &estimate);
+    let what = format!(
+        "{} on {}, {} devices",
+        full.inputs.workload.name,
+        full.inputs.topology.name,
+        full.inputs.machine.devices()
+    );
+    Ok((gaps.finish(what, rank, full.record.step_end, terms), full, estimate))
+}
+
+/// Both sides term by term; the simulated one on the first rank of the closed form's busiest stage.
+fn terms(run: &Simulation, estimate: &Estimate) -> (String, Vec<Term>) {
+    let ranks = (0..run.plan.world.ranks.len() as u32).map(RankId);
+    let busiest = ranks.into_iter().find(|r| run.plan.stage(*r) as usize == estimate.busiest);
+    let rank = busiest.unwrap_or(RankId(0));
+    let mut idle = IdleTimes::unfolded(&run.plan.world, &run.folded.comms.representative);
+    let rows = read_rank(&run.folded.world, &run.record, &mut idle, run.folded.source(rank));
+    let mut closed = [0.0; Row::COUNT];
+    let t = &estimate.terms;
+    for (row, seconds) in [
+        (Row::Forward, t.forward),
+        (Row::Recompute, t.recompute),
+        (Row::Backward, t.backward),
+        (Row::Optimizer, t.optimizer),
+        (Row::Tensor, t.tensor),
+        (Row::Context, t.context),
+        (Row::Expert, t.expert),
+        (Row::Bubble, t.bubble),
+        (Row::Pipeline, t.p2p),
+        (Row::Data, t.data),
+        (Row::Offload, t.offload),
+        (Row::Host, t.host),
+    ] {
+        closed[row as usize] = seconds;
+    }
+    let terms = Row::NAMES
+        .into_iter()
+        .zip(closed.into_iter().zip(rows))
+        .map(|(name, (closed_form_s, time))| Term { name, closed_form_s, simulated_s: time.s() })
+        .collect();
+    (run.plan.rank_name(rank), terms)
+}

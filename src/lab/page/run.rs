@@ -1,0 +1,147 @@
+//! The page about a run.
+
+use crate::core::ids::RankId;
+use crate::core::program::MemoryClass;
+use crate::lab::simulate::Simulation;
+use crate::read::analysis::report::Report;
+use crate::read::palette;
+
+use super::draw;
+use super::gather::{self, Line, Shown};
+use super::sheet::{Sheet, key, table};
+
+/// The page about a run. `ranks` are those that may be drawn, `report` is that of the run.
+///
+/// # Errors
+/// If the report cannot be written as JSON.
+pub fn page(run: &Simulation, ranks: &[RankId], report: &Report) -> serde_json::Result<String> {
+    let mut shown = gather::gather(run, ranks);
+    let title = format!("{} on {}", report.workload, report.topology);
+    let memory =
+        MemoryClass::ALL.iter().map(|class| (format!("m{}", *class as usize), palette::memory(*class)));
+    let colours: Vec<_> = memory.chain([("busy".to_owned(), palette::COMPUTE)]).collect();
+    let mut sheet = Sheet::new(&title, gather::looks(), &colours);
+    facts(&mut sheet, report);
+    let note = passes_note(&shown);
+    sheet.timeline("Passes over the step", &note, shown.step_ns, std::mem::take(&mut shown.rows));
+    if let Some(drawing) = draw::waterfall(report) {
+        let note = "What of the devices' peak is left as MFU, and what took the rest (with its largest parts), mean of all \
+                    ranks.";
+        sheet.section("From the peak to MFU", note, |out| out.push_str(&drawing));
+    }
+    sheet.section("Where the time went", "Kernels, then why the compute stream stood still.", |out| {
+        let entries = draw::breakdown_key(report);
+        key(out, entries.iter().map(|(class, name)| (class.clone(), name.as_str())));
+        out.push_str(&draw::breakdown(report));
+    });
+    lists(&mut sheet, &shown, report);
+    if !report.communication.is_empty() {
+        let note = "Green under kernels (only this is overlap), grey while the rank stood still for something else, red \
+                    exposed: the rank stood still for it.";
+        sheet.section("Communication", note, |out| out.push_str(&draw::communication(report)));
+    }
+    sheet.section("Memory", "The level of each tier by class; the dashed line is its capacity.", |out| {
+        let classes = MemoryClass::ALL.iter().map(|class| (format!("m{}", *class as usize), class.name()));
+        key(out, classes);
+        out.push_str(&draw::memory(&shown.memory, shown.step_ns));
+    });
+    if !report.links.is_empty() {
+        let note =
+            "Bytes over what a link could have carried in the step; links that carried alike share a line.";
+        sheet.section("Busiest links", note, |out| out.push_str(&draw::links(report)));
+    }
+    if let Some(drawing) = draw::roofline(&shown) {
+        let note = "Classes of kernels by FLOPs per byte of device memory and by rate; the area of a circle is its time.";
+        sheet.section("Kernels under the roof", note, |out| out.push_str(&drawing));
+    }
+    sheet.command(&report.run.command, &report.run, &report.conventions);
+    sheet.finish(serde_json::to_value(&shown)?, report)
+}
+
+fn facts(sheet: &mut Sheet, report: &Report) {
+    let peak = report.memory.get("hbm").map(|hbm| {
+        let share = 100.0 * hbm.peak_bytes as f64 / hbm.capacity_bytes.max(1) as f64;
+        (format!("{share:.1} %"), "of device memory at the peak")
+    });
+    let facts = [
+        Some((draw::seconds(report.step_time_s), "a step")),
+        Some((format!("{:.1} %", report.mfu * 100.0), "MFU")),
+        Some((format!("{:.0}", report.tokens_per_s), "tokens per second")),
+        Some((report.devices.to_string(), "devices")),
+        peak,
+    ];
+    sheet.facts(facts.into_iter().flatten().map(|(value, what)| (value, what.to_owned())));
+}
+
+fn passes_note(shown: &Shown) -> String {
+    format!(
+        "{} of {} ranks, one line each: passes, below them why the compute stream stood still, and communication. Drag to \
+         look closer, double-click for the whole step; every kernel stands in the timeline (-o step.pftrace).",
+        shown.rows.len(),
+        shown.of_ranks
+    )
+}
+
+/// The critical path and the stalls, longest first.
+fn lists(sheet: &mut Sheet, shown: &Shown, report: &Report) {
+    let list = |out: &mut String, heads: [&str; 2], lines: &[Line]| {
+        let rows = lines.iter().map(|line| {
+            let share = format!("{:.1} %", 100.0 * line.seconds / report.run_time_s);
+            let kind = line.kind.to_owned();
+            vec![line.what.clone(), kind, line.count.to_string(), draw::seconds(line.seconds), share]
+        });
+        table(out, &[heads[0], heads[1], "times", "time", "of the step"], 2, rows);
+    };
+    let path = &report.critical_path;
+    let note = format!(
+        "The chain of ops that the step's length hangs on: {} ops, {} changes of rank, {} of contention, {} of waiting for \
+         room in memory.",
+        path.ops,
+        path.rank_changes,
+        draw::seconds(path.contention_s),
+        draw::seconds(path.memory_s)
+    );
+    sheet.section("Critical path", &note, |out| list(out, ["what", "kind"], &shown.critical));
+    let note = "By what was waited for; mean of the ranks drawn, times are of all of them.";
+    sheet.section("Longest stalls", note, |out| list(out, ["waited for", "cause"], &shown.stalls));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::lab::simulate::{Inputs, Options};
+
+    fn of(workload: &str) -> (String, Report) {
+        let inputs = Inputs::load(workload, None, &[]).unwrap();
+        let run = Simulation::run(&inputs, &Options::default()).unwrap();
+        let mut report = run.report(false);
+        report.run.command = vec!["stepsim".into(), "run".into(), "</script><b>".into()];
+        let ranks: Vec<RankId> = (0..run.plan.world.ranks.len() as u32).map(RankId).collect();
+        (page(&run, &ranks, &report).unwrap(), report)
+    }
+
+    #[test]
+    fn a_page_stands_alone_and_says_what_the_report_says() {
+        let (page, report) = of("tiny-4");
+        for outside in ["http://", "https://", "src=", "@import", "url("] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        assert_eq!(page.matches("</script>").count(), 2, "nothing ends a script early");
+        assert!(page.contains(&format!("{:.1} %</b>MFU", report.mfu * 100.0)));
+        let busy = 100.0 * report.mean.busy_s / report.run_time_s;
+        assert!(page.contains(&format!("kernels {busy:.1} %")), "colours have names");
+        let data = page.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).unwrap();
+        let data: serde_json::Value = serde_json::from_str(data).unwrap();
+        assert_eq!(data["report"]["step_time_s"], json!(report.step_time_s));
+        let rows = data["shown"]["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 4);
+        // Six micro-batches, forward and backward.
+        assert_eq!(rows[0]["passes"].as_array().unwrap().len(), 12 * 4);
+        let stalled: u64 =
+            rows[3]["stalls"].as_array().unwrap().chunks(4).map(|s| s[1].as_u64().unwrap()).sum();
+        let said: f64 = report.ranks[3].time.stalls_s.values().sum();
+        assert!((stalled as f64 * 1e-9 - said).abs() < 1e-7, "{stalled} ns, {said} s");
+    }
+}

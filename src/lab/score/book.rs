@@ -1,0 +1,194 @@
+//! All rules that hold for a row, laid together.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::columns::Columns;
+use super::rows::Row;
+use super::shape;
+use crate::step::spec::rules::{FlopsCount, Layer, MachineRule, Pace, RuleSpec};
+use crate::step::spec::{Kind, Loaded, ModelSpec, RulesSpec, SpecError, catalog, load, merge};
+
+/// The shipped rules and those of the user, the most general layer first.
+#[derive(Clone, Debug)]
+pub struct RuleBook {
+    layers: Vec<RulesSpec>,
+}
+
+/// What the rules make of a row.
+#[derive(Clone, Debug)]
+pub struct Ruling {
+    /// Its columns, filled.
+    pub columns: Columns,
+    /// Fields of the workload.
+    pub workload: Value,
+    /// The shipped model whose dimensions filled the columns.
+    pub shape: Value,
+    /// Fields of the model.
+    pub model: Value,
+    /// The machine.
+    pub machine: MachineRule,
+    /// How FLOPs are counted.
+    pub flops: FlopsCount,
+    /// What the time of a step spans.
+    pub pace: Pace,
+    /// Why the row cannot be mapped.
+    pub skip: Option<String>,
+}
+
+impl RuleBook {
+    /// The shipped rules, and the user's files beside them; a file with the name of a shipped one replaces it.
+    ///
+    /// # Errors
+    /// A file of the user is wrong.
+    pub fn load(files: &[String]) -> Result<RuleBook, SpecError> {
+        let own: Vec<Loaded<RulesSpec>> =
+            files.iter().map(|path| load(path, &[])).collect::<Result<_, _>>()?;
+        let kept = catalog::names(Kind::Rules).filter(|name| own.iter().all(|file| file.name != *name));
+        let mut layers: Vec<RulesSpec> =
+            kept.map(|name| Ok(load(name, &[])?.value)).collect::<Result<_, SpecError>>()?;
+        layers.extend(own.into_iter().map(|file| file.value));
+        layers.sort_by_key(|rules| rules.layer);
+        Ok(RuleBook { layers })
+    }
+
+    /// The same without the rules of sources: every row is mapped as one of a source that nobody has written rules for.
+    #[must_use]
+    pub fn without_sources(mut self) -> RuleBook {
+        self.layers.retain(|rules| rules.layer != Layer::Source);
+        self
+    }
+
+    /// Columns that say nothing of how a step is run.
+    pub fn silent(&self) -> BTreeSet<String> {
+        self.layers.iter().flat_map(|rules| rules.silent.iter().cloned()).collect()
+    }
+
+    /// Fills a row and lays together what follows.
+    ///
+    /// # Errors
+    /// The row could not be read, or a shipped model that a rule names is missing.
+    pub fn rule(&self, row: &Row) -> Result<Ruling, String> {
+        let mut columns = Columns::new(row.columns.as_ref().map_err(Clone::clone)?);
+        self.other_names(&mut columns);
+        let mut model = None;
+        if let Some(known) = row.shapes.get(&columns.text("model_ref")) {
+            let mut known = known.clone();
+            known.retain(|key, _| key != "source");
+            columns.take(&known);
+            self.other_names(&mut columns);
+        }
+        shape::parameters(&mut columns);
+        self.fill(&mut columns, &mut model)?;
+        if shape::by_parameters(&mut columns) {
+            self.fill(&mut columns, &mut model)?;
+        }
+        let mut ruling = Ruling {
+            columns,
+            workload: Value::Object(Map::new()),
+            shape: model.unwrap_or_else(|| Value::Object(Map::new())),
+            model: Value::Object(Map::new()),
+            machine: MachineRule::default(),
+            flops: FlopsCount::Model,
+            pace: Pace::Step,
+            skip: None,
+        };
+        for rule in self.layers.iter().flat_map(|layer| &layer.rules) {
+            if holds(rule, &ruling.columns) {
+                ruling.lay(rule);
+            }
+        }
+        Ok(ruling)
+    }
+
+    fn other_names(&self, columns: &mut Columns) {
+        for (column, names) in self.layers.iter().flat_map(|layer| &layer.aliases) {
+            if let Some(name) = names.iter().find(|name| !columns.has(column) && columns.has(name)) {
+                let mut one = Map::new();
+                one.insert(column.clone(), columns.get(name).clone());
+                columns.take(&one);
+                columns.heed(column);
+            }
+        }
+    }
+
+    /// Fills nulls until nothing more can be filled, the most particular layer first.
+    fn fill(&self, columns: &mut Columns, shape: &mut Option<Value>) -> Result<(), String> {
+        loop {
+            let mut changed = false;
+            for rule in self.layers.iter().rev().flat_map(|layer| &layer.rules) {
+                if rule.fill.is_empty() && rule.shape.is_none() || !holds(rule, columns) {
+                    continue;
+                }
+                for (column, given) in &rule.fill {
+                    let value = columns.value(given).unwrap_or_default();
+                    changed |= columns.fill(column, value, &rule.why);
+                }
+                if let (Some(name), None) = (&rule.shape, &shape) {
+                    *shape = Some(fill_shape(columns, name)?);
+                    changed = true;
+                }
+            }
+            if !changed {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn holds(rule: &RuleSpec, columns: &Columns) -> bool {
+    let holds = rule.when.iter().all(|(column, pattern)| columns.fits(column, pattern));
+    if holds {
+        // A pattern that is turned around, or that asks for nothing, has made nothing of the text.
+        let told = rule.when.iter().filter(|(_, pattern)| !pattern.is_empty() && !pattern.starts_with('!'));
+        told.for_each(|(column, _)| columns.heed(column));
+    }
+    holds
+}
+
+/// Fills the dimensions of a shipped model, and returns it as JSON.
+fn fill_shape(columns: &mut Columns, name: &str) -> Result<Value, String> {
+    let model: ModelSpec = load(name, &[]).map_err(|e| e.to_string())?.value;
+    let why = format!("the model {name}");
+    let moe = model.moe.as_ref();
+    for (column, value) in [
+        ("layers", Some(model.layers)),
+        ("hidden", Some(model.hidden)),
+        ("heads", Some(model.heads)),
+        ("kv_heads", model.kv_heads),
+        ("head_dim", model.head_size),
+        ("ffn", Some(model.ffn)),
+        ("vocab", Some(model.vocabulary)),
+        ("seq", Some(model.sequence)),
+        ("experts", moe.map(|m| m.experts)),
+        ("top_k", moe.map(|m| m.top_k)),
+        ("moe_ffn", moe.and_then(|m| m.ffn)),
+        ("shared_experts", moe.map(|m| m.shared_experts).filter(|n| *n > 0)),
+        ("dense_layers", moe.map(|m| m.first_dense_layers).filter(|n| *n > 0)),
+    ] {
+        if let Some(value) = value {
+            columns.fill(column, value.into(), &why);
+        }
+    }
+    serde_json::to_value(&model).map_err(|e| e.to_string())
+}
+
+impl Ruling {
+    /// Lays a rule over those before.
+    fn lay(&mut self, rule: &RuleSpec) {
+        merge(&mut self.workload, self.columns.resolve(&Value::Object(rule.workload.clone())));
+        merge(&mut self.model, self.columns.resolve(&Value::Object(rule.model.clone())));
+        if let Some(machine) = &rule.machine {
+            let mine = &mut self.machine;
+            mine.topology = machine.topology.clone().or(mine.topology.take());
+            mine.device = machine.device.clone().or(mine.device.take());
+            mine.class = machine.class.clone().or(mine.class.take());
+            mine.domain = machine.domain.or(mine.domain);
+            mine.set.extend(machine.set.iter().cloned());
+        }
+        self.flops = rule.flops.unwrap_or(self.flops);
+        self.pace = rule.pace.unwrap_or(self.pace);
+        self.skip = rule.skip.clone().or(self.skip.take());
+    }
+}

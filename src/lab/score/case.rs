@@ -1,0 +1,149 @@
+//! From a row to what is simulated.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::book::{RuleBook, Ruling};
+use super::columns::Assumed;
+use super::layout::layout;
+use super::machine::{MachineCase, machine};
+use super::rows::Row;
+use super::{measured, model, workload};
+use crate::core::ids::DeviceId;
+use crate::lab::simulate::Inputs;
+use crate::step::cost::DeviceCost;
+use crate::step::spec::rules::Pace;
+use crate::step::spec::workload::Dtype;
+use crate::step::spec::{WorkloadSpec, from_value};
+use crate::step::topology::Machine;
+
+/// A row as a workload on a machine, and what was measured.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The workload with its model.
+    pub workload: Value,
+    /// The machine.
+    pub machine: MachineCase,
+    /// Class of the device.
+    pub class: String,
+    /// The software stack.
+    pub stack: String,
+    /// Whether the model has experts.
+    pub moe: bool,
+    /// Whether one layer was measured and not a step.
+    pub layer: bool,
+    /// What the time of a step spans.
+    pub pace: Pace,
+    /// Seconds measured.
+    pub measured_s: f64,
+    /// From which column.
+    pub measured_from: &'static str,
+    /// Sequences measured over sequences simulated.
+    pub scale: f64,
+    /// Tokens of the measured step.
+    pub tokens: f64,
+    /// Measured peak memory in GiB.
+    pub peak_mem_gib: Option<f64>,
+    /// Model and machine, within which rows can be ranked.
+    pub block: String,
+    /// What was filled in.
+    pub assumed: Vec<Assumed>,
+    /// Columns of the row that nothing was made of.
+    pub not_understood: BTreeMap<String, Value>,
+}
+
+/// The case of a row.
+///
+/// # Errors
+/// Why it cannot be mapped.
+pub fn case(row: &Row, book: &RuleBook) -> Result<Case, String> {
+    let mut ruling = book.rule(row)?;
+    if let Some(reason) = &ruling.skip {
+        return Err(reason.clone());
+    }
+    let layout = layout(&mut ruling.columns)?;
+    let shape = model::model(&ruling)?;
+    let model = model::checked(&shape, &row.id)?;
+    let machine = machine(&ruling.machine, &mut ruling.columns)?;
+    let workload = workload::workload(&mut ruling, &layout, &model, shape)?;
+    let layer = ruling.columns.text("kind") == "layer";
+    let (measured_s, measured_from) = match layer {
+        true => layer_seconds(&ruling)?,
+        false => measured::seconds(&ruling, &layout, &model, peak(&ruling, &machine)?)?,
+    };
+    let c = &ruling.columns;
+    let block = ["source", "model", "device", "n_devices"].map(|name| c.text(name)).join(", ");
+    let peak_mem_gib = c.number("peak_mem_gib");
+    let printed = row.columns.as_ref().map_err(Clone::clone)?;
+    let not_understood = c.unheeded(printed, &book.silent());
+    Ok(Case {
+        class: ruling.machine.class.clone().unwrap_or_else(|| "other".into()),
+        stack: Some(c.text("stack")).filter(|s| !s.is_empty()).unwrap_or_else(|| "none".into()),
+        moe: model.moe.is_some(),
+        layer,
+        pace: ruling.pace,
+        measured_s,
+        measured_from,
+        scale: layout.printed / layout.global as f64,
+        tokens: layout.printed * model.sequence as f64,
+        peak_mem_gib,
+        block,
+        machine,
+        workload,
+        assumed: ruling.columns.assumed,
+        not_understood,
+    })
+}
+
+/// Forward and backward of one layer.
+fn layer_seconds(ruling: &Ruling) -> Result<(f64, &'static str), String> {
+    let c = &ruling.columns;
+    let sum = || Some(c.number("forward_ms")? + c.number("backward_ms")?);
+    let ms = c.number("combined_ms").or_else(sum).ok_or("no forward_ms and backward_ms")?;
+    Ok((1e-3 * ms, "combined_ms"))
+}
+
+/// The peak that fractions refer to: as printed, or the device's in the format of its activations.
+fn peak(ruling: &Ruling, machine: &MachineCase) -> Result<f64, String> {
+    if let Some(tflops) = ruling.columns.number("peak_tflops") {
+        return Ok(1e12 * tflops);
+    }
+    let (_, built) = Machine::load(&machine.topology, &machine.sets).map_err(|e| e.to_string())?;
+    let format = match ruling.workload["precision"]["compute"].as_str() {
+        Some("fp32") => Dtype::Fp32,
+        Some("fp16") => Dtype::Fp16,
+        _ => Dtype::Bf16,
+    };
+    Ok(DeviceCost::new(built.device(DeviceId(0))).peak(format).0)
+}
+
+impl Case {
+    /// Workload and machine, read and found to fit each other. `layers` replaces the model's number of layers; `roomy`
+    /// gives the device memory without end; `sets` are settings of the workload and, behind `topology.`, the machine.
+    ///
+    /// # Errors
+    /// What the simulator refuses.
+    pub fn inputs(
+        &self,
+        id: &str,
+        layers: Option<u64>,
+        roomy: bool,
+        sets: &[String],
+    ) -> Result<Inputs, String> {
+        let text = |e: crate::step::spec::SpecError| e.to_string().replace('\n', "; ");
+        let mut machine = self.machine.sets.clone();
+        machine.extend(sets.iter().filter_map(|s| s.strip_prefix("topology.").map(str::to_string)));
+        if roomy {
+            machine.push("device.hbm.GB=1000000".into());
+        }
+        let own: Vec<String> = sets.iter().filter(|s| !s.starts_with("topology.")).cloned().collect();
+        let (topology, machine) = Machine::load(&self.machine.topology, &machine).map_err(text)?;
+        let mut workload = self.workload.clone();
+        if let Some(layers) = layers {
+            workload["model"]["layers"] = layers.into();
+        }
+        let workload = from_value::<WorkloadSpec>(workload, id.into(), id.into(), &own).map_err(text)?;
+        Inputs::new(workload, topology, machine).map_err(text)
+    }
+}

@@ -1,0 +1,122 @@
+//! The machine of a row: a shipped description with the row's number of devices, node and network.
+
+use serde_json::Value;
+
+use super::columns::Columns;
+use super::network;
+use crate::step::spec::rules::MachineRule;
+use crate::step::spec::topology::ScaleUp;
+use crate::step::spec::{Loaded, Topology, load};
+
+/// A shipped machine and what is set in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachineCase {
+    /// Its name.
+    pub topology: String,
+    /// Settings.
+    pub sets: Vec<String>,
+}
+
+/// The machine that the rules and columns ask for.
+///
+/// # Errors
+/// No rule knows the device, or the devices do not fill whole nodes.
+pub fn machine(rule: &MachineRule, columns: &mut Columns) -> Result<MachineCase, String> {
+    let device = columns.text("device");
+    let name = rule.topology.clone().ok_or_else(|| format!("no rule knows the device {device:?}"))?;
+    let base: Loaded<Topology> = load(&name, &[]).map_err(|e| e.to_string())?;
+    let node = base.value.node.as_ref().ok_or("the machine has no nodes")?;
+    let devices = columns.needs("n_devices")?;
+    let mut sets = Vec::new();
+    let per_node = match &node.scale_up {
+        Some(ScaleUp::Torus(torus)) => {
+            let slice = columns.count("devices_per_node").unwrap_or(devices).min(devices);
+            let dims = torus_dims(slice, torus.dims.len())
+                .ok_or_else(|| format!("{slice} chips make no torus of {} axes", torus.dims.len()))?;
+            sets.push(format!("node.scale_up.torus.dims={}", Value::from(dims)));
+            slice
+        }
+        _ => {
+            let domain = domain(rule, columns, u64::from(node.devices.unwrap_or(8)), devices);
+            sets.push(format!("node.devices={domain}"));
+            domain
+        }
+    };
+    if !devices.is_multiple_of(per_node) {
+        return Err(format!("{devices} devices are not whole nodes of {per_node}"));
+    }
+    sets.push(format!("nodes={}", devices / per_node));
+    let server = columns.count("devices_per_node").unwrap_or(per_node).min(per_node);
+    if let Some(gbps) = network::device_gbps(&columns.text("inter_node"), server) {
+        sets.push("node.nics.shared_by=1".into());
+        sets.push("node.nics.bundle=1".into());
+        sets.push(format!("node.nics.link.bandwidth_GBps_per_direction={gbps}"));
+    } else if columns.has("inter_node") && devices > per_node {
+        let words = columns.get("inter_node").clone();
+        columns.assume("inter_node", words, &format!("no bandwidth is named: the network of {name}"));
+    }
+    if let Some(device) = &rule.device {
+        sets.push(format!("device={device}"));
+    }
+    sets.extend(rule.set.iter().cloned());
+    Ok(MachineCase { topology: name, sets })
+}
+
+/// Devices of one scale-up domain: as many as a server or rack has, fewer where the job is smaller, and so that the job
+/// fills whole domains.
+fn domain(rule: &MachineRule, columns: &Columns, usual: u64, devices: u64) -> u64 {
+    let block = columns.get("network").get("nvlink_block_gpus").and_then(Value::as_u64);
+    let most = match rule.domain {
+        Some(domain) => block.unwrap_or(domain),
+        None => columns.count("devices_per_node").unwrap_or(usual),
+    };
+    let most = most.clamp(1, devices);
+    (1..=most).rev().find(|d| devices.is_multiple_of(*d)).unwrap_or(1)
+}
+
+/// Axes of a slice: two as near to each other as can be (v5e, v6e), three that grow by doubling from a cube (v4, v5p).
+fn torus_dims(chips: u64, axes: usize) -> Option<Vec<u32>> {
+    let mut best: Option<Vec<u64>> = None;
+    let divisors = |n: u64| (1..=n.min(4096)).filter(move |d| n.is_multiple_of(*d));
+    // Slices of three axes are made of cubes of 4x4x4.
+    let spread = |dims: &[u64]| (axes > 2 && dims.iter().any(|d| d % 4 != 0), dims.iter().sum::<u64>());
+    for a in divisors(chips) {
+        let rest = chips / a;
+        let found: Option<Vec<u64>> = match axes {
+            1 => Some(vec![chips]),
+            2 => (a <= rest).then(|| vec![a, rest]),
+            _ => divisors(rest)
+                .filter(|b| a <= *b && *b <= rest / b)
+                .map(|b| vec![a, b, rest / b])
+                .min_by_key(|dims| spread(dims)),
+        };
+        if let Some(dims) = found
+            && best.as_ref().is_none_or(|b| spread(&dims) < spread(b))
+        {
+            best = Some(dims);
+        }
+    }
+    best?.into_iter().map(|d| u32::try_from(d).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::torus_dims;
+
+    #[test]
+    fn slices_of_tpu_pods() {
+        // docs.cloud.google.com/tpu/docs/v5p, v5e: the shapes of the sizes that are sold.
+        for (chips, axes, dims) in [
+            (256, 2, vec![16, 16]),
+            (128, 2, vec![8, 16]),
+            (64, 3, vec![4, 4, 4]),
+            (128, 3, vec![4, 4, 8]),
+            (192, 3, vec![4, 4, 12]),
+            (256, 3, vec![4, 8, 8]),
+            (1024, 3, vec![8, 8, 16]),
+            (2048, 3, vec![8, 16, 16]),
+        ] {
+            assert_eq!(torus_dims(chips, axes), Some(dims), "{chips}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What became of a row: predicted seconds beside the measured ones.
+
+use std::collections::BTreeMap;
+
+use super::book::RuleBook;
+use super::case::{Case, case};
+use super::rows::Row;
+use crate::core::engine::EngineError;
+use crate::core::ids::{DeviceId, OpId, RankId};
+use crate::core::program::{Phase, Work};
+use crate::lab::compare::workload::closed_form;
+use crate::lab::simulate::{Inputs, Options, Simulation, SimulationError};
+use crate::step::spec::rules::Pace;
+
+/// How far a row got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Status {
+    /// It was mapped, and not to be simulated.
+    Mapped,
+    /// It was simulated.
+    Done,
+    /// It was simulated, but needs more memory than the device has; the time is that of a device with enough.
+    OverMemory(String),
+    /// It could not be mapped, and why.
+    Skipped(String),
+    /// The simulator refused it, and why.
+    Failed(String),
+}
+
+/// A row, simulated and estimated.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The row's name.
+    pub id: String,
+    /// Its source.
+    pub source: String,
+    /// Name of the device; empty where the row could not be mapped.
+    pub device: String,
+    /// How it ended.
+    pub status: Status,
+    /// What was simulated; `None` where the row could not be mapped.
+    pub case: Option<Case>,
+    /// Simulated seconds.
+    pub predicted_s: Option<f64>,
+    /// Seconds in closed form.
+    pub closed_form_s: Option<f64>,
+    /// Simulated peak of device memory in GiB.
+    pub memory_gib: Option<f64>,
+    /// Seconds of the mean rank: its kernels, and what it stood still for.
+    pub breakdown: BTreeMap<String, f64>,
+    /// Seconds of the mean rank's kernels by class.
+    pub kernels: BTreeMap<&'static str, f64>,
+}
+
+impl Outcome {
+    /// Predicted over measured, less one.
+    pub fn error(&self) -> Option<f64> {
+        Some(self.predicted_s? / self.case.as_ref()?.measured_s - 1.0)
+    }
+    /// The same of the closed form.
+    pub fn closed_form_error(&self) -> Option<f64> {
+        Some(self.closed_form_s? / self.case.as_ref()?.measured_s - 1.0)
+    }
+    /// Simulated over measured peak memory, less one.
+    pub fn memory_error(&self) -> Option<f64> {
+        Some(self.memory_gib? / self.case.as_ref()?.peak_mem_gib? - 1.0)
+    }
+}
+
+/// Maps, simulates and estimates a row; `sets` are settings of every workload and machine.
+pub fn outcome(row: &Row, book: &RuleBook, sets: &[String]) -> Outcome {
+    let mut outcome = mapped(row, book);
+    if let Some(case) = outcome.case.clone() {
+        outcome.status = Status::Done;
+        if let Err(reason) = outcome.simulate(&case, sets) {
+            outcome.status = Status::Failed(reason);
+        }
+    }
+    outcome
+}
+
+/// Maps a row, and no more.
+pub fn mapped(row: &Row, book: &RuleBook) -> Outcome {
+    let mut outcome = Outcome {
+        id: row.id.clone(),
+        source: Some(row.text("source")).filter(|s| !s.is_empty()).unwrap_or("unnamed").to_string(),
+        device: String::new(),
+        status: Status::Mapped,
+        case: None,
+        predicted_s: None,
+        closed_form_s: None,
+        memory_gib: None,
+        breakdown: BTreeMap::new(),
+        kernels: BTreeMap::new(),
+    };
+    match case(row, book) {
+        Err(reason) => outcome.status = Status::Skipped(reason),
+        Ok(case) => outcome.case = Some(case),
+    }
+    outcome
+}
+
+/// What a simulated row says.
+struct Played {
+    seconds: f64,
+    memory_gib: Option<f64>,
+    breakdown: BTreeMap<String, f64>,
+    kernels: BTreeMap<&'static str, f64>,
+}
+
+impl Outcome {
+    fn simulate(&mut self, case: &Case, sets: &[String]) -> Result<(), String> {
+        if case.layer {
+            // The difference of two stacks of layers is one layer without the ends of the model.
+            self.device = device(&case.inputs(&self.id, Some(2), true, sets)?);
+            let passes = |layers| passes(case.inputs(&self.id, Some(layers), true, sets)?);
+            self.predicted_s = Some(passes(3)? - passes(2)?);
+            return Ok(());
+        }
+        let inputs = case.inputs(&self.id, None, false, sets)?;
+        self.device = device(&inputs);
+        let form = closed_form(&inputs).map_err(|e| one_line(&e.to_string()))?;
+        self.closed_form_s = Some(form.terms.total() * case.scale);
+        let played = match play(inputs, case.pace) {
+            Ok(played) => played,
+            Err(SimulationError::Engine(e @ EngineError::OutOfMemory { .. })) => {
+                self.status = Status::OverMemory(one_line(&e.to_string()));
+                let roomy = case.inputs(&self.id, None, true, sets)?;
+                play(roomy, case.pace).map_err(|e| one_line(&e.to_string()))?
+            }
+            Err(e) => return Err(one_line(&e.to_string())),
+        };
+        self.predicted_s = Some(played.seconds * case.scale);
+        self.memory_gib = played.memory_gib;
+        self.breakdown = played.breakdown;
+        self.kernels = played.kernels;
+        Ok(())
+    }
+}
+
+fn play(inputs: Inputs, pace: Pace) -> Result<Played, SimulationError> {
+    let run = Simulation::run(&inputs, &Options::default())?;
+    let report = run.report(false);
+    let mut breakdown = BTreeMap::from([("busy_s".to_string(), report.mean.busy_s)]);
+    for (cause, seconds) in &report.mean.stalls_s {
+        breakdown.insert(cause.name().to_string(), *seconds);
+    }
+    let seconds = match pace {
+        Pace::Step => run.record.step_end.s(),
+        Pace::LongestRank => longest_span(&run),
+    };
+    let memory = report.memory.get("hbm").map(|tier| tier.peak_bytes as f64 / (1u64 << 30) as f64);
+    Ok(Played { seconds, memory_gib: memory, breakdown, kernels: kernels(&run) })
+}
+
+/// Seconds of the mean rank's kernels by class, as they are priced.
+fn kernels(run: &Simulation) -> BTreeMap<&'static str, f64> {
+    let world = &run.folded.world;
+    let mut seconds = BTreeMap::new();
+    let shares: Vec<f64> =
+        (0..world.ranks.len()).map(|r| f64::from(run.folded.size(RankId(r as u32)))).collect();
+    let all: f64 = shares.iter().sum();
+    for (rank, share) in world.ranks.iter().zip(shares) {
+        let program = &world.programs[rank.program.index()];
+        for op in &program.ops {
+            let info = &program.infos[op.info as usize];
+            if let (Work::Compute { time }, Some(class)) = (op.work, info.class) {
+                *seconds.entry(class.name()).or_default() += time.s() * share / all;
+            }
+        }
+    }
+    seconds
+}
+
+/// From the first kernel of a rank to its last op, on the rank where this is longest. A host launches kernels long before
+/// the first one's input has come; that is not counted.
+fn longest_span(run: &Simulation) -> f64 {
+    let world = &run.folded.world;
+    let spans = world.ranks.iter().enumerate().map(|(r, rank)| {
+        let program = &world.programs[rank.program.index()];
+        let ops = (0..program.ops.len()).map(|i| {
+            let (start, end) = run.record.span(RankId(r as u32), OpId(i as u32));
+            (program.infos[program.ops[i].info as usize].class.is_some(), start.s(), end.s())
+        });
+        let (first, last) = ops.fold((f64::INFINITY, 0.0f64), |(first, last), (kernel, start, end)| {
+            (if kernel { first.min(start) } else { first }, last.max(end))
+        });
+        last - first
+    });
+    spans.fold(0.0, f64::max)
+}
+
+/// When the last forward or backward kernel of a step ends.
+fn passes(inputs: Inputs) -> Result<f64, String> {
+    let run = Simulation::run(&inputs, &Options::default()).map_err(|e| one_line(&e.to_string()))?;
+    let world = &run.folded.world;
+    let program = &world.programs[world.ranks[0].program.index()];
+    let ends = program.ops.iter().enumerate().filter_map(|(i, op)| {
+        let info = &program.infos[op.info as usize];
+        (info.phase != Phase::Optimizer && matches!(op.work, Work::Compute { .. }))
+            .then(|| run.record.span(RankId(0), OpId(i as u32)).1.s())
+    });
+    Ok(ends.fold(0.0, f64::max))
+}
+
+fn device(inputs: &Inputs) -> String {
+    inputs.machine.device(DeviceId(0)).name.clone()
+}
+
+fn one_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_string()
+}

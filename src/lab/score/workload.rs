@@ -1,0 +1,72 @@
+//! The workload of a row: degrees and batch from its columns, how they are carried out from rules.
+
+use serde_json::{Value, json};
+
+use super::book::Ruling;
+use super::layout::{Layout, layer_split};
+use crate::step::spec::{ModelSpec, StackSpec, load, merge};
+
+/// The workload as JSON, with its model.
+///
+/// # Errors
+/// A column contradicts the rest.
+pub fn workload(
+    ruling: &mut Ruling,
+    layout: &Layout,
+    model: &ModelSpec,
+    shape: Value,
+) -> Result<Value, String> {
+    let c = &mut ruling.columns;
+    let mut pipeline = json!({"size": layout.pipeline});
+    let chunks = c.degree("vp");
+    if layout.pipeline > 1 {
+        pipeline["schedule"] = if chunks > 1 { "interleaved" } else { "1f1b" }.into();
+        if chunks > 1 {
+            pipeline["chunks"] = chunks.into();
+        }
+        if let Some(split) = layer_split(c, model.layers, layout.pipeline * chunks)? {
+            pipeline["layer_split"] = split;
+        }
+    }
+    let mut parallelism = json!({
+        "tensor": layout.tensor,
+        "context": {"size": layout.context},
+        "pipeline": pipeline,
+        "data": layout.data,
+    });
+    if let Some(parallel) = c.get("seq_parallel").as_bool() {
+        parallelism["sequence_parallel"] = (parallel && layout.tensor > 1).into();
+    }
+    if model.moe.is_some() {
+        parallelism["expert"] = c.degree("ep").into();
+        if let Some(tensor) = c.count("expert_tp") {
+            parallelism["expert_tensor"] = tensor.into();
+        }
+    } else if c.amount_is("ep", 1) {
+        c.heed("ep");
+    }
+    let mut whole = json!({
+        "model": shape,
+        "batch": {"global": layout.global, "micro_batch": layout.micro_batch},
+        "parallelism": parallelism,
+    });
+    if c.has("stack") {
+        whole["stack"] = stack(&c.text("stack"), ruling.workload.get("stack").is_some())?;
+    }
+    merge(&mut whole, ruling.workload.clone());
+    // A rule may ask for sequence parallelism wherever there is tensor parallelism.
+    if layout.tensor == 1 {
+        whole["parallelism"]["sequence_parallel"] = false.into();
+        whole["parallelism"]["tensor_overlap"] = "none".into();
+    }
+    Ok(whole)
+}
+
+/// The stack by its name, or written out where rules change a field of it.
+fn stack(name: &str, written_out: bool) -> Result<Value, String> {
+    if !written_out {
+        return Ok(name.into());
+    }
+    let stack = load::<StackSpec>(name, &[]).map_err(|e| e.to_string().replace('\n', "; "))?;
+    serde_json::to_value(stack.value).map_err(|e| e.to_string())
+}

@@ -1,0 +1,288 @@
+//! Jumped steps against the same steps played whole, span by span.
+
+use super::*;
+use crate::core::ids::RankId;
+use crate::core::kernel_class::KernelClass;
+use crate::core::program::StreamKind;
+use crate::lab::simulate::whatif::{Base, Change, Subject};
+use crate::read::analysis::report::Report;
+use crate::step::spec::{Kind, catalog};
+
+/// Shipped workloads whose whole steps take a debug build too long.
+const LARGE: [&str; 5] = ["11t-offload", "95t-offload", "deepseek-v3", "llama3-405b", "megatron-1t"];
+
+fn jumped(inputs: &Inputs, options: &Options) -> Option<Short> {
+    super::jumped(Asked { inputs, options, edits: &[], folds: None })
+}
+
+fn whole(inputs: &Inputs) -> Option<Simulation> {
+    Simulation::run(inputs, &Options { jump: false, ..Options::default() }).ok()
+}
+
+/// Whether the report of a step is made by jumping, having found that it then is what it is without but for what it says of
+/// the playing.
+fn reports(what: &str, inputs: &Inputs, run: &Simulation) -> bool {
+    // Shorter wholes than pay, to have more of them.
+    let lengths = Lengths { least: 6, spared: 1 };
+    let by_jumping = super::report::by_turns(inputs, &Options::default(), lengths);
+    let Some(mut by_jumping) = by_jumping else { return false };
+    let whole = run.report(false);
+    assert!(by_jumping.jumped.take().is_some_and(|jumped| jumped.micro_batches > 0), "{what}");
+    by_jumping.events = whole.events;
+    // In parts, because whole reports are long.
+    let parts = |report: &Report| match serde_json::to_value(report) {
+        Ok(serde_json::Value::Object(parts)) => parts,
+        other => panic!("{what}: {other:?}"),
+    };
+    for (name, part) in parts(&whole) {
+        assert_eq!(parts(&by_jumping)[&name], part, "{what}: {name}");
+    }
+    assert_eq!(by_jumping, whole, "{what}");
+    true
+}
+
+/// Whether figures of a step are found by jumping, and whether its report is, having found that they then are what they are
+/// without, to the picosecond.
+fn jumps(what: &str, inputs: &Inputs) -> (bool, bool) {
+    let options = Options::default();
+    let Some(short) = jumped(inputs, &options) else { return (false, false) };
+    let Some(run) = whole(inputs) else { panic!("{what}: jumped, and cannot be played") };
+    let Jumped { times, turn, .. } = short.jumped;
+    assert_eq!(short.record.step_end + turn * times, run.record.step_end, "{what}: step");
+    let mut stream_number = 0;
+    assert_eq!(short.folded.world.ranks.len(), run.folded.world.ranks.len(), "{what}: folded ranks");
+    for rank in (0..run.folded.world.ranks.len() as u32).map(RankId) {
+        let (few, all) = (short.folded.world.program_of(rank), run.folded.world.program_of(rank));
+        for (few, all) in few.streams.iter().zip(&all.streams) {
+            let [before, after] =
+                [&short.found.before, &short.found.after].map(|state| state.heads[stream_number] as usize);
+            stream_number += 1;
+            let turn_ops = after - before;
+            assert_eq!(
+                all.ops.len() - few.ops.len(),
+                turn_ops * times as usize,
+                "{what}: ops of rank {}",
+                rank.0
+            );
+            for (i, op) in all.ops.iter().enumerate() {
+                // Where in the short step it is, and how many turns earlier.
+                let (at, turns) = match i.checked_sub(after) {
+                    None => (i, 0),
+                    Some(_) if turn_ops == 0 => (i, times),
+                    Some(on) if on / turn_ops < times as usize => {
+                        (before + on % turn_ops, (on / turn_ops + 1) as u64)
+                    }
+                    Some(_) => (i - turn_ops * times as usize, times),
+                };
+                let (start, end) = short.record.span(rank, few.ops[at]);
+                let late = turn * turns;
+                let expected = (start + late, end + late);
+                assert_eq!(run.record.span(rank, *op), expected, "{what}: rank {} op {}", rank.0, op.0);
+            }
+        }
+    }
+    let unrecorded = figures(inputs, &Options { jump: false, ..options }, false).expect("figures");
+    let figures = figures(inputs, &options, true).expect("figures");
+    let (peak, exposed) = (run.memory_peak_bytes(), exposed_in(&run.plan, &run.folded, &run.record, None));
+    assert_eq!(
+        (unrecorded.memory_peak_bytes, unrecorded.step_end),
+        (peak, run.record.step_end),
+        "{what}: unrecorded"
+    );
+    assert_eq!((figures.memory_peak_bytes, figures.exposed), (peak, exposed), "{what}: figures");
+    assert_eq!(
+        (figures.mfu, figures.tokens_per_s),
+        (run.speed().mfu, run.speed().tokens_per_s),
+        "{what}: speed"
+    );
+    (true, reports(what, inputs, &run))
+}
+
+#[test]
+fn shipped_workloads_jump_exactly() {
+    let (mut jumped, mut reported) = (Vec::new(), Vec::new());
+    for name in catalog::names(Kind::Workload).filter(|name| !LARGE.contains(name)) {
+        let inputs = Inputs::load(name, None, &[]).unwrap_or_else(|e| panic!("{name}: {e}"));
+        // Long enough that there is something to jump.
+        let stages = inputs.workload.value.parallelism.pipeline.size as u32;
+        let Some(inputs) = inputs.with_micro_batches((10 * stages).max(24)) else { continue };
+        let (figures, report) = jumps(name, &inputs);
+        jumped.extend(figures.then_some(name));
+        reported.extend(report.then_some(name));
+    }
+    println!("jumped: {jumped:?}; with reports: {reported:?}");
+    assert!(jumped.len() >= 4, "only {jumped:?} jumped");
+    assert!(reported.len() >= 3, "only {reported:?} with reports");
+}
+
+/// Draws from a fixed sequence (xorshift64, Marsaglia 2003).
+struct Draws(u64);
+
+impl Draws {
+    fn of<'a>(&mut self, values: &[&'a str]) -> &'a str {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        values[(self.0 % values.len() as u64) as usize]
+    }
+}
+
+fn drawn(draws: &mut Draws) -> Vec<String> {
+    let [tensor, stages, count, size] = [
+        draws.of(&["1", "2", "4"]),
+        draws.of(&["1", "2", "4", "4"]),
+        draws.of(&["24", "40", "48", "64"]),
+        draws.of(&["1", "1", "2"]),
+    ];
+    let number = |text: &str| text.parse::<u32>().expect("a number");
+    let global = number(count) * number(size) * 64 / number(tensor) / number(stages);
+    let kinds = [
+        "1f1b",
+        "1f1b",
+        "eager-1f1b",
+        "zb-h1",
+        "zb-h2",
+        "gpipe",
+        "interleaved-1f1b chunks=2",
+        "interleaved-1f1b chunks=3",
+        "interleaved-torch chunks=2",
+        "looped-bfs chunks=2",
+        "zb-v",
+        "dualpipe",
+        "dualpipe-v",
+    ];
+    let kind = draws.of(&kinds).replace(" chunks", " parallelism.pipeline.chunks");
+    let sets = [
+        ("parallelism.tensor", tensor),
+        ("parallelism.pipeline.size", stages),
+        ("batch.global", &global.to_string()),
+        ("batch.micro_batch", size),
+        ("parallelism.pipeline.p2p", draws.of(&["async", "async", "blocking", "batched"])),
+        ("parallelism.sharding.kind", draws.of(&["none", "zero1", "zero2", "zero3"])),
+        ("parallelism.sequence_parallel", if tensor == "1" { "false" } else { draws.of(&["false", "true"]) }),
+        (
+            "parallelism.tensor_overlap",
+            if tensor == "1" { "none" } else { draws.of(&["none", "none", "ring"]) },
+        ),
+        ("recompute.granularity", draws.of(&["none", "full", "selective"])),
+        ("fidelity.collectives", draws.of(&["fluid", "fluid", "formula", "steps"])),
+        ("fidelity.interference", draws.of(&["true", "false"])),
+    ];
+    let of_schedule = format!("parallelism.pipeline.schedule={kind}");
+    let mut sets: Vec<String> = sets.iter().map(|(path, value)| format!("{path}={value}")).collect();
+    sets.extend(of_schedule.split(' ').map(String::from));
+    for state in ["activations", "weights", "gradients", "optimizer"] {
+        if draws.of(&["", "", "", "y"]) == "y" {
+            sets.push(format!(r#"offload.{state}=[{{"fraction": 0.5, "tier": "host"}}]"#));
+        }
+    }
+    if draws.of(&["", "", "y"]) == "y" {
+        sets.push(format!("stack={}", draws.of(&["fsdp2-eager", "megatron-te-2024", "fsdp2-compiled"])));
+    }
+    if draws.of(&["", "", "y"]) == "y" {
+        sets.push(r#"noise.stragglers=[{"pipeline_rank": 0, "slowness": 1.3}]"#.into());
+    }
+    sets
+}
+
+/// Steps of a small model under all schedules, shardings, overlaps and offloads; `STEPSIM_JUMP_CASES` takes more of them.
+#[test]
+fn random_steps_jump_exactly() {
+    let cases: u32 = std::env::var("STEPSIM_JUMP_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
+    let (mut draws, mut ran, mut jumped, mut reported) = (Draws(88_172_645_463_325_252), 0, 0, 0);
+    for _ in 0..cases {
+        let sets = drawn(&mut draws);
+        let Ok(inputs) = Inputs::load("tests/data/jump.json", None, &sets) else { continue };
+        ran += 1;
+        let (figures, report) = jumps(&sets.join(" "), &inputs);
+        (jumped, reported) = (jumped + u32::from(figures), reported + u32::from(report));
+    }
+    println!("{cases} drawn, {ran} can be planned, {jumped} jumped, {reported} with reports");
+    assert!(jumped > cases / 8, "{cases} drawn, {ran} can be planned, {jumped} jumped");
+}
+
+/// The shortest step is one that fills its pipeline once more than the shortest order of its schedule.
+#[test]
+fn short_steps_are_as_short_as_their_schedule_allows() {
+    let lengths = Lengths { least: 4, spared: 2 };
+    let of = |whole, stages, fewest| lengths.of(whole, stages, fewest).collect::<Vec<_>>();
+    assert_eq!(of(512, 64, 64), [128, 256], "1f1b");
+    assert_eq!(of(511, 64, 64), Vec::<u32>::new(), "too short to spare anything");
+    assert_eq!(of(96, 8, 32), [32], "interleaved");
+    assert_eq!(of(400, 8, 400), [32, 96], "no turns are known");
+
+    let sets = ["parallelism.pipeline.size=4", "parallelism.pipeline.schedule=1f1b", "batch.global=640"];
+    let inputs = Inputs::load("tests/data/jump.json", None, &sets.map(String::from)).expect("inputs");
+    let Jumped { of, micro_batches, .. } = jumped(&inputs, &Options::default()).expect("a jump").jumped;
+    assert_eq!(of - micro_batches, 8, "of {of}");
+}
+
+/// The order of a whole step must be that of the short one with turns put in.
+#[test]
+fn orders_that_do_not_go_on_by_turns_are_found_out() {
+    let order_of = |kind: &str, micro_batches: u32| {
+        let sets = [format!("parallelism.pipeline.schedule={kind}"), "parallelism.pipeline.size=4".into()];
+        let inputs = Inputs::load("tests/data/jump.json", None, &sets).expect("inputs");
+        order(&inputs.workload.value, micro_batches).expect("an order")
+    };
+    let (short, whole) = (order_of("1f1b", 16), order_of("1f1b", 40));
+    assert!(short.goes_on_by_turns(&whole, 24, 1));
+    assert!(!short.goes_on_by_turns(&whole, 23, 1) && !short.goes_on_by_turns(&whole, 24, 2));
+    assert!(!order_of("gpipe", 16).goes_on_by_turns(&order_of("gpipe", 40), 24, 1));
+}
+
+/// Jitter, documents and several steps are played whole.
+#[test]
+fn what_is_drawn_is_not_jumped() {
+    let load = |sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(|s| (*s).to_string()).collect();
+        Inputs::load("tests/data/jump.json", None, &sets).expect("inputs")
+    };
+    let options = Options::default();
+    assert!(jumped(&load(&[]), &options).is_some());
+    assert!(jumped(&load(&["noise.compute_sigma=0.02"]), &options).is_none());
+    assert!(jumped(&load(&["documents={\"lengths\":[512]}"]), &options).is_none());
+    assert!(jumped(&load(&[]), &Options { steps: 2, ..options }).is_none());
+    assert!(jumped(&load(&[]), &Options { jump: false, ..options }).is_none());
+}
+
+/// Steps with changes to their worlds, as what-ifs and comparisons make them: each edit by itself.
+#[test]
+fn edited_steps_jump_exactly() {
+    let inputs = Inputs::load("tests/data/jump.json", None, &[]).expect("inputs");
+    let options = Options::default();
+    let edits = [
+        Edit::Free(vec![StreamKind::Tensor, StreamKind::Data]),
+        Edit::EndlessMemory,
+        Edit::SlowRank(RankId(0), 1.5),
+        Edit::Kernels(vec![KernelClass::Gemm], 2.0),
+        Edit::Latency(0.5),
+        Edit::NoPipeline,
+    ];
+    let (mut ends, mut jumped) = (std::collections::BTreeSet::new(), 0);
+    for edit in edits {
+        let edits = [edit];
+        let by_jumping = figures_edited(&inputs, &options, &edits, true).expect("figures");
+        let played =
+            figures_edited(&inputs, &Options { jump: false, ..options }, &edits, true).expect("figures");
+        assert!(played.jumped.is_none());
+        // A slow rank has replicas beside it that go at a pace of their own.
+        jumped += u32::from(by_jumping.jumped.is_some());
+        assert_eq!(Figures { jumped: None, ..by_jumping }, played, "{edits:?}");
+        ends.insert(played.step_end);
+    }
+    assert!(ends.len() >= 5 && jumped >= 4, "{ends:?}, {jumped} jumped");
+}
+
+/// What-ifs are the same whether their steps are jumped or not.
+#[test]
+fn what_ifs_jump_exactly() {
+    let inputs = Inputs::load("tests/data/jump.json", None, &[]).expect("inputs");
+    let of = |jump: bool| {
+        let base = Base::new(&inputs, Options { jump, ..Options::default() }).expect("runs");
+        let mut changes = base.all(1.1);
+        changes.push(Change { subject: Subject::Rank(0), factor: 0.5 });
+        base.each(&changes).expect("changes")
+    };
+    assert_eq!(of(true), of(false));
+}

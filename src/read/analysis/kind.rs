@@ -1,0 +1,133 @@
+//! What an op is for: the rows of every breakdown.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::core::ids::OpId;
+use crate::core::program::{Phase, Program, StreamKind, Work};
+
+/// What an op is for. Kernels are one kind, communication is told apart by the parallelism that asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub enum OpKind {
+    /// A kernel on the device.
+    #[serde(rename = "compute")]
+    Compute,
+    /// Tensor-parallel collectives.
+    #[serde(rename = "tp")]
+    Tensor,
+    /// Context-parallel transfers.
+    #[serde(rename = "cp")]
+    Context,
+    /// Expert-parallel all-to-alls.
+    #[serde(rename = "ep")]
+    Expert,
+    /// Pipeline sends and receives.
+    #[serde(rename = "pp")]
+    Pipeline,
+    /// Data-parallel collectives.
+    #[serde(rename = "dp")]
+    Data,
+    /// Copies towards the device.
+    #[serde(rename = "h2d")]
+    CopyIn,
+    /// Copies away from the device.
+    #[serde(rename = "d2h")]
+    CopyOut,
+    /// Work of the host.
+    #[serde(rename = "host")]
+    Host,
+}
+
+impl OpKind {
+    /// All kinds, in the order of reports.
+    pub const ALL: [OpKind; 9] = [
+        OpKind::Compute,
+        OpKind::Tensor,
+        OpKind::Context,
+        OpKind::Expert,
+        OpKind::Pipeline,
+        OpKind::Data,
+        OpKind::CopyIn,
+        OpKind::CopyOut,
+        OpKind::Host,
+    ];
+
+    /// The kind of an op: that of its stream. Communication that blocks the compute stream has no stream to tell it
+    /// apart, so its name does: sends and receives are pipeline, all-to-all is expert; else the optimizer's is
+    /// data-parallel and the rest tensor-parallel.
+    pub fn of(program: &Program, op: OpId) -> OpKind {
+        let op = &program.ops[op.index()];
+        match program.streams[op.stream as usize].kind {
+            StreamKind::Compute if matches!(op.work, Work::Compute { .. }) => OpKind::Compute,
+            StreamKind::Compute => {
+                let info = &program.infos[op.info as usize];
+                let name = info.name.to_ascii_lowercase();
+                let is = |words: &[&str]| words.iter().any(|w| name.contains(w));
+                if is(&["send", "recv", "receive"]) {
+                    OpKind::Pipeline
+                } else if is(&["all-to-all", "dispatch", "combine"]) {
+                    OpKind::Expert
+                } else if info.phase == Phase::Optimizer {
+                    OpKind::Data
+                } else {
+                    OpKind::Tensor
+                }
+            }
+            StreamKind::Tensor => OpKind::Tensor,
+            StreamKind::Context => OpKind::Context,
+            StreamKind::Expert => OpKind::Expert,
+            StreamKind::PipelineSend | StreamKind::PipelineRecv => OpKind::Pipeline,
+            StreamKind::Data => OpKind::Data,
+            StreamKind::CopyIn => OpKind::CopyIn,
+            StreamKind::CopyOut => OpKind::CopyOut,
+            StreamKind::Host => OpKind::Host,
+        }
+    }
+
+    /// The kinds of all ops of a program.
+    pub fn of_all(program: &Program) -> Vec<OpKind> {
+        let mut of = vec![OpKind::Compute; program.ops.len()];
+        for stream in &program.streams {
+            let Some(&first) = stream.ops.first() else { continue };
+            if stream.kind == StreamKind::Compute {
+                let is_comm = |op: &&OpId| matches!(program.ops[op.index()].work, Work::Comm { .. });
+                stream.ops.iter().filter(is_comm).for_each(|op| of[op.index()] = OpKind::of(program, *op));
+            } else {
+                let kind = OpKind::of(program, first);
+                stream.ops.iter().for_each(|op| of[op.index()] = kind);
+            }
+        }
+        of
+    }
+
+    /// The short name used in traces and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            OpKind::Compute => "compute",
+            OpKind::Tensor => "tp",
+            OpKind::Context => "cp",
+            OpKind::Expert => "ep",
+            OpKind::Pipeline => "pp",
+            OpKind::Data => "dp",
+            OpKind::CopyIn => "h2d",
+            OpKind::CopyOut => "d2h",
+            OpKind::Host => "host",
+        }
+    }
+
+    /// The name in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            OpKind::Compute => "compute",
+            OpKind::Tensor => "tensor parallel",
+            OpKind::Context => "context parallel",
+            OpKind::Expert => "expert parallel",
+            OpKind::Pipeline => "pipeline",
+            OpKind::Data => "data parallel",
+            OpKind::CopyIn => "copies to device",
+            OpKind::CopyOut => "copies off device",
+            OpKind::Host => "host",
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The rate through chosen resources over time, from the record.
+//!
+//! A communication op puts `flow bytes × path coefficient` through each resource of each of its flows' paths, between
+//! its recorded start and end. Inside the op the flows of its phases follow one another: each first pays its latency,
+//! in which nothing moves, then moves its bytes at a steady rate. The parts in which bytes move are stretched alike,
+//! from what they take on an idle machine to what the op took. So the bytes are exact, and where contention changes
+//! in the middle of an op the rate shown is its mean. Flows of a graph (fidelity `steps`) are spread evenly over the
+//! op, after the shortest latency among them.
+//!
+//! In a folded world the coefficients count how many of the merged communicators cross **one** resource of a class:
+//! the rate is that of each resource of the class.
+
+use std::collections::BTreeMap;
+
+use super::idle;
+use crate::core::engine::Record;
+use crate::core::ids::{CommId, OpId, RankId, ResourceId, TransferId};
+use crate::core::program::{Action, Flow, Work, World};
+use crate::core::units::{Bandwidth, Time};
+
+/// From `time` on, bytes pass a resource at a rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateChange {
+    /// When.
+    pub time: Time,
+    /// Which resource.
+    pub resource: ResourceId,
+    /// The new rate.
+    pub rate: Bandwidth,
+}
+
+/// A stretch of an op in which nothing moves, and then bytes through some of the chosen resources.
+#[derive(Debug)]
+struct Part {
+    latency: Time,
+    /// Seconds of the moving part on an idle machine.
+    moving_s: f64,
+    /// (place among the chosen resources, bytes).
+    bytes: Vec<(usize, f64)>,
+}
+
+/// The changes of rate of the chosen resources, in order of time.
+pub fn rates(world: &World, record: &Record, chosen: &[ResourceId]) -> Vec<RateChange> {
+    let mut place = vec![usize::MAX; world.resources.len()];
+    chosen.iter().enumerate().for_each(|(i, r)| place[r.index()] = i);
+    // Whole bytes per second, so that what begins and ends cancels to nothing.
+    let mut changes: Vec<BTreeMap<Time, i64>> = vec![BTreeMap::new(); chosen.len()];
+    for comm in (0..world.comms.len() as u32).map(CommId) {
+        let crosses = |path| world.path(comm, path).iter().any(|(r, _)| place[r.index()] != usize::MAX);
+        if (0..world.comms[comm.index()].paths.len).any(crosses) {
+            add_comm(world, record, comm, &place, &mut changes);
+        }
+    }
+    let mut all: Vec<RateChange> = Vec::new();
+    for (&resource, changes) in chosen.iter().zip(changes) {
+        let mut rate = 0i64;
+        all.extend(changes.into_iter().filter(|(_, change)| *change != 0).map(|(time, change)| {
+            rate += change;
+            RateChange { time, resource, rate: Bandwidth(rate as f64) }
+        }));
+    }
+    all.sort_by_key(|change| change.time);
+    all
+}
+
+/// Adds what the ops of a communicator put through the chosen resources.
+fn add_comm(
+    world: &World,
+    record: &Record,
+    comm: CommId,
+    place: &[usize],
+    changes: &mut [BTreeMap<Time, i64>],
+) {
+    let Some(&rank) = world.members_of(comm).first() else {
+        return;
+    };
+    let Some(slot) = world.slots_of(rank).iter().position(|c| *c == comm) else {
+        return;
+    };
+    let mut known: BTreeMap<TransferId, Vec<Part>> = BTreeMap::new();
+    for (op, what) in (0..).zip(&world.program_of(rank).ops) {
+        let Work::Comm { slot: used, transfer } = what.work else {
+            continue;
+        };
+        if usize::from(used) != slot {
+            continue;
+        }
+        let parts = known.entry(transfer).or_insert_with(|| parts(world, comm, transfer, place));
+        spread(parts, record.span(RankId(rank.0), OpId(op)), changes);
+    }
+}
+
+/// The parts of a transfer.
+fn parts(world: &World, comm: CommId, transfer: TransferId, place: &[usize]) -> Vec<Part> {
+    let part = |flow: &Flow| {
+        let path = world.path(comm, flow.path);
+        let slowest = |&(r, a): &(ResourceId, u32)| f64::from(a) / world.resources[r.index()].capacity.0;
+        let per_byte = path.iter().map(slowest).fold(1.0 / flow.rate_limit, f64::max);
+        let here = path.iter().filter(|(r, _)| place[r.index()] != usize::MAX);
+        Part {
+            latency: flow.latency,
+            moving_s: flow.bytes * per_byte,
+            bytes: here.map(|(r, a)| (place[r.index()], flow.bytes * f64::from(*a))).collect(),
+        }
+    };
+    match idle::action(world, comm, transfer) {
+        None | Some(Action::Fixed(_)) => Vec::new(),
+        Some(Action::Phases(flows)) => flows.iter().map(part).collect(),
+        Some(action @ (Action::Graph { .. } | Action::Rounds(_))) => {
+            let played =
+                |(flow, times): (&Flow, u32)| part(&Flow { bytes: flow.bytes * f64::from(times), ..*flow });
+            let parts: Vec<Part> = action.counted().map(played).collect();
+            let latency = parts.iter().map(|p| p.latency).min().unwrap_or_default();
+            let bytes = parts.into_iter().flat_map(|p| p.bytes).collect();
+            vec![Part { latency, moving_s: 1.0, bytes }]
+        }
+    }
+}
+
+/// Lays the parts over the span of an op.
+fn spread(parts: &[Part], (start, end): (Time, Time), changes: &mut [BTreeMap<Time, i64>]) {
+    let latency: Time = parts.iter().map(|p| p.latency).sum();
+    let moving: f64 = parts.iter().map(|p| p.moving_s).sum();
+    let stretch = if moving > 0.0 { (end - start).saturating_sub(latency).s() / moving } else { 0.0 };
+    let mut now = start;
+    for part in parts {
+        let from = now + part.latency;
+        let until = (from + Time::from_s(part.moving_s * stretch)).min(end);
+        now = until;
+        if from >= until {
+            continue;
+        }
+        for &(resource, bytes) in &part.bytes {
+            let rate = (bytes / (until - from).s()).round() as i64;
+            *changes[resource].entry(from).or_insert(0) += rate;
+            *changes[resource].entry(until).or_insert(0) -= rate;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::program::StreamKind;
+    use crate::read::analysis::links;
+    use crate::read::analysis::random_world::{self, Scenario};
+    use proptest::prelude::*;
+
+    fn busiest(s: &Scenario) -> Vec<ResourceId> {
+        links::busiest(&s.world, &s.record).iter().map(|l| l.resource).collect()
+    }
+
+    /// Bytes under the curve of a resource.
+    fn integral(changes: &[RateChange], resource: ResourceId) -> f64 {
+        let of: Vec<_> = changes.iter().filter(|c| c.resource == resource).collect();
+        of.windows(2).map(|w| w[0].rate.0 * (w[1].time - w[0].time).s()).sum()
+    }
+
+    proptest! {
+        #[test]
+        fn the_area_is_the_bytes_and_the_end_is_silent(seed in any::<u64>()) {
+            for s in random_world::both(seed) {
+                let chosen = busiest(&s);
+                let changes = rates(&s.world, &s.record, &chosen);
+                prop_assert!(changes.is_sorted_by_key(|c| c.time));
+                for used in links::busiest(&s.world, &s.record) {
+                    let area = integral(&changes, used.resource);
+                    // Rates are whole bytes per second: half a byte a second off for each change.
+                    let rounding = changes.len() as f64 * s.record.step_end.s();
+                    prop_assert!((area - used.bytes).abs() <= rounding + 1e-6 * used.bytes, "{area} {}", used.bytes);
+                    let last = changes.iter().rfind(|c| c.resource == used.resource);
+                    prop_assert!(last.is_none_or(|c| c.rate.0 == 0.0));
+                }
+            }
+        }
+    }
+
+    /// A transfer of 3 µs that crosses a link of 10¹² B/s twice a byte, alone: the link is full for 3 µs, then idle.
+    #[test]
+    fn a_lone_transfer_fills_its_link() {
+        let mut s = Scenario::new(2);
+        let tensor: Vec<_> = (0..2).map(|r| s.stream(r, StreamKind::Tensor)).collect();
+        s.comm(&[(0, tensor[0]), (1, tensor[1])], 3_000_000, 0, 0);
+        let s = s.finish();
+        let changes = rates(&s.world, &s.record, &busiest(&s));
+        let seen: Vec<_> = changes.iter().map(|c| (c.time, c.rate.gbps())).collect();
+        assert_eq!(seen, [(Time::ZERO, 1000.0), (Time(3_000_000), 0.0)]);
+    }
+}

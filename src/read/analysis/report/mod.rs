@@ -1,0 +1,335 @@
+//! The report: all readings of one run as one value, for JSON and for the table.
+//!
+//! ```text
+//! MFU = model FLOPs of the step / (step time × devices × dense peak of a device)
+//! HFU = the same with the FLOPs that ran, recomputation included
+//! ```
+//! Means over ranks weigh each simulated rank by how many ranks it stands for, so a folded and an unfolded run have
+//! the same report. For every rank, stage and mean, `busy_s` and the stalls sum to `run_time_s`, which is `step_time_s`
+//! unless several steps were simulated.
+
+mod made;
+mod readings;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use super::critical_report::CriticalPathReport;
+use super::head::{Head, Status};
+use super::kernel_classes::KernelClassReport;
+use super::kind::OpKind;
+use super::layers::LayerReport;
+use super::prefetch::PrefetchReport;
+use super::samples::SamplesReport;
+use super::slack::SlackReport;
+use super::stalls::StallCause;
+use super::waterfall::Counted;
+use super::waterfall_report::WaterfallReport;
+use crate::core::ids::{RankId, ResourceId};
+use crate::core::units::{Bandwidth, FlopRate, Flops};
+pub use made::report;
+pub(crate) use made::report_of;
+pub(crate) use readings::Readings;
+
+/// Up to so many ranks, the report lists each; above, ranks that are alike share an entry.
+pub const LIST_ALL_RANKS: usize = 64;
+/// How many of the busiest links are listed.
+pub const LISTED_LINKS: usize = 16;
+
+/// What a report needs to know beside the run.
+pub struct RunInfo<'a> {
+    /// Name of the workload.
+    pub workload: &'a str,
+    /// Name of the machine.
+    pub topology: &'a str,
+    /// FLOPs of the step that the model calls for, over all devices: recomputation is not counted.
+    pub model_flops: Flops,
+    /// The same with attention by half where its mask is causal.
+    pub model_flops_causal: Flops,
+    /// FLOPs of the step that are executed, over all devices, with attention in full.
+    pub hardware_flops: Flops,
+    /// FLOPs of the step that are executed, over all devices.
+    pub hardware_flops_causal: Flops,
+    /// Tokens that the run trains on.
+    pub tokens: u64,
+    /// Steps of the run, one after the other.
+    pub steps: u32,
+    /// Dense peak of one device in the precision of its matrix multiplications.
+    pub peak: FlopRate,
+    /// `model_flops` by sort.
+    pub counted: Counted,
+    /// Bandwidth of a device's memory; infinite where none is stated.
+    pub memory: Bandwidth,
+    /// Devices.
+    pub devices: u64,
+    /// One for each simulated rank.
+    pub ranks: &'a [RankInfo],
+    /// The name of a rank of the job: its stage and coordinates.
+    pub rank_name: &'a dyn Fn(u32) -> String,
+    /// The resources of the machine that a resource of the world stands for: the first, and how many.
+    pub resources: &'a dyn Fn(ResourceId) -> (ResourceId, u64),
+    /// The name of a resource of the machine.
+    pub resource_name: &'a dyn Fn(ResourceId) -> String,
+    /// Wall-clock seconds of the simulation; `None` keeps the report reproducible.
+    pub simulation_wall_s: Option<f64>,
+    /// How FLOPs are counted, in words.
+    pub conventions: Vec<String>,
+}
+
+impl RunInfo<'_> {
+    /// How many ranks each simulated one stands for.
+    fn weights(&self) -> Vec<u64> {
+        self.ranks.iter().map(|r| r.members.len() as u64).collect()
+    }
+    /// The lowest rank that a simulated one stands for.
+    pub(crate) fn lowest(&self, rank: RankId) -> u32 {
+        self.ranks[rank.index()].members.first().map_or(0, |member| *member)
+    }
+}
+
+/// Which ranks of the job a simulated rank stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankInfo {
+    /// Their numbers in the job, ascending; one unless the world is folded.
+    pub members: Vec<u32>,
+    /// Their pipeline stage.
+    pub stage: u32,
+}
+
+impl RankInfo {
+    /// One for each class of a folding: `class_of[rank]` is the class of each rank of the job (`Folded::ranks.of`),
+    /// `stage_of` its pipeline stage.
+    pub fn of_classes(class_of: &[u32], stage_of: impl Fn(u32) -> u32) -> Vec<RankInfo> {
+        let classes = class_of.iter().max().map_or(0, |c| *c as usize + 1);
+        let mut infos = vec![RankInfo { members: Vec::new(), stage: 0 }; classes];
+        for (rank, &class) in class_of.iter().enumerate() {
+            let info = &mut infos[class as usize];
+            if info.members.is_empty() {
+                info.stage = stage_of(rank as u32);
+            }
+            info.members.push(rank as u32);
+        }
+        infos
+    }
+}
+
+fn one_step() -> u32 {
+    1
+}
+
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
+}
+
+fn one_link() -> u64 {
+    1
+}
+
+/// All readings of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// How the run ended; a run without a result has a `FailedReport` instead.
+    #[serde(default)]
+    pub status: Status,
+    /// What the run was.
+    #[serde(default)]
+    pub run: Head,
+    /// Name of the workload.
+    pub workload: String,
+    /// Name of the machine.
+    pub topology: String,
+    /// Steps that were simulated one after the other: 1 but with `--steps`. Stalls, kernels and bytes below are of all.
+    #[serde(default = "one_step")]
+    pub steps: u32,
+    /// The time of a step: mean of all.
+    pub step_time_s: f64,
+    /// From the start of the first step until the last op of the last rank has ended: the sum of all steps.
+    #[serde(default)]
+    pub run_time_s: f64,
+    /// The time of each step, from the end of the one before; of several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub step_times_s: Vec<f64>,
+    /// Tokens that one step trains on.
+    pub tokens_per_step: u64,
+    /// Tokens of all steps over their time.
+    pub tokens_per_s: f64,
+    /// Model FLOP utilisation: a fraction of the devices' dense peak. Attention counts in full, as Megatron and PaLM do.
+    pub mfu: f64,
+    /// The same with attention by half where its mask is causal, as Llama 3 counts.
+    #[serde(default)]
+    pub mfu_causal: f64,
+    /// Hardware FLOP utilisation: recomputation counts as work, attention in full as in `mfu`.
+    pub hfu: f64,
+    /// The same with what a causal mask skips left out, as in `mfu_causal`: the FLOPs executed.
+    #[serde(default)]
+    pub hfu_causal: f64,
+    /// Model FLOPs per device and second, in 10¹².
+    pub model_tflops_per_device: f64,
+    /// Devices.
+    pub devices: u64,
+    /// Op executions of the step on all ranks.
+    pub ops: u64,
+    /// Completions that the event loop handled.
+    pub events: u64,
+    /// Wall-clock seconds of the simulation, unless the output is to be reproducible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulation_wall_s: Option<f64>,
+    /// Turns of the schedule that were counted and not played; absent where all were played.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jumped: Option<JumpedReport>,
+    /// How many ranks were simulated for all.
+    pub classes: Classes,
+    /// Where the time went: mean over all ranks.
+    pub mean: Breakdown,
+    /// Where the time went: mean over the ranks of each pipeline stage.
+    pub stages: Vec<StageReport>,
+    /// From the peak to MFU; absent where kernels have no FLOPs of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waterfall: Option<WaterfallReport>,
+    /// Kernels by class, longest first: means over all ranks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<KernelClassReport>,
+    /// Time of ops by layer of the model and kind: means over all ranks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<LayerReport>,
+    /// Each rank of the job, or (of more than 64) one of each group of ranks that are alike.
+    pub ranks: Vec<RankReport>,
+    /// By kind of communication: means over all ranks.
+    pub communication: BTreeMap<OpKind, CommunicationReport>,
+    /// By name of the tier: the fullest instance.
+    pub memory: BTreeMap<String, TierReport>,
+    /// The busiest links, ports and tier bandwidths.
+    pub links: Vec<LinkReport>,
+    /// For each layer that waits for copies to the device: how far ahead they were issued, and should have been.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prefetch: Vec<PrefetchReport>,
+    /// What the step's length hangs on.
+    pub critical_path: CriticalPathReport,
+    /// How much later ops could end without moving the step, by kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub slack: BTreeMap<OpKind, SlackReport>,
+    /// How the step time spreads over seeds, if samples were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<SamplesReport>,
+    /// How FLOPs are counted.
+    pub conventions: Vec<String>,
+}
+
+/// What was jumped of a step whose schedule repeats itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JumpedReport {
+    /// Micro-batches that were counted and not played.
+    pub micro_batches: u32,
+    /// Micro-batches of the step.
+    pub of: u32,
+    /// Turns that they are: after each the run would have been in the same state again.
+    pub turns: u64,
+}
+
+/// How far folding got.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Classes {
+    /// Ranks that were simulated: one of each class.
+    pub simulated_ranks: u64,
+    /// Ranks of the job.
+    pub ranks: u64,
+}
+
+/// `busy_s` and the stalls sum to the step time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Breakdown {
+    /// Kernels on the compute stream.
+    pub busy_s: f64,
+    /// The part of it for which device memory gave kernels less than they use: copies share its bandwidth.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub slowed_by_memory_s: f64,
+    /// Why the compute stream stood still, by cause; causes that do not occur are left out.
+    pub stalls_s: BTreeMap<StallCause, f64>,
+}
+
+/// A pipeline stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StageReport {
+    /// Which.
+    pub stage: u32,
+    /// Ranks in it.
+    pub ranks: u64,
+    /// Mean over them.
+    #[serde(flatten)]
+    pub time: Breakdown,
+    /// By kind of communication: means over them.
+    #[serde(default)]
+    pub communication: BTreeMap<OpKind, CommunicationReport>,
+    /// By name of the tier: the fullest instance that ranks of the stage use.
+    pub memory: BTreeMap<String, TierReport>,
+}
+
+/// A rank, or ranks that are alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RankReport {
+    /// Its number in the job; of several the lowest.
+    pub rank: u32,
+    /// Stage and coordinates in words.
+    pub name: String,
+    /// Its pipeline stage.
+    pub stage: u32,
+    /// How many ranks the entry stands for.
+    pub count: u64,
+    /// Where its time went.
+    #[serde(flatten)]
+    pub time: Breakdown,
+}
+
+/// Communication of one kind, mean over ranks. `under_kernels_s`, `while_idle_s` and `exposed_s` sum to `ran_s`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CommunicationReport {
+    /// Time during which at least one op of the kind ran.
+    pub ran_s: f64,
+    /// The part during which a kernel ran: overlap.
+    pub under_kernels_s: f64,
+    /// The part during which the compute stream stood still for something else.
+    pub while_idle_s: f64,
+    /// The part during which the compute stream stood still for it.
+    pub exposed_s: f64,
+    /// The sum over the ops: more than `ran_s` where they ran side by side.
+    pub op_seconds: f64,
+    /// Bytes of the messages of one rank.
+    pub bytes: f64,
+    /// Operations of one rank.
+    pub ops: f64,
+}
+
+/// A memory tier at its fullest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TierReport {
+    /// The highest level.
+    pub peak_bytes: u64,
+    /// What it can hold.
+    pub capacity_bytes: u64,
+    /// When the peak is first reached.
+    pub peak_at_s: f64,
+    /// What is resident then: weights, gradients, optimizer, activations, workspace.
+    pub by_class: BTreeMap<String, u64>,
+}
+
+/// A shared capacity, or several that carried alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LinkReport {
+    /// Its name in the machine; of several the first.
+    pub name: String,
+    /// How many have its capacity and carried as much.
+    #[serde(default = "one_link")]
+    pub count: u64,
+    /// Bytes through one.
+    pub bytes: f64,
+    /// Its capacity in 10⁹ bytes per second.
+    #[serde(rename = "capacity_GBps")]
+    pub capacity_gbps: f64,
+    /// Bytes over what it could have carried in the step, 0 to 1.
+    pub utilisation: f64,
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,195 @@
+//! The closed form of a step for any number of sequences.
+//!
+//! Layers, links, prices, the shares of the state: all that a micro-batch costs and all that is held beside it is the same
+//! however many micro-batches there are. It is worked out once, from the shortest order that shows all that the schedule
+//! repeats ([`Turns`](crate::step::schedule::Turns)); a batch then asks for sums of a few terms.
+
+use std::sync::Arc;
+
+use super::estimate::Estimate;
+use super::form::{Form, Parts, shortest_order};
+use super::known::Known;
+use super::links::Links;
+use super::residency::Held;
+use super::rules::{Given, RulesOfLayout};
+use super::terms::Terms;
+use crate::core::ids::DeviceId;
+use crate::step::collective::Chooser;
+use crate::step::documents::{Dealt, expected};
+use crate::step::model::Shard;
+use crate::step::plan::step::residency::{Policies, Shares};
+use crate::step::plan::step::{self, PlanError, PriceList};
+use crate::step::spec::SpecError;
+use crate::step::spec::model::ModelSpec;
+use crate::step::spec::workload::{SequenceOrder, WorkloadSpec};
+use crate::step::topology::{Axis, Machine};
+
+/// The closed form of a step for any number of sequences.
+pub struct ClosedForm<'a> {
+    form: Form<'a>,
+    model: &'a ModelSpec,
+    peak: f64,
+    capacity: f64,
+    rules: RulesOfLayout,
+    /// Model FLOP of one sequence, or of the whole step where documents are dealt to ranks.
+    flops: f64,
+    /// What the rank with most attention adds to the bubble, where documents are dealt for this one batch.
+    documents: Option<f64>,
+    /// What does not change from batch to batch, and for which it holds.
+    held: Option<(Alike, Held)>,
+}
+
+/// Batches between which this does not differ ask the same of links and memory in each pass.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Alike {
+    shortest: u32,
+    /// Passes of a step: one, or several; where passes share what was copied, how many.
+    passes: u32,
+}
+
+impl<'a> ClosedForm<'a> {
+    /// The closed form of `workload` with any batch; `known` is what those before it on this machine, with these prices and
+    /// the same host, have found out. Other arguments as of [`estimate`](super::estimate()).
+    ///
+    /// # Errors
+    /// The workload does not fit the machine, or a group cannot communicate.
+    pub fn new(
+        workload: &'a WorkloadSpec,
+        model: &'a ModelSpec,
+        machine: &Machine,
+        prices: &'a dyn PriceList,
+        chooser: &'a Chooser,
+        peak: f64,
+        known: &'a Known,
+    ) -> Result<ClosedForm<'a>, PlanError> {
+        let devices = u64::from(machine.devices());
+        let degrees = step::degrees(workload, devices);
+        let micro_batches = workload.micro_batches(devices) as u32;
+        let order = shortest_order(workload, micro_batches, known)?;
+        let layout = step::layout(workload, &degrees, machine)?;
+        let tiers = tiers(workload, machine);
+        let links = Links::new(machine, workload, (&layout, &degrees), &tiers, chooser, known)?;
+        let split = step::layer_split(workload, model, &order)?;
+        let domains = step::expert_domains(workload, &degrees, &layout, machine)?;
+        let packs = step::Packs::new(workload, model, devices)?;
+        let usual = packs.usual();
+        let shard = Shard { documents: usual.clone(), ..Shard::over_domains(workload, model, domains) };
+        let loads = step::expert_load::of_layers(workload, model)?;
+        let units = |shard: &Shard| {
+            let layers = known.layers(model, shard, workload, &loads, split.len() > 1);
+            (layers.layers.stages(workload, &split), layers)
+        };
+        let class = |pipeline_rank| {
+            let mut coordinates = [0; 5];
+            coordinates[Axis::Pp as usize] = pipeline_rank;
+            machine.device_class(layout.device(layout.rank(coordinates)))
+        };
+        let classes = (0..order.placement.ranks()).map(class).collect();
+        let shares = Shares::of(workload, model, degrees, machine)?;
+        let policies = Policies::of(&shares);
+        let border = shard.boundary_bytes(model);
+        let cut = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
+        let messages = if cut { [border / shard.tensor as f64, border] } else { [border, 0.0] };
+        let stages = units(&shard);
+        let layers = Arc::clone(&stages.1);
+        let parts = Parts { shares, policies, order, links, prices, classes, known };
+        let mut form = Form::new(parts, stages, messages)?;
+        let mut documents = packs.dealt().map(|_| 0.0);
+        if let (Some(usual), Some(dealt)) = (usual, packs.dealt()) {
+            form.with_micro_batches(micro_batches)?;
+            // Everybody waits for the rank whose documents ask most of attention.
+            let slowest = Arc::new(usual.times(slowest_of(dealt, workload)));
+            let total = |form: &Form<'_>| Ok::<f64, PlanError>(form.terms(&form.held()?)?.total());
+            let before = total(&form)?;
+            form.with_stages(units(&Shard { documents: Some(slowest), ..shard.clone() }))?;
+            documents = Some(total(&form)? - before);
+            form.with_stages(units(&shard))?;
+        }
+        let chunks = form.order.placement.parts();
+        let of_layout = Given { workload, model, degrees, chunks, peak, count: layers.parameters };
+        let flops = match documents {
+            Some(_) => packs.flops(workload, model, workload.batch.global),
+            None => layers.flops,
+        };
+        Ok(ClosedForm {
+            model,
+            peak,
+            capacity: machine.device_classes().iter().map(|d| d.memory().f()).fold(f64::INFINITY, f64::min),
+            rules: RulesOfLayout::new(&of_layout, &form.links)?,
+            flops: flops.model,
+            documents,
+            held: None,
+            form,
+        })
+    }
+
+    /// The step with `global` sequences, which must make whole micro-batches.
+    ///
+    /// # Errors
+    /// The schedule has no order for so many micro-batches; documents were dealt for another number of sequences; a group
+    /// cannot communicate.
+    pub fn with_batch(&mut self, global: u64) -> Result<Estimate, PlanError> {
+        let workload = self.form.workload();
+        if self.documents.is_some() && global != workload.batch.global {
+            return Err(SpecError::at("batch.global", format!("{global} is not allowed"))
+                .allowed(format!("{}, for which documents were dealt to ranks", workload.batch.global))
+                .into());
+        }
+        let slice = u64::from(self.rules.degrees().data) * workload.batch.micro_batch;
+        self.form.with_micro_batches((global / slice.max(1)) as u32)?;
+        let passes = self.form.passes();
+        let shared = workload.offload.reuse_across_micro_batches;
+        let alike = Alike {
+            shortest: self.form.order.micro_batches,
+            passes: if shared { passes } else { passes.min(2) },
+        };
+        if self.held.as_ref().is_none_or(|held| held.0 != alike) {
+            self.held = Some((alike, self.form.held()?));
+        }
+        let Some((_, held)) = &self.held else { unreachable!("it was made just now") };
+        let mut terms: Terms = self.form.terms(held)?;
+        terms.bubble += self.documents.unwrap_or(0.0);
+        let flops = if self.documents.is_some() { self.flops } else { self.flops * global as f64 };
+        let tokens = global as f64 * workload.sequence(self.model) as f64;
+        let rules = self.rules.with_batch(tokens, self.form.micro_batches, self.peak);
+        Ok(Estimate {
+            terms,
+            floor: held.floor.seconds(f64::from(passes)),
+            memory: held.memory.clone(),
+            capacity: self.capacity,
+            rules,
+            tokens,
+            model_flops: flops,
+            mfu: flops / (self.rules.ranks() * self.peak * terms.total()),
+            busiest: self.form.busiest,
+        })
+    }
+}
+
+/// Attention of the data-parallel rank that has most to do over a step, over the mean: expected of sequences that come as
+/// they are packed, summed of those that are dealt by what they cost.
+fn slowest_of(dealt: &Dealt, workload: &WorkloadSpec) -> f64 {
+    let (costs, ranks, each) = (dealt.costs(), dealt.ranks() as u64, dealt.micro_batches());
+    let as_packed = workload.documents.as_ref().is_some_and(|d| d.order == SequenceOrder::Packed);
+    match each {
+        1 if as_packed => expected::of_values(&costs, ranks),
+        _ if as_packed => expected::of_sums(&costs, ranks, each as u64),
+        _ => {
+            let sums: Vec<f64> = costs.chunks(each).map(|rank| rank.iter().sum()).collect();
+            let mean = sums.iter().sum::<f64>() / ranks as f64;
+            sums.iter().copied().fold(0.0, f64::max) / mean.max(1.0)
+        }
+    }
+}
+
+/// Numbers of the tiers that the workload places something on, as far as the machine has them.
+fn tiers(workload: &WorkloadSpec, machine: &Machine) -> Vec<u8> {
+    let classes = workload.offload.classes();
+    let away = classes.iter().flat_map(|class| class.1).filter(|p| !p.on_device() && p.fraction > 0.0);
+    let names = away.flat_map(|p| p.via.iter().chain(std::iter::once(&p.tier)));
+    let mut tiers: Vec<u8> =
+        names.filter_map(|name| machine.tier_named(DeviceId(0), name)).map(|tier| tier as u8).collect();
+    tiers.sort_unstable();
+    tiers.dedup();
+    tiers
+}

@@ -1,0 +1,253 @@
+//! What closed forms have found out: layouts that differ in one thing share all that the others make of it.
+//!
+//! | what | goes by |
+//! |--|--|
+//! | plans of layers | model, share of a rank, recomputation, training, loads on experts |
+//! | prices of units | the plan, class of device, groups inside the layer, overlap |
+//! | groups of a rank | sizes and order of the axes |
+//! | times of transfers | what the group looks like, and the transfer |
+//! | orders of passes | the pipeline, and as few micro-batches as show all of it |
+//!
+//! Each by value, never by name. The rest is one for a store: the machine, how it carries out collectives, the prices and the host.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use super::pass_time::UnitTime;
+use crate::step::collective::{Geometry, Transfer};
+use crate::step::model::flops::StepFlops;
+use crate::step::model::{ParameterCount, Shard};
+use crate::step::plan::step::groups::{Degrees, Group};
+use crate::step::plan::step::{FullRecompute, Layers, PlanError, Unit};
+use crate::step::schedule::Order;
+use crate::step::spec::model::ModelSpec;
+use crate::step::spec::workload::{
+    ExpertOverlap, GroupAxis, PipelineSpec, RecomputeSpec, TensorOverlap, TrainingSpec, WorkloadSpec,
+};
+
+/// What closed forms on one machine, with one list of prices and one host, have found out.
+#[derive(Debug, Default)]
+pub struct Known {
+    layers: RefCell<Kept<LayersKey, Priced>>,
+    groups: RefCell<Kept<(Degrees, Vec<GroupAxis>), Groups>>,
+    geometries: RefCell<FxHashMap<Geometry, u32>>,
+    seconds: RefCell<FxHashMap<(u32, Transfer), f64>>,
+    orders: RefCell<Kept<(PipelineSpec, ExpertOverlap, u32), Order>>,
+}
+
+/// Things of a kind that are kept at once: a study of more begins anew.
+const MOST: usize = 1024;
+
+/// An order of more slots is not kept.
+const MOST_SLOTS: usize = 1 << 14;
+
+/// Things by what they go by.
+#[derive(Debug)]
+struct Kept<K, V>(FxHashMap<u64, Vec<(K, Arc<V>)>>, usize);
+
+impl<K, V> Default for Kept<K, V> {
+    fn default() -> Kept<K, V> {
+        Kept(FxHashMap::default(), 0)
+    }
+}
+
+impl<K, V> Kept<K, V> {
+    fn get(&self, digest: u64, same: impl Fn(&K) -> bool) -> Option<Arc<V>> {
+        self.0.get(&digest)?.iter().find(|(key, _)| same(key)).map(|(_, value)| Arc::clone(value))
+    }
+    fn put(&mut self, digest: u64, key: K, value: V) -> Arc<V> {
+        if self.1 == MOST {
+            *self = Kept::default();
+        }
+        let value = Arc::new(value);
+        self.0.entry(digest).or_default().push((key, Arc::clone(&value)));
+        self.1 += 1;
+        value
+    }
+}
+
+/// A few numbers that usually tell things apart, as one.
+fn digest(numbers: &[u64]) -> u64 {
+    numbers.iter().fold(0, |sum, n| (sum ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
+}
+
+/// What the plans of layers go by.
+#[derive(Debug)]
+struct LayersKey {
+    shard: Shard,
+    policy: RecomputeSpec,
+    training: TrainingSpec,
+    loads: Vec<f64>,
+    cut: bool,
+    model: ModelSpec,
+}
+
+/// Plans of layers with the prices that were asked for.
+#[derive(Debug)]
+pub(super) struct Priced {
+    pub layers: Layers,
+    /// Parameters of the model.
+    pub parameters: ParameterCount,
+    /// FLOP of a sequence, all of which are alike.
+    pub flops: StepFlops,
+    times: Mutex<Vec<(Asked, UnitTime)>>,
+}
+
+/// What the price of a unit goes by, beside its layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    /// Where its plan is kept.
+    plan: usize,
+    recompute: FullRecompute,
+    class: u32,
+    overlap: TensorOverlap,
+    inside: [u32; 6],
+}
+
+impl Priced {
+    /// The price of one of the units, `made` unless it has been asked for; groups inside layers look like `inside`.
+    pub fn time<E>(
+        &self,
+        unit: &Unit,
+        class: u32,
+        overlap: TensorOverlap,
+        inside: [u32; 6],
+        made: impl FnOnce() -> Result<UnitTime, E>,
+    ) -> Result<UnitTime, E> {
+        let plan = Arc::as_ptr(&unit.plan) as usize;
+        let asked = Asked { plan, recompute: unit.recompute, class, overlap, inside };
+        // A thread that panicked while it held the lock has left a whole list.
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, time)) = times.iter().find(|(known, _)| *known == asked) {
+            return Ok(*time);
+        }
+        let time = made()?;
+        times.push((asked, time));
+        Ok(time)
+    }
+}
+
+/// The groups of rank 0 with more than one member, what each looks like, and the number of that.
+pub(super) type Groups = Vec<(Group, Geometry, u32)>;
+
+impl Known {
+    /// The layers of a model as one rank has them. Arguments as of [`Layers::new`].
+    pub(super) fn layers(
+        &self,
+        model: &ModelSpec,
+        shard: &Shard,
+        workload: &WorkloadSpec,
+        loads: &[f64],
+        cut: bool,
+    ) -> Arc<Priced> {
+        let (policy, training) = (&workload.recompute, &workload.training);
+        let digest = digest(&[
+            shard.tensor,
+            shard.micro_batch,
+            shard.sequence,
+            shard.context.size,
+            shard.expert,
+            policy.granularity as u64,
+        ]);
+        let same = |key: &LayersKey| {
+            key.cut == cut
+                && key.shard == *shard
+                && key.policy == *policy
+                && key.training == *training
+                && key.loads == loads
+                && key.model == *model
+        };
+        if let Some(known) = self.layers.borrow().get(digest, same) {
+            return known;
+        }
+        let sequence = workload.sequence(model);
+        let priced = Priced {
+            layers: Layers::new(model, shard, workload, loads, cut),
+            parameters: ParameterCount::of(model),
+            flops: StepFlops::of_training(model, training, 1, sequence),
+            times: Mutex::default(),
+        };
+        let key = LayersKey {
+            shard: shard.clone(),
+            policy: policy.clone(),
+            training: training.clone(),
+            loads: loads.to_vec(),
+            cut,
+            model: model.clone(),
+        };
+        self.layers.borrow_mut().put(digest, key, priced)
+    }
+
+    /// The groups of rank 0 in a layout of so many ranks, `made` unless they are known; not kept where ranks have a map.
+    pub(super) fn groups<E>(
+        &self,
+        workload: &WorkloadSpec,
+        degrees: &Degrees,
+        made: impl FnOnce() -> Result<Groups, E>,
+    ) -> Result<Arc<Groups>, E> {
+        let p = &workload.parallelism;
+        if p.rank_map.is_some() {
+            return made().map(Arc::new);
+        }
+        let d = degrees;
+        let digest = digest(&[d.tensor, d.context, d.data, d.pipeline, d.expert, d.shard].map(u64::from));
+        let same = |key: &(Degrees, Vec<GroupAxis>)| key.0 == *degrees && key.1 == p.order;
+        if let Some(known) = self.groups.borrow().get(digest, same) {
+            return Ok(known);
+        }
+        Ok(self.groups.borrow_mut().put(digest, (*degrees, p.order.clone()), made()?))
+    }
+
+    /// The number of what a group looks like.
+    pub(super) fn number(&self, geometry: &Geometry) -> u32 {
+        let mut geometries = self.geometries.borrow_mut();
+        let next = geometries.len() as u32;
+        *geometries.entry(geometry.clone()).or_insert(next)
+    }
+
+    /// Seconds of a transfer in a group that looks like number `geometry`.
+    pub(super) fn seconds<E>(
+        &self,
+        geometry: u32,
+        transfer: &Transfer,
+        made: impl FnOnce() -> Result<f64, E>,
+    ) -> Result<f64, E> {
+        if let Some(seconds) = self.seconds.borrow().get(&(geometry, *transfer)) {
+            return Ok(*seconds);
+        }
+        let seconds = made()?;
+        let mut known = self.seconds.borrow_mut();
+        if known.len() == 64 * MOST {
+            known.clear();
+        }
+        known.insert((geometry, *transfer), seconds);
+        Ok(seconds)
+    }
+
+    /// The order of so many micro-batches, `made` unless it is known.
+    pub(super) fn order(
+        &self,
+        workload: &WorkloadSpec,
+        micro_batches: u32,
+        made: impl FnOnce() -> Result<Order, PlanError>,
+    ) -> Result<Arc<Order>, PlanError> {
+        let (pipeline, overlap) = (&workload.parallelism.pipeline, workload.expert.overlap);
+        let digest =
+            digest(&[pipeline.size, pipeline.chunks.unwrap_or(0), u64::from(micro_batches), overlap as u64]);
+        let same = |key: &(PipelineSpec, ExpertOverlap, u32)| {
+            key.2 == micro_batches && key.1 == overlap && key.0 == *pipeline
+        };
+        if let Some(known) = self.orders.borrow().get(digest, same) {
+            return Ok(known);
+        }
+        let order = made()?;
+        let slots: usize = order.ranks.iter().map(Vec::len).sum();
+        if slots > MOST_SLOTS || order.micro_batches != micro_batches {
+            return Ok(Arc::new(order));
+        }
+        let key = (pipeline.clone(), overlap, micro_batches);
+        Ok(self.orders.borrow_mut().put(digest, key, order))
+    }
+}

@@ -1,0 +1,7 @@
+//! The floor that reads: what a played step, or a profile of a real one, says; the closed form beside it; timelines.
+
+pub mod analysis;
+pub mod analytic;
+pub mod palette;
+pub mod profile;
+pub mod trace;

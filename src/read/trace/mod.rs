@@ -1,0 +1,151 @@
+//! Timelines for Perfetto and other viewers.
+//!
+//! Three layers, each of which knows only the one below:
+//! * [`Timeline`]: what of a run is shown where, by the rules of the viewers;
+//! * [`writer`]: streaming writers of the formats behind one trait, [`writer::Sink`];
+//! * [`Output`]: files that are there whole or not at all, compressed on a second thread.
+//!
+//! [`write_file`] puts them together. Any other sink will do as well:
+//!
+//! ```
+//! use stepsim::read::trace::writer::{Chrome, Sink, Slice};
+//! let mut text = Vec::new();
+//! let mut sink = Chrome::new(&mut text);
+//! sink.begin(&[])?;
+//! sink.process(1, "rank 0", 0)?;
+//! let row = sink.thread(1, 1001, "compute")?;
+//! let kind = sink.kind("qkv", "compute", &[])?;
+//! sink.slice(row, kind, &Slice { start: 0, end: 1500, ..Slice::default() })?;
+//! sink.finish()?;
+//! drop(sink);
+//! assert!(String::from_utf8(text)?.contains(r#""ts":0.000,"dur":1.500,"name":"qkv""#));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod output;
+mod timeline;
+pub mod writer;
+
+pub use output::{Format, Output, OutputError, remove_partial_files};
+pub use timeline::{
+    Count, Critical, Detail, EASY, FITS_IN_JSON, FITS_IN_PERFETTO, Link, LinkUse, MetaValue, Pool, RunMeta,
+    Stall, Summary, Timeline, TimelineError, TracedRank,
+};
+pub(crate) use timeline::{op_name, passes};
+
+use std::path::Path;
+
+use writer::{Chrome, Perfetto, Sink};
+
+/// Why a timeline file was not written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// What was asked for cannot be shown.
+    #[error(transparent)]
+    Timeline(#[from] TimelineError),
+    /// The file cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+/// Writes a timeline to a file in the format that its extension names.
+///
+/// # Errors
+/// As [`Timeline::write`], [`Format::of`] and [`Output::create`]; nothing is then left under the file's name.
+pub fn write_file(timeline: &Timeline, path: &Path) -> Result<Summary, TraceError> {
+    write_with(path, &mut |sink| timeline.write(sink))
+}
+
+/// Writes each rank of a timeline, op by op, to a file of its own in `folder`, as PyTorch's profiler does
+/// (`rank0003.json.gz`); the folder is made if it is not there.
+///
+/// # Errors
+/// As [`write_file`]; files of ranks that were written before an error stay.
+pub fn write_kineto(timeline: &Timeline, folder: &Path) -> Result<Summary, TraceError> {
+    timeline.check()?;
+    std::fs::create_dir_all(folder)
+        .map_err(|error| OutputError::Create { path: folder.to_owned(), error })?;
+    let width = timeline.world.ranks.len().saturating_sub(1).to_string().len();
+    let mut all = Summary::default();
+    for traced in timeline.ranks {
+        let mut output =
+            Output::create(&folder.join(format!("rank{:0width$}.json.gz", traced.rank.0)), true)?;
+        let written = timeline::kineto::write(timeline, traced, &mut output);
+        let summary = written.map_err(|error| output.error(error))?;
+        output.finish()?;
+        all.slices += summary.slices;
+        all.counter_values += summary.counter_values;
+        all.too_short += summary.too_short;
+    }
+    Ok(all)
+}
+
+/// Formats that have a file a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PerRank {
+    /// As PyTorch's profiler writes them.
+    Kineto,
+    /// Chakra execution traces.
+    Chakra,
+}
+
+impl std::str::FromStr for PerRank {
+    type Err = String;
+    fn from_str(text: &str) -> Result<PerRank, String> {
+        match text {
+            "kineto" => Ok(PerRank::Kineto),
+            "chakra" => Ok(PerRank::Chakra),
+            _ => Err(format!("`{text}` is no format of a file a rank; allowed: kineto, chakra")),
+        }
+    }
+}
+
+/// Writes each rank of a timeline, op by op, to a file of its own in `folder` as a Chakra execution trace (`step.3.et`), and
+/// beside them the ranks of their groups (`groups.json`); the folder is made if it is not there.
+///
+/// # Errors
+/// As [`write_file`]; files of ranks that were written before an error stay.
+pub fn write_chakra(timeline: &Timeline, folder: &Path) -> Result<Summary, TraceError> {
+    timeline.check()?;
+    std::fs::create_dir_all(folder)
+        .map_err(|error| OutputError::Create { path: folder.to_owned(), error })?;
+    let mut all = Summary::default();
+    for traced in timeline.ranks {
+        let mut output = Output::create(&folder.join(format!("step.{}.et", traced.rank.0)), false)?;
+        let written = timeline::chakra::write(timeline, traced, &mut output);
+        all.slices += written.map_err(|error| output.error(error))?.slices;
+        output.finish()?;
+    }
+    let mut output = Output::create(&folder.join("groups.json"), false)?;
+    serde_json::to_writer(&mut output, &timeline::chakra::groups(timeline))
+        .map_err(|error| output.error(error.into()))?;
+    output.finish()?;
+    Ok(all)
+}
+
+/// Writes whatever `write` writes to a file in the format that its extension names.
+///
+/// # Errors
+/// As [`write_file`].
+pub fn write_with(
+    path: &Path,
+    write: &mut dyn FnMut(&mut dyn Sink) -> Result<Summary, TimelineError>,
+) -> Result<Summary, TraceError> {
+    let (format, compressed) = Format::of(path)?;
+    let mut output = Output::create(path, compressed)?;
+    let written = {
+        let mut sink: Box<dyn Sink + '_> = match format {
+            Format::Chrome => Box::new(Chrome::new(&mut output)),
+            Format::Perfetto => Box::new(Perfetto::new(&mut output)),
+        };
+        write(sink.as_mut())
+    };
+    let summary = match written {
+        Ok(summary) => summary,
+        Err(TimelineError::Io(error)) => return Err(output.error(error).into()),
+        Err(error) => return Err(error.into()),
+    };
+    output.finish()?;
+    Ok(summary)
+}

@@ -1,0 +1,369 @@
+//! Puts a timeline into a sink, process by process.
+
+use std::io;
+
+use rustc_hash::FxHashSet;
+
+use super::arrows::{self, Arrows, End};
+use super::critical::PathPiece;
+use super::keys::{Keys, Kinds};
+use super::rows::{Level, Rows};
+use super::shown::{Detail, Stall, Summary, Timeline, TracedRank};
+use super::{counters, names, stalls};
+use crate::core::ids::OpId;
+use crate::core::program::{NO_MICRO_BATCH, Op, Program, StreamKind};
+use crate::core::units::Time;
+use crate::read::analysis::memory;
+use crate::read::trace::writer::{CounterUnit, Key, Kind, Sink, Slice, Thread, Value};
+
+/// Places of the processes for stalls and for the critical path after the step's.
+const STALLS: u64 = 2;
+const CRITICAL: u64 = 3;
+/// Place of the process for shared tiers after the step's.
+const POOLS: u64 = 4;
+
+/// A timeline on its way into a sink.
+pub struct Layout<'a> {
+    pub(super) timeline: &'a Timeline<'a>,
+    pub sink: &'a mut dyn Sink,
+    pub(super) keys: Keys,
+    pub(super) kinds: Kinds,
+    next_tid: u64,
+    /// Number of the next arrow.
+    pub next_arrow: u64,
+    /// What was written so far.
+    pub summary: Summary,
+    /// The ops of the rank at hand that lie on the critical path.
+    pub(super) on_path: FxHashSet<OpId>,
+    /// By tier of the world, whether several ranks use it.
+    shared: Vec<bool>,
+    pub(super) args: Vec<(Key, Value<'static>)>,
+    ids: [Vec<u64>; 2],
+}
+
+impl<'a> Layout<'a> {
+    /// Nothing written yet but the names of arguments.
+    pub fn new(timeline: &'a Timeline<'a>, sink: &'a mut dyn Sink) -> io::Result<Layout<'a>> {
+        let keys = Keys::new(sink)?;
+        // Threads are numbered in the order on screen, from a round number above all process numbers.
+        let mut next_tid = 1000;
+        while next_tid < timeline.world.ranks.len() as u64 + 6 {
+            next_tid *= 10;
+        }
+        Ok(Layout {
+            timeline,
+            sink,
+            keys,
+            kinds: Kinds::default(),
+            next_tid,
+            next_arrow: 1,
+            summary: Summary::default(),
+            on_path: FxHashSet::default(),
+            shared: memory::users(timeline.world).iter().map(|users| users.len() > 1).collect(),
+            args: Vec::new(),
+            ids: [Vec::new(), Vec::new()],
+        })
+    }
+
+    fn thread(&mut self, pid: u64, name: &str) -> io::Result<Thread> {
+        self.next_tid += 1;
+        self.sink.thread(pid, self.next_tid, name)
+    }
+
+    /// The process with the slice that spans the step.
+    pub fn step(&mut self) -> io::Result<()> {
+        let pid = self.timeline.world.ranks.len() as u64 + 1;
+        self.sink.process(pid, "step", 0)?;
+        let thread = self.thread(pid, "step and run parameters")?;
+        let kind = self.sink.kind("step", "step", &self.timeline.meta.values())?;
+        let (start, stop) = self.timeline.window_ns();
+        let end = self.timeline.record.step_end.round_ns().min(stop).max(start + 1);
+        self.summary.slices += 1;
+        self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
+        self.steps(thread)?;
+        if self.sink.counts_all_slices() {
+            if self.timeline.stalls.is_some() {
+                self.sink.process(pid + STALLS, "stalls", pid)?;
+            }
+            if !self.timeline.critical.is_empty() {
+                self.sink.process(pid + CRITICAL, "critical path", pid + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Of a run of several steps, a slice for each in that of the run.
+    fn steps(&mut self, thread: Thread) -> io::Result<()> {
+        let (times, (from, until)) = (self.timeline.steps, self.timeline.window_ns());
+        let mut ended = Time::ZERO;
+        for (number, time) in (1..).zip(times).filter(|_| times.len() > 1) {
+            let [start, end] = [ended, ended + *time].map(|at| at.round_ns().clamp(from, until));
+            ended += *time;
+            if start < end {
+                let kind =
+                    self.sink.kind(&format!("step {number}"), "round", &[("step", Value::Uint(number))])?;
+                self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
+                self.summary.slices += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// A row of a rank for what is no activity of it: below its kernels, or in a process of its own that stands `after`
+    /// the step's where viewers count all slices.
+    fn aside(&mut self, traced: &TracedRank, name: &str, after: u64) -> io::Result<Thread> {
+        if self.sink.counts_all_slices() {
+            return self.thread(self.timeline.world.ranks.len() as u64 + 1 + after, &traced.name);
+        }
+        self.thread(u64::from(traced.rank.0) + 1, name)
+    }
+
+    /// The process of a rank; `ends` are its ops' ends of arrows between ranks, `held_up` those at its stalls, `path` what
+    /// of the critical path it has, in steps and op by op.
+    pub fn rank(
+        &mut self,
+        traced: &TracedRank,
+        ends: &[End],
+        held_up: &[(u32, u64)],
+        (path, on_path): (&[PathPiece], &[OpId]),
+    ) -> io::Result<()> {
+        let timeline = self.timeline;
+        let rows = Rows::new(timeline, traced);
+        self.summary.too_short += rows.too_short;
+        let pid = u64::from(traced.rank.0) + 1;
+        self.sink.process(pid, &traced.name, pid)?;
+
+        let held = timeline.stalls.map_or_else(Vec::new, |stalls| stalls(traced.rank));
+        let mut threads = Vec::with_capacity(rows.rows.len());
+        let kernels = rows.rows.iter().filter(|row| row.kind == StreamKind::Compute).count();
+        for row in &rows.rows[..kernels] {
+            threads.push(self.thread(pid, &row.name())?);
+        }
+        let path_thread = match path.is_empty() {
+            true => None,
+            false => Some(self.aside(traced, "critical path", CRITICAL)?),
+        };
+        let stall_thread = match held.is_empty() {
+            true => None,
+            false => Some(self.aside(traced, "stalls", STALLS)?),
+        };
+        for row in &rows.rows[kernels..] {
+            threads.push(self.thread(pid, &row.name())?);
+        }
+
+        let mut arrows = arrows::within_rank(timeline, traced, &rows, self.next_arrow, ends);
+        let stall_ends =
+            stalls::within_rank(timeline, traced, (&held, held_up), &rows, self.next_arrow, &mut arrows);
+        self.next_arrow += arrows.count;
+        self.summary.arrows += arrows.count;
+        self.on_path = on_path.iter().copied().collect();
+        self.pieces(traced, &rows, &threads, &arrows)?;
+        if let Some(thread) = self.sink.summary(pid) {
+            self.overview(traced, &rows, thread)?;
+        }
+        if let Some(thread) = path_thread {
+            self.path(traced, thread, path)?;
+        }
+        if let Some(thread) = stall_thread {
+            self.stalls(traced, thread, &held, &stall_ends)?;
+        }
+        self.summary.counter_values += counters::memory(timeline, traced, pid, &self.shared, self.sink)?;
+        for count in timeline.counts.iter().filter(|count| count.rank == traced.rank) {
+            let track = self.sink.counter_track(pid, &count.name, "number", CounterUnit::Number)?;
+            let start = count.points.first().map_or(0, |point| point.1);
+            let points = count.points.iter().skip(1).map(|(time, n)| (time.round_ns(), *n));
+            let put = |ns, n| self.sink.counter(track, ns, Value::Uint(n));
+            self.summary.counter_values += counters::write_steps(points, start, timeline.window_ns(), put)?;
+        }
+        Ok(())
+    }
+
+    fn pieces(
+        &mut self,
+        traced: &TracedRank,
+        rows: &Rows,
+        threads: &[Thread],
+        arrows: &Arrows,
+    ) -> io::Result<()> {
+        let (mut out, mut into) = (arrows.out.as_slice(), arrows.into.as_slice());
+        for (i, piece) in rows.pieces.iter().enumerate() {
+            let kind = self.kind(traced, rows, piece)?;
+            self.arguments(traced, rows, piece);
+            take_ids(&mut out, i as u32, &mut self.ids[0]);
+            take_ids(&mut into, i as u32, &mut self.ids[1]);
+            let (start, end) = (piece.start, piece.end);
+            let slice = Slice { start, end, args: &self.args, out: &self.ids[0], into: &self.ids[1] };
+            self.sink.slice(threads[piece.row as usize], kind, &slice)?;
+        }
+        self.summary.slices += rows.pieces.len() as u64;
+        Ok(())
+    }
+
+    /// The passes of a rank's first row once more, on the rank itself.
+    fn overview(&mut self, traced: &TracedRank, rows: &Rows, thread: Thread) -> io::Result<()> {
+        for piece in rows.pieces.iter().filter(|piece| piece.level == Level::Pass && piece.row == 0) {
+            let kind = self.pass(traced, rows, piece, "summary")?;
+            let slice = Slice { start: piece.start, end: piece.end, ..Slice::default() };
+            self.sink.slice(thread, kind, &slice)?;
+            self.summary.slices += 1;
+        }
+        Ok(())
+    }
+
+    /// What of the critical path lies on a rank.
+    fn path(&mut self, traced: &TracedRank, thread: Thread, path: &[PathPiece]) -> io::Result<()> {
+        let program = self.timeline.world.program_of(traced.rank);
+        let number = self.timeline.world.ranks[traced.rank.index()].program.index();
+        for step in path {
+            let op = &program.ops[step.link.op.index()];
+            let key = (number, op.info, step.ops > 1);
+            let kind = match self.kinds.critical.get(&key) {
+                Some(kind) => *kind,
+                None => {
+                    let kind = self.critical(program, op, key.2)?;
+                    self.kinds.critical.insert(key, kind);
+                    kind
+                }
+            };
+            let (start, end) = (step.link.start.round_ns(), step.link.end.round_ns());
+            self.args.clear();
+            let micro_batch = names::micro_batch(op.micro_batch);
+            self.args.extend(micro_batch.map(|m| (self.keys.micro_batch, m)));
+            self.args.push((self.keys.rank, Value::Uint(u64::from(traced.rank.0))));
+            self.args.extend((step.ops > 1).then_some((self.keys.ops, Value::Uint(step.ops))));
+            let (out, into) = (step.out.as_slice(), step.into.as_slice());
+            self.sink.slice(thread, kind, &Slice { start, end, args: &self.args, out, into })?;
+            self.summary.slices += 1;
+        }
+        Ok(())
+    }
+
+    /// The kind of a step of the critical path that is one op, or `several`.
+    fn critical(&mut self, program: &Program, op: &Op, several: bool) -> io::Result<Kind> {
+        let row = program.streams[usize::from(op.stream)].kind;
+        let info = &program.infos[op.info as usize];
+        if !several {
+            return self.sink.kind(&names::op(row, info), "critical", &names::arguments(info));
+        }
+        let layer = info.layer.filter(|_| self.timeline.detail == Detail::Layer);
+        let phase = [("phase", Value::Text(info.phase.name()))];
+        let args: Vec<_> = phase.into_iter().chain(names::place_arguments(layer, NO_MICRO_BATCH)).collect();
+        self.sink.kind(&names::stretch(row, layer, info.phase), "critical", &args)
+    }
+
+    /// The kind of a stall by its cause, or of a stretch of them by its name.
+    fn stall(&mut self, name: &str, category: &'static str) -> io::Result<Kind> {
+        let known = self.kinds.stalls.entry(category).or_default();
+        if let Some(kind) = known.get(name) {
+            return Ok(*kind);
+        }
+        let kind = self.sink.kind(name, category, &[("cause", Value::Text(name))])?;
+        known.insert(name.to_owned(), kind);
+        Ok(kind)
+    }
+
+    /// The stalls of a rank, and around those that follow each other one slice; `ends` are the arrows that leave and that arrive, by the stall's number.
+    fn stalls(
+        &mut self,
+        traced: &TracedRank,
+        thread: Thread,
+        held: &[Stall],
+        ends: &[Vec<(u32, u64)>; 2],
+    ) -> io::Result<()> {
+        let (mut out, mut into) = (ends[0].as_slice(), ends[1].as_slice());
+        let mut stretches = stalls::stretches(self.timeline, held).into_iter().peekable();
+        for (i, stall) in (0..).zip(held) {
+            let Some((start, end)) = stalls::shown(self.timeline, stall) else { continue };
+            let kind = self.stall(stall.cause, "stall")?;
+            if let Some(stretch) = stretches.next_if(|stretch| stretch.first == i) {
+                let kind = self.stall(&stretch.name, "stalls")?;
+                let (start, end) = stretch.span;
+                let args = [(self.keys.stalls, Value::Uint(stretch.stalls))];
+                self.sink.slice(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })?;
+                self.summary.slices += 1;
+            }
+            let mut args = vec![(self.keys.rank, Value::Uint(u64::from(traced.rank.0)))];
+            if !stall.waited_for.is_empty() {
+                args.push((self.keys.waited_for, Value::Text(&stall.waited_for)));
+            }
+            let waited = self.keys.waited.into_iter().zip(stalls::waited(self.timeline, stall));
+            args.extend(waited.filter_map(|(key, value)| Some((key, Value::Uint(value?)))));
+            if let Some((link, sharers)) = &stall.shared {
+                args.push((self.keys.link, Value::Text(link)));
+                args.push((self.keys.sharers, Value::Uint(u64::from(*sharers))));
+            }
+            take_ids(&mut out, i, &mut self.ids[0]);
+            take_ids(&mut into, i, &mut self.ids[1]);
+            let slice = Slice { start, end, args: &args, out: &self.ids[0], into: &self.ids[1] };
+            self.sink.slice(thread, kind, &slice)?;
+            self.summary.slices += 1;
+        }
+        Ok(())
+    }
+
+    /// The process with the use of links, in percent of what each can carry.
+    pub fn links(&mut self) -> io::Result<()> {
+        let timeline = self.timeline;
+        if timeline.links.is_empty() {
+            return Ok(());
+        }
+        let pid = timeline.world.ranks.len() as u64 + 2;
+        self.sink.process(pid, "links", pid)?;
+        let (from, until) = timeline.window_ns();
+        for link in timeline.links {
+            let name = format!("{} ({} GB/s)", link.name, link.capacity.gbps());
+            let track = self.sink.counter_track(pid, &name, "%", CounterUnit::Percent)?;
+            let changes = timeline.link_use.iter().filter(|change| change.resource == link.resource);
+            let points = changes.map(|change| {
+                let share = (change.rate.0 / link.capacity.0).clamp(0.0, 1.0);
+                (change.time.round_ns(), (share * 1e5).round() as u64)
+            });
+            self.summary.counter_values += counters::write_steps(points, 0, (from, until), |ns, v| {
+                self.sink.counter(track, ns, Value::Milli(v))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Layout<'_> {
+    /// The process with the tiers that ranks share: the total beside what there is, then who holds how much.
+    pub fn pools(&mut self) -> io::Result<()> {
+        let timeline = self.timeline;
+        if timeline.pools.is_empty() {
+            return Ok(());
+        }
+        let pid = timeline.world.ranks.len() as u64 + 1 + POOLS;
+        self.sink.process(pid, "pools", pid)?;
+        let window = timeline.window_ns();
+        for pool in timeline.pools {
+            let capacity = ("capacity".to_owned(), vec![(Time::ZERO, pool.capacity)]);
+            let (total, others) = pool.levels.split_at(pool.levels.len().min(1));
+            for (series, points) in total.iter().chain([&capacity]).chain(others) {
+                let track = self.sink.counter_track(
+                    pid,
+                    &format!("{} bytes", pool.name),
+                    series,
+                    CounterUnit::Bytes,
+                )?;
+                let start = points.first().map_or(0, |point| point.1);
+                let points = points.iter().skip(1).map(|(time, bytes)| (time.round_ns(), *bytes));
+                self.summary.counter_values += counters::write_steps(points, start, window, |ns, v| {
+                    self.sink.counter(track, ns, Value::Uint(v))
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Moves the ids of piece `i` from the front of `arrows` to `ids`.
+fn take_ids(arrows: &mut &[(u32, u64)], i: u32, ids: &mut Vec<u64>) {
+    ids.clear();
+    while let Some(((piece, id), rest)) = arrows.split_first()
+        && *piece == i
+    {
+        ids.push(*id);
+        *arrows = rest;
+    }
+}

@@ -1,0 +1,92 @@
+//! The timeline of a run: which process, row, slice, arrow and counter stands for what in the record.
+//!
+//! * A **process** per rank (`pid` = rank + 1), named by the caller, in the order of the ranks. Before them a process
+//!   `step` whose one slice spans the step and carries the run's parameters as arguments, because viewers drop what
+//!   else a file says about itself. After them, if link use was recorded, a process `links`, and
+//!   for tiers that ranks share a process `pools`.
+//! * A **row** per kind of stream, in the order of [`StreamKind`](crate::core::program::StreamKind), with the stalls below the kernels. Streams of one
+//!   kind share rows: an op goes to the first row that is free. Where viewers count every slice as activity, the stalls
+//!   stand in a process of their own with a row a rank.
+//! * **Slices** in three levels on the rows of kernels, each with a category: `pass` (`forward m17`), `layer` (`layer 3`),
+//!   `compute` (`qkv`, or what of a layer or pass nothing interrupts: [`Detail`]). Elsewhere a slice per op, or per run
+//!   of ops; its category is the row's kind. Where a format has slices on a process itself, passes stand there once more
+//!   (`summary`), so that ranks that are folded away show them. Perfetto colours by the name without its digits, so
+//!   passes and collectives differ in words.
+//! * An **arrow** from what an op waited for to the op: the send of a receive, the collective that held up
+//!   a kernel, the prefetch that it uses, the kernel that a send had to wait for. Stalls lie between: one arrow from what
+//!   held the rank up, here or on another rank, one to the kernel that then could start. Stalls that follow each other
+//!   with no kernel between lie in a slice (`stalls`) named after the causes of most of it, which is wide enough to be read.
+//! * The **critical path** as a row of each rank that it passes, with an arrow where it goes to another.
+//! * **Counters** for the bytes that a rank holds on each tier, by class and in total; only those that move.
+//!
+//! Coarser detail merges slices, steps of the critical path and values of counters, and leaves out arrows that would leave
+//! from the middle of a merged slice: they say no more than the stall's name.
+//!
+//! Times are nanoseconds, start and end rounded each for itself: slices that touch still touch, none overlap. An op
+//! that is empty then has no slice ([`Summary::too_short`] counts them).
+
+mod arrows;
+pub(super) mod chakra;
+mod counters;
+mod critical;
+mod keys;
+pub(super) mod kineto;
+mod layout;
+mod names;
+pub(crate) mod passes;
+mod places;
+mod rows;
+#[cfg(test)]
+mod sample;
+mod shown;
+mod size;
+mod slices;
+mod stalls;
+#[cfg(test)]
+mod tests;
+
+use crate::read::trace::writer::Sink;
+
+use layout::Layout;
+pub(crate) use names::op as op_name;
+pub use shown::{
+    Count, Critical, Detail, Link, LinkUse, MetaValue, Pool, RunMeta, Stall, Summary, Timeline,
+    TimelineError, TracedRank,
+};
+pub use size::{EASY, FITS_IN_JSON, FITS_IN_PERFETTO};
+
+impl Timeline<'_> {
+    /// About how many slices it would come to, without writing any.
+    pub fn slices(&self) -> u64 {
+        size::slices(self)
+    }
+
+    /// Writes the timeline. Memory does not grow with the number of ranks.
+    ///
+    /// # Errors
+    /// If a rank does not exist, is named twice or is given times that are not its own; if the window is empty; if
+    /// the sink cannot write.
+    pub fn write(&self, sink: &mut dyn Sink) -> Result<Summary, TimelineError> {
+        self.check()?;
+        sink.begin(&self.meta.values())?;
+        let mut layout = Layout::new(self, sink)?;
+        layout.step()?;
+        let mut arrows = arrows::between_ranks(self);
+        let held_up = stalls::between_ranks(self, &mut arrows);
+        let path = critical::Path::new(self, &mut arrows.count);
+        layout.next_arrow += arrows.count;
+        layout.summary.arrows += arrows.count;
+        for (place, traced) in self.ranks.iter().enumerate() {
+            layout.rank(
+                traced,
+                &arrows.ends[place],
+                &held_up[place],
+                (&path.steps[place], &path.ops[place]),
+            )?;
+        }
+        layout.links()?;
+        layout.pools()?;
+        layout.sink.finish()?;
+        Ok(layout.summary)
+    }
+}

@@ -1,0 +1,199 @@
+//! What slices are called.
+//!
+//! Kernels of one kind have one name in every layer and micro-batch, so that viewers sum them by name: `qkv`,
+//! `qkv backward`, `all-gather forward`. Layer and micro-batch are arguments, and on the compute row the slices around:
+//! the pass (`forward m17`) and the layer (`layer 3`).
+//!
+//! Perfetto colours by the name without its digits. The words of [`pass_word`] are chosen so that its colours lie far
+//! apart, also for colour-blind eyes: green, pink, ochre, blue, sky blue, red.
+
+use std::fmt::Write;
+
+use crate::core::program::{NO_MICRO_BATCH, OpInfo, Phase, StreamKind};
+use crate::read::trace::writer::Value;
+
+/// Short names of collectives, as the field writes them.
+const COLLECTIVES: [(&str, &str); 5] = [
+    ("all-gather", "AG"),
+    ("reduce-scatter", "RS"),
+    ("all-reduce", "AR"),
+    ("all-to-all", "A2A"),
+    ("broadcast", "BC"),
+];
+
+/// The word for a pass of a micro-batch.
+pub fn pass_word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Forward => "forward",
+        Phase::Recompute => "recomputed",
+        Phase::Backward => "backward",
+        Phase::InputGrad => "input grad",
+        Phase::WeightGrad => "weight-gradient",
+        Phase::Optimizer => "optimizer phase",
+    }
+}
+
+/// The word that a kernel's name ends with: nothing in the forward pass, and where its name says it already.
+fn kernel_word(name: &str, phase: Phase) -> &'static str {
+    match phase {
+        Phase::Forward | Phase::Optimizer => "",
+        _ if name.contains("gradient") || name.contains("backward") => "",
+        Phase::Recompute => " recompute",
+        Phase::Backward => " backward",
+        Phase::InputGrad => " dgrad",
+        Phase::WeightGrad => " wgrad",
+    }
+}
+
+/// The name of one op: `qkv`, `qkv wgrad`, `AG forward`, `RS gradients`, `send backward`.
+pub fn op(row: StreamKind, info: &OpInfo) -> String {
+    if row == StreamKind::Compute {
+        return format!("{}{}", info.name, kernel_word(&info.name, info.phase));
+    }
+    let (short, rest) = COLLECTIVES
+        .iter()
+        .find_map(|(long, short)| Some((*short, info.name.strip_prefix(long)?)))
+        .unwrap_or((&*info.name, ""));
+    match (rest, info.phase) {
+        ("", Phase::Optimizer) => short.to_owned(),
+        ("", phase) => format!("{short} {}", phase.name()),
+        _ => format!("{short}{rest}"),
+    }
+}
+
+/// The name of a pass, or of two that are taken in turn: `forward m3`, `forward m3 + backward m1`, `optimizer phase`.
+pub fn pass(parts: impl IntoIterator<Item = (Phase, u32)>) -> String {
+    let mut name = String::with_capacity(32);
+    for (phase, micro_batch) in parts {
+        if !name.is_empty() {
+            name.push_str(" + ");
+        }
+        name.push_str(pass_word(phase));
+        if micro_batch != NO_MICRO_BATCH {
+            write!(name, " m{micro_batch}").expect("a String takes every write");
+        }
+    }
+    name
+}
+
+/// The name of the ops of one layer in one pass: `layer 3`, and of those that only compute again `recomputed layer 3`.
+/// Ops of no layer are named after their pass.
+pub fn layer(layer: Option<u32>, phase: Phase) -> String {
+    match layer {
+        Some(layer) if phase == Phase::Recompute => format!("{} layer {layer}", pass_word(phase)),
+        Some(layer) => format!("layer {layer}"),
+        None => pass_word(phase).to_owned(),
+    }
+}
+
+/// The name of ops in a row that stand in one slice: of kernels as [`layer`], of others after their row (`tp backward`).
+pub fn stretch(row: StreamKind, layer: Option<u32>, phase: Phase) -> String {
+    match row {
+        StreamKind::Compute => self::layer(layer, phase),
+        _ => format!("{} {}", row.name(), phase.name()),
+    }
+}
+
+/// The phase of ops that stand in one slice; both gradients together, or with what was computed again, are the backward
+/// pass.
+pub fn merged(mut phases: impl Iterator<Item = Phase>) -> Phase {
+    let first = phases.next().unwrap_or(Phase::Backward);
+    if phases.all(|phase| phase == first) { first } else { Phase::Backward }
+}
+
+/// Arguments that all executions of an op have, whatever the micro-batch.
+pub fn arguments(info: &OpInfo) -> Vec<(&'static str, Value<'_>)> {
+    let mut args = Vec::with_capacity(6);
+    args.extend([("op", Value::Text(&info.name)), ("phase", Value::Text(info.phase.name()))]);
+    args.extend(place_arguments(info.layer, NO_MICRO_BATCH));
+    args.extend((info.flops > 0.0).then_some(("flops", Value::Float(info.flops))));
+    args.extend((info.bytes > 0.0).then_some(("bytes", Value::Float(info.bytes))));
+    args
+}
+
+/// Layer and micro-batch, as far as there are any.
+pub fn place_arguments<'v>(
+    layer: Option<u32>,
+    micro_batch: u32,
+) -> impl Iterator<Item = (&'static str, Value<'v>)> {
+    let layer = layer.map(|layer| ("layer", Value::Uint(u64::from(layer))));
+    layer.into_iter().chain(self::micro_batch(micro_batch).map(|number| ("micro_batch", number)))
+}
+
+/// The number of a micro-batch, if it is one.
+pub fn micro_batch<'v>(number: u32) -> Option<Value<'v>> {
+    (number != NO_MICRO_BATCH).then_some(Value::Uint(number.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PHASES: [Phase; 6] = [
+        Phase::Forward,
+        Phase::Recompute,
+        Phase::Backward,
+        Phase::InputGrad,
+        Phase::WeightGrad,
+        Phase::Optimizer,
+    ];
+
+    fn info(name: &'static str, phase: Phase, layer: Option<u32>) -> OpInfo {
+        OpInfo { name: name.into(), phase, layer, class: None, flops: 0.0, bytes: 0.0 }
+    }
+
+    #[test]
+    fn names_repeat_in_every_layer_and_micro_batch() {
+        let name = |row, name, phase| op(row, &info(name, phase, Some(3)));
+        assert_eq!(name(StreamKind::Compute, "qkv", Phase::Forward), "qkv");
+        assert_eq!(name(StreamKind::Compute, "qkv", Phase::WeightGrad), "qkv wgrad");
+        assert_eq!(name(StreamKind::Compute, "attention backward", Phase::Backward), "attention backward");
+        assert_eq!(name(StreamKind::Tensor, "all-gather", Phase::Forward), "AG forward");
+        assert_eq!(name(StreamKind::Data, "reduce-scatter gradients", Phase::Backward), "RS gradients");
+        assert_eq!(name(StreamKind::PipelineSend, "send", Phase::Forward), "send forward");
+        assert_eq!(name(StreamKind::Compute, "optimizer step", Phase::Optimizer), "optimizer step");
+        assert_eq!(pass([(Phase::Forward, 3), (Phase::Backward, 1)]), "forward m3 + backward m1");
+        assert_eq!(pass([(Phase::Optimizer, NO_MICRO_BATCH)]), "optimizer phase");
+        assert_eq!(layer(Some(3), Phase::Recompute), "recomputed layer 3");
+    }
+
+    #[test]
+    fn passes_and_collectives_differ_without_their_digits() {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut count = 0;
+        for phase in PHASES {
+            for (long, _) in COLLECTIVES {
+                let name = op(StreamKind::Tensor, &info(long, phase, Some(7)));
+                seen.insert(name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>());
+                count += 1;
+            }
+        }
+        assert_eq!(seen.len(), count);
+    }
+
+    /// The hue, in degrees, that Perfetto gives to a name: FNV-1a over its characters without digits, in the doubles of
+    /// JavaScript (`ui/src/base/hash.ts`, `ui/src/components/colorizer.ts`).
+    fn perfetto_hue(name: &str) -> i64 {
+        let mut hash = 0x811c_9dc5_u32 & 0x0fff_ffff;
+        for character in name.bytes().filter(|c| !c.is_ascii_digit()) {
+            let product = 16_777_619.0 * f64::from((hash ^ u32::from(character)) as i32);
+            hash = (product as i64) as u32;
+        }
+        i64::from((hash as i32).unsigned_abs()) % 360
+    }
+
+    #[test]
+    fn passes_have_colours_far_apart_in_perfetto() {
+        let hues = PHASES.map(|phase| {
+            let m = if phase == Phase::Optimizer { NO_MICRO_BATCH } else { 17 };
+            perfetto_hue(&pass([(phase, m)]))
+        });
+        assert_eq!(hues, [172, 221, 321, 244, 56, 16]);
+        for (i, a) in hues.iter().enumerate() {
+            for b in &hues[..i] {
+                let apart = (a - b).rem_euclid(360).min((b - a).rem_euclid(360));
+                assert!(apart > 20, "{hues:?}");
+            }
+        }
+    }
+}

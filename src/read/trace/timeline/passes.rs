@@ -1,0 +1,131 @@
+//! Passes of a compute stream: the ops of one micro-batch on its way through the stage, forward or backward.
+//!
+//! The backward pass holds both gradients where they are not apart, and what is computed again for it. Where a schedule
+//! takes the kernels of two micro-batches in turn (DualPipe), both are one slice with both names.
+
+use crate::core::ids::OpId;
+use crate::core::program::{Op, Phase, Program};
+
+use super::names;
+
+/// Parts of a step that make one pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Forward,
+    Backward,
+    Optimizer,
+}
+
+fn side(phase: Phase) -> Side {
+    match phase {
+        Phase::Forward => Side::Forward,
+        Phase::Optimizer => Side::Optimizer,
+        Phase::Recompute | Phase::Backward | Phase::InputGrad | Phase::WeightGrad => Side::Backward,
+    }
+}
+
+/// Which pass an op belongs to.
+type Key = (Side, u32);
+
+fn phase(program: &Program, op: &Op) -> Phase {
+    program.infos[op.info as usize].phase
+}
+
+fn key(program: &Program, id: OpId) -> Key {
+    let op = &program.ops[id.index()];
+    (side(phase(program, op)), op.micro_batch)
+}
+
+/// Whether two ops that follow each other belong to one pass.
+pub fn same(program: &Program, a: OpId, b: OpId) -> bool {
+    key(program, a) == key(program, b)
+}
+
+/// Cuts the ops of a compute stream into passes.
+pub fn cut<'o>(program: &Program, ops: &'o [OpId]) -> Vec<&'o [OpId]> {
+    let runs: Vec<&[OpId]> = ops.chunk_by(|a, b| same(program, *a, *b)).collect();
+    let keys: Vec<Key> = runs.iter().map(|run| key(program, run[0])).collect();
+    let first_phase = |run: usize| phase(program, &program.ops[runs[run][0].index()]);
+    let mut passes = Vec::with_capacity(runs.len());
+    let (mut at, mut i) = (0, 0);
+    while i < runs.len() {
+        // Two micro-batches whose kernels of one phase come again are taken in turn; gradients that are apart are not.
+        let two = &keys[i..runs.len().min(i + 2)];
+        let turns = keys[i..].iter().take_while(|key| two.contains(key)).count();
+        let again =
+            |a: usize| (a + 1..i + turns).any(|b| keys[a] == keys[b] && first_phase(a) == first_phase(b));
+        let count = if turns > 2 && (i..i + turns).any(again) { turns } else { 1 };
+        let length: usize = runs[i..i + count].iter().map(|run| run.len()).sum();
+        passes.push(&ops[at..at + length]);
+        at += length;
+        i += count;
+    }
+    passes
+}
+
+/// The phases and micro-batches that a pass is named after, in the order of their first ops.
+pub fn parts(program: &Program, ops: &[OpId]) -> Vec<(Phase, u32)> {
+    let mut keys: Vec<Key> = Vec::with_capacity(2);
+    for id in ops {
+        let key = key(program, *id);
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let phases = |wanted: Key| {
+        let mine = ops.iter().filter(move |id| key(program, **id) == wanted);
+        names::merged(mine.map(|id| phase(program, &program.ops[id.index()])))
+    };
+    let mut parts: Vec<(Phase, u32)> = keys.into_iter().map(|key| (phases(key), key.1)).collect();
+    if let [op] = ops {
+        parts.extend(second(program, *op).map(|micro_batch| (Phase::Backward, micro_batch)));
+    }
+    parts
+}
+
+/// The micro-batch of the backward pass that one op of an abstract schedule stands for beside its own, as its name says:
+/// `stage 0 & backward m4 stage 3`.
+fn second(program: &Program, op: OpId) -> Option<u32> {
+    let name = &program.infos[program.ops[op.index()].info as usize].name;
+    name.split_once(" & backward m")?.1.split(' ').next()?.parse().ok()
+}
+
+/// Whether two ops that follow each other in a pass belong to one layer of it.
+pub fn same_layer(program: &Program, a: OpId, b: OpId) -> bool {
+    let info = |id: OpId| &program.infos[program.ops[id.index()].info as usize];
+    let (x, y) = (info(a), info(b));
+    let again = |phase| phase == Phase::Recompute;
+    x.layer == y.layer && again(x.phase) == again(y.phase) && same(program, a, b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::program::{NO_MICRO_BATCH, OpInfo, ProgramBuilder, StreamKind, Work};
+    use crate::core::units::Time;
+
+    /// The names of the passes of a stream, from one letter and one micro-batch an op.
+    fn passes(ops: &[(Phase, u32)]) -> Vec<String> {
+        let mut b = ProgramBuilder::new();
+        let stream = b.stream(StreamKind::Compute);
+        for &(phase, m) in ops {
+            let info = OpInfo { name: "k".into(), phase, layer: None, class: None, flops: 0.0, bytes: 0.0 };
+            let info = b.info(info);
+            b.op(stream, Work::Compute { time: Time(1000) }, &[], info, m);
+        }
+        let program = b.finish();
+        let ops = &program.streams[0].ops;
+        cut(&program, ops).into_iter().map(|pass| names::pass(parts(&program, pass))).collect()
+    }
+
+    #[test]
+    fn a_pass_is_one_micro_batch_and_a_pair_is_two() {
+        use Phase::{Backward, Forward, InputGrad, Optimizer, Recompute, WeightGrad};
+        let one_f_one_b = [(Forward, 1), (Recompute, 0), (Backward, 0), (Forward, 2), (Backward, 1)];
+        assert_eq!(passes(&one_f_one_b), ["forward m1", "backward m0", "forward m2", "backward m1"]);
+        let split = [(InputGrad, 0), (Forward, 3), (WeightGrad, 0), (InputGrad, 1), (WeightGrad, 1)];
+        assert_eq!(passes(&split), ["input grad m0", "forward m3", "weight-gradient m0", "backward m1"]);
+        let pair = [(Forward, 3), (Backward, 1), (Forward, 3), (Backward, 1), (Optimizer, NO_MICRO_BATCH)];
+        assert_eq!(passes(&pair), ["forward m3 + backward m1", "optimizer phase"]);
+    }
+}

@@ -1,0 +1,38 @@
+//! Where ops of traced ranks stand: when, on which rank, at which end of a transfer.
+
+use rustc_hash::FxHashMap;
+
+use super::shown::{Timeline, TracedRank};
+use crate::core::ids::{OpId, RankId};
+use crate::core::program::StreamKind;
+use crate::core::units::Time;
+
+/// Whether an op is one end of a transfer between two ranks, and which.
+pub fn direction(row: StreamKind, name: &str) -> Option<Direction> {
+    match row {
+        StreamKind::PipelineSend => Some(Direction::Send),
+        StreamKind::PipelineRecv => Some(Direction::Receive),
+        _ if name.starts_with("send") => Some(Direction::Send),
+        _ if name.starts_with("recv") => Some(Direction::Receive),
+        _ => None,
+    }
+}
+
+/// End of a transfer between two ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    /// The rank that has the data.
+    Send,
+    /// The rank that gets it.
+    Receive,
+}
+
+/// Start and end of an op of a traced rank.
+pub fn span(timeline: &Timeline, traced: &TracedRank, op: OpId) -> (Time, Time) {
+    timeline.record.span(traced.source, op)
+}
+
+/// The place of each rank among those traced.
+pub fn places(timeline: &Timeline) -> FxHashMap<RankId, usize> {
+    timeline.ranks.iter().enumerate().map(|(i, traced)| (traced.rank, i)).collect()
+}

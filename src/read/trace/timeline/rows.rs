@@ -1,0 +1,212 @@
+//! Which op stands on which row, in which slices.
+//!
+//! Rows of kernels nest: a pass, in it its layers, in them the ops. Where ops are not shown one by one, what stands in a
+//! pass are stretches of its ops, or of one layer's, that nothing interrupts: a slice of kernels never lies over a
+//! stall, so that their sum is the busy time at every detail. Other rows have one level.
+
+use super::passes;
+use super::places::{direction, span};
+use super::shown::{Detail, Timeline, TracedRank};
+use crate::core::ids::OpId;
+use crate::core::program::{Program, StreamKind};
+
+/// A row of slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// What its streams are for.
+    pub kind: StreamKind,
+    /// Its place among the rows of that kind.
+    pub lane: u32,
+}
+
+impl Row {
+    /// The name on screen: `compute`, `pp send`, `pp send 2`.
+    pub fn name(self) -> String {
+        match self.lane {
+            0 => self.kind.name().to_owned(),
+            lane => format!("{} {}", self.kind.name(), lane + 1),
+        }
+    }
+}
+
+/// What a slice stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// A pass of a micro-batch.
+    Pass,
+    /// The part of a pass in one layer.
+    Layer,
+    /// One op, or ops in a row that are not shown one by one.
+    Op,
+}
+
+/// What becomes one slice: an op, or ops that follow each other on one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Start in nanoseconds.
+    pub start: u64,
+    /// End in nanoseconds, later than the start.
+    pub end: u64,
+    /// Index into `Rows::rows`.
+    pub row: u32,
+    /// What it stands for.
+    pub level: Level,
+    first: u32,
+    count: u32,
+}
+
+/// All rows of a rank.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// In the order on screen.
+    pub rows: Vec<Row>,
+    /// Row by row, in order of time, outer slices before what lies in them.
+    pub pieces: Vec<Piece>,
+    /// Ops that are empty when rounded.
+    pub too_short: u64,
+    order: Vec<OpId>,
+}
+
+/// What is needed to cut streams into pieces.
+struct Cutter<'t> {
+    timeline: &'t Timeline<'t>,
+    traced: &'t TracedRank,
+    program: &'t Program,
+    window: (u64, u64),
+}
+
+impl Cutter<'_> {
+    /// Start and end of ops in a row, in nanoseconds. Of a run that was cut short, ops that never ran count for nothing.
+    fn span(&self, ops: &[OpId]) -> (u64, u64) {
+        let start = span(self.timeline, self.traced, ops[0]).0.round_ns();
+        let ends = ops.iter().rev().map(|op| span(self.timeline, self.traced, *op).1.round_ns());
+        (start, ends.into_iter().find(|end| *end > start).unwrap_or(start))
+    }
+
+    /// Whether the second op begins where the first ended.
+    fn touch(&self, a: OpId, b: OpId) -> bool {
+        let (end, start) = (span(self.timeline, self.traced, a).1, span(self.timeline, self.traced, b).0);
+        end.round_ns() >= start.round_ns()
+    }
+}
+
+impl Rows {
+    /// The rows of a rank, with what touches the window.
+    pub fn new(timeline: &Timeline, traced: &TracedRank) -> Rows {
+        let program = timeline.world.program_of(traced.rank);
+        let cutter = Cutter { timeline, traced, program, window: timeline.window_ns() };
+        let mut kinds: Vec<StreamKind> = program.streams.iter().map(|stream| stream.kind).collect();
+        kinds.sort();
+        kinds.dedup();
+        let mut rows = Rows::default();
+        for kind in kinds {
+            let mut pieces = Vec::new();
+            for stream in program.streams.iter().filter(|stream| stream.kind == kind) {
+                if kind == StreamKind::Compute {
+                    rows.passes(&cutter, &stream.ops, &mut pieces);
+                } else {
+                    rows.stream(&cutter, kind, &stream.ops, &mut pieces);
+                }
+            }
+            rows.lanes(kind, pieces);
+        }
+        rows
+    }
+
+    /// The ops of a piece, in order.
+    pub fn ops_of(&self, piece: &Piece) -> &[OpId] {
+        &self.order[piece.first as usize..(piece.first + piece.count) as usize]
+    }
+
+    /// Whether a piece stands for several ops and is not over at `ns`: an arrow from it to there would say little.
+    pub fn goes_on(&self, piece: &Piece, ns: u64) -> bool {
+        piece.count > 1 && piece.end > ns
+    }
+
+    /// Adds a piece if anything of it is shown.
+    fn put(&mut self, cutter: &Cutter, level: Level, ops: &[OpId], first: u32, pieces: &mut Vec<Piece>) {
+        let (start, end) = cutter.span(ops);
+        if start >= end {
+            self.too_short += if level == Level::Op { ops.len() as u64 } else { 0 };
+        } else if end > cutter.window.0 && start < cutter.window.1 {
+            pieces.push(Piece { start, end, row: 0, level, first, count: ops.len() as u32 });
+        }
+    }
+
+    /// Cuts a stream that is not of kernels.
+    fn stream(&mut self, cutter: &Cutter, kind: StreamKind, ops: &[OpId], pieces: &mut Vec<Piece>) {
+        let together = |a: &OpId, b: &OpId| together(cutter.timeline.detail, cutter.program, kind, *a, *b);
+        for group in ops.chunk_by(together) {
+            let first = self.order.len() as u32;
+            self.order.extend_from_slice(group);
+            self.put(cutter, Level::Op, group, first, pieces);
+        }
+    }
+
+    /// Cuts a stream of kernels into passes, layers and ops.
+    fn passes(&mut self, cutter: &Cutter, ops: &[OpId], pieces: &mut Vec<Piece>) {
+        let program = cutter.program;
+        let detail = cutter.timeline.detail;
+        let mut first = self.order.len() as u32;
+        self.order.extend_from_slice(ops);
+        for pass in passes::cut(program, ops) {
+            self.put(cutter, Level::Pass, pass, first, pieces);
+            let by_layer = |a: &OpId, b: &OpId| passes::same_layer(program, *a, *b);
+            let stretch = |a: &OpId, b: &OpId| {
+                passes::same(program, *a, *b)
+                    && (detail == Detail::Phase || by_layer(a, b))
+                    && cutter.touch(*a, *b)
+            };
+            if detail == Detail::Op {
+                for layer in pass.chunk_by(by_layer) {
+                    let of_layer = program.infos[program.ops[layer[0].index()].info as usize].layer;
+                    if of_layer.is_some() {
+                        self.put(cutter, Level::Layer, layer, first, pieces);
+                    }
+                    for op in layer {
+                        self.put(cutter, Level::Op, &[*op], first, pieces);
+                        first += 1;
+                    }
+                }
+            } else {
+                for group in pass.chunk_by(stretch) {
+                    self.put(cutter, Level::Op, group, first, pieces);
+                    first += group.len() as u32;
+                }
+            }
+        }
+    }
+
+    /// Gives each outermost piece the first row of its kind that is free, and what lies in it the same.
+    fn lanes(&mut self, kind: StreamKind, pieces: Vec<Piece>) {
+        let first_row = self.rows.len() as u32;
+        let nested = |_: &Piece, next: &Piece| kind == StreamKind::Compute && next.level != Level::Pass;
+        let mut families: Vec<&[Piece]> = pieces.chunk_by(nested).collect();
+        families.sort_by_key(|family| (family[0].start, family[0].end));
+        // By lane, when it is free again and what stands on it.
+        let mut lanes: Vec<(u64, Vec<Piece>)> = Vec::new();
+        for family in families {
+            let outer = family[0];
+            let lane = lanes.iter().position(|lane| lane.0 <= outer.start).unwrap_or_else(|| {
+                self.rows.push(Row { kind, lane: lanes.len() as u32 });
+                lanes.push((0, Vec::new()));
+                lanes.len() - 1
+            });
+            let row = first_row + lane as u32;
+            lanes[lane].0 = outer.end;
+            lanes[lane].1.extend(family.iter().map(|piece| Piece { row, ..*piece }));
+        }
+        self.pieces.extend(lanes.into_iter().flat_map(|lane| lane.1));
+    }
+}
+
+/// Whether two ops that follow each other on a stream that is not of kernels stand in one slice. Ends of transfers stand
+/// alone: they have arrows between ranks.
+fn together(detail: Detail, program: &Program, kind: StreamKind, a: OpId, b: OpId) -> bool {
+    let [x, y] = [a, b].map(|id| &program.infos[program.ops[id.index()].info as usize]);
+    detail != Detail::Op
+        && passes::same(program, a, b)
+        && (detail == Detail::Phase || x.layer == y.layer)
+        && direction(kind, &x.name).is_none()
+        && direction(kind, &y.name).is_none()
+}

@@ -1,0 +1,173 @@
+//! Stalls and what they lead to: the op that held a rank up, here or elsewhere, and the kernel that then could start.
+//!
+//! Viewers turn an arrow round that leads to what began earlier. So what began only after the stall that it causes (a pass
+//! of another rank that was late itself) points at the kernel that it set free.
+
+use super::arrows::{Arrows, Between, End};
+use super::places::{Direction, places, span};
+use super::rows::Rows;
+use super::shown::{Detail, Stall, Timeline, TracedRank};
+use crate::core::ids::{OpId, RankId};
+use crate::core::program::NO_MICRO_BATCH;
+use crate::read::trace::writer::arrow_head;
+
+/// Start and end in nanoseconds of a stall that is seen.
+pub fn shown(timeline: &Timeline, stall: &Stall) -> Option<(u64, u64)> {
+    let (from, until) = timeline.window_ns();
+    let (start, end) = (stall.start.round_ns(), stall.end.round_ns());
+    (start < end && end > from && start < until).then_some((start, end))
+}
+
+/// Fewest stalls of a stretch: fewer are as wide as it.
+const LEAST: u64 = 4;
+
+/// Stalls of which each begins where the one before ended, with no kernel between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Number of the first one that is seen.
+    pub first: u32,
+    /// Start and end in nanoseconds.
+    pub span: (u64, u64),
+    /// How many are seen.
+    pub stalls: u64,
+    /// The two causes that take most of it, longest first.
+    pub name: String,
+}
+
+/// The stretches of a rank's stalls in order of time.
+pub fn stretches(timeline: &Timeline, stalls: &[Stall]) -> Vec<Stretch> {
+    let mut stretches = Vec::new();
+    let mut number = 0;
+    for run in stalls.chunk_by(|a, b| a.end == b.start) {
+        let mut stretch = Stretch { first: number, span: (u64::MAX, 0), stalls: 0, name: String::new() };
+        let mut causes: Vec<(&str, u64)> = Vec::new();
+        for stall in run {
+            if let Some((start, end)) = shown(timeline, stall) {
+                if stretch.stalls == 0 {
+                    stretch.first = number;
+                }
+                stretch.span = (stretch.span.0.min(start), end);
+                stretch.stalls += 1;
+                match causes.iter_mut().find(|cause| cause.0 == stall.cause) {
+                    Some(cause) => cause.1 += end - start,
+                    None => causes.push((stall.cause, end - start)),
+                }
+            }
+            number += 1;
+        }
+        if stretch.stalls >= LEAST {
+            causes.sort_by_key(|cause| std::cmp::Reverse(cause.1));
+            let firsts: Vec<&str> = causes.iter().take(2).map(|cause| cause.0).collect();
+            stretch.name = firsts.join(" and ");
+            stretches.push(stretch);
+        }
+    }
+    stretches
+}
+
+/// What held the rank up: the op that was waited for, or what that waited for itself.
+fn source(stall: &Stall) -> Option<(RankId, OpId)> {
+    stall.blocker.or(stall.op)
+}
+
+/// Whether the next stall holds the same kernel up because of the same op: an arrow to the kernel then leaves with that one.
+fn goes_on(stalls: &[Stall], i: usize) -> bool {
+    let same = |next: &Stall| next.waiting == stalls[i].waiting && source(next) == source(&stalls[i]);
+    stalls.get(i + 1).is_some_and(same)
+}
+
+/// Numbers the arrows from ops of other ranks that are shown to the stalls that they cause, or to the kernels that were
+/// held up; adds the ends at ops to `between`, and returns for each traced rank its stalls (by their number) with the
+/// arrows that arrive.
+pub fn between_ranks(timeline: &Timeline, between: &mut Between) -> Vec<Vec<(u32, u64)>> {
+    let mut into = vec![Vec::new(); timeline.ranks.len()];
+    let Some(stalls) = timeline.stalls.filter(|_| timeline.ranks.len() > 1) else { return into };
+    let places = places(timeline);
+    let (from, until) = timeline.window_ns();
+    let seen = |place: usize, op: OpId| {
+        let (start, end) = span(timeline, &timeline.ranks[place], op);
+        let (start, end) = (start.round_ns(), end.round_ns());
+        (start < end && end > from && start < until).then_some(start)
+    };
+    for (place, traced) in timeline.ranks.iter().enumerate() {
+        let stalls = stalls(traced.rank);
+        for (i, stall) in stalls.iter().enumerate() {
+            let (Some((rank, op)), Some((start, _))) = (source(stall), shown(timeline, stall)) else {
+                continue;
+            };
+            let Some(&theirs) = places.get(&rank).filter(|theirs| **theirs != place) else { continue };
+            let Some(began) = seen(theirs, op) else { continue };
+            let kernel = stall.waiting.filter(|op| seen(place, *op).is_some_and(|start| began <= start));
+            let id = between.count + 1;
+            match kernel {
+                _ if began <= start => into[place].push((i as u32, id)),
+                Some(op) if !goes_on(&stalls, i) => {
+                    between.ends[place].push(End { op, id, direction: Direction::Receive });
+                }
+                _ => continue,
+            }
+            between.count = id;
+            between.ends[theirs].push(End { op, id, direction: Direction::Send });
+        }
+    }
+    into
+}
+
+/// Adds the arrows between stalls and ops of one rank, numbered on from those that it has; `piece_of` finds the slice of
+/// an op. Returns those that leave and those that arrive at stalls, by the stall's number; `held_up` are those that arrive
+/// from other ranks. Where ops are merged, only a stall that an arrow leads to has one that leads on.
+pub fn within_rank(
+    timeline: &Timeline,
+    traced: &TracedRank,
+    (stalls, held_up): (&[Stall], &[(u32, u64)]),
+    rows: &Rows,
+    first_id: u64,
+    arrows: &mut Arrows,
+) -> [Vec<(u32, u64)>; 2] {
+    let (mut out, mut into) = (Vec::new(), held_up.to_vec());
+    for (i, stall) in (0..).zip(stalls) {
+        let Some((start, _)) = shown(timeline, stall) else { continue };
+        let mut led_to =
+            timeline.detail == Detail::Op || held_up.binary_search_by_key(&i, |end| end.0).is_ok();
+        let mine = source(stall).filter(|(rank, _)| *rank == traced.rank);
+        if let Some(from) = mine.and_then(|(_, op)| arrows.piece_of[op.index()])
+            && let piece = &rows.pieces[from as usize]
+            && piece.start <= start
+            && !rows.goes_on(piece, start)
+        {
+            led_to = true;
+            let id = first_id + arrows.count;
+            arrows.count += 1;
+            arrows.out.push((from, id));
+            into.push((i, id));
+        }
+        let after =
+            stall.waiting.filter(|_| stalls.get(i as usize + 1).is_none_or(|s| s.waiting != stall.waiting));
+        if let Some(to) = after.and_then(|op| arrows.piece_of[op.index()])
+            && start < arrow_head(rows.pieces[to as usize].end)
+            && led_to
+        {
+            let id = first_id + arrows.count;
+            arrows.count += 1;
+            out.push((i, id));
+            arrows.into.push((to, id));
+        }
+    }
+    arrows.out.sort_unstable();
+    arrows.into.sort_unstable();
+    into.sort_unstable();
+    [out, into]
+}
+
+/// Rank, layer and micro-batch of what was waited for, as far as there are any.
+pub fn waited(timeline: &Timeline, stall: &Stall) -> [Option<u64>; 3] {
+    let of = |(rank, op): (RankId, OpId)| {
+        let program = timeline.world.program_of(rank);
+        let op = &program.ops[op.index()];
+        let layer = program.infos[op.info as usize].layer.map(u64::from);
+        (layer, (op.micro_batch != NO_MICRO_BATCH).then_some(u64::from(op.micro_batch)))
+    };
+    let (layer, micro_batch) = stall.op.map_or((None, None), of);
+    let (blocking_layer, _) = stall.blocker.map_or((None, None), of);
+    [source(stall).map(|(rank, _)| u64::from(rank.0)), layer.or(blocking_layer), micro_batch]
+}

@@ -1,0 +1,482 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use proptest::prelude::*;
+use serde_json::Value as Json;
+
+use super::sample::{self, Sample};
+use super::*;
+use crate::core::engine::Record;
+use crate::core::ids::{OpId, RankId, ResourceId};
+use crate::core::program::World;
+use crate::core::units::{Bandwidth, Time};
+use crate::read::analysis::random_world;
+use crate::read::trace::writer::Chrome;
+
+const TINY: Sample = Sample { stages: 2, layers: 1, micro_batches: 2 };
+
+fn timeline<'a>(
+    world: &'a World,
+    record: &'a Record,
+    ranks: &'a [TracedRank],
+    meta: &'a RunMeta,
+) -> Timeline<'a> {
+    Timeline::new(world, record, ranks, meta)
+}
+
+fn text(timeline: &Timeline) -> (String, Summary) {
+    let mut bytes = Vec::new();
+    let summary = timeline.write(&mut Chrome::new(&mut bytes)).unwrap();
+    (String::from_utf8(bytes).unwrap(), summary)
+}
+
+/// Process and thread.
+type Row = (u64, u64);
+/// Start, end, name (of a transfer, with its micro-batch), category.
+type Shown = (u64, u64, String, String);
+/// Row and time.
+type Point = (Row, u64);
+
+/// A trace as read back from its JSON; times in nanoseconds.
+struct Trace {
+    /// By row, in order of time.
+    slices: BTreeMap<Row, Vec<Shown>>,
+    /// By arrow: its tail and its head.
+    arrows: BTreeMap<u64, [Option<Point>; 2]>,
+    /// By process and series: times and values.
+    counters: BTreeMap<(u64, String), Vec<(u64, f64)>>,
+    threads: BTreeMap<Row, String>,
+}
+
+fn ns(us: &Json) -> u64 {
+    (us.as_f64().unwrap() * 1e3).round() as u64
+}
+
+fn read(text: &str) -> Trace {
+    let json: Json = serde_json::from_str(text).unwrap();
+    let mut trace = Trace {
+        slices: BTreeMap::new(),
+        arrows: BTreeMap::new(),
+        counters: BTreeMap::new(),
+        threads: BTreeMap::new(),
+    };
+    for event in json["traceEvents"].as_array().unwrap() {
+        let pid = event["pid"].as_u64().unwrap();
+        let thread = || (pid, event["tid"].as_u64().unwrap());
+        let name = || event["name"].as_str().unwrap().to_owned();
+        match event["ph"].as_str().unwrap() {
+            "X" => {
+                let start = ns(&event["ts"]);
+                let category = event["cat"].as_str().unwrap().to_owned();
+                let name = match event["args"]["micro_batch"].as_u64() {
+                    Some(m) if category.starts_with("pp") => format!("{} m{m}", name()),
+                    _ => name(),
+                };
+                let slice = (start, start + ns(&event["dur"]), name, category);
+                trace.slices.entry(thread()).or_default().push(slice);
+            }
+            end @ ("s" | "f") => {
+                let slot = &mut trace.arrows.entry(event["id"].as_u64().unwrap()).or_default()
+                    [usize::from(end == "f")];
+                assert!(
+                    slot.replace((thread(), ns(&event["ts"]))).is_none(),
+                    "an arrow has two ends of one kind"
+                );
+            }
+            "C" => {
+                for (series, value) in event["args"].as_object().unwrap() {
+                    let points = trace.counters.entry((pid, format!("{} {series}", name()))).or_default();
+                    points.push((ns(&event["ts"]), value.as_f64().unwrap()));
+                }
+            }
+            "M" if name() == "thread_name" => {
+                trace.threads.insert(thread(), event["args"]["name"].as_str().unwrap().to_owned());
+            }
+            "M" => {}
+            other => panic!("unexpected kind of event {other}"),
+        }
+    }
+    trace
+}
+
+/// What viewers ask of a trace, whatever it shows.
+fn check(trace: &Trace, summary: &Summary) {
+    let tids: BTreeSet<u64> = trace.threads.keys().map(|thread| thread.1).collect();
+    assert_eq!(tids.len(), trace.threads.len(), "a thread number is used twice");
+    assert!(
+        trace
+            .threads
+            .keys()
+            .all(|(pid, tid)| *tid != 0 && !trace.threads.keys().any(|t| t.0 == *tid) && pid != tid)
+    );
+    for (thread, slices) in &trace.slices {
+        assert!(trace.threads.contains_key(thread));
+        assert!(slices.iter().all(|slice| slice.0 < slice.1), "an empty slice");
+        let (mut open, mut last) = (Vec::new(), 0);
+        for slice in slices {
+            open.retain(|end| *end > slice.0);
+            let nests = last <= slice.0 && open.iter().all(|end| slice.1 <= *end);
+            assert!(nests, "slices overlap on {thread:?}: {slices:?}");
+            open.push(slice.1);
+            last = slice.0;
+        }
+    }
+    for (id, ends) in &trace.arrows {
+        let [Some(tail), Some(head)] = ends else { panic!("arrow {id} has one end") };
+        let begins = [tail, head].map(|(thread, at)| {
+            let inside = |slice: &&(u64, u64, String, String)| (slice.0..slice.1).contains(at);
+            let slice = trace.slices[thread].iter().filter(inside).map(|slice| slice.0).max();
+            slice.unwrap_or_else(|| panic!("arrow {id} has an end outside of all slices"))
+        });
+        assert!(tail.1 < head.1 && begins[0] <= begins[1], "viewers would turn arrow {id} round: {begins:?}");
+    }
+    for (track, points) in &trace.counters {
+        assert!(points.iter().all(|(_, value)| *value >= 0.0), "{track:?} is negative");
+        assert!(points.windows(2).all(|pair| pair[0].0 < pair[1].0), "{track:?} goes back in time");
+    }
+    assert_eq!(trace.slices.values().map(|s| s.len() as u64).sum::<u64>(), summary.slices);
+    assert_eq!(trace.arrows.len() as u64, summary.arrows);
+    assert_eq!(trace.counters.values().map(|c| c.len() as u64).sum::<u64>(), summary.counter_values);
+}
+
+fn all_ranks(world: &World) -> Vec<TracedRank> {
+    let traced = |r| TracedRank { rank: RankId(r), source: RankId(r), name: format!("rank {r}") };
+    (0..world.ranks.len() as u32).map(traced).collect()
+}
+
+proptest! {
+    #[test]
+    fn any_run_makes_a_sound_trace(seed: u64, shrink in 1u64..100_000, detail in 0..3usize, window in 0u64..40) {
+        let mut s = random_world::random(seed);
+        // down to picoseconds, so that rounding makes slices touch and vanish
+        for (start, end) in &mut s.record.spans {
+            start.0 /= shrink;
+            end.0 /= shrink;
+        }
+        let (ranks, meta) = (all_ranks(&s.world), RunMeta::default());
+        let mut timeline = timeline(&s.world, &s.record, &ranks, &meta);
+        timeline.detail = [Detail::Op, Detail::Layer, Detail::Phase][detail];
+        if window > 0 {
+            timeline.window = Some((Time(window * 1000), Time(window * 3000)));
+        }
+        let (text, summary) = text(&timeline);
+        check(&read(&text), &summary);
+    }
+}
+
+#[test]
+fn busy_time_on_screen_is_busy_time_of_the_record() {
+    for detail in [Detail::Op, Detail::Layer, Detail::Phase] {
+        busy_time_on_screen(detail);
+    }
+}
+
+fn busy_time_on_screen(detail: Detail) {
+    let (world, record) = sample::pipeline(TINY);
+    let (ranks, meta) = (all_ranks(&world), RunMeta::default());
+    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    timeline.detail = detail;
+    let trace = read(&text(&timeline).0);
+    for rank in 0..world.ranks.len() as u32 {
+        let program = world.program_of(RankId(rank));
+        let compute = &program.streams[0].ops;
+        let spans = compute.iter().map(|op| record.span(RankId(rank), *op));
+        let expected: u64 = spans.map(|(start, end)| end.round_ns() - start.round_ns()).sum();
+        let thread = trace
+            .threads
+            .iter()
+            .find(|(t, name)| t.0 == u64::from(rank) + 1 && *name == "compute")
+            .unwrap()
+            .0;
+        let kernels = trace.slices[thread].iter().filter(|slice| slice.3 == "compute");
+        assert_eq!(kernels.map(|slice| slice.1 - slice.0).sum::<u64>(), expected);
+    }
+}
+
+#[test]
+fn each_receive_has_an_arrow_from_its_send() {
+    let step = Sample { stages: 3, layers: 2, micro_batches: 3 };
+    let (world, record) = sample::pipeline(step);
+    let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
+    let (text, _) = text(&timeline(&world, &record, &ranks, &meta));
+    let trace = read(&text);
+    let slice_at = |(thread, at): ((u64, u64), u64)| {
+        let slices = &trace.slices[&thread];
+        (thread.0, slices.iter().rfind(|s| s.0 <= at && at < s.1).unwrap().2.clone())
+    };
+    let mut joined = BTreeSet::new();
+    for ends in trace.arrows.values() {
+        let (from, to) = (slice_at(ends[0].unwrap()), slice_at(ends[1].unwrap()));
+        if from.0 != to.0 {
+            joined.insert((from.0, from.1, to.0, to.1));
+        }
+    }
+    // two borders between stages, two directions, three micro-batches
+    let mut expected = BTreeSet::new();
+    for m in 0..3 {
+        for (up, down) in [(1, 5), (5, 9)] {
+            expected.insert((up, format!("send forward m{m}"), down, format!("recv forward m{m}")));
+            expected.insert((down, format!("send backward m{m}"), up, format!("recv backward m{m}")));
+        }
+    }
+    assert_eq!(joined, expected);
+}
+
+#[test]
+fn a_window_shows_what_touches_it_and_nothing_else() {
+    let (world, record) = sample::pipeline(TINY);
+    let (ranks, meta) = (sample::one_per_stage(TINY), RunMeta::default());
+    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    let whole = read(&text(&timeline).0);
+    let (from, until) = (300_000, 400_000);
+    timeline.window = Some((Time::from_ns(from), Time::from_ns(until)));
+    let part = read(&text(&timeline).0);
+    let count = |trace: &Trace, keep: &dyn Fn(u64, u64) -> bool| {
+        trace.slices.iter().filter(|(t, _)| t.0 <= 8).flat_map(|(_, s)| s).filter(|s| keep(s.0, s.1)).count()
+    };
+    let touching = count(&whole, &|start, end| end > from && start < until);
+    assert!(touching > 0);
+    assert_eq!(count(&part, &|_, _| true), touching);
+    assert_eq!(part.slices[&(9, 1001)], [(from, until, "step".to_owned(), "step".to_owned())]);
+}
+
+#[test]
+fn kernels_stand_in_layers_and_layers_in_passes() {
+    let step = Sample { stages: 2, layers: 3, micro_batches: 2 };
+    let (world, record) = sample::pipeline(step);
+    let (ranks, meta) = (sample::one_per_stage(step), RunMeta::default());
+    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    let compute = |timeline: &Timeline| {
+        let trace = read(&text(timeline).0);
+        let thread = *trace.threads.iter().find(|(t, name)| t.0 == 1 && *name == "compute").unwrap().0;
+        trace.slices[&thread].clone()
+    };
+    let of = |slices: &[Shown], category: &str| -> Vec<Shown> {
+        slices.iter().filter(|slice| slice.3 == category).cloned().collect()
+    };
+    let all = compute(&timeline);
+    let (passes, layers, ops) = (of(&all, "pass"), of(&all, "layer"), of(&all, "compute"));
+    let names: Vec<&str> = passes.iter().map(|s| s.2.as_str()).collect();
+    assert_eq!(names, ["forward m0", "forward m1", "backward m0", "backward m1", "optimizer phase"]);
+    let inside = |outer: &Shown, slices: &[Shown]| -> Vec<Shown> {
+        slices.iter().filter(|s| outer.0 <= s.0 && s.1 <= outer.1).cloned().collect()
+    };
+    for (outer, count, within) in
+        passes[..4].iter().map(|p| (p, 6, &ops)).chain(layers.iter().map(|l| (l, 2, &ops)))
+    {
+        let mine = inside(outer, within);
+        assert_eq!(mine.len(), count);
+        assert_eq!((outer.0, outer.1), (mine[0].0, mine[count - 1].1), "{outer:?} ends where its ops do");
+    }
+    let names = |slices: &[Shown]| slices.iter().map(|s| s.2.clone()).collect::<BTreeSet<_>>();
+    assert_eq!(
+        names(&inside(&passes[0], &layers)),
+        ["layer 0", "layer 1", "layer 2"].map(String::from).into()
+    );
+    assert_eq!(names(&inside(&passes[0], &ops)), ["attention", "mlp"].map(String::from).into());
+    assert_eq!(
+        names(&inside(&passes[2], &ops)),
+        ["attention backward", "mlp backward"].map(String::from).into()
+    );
+    // Kernels that do not follow each other at once stand apart at every detail.
+    for (detail, name) in [(Detail::Phase, "forward"), (Detail::Layer, "layer 2")] {
+        timeline.detail = detail;
+        let all = compute(&timeline);
+        assert_eq!(of(&all, "pass"), passes);
+        let stretches = of(&all, "compute");
+        assert!(stretches.iter().any(|s| s.2 == name), "{stretches:?}");
+        let covered = |slices: &[Shown]| slices.iter().map(|s| s.1 - s.0).sum::<u64>();
+        assert_eq!(covered(&stretches), covered(&ops));
+    }
+}
+
+#[test]
+fn a_rank_can_be_shown_with_the_times_of_its_class() {
+    let (world, record) = sample::pipeline(TINY);
+    let meta = RunMeta::default();
+    let mut ranks = sample::one_per_stage(TINY);
+    let own = text(&timeline(&world, &record, &ranks, &meta)).0;
+    // all four ranks of a stage run alike
+    ranks[0].source = RankId(3);
+    ranks[1].source = RankId(6);
+    assert_eq!(text(&timeline(&world, &record, &ranks, &meta)).0, own);
+    ranks[1].source = RankId(1);
+    let wrong = timeline(&world, &record, &ranks, &meta).write(&mut Chrome::new(Vec::new()));
+    // the program of the last stage has as many ops as that of the first here, so nothing can tell
+    assert!(wrong.is_ok());
+}
+
+#[test]
+fn stalls_links_and_contention_are_shown_as_given() {
+    let (world, record) = sample::pipeline(TINY);
+    let (ranks, meta) = (sample::one_per_stage(TINY), RunMeta::default());
+    let stall = |start, end| Stall {
+        start: Time::from_ns(start),
+        end: Time::from_ns(end),
+        cause: "pipeline bubble",
+        waited_for: "rank 4: recv B m0".into(),
+        op: None,
+        blocker: None,
+        waiting: None,
+        shared: None,
+    };
+    let other = Stall { cause: "tensor parallel", ..stall(35, 36) };
+    let of_first = [stall(10, 20), stall(20, 35), other, stall(36, 40), stall(50, 60), stall(60, 65)];
+    let stalls = |source: RankId| if source.0 == 0 { of_first.to_vec() } else { Vec::new() };
+    let links = [Link { resource: ResourceId(3), name: "leaf 0 → spine".into(), capacity: Bandwidth(2e9) }];
+    let change = |ns, resource, rate| LinkUse {
+        time: Time::from_ns(ns),
+        resource: ResourceId(resource),
+        rate: Bandwidth(rate),
+    };
+    let link_use = [change(5, 3, 1e9), change(6, 2, 2e9), change(9, 3, 0.0)];
+    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    timeline.stalls = Some(&stalls);
+    timeline.links = &links;
+    timeline.link_use = &link_use;
+    timeline.uncontended = Some(&|_, _| Some(Time::from_us(1.0)));
+    let (text, summary) = text(&timeline);
+    let trace = read(&text);
+    check(&trace, &summary);
+    let apart: Vec<_> = trace.threads.iter().filter(|(thread, _)| thread.0 == 11).collect();
+    let [(thread, name)] = apart.as_slice() else { panic!("one rank has stalls: {apart:?}") };
+    assert_eq!(**name, ranks[0].name);
+    let shown = |start, end| (start, end, "pipeline bubble".to_owned(), "stall".to_owned());
+    let name = "pipeline bubble and tensor parallel".to_owned();
+    let others = [shown(10, 20), shown(20, 35), (35, 36, "tensor parallel".to_owned(), "stall".to_owned())];
+    let together = vec![(10, 40, name, "stalls".to_owned())];
+    let alone = [shown(36, 40), shown(50, 60), shown(60, 65)];
+    assert_eq!(trace.slices[*thread], [together, others.to_vec(), alone.to_vec()].concat());
+    assert!(text.contains(r#""cause":"pipeline bubble and tensor parallel","stalls":4}"#));
+    let track = (10, "leaf 0 → spine (2 GB/s) %".to_owned());
+    assert_eq!(trace.counters[&track], [(0, 0.0), (5, 50.0), (9, 0.0)]);
+    assert!(text.contains(r#""waited_for":"rank 4: recv B m0""#));
+    // 16 MB at 400 GB/s after 5 us: 45 us, of which 44 were added
+    assert!(
+        text.contains(r#""peer_rank":4,"uncontended_us":1.000,"added_by_contention_us":44.000"#),
+        "{text}"
+    );
+}
+
+/// A stall leads from what held the rank up, here on another rank, to the kernel that then could start.
+#[test]
+fn stalls_and_the_critical_path_have_arrows() {
+    let (world, record) = sample::pipeline(TINY);
+    let (ranks, meta) = (sample::one_per_stage(TINY), RunMeta::default());
+    let kernel = |rank: usize, n: usize| {
+        let op = world.program_of(ranks[rank].rank).streams[0].ops[n];
+        (ranks[rank].rank, op, record.span(ranks[rank].rank, op))
+    };
+    let (up, op, (_, done)) = kernel(0, 1);
+    let (down, first, (begins, _)) = kernel(1, 0);
+    let stall = Stall {
+        start: Time::ZERO,
+        end: begins,
+        cause: "pipeline bubble",
+        waited_for: "send F m0".into(),
+        op: None,
+        blocker: Some((up, op)),
+        waiting: Some(first),
+        shared: None,
+    };
+    assert!(done <= begins);
+    let stalls = |rank: RankId| if rank == down { vec![stall.clone()] } else { Vec::new() };
+    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    let before = text(&timeline).1.arrows;
+    timeline.stalls = Some(&stalls);
+    let (text, summary) = text(&timeline);
+    check(&read(&text), &summary);
+    assert_eq!(summary.arrows, before + 2);
+    assert!(text.contains(r#""waited_rank":0,"waited_layer":0"#), "{text}");
+    // A pass that was late leads to the kernel that it set free; one that began before the stall, to the stall.
+    let thread_of_stall =
+        |trace: &Trace| trace.slices.iter().find(|row| row.1[0].3 == "stall").map(|row| *row.0);
+    let arrives = |text: &str| {
+        let trace = read(text);
+        let at = thread_of_stall(&trace).unwrap();
+        trace.arrows.values().filter(|ends| ends[1].unwrap().0 == at).count()
+    };
+    assert_eq!(arrives(&text), 0);
+    let early = Stall { start: kernel(0, 1).2.0, ..stall.clone() };
+    let stalls = |rank: RankId| if rank == down { vec![early.clone()] } else { Vec::new() };
+    timeline.stalls = Some(&stalls);
+    assert_eq!(arrives(&super::tests::text(&timeline).0), 1);
+    let link = |(rank, op, (start, end)): (RankId, OpId, (Time, Time))| Critical { rank, op, start, end };
+    let path = [kernel(0, 0), kernel(0, 1), kernel(1, 0), kernel(1, 1)].map(link);
+    timeline.critical = &path;
+    let (text, with_path) = super::tests::text(&timeline);
+    let trace = read(&text);
+    check(&trace, &with_path);
+    assert_eq!(with_path.arrows, summary.arrows + 1, "one where the path changes rank");
+    let shown = trace.slices.values().flatten().filter(|slice| slice.3 == "critical");
+    assert_eq!(shown.count(), 4);
+    assert_eq!(text.matches(r#""critical":1"#).count(), 4);
+    // Coarser, what follows at once in one pass is one step, and the path still changes rank once.
+    let mut path = path;
+    (path[0].end, path[2].end) = (path[1].start, path[3].start);
+    timeline.critical = &path;
+    timeline.detail = Detail::Phase;
+    let (text, coarse) = super::tests::text(&timeline);
+    let trace = read(&text);
+    check(&trace, &coarse);
+    let steps: Vec<_> = trace.slices.values().flatten().filter(|slice| slice.3 == "critical").collect();
+    assert_eq!(steps.len(), 2, "{steps:?}");
+    assert_eq!((steps[0].0, steps[0].1), (path[0].start.round_ns(), path[1].end.round_ns()));
+}
+
+#[test]
+fn no_arrow_leaves_from_the_middle_of_merged_ops() {
+    let (world, record) = sample::pipeline(TINY);
+    let (ranks, meta) = (sample::one_per_stage(TINY), RunMeta::default());
+    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    // Of arrows from collectives, how many lead to what begins before the collective's slice is over.
+    let midway = |timeline: &Timeline| {
+        let trace = read(&text(timeline).0);
+        let slice = |(thread, at): Point| {
+            trace.slices[&thread].iter().rfind(|slice| slice.0 <= at && at < slice.1).unwrap()
+        };
+        let ends = trace.arrows.values().map(|ends| ends.map(|end| slice(end.unwrap())));
+        let from_collectives = ends.filter(|[tail, _]| tail.3 == "tp");
+        from_collectives.map(|[tail, head]| usize::from(tail.1 > head.0)).collect::<Vec<_>>()
+    };
+    timeline.detail = Detail::Phase;
+    let midway = midway(&timeline);
+    assert!(!midway.is_empty() && midway.iter().all(|n| *n == 0), "{midway:?}");
+}
+
+#[test]
+fn wishes_that_cannot_be_met_are_explained() {
+    let (world, record) = sample::pipeline(TINY);
+    let meta = RunMeta::default();
+    let says = |ranks: &[TracedRank], window| {
+        let mut timeline = timeline(&world, &record, ranks, &meta);
+        timeline.window = window;
+        timeline.write(&mut Chrome::new(Vec::new())).unwrap_err().to_string()
+    };
+    let rank = |r| TracedRank { rank: RankId(r), source: RankId(0), name: String::new() };
+    assert_eq!(
+        says(&[rank(8)], None),
+        "rank 8 cannot be traced: the run has ranks 0 to 7; name ranks in that range"
+    );
+    assert_eq!(says(&[rank(1), rank(1)], None), "rank 1 is to be traced twice; name each rank once");
+    assert_eq!(
+        says(&[], Some((Time::from_us(2.0), Time::from_us(1.0)))),
+        "the time window 2.000 us to 1.000 us is empty; its end must be later than its start"
+    );
+}
+
+/// The bytes of a small trace. After a wanted change: `UPDATE_GOLDEN=1 cargo test --lib trace::`, then look at the
+/// difference.
+#[test]
+fn the_tiny_pipeline_is_as_it_was() {
+    let (world, record) = sample::pipeline(TINY);
+    let (ranks, meta) = (sample::one_per_stage(TINY), sample::meta(&record));
+    let (text, summary) = text(&timeline(&world, &record, &ranks, &meta));
+    check(&read(&text), &summary);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/tiny-pipeline.json");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap();
+    assert!(text == golden, "the trace differs from {}", path.display());
+}

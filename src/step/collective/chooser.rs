@@ -1,0 +1,156 @@
+//! Which algorithm carries out a transfer, and how.
+//!
+//! The first that knows an answer decides: an algorithm that was asked for; the rules of the machine's `collectives`;
+//! NCCL's model where it knows the device; the best closed form among the algorithms that the group can run. Measured
+//! times of the machine's `collectives` then set how long the chosen algorithm takes.
+
+use super::algorithm::Algorithm;
+use super::choice::{Choice, Why};
+use super::geometry::Geometry;
+use super::registry::{ALGORITHMS, algorithm};
+use super::sites::ThreeLevel;
+use super::table::MeasuredTable;
+use super::tuning::DeviceTuning;
+use super::unsupported::Unsupported;
+use super::{Op, Transfer};
+use crate::step::spec::SpecError;
+use crate::step::spec::collectives::{Collectives, Rule};
+
+/// Picks algorithms. See the module's text.
+#[derive(Clone, Debug, Default)]
+pub struct Chooser {
+    /// An algorithm for everything but send/recv, and its pipeline chunks.
+    pub always: Option<(&'static dyn Algorithm, Option<u32>)>,
+    /// What NCCL does, and what its kernels cost, on the machine's devices.
+    pub tuning: Option<&'static DeviceTuning>,
+    rules: Vec<(&'static dyn Algorithm, Rule)>,
+    measured: Vec<MeasuredTable>,
+}
+
+impl Chooser {
+    /// The best closed form among the algorithms that the group can run; costs as theory has them.
+    pub fn best() -> Chooser {
+        Chooser::default()
+    }
+    /// One algorithm for everything but send/recv; costs as theory has them.
+    pub fn always(algorithm: &'static dyn Algorithm, chunks: Option<u32>) -> Chooser {
+        Chooser { always: Some((algorithm, chunks)), ..Chooser::default() }
+    }
+    /// As NCCL does where it knows the device, else [`Chooser::best`].
+    pub fn for_device(name: &str) -> Chooser {
+        Chooser { tuning: DeviceTuning::of(name), ..Chooser::default() }
+    }
+    /// What a machine does, by the name of its device and its own rules and measured times, if it has any.
+    ///
+    /// # Errors
+    /// A rule names an algorithm that is none, or a protocol that the device's tuning does not know.
+    pub fn of_machine(device: &str, own: Option<&Collectives>) -> Result<Chooser, SpecError> {
+        let mut chooser = Chooser::for_device(device);
+        let Some(own) = own else { return Ok(chooser) };
+        for (i, rule) in own.rules.iter().enumerate() {
+            let at = |field: &str, problem: String| {
+                SpecError::at(format!("collectives.rules[{i}].{field}"), problem)
+            };
+            let Some(algorithm) = algorithm(&rule.algorithm) else {
+                let known: Vec<&str> = ALGORITHMS.iter().map(|a| a.name()).collect();
+                return Err(at("algorithm", format!("\"{}\" is no algorithm", rule.algorithm))
+                    .allowed(known.join(", ")));
+            };
+            if let (Some(protocol), Some(_)) = (&rule.protocol, chooser.tuning)
+                && DeviceTuning::protocol(protocol).is_none()
+            {
+                return Err(at("protocol", format!("\"{protocol}\" is no protocol of NCCL"))
+                    .allowed(DeviceTuning::protocols().join(", ")));
+            }
+            chooser.rules.push((algorithm, rule.clone()));
+        }
+        chooser.measured = own.measured.iter().map(MeasuredTable::new).collect();
+        Ok(chooser)
+    }
+
+    /// Compute units that communication kernels usually take here: a ring's by the device's tuning, else the most of
+    /// any rule; 0 if nothing is known.
+    pub fn kernel_units(&self) -> u32 {
+        let of_rules = || self.rules.iter().filter_map(|(_, rule)| rule.channels).max().unwrap_or(0);
+        self.tuning.map_or_else(of_rules, DeviceTuning::kernel_units)
+    }
+
+    /// Chooses for one transfer on one geometry.
+    ///
+    /// # Errors
+    /// [`Unsupported`] if the algorithm asked for, or every algorithm, cannot run there.
+    pub fn choose(&self, t: &Transfer, g: &Geometry) -> Result<Choice, Unsupported> {
+        let choice = self.algorithm(t, g)?;
+        Ok(match self.measured.iter().find(|table| table.covers(t.op, g.size, g.nodes)) {
+            Some(table) => choice.lasting(table.time(t.bytes), t, g),
+            None => choice,
+        })
+    }
+
+    fn algorithm(&self, t: &Transfer, g: &Geometry) -> Result<Choice, Unsupported> {
+        // The exchange brings its own kernel: nothing to choose.
+        if let Some(staged) = &t.staged {
+            return super::staged::choice(t, staged, g);
+        }
+        if let Some((algorithm, chunks)) = self.always
+            && t.op != Op::SendRecv
+        {
+            let unsupported = |why| Unsupported::new(algorithm.name(), why, t.op, g);
+            algorithm.supports(t.op, g).map_err(unsupported)?;
+            return Ok(Choice { why: Why::AskedFor, ..self.price(algorithm, None, t, g, chunks) });
+        }
+        let fitting = |(_, (algorithm, rule)): &(usize, &(&'static dyn Algorithm, Rule))| {
+            fits(rule, t, g) && algorithm.supports(t.op, g).is_ok()
+        };
+        if let Some((i, (algorithm, rule))) = self.rules.iter().enumerate().find(fitting) {
+            let choice = self.price(*algorithm, rule.protocol.as_deref(), t, g, rule.chunks);
+            return Ok(choice.ruled(rule, i, t, g));
+        }
+        let choice = match self.tuning {
+            // NCCL's model knows no sites: a ring over them would wait for light in every round.
+            Some(tuning) if g.sites.is_some() && t.op != Op::SendRecv => best(t, g).map(|choice| Choice {
+                why: Why::BestClosedForm,
+                ..tuning.price(choice.algorithm, None, t, g, None)
+            }),
+            Some(tuning) => tuning.choose(t, g),
+            None => best(t, g),
+        };
+        choice.ok_or_else(|| Unsupported::none(t.op, g))
+    }
+
+    fn price(
+        &self,
+        algorithm: &'static dyn Algorithm,
+        protocol: Option<&str>,
+        t: &Transfer,
+        g: &Geometry,
+        chunks: Option<u32>,
+    ) -> Choice {
+        match self.tuning {
+            Some(tuning) => tuning.price(algorithm, protocol, t, g, chunks),
+            None => Choice::theory(algorithm, t, g, chunks),
+        }
+    }
+}
+
+/// The best closed form among the algorithms that the group can run. Over several sites three levels wherever they can: the
+/// others' bytes over the long links are many times as many, and groups beside this one want the same links.
+fn best(t: &Transfer, g: &Geometry) -> Option<Choice> {
+    if ThreeLevel.supports(t.op, g).is_ok() {
+        return Some(Choice::theory(&ThreeLevel, t, g, None));
+    }
+    let can = ALGORITHMS.iter().filter(|a| a.supports(t.op, g).is_ok());
+    can.map(|a| Choice::theory(*a, t, g, None)).min_by(|a, b| a.expected_s.total_cmp(&b.expected_s))
+}
+
+/// Whether a rule speaks of this transfer on such a group.
+fn fits(rule: &Rule, t: &Transfer, g: &Geometry) -> bool {
+    let within = |value: u64, min: Option<u64>, max: Option<u64>| {
+        min.is_none_or(|min| value >= min) && max.is_none_or(|max| value <= max)
+    };
+    let wide = |bound: Option<u32>| bound.map(u64::from);
+    rule.op.is_none_or(|op| op == t.op)
+        && within(u64::from(g.size), wide(rule.min_ranks), wide(rule.max_ranks))
+        && within(u64::from(g.nodes), wide(rule.min_nodes), wide(rule.max_nodes))
+        && within(t.bytes, rule.min_bytes, rule.max_bytes)
+}

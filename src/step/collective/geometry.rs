@@ -1,0 +1,431 @@
+//! What a group of ranks looks like to an algorithm: how many, on how many nodes, over what links.
+//!
+//! Groups of equal geometry behave alike and share their actions. A geometry is measured on a few routes of the group
+//! (one inside the first node, and those from the first node to the next), not on all: `formula` and the chooser use
+//! these numbers, while `fluid` and `steps` use every route and are right for uneven groups too.
+
+use rustc_hash::FxHashMap;
+
+use crate::core::ids::{DeviceId, ResourceId};
+use crate::core::units::{Bandwidth, Time};
+use crate::step::spec::topology::Join;
+use crate::step::topology::{Machine, ScaleUp};
+
+/// What collectives ask of a machine.
+pub trait Network {
+    /// Appends the resources of the route from one device to another and returns its latency. Where transfers split
+    /// into [`Network::parts`] equal parts, the resources of each part follow one another.
+    ///
+    /// # Errors
+    /// In words, if there is no route.
+    fn route(&self, from: DeviceId, to: DeviceId, path: &mut Vec<ResourceId>) -> Result<Time, String>;
+    /// Into how many equal parts a transfer splits (ECMP sub-flows).
+    fn parts(&self) -> u32 {
+        1
+    }
+    /// Capacity of a resource.
+    fn capacity(&self, resource: ResourceId) -> Bandwidth;
+    /// The node (scale-up domain) of a device.
+    fn node_of(&self, device: DeviceId) -> u32;
+    /// How the devices of one node (for a torus: of the pod) are wired.
+    fn fabric(&self) -> Fabric;
+    /// The line or ring that joins sites, if anything does.
+    fn sites(&self) -> Option<Axis> {
+        None
+    }
+    /// The site of a device.
+    fn site_of(&self, _device: DeviceId) -> u32 {
+        0
+    }
+    /// Coordinates of a device on the axes of a torus; unused on other fabrics.
+    fn coordinates(&self, _device: DeviceId) -> [u32; 3] {
+        [0; 3]
+    }
+}
+
+impl Network for Machine {
+    fn route(&self, from: DeviceId, to: DeviceId, path: &mut Vec<ResourceId>) -> Result<Time, String> {
+        let mut latency = Time::ZERO;
+        for part in 0..self.parts() {
+            latency = latency.max(self.route_part(from, to, part, path).map_err(|e| e.to_string())?);
+        }
+        Ok(latency)
+    }
+    fn parts(&self) -> u32 {
+        Machine::parts(self)
+    }
+    fn capacity(&self, resource: ResourceId) -> Bandwidth {
+        Machine::capacity(self, resource)
+    }
+    fn node_of(&self, device: DeviceId) -> u32 {
+        Machine::node_of(self, device)
+    }
+    fn fabric(&self) -> Fabric {
+        match &Machine::fabric(self).scale_up {
+            ScaleUp::Switch { in_switch_reduction } => Fabric::Switch { reduces: *in_switch_reduction },
+            ScaleUp::FullMesh => Fabric::Mesh,
+            ScaleUp::Torus { dims, wrap } if dims.len() <= 3 => {
+                Fabric::Torus(dims.iter().zip(wrap).map(|(&len, &wraps)| Axis { len, wraps }).collect())
+            }
+            _ => Fabric::Graph,
+        }
+    }
+    fn sites(&self) -> Option<Axis> {
+        let fabric = Machine::fabric(self);
+        let wraps = match fabric.sites_join? {
+            Join::Ring => fabric.sites > 2,
+            Join::Line => false,
+            Join::FullMesh => return None,
+        };
+        Some(Axis { len: fabric.sites, wraps })
+    }
+    fn site_of(&self, device: DeviceId) -> u32 {
+        let fabric = Machine::fabric(self);
+        Machine::node_of(self, device) / (fabric.nodes / fabric.sites).max(1)
+    }
+    fn coordinates(&self, device: DeviceId) -> [u32; 3] {
+        let ScaleUp::Torus { dims, .. } = &Machine::fabric(self).scale_up else { return [0; 3] };
+        let mut rest = self.slot_in_node(device);
+        std::array::from_fn(|k| {
+            let len = dims.get(k).copied().unwrap_or(1);
+            let at = rest % len;
+            rest /= len;
+            at
+        })
+    }
+}
+
+/// How the devices of a node or pod are wired.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fabric {
+    /// Each device has a port on a non-blocking switch.
+    Switch {
+        /// Whether the switch adds and multicasts (NVLS, SHARP).
+        reduces: bool,
+    },
+    /// A link of its own between each pair of devices.
+    Mesh,
+    /// Links between neighbours on up to three axes; on each, a device has one link either way.
+    Torus(Vec<Axis>),
+    /// Anything else: only what routes say is known.
+    Graph,
+}
+
+/// One axis of a torus, or of the part of it that a group covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Axis {
+    /// Number of positions.
+    pub len: u32,
+    /// Whether the last is a neighbour of the first.
+    pub wraps: bool,
+}
+
+impl Axis {
+    /// Hops between the two positions that are farthest apart.
+    pub fn longest_way(self) -> u32 {
+        if self.wraps { self.len / 2 } else { self.len - 1 }
+    }
+}
+
+/// A kind of link between neighbours of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LinkClass {
+    /// Paid by each transfer before it occupies links: α.
+    pub latency: Time,
+    /// Whole bytes per second, one direction of one rank: B. Where ranks share a link, one rank's share.
+    pub rate: u64,
+}
+
+impl LinkClass {
+    /// A class from its two numbers in seconds and bytes per second.
+    pub fn new(latency_s: f64, bytes_per_s: f64) -> LinkClass {
+        LinkClass { latency: Time::from_s(latency_s), rate: bytes_per_s.round() as u64 }
+    }
+    /// α in seconds.
+    pub fn alpha(self) -> f64 {
+        self.latency.s()
+    }
+    /// B in bytes per second.
+    pub fn bandwidth(self) -> f64 {
+        self.rate as f64
+    }
+    /// `steps·α + bytes/B` in seconds.
+    pub fn time(self, steps: f64, bytes: f64) -> f64 {
+        steps * self.alpha() + bytes / self.bandwidth()
+    }
+}
+
+/// A group on several sites, the members of a site next to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SiteLinks {
+    /// How many.
+    pub count: u32,
+    /// Whether each site has a link to each other.
+    pub joined: bool,
+    /// Between counterparts on nodes of one site.
+    pub within: LinkClass,
+    /// Between counterparts on two sites, while all members of a site send: one member's share.
+    pub across: LinkClass,
+}
+
+/// What a group looks like.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Geometry {
+    /// Number of members.
+    pub size: u32,
+    /// Number of nodes that hold members.
+    pub nodes: u32,
+    /// Members on each node; 0 where nodes hold different numbers.
+    pub per_node: u32,
+    /// Between members of one node (on a torus: between neighbours).
+    pub intra: LinkClass,
+    /// Between counterparts on different nodes; equal to `intra` for a group within one node. Over several sites: what an
+    /// algorithm that does not tell them apart has to reckon with: the long way, and a share of its link as if all sent.
+    pub inter: LinkClass,
+    /// The sites that the group lies on, where they are several with equally many members.
+    pub sites: Option<SiteLinks>,
+    /// Wiring among the members of a node; a torus has the axes of the box that the group covers.
+    pub fabric: Fabric,
+}
+
+impl Geometry {
+    /// `n` members behind one switch: bytes per second of a port's direction, latency in seconds.
+    pub fn switch(n: u32, bytes_per_s: f64, latency_s: f64) -> Geometry {
+        let class = LinkClass::new(latency_s, bytes_per_s);
+        let fabric = Fabric::Switch { reduces: true };
+        Geometry { size: n, nodes: 1, per_node: n, intra: class, inter: class, sites: None, fabric }
+    }
+    /// Two members with one link between them, on one node or on two.
+    pub fn pair(link: LinkClass, between_nodes: bool) -> Geometry {
+        let (nodes, per_node) = if between_nodes { (2, 1) } else { (1, 2) };
+        Geometry { size: 2, nodes, per_node, intra: link, inter: link, sites: None, fabric: Fabric::Graph }
+    }
+    /// Number of rings that a flat ring algorithm runs at once: one for each member of a node, so that every network
+    /// port is used; one within a node.
+    pub fn rings(&self) -> u32 {
+        if self.nodes > 1 { self.per_node.max(1) } else { 1 }
+    }
+    /// The class that limits an algorithm which does not tell nodes apart.
+    pub fn flat(&self) -> LinkClass {
+        if self.nodes <= 1 {
+            return self.intra;
+        }
+        let rate = if self.per_node == 1 { self.inter.rate } else { self.inter.rate.min(self.intra.rate) };
+        LinkClass { latency: self.inter.latency, rate }
+    }
+    /// Members that a message crosses nodes to reach, with `log2` rounded up.
+    pub fn log2_ceil(&self) -> u32 {
+        self.size.next_power_of_two().trailing_zeros()
+    }
+    /// In words, for errors: `12 ranks on 2 nodes`.
+    pub fn describe(&self) -> String {
+        let fabric = match &self.fabric {
+            Fabric::Switch { reduces: true } => "behind a switch that reduces".into(),
+            Fabric::Switch { reduces: false } => "behind a switch that does not reduce".into(),
+            Fabric::Mesh => "in a full mesh".into(),
+            Fabric::Torus(axes) => {
+                let lens: Vec<String> = axes
+                    .iter()
+                    .map(|a| format!("{}{}", a.len, if a.wraps { " (ring)" } else { " (line)" }))
+                    .collect();
+                format!("on torus axes {}", lens.join(" x "))
+            }
+            Fabric::Graph => "on a general graph".into(),
+        };
+        format!("{} ranks on {} node(s) {fabric}", self.size, self.nodes)
+    }
+}
+
+/// A group with its devices in the order of positions.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    /// Device of each position.
+    pub devices: Vec<DeviceId>,
+    /// What the group looks like.
+    pub geometry: Geometry,
+}
+
+/// Puts a group in order and measures it.
+///
+/// # Errors
+/// In words, if two members have no route between them.
+pub(super) fn measure(net: &dyn Network, fabric: &Fabric, devices: &[DeviceId]) -> Result<Layout, String> {
+    let one_node = || devices.iter().all(|&d| net.node_of(d) == net.node_of(devices[0]));
+    if let Fabric::Torus(axes) = fabric
+        && one_node()
+        && let Some(layout) = measure_torus(net, axes, devices, |d| net.coordinates(d))?
+    {
+        return Ok(layout);
+    }
+    // One member on each of several sites: the links between sites are a torus of one axis.
+    if let Some(axis) = net.sites()
+        && !one_node()
+        && let Some(layout) = measure_torus(net, &[axis], devices, |d| [net.site_of(d), 0, 0])?
+    {
+        return Ok(layout);
+    }
+    let (mut devices, nodes, per_node) = by_node(net, devices);
+    // The nodes of a site next to each other.
+    devices.sort_by_key(|d| net.site_of(*d));
+    let n = devices.len() as u32;
+    let mut probe = Probe { net, path: Vec::new(), crossings: FxHashMap::default() };
+    let first = net.node_of(devices[0]);
+    let in_first = devices.iter().take_while(|d| net.node_of(**d) == first).count();
+    let inside = if in_first > 1 { Some(probe.one(devices[0], devices[1])?) } else { None };
+    let across = if nodes > 1 {
+        // Every member of the first node sends to its counterpart on the next: shared ports show as crossings.
+        let pairs = (0..in_first).map(|i| (devices[i], devices[(i + in_first).min(n as usize - 1)]));
+        Some(probe.together(pairs)?)
+    } else {
+        None
+    };
+    let intra = inside.or(across).unwrap_or_default();
+    let mut inter = across.unwrap_or(intra);
+    let of_site = site_size(net, &devices);
+    let sites = if of_site < n as usize {
+        // All members of the first site send to their counterparts on the next.
+        let pairs = (0..of_site).map(|i| (devices[i], devices[(i + of_site) % n as usize]));
+        let wide = probe.together(pairs)?;
+        let within = inter;
+        inter = LinkClass { latency: within.latency.max(wide.latency), rate: within.rate.min(wide.rate) };
+        let even = (n as usize).is_multiple_of(of_site) && even_sites(net, &devices, of_site);
+        let joined = net.sites().is_none();
+        even.then_some(SiteLinks { count: n / of_site as u32, joined, within, across: wide })
+    } else {
+        None
+    };
+    let fabric = match fabric {
+        Fabric::Torus(_) => Fabric::Graph,
+        other => other.clone(),
+    };
+    Ok(Layout { devices, geometry: Geometry { size: n, nodes, per_node, intra, inter, sites, fabric } })
+}
+
+/// Devices grouped by node in order of first appearance, the number of nodes, and members per node (0 if uneven).
+fn by_node(net: &dyn Network, devices: &[DeviceId]) -> (Vec<DeviceId>, u32, u32) {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for &d in devices {
+        let node = net.node_of(d);
+        match runs.last_mut() {
+            Some(last) if last.0 == node => last.1 += 1,
+            _ => runs.push((node, 1)),
+        }
+    }
+    let mut seen = FxHashMap::default();
+    for (i, run) in runs.iter().enumerate() {
+        seen.entry(run.0).or_insert(i);
+    }
+    if seen.len() == runs.len() {
+        let per_node = even(runs.iter().map(|r| r.1));
+        return (devices.to_vec(), runs.len() as u32, per_node);
+    }
+    let mut groups: Vec<Vec<DeviceId>> = Vec::new();
+    let mut slot = FxHashMap::default();
+    for &d in devices {
+        let g = *slot.entry(net.node_of(d)).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[g].push(d);
+    }
+    let per_node = even(groups.iter().map(|g| g.len() as u32));
+    let nodes = groups.len() as u32;
+    (groups.concat(), nodes, per_node)
+}
+
+/// Members on the first site.
+fn site_size(net: &dyn Network, devices: &[DeviceId]) -> usize {
+    devices.iter().take_while(|d| net.site_of(**d) == net.site_of(devices[0])).count()
+}
+
+/// Whether each run of so many members is one site.
+fn even_sites(net: &dyn Network, devices: &[DeviceId], of_site: usize) -> bool {
+    devices.chunks(of_site).all(|site| site_size(net, site) == site.len())
+}
+
+/// The common value of some counts, or 0.
+fn even(mut counts: impl Iterator<Item = u32>) -> u32 {
+    let first = counts.next().unwrap_or(0);
+    if counts.all(|c| c == first) { first } else { 0 }
+}
+
+/// Orders a group by torus coordinates if it fills a box; `None` if it does not.
+fn measure_torus(
+    net: &dyn Network,
+    axes: &[Axis],
+    devices: &[DeviceId],
+    coordinates: impl Fn(DeviceId) -> [u32; 3],
+) -> Result<Option<Layout>, String> {
+    let at: Vec<[u32; 3]> = devices.iter().map(|&d| coordinates(d)).collect();
+    let mut covered: Vec<Axis> = Vec::new();
+    let mut used: Vec<usize> = Vec::new();
+    let mut volume = 1usize;
+    for (k, axis) in axes.iter().enumerate() {
+        let mut seen: Vec<u32> = at.iter().map(|c| c[k]).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        volume *= seen.len();
+        if seen.len() > 1 {
+            // Every s-th position all the way round is a ring as well, with longer hops.
+            let stride = seen[1] - seen[0];
+            if seen.windows(2).any(|w| w[1] - w[0] != stride) {
+                return Ok(None);
+            }
+            covered.push(Axis {
+                len: seen.len() as u32,
+                wraps: axis.wraps && seen.len() as u32 * stride == axis.len && seen.len() > 2,
+            });
+            used.push(k);
+        }
+    }
+    if volume != devices.len() || devices.len() < 2 {
+        return Ok(None);
+    }
+    let mut order: Vec<usize> = (0..devices.len()).collect();
+    order.sort_by_key(|&i| [at[i][2], at[i][1], at[i][0]]);
+    let devices: Vec<DeviceId> = order.iter().map(|&i| devices[i]).collect();
+    let class =
+        Probe { net, path: Vec::new(), crossings: FxHashMap::default() }.one(devices[0], devices[1])?;
+    let geometry = Geometry {
+        size: devices.len() as u32,
+        nodes: 1,
+        per_node: devices.len() as u32,
+        intra: class,
+        inter: class,
+        sites: None,
+        fabric: Fabric::Torus(covered),
+    };
+    Ok(Some(Layout { devices, geometry }))
+}
+
+/// Measures routes.
+struct Probe<'m> {
+    net: &'m dyn Network,
+    path: Vec<ResourceId>,
+    crossings: FxHashMap<ResourceId, u32>,
+}
+
+impl Probe<'_> {
+    /// Latency and rate of one route.
+    fn one(&mut self, from: DeviceId, to: DeviceId) -> Result<LinkClass, String> {
+        self.together(std::iter::once((from, to)))
+    }
+    /// Largest latency of some routes, and the rate that each gets when all are used at once.
+    fn together(&mut self, pairs: impl Iterator<Item = (DeviceId, DeviceId)>) -> Result<LinkClass, String> {
+        self.crossings.clear();
+        let mut latency = Time::ZERO;
+        let mut rate = f64::INFINITY;
+        let parts = f64::from(self.net.parts());
+        for (from, to) in pairs {
+            self.path.clear();
+            latency = latency.max(self.net.route(from, to, &mut self.path)?);
+            for &r in &self.path {
+                let count = self.crossings.entry(r).or_insert(0);
+                *count += 1;
+                rate = rate.min(self.net.capacity(r).0 * parts / f64::from(*count));
+            }
+        }
+        Ok(LinkClass { latency, rate: rate.round() as u64 })
+    }
+}

@@ -1,0 +1,79 @@
+//! Collective algorithms: what each costs in closed form, and which transfers it is made of.
+//!
+//! An [`Algorithm`] is one file. It describes itself once, as [`Phase`]s: **rounds** of transfers between member
+//! positions that run in lock-step. Everything else follows from the rounds, at the [`Fidelity`] asked for:
+//!
+//! * `formula`: the textbook closed form of the algorithm, as a fixed time; no link is used;
+//! * `fluid`: one activity per round kind over the links that it crosses. A link that `c` transfers of `u` bytes cross
+//!   gets the coefficient `c`; the activity moves `u` bytes per unit of coefficient, so a link of capacity `B` needs
+//!   `c·u/B`, and the activity takes the time of the worst link;
+//! * `steps`: every transfer of every round is a flow. It waits for the flows by which its sender last sent or
+//!   received, then pays its latency, then shares links.
+//!
+//! Without contention the three agree to rounding for every lock-step algorithm; where an algorithm is not lock-step
+//! (double binary tree, torus axes of unequal length) its file says what `fluid` and `formula` leave out.
+//!
+//! Conventions (nccl-tests `doc/PERFORMANCE.md`): `n` members; `S` = [`Transfer::bytes`]: the buffer of one rank for
+//! all-reduce, broadcast, reduce and all-to-all, the **full** gathered (or unreduced) buffer for all-gather and
+//! reduce-scatter. `α` is the latency that a transfer pays before it occupies links, `B` one direction of a port or
+//! link in bytes per second. Reduction arithmetic is free.
+//!
+//! A [`Lowering`] adds communicators to a world: it looks at a group's [`Geometry`], lets a [`Chooser`] pick an
+//! algorithm for each transfer, and writes paths and actions. Groups of equal geometry share actions.
+//!
+//! Hazards:
+//! * Bytes on the wire are the algorithm's bytes divided by the protocol's efficiency: on machines with a tuning table
+//!   links carry more than the payload, as they do in reality.
+//! * Positions are not member indices: a group is put in an order that suits the fabric (node by node, or by torus
+//!   coordinates) before an algorithm sees it.
+
+mod algorithm;
+mod bound;
+mod broadcast;
+mod choice;
+mod chooser;
+mod direct;
+mod doubling;
+mod error;
+mod geometry;
+mod hierarchical;
+mod labels;
+mod lowering;
+mod nvls;
+mod pat;
+mod paths;
+mod pattern;
+mod plan;
+mod point_to_point;
+mod rail;
+mod registry;
+mod ring;
+mod schedule;
+mod shift;
+mod sites;
+mod staged;
+mod table;
+mod torus;
+mod transfer;
+mod tree;
+mod tuning;
+mod two_stage;
+mod unsupported;
+
+pub use crate::step::moe::Staged;
+pub use crate::step::spec::collectives::Op;
+pub use algorithm::Algorithm;
+pub use bound::{Bound, bound};
+pub use choice::{Choice, Why};
+pub use chooser::Chooser;
+pub use error::CollectiveError;
+pub use geometry::{Axis, Fabric, Geometry, LinkClass, Network, SiteLinks};
+pub use labels::Sent;
+pub use lowering::{Fidelity, Lowering};
+pub use pattern::{OwnPattern, Pattern, Route};
+pub use registry::{ALGORITHMS, algorithm};
+pub use schedule::{Adjust, Part, Phase, Routes};
+pub use sites::in_chunks;
+pub use transfer::Transfer;
+pub use tuning::DeviceTuning;
+pub use unsupported::Unsupported;

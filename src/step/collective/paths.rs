@@ -1,0 +1,293 @@
+//! The links that algorithms use, as paths of a world: for `fluid` one path a phase, each link with the number of
+//! transfers that cross it; for `steps` one path a route.
+
+use super::error::CollectiveError;
+use super::geometry::{Layout, Network};
+use super::pattern::{Pattern, Route};
+use super::plan::GroupPlan;
+use crate::core::ids::ResourceId;
+use crate::core::program::{Span, World};
+use crate::core::units::Time;
+
+/// Counts how often a path crosses each resource; kept between paths so that nothing is allocated for one.
+#[derive(Default)]
+pub(super) struct Tally {
+    count: Vec<u32>,
+    seen: Vec<ResourceId>,
+    pub route: Vec<ResourceId>,
+    tree: Vec<ResourceId>,
+}
+
+impl Tally {
+    /// Starts a path; returns where its uses begin.
+    pub fn begin(&mut self, world: &World) -> u32 {
+        self.seen.clear();
+        world.uses.len() as u32
+    }
+    pub fn add(&mut self, resource: ResourceId, weight: u32) {
+        if self.count.len() <= resource.index() {
+            self.count.resize(resource.index() + 1, 0);
+        }
+        let count = &mut self.count[resource.index()];
+        if *count == 0 {
+            self.seen.push(resource);
+        }
+        *count += weight;
+    }
+    /// Ends the path and adds it to the world.
+    pub fn end(&mut self, world: &mut World, begin: u32) {
+        for &r in &self.seen {
+            world.uses.push((r, std::mem::take(&mut self.count[r.index()])));
+        }
+        world.paths.push(Span { start: begin, len: self.seen.len() as u32 });
+    }
+
+    /// Adds a route's resources, `weight` times each; returns its latency.
+    fn add_route(
+        &mut self,
+        net: &dyn Network,
+        layout: &Layout,
+        route: Route<'_>,
+        weight: u32,
+    ) -> Result<Time, CollectiveError> {
+        match route {
+            Route::Walk(walk) => self.add_walk(net, layout, walk, weight),
+            Route::Gather(at) => self.add_tree(net, layout, at, true, weight),
+            Route::Scatter(at) => self.add_tree(net, layout, at, false, weight),
+        }
+    }
+    fn add_walk(
+        &mut self,
+        net: &dyn Network,
+        layout: &Layout,
+        walk: &[u32],
+        weight: u32,
+    ) -> Result<Time, CollectiveError> {
+        let mut latency = Time::ZERO;
+        let mut route = std::mem::take(&mut self.route);
+        for hop in walk.windows(2) {
+            route.clear();
+            let (from, to) = (layout.devices[hop[0] as usize], layout.devices[hop[1] as usize]);
+            latency += net.route(from, to, &mut route).map_err(CollectiveError::NotConnected)?;
+            route.iter().for_each(|&r| self.add(r, weight));
+        }
+        self.route = route;
+        Ok(latency)
+    }
+    /// A tree over a switch: each link of the routes between `at` and all members once, and `at`'s own port on the
+    /// other side as well, since its contribution passes the switch too.
+    fn add_tree(
+        &mut self,
+        net: &dyn Network,
+        layout: &Layout,
+        at: u32,
+        gather: bool,
+        weight: u32,
+    ) -> Result<Time, CollectiveError> {
+        let mut latency = Time::ZERO;
+        let mut route = std::mem::take(&mut self.route);
+        let mut tree = std::mem::take(&mut self.tree);
+        tree.clear();
+        let here = layout.devices[at as usize];
+        for (i, &there) in layout.devices.iter().enumerate().filter(|&(i, _)| i != at as usize) {
+            route.clear();
+            let (from, to) = if gather { (there, here) } else { (here, there) };
+            latency = latency.max(net.route(from, to, &mut route).map_err(CollectiveError::NotConnected)?);
+            tree.extend_from_slice(&route);
+            if i == usize::from(at == 0) {
+                route.clear();
+                net.route(to, from, &mut route).map_err(CollectiveError::NotConnected)?;
+                tree.extend(if gather { route.first() } else { route.last() });
+            }
+        }
+        tree.sort_unstable();
+        tree.dedup();
+        tree.iter().for_each(|&r| self.add(r, weight));
+        (self.route, self.tree) = (route, tree);
+        Ok(latency)
+    }
+    /// The trees of [`Tally::add_tree`] for every member, added up. A route over one switch is the way that all routes
+    /// from its sender share and the way that all routes to its receiver share: two routes show each, so that the work
+    /// grows with the members and not with their pairs.
+    fn add_trees(
+        &mut self,
+        net: &dyn Network,
+        layout: &Layout,
+        gather: bool,
+        weight: u32,
+    ) -> Result<Time, CollectiveError> {
+        let n = layout.devices.len();
+        let mut latency = Time::ZERO;
+        if n < 3 {
+            for at in 0..n as u32 {
+                latency = latency.max(self.add_tree(net, layout, at, gather, weight)?);
+            }
+            return Ok(latency);
+        }
+        let mut shared_way = |i: usize, outward: bool| -> Result<Vec<ResourceId>, CollectiveError> {
+            let mut routes = [Vec::new(), Vec::new()];
+            for (step, route) in routes.iter_mut().enumerate() {
+                let (here, there) = (layout.devices[i], layout.devices[(i + 1 + step) % n]);
+                let (from, to) = if outward { (here, there) } else { (there, here) };
+                latency = latency.max(net.route(from, to, route).map_err(CollectiveError::NotConnected)?);
+            }
+            let [mut way, other] = routes;
+            way.retain(|link| other.contains(link));
+            way.sort_unstable();
+            way.dedup();
+            Ok(way)
+        };
+        // In every tree: all members' ways to the switch (of a multicast: from it). In one tree each: the root's other.
+        let (mut all, mut root) = (Vec::with_capacity(n), Vec::with_capacity(n));
+        for i in 0..n {
+            all.extend(shared_way(i, gather)?);
+            root.push(shared_way(i, !gather)?);
+        }
+        all.sort_unstable();
+        all.dedup();
+        root.iter_mut().for_each(|way| way.retain(|link| all.binary_search(link).is_err()));
+        let mut first: Vec<_> = all.iter().map(|&link| (link, weight * n as u32)).collect();
+        first.extend(root[0].iter().map(|&link| (link, weight)));
+        first.sort_unstable();
+        first.into_iter().for_each(|(link, weight)| self.add(link, weight));
+        root[1..].iter().flatten().for_each(|&link| self.add(link, weight));
+        Ok(latency)
+    }
+}
+
+/// Adds one path for each of the plan's fluid paths; returns the largest route latency of each pattern.
+pub(super) fn fluid_paths(
+    net: &dyn Network,
+    plan: &GroupPlan,
+    layout: &Layout,
+    world: &mut World,
+    tally: &mut Tally,
+) -> Result<Vec<Time>, CollectiveError> {
+    let mut latencies = vec![Time::ZERO; plan.patterns.len()];
+    for parts in &plan.fluid_paths {
+        let begin = tally.begin(world);
+        for &(pattern, weight) in parts {
+            let mut result = Ok(());
+            let mut worst = [Time::ZERO; 3];
+            let pattern_of = plan.patterns[pattern as usize];
+            if let Pattern::ReduceToEach | Pattern::MulticastFromEach = pattern_of {
+                let gather = pattern_of == Pattern::ReduceToEach;
+                latencies[pattern as usize] = tally.add_trees(net, layout, gather, weight)?;
+                continue;
+            }
+            pattern_of.links(&plan.geometry, &mut |route, times, leg| {
+                if result.is_ok() {
+                    match tally.add_route(net, layout, route, weight * times) {
+                        Ok(latency) => worst[leg] = latency.max(worst[leg]),
+                        Err(e) => result = Err(e),
+                    }
+                }
+            });
+            let legs = pattern_of.legs(&plan.geometry);
+            latencies[pattern as usize] =
+                worst.into_iter().zip(legs).map(|(t, hops)| t * u64::from(hops)).sum();
+            result?;
+        }
+        tally.end(world, begin);
+    }
+    Ok(latencies)
+}
+
+/// Adds an empty path, then one for each route of each pattern; returns the latency of each.
+pub(super) fn step_paths(
+    net: &dyn Network,
+    plan: &GroupPlan,
+    layout: &Layout,
+    world: &mut World,
+    tally: &mut Tally,
+) -> Result<Vec<Time>, CollectiveError> {
+    let begin = tally.begin(world);
+    tally.end(world, begin);
+    let mut latencies = vec![Time::ZERO];
+    for pattern in &plan.patterns {
+        let mut result = Ok(());
+        pattern.routes(&plan.geometry, &mut |route, _| {
+            if result.is_ok() {
+                let begin = tally.begin(world);
+                match tally.add_route(net, layout, route, 1) {
+                    Ok(latency) => latencies.push(latency),
+                    Err(e) => result = Err(e),
+                }
+                tally.end(world, begin);
+            }
+        });
+        result?;
+    }
+    Ok(latencies)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::core::ids::DeviceId;
+    use crate::core::units::Bandwidth;
+    use crate::step::collective::geometry::{Fabric, measure};
+    use crate::step::topology::Machine;
+
+    /// A machine that counts the routes asked of it.
+    struct Counted<'m>(&'m Machine, Cell<u32>);
+
+    impl Network for Counted<'_> {
+        fn route(&self, from: DeviceId, to: DeviceId, links: &mut Vec<ResourceId>) -> Result<Time, String> {
+            self.1.set(self.1.get() + 1);
+            Network::route(self.0, from, to, links)
+        }
+        fn capacity(&self, link: ResourceId) -> Bandwidth {
+            Network::capacity(self.0, link)
+        }
+        fn node_of(&self, device: DeviceId) -> u32 {
+            Network::node_of(self.0, device)
+        }
+        fn fabric(&self) -> Fabric {
+            Network::fabric(self.0)
+        }
+    }
+
+    /// Links and latency of the trees of all members, summed up tree by tree or at once.
+    fn trees(
+        net: &dyn Network,
+        layout: &Layout,
+        gather: bool,
+        at_once: bool,
+    ) -> (Vec<(ResourceId, u32)>, Time) {
+        let (mut world, mut tally) = (World::default(), Tally::default());
+        let begin = tally.begin(&world);
+        let latency = if at_once {
+            tally.add_trees(net, layout, gather, 3).expect("connected")
+        } else {
+            let all = (0..layout.devices.len() as u32).map(|at| tally.add_tree(net, layout, at, gather, 3));
+            all.map(|latency| latency.expect("connected")).max().expect("members")
+        };
+        tally.end(&mut world, begin);
+        (world.uses, latency)
+    }
+
+    #[test]
+    fn all_trees_at_once_are_the_sum_of_the_trees() {
+        for machine in ["switch:2,100,2", "switch:3,100,2", "switch:16,100,2", "h100-superpod-8"] {
+            let (_, machine) = Machine::load(machine, &[]).expect("a machine");
+            let devices: Vec<_> = (0..machine.devices()).map(DeviceId).collect();
+            let layout = measure(&machine, &Network::fabric(&machine), &devices).expect("a layout");
+            for gather in [true, false] {
+                assert_eq!(trees(&machine, &layout, gather, true), trees(&machine, &layout, gather, false));
+            }
+        }
+    }
+
+    #[test]
+    fn trees_over_a_switch_ask_for_routes_by_member() {
+        let (_, machine) = Machine::load("switch:1000,100,2", &[]).expect("a machine");
+        let devices: Vec<_> = (0..1000).map(DeviceId).collect();
+        let layout = measure(&machine, &Network::fabric(&machine), &devices).expect("a layout");
+        let counted = Counted(&machine, Cell::new(0));
+        trees(&counted, &layout, true, true);
+        assert_eq!(counted.1.get(), 4000);
+    }
+}

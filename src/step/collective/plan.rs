@@ -1,0 +1,101 @@
+//! Transfers on groups of one geometry: the algorithm chosen for each, and the actions that the engine plays.
+
+use super::Transfer;
+use super::choice::Choice;
+use super::geometry::Geometry;
+use super::pattern::Pattern;
+use super::schedule::{Adjust, Phase, Routes, limit, routes_of, steps};
+use crate::core::ids::TransferId;
+use crate::core::program::{Action, Flow};
+use crate::core::units::Time;
+
+/// A transfer on groups of one geometry: the choice, and its schedule.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub transfer: TransferId,
+    pub choice: Choice,
+    pub phases: Vec<Phase>,
+    /// For each phase, its path among the plan's fluid paths.
+    pub path_of_phase: Vec<u32>,
+}
+
+/// What all groups of one geometry and one set of transfers share.
+#[derive(Debug)]
+pub(super) struct GroupPlan {
+    pub geometry: Geometry,
+    pub patterns: Vec<Pattern>,
+    /// `fluid_paths[i]`: index into `patterns`, and weight.
+    pub fluid_paths: Vec<Vec<(u32, u32)>>,
+    pub planned: Vec<Planned>,
+}
+
+impl GroupPlan {
+    /// Without transfers yet.
+    pub fn new(geometry: Geometry) -> GroupPlan {
+        GroupPlan { geometry, patterns: vec![], fluid_paths: vec![], planned: vec![] }
+    }
+    /// Plans one more transfer as it was chosen to be carried out.
+    pub fn add(&mut self, transfer: TransferId, t: &Transfer, choice: Choice) {
+        let phases = choice.algorithm.phases(t, &self.geometry, choice.chunks);
+        let path_of_phase = phases.iter().map(|phase| self.fluid_path(phase)).collect();
+        self.planned.push(Planned { transfer, choice, phases, path_of_phase });
+    }
+
+    /// The index of a phase's path among the fluid paths, added if new.
+    fn fluid_path(&mut self, phase: &Phase) -> u32 {
+        let weights: Vec<(u32, u32)> =
+            phase.fluid().1.into_iter().map(|(pattern, weight)| (self.pattern(pattern), weight)).collect();
+        let at = self.fluid_paths.iter().position(|p| *p == weights).unwrap_or_else(|| {
+            self.fluid_paths.push(weights);
+            self.fluid_paths.len() - 1
+        });
+        at as u32
+    }
+    fn pattern(&mut self, pattern: Pattern) -> u32 {
+        let at = self.patterns.iter().position(|p| *p == pattern).unwrap_or_else(|| {
+            self.patterns.push(pattern);
+            self.patterns.len() - 1
+        });
+        at as u32
+    }
+    fn index_of(&self, pattern: Pattern) -> usize {
+        self.patterns.iter().position(|p| *p == pattern).unwrap_or(0)
+    }
+
+    /// One flow for each phase. `latencies[pattern]` is the latency of one round.
+    pub fn fluid_action(&self, p: &Planned, parts: f64, latencies: &[Time]) -> Action {
+        let mut base = p.choice.base;
+        let flows = p.phases.iter().zip(&p.path_of_phase).map(|(phase, &path)| {
+            let bytes = phase.fluid().0 * p.choice.overhead / parts;
+            // What fills and drains a pipeline holds no link for long: it is paid as latency.
+            let filling =
+                f64::from(phase.fill) * phase.unit * p.choice.overhead / self.geometry.flat().bandwidth();
+            let latency =
+                phase.latency(|pattern| latencies[self.index_of(pattern)]) + Time::from_s(filling) + base;
+            base = Time::ZERO;
+            Flow { latency, bytes, rate_limit: limit(bytes, p.choice.least), path }
+        });
+        Action::Phases(flows.collect())
+    }
+
+    /// One flow for each transfer. `latencies[path]` is the latency of a route.
+    pub fn step_action(&self, p: &Planned, parts: f64, t: &Transfer, latencies: &[Time]) -> Action {
+        let mut first = Vec::with_capacity(self.patterns.len());
+        let mut next = 1;
+        for &pattern in &self.patterns {
+            first.push(next);
+            next += routes_of(pattern, &self.geometry);
+        }
+        let routes =
+            Routes { first: &|pattern| first[self.index_of(pattern)], latency: latencies, nothing: 0 };
+        let adjust = Adjust {
+            scale: p.choice.overhead / parts,
+            extra: Time::ZERO,
+            base: p.choice.base,
+            least: p.choice.least,
+        };
+        let choice = &p.choice;
+        let own = choice.algorithm.steps(t, &self.geometry, choice.chunks, &routes, adjust);
+        own.unwrap_or_else(|| steps(&p.phases, &self.geometry, &routes, adjust))
+    }
+}

@@ -1,0 +1,30 @@
+//! What an expert exchange in two stages costs: it brings a kernel of its own, so there is nothing to choose.
+
+use super::algorithm::Algorithm;
+use super::choice::{Choice, Why};
+use super::geometry::Geometry;
+use super::transfer::Transfer;
+use super::two_stage::{TwoStage, latency_s, wire_s};
+use super::unsupported::Unsupported;
+use crate::core::units::Time;
+use crate::step::moe::Staged;
+
+/// What the exchange costs on a group.
+///
+/// # Errors
+/// The group's nodes hold different numbers of its members, or it is a torus.
+pub(super) fn choice(t: &Transfer, staged: &Staged, g: &Geometry) -> Result<Choice, Unsupported> {
+    let unsupported = |why| Unsupported::new(TwoStage.name(), why, t.op, g);
+    TwoStage.supports(t.op, g).map_err(unsupported)?;
+    let network_s = t.bytes as f64 / g.inter.bandwidth() * 1000.0 / f64::from(staged.network_share.max(1));
+    let least = staged.least.max(Time::from_s(network_s.max(wire_s(t, g))));
+    let base = staged.start;
+    Ok(Choice {
+        sms: staged.units,
+        base,
+        least,
+        expected_s: base.s() + latency_s(t, g) + least.s(),
+        why: Why::AskedFor,
+        ..Choice::theory(&TwoStage, t, g, Some(1))
+    })
+}

@@ -1,0 +1,98 @@
+//! What the cost levels know of a device.
+
+use std::collections::BTreeMap;
+
+use super::slowest;
+use crate::core::units::{Bandwidth, FlopRate};
+use crate::step::model::Kernel;
+use crate::step::spec::Device;
+use crate::step::spec::cost::CostSpec;
+use crate::step::spec::kernel::{Format, Maker};
+use crate::step::spec::workload::Dtype;
+
+/// Devices of a usual node, whose slowest one the sustained rate of a device file is.
+const NODE: u64 = 8;
+
+/// One device, as kernels see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceCost {
+    /// Dense matrix peaks of the formats that it has.
+    pub peaks: BTreeMap<Dtype, FlopRate>,
+    /// Independent compute units; 1 where it is one big array.
+    pub units: u32,
+    /// Bandwidth of device memory; infinite where none is stated.
+    pub bandwidth: Bandwidth,
+    /// Fractions, floors and curves.
+    pub spec: CostSpec,
+    /// How good the kernels are that memory bounds.
+    pub maker: Maker,
+}
+
+impl DeviceCost {
+    /// A device of the catalogue.
+    pub fn new(device: &Device) -> DeviceCost {
+        let spec = device.cost.clone().unwrap_or_default();
+        DeviceCost {
+            peaks: Dtype::ALL.into_iter().filter_map(|f| Some((f, device.peak(f)?))).collect(),
+            units: spec.compute_units.unwrap_or(device.units()),
+            bandwidth: device.memory_bandwidth(),
+            spec,
+            maker: Maker::default(),
+        }
+    }
+    /// The same device with kernels of another make.
+    pub fn with_maker(self, maker: Maker) -> DeviceCost {
+        DeviceCost { maker, ..self }
+    }
+    /// The slowest that is to be expected of so many devices: all others wait for it.
+    pub fn slowest_of(mut self, devices: u64) -> DeviceCost {
+        let slower = 1.0 + self.spec.spread * (slowest::deviations(devices) - slowest::deviations(NODE));
+        self.spec.sustained /= slower;
+        self.spec.sustained_formats.values_mut().for_each(|rate| *rate /= slower);
+        self
+    }
+    /// The same device in a short run, cool and at its full clock.
+    pub fn cool(mut self) -> DeviceCost {
+        self.spec.sustained = 1.0;
+        self.spec.sustained_formats.clear();
+        self.spec.sustained_memory = 1.0;
+        self
+    }
+    /// Matrix peak for a format. A device without it computes in the next wider one that it has; one without any
+    /// wider format, in the fastest it has.
+    pub fn peak(&self, dtype: Dtype) -> FlopRate {
+        let order: &[Dtype] = match dtype {
+            Dtype::Fp4 => &[Dtype::Fp4, Dtype::Fp8, Dtype::Bf16, Dtype::Fp16, Dtype::Tf32, Dtype::Fp32],
+            Dtype::Fp8 => &[Dtype::Fp8, Dtype::Bf16, Dtype::Fp16, Dtype::Tf32, Dtype::Fp32],
+            Dtype::Bf16 => &[Dtype::Bf16, Dtype::Fp16, Dtype::Tf32, Dtype::Fp32],
+            Dtype::Fp16 => &[Dtype::Fp16, Dtype::Bf16, Dtype::Tf32, Dtype::Fp32],
+            Dtype::Tf32 => &[Dtype::Tf32, Dtype::Fp32],
+            Dtype::Fp32 => &[Dtype::Fp32, Dtype::Tf32],
+        };
+        let listed = order.iter().find_map(|d| self.peaks.get(d).copied());
+        listed.unwrap_or_else(|| {
+            let fastest = self.peaks.values().map(|r| r.0).fold(0.0, f64::max);
+            FlopRate(if fastest > 0.0 { fastest } else { f64::INFINITY })
+        })
+    }
+    /// Fraction of the format's peak that a GEMM's inner loop reaches in a short run.
+    pub fn matrix_fraction(&self, format: Format) -> f64 {
+        self.spec.formats.get(&format).copied().unwrap_or(self.spec.matrix_fraction)
+    }
+    /// Most FLOP/s of a format that power and heat leave in a long run, whatever the kernel: a chip's power goes by its
+    /// rate, so kernels that reach less than this by themselves are not throttled.
+    pub fn power_limit(&self, kernel: &Kernel) -> f64 {
+        let format = kernel.format();
+        let sustained = self.spec.sustained_formats.get(&format).copied().unwrap_or(self.spec.sustained);
+        self.peak(kernel.dtype).0 * self.matrix_fraction(format) * sustained
+    }
+    /// Compute units left when `taken` are held: at least one.
+    pub fn units_left(&self, taken: u32) -> u32 {
+        self.units.saturating_sub(taken).max(1)
+    }
+    /// Seconds to move so many bytes when `left` units stream: half of the units saturate the memory.
+    pub fn memory_s(&self, bytes: f64, left: u32) -> f64 {
+        let saturated = (2.0 * f64::from(left) / f64::from(self.units.max(1))).min(1.0);
+        bytes / (self.bandwidth.0 * self.spec.memory_fraction * saturated)
+    }
+}

@@ -1,0 +1,375 @@
+//! Measured kernels against their prices: rows of a JSON-lines file, each priced as the kernel that it times.
+//!
+//! A row names its device, its `op` and the sizes that the op goes by; columns that do not matter here are ignored:
+//!
+//! | `op` | sizes |
+//! |---|---|
+//! | `gemm` | `m`, `n`, `k`; `direction` `fwd`, `bwd (input grad)`, `bwd (weight grad)`; `accumulate`; `out_dtype` |
+//! | `grouped_gemm` | the same, a group's, and `groups` |
+//! | `attention` | `batch`, `seq`, `heads`, `kv_heads`, `head_dim`, `v_head_dim`, `causal`, `direction` `fwd` or `bwd` |
+//! | `rms_norm`, `layer_norm`, `swiglu`, `residual_add`, `rope`, `quantize` … | `m` rows and `n` columns; `direction` |
+//!
+//! and gives its time as `time_ms`, or as `tflops` over the op's FLOPs. `sustained` says whether it ran in a long series
+//! on a hot device, as in training, or in a short benchmark; only the first kind meets `cost.sustained`. A row that
+//! cannot be priced is skipped, with the reason.
+//!
+//! Hazard: some sources need to be known to be read right (`sources`): what else their time holds, how they
+//! write shapes, and which kind of run they are.
+
+mod score;
+mod sources;
+
+pub use score::{Group, Score, Scored, Skipped, score};
+
+use serde::Deserialize;
+
+use super::DeviceCost;
+use crate::step::model::{Direction, Kernel, KernelClass, KernelShape, Scaling};
+use crate::step::spec::kernel::{AttentionGeneration, Maker};
+use crate::step::spec::workload::Dtype;
+use sources::{Source, source};
+
+/// A measured row: the columns that a price goes by.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Row {
+    /// A name for it.
+    pub id: String,
+    /// Who measured it.
+    pub source: String,
+    /// On which device, in the source's words.
+    pub device: Option<String>,
+    /// What was timed.
+    pub op: String,
+    /// Format of the inputs, as `bf16`, `fp8`, `fp8 blockwise`, `mxfp8`, `nvfp4`.
+    pub dtype: Option<String>,
+    /// Format of the output.
+    pub out_dtype: Option<String>,
+    /// Rows.
+    pub m: Option<u64>,
+    /// Columns.
+    pub n: Option<u64>,
+    /// Length of the inner products.
+    pub k: Option<u64>,
+    /// Groups of a grouped GEMM.
+    pub groups: Option<u64>,
+    /// Whether a GEMM adds to its output.
+    pub accumulate: Option<bool>,
+    /// Sequences; of a GEMM, products.
+    pub batch: Option<u64>,
+    /// Tokens of a sequence.
+    pub seq: Option<u64>,
+    /// Query heads.
+    pub heads: Option<u64>,
+    /// Key–value heads; default: as many.
+    pub kv_heads: Option<u64>,
+    /// Width of a head.
+    pub head_dim: Option<u64>,
+    /// Width of a value head; default: the same.
+    pub v_head_dim: Option<u64>,
+    /// Whether blocks above the diagonal are skipped.
+    pub causal: Option<bool>,
+    /// Forward or which gradient.
+    pub direction: Option<String>,
+    /// Time in milliseconds.
+    pub time_ms: Option<f64>,
+    /// Rate in 10¹² FLOP/s, where no time is given.
+    pub tflops: Option<f64>,
+    /// Bandwidth in 10⁹ B/s as the source counts bytes.
+    pub bandwidth_gbps: Option<f64>,
+    /// Which software ran.
+    pub software: Option<String>,
+    /// Anything else.
+    pub notes: Option<String>,
+    /// Whether it ran in a long series on a hot device; default: as its source does.
+    pub sustained: Option<bool>,
+}
+
+/// A row as kernels with what they took.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The kernels that its time holds.
+    pub kernels: Vec<Kernel>,
+    /// Seconds.
+    pub seconds: f64,
+    /// Whether the run was a long one.
+    pub sustained: bool,
+    /// Compute units that other kernels held.
+    pub taken: u32,
+    /// Who made its kernels.
+    pub maker: Maker,
+}
+
+impl Measured {
+    /// Seconds that its kernels are priced at.
+    pub fn priced(&self, device: &DeviceCost, cost: &dyn super::Cost) -> f64 {
+        let device = device.clone().with_maker(self.maker);
+        let device = if self.sustained { device } else { device.cool() };
+        self.kernels.iter().map(|k| cost.time_with_units_taken(k, &device, self.taken).s()).sum()
+    }
+}
+
+impl Row {
+    /// The row as kernels.
+    ///
+    /// # Errors
+    /// Why it cannot be priced.
+    pub fn read(&self) -> Result<Measured, String> {
+        let source = source(&self.source);
+        if let Some(why) = self.unfit() {
+            return Err(why.into());
+        }
+        let kernels = match self.op.as_str() {
+            "gemm" => self.gemm()?,
+            "grouped_gemm" => vec![self.grouped(&source)?],
+            "attention" => vec![self.attention()?],
+            _ => vec![self.memory_bound()?],
+        };
+        let seconds = match (self.time_ms, self.tflops) {
+            (Some(ms), _) if ms > 0.0 => ms * 1e-3,
+            (_, Some(rate)) if rate > 0.0 => self.counted_flops(&kernels[0], &source) / (rate * 1e12),
+            _ => return Err("neither a time nor a rate".into()),
+        };
+        let sustained = self.sustained.unwrap_or(source.sustained);
+        Ok(Measured { kernels, seconds, sustained, taken: source.taken, maker: self.maker() })
+    }
+
+    fn says(&self, word: &str) -> bool {
+        let has = |text: &Option<String>| text.as_ref().is_some_and(|t| t.to_lowercase().contains(word));
+        has(&self.software) || has(&self.notes)
+    }
+    /// Rows that time something else than one kernel.
+    fn unfit(&self) -> Option<&'static str> {
+        if self.direction.as_deref() == Some("fwd+bwd") {
+            return Some("both directions in one time");
+        }
+        if self.op == "attention" && self.says("includes rope") {
+            return Some("several kernels in one time");
+        }
+        if self.says("window") {
+            return Some("a sliding window");
+        }
+        let many_kernels = self.says("huggingface") || self.says("torch, liger") && self.op == "swiglu";
+        let cross_entropy = self.op == "cross_entropy";
+        (many_kernels || cross_entropy).then_some("several kernels in one time")
+    }
+    fn size(&self, name: &str, value: Option<u64>) -> Result<u64, String> {
+        value.filter(|v| (1..1 << 40).contains(v)).ok_or_else(|| format!("no `{name}`"))
+    }
+    fn mnk(&self) -> Result<(u64, u64, u64), String> {
+        Ok((self.size("m", self.m)?, self.size("n", self.n)?, self.size("k", self.k)?))
+    }
+    fn format(&self) -> Result<(Dtype, Scaling), String> {
+        let name = self.dtype.as_deref().unwrap_or("bf16");
+        Ok(match name {
+            "bf16" => (Dtype::Bf16, Scaling::Tensor),
+            "fp16" => (Dtype::Fp16, Scaling::Tensor),
+            "fp32" => (Dtype::Fp32, Scaling::Tensor),
+            "tf32" => (Dtype::Tf32, Scaling::Tensor),
+            "fp8" | "fp8 e4m3" | "fp8 (current scaling)" | "fp8 (delayed scaling)" => {
+                (Dtype::Fp8, Scaling::Tensor)
+            }
+            "fp8 blockwise" => (Dtype::Fp8, Scaling::Block),
+            "mxfp8" => (Dtype::Fp8, Scaling::Mx),
+            "nvfp4" => (Dtype::Fp4, Scaling::Nv),
+            _ => return Err(format!("unknown format `{name}`")),
+        })
+    }
+    /// Which of a GEMM's three passes it is.
+    fn pass(&self) -> Pass {
+        let direction = self.direction.as_deref().unwrap_or("fwd");
+        match direction {
+            "bwd (weight grad)" | "bwd_grad_w" => Pass::WeightGrad,
+            "bwd (input grad)" | "bwd_grad_act" => Pass::InputGrad,
+            _ => Pass::Forward,
+        }
+    }
+    fn backward(&self) -> bool {
+        self.direction.as_deref().is_some_and(|d| d.starts_with("bwd"))
+    }
+
+    /// A GEMM, and the conversion of its input where the time holds it.
+    fn gemm(&self) -> Result<Vec<Kernel>, String> {
+        let (m, n, k) = self.mnk()?;
+        let (dtype, scaling) = self.format()?;
+        let out = if self.out_dtype.as_deref() == Some("fp32") { 4.0 } else { 2.0 };
+        let class = match self.pass() {
+            Pass::Forward => KernelClass::Gemm,
+            Pass::InputGrad => KernelClass::GemmInputGrad,
+            Pass::WeightGrad => KernelClass::GemmWeightGrad,
+        };
+        let gemm = if self.accumulate == Some(true) {
+            Kernel::weight_gradient("gemm", m, n, k, dtype, out)
+        } else {
+            Kernel::gemm("gemm", m, n, k, self.batch.unwrap_or(1).max(1), dtype, out)
+        };
+        let mut kernels = vec![gemm.of(class).scaled(scaling)];
+        if dtype.bytes() < 2.0 && (self.says("quantisation of both") || self.says("activation quantisation"))
+        {
+            let operands: &[u64] = if self.says("both") { &[m * k, k * n] } else { &[m * k] };
+            for &elements in operands {
+                let e = elements as f64;
+                let pass = |class, bytes| Kernel::elementwise(class, "cast", elements, bytes, Dtype::Bf16);
+                if self.says("dynamic per-tensor") || self.dtype.as_deref() == Some("fp8 (current scaling)") {
+                    kernels.push(pass(KernelClass::Amax, 2.0 * e));
+                }
+                kernels.push(pass(KernelClass::Cast, e * (2.0 + dtype.bytes())));
+            }
+        }
+        Ok(kernels)
+    }
+    fn grouped(&self, source: &Source) -> Result<Kernel, String> {
+        let (m, n, k) = self.mnk()?;
+        let groups = self.size("groups", self.groups)?;
+        let (dtype, scaling) = self.format()?;
+        let (class, (m, n, k)) = match (self.pass(), source.forward_shapes) {
+            (Pass::Forward, _) => (KernelClass::GroupedGemm, (m, n, k)),
+            (Pass::InputGrad, true) => (KernelClass::GroupedGemmInputGrad, (m, k, n)),
+            (Pass::InputGrad, false) => (KernelClass::GroupedGemmInputGrad, (m, n, k)),
+            (Pass::WeightGrad, true) => (KernelClass::GroupedGemmWeightGrad, (n, k, m)),
+            (Pass::WeightGrad, false) => (KernelClass::GroupedGemmWeightGrad, (m, n, k)),
+        };
+        let accumulate = class == KernelClass::GroupedGemmWeightGrad;
+        let (g, mf, nf, kf) = (groups as f64, m as f64, n as f64, k as f64);
+        let output = if accumulate && self.accumulate != Some(false) { 8.0 } else { 2.0 };
+        Ok(Kernel {
+            name: "grouped gemm",
+            class,
+            shape: KernelShape::GroupedGemm { groups, m, n, k, accumulate },
+            flops: 2.0 * g * mf * nf * kf,
+            bytes: g * ((mf * kf + kf * nf) * dtype.bytes() + mf * nf * output),
+            dtype,
+            scaling,
+        })
+    }
+    fn attention(&self) -> Result<Kernel, String> {
+        let (batch, s) = (self.size("batch", self.batch)?, self.size("seq", self.seq)?);
+        let (heads, qk) = (self.size("heads", self.heads)?, self.size("head_dim", self.head_dim)?);
+        let (kv_heads, v) = (self.kv_heads.unwrap_or(heads), self.v_head_dim.unwrap_or(qk));
+        let causal = self.causal.ok_or("no `causal`")?;
+        let (dtype, scaling) = self.format()?;
+        let backward = self.backward();
+        let (class, direction, products, passes) = if backward {
+            (KernelClass::AttentionBackward, Direction::Backward, 5.0, 2.0)
+        } else {
+            (KernelClass::AttentionForward, Direction::Forward, 2.0, 1.0)
+        };
+        let pairs = (batch * heads) as f64 * (s as f64).powi(2) * if causal { 0.5 } else { 1.0 };
+        let shape = KernelShape::Attention {
+            batch,
+            queries: s,
+            keys: s,
+            heads,
+            kv_heads,
+            qk_size: qk,
+            v_size: v,
+            causal,
+            direction,
+            generation: self.generation(),
+        };
+        Ok(Kernel {
+            name: "attention",
+            class,
+            shape,
+            flops: products * pairs * (qk + v) as f64,
+            bytes: passes * (batch * s * (heads + kv_heads) * (qk + v)) as f64 * dtype.bytes(),
+            dtype,
+            scaling,
+        })
+    }
+    fn generation(&self) -> Option<AttentionGeneration> {
+        let software = self.software.as_deref().unwrap_or("").to_lowercase();
+        let known = [
+            ("triton", AttentionGeneration::Compiled),
+            ("tilelang", AttentionGeneration::Flash3),
+            ("fa2", AttentionGeneration::Flash2),
+            ("flash-attn 2", AttentionGeneration::Flash2),
+            ("flashattention-2", AttentionGeneration::Flash2),
+            ("fa3", AttentionGeneration::Flash3),
+            ("flashattention-3", AttentionGeneration::Flash3),
+            ("flash_a", AttentionGeneration::Flash3),
+            ("flashattention-4", AttentionGeneration::Cudnn),
+            ("cudnn", AttentionGeneration::Cudnn),
+        ];
+        known.iter().find(|(word, _)| software.contains(word)).map(|&(_, g)| g)
+    }
+    /// FLOPs as the source's rate counts them.
+    fn counted_flops(&self, kernel: &Kernel, source: &Source) -> f64 {
+        let full =
+            source.masked_counted && matches!(kernel.shape, KernelShape::Attention { causal: true, .. });
+        kernel.flops * if full { 2.0 } else { 1.0 }
+    }
+
+    fn memory_bound(&self) -> Result<Kernel, String> {
+        let b = self.backward();
+        let e = self.format()?.0.bytes();
+        // Bytes of one element, or of one element of the output.
+        let (class, per_element) = match self.op.as_str() {
+            "layer_norm" if b => (KernelClass::LayerNormBackward, 3.0 * e),
+            "rms_norm" if b => (KernelClass::NormBackward, 3.0 * e),
+            "rms_norm" | "layer_norm" => (KernelClass::Norm, 2.0 * e),
+            "add_rms_norm" if b => return Err("a fused kernel that no workload runs".into()),
+            "add_rms_norm" => (KernelClass::Norm, 4.0 * e),
+            "rope" => (KernelClass::Rotary, 2.0 * e),
+            "swiglu" => (KernelClass::Activation, if b { 5.0 * e } else { 3.0 * e }),
+            "swiglu+quantize" => (KernelClass::Activation, 5.0),
+            "gelu" => (KernelClass::Activation, if b { 3.0 * e } else { 2.0 * e }),
+            "residual_add" => (KernelClass::Residual, 3.0 * e),
+            "elementwise" | "hbm_copy" => (KernelClass::Copy, 2.0 * e),
+            "softmax" => (KernelClass::Softmax, if b { 3.0 * e } else { 2.0 * e }),
+            "embedding" => (KernelClass::Embedding, 2.0 * e),
+            "quantize" => (KernelClass::Cast, 3.0),
+            "quantize+transpose" => (KernelClass::CastTranspose, 3.0),
+            "amax" => (KernelClass::Amax, 2.0),
+            "transpose" => (KernelClass::Transpose, 2.0 * e),
+            "permute" => (KernelClass::Permute, 2.0 * e),
+            // Reads a row for each expert, writes one for each rank that a token touches: 7.4 of 8 on 64 ranks.
+            "unpermute" => (KernelClass::Unpermute, 1.92 * e),
+            "hbm_read" => (KernelClass::GradientNorm, e),
+            "optimizer" => (self.optimizer(), 14.0),
+            other => return Err(format!("`{other}` is no kernel of a class")),
+        };
+        let elements = match (self.m, self.n, self.seq) {
+            (Some(m), Some(n), _) => self.size("m", Some(m))?.saturating_mul(self.size("n", Some(n))?),
+            (None, Some(n), None) => self.size("n", Some(n))?,
+            (_, _, Some(s)) => {
+                let heads = self.size("heads", self.heads)? + self.kv_heads.unwrap_or(0);
+                self.batch.unwrap_or(1) * s * heads * self.size("head_dim", self.head_dim)?
+            }
+            _ => return Err("no `m` and `n`".into()),
+        };
+        // Where the source prints what it counted, it knows better what the kernel moves.
+        let counts = class != KernelClass::Unpermute; // What was counted of it is what it reads alone.
+        let counted =
+            self.time_ms.filter(|_| counts).zip(self.bandwidth_gbps).map(|(ms, rate)| ms * 1e-3 * rate * 1e9);
+        let bytes = counted.unwrap_or(elements as f64 * per_element);
+        Ok(Kernel::elementwise(class, "kernel", elements, bytes, self.format()?.0))
+    }
+    fn optimizer(&self) -> KernelClass {
+        if self.says("foreach") || self.says("for-each") {
+            KernelClass::OptimizerForEach
+        } else if self.says("before the change") || self.says("multi-tensor") {
+            KernelClass::OptimizerMultiTensor
+        } else {
+            KernelClass::OptimizerFused
+        }
+    }
+    fn maker(&self) -> Maker {
+        let software = self.software.as_deref().unwrap_or("").to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|w| software.contains(w));
+        if has(&["compile", "megatron", "vllm-era", "inductor", "trtllm"]) {
+            Maker::Compiled
+        } else if has(&["pytorch", "torch,", "eager"]) && !software.contains("fused") {
+            Maker::Eager
+        } else {
+            Maker::Tuned
+        }
+    }
+}
+
+/// A GEMM's pass.
+enum Pass {
+    Forward,
+    InputGrad,
+    WeightGrad,
+}

@@ -1,0 +1,106 @@
+//! Tiles in waves over the compute units, and a roofline.
+
+use super::{Cost, DeviceCost, attention, memory_bound};
+use crate::core::units::Time;
+use crate::step::model::{Kernel, KernelClass, KernelShape};
+use crate::step::spec::Dtype;
+
+/// The default level; formulas in the parent module.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TileWave;
+
+/// Output tiles that GEMM libraries have kernels for, with the fraction of the best inner loop's speed that each
+/// reaches: smaller tiles load more operands per product.
+const TILES: [(u64, u64, f64); 6] =
+    [(256, 128, 1.0), (128, 256, 1.0), (128, 128, 0.95), (128, 64, 0.8), (64, 128, 0.8), (64, 64, 0.6)];
+
+/// Ways to cut k over several units where tiles are few.
+const SPLITS: [u64; 4] = [1, 2, 4, 8];
+
+impl Cost for TileWave {
+    fn time_with_units_taken(&self, kernel: &Kernel, device: &DeviceCost, taken: u32) -> Time {
+        let left = device.units_left(taken);
+        let spec = &device.spec;
+        let memory = device.memory_s(kernel.bytes, left);
+        let sums = spec.exposed_sums * device.memory_s(sum_bytes(kernel), left);
+        let (math, exposed, floor_us) = match kernel.shape {
+            KernelShape::Gemm { m, n, k, batch, .. } => {
+                let math = gemm_s(device, kernel, (m, n, k), batch, left) + sums;
+                (math, spec.exposed_memory, spec.gemm_floor_us)
+            }
+            KernelShape::GroupedGemm { groups, m, n, k, .. } => {
+                let math = gemm_s(device, kernel, (m, n, k), groups, left);
+                let floor = spec.gemm_floor_us + groups as f64 * spec.group_us;
+                (math, spec.grouped_exposed_memory, floor)
+            }
+            KernelShape::Attention { .. } => {
+                (attention::seconds(device, kernel, left), 0.0, spec.attention_floor_us)
+            }
+            KernelShape::Elementwise { .. } => {
+                return Time::from_s(memory_bound::seconds(kernel, device, left));
+            }
+        };
+        let cool = math.max(memory) + exposed * math.min(memory) + floor_us * 1e-6;
+        Time::from_s(cool.max(kernel.flops / device.power_limit(kernel) + sums))
+    }
+}
+
+/// Bytes of the sums that a GEMM reads and writes where it adds its result to what is there.
+fn sum_bytes(kernel: &Kernel) -> f64 {
+    match kernel.shape {
+        KernelShape::Gemm { m, n, k, batch, accumulate: true } => {
+            let [batch, m, n, k] = [batch, m, n, k].map(|size| size as f64);
+            kernel.bytes - batch * (m * k + k * n) * kernel.dtype.bytes()
+        }
+        _ => 0.0,
+    }
+}
+
+/// Fraction of its format's peak that a GEMM of a class reaches.
+fn fraction(device: &DeviceCost, kernel: &Kernel) -> f64 {
+    let spec = &device.spec;
+    let weight_grad = || spec.weight_grad.get(&kernel.format()).copied().unwrap_or(1.0);
+    device.matrix_fraction(kernel.format())
+        * match kernel.class {
+            KernelClass::GemmWeightGrad => weight_grad(),
+            KernelClass::GroupedGemm | KernelClass::GroupedGemmInputGrad => spec.grouped_fraction,
+            KernelClass::GroupedGemmWeightGrad => spec.grouped_fraction * spec.grouped_weight_grad,
+            _ => 1.0,
+        }
+}
+
+/// Seconds of the products of a GEMM on `left` units, by the tile shape and split that are best on all units: the
+/// library that picks them does not know what runs beside.
+fn gemm_s(device: &DeviceCost, kernel: &Kernel, (m, n, k): (u64, u64, u64), batch: u64, left: u32) -> f64 {
+    let peak = device.peak(kernel.dtype).0;
+    let unit_rate = peak * fraction(device, kernel) / f64::from(device.units.max(1));
+    // A pipeline fills in a time, not in elements: at twice the rate it takes twice as many.
+    let shape = device.spec.shapes.get(&kernel.format()).copied().unwrap_or_default();
+    let fill_k = shape.fill_k.unwrap_or(device.spec.fill_k) * (peak / device.peak(Dtype::Bf16).0).max(1.0);
+    let last_wave = shape.last_wave.unwrap_or(device.spec.last_wave);
+    let (mut best_s, mut seconds) = (f64::INFINITY, f64::INFINITY);
+    for (tm, tn, speed) in TILES {
+        let tiles = batch as f64 * (m.div_ceil(tm) * n.div_ceil(tn)) as f64;
+        for split in SPLITS {
+            let blocks = tiles * split as f64;
+            if split > 1 && (shape.split == Some(false) || blocks > f64::from(device.units)) {
+                break;
+            }
+            let depth = k.div_ceil(split) as f64 + fill_k;
+            let block_s = 2.0 * (tm * tn) as f64 * depth / (unit_rate * speed);
+            let extra = if split > 1 { device.spec.split_us * 1e-6 } else { 0.0 };
+            let on = |units| waves(blocks, units, last_wave) * block_s + extra;
+            let whole_s = on(device.units);
+            if whole_s < best_s {
+                (best_s, seconds) = (whole_s, on(left));
+            }
+        }
+    }
+    seconds
+}
+
+/// Waves of `blocks` equal blocks over `units`, of a last, partly filled one only the share `last` beyond its blocks.
+fn waves(blocks: f64, units: u32, last: f64) -> f64 {
+    let full = blocks / f64::from(units);
+    if full <= 1.0 { 1.0 } else { full + last * (full.ceil() - full) }
+}

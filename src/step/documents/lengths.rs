@@ -1,0 +1,136 @@
+//! Which documents each sequence of a step holds.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Deserialize;
+
+use crate::step::spec::SpecError;
+use crate::step::spec::workload::{CutDocument, DocumentsSpec, DrawnLengths};
+
+/// Most documents of a step.
+const MOST: usize = 1 << 22;
+
+/// Lengths of the documents of `count` sequences of `sequence` tokens.
+///
+/// # Errors
+/// The file of lengths has none, or lists that are no sequences; the step has too many documents.
+pub fn packed(spec: &DocumentsSpec, sequence: u64, count: u64) -> Result<Vec<Vec<u64>>, SpecError> {
+    if let Some(drawn) = &spec.drawn {
+        let mut rng = ChaCha8Rng::seed_from_u64(drawn.seed);
+        return fill(|| draw(drawn, &mut rng), spec.rest, sequence, count);
+    }
+    let given = match (&spec.lengths, &spec.file) {
+        (Some(lengths), _) => Lengths::Stream(lengths.clone()),
+        (_, Some(file)) => read(file.content().map_err(|e| e.under("documents.file"))?, sequence)?,
+        _ => Lengths::Stream(Vec::new()),
+    };
+    match given {
+        Lengths::Sequences(all) => Ok(all.into_iter().cycle().take(count as usize).collect()),
+        Lengths::Stream(lengths) if lengths.is_empty() => Err(SpecError::at("documents", "there are none")),
+        Lengths::Stream(lengths) => {
+            let mut next = lengths.iter().copied().cycle();
+            fill(|| next.next().unwrap_or(sequence), spec.rest, sequence, count)
+        }
+    }
+}
+
+/// What a file holds: one list, or one for each sequence.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Lengths {
+    Stream(Vec<u64>),
+    Sequences(Vec<Vec<u64>>),
+}
+
+fn read(content: &serde_json::Value, sequence: u64) -> Result<Lengths, SpecError> {
+    let wrong = |problem: String| {
+        SpecError::at("documents.file", problem)
+            .allowed("a JSON list of lengths from 1, or a list of such lists, each as long as a sequence")
+    };
+    let lengths = Lengths::deserialize(content).map_err(|_| wrong("these are no lengths".into()))?;
+    let (all, empty): (Box<dyn Iterator<Item = &u64>>, bool) = match &lengths {
+        Lengths::Stream(one) => (Box::new(one.iter()), one.is_empty()),
+        Lengths::Sequences(many) => (Box::new(many.iter().flatten()), many.is_empty()),
+    };
+    if empty || all.into_iter().any(|l| *l == 0 || *l > 1_000_000_000) {
+        return Err(wrong("a length is 0 or above 1e9, or there is none".into()));
+    }
+    if let Lengths::Sequences(many) = &lengths {
+        for (i, one) in many.iter().enumerate() {
+            let tokens: u64 = one.iter().sum();
+            if tokens != sequence {
+                return Err(wrong(format!("list {i} has {tokens} tokens, a sequence has {sequence}")));
+            }
+        }
+    }
+    Ok(lengths)
+}
+
+/// So many lengths of a distribution.
+pub fn drawn(spec: &DrawnLengths, count: u64) -> Vec<u64> {
+    let mut rng = ChaCha8Rng::seed_from_u64(spec.seed);
+    (0..count).map(|_| draw(spec, &mut rng)).collect()
+}
+
+/// A document of a log-normal length (Box and Muller 1958).
+fn draw(spec: &DrawnLengths, rng: &mut ChaCha8Rng) -> u64 {
+    let (u, v): (f64, f64) = (1.0 - rng.random::<f64>(), rng.random());
+    let z = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
+    let longest = spec.longest.unwrap_or(1_000_000_000);
+    ((spec.median * (spec.sigma * z).exp()).round() as u64).clamp(spec.shortest, longest)
+}
+
+/// Packs documents one after the other; the last of a sequence is cut at its end.
+fn fill(
+    mut next: impl FnMut() -> u64,
+    rest: CutDocument,
+    sequence: u64,
+    count: u64,
+) -> Result<Vec<Vec<u64>>, SpecError> {
+    let (mut sequences, mut documents, mut left) = (Vec::new(), 0_usize, 0);
+    for _ in 0..count {
+        let (mut one, mut room) = (Vec::new(), sequence);
+        while room > 0 {
+            let length = if left > 0 { left } else { next() };
+            let fits = length.min(room);
+            left = if rest == CutDocument::Carried { length - fits } else { 0 };
+            room -= fits;
+            one.push(fits);
+            documents += 1;
+            if documents > MOST {
+                return Err(SpecError::at("documents", format!("the step has more than {MOST}"))
+                    .allowed(format!("at most {MOST} documents in the sequences of a step"))
+                    .hint("longer documents, or a smaller batch.global"));
+            }
+        }
+        sequences.push(one);
+    }
+    Ok(sequences)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(lengths: &[u64], rest: CutDocument) -> Vec<Vec<u64>> {
+        let spec = DocumentsSpec { lengths: Some(lengths.to_vec()), rest, ..DocumentsSpec::default() };
+        packed(&spec, 10, 3).unwrap()
+    }
+
+    #[test]
+    fn the_rest_of_a_document_begins_the_next_sequence_or_is_dropped() {
+        assert_eq!(listed(&[6], CutDocument::Carried), [vec![6, 4], vec![2, 6, 2], vec![4, 6]]);
+        assert_eq!(listed(&[6], CutDocument::Dropped), [vec![6, 4], vec![6, 4], vec![6, 4]]);
+        assert_eq!(listed(&[25], CutDocument::Carried), [vec![10], vec![10], vec![5, 5]]);
+    }
+
+    #[test]
+    fn drawn_lengths_have_the_median_and_spread_asked_for() {
+        let drawn = DrawnLengths { median: 1000.0, sigma: 1.0, shortest: 1, longest: None, seed: 3 };
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        let mut logs: Vec<f64> = (0..20_000).map(|_| (draw(&drawn, &mut rng) as f64).ln()).collect();
+        logs.sort_unstable_by(f64::total_cmp);
+        assert!((logs[10_000] - 1000_f64.ln()).abs() < 0.03);
+        assert!((logs[16_827] - logs[10_000] - 1.0).abs() < 0.04, "one sigma above the median are 84.13 %");
+    }
+}

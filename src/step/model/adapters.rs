@@ -1,0 +1,91 @@
+//! Low-rank adapters beside frozen matrices (LoRA): y = W·x + B·(A·x), A of r × c_in, B of c_out × r.
+//!
+//! Each adapted matrix has its own two small products, also where the frozen ones run as one kernel; B's adds to the output of
+//! W's. Backward: the gradient through B, W's input gradient, and the gradient through A added to it; and the weight
+//! gradients of both, for which the input of W is kept (once for matrices that share it) and A·x.
+//!
+//! Tensor parallelism cuts B with a matrix that is cut by columns, and A with one that is cut by rows; the other is whole on every rank.
+//! Both commute with the sums of W's own communication, so there is none of their own; the gradient of the whole one is summed
+//! over tensor-parallel ranks once a step, which is left out, as that of norms is.
+//!
+//! Source: Hu et al. 2021 (arXiv 2106.09685). Dropout in front of an adapter is left out.
+
+use super::blocks::Blocks;
+use super::item::{CommOp, Item, Kernel};
+use super::linear::{Linear, Passes};
+use super::{KernelClass, Shard};
+use crate::step::spec::workload::Trained;
+
+/// Kernels of the adapters of one linear layer.
+#[derive(Default)]
+pub(super) struct Adapters {
+    forward: Vec<Item>,
+    /// Before the input gradient of the frozen product, and behind it.
+    input_grad: [Vec<Item>; 2],
+    pub(super) weight_grad: Vec<Item>,
+}
+
+impl Blocks<'_> {
+    /// The adapters of a linear layer on so many tokens; their weights, and what they keep, are noted.
+    pub(super) fn adapters_of(&mut self, l: &Linear, tokens: u64) -> Adapters {
+        let s = self.shard;
+        let mut adapters = Adapters::default();
+        let Trained::Adapters(spec) = &s.trained else { return adapters };
+        let rank = spec.rank;
+        let outputs = l.parts.iter().filter(|(matrix, _)| spec.adapts(*matrix)).map(|(_, outputs)| *outputs);
+        for outputs in outputs {
+            adapters.add(s, tokens, [l.inputs, rank, outputs]);
+            let weights = rank * (l.inputs + outputs);
+            self.adapters += weights;
+            self.parameters.dense += weights;
+            let kept = (tokens * rank) as f64 * s.act();
+            self.save("adapter between its products", kept, l.modules, true);
+        }
+        adapters
+    }
+}
+
+impl Adapters {
+    /// One more, between these widths.
+    fn add(&mut self, s: &Shard, tokens: u64, [inputs, rank, outputs]: [u64; 3]) {
+        let product = |name, n, k| Kernel::gemm(name, tokens, n, k, 1, s.compute, s.act());
+        // Adds to what the frozen product has made.
+        let added = |kernel: Kernel, width: u64| {
+            let read = (tokens * width) as f64 * s.act();
+            Item::Kernel(Kernel { bytes: kernel.bytes + read, ..kernel })
+        };
+        let gradient = |name, n, k| product(name, n, k).of(KernelClass::GemmInputGrad);
+        let weight_grad = |name, m, n| {
+            Item::Kernel(Kernel::weight_gradient(name, m, n, tokens, s.compute, s.gradient_bytes))
+        };
+        self.forward.push(Item::Kernel(product("adapter down", rank, inputs)));
+        self.forward.push(added(product("adapter up", outputs, rank), outputs));
+        self.input_grad[0].push(Item::Kernel(gradient("adapter up input gradient", rank, outputs)));
+        self.input_grad[1].push(added(gradient("adapter down input gradient", inputs, rank), inputs));
+        self.weight_grad.push(weight_grad("adapter up weight gradient", outputs, rank));
+        self.weight_grad.push(weight_grad("adapter down weight gradient", rank, inputs));
+    }
+
+    /// Puts them around the products of a frozen layer, whose weight gradient they stand in for. Without any, nothing reads
+    /// what was gathered for it.
+    pub(super) fn around(&self, l: &Linear, (forward, input_grad, weight_grad, backward): Passes) -> Passes {
+        let is = |item: &Item, name: &str| item.kernel().is_some_and(|k| k.name == name);
+        let [input, weight] = l.grad_names;
+        let [before, behind] = &self.input_grad;
+        let replaced = |items: Vec<Item>| -> Vec<Item> {
+            let with = |item: Item| match item {
+                item if is(&item, l.name) => [vec![item], self.forward.clone()].concat(),
+                item if is(&item, input) => [before.clone(), vec![item], behind.clone()].concat(),
+                item if is(&item, weight) => self.weight_grad.clone(),
+                item => vec![item],
+            };
+            items.into_iter().flat_map(with).collect()
+        };
+        if self.weight_grad.is_empty() {
+            // No weight gradient beside which the sum of the input gradient could run.
+            return (forward, input_grad.clone(), Vec::new(), input_grad);
+        }
+        debug_assert!(weight_grad.iter().all(|i| i.comm().is_none_or(|c| c.op == CommOp::AllGather)));
+        (replaced(forward), replaced(input_grad), replaced(weight_grad), replaced(backward))
+    }
+}

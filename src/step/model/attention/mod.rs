@@ -1,0 +1,311 @@
+//! The attention part of a layer: projections in, core (with its context-parallel communication), projection out.
+
+mod core;
+
+use core::{CORE, Core};
+
+use super::blocks::{Block, Blocks};
+use super::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel};
+use super::linear::{Cut, Linear};
+use super::{KernelClass, parameters};
+use crate::step::documents::Mask;
+use crate::step::spec::model::{AttentionKernel, IndexerSpec, MlaSpec, QkNorm};
+use crate::step::spec::recipe::CastRole;
+use crate::step::spec::workload::AdaptedMatrix::{Key, Projection, Query, Value};
+use crate::step::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
+
+const QKV: &[RecomputeModule] = &[RecomputeModule::Qkv];
+
+/// Adds projections, core and output projection.
+pub(super) fn add(b: &mut Blocks) {
+    let (m, s) = (b.model, b.shard);
+    let saved = s.saved_input(Fp8Gemm::Qkv);
+    // Both down-projections keep a narrow copy of their own.
+    let copies = if m.mla.is_some() && saved < s.act() { 2.0 } else { 1.0 };
+    let input = copies * s.local_tokens() as f64 * m.hidden as f64 * saved;
+    b.save_input("QKV input", input, &[RecomputeModule::Norm], &[Query, Key, Value]);
+    match m.mla {
+        None => {
+            let (queries, keys) = (m.query_width() / s.tensor, s.kv_heads(m) * m.head_size());
+            b.linear(Linear {
+                name: "qkv",
+                grad_names: ["qkv input gradient", "qkv weight gradient"],
+                inputs: m.hidden,
+                outputs: queries + 2 * keys,
+                cut: Cut::Columns,
+                biases: m.qkv_biases(),
+                gemm: Fp8Gemm::Qkv,
+                modules: QKV,
+                parts: vec![(Query, queries), (Key, keys), (Value, keys)],
+            });
+        }
+        Some(mla) => add_latent(b, mla),
+    }
+    add_qk_norm(b);
+    add_rotation(b);
+    let t = s.tokens() as f64;
+    let (q, k, v) = widths(b);
+    b.save("query", t * q as f64 * s.act(), QKV, false);
+    let key = [QKV, &[RecomputeModule::EverySecondMatrix]].concat();
+    b.save("key", t * k as f64 * s.act(), &key, false);
+    b.save("value", t * v as f64 * s.act(), QKV, false);
+    if let (Some(indexer), Some(mla)) = (m.attention.indexer, m.mla) {
+        add_indexer(b, indexer, mla);
+    }
+    add_core(b);
+    if m.attention.output_gate {
+        add_output_gate(b);
+    }
+    let width = s.heads(m) * m.v_head_size();
+    // The core's output serves its own backward and the projection's weight gradient: 16-bit for the former, unless the
+    // recipe keeps it in a format of its own.
+    let later = s.trained.keeps_input_of(&[Projection]);
+    b.save("attention output", t * width as f64 * s.kept_bytes(CastRole::AttentionOutput), &[], later);
+    if s.keeps_copy(Fp8Gemm::Projection) {
+        let copy = t * width as f64 * s.saved_input(Fp8Gemm::Projection);
+        b.save_input("narrow attention output", copy, &[], &[Projection]);
+    }
+    let [forward, backward] = s.casts_beside(CastRole::AttentionOutput, s.tokens() * width);
+    b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
+    b.linear(Linear {
+        name: "projection",
+        grad_names: ["projection input gradient", "projection weight gradient"],
+        inputs: width,
+        outputs: m.hidden,
+        cut: if m.parallel_block { Cut::RowsUnsummed } else { Cut::Rows },
+        biases: m.output_bias(),
+        gemm: Fp8Gemm::Projection,
+        modules: &[],
+        parts: vec![(Projection, m.hidden)],
+    });
+}
+
+/// Widths of query, key and value on this rank as the core reads them.
+fn widths(b: &Blocks) -> (u64, u64, u64) {
+    let (m, s) = (b.model, b.shard);
+    let kv = if m.mla.is_some() { s.heads(m) } else { s.kv_heads(m) };
+    (s.heads(m) * m.qk_head_size(), kv * m.qk_head_size(), kv * m.v_head_size())
+}
+
+/// Latent attention: narrow projections on each rank's own tokens, then wide ones cut by heads.
+fn add_latent(b: &mut Blocks, mla: MlaSpec) {
+    let (m, s) = (b.model, b.shard);
+    let local = s.local_tokens();
+    let heads = s.heads(m);
+    let down = |name, grad_names, outputs| Linear {
+        name,
+        grad_names,
+        inputs: m.hidden,
+        outputs,
+        cut: Cut::No,
+        biases: m.qkv_biases(),
+        gemm: Fp8Gemm::Qkv,
+        modules: &[],
+        parts: Vec::new(),
+    };
+    let up = |name, grad_names, inputs, outputs| Linear {
+        name,
+        grad_names,
+        inputs,
+        outputs,
+        cut: Cut::Columns,
+        biases: m.qkv_biases(),
+        gemm: Fp8Gemm::Qkv,
+        modules: QKV,
+        parts: Vec::new(),
+    };
+    let q_width = heads * m.qk_head_size();
+    let latent_kv = mla.kv_lora_rank + mla.qk_rope_head_size;
+    let kv_width = heads * (mla.qk_nope_head_size + mla.v_head_size);
+    // Each is kept as it is projected; its norm runs again with the up-projections.
+    let latent = |b: &mut Blocks, name, width: u64| {
+        b.parameters.dense += parameters::norm(m, width);
+        b.save(name, local as f64 * width as f64 * s.act(), &[], s.trained.weights());
+        let elements = local * width;
+        b.save_input("latent after its norm", elements as f64 * s.saved_input(Fp8Gemm::Qkv), QKV, &[]);
+        let norm = |class, name, times: f64| {
+            let bytes = times * elements as f64 * s.act();
+            vec![Item::Kernel(Kernel::elementwise(class, name, elements, bytes, s.compute))]
+        };
+        let backward = norm(KernelClass::NormBackward, "latent norm backward", 3.0);
+        b.push(Block {
+            forward: norm(KernelClass::Norm, "latent norm", 2.0),
+            input_grad: backward.clone(),
+            backward,
+            modules: QKV.to_vec(),
+            ..Block::default()
+        });
+    };
+    b.sum_of_branches(2);
+    match mla.q_lora_rank {
+        Some(rank) => {
+            b.linear(down("q down", ["q down input gradient", "q down weight gradient"], rank));
+            latent(b, "query latent", rank);
+            b.linear(up("q up", ["q up input gradient", "q up weight gradient"], rank, q_width));
+        }
+        None => b.linear(up("q", ["q input gradient", "q weight gradient"], m.hidden, q_width)),
+    }
+    b.linear(down("kv down", ["kv down input gradient", "kv down weight gradient"], latent_kv));
+    latent(b, "key-value latent", mla.kv_lora_rank);
+    b.linear(up("kv up", ["kv up input gradient", "kv up weight gradient"], mla.kv_lora_rank, kv_width));
+    if m.attention.indexer.is_none() {
+        heads_from_latents(b, mla);
+    }
+}
+
+/// Keys and values of all heads put together from the up-projection and the one rotated part; backward the gradient of the
+/// projection from theirs, and that of the rotated part summed over heads.
+fn heads_from_latents(b: &mut Blocks, mla: MlaSpec) {
+    let (m, s) = (b.model, b.shard);
+    let projected = mla.qk_nope_head_size + mla.v_head_size;
+    let elements = s.tokens() * s.heads(m) * (projected + mla.qk_rope_head_size);
+    let moved = (elements + s.tokens() * s.heads(m) * projected) as f64 * s.act();
+    let copy =
+        |name| vec![Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, moved, s.compute))];
+    let backward = copy("split key and value gradients");
+    b.push(Block {
+        forward: copy("put keys and values together"),
+        input_grad: backward.clone(),
+        backward,
+        modules: QKV.to_vec(),
+        ..Block::default()
+    });
+}
+
+/// Normalisation of queries and keys by heads; its weights (and sinks) are small and alike on all tensor-parallel ranks.
+fn add_qk_norm(b: &mut Blocks) {
+    let (m, s) = (b.model, b.shard);
+    b.parameters.dense += parameters::qk_norm_and_sinks(m);
+    if m.attention.qk_norm == QkNorm::None {
+        return;
+    }
+    let elements = s.tokens() * (s.heads(m) + s.kv_heads(m)) * m.head_size();
+    let moved = elements as f64 * s.act();
+    b.save("query and key before their norm", moved, QKV, false);
+    let kernel = |class, name, times: f64| {
+        Item::Kernel(Kernel::elementwise(class, name, elements, times * moved, s.compute))
+    };
+    let mut forward = vec![kernel(KernelClass::Norm, "query and key norm", 2.0)];
+    let mut backward = vec![kernel(KernelClass::NormBackward, "query and key norm backward", 3.0)];
+    if m.attention.qk_norm == QkNorm::Full && s.tensor > 1 {
+        // A sum of squares of each token, once for queries and once for keys.
+        let bytes = 2.0 * 4.0 * s.tokens() as f64;
+        let sum = |name| Item::Comm(CommPoint::new(name, CommGroup::Tensor, CommOp::AllReduce, bytes));
+        forward.insert(0, sum("all-reduce query and key norm"));
+        backward.insert(0, sum("all-reduce query and key norm gradient"));
+    }
+    b.push(Block {
+        forward,
+        input_grad: backward.clone(),
+        backward,
+        modules: QKV.to_vec(),
+        ..Block::default()
+    });
+}
+
+/// Rotation of queries and keys, in place.
+fn add_rotation(b: &mut Blocks) {
+    let (m, s) = (b.model, b.shard);
+    if !m.rotates() {
+        return;
+    }
+    let per_token = match m.mla {
+        // One rotated part of the keys for all heads.
+        Some(mla) => (s.heads(m) + 1) * mla.qk_rope_head_size,
+        None => (s.heads(m) + s.kv_heads(m)) * m.head_size(),
+    };
+    let elements = s.tokens() * per_token;
+    // By itself: halves swapped, both products, their sum.
+    let moved = if s.fuses_chains() { 2.0 } else { 2.0 + 2.0 + 2.0 + 3.0 };
+    let bytes = moved * elements as f64 * s.act();
+    let kernel =
+        |name| Item::Kernel(Kernel::elementwise(KernelClass::Rotary, name, elements, bytes, s.compute));
+    b.push(Block {
+        forward: vec![kernel("rotary")],
+        input_grad: vec![kernel("rotary backward")],
+        backward: vec![kernel("rotary backward")],
+        modules: QKV.to_vec(),
+        ..Block::default()
+    });
+}
+
+/// Scores of the indexer over all tokens before, and the largest of them (DeepSeek-V3.2). Its own loss, which trains it,
+/// is left out, so nothing of it runs backward; its weights are on every rank.
+fn add_indexer(b: &mut Blocks, indexer: IndexerSpec, mla: MlaSpec) {
+    let (m, s) = (b.model, b.shard);
+    let (t, heads, width) = (s.tokens(), indexer.heads, indexer.head_size);
+    let from = mla.q_lora_rank.unwrap_or(m.hidden);
+    b.parameters.dense += from * heads * width + m.hidden * (width + heads) + 2 * width;
+    let gemm = |name, columns, inner| {
+        Item::Kernel(Kernel::gemm(name, t, columns, inner, 1, s.gemm_dtype(Fp8Gemm::Qkv), s.act()))
+    };
+    let queries = s.sequence / s.context.size.max(1);
+    let scored = s.documents.as_ref().and_then(|work| work.all(Mask::whole(&m.attention)));
+    let keys = match scored {
+        Some(pairs) => (pairs / (s.micro_batch * queries) as f64).ceil().max(1.0) as u64,
+        None if m.attention.causal => s.sequence.div_ceil(2),
+        None => s.sequence,
+    };
+    let narrow = s.gemm_dtype(Fp8Gemm::Qkv);
+    let scores = Kernel::gemm("indexer scores", queries, keys, width, s.micro_batch * heads, narrow, 0.0);
+    let pairs = t * keys;
+    let bytes = 4.0 * pairs as f64;
+    let top_k = Kernel::elementwise(KernelClass::Router, "indexer top-k", pairs, bytes, Dtype::Fp32);
+    b.push(Block {
+        forward: vec![
+            gemm("indexer query", heads * width, from),
+            gemm("indexer key", width + heads, m.hidden),
+            Item::Kernel(scores.of(KernelClass::AttentionGemm)),
+            Item::Kernel(top_k),
+        ],
+        modules: CORE.to_vec(),
+        ..Block::default()
+    });
+}
+
+/// The gate on the output: a product with a sigmoid, both kept.
+fn add_output_gate(b: &mut Blocks) {
+    let (m, s) = (b.model, b.shard);
+    let elements = s.tokens() * s.heads(m) * m.v_head_size();
+    let moved = elements as f64 * s.act();
+    b.save("output gate", moved, QKV, false);
+    b.save_input("gated output", moved, &[], &[Projection]);
+    let kernel = |name, times: f64| {
+        let class = KernelClass::Activation;
+        Item::Kernel(Kernel::elementwise(class, name, elements, times * moved, s.compute))
+    };
+    let backward = vec![kernel("output gate backward", 5.0)];
+    b.push(Block {
+        forward: vec![kernel("output gate", 3.0)],
+        input_grad: backward.clone(),
+        backward,
+        ..Block::default()
+    });
+}
+
+/// The core with its communication, as one block.
+fn add_core(b: &mut Blocks) {
+    let core = Core::new(b);
+    core.save(b);
+    let mut forward = core.pass(Direction::Forward);
+    let mut backward = core.pass(Direction::Backward);
+    if !b.shard.fuses_gradients() && b.model.attention.kernel == AttentionKernel::Standard {
+        // Heads are merged into rows for the projection, and the three gradients into one matrix.
+        let (q, k, v) = widths(b);
+        let (t, act) = (b.shard.tokens(), b.shard.act());
+        let copy = |name, width: u64| {
+            let elements = t * width;
+            let bytes = 2.0 * elements as f64 * act;
+            Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, bytes, b.shard.compute))
+        };
+        forward.push(copy("merge heads", b.shard.heads(b.model) * b.model.v_head_size()));
+        backward.push(copy("merge gradients", q + k + v));
+    }
+    b.push(Block {
+        forward,
+        input_grad: backward.clone(),
+        backward,
+        modules: CORE.to_vec(),
+        ..Block::default()
+    });
+}

@@ -1,0 +1,261 @@
+//! A layer under construction: blocks of forward kernels with their backward, undone in reverse.
+
+use super::KernelClass;
+use super::item::{Item, Kernel};
+use super::layer::{LayerKind, LayerPlan, Parameters, Saved, SavedBy};
+use super::shard::Shard;
+use crate::step::moe::Exchange;
+use crate::step::spec::model::{ModelSpec, Norm};
+use crate::step::spec::workload::{AdaptedMatrix, ExpertOverlap, RecomputeModule, Trained};
+
+/// One step of a layer with its backward; blocks are undone in reverse.
+#[derive(Default)]
+pub(super) struct Block {
+    pub(super) forward: Vec<Item>,
+    pub(super) input_grad: Vec<Item>,
+    pub(super) weight_grad: Vec<Item>,
+    pub(super) backward: Vec<Item>,
+    pub(super) modules: Vec<RecomputeModule>,
+    /// What its modules compute again, where that is not its forward.
+    pub(super) again: Option<Vec<Item>>,
+}
+
+/// A layer under construction.
+pub(super) struct Blocks<'a> {
+    pub(super) model: &'a ModelSpec,
+    pub(super) shard: &'a Shard,
+    pub(super) parameters: Parameters,
+    /// Weights of adapters among them.
+    pub(super) adapters: u64,
+    pub(super) weight_casts: Vec<Item>,
+    blocks: Vec<Block>,
+    /// Matrices so far.
+    pub(super) matrices: usize,
+    saved: Vec<Saved>,
+    gradients: f64,
+    widest: f64,
+}
+
+impl<'a> Blocks<'a> {
+    pub(super) fn new(model: &'a ModelSpec, shard: &'a Shard) -> Self {
+        Blocks {
+            model,
+            shard,
+            parameters: Parameters::default(),
+            adapters: 0,
+            weight_casts: Vec::new(),
+            blocks: Vec::new(),
+            matrices: 0,
+            saved: Vec::new(),
+            gradients: 0.0,
+            widest: 0.0,
+        }
+    }
+    pub(super) fn push(&mut self, block: Block) {
+        self.blocks.push(block);
+    }
+    /// Notes a tensor kept for backward.
+    pub(super) fn save(
+        &mut self,
+        name: &'static str,
+        bytes: f64,
+        by: &[RecomputeModule],
+        for_weight_grad: bool,
+    ) {
+        self.saved.push(Saved { name, bytes, by: SavedBy(by.to_vec()), for_weight_grad });
+    }
+    /// Notes an input of products with weights, which is kept for their gradients: where those, or one of the adapters of
+    /// these matrices, are trained.
+    pub(super) fn save_input(
+        &mut self,
+        name: &'static str,
+        bytes: f64,
+        by: &[RecomputeModule],
+        of: &[AdaptedMatrix],
+    ) {
+        if self.shard.trained.keeps_input_of(of) {
+            self.save(name, bytes, by, true);
+        }
+    }
+    /// Notes a GEMM's input and output, in bytes, for the workspace, and the gradient of its output as a delayed
+    /// weight gradient reads it.
+    pub(super) fn note_gemm(&mut self, input: f64, output: f64, gradient: f64) {
+        self.gradients += gradient;
+        self.widest = self.widest.max(input + output);
+    }
+
+    /// A normalisation of the residual stream: input kept; its output is kept by the GEMM that reads it.
+    pub(super) fn norm(&mut self, name: &'static str) {
+        let (m, s) = (self.model, self.shard);
+        let elements = s.local_tokens() * m.hidden;
+        let (e, act) = (elements as f64, s.act());
+        self.save("norm input", e * act, &[], false);
+        self.parameters.dense += super::parameters::norm(m, m.hidden);
+        let forward = Kernel::elementwise(KernelClass::Norm, name, elements, 2.0 * e * act, s.compute);
+        let pass =
+            |class, name, bytes| Item::Kernel(Kernel::elementwise(class, name, elements, bytes, s.compute));
+        let of_norm = match m.norm {
+            Norm::Rms => KernelClass::NormBackward,
+            Norm::Layer | Norm::LayerNoBias | Norm::Plain => KernelClass::LayerNormBackward,
+        };
+        let backward = if s.fuses_gradients() {
+            // Reads input, gradient and the gradient that came through the residual; writes their sum.
+            vec![pass(of_norm, "norm backward", 4.0 * e * act)]
+        } else {
+            vec![
+                pass(of_norm, "norm backward", 3.0 * e * act),
+                pass(KernelClass::Reduction, "norm weight gradient", 2.0 * e * act),
+                pass(KernelClass::Residual, "add gradients", 3.0 * e * act),
+            ]
+            .into_iter()
+            .filter(|item| {
+                s.trained.weights() || item.kernel().is_none_or(|k| k.name != "norm weight gradient")
+            })
+            .collect()
+        };
+        self.push(Block {
+            forward: vec![Item::Kernel(forward)],
+            input_grad: backward.clone(),
+            backward,
+            modules: vec![RecomputeModule::Norm],
+            ..Block::default()
+        });
+    }
+    /// The gradient of a tensor that `branches` layers read: their gradients added up.
+    pub(super) fn sum_of_branches(&mut self, branches: u64) {
+        let s = self.shard;
+        let elements = s.local_tokens() * self.model.hidden;
+        let bytes = 3.0 * elements as f64 * s.act();
+        let sum = Kernel::elementwise(KernelClass::Residual, "add gradients", elements, bytes, s.compute);
+        let sums: Vec<Item> = (1..branches).map(|_| Item::Kernel(sum)).collect();
+        self.push(Block { input_grad: sums.clone(), backward: sums, ..Block::default() });
+    }
+    /// Dropout and the addition to the residual stream, fused.
+    pub(super) fn residual(&mut self, name: &'static str) {
+        let (m, s) = (self.model, self.shard);
+        let elements = s.local_tokens() * m.hidden;
+        let (e, act) = (elements as f64, s.act());
+        let mask = if m.dropout { e } else { 0.0 };
+        let pass = |name, bytes| {
+            Item::Kernel(Kernel::elementwise(KernelClass::Residual, name, elements, bytes, s.compute))
+        };
+        let forward = if m.dropout && !s.fuses_chains() {
+            vec![pass("dropout", 2.0 * e * act + mask), pass(name, 3.0 * e * act)]
+        } else {
+            vec![pass(name, 3.0 * e * act + mask)]
+        };
+        let mut block = Block { forward, ..Block::default() };
+        if m.dropout {
+            self.save("dropout mask", mask, &[], false);
+            let back = Kernel::elementwise(
+                KernelClass::Residual,
+                "dropout backward",
+                elements,
+                2.0 * e * act + mask,
+                s.compute,
+            );
+            block.input_grad = vec![Item::Kernel(back)];
+            block.backward = block.input_grad.clone();
+        }
+        self.push(block);
+    }
+    /// Leaves nothing of backward passes, and nothing that they would read.
+    fn forward_alone(&mut self) {
+        self.saved.clear();
+        for block in &mut self.blocks {
+            let forward = std::mem::take(&mut block.forward);
+            *block = Block { forward, ..Block::default() };
+        }
+    }
+    pub(super) fn finish(mut self, kind: LayerKind) -> LayerPlan {
+        let trained = match self.shard.trained {
+            Trained::Weights => self.parameters,
+            Trained::Adapters(_) => Parameters { dense: self.adapters, expert: 0 },
+            Trained::Through | Trained::Nothing => Parameters::default(),
+        };
+        if self.shard.trained == Trained::Nothing {
+            self.forward_alone();
+        }
+        let collect = |pick: fn(&Block) -> &Vec<Item>, reverse: bool| -> Vec<Item> {
+            let mut order: Vec<&Block> = self.blocks.iter().collect();
+            if reverse {
+                order.reverse();
+            }
+            order.into_iter().flat_map(|b| pick(b).clone()).collect()
+        };
+        let beside_shared = |items: Vec<Item>| match self.shard.expert_overlap {
+            ExpertOverlap::SharedExpert => with_shared_expert(items),
+            _ => items,
+        };
+        let for_weight_grad: f64 = self.saved.iter().filter(|s| s.for_weight_grad).map(|s| s.bytes).sum();
+        let holds = |wanted: Exchange| {
+            let is = |i: &Item| i.comm().is_some_and(|c| c.exchange == Some(wanted));
+            self.blocks.iter().position(|b| b.forward.iter().any(is))
+        };
+        let between = holds(Exchange::Dispatch).zip(holds(Exchange::Combine));
+        let kernels = |blocks: &[Block]| {
+            blocks.iter().flat_map(|b| &b.weight_grad).filter(|i| i.kernel().is_some()).count() as u32
+        };
+        let weight_grad = gather_ahead(collect(|b| &b.weight_grad, true));
+        let delayed = if weight_grad.is_empty() { 0.0 } else { for_weight_grad + self.gradients };
+        LayerPlan {
+            trained,
+            matrices: Vec::new(),
+            expert_weight_grads: between.map_or(0, |(first, _)| kernels(&self.blocks[first..])),
+            between,
+            kind,
+            forward: beside_shared(collect(|b| &b.forward, false)),
+            input_grad: beside_shared(collect(|b| &b.input_grad, true)),
+            weight_grad,
+            backward: beside_shared(collect(|b| &b.backward, true)),
+            boundary_bytes: self.shard.boundary_bytes(self.model).round() as u64,
+            workspace_bytes: self.widest.round() as u64,
+            weight_grad_bytes: delayed.round() as u64,
+            parameters: self.parameters,
+            weight_casts: self.weight_casts,
+            saved: self.saved,
+            modules: self.blocks.into_iter().map(|b| (b.modules, b.again.unwrap_or(b.forward))).collect(),
+        }
+    }
+}
+
+/// Issues every all-gather of a weight-gradient list one kernel earlier, so that it hides behind that kernel.
+fn gather_ahead(mut items: Vec<Item>) -> Vec<Item> {
+    for i in 1..items.len() {
+        let after_kernel = items[i - 1].kernel().is_some();
+        if let Item::Comm(c) = &mut items[i]
+            && after_kernel
+        {
+            c.hidden_behind += 1;
+            items.swap(i - 1, i);
+        }
+    }
+    items
+}
+
+/// Lets exchanges run beside the kernels of the shared expert: those that follow, or in backward those that stand before,
+/// which then follow.
+fn with_shared_expert(mut items: Vec<Item>) -> Vec<Item> {
+    let is_shared = |i: &Item| i.kernel().is_some_and(|k| k.name.starts_with("shared expert"));
+    let prepares = |i: &Item| {
+        i.kernel().is_some_and(|k| matches!(k.class, KernelClass::Permute | KernelClass::Unpermute))
+    };
+    let mut at = 0;
+    while at < items.len() {
+        if items[at].comm().is_some_and(|c| c.exchange.is_some()) {
+            let mut prepared = at;
+            while prepared > 0 && prepares(&items[prepared - 1]) {
+                prepared -= 1;
+            }
+            let run = items[..prepared].iter().rev().take_while(|i| is_shared(i)).count();
+            items[prepared - run..=at].rotate_left(run);
+            let own = at - run;
+            let beside = items[own + 1..].iter().take_while(|i| is_shared(i)).count();
+            if let Item::Comm(comm) = &mut items[own] {
+                comm.hidden_behind = beside as u32;
+            }
+        }
+        at += 1;
+    }
+    items
+}

@@ -1,0 +1,176 @@
+//! The ends of the model: token embedding, and final norm with LM head and loss.
+
+use super::KernelClass;
+use super::blocks::{Block, Blocks};
+use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
+use super::layer::{LayerKind, LayerPlan};
+use super::linear::{Cut, Linear};
+use super::shard::Shard;
+use crate::step::spec::model::{ModelSpec, Positions};
+use crate::step::spec::workload::{Dtype, Fp8Gemm, KernelFusion};
+
+impl LayerPlan {
+    /// The token embedding, its table cut by rows of the vocabulary over tensor-parallel ranks.
+    pub fn embedding(model: &ModelSpec, shard: &Shard) -> LayerPlan {
+        let mut b = Blocks::new(model, shard);
+        let rows = model.vocabulary.div_ceil(shard.tensor);
+        b.parameters.dense = rows * model.hidden;
+        if model.positions == Positions::Learned {
+            b.parameters.dense += model.sequence * model.hidden;
+        }
+        lookup(&mut b);
+        b.finish(LayerKind::Embedding)
+    }
+
+    /// A multi-token-prediction module: the stream and the embedding of the next token, each normalised, side by side
+    /// through one projection; a layer like the last; the LM head once more (DeepSeek-V3, section 2.2). Embedding and head
+    /// are those of the model: their tables are no parameters of the module.
+    pub fn prediction(model: &ModelSpec, shard: &Shard) -> LayerPlan {
+        let layer = model.layer(model.layers.saturating_sub(1));
+        let mut b = Blocks::new(&layer, shard);
+        lookup(&mut b);
+        b.norm("norm");
+        b.norm("norm");
+        let elements = 2 * shard.local_tokens() * model.hidden;
+        let moved = 2.0 * elements as f64 * shard.act();
+        let copy = |name| {
+            vec![Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, moved, shard.compute))]
+        };
+        let backward = copy("part gradients");
+        let forward = copy("join with embedding");
+        b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
+        b.save_input("joined input", elements as f64 * shard.saved_input(Fp8Gemm::Projection), &[], &[]);
+        b.linear(Linear {
+            name: "join projection",
+            grad_names: ["join projection input gradient", "join projection weight gradient"],
+            inputs: 2 * model.hidden,
+            outputs: model.hidden,
+            cut: Cut::No,
+            biases: false,
+            gemm: Fp8Gemm::Projection,
+            modules: &[],
+            parts: Vec::new(),
+        });
+        b.transformer(&layer);
+        lm_head(&mut b);
+        b.finish(LayerKind::Prediction)
+    }
+
+    /// Final norm, LM head and cross-entropy loss, the vocabulary cut over tensor-parallel ranks. Logits are kept in
+    /// fp32 for the loss's gradient. A tied table is counted with the embedding; `holds_table` says whether this rank
+    /// has to hold a copy of its own (its stage is not that of the embedding), which is not a parameter of the model.
+    pub fn head(model: &ModelSpec, shard: &Shard, holds_table: bool) -> LayerPlan {
+        let mut b = Blocks::new(model, shard);
+        lm_head(&mut b);
+        let columns = model.vocabulary.div_ceil(shard.tensor);
+        b.parameters.dense += if model.head_bias { columns } else { 0 };
+        b.parameters.dense += if holds_table { columns * model.hidden } else { 0 };
+        b.finish(LayerKind::Head)
+    }
+}
+
+/// Rows of the embedding table, and their gradients.
+fn lookup(b: &mut Blocks) {
+    let (model, shard) = (b.model, b.shard);
+    let t = shard.tokens();
+    let elements = t * model.hidden;
+    let moved = elements as f64 * shard.act();
+    b.save_input("token ids", 8.0 * t as f64, &[], &[]);
+    let local = (shard.local_tokens() * model.hidden) as f64;
+    if model.dropout {
+        b.save("dropout mask", local, &[], false);
+    }
+    let lookup =
+        Kernel::elementwise(KernelClass::Embedding, "embedding", elements, 2.0 * moved, shard.compute);
+    // Reads the output gradient, reads and writes the rows of the table's gradient.
+    let scatter = Kernel::elementwise(
+        KernelClass::Embedding,
+        "embedding weight gradient",
+        elements,
+        moved + 2.0 * elements as f64 * shard.gradient_bytes,
+        shard.compute,
+    );
+    let (mut forward, mut backward) = (vec![Item::Kernel(lookup)], Vec::new());
+    if shard.tensor > 1 {
+        let comm = |name, op| Item::Comm(CommPoint::new(name, CommGroup::Tensor, op, moved));
+        if shard.sequence_parallel {
+            forward.push(comm("reduce-scatter embedding", CommOp::ReduceScatter));
+            backward.push(comm("all-gather embedding gradient", CommOp::AllGather));
+        } else {
+            forward.push(comm("all-reduce embedding", CommOp::AllReduce));
+        }
+    }
+    if model.dropout {
+        let bytes = local * (2.0 * shard.act() + 1.0);
+        forward.push(Item::Kernel(Kernel::elementwise(
+            KernelClass::Residual,
+            "dropout",
+            local as u64,
+            bytes,
+            shard.compute,
+        )));
+    }
+    backward.push(Item::Kernel(scatter));
+    if !shard.trained.weights() {
+        backward.clear();
+    }
+    b.push(Block { forward, weight_grad: backward.clone(), backward, ..Block::default() });
+}
+
+/// Norm, LM head and loss; the table is not counted.
+fn lm_head(b: &mut Blocks) {
+    let (model, shard) = (b.model, b.shard);
+    b.norm("final norm");
+    let t = shard.tokens();
+    let columns = model.vocabulary.div_ceil(shard.tensor);
+    let input = shard.local_tokens() as f64 * model.hidden as f64 * shard.saved_input(Fp8Gemm::LmHead);
+    b.save_input("LM head input", input, &[], &[]);
+    let before = b.parameters.dense;
+    b.linear(Linear {
+        name: "lm head",
+        grad_names: ["lm head input gradient", "lm head weight gradient"],
+        inputs: model.hidden,
+        outputs: columns,
+        cut: Cut::Columns,
+        biases: model.biases,
+        gemm: Fp8Gemm::LmHead,
+        modules: &[],
+        parts: Vec::new(),
+    });
+    b.parameters.dense = before;
+    loss(b, t, columns);
+}
+
+/// Cross-entropy: the largest logit, the target's logit and the sum of exponentials are summed over the vocabulary's
+/// ranks (three all-reduces of one fp32 a token, here as one).
+fn loss(b: &mut Blocks, tokens: u64, columns: u64) {
+    let s = b.shard;
+    let logits = tokens as f64 * columns as f64;
+    b.save("logits", 4.0 * logits, &[], false);
+    let elements = logits as u64;
+    let kernel = |name, bytes| {
+        Item::Kernel(Kernel::elementwise(KernelClass::Loss, name, elements, bytes, Dtype::Fp32))
+    };
+    let wide = 4.0 * logits;
+    let (of_loss, of_gradient) = match s.fusion {
+        KernelFusion::Full => (logits * s.act() + wide, logits * s.act() + wide),
+        // Megatron-LM: cast, maximum, shift, exponential, sum and quotient; then product and cast back.
+        KernelFusion::Partial | KernelFusion::PartialAccumulating => {
+            (2.0 * logits * s.act() + 9.0 * wide, 3.0 * wide + logits * s.act())
+        }
+        // PyTorch: cast, log-softmax; then the target's gradient, the softmax's, and a cast back.
+        KernelFusion::None => (logits * s.act() + 3.0 * wide, 5.0 * wide + logits * s.act()),
+    };
+    let mut forward = vec![kernel("loss", of_loss)];
+    if s.tensor > 1 {
+        let bytes = 3.0 * 4.0 * tokens as f64;
+        forward.push(Item::Comm(CommPoint::new(
+            "all-reduce loss",
+            CommGroup::Tensor,
+            CommOp::AllReduce,
+            bytes,
+        )));
+    }
+    let backward = vec![kernel("loss backward", of_gradient)];
+    b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
+}

@@ -1,0 +1,303 @@
+//! FLOPs of a training step as MFU and HFU count them.
+//!
+//! * **Model FLOPs** (the numerator of MFU): matrix products that the model's mathematics asks for, forward once and
+//!   backward twice, whatever is recomputed or skipped. Attention is counted in full, 4·b·s²·a·d forward, as in the PaLM
+//!   and Megatron papers; [`StepFlops::model_causal`] counts it by half where the mask is causal.
+//! * **Hardware FLOPs** (the numerator of HFU) are those executed, recomputation included: the sum over the kernels
+//!   that ran ([`super::LayerPlan::flops`]).
+//!
+//! The **peak** that both are held against is that of the format in which the workload computes. Where a recipe runs part of
+//! the products in a narrower format, each format's FLOPs are held to its own peak: the device's peak is then all FLOPs over
+//! the time that they would take at the peaks of their formats ([`NarrowFlops`]), so that no utilisation exceeds 1.
+//!
+//! Element-wise work, the embedding lookup and the optimizer are in neither. Padding, dropped tokens and the vocabulary
+//! rounded up to the tensor-parallel degree are no model FLOPs.
+
+use std::collections::BTreeMap;
+
+use super::item::Item;
+use super::{LayerPlan, Shard};
+use crate::step::spec::model::{AttentionSpec, Mixer, MlpKind, ModelSpec};
+use crate::step::spec::workload::{Dtype, Trained, TrainingSpec, WorkloadSpec};
+
+/// Model FLOPs of one training step.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StepFlops {
+    /// Attention in full.
+    pub model: f64,
+    /// Attention by half where the mask is causal.
+    pub model_causal: f64,
+    /// The part of `model` that multiplies tokens with one another.
+    pub mixing: f64,
+}
+
+impl StepFlops {
+    /// Forward and backward of `sequences` sequences of `sequence` tokens.
+    pub fn of(model: &ModelSpec, sequences: u64, sequence: u64) -> StepFlops {
+        let tokens = sequences as f64 * sequence as f64;
+        let forward = TokenFlops::of(model, sequence);
+        let step = |mixing: f64| 3.0 * tokens * (forward.matrices + mixing);
+        StepFlops {
+            model: step(forward.mixing),
+            model_causal: step(forward.mixing_causal),
+            mixing: 3.0 * tokens * forward.mixing,
+        }
+    }
+}
+
+impl StepFlops {
+    /// So many steps.
+    pub fn times(self, steps: f64) -> StepFlops {
+        StepFlops {
+            model: self.model * steps,
+            model_causal: self.model_causal * steps,
+            mixing: self.mixing * steps,
+        }
+    }
+    /// The same where not all weights are trained: products with frozen weights have no weight gradient, those of adapters
+    /// count as any, and what runs forward alone counts once.
+    pub fn of_training(
+        model: &ModelSpec,
+        training: &TrainingSpec,
+        sequences: u64,
+        sequence: u64,
+    ) -> StepFlops {
+        if training.is_whole() {
+            return StepFlops::of(model, sequences, sequence);
+        }
+        let mut sum = StepFlops::default();
+        let tokens = sequences as f64 * sequence as f64;
+        let mut add = |trained: &Trained, own: f64, adapters: f64, (full, causal): (f64, f64)| {
+            let (products, mixed) = match trained {
+                Trained::Weights => (3.0, 3.0),
+                Trained::Adapters(_) | Trained::Through => (2.0, 3.0),
+                Trained::Nothing => (1.0, 1.0),
+            };
+            let matrices = products * own + 3.0 * adapters;
+            sum.model += tokens * (matrices + mixed * full);
+            sum.model_causal += tokens * (matrices + mixed * causal);
+            sum.mixing += tokens * mixed * full;
+        };
+        for number in 0..model.layers {
+            let (layer, trained) = (model.layer(number), training.of_layer(number));
+            let own = 2.0 * (mixer_weights(&layer) + mlp_weights(&layer));
+            let adapters = 2.0 * layer.adapter_weights(&trained) as f64;
+            add(&trained, own, adapters, mixing(&layer, sequence));
+        }
+        let (head, h) = (training.of_head(model.tied_embeddings), model.hidden as f64);
+        add(&head, 2.0 * h * model.vocabulary as f64, 0.0, (0.0, 0.0));
+        for _ in 0..model.prediction_modules {
+            let layer = model.layer(model.layers.saturating_sub(1));
+            let weights =
+                mixer_weights(&layer) + mlp_weights(&layer) + h * (2.0 * h + model.vocabulary as f64);
+            add(&head, 2.0 * weights, 0.0, mixing(&layer, sequence));
+        }
+        sum
+    }
+    /// Forward and backward of sequences of documents, whose tokens attend to their own document alone: attention in full
+    /// is the whole square of each.
+    pub fn of_documents(model: &ModelSpec, training: &TrainingSpec, sequences: &[Vec<u64>]) -> StepFlops {
+        let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+        for length in sequences.iter().flatten() {
+            *counts.entry(*length).or_default() += 1;
+        }
+        let mut sum = StepFlops::default();
+        for (length, count) in counts {
+            let of = StepFlops::of_training(model, training, count, length);
+            sum.model += of.model;
+            sum.model_causal += of.model_causal;
+            sum.mixing += of.mixing;
+        }
+        sum
+    }
+}
+
+/// The model FLOPs that run in a format narrower than the workload computes in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NarrowFlops {
+    /// The format.
+    pub format: Dtype,
+    /// Their part of all model FLOPs.
+    pub part: f64,
+}
+
+impl NarrowFlops {
+    /// Of a workload; `None` where all products run in the format of `precision.compute` (or a wider one, as the
+    /// router's, which is held to the same peak).
+    pub fn of(workload: &WorkloadSpec, model: &ModelSpec) -> Option<NarrowFlops> {
+        let wide = workload.precision.compute;
+        let shard = workload.precision.narrow().map(|_| Shard::new(workload, model))?;
+        let mut format = None;
+        let (mut all, mut narrow) = (0.0, 0.0);
+        let mut count = |layer: &LayerPlan, times: u64| {
+            let products = layer.forward.iter().chain(&layer.backward).filter_map(Item::kernel);
+            for k in products.filter(|k| k.class.is_gemm()) {
+                all += k.flops * times as f64;
+                if k.dtype.bytes() < wide.bytes() {
+                    narrow += k.flops * times as f64;
+                    format = Some(k.dtype);
+                }
+            }
+        };
+        for (own, times) in model.layer_counts() {
+            count(&LayerPlan::transformer(&own, &shard), times);
+        }
+        count(&LayerPlan::head(model, &shard, true), 1);
+        let flops = StepFlops::of(model, 1, workload.sequence(model));
+        let with_weights = 1.0 - flops.mixing / flops.model;
+        format.map(|format| NarrowFlops { format, part: narrow / all * with_weights })
+    }
+}
+
+/// FLOPs of one token's forward pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TokenFlops {
+    /// Products with weights, the LM head's included.
+    pub matrices: f64,
+    /// Products of tokens with one another (attention scores and values, scans), plain causal masks in full.
+    pub mixing: f64,
+    /// The same, plain causal masks by half.
+    pub mixing_causal: f64,
+}
+
+impl TokenFlops {
+    /// Of a token in sequences of `sequence`.
+    pub fn of(model: &ModelSpec, sequence: u64) -> TokenFlops {
+        let mut flops = TokenFlops {
+            matrices: 2.0 * (model.hidden as f64 * model.vocabulary as f64),
+            ..TokenFlops::default()
+        };
+        for (layer, layers) in model.layer_counts() {
+            let n = layers as f64;
+            flops.matrices += 2.0 * n * (mixer_weights(&layer) + mlp_weights(&layer));
+            let (full, causal) = mixing(&layer, sequence);
+            flops.mixing += n * full;
+            flops.mixing_causal += n * causal;
+        }
+        if model.prediction_modules > 0 {
+            let (n, h) = (model.prediction_modules as f64, model.hidden as f64);
+            let layer = model.layer(model.layers.saturating_sub(1));
+            let weights =
+                mixer_weights(&layer) + mlp_weights(&layer) + h * (2.0 * h + model.vocabulary as f64);
+            flops.matrices += 2.0 * n * weights;
+            let (full, causal) = mixing(&layer, sequence);
+            flops.mixing += n * full;
+            flops.mixing_causal += n * causal;
+        }
+        flops
+    }
+}
+
+/// Weights that multiply each token between mixers.
+fn mlp_weights(m: &ModelSpec) -> f64 {
+    let h = m.hidden as f64;
+    let matrices = if m.gated_mlp { 3.0 } else { 2.0 };
+    match &m.moe {
+        Some(moe) => {
+            let width = moe.width(m) as f64;
+            let visited = moe.top_k as f64 * matrices * width * moe.ffn.unwrap_or(m.ffn) as f64;
+            let shared = moe.shared_width(m) as f64;
+            let gate = if moe.shared_gate { h } else { 0.0 };
+            let latent = moe.latent.map_or(0.0, |latent| 2.0 * h * latent as f64);
+            h * moe.experts as f64 + visited + matrices * h * shared + gate + latent
+        }
+        None if m.mlp == MlpKind::None => 0.0,
+        None => matrices * h * m.ffn as f64,
+    }
+}
+
+/// Weights of a mixer that multiply each token.
+fn mixer_weights(m: &ModelSpec) -> f64 {
+    let h = m.hidden as f64;
+    let wide = |heads: u64, size: u64| heads as f64 * size as f64;
+    match &m.mixer {
+        Mixer::None => 0.0,
+        Mixer::Attention => match m.mla {
+            None => {
+                let d = m.head_size() as f64;
+                h * (m.query_width() as f64 + d * (m.heads as f64 + 2.0 * m.kv_heads() as f64))
+            }
+            Some(mla) => {
+                let q_width = wide(m.heads, m.qk_head_size());
+                let q = mla.q_lora_rank.map_or(h * q_width, |r| r as f64 * (h + q_width));
+                let rank = mla.kv_lora_rank as f64;
+                let up = wide(m.heads, mla.qk_nope_head_size + mla.v_head_size);
+                let kv = h * (rank + mla.qk_rope_head_size as f64) + rank * up;
+                let from = mla.q_lora_rank.map_or(h, |r| r as f64);
+                let indexer = m
+                    .attention
+                    .indexer
+                    .map_or(0.0, |x| from * wide(x.heads, x.head_size) + h * (x.head_size + x.heads) as f64);
+                q + kv + h * wide(m.heads, mla.v_head_size) + indexer
+            }
+        },
+        Mixer::Mamba2(x) => {
+            let inner = wide(x.heads, x.head_size);
+            h * (2.0 * inner + 2.0 * wide(x.groups, x.state) + x.heads as f64) + inner * h
+        }
+        Mixer::Mamba1(x) => {
+            let (inner, rank) = (x.inner as f64, x.dt_rank as f64);
+            3.0 * h * inner + inner * (rank + 2.0 * x.state as f64) + rank * inner
+        }
+        Mixer::GatedDelta(x) => {
+            let (keys, values) = (wide(x.key_heads, x.key_size), wide(x.value_heads, x.value_size));
+            h * (2.0 * keys + 3.0 * values) + 2.0 * h * x.value_heads as f64
+        }
+        Mixer::KimiDelta(x) => {
+            let (d, inner) = (x.head_size as f64, wide(x.heads, x.head_size));
+            4.0 * h * inner + 2.0 * (h * d + d * inner) + h * x.heads as f64
+        }
+        Mixer::Lightning(x) => 5.0 * h * wide(x.heads, x.head_size),
+    }
+}
+
+/// Products of tokens with one another, for each token: a plain causal mask in full, and by half.
+fn mixing(m: &ModelSpec, sequence: u64) -> (f64, f64) {
+    let s = sequence as f64;
+    let scan = |flops: f64| (flops, flops);
+    match &m.mixer {
+        Mixer::None => (0.0, 0.0),
+        Mixer::Attention => {
+            let a = &m.attention;
+            let widths = 2.0 * m.heads as f64 * (m.qk_head_size() + m.v_head_size()) as f64;
+            if let (Some(x), Some(mla)) = (a.indexer, m.mla) {
+                // Kept keys are read from the latents: one shared head of the latent and the rotated part.
+                let kept = AttentionSpec { window: Some(x.top_k), ..*a }.pairs(sequence) / s;
+                let latent = 2.0 * m.heads as f64 * (2 * mla.kv_lora_rank + mla.qk_rope_head_size) as f64;
+                let scores = 2.0 * x.heads as f64 * (x.head_size as f64 + 1.0);
+                return (kept * latent + scores * s, kept * latent + 0.5 * scores * s);
+            }
+            if a.window.is_some() || a.chunk.is_some() {
+                return scan(widths * a.pairs(sequence) / s);
+            }
+            (widths * s, widths * s * if a.causal { 0.5 } else { 1.0 })
+        }
+        Mixer::Mamba2(x) => {
+            let (q, n, inner) = (x.chunk as f64, x.state as f64, (x.heads * x.head_size) as f64);
+            let groups = n * x.groups as f64;
+            let products = 2.0 * q * (groups + inner) + 4.0 * n * inner + 2.0 * inner * n / q;
+            scan(products + 2.0 * x.convolution as f64 * (inner + 2.0 * groups))
+        }
+        // Element by element, beside the convolution.
+        Mixer::Mamba1(x) => scan(x.inner as f64 * (9 * x.state + 2 * x.convolution) as f64),
+        Mixer::GatedDelta(x) => {
+            let convolved = (2 * x.key_heads * x.key_size + x.value_heads * x.value_size) as f64;
+            let head = delta_rule(x.chunk as f64, x.key_size as f64, x.value_size as f64);
+            scan(x.value_heads as f64 * head + 2.0 * x.convolution as f64 * convolved)
+        }
+        Mixer::KimiDelta(x) => {
+            let d = x.head_size as f64;
+            let convolved = 3.0 * x.heads as f64 * d;
+            scan(x.heads as f64 * delta_rule(x.chunk as f64, d, d) + 2.0 * x.convolution as f64 * convolved)
+        }
+        Mixer::Lightning(x) => {
+            let (b, d) = (x.block as f64, x.head_size as f64);
+            scan(x.heads as f64 * (4.0 * b * d + 4.0 * d * d))
+        }
+    }
+}
+
+/// Products of one head of a chunked delta rule, for each token (chunk C, key width, value width).
+fn delta_rule(c: f64, k: f64, v: f64) -> f64 {
+    2.0 * c * (3.0 * k + 2.0 * v) + 6.0 * k * v + c * c / 3.0
+}

@@ -1,0 +1,158 @@
+//! A layer on one rank: blocks put together forward, and in reverse for backward.
+
+use super::item::Item;
+use crate::step::spec::workload::{Granularity, RecomputeModule, RecomputeSpec};
+
+/// What one layer does on one rank for one micro-batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerPlan {
+    /// What kind of layer it is.
+    pub kind: LayerKind,
+    /// The forward pass.
+    pub forward: Vec<Item>,
+    /// The gradient of the layer's input.
+    pub input_grad: Vec<Item>,
+    /// The gradient of its weights; needs what `input_grad` left behind.
+    pub weight_grad: Vec<Item>,
+    /// Both gradients in one pass, as implementations without zero-bubble schedules order them.
+    pub backward: Vec<Item>,
+    /// What forward keeps for backward where nothing is recomputed.
+    pub saved: Vec<Saved>,
+    /// Bytes of the layer's input on this rank: what full recomputation keeps, and what a pipeline border sends.
+    pub boundary_bytes: u64,
+    /// Bytes of short-lived tensors while one of its kernels runs, at most: gathered inputs, outputs and their
+    /// gradients.
+    pub workspace_bytes: u64,
+    /// Bytes held between input gradient and weight gradient: saved GEMM inputs and gradients of GEMM outputs.
+    pub weight_grad_bytes: u64,
+    /// Weights of the layer on this rank.
+    pub parameters: Parameters,
+    /// Those that are trained.
+    pub trained: Parameters,
+    /// Its weight matrices on this rank, for optimizers that work on whole ones.
+    pub matrices: Vec<super::muon::Held>,
+    /// Kernels that cast its weights once a step.
+    pub weight_casts: Vec<Item>,
+    /// Kernels of `weight_grad` that belong to what lies between dispatch and combine; they come first.
+    pub expert_weight_grads: u32,
+    pub(super) modules: Vec<(Vec<RecomputeModule>, Vec<Item>)>,
+    /// Blocks that hold dispatch and combine.
+    pub(super) between: Option<(usize, usize)>,
+}
+
+/// Kinds of layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum LayerKind {
+    /// Token embedding, before the first transformer layer.
+    Embedding,
+    /// A transformer layer with a dense MLP.
+    Dense,
+    /// A transformer layer with experts.
+    Moe,
+    /// A multi-token-prediction module: a layer like the last with an embedding before and a head behind.
+    Prediction,
+    /// Final norm, LM head and loss, after the last transformer layer.
+    Head,
+}
+
+/// Weights of one layer on one rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// Weights that every data-parallel and context-parallel rank has alike.
+    pub dense: u64,
+    /// Weights of experts: alike only among ranks that hold the same experts.
+    pub expert: u64,
+}
+
+impl Parameters {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.dense + self.expert
+    }
+    /// Bytes at so many each: (dense, expert).
+    pub fn bytes(&self, each: f64) -> (u64, u64) {
+        ((self.dense as f64 * each).round() as u64, (self.expert as f64 * each).round() as u64)
+    }
+}
+
+/// A tensor that forward keeps for backward.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Saved {
+    /// What it is.
+    pub name: &'static str,
+    /// Its size on this rank in bytes.
+    pub bytes: f64,
+    /// Which recomputation makes it again.
+    pub by: SavedBy,
+    /// Whether a weight gradient reads it (the rest is freed after the input gradient).
+    pub for_weight_grad: bool,
+}
+
+/// Which recomputation makes a saved tensor again, beside that of the whole layer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SavedBy(pub Vec<RecomputeModule>);
+
+impl LayerPlan {
+    /// What is recomputed before this layer's backward under a policy, in order.
+    ///
+    /// Full recomputation repeats the whole forward, collectives included, as a checkpointed function does; with
+    /// `every_layers` above 1 the planner repeats the layers since the last kept input.
+    pub fn recompute(&self, policy: &RecomputeSpec) -> Vec<Item> {
+        if policy.granularity == Granularity::Full && self.is_transformer() {
+            return self.forward.clone();
+        }
+        let repeated = self.repeated_modules(policy);
+        let hit = |m: &Vec<RecomputeModule>| m.iter().any(|x| repeated.contains(x));
+        self.modules.iter().filter(|(m, _)| hit(m)).flat_map(|(_, items)| items.clone()).collect()
+    }
+    /// What is recomputed before this layer's backward under a policy, module by module: for the part before the
+    /// dispatch (and behind the combine), and for that of the experts.
+    pub fn recompute_parts(&self, policy: &RecomputeSpec) -> (Vec<Item>, Vec<Item>) {
+        let repeated = self.repeated_modules(policy);
+        let hit = |m: &Vec<RecomputeModule>| m.iter().any(|x| repeated.contains(x));
+        let (mut rest, mut experts) = (Vec::new(), Vec::new());
+        for (block, (modules, items)) in self.modules.iter().enumerate() {
+            let between = self.between.is_some_and(|(first, last)| (first..=last).contains(&block));
+            if hit(modules) {
+                if between { &mut experts } else { &mut rest }.extend(items.iter().cloned());
+            }
+        }
+        (rest, experts)
+    }
+    /// Bytes kept from forward to backward under a policy.
+    pub fn saved_bytes(&self, policy: &RecomputeSpec) -> u64 {
+        if policy.granularity == Granularity::Full && self.is_transformer() {
+            return self.boundary_bytes;
+        }
+        let repeated = self.repeated_modules(policy);
+        let kept = self.saved.iter().filter(|s| !s.by.0.iter().any(|m| repeated.contains(m)));
+        kept.map(|s| s.bytes).sum::<f64>().round() as u64
+    }
+    /// Bytes kept from forward to backward where nothing is recomputed; also what lives while the layer is recomputed
+    /// in full.
+    pub fn all_saved_bytes(&self) -> u64 {
+        self.saved.iter().map(|s| s.bytes).sum::<f64>().round() as u64
+    }
+    /// FLOPs on matrix units of a list.
+    pub fn flops(items: &[Item]) -> f64 {
+        items.iter().filter_map(Item::kernel).map(|k| k.flops).sum()
+    }
+
+    /// The parts that a policy repeats one by one.
+    fn repeated_modules(&self, policy: &RecomputeSpec) -> Vec<RecomputeModule> {
+        match policy.granularity {
+            Granularity::None | Granularity::Full => Vec::new(),
+            Granularity::Selective => vec![RecomputeModule::AttentionCore],
+            Granularity::Modules => policy.modules.clone(),
+        }
+    }
+    /// Whether gradients come to it; a frozen layer with nothing to train before it runs forward alone.
+    pub fn has_backward(&self) -> bool {
+        !self.backward.is_empty()
+    }
+    /// Whether it is a transformer layer of the model.
+    pub fn is_transformer(&self) -> bool {
+        matches!(self.kind, LayerKind::Dense | LayerKind::Moe)
+    }
+}

@@ -1,0 +1,261 @@
+//! Linear layers: their GEMMs, what casts the operands, and the tensor-parallel communication around them.
+
+use super::KernelClass;
+use super::blocks::{Block, Blocks};
+use super::casts::{Operands, Prepared};
+use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
+use crate::step::spec::recipe::CastRole;
+use crate::step::spec::workload::{AdaptedMatrix, Fp8Gemm, RecomputeModule};
+
+/// How a linear layer meets tensor parallelism.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// Output columns are cut: the input is gathered (or its gradient summed).
+    Columns,
+    /// Inner products are cut: the output is summed.
+    Rows,
+    /// The same as `Rows`, but another layer's communication sums the output too.
+    RowsUnsummed,
+    /// The same as `Columns`, on an input that another layer has gathered.
+    ColumnsGathered,
+    /// Not cut: the same weights on all ranks, each on its own tokens.
+    No,
+}
+
+/// Lists of one block: forward, input gradient, weight gradient, fused backward.
+pub(super) type Passes = (Passed, Passed, Passed, Passed);
+pub(super) type Passed = Vec<Item>;
+
+/// A linear layer on one rank.
+pub(super) struct Linear {
+    pub(super) name: &'static str,
+    /// Names of the input-gradient and weight-gradient kernels.
+    pub(super) grad_names: [&'static str; 2],
+    /// Input width on this rank.
+    pub(super) inputs: u64,
+    /// Output width on this rank.
+    pub(super) outputs: u64,
+    pub(super) cut: Cut,
+    pub(super) biases: bool,
+    pub(super) gemm: Fp8Gemm,
+    pub(super) modules: &'static [RecomputeModule],
+    /// Matrices of which it is made that may have adapters, each with its output width on this rank.
+    pub(super) parts: Vec<(AdaptedMatrix, u64)>,
+}
+
+impl Blocks<'_> {
+    /// A linear layer of `inputs`×`outputs` weights on this rank, with its tensor-parallel communication.
+    pub(super) fn linear(&mut self, l: Linear) {
+        let s = self.shard;
+        let tokens = if l.cut == Cut::No { s.local_tokens() } else { s.tokens() };
+        let (inputs, outputs) = (l.inputs, l.outputs);
+        let t = tokens as f64;
+        let dtype = s.gemm_dtype(l.gemm);
+        let scaling = s.scaling(dtype);
+        let forward = Kernel::gemm(l.name, tokens, outputs, inputs, 1, dtype, s.act()).scaled(scaling);
+        let input_grad = Kernel::gemm(l.grad_names[0], tokens, inputs, outputs, 1, dtype, s.act())
+            .of(KernelClass::GemmInputGrad)
+            .scaled(scaling);
+        let wdtype = s.weight_gradient_dtype(l.gemm);
+        let weight_grad = if s.fuses_accumulation() {
+            Kernel::weight_gradient(l.grad_names[1], outputs, inputs, tokens, wdtype, s.gradient_bytes)
+        } else {
+            Kernel::gemm(l.grad_names[1], outputs, inputs, tokens, 1, wdtype, s.act())
+                .of(KernelClass::GemmWeightGrad)
+        }
+        .scaled(s.scaling(wdtype));
+        self.parameters.dense += inputs * outputs + if l.biases { outputs } else { 0 };
+        let output = t * outputs as f64;
+        let adapters = self.adapters_of(&l, tokens);
+        let gradient = if s.trained.weights() || !adapters.weight_grad.is_empty() {
+            output * wdtype.bytes()
+        } else {
+            0.0
+        };
+        self.note_gemm(t * inputs as f64 * s.act(), output * s.act(), gradient);
+        let prepared = self.prepare(&l, tokens);
+        let gathered = t * inputs as f64;
+        let (f, i, w, b) = match l.cut {
+            Cut::Columns if s.tensor > 1 => self.columns(forward, input_grad, weight_grad, gathered, l.gemm),
+            Cut::Rows if s.tensor > 1 => {
+                self.rows(forward, input_grad, weight_grad, t * outputs as f64, l.gemm)
+            }
+            Cut::ColumnsGathered if s.sequence_parallel => {
+                // The sum of the input gradient is that of the layer which gathered; the saved shard is gathered
+                // anew for this weight gradient.
+                let (_, _, w, b) = self.columns(forward, input_grad, weight_grad, gathered, l.gemm);
+                let b =
+                    b.into_iter().filter(|i| i.comm().is_none_or(|c| c.op == CommOp::AllGather)).collect();
+                (vec![Item::Kernel(forward)], vec![Item::Kernel(input_grad)], w, b)
+            }
+            _ => (
+                vec![Item::Kernel(forward)],
+                vec![Item::Kernel(input_grad)],
+                vec![Item::Kernel(weight_grad)],
+                vec![Item::Kernel(input_grad), Item::Kernel(weight_grad)],
+            ),
+        };
+        let (sums, bias) = self.unfused_gradients(&l, tokens);
+        let behind = |items: Passed, name: &str, more: &[&Passed]| -> Passed {
+            let made = |i: &Item| i.kernel().is_some_and(|k| k.name == name);
+            let more = more.iter().flat_map(|items| items.iter().cloned());
+            items
+                .into_iter()
+                .flat_map(
+                    |i| if made(&i) { std::iter::once(i).chain(more.clone()).collect() } else { vec![i] },
+                )
+                .collect()
+        };
+        let [input, weight] = l.grad_names;
+        let modules = l.modules.to_vec();
+        let (f, i, w, b) = match s.trained.weights() {
+            true => (f, i, w, b),
+            false => adapters.around(&l, (f, i, w, b)),
+        };
+        let input_grad = behind(i, input, &[&bias]);
+        let weight_grad = behind(w, weight, &[&sums]);
+        let backward = behind(b, weight, &[&sums, &bias]);
+        let after = |prepared: &[&Passed], items: Passed| -> Passed {
+            prepared.iter().flat_map(|p| p.iter().cloned()).chain(items).collect()
+        };
+        let prepared = match s.trained.weights() {
+            true => prepared,
+            // Frozen weights were cast once and for all.
+            false => Prepared { weight_grad: Vec::new(), per_step: Vec::new(), ..prepared },
+        };
+        self.weight_casts.extend(prepared.per_step);
+        self.push(Block {
+            forward: after(&[&prepared.forward], f),
+            input_grad: after(&[&prepared.input_grad], input_grad),
+            backward: after(&[&prepared.input_grad, &prepared.weight_grad], backward),
+            weight_grad: after(&[&prepared.weight_grad], weight_grad),
+            modules,
+            again: None,
+        });
+        self.every_second(&l, forward);
+    }
+    /// Notes which of a layer's matrices are multiplied again where every second one is.
+    fn every_second(&mut self, l: &Linear, forward: Kernel) {
+        let whole = [l.outputs];
+        let widths = l.parts.iter().map(|(_, width)| *width);
+        let widths: Vec<u64> = if l.parts.is_empty() { whole.to_vec() } else { widths.collect() };
+        let from = self.matrices;
+        self.matrices += widths.len();
+        let outputs: u64 =
+            widths.iter().enumerate().filter(|(i, _)| (from + i) % 2 == 1).map(|(_, w)| w).sum();
+        if let (KernelShape::Gemm { m, k, .. }, true) = (forward.shape, outputs > 0) {
+            let again = Kernel::gemm(l.name, m, outputs, k, 1, forward.dtype, self.shard.act());
+            self.push(Block {
+                modules: vec![RecomputeModule::EverySecondMatrix],
+                again: Some(vec![Item::Kernel(again.scaled(forward.scaling))]),
+                ..Block::default()
+            });
+        }
+    }
+    /// What casts the operands of a linear layer.
+    fn prepare(&self, l: &Linear, tokens: u64) -> Prepared {
+        let s = self.shard;
+        let share = |width: u64, cut: bool| {
+            let cut = cut && s.sequence_parallel && s.tensor > 1;
+            [width * if cut { s.local_tokens() } else { tokens }, width * tokens]
+        };
+        let columns = matches!(l.cut, Cut::Columns | Cut::ColumnsGathered);
+        let rows = matches!(l.cut, Cut::Rows | Cut::RowsUnsummed);
+        let of = Operands {
+            input: share(l.inputs, columns),
+            gradient: share(l.outputs, rows),
+            weights: l.inputs * l.outputs,
+            groups: 1,
+            grouped: false,
+        };
+        let cut = |operand: [u64; 2]| operand[0] < operand[1];
+        let input = if cut(of.input) { CastRole::InputGathered } else { super::casts::input_role(l.name) };
+        let gradient =
+            if cut(of.gradient) { CastRole::OutputGradientGathered } else { CastRole::OutputGradient };
+        s.casts(l.gemm, [input, gradient], &of)
+    }
+    /// What follows a weight gradient that is not added up where it is made: its sum with the gradients of the
+    /// micro-batches before; and the sum over tokens for the bias, which is not put off where weight gradients are
+    /// (the zero-bubble authors' store of delayed work takes products alone).
+    fn unfused_gradients(&self, l: &Linear, tokens: u64) -> (Passed, Passed) {
+        let s = self.shard;
+        if s.fuses_gradients() || !s.trained.weights() {
+            return (Vec::new(), Vec::new());
+        }
+        let weights = l.inputs * l.outputs;
+        let bytes = weights as f64 * (s.act() + 2.0 * s.gradient_bytes);
+        let sums =
+            Kernel::elementwise(KernelClass::Accumulate, "accumulate gradient", weights, bytes, s.compute);
+        let elements = tokens * l.outputs;
+        let bias = Kernel::elementwise(
+            KernelClass::Reduction,
+            "bias gradient",
+            elements,
+            elements as f64 * s.act(),
+            s.compute,
+        );
+        let only = |kernel: Kernel, when: bool| when.then_some(Item::Kernel(kernel)).into_iter().collect();
+        (only(sums, !s.fuses_accumulation()), only(bias, l.biases))
+    }
+    /// Column-cut: gather the input before; sum its gradient after, beside the weight gradient.
+    fn columns(
+        &self,
+        forward: Kernel,
+        input_grad: Kernel,
+        weight_grad: Kernel,
+        gathered: f64,
+        gemm: Fp8Gemm,
+    ) -> Passes {
+        let s = self.shard;
+        let (fwd, igrad, wgrad) =
+            (Item::Kernel(forward), Item::Kernel(input_grad), Item::Kernel(weight_grad));
+        let tensor = |name, op, bytes| CommPoint::new(name, CommGroup::Tensor, op, bytes);
+        let gather = tensor("all-gather input", CommOp::AllGather, gathered * s.gathered_input(gemm));
+        if s.sequence_parallel {
+            let again = CommPoint { name: "all-gather saved input", ..gather };
+            let scatter = tensor("reduce-scatter input gradient", CommOp::ReduceScatter, gathered * s.act());
+            (
+                vec![Item::Comm(gather), fwd],
+                vec![igrad.clone(), Item::Comm(scatter)],
+                vec![Item::Comm(again), wgrad.clone()],
+                vec![Item::Comm(again.behind(1)), igrad, Item::Comm(scatter.behind(1)), wgrad],
+            )
+        } else {
+            let sum = tensor("all-reduce input gradient", CommOp::AllReduce, gathered * s.act());
+            (
+                vec![fwd],
+                vec![igrad.clone(), Item::Comm(sum)],
+                vec![wgrad.clone()],
+                vec![igrad, Item::Comm(sum.behind(1)), wgrad],
+            )
+        }
+    }
+    /// Row-cut: sum the output after; gather its gradient before.
+    fn rows(
+        &self,
+        forward: Kernel,
+        input_grad: Kernel,
+        weight_grad: Kernel,
+        output: f64,
+        gemm: Fp8Gemm,
+    ) -> Passes {
+        let s = self.shard;
+        let (fwd, igrad, wgrad) =
+            (Item::Kernel(forward), Item::Kernel(input_grad), Item::Kernel(weight_grad));
+        let tensor = |name, op, bytes| Item::Comm(CommPoint::new(name, CommGroup::Tensor, op, bytes));
+        if s.sequence_parallel {
+            let scatter = tensor("reduce-scatter output", CommOp::ReduceScatter, output * s.act());
+            let gathered = output * s.gathered_gradient(gemm);
+            let gather = tensor("all-gather output gradient", CommOp::AllGather, gathered);
+            (
+                vec![fwd, scatter],
+                vec![gather.clone(), igrad.clone()],
+                vec![wgrad.clone()],
+                vec![gather, igrad, wgrad],
+            )
+        } else {
+            let sum = tensor("all-reduce output", CommOp::AllReduce, output * s.act());
+            (vec![fwd, sum], vec![igrad.clone()], vec![wgrad.clone()], vec![igrad, wgrad])
+        }
+    }
+}

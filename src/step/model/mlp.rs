@@ -1,0 +1,135 @@
+//! The dense MLP (and the shared experts, which are one).
+
+use super::KernelClass;
+use super::blocks::{Block, Blocks};
+use super::item::{Item, Kernel};
+use super::linear::{Cut, Linear};
+use crate::step::spec::recipe::CastRole;
+use crate::step::spec::workload::AdaptedMatrix::{Down, Gate, Up};
+use crate::step::spec::workload::{Fp8Gemm, RecomputeModule};
+
+/// An MLP.
+pub(super) struct Mlp {
+    /// What kernels are named after: `mlp` or `shared expert`.
+    pub(super) name: &'static str,
+    /// Its width before tensor parallelism cuts it.
+    pub(super) ffn: u64,
+    pub(super) gemm: Fp8Gemm,
+    pub(super) modules: &'static [RecomputeModule],
+    /// Whether its input is a tensor of its own that must be kept and gathered.
+    pub(super) own_input: bool,
+}
+
+impl Mlp {
+    /// Adds all of it.
+    pub(super) fn add(&self, b: &mut Blocks) {
+        self.up(b);
+        self.down(b);
+    }
+    fn is_shared(&self) -> bool {
+        self.name == "shared expert"
+    }
+    fn width(&self, b: &Blocks) -> u64 {
+        self.ffn / b.shard.tensor
+    }
+
+    /// Adds the first product (or two) and the activation.
+    pub(super) fn up(&self, b: &mut Blocks) {
+        let (m, s, modules, gemm) = (b.model, b.shard, self.modules, self.gemm);
+        let width = self.width(b);
+        let up = if m.gated_mlp { 2 * width } else { width };
+        let t = s.tokens();
+        if self.own_input && !m.parallel_block {
+            let bytes = s.local_tokens() as f64 * m.hidden as f64 * s.saved_input(gemm);
+            b.save_input("MLP input", bytes, &[RecomputeModule::Norm], &[Gate, Up]);
+        }
+        b.linear(Linear {
+            name: if self.is_shared() { "shared expert up" } else { "mlp up" },
+            grad_names: if self.is_shared() {
+                ["shared expert up input gradient", "shared expert up weight gradient"]
+            } else {
+                ["mlp up input gradient", "mlp up weight gradient"]
+            },
+            inputs: m.hidden,
+            outputs: up,
+            cut: if m.parallel_block { Cut::ColumnsGathered } else { Cut::Columns },
+            biases: m.mlp_biases(),
+            gemm,
+            modules,
+            parts: if m.gated_mlp { vec![(Gate, width), (Up, width)] } else { vec![(Up, width)] },
+        });
+        let input = t as f64 * width as f64 * s.saved_activation();
+        b.save("activation input", input, modules, false);
+        if m.gated_mlp {
+            b.save("gated input", input, &[&[RecomputeModule::EverySecondMatrix], modules].concat(), false);
+        }
+        let with_activation: &[RecomputeModule] = &[&[RecomputeModule::Activation], modules].concat();
+        let names = if self.is_shared() {
+            ["shared expert activation", "shared expert activation backward"]
+        } else {
+            ["activation", "activation backward"]
+        };
+        activation(b, names, t * width, m.gated_mlp, with_activation);
+        let bytes = t as f64 * width as f64 * s.saved_input(gemm);
+        b.save_input("MLP down input", bytes, with_activation, &[Down]);
+    }
+
+    /// Adds the last product.
+    pub(super) fn down(&self, b: &mut Blocks) {
+        b.linear(Linear {
+            name: if self.is_shared() { "shared expert down" } else { "mlp down" },
+            grad_names: if self.is_shared() {
+                ["shared expert down input gradient", "shared expert down weight gradient"]
+            } else {
+                ["mlp down input gradient", "mlp down weight gradient"]
+            },
+            inputs: self.width(b),
+            outputs: b.model.hidden,
+            cut: Cut::Rows,
+            biases: b.model.mlp_biases(),
+            gemm: self.gemm,
+            modules: self.modules,
+            parts: vec![(Down, b.model.hidden)],
+        });
+    }
+}
+
+/// The activation function: reads one (gated: two) and writes one element for each of `elements`; backward reads the
+/// gradient as well and writes one (two) back.
+pub(super) fn activation(
+    b: &mut Blocks,
+    names: [&'static str; 2],
+    elements: u64,
+    gated: bool,
+    modules: &[RecomputeModule],
+) {
+    let s = b.shard;
+    let moved = elements as f64 * s.act();
+    let (reads_and_writes, backward) = match (gated, s.fuses_chains()) {
+        (false, _) => (2.0, 3.0),
+        (true, true) => (3.0, 5.0),
+        // The function, then the product; backward both gradients of the product, then that of the function.
+        (true, false) => (2.0 + 3.0, 3.0 + 3.0 + 3.0),
+    };
+    let pass = |name, times: f64| {
+        let class = KernelClass::Activation;
+        vec![Item::Kernel(Kernel::elementwise(class, name, elements, times * moved, s.compute))]
+    };
+    let (forward, backward) = (pass(names[0], reads_and_writes), pass(names[1], backward));
+    let (keep, back) = match s.fp8.as_ref().is_some_and(|fp8| fp8.saved_activations) {
+        true => s.casts_beside(CastRole::ActivationInput, elements * if gated { 2 } else { 1 }).into(),
+        false => Default::default(),
+    };
+    // What is kept is cast once, not again where the function is.
+    let modules_of_cast: Vec<RecomputeModule> =
+        modules.iter().copied().filter(|m| *m != RecomputeModule::Activation).collect();
+    b.push(Block { forward: keep, modules: modules_of_cast, ..Block::default() });
+    let backward = [back, backward].concat();
+    b.push(Block {
+        forward,
+        input_grad: backward.clone(),
+        backward,
+        modules: modules.to_vec(),
+        ..Block::default()
+    });
+}

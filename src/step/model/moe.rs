@@ -1,0 +1,441 @@
+//! Mixture of experts: router, dispatch, experts, combine.
+//!
+//! How many rows travel, and in which format, says [`crate::step::moe::Travel`]. With an even load a rank's experts receive as
+//! many rows as it sends. A load factor λ (fullest over mean) stretches both the exchanges and the grouped GEMMs of the
+//! rank that has it; a capacity factor caps it and drops the rest.
+//!
+//! Kernels around the exchanges (T tokens, M = k·T rows of experts, D_r distinct ranks a token):
+//! * a copy for each expert: tokens permuted to M rows before the dispatch, received chunks sorted by local expert where a
+//!   rank has several; the same undone behind the combine;
+//! * a row for each rank: nothing before the dispatch; behind it the places of the T·D_r rows among the experts are found
+//!   (DeepEP; others know them beforehand), the rows are expanded to M, and before the combine weighed and summed to
+//!   T·D_r again.
+
+use super::blocks::{Block, Blocks};
+use super::casts::{Operands, Prepared};
+use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel, KernelShape};
+use super::linear::{Cut, Linear};
+use super::mlp::Mlp;
+use super::{KernelClass, mlp};
+use crate::step::moe::{Exchange, Travel, payload_bytes};
+use crate::step::spec::model::MoeSpec;
+use crate::step::spec::recipe::CastRole;
+use crate::step::spec::workload::{
+    DispatcherKind, Dtype, ExpertOverlap, Fp8Gemm, RecomputeModule, RowFormat,
+};
+
+/// An expert's number (PyTorch's integers).
+const INDEX_BYTES: f64 = 8.0;
+const MOE: &[RecomputeModule] = &[RecomputeModule::Moe];
+
+/// Adds router, shared experts, dispatch, experts and combine.
+pub(super) fn add(b: &mut Blocks, moe: &MoeSpec) {
+    let (m, s) = (b.model, b.shard);
+    let ffn = moe.ffn.unwrap_or(m.ffn);
+    let elements = s.local_tokens() as f64 * m.hidden as f64;
+    // The router reads it in a wide format.
+    b.save_input("MoE input", elements * s.act(), &[RecomputeModule::Norm], &[]);
+    if moe.shared_experts > 0 && s.keeps_copy(Fp8Gemm::Experts) {
+        let copy = elements * s.saved_input(Fp8Gemm::Experts);
+        b.save_input("narrow MoE input", copy, &[RecomputeModule::Norm], &[]);
+    }
+    // Gradients from the router, the routed experts and the shared one meet.
+    b.sum_of_branches(if moe.shared_experts > 0 { 3 } else { 2 });
+    router(b, moe);
+    let (name, gemm, modules, width) = ("shared expert", Fp8Gemm::Experts, MOE, moe.shared_width(m));
+    let shared = (width > 0).then_some(Mlp { name, ffn: width, gemm, modules, own_input: false });
+    b.parameters.dense += if shared.is_some() && moe.shared_gate { m.hidden } else { 0 };
+    let routed = Routed::new(b, moe, ffn);
+    let project = |b: &mut Blocks, name, grad_names, inputs, outputs| {
+        let (cut, gemm, modules) = (Cut::No, Fp8Gemm::Experts, MOE);
+        b.linear(Linear {
+            name,
+            grad_names,
+            inputs,
+            outputs,
+            cut,
+            biases: false,
+            gemm,
+            modules,
+            parts: Vec::new(),
+        });
+    };
+    let narrow = |b: &mut Blocks| {
+        if let Some(latent) = moe.latent {
+            let names = ["latent down input gradient", "latent down weight gradient"];
+            project(b, "latent down", names, m.hidden, latent);
+        }
+    };
+    let widen = |b: &mut Blocks| {
+        if let Some(latent) = moe.latent {
+            let rows = s.local_tokens() as f64 * latent as f64;
+            b.save_input("latent output", rows * s.saved_input(Fp8Gemm::Experts), MOE, &[]);
+            project(
+                b,
+                "latent up",
+                ["latent up input gradient", "latent up weight gradient"],
+                latent,
+                m.hidden,
+            );
+        }
+    };
+    let beside = s.expert_overlap == ExpertOverlap::SharedExpert;
+    let between = s.shared_between || beside;
+    shared.iter().filter(|_| !between).for_each(|shared| shared.add(b));
+    narrow(b);
+    routed.dispatch(b);
+    if beside {
+        // Its first product runs beside the dispatch, its second beside the combine.
+        shared.iter().for_each(|shared| shared.up(b));
+        routed.experts(b);
+        routed.combine(b);
+        widen(b);
+        shared.iter().for_each(|shared| shared.down(b));
+    } else {
+        shared.iter().filter(|_| between).for_each(|shared| shared.add(b));
+        routed.experts(b);
+        routed.combine(b);
+        widen(b);
+    }
+}
+
+/// The router: one small GEMM in fp32 on each rank's own tokens, softmax and top-k.
+fn router(b: &mut Blocks, moe: &MoeSpec) {
+    let (m, s) = (b.model, b.shard);
+    let t = s.local_tokens();
+    let gemm = |name, rows, columns, inner| {
+        Item::Kernel(Kernel::gemm(name, rows, columns, inner, 1, Dtype::Tf32, Dtype::Fp32.bytes()))
+    };
+    let scores = t * moe.experts;
+    b.parameters.dense += m.hidden * moe.experts + if moe.router_bias { moe.experts } else { 0 };
+    b.save("router scores", scores as f64 * 4.0, MOE, s.trained.weights());
+    let over_scores = |class, name| {
+        Item::Kernel(Kernel::elementwise(class, name, scores, 8.0 * scores as f64, Dtype::Fp32))
+    };
+    let input_grad = vec![
+        over_scores(KernelClass::Router, "top-k backward"),
+        gemm("router input gradient", t, m.hidden, moe.experts),
+    ];
+    let weight_grad = Kernel::weight_gradient(
+        "router weight gradient",
+        moe.experts,
+        m.hidden,
+        t,
+        Dtype::Tf32,
+        s.gradient_bytes,
+    );
+    let weight_grad: Vec<Item> =
+        s.trained.weights().then_some(Item::Kernel(weight_grad)).into_iter().collect();
+    let mut forward = vec![gemm("router", t, moe.experts, m.hidden)];
+    if moe.group_limit.is_some_and(|limit| limit < moe.groups) {
+        forward.push(over_scores(KernelClass::TopK, "group scores"));
+    }
+    forward.push(over_scores(KernelClass::TopK, "top-k"));
+    b.push(Block {
+        forward,
+        backward: [input_grad.clone(), weight_grad.clone()].concat(),
+        input_grad,
+        weight_grad,
+        modules: MOE.to_vec(),
+        again: None,
+    });
+}
+
+/// The routed experts of one rank.
+struct Routed<'a> {
+    /// Rows that this rank sends where each expert gets a copy: one per token and expert visited.
+    sent: u64,
+    /// Rows that its experts work on, padding included.
+    rows: u64,
+    /// Experts of this rank.
+    experts: u64,
+    /// Width of its share of one expert.
+    width: u64,
+    /// Width in which tokens travel and reach experts.
+    token: u64,
+    /// Whether experts' matrices have biases.
+    biases: bool,
+    /// Received over sent.
+    load: f64,
+    /// Whether the input is gathered over the tensor-parallel ranks of an expert.
+    gathers: bool,
+    travel: Option<&'a Travel>,
+}
+
+impl<'a> Routed<'a> {
+    fn new(b: &Blocks<'a>, moe: &MoeSpec, ffn: u64) -> Routed<'a> {
+        let s = b.shard;
+        let capped = moe.capacity_factor.unwrap_or(f64::INFINITY);
+        let load = s.expert_load.min(capped);
+        let sent = s.local_tokens() * moe.top_k;
+        let gathers = s.expert_tensor > 1 && s.sequence_parallel;
+        let experts = moe.experts / s.expert;
+        // The mean padding of an expert's rows to a multiple of a is (a − 1)/2.
+        let padding = experts * (s.pad_rows_to.max(1) - 1) / 2;
+        let received = (sent as f64 * load).round() as u64;
+        Routed {
+            sent,
+            rows: received * if gathers { s.expert_tensor } else { 1 } + padding,
+            experts,
+            width: ffn / s.expert_tensor,
+            token: moe.width(b.model),
+            biases: moe.expert_biases,
+            load,
+            gathers,
+            travel: s.travel.as_ref(),
+        }
+    }
+
+    /// Whether the rows of a token for one rank are one.
+    fn sums_per_rank(&self, b: &Blocks) -> bool {
+        b.shard.expert > 1 && self.travel.is_some_and(|t| t.dispatcher().sums_per_rank())
+    }
+    /// Rows that arrive from other ranks (and this one).
+    fn arrived(&self) -> f64 {
+        self.travel.map_or(self.sent as f64, |t| t.rows_received()) * self.load
+    }
+    /// Bytes of a row in device memory, in the format of an exchange.
+    fn row(&self, b: &Blocks, exchange: Exchange) -> f64 {
+        let plain = self.token as f64 * b.shard.act();
+        match self.travel.map(|t| t.format(exchange)) {
+            None | Some(RowFormat::Bf16) => plain,
+            Some(format) => payload_bytes(format, self.token) as f64,
+        }
+    }
+
+    /// Whether rows travel in a narrow format.
+    fn is_narrow(&self, b: &Blocks, exchange: Exchange) -> bool {
+        b.shard.expert > 1 && self.travel.is_some_and(|t| t.format(exchange) != RowFormat::Bf16)
+    }
+    /// What casts the tokens (or gradients) that an exchange sends from this rank.
+    fn casts_sent(&self, b: &Blocks, exchange: Exchange) -> Vec<Item> {
+        let elements = b.shard.local_tokens() * self.token;
+        let [forward, backward] = b.shard.casts_beside(CastRole::Dispatched, elements);
+        match exchange {
+            _ if !self.is_narrow(b, exchange) => Vec::new(),
+            Exchange::Dispatch => forward,
+            _ => backward,
+        }
+    }
+
+    /// The communication of an exchange; none where all experts are here.
+    fn exchange(&self, b: &Blocks, exchange: Exchange) -> Option<Item> {
+        let s = b.shard;
+        let name = match exchange {
+            Exchange::Dispatch => "dispatch tokens",
+            Exchange::Combine => "combine tokens",
+            Exchange::CombineBackward => "combine backward tokens",
+            Exchange::DispatchBackward => "dispatch backward",
+        };
+        let plain = (self.sent * self.token) as f64 * self.load * s.act();
+        let (op, bytes, staged) = match self.travel {
+            None => (CommOp::AllToAll, plain, None),
+            Some(travel) => {
+                let bytes = travel.bytes(exchange, self.load);
+                match (travel.staged(exchange, self.load), travel.dispatcher().kind()) {
+                    (Some(staged), _) => (CommOp::ExpertExchange, bytes.network, Some(staged)),
+                    (None, DispatcherKind::Allgather) if exchange.is_dispatch() => {
+                        (CommOp::AllGather, bytes.handled, None)
+                    }
+                    (None, DispatcherKind::Allgather) => (CommOp::ReduceScatter, bytes.handled, None),
+                    (None, _) => (CommOp::AllToAll, bytes.handled, None),
+                }
+            }
+        };
+        let point = CommPoint::new(name, CommGroup::Expert, op, bytes);
+        (s.expert > 1).then_some(Item::Comm(CommPoint { exchange: Some(exchange), staged, ..point }))
+    }
+
+    /// A kernel that reads and writes `rows` rows together.
+    fn moves(&self, b: &Blocks, class: KernelClass, name: &'static str, rows: f64, row: f64) -> Item {
+        let elements = (rows * self.token as f64) as u64;
+        Item::Kernel(Kernel::elementwise(class, name, elements, rows * row, b.shard.compute))
+    }
+    /// Where each received row goes among the experts, from the k indices that came with it.
+    fn row_map(&self) -> Option<Item> {
+        let travel = self.travel.filter(|t| t.dispatcher().maps_rows())?;
+        let indices = self.arrived() * travel.traffic.top_k;
+        let bytes = indices * INDEX_BYTES;
+        let (class, name) = (KernelClass::RowMap, "row map");
+        Some(Item::Kernel(Kernel::elementwise(class, name, indices as u64, bytes, Dtype::Fp32)))
+    }
+    fn tensor(&self, b: &Blocks, name: &'static str, op: CommOp) -> Item {
+        let bytes = (self.rows * self.token) as f64 * b.shard.act();
+        Item::Comm(CommPoint::new(name, CommGroup::ExpertTensor, op, bytes))
+    }
+
+    /// Tokens sent to the ranks of their experts (and gathered inside the expert), in the order of experts.
+    fn dispatch(&self, b: &mut Blocks) {
+        let tokens = b.shard.local_tokens() as f64;
+        let (sent, rows) = (self.sent as f64, self.rows as f64);
+        let (there, back) = (self.row(b, Exchange::Dispatch), self.row(b, Exchange::DispatchBackward));
+        let (mut forward, mut backward) = (self.casts_sent(b, Exchange::Dispatch), Vec::new());
+        if self.gathers {
+            backward.push(self.tensor(b, "reduce-scatter expert input gradient", CommOp::ReduceScatter));
+        }
+        let gather = self.gathers.then(|| self.tensor(b, "all-gather expert input", CommOp::AllGather));
+        if self.sums_per_rank(b) {
+            forward.extend(self.exchange(b, Exchange::Dispatch));
+            forward.extend(gather);
+            forward.extend(self.row_map());
+            let moved = self.arrived() + rows;
+            forward.push(self.moves(b, KernelClass::Permute, "permute rows", moved, there));
+            backward.push(self.moves(b, KernelClass::Unpermute, "permute backward", moved, back));
+            backward.extend(self.exchange(b, Exchange::DispatchBackward));
+        } else {
+            let sorts = self.experts > 1 && b.shard.expert > 1;
+            forward.push(self.moves(b, KernelClass::Permute, "permute tokens", tokens + sent, there));
+            forward.extend(self.exchange(b, Exchange::Dispatch));
+            forward.extend(gather);
+            if sorts {
+                forward.push(self.moves(b, KernelClass::Permute, "sort rows", 2.0 * rows, there));
+                backward.push(self.moves(b, KernelClass::Permute, "unsort rows", 2.0 * rows, back));
+            }
+            backward.extend(self.exchange(b, Exchange::DispatchBackward));
+            backward.push(self.moves(b, KernelClass::Unpermute, "permute backward", tokens + sent, back));
+        }
+        self.push(b, forward, backward);
+    }
+    fn push(&self, b: &mut Blocks, forward: Vec<Item>, backward: Vec<Item>) {
+        let input_grad = backward.clone();
+        b.push(Block { forward, input_grad, backward, modules: MOE.to_vec(), ..Block::default() });
+    }
+
+    /// The experts' GEMMs, grouped.
+    fn experts(&self, b: &mut Blocks) {
+        let (m, s) = (b.model, b.shard);
+        let up = if m.gated_mlp { 2 * self.width } else { self.width };
+        let matrices = up * self.token + self.width * self.token;
+        // Biases behind a cut of the inner products are whole on every rank.
+        let biases = if self.biases { up + self.token } else { 0 };
+        b.parameters.expert += self.experts * (matrices + biases);
+        let rows = self.rows as f64;
+        let element = s.saved_input(Fp8Gemm::Experts);
+        b.save_input("expert input", rows * self.token as f64 * element, MOE, &[]);
+        self.grouped(
+            b,
+            ["expert up", "expert up input gradient", "expert up weight gradient"],
+            self.token,
+            up,
+        );
+        b.save("expert activation input", rows * up as f64 * s.saved_activation(), MOE, false);
+        let with_activation = [RecomputeModule::Activation, RecomputeModule::Moe];
+        let names = ["activation", "activation backward"];
+        mlp::activation(b, names, self.rows * self.width, m.gated_mlp, &with_activation);
+        b.save_input("expert down input", rows * self.width as f64 * element, &with_activation, &[]);
+        self.grouped(
+            b,
+            ["expert down", "expert down input gradient", "expert down weight gradient"],
+            self.width,
+            self.token,
+        );
+        // Rows are weighed at the activation, so nothing of the combine is kept.
+    }
+    fn grouped(&self, b: &mut Blocks, names: [&'static str; 3], inputs: u64, outputs: u64) {
+        let s = b.shard;
+        let per_expert = self.rows.div_ceil(self.experts.max(1)).max(1);
+        let (e, rows) = (self.experts as f64, self.rows as f64);
+        let (i, o) = (inputs as f64, outputs as f64);
+        let kernel = |class, name, m, n, k, dtype: Dtype| {
+            let accumulate = class == KernelClass::GroupedGemmWeightGrad;
+            let weights = e * i * o * if accumulate { 2.0 * s.gradient_bytes } else { dtype.bytes() };
+            let tokens = if accumulate {
+                rows * (i + o) * dtype.bytes()
+            } else {
+                rows * (k as f64 * dtype.bytes() + n as f64 * s.act())
+            };
+            Item::Kernel(Kernel {
+                name,
+                class,
+                shape: KernelShape::GroupedGemm { groups: self.experts, m, n, k, accumulate },
+                flops: 2.0 * rows * i * o,
+                bytes: weights + tokens,
+                dtype,
+                scaling: s.scaling(dtype),
+            })
+        };
+        let dtype = s.gemm_dtype(Fp8Gemm::Experts);
+        let forward = kernel(KernelClass::GroupedGemm, names[0], per_expert, outputs, inputs, dtype);
+        let input_grad =
+            kernel(KernelClass::GroupedGemmInputGrad, names[1], per_expert, inputs, outputs, dtype);
+        let weight_grad = {
+            let dtype = s.weight_gradient_dtype(Fp8Gemm::Experts);
+            kernel(KernelClass::GroupedGemmWeightGrad, names[2], outputs, inputs, per_expert, dtype)
+        };
+        let prepared = self.prepare(b, names[0], inputs, outputs);
+        let trained = s.trained.weights();
+        b.weight_casts.extend(prepared.per_step.into_iter().filter(|_| trained));
+        let gradient =
+            if trained { rows * o * s.weight_gradient_dtype(Fp8Gemm::Experts).bytes() } else { 0.0 };
+        b.note_gemm(rows * i * s.act(), rows * o * s.act(), gradient);
+        let (own, weights) = ([prepared.input_grad, vec![input_grad]].concat(), prepared.weight_grad);
+        let weight_grad = if trained { [weights, vec![weight_grad]].concat() } else { Vec::new() };
+        b.push(Block {
+            forward: [prepared.forward, vec![forward]].concat(),
+            backward: [own.clone(), weight_grad.clone()].concat(),
+            input_grad: own,
+            weight_grad,
+            modules: MOE.to_vec(),
+            again: None,
+        });
+    }
+    /// What casts the operands of one of the experts' products: its input or the gradient of its output may have come in
+    /// a narrow format.
+    fn prepare(&self, b: &Blocks, name: &str, inputs: u64, outputs: u64) -> Prepared {
+        let narrow = |exchange| self.is_narrow(b, exchange);
+        let input = match name {
+            "expert up" if narrow(Exchange::Dispatch) => CastRole::InputDispatched,
+            "expert down" => CastRole::InputAfterActivation,
+            _ => CastRole::Input,
+        };
+        let gradient = match name {
+            "expert down" if narrow(Exchange::CombineBackward) => CastRole::OutputGradientDispatched,
+            _ => CastRole::OutputGradient,
+        };
+        let (rows, weights) = (self.rows, inputs * outputs);
+        let of = Operands {
+            input: [rows * inputs; 2],
+            gradient: [rows * outputs; 2],
+            weights,
+            groups: self.experts,
+            grouped: true,
+        };
+        b.shard.casts(Fp8Gemm::Experts, [input, gradient], &of)
+    }
+
+    /// Rows weighed and sent back, summed for each token.
+    fn combine(&self, b: &mut Blocks) {
+        let tokens = b.shard.local_tokens() as f64;
+        let (sent, rows) = (self.sent as f64, self.rows as f64);
+        let (there, back) = (self.row(b, Exchange::CombineBackward), self.row(b, Exchange::Combine));
+        let (mut forward, mut backward) = (Vec::new(), self.casts_sent(b, Exchange::CombineBackward));
+        let gather =
+            self.gathers.then(|| self.tensor(b, "all-gather expert output gradient", CommOp::AllGather));
+        if b.shard.expert_tensor > 1 {
+            let op = if self.gathers { CommOp::ReduceScatter } else { CommOp::AllReduce };
+            forward.push(self.tensor(b, "sum expert output", op));
+        }
+        if self.sums_per_rank(b) {
+            let moved = self.arrived() + rows;
+            forward.push(self.moves(b, KernelClass::Unpermute, "unpermute rows", moved, back));
+            forward.extend(self.exchange(b, Exchange::Combine));
+            backward.extend(self.exchange(b, Exchange::CombineBackward));
+            backward.extend(gather);
+            backward.push(self.moves(b, KernelClass::Permute, "combine backward", moved, there));
+        } else {
+            if self.experts > 1 && b.shard.expert > 1 {
+                forward.push(self.moves(b, KernelClass::Permute, "unsort rows", 2.0 * rows, back));
+            }
+            forward.extend(self.exchange(b, Exchange::Combine));
+            let moved = tokens + sent;
+            forward.push(self.moves(b, KernelClass::Unpermute, "unpermute tokens", moved, back));
+            backward.push(self.moves(b, KernelClass::Permute, "combine backward", moved, there));
+            backward.extend(self.exchange(b, Exchange::CombineBackward));
+            backward.extend(gather);
+            if self.experts > 1 && b.shard.expert > 1 {
+                backward.push(self.moves(b, KernelClass::Permute, "sort rows", 2.0 * rows, there));
+            }
+        }
+        self.push(b, forward, backward);
+    }
+}

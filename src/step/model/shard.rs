@@ -1,0 +1,237 @@
+//! Which share of a model one rank has.
+
+use std::sync::Arc;
+
+use crate::step::documents::Work;
+use crate::step::moe::Travel;
+use crate::step::schedule::Choice;
+use crate::step::spec::kernel::{AttentionGeneration, Scaling};
+use crate::step::spec::model::ModelSpec;
+use crate::step::spec::recipe::Recipe;
+use crate::step::spec::workload::{
+    ContextSpec, Dtype, ExpertOverlap, Fp8Communication, Fp8Gemm, Fp8Spec, KernelFusion, Trained,
+    WorkloadSpec,
+};
+
+/// What one rank computes: its share of the model and the micro-batch.
+///
+/// Degrees are taken as given: `WorkloadSpec::validate` has checked that they divide what they cut.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shard {
+    /// Sequences of one micro-batch.
+    pub micro_batch: u64,
+    /// Tokens of one sequence, before context parallelism cuts it.
+    pub sequence: u64,
+    /// Tensor-parallel degree.
+    pub tensor: u64,
+    /// Whether what lies between tensor-parallel parts is cut along the sequence.
+    pub sequence_parallel: bool,
+    /// Context parallelism.
+    pub context: ContextSpec,
+    /// Position in the context-parallel group; matters for causal rings without zigzag.
+    pub context_rank: u64,
+    /// What attention has to do where the sequences hold documents; `None`: one document each.
+    pub documents: Option<Arc<Work>>,
+    /// Expert-parallel degree.
+    pub expert: u64,
+    /// Tensor-parallel degree inside an expert.
+    pub expert_tensor: u64,
+    /// Tokens that this rank's experts receive over the mean.
+    pub expert_load: f64,
+    /// How tokens travel to experts; `None` in a model without.
+    pub travel: Option<Travel>,
+    /// What runs beside the exchanges with experts.
+    pub expert_overlap: ExpertOverlap,
+    /// Whether the shared expert runs between dispatch and combine (DualPipe), not before the dispatch.
+    pub shared_between: bool,
+    /// Rows of an expert are padded to a multiple of this.
+    pub pad_rows_to: u64,
+    /// Format of activations and of GEMMs that `fp8` does not name.
+    pub compute: Dtype,
+    /// Bytes in which gradients are accumulated.
+    pub gradient_bytes: f64,
+    /// Narrow formats where they are used.
+    pub fp8: Option<Fp8Spec>,
+    /// How operands get into narrow formats; `None`: at no cost.
+    pub recipe: Option<Recipe>,
+    /// Which element-wise work runs in kernels of its own.
+    pub fusion: KernelFusion,
+    /// Generation of fused attention kernels; `None`: the best that the device has.
+    pub attention: Option<AttentionGeneration>,
+    /// What of the layer is trained.
+    pub trained: Trained,
+}
+
+impl Shard {
+    /// The share of every rank under a workload; the last rank of the context-parallel group, which has the most to
+    /// do where shares differ, with an even load on experts.
+    pub fn new(workload: &WorkloadSpec, model: &ModelSpec) -> Shard {
+        Shard::over_domains(workload, model, 1)
+    }
+    /// The same where the ranks that share experts lie on `domains` scale-up domains.
+    pub fn over_domains(workload: &WorkloadSpec, model: &ModelSpec, domains: u64) -> Shard {
+        let shard = Shard::without_travel(workload, model);
+        let travel = |moe| Travel::new(workload, model, moe, shard.local_tokens(), domains);
+        Shard { travel: model.moe.as_ref().map(travel), ..shard.clone() }
+    }
+    fn without_travel(workload: &WorkloadSpec, model: &ModelSpec) -> Shard {
+        let par = &workload.parallelism;
+        Shard {
+            micro_batch: workload.batch.micro_batch,
+            sequence: workload.sequence(model),
+            tensor: par.tensor,
+            sequence_parallel: par.sequence_parallel && par.tensor > 1,
+            context: par.context,
+            context_rank: par.context.size.saturating_sub(1),
+            documents: None,
+            expert: par.expert,
+            expert_tensor: par.expert_tensor(),
+            expert_load: 1.0,
+            travel: None,
+            expert_overlap: workload.expert.overlap,
+            shared_between: matches!(
+                workload.parallelism.pipeline.choice(),
+                Choice::Named(schedule) if schedule.facts().pairs
+            ),
+            pad_rows_to: workload.expert.pad_rows_to.unwrap_or(match workload.precision.recipe() {
+                Some(recipe) => recipe.pad_rows_to,
+                None => 1,
+            }),
+            compute: workload.precision.compute,
+            gradient_bytes: workload.precision.gradients.bytes(),
+            fp8: workload.precision.narrow(),
+            recipe: workload.precision.recipe().cloned(),
+            fusion: workload.fusion,
+            attention: workload.stack().attention,
+            trained: Trained::default(),
+        }
+    }
+    /// One device that holds everything: micro-batch 1, the model's sequence, bf16.
+    pub fn whole(model: &ModelSpec) -> Shard {
+        Shard {
+            micro_batch: 1,
+            sequence: model.sequence,
+            tensor: 1,
+            sequence_parallel: false,
+            context: ContextSpec::default(),
+            context_rank: 0,
+            documents: None,
+            expert: 1,
+            expert_tensor: 1,
+            expert_load: 1.0,
+            travel: None,
+            expert_overlap: ExpertOverlap::None,
+            shared_between: false,
+            pad_rows_to: 1,
+            compute: Dtype::Bf16,
+            gradient_bytes: 4.0,
+            fp8: None,
+            recipe: None,
+            fusion: KernelFusion::Full,
+            attention: None,
+            trained: Trained::default(),
+        }
+    }
+
+    /// Tokens of one micro-batch on this rank where tensor-parallel parts work: b·s over the context degree.
+    pub fn tokens(&self) -> u64 {
+        self.micro_batch * self.sequence / self.context.size.max(1)
+    }
+    /// Tokens between tensor-parallel parts: cut once more with sequence parallelism.
+    pub fn local_tokens(&self) -> u64 {
+        if self.sequence_parallel { self.tokens() / self.tensor } else { self.tokens() }
+    }
+    /// Query heads of this rank.
+    pub fn heads(&self, model: &ModelSpec) -> u64 {
+        model.heads / self.tensor
+    }
+    /// Key–value heads of this rank: replicated where there are fewer than tensor-parallel ranks.
+    pub fn kv_heads(&self, model: &ModelSpec) -> u64 {
+        model.kv_heads().div_ceil(self.tensor)
+    }
+    /// Bytes of one activation element.
+    pub fn act(&self) -> f64 {
+        self.compute.bytes()
+    }
+    /// Bytes of the activations that cross a layer or pipeline border.
+    pub fn boundary_bytes(&self, model: &ModelSpec) -> f64 {
+        self.local_tokens() as f64 * model.hidden as f64 * self.act()
+    }
+
+    /// Whether the gradients of norms, biases and residuals are added up where they are made.
+    pub(super) fn fuses_gradients(&self) -> bool {
+        self.fusion == KernelFusion::Full
+    }
+    /// Whether GEMMs add weight gradients to those of the micro-batches before.
+    pub(super) fn fuses_accumulation(&self) -> bool {
+        self.fusion <= KernelFusion::PartialAccumulating
+    }
+    /// Whether element-wise operations in a row are one kernel.
+    pub(super) fn fuses_chains(&self) -> bool {
+        self.fusion != KernelFusion::None
+    }
+
+    /// Format in which a GEMM multiplies in forward and for its input gradient.
+    pub(super) fn gemm_dtype(&self, gemm: Fp8Gemm) -> Dtype {
+        match &self.fp8 {
+            Some(f) if f.gemms.contains(&gemm) => self.recipe.as_ref().map_or(Dtype::Fp8, |r| r.dtype),
+            _ => self.compute,
+        }
+    }
+    /// How elements of a format are scaled.
+    pub(super) fn scaling(&self, dtype: Dtype) -> Scaling {
+        match &self.recipe {
+            Some(recipe) if recipe.dtype == dtype => recipe.scaling,
+            _ => Scaling::Tensor,
+        }
+    }
+    /// Format in which a GEMM multiplies for its weight gradient.
+    pub(super) fn weight_gradient_dtype(&self, gemm: Fp8Gemm) -> Dtype {
+        match &self.fp8 {
+            Some(f) if !f.weight_gradients => self.compute,
+            _ => self.gemm_dtype(gemm),
+        }
+    }
+    /// Bytes of one element of a GEMM's input as it is saved for backward.
+    pub(super) fn saved_input(&self, gemm: Fp8Gemm) -> f64 {
+        match &self.fp8 {
+            Some(f) if f.saved_inputs && f.gemms.contains(&gemm) => {
+                self.recipe.as_ref().map_or(Dtype::Fp8.bytes(), |r| r.saved_bytes)
+            }
+            _ => self.act(),
+        }
+    }
+    /// Bytes of one element of an activation function's input as it is saved for backward.
+    pub(super) fn saved_activation(&self) -> f64 {
+        match &self.fp8 {
+            Some(f) if f.saved_activations => {
+                self.recipe.as_ref().map_or(Dtype::Fp8.bytes(), |r| r.saved_bytes)
+            }
+            _ => self.act(),
+        }
+    }
+    /// Bytes of one element of a GEMM's input as it is gathered between tensor-parallel ranks.
+    pub(super) fn gathered_input(&self, gemm: Fp8Gemm) -> f64 {
+        let narrow = self.narrow_recipe(gemm).and_then(|r| r.input_gather_bytes);
+        narrow.unwrap_or(self.message(Fp8Communication::TensorAllGather))
+    }
+    /// The same of the gradient of its output.
+    pub(super) fn gathered_gradient(&self, gemm: Fp8Gemm) -> f64 {
+        self.narrow_recipe(gemm).and_then(|r| r.gradient_gather_bytes).unwrap_or(self.act())
+    }
+    /// The recipe of a GEMM that multiplies in its narrow format.
+    pub(super) fn narrow_recipe(&self, gemm: Fp8Gemm) -> Option<&Recipe> {
+        self.recipe.as_ref().filter(|r| self.gemm_dtype(gemm) == r.dtype && r.is_narrow())
+    }
+    /// Whether a GEMM keeps a narrow copy of an input that is kept in a wide format beside it.
+    pub(super) fn keeps_copy(&self, gemm: Fp8Gemm) -> bool {
+        self.narrow_recipe(gemm).is_some_and(|r| !r.keeps_original && r.saved_bytes < self.act())
+    }
+    /// Bytes of one element of a message.
+    pub(super) fn message(&self, which: Fp8Communication) -> f64 {
+        match &self.fp8 {
+            Some(f) if f.communications.contains(&which) => Dtype::Fp8.bytes(),
+            _ => self.act(),
+        }
+    }
+}

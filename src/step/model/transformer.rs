@@ -1,0 +1,62 @@
+//! Transformer layers: norms, a mixer, an MLP or experts, and the residual stream.
+
+use super::blocks::Blocks;
+use super::layer::{LayerKind, LayerPlan};
+use super::mlp::Mlp;
+use super::shard::Shard;
+use crate::step::spec::model::{Mixer, MlpKind, ModelSpec};
+use crate::step::spec::workload::{Fp8Gemm, RecomputeModule};
+
+impl LayerPlan {
+    /// A layer, of the model as that layer sees it ([`ModelSpec::layer`]).
+    pub fn transformer(layer: &ModelSpec, shard: &Shard) -> LayerPlan {
+        let mut blocks = Blocks::new(layer, shard);
+        blocks.transformer(layer);
+        let kind = if layer.moe.is_some() { LayerKind::Moe } else { LayerKind::Dense };
+        let matrices = if shard.trained.weights() { super::muon::held(layer, shard) } else { Vec::new() };
+        LayerPlan { matrices, ..blocks.finish(kind) }
+    }
+}
+
+impl Blocks<'_> {
+    /// Adds a transformer layer.
+    pub(super) fn transformer(&mut self, layer: &ModelSpec) {
+        let blocks = self;
+        let (mixes, has_mlp) = (layer.mixer != Mixer::None, layer.mlp != MlpKind::None);
+        // Norms beyond one before each part stand behind the parts.
+        let parts = u64::from(mixes) + u64::from(has_mlp);
+        let norms_behind = layer.norms() > parts;
+        let behind = |blocks: &mut Blocks| {
+            if norms_behind {
+                blocks.norm("norm");
+            }
+        };
+        if mixes {
+            blocks.norm("norm");
+            match layer.mixer {
+                Mixer::Attention => super::attention::add(blocks),
+                _ => super::scan::add(blocks),
+            }
+            behind(blocks);
+        }
+        if mixes && has_mlp && !layer.parallel_block {
+            blocks.residual("residual");
+        }
+        if has_mlp {
+            if !(mixes && layer.parallel_block) {
+                blocks.norm("norm");
+            }
+            match &layer.moe {
+                Some(moe) => super::moe::add(blocks, moe),
+                None => {
+                    let modules = &[RecomputeModule::Mlp];
+                    let mlp =
+                        Mlp { name: "mlp", ffn: layer.ffn, gemm: Fp8Gemm::Mlp, modules, own_input: true };
+                    mlp.add(blocks);
+                }
+            }
+            behind(blocks);
+        }
+        blocks.residual("residual");
+    }
+}

@@ -1,0 +1,33 @@
+//! `alltoall`: tokens are permuted to k·T rows by expert and sent one by one in an all-to-all, k copies of each; the
+//! probabilities follow in a second one. Megatron-LM's usual choice (`MoEAlltoAllTokenDispatcher`), MegaBlocks.
+
+use super::{Dispatcher, Kernels, Rows, Traffic};
+use crate::step::moe::RowRule;
+use crate::step::spec::workload::DispatcherKind;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct AllToAll;
+
+impl Dispatcher for AllToAll {
+    fn kind(&self) -> DispatcherKind {
+        DispatcherKind::Alltoall
+    }
+    fn rows(&self, t: &Traffic) -> Rows {
+        let copies = t.tokens * t.top_k;
+        Rows {
+            network: copies * (t.ranks - t.per_domain) / t.ranks,
+            scale_up: copies * (t.per_domain - 1.0) / t.ranks,
+            handled: copies,
+        }
+    }
+    fn row_rule(&self, _domains: u64) -> RowRule {
+        RowRule::WithProbability
+    }
+    fn kernels(&self, _domains: u64) -> Option<Kernels> {
+        None
+    }
+    fn sums_per_rank(&self) -> bool {
+        false
+    }
+}

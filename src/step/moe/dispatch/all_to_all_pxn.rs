@@ -1,0 +1,33 @@
+//! `alltoall-pxn`: as `alltoall`, but what leaves the domain first crosses to the rank on the destination's rail
+//! (NCCL's PXN; Tutel's two-dimensional hierarchical all-to-all).
+
+use super::{Dispatcher, Kernels, Rows, Traffic};
+use crate::step::moe::RowRule;
+use crate::step::spec::workload::DispatcherKind;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct AllToAllPxn;
+
+impl Dispatcher for AllToAllPxn {
+    fn kind(&self) -> DispatcherKind {
+        DispatcherKind::AlltoallPxn
+    }
+    fn rows(&self, t: &Traffic) -> Rows {
+        let copies = t.tokens * t.top_k;
+        Rows {
+            network: copies * (t.ranks - t.per_domain) / t.ranks,
+            scale_up: copies * (t.per_domain - 1.0) / t.per_domain,
+            handled: copies,
+        }
+    }
+    fn row_rule(&self, _domains: u64) -> RowRule {
+        RowRule::WithProbability
+    }
+    fn kernels(&self, _domains: u64) -> Option<Kernels> {
+        None
+    }
+    fn sums_per_rank(&self) -> bool {
+        false
+    }
+}

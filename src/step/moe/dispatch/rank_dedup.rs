@@ -1,0 +1,34 @@
+//! `rank-dedup`: one row for each distinct rank, sent straight to it, wherever it is.
+
+use super::{Dispatcher, Kernels, Rows, Traffic};
+use crate::step::moe::RowRule;
+use crate::step::spec::workload::DispatcherKind;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct RankDedup;
+
+/// Rows sent straight to each distinct rank.
+pub(super) fn rows(t: &Traffic) -> Rows {
+    let rows = t.tokens * t.ranks_per_token;
+    Rows {
+        network: rows * (t.ranks - t.per_domain) / t.ranks,
+        scale_up: rows * (t.per_domain - 1.0) / t.ranks,
+        handled: rows,
+    }
+}
+
+impl Dispatcher for RankDedup {
+    fn kind(&self) -> DispatcherKind {
+        DispatcherKind::RankDedup
+    }
+    fn rows(&self, t: &Traffic) -> Rows {
+        rows(t)
+    }
+    fn row_rule(&self, _domains: u64) -> RowRule {
+        RowRule::Payload
+    }
+    fn kernels(&self, _domains: u64) -> Option<Kernels> {
+        None
+    }
+}

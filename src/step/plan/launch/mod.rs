@@ -1,0 +1,255 @@
+//! The host of a rank: launches become ops of a stream of its own.
+//!
+//! H_i is when launch i returns, S_i and E_i when its op starts and ends, h the time that the launch holds the host, l
+//! the latency of an idle stream, g the gap between two kernels, Q the depth of the queue, s the price of a wait:
+//! ```text
+//! H_i = max(H_{i-1} + h_i, S_{i-Q})
+//! S_i = max(H_i + l, E_{i-1} + g, what it waits for)
+//! read back: H = max(H, E of what is read) + s
+//! ```
+//! Ops are launched in the order in which they were written. The gap is at the end of every kernel; the latency is that
+//! of the host's stream ([`crate::core::program::Stream`]); "S_j" stands for all that op j waits for. Ops launched as one graph wait
+//! for one launch.
+//!
+//! Hazard: a launch that a full queue held up starts its op without the latency, which differs only where a whole queue
+//! of kernels takes less than the latency.
+
+use rustc_hash::FxHashMap;
+
+use crate::core::ids::OpId;
+use crate::core::kernel_class::KernelClass;
+use crate::core::program::{NO_MICRO_BATCH, Op, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
+use crate::core::units::Time;
+use crate::step::spec::stack::{GraphScope, HostRead, HostSpec};
+
+/// What the device and the model add to the stack's host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setting {
+    /// Follows every kernel.
+    pub gap: Time,
+    /// Factor on all times of the host.
+    pub slowness: f64,
+    /// Experts of a rank, which grouped products are launched for one by one.
+    pub groups: u64,
+}
+
+/// The program with its launches; the host reads back the results of `reads`.
+pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[(OpId, HostRead)]) -> Program {
+    let mut b = ProgramBuilder::new();
+    for stream in &program.streams {
+        b.stream(stream.kind);
+    }
+    for info in &program.infos {
+        b.info(info.clone());
+    }
+    program.resident.iter().for_each(|effect| b.resident(*effect));
+    let stream = b.stream(StreamKind::Host);
+    b.latency(stream, Time::from_us(host.latency_us));
+    let queues = vec![Vec::new(); program.streams.len()];
+    let mut launcher = Launcher {
+        program,
+        host,
+        gap: setting.gap,
+        setting,
+        stream,
+        b,
+        queues,
+        room: Vec::new(),
+        graph: None,
+        last: vec![None; program.streams.len()],
+        infos: FxHashMap::default(),
+    };
+    let mut reads = reads.iter().peekable();
+    if !reads.clone().any(|read| read.1 == HostRead::Loss) {
+        launcher.work("step", Phase::Forward, host.step_us, &[]);
+    }
+    let mut moved = Vec::with_capacity(program.ops.len());
+    let mut rounds = program.rounds.iter().peekable();
+    for (i, op) in program.ops.iter().enumerate() {
+        let new = launcher.op(op, &moved);
+        moved.push(new);
+        while let Some((_, what)) = reads.next_if(|(read, _)| read.index() == i) {
+            launcher.read(*what, op, new);
+        }
+        if rounds.next_if(|ops| **ops as usize == i + 1).is_some() {
+            launcher.b.end_round();
+        }
+    }
+    launcher.b.finish()
+}
+
+struct Launcher<'a> {
+    program: &'a Program,
+    host: &'a HostSpec,
+    gap: Time,
+    setting: Setting,
+    /// The host's.
+    stream: u16,
+    b: ProgramBuilder,
+    /// By stream: what was launched there, each with the op before it on its stream.
+    queues: Vec<Vec<(OpId, Option<OpId>)>>,
+    /// What the next launch waits for, so that there is room in the queue.
+    room: Vec<OpId>,
+    /// The graph under way.
+    graph: Option<Graph>,
+    /// By stream: what was launched there last, and for which micro-batch.
+    last: Vec<Option<(u32, u32)>>,
+    infos: FxHashMap<(&'static str, Phase), u32>,
+}
+
+/// Ops that are launched together.
+struct Graph {
+    /// What they have in common.
+    key: (Option<Phase>, Option<u32>, u32),
+    launch: OpId,
+    /// Streams whose ops wait for the launch already.
+    streams: Vec<u16>,
+}
+
+impl Launcher<'_> {
+    /// Pushes an op of the program behind its launch.
+    fn op(&mut self, op: &Op, moved: &[OpId]) -> OpId {
+        let mut waits: Vec<OpId> =
+            self.program.waits[op.waits.range()].iter().map(|w| moved[w.index()]).collect();
+        let mut work = op.work;
+        let mut queued = false;
+        if let Some(time) = self.launch_us(op) {
+            let time = if self.is_again(op) { time.min(self.host.launch_us.again) } else { time };
+            let (launch, own) = self.launch(op, time);
+            queued = own;
+            waits.extend(launch);
+            if let Work::Compute { time } = &mut work {
+                let graph = self.graph.is_some();
+                *time += if graph {
+                    self.gap.min(Time::from_us(self.host.graphs.kernel_gap_us))
+                } else {
+                    self.gap
+                };
+            }
+        }
+        let before = self.b.recent(op.stream, 1);
+        let new = self.b.op(op.stream, work, &waits, op.info, op.micro_batch);
+        self.b.slowdown(new, op.slowdown);
+        self.program.memory[op.memory.range()].iter().for_each(|effect| self.b.memory(new, *effect));
+        if queued {
+            self.queue(op.stream, new, before);
+        }
+        new
+    }
+
+    /// How long the launch of an op holds the host by itself; `None` for what is not launched.
+    fn launch_us(&self, op: &Op) -> Option<f64> {
+        let l = &self.host.launch_us;
+        match (op.work, self.program.streams[usize::from(op.stream)].kind) {
+            (Work::Compute { time: Time::ZERO }, _) | (_, StreamKind::Host) => None,
+            (Work::Comm { .. }, StreamKind::CopyIn | StreamKind::CopyOut) => Some(l.copy),
+            (Work::Comm { .. }, _) => Some(l.collective),
+            (Work::Compute { .. }, _) => {
+                Some(l.of_groups(self.program.infos[op.info as usize].class, self.setting.groups))
+            }
+        }
+    }
+
+    /// Whether an op repeats the one before it on its stream, as pieces do.
+    fn is_again(&mut self, op: &Op) -> bool {
+        let last = self.last[usize::from(op.stream)].replace((op.info, op.micro_batch));
+        let info = |i: u32| &self.program.infos[i as usize];
+        last.is_some_and(|(before, micro_batch)| {
+            let (a, b) = (info(before), info(op.info));
+            (&a.name, a.phase, a.layer, micro_batch) == (&b.name, b.phase, b.layer, op.micro_batch)
+        })
+    }
+
+    /// The launch that an op waits for, if no op before it on its stream does, and whether it is the op's own.
+    fn launch(&mut self, op: &Op, time: f64) -> (Option<OpId>, bool) {
+        let info = &self.program.infos[op.info as usize];
+        let Some(key) = self.key(op, info) else {
+            self.graph = None;
+            return (Some(self.work("launch", info.phase, time, &[])), true);
+        };
+        if self.graph.as_ref().is_none_or(|graph| graph.key != key) {
+            let launch = self.work("launch graph", info.phase, self.host.graphs.launch_us, &[]);
+            self.graph = Some(Graph { key, launch, streams: vec![op.stream] });
+            return (Some(launch), true);
+        }
+        let graph = self.graph.as_mut().expect("a graph with this key");
+        let first = !graph.streams.contains(&op.stream);
+        if first {
+            graph.streams.push(op.stream);
+        }
+        (first.then_some(graph.launch), false)
+    }
+
+    /// What the ops of this op's graph have in common; `None` for an op that is launched by itself.
+    fn key(&self, op: &Op, info: &OpInfo) -> Option<(Option<Phase>, Option<u32>, u32)> {
+        let kind = self.program.streams[usize::from(op.stream)].kind;
+        let inner = matches!(
+            kind,
+            StreamKind::Compute | StreamKind::Tensor | StreamKind::Context | StreamKind::Expert
+        );
+        let of_pass = inner && info.phase != Phase::Optimizer;
+        // A backward pass and what it repeats are one graph.
+        let phase = if info.phase == Phase::Recompute { Phase::Backward } else { info.phase };
+        match self.host.graphs.scope {
+            // Where the host reads how many rows each expert has, their products are known on the way only and not
+            // captured; rows that are padded to a capacity are.
+            GraphScope::Layer
+                if of_pass
+                    && !(info.class.is_some_and(KernelClass::is_grouped)
+                        && self.host.reads.contains(&HostRead::ExpertCounts)) =>
+            {
+                Some((Some(phase), info.layer, op.micro_batch))
+            }
+            GraphScope::Pass if of_pass => Some((Some(phase), None, op.micro_batch)),
+            GraphScope::Passes if info.phase != Phase::Optimizer => Some((None, None, 0)),
+            GraphScope::Step => Some((None, None, 0)),
+            _ => None,
+        }
+    }
+
+    /// Notes a launched op; where the queue is full, the next launch waits for the start of the oldest one in it.
+    fn queue(&mut self, stream: u16, op: OpId, before: Option<OpId>) {
+        let queue = &mut self.queues[usize::from(stream)];
+        queue.push((op, before));
+        if let Some(at) = queue.len().checked_sub(self.host.queue as usize + 1) {
+            let (oldest, before) = queue[at];
+            let waits = self.b.waits_of(oldest).iter().copied().chain(before);
+            let device = waits.filter(|w| self.b.stream_of(*w) != self.stream);
+            self.room.extend(device);
+        }
+    }
+
+    /// The host waits for an op whose result it reads.
+    fn read(&mut self, what: HostRead, op: &Op, new: OpId) {
+        let phase = self.program.infos[op.info as usize].phase;
+        let more = match what {
+            HostRead::Loss => self.host.step_us,
+            HostRead::ExpertCounts => self.host.expert_counts_us,
+            HostRead::GradientNorm | HostRead::Transfers => 0.0,
+        };
+        // A kernel ends with its gap, which the host does not wait for.
+        let gap = matches!(op.work, Work::Compute { .. }).then_some(self.gap.us()).unwrap_or_default();
+        self.graph = None;
+        // What passes wait for on the host, it waits for with all that it launched before.
+        let streams = self.program.streams.iter().take_while(|_| what == HostRead::Transfers).enumerate();
+        let compute = streams.filter(|(_, s)| s.kind == StreamKind::Compute);
+        let before = compute.filter_map(|(stream, _)| self.b.recent(stream as u16, 1));
+        let waits: Vec<OpId> = before.chain([new]).collect();
+        self.work("read back", phase, (self.host.synchronise_us + more - gap).max(0.0), &waits);
+    }
+
+    /// Pushes work of the host.
+    fn work(&mut self, name: &'static str, phase: Phase, us: f64, waits: &[OpId]) -> OpId {
+        let info = *self.infos.entry((name, phase)).or_insert_with(|| {
+            self.b.info(OpInfo { name: name.into(), phase, layer: None, class: None, flops: 0.0, bytes: 0.0 })
+        });
+        self.room.extend(waits);
+        let time = Time::from_us(us * self.host.slowness * self.setting.slowness);
+        let op = self.b.op(self.stream, Work::Compute { time }, &self.room, info, NO_MICRO_BATCH);
+        self.room.clear();
+        op
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! The laws of the queue, case by case.
+
+use serde_json::Value;
+
+use super::*;
+use crate::core::engine::{run, sweep};
+use crate::core::ids::{ProgramId, RankId};
+use crate::core::program::{Rank, Span, World};
+
+fn us(v: &Value) -> f64 {
+    v.as_f64().expect("a number")
+}
+
+/// Kernels of one stream with reads between, launched; the ends of device and host in us.
+fn play(case: &Value) -> (f64, f64) {
+    play_on(case, 1.0, HostRead::GradientNorm, 0.0)
+}
+
+/// The same on a host that is slower, with reads of another kind and work of the step.
+fn play_on(case: &Value, slowness: f64, read: HostRead, step_us: f64) -> (f64, f64) {
+    let mut b = ProgramBuilder::new();
+    let compute = b.stream(StreamKind::Compute);
+    let info = OpInfo {
+        name: "kernel".into(),
+        phase: Phase::Forward,
+        layer: None,
+        class: Some(KernelClass::Gemm),
+        flops: 0.0,
+        bytes: 0.0,
+    };
+    let info = b.info(info);
+    let mut reads = Vec::new();
+    for run in case["ops"].as_array().expect("runs") {
+        for _ in 0..run[0].as_u64().expect("a count") {
+            if run[1] == "sync" {
+                reads.push((OpId(b.len() as u32 - 1), read));
+            } else {
+                b.op(compute, Work::Compute { time: Time::from_us(us(&run[1])) }, &[], info, 0);
+            }
+        }
+    }
+    let mut host = HostSpec {
+        latency_us: us(&case["l"]),
+        queue: case["queue"].as_u64().expect("a depth") as u32,
+        synchronise_us: us(&case["s"]),
+        step_us,
+        slowness,
+        ..HostSpec::default()
+    };
+    host.launch_us.gemm = us(&case["h"]);
+    host.launch_us.again = case["again"].as_f64().unwrap_or(host.launch_us.gemm);
+    let gap = Time::from_us(us(&case["g"]));
+    let setting = Setting { gap, slowness: 1.0, groups: 1 };
+    let program = launch(&b.finish(), &host, setting, &reads);
+    let [device, host_stream] = [0, 1].map(|s| program.streams[s].ops.clone());
+    // The last launch returns no sooner than there is room for it.
+    let full = device.len().checked_sub(host.queue as usize + 1).map(|i| device[i]);
+    let world = World {
+        programs: vec![program.into()],
+        ranks: vec![Rank {
+            program: ProgramId(0),
+            slots: Span::default(),
+            tiers: Span::default(),
+            memory: Span::default(),
+            slowness: 1.0,
+            jitter_seed: 0,
+        }],
+        ..World::default()
+    };
+    let record = run(&world).expect("runs");
+    assert_eq!(record.spans, sweep(&world).expect("sweeps").spans, "{}", case["case"]);
+    let span = |op: OpId| record.span(RankId(0), op);
+    let host_ends =
+        span(*host_stream.last().expect("launches")).1.max(full.map_or(Time::ZERO, |op| span(op).0));
+    ((span(*device.last().expect("kernels")).1 - gap).us(), host_ends.us())
+}
+
+/// A host half as fast takes twice as long for launches and reads; a read of the loss is followed by the work of the step.
+#[test]
+fn slow_hosts_and_the_loss_take_longer() {
+    let case = |launch: f64, read: f64| {
+        serde_json::json!({
+            "case": "one read", "ops": [[3, 1.0], [1, "sync"], [1, 1.0]],
+            "l": 2.0, "queue": 1024, "s": read, "h": launch, "g": 0.0,
+        })
+    };
+    assert_eq!(play_on(&case(4.0, 5.0), 2.0, HostRead::GradientNorm, 0.0), play(&case(8.0, 10.0)));
+    // The work of the step comes first, or behind the loss where that is read.
+    for read in [HostRead::GradientNorm, HostRead::Loss] {
+        let (device, host) = play_on(&case(4.0, 5.0), 1.0, read, 3.0);
+        let without = play(&case(4.0, 5.0));
+        assert!(
+            (device - without.0 - 3.0).abs() < 1e-6 && (host - without.1 - 3.0).abs() < 1e-6,
+            "{read:?}: {host}"
+        );
+    }
+}
+
+#[test]
+fn the_golden_cases_hold() {
+    let file: Value = serde_json::from_str(include_str!("../../../../tests/data/host.json")).expect("JSON");
+    let cases = file["cases"].as_array().expect("cases");
+    assert_eq!(cases.len(), 15);
+    for case in cases {
+        let (device, host) = play(case);
+        let close = |a: f64, b: &Value| (a - us(b)).abs() < 1e-6;
+        assert!(close(device, &case["device_ends"]), "{}: the device ends at {device}", case["case"]);
+        assert!(close(host, &case["host_ends"]), "{}: the host ends at {host}", case["case"]);
+    }
+}
+
+#[test]
+fn the_same_operation_again_costs_the_driver_s_call() {
+    let mut case =
+        serde_json::json!({"case": "pieces", "h": 50, "l": 2, "g": 1, "queue": 9, "s": 5, "ops": [[4, 3]]});
+    let (_, slow) = play(&case);
+    case["again"] = 4.into();
+    let (_, fast) = play(&case);
+    assert!((slow - 200.0).abs() < 1e-6 && (fast - 62.0).abs() < 1e-6, "{slow} {fast}");
+}

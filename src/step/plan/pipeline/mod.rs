@@ -1,0 +1,50 @@
+//! An order of passes becomes one program per pipeline rank: the same code for abstract and for real steps.
+//!
+//! A [`StageWork`] says what one pass of one micro-batch through one chunk does on a rank; this module puts the
+//! transfers around it. The data of one border between stages in one direction (activations into stage s, gradients
+//! into stage s) is a **channel**: a communicator of the sending and the receiving rank, with a stream of its own on
+//! both. Sends and receives of a channel stand in the producer's order on both sides, so that messages cannot
+//! mismatch, whatever the consumer's order. Receives are posted ahead; a pass waits for the receive it needs, and no
+//! pass waits for its send. A border inside a rank (the turn of a V) needs no transfer.
+//!
+//! Hazards:
+//! * A channel carries one message at a time. Where transfers may last longer than the time between two messages and
+//!   must not queue, give the channels more lanes: messages then go round-robin over parallel communicators.
+//! * With [`Sends::Blocking`] a send holds the compute stream until the transfer ends.
+
+mod abstract_work;
+pub mod durations;
+mod measured;
+mod rank;
+mod wires;
+mod work;
+
+pub use abstract_work::{AbstractPipeline, abstract_world, abstract_world_over};
+pub use measured::{TimeOf, measured_world};
+pub use rank::brings_input;
+pub use work::{Channel, Message, Options, Pipeline, Sends, StageWork, Task, phase};
+
+use crate::core::program::ProgramBuilder;
+use crate::step::schedule::Order;
+use rank::RankBuilder;
+use wires::{Channels, Wires};
+
+/// Builds the program of every pipeline rank.
+///
+/// `order` must have passed [`Order::check`] (those of the named schedules always do).
+pub fn programs(order: &Order, options: Options, work: &mut dyn StageWork) -> Pipeline {
+    let wires = Wires::new(order);
+    let mut channels =
+        Channels { list: Vec::new(), known: vec![u32::MAX; wires.made.len() * options.lanes as usize] };
+    let mut pipeline = Pipeline::default();
+    for rank in 0..order.placement.ranks() {
+        // Ranks of a pipeline do about as much each.
+        let room = pipeline.programs.last().map_or_else(ProgramBuilder::new, ProgramBuilder::with_room_of);
+        let builder = RankBuilder::new(order, &wires, options, rank, &mut channels, room);
+        let (program, slots) = builder.build(work);
+        pipeline.programs.push(program);
+        pipeline.slots.push(slots);
+    }
+    pipeline.channels = channels.list;
+    pipeline
+}

@@ -1,0 +1,317 @@
+//! The program of one rank: its passes with sends and receives around them.
+
+use super::wires::{Channels, Wires};
+use super::{Channel, Options, Sends, StageWork, Task};
+use crate::core::ids::{OpId, TransferId};
+use crate::core::program::{NO_MICRO_BATCH, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
+use crate::core::units::Time;
+use crate::step::schedule::{Data, Order, Part, Pass, Seat, Slot, StageAt};
+
+/// One end of the lanes of a channel on one rank.
+struct End {
+    wire: usize,
+    /// Stream, slot, channel and message description per lane.
+    lanes: Vec<Lane>,
+    /// Receives posted, in the producer's order.
+    posted: Vec<OpId>,
+}
+
+#[derive(Clone, Copy)]
+struct Lane {
+    stream: u16,
+    slot: u16,
+    channel: u32,
+    info: u32,
+    transfer: TransferId,
+}
+
+/// A stage border as one of a rank's chunks sees it.
+enum Border {
+    /// The pipeline begins or ends here.
+    Open,
+    /// The other side is on this rank too.
+    Inside,
+    /// The other side is on another rank: index into `RankBuilder::ends`.
+    Across(usize),
+}
+
+pub(super) struct RankBuilder<'a> {
+    order: &'a Order,
+    wires: &'a Wires,
+    options: Options,
+    rank: u32,
+    channels: &'a mut Channels,
+    program: ProgramBuilder,
+    compute: u16,
+    slots: Vec<u32>,
+    ends: Vec<End>,
+    /// `[chunk][data]`: where that input comes from, and where that output goes.
+    inputs: Vec<[Border; 2]>,
+    outputs: Vec<[Border; 2]>,
+    /// Per (chunk, data, micro-batch): the op that made what stays on this rank.
+    local: Vec<OpId>,
+    /// Which step is being written, from 0.
+    step: u32,
+    /// The last op of the pass before.
+    before: Option<OpId>,
+    /// With exchanges between passes: what was made and is not sent yet. `None` without.
+    unsent: Option<Vec<(Part, OpId)>>,
+}
+
+impl<'a> RankBuilder<'a> {
+    pub(super) fn new(
+        order: &'a Order,
+        wires: &'a Wires,
+        options: Options,
+        rank: u32,
+        channels: &'a mut Channels,
+        program: ProgramBuilder,
+    ) -> RankBuilder<'a> {
+        let chunks = usize::from(order.placement.chunks(rank));
+        RankBuilder {
+            order,
+            wires,
+            options,
+            rank,
+            channels,
+            program,
+            compute: 0,
+            slots: Vec::new(),
+            ends: Vec::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            local: vec![OpId(0); chunks * 2 * order.micro_batches as usize],
+            step: 0,
+            before: None,
+            unsent: (options.sends == Sends::Batched && order.alternates()).then(Vec::new),
+        }
+    }
+
+    pub(super) fn build(mut self, work: &mut dyn StageWork) -> (Program, Vec<u32>) {
+        self.compute = work.begin(&mut self.program, self.rank);
+        for chunk in 0..self.order.placement.chunks(self.rank) {
+            let at = self.order.placement.stage(Seat { rank: self.rank, chunk });
+            let input = [Data::Activations, Data::Gradients].map(|data| self.input_border(work, at, data));
+            let output = [Data::Activations, Data::Gradients].map(|data| self.output_border(work, at, data));
+            self.inputs.push(input);
+            self.outputs.push(output);
+        }
+        let order = self.order;
+        let slots = &order.ranks[self.rank as usize];
+        let chunks = self.inputs.len();
+        let (mut first, mut last) = (vec![usize::MAX; chunks], vec![0; chunks]);
+        for (i, chunk) in
+            slots.iter().enumerate().flat_map(|(i, s)| s.parts().map(move |p| (i, p.chunk as usize)))
+        {
+            first[chunk] = first[chunk].min(i);
+            last[chunk] = i;
+        }
+        // Where all forward passes come first, the last one shares no exchange with the backward pass behind it.
+        let steady = slots.windows(2).any(|two| pair(&[two[1], two[0]]));
+        for step in 0..self.options.steps.max(1) {
+            self.step = step;
+            for (i, slot) in slots.iter().enumerate() {
+                if !(steady && i > 0 && pair(&slots[i - 1..=i])) {
+                    let together = if steady && pair(&slots[i..]) { i..i + 2 } else { i..i + 1 };
+                    self.exchange(&slots[together]);
+                }
+                let mut task = |part: Part| {
+                    let c = part.chunk as usize;
+                    self.task(part, first[c] == i, last[c] == i)
+                };
+                match *slot {
+                    Slot::Single(part) => {
+                        let task = task(part);
+                        let done = work.pass(&mut self.program, &task);
+                        self.output(part, done);
+                        self.before = Some(done);
+                    }
+                    Slot::Overlapped { forward, backward } => {
+                        let (f, b) = (task(forward), task(backward));
+                        let done = work.overlapped(&mut self.program, &f, &b);
+                        self.output(forward, done.0);
+                        self.output(backward, done.1);
+                        self.before = Some(done.0.max(done.1));
+                    }
+                }
+            }
+            self.exchange(&[]);
+            work.end(&mut self.program, self.rank);
+            self.program.end_round();
+        }
+        (self.program.finish(), self.slots)
+    }
+
+    fn input_border(&mut self, work: &mut dyn StageWork, at: StageAt, data: Data) -> Border {
+        match self.order.placement.source(at, data) {
+            None => Border::Open,
+            Some((from, _)) if self.order.placement.seat(from).rank == self.rank => Border::Inside,
+            Some((from, data)) => self.across(work, from, at, data, StreamKind::PipelineRecv),
+        }
+    }
+    fn output_border(&mut self, work: &mut dyn StageWork, at: StageAt, data: Data) -> Border {
+        match self.order.placement.consumer(at, data) {
+            None => Border::Open,
+            Some(to) if self.order.placement.seat(to).rank == self.rank => Border::Inside,
+            Some(to) => self.across(work, at, to, data, StreamKind::PipelineSend),
+        }
+    }
+    /// Opens this rank's end of all lanes of a channel.
+    fn across(
+        &mut self,
+        work: &mut dyn StageWork,
+        from: StageAt,
+        to: StageAt,
+        data: Data,
+        kind: StreamKind,
+    ) -> Border {
+        let placement = &self.order.placement;
+        let sends = kind == StreamKind::PipelineSend;
+        let wire = self.wires.wire(from, data);
+        let mut lanes = Vec::new();
+        for lane in 0..self.options.lanes {
+            let channel =
+                Channel { data, from_stage: from, from: placement.seat(from), to: placement.seat(to), lane };
+            let index = self.channels.index_of(wire * self.options.lanes as usize + lane as usize, channel);
+            let on_compute = sends && self.options.sends != Sends::Asynchronous && self.unsent.is_none();
+            let stream = if on_compute { self.compute } else { self.program.stream(kind) };
+            let message = work.message(&channel);
+            let info = self.program.info(info(data, sends, message.bytes));
+            let slot = self.options.first_slot + self.slots.len() as u16;
+            self.slots.push(index);
+            lanes.push(Lane { stream, slot, channel: index, info, transfer: message.transfer });
+        }
+        self.ends.push(End { wire, lanes, posted: Vec::new() });
+        Border::Across(self.ends.len() - 1)
+    }
+
+    fn task(&mut self, part: Part, first_of_chunk: bool, last_of_chunk: bool) -> Task {
+        let at = self.order.placement.stage(Seat { rank: self.rank, chunk: part.chunk });
+        let input =
+            part.pass.makes().and_then(|data| match self.inputs[part.chunk as usize][data as usize] {
+                Border::Open => None,
+                Border::Inside => {
+                    let (from, data) = self.order.placement.source(at, data)?;
+                    Some(
+                        self.local
+                            [self.local_index(self.order.placement.seat(from).chunk, data, part.micro_batch)],
+                    )
+                }
+                Border::Across(end) => Some(self.receive(end, part.micro_batch)),
+            });
+        Task { rank: self.rank, at, part, input, first_of_chunk, last_of_chunk }
+    }
+
+    /// The receive of one micro-batch; posts it and all that the producer makes before it, unless that is done.
+    fn receive(&mut self, end: usize, micro_batch: u32) -> OpId {
+        let place = self.place(self.ends[end].wire, micro_batch);
+        while self.ends[end].posted.len() <= place {
+            let End { wire, lanes, posted } = &mut self.ends[end];
+            let lane = lanes[posted.len() % lanes.len()];
+            let made = &self.wires.made[*wire];
+            let micro_batch = made[posted.len() % made.len()];
+            // The way round from the last rank to the first is received as early as can be.
+            let channel = &self.channels.list[lane.channel as usize];
+            let (from, to) = (channel.from.rank, channel.to.rank);
+            let back = if channel.data == Data::Activations { from > to } else { from < to };
+            let round = self.unsent.is_some() && back;
+            let after = self.before.filter(|_| self.options.sends == Sends::Batched && !round);
+            let op = Work::Comm { slot: lane.slot, transfer: lane.transfer };
+            posted.push(self.program.op(lane.stream, op, after.as_slice(), lane.info, micro_batch));
+        }
+        self.ends[end].posted[place]
+    }
+
+    /// Between passes, all that was made is sent and all that the next passes need is received; they wait for both.
+    fn exchange(&mut self, next: &[Slot]) {
+        let Some(unsent) = self.unsent.replace(Vec::new()) else {
+            self.unsent = None;
+            return;
+        };
+        let (Some(before), false) = (self.before, unsent.is_empty()) else { return };
+        let mut waits: Vec<OpId> =
+            unsent.into_iter().filter_map(|(part, _)| self.send(part, before)).collect();
+        for part in next.iter().flat_map(Slot::parts) {
+            let input = part.pass.makes().map(|data| &self.inputs[part.chunk as usize][data as usize]);
+            if let Some(&Border::Across(end)) = input {
+                waits.push(self.receive(end, part.micro_batch));
+            }
+        }
+        if !next.is_empty() && !waits.is_empty() {
+            let info = OpInfo {
+                name: EXCHANGE.into(),
+                phase: Phase::Forward,
+                layer: None,
+                class: None,
+                flops: 0.0,
+                bytes: 0.0,
+            };
+            let info = self.program.info(info);
+            let nothing = Work::Compute { time: Time::ZERO };
+            self.program.op(self.compute, nothing, &waits, info, NO_MICRO_BATCH);
+        }
+    }
+
+    /// Sends what `part` has made, now or with the next exchange, or remembers it for this rank.
+    fn output(&mut self, part: Part, done: OpId) {
+        match &mut self.unsent {
+            Some(unsent) => unsent.push((part, done)),
+            None => drop(self.send(part, done)),
+        }
+        let Some(data) = part.pass.makes() else { return };
+        if !matches!(self.outputs[part.chunk as usize][data as usize], Border::Across(_)) {
+            let index = self.local_index(part.chunk, data, part.micro_batch);
+            self.local[index] = done;
+        }
+    }
+
+    /// Sends what `part` has made after `done`, if another rank takes it.
+    fn send(&mut self, part: Part, done: OpId) -> Option<OpId> {
+        let data = part.pass.makes()?;
+        if let Border::Across(end) = self.outputs[part.chunk as usize][data as usize] {
+            let End { wire, lanes, .. } = &self.ends[end];
+            let lane = lanes[self.place(*wire, part.micro_batch) % lanes.len()];
+            let op = Work::Comm { slot: lane.slot, transfer: lane.transfer };
+            let op = self.program.op(lane.stream, op, &[done], lane.info, part.micro_batch);
+            return Some(op);
+        }
+        None
+    }
+
+    /// Where a micro-batch of this step stands among all that a wire carries.
+    fn place(&self, wire: usize, micro_batch: u32) -> usize {
+        self.step as usize * self.wires.made[wire].len() + self.wires.place(wire, micro_batch)
+    }
+
+    fn local_index(&self, chunk: u16, data: Data, micro_batch: u32) -> usize {
+        (2 * chunk as usize + data as usize) * self.order.micro_batches as usize + micro_batch as usize
+    }
+}
+
+/// Whether these slots begin with a forward and a backward pass that share an exchange.
+fn pair(slots: &[Slot]) -> bool {
+    let pass = |slot: &Slot| match slot {
+        Slot::Single(part) => Some(part.pass),
+        Slot::Overlapped { .. } => None,
+    };
+    matches!(slots, [a, b, ..] if pass(a) == Some(Pass::Forward) && pass(b) == Some(Pass::Backward))
+}
+
+/// What waits for all sends and receives between two passes.
+const EXCHANGE: &str = "exchange";
+const RECEIVES: [&str; 2] = ["recv activations", "recv gradients"];
+
+/// Whether an op of this name brings the input of the pass behind it from another rank.
+pub fn brings_input(name: &str) -> bool {
+    name == EXCHANGE || RECEIVES.contains(&name)
+}
+
+fn info(data: Data, sends: bool, bytes: f64) -> OpInfo {
+    let (name, phase) = match (data, sends) {
+        (Data::Activations, true) => ("send activations", Phase::Forward),
+        (Data::Activations, false) => (RECEIVES[0], Phase::Forward),
+        (Data::Gradients, true) => ("send gradients", Phase::Backward),
+        (Data::Gradients, false) => (RECEIVES[1], Phase::Backward),
+    };
+    OpInfo { name: name.into(), phase, layer: None, class: None, flops: 0.0, bytes }
+}

@@ -1,0 +1,123 @@
+//! What a pipeline is asked for, and what stages do in it.
+
+use crate::core::ids::{OpId, TransferId};
+use crate::core::program::{Phase, Program, ProgramBuilder};
+use crate::step::schedule::{Data, Part, Pass, Seat, StageAt};
+
+/// How transfers and compute share a rank's time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sends {
+    /// On streams of their own; receives are posted ahead.
+    #[default]
+    Asynchronous,
+    /// A send is queued on the compute stream, behind its pass: the next pass waits for the transfer to end.
+    /// Receives are posted ahead.
+    Blocking,
+    /// As blocking, and a receive is posted only when the pass before its consumer has ended: Megatron's batched
+    /// send-and-receive between passes. Where ranks have several chunks ([`Order::alternates`](crate::step::schedule::Order::alternates)), all that a pass, or a
+    /// forward and a backward pass in a row, has made is sent in one exchange with what the next ones need, and they
+    /// wait for the whole exchange. Not every order can run so; the engine shows the wait cycle of one that cannot.
+    Batched,
+}
+
+/// What crosses one border in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// What it carries.
+    pub data: Data,
+    /// The stage that makes it.
+    pub from_stage: StageAt,
+    /// The chunk that makes it.
+    pub from: Seat,
+    /// The chunk that takes it.
+    pub to: Seat,
+    /// Which of the parallel lanes of this border, from 0.
+    pub lane: u32,
+}
+
+/// A message of a channel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Message {
+    /// What the channel's communicator does for it.
+    pub transfer: TransferId,
+    /// Its size on one rank, for readers of the record.
+    pub bytes: f64,
+}
+
+/// One pass of one micro-batch on one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// The pipeline rank.
+    pub rank: u32,
+    /// The stage that the chunk is.
+    pub at: StageAt,
+    /// Pass, chunk and micro-batch.
+    pub part: Part,
+    /// The op that ends when the input is there: a receive, or on this rank the pass across the border (for the
+    /// backward pass of the last stage its own forward pass). `None` for the first stage's forward pass and for weight
+    /// gradients.
+    pub input: Option<OpId>,
+    /// No part of this chunk stands before it in the rank's order.
+    pub first_of_chunk: bool,
+    /// No part of this chunk stands behind it in the rank's order.
+    pub last_of_chunk: bool,
+}
+
+/// What passes do on a rank: implemented by whoever knows the stages.
+pub trait StageWork {
+    /// Opens a rank's program: adds its streams, resident bytes and whatever comes before the first pass. Returns
+    /// the compute stream.
+    fn begin(&mut self, program: &mut ProgramBuilder, rank: u32) -> u16;
+    /// Pushes the ops of one pass, the first of which wait for `task.input`. Returns the op after which the output may
+    /// be sent.
+    fn pass(&mut self, program: &mut ProgramBuilder, task: &Task) -> OpId;
+    /// Pushes the ops of two overlapped passes and returns the ops after which each output may be sent. By default
+    /// one after the other.
+    fn overlapped(&mut self, program: &mut ProgramBuilder, forward: &Task, backward: &Task) -> (OpId, OpId) {
+        (self.pass(program, forward), self.pass(program, backward))
+    }
+    /// Closes a step of a rank's program: whatever comes after its last pass.
+    fn end(&mut self, program: &mut ProgramBuilder, rank: u32);
+    /// What a channel's messages are.
+    fn message(&self, channel: &Channel) -> Message;
+}
+
+/// The programs of the pipeline ranks and what they talk over.
+#[derive(Debug, Default)]
+pub struct Pipeline {
+    /// One program per pipeline rank.
+    pub programs: Vec<Program>,
+    /// All channels, each lane by itself; the members of its communicator are (from.rank, to.rank) in this order.
+    pub channels: Vec<Channel>,
+    /// For each rank, the channel that its slot `first_slot + i` means, as an index into `channels`.
+    pub slots: Vec<Vec<u32>>,
+}
+
+/// Settings of [`programs`](super::programs).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How sends are queued.
+    pub sends: Sends,
+    /// Parallel lanes of each channel, at least 1.
+    pub lanes: u32,
+    /// The first communicator slot that pipeline transfers may use; those below are the caller's.
+    pub first_slot: u16,
+    /// How many times each rank goes through its order, at least 1: steps one after the other.
+    pub steps: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { sends: Sends::Asynchronous, lanes: 1, first_slot: 0, steps: 1 }
+    }
+}
+
+/// The phase that a pass belongs to.
+pub fn phase(pass: Pass) -> Phase {
+    match pass {
+        Pass::Forward => Phase::Forward,
+        Pass::Backward => Phase::Backward,
+        Pass::InputGrad => Phase::InputGrad,
+        Pass::WeightGrad => Phase::WeightGrad,
+    }
+}

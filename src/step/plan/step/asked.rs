@@ -1,0 +1,219 @@
+//! What a workload asks for on a machine: sizes of groups, order of passes, layers of stages, places of ranks and state,
+//! and the groups that its ranks communicate in.
+
+use super::PlanError;
+use super::groups::{self, Degrees, Group};
+use super::residency::Placed;
+use crate::core::ids::RankId;
+use crate::step::model::CommGroup;
+use crate::step::schedule::{self, Choice, LayerSplit, Order, Pass, Slot, split_layers};
+use crate::step::spec::SpecError;
+use crate::step::spec::model::ModelSpec;
+use crate::step::spec::stack::UpdatePass;
+use crate::step::spec::workload::{
+    ContextKind, DispatcherKind, ExpertOverlap, OptimizerPlace, ShardingKind, WorkloadSpec,
+};
+use crate::step::topology::{Axis, Layout, Machine};
+
+/// Sizes of the groups of a workload on so many devices.
+pub fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
+    let p = &w.parallelism;
+    let (data, context) = (w.data_parallel(devices) as u32, p.context.size as u32);
+    let inner = match p.context.kind {
+        ContextKind::TwoLevel => p.context.ulysses_size.unwrap_or(1) as u32,
+        _ => 1,
+    };
+    let shard = match p.sharding.kind {
+        ShardingKind::None => data * context,
+        _ => w.sharding_group(devices) as u32,
+    };
+    Degrees {
+        tensor: p.tensor as u32,
+        context,
+        context_inner: inner,
+        expert: p.expert as u32,
+        expert_tensor: p.expert_tensor() as u32,
+        data,
+        pipeline: p.pipeline.size as u32,
+        shard,
+    }
+}
+
+/// The order of passes that a workload asks for; a searched schedule's is that for equal passes.
+///
+/// # Errors
+/// The schedule is not defined for its numbers, or its file is wrong.
+pub fn order(w: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
+    let pipeline = &w.parallelism.pipeline;
+    let order = match pipeline.choice() {
+        Choice::Named(schedule) => schedule.order(&pipeline.shape(micro_batches))?,
+        Choice::File => user_order(w)?,
+    };
+    Ok(match w.expert.overlap {
+        ExpertOverlap::MicroBatches | ExpertOverlap::MicroBatchesFusedGradients => paired(order),
+        ExpertOverlap::None | ExpertOverlap::SharedExpert => order,
+    })
+}
+
+/// As few micro-batches as have an order that shows all that the schedule does with so many: turns that repeat themselves are
+/// there once. All of them where the schedule does not repeat itself, or passes are paired.
+pub fn fewest_micro_batches(w: &WorkloadSpec, micro_batches: u32) -> u32 {
+    let pipeline = &w.parallelism.pipeline;
+    let turns = match (pipeline.choice(), w.expert.overlap) {
+        (Choice::Named(schedule), ExpertOverlap::None | ExpertOverlap::SharedExpert) => {
+            schedule.turns(&pipeline.shape(micro_batches))
+        }
+        _ => None,
+    };
+    turns.map_or(micro_batches, |turns| turns.fewest(micro_batches))
+}
+
+/// Each backward pass with the forward pass behind it: the same order of passes, with one more forward pass before the
+/// first backward one.
+fn paired(order: Order) -> Order {
+    let ranks = order.ranks.into_iter().map(|slots| {
+        let mut paired: Vec<Slot> = Vec::with_capacity(slots.len());
+        for slot in slots {
+            match (paired.last().copied(), slot) {
+                (Some(Slot::Single(backward)), Slot::Single(forward))
+                    if backward.pass == Pass::Backward && forward.pass == Pass::Forward =>
+                {
+                    paired.pop();
+                    paired.push(Slot::Overlapped { forward, backward });
+                }
+                _ => paired.push(slot),
+            }
+        }
+        paired
+    });
+    Order { ranks: ranks.collect(), ..order }
+}
+
+fn user_order(w: &WorkloadSpec) -> Result<Order, PlanError> {
+    let at = |e: SpecError| e.under("parallelism.pipeline.order_file").hint("see `stepsim schedule --help`");
+    let file = w.parallelism.pipeline.order_file.as_ref();
+    let content = file.map_or_else(|| Err(SpecError::at("", "no order is given")), |file| file.content());
+    schedule::order_from_json(&content.map_err(at)?.to_string())
+        .map_err(|e| at(SpecError::at("", e.to_string())).into())
+}
+
+/// The transformer layers of each stage.
+///
+/// # Errors
+/// The layers cannot be split as the workload asks.
+pub fn layer_split(
+    w: &WorkloadSpec,
+    model: &ModelSpec,
+    order: &Order,
+) -> Result<Vec<std::ops::Range<u32>>, PlanError> {
+    let rule = match &w.parallelism.pipeline.layer_split {
+        Some(counts) => LayerSplit::Explicit(counts.iter().map(|n| *n as u32).collect()),
+        None => LayerSplit::RemainderMiddle,
+    };
+    Ok(split_layers(model.layers as u32, order.placement.stages(), &rule)?)
+}
+
+/// Which rank is where.
+///
+/// # Errors
+/// The degrees multiply to too many ranks, or the rank map does not name a device of the machine for each.
+pub fn layout(w: &WorkloadSpec, d: &Degrees, machine: &Machine) -> Result<Layout, SpecError> {
+    let order: Vec<Axis> = w.parallelism.order.iter().map(|a| groups::axis(*a)).collect();
+    let sizes = [(Axis::Tp, d.tensor), (Axis::Cp, d.context), (Axis::Dp, d.data), (Axis::Pp, d.pipeline)];
+    let layout = Layout::new(&order, &sizes)?;
+    match &w.parallelism.rank_map {
+        None => Ok(layout),
+        Some(map) => {
+            let map = map.content().map_err(|e| e.under("parallelism.rank_map"))?;
+            let devices = Layout::rank_map(map).map_err(|e| e.under("parallelism"))?;
+            layout.with_devices(devices, machine.devices()).map_err(|e| e.under("parallelism"))
+        }
+    }
+}
+
+/// Scale-up domains over which the ranks that share the experts of rank 0 lie.
+///
+/// # Errors
+/// They lie unevenly, and the dispatcher goes by domains.
+pub fn expert_domains(
+    w: &WorkloadSpec,
+    d: &Degrees,
+    layout: &Layout,
+    machine: &Machine,
+) -> Result<u64, SpecError> {
+    let mut members = Vec::new();
+    d.members(layout, RankId(0), Group::Layer(CommGroup::Expert), &mut members);
+    let mut nodes: Vec<u32> = members.iter().map(|r| machine.node_of(layout.device(*r))).collect();
+    nodes.sort_unstable();
+    let mut sizes: Vec<usize> = nodes.chunk_by(|a, b| a == b).map(<[u32]>::len).collect();
+    let domains = sizes.len() as u64;
+    sizes.dedup();
+    if let Some(touched) = w.expert.domains_per_token.filter(|touched| *touched > domains as f64) {
+        return Err(SpecError::at("expert.domains_per_token", format!("{touched} is not allowed"))
+            .allowed(format!(
+                "1 to {domains}, the nodes over which {} expert-parallel ranks lie",
+                members.len()
+            ))
+            .hint("set it to null to have it counted from groups and their limit"));
+    }
+    if sizes.len() == 1 {
+        return Ok(domains);
+    }
+    // Without equal shares there are no rails: copies for each expert know nothing of domains.
+    match w.expert.dispatcher {
+        DispatcherKind::Alltoall | DispatcherKind::Allgather => Ok(1),
+        _ => Err(SpecError::at("expert.dispatcher", "the ranks that share experts lie unevenly over nodes")
+            .allowed("parallelism.expert that fills whole nodes, or dispatcher alltoall or allgather")
+            .hint("choose parallelism.expert so that every node holds equally many of its ranks")),
+    }
+}
+
+/// The groups of more than one member that the step uses, and its copies: the communicator slots of every program.
+pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &Placed) -> Vec<Group> {
+    let moe = model.moe.is_some();
+    let cut = w.parallelism.sharding.kind != ShardingKind::None;
+    let mut groups: Vec<Group> = [
+        CommGroup::Tensor,
+        CommGroup::Context,
+        CommGroup::ContextInner,
+        CommGroup::ContextOuter,
+        CommGroup::Expert,
+        CommGroup::ExpertTensor,
+    ]
+    .map(Group::Layer)
+    .into();
+    groups.extend([Group::Gradients, Group::Replicas]);
+    if cut {
+        groups.push(Group::Weights);
+    }
+    if moe {
+        groups.push(Group::ExpertGradients);
+        if cut {
+            groups.push(Group::ExpertWeights);
+        }
+    }
+    if w.stack().optimizer.passes.contains(&UpdatePass::Norm) {
+        groups.push(Group::Model);
+    }
+    if model.tied_embeddings && d.pipeline > 1 {
+        groups.push(Group::Embedding);
+    }
+    groups.retain(|g| d.size(*g) > 1);
+    let mut add = |group: Group| {
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    };
+    for away in p.weights.iter().chain(&p.gradients).chain(&p.optimizer).chain(&p.activations) {
+        add(Group::CopyIn(away.near()));
+        add(Group::CopyOut(away.near()));
+        for (far, near) in away.hops() {
+            add(Group::TierIn(far, near));
+            add(Group::TierOut(near, far));
+        }
+    }
+    if w.offload.optimizer_on == OptimizerPlace::Host {
+        p.optimizer.iter().for_each(|away| add(Group::HostUpdate(away.near())));
+    }
+    groups
+}

@@ -1,0 +1,241 @@
+//! Programs, ranks and communicators become a world.
+
+use std::sync::Arc;
+
+use super::groups::Group;
+use super::{PlanError, Setup, Variant};
+use crate::core::ids::{CommId, DeviceId, ProgramId, RankId, ResourceId, TierId, TransferId};
+use crate::core::program::{Rank, Resource, Span, Tier, TierUse, World};
+use crate::core::units::{Bytes, Time};
+use crate::step::collective::{CollectiveError, Lowering};
+use crate::step::plan::pipeline::Pipeline;
+use crate::step::topology::{Axis, CopyDirection, Layout, Machine};
+
+/// Puts programs, ranks and communicators together.
+pub(super) struct Assembly<'a, 'm> {
+    pub machine: &'a Machine,
+    pub layout: &'a Layout,
+    pub setup: &'a Setup<'a>,
+    pub used: &'a [Vec<Vec<TransferId>>],
+    pub lowering: &'a mut Lowering<'m>,
+    /// What tells a rank's program from others of its pipeline rank.
+    pub variant: &'a dyn Fn(RankId) -> Variant,
+}
+
+/// A slot that has no communicator yet.
+const UNBOUND: CommId = CommId(u32::MAX);
+
+impl Assembly<'_, '_> {
+    /// `pipelines`: the programs of every variant; they differ in their kernels alone.
+    pub fn world(mut self, pipelines: Vec<(Variant, Pipeline)>) -> Result<World, PlanError> {
+        let Some((_, pipeline)) = pipelines.first() else { return Ok(World::default()) };
+        let mut world = World {
+            resources: (0..self.machine.resources())
+                .map(|r| Resource { capacity: self.machine.capacity(ResourceId(r)) })
+                .collect(),
+            ..World::default()
+        };
+        let mut names: Vec<Arc<str>> = Vec::new();
+        world.tiers = (0..self.machine.tiers())
+            .map(|t| {
+                let (name, capacity) = self.machine.tier(TierId(t));
+                let known = names.iter().position(|known| **known == *name).unwrap_or_else(|| {
+                    names.push(name.into());
+                    names.len() - 1
+                });
+                Tier { name: names[known].clone(), capacity }
+            })
+            .collect();
+        let slots: Vec<u32> =
+            pipeline.slots.iter().map(|s| (self.setup.shares.groups.len() + s.len()) as u32).collect();
+        let programs = self.programs(&pipelines);
+        for r in 0..self.layout.ranks() {
+            let rank = RankId(r);
+            let program = programs.binary_search(&self.runs(rank)).unwrap_or(0);
+            self.add_rank(&mut world, rank, ProgramId(program as u32), &slots);
+        }
+        for slot in 0..self.setup.shares.groups.len() {
+            self.bind_group(&mut world, slot as u16)?;
+        }
+        self.bind_channels(&mut world, pipeline)?;
+        for (variant, pipeline) in pipelines {
+            let class = variant.class as usize;
+            let bandwidth = self.machine.device_classes()[class].memory_bandwidth();
+            let all = pipeline.programs.into_iter().enumerate();
+            let run = all.filter(|(stage, _)| programs.binary_search(&(variant, *stage as u32)).is_ok());
+            world.programs.extend(run.map(|(_, mut program)| {
+                program.bound_memory_rates(bandwidth);
+                Arc::new(program)
+            }));
+        }
+        Ok(world)
+    }
+
+    /// Variant and pipeline rank of a rank: what decides its program.
+    fn runs(&self, rank: RankId) -> (Variant, u32) {
+        ((self.variant)(rank), self.layout.coordinate(rank, Axis::Pp))
+    }
+    /// The programs that some rank runs, in the order of variants and pipeline ranks.
+    fn programs(&self, pipelines: &[(Variant, Pipeline)]) -> Vec<(Variant, u32)> {
+        let run: std::collections::BTreeSet<(Variant, u32)> =
+            (0..self.layout.ranks()).map(|r| self.runs(RankId(r))).collect();
+        let of_variant = |(variant, p): &(Variant, Pipeline)| {
+            (0..p.programs.len() as u32).map(|stage| (*variant, stage)).collect::<Vec<_>>()
+        };
+        pipelines.iter().flat_map(of_variant).filter(|p| run.contains(p)).collect()
+    }
+
+    fn add_rank(&self, world: &mut World, rank: RankId, program: ProgramId, slots: &[u32]) {
+        let stage = self.layout.coordinate(rank, Axis::Pp);
+        let device = self.layout.device(rank);
+        let start = world.slots.len() as u32;
+        world.slots.resize(world.slots.len() + slots[stage as usize] as usize, UNBOUND);
+        let tiers = world.tier_uses.len() as u32;
+        world.tier_uses.extend(self.machine.tiers_of(device).map(|tier| TierUse { tier, count: 1 }));
+        if let Some(bytes) = self.setup.shares.workload.offload.pinned_buffer_bytes {
+            world.tier_uses.push(TierUse { tier: TierId(world.tiers.len() as u32), count: 1 });
+            world.tiers.push(Tier { name: "pinned".into(), capacity: Bytes(bytes) });
+        }
+        let uses = world.uses.len() as u32;
+        world.uses.extend(self.machine.memory_resource(device).map(|memory| (memory, 1)));
+        let memory = Span { start: uses, len: world.uses.len() as u32 - uses };
+        world.ranks.push(Rank {
+            program,
+            slots: Span { start, len: slots[stage as usize] },
+            tiers: Span { start: tiers, len: world.tier_uses.len() as u32 - tiers },
+            memory,
+            slowness: 1.0,
+            jitter_seed: 0,
+        });
+    }
+
+    /// A communicator for every group of one kind.
+    fn bind_group(&mut self, world: &mut World, slot: u16) -> Result<(), PlanError> {
+        let group = self.setup.shares.groups[usize::from(slot)];
+        let mut members = Vec::new();
+        let mut devices = Vec::new();
+        for r in 0..self.layout.ranks() {
+            let rank = RankId(r);
+            if world.slots_of(rank)[usize::from(slot)] != UNBOUND {
+                continue;
+            }
+            self.setup.shares.degrees.members(self.layout, rank, group, &mut members);
+            if !members.contains(&rank) {
+                members.clear();
+                members.push(rank);
+            }
+            devices.clear();
+            devices.extend(members.iter().map(|m| self.layout.device(*m)));
+            let mut transfers: Vec<TransferId> = Vec::new();
+            let stages = members.iter().map(|m| self.layout.coordinate(*m, Axis::Pp));
+            for stage in stages.take(2) {
+                let used = &self.used[stage as usize][usize::from(slot)];
+                used.iter().for_each(|t| {
+                    if !transfers.contains(t) {
+                        transfers.push(*t)
+                    }
+                });
+            }
+            let comm = if group.is_local() {
+                let mut route = Vec::new();
+                let latency = local_route(self.machine, self.layout.device(rank), group, &mut route)?;
+                self.lowering.channel(world, &[rank], &route, latency, &transfers)
+            } else {
+                self.lowering.comm(world, &members, &devices, &transfers)?
+            };
+            members.iter().for_each(|m| world.bind(*m, slot, comm));
+        }
+        Ok(())
+    }
+
+    /// A communicator for each pipeline channel of each pipeline.
+    fn bind_channels(&mut self, world: &mut World, pipeline: &Pipeline) -> Result<(), PlanError> {
+        let first = self.setup.shares.groups.len();
+        let transfers = [self.setup.border_transfer];
+        // Slots of each channel at its two ends.
+        let mut ends: Vec<[(u32, u16); 2]> = vec![[(u32::MAX, 0); 2]; pipeline.channels.len()];
+        for (rank, slots) in pipeline.slots.iter().enumerate() {
+            for (i, channel) in slots.iter().enumerate() {
+                let end = usize::from(pipeline.channels[*channel as usize].from.rank != rank as u32);
+                ends[*channel as usize][end] = (rank as u32, (first + i) as u16);
+            }
+        }
+        // Channels of one rank to another differ in their slots alone: one for each pair of virtual stages and direction.
+        let mut twins: Vec<Option<usize>> = Vec::with_capacity(ends.len());
+        for (i, [(from, _), (to, _)]) in ends.iter().enumerate() {
+            let same = |[(a, _), (b, _)]: &[(u32, u16); 2]| (a, b) == (from, to);
+            twins.push(ends[..i].iter().position(same));
+        }
+        let mut comms: Vec<CommId> = Vec::with_capacity(ends.len());
+        world.comms.reserve(ends.len() * (self.layout.ranks() as usize / pipeline.slots.len().max(1)));
+        let stages = pipeline.slots.len() as u32;
+        for r in (0..self.layout.ranks()).map(RankId).filter(|r| self.layout.coordinate(*r, Axis::Pp) == 0) {
+            let mut coords = self.layout.coords(r);
+            let at = (0..stages).map(|stage| {
+                coords[Axis::Pp as usize] = stage;
+                self.layout.rank(coords)
+            });
+            let at: Vec<RankId> = at.collect();
+            comms.clear();
+            for ([(from, from_slot), (to, to_slot)], twin) in ends.iter().zip(&twins) {
+                let members = [at[*from as usize], at[*to as usize]];
+                let devices = members.map(|m| self.layout.device(m));
+                let comm = match twin {
+                    Some(first) => world.add_twin(comms[*first]),
+                    None => self.lowering.comm(world, &members, &devices, &transfers)?,
+                };
+                comms.push(comm);
+                world.bind(members[0], *from_slot, comm);
+                world.bind(members[1], *to_slot, comm);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a copy, or an update by the host, occupies, and its latency.
+///
+/// Between two tiers: the way from the one to the device and back to the other, less what both have in common. An
+/// update reads and writes the memory that holds the state: its last link, both ways (a half-duplex one twice).
+fn local_route(
+    machine: &Machine,
+    device: DeviceId,
+    group: Group,
+    route: &mut Vec<ResourceId>,
+) -> Result<Time, PlanError> {
+    let way = |tier: u8, direction| {
+        let mut links = Vec::new();
+        let latency = machine
+            .copy_route(device, usize::from(tier), direction, &mut links)
+            .map_err(|e| PlanError::Collective(CollectiveError::NotConnected(e.to_string())))?;
+        Ok::<_, PlanError>((links, latency))
+    };
+    use CopyDirection::{In, Out};
+    match group {
+        Group::CopyIn(tier) => {
+            let (links, latency) = way(tier, In)?;
+            route.extend(links);
+            Ok(latency)
+        }
+        Group::CopyOut(tier) => {
+            let (links, latency) = way(tier, Out)?;
+            route.extend(links);
+            Ok(latency)
+        }
+        Group::TierIn(from, to) | Group::TierOut(from, to) => {
+            let ((source, latency), (target, _)) = (way(from, In)?, way(to, Out)?);
+            let (out, _) = way(from, Out)?;
+            let common = out.iter().zip(&target).take_while(|(a, b)| a == b).count();
+            route.extend(&source[..source.len() - common]);
+            route.extend(&target[common..]);
+            Ok(latency)
+        }
+        Group::HostUpdate(tier) => {
+            let ((read, _), (write, _)) = (way(tier, In)?, way(tier, Out)?);
+            route.extend(read.first());
+            route.extend(write.last());
+            Ok(Time::ZERO)
+        }
+        _ => Ok(Time::ZERO),
+    }
+}

@@ -1,0 +1,180 @@
+//! Who communicates with whom: the groups of a rank, and their members in the rank grid.
+
+use crate::core::ids::RankId;
+use crate::core::program::StreamKind;
+use crate::step::model::CommGroup;
+use crate::step::topology::{Axis, Layout};
+
+/// A group that a rank belongs to. Its place in `Groups::list` is the communicator slot of the rank's program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Group {
+    /// Inside a layer, as the model says.
+    Layer(CommGroup),
+    /// Ranks that hold the same dense weights (data × context, or the sharding group): their gradients.
+    Gradients,
+    /// The same ranks again, to gather weights beside the gradients.
+    Weights,
+    /// Hybrid sharding: ranks that hold the same shard in different sharding groups.
+    Replicas,
+    /// Ranks that hold the same experts: their gradients.
+    ExpertGradients,
+    /// The same ranks again, to gather expert weights.
+    ExpertWeights,
+    /// First and last stage of one pipeline, which share a tied embedding table.
+    Embedding,
+    /// Ranks that together hold one model (tensor × pipeline): the norm of its gradients.
+    Model,
+    /// A copy from a tier to device memory (one member).
+    CopyIn(u8),
+    /// A copy from device memory to a tier (one member).
+    CopyOut(u8),
+    /// A copy from one tier to a nearer one (one member).
+    TierIn(u8, u8),
+    /// A copy from one tier to a farther one (one member).
+    TierOut(u8, u8),
+    /// The host's update of state on a tier (one member).
+    HostUpdate(u8),
+}
+
+impl Group {
+    /// Whether it is a copy or work of the host, for one rank alone.
+    pub fn is_local(self) -> bool {
+        use Group::{CopyIn, CopyOut, HostUpdate, TierIn, TierOut};
+        matches!(self, CopyIn(_) | CopyOut(_) | TierIn(..) | TierOut(..) | HostUpdate(_))
+    }
+    /// The stream that its ops are queued on.
+    pub fn stream(self) -> StreamKind {
+        match self {
+            Group::Layer(CommGroup::Tensor) => StreamKind::Tensor,
+            Group::Layer(CommGroup::Context | CommGroup::ContextInner | CommGroup::ContextOuter) => {
+                StreamKind::Context
+            }
+            Group::Layer(CommGroup::Expert | CommGroup::ExpertTensor) => StreamKind::Expert,
+            Group::CopyIn(_) | Group::TierIn(..) => StreamKind::CopyIn,
+            Group::CopyOut(_) | Group::TierOut(..) => StreamKind::CopyOut,
+            Group::HostUpdate(_) => StreamKind::Host,
+            _ => StreamKind::Data,
+        }
+    }
+}
+
+/// Sizes of the groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Degrees {
+    /// Tensor-parallel.
+    pub tensor: u32,
+    /// Context-parallel.
+    pub context: u32,
+    /// Inner group of two-level context parallelism.
+    pub context_inner: u32,
+    /// Expert-parallel.
+    pub expert: u32,
+    /// Tensor-parallel inside an expert.
+    pub expert_tensor: u32,
+    /// Data-parallel.
+    pub data: u32,
+    /// Pipeline.
+    pub pipeline: u32,
+    /// Ranks that share sharded state: data × context, or fewer with hybrid sharding.
+    pub shard: u32,
+}
+
+impl Degrees {
+    /// Ranks that hold the same dense weights.
+    pub fn replicas(&self) -> u32 {
+        self.data * self.context
+    }
+    /// Ranks that hold the same experts.
+    pub fn expert_replicas(&self) -> u32 {
+        (self.replicas() * self.tensor / (self.expert * self.expert_tensor)).max(1)
+    }
+    /// Members of a group.
+    pub fn size(&self, group: Group) -> u32 {
+        match group {
+            Group::Layer(CommGroup::Tensor) => self.tensor,
+            Group::Layer(CommGroup::Context) => self.context,
+            Group::Layer(CommGroup::ContextInner) => self.context_inner,
+            Group::Layer(CommGroup::ContextOuter) => self.context / self.context_inner.max(1),
+            Group::Layer(CommGroup::Expert) => self.expert,
+            Group::Layer(CommGroup::ExpertTensor) => self.expert_tensor,
+            Group::Gradients | Group::Weights => self.shard,
+            Group::Replicas => self.replicas() / self.shard,
+            Group::ExpertGradients | Group::ExpertWeights => self.expert_replicas(),
+            Group::Embedding => 2,
+            Group::Model => self.tensor * self.pipeline,
+            Group::CopyIn(_)
+            | Group::CopyOut(_)
+            | Group::TierIn(..)
+            | Group::TierOut(..)
+            | Group::HostUpdate(_) => 1,
+        }
+    }
+
+    /// The members of `rank`'s group in order; every member gives the same list.
+    ///
+    /// Inside a pipeline stage, ranks are numbered with tensor fastest, then context, then data. Expert-tensor groups
+    /// are runs of that number, expert groups step over them, and the rest are expert replicas (Megatron's order).
+    pub fn members(&self, layout: &Layout, rank: RankId, group: Group, members: &mut Vec<RankId>) {
+        members.clear();
+        let [tp, cp, ep, dp, pp] = layout.coords(rank);
+        let at = |tp, cp, dp, pp| layout.rank([tp, cp, ep, dp, pp]);
+        let in_stage =
+            |q: u32| at(q % self.tensor, q / self.tensor % self.context, q / self.tensor / self.context, pp);
+        let q = tp + self.tensor * (cp + self.context * dp);
+        // Position among the ranks that hold the same dense weights.
+        let replica = cp + self.context * dp;
+        let same_weights = |i: u32| at(tp, i % self.context, i / self.context, pp);
+        let block = self.expert * self.expert_tensor;
+        match group {
+            Group::Layer(CommGroup::Tensor) => members.extend((0..self.tensor).map(|t| at(t, cp, dp, pp))),
+            Group::Layer(CommGroup::Context) => members.extend((0..self.context).map(|c| at(tp, c, dp, pp))),
+            Group::Layer(CommGroup::ContextInner) => {
+                let first = cp / self.context_inner * self.context_inner;
+                members.extend((first..first + self.context_inner).map(|c| at(tp, c, dp, pp)));
+            }
+            Group::Layer(CommGroup::ContextOuter) => {
+                let step = self.context_inner as usize;
+                members
+                    .extend((cp % self.context_inner..self.context).step_by(step).map(|c| at(tp, c, dp, pp)));
+            }
+            Group::Layer(CommGroup::ExpertTensor) => {
+                let first = q / self.expert_tensor * self.expert_tensor;
+                members.extend((first..first + self.expert_tensor).map(in_stage));
+            }
+            Group::Layer(CommGroup::Expert) => {
+                let first = q / block * block + q % self.expert_tensor;
+                members.extend((0..self.expert).map(|e| in_stage(first + e * self.expert_tensor)));
+            }
+            Group::Gradients | Group::Weights => {
+                let first = replica / self.shard * self.shard;
+                members.extend((first..first + self.shard).map(same_weights));
+            }
+            Group::Replicas => {
+                let step = self.shard as usize;
+                members.extend((replica % self.shard..self.replicas()).step_by(step).map(same_weights));
+            }
+            Group::ExpertGradients | Group::ExpertWeights => {
+                members.extend((0..self.expert_replicas()).map(|i| in_stage(q % block + i * block)));
+            }
+            Group::Embedding => members.extend([at(tp, cp, dp, 0), at(tp, cp, dp, self.pipeline - 1)]),
+            Group::Model => {
+                members.extend(
+                    (0..self.tensor * self.pipeline).map(|i| at(i % self.tensor, cp, dp, i / self.tensor)),
+                );
+            }
+            _ => members.push(rank),
+        }
+        debug_assert!(members.contains(&rank) || group == Group::Embedding, "{rank:?} in its own {group:?}");
+    }
+}
+
+/// The axes of the rank grid by the spec's names.
+pub fn axis(axis: crate::step::spec::workload::GroupAxis) -> Axis {
+    use crate::step::spec::workload::GroupAxis;
+    match axis {
+        GroupAxis::Tensor => Axis::Tp,
+        GroupAxis::Context => Axis::Cp,
+        GroupAxis::Data => Axis::Dp,
+        GroupAxis::Pipeline => Axis::Pp,
+    }
+}

@@ -1,0 +1,290 @@
+//! A training step of a transformer: workload and machine in, a world of rank programs out.
+//!
+//! 1. The rank grid (tensor, context, data, pipeline) is laid over the devices ([`Layout`]; `asked` reads it and all else
+//!    from the workload).
+//! 2. The schedule says in which order each pipeline rank runs its passes ([`crate::step::schedule`]).
+//! 3. For each pipeline rank one program is written: `stage` pushes kernels and communication layer by layer,
+//!    [`residency`] brings weights, gradients, optimizer state and activations in and out, `pipeline` sends and receives.
+//! 4. Every rank gets its program and its communicators (`assembly` and `groups`, lowered by [`Lowering`]).
+//!
+//! Hazards:
+//! * All devices are taken to be of the class of the first: kernels are priced once.
+//! * Ranks of one pipeline stage share a program, so what differs inside a stage (a causal ring without zigzag, an
+//!   uneven load on experts) is priced for the rank that has most to do.
+
+mod asked;
+mod assembly;
+mod chain;
+mod error;
+pub mod expert_load;
+pub mod groups;
+pub mod overlap;
+mod packs;
+mod paired;
+mod prices;
+mod profile;
+pub mod residency;
+mod setup;
+mod stage;
+mod unit;
+mod writer;
+
+pub use asked::{degrees, expert_domains, fewest_micro_batches, layer_split, layout, order};
+pub use error::PlanError;
+pub use packs::Packs;
+pub use prices::{PriceList, Prices};
+pub use profile::transfer_of;
+pub use unit::{FullRecompute, Layers, State, Unit, units_of_stages};
+
+use crate::core::ids::{DeviceId, RankId};
+use crate::core::kernel_class::KernelClass;
+use crate::core::program::{OpInfo, Program, World};
+use crate::step::collective::{Lowering, Op, Transfer};
+use crate::step::model::Shard;
+use crate::step::model::flops::StepFlops;
+use crate::step::plan::launch::{Setting, launch};
+use crate::step::plan::pipeline;
+use crate::step::plan::pipeline::{Options, Sends};
+use crate::step::schedule;
+use crate::step::schedule::{Choice, Order};
+use crate::step::spec::SpecError;
+use crate::step::spec::model::{AttentionKernel, ModelSpec};
+use crate::step::spec::workload::{PointToPoint, WorkloadSpec};
+use crate::step::topology::{Axis, Layout, Machine};
+use assembly::Assembly;
+use groups::Degrees;
+use residency::Shares;
+use setup::{Setup, Variant};
+use stage::Stage;
+
+/// The same prices on all devices.
+impl<P: Prices> PriceList for P {
+    fn on(&self, _: u32) -> &dyn Prices {
+        self
+    }
+}
+
+/// A step, ready to run.
+#[derive(Debug)]
+pub struct Plan {
+    /// What the engine plays.
+    pub world: World,
+    /// Which rank is where.
+    pub layout: Layout,
+    /// The order of passes.
+    pub order: Order,
+    /// Micro-batches of one data-parallel rank.
+    pub micro_batches: u32,
+    /// Steps, one after the other.
+    pub steps: u32,
+    /// Tokens of all steps.
+    pub tokens: u64,
+    /// FLOPs as MFU counts them.
+    pub model_flops: StepFlops,
+    /// FLOPs on matrix units that run, all ranks together.
+    pub hardware_flops: u128,
+    /// What a causal mask leaves out of them: executed attention is half of attention in full.
+    pub skipped_flops: u128,
+    /// Sizes of the groups.
+    pub degrees: Degrees,
+}
+
+impl Plan {
+    /// The name of a rank for readers: `rank 0017 · stage 3 · tp 1 dp 4`.
+    pub fn rank_name(&self, rank: RankId) -> String {
+        let width = self.layout.ranks().saturating_sub(1).to_string().len();
+        let mut name = format!("rank {:0width$} · stage {}", rank.0, self.stage(rank));
+        for axis in [Axis::Tp, Axis::Cp, Axis::Dp] {
+            if self.layout.size(axis) > 1 {
+                let separator = if name.ends_with(|c: char| c.is_ascii_digit())
+                    && !name.contains(" · tp")
+                    && !name.contains(" · cp")
+                {
+                    " · "
+                } else {
+                    " "
+                };
+                name += &format!("{separator}{axis} {}", self.layout.coordinate(rank, axis));
+            }
+        }
+        name
+    }
+    /// The pipeline rank of a rank.
+    pub fn stage(&self, rank: RankId) -> u32 {
+        self.layout.coordinate(rank, Axis::Pp)
+    }
+}
+
+/// Plans the step of `workload` on `machine`, or the first `steps` steps of a run one after the other: that begins
+/// without optimizer moments, which appear with the first update.
+///
+/// # Errors
+/// The workload does not fit the machine, its schedule is not defined for its numbers, or a group is not connected.
+pub fn plan(
+    workload: &WorkloadSpec,
+    model: &ModelSpec,
+    machine: &Machine,
+    lowering: &mut Lowering<'_>,
+    prices: &dyn PriceList,
+    steps: u32,
+) -> Result<Plan, PlanError> {
+    plan_on(workload, model, machine, u64::from(machine.devices()), lowering, prices, steps)
+}
+
+/// The same on so many of the machine's devices, which the workload's rank map names.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_on(
+    workload: &WorkloadSpec,
+    model: &ModelSpec,
+    machine: &Machine,
+    devices: u64,
+    lowering: &mut Lowering<'_>,
+    prices: &dyn PriceList,
+    steps: u32,
+) -> Result<Plan, PlanError> {
+    let steps = steps.max(1);
+    let degrees = degrees(workload, devices);
+    let micro_batches = workload.micro_batches(devices) as u32;
+    let mut order = order(workload, micro_batches)?;
+    let split = layer_split(workload, model, &order)?;
+    let layout = layout(workload, &degrees, machine)?;
+    let domains = expert_domains(workload, &degrees, &layout, machine)?;
+    let packs = Packs::new(workload, model, devices)?;
+    let shard = Shard { documents: packs.usual(), ..Shard::over_domains(workload, model, domains) };
+    let loads = expert_load::of_layers(workload, model)?;
+    let stages = unit::units_of_stages(model, &shard, workload, &split, &loads);
+    check_size(workload, &order, &stages, packs.count())?;
+    check_trained(workload, &stages)?;
+    let whole_border = shard.boundary_bytes(model).round() as u64;
+    let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
+    let border_bytes = if cuts_border { whole_border / shard.tensor } else { whole_border };
+    if let Choice::Named(schedule) = workload.parallelism.pipeline.choice()
+        && schedule.facts().searched
+    {
+        let asked =
+            profile::Asked { workload, machine, degrees: &degrees, layout: &layout, lowering, prices };
+        let profile = asked.profile(&order.placement, &stages, border_bytes)?;
+        order = schedule.order_for(&workload.parallelism.pipeline.shape(micro_batches), &profile)?;
+    }
+    let setup = Setup {
+        shares: Shares::of(workload, model, degrees, machine)?,
+        stages,
+        pinned: workload.offload.pinned_buffer_bytes.map(|_| machine.tier_count(DeviceId(0)) as u8),
+        steps,
+        border_transfer: lowering.transfer(Transfer::new(Op::SendRecv, border_bytes)),
+        border_bytes,
+        gathered_border: (cuts_border && shard.tensor > 1).then_some(whole_border),
+        table_parameters: model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden,
+        order: &order,
+    };
+    let sends = match workload.parallelism.pipeline.p2p {
+        PointToPoint::Async => Sends::Asynchronous,
+        PointToPoint::Blocking => Sends::Blocking,
+        PointToPoint::Batched => Sends::Batched,
+    };
+    let options = Options { sends, lanes: 1, first_slot: setup.shares.groups.len() as u16, steps };
+    // Every class of devices runs programs of its own, and so do ranks whose documents differ.
+    let mut pipelines = Vec::new();
+    let mut used = Vec::new();
+    let variant = |rank| Variant {
+        class: machine.device_class(layout.device(rank)),
+        documents: packs.of(&layout, rank),
+    };
+    for kind in variants(&layout, &variant) {
+        let prices = prices.on(kind.class);
+        let packed = packs.units(kind.documents, model, &shard, workload, &split, &loads);
+        let mut stage = Stage::new(&setup, prices, lowering, packed);
+        let mut pipeline = pipeline::programs(&order, options, &mut stage);
+        used = std::mem::take(&mut stage.w.used);
+        if let Some(host) = workload.host() {
+            let reads = std::mem::take(&mut stage.w.reads);
+            let launched = pipeline.programs.into_iter().zip(&reads);
+            let groups = model.moe.as_ref().map_or(1, |moe| moe.experts / workload.parallelism.expert.max(1));
+            let setting = Setting { gap: prices.gap(), slowness: prices.host_slowness(), groups };
+            pipeline.programs = launched.map(|(p, reads)| launch(&p, host, setting, reads)).collect();
+        }
+        pipelines.push((kind, pipeline));
+    }
+    let world =
+        Assembly { machine, layout: &layout, setup: &setup, used: &used, lowering, variant: &variant }
+            .world(pipelines)?;
+    let sequence = workload.sequence(model);
+    let mut ranks_of = vec![0u128; world.programs.len()];
+    world.ranks.iter().for_each(|rank| ranks_of[rank.program.index()] += 1);
+    // Whole ones: sums are then the same in any order.
+    let flops = |counted: &dyn Fn(&OpInfo) -> bool| {
+        let ops = |p: &Program| {
+            let of_info: Vec<u128> =
+                p.infos.iter().map(|i| if counted(i) { i.flops.round() as u128 } else { 0 }).collect();
+            p.ops.iter().map(|op| of_info[op.info as usize]).sum::<u128>()
+        };
+        world.programs.iter().zip(&ranks_of).map(|(p, ranks)| ops(p) * ranks).sum::<u128>()
+    };
+    let hardware_flops = flops(&|_| true);
+    let skipped_flops = match model.attention.kernel {
+        AttentionKernel::Flash if model.attention.causal => flops(&|info| {
+            matches!(info.class, Some(KernelClass::AttentionForward | KernelClass::AttentionBackward))
+        }),
+        _ => 0,
+    };
+    Ok(Plan {
+        world,
+        layout,
+        micro_batches,
+        tokens: workload.batch.global * sequence * u64::from(steps),
+        model_flops: packs.flops(workload, model, workload.batch.global).times(f64::from(steps)),
+        steps,
+        hardware_flops,
+        skipped_flops,
+        degrees,
+        order,
+    })
+}
+
+/// The variants that there are, in order.
+fn variants(layout: &Layout, of: &dyn Fn(RankId) -> Variant) -> Vec<Variant> {
+    let all: std::collections::BTreeSet<Variant> = (0..layout.ranks()).map(|rank| of(RankId(rank))).collect();
+    all.into_iter().collect()
+}
+
+/// Refuses stages without a backward pass: the gradients that the schedule sends to them are not asked for.
+fn check_trained(w: &WorkloadSpec, stages: &[Vec<Unit>]) -> Result<(), SpecError> {
+    let alone = |units: &Vec<Unit>| !units.is_empty() && units.iter().all(|u| !u.plan.has_backward());
+    let Some(stage) = stages.iter().position(alone) else { return Ok(()) };
+    let frozen = w.training.frozen_layers;
+    Err(SpecError::at("training.frozen_layers", format!("{frozen} frozen layers fill stage {stage}"))
+        .allowed("frozen layers that leave every pipeline stage one that is trained")
+        .hint("give the first stage more layers (parallelism.pipeline.layer_split), or use fewer stages or chunks"))
+}
+
+/// Most ops of all programs together: about 6 GB.
+const MOST_OPS: u64 = 1 << 26;
+
+/// Refuses a step whose programs would not fit in memory, before they are written.
+fn check_size(w: &WorkloadSpec, order: &Order, stages: &[Vec<Unit>], packs: u32) -> Result<(), SpecError> {
+    let of_stage = |units: &Vec<Unit>| {
+        use schedule::Pass::{Backward, Forward, InputGrad, WeightGrad};
+        [Forward, Backward, InputGrad, WeightGrad]
+            .map(|pass| units.iter().map(|u| u.items(pass).len() as u64).sum::<u64>())
+    };
+    let ops_of_pass: Vec<_> = stages.iter().map(of_stage).collect();
+    let mut ops = 0_u64;
+    for (rank, slots) in order.ranks.iter().enumerate() {
+        for part in slots.iter().flat_map(|slot| slot.parts()) {
+            let seat = schedule::Seat { rank: rank as u32, chunk: part.chunk };
+            ops += ops_of_pass[order.placement.stage(seat).stage as usize][part.pass as usize];
+        }
+    }
+    ops = ops.saturating_mul(u64::from(packs));
+    if ops <= MOST_OPS {
+        return Ok(());
+    }
+    Err(SpecError::at("batch.global", format!("{} sequences make programs of {ops} ops", w.batch.global))
+        .allowed(format!("at most {MOST_OPS} ops, which take about 6 GB"))
+        .hint(match packs {
+            1 => "lower batch.global (later micro-batches repeat the earlier ones), or raise batch.micro_batch",
+            _ => "ranks with other documents run other programs: fewer data-parallel ranks, or a smaller batch.global",
+        }))
+}

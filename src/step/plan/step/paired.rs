@@ -1,0 +1,226 @@
+//! A forward and a backward pass of two micro-batches run together, layer by layer, so that the exchanges with experts of
+//! the one lie under the kernels of the other.
+//!
+//! One cell is a layer of each. Pushed in this order, it gives the orders of both streams that DeepSeek's published
+//! profile of DualPipe shows, and those of Megatron-LM's combined 1F1B (`moe::overlap`):
+//!
+//! | compute | attn(F) | mlp(B) | mlp(W) | mlp(F) | attn(B) | attn(W) |
+//! |--|--|--|--|--|--|--|
+//! | exchange | combine(B) | dispatch(F) | dispatch(B) | | combine(F) | |
+//!
+//! Waits beyond the order of each stream are those of the data alone: an exchange waits for the kernels before it in its
+//! pass, the kernels after it for the exchange. Weight gradients (W) wait for nothing but their place. What is
+//! recomputed for a part of a layer runs at the start of that part.
+//!
+//! Layers are paired first with last. Layers without experts run between cells; surplus layers run unpaired.
+
+use std::rc::Rc;
+
+use super::chain::{Act, Advance, Chain, Visit};
+use super::stage::Stage;
+use super::unit::FullRecompute;
+use crate::core::ids::OpId;
+use crate::core::program::{Phase, ProgramBuilder};
+use crate::step::model::Item;
+use crate::step::plan::pipeline::{self, Task};
+use crate::step::schedule::{Part, Pass};
+use crate::step::spec::workload::ExpertOverlap;
+
+/// The backward half of a pair: input gradients, and the weight gradients of the layers whose input gradients have begun.
+struct Backward {
+    chain: Chain,
+    /// Weight gradients that may run, oldest first: unit, ops, and kernels of the experts' part, which come first.
+    weights: Vec<(u32, Chain, u32)>,
+    part: Part,
+    /// The layer under way.
+    open: Option<u32>,
+    /// Whether weight gradients run where they are made.
+    fused: bool,
+}
+
+impl Stage<'_, '_> {
+    /// Whether both passes have exchanges, and none of them is repeated.
+    pub(super) fn pairs_exchanges(&self, forward: &Task, backward: &Task) -> bool {
+        let policy = &self.w.setup.shares.workload.recompute;
+        let has = |part: Part| {
+            let chunk = usize::from(part.chunk);
+            let units =
+                &self.w.units[self.w.first_unit[chunk] as usize..self.w.first_unit[chunk + 1] as usize];
+            let exchanges =
+                |items: &[Item]| items.iter().filter_map(Item::comm).any(|c| c.exchange.is_some());
+            units.iter().any(|u| exchanges(&u.plan.forward))
+                && units.iter().all(|u| u.recompute == FullRecompute::No && !exchanges(&u.repeated(policy)))
+        };
+        self.w.setup.shares.degrees.expert > 1
+            && backward.part.pass == Pass::Backward
+            && has(forward.part)
+            && has(backward.part)
+    }
+
+    /// Pushes both passes, cell after cell.
+    pub(super) fn paired(&mut self, b: &mut ProgramBuilder, forward: &Task, backward: &Task) -> (OpId, OpId) {
+        let mut f = self.chain(b, forward);
+        let mut back = self.backward_half(b, backward);
+        // The head of the model, or what stands before the last layer's experts, and its combine(B).
+        let mut f_left = true;
+        let mut b_left = self.reach_exchange_back(b, &mut back);
+        while f_left || b_left {
+            f_left = f_left && self.reach_exchange(b, &mut f); // attn(F), dispatch(F)
+            b_left = b_left && self.reach_exchange_back(b, &mut back); // mlp(B), dispatch(B)
+            self.weights_of_experts(b, &mut back); // mlp(W)
+            f_left = f_left && self.reach_exchange(b, &mut f); // mlp(F), combine(F)
+            b_left = b_left && self.reach_exchange_back(b, &mut back); // attn(B), and the next combine(B)
+            self.weights_of_rest(b, &mut back); // attn(W)
+        }
+        let (f, w) = (f.output(), back.chain.output());
+        (f.unwrap_or_else(|| self.nothing(b, forward)), w.unwrap_or_else(|| self.nothing(b, backward)))
+    }
+
+    /// Pushes ops up to and including the next exchange; false when nothing is left.
+    fn reach_exchange(&mut self, b: &mut ProgramBuilder, chain: &mut Chain) -> bool {
+        loop {
+            match chain.step(b) {
+                Advance::Opens(visit) => self.opens(b, chain, visit),
+                Advance::Closes(visit) => self.closes(b, chain, visit),
+                Advance::Kernel | Advance::Comm => {}
+                Advance::Exchange(op, sent) => {
+                    self.counts_read(b, op, sent);
+                    return true;
+                }
+                Advance::Done => return false,
+            }
+        }
+    }
+
+    /// The same for the backward half; layers that open offer their weight gradients.
+    fn reach_exchange_back(&mut self, b: &mut ProgramBuilder, back: &mut Backward) -> bool {
+        loop {
+            match back.chain.step(b) {
+                Advance::Opens(visit) => {
+                    self.opens(b, &mut back.chain, visit);
+                    if !visit.repeats {
+                        back.open = Some(visit.unit);
+                        self.offer_weights(b, back, visit.unit);
+                    }
+                }
+                Advance::Closes(visit) => {
+                    self.closes(b, &mut back.chain, visit);
+                    if !visit.repeats {
+                        back.open = None;
+                    }
+                }
+                Advance::Kernel | Advance::Comm => {}
+                Advance::Exchange(..) => return true,
+                Advance::Done => return false,
+            }
+        }
+    }
+
+    /// The backward pass as input gradients alone (or whole, where weight gradients run where they are made), what is
+    /// recomputed at the start of each part.
+    fn backward_half(&mut self, b: &mut ProgramBuilder, task: &Task) -> Backward {
+        let fused = self.w.setup.shares.workload.expert.overlap == ExpertOverlap::MicroBatchesFusedGradients;
+        let pass = if fused { Pass::Backward } else { Pass::InputGrad };
+        let part = Part { pass, ..task.part };
+        let chunk = usize::from(part.chunk);
+        let range = self.w.first_unit[chunk]..self.w.first_unit[chunk + 1];
+        let mut segments: Vec<(Visit, Rc<[Act]>)> = Vec::new();
+        for unit in range.rev() {
+            let acts = self.acts_with_recompute(b, (unit, part.micro_batch), pass);
+            let (micro_batch, recomputes) = (part.micro_batch, true);
+            if !acts.is_empty() {
+                segments.push((Visit { unit, pass, repeats: false, micro_batch, recomputes }, acts));
+            } else if !fused {
+                // An embedding has weight gradients alone.
+                let acts = self.acts(b, (unit, part.micro_batch), Pass::WeightGrad, false);
+                let (pass, recomputes) = (Pass::WeightGrad, false);
+                if !acts.is_empty() {
+                    segments.push((Visit { unit, pass, repeats: false, micro_batch, recomputes }, acts));
+                }
+            }
+        }
+        let chain = Chain::new(segments.into(), part.micro_batch, task.input, self.w.compute);
+        Backward { chain, weights: Vec::new(), part, open: None, fused }
+    }
+
+    fn acts_with_recompute(
+        &mut self,
+        b: &mut ProgramBuilder,
+        (unit, micro_batch): (u32, u32),
+        pass: Pass,
+    ) -> Rc<[Act]> {
+        let (layer, documents) = self.unit(unit, micro_batch);
+        let layer = layer.clone();
+        if let Some(acts) = self.kept_acts().get(&(unit, pass, documents)) {
+            return acts.clone();
+        }
+        let (rest, experts) = layer.plan.recompute_parts(&self.w.setup.shares.workload.recompute);
+        let (own, again) = (pipeline::phase(pass), Phase::Recompute);
+        let items = layer.items(pass);
+        let exchange = |i: &Item| i.comm().is_some_and(|c| c.exchange.is_some());
+        let first = items.iter().position(exchange).map_or(0, |i| i + 1);
+        let last = items.iter().rposition(exchange).map_or(0, |i| i + 1);
+        let mut list: Vec<(Item, Phase)> = Vec::new();
+        let with = |items: &[Item], phase| items.iter().map(|i| (i.clone(), phase)).collect::<Vec<_>>();
+        if !items.is_empty() {
+            list.extend(with(&items[..first], own));
+            list.extend(with(&experts, again));
+            list.extend(with(&items[first..last.max(first)], own));
+            list.extend(with(&rest, again));
+            list.extend(with(&items[last.max(first)..], own));
+        }
+        let acts: Rc<[Act]> =
+            list.iter().filter_map(|(item, phase)| self.act(b, item, *phase, layer.layer)).collect();
+        self.kept_acts().insert((unit, pass, documents), acts.clone());
+        acts
+    }
+
+    fn offer_weights(&mut self, b: &mut ProgramBuilder, back: &mut Backward, unit: u32) {
+        if back.fused || self.w.units[unit as usize].plan.input_grad.is_empty() {
+            return;
+        }
+        let acts = self.acts(b, (unit, back.part.micro_batch), Pass::WeightGrad, false);
+        if acts.is_empty() {
+            return;
+        }
+        let (pass, micro_batch) = (Pass::WeightGrad, back.part.micro_batch);
+        let visit = Visit { unit, pass, repeats: false, micro_batch, recomputes: false };
+        let of_experts = self.w.units[unit as usize].plan.expert_weight_grads;
+        let chain = Chain::new([(visit, acts)].into(), micro_batch, None, self.w.compute);
+        back.weights.push((unit, chain, of_experts));
+    }
+
+    /// Pushes `kernels` weight gradients of a layer, or all that are left.
+    fn weights(&mut self, b: &mut ProgramBuilder, chain: &mut Chain, mut kernels: u32) {
+        while kernels > 0 {
+            match chain.step(b) {
+                Advance::Opens(visit) => self.opens(b, chain, visit),
+                Advance::Closes(visit) => self.closes(b, chain, visit),
+                Advance::Kernel => kernels -= 1,
+                Advance::Comm | Advance::Exchange(..) => {}
+                Advance::Done => return,
+            }
+        }
+    }
+    /// Weight gradients of the experts of the layer under way, and all of those that are done.
+    fn weights_of_experts(&mut self, b: &mut ProgramBuilder, back: &mut Backward) {
+        self.weights_of_rest(b, back);
+        let mut weights = std::mem::take(&mut back.weights);
+        if let Some((_, chain, of_experts)) = weights.last_mut() {
+            let kernels = std::mem::take(of_experts);
+            self.weights(b, chain, kernels);
+        }
+        back.weights = weights;
+    }
+    /// Weight gradients of the layers whose input gradients are done: all but those of the layer under way.
+    fn weights_of_rest(&mut self, b: &mut ProgramBuilder, back: &mut Backward) {
+        let (open, all) = (back.open, std::mem::take(&mut back.weights));
+        for (unit, mut chain, of_experts) in all {
+            if open == Some(unit) {
+                back.weights.push((unit, chain, of_experts));
+            } else {
+                self.weights(b, &mut chain, u32::MAX);
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Gradients: where they gather, and their reduction over ranks that hold the same weights.
+//!
+//! The gradient of a unit is complete when the last micro-batch has added its part. It is reduced then, or after every
+//! micro-batch: `reduce_every_micro_batch`, by default where gradients are cut (ZeRO-2 and -3), since a shard cannot hold
+//! what is not reduced. Units to reduce gather in a bucket; a full bucket is reduced by an all-reduce where every rank
+//! keeps everything, by a reduce-scatter where optimizer state is cut (hybrid sharding: then an all-reduce of the shard
+//! between sharding groups). With overlap the reduction runs beside the backward passes still to come, else behind the
+//! last of them.
+//!
+//! What is on the device beyond what is resident depends on the gradient's home: [`Whole`] or [`Cut`].
+
+mod cut;
+mod whole;
+
+pub(super) use cut::Cut;
+pub(super) use whole::Whole;
+
+use super::copies::Cargo;
+use super::{Around, Form, Given, Held, Law, Often, Once, Repeats, Residency, UnitTimes};
+use crate::core::ids::OpId;
+use crate::core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
+use crate::step::collective::{CollectiveError, Op};
+use crate::step::model::LayerKind;
+use crate::step::plan::step::chain::{Chain, Visit};
+use crate::step::plan::step::groups::Group;
+use crate::step::plan::step::residency::away::{fraction_away, spread};
+use crate::step::plan::step::unit::Unit;
+use crate::step::plan::step::writer::Writer;
+use crate::step::spec::workload::ShardingKind;
+
+/// Where the gradient of a unit gathers, until and after it is reduced.
+pub(super) trait Home {
+    /// Nothing is held of any unit.
+    fn begin_step(&mut self, units: usize);
+    /// A pass comes that adds to the gradient of a unit.
+    fn wanted(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit);
+    /// A pass has added to it, more will, and nothing is reduced meanwhile.
+    fn put_back(
+        &mut self,
+        w: &mut Writer<'_, '_>,
+        b: &mut ProgramBuilder,
+        unit: u32,
+        waits: &[OpId],
+        micro_batch: u32,
+    );
+    /// The reductions of these units have been pushed, of which `last` is the last.
+    fn sent(&mut self, b: &mut ProgramBuilder, units: &[u32], last: OpId);
+    /// Closed form: bytes on the device during each visit of a chunk, beyond those that stay.
+    fn during(&self, given: &Given<'_>, units: &[UnitTimes<'_>]) -> Vec<[f64; 2]>;
+    /// One of them: its reduction ends with `behind`; `complete` if no micro-batch will add to it.
+    fn reduced(
+        &mut self,
+        w: &mut Writer<'_, '_>,
+        b: &mut ProgramBuilder,
+        unit: u32,
+        behind: &[OpId],
+        micro_batch: u32,
+        complete: bool,
+    );
+}
+
+/// Closed form: bytes of gradients that wait for their reduction or for their copy during each visit of a backward pass,
+/// where a unit's take `of` bytes from its visit until `seconds` of the link behind it. Where a rank has several chunks,
+/// another's backward pass has just ended.
+fn waiting<'u>(
+    given: &Given<'_>,
+    units: &[UnitTimes<'u>],
+    of: impl Fn(&'u Unit) -> f64,
+    seconds: impl Fn(&'u Unit) -> f64,
+) -> Vec<[f64; 2]> {
+    let mut during = vec![[0.0; 2]; units.len()];
+    let (mut pass, mut link) = (0.0_f64, 0.0_f64);
+    let mut waiting: Vec<(f64, f64)> = Vec::new();
+    let passes = if given.chunks.len() > 1 { 2 } else { 1 };
+    for (i, unit) in (0..passes).flat_map(|_| units.iter().enumerate().rev()) {
+        waiting.retain(|(until, _)| *until > pass);
+        let bytes = of(unit.unit);
+        during[i][1] = bytes + waiting.iter().map(|w| w.1).sum::<f64>();
+        pass += unit.backward;
+        link = link.max(pass) + seconds(unit.unit);
+        waiting.push((link, bytes));
+    }
+    during
+}
+
+/// Gradients that are summed over ranks.
+pub(super) struct Reduced<H> {
+    home: H,
+    /// By unit: how many micro-batches have yet to add their gradient.
+    to_come: Vec<u32>,
+    /// Units whose gradients are complete and wait for their bucket to fill.
+    bucket: Vec<u32>,
+}
+
+impl<H: Home> Reduced<H> {
+    pub fn new(home: H) -> Reduced<H> {
+        Reduced { home, to_come: Vec::new(), bucket: Vec::new() }
+    }
+}
+
+impl<H: Home> Residency for Reduced<H> {
+    fn begin(&mut self, units: usize) {
+        self.to_come = vec![0; units];
+    }
+    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
+        let shares = &w.setup.shares;
+        spread(shares.state(w.units.iter()).gradients, &shares.placed.gradients)
+    }
+    fn begin_step(&mut self, w: &Writer<'_, '_>) {
+        let passes = |u: &Unit| if u.plan.has_backward() { w.setup.order.per_direction() } else { 0 };
+        self.to_come = w.units.iter().map(passes).collect();
+        self.bucket.clear();
+        self.home.begin_step(w.units.len());
+    }
+
+    fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+        self.home.wanted(w, b, chain, visit);
+    }
+
+    /// A micro-batch has added to the gradient of a unit.
+    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
+        let unit = visit.unit as usize;
+        self.to_come[unit] -= 1;
+        let complete = self.to_come[unit] == 0;
+        let workload = w.setup.shares.workload;
+        let again = w.visits.last_of(visit.unit).is_some_and(|v| v.again);
+        if again && workload.offload.reuse_across_micro_batches && !complete {
+            return;
+        }
+        let each = workload.reduces_every_micro_batch();
+        if !complete && !each {
+            self.home.put_back(w, b, visit.unit, &[end], visit.micro_batch);
+            return;
+        }
+        if !self.bucket.contains(&visit.unit) {
+            self.bucket.push(visit.unit);
+        }
+        let buckets = &workload.gradient_buckets;
+        if !buckets.overlap && complete {
+            return;
+        }
+        let filled: u64 = self.bucket.iter().map(|u| message_bytes(w, *u)).sum();
+        // After every micro-batch nothing stays behind: the pass ends with the first unit of its chunk.
+        let chunk_done = w.first_unit.contains(&visit.unit) && each;
+        if filled >= buckets.bucket_bytes || chunk_done || self.to_come.iter().all(|n| *n == 0) {
+            self.reduce_bucket(w, b, &[end], visit.micro_batch);
+        }
+    }
+
+    /// Reduces what waits in the bucket, in messages of the size asked for, all behind the last pass.
+    fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
+        let last = b.recent(w.compute, 1);
+        while !self.bucket.is_empty() {
+            let rest = self.split_bucket(w);
+            self.reduce_bucket(w, b, last.as_slice(), NO_MICRO_BATCH);
+            self.bucket = rest;
+        }
+        sum_tied_embedding(w, b, last);
+    }
+}
+
+impl<H: Home> Reduced<H> {
+    /// Reduces the units of the bucket in one message for each group.
+    fn reduce_bucket(
+        &mut self,
+        w: &mut Writer<'_, '_>,
+        b: &mut ProgramBuilder,
+        waits: &[OpId],
+        micro_batch: u32,
+    ) {
+        let units = std::mem::take(&mut self.bucket);
+        if units.is_empty() {
+            return;
+        }
+        let ops = reduce(w, b, &units, waits, micro_batch);
+        let behind = if ops.is_empty() { waits.to_vec() } else { ops.clone() };
+        if let Some(last) = behind.last() {
+            self.home.sent(b, &units, *last);
+        }
+        for unit in units {
+            w.visits.reduced(unit, &ops);
+            w.reduced[unit as usize].extend(&ops);
+            let complete = self.to_come[unit as usize] == 0;
+            self.home.reduced(w, b, unit, &behind, micro_batch, complete);
+        }
+    }
+
+    /// Takes all but the first bucketful out of the bucket.
+    fn split_bucket(&mut self, w: &Writer<'_, '_>) -> Vec<u32> {
+        let limit = w.setup.shares.workload.gradient_buckets.bucket_bytes;
+        let mut filled = 0;
+        let mut keep = 0;
+        for unit in &self.bucket {
+            filled += message_bytes(w, *unit);
+            keep += 1;
+            if filled >= limit {
+                break;
+            }
+        }
+        self.bucket.split_off(keep)
+    }
+}
+
+/// The messages of some units; hybrid sharding's all-reduce last.
+fn reduce(
+    w: &mut Writer<'_, '_>,
+    b: &mut ProgramBuilder,
+    units: &[u32],
+    waits: &[OpId],
+    micro_batch: u32,
+) -> Vec<OpId> {
+    let shares = &w.setup.shares;
+    let layer = units.first().and_then(|u| w.units[*u as usize].layer);
+    let sharded = shares.kind() != ShardingKind::None;
+    let sizes = units.iter().map(|u| w.units[*u as usize].trained_bytes(shares.gradient_message_bytes));
+    let (dense, expert) = sizes.fold((0, 0), |sum, s| (sum.0 + s.0, sum.1 + s.1));
+    let mut ops = Vec::new();
+    for (group, bytes) in [(Group::Gradients, dense), (Group::ExpertGradients, expert)] {
+        let (op, name) = match (sharded, group) {
+            (true, Group::Gradients) => (Op::ReduceScatter, "reduce-scatter gradients"),
+            (true, _) => (Op::ReduceScatter, "reduce-scatter expert gradients"),
+            (false, Group::Gradients) => (Op::AllReduce, "all-reduce gradients"),
+            (false, _) => (Op::AllReduce, "all-reduce expert gradients"),
+        };
+        let what = (name, Phase::Backward, layer);
+        let reduced = w.communicate(b, group, op, bytes, what, waits, micro_batch);
+        // Also a sharding group of one has replicas to sum over.
+        if group == Group::Gradients {
+            let what = ("all-reduce gradient shards", Phase::Backward, layer);
+            let shard = bytes / u64::from(shares.degrees.shard);
+            let waits = reduced.as_ref().map_or(waits, std::slice::from_ref);
+            let summed = w.communicate(b, Group::Replicas, Op::AllReduce, shard, what, waits, micro_batch);
+            ops.extend(summed.or(reduced));
+        } else {
+            ops.extend(reduced);
+        }
+    }
+    ops
+}
+
+/// First and last stage add up the gradients of the table they share.
+fn sum_tied_embedding(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, last: Option<OpId>) {
+    let holds = |kind| w.units.iter().position(|u| u.plan.kind == kind);
+    let holder = match (holds(LayerKind::Embedding), holds(LayerKind::Head)) {
+        (Some(unit), None) | (None, Some(unit)) => unit,
+        _ => return,
+    };
+    if w.units[holder].plan.trained.total() == 0 {
+        return;
+    }
+    let mut waits = w.reduced[holder].clone();
+    waits.extend(last);
+    let bytes = (w.setup.table_parameters as f64 * w.setup.shares.gradient_message_bytes).round() as u64;
+    let what = ("all-reduce tied embedding", Phase::Optimizer, None);
+    let op = w.communicate(b, Group::Embedding, Op::AllReduce, bytes, what, &waits, NO_MICRO_BATCH);
+    w.reduced[holder].extend(op);
+}
+
+/// Bytes of a unit's gradient at so many a parameter.
+fn unit_bytes(w: &Writer<'_, '_>, unit: u32, per_parameter: f64) -> u64 {
+    let (dense, expert) = w.units[unit as usize].trained_bytes(per_parameter);
+    dense + expert
+}
+
+/// Bytes of a unit's gradient as it is sent.
+fn message_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
+    unit_bytes(w, unit, w.setup.shares.gradient_message_bytes)
+}
+
+/// Bytes of a unit's gradient as it is kept.
+fn kept_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
+    unit_bytes(w, unit, w.setup.shares.bytes.gradients)
+}
+
+/// Bytes of a unit's gradient that this rank updates with.
+fn share_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
+    let share = w.updated_parameters(unit as usize..unit as usize + 1);
+    (share as f64 * w.setup.shares.bytes.gradients).round() as u64
+}
+
+fn cargo(w: &Writer<'_, '_>, unit: u32, name: &'static str, bytes: u64, micro_batch: u32) -> Cargo {
+    let layer = w.units[unit as usize].layer;
+    Cargo { class: MemoryClass::Gradients, bytes, name, phase: Phase::Backward, layer, micro_batch }
+}
+
+impl<H: Home> Law for Reduced<H> {
+    /// Where weights are gathered for every visit, reductions lie beside passes as gathers do; else each starts when the
+    /// unit's last backward pass has ended and the one before it is done, and what is left is exposed behind the last.
+    /// Without overlap all are.
+    fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
+        let shares = given.shares;
+        let reduce = |unit: &Unit| reduction_time(given, unit);
+        if shares.kind() == ShardingKind::Zero3 {
+            let around = given.around(|u| Ok(Around { reduce: reduce(u)?, ..Around::default() }))?;
+            let every = shares.workload.reduces_every_micro_batch();
+            let reductions = if every { Often::Always } else { Often::Once };
+            return Ok(Form {
+                around,
+                repeats: Repeats { reductions, ..Repeats::default() },
+                ..Form::default()
+            });
+        }
+        let units: Vec<_> = given.units().collect();
+        let times: Vec<f64> = units.iter().map(|u| reduce(u.unit)).collect::<Result<_, _>>()?;
+        let (mut pass, mut link) = (0.0_f64, 0.0_f64);
+        for (unit, reduce) in units.iter().zip(&times).rev() {
+            pass += unit.backward;
+            link = link.max(pass) + reduce;
+        }
+        let overlaps = shares.workload.gradient_buckets.overlap;
+        let collectives = if overlaps { (link - pass).max(0.0) } else { times.iter().sum() };
+        Ok(Form { once: Once { collectives, copies: 0.0 }, ..Form::default() })
+    }
+    fn held(&self, given: &Given<'_>) -> Held {
+        let shares = given.shares;
+        let here = 1.0 - fraction_away(&shares.placed.gradients);
+        let stays = given.state().gradients * here;
+        let during = given.chunks.iter().map(|(units, _)| self.home.during(given, units));
+        Held { stays, during: during.collect(), ..Held::default() }
+    }
+}
+
+/// Closed form: seconds to reduce a unit's gradient.
+fn reduction_time(given: &Given<'_>, unit: &Unit) -> Result<f64, CollectiveError> {
+    let (shares, links) = (given.shares, given.links);
+    let (dense, expert) = unit.trained_bytes(1.0);
+    let (dense, expert) = (dense as f64, expert as f64);
+    let each = shares.gradient_message_bytes;
+    let sharded = shares.kind() != ShardingKind::None;
+    let op = if sharded { Op::ReduceScatter } else { Op::AllReduce };
+    let shard = dense * each / f64::from(shares.degrees.shard);
+    Ok(links.collective(Group::Gradients, op, dense * each)?
+        + links.collective(Group::Replicas, Op::AllReduce, shard)?
+        + links.collective(Group::ExpertGradients, op, expert * each)?)
+}

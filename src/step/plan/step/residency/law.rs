@@ -1,0 +1,250 @@
+//! The closed form of a policy: what it asks of idle links around the passes of a rank, and what it holds.
+//!
+//! A policy says what *it* asks for; how requests of several policies lie beside passes and one another is said once, in
+//! `analytic`: collectives of neighbouring units share a slot with the pass between them, copies in the two directions
+//! do not disturb each other.
+
+use std::cell::OnceCell;
+
+use super::Shares;
+use super::away::Away;
+use crate::step::collective::{CollectiveError, Op};
+use crate::step::plan::step::groups::Group;
+use crate::step::plan::step::unit::{State, Unit};
+
+/// The closed form of a policy.
+pub trait Law {
+    /// What it asks of the links in a step, on one rank.
+    ///
+    /// # Errors
+    /// A collective that no algorithm can run.
+    fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError>;
+    /// What it holds of the device's memory.
+    fn held(&self, given: &Given<'_>) -> Held;
+    /// Whether it does other things for layers that differ in their numbers alone.
+    fn tells_layers_apart(&self) -> bool {
+        false
+    }
+}
+
+/// Times of messages on an idle machine.
+pub trait IdleLinks {
+    /// Seconds of a collective of so many bytes; none in a group of one.
+    ///
+    /// # Errors
+    /// No algorithm can run it.
+    fn collective(&self, group: Group, op: Op, bytes: f64) -> Result<f64, CollectiveError>;
+    /// Seconds of a copy towards the device, away from it, and of an update in place, on the way to a tier.
+    fn copy(&self, tier: u8, bytes: f64) -> [f64; 3];
+}
+
+/// A unit with the seconds of its passes.
+#[derive(Clone, Copy)]
+pub struct UnitTimes<'a> {
+    /// The unit.
+    pub unit: &'a Unit,
+    /// Forward.
+    pub forward: f64,
+    /// Backward, with what is recomputed for it.
+    pub backward: f64,
+}
+
+/// One rank as the closed form of its policies sees it.
+pub struct Given<'a> {
+    /// How its state is shared.
+    pub shares: &'a Shares<'a>,
+    /// The links that it uses.
+    pub links: &'a dyn IdleLinks,
+    /// Units of each of its chunks, and whether that chunk ends the model.
+    pub chunks: Vec<(Vec<UnitTimes<'a>>, bool)>,
+    /// Passes of a step in one direction through each chunk. Where passes do not share what was copied
+    /// (`offload.reuse_across_micro_batches`), laws only ask whether it is one: `analytic` takes the others to be alike.
+    pub passes: f64,
+    state: OnceCell<State>,
+}
+
+impl<'a> Given<'a> {
+    /// A rank of these chunks; other fields as they are called.
+    pub fn new(
+        shares: &'a Shares<'a>,
+        links: &'a dyn IdleLinks,
+        chunks: Vec<(Vec<UnitTimes<'a>>, bool)>,
+        passes: f64,
+    ) -> Given<'a> {
+        Given { shares, links, chunks, passes, state: OnceCell::new() }
+    }
+    /// What optimizer, gradients and weights of all units hold.
+    pub(super) fn state(&self) -> &State {
+        self.state.get_or_init(|| self.shares.state(self.units().map(|u| u.unit)))
+    }
+    /// All units.
+    pub fn units(&self) -> impl Iterator<Item = &UnitTimes<'a>> {
+        self.chunks.iter().flat_map(|chunk| &chunk.0)
+    }
+    /// Bytes of each unit, by chunk.
+    pub(super) fn bytes(&self, of: impl Fn(&Unit) -> f64) -> Vec<Vec<f64>> {
+        self.chunks.iter().map(|(units, _)| units.iter().map(|u| of(u.unit)).collect()).collect()
+    }
+    /// The same for each unit, by chunk.
+    ///
+    /// # Errors
+    /// Those of `of`.
+    pub(super) fn around(
+        &self,
+        of: impl Fn(&Unit) -> Result<Around, CollectiveError>,
+    ) -> Result<Vec<Vec<Around>>, CollectiveError> {
+        self.chunks.iter().map(|(units, _)| units.iter().map(|u| of(u.unit)).collect()).collect()
+    }
+    /// Seconds to copy the shares of `bytes` that live on tiers: in, out and in place.
+    pub(super) fn copies(&self, placed: &[Away], bytes: f64) -> [f64; 3] {
+        let mut time = [0.0; 3];
+        for away in placed {
+            let bytes = bytes * away.fraction;
+            let [inward, outward, _] = self.links.copy(away.tier, bytes);
+            time[0] += inward;
+            time[1] += outward;
+            // Updates happen at the device's end of the way, where there are stops on it.
+            time[2] += self.links.copy(away.near(), bytes)[2];
+        }
+        time
+    }
+}
+
+/// What a policy asks of the links in a step, in seconds on idle ones.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Form {
+    /// Around the visits of each unit, by chunk; empty: nothing.
+    pub around: Vec<Vec<Around>>,
+    /// In how many passes of a step weights are gathered for forward, and gradients reduced behind backward.
+    pub repeats: Repeats,
+    /// Exposed whatever the passes do.
+    pub once: Once,
+}
+
+/// In how many passes of a step the collectives of [`Around`] run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Repeats {
+    /// Gathers before forward visits.
+    pub gathers: Often,
+    /// Reductions behind backward visits.
+    pub reductions: Often,
+}
+
+/// In how many passes of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Often {
+    /// In none.
+    #[default]
+    Never,
+    /// In one.
+    Once,
+    /// In each.
+    Always,
+}
+
+impl Often {
+    /// Of so many passes.
+    pub fn of(self, passes: f64) -> f64 {
+        match self {
+            Often::Never => 0.0,
+            Often::Once => 1.0,
+            Often::Always => passes,
+        }
+    }
+}
+
+/// What is exposed once a step, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Once {
+    /// Collectives.
+    pub collectives: f64,
+    /// Copies between tiers, and updates on the host.
+    pub copies: f64,
+}
+
+/// Seconds of messages around the visits of one unit: forward, then backward.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Around {
+    /// Collectives before the visit.
+    pub gather: [f64; 2],
+    /// Collectives behind the backward visit.
+    pub reduce: f64,
+    /// Copies in, before the visit.
+    pub copy_in: [f64; 2],
+    /// Copies out, behind the forward visit.
+    pub copy_out: f64,
+}
+
+impl std::ops::AddAssign for Around {
+    fn add_assign(&mut self, other: Around) {
+        self.gather = [0, 1].map(|i| self.gather[i] + other.gather[i]);
+        self.reduce += other.reduce;
+        self.copy_in = [0, 1].map(|i| self.copy_in[i] + other.copy_in[i]);
+        self.copy_out += other.copy_out;
+    }
+}
+
+/// Bytes of one class in device memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Held {
+    /// All the time.
+    pub stays: f64,
+    /// From a micro-batch's forward to its backward pass: by chunk and unit; empty: nothing.
+    pub carried: Vec<Vec<f64>>,
+    /// Beyond both, during each forward and backward visit: by chunk and unit; empty: nothing.
+    pub during: Vec<Vec<[f64; 2]>>,
+}
+
+/// Bytes during each visit of a chunk where a unit's `bytes` are there during its own visit, and during so many visits
+/// before it (`ahead`: forward, backward) and behind it (`behind`).
+pub(super) fn windows(bytes: &[f64], ahead: [usize; 2], behind: [usize; 2]) -> Vec<[f64; 2]> {
+    let last = bytes.len().saturating_sub(1);
+    let sum = |from: usize, to: usize| bytes[from..=to.min(last)].iter().sum::<f64>();
+    let of_visit = |i: usize| {
+        [
+            sum(i.saturating_sub(behind[0]), i.saturating_add(ahead[0])),
+            sum(i.saturating_sub(ahead[1]), i.saturating_add(behind[1])),
+        ]
+    };
+    (0..bytes.len()).map(of_visit).collect()
+}
+
+/// The same where visits follow one another over the chunks of a rank: behind the last visit of a chunk comes the first of
+/// the next one. A single chunk's passes turn round at its ends, where nothing new is needed.
+pub(super) fn windows_across(
+    chunks: &[Vec<f64>],
+    ahead: [usize; 2],
+    behind: [usize; 2],
+) -> Vec<Vec<[f64; 2]>> {
+    let all = chunks.concat();
+    if chunks.len() == 1 || all.is_empty() {
+        return chunks.iter().map(|bytes| windows(bytes, ahead, behind)).collect();
+    }
+    let n = all.len();
+    let most = |visits: [usize; 2]| visits.map(|v| v.min(n - 1));
+    let ([ahead, ahead_back], [behind, behind_back]) = (most(ahead), most(behind));
+    let sum = |from: usize, visits: usize| (0..visits).map(|i| all[(from + i) % n]).sum::<f64>();
+    let mut during = (0..n).map(|i| {
+        [sum(i + n - behind, behind + 1 + ahead), sum(i + n - ahead_back, ahead_back + 1 + behind_back)]
+    });
+    chunks.iter().map(|bytes| during.by_ref().take(bytes.len()).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Behind a chunk comes the next, and behind the last the first.
+    #[test]
+    fn a_window_goes_on_in_the_next_chunk() {
+        let during = windows_across(&[vec![1.0, 10.0], vec![100.0]], [1, 0], [0, 0]);
+        assert_eq!(during, [vec![[11.0, 1.0], [110.0, 10.0]], vec![[101.0, 100.0]]]);
+    }
+
+    /// Two visits ahead in forward, one in backward, where visits go from last to first; one behind in backward.
+    #[test]
+    fn a_window_slides_with_the_visits() {
+        let during = windows(&[1.0, 10.0, 100.0, 1000.0], [2, 1], [0, 1]);
+        assert_eq!(during, [[111.0, 11.0], [1110.0, 111.0], [1100.0, 1110.0], [1000.0, 1100.0]]);
+    }
+}

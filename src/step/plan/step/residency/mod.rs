@@ -1,0 +1,97 @@
+//! Residency: which bytes of weights, gradients, optimizer state and activations are on the device when, and what is sent
+//! and copied so that they are.
+//!
+//! Each of the four classes follows one **policy**, a file of its own that says both what happens in the simulation
+//! (`Residency`) and the closed form of the same ([`Law`], which the compiler asks for). A stage calls the four in a
+//! fixed order around its visits and puts kernels and communication in order; a policy knows nothing of the others but
+//! what stands in the `Writer`: visits, reductions, and ops after which updated weights may be read.
+//!
+//! | class | policies |
+//! |--|--|
+//! | weights | `Replicated` (or copied in for each visit), `Renewed` (ZeRO-1/2), `Fsdp`, `Budgets` (DeepSpeed ZeRO-3) |
+//! | gradients | `Reduced` of `Whole` or `Cut` ones |
+//! | optimizer state | `InPlace`, `Streamed` from tiers, `OnHost` |
+//! | activations | `Kept` between the passes (or copied out and in), `EveryNth` layer's copied |
+//!
+//! `Policies::of` chooses; a new policy is a file and a line there.
+
+mod activations;
+mod away;
+mod copies;
+mod every_nth;
+mod gradients;
+mod law;
+mod optimizer;
+mod placed;
+mod policy;
+mod shares;
+pub(super) mod visits;
+mod weights;
+
+pub(super) use copies::{free, take};
+pub use law::{Around, Form, Given, Held, IdleLinks, Law, Often, Once, Repeats, UnitTimes};
+pub(super) use placed::Placed;
+pub(super) use policy::Residency;
+pub use shares::Shares;
+
+use super::writer::Writer;
+use crate::step::spec::workload::{OptimizerPlace, ShardingKind};
+use activations::Kept;
+use every_nth::EveryNth;
+use gradients::{Cut, Reduced, Whole};
+use optimizer::{InPlace, OnHost, Streamed};
+use weights::{Budgets, Fsdp, Renewed, Replicated};
+
+/// The policies of a step, one for each class.
+pub(crate) struct Policies {
+    pub(super) weights: Box<dyn Residency>,
+    pub(super) gradients: Box<dyn Residency>,
+    pub(super) optimizer: Box<dyn Residency>,
+    pub(super) activations: Box<dyn Residency>,
+}
+
+impl Policies {
+    /// What a workload asks for.
+    pub(crate) fn of(shares: &Shares<'_>) -> Policies {
+        let sharding = &shares.workload.parallelism.sharding;
+        let (offload, placed) = (&shares.workload.offload, &shares.placed);
+        let all_here =
+            placed.optimizer.is_empty() && placed.gradients.is_empty() && placed.weights.is_empty();
+        Policies {
+            weights: match (sharding.kind, sharding.prefetch.budgets()) {
+                (ShardingKind::Zero3, Some(budgets)) if shares.gathers() => Box::new(Budgets::new(budgets)),
+                (ShardingKind::Zero3, None) if shares.gathers() => Box::new(Fsdp::default()),
+                (ShardingKind::Zero1 | ShardingKind::Zero2, _) => Box::new(Renewed::default()),
+                _ => Box::new(Replicated::default()),
+            },
+            gradients: match shares.gradients_are_cut() {
+                true => Box::new(Reduced::new(Cut::default())),
+                false => Box::new(Reduced::new(Whole::default())),
+            },
+            optimizer: match offload.optimizer_on {
+                _ if all_here => Box::new(InPlace),
+                OptimizerPlace::Host if !placed.optimizer.is_empty() => Box::new(OnHost::default()),
+                _ => Box::new(Streamed::default()),
+            },
+            activations: match offload.activations_every_layers {
+                Some(every) => Box::new(EveryNth::new(every)),
+                None => Box::new(Kept::default()),
+            },
+        }
+    }
+    fn all(&mut self) -> [&mut Box<dyn Residency>; 4] {
+        [&mut self.weights, &mut self.gradients, &mut self.optimizer, &mut self.activations]
+    }
+    /// A rank's program begins.
+    pub(super) fn begin(&mut self, units: usize) {
+        self.all().into_iter().for_each(|policy| policy.begin(units));
+    }
+    /// A step begins.
+    pub(super) fn begin_step(&mut self, w: &Writer<'_, '_>) {
+        self.all().into_iter().for_each(|policy| policy.begin_step(w));
+    }
+    /// The closed forms, in the order of the classes: weights, gradients, optimizer state, activations.
+    pub(crate) fn laws(&self) -> [&dyn Law; 4] {
+        [&*self.weights, &*self.gradients, &*self.optimizer, &*self.activations]
+    }
+}

@@ -1,0 +1,97 @@
+//! State that is all on the device: one update over all that the rank updates, pass by pass of the stack.
+
+use super::super::{Form, Given, Held, Law, Residency};
+use super::{newest_per_stream, take_moments};
+use crate::core::ids::OpId;
+use crate::core::program::{NO_MICRO_BATCH, Phase, ProgramBuilder};
+use crate::step::collective::{CollectiveError, Op};
+use crate::step::model::optimizer;
+use crate::step::plan::step::groups::Group;
+use crate::step::plan::step::residency::away::spread;
+use crate::step::plan::step::writer::Writer;
+use crate::step::spec::stack::{HostRead, UpdatePass};
+use crate::step::spec::workload::{Dtype, ShardingKind};
+
+/// Everything on the device.
+pub(in super::super) struct InPlace;
+
+impl Residency for InPlace {
+    fn begin(&mut self, _units: usize) {}
+    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
+        spread(super::resident_bytes(w), &[])
+    }
+    fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
+        let waits: Vec<OpId> = w.reduced.iter().flatten().copied().collect();
+        let waits = newest_per_stream(b, waits);
+        let share = w.updated_parameters(0..w.units.len());
+        if let Some(updated) = update_all(w, b, share, waits) {
+            take_moments(w, b, updated, 0, share);
+            w.fresh.iter_mut().for_each(|f| f.push(updated));
+        }
+    }
+}
+
+impl Law for InPlace {
+    fn closed_form(&self, _given: &Given<'_>) -> Result<Form, CollectiveError> {
+        Ok(Form::default())
+    }
+    fn held(&self, given: &Given<'_>) -> Held {
+        super::held(given)
+    }
+}
+
+/// All passes of the stack over what this rank updates; returns the update itself.
+fn update_all(
+    w: &mut Writer<'_, '_>,
+    b: &mut ProgramBuilder,
+    parameters: u64,
+    mut waits: Vec<OpId>,
+) -> Option<OpId> {
+    let workload = w.setup.shares.workload;
+    let whole: u64 = w.units.iter().map(|u| u.plan.trained.total()).sum();
+    let matrices = w.setup.shares.matrices(w.units.iter());
+    let kernels = optimizer::Update {
+        matrices: &matrices,
+        compute: workload.precision.compute,
+        spec: &workload.stack().optimizer,
+        kind: workload.optimizer.kind,
+        parameters,
+        held: if workload.parallelism.sharding.kind >= ShardingKind::Zero2 { parameters } else { whole },
+        state: w.setup.shares.bytes,
+        clips: workload.optimizer.clip_gradients,
+        scales_loss: workload.precision.compute == Dtype::Fp16,
+    }
+    .kernels();
+    let mut updated = None;
+    for (i, (pass, kernel)) in kernels.iter().enumerate() {
+        let op = w.kernel(b, kernel, Phase::Optimizer, None, &waits);
+        waits.clear();
+        if *pass == UpdatePass::Update {
+            updated = Some(op);
+        }
+        let last_of_norm = kernels.get(i + 1).is_none_or(|(next, _)| next != pass);
+        if *pass == UpdatePass::Norm && last_of_norm {
+            let summed = sum_norm(w, b, op);
+            waits.push(summed);
+            w.host_reads(HostRead::GradientNorm, summed);
+        }
+    }
+    updated
+}
+
+/// Sums the norm over the ranks that hold other shards, and over those that hold other weights unless the schedule
+/// does not wait for them.
+fn sum_norm(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, norm: OpId) -> OpId {
+    let workload = w.setup.shares.workload;
+    let mut last = norm;
+    let cut = workload.parallelism.sharding.kind >= ShardingKind::Zero1;
+    let groups = [(Group::Gradients, cut), (Group::Model, !workload.parallelism.pipeline.updates_unasked())];
+    for (group, summed) in groups {
+        let what = ("all-reduce gradient norm", Phase::Optimizer, None);
+        if summed {
+            let op = w.communicate(b, group, Op::AllReduce, 4, what, &[last], NO_MICRO_BATCH);
+            last = op.unwrap_or(last);
+        }
+    }
+    last
+}

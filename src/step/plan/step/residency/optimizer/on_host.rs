@@ -1,0 +1,157 @@
+//! Update on the host (ZeRO-Offload, Ren et al. 2021): the gradient goes out, the host updates at the bandwidth of the
+//! memory that holds the state (which all devices of a host share), the new weights come back. A share of the state that
+//! stays on the device is updated there beside it.
+
+use super::super::copies::Cargo;
+use super::super::{Form, Given, Held, Law, Once, Residency, free, take};
+use super::{Streamed, cargo, newest_per_stream, take_moments};
+use crate::core::ids::OpId;
+use crate::core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
+use crate::step::collective::{CollectiveError, Op};
+use crate::step::model::optimizer;
+use crate::step::plan::step::groups::Group;
+use crate::step::plan::step::residency::away::{Away, fraction_away, spread};
+use crate::step::plan::step::writer::Writer;
+
+/// State that the host updates where it is.
+#[derive(Default)]
+pub(in super::super) struct OnHost {
+    /// By unit: the op that brought its state home.
+    written: Vec<Option<OpId>>,
+    /// What is updated on the device.
+    rest: Streamed,
+}
+
+impl Residency for OnHost {
+    fn begin(&mut self, units: usize) {
+        self.written = vec![None; units];
+        self.rest.begin(units);
+    }
+    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
+        spread(super::resident_bytes(w), &w.setup.shares.placed.optimizer)
+    }
+    fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
+        self.rest.begin_updates(w, b);
+        for unit in 0..w.units.len() {
+            let share = w.updated_parameters(unit..unit + 1);
+            if share == 0 {
+                continue;
+            }
+            let mut on_device = share;
+            for away in &w.setup.shares.placed.optimizer {
+                let part = away.of(share);
+                on_device = on_device.saturating_sub(part);
+                self.update(w, b, unit, away, part);
+            }
+            self.rest.update(w, b, unit, on_device, &[]);
+        }
+    }
+}
+
+impl OnHost {
+    /// The update of `share` parameters of a unit on the host that holds their state.
+    fn update(
+        &mut self,
+        w: &mut Writer<'_, '_>,
+        b: &mut ProgramBuilder,
+        unit: usize,
+        away: &Away,
+        share: u64,
+    ) {
+        let bytes = w.setup.shares.bytes;
+        let placed = &w.setup.shares.placed;
+        let layer = w.units[unit].layer;
+        let near = away.near();
+        let mut waits = w.reduced[unit].clone();
+        // The part of the gradient that is not there yet.
+        let there: f64 = placed.gradients.iter().filter(|a| a.tier == near).map(|a| a.fraction).sum();
+        let missing = (1.0 - there).max(0.0) * share as f64 * bytes.gradients;
+        let direct = Away { tier: near, via: Vec::new(), fraction: 1.0 };
+        let load = cargo(w, unit, MemoryClass::Gradients, "offload gradients", missing);
+        let sent = w.send(b, &direct, load, &w.reduced[unit].clone(), 0, true);
+        let gradients = if sent.is_some() { load.bytes } else { 0 };
+        waits.extend(sent);
+        let state = share as f64 * bytes.optimizer();
+        let load = cargo(w, unit, MemoryClass::Optimizer, "prefetch optimizer state", state);
+        let gates: Vec<OpId> = self.written[unit].into_iter().collect();
+        waits.extend(w.stage_in(b, away, load, &gates));
+        let waits = newest_per_stream(b, waits);
+        // Half of the bytes one way, half the other, as the memory reads and writes.
+        let moved = (optimizer::bytes_moved(share, &bytes) / 2.0).round() as u64;
+        let what = ("optimizer step (host)", Phase::Optimizer, layer);
+        let Some(updated) =
+            w.communicate(b, Group::HostUpdate(near), Op::SendRecv, moved, what, &waits, NO_MICRO_BATCH)
+        else {
+            return;
+        };
+        free(b, updated, MemoryClass::Gradients, near, gradients);
+        if away.via.is_empty() {
+            take_moments(w, b, updated, near, share);
+        }
+        self.written[unit] = Some(stage_out(w, b, away, load, updated));
+        // Weights that live with the state are updated in place; all others come back to the device.
+        let here: f64 = placed.weights.iter().filter(|a| a.tier == near).map(|a| a.fraction).sum();
+        let back = share as f64 * bytes.weights * (1.0 - here).max(0.0);
+        let load = cargo(w, unit, MemoryClass::Weights, "fetch updated weights", back);
+        let fetched = w.communicate(
+            b,
+            Group::CopyIn(near),
+            Op::SendRecv,
+            load.bytes,
+            (load.name, load.phase, layer),
+            &[updated],
+            NO_MICRO_BATCH,
+        );
+        w.fresh[unit].extend(fetched.or(Some(updated)));
+    }
+}
+
+/// The way back of what `stage_in` brought next to the device; returns the op after which it is home.
+fn stage_out(
+    w: &mut Writer<'_, '_>,
+    b: &mut ProgramBuilder,
+    away: &Away,
+    cargo: Cargo,
+    updated: OpId,
+) -> OpId {
+    let mut last = updated;
+    let cargo = Cargo { name: "write back optimizer state", ..cargo };
+    for (i, (to, from)) in away.hops().into_iter().rev().enumerate() {
+        let what = (cargo.name, cargo.phase, cargo.layer);
+        let hop = Group::TierOut(from, to);
+        let Some(op) = w.communicate(b, hop, Op::SendRecv, cargo.bytes, what, &[last], NO_MICRO_BATCH) else {
+            continue;
+        };
+        let home = i + 1 == away.via.len();
+        if !home {
+            take(b, op, cargo.class, to, cargo.bytes);
+        }
+        free(b, op, cargo.class, from, cargo.bytes);
+        if home {
+            w.unpin(b, op, cargo.bytes);
+            let parameters = (cargo.bytes as f64 / w.setup.shares.bytes.optimizer()).round() as u64;
+            take_moments(w, b, op, to, parameters);
+        }
+        last = op;
+    }
+    last
+}
+
+impl Law for OnHost {
+    /// Gradients out, the update, weights back, one after the other.
+    fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
+        let (shares, placed) = (given.shares, &given.shares.placed);
+        let (state, bytes) = (given.state(), &shares.bytes);
+        let [_, gradients_out, _] = given.copies(&placed.gradients, state.gradients);
+        // Half of what the update moves is read, half written, at the same time.
+        let moved = optimizer::bytes_moved(state.updated.round() as u64, bytes) / 2.0;
+        let [.., update] = given.copies(&placed.optimizer, moved);
+        let here = (1.0 - fraction_away(&placed.weights)).max(0.0);
+        let [back, ..] = given.copies(&placed.optimizer, state.updated * bytes.weights * here);
+        let copies = gradients_out + update + back;
+        Ok(Form { once: Once { collectives: 0.0, copies }, ..Form::default() })
+    }
+    fn held(&self, given: &Given<'_>) -> Held {
+        super::held(given)
+    }
+}

@@ -1,0 +1,174 @@
+//! The visits of a rank: those to come, known beforehand from its order, and those that have been.
+//!
+//! A *visit* is one pass of one micro-batch through one unit; a recomputation and the backward pass behind it are one
+//! visit. Prefetch along a recorded trace (DeepSpeed), reuse across micro-batches, and not sending away what is
+//! about to be read all ask what comes next; gates of copies and gathers ask where the rank was so many visits ago.
+
+use crate::core::ids::OpId;
+use crate::step::plan::step::chain::Visit;
+use crate::step::schedule::Pass;
+
+/// A visit to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::step::plan::step) struct Coming {
+    /// Which unit of the rank.
+    pub unit: u32,
+    /// Backward (or recomputation), not forward.
+    pub backward: bool,
+    /// The micro-batch.
+    pub micro_batch: u32,
+    /// The rank's next pass in this direction goes through the same chunk.
+    pub again: bool,
+}
+
+/// A visit that has begun.
+#[derive(Clone, Debug)]
+pub(in crate::step::plan::step) struct Record {
+    /// Its last kernel, once pushed.
+    pub end: OpId,
+    /// Bytes that were brought in for it.
+    pub bytes: u64,
+    /// Its gradient's reductions, where they follow the visit.
+    pub reduce: Vec<OpId>,
+    /// Backward (or recomputation), not forward.
+    pub backward: bool,
+    /// The micro-batch.
+    pub micro_batch: u32,
+    /// The rank's next pass in this direction goes through the same chunk.
+    pub again: bool,
+}
+
+/// All visits of a rank.
+#[derive(Clone, Debug, Default)]
+pub(in crate::step::plan::step) struct Visits {
+    /// The visits of one step in order, of which those before `next` have been.
+    of_step: Vec<Coming>,
+    next: usize,
+    /// Visits that have begun, in order, over all steps.
+    begun: Vec<Record>,
+    /// The first of the visits of the pass under way, or of those of its direction and micro-batch.
+    run_start: usize,
+    /// By unit and direction: the record of the visit under way. Forward and backward of one unit may be under way at
+    /// once (overlapped passes).
+    present: Vec<Option<u32>>,
+    /// By unit: the record of its last visit.
+    last: Vec<Option<u32>>,
+    /// By unit: how many backward visits of the step are to come.
+    backward_left: Vec<u32>,
+}
+
+impl Visits {
+    /// A rank of so many units whose every step makes these visits.
+    pub fn new(units: usize, of_step: Vec<Coming>) -> Visits {
+        Visits { of_step, present: vec![None; 2 * units], last: vec![None; units], ..Visits::default() }
+    }
+    /// Another step begins, with so many backward visits of each unit.
+    pub fn begin_step(&mut self, backward: u32) {
+        self.next = 0;
+        self.backward_left = vec![backward; self.last.len()];
+    }
+
+    /// Whether a visit is under way already: what a recomputation brought in stays for the backward visit that follows.
+    pub fn is_present(&self, visit: Visit) -> bool {
+        self.present[place(visit)].is_some()
+    }
+    /// The rank comes to a visit; those of overlapped passes may come in another order than foreseen.
+    pub fn reach(&mut self, visit: Visit) -> Option<Coming> {
+        let backward = visit.pass != Pass::Forward;
+        if self.begun.last().is_none_or(|v| v.backward != backward || v.micro_batch != visit.micro_batch) {
+            self.run_start = self.begun.len();
+        }
+        let same =
+            |c: &Coming| c.unit == visit.unit && c.backward == backward && c.micro_batch == visit.micro_batch;
+        let found = self.next + self.ahead().iter().position(same)?;
+        self.of_step[self.next..=found].rotate_right(1);
+        self.next += 1;
+        Some(self.of_step[self.next - 1])
+    }
+    /// Everything is there for the visit reached last: `bytes` were brought in, `newest` is the op pushed last.
+    pub fn begin(&mut self, visit: Visit, coming: Option<Coming>, bytes: u64, newest: OpId) {
+        self.present[place(visit)] = Some(self.begun.len() as u32);
+        self.begun.push(Record {
+            end: newest,
+            bytes,
+            reduce: Vec::new(),
+            backward: visit.pass != Pass::Forward,
+            micro_batch: visit.micro_batch,
+            again: coming.is_some_and(|c| c.again),
+        });
+    }
+    /// A visit is over; false if it was not under way.
+    pub fn end(&mut self, visit: Visit, end: OpId) -> bool {
+        let Some(record) = self.present[place(visit)].take() else { return false };
+        self.begun[record as usize].end = end;
+        self.last[visit.unit as usize] = Some(record);
+        if visit.pass != Pass::Forward {
+            self.pass_over(visit.unit);
+        }
+        true
+    }
+    /// A backward visit of a unit does not take place.
+    pub fn pass_over(&mut self, unit: u32) {
+        self.backward_left[unit as usize] -= 1;
+    }
+
+    /// What comes after the visit reached last.
+    pub fn ahead(&self) -> &[Coming] {
+        &self.of_step[self.next..]
+    }
+    /// Visits that have begun, in order.
+    pub fn begun(&self) -> &[Record] {
+        &self.begun
+    }
+    /// The first of the visits of the pass under way, as an index into `begun`.
+    pub fn run_start(&self) -> usize {
+        self.run_start
+    }
+    /// The last visit of a unit that is over.
+    pub fn last_of(&self, unit: u32) -> Option<&Record> {
+        self.last[unit as usize].and_then(|record| self.begun.get(record as usize))
+    }
+    /// The gradient of a unit's last visit is reduced by these ops.
+    pub fn reduced(&mut self, unit: u32, ops: &[OpId]) {
+        if let Some(record) = self.last[unit as usize] {
+            self.begun[record as usize].reduce = ops.to_vec();
+        }
+    }
+    /// Backward visits of a unit that are to come in this step.
+    pub fn backward_left(&self, unit: u32) -> u32 {
+        self.backward_left[unit as usize]
+    }
+}
+
+fn place(visit: Visit) -> usize {
+    2 * visit.unit as usize + usize::from(visit.pass != Pass::Forward)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn visit(unit: u32, pass: Pass, micro_batch: u32) -> Visit {
+        Visit { unit, pass, repeats: false, recomputes: false, micro_batch }
+    }
+
+    /// Two units, forward and backward of one micro-batch; then the order is not kept to.
+    #[test]
+    fn visits_come_as_foreseen_or_in_another_order() {
+        let coming = |unit, backward| Coming { unit, backward, micro_batch: 0, again: false };
+        let of_step = vec![coming(0, false), coming(1, false), coming(1, true), coming(0, true)];
+        let mut visits = Visits::new(2, of_step);
+        visits.begin_step(1);
+        let first = visit(0, Pass::Forward, 0);
+        assert_eq!(visits.reach(first), Some(coming(0, false)));
+        visits.begin(first, None, 7, OpId(3));
+        assert!(visits.is_present(first) && !visits.is_present(visit(0, Pass::Backward, 0)));
+        assert!(visits.end(first, OpId(5)) && !visits.end(first, OpId(6)));
+        assert_eq!(visits.last_of(0).map(|v| (v.end, v.bytes)), Some((OpId(5), 7)));
+        // Unit 0 backward is reached before the two others: they are still to come.
+        assert_eq!(visits.reach(visit(0, Pass::Backward, 0)), Some(coming(0, true)));
+        assert_eq!(visits.ahead(), [coming(1, false), coming(1, true)]);
+        assert_eq!((visits.run_start(), visits.backward_left(0)), (1, 1));
+        assert_eq!(visits.reach(visit(0, Pass::Backward, 1)), None);
+    }
+}

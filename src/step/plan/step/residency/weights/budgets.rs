@@ -1,0 +1,87 @@
+//! DeepSpeed's ZeRO-3 with element budgets (`partitioned_param_coordinator`): when a visit starts, what it lacks is
+//! gathered, then min(`bucket_elements`, `max_live_elements` − live) elements along the trace of visits to come, the last
+//! of them in part. What is needed again within `max_reuse_elements` is kept.
+
+use super::super::{Form, Given, Held, Law, Residency};
+use super::gathered::{Shards, elements, reductions_before, reductions_behind};
+use crate::core::ids::OpId;
+use crate::core::program::{Phase, ProgramBuilder};
+use crate::step::collective::CollectiveError;
+use crate::step::plan::step::chain::{Chain, Visit};
+use crate::step::plan::step::writer::Writer;
+use crate::step::schedule::Pass;
+use crate::step::spec::workload::ElementBudgets;
+
+/// Weights gathered along the trace of visits.
+pub(in super::super) struct Budgets {
+    budgets: ElementBudgets,
+    shards: Shards,
+}
+
+impl Budgets {
+    pub fn new(budgets: ElementBudgets) -> Budgets {
+        Budgets { budgets, shards: Shards::default() }
+    }
+    /// Whether a unit is read again before so many elements have passed.
+    fn read_soon(&self, w: &Writer<'_, '_>, unit: u32) -> bool {
+        let mut passed = 0u64;
+        w.visits.ahead().iter().any(|c| {
+            let near = passed < self.budgets.max_reuse_elements && c.unit == unit;
+            passed = passed.saturating_add(elements(w, c.unit));
+            near
+        })
+    }
+}
+
+impl Residency for Budgets {
+    fn begin(&mut self, units: usize) {
+        self.shards.begin(units);
+    }
+    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
+        super::resident(w)
+    }
+
+    fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+        let phase = |backward| if backward { Phase::Backward } else { Phase::Forward };
+        let backward = visit.pass != Pass::Forward;
+        let last_reductions = reductions_before(w, backward);
+        last_reductions.iter().for_each(|op| chain.wait(*op));
+        let starts: Vec<OpId> = w.visits.begun().last().map(|v| v.end).into_iter().collect();
+        let mut waits = starts.clone();
+        waits.extend(&last_reductions);
+        let when = (phase(backward), visit.micro_batch);
+        self.shards.gather_rest(w, b, visit.unit, u64::MAX, when, &waits);
+        self.shards.await_unit(chain, visit.unit);
+        let room = self.budgets.max_live_elements.saturating_sub(self.shards.live_elements());
+        let mut left = room.min(self.budgets.bucket_elements);
+        for coming in w.visits.ahead().to_vec() {
+            if left == 0 {
+                break;
+            }
+            let when = (phase(coming.backward), coming.micro_batch);
+            left -= self.shards.gather_rest(w, b, coming.unit, left, when, &starts);
+        }
+        reductions_behind(w, backward).iter().for_each(|op| chain.wait(*op));
+    }
+
+    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
+        let gives_up = match visit.pass {
+            // Not read: what was kept for a backward visit goes with the last one.
+            Pass::WeightGrad => w.visits.backward_left(visit.unit) == 0,
+            _ => !self.read_soon(w, visit.unit),
+        };
+        if gives_up {
+            self.shards.give_up(b, visit.unit, end);
+        }
+    }
+}
+
+impl Law for Budgets {
+    /// As if every pass gathered what it reads, one unit ahead.
+    fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
+        super::gathered_for_each_pass(given)
+    }
+    fn held(&self, given: &Given<'_>) -> Held {
+        super::held_gathered(given)
+    }
+}

@@ -1,0 +1,128 @@
+//! Weights: there all the time, copied in for each visit, gathered from other ranks, or renewed once a step.
+
+mod budgets;
+mod fsdp;
+mod gathered;
+mod renewed;
+mod replicated;
+
+pub(super) use budgets::Budgets;
+pub(super) use fsdp::Fsdp;
+pub(super) use renewed::Renewed;
+pub(super) use replicated::Replicated;
+
+use super::copies::Cargo;
+use super::{Around, Form, Given, Held, Often, Repeats, take};
+use crate::core::ids::OpId;
+use crate::core::program::{MemoryClass, Phase, ProgramBuilder};
+use crate::step::collective::{CollectiveError, Op};
+use crate::step::plan::step::chain::Visit;
+use crate::step::plan::step::groups::Group;
+use crate::step::plan::step::residency::away::{fraction_away, spread};
+use crate::step::plan::step::residency::law::windows;
+use crate::step::plan::step::unit::Unit;
+use crate::step::plan::step::writer::Writer;
+use crate::step::spec::workload::ShardingKind;
+
+/// Where this rank's weights, or its shard of them, live.
+fn resident(w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
+    let shares = &w.setup.shares;
+    spread(shares.state(w.units.iter()).weights, &shares.placed.weights)
+}
+
+/// A copy of weights for a visit.
+fn cargo(w: &Writer<'_, '_>, visit: Visit, name: &'static str, bytes: u64) -> Cargo {
+    Cargo::of(w, visit, (MemoryClass::Weights, name), bytes)
+}
+
+/// Gathers a part of a unit's weights (or of those that are trained: `of`), 1 for all; `takes` tells whether device memory is taken for them. Returns the
+/// ops and the bytes taken.
+fn gather(
+    w: &mut Writer<'_, '_>,
+    b: &mut ProgramBuilder,
+    (unit, part): (u32, f64),
+    of: fn(&Unit, f64) -> (u64, u64),
+    (phase, micro_batch): (Phase, u32),
+    waits: &[OpId],
+    takes: bool,
+) -> (Vec<OpId>, u64) {
+    let (dense, expert) = of(&w.units[unit as usize], w.setup.shares.weight_message_bytes);
+    let layer = w.units[unit as usize].layer;
+    let (mut ops, mut taken) = (Vec::new(), 0);
+    for (group, bytes, name) in [
+        (Group::Weights, dense, "all-gather weights"),
+        (Group::ExpertWeights, expert, "all-gather expert weights"),
+    ] {
+        let bytes = (bytes as f64 * part).round() as u64;
+        let what = (name, phase, layer);
+        if let Some(op) = w.communicate(b, group, Op::AllGather, bytes, what, waits, micro_batch) {
+            if takes {
+                take(b, op, MemoryClass::Weights, 0, bytes);
+                taken += bytes;
+            }
+            ops.push(op);
+        }
+    }
+    (ops, taken)
+}
+
+/// Closed form: gathers of each unit before forward and before backward visits, where they are asked for, and copies in
+/// of what one rank holds of it.
+fn around(given: &Given<'_>, gathers: [bool; 2]) -> Result<Vec<Vec<Around>>, CollectiveError> {
+    let (shares, o) = (given.shares, &given.shares.workload.offload);
+    let d = &shares.degrees;
+    let reused = if o.reuse_across_micro_batches { 1.0 / given.passes } else { 1.0 };
+    given.around(|unit| {
+        let (dense, expert) = unit.weight_bytes(shares.bytes.weights);
+        let copied = match shares.kind() {
+            ShardingKind::Zero3 => {
+                dense as f64 / f64::from(d.shard) + expert as f64 / f64::from(d.expert_replicas())
+            }
+            _ => (dense + expert) as f64,
+        };
+        let [copy_in, ..] = given.copies(&shares.placed.weights, copied * reused);
+        let gather = if gathers == [false; 2] { 0.0 } else { gather_time(given, unit.weight_bytes(1.0))? };
+        let gather = gathers.map(|gathers| if gathers { gather } else { 0.0 });
+        Ok(Around { gather, copy_in: [copy_in; 2], ..Around::default() })
+    })
+}
+
+/// Closed form: seconds to gather so many weights.
+fn gather_time(given: &Given<'_>, (dense, expert): (u64, u64)) -> Result<f64, CollectiveError> {
+    let each = given.shares.weight_message_bytes;
+    Ok(given.links.collective(Group::Weights, Op::AllGather, dense as f64 * each)?
+        + given.links.collective(Group::ExpertWeights, Op::AllGather, expert as f64 * each)?)
+}
+
+/// Closed form: what stays.
+fn stays(given: &Given<'_>) -> f64 {
+    let here = 1.0 - fraction_away(&given.shares.placed.weights);
+    given.state().weights * here
+}
+
+/// Closed form of gathers before every pass, or before the first forward pass alone where weights are kept.
+fn gathered_for_each_pass(given: &Given<'_>) -> Result<Form, CollectiveError> {
+    let reshards = given.shares.workload.parallelism.sharding.reshard_after_forward.unwrap_or(true);
+    let gathers = if reshards { Often::Always } else { Often::Once };
+    Ok(Form {
+        around: around(given, [true, reshards])?,
+        repeats: Repeats { gathers, ..Repeats::default() },
+        ..Form::default()
+    })
+}
+
+/// Closed form of gathered weights: a unit's buffer is there during its visit and those before it that its gather may run
+/// beside; without resharding it stays. Gathers do not run ahead from one pass to the next.
+fn held_gathered(given: &Given<'_>) -> Held {
+    let sharding = &given.shares.workload.parallelism.sharding;
+    let buffer = |u: &Unit| u.plan.parameters.total() as f64 * given.shares.weight_message_bytes;
+    if sharding.reshard_after_forward == Some(false) {
+        let all = given.units().map(|u| buffer(u.unit)).sum::<f64>();
+        return Held { stays: stays(given) + all, ..Held::default() };
+    }
+    let depth = usize::try_from(sharding.prefetch.depth).unwrap_or(usize::MAX);
+    let ahead = if depth == 0 { [0; 2] } else { [depth.saturating_add(1), depth] };
+    let bytes = given.bytes(buffer);
+    let during = bytes.iter().map(|bytes| windows(bytes, ahead, [0; 2])).collect();
+    Held { stays: stays(given), during, ..Held::default() }
+}

@@ -1,0 +1,76 @@
+//! Weights that this rank alone looks after: on the device all the time, or the share that lives on a tier copied in
+//! before each visit, and its bytes given back behind it. With `reuse_across_micro_batches` it stays while the rank's next
+//! pass in the same direction goes through the same chunk.
+
+use super::super::{Form, Given, Held, Law, Residency, free};
+use crate::core::ids::OpId;
+use crate::core::program::{MemoryClass, ProgramBuilder};
+use crate::step::collective::CollectiveError;
+use crate::step::plan::step::chain::{Chain, Visit};
+use crate::step::plan::step::residency::away::fraction_away;
+use crate::step::plan::step::residency::law::windows_across;
+use crate::step::plan::step::unit::Unit;
+use crate::step::plan::step::writer::Writer;
+use crate::step::schedule::Pass;
+
+/// Weights of which every rank holds all.
+#[derive(Default)]
+pub(in super::super) struct Replicated {
+    /// By unit: whether what lives elsewhere is on the device.
+    pub(super) on_device: Vec<bool>,
+}
+
+impl Residency for Replicated {
+    fn begin(&mut self, units: usize) {
+        self.on_device = vec![false; units];
+    }
+    fn resident(&self, w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
+        super::resident(w)
+    }
+
+    fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
+        let (unit, placed) = (visit.unit as usize, &w.setup.shares.placed.weights);
+        if placed.is_empty() || self.on_device[unit] {
+            return;
+        }
+        let total = w.unit_weight_bytes(visit.unit);
+        let mut waits: Vec<OpId> = w.prefetch_gate(b, total).into_iter().collect();
+        waits.extend(&w.fresh[unit]);
+        for away in placed {
+            let cargo = super::cargo(w, visit, "prefetch weights", away.of(total));
+            w.fetch(b, away, cargo, &waits, false).into_iter().for_each(|op| chain.wait(op));
+        }
+        self.on_device[unit] = true;
+    }
+
+    fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
+        let again = w.visits.last_of(visit.unit).is_some_and(|v| v.again);
+        let keeps = again && w.setup.shares.workload.offload.reuse_across_micro_batches;
+        if visit.pass == Pass::WeightGrad || !self.on_device[visit.unit as usize] || keeps {
+            return;
+        }
+        let total = w.unit_weight_bytes(visit.unit);
+        let placed = &w.setup.shares.placed.weights;
+        placed.iter().for_each(|a| free(b, end, MemoryClass::Weights, 0, a.of(total)));
+        self.on_device[visit.unit as usize] = false;
+    }
+}
+
+impl Law for Replicated {
+    fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
+        Ok(Form { around: super::around(given, [false; 2])?, ..Form::default() })
+    }
+    /// The unit in work and those that are brought in ahead of it.
+    fn held(&self, given: &Given<'_>) -> Held {
+        let shares = given.shares;
+        let (stays, away) = (super::stays(given), fraction_away(&shares.placed.weights));
+        if away == 0.0 {
+            return Held { stays, ..Held::default() };
+        }
+        let prefetch = shares.workload.offload.prefetch;
+        let ahead = if prefetch.depth == 0 { 0 } else { prefetch.layers_near() };
+        let copied = |u: &Unit| shares.weight_bytes(u) as f64 * away;
+        let during = windows_across(&given.bytes(copied), [ahead; 2], [0; 2]);
+        Held { stays, during, ..Held::default() }
+    }
+}

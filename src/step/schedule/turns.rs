@@ -1,0 +1,105 @@
+//! Turns: what a schedule repeats in its steady state.
+//!
+//! Most schedules fill the pipeline, then do the same again and again, and drain it. The order for a turn more is then the
+//! order for fewer micro-batches with the same slots put in at one place of every rank's list, for later micro-batches. What
+//! a rank holds at its fullest, which kinds of slots there are: all that repeats is seen in the shortest order of that kind.
+
+use super::order::Order;
+use super::shape::Shape;
+use super::slot::{Part, Slot};
+
+/// From `from` micro-batches on, `every` more are one more turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turns {
+    /// Fewest micro-batches of a step that has its warm-up, a turn, and its drain.
+    pub from: u32,
+    /// Micro-batches of a turn.
+    pub every: u32,
+}
+
+impl Turns {
+    /// The fewest micro-batches with an order that goes on to that of `micro_batches` by whole turns.
+    pub fn fewest(self, micro_batches: u32) -> u32 {
+        match micro_batches.checked_sub(self.from) {
+            Some(more) => self.from + more % self.every,
+            None => micro_batches,
+        }
+    }
+    /// The numbers of `shape` with the fewest such micro-batches.
+    pub fn shortest(self, shape: Shape) -> Shape {
+        Shape { micro_batches: self.fewest(shape.micro_batches), ..shape }
+    }
+}
+
+impl Order {
+    /// Whether `whole` is this order with so many turns put in at one place of every rank's list, each of them
+    /// `micro_batches` of each direction further on than the one before.
+    pub fn goes_on_by_turns(&self, whole: &Order, turns: u32, micro_batches: u32) -> bool {
+        let numbered = |order: &Order, part: Part| {
+            let of_direction = order.per_direction().max(1);
+            (part.pass, part.chunk, part.micro_batch / of_direction, part.micro_batch % of_direction)
+        };
+        // Whether a slot does what another does, for micro-batches that are so much further on.
+        let same = |(x, of_x): (&Slot, &Order), (y, of_y): (&Slot, &Order), further: u32| {
+            let shifted = |part| {
+                let (pass, chunk, direction, number) = numbered(of_x, part);
+                (pass, chunk, direction, number + further)
+            };
+            x.parts().map(shifted).eq(y.parts().map(|part| numbered(of_y, part)))
+        };
+        self.ranks.iter().zip(&whole.ranks).all(|(few, all)| {
+            let Some(put_in) = all.len().checked_sub(few.len()) else { return false };
+            let turn = put_in / turns as usize;
+            let begun = few.iter().zip(all).take_while(|(x, y)| same((x, self), (y, whole), 0)).count();
+            turn * turns as usize == put_in
+                && begun >= turn
+                && (begun..begun + put_in)
+                    .all(|i| same((&all[i - turn], whole), (&all[i], whole), micro_batches))
+                && (begun..few.len())
+                    .all(|i| same((&few[i], self), (&all[i + put_in], whole), turns * micro_batches))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::schedule::{ALL, Chunks};
+
+    /// What a schedule says of its turns holds for every small pipeline, one and three turns further on; the fewest
+    /// micro-batches have an order wherever the whole has one.
+    #[test]
+    fn schedules_go_on_by_the_turns_that_they_name() {
+        let mut held = std::collections::BTreeMap::new();
+        for schedule in ALL {
+            let chunks = match schedule.facts().chunks {
+                Chunks::Exactly(_) => vec![None],
+                Chunks::AtLeast(least, _) => (least..least + 3).map(Some).collect(),
+            };
+            let groups = if schedule.facts().groups { vec![None, Some(5), Some(8)] } else { vec![None] };
+            for (ranks, micro_batches) in (1..=6).flat_map(|p| (1..=40).map(move |m| (p, m))) {
+                for (&chunks, &group) in chunks.iter().flat_map(|v| groups.iter().map(move |g| (v, g))) {
+                    let shape = Shape { chunks, group, ..Shape::new(ranks, micro_batches) };
+                    let (Some(turns), Ok(whole)) = (schedule.turns(&shape), schedule.order(&shape)) else {
+                        continue;
+                    };
+                    let short = turns.shortest(shape);
+                    let further = shape.micro_batches - short.micro_batches;
+                    let order = schedule.order(&short).unwrap_or_else(|e| panic!("{short:?}: {e}"));
+                    if further == 0 {
+                        continue;
+                    }
+                    let directions = u32::from(order.placement.directions());
+                    let (n, each) = (further / turns.every, turns.every / directions);
+                    assert!(
+                        order.goes_on_by_turns(&whole, n, each),
+                        "{} {shape:?} from {short:?}",
+                        schedule.name()
+                    );
+                    *held.entry(schedule.name()).or_insert(0) += 1;
+                }
+            }
+        }
+        assert!(held.len() >= 8 && held.values().all(|n| *n >= 40), "{held:?}");
+    }
+}

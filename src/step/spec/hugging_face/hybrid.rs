@@ -1,0 +1,211 @@
+//! Decoders whose layers mix tokens in different ways.
+
+use super::config::{Config, set_kinds};
+use super::decoder::{experts, latent};
+use crate::step::spec::SpecError;
+use crate::step::spec::model::{
+    AttentionSpec, GatedDeltaSpec, KimiDeltaSpec, LayerKindSpec, LightningSpec, Mamba1Spec, Mamba2Spec,
+    Mixer, MlpKind, ModelSpec, MoeSpec, QkNorm,
+};
+
+type Model = Result<ModelSpec, SpecError>;
+
+fn mixed(mixer: Mixer) -> LayerKindSpec {
+    LayerKindSpec { mixer: Some(mixer), ..LayerKindSpec::default() }
+}
+
+pub(super) fn qwen3_next(c: &Config) -> Model {
+    let mut m = c.decoder()?;
+    m.head_size = Some(c.or(&["head_dim"], 256)?).filter(|d| d * m.heads != m.hidden);
+    m.attention = AttentionSpec { qk_norm: QkNorm::Head, output_gate: true, ..m.attention };
+    let shared = c.or(&["shared_expert_intermediate_size"], 512)?;
+    let moe = experts(c, Some(c.count(&["moe_intermediate_size"])?))?;
+    m.moe = Some(MoeSpec { shared_ffn: Some(shared), shared_gate: true, ..moe });
+    let delta = GatedDeltaSpec {
+        key_heads: c.or(&["linear_num_key_heads"], 16)?,
+        value_heads: c.or(&["linear_num_value_heads"], 32)?,
+        key_size: c.or(&["linear_key_head_dim"], 128)?,
+        value_size: c.or(&["linear_value_head_dim"], 128)?,
+        convolution: c.or(&["linear_conv_kernel_dim"], 4)?,
+        chunk: 64,
+    };
+    let every = c.or(&["full_attention_interval"], 4)?.max(1);
+    let words = c.words("layer_types");
+    let full = |i: u64| match &words {
+        Some(words) => words.get(i as usize).is_some_and(|w| w.starts_with("full")),
+        None => (i + 1).is_multiple_of(every),
+    };
+    let layers: Vec<&'static str> = (0..m.layers).map(|i| if full(i) { "full" } else { "linear" }).collect();
+    let kinds = [("linear", mixed(Mixer::GatedDelta(delta))), ("full", LayerKindSpec::default())];
+    set_kinds(&mut m, kinds, &layers);
+    Ok(m)
+}
+
+pub(super) fn kimi_linear(c: &Config) -> Model {
+    let mut m = c.decoder()?;
+    (m.kv_heads, m.head_size) = (None, None);
+    m.mla = Some(latent(c)?);
+    m.attention.rotary = Some(false);
+    let first_dense = c.or(&["first_k_dense_replace"], 0)?;
+    m.moe = Some(MoeSpec {
+        shared_experts: c.or(&["num_shared_experts", "n_shared_experts"], 0)?,
+        first_dense_layers: first_dense,
+        every_layers: c.or(&["moe_layer_freq"], 1)?,
+        router_bias: true,
+        ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
+    });
+    let linear = c.part("linear_attn_config").ok_or_else(|| {
+        SpecError::at("linear_attn_config", "the field is missing")
+            .allowed("heads, head size and layers of KDA")
+    })?;
+    let delta = KimiDeltaSpec {
+        heads: linear.count(&["num_heads"])?,
+        head_size: linear.count(&["head_dim"])?,
+        convolution: linear.or(&["short_conv_kernel_size"], 4)?,
+        chunk: 64,
+    };
+    // Layers are counted from 1 there.
+    let full = linear.numbers("full_attn_layers").unwrap_or_default();
+    let name = |i: u64| match (full.contains(&(i + 1)), i < first_dense) {
+        (false, false) => "linear",
+        (false, true) => "linear_dense",
+        (true, false) => "full",
+        (true, true) => "full_dense",
+    };
+    let layers: Vec<&'static str> = (0..m.layers).map(name).collect();
+    let kind = |mixer, mlp| LayerKindSpec { mixer: Some(mixer), mlp: Some(mlp), ..LayerKindSpec::default() };
+    let (delta, attention) = (Mixer::KimiDelta(delta), Mixer::Attention);
+    let kinds = [
+        ("linear", kind(delta, MlpKind::Experts)),
+        ("linear_dense", kind(delta, MlpKind::Dense)),
+        ("full", kind(attention, MlpKind::Experts)),
+        ("full_dense", kind(attention, MlpKind::Dense)),
+    ];
+    set_kinds(&mut m, kinds, &layers);
+    Ok(m)
+}
+
+/// Mamba-2 as several configurations name its fields.
+fn mamba2(c: &Config) -> Result<Mamba2Spec, SpecError> {
+    Ok(Mamba2Spec {
+        heads: c.or(&["mamba_num_heads", "mamba_n_heads"], 128)?,
+        head_size: c.or(&["mamba_head_dim", "mamba_d_head"], 64)?,
+        groups: c.or(&["mamba_n_groups", "n_groups"], 8)?,
+        state: c.or(&["ssm_state_size", "mamba_d_state"], 128)?,
+        convolution: c.or(&["conv_kernel", "mamba_d_conv"], 4)?,
+        convolution_bias: c.flag("use_conv_bias", c.flag("mamba_conv_bias", true)),
+        chunk: c.or(&["chunk_size", "mamba_chunk_size"], 256)?,
+    })
+}
+
+/// One letter a layer: M a state space, * attention, - an MLP, E experts.
+pub(super) fn nemotron_h(c: &Config) -> Model {
+    let mut m = ModelSpec { gated_mlp: false, ..c.decoder()? };
+    let biased = c.flag("attention_bias", false).then_some(true);
+    (m.attention.qkv_biases, m.attention.output_bias) = (biased, biased);
+    m.attention.rotary = Some(false);
+    m.mlp_biases = c.flag("mlp_bias", false).then_some(true);
+    if c.optional(&["n_routed_experts"])?.is_some() {
+        m.moe = Some(MoeSpec {
+            shared_ffn: c.optional(&["moe_shared_expert_intermediate_size"])?,
+            shared_experts: c.or(&["n_shared_experts"], 0)?,
+            router_bias: true,
+            latent: c.optional(&["moe_latent_size"])?,
+            ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
+        });
+    }
+    let pattern = c.text("hybrid_override_pattern").unwrap_or_default();
+    let layers = pattern.chars().map(|letter| match letter {
+        'M' => Ok("mamba"),
+        '*' => Ok("attention"),
+        '-' => Ok("mlp"),
+        'E' => Ok("experts"),
+        other => Err(SpecError::at("hybrid_override_pattern", format!("'{other}' is no kind of layer"))
+            .allowed("M, *, - and E")),
+    });
+    let layers: Vec<&'static str> = layers.collect::<Result<_, _>>()?;
+    if layers.len() as u64 != m.layers {
+        let problem = format!("{} letters for {} layers", layers.len(), m.layers);
+        return Err(SpecError::at("hybrid_override_pattern", problem).allowed("one letter a layer"));
+    }
+    let kind = |mixer, mlp| LayerKindSpec { mixer: Some(mixer), mlp: Some(mlp), ..LayerKindSpec::default() };
+    let kinds = [
+        ("mamba", kind(Mixer::Mamba2(mamba2(c)?), MlpKind::None)),
+        ("attention", kind(Mixer::Attention, MlpKind::None)),
+        ("mlp", kind(Mixer::None, MlpKind::Dense)),
+        ("experts", kind(Mixer::None, MlpKind::Experts)),
+    ];
+    set_kinds(&mut m, kinds, &layers);
+    Ok(m)
+}
+
+pub(super) fn granite(c: &Config) -> Model {
+    let mut m = ModelSpec { tied_embeddings: c.tied(true), ..c.decoder()? };
+    let rotary = c.text("position_embedding_type") == Some("rope");
+    m.attention.rotary = Some(rotary);
+    let shared = c.or(&["shared_intermediate_size"], 0)?;
+    if c.or(&["num_local_experts"], 0)? > 0 {
+        m.moe = Some(MoeSpec { shared_ffn: Some(shared).filter(|s| *s > 0), ..experts(c, None)? });
+    } else {
+        m.ffn = shared;
+    }
+    let words = c.words("layer_types").or(c.words("layers_block_type")).unwrap_or_default();
+    let layers: Vec<&'static str> =
+        words.iter().map(|w| if *w == "attention" { "attention" } else { "mamba" }).collect();
+    let kinds = [("mamba", mixed(Mixer::Mamba2(mamba2(c)?))), ("attention", LayerKindSpec::default())];
+    set_kinds(&mut m, kinds, &layers);
+    Ok(m)
+}
+
+pub(super) fn jamba(c: &Config) -> Model {
+    let mut m = c.decoder()?;
+    m.attention.rotary = Some(false);
+    m.moe = Some(experts(c, None)?);
+    let rank = m.hidden.div_ceil(16);
+    let mamba = Mamba1Spec {
+        inner: c.or(&["mamba_expand"], 2)? * m.hidden,
+        state: c.or(&["mamba_d_state"], 16)?,
+        dt_rank: c.or(&["mamba_dt_rank"], rank)?,
+        convolution: c.or(&["mamba_d_conv"], 4)?,
+        inner_norms: true,
+    };
+    let every = |period: &str, offset: &str, p: u64, o: u64| -> Result<_, SpecError> {
+        Ok((c.or(&[period], p)?.max(1), c.or(&[offset], o)?))
+    };
+    let attention = every("attn_layer_period", "attn_layer_offset", 8, 4)?;
+    let sparse = every("expert_layer_period", "expert_layer_offset", 2, 1)?;
+    let name = |i: u64| match (i % attention.0 == attention.1, i % sparse.0 == sparse.1) {
+        (false, false) => "mamba_dense",
+        (false, true) => "mamba_experts",
+        (true, false) => "attention_dense",
+        (true, true) => "attention_experts",
+    };
+    let layers: Vec<&'static str> = (0..m.layers).map(name).collect();
+    let kind = |mixer, mlp| LayerKindSpec { mixer: Some(mixer), mlp: Some(mlp), ..LayerKindSpec::default() };
+    let kinds = [
+        ("mamba_dense", kind(Mixer::Mamba1(mamba), MlpKind::Dense)),
+        ("mamba_experts", kind(Mixer::Mamba1(mamba), MlpKind::Experts)),
+        ("attention_dense", kind(Mixer::Attention, MlpKind::Dense)),
+        ("attention_experts", kind(Mixer::Attention, MlpKind::Experts)),
+    ];
+    set_kinds(&mut m, kinds, &layers);
+    Ok(m)
+}
+
+/// Lightning attention with full attention in between.
+pub(super) fn minimax(c: &Config) -> Model {
+    let mut m = c.decoder()?;
+    m.moe = Some(experts(c, None)?);
+    let head_size = c.or(&["head_dim"], m.hidden / m.heads.max(1))?;
+    let block = c.or(&["block_size"], 256)?;
+    let lightning = LightningSpec { heads: m.heads, head_size, block };
+    let full: Vec<bool> = match (c.words("layer_types"), c.numbers("attn_type_list")) {
+        (Some(words), _) => words.iter().map(|w| w.starts_with("full")).collect(),
+        (None, Some(list)) => list.iter().map(|kind| *kind == 1).collect(),
+        (None, None) => (1..=m.layers).map(|i| i.is_multiple_of(8)).collect(),
+    };
+    let layers: Vec<&'static str> = full.iter().map(|full| if *full { "full" } else { "linear" }).collect();
+    let kinds = [("linear", mixed(Mixer::Lightning(lightning))), ("full", LayerKindSpec::default())];
+    set_kinds(&mut m, kinds, &layers);
+    Ok(m)
+}

@@ -1,0 +1,286 @@
+//! Quantities that several arguments share, put together: devices, replicas, batches, chunks, the vocabulary.
+
+use serde_json::{Map, Value, json};
+
+use super::super::{SpecError, catalog};
+use super::table::{Table, fits};
+use super::{Beside, Draft, object};
+use crate::step::spec::json::whole;
+
+/// A file without its folder.
+fn name(file: &str) -> String {
+    let name = std::path::Path::new(file).file_name();
+    name.map_or_else(|| file.to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+impl Draft {
+    /// The workload, and what was assumed on the way.
+    pub(super) fn finish(
+        mut self,
+        table: &Table,
+        beside: &Beside,
+        file: &str,
+    ) -> Result<(Value, Vec<String>), SpecError> {
+        let mut assumed = Vec::new();
+        for set in &beside.sets {
+            let (path, value) = super::json::setting(set)?;
+            match path.strip_prefix('$') {
+                Some(variable) => drop(self.variables.insert(variable.to_string(), value)),
+                None => super::json::set(&mut self.workload, path, value)?,
+            }
+        }
+        self.look_up(table);
+        self.degrees();
+        self.replicas(beside, &mut assumed);
+        self.chunks();
+        self.batch(file, &mut assumed)?;
+        self.model(beside, file, &mut assumed)?;
+        if let Some(topology) = &beside.topology {
+            self.put("topology", topology.as_str().into());
+        }
+        let mut whole = json!({"description": format!("Imported from {}", name(file))});
+        super::json::merge(&mut whole, self.workload);
+        Ok((whole, assumed))
+    }
+
+    fn put(&mut self, path: &str, value: Value) {
+        // Paths are those of the specification.
+        let _ = super::json::set(&mut self.workload, path, value);
+    }
+    /// A number at a path of the workload.
+    fn number(&self, path: &str) -> Option<u64> {
+        self.workload.pointer(&format!("/{}", path.replace('.', "/")))?.as_u64()
+    }
+    fn degree(&self, path: &str) -> u64 {
+        self.number(path).unwrap_or(1).max(1)
+    }
+    /// A quantity; `None` where it is not given, or all that is left.
+    fn variable(&self, name: &str) -> Option<u64> {
+        self.variables.get(name)?.as_u64()
+    }
+
+    /// What follows from values together.
+    fn look_up(&mut self, table: &Table) {
+        for lookup in &table.lookups {
+            let text = |name: &String| {
+                let value = self.variables.get(name)?;
+                Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned).to_ascii_lowercase())
+            };
+            let Some(values) = lookup.of.iter().map(text).collect::<Option<Vec<String>>>() else { continue };
+            let values = values.join(" ");
+            let found = lookup.values.iter().find(|(pattern, _)| fits(pattern, &values));
+            for (path, value) in found.into_iter().flat_map(|found| found.1.clone()) {
+                match path.strip_prefix('$') {
+                    Some(variable) => drop(self.variables.insert(variable.to_string(), value)),
+                    None => self.put(&path, value),
+                }
+            }
+        }
+    }
+
+    /// Degrees that are products of several arguments.
+    fn degrees(&mut self) {
+        for (name, path) in [
+            ("tensor", "parallelism.tensor"),
+            ("context", "parallelism.context.size"),
+            ("pipeline", "parallelism.pipeline.size"),
+            ("expert", "parallelism.expert"),
+        ] {
+            if let Some(degree) = self.variable(name).filter(|degree| *degree > 0) {
+                self.put(path, degree.into());
+            }
+        }
+    }
+
+    /// The data-parallel degree, of what is given: itself, replicas × shards, or the devices over the rest.
+    fn replicas(&mut self, beside: &Beside, assumed: &mut Vec<String>) {
+        let nodes = self.variable("nodes");
+        let per_node = self.variable("gpus_per_node");
+        let devices = beside
+            .devices
+            .or(self.variable("devices"))
+            .or(nodes.zip(per_node).map(|(n, g)| n.saturating_mul(g)));
+        let others = ["parallelism.tensor", "parallelism.context.size", "parallelism.pipeline.size"];
+        let others = others.iter().map(|path| self.degree(path)).fold(1, u64::saturating_mul);
+        let left = devices.map(|devices| devices / others);
+        let (replicate, shard) = (self.variable("replicate"), self.variable("shard"));
+        let both = |a: u64, b: u64| a.saturating_mul(b);
+        let rest = |name: &str| self.variables.get(name).and_then(Value::as_i64).is_some_and(|n| n < 0);
+        // What one of them leaves to the other.
+        let (replicate, shard) = match (rest("replicate"), rest("shard"), left) {
+            (_, true, Some(left)) => (replicate, Some(left / replicate.unwrap_or(1).max(1))),
+            (true, _, Some(left)) => (Some(left / shard.unwrap_or(1).max(1)), shard),
+            _ => (replicate, shard),
+        };
+        let open = rest("shard") && shard.is_none() || rest("replicate") && replicate.is_none();
+        let said = match (replicate, shard) {
+            _ if open => None,
+            (None, None) => None,
+            (r, s) => Some(both(r.unwrap_or(1).max(1), s.unwrap_or(1).max(1))),
+        };
+        if shard.is_some_and(|s| s > 1) || rest("shard") {
+            if self.variables.get("shards_weights") != Some(&Value::Bool(false)) {
+                self.put("parallelism.sharding.kind", "zero3".into());
+            }
+            if let (Some(shard), Some(replicate)) = (shard, replicate)
+                && replicate > 1
+            {
+                self.put("parallelism.sharding.group", shard.into());
+            }
+        }
+        let data = self.number("parallelism.data").or(said).or(left.filter(|left| *left > 0));
+        if let Some(data) = data {
+            if self.number("parallelism.data").is_none() && said.is_none() {
+                assumed.push(format!(
+                    "parallelism.data = {data}: {} devices over the other degrees",
+                    devices.unwrap_or(0)
+                ));
+            }
+            self.put("parallelism.data", data.into());
+        }
+    }
+
+    /// Model chunks of a rank, from layers of a chunk.
+    fn chunks(&mut self) {
+        let stages = self.degree("parallelism.pipeline.size");
+        let layers = self.number("model.layers");
+        let of_layers = self
+            .variable("layers_per_chunk")
+            .zip(layers)
+            .map(|(n, layers)| layers / stages.max(1) / n.max(1));
+        if let Some(chunks) = self.variable("chunks").or(of_layers)
+            && chunks > 1
+            && stages > 1
+        {
+            self.put("parallelism.pipeline.chunks", chunks.into());
+            let schedule = self.workload.pointer("/parallelism/pipeline/schedule");
+            if schedule.is_none_or(|s| s == "1f1b") {
+                self.put("parallelism.pipeline.schedule", "interleaved-1f1b".into());
+            }
+        }
+        if self.workload.pointer("/parallelism/pipeline/schedule").is_none() && stages > 1 {
+            self.put("parallelism.pipeline.schedule", "1f1b".into());
+        }
+    }
+
+    /// Sequences of a step and of a micro-batch.
+    fn batch(&mut self, file: &str, assumed: &mut Vec<String>) -> Result<(), SpecError> {
+        let data = self.number("parallelism.data");
+        let sequence = self.number("sequence");
+        // Sequences of one device and step, a fraction where several devices share one.
+        let per_device = self.variables.get("per_device_batch").and_then(Value::as_f64);
+        let others = ["parallelism.tensor", "parallelism.context.size", "parallelism.pipeline.size"];
+        let others = others.iter().map(|path| self.degree(path)).fold(1, u64::saturating_mul) as f64;
+        if self.workload.pointer("/batch/micro_batch").is_none() {
+            let steps = self.variable("accumulation").unwrap_or(1).max(1) as f64;
+            let pieces = self.variable("pipeline_micro_batches").unwrap_or(1).max(1) as f64;
+            let micro = per_device.map(|b| b * others / steps / pieces);
+            self.put("batch.micro_batch", micro.map_or(1.into(), |m| whole(m.max(1.0))));
+            if micro.is_none() {
+                assumed.push("batch.micro_batch = 1: the file does not say".to_string());
+            }
+        }
+        let micro = self.degree("batch.micro_batch");
+        if self.workload.pointer("/batch/global").is_none() {
+            let by_tokens =
+                self.variable("tokens_per_step").zip(sequence).map(|(tokens, s)| tokens / s.max(1));
+            let by_device = per_device.zip(data).map(|(b, data)| (b * others * data as f64).round() as u64);
+            let accumulation = self.variable("accumulation");
+            let by_steps =
+                data.map(|data| micro.saturating_mul(data).saturating_mul(accumulation.unwrap_or(1).max(1)));
+            let Some(global) = by_tokens.or(by_device).or(by_steps) else {
+                return Err(SpecError::file(file, "does not say how many sequences a step has")
+                    .allowed("an argument for the global batch, or devices from which it follows")
+                    .hint("give --devices N, or --set batch.global=N"));
+            };
+            if by_tokens.is_none() {
+                assumed.push(format!(
+                    "batch.global = {global}: micro-batch {micro} on {} replicas",
+                    data.unwrap_or(1)
+                ));
+            }
+            self.put("batch.global", global.into());
+        }
+        Ok(())
+    }
+
+    /// The model: named, or written out with what follows from the rest.
+    fn model(&mut self, beside: &Beside, file: &str, assumed: &mut Vec<String>) -> Result<(), SpecError> {
+        let named =
+            beside.model.clone().or(self.variables.get("model").and_then(Value::as_str).map(str::to_owned));
+        if let Some(name) = named {
+            let own = self.workload.get("model").and_then(Value::as_object).cloned().unwrap_or_default();
+            let value = if own.is_empty() || beside.model.is_some() {
+                name.into()
+            } else {
+                let mut whole = Map::from_iter([("base".to_string(), name.into())]);
+                whole.extend(own);
+                Value::Object(whole)
+            };
+            self.put("model", value);
+            return Ok(());
+        }
+        if self.number("model.layers").is_none() {
+            let unknown = match self.variables.get("model_name") {
+                Some(name) => format!(
+                    "names a model that is not known here: {name} {}",
+                    self.variables.get("model_flavor").unwrap_or(&Value::Null)
+                ),
+                None => "does not say which model".to_string(),
+            };
+            return Err(SpecError::file(file, unknown).hint(
+                "give --model NAME (`stepsim list models`) or --model PATH of a model file or config.json",
+            ));
+        }
+        let mut whole = std::mem::take(&mut self.model);
+        super::json::merge(&mut whole, self.workload["model"].take());
+        self.workload["model"] = whole;
+        let hidden = self.number("model.hidden");
+        if self.number("model.ffn").is_none()
+            && let Some(h) = hidden
+        {
+            let gated = self.workload.pointer("/model/gated_mlp") == Some(&Value::Bool(true));
+            let ffn = if gated { (4 * h * 2 / 3) / 64 * 64 } else { 4 * h };
+            self.put("model.ffn", ffn.into());
+            assumed.push(format!("model.ffn = {ffn}: as the software computes it where it is not given"));
+        }
+        self.vocabulary(assumed);
+        let sequence = self.number("model.sequence").or(self.number("sequence"));
+        let name = super::super::hugging_face::name_of(file);
+        if let Some(model) = object(&mut self.workload, "model") {
+            model.entry("name").or_insert(name.into());
+            if let Some(sequence) = sequence {
+                model.entry("sequence").or_insert(sequence.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of the embedding: given, or by the tokenizer; padded as the software pads them.
+    fn vocabulary(&mut self, assumed: &mut Vec<String>) {
+        if self.number("model.vocabulary").is_none()
+            && let Some(tokenizer) = self.variables.get("tokenizer").and_then(Value::as_str)
+        {
+            let known = catalog::file("workloads/imports/tokenizers.json")
+                .and_then(|t| serde_json::from_str::<Map<String, Value>>(t).ok());
+            let name = tokenizer.to_ascii_lowercase();
+            let sizes = known.as_ref().and_then(|k| k.get("sizes")).and_then(Value::as_object);
+            if let Some((_, size)) = sizes.into_iter().flatten().find(|(pattern, _)| fits(pattern, &name)) {
+                assumed.push(format!("model.vocabulary = {size}: the tokenizer {tokenizer}"));
+                self.put("model.vocabulary", size.clone());
+            }
+        }
+        if let (Some(rows), Some(multiple)) =
+            (self.number("model.vocabulary"), self.variable("pad_vocabulary"))
+            && multiple > 0
+        {
+            let multiple = multiple.saturating_mul(self.degree("parallelism.tensor"));
+            let padded = rows.div_ceil(multiple).saturating_mul(multiple);
+            if padded != rows {
+                assumed
+                    .push(format!("model.vocabulary = {padded}: {rows} padded to a multiple of {multiple}"));
+                self.put("model.vocabulary", padded.into());
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What is wrong with a model's shape.
+
+use super::{AttentionSpec, ModelSpec, MoeSpec, VisionSpec};
+use crate::step::spec::problem::{Problem, Problems};
+
+impl ModelSpec {
+    /// Everything wrong with the shape; `at` is the JSON path of the model in its file (`model` or empty).
+    pub fn validate(&self, at: &str) -> Vec<Problem> {
+        let mut p = Problems::new(at);
+        p.size("layers", self.layers, 100_000);
+        if self.prediction_modules > 8 {
+            let hint = "DeepSeek-V3 has 1; the field of configuration files is num_nextn_predict_layers";
+            p.add("prediction_modules", self.prediction_modules, "0 to 8", hint);
+        }
+        p.size("hidden", self.hidden, 10_000_000);
+        p.size("heads", self.heads, 1_000_000);
+        p.size("ffn", self.ffn, 100_000_000);
+        p.size("vocabulary", self.vocabulary, 1_000_000_000);
+        p.size("sequence", self.sequence, 1_000_000_000);
+        if let Some(k) = self.kv_heads {
+            p.size("kv_heads", k, 1_000_000);
+        }
+        match self.head_size {
+            Some(d) => p.size("head_size", d, 1_000_000),
+            None if self.heads > 0 && !self.hidden.is_multiple_of(self.heads) && self.mla.is_none() => p.add(
+                "heads",
+                self.heads,
+                format!("a divisor of hidden ({})", self.hidden),
+                "or give head_size: then heads × head_size need not equal hidden",
+            ),
+            None => {}
+        }
+        if self.kv_heads() > 0 && !self.heads.is_multiple_of(self.kv_heads()) {
+            p.add(
+                "kv_heads",
+                self.kv_heads(),
+                format!("a divisor of heads ({})", self.heads),
+                "each key–value head serves the same number of query heads",
+            );
+        }
+        if let Some(moe) = &self.moe {
+            moe.validate(&mut p, self.layers);
+        }
+        self.mixer.validate(&mut p, "mixer");
+        self.attention.validate(&mut p);
+        self.vision.iter().for_each(|v| v.validate(&mut p));
+        self.validate_kinds(&mut p);
+        if let Some(mla) = &self.mla {
+            p.size("mla.kv_lora_rank", mla.kv_lora_rank, 10_000_000);
+            p.size("mla.qk_nope_head_size", mla.qk_nope_head_size, 1_000_000);
+            p.size("mla.qk_rope_head_size", mla.qk_rope_head_size, 1_000_000);
+            p.size("mla.v_head_size", mla.v_head_size, 1_000_000);
+            if let Some(q) = mla.q_lora_rank {
+                p.size("mla.q_lora_rank", q, 10_000_000);
+            }
+        }
+        let parameters = self.parameters_at_most();
+        if parameters > 1e18 {
+            p.add(
+                "hidden",
+                self.hidden,
+                "a model of at most 1e18 parameters",
+                format!("this one has up to {parameters:.1e}"),
+            );
+        }
+        p.into_list()
+    }
+
+    /// A bound on the number of parameters that cannot overflow.
+    fn parameters_at_most(&self) -> f64 {
+        let h = self.hidden as f64;
+        let heads = self.heads as f64 * (self.qk_head_size() as f64 + self.v_head_size() as f64);
+        let latent = self
+            .mla
+            .map_or(0.0, |m| (m.kv_lora_rank as f64 + m.q_lora_rank.unwrap_or(0) as f64) * (h + heads));
+        let experts = self
+            .moe
+            .as_ref()
+            .map_or(0.0, |m| (m.experts as f64 + m.shared_experts as f64) * m.ffn.unwrap_or(self.ffn) as f64);
+        let layer = 2.0 * h * heads + latent + 3.0 * h * (self.ffn as f64 + experts);
+        self.layers as f64 * layer + h * (2.0 * self.vocabulary as f64 + self.sequence as f64)
+    }
+}
+
+impl VisionSpec {
+    pub(super) fn validate(&self, p: &mut Problems) {
+        let sizes = [
+            ("layers", self.layers),
+            ("hidden", self.hidden),
+            ("ffn", self.ffn),
+            ("image", self.image),
+            ("patch", self.patch),
+        ];
+        for (name, size) in sizes {
+            p.size(format!("vision.{name}"), size, 1_000_000);
+        }
+    }
+}
+
+impl AttentionSpec {
+    pub(super) fn validate(&self, p: &mut Problems) {
+        for (name, size) in [("window", self.window), ("chunk", self.chunk)] {
+            if let Some(size) = size {
+                p.size(format!("attention.{name}"), size, 1_000_000_000);
+            }
+        }
+        if let (Some(window), Some(_)) = (self.window, self.chunk) {
+            p.add("attention.window", window, "a window or chunks, not both", "leave one of them out");
+        }
+        if let Some(indexer) = &self.indexer {
+            p.size("attention.indexer.heads", indexer.heads, 1_000_000);
+            p.size("attention.indexer.head_size", indexer.head_size, 1_000_000);
+            p.size("attention.indexer.top_k", indexer.top_k, 1_000_000_000);
+        }
+    }
+}
+
+impl MoeSpec {
+    pub(super) fn validate(&self, p: &mut Problems, layers: u64) {
+        p.size("moe.experts", self.experts, 1_000_000);
+        p.size("moe.top_k", self.top_k, 1_000_000);
+        p.size("moe.every_layers", self.every_layers, 100_000);
+        if let Some(f) = self.ffn {
+            p.size("moe.ffn", f, 100_000_000);
+        }
+        if self.top_k > self.experts {
+            p.add(
+                "moe.top_k",
+                self.top_k,
+                format!("1 to {} (moe.experts)", self.experts),
+                "a token cannot visit more experts than there are",
+            );
+        }
+        if self.shared_experts > 1_000_000 {
+            p.add(
+                "moe.shared_experts",
+                self.shared_experts,
+                "0 to 1000000",
+                "count experts, not their width",
+            );
+        }
+        if self.first_dense_layers > layers {
+            p.add(
+                "moe.first_dense_layers",
+                self.first_dense_layers,
+                format!("0 to {layers} (layers)"),
+                "leave moe out for a model without experts",
+            );
+        }
+        p.size("moe.groups", self.groups, 1_000_000);
+        let groups = self.groups.max(1);
+        if !self.experts.is_multiple_of(groups) {
+            p.add(
+                "moe.groups",
+                groups,
+                format!("a divisor of moe.experts ({})", self.experts),
+                "groups hold equally many experts",
+            );
+        } else if let Some(limit) = self.group_limit {
+            let least = self.top_k.div_ceil((self.experts / groups).max(1)).max(1);
+            if limit < least || limit > groups {
+                p.add(
+                    "moe.group_limit",
+                    limit,
+                    format!("{least} to {groups} (moe.groups)"),
+                    "a token's experts must fit into its groups",
+                );
+            }
+        }
+        if let Some(c) = self.capacity_factor.filter(|&c| !(c > 0.0 && c <= 1e6)) {
+            p.add("moe.capacity_factor", c, "a number above 0", "leave it out for no limit");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Machines made in a program, part by part: what a topology file says, as methods.
+//!
+//! ```
+//! use stepsim::step::spec::Device;
+//! use stepsim::step::spec::topology::{Link, Topology};
+//!
+//! let device = Device::of("mine", 500.0, 96.0, 3000.0);
+//! let topology = Topology::of(device)
+//!     .switch(8, Link::of(450.0, 0.5))
+//!     .host(Link::of(64.0, 1.0))
+//!     .memory("host", 2048.0, Link::of(200.0, 0.2))
+//!     .nodes(4, Link::of(50.0, 2.0), 0.5);
+//! let machine = stepsim::step::topology::Machine::build(&topology)?;
+//! assert_eq!(machine.devices(), 32);
+//! # Ok::<(), stepsim::step::spec::SpecError>(())
+//! ```
+
+use std::collections::BTreeMap;
+
+use super::device::{Device, Hbm, Peaks};
+use super::topology::{
+    Clos, Ecmp, Fabric, Host, Link, Memory, Nics, Node, ScaleUp, Switch, Tier, Topology, Torus, Via, Wrap,
+};
+
+impl Device {
+    /// A device of so many dense 10¹² FLOP/s in 16-bit formats, with so much memory in 10⁹ bytes and 10⁹ B/s. Other
+    /// formats and what is known of its kernels are fields.
+    pub fn of(name: &str, peak_tflops: f64, memory_gb: f64, memory_gbps: f64) -> Device {
+        let peak = Some(peak_tflops);
+        Device {
+            name: name.to_string(),
+            vendor: None,
+            year: None,
+            peak_dense_tflops: Peaks { bf16: peak, fp16: peak, ..Peaks::default() },
+            hbm: Some(Hbm { gb: memory_gb, gbps: memory_gbps, kind: None }),
+            compute_units: None,
+            power_w: None,
+            price_usd_per_h: None,
+            cost: None,
+            notes: Vec::new(),
+            sources: BTreeMap::new(),
+        }
+    }
+}
+
+impl Topology {
+    /// One node of one device.
+    pub fn of(device: Device) -> Topology {
+        Topology {
+            description: String::new(),
+            device,
+            nodes: 1,
+            other_nodes: Vec::new(),
+            node: Some(Node { devices: Some(1), scale_up: None, host: None, nics: None, memory: Vec::new() }),
+            fabric: None,
+            sites: None,
+            graph: None,
+            collectives: None,
+            sources: BTreeMap::new(),
+        }
+    }
+    /// A node's devices, each with one port of a crossbar.
+    pub fn switch(self, devices: u32, port: Link) -> Topology {
+        let switch = Switch { link: port, latency_us: 0.0, in_switch_reduction: false };
+        self.with_node(|node| {
+            node.devices = Some(devices);
+            node.scale_up = Some(ScaleUp::Switch(switch));
+        })
+    }
+    /// A node's devices in a grid whose axes close to rings, with a link to each neighbour.
+    pub fn torus(self, dims: &[u32], link: Link) -> Topology {
+        let torus = Torus { dims: dims.to_vec(), wrap: Wrap::Always, link };
+        self.with_node(|node| {
+            node.devices = None;
+            node.scale_up = Some(ScaleUp::Torus(torus));
+        })
+    }
+    /// The host of a node, with a link to each device.
+    pub fn host(self, link: Link) -> Topology {
+        self.with_node(|node| node.host = Some(Host { shared_by: None, link, link_shared_by: 1 }))
+    }
+    /// A memory tier of a node behind its host, of so many GiB, by which workloads' `offload` names it.
+    pub fn memory(self, name: &str, capacity_gib: f64, link: Link) -> Topology {
+        let name = name.to_string();
+        let memory = Memory {
+            name,
+            capacity_gib,
+            shared_by: None,
+            via: Via::Host,
+            link,
+            write_gbps: None,
+            port: None,
+        };
+        self.with_node(|node| node.memory.push(memory))
+    }
+    /// So many nodes on one switch of a latency in µs, a network interface for each device.
+    pub fn nodes(self, nodes: u32, nic: Link, switch_us: f64) -> Topology {
+        let tier = Tier {
+            name: "switch".to_string(),
+            serves: None,
+            oversubscription: 1.0,
+            uplinks: 1,
+            latency_us: switch_us,
+        };
+        let clos = Clos {
+            rails: false,
+            pxn: false,
+            tiers: vec![tier],
+            ecmp: Ecmp::Adaptive,
+            in_switch_reduction: false,
+        };
+        let mut topology =
+            self.with_node(|node| node.nics = Some(Nics { shared_by: 1, bundle: 1, link: nic }));
+        topology.nodes = nodes;
+        topology.fabric = Some(Fabric::Clos(clos));
+        topology
+    }
+    fn with_node(mut self, change: impl FnOnce(&mut Node)) -> Topology {
+        if let Some(node) = &mut self.node {
+            change(node);
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::topology::Machine;
+
+    /// A machine made part by part is the machine that the same words make from JSON.
+    #[test]
+    fn a_built_machine_is_the_machine_of_its_file() {
+        let topology = Topology::of(Device::of("mine", 500.0, 96.0, 3000.0))
+            .switch(8, Link::of(450.0, 0.5))
+            .host(Link::of(64.0, 1.0))
+            .memory("host", 2048.0, Link::of(200.0, 0.2))
+            .nodes(4, Link::of(50.0, 2.0), 0.5);
+        let json = serde_json::to_value(&topology).expect("JSON");
+        assert_eq!(serde_json::from_value::<Topology>(json).expect("the same"), topology);
+        let machine = Machine::build(&topology).expect("a machine");
+        assert_eq!(machine.devices(), 32);
+        let tier = machine.tier_named(crate::core::ids::DeviceId(9), "host");
+        assert_eq!(tier, Some(1));
+        let torus = Topology::of(Device::of("mine", 100.0, 16.0, 800.0)).torus(&[4, 4], Link::of(50.0, 1.0));
+        assert_eq!(Machine::build(&torus).expect("a torus").devices(), 16);
+    }
+}

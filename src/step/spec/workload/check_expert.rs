@@ -1,0 +1,123 @@
+//! What a workload may say of expert traffic.
+
+use super::{
+    DispatcherKind, ExpertBalance, ExpertOverlap, ExpertSpec, Granularity, RecomputeModule, WorkloadSpec,
+};
+use crate::step::schedule::{Backward, Choice};
+use crate::step::spec::model::{ModelSpec, MoeSpec};
+use crate::step::spec::problem::Problems;
+
+impl WorkloadSpec {
+    /// Everything wrong with `expert` and `expert_load`.
+    pub(super) fn check_expert_traffic(&self, p: &mut Problems, model: &ModelSpec) {
+        let load = &self.expert_load;
+        p.range("expert_load.max_over_mean", load.max_over_mean, 1.0, 1e6);
+        p.range("expert_load.rows_cv", load.rows_cv, 0.0, 10.0);
+        if load.rows_cv > 0.0 && load.balance != ExpertBalance::Spread {
+            p.add("expert_load.rows_cv", load.rows_cv, "0 but with balance spread", "");
+        }
+        if (load.balance == ExpertBalance::File) != load.counts_file.is_some() {
+            p.add(
+                "expert_load.counts_file",
+                load.counts_file.as_ref().map_or("nothing".into(), ToString::to_string),
+                "a path with balance file, nothing with any other",
+                "",
+            );
+        }
+        match &model.moe {
+            None if self.expert != ExpertSpec::default() => {
+                p.add(
+                    "expert",
+                    "what it says",
+                    "nothing for a model without experts",
+                    "the model has no moe part",
+                );
+            }
+            None => {}
+            Some(moe) => self.check_exchange(p, moe),
+        }
+    }
+
+    fn check_exchange(&self, p: &mut Problems, moe: &MoeSpec) {
+        let e = &self.expert;
+        let most = moe.top_k.min(self.parallelism.expert.max(1)) as f64;
+        for (field, value) in
+            [("expert.domains_per_token", e.domains_per_token), ("expert.ranks_per_token", e.ranks_per_token)]
+        {
+            if let Some(value) = value {
+                p.range(field, value, 1.0, most);
+            }
+        }
+        if let (Some(domains), Some(ranks)) = (e.domains_per_token, e.ranks_per_token)
+            && domains > ranks
+        {
+            p.add(
+                "expert.domains_per_token",
+                domains,
+                format!("at most expert.ranks_per_token ({ranks})"),
+                "a rank lies in one domain",
+            );
+        }
+        if let Some(units) = e.units {
+            p.size("expert.units", u64::from(units), 1000);
+            if matches!(
+                e.dispatcher,
+                DispatcherKind::Alltoall
+                    | DispatcherKind::AlltoallPxn
+                    | DispatcherKind::Allgather
+                    | DispatcherKind::RankDedup
+            ) {
+                p.add(
+                    "expert.units",
+                    units,
+                    "nothing with a dispatcher that runs the machine's collectives",
+                    "their units follow the machine; dispatcher two-stage or hybridep has kernels of its own",
+                );
+            }
+        }
+        if let Some(pad) = e.pad_rows_to {
+            p.size("expert.pad_rows_to", pad, 4096);
+        }
+        self.check_overlap(p, moe);
+    }
+
+    fn check_overlap(&self, p: &mut Problems, moe: &MoeSpec) {
+        let overlap = self.expert.overlap;
+        let name = serde_json::to_value(overlap).unwrap_or_default();
+        let mut refuse = |allowed: &str, hint: &str| p.add("expert.overlap", &name, allowed, hint);
+        match overlap {
+            ExpertOverlap::SharedExpert if moe.shared_experts == 0 => {
+                return refuse("another overlap", "the model has no shared expert");
+            }
+            ExpertOverlap::None | ExpertOverlap::SharedExpert => return,
+            ExpertOverlap::MicroBatches | ExpertOverlap::MicroBatchesFusedGradients => {}
+        }
+        let recompute = &self.recompute;
+        let repeats = recompute.granularity == Granularity::Full
+            || (recompute.granularity == Granularity::Modules
+                && recompute.modules.contains(&RecomputeModule::Moe));
+        if repeats {
+            refuse(
+                "none where exchanges are repeated",
+                "recompute neither whole layers nor the module moe: their exchanges would run again",
+            );
+        } else if self.parallelism.expert < 2 {
+            refuse("none with parallelism.expert 1", "there is nothing to exchange");
+        } else if self.expert.dispatcher == DispatcherKind::Allgather {
+            refuse("none or shared-expert with dispatcher allgather", "choose another dispatcher");
+        } else if self.pairs_or_splits() {
+            refuse(
+                "micro-batches with a parallelism.pipeline.schedule of whole, unpaired backward passes (1f1b, interleaved)",
+                "DualPipe pairs passes by itself: leave it out there",
+            );
+        }
+    }
+
+    /// Whether the schedule pairs passes itself, or cuts backward passes.
+    fn pairs_or_splits(&self) -> bool {
+        match self.parallelism.pipeline.choice() {
+            Choice::Named(schedule) => schedule.facts().pairs || schedule.facts().backward != Backward::Whole,
+            Choice::File => false,
+        }
+    }
+}

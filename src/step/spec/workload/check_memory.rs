@@ -1,0 +1,191 @@
+//! What a workload may say of where its bytes are: sharding, recomputation, optimizer state, offload.
+
+use super::{Granularity, OptimizerKind, OptimizerPlace, Placement, ShardingKind, WorkloadSpec};
+use crate::step::spec::model::{Mixer, ModelSpec};
+use crate::step::spec::problem::Problems;
+
+impl WorkloadSpec {
+    pub(super) fn check_sharding(&self, p: &mut Problems) {
+        let s = &self.parallelism.sharding;
+        if s.kind != ShardingKind::Zero3 && s.reshard_after_forward.is_some() {
+            p.add(
+                "parallelism.sharding.reshard_after_forward",
+                format!("{:?}", s.reshard_after_forward == Some(true)),
+                "nothing, unless kind is zero3",
+                "only zero3 gathers weights in forward",
+            );
+        }
+        let prefetch = &s.prefetch;
+        let lists = [("forward", &prefetch.forward), ("backward", &prefetch.backward)];
+        if s.kind != ShardingKind::Zero3 && *prefetch != super::ShardingPrefetch::default() {
+            p.add(
+                "parallelism.sharding.prefetch",
+                "a rule",
+                "nothing, unless kind is zero3",
+                "only zero3 gathers weights layer by layer",
+            );
+        }
+        if prefetch.budgets().is_some() && lists.iter().any(|l| l.1.is_some()) {
+            p.add(
+                "parallelism.sharding.prefetch",
+                "lists and element budgets",
+                "either FSDP's lists or DeepSpeed's budgets",
+                "leave out forward and backward, or the three *_elements",
+            );
+        }
+        for (name, list) in lists {
+            for (i, entry) in list.iter().flatten().enumerate() {
+                let forward = name == "forward";
+                // Layers on the far side of layer i: those before it have been computed.
+                let late = |l: &&u64| if forward { **l <= i as u64 } else { **l >= i as u64 };
+                if let Some(layer) = entry.iter().find(late) {
+                    p.add(
+                        format!("parallelism.sharding.prefetch.{name}[{i}]"),
+                        layer,
+                        format!("layers {} {i}", if forward { "above" } else { "below" }),
+                        "a layer is gathered before it is computed, so those computed earlier cannot be prefetched",
+                    );
+                }
+            }
+        }
+        if s.kind == ShardingKind::None && s.group.is_some() {
+            p.add(
+                "parallelism.sharding.group",
+                s.group.unwrap_or(0),
+                "nothing, where kind is none",
+                "set kind to zero1, zero2 or zero3",
+            );
+        }
+    }
+
+    pub(super) fn check_recompute(&self, p: &mut Problems, model: &ModelSpec) {
+        let r = &self.recompute;
+        let full = r.granularity == Granularity::Full;
+        for (path, value) in [("recompute.every_layers", r.every_layers), ("recompute.layers", r.layers)] {
+            match value {
+                Some(v) if !full => p.add(path, v, "nothing, unless granularity is full", ""),
+                Some(v) => p.size(path, v, model.layers.max(1)),
+                None => {}
+            }
+        }
+        if (r.granularity == Granularity::Modules) == r.modules.is_empty() {
+            p.add(
+                "recompute.modules",
+                format!("{} modules", r.modules.len()),
+                "at least one with granularity modules, none with any other",
+                "norm, qkv, attention-core, activation, mlp, moe",
+            );
+        }
+    }
+
+    /// What works on whole matrices needs them whole, on the device, and known.
+    pub(super) fn check_optimizer(&self, p: &mut Problems, model: &ModelSpec) {
+        if self.optimizer.kind != OptimizerKind::Muon {
+            return;
+        }
+        let kind = self.parallelism.sharding.kind;
+        if kind > ShardingKind::Zero1 {
+            let allowed = "none or zero1, where each rank owns whole matrices";
+            p.add(
+                "parallelism.sharding.kind",
+                "zero2 or zero3",
+                allowed,
+                "optimizer.kind muon works on whole matrices",
+            );
+        }
+        if self.offload.optimizer.iter().any(|x| !x.on_device() && x.fraction > 0.0) {
+            p.add("offload.optimizer", "another tier", "hbm", "optimizer.kind muon runs on the device");
+        }
+        if model
+            .layer_counts()
+            .iter()
+            .any(|(layer, _)| !matches!(layer.mixer, Mixer::Attention | Mixer::None))
+        {
+            p.add(
+                "optimizer.kind",
+                "\"muon\"",
+                "adam, adam8bit, lion, momentum, sgd, adafactor",
+                "the matrices of mixers other than attention are not known one by one",
+            );
+        }
+    }
+
+    pub(super) fn check_offload(&self, p: &mut Problems) {
+        let state = self.bytes_per_parameter();
+        for (class, placements) in self.offload.classes() {
+            self.check_placements(p, class, placements);
+            let away = placements.iter().any(|x| !x.on_device() && x.fraction > 0.0);
+            if away && class == "optimizer" && state.optimizer() == 0.0 {
+                p.add(
+                    "offload.optimizer",
+                    format!("{} placements", placements.len()),
+                    "nothing: this recipe keeps no master weights and no moments",
+                    "see optimizer.kind and precision",
+                );
+            }
+        }
+        let out = |c: &[Placement]| c.iter().any(|x| !x.on_device() && x.fraction > 0.0);
+        if self.offload.optimizer_on == OptimizerPlace::Host && !out(&self.offload.optimizer) {
+            p.add(
+                "offload.optimizer_on",
+                "\"host\"",
+                "device, where all optimizer state is in device memory",
+                "place offload.optimizer on the host",
+            );
+        }
+        if self.offload.activations_every_layers == Some(0) {
+            p.add(
+                "offload.activations_every_layers",
+                0,
+                "1 or more",
+                "leave it out to send all layers' activations",
+            );
+        }
+        if self.offload.pinned_buffer_bytes == Some(0) {
+            p.add("offload.pinned_buffer_bytes", 0, "1 or more", "leave it out for no limit");
+        }
+    }
+
+    fn check_placements(&self, p: &mut Problems, class: &str, placements: &[Placement]) {
+        for (i, place) in placements.iter().enumerate() {
+            p.range(format!("offload.{class}[{i}].fraction"), place.fraction, 0.0, 1.0);
+            if place.tier.is_empty() {
+                p.add(
+                    format!("offload.{class}[{i}].tier"),
+                    "\"\"",
+                    "the name of a memory tier",
+                    "hbm, host, cxl, nvme",
+                );
+            }
+            let mut stops = vec![&place.tier];
+            for (j, via) in place.via.iter().enumerate() {
+                if via == Placement::HBM || place.on_device() || stops.contains(&via) {
+                    p.add(
+                        format!("offload.{class}[{i}].via[{j}]"),
+                        format!("{via:?}"),
+                        "tiers between the device and the tier, each once, the farthest first",
+                        "a share on nvme that passes the host: \"tier\": \"nvme\", \"via\": [\"host\"]",
+                    );
+                }
+                stops.push(via);
+            }
+            if placements[..i].iter().any(|q| q.tier == place.tier && q.via == place.via) {
+                p.add(
+                    format!("offload.{class}[{i}].tier"),
+                    format!("{:?}", place.tier),
+                    "each tier once",
+                    "add the fractions up",
+                );
+            }
+        }
+        let sum: f64 = placements.iter().map(|x| x.fraction).sum();
+        if !placements.is_empty() && (sum - 1.0).abs() > 1e-9 {
+            p.add(
+                format!("offload.{class}"),
+                format!("fractions with sum {sum}"),
+                "fractions whose sum is 1",
+                "name the share that stays in device memory too, as tier hbm",
+            );
+        }
+    }
+}

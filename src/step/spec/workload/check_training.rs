@@ -1,0 +1,67 @@
+//! Validation of what is trained.
+
+use super::{AdaptedMatrix, OptimizerKind, WorkloadSpec};
+use crate::step::spec::model::{Mixer, MlpKind, ModelSpec};
+use crate::step::spec::problem::Problems;
+
+impl WorkloadSpec {
+    /// What is wrong with what is trained.
+    pub(super) fn check_training(&self, p: &mut Problems, model: &ModelSpec) {
+        let training = &self.training;
+        if training.frozen_layers >= model.layers && training.frozen_layers > 0 {
+            p.add(
+                "training.frozen_layers",
+                training.frozen_layers,
+                format!("0 to {}: one of the model's {} layers is trained", model.layers - 1, model.layers),
+                "",
+            );
+        }
+        let Some(adapters) = &training.adapters else { return };
+        p.size("training.adapters.rank", adapters.rank, model.hidden);
+        let kind = self.optimizer.kind;
+        if matches!(kind, OptimizerKind::Muon | OptimizerKind::Adafactor) {
+            let (value, allowed) =
+                (format!("{kind:?}").to_lowercase(), "adam, adam8bit, lion, momentum or sgd");
+            p.add(
+                "optimizer.kind",
+                value,
+                allowed,
+                "its state follows from whole matrices; adapters have none",
+            );
+        }
+        let mut wrong = |value: String, allowed: &str, hint: &str| {
+            p.add("training.adapters.of", value, allowed, hint);
+        };
+        let layers: Vec<_> = model.layer_counts().into_iter().map(|(layer, _)| layer).collect();
+        if layers.iter().any(|l| l.mixer != Mixer::Attention || l.mla.is_some()) {
+            wrong(
+                "a model with latent attention or scans".into(),
+                "models whose layers all have plain attention",
+                "adapters of latent projections and scans are not simulated",
+            );
+        }
+        let Some(of) = &adapters.of else {
+            if layers.iter().any(|l| l.moe.is_some()) {
+                let allowed = "a list of query, key, value and projection in a model with experts";
+                wrong("nothing".into(), allowed, "adapters of experts are not simulated");
+            }
+            return;
+        };
+        let name = |m: &AdaptedMatrix| format!("{m:?}").to_lowercase();
+        let twice = of.iter().enumerate().find(|(i, m)| of[..*i].contains(m));
+        if of.is_empty() || twice.is_some() {
+            let value = twice.map_or("an empty list".into(), |(_, m)| format!("{} twice", name(m)));
+            let all = AdaptedMatrix::ALL.each_ref().map(name).join(", ");
+            wrong(value, &format!("{all}, each at most once"), "leave it out for all");
+        }
+        for matrix in of {
+            let lacks = match matrix {
+                m if m.of_mlp() && layers.iter().any(|l| l.moe.is_some()) => "dense MLPs in all layers",
+                m if m.of_mlp() && layers.iter().any(|l| l.mlp == MlpKind::None) => "MLPs in all layers",
+                AdaptedMatrix::Gate if !model.gated_mlp => "gated MLPs",
+                _ => continue,
+            };
+            wrong(name(matrix), &format!("matrices that the model has: it lacks {lacks}"), "leave it out");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! How a machine's devices are joined, in the words that collective algorithms choose by.
+
+use crate::step::spec::topology::{Clos, Fabric as FabricSpec, Join, ScaleUp as ScaleUpSpec, Topology};
+
+/// The shape of a machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fabric {
+    /// Devices of a node (scale-up domain).
+    pub node_size: u32,
+    /// Nodes of the machine.
+    pub nodes: u32,
+    /// Sites over which the nodes spread evenly; 1 without a WAN.
+    pub sites: u32,
+    /// Which sites have a link.
+    pub sites_join: Option<Join>,
+    /// NICs of a node; 0 without a network.
+    pub nics_per_node: u32,
+    /// What joins the devices of a node.
+    pub scale_up: ScaleUp,
+    /// What joins the nodes.
+    pub scale_out: ScaleOut,
+}
+
+/// What joins the devices of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScaleUp {
+    /// Nothing but the network (or the node has one device).
+    None,
+    /// A crossbar.
+    Switch {
+        /// It can reduce and multicast (NVLS).
+        in_switch_reduction: bool,
+    },
+    /// A link between every two devices.
+    FullMesh,
+    /// A torus; a ring or a line is one of one axis. Device 0, 1, 2, … run along the first axis.
+    Torus {
+        /// Length of each axis.
+        dims: Vec<u32>,
+        /// Which axes close to a ring.
+        wrap: Vec<bool>,
+    },
+    /// Any graph.
+    General,
+}
+
+/// What joins the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScaleOut {
+    /// There is one node.
+    None,
+    /// Tiers of switches.
+    Clos {
+        /// NIC `i` of every node is on one switch with the NICs `i` of its neighbours.
+        rails: bool,
+        /// Other rails are reached through the peer device of the own node.
+        pxn: bool,
+        /// Nodes under one lowest switch or unit of rail switches.
+        unit_nodes: u32,
+        /// The switches can reduce and multicast (SHARP).
+        in_switch_reduction: bool,
+    },
+    /// A dragonfly.
+    Dragonfly {
+        /// NICs of one group.
+        group_nics: u32,
+    },
+    /// Any graph.
+    General,
+}
+
+impl Fabric {
+    /// Whether all devices are on one crossbar.
+    pub fn is_one_switch(&self) -> bool {
+        self.nodes == 1 && matches!(self.scale_up, ScaleUp::Switch { .. })
+    }
+    /// Devices that share one NIC; 0 without a network.
+    pub fn devices_per_nic(&self) -> u32 {
+        self.node_size.checked_div(self.nics_per_node).unwrap_or(0)
+    }
+
+    pub(super) fn of(spec: &Topology, nics_per_node: u32) -> Fabric {
+        let node = spec.node.as_ref();
+        Fabric {
+            node_size: node.map_or(1, |node| node.size()),
+            nodes: spec.total_nodes() as u32,
+            sites: spec.sites.as_ref().map_or(1, |sites| sites.count),
+            sites_join: spec.sites.as_ref().map(|sites| sites.join),
+            nics_per_node,
+            scale_up: match node.and_then(|node| node.scale_up.as_ref()) {
+                None => ScaleUp::None,
+                Some(ScaleUpSpec::Switch(switch)) => {
+                    ScaleUp::Switch { in_switch_reduction: switch.in_switch_reduction }
+                }
+                Some(ScaleUpSpec::FullMesh(_)) => ScaleUp::FullMesh,
+                Some(ScaleUpSpec::Torus(torus)) => ScaleUp::Torus {
+                    dims: torus.dims.clone(),
+                    wrap: super::torus::wraps(&torus.dims, &torus.wrap),
+                },
+            },
+            scale_out: match &spec.fabric {
+                Some(FabricSpec::Clos(clos)) => ScaleOut::of(clos, spec.nodes),
+                Some(FabricSpec::Dragonfly(fly)) => ScaleOut::Dragonfly {
+                    group_nics: fly.switches_per_group.saturating_mul(fly.nics_per_switch),
+                },
+                None if spec.sites.is_some() => ScaleOut::Clos {
+                    rails: false,
+                    pxn: false,
+                    unit_nodes: spec.nodes,
+                    in_switch_reduction: false,
+                },
+                None => ScaleOut::None,
+            },
+        }
+    }
+}
+
+impl ScaleOut {
+    fn of(clos: &Clos, nodes: u32) -> ScaleOut {
+        ScaleOut::Clos {
+            rails: clos.rails,
+            pxn: clos.pxn,
+            unit_nodes: clos.tiers[0].serves.map_or(nodes, |n| n.min(nodes)),
+            in_switch_reduction: clos.in_switch_reduction,
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The machine: what is where, and the way from one end to another.
+
+use petgraph::graph::{NodeIndex, UnGraph};
+
+use super::built::Built;
+use super::drawn::Drawn;
+use super::fabric::Fabric;
+use super::graph::{Hop, Link, Net, Vertex};
+use crate::core::ids::{DeviceId, ResourceId, TierId};
+use crate::core::units::{Bandwidth, Bytes, Time};
+use crate::step::spec::Device;
+
+/// There is no way between two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreachable {
+    /// Between two devices.
+    #[error("no route from device {} to device {}", .0.0, .1.0)]
+    Device(DeviceId, DeviceId),
+    /// The device has no such memory tier.
+    #[error("device {} has no memory tier number {}", .0.0, .1)]
+    Tier(DeviceId, usize),
+}
+
+/// Direction of a copy between a device's memory and another tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CopyDirection {
+    /// Towards the device.
+    In,
+    /// Away from the device.
+    Out,
+}
+
+/// A machine.
+#[derive(Debug)]
+pub struct Machine {
+    pub(super) net: Net,
+    pub(super) classes: Vec<Device>,
+    pub(super) devices: Vec<Place>,
+    /// Tiers of each device behind its own memory: `Place::tiers` is a span of it.
+    pub(super) tier_uses: Vec<TierUse>,
+    /// Hops of the copies: `TierUse::hops` is a span of it.
+    pub(super) copy_hops: Vec<Hop>,
+    pub(super) tiers: Vec<TierClass>,
+    /// Class of each tier instance.
+    pub(super) tier_class: Vec<u32>,
+    pub(super) router: Router,
+    pub(super) fabric: Fabric,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) class: u32,
+    pub(super) node: u32,
+    pub(super) slot: u32,
+    /// Hop to its own memory, if that is limited.
+    pub(super) memory: Hop,
+    pub(super) hbm: TierId,
+    pub(super) tiers: (u32, u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TierUse {
+    pub(super) tier: TierId,
+    pub(super) hops: (u32, u32),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct TierClass {
+    pub(super) name: String,
+    pub(super) capacity: Bytes,
+}
+
+#[derive(Debug)]
+pub(super) enum Router {
+    Built(Box<Built>),
+    Drawn(Drawn),
+}
+
+impl Machine {
+    /// Number of devices.
+    pub fn devices(&self) -> u32 {
+        self.devices.len() as u32
+    }
+    /// The class of a device: its peaks, memory and compute units.
+    pub fn device(&self, device: DeviceId) -> &Device {
+        &self.classes[self.devices[device.index()].class as usize]
+    }
+    /// Number of the device's class: devices with equal numbers are alike.
+    pub fn device_class(&self, device: DeviceId) -> u32 {
+        self.devices[device.index()].class
+    }
+    /// All classes of devices; the index is a class's number.
+    pub fn device_classes(&self) -> &[Device] {
+        &self.classes
+    }
+    /// The node (scale-up domain) of a device.
+    pub fn node_of(&self, device: DeviceId) -> u32 {
+        self.devices[device.index()].node
+    }
+    /// Number of a device within its node.
+    pub fn slot_in_node(&self, device: DeviceId) -> u32 {
+        self.devices[device.index()].slot
+    }
+
+    /// Number of resources.
+    pub fn resources(&self) -> u32 {
+        self.net.resources()
+    }
+    /// Capacity of a resource: payload bytes per second (wire bandwidth × efficiency).
+    pub fn capacity(&self, resource: ResourceId) -> Bandwidth {
+        self.net.capacity(resource)
+    }
+    /// Latency of the link that a resource is of, without that of the switches at its ends.
+    pub fn link_latency(&self, resource: ResourceId) -> Time {
+        self.net.latency_of(resource)
+    }
+    /// Name of a resource for readers: `node3.dev5 -> nvswitch3`; `<->` where it counts both directions.
+    pub fn resource_name(&self, resource: ResourceId) -> String {
+        let (a, b, both) = self.net.ends(resource);
+        let arrow = if both { "<->" } else { "->" };
+        format!("{} {arrow} {}", self.vertex_name(a), self.vertex_name(b))
+    }
+    /// Name of a vertex: `node3.dev5`, `leaf12`, `host7`, or as drawn.
+    pub fn vertex_name(&self, vertex: NodeIndex<u32>) -> String {
+        match self.net.graph[vertex] {
+            Vertex::Device(d) if self.fabric.nodes == 1 => format!("dev{}", d.0),
+            Vertex::Device(d) => {
+                let place = &self.devices[d.index()];
+                format!("node{}.dev{}", place.node, place.slot)
+            }
+            Vertex::Memory(tier) => {
+                let class = self.tier_class[tier.index()];
+                // Device memories of several classes are numbered on.
+                let name = &self.tiers[class as usize].name;
+                let same = |c: &u32| self.tiers[*c as usize].name == *name;
+                let first = self.tier_class.iter().position(same).unwrap_or(0);
+                format!("{}{}", self.tiers[class as usize].name, tier.index() - first)
+            }
+            Vertex::Switch { class, index } => {
+                let class = &self.net.switches[class as usize];
+                if class.numbered { format!("{}{index}", class.name) } else { class.name.clone() }
+            }
+        }
+    }
+    /// The graph under it, for readers.
+    pub fn graph(&self) -> &UnGraph<Vertex, Link, u32> {
+        &self.net.graph
+    }
+    /// How its devices are joined, in the words that collective algorithms choose by.
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// Appends the resources that a transfer between two devices crosses, in order, and returns its latency.
+    ///
+    /// # Errors
+    /// There is no way between the two.
+    pub fn route(
+        &self,
+        from: DeviceId,
+        to: DeviceId,
+        links: &mut Vec<ResourceId>,
+    ) -> Result<Time, Unreachable> {
+        self.route_part(from, to, 0, links)
+    }
+    /// The same for one of the [`Machine::parts`] equal parts into which transfers through the fabric split.
+    ///
+    /// # Errors
+    /// There is no way between the two.
+    pub fn route_part(
+        &self,
+        from: DeviceId,
+        to: DeviceId,
+        part: u32,
+        links: &mut Vec<ResourceId>,
+    ) -> Result<Time, Unreachable> {
+        let mut latency = Time::ZERO;
+        let mut cross = |hop| latency += self.cross(hop, links);
+        let found = match &self.router {
+            _ if from == to => true,
+            Router::Built(built) => built.route(from.0, to.0, part, &mut cross),
+            Router::Drawn(drawn) => drawn.route(&self.net, from.0, drawn.vertex(to.0), &mut cross),
+        };
+        if found { Ok(latency) } else { Err(Unreachable::Device(from, to)) }
+    }
+    /// Into how many equal parts a transfer through the fabric splits, each with a route of its own: 1 unless several
+    /// sub-flows are hashed over parallel links, or a dragonfly routes adaptively.
+    pub fn parts(&self) -> u32 {
+        match &self.router {
+            Router::Built(built) => built.parts(),
+            Router::Drawn(_) => 1,
+        }
+    }
+    /// The neighbour of a device along an axis of its torus, up or down, with the resources of the link to it and its
+    /// latency; `None` at the end of a line or without a torus.
+    pub fn torus_step(
+        &self,
+        device: DeviceId,
+        axis: usize,
+        up: bool,
+        links: &mut Vec<ResourceId>,
+    ) -> Option<(DeviceId, Time)> {
+        let Router::Built(built) = &self.router else {
+            return None;
+        };
+        let (next, hop) = built.torus()?.step(device.0, axis, up)?;
+        Some((DeviceId(next), self.cross(hop, links)))
+    }
+
+    /// Number of memory tiers of a device, its own memory included.
+    pub fn tier_count(&self, device: DeviceId) -> usize {
+        self.devices[device.index()].tiers.1 as usize + 1
+    }
+    /// The tier instances of a device: its own memory first, then as the machine file lists them.
+    pub fn tiers_of(&self, device: DeviceId) -> impl Iterator<Item = TierId> + use<'_> {
+        let place = &self.devices[device.index()];
+        std::iter::once(place.hbm).chain(self.uses_of(place).iter().map(|u| u.tier))
+    }
+    /// Number of tier instances of the whole machine.
+    pub fn tiers(&self) -> u32 {
+        self.tier_class.len() as u32
+    }
+    /// Kind and capacity of a tier instance.
+    pub fn tier(&self, tier: TierId) -> (&str, Bytes) {
+        let class = &self.tiers[self.tier_class[tier.index()] as usize];
+        (&class.name, class.capacity)
+    }
+    /// The kinds of memory tiers that the machine has, `hbm` first.
+    pub fn tier_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for tier in &self.tiers {
+            if !names.contains(&tier.name.as_str()) {
+                names.push(&tier.name);
+            }
+        }
+        names
+    }
+    /// Number of the tier of that kind among a device's tiers.
+    pub fn tier_named(&self, device: DeviceId, name: &str) -> Option<usize> {
+        self.tiers_of(device).position(|tier| self.tier(tier).0 == name)
+    }
+    /// The resource that is a device memory's bandwidth, reads and writes together; `None` if it is unlimited.
+    pub fn memory_resource(&self, device: DeviceId) -> Option<ResourceId> {
+        let hop = self.devices[device.index()].memory;
+        (hop != Hop::NONE).then(|| ResourceId(self.net.graph[hop.edge()].first))
+    }
+    /// Appends the resources that a copy between a device's memory and its tier number `tier` (1 or more) crosses, the
+    /// device memory's own ([`Machine::memory_resource`]) among them, and returns its latency.
+    ///
+    /// # Errors
+    /// The device has no such tier.
+    pub fn copy_route(
+        &self,
+        device: DeviceId,
+        tier: usize,
+        direction: CopyDirection,
+        links: &mut Vec<ResourceId>,
+    ) -> Result<Time, Unreachable> {
+        let uses = self.uses_of(&self.devices[device.index()]);
+        let missing = Unreachable::Tier(device, tier);
+        let tier_use = tier.checked_sub(1).and_then(|t| uses.get(t)).ok_or(missing)?;
+        let (start, count) = tier_use.hops;
+        let hops = &self.copy_hops[start as usize..(start + count) as usize];
+        Ok(match direction {
+            CopyDirection::Out => {
+                links.extend(self.memory_resource(device));
+                hops.iter().map(|hop| self.cross(*hop, links)).sum()
+            }
+            CopyDirection::In => {
+                let latency = hops.iter().rev().map(|hop| self.cross(hop.back(), links)).sum();
+                links.extend(self.memory_resource(device));
+                latency
+            }
+        })
+    }
+
+    fn uses_of(&self, place: &Place) -> &[TierUse] {
+        let (start, count) = place.tiers;
+        &self.tier_uses[start as usize..(start + count) as usize]
+    }
+    /// Occupies a hop and returns its latency with that of the switch it leads to.
+    fn cross(&self, hop: Hop, links: &mut Vec<ResourceId>) -> Time {
+        self.net.occupy(hop, links);
+        self.net.latency(hop) + self.net.transit(self.net.head(hop))
+    }
+}

@@ -1,0 +1,245 @@
+//! Which rank does what where: rank order as a permutation of the parallel axes, and which device a rank drives.
+//!
+//! A layout with order `[tp, cp, dp, pp]` numbers ranks so that the first axis varies fastest: rank = tp + TP (cp + CP
+//! (dp + DP pp)). Ranks drive devices in order unless a map says otherwise.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::core::ids::{DeviceId, RankId};
+use crate::step::spec::SpecError;
+use crate::step::spec::number::MAX_COUNT;
+
+/// An axis of parallelism.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Axis {
+    /// Tensor parallelism.
+    Tp,
+    /// Context parallelism.
+    Cp,
+    /// Expert parallelism, where it has ranks of its own.
+    Ep,
+    /// Data parallelism.
+    Dp,
+    /// Pipeline parallelism.
+    Pp,
+}
+
+impl Axis {
+    /// All axes in Megatron's default order, fastest first.
+    pub const ALL: [Axis; 5] = [Axis::Tp, Axis::Cp, Axis::Ep, Axis::Dp, Axis::Pp];
+
+    /// Its short name: `tp`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Axis::Tp => "tp",
+            Axis::Cp => "cp",
+            Axis::Ep => "ep",
+            Axis::Dp => "dp",
+            Axis::Pp => "pp",
+        }
+    }
+}
+
+impl fmt::Display for Axis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The place of each rank on the parallel axes, and its device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    order: [Axis; 5],
+    /// By [`Axis`], not by order.
+    sizes: [u32; 5],
+    /// Ranks that differ by one on an axis differ by this, by [`Axis`].
+    strides: [u32; 5],
+    /// Device of each rank; `None`: the same number.
+    devices: Option<Vec<DeviceId>>,
+}
+
+impl Layout {
+    /// A layout of the given axis sizes. Axes that `order` leaves out follow in the default order; axes that `sizes`
+    /// leaves out have size one.
+    ///
+    /// # Errors
+    /// An axis stands twice, a size is zero, or the product exceeds 2²⁰.
+    pub fn new(order: &[Axis], sizes: &[(Axis, u32)]) -> Result<Layout, SpecError> {
+        let mut whole = Vec::with_capacity(5);
+        for axis in order {
+            if whole.contains(axis) {
+                return Err(SpecError::at("order", format!("`{axis}` stands twice"))
+                    .allowed("each of tp, cp, ep, dp, pp at most once, fastest first"));
+            }
+            whole.push(*axis);
+        }
+        whole.extend(Axis::ALL.into_iter().filter(|axis| !order.contains(axis)));
+        let mut by_axis = [1_u32; 5];
+        for (axis, size) in sizes {
+            if *size == 0 {
+                return Err(SpecError::at(axis.name(), "0 is not allowed").allowed("a whole number from 1"));
+            }
+            by_axis[*axis as usize] = *size;
+        }
+        let (mut strides, mut stride) = ([1_u32; 5], 1_u64);
+        for axis in &whole {
+            strides[*axis as usize] = stride as u32;
+            stride *= u64::from(by_axis[*axis as usize]);
+            if stride > MAX_COUNT {
+                return Err(SpecError::at(
+                    axis.name(),
+                    format!("the parallel degrees multiply to {stride} or more"),
+                )
+                .allowed(format!("at most {MAX_COUNT} ranks")));
+            }
+        }
+        let order = [whole[0], whole[1], whole[2], whole[3], whole[4]];
+        Ok(Layout { order, sizes: by_axis, strides, devices: None })
+    }
+    /// Reads an order like `tp-cp-ep-dp-pp` (also with commas), fastest first.
+    ///
+    /// # Errors
+    /// A part is no axis.
+    pub fn parse_order(text: &str) -> Result<Vec<Axis>, SpecError> {
+        text.split(['-', ','])
+            .map(|name| {
+                Axis::ALL.into_iter().find(|axis| axis.name() == name.trim()).ok_or_else(|| {
+                    SpecError::at("order", format!("`{name}` is no axis"))
+                        .allowed("tp, cp, ep, dp, pp, joined by `-`")
+                })
+            })
+            .collect()
+    }
+    /// The same layout with rank `i` on device `devices[i]`.
+    ///
+    /// # Errors
+    /// Not one entry for each rank, a device twice, or one that the machine of `machine_devices` devices lacks.
+    pub fn with_devices(mut self, devices: Vec<DeviceId>, machine_devices: u32) -> Result<Layout, SpecError> {
+        if devices.len() != self.ranks() as usize {
+            return Err(SpecError::at(
+                "rank_map",
+                format!("{} entries for {} ranks", devices.len(), self.ranks()),
+            )
+            .allowed("one device for each rank, in rank order"));
+        }
+        let mut taken = vec![false; machine_devices as usize];
+        for (rank, device) in devices.iter().enumerate() {
+            let at = format!("rank_map[{rank}]");
+            match taken.get_mut(device.index()) {
+                None => {
+                    return Err(SpecError::at(at, format!("{} is not allowed", device.0))
+                        .allowed(format!("0 to {}", machine_devices.saturating_sub(1))));
+                }
+                Some(true) => {
+                    return Err(SpecError::at(at, format!("device {} has a rank already", device.0)));
+                }
+                Some(free) => *free = true,
+            }
+        }
+        self.devices = Some(devices);
+        Ok(self)
+    }
+    /// A rank map: a JSON list of device numbers in rank order.
+    ///
+    /// # Errors
+    /// It is not such a list.
+    pub fn rank_map(list: &Value) -> Result<Vec<DeviceId>, SpecError> {
+        let list: Vec<u32> = Vec::deserialize(list).map_err(|e| {
+            SpecError::at("rank_map", e.to_string())
+                .allowed("a JSON list of device numbers in rank order")
+                .hint("[0, 4, 1, 5]")
+        })?;
+        Ok(list.into_iter().map(DeviceId).collect())
+    }
+
+    /// Number of ranks.
+    pub fn ranks(&self) -> u32 {
+        self.sizes.iter().product()
+    }
+    /// The axes, fastest first.
+    pub fn order(&self) -> [Axis; 5] {
+        self.order
+    }
+    /// Size of an axis.
+    pub fn size(&self, axis: Axis) -> u32 {
+        self.sizes[axis as usize]
+    }
+    /// How far apart the ranks of neighbours on an axis are.
+    pub fn stride(&self, axis: Axis) -> u32 {
+        self.strides[axis as usize]
+    }
+    /// Place of a rank on an axis.
+    pub fn coordinate(&self, rank: RankId, axis: Axis) -> u32 {
+        rank.0 / self.stride(axis) % self.size(axis)
+    }
+    /// Place of a rank on all axes, indexed by [`Axis`].
+    pub fn coords(&self, rank: RankId) -> [u32; 5] {
+        Axis::ALL.map(|axis| self.coordinate(rank, axis))
+    }
+    /// The rank at a place, indexed by [`Axis`].
+    pub fn rank(&self, coords: [u32; 5]) -> RankId {
+        RankId(Axis::ALL.iter().map(|axis| coords[*axis as usize] * self.stride(*axis)).sum())
+    }
+    /// The ranks that differ from `rank` on the given axes only, in the order of the layout; `rank` is one of them.
+    pub fn group(&self, rank: RankId, axes: &[Axis]) -> Vec<RankId> {
+        let origin =
+            axes.iter().fold(rank.0, |r, axis| r - self.coordinate(rank, *axis) * self.stride(*axis));
+        let mut ranks = vec![RankId(origin)];
+        for axis in self.order.iter().rev().filter(|axis| axes.contains(axis)) {
+            // Slower axes first, so that each pass over a faster one keeps rank order.
+            ranks = ranks
+                .iter()
+                .flat_map(|r| (0..self.size(*axis)).map(move |i| RankId(r.0 + i * self.stride(*axis))))
+                .collect();
+        }
+        ranks
+    }
+    /// The device of a rank.
+    pub fn device(&self, rank: RankId) -> DeviceId {
+        self.devices.as_ref().map_or(DeviceId(rank.0), |devices| devices[rank.index()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensor_parallel_ranks_are_neighbours_and_pipeline_ranks_far_apart() {
+        let sizes = [(Axis::Tp, 8), (Axis::Pp, 4), (Axis::Dp, 2)];
+        let layout = Layout::new(&[], &sizes).unwrap();
+        assert_eq!(layout.ranks(), 64);
+        assert_eq!(layout.group(RankId(11), &[Axis::Tp]), (8..16).map(RankId).collect::<Vec<_>>());
+        assert_eq!(layout.group(RankId(3), &[Axis::Dp]), [RankId(3), RankId(11)]);
+        assert_eq!(layout.group(RankId(3), &[Axis::Pp]), [3, 19, 35, 51].map(RankId));
+        for rank in (0..64).map(RankId) {
+            assert_eq!(layout.rank(layout.coords(rank)), rank);
+        }
+    }
+
+    #[test]
+    fn the_order_decides_which_ranks_are_neighbours() {
+        let order = Layout::parse_order("pp-tp").unwrap();
+        let layout = Layout::new(&order, &[(Axis::Tp, 2), (Axis::Pp, 3), (Axis::Dp, 2)]).unwrap();
+        assert_eq!(layout.group(RankId(0), &[Axis::Pp]), [0, 1, 2].map(RankId));
+        assert_eq!(layout.group(RankId(0), &[Axis::Tp]), [0, 3].map(RankId));
+        assert_eq!(layout.group(RankId(7), &[Axis::Tp, Axis::Dp]), [1, 4, 7, 10].map(RankId));
+    }
+
+    #[test]
+    fn a_rank_map_must_name_each_device_once() {
+        let layout = || Layout::new(&[], &[(Axis::Dp, 3)]).unwrap();
+        let mapped = layout().with_devices([2, 0, 1].map(DeviceId).to_vec(), 4).unwrap();
+        assert_eq!(mapped.device(RankId(0)), DeviceId(2));
+        let e = layout().with_devices([2, 0, 2].map(DeviceId).to_vec(), 4).unwrap_err();
+        assert_eq!(e.to_string(), "at `rank_map[2]`: device 2 has a rank already");
+        let e = layout().with_devices([2, 0, 4].map(DeviceId).to_vec(), 4).unwrap_err();
+        assert_eq!(e.to_string(), "at `rank_map[2]`: 4 is not allowed\n  allowed: 0 to 3");
+    }
+}

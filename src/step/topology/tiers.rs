@@ -1,0 +1,141 @@
+//! Hosts and the memory tiers behind the device memory: DRAM, CXL, NVMe, memory servers.
+//!
+//! A copy runs device – host link – host – port – tier. What several devices share is one link of the graph, so that
+//! their copies contend: a host link behind a PCIe switch, a pool's port, the tier's own bandwidth.
+
+use petgraph::graph::NodeIndex;
+
+use super::builder::Builder;
+use super::graph::{Hop, LinkClass, Vertex};
+use super::machine::TierClass;
+use crate::core::ids::TierId;
+use crate::core::units::{Bandwidth, Bytes};
+use crate::step::spec::topology::{Host, Memory, Via};
+
+/// The hosts and the hops from each device to its own.
+#[derive(Default)]
+pub(super) struct Hosts {
+    per_host: u32,
+    hosts: Vec<NodeIndex<u32>>,
+    /// One or two hops for each device.
+    chains: Vec<[Hop; 2]>,
+}
+
+/// The links of one memory tier.
+pub(super) struct Chains {
+    first_tier: u32,
+    shared_by: u32,
+    via: Via,
+    per_attachment: u32,
+    /// Hop from each attachment to its instance's hub; empty where there is none.
+    ports: Vec<Hop>,
+    /// Hop of each instance into its memory.
+    last: Vec<Hop>,
+}
+
+impl Chains {
+    pub fn tier(&self, device: u32) -> TierId {
+        TierId(self.first_tier + device / self.shared_by)
+    }
+    /// The hops from a device's memory to its instance.
+    pub fn append(&self, device: u32, hosts: &Hosts, to_nic: &[Hop], hops: &mut Vec<Hop>) {
+        match self.via {
+            Via::Host => hops.extend(hosts.chains[device as usize].iter().filter(|hop| **hop != Hop::NONE)),
+            Via::Device => {}
+            Via::Nic => hops.push(to_nic[device as usize]),
+        }
+        if !self.ports.is_empty() {
+            // An instance has one port for each attachment, or one alone if several instances hang on one.
+            let per_port = self.per_attachment.min(self.shared_by);
+            hops.push(self.ports[(device / per_port) as usize]);
+        }
+        hops.push(self.last[(device / self.shared_by) as usize]);
+    }
+}
+
+impl Builder<'_> {
+    /// Adds the hosts and the links to them.
+    pub fn hosts(&mut self) -> Hosts {
+        let Some(Host { shared_by, link, link_shared_by }) = &self.node.host else {
+            return Hosts::default();
+        };
+        let per_host = shared_by.unwrap_or(self.per_node);
+        let class = self.net.link_class(LinkClass::of(link));
+        let host_class = self.net.switch_class("host", true, 0.0);
+        let hosts: Vec<_> = (0..self.devices() / per_host).map(|i| self.net.switch(host_class, i)).collect();
+        let mut chains = Vec::with_capacity(self.devices() as usize);
+        if *link_shared_by == 1 {
+            for device in 0..self.devices() {
+                let host = hosts[(device / per_host) as usize];
+                chains.push([self.net.link(NodeIndex::new(device as usize), host, class), Hop::NONE]);
+            }
+        } else {
+            let port = self.net.link_class(LinkClass::of(link).instant());
+            let pcie = self.net.switch_class("pcie", true, 0.0);
+            for index in 0..self.devices() / link_shared_by {
+                let switch = self.net.switch(pcie, index);
+                let first = index * link_shared_by;
+                let shared = self.net.link(switch, hosts[(first / per_host) as usize], class);
+                for device in first..first + link_shared_by {
+                    chains.push([self.net.link(NodeIndex::new(device as usize), switch, port), shared]);
+                }
+            }
+        }
+        Hosts { per_host, hosts, chains }
+    }
+
+    /// Adds the instances of one memory tier and their links.
+    pub fn memory_tier(&mut self, spec: &Memory, hosts: &Hosts, to_nic: &[Hop]) -> Chains {
+        let attachments: Vec<NodeIndex<u32>> = match spec.via {
+            Via::Host => hosts.hosts.clone(),
+            Via::Device => (0..self.devices()).map(|d| NodeIndex::new(d as usize)).collect(),
+            Via::Nic => self.nic_vertices.clone(),
+        };
+        let per_attachment = self.devices() / (attachments.len() as u32).max(1);
+        let shared_by =
+            spec.shared_by.unwrap_or(if spec.via == Via::Host { hosts.per_host } else { self.per_node });
+        let mut class = LinkClass::of(&spec.link);
+        if let Some(write) = spec.write_gbps {
+            class.capacity[0] = Bandwidth::from_gbps(write);
+        }
+        let port = match (&spec.port, shared_by > per_attachment) {
+            (Some(port), _) => Some(LinkClass::of(port)),
+            // Several attachments and no port of their own: a link that limits nothing.
+            (None, true) => Some(LinkClass { combined: None, half: false, ..class.instant() }),
+            (None, false) => None,
+        };
+        let (class, port) = (self.net.link_class(class), port.map(|port| self.net.link_class(port)));
+        let first_tier = self.tier_class.len() as u32;
+        self.tiers.push(TierClass { name: spec.name.clone(), capacity: Bytes::from_gib(spec.capacity_gib) });
+        let tier_class = self.tiers.len() as u32 - 1;
+        let hub = self.net.switch_class(&format!("{}-port", spec.name), true, 0.0);
+        let instances = self.devices().div_ceil(shared_by);
+        let mut chains = Chains {
+            first_tier,
+            shared_by,
+            via: spec.via,
+            per_attachment,
+            ports: Vec::new(),
+            last: Vec::new(),
+        };
+        for index in 0..instances {
+            let tier = TierId(first_tier + index);
+            self.tier_class.push(tier_class);
+            let memory = self.net.graph.add_node(Vertex::Memory(tier));
+            let first = index * shared_by / per_attachment;
+            let count = (shared_by / per_attachment).max(1);
+            match port {
+                None => chains.last.push(self.net.link(attachments[first as usize], memory, class)),
+                Some(port) => {
+                    let hub = self.net.switch(hub, index);
+                    chains.last.push(self.net.link(hub, memory, class));
+                    for attachment in attachments.iter().skip(first as usize).take(count as usize) {
+                        chains.ports.push(self.net.link(*attachment, hub, port));
+                    }
+                }
+            }
+        }
+        debug_assert!(spec.via != Via::Nic || !to_nic.is_empty());
+        chains
+    }
+}
