@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Asks timelines the ten questions of examples/sql.md in Perfetto's SQL and compares the answers with the report.
+"""Asks timelines the ten questions of docs/how-to/sql.md in Perfetto's SQL and compares the answers with the report.
 
   sql-check.py READER "WORKLOAD [SETTING...]"...   each in both formats; READER TRACE SQL... prints rows as JSON
   sql-check.py --self-test READER                  a report with another number must be refused
@@ -9,7 +9,7 @@ checked. Exit status: 0 equal, 1 not.
 """
 import json, os, pathlib, re, subprocess, sys, tempfile
 
-PAGE = pathlib.Path(__file__).parent.parent / "examples" / "sql.md"
+PAGE = pathlib.Path(__file__).parent.parent / "docs" / "how-to" / "sql.md"
 
 
 def page():

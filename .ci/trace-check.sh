@@ -4,7 +4,7 @@
 #   .ci/trace-check.sh TRACE...        .json, .json.gz, .pftrace
 #   .ci/trace-check.sh --self-test     a bad trace must be refused
 #   STEPSIM=PROGRAM .ci/trace-check.sh --sql "WORKLOAD [SETTING...]"...
-#                                      asks it the questions of examples/sql.md: both formats must answer as the report does
+#                                      asks it the questions of docs/how-to/sql.md: both formats must answer as the report does
 #
 # The checks lie outside of this repository, in $STEPSIM_SHARED/trace-checks or ../shared/trace-checks; without them
 # nothing is checked and that is said. What they need is kept in $STEPSIM_CHECKS, by default a folder of the user's

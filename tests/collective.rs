@@ -385,7 +385,7 @@ fn device_descriptions_predict_measured_all_reduces() {
     }
 }
 
-/// Measured and predicted bus bandwidth by machine and size, as the table of examples/collectives.md.
+/// Measured and predicted bus bandwidth by machine and size, as the table of docs/evidence/collectives.md.
 #[test]
 fn predictions_follow_the_measured_bus_bandwidth_over_sizes() {
     const SIZES: [(&str, u64, u64); 5] = [

@@ -254,17 +254,23 @@ mod tests {
         look(&Cli::command());
     }
 
-    /// The README and the pages beside it.
+    /// The README, and the pages of the book.
     fn pages() -> Vec<(String, String)> {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-        let folder = std::fs::read_dir(root.join("examples")).expect("examples/").flatten();
-        let mut paths: Vec<_> =
-            folder.map(|e| e.path()).filter(|p| p.extension() == Some("md".as_ref())).collect();
-        paths.push(root.join("README.md"));
-        paths.sort();
+        let (mut pages, mut folders) = (vec![root.join("README.md")], vec![root.join("docs")]);
+        while let Some(folder) = folders.pop() {
+            for path in std::fs::read_dir(&folder).expect("docs/").flatten().map(|entry| entry.path()) {
+                match path.extension().and_then(|e| e.to_str()) {
+                    Some("md") => pages.push(path),
+                    None if path.is_dir() => folders.push(path),
+                    _ => {}
+                }
+            }
+        }
+        pages.sort();
         let page =
             |p: std::path::PathBuf| (p.display().to_string(), std::fs::read_to_string(&p).expect("a page"));
-        paths.into_iter().map(page).collect()
+        pages.into_iter().map(page).collect()
     }
 
     /// Commands of a page: each with whether it stands in a block, where it must be whole.
