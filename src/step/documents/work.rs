@@ -2,7 +2,7 @@
 
 use super::Dealt;
 use super::shards::{Cut, Seen, Shares};
-use crate::step::spec::model::{AttentionSpec, Mixer, ModelSpec};
+use crate::step::spec::model::{AttentionSpec, ModelSpec};
 use crate::step::spec::workload::{ContextKind, ContextSpec};
 
 /// Which keys the queries of a layer see.
@@ -28,7 +28,7 @@ impl Mask {
         let mut masks = Vec::new();
         for (layer, _) in model.layer_counts() {
             let both = [Mask::whole(&layer.attention), Mask::of(&layer.attention)];
-            for mask in both.into_iter().filter(|_| layer.mixer == Mixer::Attention) {
+            for mask in both.into_iter().filter(|_| layer.mixer.is_attention()) {
                 if !masks.contains(&mask) {
                     masks.push(mask);
                 }

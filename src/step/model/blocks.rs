@@ -90,7 +90,7 @@ impl<'a> Blocks<'a> {
         let elements = s.local_tokens() * m.hidden;
         let (e, act) = (elements as f64, s.act());
         self.save("norm input", e * act, &[], false);
-        self.parameters.dense += super::parameters::norm(m, m.hidden);
+        self.parameters.dense += m.norm_parameters(m.hidden);
         let forward = Kernel::elementwise(KernelClass::Norm, name, elements, 2.0 * e * act, s.compute);
         let pass =
             |class, name, bytes| Item::Kernel(Kernel::elementwise(class, name, elements, bytes, s.compute));

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use super::item::Item;
 use super::{LayerPlan, Shard};
-use crate::step::spec::model::{AttentionSpec, Mixer, MlpKind, ModelSpec};
+use crate::step::spec::model::{Mixer, MixingFlops, MlpKind, ModelSpec};
 use crate::step::spec::workload::{Dtype, Trained, TrainingSpec, WorkloadSpec};
 
 /// Model FLOPs of one training step.
@@ -67,16 +67,16 @@ impl StepFlops {
         }
         let mut sum = StepFlops::default();
         let tokens = sequences as f64 * sequence as f64;
-        let mut add = |trained: &Trained, own: f64, adapters: f64, (full, causal): (f64, f64)| {
+        let mut add = |trained: &Trained, own: f64, adapters: f64, mixed_flops: MixingFlops| {
             let (products, mixed) = match trained {
                 Trained::Weights => (3.0, 3.0),
                 Trained::Adapters(_) | Trained::Through => (2.0, 3.0),
                 Trained::Nothing => (1.0, 1.0),
             };
             let matrices = products * own + 3.0 * adapters;
-            sum.model += tokens * (matrices + mixed * full);
-            sum.model_causal += tokens * (matrices + mixed * causal);
-            sum.mixing += tokens * mixed * full;
+            sum.model += tokens * (matrices + mixed * mixed_flops.full);
+            sum.model_causal += tokens * (matrices + mixed * mixed_flops.causal);
+            sum.mixing += tokens * mixed * mixed_flops.full;
         };
         for number in 0..model.layers {
             let (layer, trained) = (model.layer(number), training.of_layer(number));
@@ -85,7 +85,7 @@ impl StepFlops {
             add(&trained, own, adapters, mixing(&layer, sequence));
         }
         let (head, h) = (training.of_head(model.tied_embeddings), model.hidden as f64);
-        add(&head, 2.0 * h * model.vocabulary as f64, 0.0, (0.0, 0.0));
+        add(&head, 2.0 * h * model.vocabulary as f64, 0.0, MixingFlops::default());
         for _ in 0..model.prediction_modules {
             let layer = model.layer(model.layers.saturating_sub(1));
             let weights =
@@ -170,9 +170,7 @@ impl TokenFlops {
         for (layer, layers) in model.layer_counts() {
             let n = layers as f64;
             flops.matrices += 2.0 * n * (mixer_weights(&layer) + mlp_weights(&layer));
-            let (full, causal) = mixing(&layer, sequence);
-            flops.mixing += n * full;
-            flops.mixing_causal += n * causal;
+            flops.add_mixing(n, mixing(&layer, sequence));
         }
         if model.prediction_modules > 0 {
             let (n, h) = (model.prediction_modules as f64, model.hidden as f64);
@@ -180,11 +178,14 @@ impl TokenFlops {
             let weights =
                 mixer_weights(&layer) + mlp_weights(&layer) + h * (2.0 * h + model.vocabulary as f64);
             flops.matrices += 2.0 * n * weights;
-            let (full, causal) = mixing(&layer, sequence);
-            flops.mixing += n * full;
-            flops.mixing_causal += n * causal;
+            flops.add_mixing(n, mixing(&layer, sequence));
         }
         flops
+    }
+
+    fn add_mixing(&mut self, layers: f64, of_layer: MixingFlops) {
+        self.mixing += layers * of_layer.full;
+        self.mixing_causal += layers * of_layer.causal;
     }
 }
 
@@ -208,96 +209,10 @@ fn mlp_weights(m: &ModelSpec) -> f64 {
 
 /// Weights of a mixer that multiply each token.
 fn mixer_weights(m: &ModelSpec) -> f64 {
-    let h = m.hidden as f64;
-    let wide = |heads: u64, size: u64| heads as f64 * size as f64;
-    match &m.mixer {
-        Mixer::None => 0.0,
-        Mixer::Attention => match m.mla {
-            None => {
-                let d = m.head_size() as f64;
-                h * (m.query_width() as f64 + d * (m.heads as f64 + 2.0 * m.kv_heads() as f64))
-            }
-            Some(mla) => {
-                let q_width = wide(m.heads, m.qk_head_size());
-                let q = mla.q_lora_rank.map_or(h * q_width, |r| r as f64 * (h + q_width));
-                let rank = mla.kv_lora_rank as f64;
-                let up = wide(m.heads, mla.qk_nope_head_size + mla.v_head_size);
-                let kv = h * (rank + mla.qk_rope_head_size as f64) + rank * up;
-                let from = mla.q_lora_rank.map_or(h, |r| r as f64);
-                let indexer = m
-                    .attention
-                    .indexer
-                    .map_or(0.0, |x| from * wide(x.heads, x.head_size) + h * (x.head_size + x.heads) as f64);
-                q + kv + h * wide(m.heads, mla.v_head_size) + indexer
-            }
-        },
-        Mixer::Mamba2(x) => {
-            let inner = wide(x.heads, x.head_size);
-            h * (2.0 * inner + 2.0 * wide(x.groups, x.state) + x.heads as f64) + inner * h
-        }
-        Mixer::Mamba1(x) => {
-            let (inner, rank) = (x.inner as f64, x.dt_rank as f64);
-            3.0 * h * inner + inner * (rank + 2.0 * x.state as f64) + rank * inner
-        }
-        Mixer::GatedDelta(x) => {
-            let (keys, values) = (wide(x.key_heads, x.key_size), wide(x.value_heads, x.value_size));
-            h * (2.0 * keys + 3.0 * values) + 2.0 * h * x.value_heads as f64
-        }
-        Mixer::KimiDelta(x) => {
-            let (d, inner) = (x.head_size as f64, wide(x.heads, x.head_size));
-            4.0 * h * inner + 2.0 * (h * d + d * inner) + h * x.heads as f64
-        }
-        Mixer::Lightning(x) => 5.0 * h * wide(x.heads, x.head_size),
-    }
+    Mixer::of(m).map_or(0.0, |mixer| mixer.weights(m))
 }
 
-/// Products of tokens with one another, for each token: a plain causal mask in full, and by half.
-fn mixing(m: &ModelSpec, sequence: u64) -> (f64, f64) {
-    let s = sequence as f64;
-    let scan = |flops: f64| (flops, flops);
-    match &m.mixer {
-        Mixer::None => (0.0, 0.0),
-        Mixer::Attention => {
-            let a = &m.attention;
-            let widths = 2.0 * m.heads as f64 * (m.qk_head_size() + m.v_head_size()) as f64;
-            if let (Some(x), Some(mla)) = (a.indexer, m.mla) {
-                // Kept keys are read from the latents: one shared head of the latent and the rotated part.
-                let kept = AttentionSpec { window: Some(x.top_k), ..*a }.pairs(sequence) / s;
-                let latent = 2.0 * m.heads as f64 * (2 * mla.kv_lora_rank + mla.qk_rope_head_size) as f64;
-                let scores = 2.0 * x.heads as f64 * (x.head_size as f64 + 1.0);
-                return (kept * latent + scores * s, kept * latent + 0.5 * scores * s);
-            }
-            if a.window.is_some() || a.chunk.is_some() {
-                return scan(widths * a.pairs(sequence) / s);
-            }
-            (widths * s, widths * s * if a.causal { 0.5 } else { 1.0 })
-        }
-        Mixer::Mamba2(x) => {
-            let (q, n, inner) = (x.chunk as f64, x.state as f64, (x.heads * x.head_size) as f64);
-            let groups = n * x.groups as f64;
-            let products = 2.0 * q * (groups + inner) + 4.0 * n * inner + 2.0 * inner * n / q;
-            scan(products + 2.0 * x.convolution as f64 * (inner + 2.0 * groups))
-        }
-        // Element by element, beside the convolution.
-        Mixer::Mamba1(x) => scan(x.inner as f64 * (9 * x.state + 2 * x.convolution) as f64),
-        Mixer::GatedDelta(x) => {
-            let convolved = (2 * x.key_heads * x.key_size + x.value_heads * x.value_size) as f64;
-            let head = delta_rule(x.chunk as f64, x.key_size as f64, x.value_size as f64);
-            scan(x.value_heads as f64 * head + 2.0 * x.convolution as f64 * convolved)
-        }
-        Mixer::KimiDelta(x) => {
-            let d = x.head_size as f64;
-            let convolved = 3.0 * x.heads as f64 * d;
-            scan(x.heads as f64 * delta_rule(x.chunk as f64, d, d) + 2.0 * x.convolution as f64 * convolved)
-        }
-        Mixer::Lightning(x) => {
-            let (b, d) = (x.block as f64, x.head_size as f64);
-            scan(x.heads as f64 * (4.0 * b * d + 4.0 * d * d))
-        }
-    }
-}
-
-/// Products of one head of a chunked delta rule, for each token (chunk C, key width, value width).
-fn delta_rule(c: f64, k: f64, v: f64) -> f64 {
-    2.0 * c * (3.0 * k + 2.0 * v) + 6.0 * k * v + c * c / 3.0
+/// Products of tokens with one another, for each token.
+fn mixing(m: &ModelSpec, sequence: u64) -> MixingFlops {
+    Mixer::of(m).map_or_else(MixingFlops::default, |mixer| mixer.mixing(m, sequence))
 }

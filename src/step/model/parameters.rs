@@ -1,13 +1,9 @@
 //! How many parameters a model has: exact counts, layer by layer.
 //!
-//! Formulas by kind of mixer stand with their functions; symbols are those of the papers that [`crate::step::spec::model::Mixer`]
-//! names.
+//! Those of mixers stand with the mixers ([`crate::step::spec::model::TokenMixer`]).
 
 use super::{LayerPlan, Shard};
-use crate::step::spec::model::{
-    GatedDeltaSpec, KimiDeltaSpec, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer, MlaSpec, MlpKind, ModelSpec,
-    MoeSpec, Norm, Positions, QkNorm, VisionSpec,
-};
+use crate::step::spec::model::{Mixer, MlpKind, ModelSpec, MoeSpec, Positions, VisionSpec};
 use crate::step::spec::workload::{AdaptedMatrix, Trained, TrainingSpec};
 
 /// Parameters of a whole model, by part.
@@ -43,13 +39,13 @@ impl ParameterCount {
             embedding: tables * m.vocabulary * m.hidden
                 + if learned { m.sequence * m.hidden } else { 0 }
                 + if m.head_bias { m.vocabulary } else { 0 },
-            attention: (1 + m.extra_norms) * norm(m, m.hidden),
+            attention: (1 + m.extra_norms) * m.norm_parameters(m.hidden),
             vision: m.vision.as_ref().map_or(0, vision),
             ..ParameterCount::default()
         };
         let mut idle = 0;
         for (layer, layers) in m.layer_counts() {
-            count.attention += layers * (mixer(&layer) + layer.norms() * norm(&layer, m.hidden));
+            count.attention += layers * (mixer(&layer) + layer.norms() * layer.norm_parameters(m.hidden));
             match &layer.moe {
                 Some(moe) => {
                     count.mlp += layers * router_and_shared(&layer, moe);
@@ -107,26 +103,7 @@ fn prediction_module(m: &ModelSpec) -> u64 {
         None if layer.mlp == MlpKind::None => 0,
         None => mlp(&layer, layer.ffn),
     };
-    2 * m.hidden * m.hidden + (3 + layer.norms()) * norm(m, m.hidden) + mixer(&layer) + mlp
-}
-
-/// Parameters of one normalisation of a width.
-pub(super) fn norm(model: &ModelSpec, width: u64) -> u64 {
-    match model.norm {
-        Norm::Rms | Norm::LayerNoBias => width,
-        Norm::Layer => 2 * width,
-        Norm::Plain => 0,
-    }
-}
-
-/// Normalisation of queries and keys, and sinks: whole, before tensor parallelism cuts the heads.
-pub(super) fn qk_norm_and_sinks(m: &ModelSpec) -> u64 {
-    let norm = match m.attention.qk_norm {
-        QkNorm::None | QkNorm::Weightless => 0,
-        QkNorm::Head => 2 * m.head_size(),
-        QkNorm::Full => (m.heads + m.kv_heads()) * m.head_size(),
-    };
-    norm + if m.attention.sinks { m.heads } else { 0 }
+    2 * m.hidden * m.hidden + (3 + layer.norms()) * m.norm_parameters(m.hidden) + mixer(&layer) + mlp
 }
 
 fn linear(biases: bool, inputs: u64, outputs: u64) -> u64 {
@@ -157,100 +134,7 @@ fn router_and_shared(model: &ModelSpec, moe: &MoeSpec) -> u64 {
 
 /// What mixes the tokens of one layer, without its norm.
 pub(super) fn mixer(m: &ModelSpec) -> u64 {
-    match &m.mixer {
-        Mixer::None => 0,
-        Mixer::Attention => match m.mla {
-            Some(mla) => latent_attention(m, mla) + indexer(m, mla),
-            None => {
-                let outputs = m.query_width() + 2 * m.kv_heads() * m.head_size();
-                linear(m.qkv_biases(), m.hidden, outputs)
-                    + linear(m.output_bias(), m.heads * m.head_size(), m.hidden)
-                    + qk_norm_and_sinks(m)
-            }
-        },
-        Mixer::Mamba2(x) => mamba2(m, x),
-        Mixer::Mamba1(x) => mamba1(m, x),
-        Mixer::GatedDelta(x) => gated_delta(m, x),
-        Mixer::KimiDelta(x) => kimi_delta(m, x),
-        Mixer::Lightning(x) => lightning(m, x),
-    }
-}
-
-fn latent_attention(m: &ModelSpec, mla: MlaSpec) -> u64 {
-    let biases = m.qkv_biases();
-    let q_width = m.heads * m.qk_head_size();
-    let q = match mla.q_lora_rank {
-        Some(rank) => linear(biases, m.hidden, rank) + norm(m, rank) + linear(biases, rank, q_width),
-        None => linear(biases, m.hidden, q_width),
-    };
-    let kv = linear(biases, m.hidden, mla.kv_lora_rank + mla.qk_rope_head_size)
-        + norm(m, mla.kv_lora_rank)
-        + linear(biases, mla.kv_lora_rank, m.heads * (mla.qk_nope_head_size + mla.v_head_size));
-    q + kv + linear(m.output_bias(), m.heads * mla.v_head_size, m.hidden)
-}
-
-/// Queries from the query latent, one key with its layer norm, and a weight for each head.
-fn indexer(m: &ModelSpec, mla: MlaSpec) -> u64 {
-    let from = mla.q_lora_rank.unwrap_or(m.hidden);
-    m.attention.indexer.map_or(0, |x| {
-        from * x.heads * x.head_size + m.hidden * x.head_size + 2 * x.head_size + m.hidden * x.heads
-    })
-}
-
-/// Gate, input, B, C and step sizes in one projection; convolution over input, B and C; A, D and the bias of step sizes
-/// for each head; gated norm; output.
-fn mamba2(m: &ModelSpec, x: &Mamba2Spec) -> u64 {
-    let inner = x.heads * x.head_size;
-    let convolved = inner + 2 * x.groups * x.state;
-    m.hidden * (inner + convolved + x.heads)
-        + convolved * (x.convolution + u64::from(x.convolution_bias))
-        + 3 * x.heads
-        + inner
-        + inner * m.hidden
-}
-
-/// Gate and input; convolution; step sizes, B and C from the input; their projection; A and D; output.
-fn mamba1(m: &ModelSpec, x: &Mamba1Spec) -> u64 {
-    let maps = x.dt_rank + 2 * x.state;
-    m.hidden * 2 * x.inner
-        + x.inner * (x.convolution + 1)
-        + x.inner * maps
-        + linear(true, x.dt_rank, x.inner)
-        + x.inner * (x.state + 1)
-        + x.inner * m.hidden
-        + if x.inner_norms { maps } else { 0 }
-}
-
-/// Queries, keys, values and gate; two scalars a head; convolution over the first three; two vectors over heads; norm;
-/// output.
-fn gated_delta(m: &ModelSpec, x: &GatedDeltaSpec) -> u64 {
-    let (keys, values) = (x.key_heads * x.key_size, x.value_heads * x.value_size);
-    m.hidden * (2 * keys + 2 * values)
-        + 2 * m.hidden * x.value_heads
-        + (2 * keys + values) * x.convolution
-        + 2 * x.value_heads
-        + x.value_size
-        + values * m.hidden
-}
-
-/// Queries, keys and values; decay and gate through a narrow projection each; a scalar a head; convolution; biases and
-/// decays; norm; output.
-fn kimi_delta(m: &ModelSpec, x: &KimiDeltaSpec) -> u64 {
-    let (h, d, inner) = (m.hidden, x.head_size, x.heads * x.head_size);
-    3 * h * inner
-        + 2 * (h * d + d * inner)
-        + h * x.heads
-        + 3 * inner * x.convolution
-        + inner
-        + x.heads
-        + d
-        + inner * h
-}
-
-/// Queries, keys, values, gate and output, and a norm over all heads.
-fn lightning(m: &ModelSpec, x: &LightningSpec) -> u64 {
-    let inner = x.heads * x.head_size;
-    5 * m.hidden * inner + inner
+    Mixer::of(m).map_or(0, |mixer| mixer.parameters(m))
 }
 
 /// Patch embedding, positions, layers with biases and two layer norms, norms outside, projector.

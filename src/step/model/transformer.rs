@@ -22,7 +22,8 @@ impl Blocks<'_> {
     /// Adds a transformer layer.
     pub(super) fn transformer(&mut self, layer: &ModelSpec) {
         let blocks = self;
-        let (mixes, has_mlp) = (layer.mixer != Mixer::None, layer.mlp != MlpKind::None);
+        let mixer = Mixer::of(layer);
+        let (mixes, has_mlp) = (mixer.is_some(), layer.mlp != MlpKind::None);
         // Norms beyond one before each part stand behind the parts.
         let parts = u64::from(mixes) + u64::from(has_mlp);
         let norms_behind = layer.norms() > parts;
@@ -31,11 +32,11 @@ impl Blocks<'_> {
                 blocks.norm("norm");
             }
         };
-        if mixes {
+        if let Some(mixer) = mixer {
             blocks.norm("norm");
-            match layer.mixer {
-                Mixer::Attention => super::attention::add(blocks),
-                _ => super::scan::add(blocks),
+            match mixer.scan(blocks.shard.tensor) {
+                None => super::attention::add(blocks),
+                Some(scan) => super::scan::add(blocks, &scan),
             }
             behind(blocks);
         }

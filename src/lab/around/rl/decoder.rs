@@ -5,7 +5,7 @@ use crate::core::ids::DeviceId;
 use crate::step::collective::{CollectiveError, Lowering, Op, Transfer};
 use crate::step::model::ParameterCount;
 use crate::step::spec::Device;
-use crate::step::spec::model::{Mixer, ModelSpec};
+use crate::step::spec::model::ModelSpec;
 use crate::step::spec::workload::Dtype;
 
 /// Bytes of a weight and of an element of the KV cache.
@@ -145,7 +145,7 @@ impl Decoder {
 
 /// Elements that a layer keeps of a token on a rank; none of layers whose state does not grow.
 fn width(layer: &ModelSpec, tensor: u32) -> Option<f64> {
-    if !matches!(layer.mixer, Mixer::Attention) {
+    if !layer.mixer.is_attention() {
         return None;
     }
     if let Some(mla) = &layer.mla {

@@ -4,12 +4,12 @@ mod core;
 
 use core::{CORE, Core};
 
+use super::KernelClass;
 use super::blocks::{Block, Blocks};
 use super::item::{CommGroup, CommOp, CommPoint, Direction, Item, Kernel};
 use super::linear::{Cut, Linear};
-use super::{KernelClass, parameters};
 use crate::step::documents::Mask;
-use crate::step::spec::model::{AttentionKernel, IndexerSpec, MlaSpec, QkNorm};
+use crate::step::spec::model::{AttentionKernel, IndexerSpec, MlaSpec, QkNorm, qk_norm_and_sinks};
 use crate::step::spec::recipe::CastRole;
 use crate::step::spec::workload::AdaptedMatrix::{Key, Projection, Query, Value};
 use crate::step::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
@@ -119,7 +119,7 @@ fn add_latent(b: &mut Blocks, mla: MlaSpec) {
     let kv_width = heads * (mla.qk_nope_head_size + mla.v_head_size);
     // Each is kept as it is projected; its norm runs again with the up-projections.
     let latent = |b: &mut Blocks, name, width: u64| {
-        b.parameters.dense += parameters::norm(m, width);
+        b.parameters.dense += m.norm_parameters(width);
         b.save(name, local as f64 * width as f64 * s.act(), &[], s.trained.weights());
         let elements = local * width;
         b.save_input("latent after its norm", elements as f64 * s.saved_input(Fp8Gemm::Qkv), QKV, &[]);
@@ -175,7 +175,7 @@ fn heads_from_latents(b: &mut Blocks, mla: MlaSpec) {
 /// Normalisation of queries and keys by heads; its weights (and sinks) are small and alike on all tensor-parallel ranks.
 fn add_qk_norm(b: &mut Blocks) {
     let (m, s) = (b.model, b.shard);
-    b.parameters.dense += parameters::qk_norm_and_sinks(m);
+    b.parameters.dense += qk_norm_and_sinks(m);
     if m.attention.qk_norm == QkNorm::None {
         return;
     }

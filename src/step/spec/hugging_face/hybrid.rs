@@ -5,7 +5,7 @@ use super::decoder::{experts, latent};
 use crate::step::spec::SpecError;
 use crate::step::spec::model::{
     AttentionSpec, GatedDeltaSpec, KimiDeltaSpec, LayerKindSpec, LightningSpec, Mamba1Spec, Mamba2Spec,
-    Mixer, MlpKind, ModelSpec, MoeSpec, QkNorm,
+    Mixer, MlpKind, ModelSpec, MoeSpec, QkNorm, ShortConvolutionSpec,
 };
 
 type Model = Result<ModelSpec, SpecError>;
@@ -189,6 +189,29 @@ pub(super) fn jamba(c: &Config) -> Model {
         ("attention_experts", kind(Mixer::Attention, MlpKind::Experts)),
     ];
     set_kinds(&mut m, kinds, &layers);
+    Ok(m)
+}
+
+/// Gated short convolutions with attention in between. The width of the MLP is adjusted by two thirds and rounded up.
+pub(super) fn lfm2(c: &Config) -> Model {
+    let decoder = c.decoder()?;
+    let (h, multiple) = (decoder.hidden, c.or(&["block_multiple_of"], 256)?.max(1));
+    let width = c.or(&["block_ff_dim", "intermediate_size"], 4 * h)?;
+    let ffn = match c.flag("block_auto_adjust_ff_dim", true) {
+        true => (2 * width / 3).div_ceil(multiple) * multiple,
+        false => width,
+    };
+    let mut m = ModelSpec { ffn, tied_embeddings: c.tied(true), ..decoder };
+    m.attention.qk_norm = QkNorm::Head;
+    let convolution = ShortConvolutionSpec {
+        channels: c.or(&["conv_dim"], h)?,
+        convolution: c.or(&["conv_L_cache"], 3)?,
+        biases: c.flag("conv_bias", false),
+    };
+    let full = |word: &&str| if word.starts_with("full") { "full" } else { "convolution" };
+    let layers: Vec<&'static str> = c.words("layer_types").unwrap_or_default().iter().map(full).collect();
+    let mixer = mixed(Mixer::ShortConvolution(convolution));
+    set_kinds(&mut m, [("convolution", mixer), ("full", LayerKindSpec::default())], &layers);
     Ok(m)
 }
 

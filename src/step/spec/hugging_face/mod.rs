@@ -68,6 +68,7 @@ const FAMILIES: &[(&str, Family)] = &[
     ("nemotron_h", hybrid::nemotron_h),
     ("granitemoehybrid", hybrid::granite),
     ("jamba", hybrid::jamba),
+    ("lfm2", hybrid::lfm2),
     ("minimax", hybrid::minimax),
     ("minimax_text_01", hybrid::minimax),
     ("minimax_m1", hybrid::minimax),

@@ -1,6 +1,6 @@
 //! The weight matrices of a layer, as optimizers see them that work on whole matrices.
 
-use super::{Mixer, MlpKind, ModelSpec};
+use super::{MlpKind, ModelSpec};
 
 /// Equal weight matrices of one layer, uncut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl ModelSpec {
         let mut add = |rows, columns, count, cut, expert| {
             all.push(Matrix { rows, columns, count, cut, expert });
         };
-        if self.mixer == Mixer::Attention {
+        if self.mixer.is_attention() {
             match &self.mla {
                 None => {
                     let d = self.head_size();

@@ -10,14 +10,17 @@ mod defaults;
 mod kinds;
 mod layers;
 mod matrices;
-mod mixer;
+mod mixers;
 mod moe;
 mod vision;
 
 pub use attention::{AttentionKernel, AttentionSpec, IndexerSpec, MlaSpec, QkNorm};
 pub use kinds::{LayerKindSpec, LayerRun, MlpKind};
 pub use matrices::{Cut, Matrix, MatrixElements};
-pub use mixer::{GatedDeltaSpec, KimiDeltaSpec, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer};
+pub use mixers::{
+    GatedDeltaSpec, KimiDeltaSpec, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer, MixingFlops, Scan,
+    ShortConvolutionSpec, TokenMixer, qk_norm_and_sinks,
+};
 pub use moe::{GroupScore, MoeSpec};
 pub use vision::VisionSpec;
 
@@ -180,6 +183,14 @@ impl ModelSpec {
     /// Whether queries and keys are rotated.
     pub fn rotates(&self) -> bool {
         self.attention.rotary.unwrap_or(self.positions == Positions::Rotary)
+    }
+    /// Parameters of a normalisation of vectors of a width.
+    pub fn norm_parameters(&self, width: u64) -> u64 {
+        match self.norm {
+            Norm::Rms | Norm::LayerNoBias => width,
+            Norm::Layer => 2 * width,
+            Norm::Plain => 0,
+        }
     }
     /// Normalisations of one layer.
     pub fn norms(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! Validation of a workload: alone, and against the machine that it is to run on.
 
 use super::{ContextKind, GroupAxis, WorkloadSpec};
-use crate::step::spec::model::ModelSpec;
+use crate::step::spec::model::{Mixer, ModelSpec};
 use crate::step::spec::problem::{Problem, Problems};
 
 /// Largest degree of parallelism, batch or count that is taken seriously.
@@ -200,8 +200,9 @@ impl WorkloadSpec {
         must_divide(p, "heads", model.heads);
         must_divide(p, "ffn", model.ffn);
         for (layer, _) in model.layer_counts() {
-            if let Some(heads) = layer.mixer.heads() {
-                must_divide(p, &format!("{} heads", layer.mixer.name()), heads);
+            let mixer = Mixer::of(&layer);
+            if let Some((mixer, heads)) = mixer.and_then(|mixer| Some((mixer, mixer.heads()?))) {
+                must_divide(p, &format!("{} heads", mixer.name()), heads);
             }
         }
         let kv = model.kv_heads();

@@ -1,0 +1,58 @@
+//! Attention over all heads: queries, keys and values projected from the stream.
+
+use super::{MixingFlops, Scan, TokenMixer, linear};
+use crate::step::spec::model::{ModelSpec, QkNorm};
+
+/// Attention, as the model's `heads` and `attention` say.
+pub(super) struct Attention;
+
+impl TokenMixer for Attention {
+    fn name(&self) -> &'static str {
+        "attention"
+    }
+
+    /// They are the model's own.
+    fn sizes(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    fn heads(&self) -> Option<u64> {
+        None
+    }
+
+    fn parameters(&self, m: &ModelSpec) -> u64 {
+        let outputs = m.query_width() + 2 * m.kv_heads() * m.head_size();
+        linear(m.qkv_biases(), m.hidden, outputs)
+            + linear(m.output_bias(), m.heads * m.head_size(), m.hidden)
+            + qk_norm_and_sinks(m)
+    }
+
+    fn weights(&self, m: &ModelSpec) -> f64 {
+        let d = m.head_size() as f64;
+        m.hidden as f64 * (m.query_width() as f64 + d * (m.heads as f64 + 2.0 * m.kv_heads() as f64))
+    }
+
+    /// Scores and values: 2·(width of a key + width of a value) for each head and key.
+    fn mixing(&self, m: &ModelSpec, sequence: u64) -> MixingFlops {
+        let (a, s) = (&m.attention, sequence as f64);
+        let widths = 2.0 * m.heads as f64 * (m.qk_head_size() + m.v_head_size()) as f64;
+        if a.window.is_some() || a.chunk.is_some() {
+            return MixingFlops::both(widths * a.pairs(sequence) / s);
+        }
+        MixingFlops { full: widths * s, causal: widths * s * if a.causal { 0.5 } else { 1.0 } }
+    }
+
+    fn scan(&self, _tensor: u64) -> Option<Scan> {
+        None
+    }
+}
+
+/// Normalisation of queries and keys, and sinks: whole, before tensor parallelism cuts the heads.
+pub fn qk_norm_and_sinks(m: &ModelSpec) -> u64 {
+    let norm = match m.attention.qk_norm {
+        QkNorm::None | QkNorm::Weightless => 0,
+        QkNorm::Head => 2 * m.head_size(),
+        QkNorm::Full => (m.heads + m.kv_heads()) * m.head_size(),
+    };
+    norm + if m.attention.sinks { m.heads } else { 0 }
+}

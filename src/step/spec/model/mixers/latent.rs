@@ -1,0 +1,79 @@
+//! Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434), with or without an indexer (DeepSeek-V3.2).
+
+use super::attention::Attention;
+use super::{MixingFlops, Scan, TokenMixer, linear, product};
+use crate::step::spec::model::{AttentionSpec, MlaSpec, ModelSpec};
+
+/// Latent attention, as the model's `mla` and `attention` say.
+pub(super) struct LatentAttention;
+
+impl TokenMixer for LatentAttention {
+    fn name(&self) -> &'static str {
+        Attention.name()
+    }
+
+    /// They are the model's own.
+    fn sizes(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    fn heads(&self) -> Option<u64> {
+        None
+    }
+
+    fn parameters(&self, m: &ModelSpec) -> u64 {
+        let (mla, biases) = (fields(m), m.qkv_biases());
+        let q_width = m.heads * m.qk_head_size();
+        let q = match mla.q_lora_rank {
+            Some(rank) => {
+                linear(biases, m.hidden, rank) + m.norm_parameters(rank) + linear(biases, rank, q_width)
+            }
+            None => linear(biases, m.hidden, q_width),
+        };
+        let kv = linear(biases, m.hidden, mla.kv_lora_rank + mla.qk_rope_head_size)
+            + m.norm_parameters(mla.kv_lora_rank)
+            + linear(biases, mla.kv_lora_rank, m.heads * (mla.qk_nope_head_size + mla.v_head_size));
+        q + kv + linear(m.output_bias(), m.heads * mla.v_head_size, m.hidden) + indexer(m, mla)
+    }
+
+    fn weights(&self, m: &ModelSpec) -> f64 {
+        let (mla, h) = (fields(m), m.hidden as f64);
+        let q_width = product(&[m.heads, m.qk_head_size()]);
+        let q = mla.q_lora_rank.map_or(h * q_width, |r| r as f64 * (h + q_width));
+        let rank = mla.kv_lora_rank as f64;
+        let up = product(&[m.heads, mla.qk_nope_head_size + mla.v_head_size]);
+        let kv = h * (rank + mla.qk_rope_head_size as f64) + rank * up;
+        let from = mla.q_lora_rank.map_or(h, |r| r as f64);
+        let indexer = m
+            .attention
+            .indexer
+            .map_or(0.0, |x| from * product(&[x.heads, x.head_size]) + h * (x.head_size + x.heads) as f64);
+        q + kv + h * product(&[m.heads, mla.v_head_size]) + indexer
+    }
+
+    fn mixing(&self, m: &ModelSpec, sequence: u64) -> MixingFlops {
+        let (mla, a, s) = (fields(m), &m.attention, sequence as f64);
+        let Some(x) = a.indexer else { return Attention.mixing(m, sequence) };
+        // Kept keys are read from the latents: one shared head of the latent and the rotated part.
+        let kept = AttentionSpec { window: Some(x.top_k), ..*a }.pairs(sequence) / s;
+        let latent = 2.0 * m.heads as f64 * (2 * mla.kv_lora_rank + mla.qk_rope_head_size) as f64;
+        let scores = 2.0 * x.heads as f64 * (x.head_size as f64 + 1.0);
+        MixingFlops { full: kept * latent + scores * s, causal: kept * latent + 0.5 * scores * s }
+    }
+
+    fn scan(&self, _tensor: u64) -> Option<Scan> {
+        None
+    }
+}
+
+fn fields(m: &ModelSpec) -> MlaSpec {
+    m.mla.expect("a model with latent attention has its fields")
+}
+
+/// Queries from the query latent, one key with its layer norm, and a weight for each head.
+fn indexer(m: &ModelSpec, mla: MlaSpec) -> u64 {
+    let from = mla.q_lora_rank.unwrap_or(m.hidden);
+    m.attention.indexer.map_or(0, |x| {
+        from * x.heads * x.head_size + m.hidden * x.head_size + 2 * x.head_size + m.hidden * x.heads
+    })
+}

@@ -1,0 +1,83 @@
+//! State space with a decay for every channel and state: Mamba (arXiv 2312.00752).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{MixingFlops, Scan, TokenMixer, four, linear};
+use crate::step::spec::model::ModelSpec;
+
+/// A Mamba-1 mixer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Mamba1Spec {
+    /// Width inside.
+    pub inner: u64,
+    /// State of one channel.
+    pub state: u64,
+    /// Rank of the step sizes' projection.
+    pub dt_rank: u64,
+    /// Width of the convolution.
+    #[serde(default = "four")]
+    pub convolution: u64,
+    /// Whether step sizes, input and output maps are normalised (Jamba).
+    #[serde(default)]
+    pub inner_norms: bool,
+}
+
+impl TokenMixer for Mamba1Spec {
+    fn name(&self) -> &'static str {
+        "mamba-1"
+    }
+
+    fn sizes(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("inner", self.inner),
+            ("state", self.state),
+            ("dt_rank", self.dt_rank),
+            ("convolution", self.convolution),
+        ]
+    }
+
+    /// Channels are independent: any divisor of the width will do.
+    fn heads(&self) -> Option<u64> {
+        Some(self.inner)
+    }
+
+    /// Gate and input; convolution; step sizes, B and C from the input; their projection; A and D; output.
+    fn parameters(&self, m: &ModelSpec) -> u64 {
+        let maps = self.dt_rank + 2 * self.state;
+        m.hidden * 2 * self.inner
+            + self.inner * (self.convolution + 1)
+            + self.inner * maps
+            + linear(true, self.dt_rank, self.inner)
+            + self.inner * (self.state + 1)
+            + self.inner * m.hidden
+            + if self.inner_norms { maps } else { 0 }
+    }
+
+    fn weights(&self, m: &ModelSpec) -> f64 {
+        let (h, inner, rank) = (m.hidden as f64, self.inner as f64, self.dt_rank as f64);
+        3.0 * h * inner + inner * (rank + 2.0 * self.state as f64) + rank * inner
+    }
+
+    /// Element by element, beside the convolution.
+    fn mixing(&self, _m: &ModelSpec, _sequence: u64) -> MixingFlops {
+        MixingFlops::both(self.inner as f64 * (9 * self.state + 2 * self.convolution) as f64)
+    }
+
+    /// No products of matrices: each channel and state by itself.
+    fn scan(&self, tensor: u64) -> Option<Scan> {
+        let inner = self.inner / tensor;
+        Some(Scan {
+            projected: 2 * inner,
+            convolved: inner,
+            inner,
+            read: 4 * inner + 2 * self.state,
+            chunk: 256,
+            state: inner * self.state,
+            saved: 2 * inner,
+            gated_norm: true,
+            ..Scan::default()
+        })
+    }
+}

@@ -1,0 +1,156 @@
+//! What mixes the tokens of a layer, a kind a file: attention, latent attention, state spaces, linear attention.
+//!
+//! A mixer says by [`TokenMixer`] how many parameters it has, what it multiplies, and, where it is no attention, what its
+//! [`Scan`] computes, moves and keeps. Parameter counts, FLOPs, the kernels of a layer, checks of the file and the names in
+//! reports come from there. A new mixer is a file with its fields and that trait, and a line in the list below.
+//!
+//! Symbols as in the papers: a state-space head holds a state of `state` × `head_size`, a delta-rule head one of
+//! `key_size` × `value_size`; sequences are worked on in chunks, inside which all products are matrix products.
+
+mod attention;
+mod delta_rule;
+mod latent;
+mod scan;
+
+pub use attention::qk_norm_and_sinks;
+pub use scan::Scan;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ModelSpec;
+use crate::step::spec::problem::{Problem, Problems};
+
+/// A way to mix tokens.
+pub trait TokenMixer {
+    /// The name in reports.
+    fn name(&self) -> &'static str;
+
+    /// Its fields that are sizes, for the checks of the file.
+    fn sizes(&self) -> Vec<(&'static str, u64)>;
+
+    /// What else is wrong with the fields; its path begins below them.
+    fn problem(&self) -> Option<Problem> {
+        None
+    }
+
+    /// Heads that tensor parallelism cuts, where the mixer names some of its own.
+    fn heads(&self) -> Option<u64>;
+
+    /// Parameters of one layer's mixer, without the layer's norm.
+    fn parameters(&self, model: &ModelSpec) -> u64;
+
+    /// Weights that multiply each token.
+    fn weights(&self, model: &ModelSpec) -> f64;
+
+    /// FLOPs of a token's products with other tokens, forward.
+    fn mixing(&self, model: &ModelSpec, sequence: u64) -> MixingFlops;
+
+    /// What one of `tensor` ranks that share the heads computes; `None` of attention, which has kernels of its own.
+    fn scan(&self, tensor: u64) -> Option<Scan>;
+}
+
+/// FLOPs of a token's products with other tokens, forward.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MixingFlops {
+    /// Plain causal masks in full.
+    pub full: f64,
+    /// Plain causal masks by half.
+    pub causal: f64,
+}
+
+impl MixingFlops {
+    /// The same by either count.
+    pub fn both(flops: f64) -> Self {
+        MixingFlops { full: flops, causal: flops }
+    }
+}
+
+/// Declares the mixers with fields of their own: file, variant, fields, name in files, what it is.
+macro_rules! mixers {
+    ($($file:ident $variant:ident($fields:ident) $key:literal $about:literal,)*) => {
+        $(mod $file; pub use $file::$fields;)*
+
+        /// What mixes tokens.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "kebab-case")]
+        #[non_exhaustive]
+        pub enum Mixer {
+            /// Attention, as `heads`, `attention` and `mla` say.
+            #[default]
+            Attention,
+            /// Nothing: the layer is an MLP alone.
+            None,
+            $(#[doc = $about] #[serde(rename = $key)] $variant($fields),)*
+        }
+
+        impl Mixer {
+            /// The mixer of a layer of a model; `None` where nothing mixes its tokens.
+            pub fn of(model: &ModelSpec) -> Option<&dyn TokenMixer> {
+                match &model.mixer {
+                    Mixer::None => None,
+                    Mixer::Attention if model.mla.is_some() => Some(&latent::LatentAttention),
+                    Mixer::Attention => Some(&attention::Attention),
+                    $(Mixer::$variant(fields) => Some(fields),)*
+                }
+            }
+
+            /// The mixer where it has fields of its own, with the name under which they stand.
+            fn own(&self) -> Option<(&'static str, &dyn TokenMixer)> {
+                match self {
+                    Mixer::Attention | Mixer::None => None,
+                    $(Mixer::$variant(fields) => Some(($key, fields)),)*
+                }
+            }
+        }
+    };
+}
+
+mixers! {
+    mamba2 Mamba2(Mamba2Spec) "mamba2" "State space with one decay a head (Mamba-2, arXiv 2405.21060).",
+    mamba1 Mamba1(Mamba1Spec) "mamba1" "State space with a decay for every channel and state (Mamba, arXiv 2312.00752).",
+    gated_delta GatedDelta(GatedDeltaSpec) "gated-delta" "Gated delta rule (Gated DeltaNet, arXiv 2412.06464).",
+    kimi_delta KimiDelta(KimiDeltaSpec) "kimi-delta" "Delta rule with a decay for every channel (Kimi linear, arXiv 2510.26692).",
+    lightning Lightning(LightningSpec) "lightning" "Linear attention with a fixed decay a head (Lightning attention, arXiv 2501.08313).",
+    short_convolution ShortConvolution(ShortConvolutionSpec) "short-convolution" "Gated short convolution (LFM2, arXiv 2511.23404).",
+}
+
+impl Mixer {
+    /// Whether it is attention, latent or not.
+    pub fn is_attention(&self) -> bool {
+        matches!(self, Mixer::Attention)
+    }
+
+    pub(super) fn validate(&self, p: &mut Problems, at: &str) {
+        let Some((key, mixer)) = self.own() else { return };
+        for (field, value) in mixer.sizes() {
+            p.size(format!("{at}.{key}.{field}"), value, 10_000_000);
+        }
+        if let Some(problem) = mixer.problem() {
+            p.push(Problem { path: format!("{at}.{key}.{}", problem.path), ..problem });
+        }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+fn four() -> u64 {
+    4
+}
+fn chunk_64() -> u64 {
+    64
+}
+fn chunk_256() -> u64 {
+    256
+}
+
+/// Parameters of a linear layer.
+fn linear(biases: bool, inputs: u64, outputs: u64) -> u64 {
+    inputs * outputs + if biases { outputs } else { 0 }
+}
+
+/// A product of sizes as a float.
+fn product(sizes: &[u64]) -> f64 {
+    sizes.iter().map(|size| *size as f64).product()
+}

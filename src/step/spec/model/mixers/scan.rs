@@ -1,0 +1,26 @@
+//! What a mixer without attention scores computes on a rank.
+
+/// Work of a scan in chunks, in elements a token where nothing else is said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scan {
+    /// Width of the projection in.
+    pub projected: u64,
+    /// Width that is convolved; 0 without.
+    pub convolved: u64,
+    /// Width of the scan's output.
+    pub inner: u64,
+    /// Elements that the scan reads, each time it reads them.
+    pub read: u64,
+    /// Tokens of one chunk.
+    pub chunk: u64,
+    /// Products, each (rows, columns, inner length, how many of them for one chunk).
+    pub products: Vec<(u64, u64, u64, u64)>,
+    /// Of these, how many backward computes again before its own.
+    pub repeated: usize,
+    /// Elements of the states behind one chunk, in fp32.
+    pub state: u64,
+    /// Elements kept for backward beside what the projections keep.
+    pub saved: u64,
+    /// Whether the output is normalised and gated.
+    pub gated_norm: bool,
+}
