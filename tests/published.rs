@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use serde_json::Value;
-use stepsim::lab::score::{RuleBook, case, read};
+use stepsim::lab::describe::RuleBook;
+use stepsim::lab::score::{case, read};
 use stepsim::lab::simulate::{Inputs, Options, Simulation};
 use stepsim::step::spec::{Kind, catalog};
 

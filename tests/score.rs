@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use stepsim::lab::score::{Case, RuleBook, case, read};
+use stepsim::lab::describe::RuleBook;
+use stepsim::lab::score::{Case, case, read};
 
 fn data(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name).display().to_string()

@@ -9,8 +9,9 @@ use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::write::write_json;
 use super::{Failure, say};
+use crate::lab::describe::RuleBook;
 use crate::lab::score::{
-    Calibration, Constant, Response, Row, RuleBook, calibrate, constants, mean_abs_error, outcomes, read,
+    Calibration, Constant, Response, Row, calibrate, constants, mean_abs_error, outcomes, read,
 };
 use crate::lab::simulate::jump::figures;
 use crate::lab::simulate::{Inputs, Options};

@@ -6,9 +6,8 @@ use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::write::{write_file, write_json};
 use super::{Failure, say};
-use crate::lab::score::{
-    Bands, Outcome, Row, RuleBook, ScoreReport, mapped, outcomes, ratios, read, row_line, text,
-};
+use crate::lab::describe::RuleBook;
+use crate::lab::score::{Bands, Outcome, Row, ScoreReport, mapped, outcomes, ratios, read, row_line, text};
 
 /// Simulate measured steps, and tell how far off the simulation is.
 #[derive(Debug, clap::Args)]

@@ -4,6 +4,7 @@
 pub mod around;
 pub mod calculon;
 pub mod compare;
+pub mod describe;
 pub mod page;
 pub mod score;
 pub mod simulate;

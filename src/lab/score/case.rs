@@ -4,18 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::book::{RuleBook, Ruling};
-use super::columns::Assumed;
-use super::layout::layout;
-use super::machine::{MachineCase, machine};
+use super::measured;
 use super::rows::Row;
-use super::{measured, model, workload};
 use crate::core::ids::DeviceId;
+use crate::lab::describe::{Assumed, MachineCase, RuleBook, Ruling, describe, inputs};
 use crate::lab::simulate::Inputs;
 use crate::step::cost::DeviceCost;
 use crate::step::spec::rules::Pace;
 use crate::step::spec::workload::Dtype;
-use crate::step::spec::{WorkloadSpec, from_value};
 use crate::step::topology::Machine;
 
 /// A row as a workload on a machine, and what was measured.
@@ -58,41 +54,31 @@ pub struct Case {
 /// # Errors
 /// Why it cannot be mapped.
 pub fn case(row: &Row, book: &RuleBook) -> Result<Case, String> {
-    let mut ruling = book.rule(row)?;
-    if let Some(reason) = &ruling.skip {
-        return Err(reason.clone());
-    }
-    let layout = layout(&mut ruling.columns)?;
-    let shape = model::model(&ruling)?;
-    let model = model::checked(&shape, &row.id)?;
-    let machine = machine(&ruling.machine, &mut ruling.columns)?;
-    let workload = workload::workload(&mut ruling, &layout, &model, shape)?;
+    let words = row.columns.as_ref().map_err(Clone::clone)?;
+    let said = describe(words, &row.shapes, &row.id, book)?;
+    let (ruling, layout) = (&said.ruling, said.layout);
     let layer = ruling.columns.text("kind") == "layer";
     let (measured_s, measured_from) = match layer {
-        true => layer_seconds(&ruling)?,
-        false => measured::seconds(&ruling, &layout, &model, peak(&ruling, &machine)?)?,
+        true => layer_seconds(ruling)?,
+        false => measured::seconds(ruling, &layout, &said.model, peak(ruling, &said.machine)?)?,
     };
     let c = &ruling.columns;
-    let block = ["source", "model", "device", "n_devices"].map(|name| c.text(name)).join(", ");
-    let peak_mem_gib = c.number("peak_mem_gib");
-    let printed = row.columns.as_ref().map_err(Clone::clone)?;
-    let not_understood = c.unheeded(printed, &book.silent());
     Ok(Case {
-        class: ruling.machine.class.clone().unwrap_or_else(|| "other".into()),
-        stack: Some(c.text("stack")).filter(|s| !s.is_empty()).unwrap_or_else(|| "none".into()),
-        moe: model.moe.is_some(),
+        moe: said.model.moe.is_some(),
         layer,
         pace: ruling.pace,
         measured_s,
         measured_from,
         scale: layout.printed / layout.global as f64,
-        tokens: layout.printed * model.sequence as f64,
-        peak_mem_gib,
-        block,
-        machine,
-        workload,
-        assumed: ruling.columns.assumed,
-        not_understood,
+        tokens: layout.printed * said.model.sequence as f64,
+        peak_mem_gib: c.number("peak_mem_gib"),
+        block: ["source", "model", "device", "n_devices"].map(|name| c.text(name)).join(", "),
+        assumed: c.assumed.clone(),
+        class: said.class.clone(),
+        stack: said.stack.clone(),
+        machine: said.machine.clone(),
+        workload: said.workload.clone(),
+        not_understood: said.not_understood.clone(),
     })
 }
 
@@ -131,19 +117,14 @@ impl Case {
         roomy: bool,
         sets: &[String],
     ) -> Result<Inputs, String> {
-        let text = |e: crate::step::spec::SpecError| e.to_string().replace('\n', "; ");
-        let mut machine = self.machine.sets.clone();
-        machine.extend(sets.iter().filter_map(|s| s.strip_prefix("topology.").map(str::to_string)));
+        let mut all = sets.to_vec();
         if roomy {
-            machine.push("device.hbm.GB=1000000".into());
+            all.push("topology.device.hbm.GB=1000000".into());
         }
-        let own: Vec<String> = sets.iter().filter(|s| !s.starts_with("topology.")).cloned().collect();
-        let (topology, machine) = Machine::load(&self.machine.topology, &machine).map_err(text)?;
         let mut workload = self.workload.clone();
         if let Some(layers) = layers {
             workload["model"]["layers"] = layers.into();
         }
-        let workload = from_value::<WorkloadSpec>(workload, id.into(), id.into(), &own).map_err(text)?;
-        Inputs::new(workload, topology, machine).map_err(text)
+        inputs(&workload, &self.machine, id, &all).map_err(|e| e.to_string().replace('\n', "; "))
     }
 }

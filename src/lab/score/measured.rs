@@ -1,7 +1,6 @@
 //! The measured seconds of a row, from whatever its source prints.
 
-use super::book::Ruling;
-use super::layout::Layout;
+use crate::lab::describe::{Layout, Ruling};
 use crate::step::model::flops::StepFlops;
 use crate::step::spec::ModelSpec;
 use crate::step::spec::rules::FlopsCount;

@@ -1,6 +1,6 @@
 //! Published step times against simulated ones: `stepsim score`.
 //!
-//! A [`Row`] is what a source printed about one step. [`RuleBook`] fills what it did not print and says what
+//! A [`Row`] is what a source printed about one step. the [vocabulary](crate::lab::describe) fills what it did not print and says what
 //! its words mean; [`case()`] makes a workload and a machine of it; [`outcome()`] simulates it
 //! and estimates it in closed form; [`ScoreReport`] adds up errors by source, device and stack.
 //!
@@ -8,29 +8,19 @@
 //! the simulator refuses has failed and says why; neither ends a score.
 
 mod bands;
-mod book;
 mod calibrate;
 mod case;
-mod columns;
-mod layout;
-mod machine;
 mod measured;
-mod model;
-mod network;
 mod outcome;
 mod parallel;
 mod report;
 mod rows;
-mod shape;
 mod statistics;
 mod table;
-mod workload;
 
 pub use bands::{Band, Bands};
-pub use book::RuleBook;
 pub use calibrate::{Calibration, Constant, Response, calibrate, constants, mean_abs_error};
 pub use case::{Case, case};
-pub use columns::{Assumed, Columns};
 pub use outcome::{Outcome, Status, mapped, outcome};
 pub use parallel::outcomes;
 pub use report::{Group, ScoreReport, ScoredRow};

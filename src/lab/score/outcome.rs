@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::book::RuleBook;
 use super::case::{Case, case};
 use super::rows::Row;
 use crate::core::engine::EngineError;
 use crate::core::ids::{DeviceId, OpId, RankId};
 use crate::core::program::{Phase, Work};
 use crate::lab::compare::workload::closed_form;
+use crate::lab::describe::RuleBook;
 use crate::lab::simulate::{Inputs, Options, Simulation, SimulationError};
 use crate::step::spec::rules::Pace;
 

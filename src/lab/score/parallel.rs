@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::book::RuleBook;
 use super::outcome::{Outcome, outcome};
 use super::rows::Row;
+use crate::lab::describe::RuleBook;
 
 /// The outcomes of all rows. `progress` is told how many are done.
 pub fn outcomes(

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::columns::Assumed;
 use super::outcome::{Outcome, Status};
 use super::statistics::{Statistics, kendall};
+use crate::lab::describe::Assumed;
 
 /// The score of some rows.
 #[derive(Clone, Debug, Serialize)]

@@ -1,15 +1,12 @@
 //! Rows of measurements: JSON lines, one published step (or layer) each.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::lab::describe::Shapes;
 use crate::step::spec::SpecError;
-
-/// Dimensions of models by name, from the `models.jsonl` beside the rows.
-pub type Shapes = BTreeMap<String, Map<String, Value>>;
 
 /// One row as it was read.
 #[derive(Clone, Debug)]

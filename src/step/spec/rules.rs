@@ -33,6 +33,9 @@ pub struct RulesSpec {
     /// Columns that say nothing of how a step is run; any other that nothing is made of is told (`not_understood`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silent: Vec<String>,
+    /// Columns that are lists of phrases (`async TP, torch.compile`): a phrase that no rule knows is told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<String>,
     /// The rules, in order.
     pub rules: Vec<RuleSpec>,
 }
@@ -61,8 +64,10 @@ pub enum Layer {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuleSpec {
-    /// Column → pattern, all of which must fit. Case does not count; `*` stands for anything, `|` parts alternatives,
-    /// an empty pattern is null, a leading `!` turns the whole around; `<N`, `<=N`, `>N`, `>=N` compare numbers.
+    /// Column → pattern, all of which must fit the whole text or one of its phrases (between commas, semicolons, slashes
+    /// and plus signs). Case, dashes and underscores do not count; `*` stands for anything, `~` before words means that
+    /// they stand anywhere as whole words, `|` parts alternatives, an empty pattern is null, a leading `!` turns the whole
+    /// around; `<N`, `<=N`, `>N`, `>=N` compare numbers.
     pub when: BTreeMap<String, String>,
     /// Why: where it is written, or what speaks for the guess.
     pub why: String,

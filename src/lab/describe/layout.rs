@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::columns::Columns;
+use super::origin::Origin;
 
 /// How a step is cut, whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -150,7 +151,7 @@ fn megatron_split(text: &str) -> Result<Vec<u64>, String> {
 pub fn layer_split(c: &mut Columns, layers: u64, stages: u64) -> Result<Option<Value>, String> {
     if !layers.is_multiple_of(stages) && (layers + 2).is_multiple_of(stages) {
         let why = "the layers do not fill the stages, with one less at both ends they do";
-        c.fill("pp_layout", "ends-less".into(), why);
+        c.fill("pp_layout", "ends-less".into(), Origin::assumed(why));
     }
     if c.text("pp_layout") == "by-cost" {
         return Ok(Some(Value::from(split_by_cost(layers, stages, head_in_layers(c)))));

@@ -1,6 +1,7 @@
 //! What a number of parameters says of a model whose dimensions are not all printed.
 
 use super::columns::Columns;
+use super::origin::Origin;
 
 /// Words of a vocabulary that is not printed.
 const VOCABULARY: f64 = 50_000.0;
@@ -9,7 +10,7 @@ const VOCABULARY: f64 = 50_000.0;
 /// whether a printed MLP is plain or gated (column `mlp_by_parameters`).
 pub fn parameters(c: &mut Columns) {
     if let Some(billions) = named(&c.text("model")).filter(|_| !c.has("params_b")) {
-        c.fill("params_b", billions.into(), "the model's name");
+        c.fill("params_b", billions.into(), Origin::stated("the model's name"));
     }
     let (Some(all), Some(layers), Some(hidden), Some(ffn)) =
         (c.number("params_b"), c.number("layers"), c.number("hidden"), c.number("ffn"))
@@ -27,7 +28,7 @@ pub fn parameters(c: &mut Columns) {
     let (plain, gated) = (off(2.0), off(3.0));
     if plain.min(gated) < 0.08 {
         let kind = if plain < gated { "plain" } else { "gated" };
-        c.fill("mlp_by_parameters", kind.into(), "the printed parameters and dimensions");
+        c.fill("mlp_by_parameters", kind.into(), Origin::assumed("the printed parameters and dimensions"));
     }
 }
 
@@ -51,7 +52,9 @@ pub fn by_parameters(c: &mut Columns) -> bool {
     let layers = ((1e9 * all - table) / (12.0 * hidden * hidden)).round().max(1.0);
     let why =
         "only the parameters are known: 128 of width for each layer, as in the tables of GPT-3 and Llama";
-    c.fill("layers", (layers as u64).into(), why) & c.fill("hidden", (hidden as u64).into(), why)
+    let assumed = Origin::assumed(why);
+    c.fill("layers", (layers as u64).into(), assumed.clone())
+        & c.fill("hidden", (hidden as u64).into(), assumed)
 }
 
 /// Billions of parameters in a model's name: the first number with `B` or `M` behind it that is no part of another word.

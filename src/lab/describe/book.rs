@@ -1,12 +1,14 @@
 //! All rules that hold for a row, laid together.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
 use super::columns::Columns;
-use super::rows::Row;
+use super::description::Shapes;
+use super::origin::{From, Origin};
 use super::shape;
+use super::words::normal;
 use crate::step::spec::rules::{FlopsCount, Layer, MachineRule, Pace, RuleSpec};
 use crate::step::spec::{Kind, Loaded, ModelSpec, RulesSpec, SpecError, catalog, load, merge};
 
@@ -27,6 +29,8 @@ pub struct Ruling {
     pub shape: Value,
     /// Fields of the model.
     pub model: Value,
+    /// Where fields come from: those of the workload by their paths, those of the model behind `model.`.
+    pub origins: BTreeMap<String, Origin>,
     /// The machine.
     pub machine: MachineRule,
     /// How FLOPs are counted.
@@ -50,6 +54,9 @@ impl RuleBook {
             kept.map(|name| Ok(load(name, &[])?.value)).collect::<Result<_, SpecError>>()?;
         layers.extend(own.into_iter().map(|file| file.value));
         layers.sort_by_key(|rules| rules.layer);
+        for rule in layers.iter_mut().flat_map(|layer| &mut layer.rules) {
+            rule.when.values_mut().for_each(|pattern| *pattern = normal_pattern(pattern));
+        }
         Ok(RuleBook { layers })
     }
 
@@ -65,15 +72,20 @@ impl RuleBook {
         self.layers.iter().flat_map(|rules| rules.silent.iter().cloned()).collect()
     }
 
+    /// Columns that are lists of phrases.
+    pub fn lists(&self) -> BTreeSet<String> {
+        self.layers.iter().flat_map(|rules| rules.lists.iter().cloned()).collect()
+    }
+
     /// Fills a row and lays together what follows.
     ///
     /// # Errors
     /// The row could not be read, or a shipped model that a rule names is missing.
-    pub fn rule(&self, row: &Row) -> Result<Ruling, String> {
-        let mut columns = Columns::new(row.columns.as_ref().map_err(Clone::clone)?);
+    pub fn rule(&self, words: &Map<String, Value>, shapes: &Shapes) -> Result<Ruling, String> {
+        let mut columns = Columns::new(words);
         self.other_names(&mut columns);
         let mut model = None;
-        if let Some(known) = row.shapes.get(&columns.text("model_ref")) {
+        if let Some(known) = shapes.get(&columns.text("model_ref")) {
             let mut known = known.clone();
             known.retain(|key, _| key != "source");
             columns.take(&known);
@@ -89,17 +101,23 @@ impl RuleBook {
             workload: Value::Object(Map::new()),
             shape: model.unwrap_or_else(|| Value::Object(Map::new())),
             model: Value::Object(Map::new()),
+            origins: BTreeMap::new(),
             machine: MachineRule::default(),
             flops: FlopsCount::Model,
             pace: Pace::Step,
             skip: None,
         };
-        for rule in self.layers.iter().flat_map(|layer| &layer.rules) {
+        for (layer, rule) in self.rules() {
             if holds(rule, &ruling.columns) {
-                ruling.lay(rule);
+                ruling.lay(layer, rule);
             }
         }
         Ok(ruling)
+    }
+
+    /// All rules, the most general layer first.
+    fn rules(&self) -> impl DoubleEndedIterator<Item = (Layer, &RuleSpec)> {
+        self.layers.iter().flat_map(|rules| rules.rules.iter().map(|rule| (rules.layer, rule)))
     }
 
     fn other_names(&self, columns: &mut Columns) {
@@ -117,13 +135,16 @@ impl RuleBook {
     fn fill(&self, columns: &mut Columns, shape: &mut Option<Value>) -> Result<(), String> {
         loop {
             let mut changed = false;
-            for rule in self.layers.iter().rev().flat_map(|layer| &layer.rules) {
+            for (layer, rule) in self.layers.iter().rev().flat_map(|l| l.rules.iter().map(|r| (l.layer, r))) {
                 if rule.fill.is_empty() && rule.shape.is_none() || !holds(rule, columns) {
                     continue;
                 }
                 for (column, given) in &rule.fill {
                     let value = columns.value(given).unwrap_or_default();
-                    changed |= columns.fill(column, value, &rule.why);
+                    if !value.is_null() && !columns.has(column) {
+                        let origin = Origin::of_rule(layer, stated(rule, columns, given), &rule.why);
+                        changed |= columns.fill(column, value, origin);
+                    }
                 }
                 if let (Some(name), None) = (&rule.shape, &shape) {
                     *shape = Some(fill_shape(columns, name)?);
@@ -141,16 +162,64 @@ fn holds(rule: &RuleSpec, columns: &Columns) -> bool {
     let holds = rule.when.iter().all(|(column, pattern)| columns.fits(column, pattern));
     if holds {
         // A pattern that is turned around, or that asks for nothing, has made nothing of the text.
-        let told = rule.when.iter().filter(|(_, pattern)| !pattern.is_empty() && !pattern.starts_with('!'));
-        told.for_each(|(column, _)| columns.heed(column));
+        told(rule).for_each(|(column, pattern)| columns.heed_pattern(column, pattern));
     }
     holds
+}
+
+/// The patterns of a rule that know a word.
+fn told(rule: &RuleSpec) -> impl Iterator<Item = (&String, &String)> {
+    rule.when.iter().filter(|(_, pattern)| !pattern.is_empty() && !pattern.starts_with('!'))
+}
+
+/// The words that a rule rests on, if the description states all of them.
+fn stated(rule: &RuleSpec, columns: &Columns, given: &Value) -> Option<String> {
+    let product = given.as_str().and_then(|t| t.strip_prefix('=')).unwrap_or_default();
+    let factors = product.split(['*', '/']).map(str::trim).filter(|f| columns.has(f));
+    let names: BTreeSet<&str> = told(rule).map(|(column, _)| column.as_str()).chain(factors).collect();
+    let origins: Vec<Origin> = names.iter().filter_map(|name| columns.origin(name)).collect();
+    let all = !origins.is_empty() && origins.iter().all(|o| o.from == From::Stated);
+    all.then(|| origins.into_iter().map(|o| o.why).collect::<Vec<_>>().join(", "))
+}
+
+/// A pattern with its letters normalised; signs in front keep their meaning.
+fn normal_pattern(pattern: &str) -> String {
+    if pattern.trim_start_matches('!').starts_with(['<', '>']) {
+        return pattern.to_string();
+    }
+    let (not, body) = match pattern.strip_prefix('!') {
+        Some(body) => ("!", body),
+        None => ("", pattern),
+    };
+    let one = |alternative: &str| {
+        let (sign, words) = match alternative.trim().strip_prefix('~') {
+            Some(words) => ("~", words),
+            None => ("", alternative),
+        };
+        // Spaces beside a star are part of the pattern.
+        let parts: Vec<String> = words.split('*').map(spaced).collect();
+        format!("{sign}{}", parts.join("*").trim())
+    };
+    format!("{not}{}", body.split('|').map(one).collect::<Vec<_>>().join("|"))
+}
+
+/// A piece of a pattern, normalised, with the space that it had at its ends.
+fn spaced(piece: &str) -> String {
+    let space = |c: Option<char>| match c {
+        Some(c) if c.is_whitespace() || matches!(c, '-' | '_') => " ",
+        _ => "",
+    };
+    let middle = normal(piece);
+    if middle.is_empty() {
+        return space(piece.chars().next()).to_string();
+    }
+    format!("{}{middle}{}", space(piece.chars().next()), space(piece.chars().next_back()))
 }
 
 /// Fills the dimensions of a shipped model, and returns it as JSON.
 fn fill_shape(columns: &mut Columns, name: &str) -> Result<Value, String> {
     let model: ModelSpec = load(name, &[]).map_err(|e| e.to_string())?.value;
-    let why = format!("the model {name}");
+    let origin = Origin { from: From::Model, why: format!("the model {name}") };
     let moe = model.moe.as_ref();
     for (column, value) in [
         ("layers", Some(model.layers)),
@@ -168,7 +237,7 @@ fn fill_shape(columns: &mut Columns, name: &str) -> Result<Value, String> {
         ("dense_layers", moe.map(|m| m.first_dense_layers).filter(|n| *n > 0)),
     ] {
         if let Some(value) = value {
-            columns.fill(column, value.into(), &why);
+            columns.fill(column, value.into(), origin.clone());
         }
     }
     serde_json::to_value(&model).map_err(|e| e.to_string())
@@ -176,9 +245,14 @@ fn fill_shape(columns: &mut Columns, name: &str) -> Result<Value, String> {
 
 impl Ruling {
     /// Lays a rule over those before.
-    fn lay(&mut self, rule: &RuleSpec) {
-        merge(&mut self.workload, self.columns.resolve(&Value::Object(rule.workload.clone())));
-        merge(&mut self.model, self.columns.resolve(&Value::Object(rule.model.clone())));
+    fn lay(&mut self, layer: Layer, rule: &RuleSpec) {
+        let origin = Origin::of_rule(layer, stated(rule, &self.columns, &Value::Null), &rule.why);
+        let workload = self.columns.resolve(&Value::Object(rule.workload.clone()));
+        let model = self.columns.resolve(&Value::Object(rule.model.clone()));
+        leaves("", &workload, &mut |path, _| drop(self.origins.insert(path.to_string(), origin.clone())));
+        leaves("model", &model, &mut |path, _| drop(self.origins.insert(path.to_string(), origin.clone())));
+        merge(&mut self.workload, workload);
+        merge(&mut self.model, model);
         if let Some(machine) = &rule.machine {
             let mine = &mut self.machine;
             mine.topology = machine.topology.clone().or(mine.topology.take());
@@ -190,5 +264,18 @@ impl Ruling {
         self.flops = rule.flops.unwrap_or(self.flops);
         self.pace = rule.pace.unwrap_or(self.pace);
         self.skip = rule.skip.clone().or(self.skip.take());
+    }
+}
+
+/// Calls with the path and value of everything inside a value that is no object.
+pub fn leaves(path: &str, value: &Value, call: &mut dyn FnMut(&str, &Value)) {
+    match value {
+        Value::Object(map) => {
+            for (key, inner) in map {
+                let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                leaves(&below, inner, call);
+            }
+        }
+        other => call(path, other),
     }
 }

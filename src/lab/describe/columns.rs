@@ -1,10 +1,13 @@
-//! The columns of a row: read leniently, filled by rules, and with a record of what was filled.
+//! Columns of words: read leniently, filled by rules, and with a record of what was filled and what was made of each word.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+use super::origin::{From, Origin};
+use super::words::{Text, fits};
 
 /// A field that no source printed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -13,8 +16,9 @@ pub struct Assumed {
     pub column: String,
     /// What was taken.
     pub value: Value,
-    /// Why.
-    pub why: String,
+    /// Where from, and why.
+    #[serde(flatten)]
+    pub origin: Origin,
 }
 
 /// Columns by name. Null and absent are the same.
@@ -23,8 +27,19 @@ pub struct Columns {
     values: Map<String, Value>,
     /// What was filled in.
     pub assumed: Vec<Assumed>,
-    /// Columns that the mapping has made something of.
-    heeded: RefCell<BTreeSet<String>>,
+    /// Columns that the mapping has made something of, and which of their letters a rule knew.
+    heeded: RefCell<BTreeMap<String, Heed>>,
+    /// Texts as patterns see them.
+    texts: RefCell<BTreeMap<String, Text>>,
+}
+
+/// What was made of a column.
+#[derive(Clone, Debug)]
+enum Heed {
+    /// Its value was read.
+    Whole,
+    /// Rules knew these parts of its text.
+    Parts(Vec<(usize, usize)>),
 }
 
 impl Columns {
@@ -40,9 +55,14 @@ impl Columns {
         let extra = more.get("extra").and_then(Value::as_object).into_iter().flatten();
         for (key, value) in more.iter().chain(extra).filter(|(key, v)| !v.is_null() && *key != "extra") {
             if !self.has(key) {
-                self.values.insert(key.clone(), value.clone());
+                self.put(key, value.clone());
             }
         }
+    }
+
+    fn put(&mut self, column: &str, value: Value) {
+        self.texts.borrow_mut().remove(column);
+        self.values.insert(column.to_string(), value);
     }
 
     /// Whether a column holds anything.
@@ -56,19 +76,62 @@ impl Columns {
 
     /// Notes that the mapping has made something of a column.
     pub fn heed(&self, column: &str) {
-        if !self.heeded.borrow().contains(column) {
-            self.heeded.borrow_mut().insert(column.to_string());
+        self.heeded.borrow_mut().insert(column.to_string(), Heed::Whole);
+    }
+
+    /// Notes which parts of a column's text a rule knew.
+    fn heed_parts(&self, column: &str, parts: Vec<(usize, usize)>) {
+        let mut heeded = self.heeded.borrow_mut();
+        match heeded.entry(column.to_string()).or_insert_with(|| Heed::Parts(Vec::new())) {
+            Heed::Whole => {}
+            Heed::Parts(known) => known.extend(parts),
         }
     }
 
-    /// The columns of a row that nothing was made of, neither the mapping nor a rule that held; those that say nothing of
-    /// how a step is run are left out.
-    pub fn unheeded(&self, row: &Map<String, Value>, silent: &BTreeSet<String>) -> BTreeMap<String, Value> {
+    /// What nothing was made of, neither by the mapping nor by a rule that held: whole columns, and single phrases of
+    /// those that are lists. Columns that say nothing of how a step is run are left out.
+    pub fn unheeded(
+        &self,
+        row: &Map<String, Value>,
+        silent: &BTreeSet<String>,
+        lists: &BTreeSet<String>,
+    ) -> BTreeMap<String, Value> {
         let heeded = self.heeded.borrow();
-        let passed = |key: &&String| !heeded.contains(*key) && !silent.contains(*key) && *key != "extra";
-        let said = |value: &&Value| !value.is_null() && **value != Value::Array(Vec::new());
-        let passed = row.iter().filter(|(key, value)| passed(key) && said(value));
-        passed.map(|(key, value)| (key.clone(), value.clone())).collect()
+        let said = |value: &Value| !value.is_null() && *value != Value::Array(Vec::new());
+        let mut gaps = BTreeMap::new();
+        for (key, value) in
+            row.iter().filter(|(key, value)| *key != "extra" && !silent.contains(*key) && said(value))
+        {
+            match heeded.get(key) {
+                None => drop(gaps.insert(key.clone(), value.clone())),
+                Some(Heed::Parts(known)) if lists.contains(key) => {
+                    let left = Text::of(value).unknown(known);
+                    if !left.is_empty() {
+                        gaps.insert(key.clone(), left.join(", ").into());
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        gaps
+    }
+
+    /// Where the value of a column comes from.
+    pub fn origin(&self, column: &str) -> Option<Origin> {
+        let filled = self.assumed.iter().rev().find(|a| a.column == column);
+        filled.map(|a| a.origin.clone()).or_else(|| {
+            self.has(column).then(|| Origin::stated(format!("{column} = {}", self.pattern_text(column))))
+        })
+    }
+
+    /// Whether the description itself has a column.
+    pub fn stated(&self, column: &str) -> bool {
+        self.origin(column).is_some_and(|o| o.from == From::Stated)
+    }
+
+    /// The names of all columns that hold anything.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.values.keys()
     }
 
     /// The value of a column.
@@ -131,18 +194,19 @@ impl Columns {
     }
 
     /// Fills a column if it is null, and notes it. Whether it did.
-    pub fn fill(&mut self, column: &str, value: Value, why: &str) -> bool {
+    pub fn fill(&mut self, column: &str, value: Value, origin: Origin) -> bool {
         if value.is_null() || self.has(column) {
             return false;
         }
-        self.assume(column, value, why);
+        self.put(column, value.clone());
+        self.assumed.push(Assumed { column: column.to_string(), value, origin });
         true
     }
 
-    /// Puts another value in a column, and notes it.
+    /// Puts another value in a column, and notes it as assumed.
     pub fn assume(&mut self, column: &str, value: Value, why: &str) {
-        self.values.insert(column.to_string(), value.clone());
-        self.assumed.push(Assumed { column: column.to_string(), value, why: why.to_string() });
+        self.put(column, value.clone());
+        self.assumed.push(Assumed { column: column.to_string(), value, origin: Origin::assumed(why) });
     }
 
     /// The value that a rule gives: itself, or the product that a text beginning with `=` spells, if all its columns
@@ -183,16 +247,32 @@ impl Columns {
 
     /// Whether a column fits a pattern of a rule.
     pub fn fits(&self, column: &str, pattern: &str) -> bool {
+        self.fitting(column, pattern).is_some()
+    }
+
+    /// Notes what a pattern that fits knows of a column.
+    pub fn heed_pattern(&self, column: &str, pattern: &str) {
+        if let Some(parts) = self.fitting(column, pattern) {
+            self.heed_parts(column, parts);
+        }
+    }
+
+    /// The parts of a column's text that a pattern knows; `None` if it does not fit.
+    fn fitting(&self, column: &str, pattern: &str) -> Option<Vec<(usize, usize)>> {
         if let Some(body) = pattern.strip_prefix('!') {
-            return !self.fits(column, body);
+            return (!self.fits(column, body)).then(Vec::new);
         }
         for (sign, holds) in COMPARISONS {
             if let Some(limit) = pattern.strip_prefix(sign).and_then(|n| n.trim().parse::<f64>().ok()) {
-                return self.amount(column).is_some_and(|x| holds(x, limit));
+                return self.amount(column).is_some_and(|x| holds(x, limit)).then(|| vec![(0, usize::MAX)]);
             }
         }
-        let text = self.pattern_text(column).to_lowercase();
-        pattern.to_lowercase().split('|').any(|p| glob(p.trim(), &text))
+        let mut texts = self.texts.borrow_mut();
+        let text = match texts.get(column) {
+            Some(text) => text,
+            None => texts.entry(column.to_string()).or_insert(Text::of(self.look(column))),
+        };
+        fits(pattern, text)
     }
 }
 
@@ -235,21 +315,6 @@ type Holds = fn(f64, f64) -> bool;
 const COMPARISONS: [(&str, Holds); 4] =
     [("<=", |x, y| x <= y), (">=", |x, y| x >= y), ("<", |x, y| x < y), (">", |x, y| x > y)];
 
-/// Whether a text is what a pattern says; `*` stands for anything.
-fn glob(pattern: &str, text: &str) -> bool {
-    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut left) = text.strip_prefix(head) else { return false };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let tail = parts.pop().unwrap_or_default();
-    for part in parts {
-        match left.find(part) {
-            Some(at) => left = &left[at + part.len()..],
-            None => return false,
-        }
-    }
-    left.ends_with(tail)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -279,7 +344,6 @@ mod tests {
         ] {
             assert_eq!(row.fits(column, pattern), fits, "{column} {pattern:?}");
         }
-        assert!(glob("*a*b*", "xaxbx") && !glob("*a*b*", "xbxax") && glob("a*a", "aa") && !glob("a*a", "a"));
     }
 
     #[test]
@@ -326,7 +390,7 @@ mod tests {
         own.heed("seen");
         assert!(own.has("optimizer") && !own.fits("optimizer", "*adam*"));
         let silent = ["notes".to_string()].into();
-        let told = own.unheeded(row.as_object().unwrap(), &silent);
+        let told = own.unheeded(row.as_object().unwrap(), &silent, &BTreeSet::new());
         assert_eq!(told.into_iter().collect::<Vec<_>>(), [("optimizer".to_string(), json!("sgd"))]);
     }
 

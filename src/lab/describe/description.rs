@@ -1,0 +1,160 @@
+//! What is understood of a run.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::book::{RuleBook, Ruling, leaves};
+use super::layout::{Layout, layout};
+use super::machine::{MachineCase, machine};
+use super::model;
+use super::origin::{From, Origin};
+use super::workload::{COLUMNS, workload};
+use crate::lab::simulate::Inputs;
+use crate::step::spec::{ModelSpec, SpecError, WorkloadSpec, from_value};
+use crate::step::topology::Machine;
+
+/// Dimensions of models by name, from a table beside the description.
+pub type Shapes = BTreeMap<String, Map<String, Value>>;
+
+/// A value of the step and where it comes from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Field {
+    /// Its path in the workload; behind `machine.`, in the machine.
+    pub path: String,
+    /// Its value.
+    pub value: Value,
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub origin: Origin,
+}
+
+/// A run as it is understood.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// Every field that is not as it is in any workload, with its value and origin.
+    pub fields: Vec<Field>,
+    /// Columns, or phrases of columns that are lists, that nothing was made of.
+    pub not_understood: BTreeMap<String, Value>,
+    /// What leads every report: statements that contradict each other.
+    pub warnings: Vec<String>,
+    /// The workload with its model.
+    pub workload: Value,
+    /// The machine.
+    pub machine: MachineCase,
+    /// Class of the device.
+    pub class: String,
+    /// The software stack; `none` where nothing names one.
+    pub stack: String,
+    /// The model, checked.
+    pub model: ModelSpec,
+    /// How the step is cut.
+    pub layout: Layout,
+    /// What the vocabulary made of the words.
+    pub ruling: Ruling,
+}
+
+/// What is understood of columns of words. `shapes` are models that they may refer to by `model_ref`.
+///
+/// # Errors
+/// Why there is no step in it: devices, batch or model cannot be had.
+pub fn describe(
+    words: &Map<String, Value>,
+    shapes: &Shapes,
+    name: &str,
+    book: &RuleBook,
+) -> Result<Description, String> {
+    let mut ruling = book.rule(words, shapes)?;
+    if let Some(reason) = &ruling.skip {
+        return Err(reason.clone());
+    }
+    let layout = layout(&mut ruling.columns)?;
+    let shape = model::model(&ruling)?;
+    let model = model::checked(&shape, name)?;
+    let machine = machine(&ruling.machine, &mut ruling.columns)?;
+    let workload = workload(&mut ruling, &layout, &model, shape)?;
+    let stack = Some(ruling.columns.text("stack")).filter(|s| !s.is_empty()).unwrap_or_else(|| "none".into());
+    Ok(Description {
+        fields: fields(&ruling, &workload, &machine, &stack),
+        not_understood: ruling.columns.unheeded(words, &book.silent(), &book.lists()),
+        warnings: Vec::new(),
+        class: ruling.machine.class.clone().unwrap_or_else(|| "other".into()),
+        stack,
+        workload,
+        machine,
+        model,
+        layout,
+        ruling,
+    })
+}
+
+impl Description {
+    /// The fields of one class.
+    pub fn of(&self, from: From) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(move |f| f.origin.from == from)
+    }
+
+    /// Workload and machine, read and found to fit each other. `sets` are settings of the workload and, behind
+    /// `topology.`, the machine.
+    ///
+    /// # Errors
+    /// What the simulator refuses.
+    pub fn inputs(&self, name: &str, sets: &[String]) -> Result<Inputs, SpecError> {
+        inputs(&self.workload, &self.machine, name, sets)
+    }
+}
+
+/// A workload on a machine, read and found to fit each other.
+///
+/// # Errors
+/// What the simulator refuses.
+pub fn inputs(
+    workload: &Value,
+    machine: &MachineCase,
+    name: &str,
+    sets: &[String],
+) -> Result<Inputs, SpecError> {
+    let mut of_machine = machine.sets.clone();
+    of_machine.extend(sets.iter().filter_map(|s| s.strip_prefix("topology.").map(str::to_string)));
+    let own: Vec<String> = sets.iter().filter(|s| !s.starts_with("topology.")).cloned().collect();
+    let (topology, machine) = Machine::load(&machine.topology, &of_machine)?;
+    let workload = from_value::<WorkloadSpec>(workload.clone(), name.into(), name.into(), &own)?;
+    Inputs::new(workload, topology, machine)
+}
+
+/// All fields with their origins.
+fn fields(ruling: &Ruling, workload: &Value, machine: &MachineCase, stack: &str) -> Vec<Field> {
+    let c = &ruling.columns;
+    let mut fields = Vec::new();
+    for (path, value, column) in [
+        ("machine.name", Value::from(machine.topology.as_str()), "device"),
+        ("machine.devices", c.get("n_devices").clone(), "n_devices"),
+        ("machine.settings", machine.sets.clone().into(), "inter_node"),
+        ("stack", stack.into(), "stack"),
+    ] {
+        let nothing = || Origin::assumed(format!("as the machine {} has it", machine.topology));
+        fields.push(Field { path: path.into(), value, origin: c.origin(column).unwrap_or_else(nothing) });
+    }
+    leaves("", workload, &mut |path, value| {
+        if path != "stack" && !path.starts_with("stack.") || ruling.origins.contains_key(path) {
+            let origin = origin(ruling, path);
+            fields.push(Field { path: path.into(), value: value.clone(), origin });
+        }
+    });
+    fields
+}
+
+/// Where a field comes from: a rule, a column, or the shipped model.
+fn origin(ruling: &Ruling, path: &str) -> Origin {
+    let of_column = || {
+        let (_, column) = COLUMNS.iter().find(|(field, _)| *field == path)?;
+        ruling.columns.origin(column)
+    };
+    let of_model = || {
+        let name = ruling.shape.get("name")?.as_str()?;
+        path.starts_with("model.").then(|| Origin { from: From::Model, why: format!("the model {name}") })
+    };
+    let found = ruling.origins.get(path).cloned().or_else(of_column).or_else(of_model);
+    found.unwrap_or_else(|| Origin::assumed("follows from the other fields"))
+}
