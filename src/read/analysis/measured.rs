@@ -6,7 +6,7 @@ use super::diff::{Line, Lines, Measure};
 use super::kind::OpKind;
 use super::report::Report;
 use super::stalls::{StallCause, Waiting};
-use crate::core::kernel_class::KernelClass;
+use crate::core::kernel_class::{KernelClass, Kind};
 use crate::read::profile::classes::Family;
 use crate::read::profile::report::RankProfile;
 
@@ -51,12 +51,12 @@ impl From<&RankProfile> for Summary {
 
 /// The work of a class of kernels in the words of profiles.
 fn work_of(class: KernelClass) -> &'static str {
-    match class.name() {
-        name if name.starts_with("attention") => "attention",
-        name if name.starts_with("optimizer") || name.starts_with("gradient") => "optimizer",
-        _ if class == KernelClass::Scan => "mixed",
-        _ if class.is_matrix() => "gemm",
-        _ => "memory-bound",
+    match (class.kind(), class.name()) {
+        (_, name) if name.starts_with("attention") => "attention",
+        (_, name) if name.starts_with("optimizer") || name.starts_with("gradient") => "optimizer",
+        (Kind::Scan, _) => "mixed",
+        (Kind::Gemm(_) | Kind::GroupedGemm(_) | Kind::Batched | Kind::Attention, _) => "gemm",
+        (Kind::MemoryBound(_), _) => "memory-bound",
     }
 }
 

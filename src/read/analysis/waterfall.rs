@@ -290,19 +290,13 @@ impl Reading {
                 _ => {
                     let ideal = at_peak(flops as f64, peak);
                     bars.put(Bar::Efficiency(class), nominal - ideal);
-                    let of = if mixes(class) { &mut coming.mixing } else { &mut coming.matrices };
+                    let of = if class.mixes() { &mut coming.mixing } else { &mut coming.matrices };
                     *of = (of.0 + flops, of.1 + ideal);
                 }
             }
         }
         coming
     }
-}
-
-/// Whether a class multiplies tokens with one another.
-fn mixes(class: KernelClass) -> bool {
-    use KernelClass::{AttentionBackward, AttentionForward, AttentionGemm, Scan};
-    matches!(class, AttentionForward | AttentionBackward | AttentionGemm | Scan)
 }
 
 fn at_peak(flops: f64, peak: FlopRate) -> i128 {

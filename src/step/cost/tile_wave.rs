@@ -1,8 +1,9 @@
 //! Tiles in waves over the compute units, and a roofline.
 
 use super::{Cost, DeviceCost, attention, memory_bound};
+use crate::core::kernel_class::{Kind, Pass};
 use crate::core::units::Time;
-use crate::step::model::{Kernel, KernelClass, KernelShape};
+use crate::step::model::{Kernel, KernelShape};
 use crate::step::spec::Dtype;
 
 /// The default level; formulas in the parent module.
@@ -61,11 +62,15 @@ fn fraction(device: &DeviceCost, kernel: &Kernel) -> f64 {
     let spec = &device.spec;
     let weight_grad = || spec.weight_grad.get(&kernel.format()).copied().unwrap_or(1.0);
     device.matrix_fraction(kernel.format())
-        * match kernel.class {
-            KernelClass::GemmWeightGrad => weight_grad(),
-            KernelClass::GroupedGemm | KernelClass::GroupedGemmInputGrad => spec.grouped_fraction,
-            KernelClass::GroupedGemmWeightGrad => spec.grouped_fraction * spec.grouped_weight_grad,
-            _ => 1.0,
+        * match kernel.class.kind() {
+            Kind::Gemm(Pass::WeightGrad) => weight_grad(),
+            Kind::GroupedGemm(Pass::Forward | Pass::InputGrad) => spec.grouped_fraction,
+            Kind::GroupedGemm(Pass::WeightGrad) => spec.grouped_fraction * spec.grouped_weight_grad,
+            Kind::Gemm(Pass::Forward | Pass::InputGrad)
+            | Kind::Batched
+            | Kind::Scan
+            | Kind::Attention
+            | Kind::MemoryBound(_) => 1.0,
         }
 }
 

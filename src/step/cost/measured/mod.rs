@@ -301,34 +301,9 @@ impl Row {
     }
 
     fn memory_bound(&self) -> Result<Kernel, String> {
-        let b = self.backward();
-        let e = self.format()?.0.bytes();
-        // Bytes of one element, or of one element of the output.
-        let (class, per_element) = match self.op.as_str() {
-            "layer_norm" if b => (KernelClass::LayerNormBackward, 3.0 * e),
-            "rms_norm" if b => (KernelClass::NormBackward, 3.0 * e),
-            "rms_norm" | "layer_norm" => (KernelClass::Norm, 2.0 * e),
-            "add_rms_norm" if b => return Err("a fused kernel that no workload runs".into()),
-            "add_rms_norm" => (KernelClass::Norm, 4.0 * e),
-            "rope" => (KernelClass::Rotary, 2.0 * e),
-            "swiglu" => (KernelClass::Activation, if b { 5.0 * e } else { 3.0 * e }),
-            "swiglu+quantize" => (KernelClass::Activation, 5.0),
-            "gelu" => (KernelClass::Activation, if b { 3.0 * e } else { 2.0 * e }),
-            "residual_add" => (KernelClass::Residual, 3.0 * e),
-            "elementwise" | "hbm_copy" => (KernelClass::Copy, 2.0 * e),
-            "softmax" => (KernelClass::Softmax, if b { 3.0 * e } else { 2.0 * e }),
-            "embedding" => (KernelClass::Embedding, 2.0 * e),
-            "quantize" => (KernelClass::Cast, 3.0),
-            "quantize+transpose" => (KernelClass::CastTranspose, 3.0),
-            "amax" => (KernelClass::Amax, 2.0),
-            "transpose" => (KernelClass::Transpose, 2.0 * e),
-            "permute" => (KernelClass::Permute, 2.0 * e),
-            // Reads a row for each expert, writes one for each rank that a token touches: 7.4 of 8 on 64 ranks.
-            "unpermute" => (KernelClass::Unpermute, 1.92 * e),
-            "hbm_read" => (KernelClass::GradientNorm, e),
-            "optimizer" => (self.optimizer(), 14.0),
-            other => return Err(format!("`{other}` is no kernel of a class")),
-        };
+        let op = if self.op == "optimizer" { self.optimizer() } else { &self.op };
+        let (class, moves) = KernelClass::of_measured(op, self.backward())
+            .ok_or_else(|| format!("`{op}` is no kernel of a class"))?;
         let elements = match (self.m, self.n, self.seq) {
             (Some(m), Some(n), _) => self.size("m", Some(m))?.saturating_mul(self.size("n", Some(n))?),
             (None, Some(n), None) => self.size("n", Some(n))?,
@@ -342,16 +317,18 @@ impl Row {
         let counts = class != KernelClass::Unpermute; // What was counted of it is what it reads alone.
         let counted =
             self.time_ms.filter(|_| counts).zip(self.bandwidth_gbps).map(|(ms, rate)| ms * 1e-3 * rate * 1e9);
-        let bytes = counted.unwrap_or(elements as f64 * per_element);
-        Ok(Kernel::elementwise(class, "kernel", elements, bytes, self.format()?.0))
+        let dtype = self.format()?.0;
+        let bytes = counted.unwrap_or(moves.moved(elements as f64, dtype.bytes()));
+        Ok(Kernel::elementwise(class, "kernel", elements, bytes, dtype))
     }
-    fn optimizer(&self) -> KernelClass {
+    /// Which optimizer a row times, in the table's words.
+    fn optimizer(&self) -> &'static str {
         if self.says("foreach") || self.says("for-each") {
-            KernelClass::OptimizerForEach
+            "optimizer, for-each"
         } else if self.says("before the change") || self.says("multi-tensor") {
-            KernelClass::OptimizerMultiTensor
+            "optimizer, multi-tensor"
         } else {
-            KernelClass::OptimizerFused
+            "optimizer"
         }
     }
     fn maker(&self) -> Maker {

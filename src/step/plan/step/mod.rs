@@ -37,7 +37,7 @@ pub use profile::transfer_of;
 pub use unit::{FullRecompute, Layers, State, Unit, units_of_stages};
 
 use crate::core::ids::{DeviceId, RankId};
-use crate::core::kernel_class::KernelClass;
+use crate::core::kernel_class::Kind;
 use crate::core::program::{OpInfo, Program, World};
 use crate::step::collective::{Lowering, Op, Transfer};
 use crate::step::model::Shard;
@@ -224,9 +224,9 @@ pub fn plan_on(
     };
     let hardware_flops = flops(&|_| true);
     let skipped_flops = match model.attention.kernel {
-        AttentionKernel::Flash if model.attention.causal => flops(&|info| {
-            matches!(info.class, Some(KernelClass::AttentionForward | KernelClass::AttentionBackward))
-        }),
+        AttentionKernel::Flash if model.attention.causal => {
+            flops(&|info| info.class.is_some_and(|class| class.kind() == Kind::Attention))
+        }
         _ => 0,
     };
     Ok(Plan {

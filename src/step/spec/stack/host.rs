@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::kernel_class::KernelClass;
+use crate::core::kernel_class::{KernelClass, Kind};
 use crate::step::spec::problem::{Problem, Problems};
 
 /// What the host does to launch kernels. Times are of a host of slowness 1.
@@ -81,19 +81,10 @@ impl LaunchTimes {
     }
     /// That of a kernel of a class.
     pub fn of(&self, class: Option<KernelClass>) -> f64 {
-        use KernelClass as K;
-        match class {
-            Some(
-                K::Gemm
-                | K::GemmInputGrad
-                | K::GemmWeightGrad
-                | K::GroupedGemm
-                | K::GroupedGemmInputGrad
-                | K::GroupedGemmWeightGrad
-                | K::AttentionGemm,
-            ) => self.gemm,
-            Some(K::AttentionForward | K::AttentionBackward) => self.attention,
-            _ => self.elementwise,
+        match class.map(KernelClass::kind) {
+            Some(Kind::Gemm(_) | Kind::GroupedGemm(_) | Kind::Batched) => self.gemm,
+            Some(Kind::Attention) => self.attention,
+            Some(Kind::Scan | Kind::MemoryBound(_)) | None => self.elementwise,
         }
     }
 }
