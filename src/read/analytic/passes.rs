@@ -63,7 +63,10 @@ fn launches(items: &[Item], links: &Links<'_>, host: &HostSpec) -> f64 {
     let mut last = [None; 2];
     for item in items {
         let (name, us, kind) = match (item.kernel(), item.comm()) {
-            (Some(kernel), _) => (kernel.name, l.of_groups(Some(kernel.class), kernel.groups()), 0),
+            (Some(kernel), _) => {
+                let casts = kernel.dtype.bytes() < 2.0;
+                (kernel.name, l.of_groups(Some(kernel.class), kernel.groups(), casts), 0)
+            }
             (_, Some(comm)) if links.has(Group::Layer(comm.group)) => (comm.name, l.collective, 1),
             _ => continue,
         };

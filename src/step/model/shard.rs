@@ -172,7 +172,7 @@ impl Shard {
     }
 
     /// Format in which a GEMM multiplies in forward and for its input gradient.
-    pub(super) fn gemm_dtype(&self, gemm: Fp8Gemm) -> Dtype {
+    pub fn gemm_dtype(&self, gemm: Fp8Gemm) -> Dtype {
         match &self.fp8 {
             Some(f) if f.gemms.contains(&gemm) => self.recipe.as_ref().map_or(Dtype::Fp8, |r| r.dtype),
             _ => self.compute,

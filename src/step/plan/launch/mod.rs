@@ -31,6 +31,8 @@ pub struct Setting {
     pub slowness: f64,
     /// Experts of a rank, which grouped products are launched for one by one.
     pub groups: u64,
+    /// Whether the operands of experts are cast to 8 bits or fewer.
+    pub casts: bool,
 }
 
 /// The program with its launches; the host reads back the results of `reads`.
@@ -145,7 +147,8 @@ impl Launcher<'_> {
             (Work::Comm { .. }, StreamKind::CopyIn | StreamKind::CopyOut) => Some(l.copy),
             (Work::Comm { .. }, _) => Some(l.collective),
             (Work::Compute { .. }, _) => {
-                Some(l.of_groups(self.program.infos[op.info as usize].class, self.setting.groups))
+                let class = self.program.infos[op.info as usize].class;
+                Some(l.of_groups(class, self.setting.groups, self.setting.casts))
             }
         }
     }

@@ -49,7 +49,7 @@ use crate::step::schedule;
 use crate::step::schedule::{Choice, Order};
 use crate::step::spec::SpecError;
 use crate::step::spec::model::{AttentionKernel, ModelSpec};
-use crate::step::spec::workload::{PointToPoint, WorkloadSpec};
+use crate::step::spec::workload::{Fp8Gemm, PointToPoint, WorkloadSpec};
 use crate::step::topology::{Axis, Layout, Machine};
 use assembly::Assembly;
 use groups::Degrees;
@@ -202,7 +202,8 @@ pub fn plan_on(
             let reads = std::mem::take(&mut stage.w.reads);
             let launched = pipeline.programs.into_iter().zip(&reads);
             let groups = model.moe.as_ref().map_or(1, |moe| moe.experts / workload.parallelism.expert.max(1));
-            let setting = Setting { gap: prices.gap(), slowness: prices.host_slowness(), groups };
+            let casts = shard.gemm_dtype(Fp8Gemm::Experts).bytes() < 2.0;
+            let setting = Setting { gap: prices.gap(), slowness: prices.host_slowness(), groups, casts };
             pipeline.programs = launched.map(|(p, reads)| launch(&p, host, setting, reads)).collect();
         }
         pipelines.push((kind, pipeline));

@@ -68,16 +68,18 @@ pub struct LaunchTimes {
     /// The same operation again, from the loop of one call (pieces of a product or a message, lists of tensors): the
     /// driver's call alone, 3 to 7 us in the profiles.
     pub again: f64,
-    /// Each further expert of a grouped product, whose products and casts are launched one by one in a loop
+    /// Each further expert of a grouped product, whose products are launched one by one in a loop
     /// (Transformer Engine's GroupedLinear over cuBLAS).
     pub group: f64,
+    /// More for each of them where operands are cast to 8 bits or fewer: casts and scale factors of every expert.
+    pub group_casts: f64,
 }
 
 impl LaunchTimes {
-    /// That of a kernel of a class over so many groups.
-    pub fn of_groups(&self, class: Option<KernelClass>, groups: u64) -> f64 {
+    /// That of a kernel of a class over so many groups, whose operands are cast or not.
+    pub fn of_groups(&self, class: Option<KernelClass>, groups: u64, casts: bool) -> f64 {
         let more = if class.is_some_and(KernelClass::is_grouped) { groups.saturating_sub(1) } else { 0 };
-        self.of(class) + more as f64 * self.group
+        self.of(class) + more as f64 * (self.group + if casts { self.group_casts } else { 0.0 })
     }
     /// That of a kernel of a class.
     pub fn of(&self, class: Option<KernelClass>) -> f64 {
@@ -99,6 +101,7 @@ impl Default for LaunchTimes {
             copy: 10.0,
             again: 4.0,
             group: 8.0,
+            group_casts: 0.0,
         }
     }
 }
@@ -168,6 +171,7 @@ impl HostSpec {
             ("launch_us.copy", l.copy),
             ("launch_us.again", l.again),
             ("launch_us.group", l.group),
+            ("launch_us.group_casts", l.group_casts),
             ("latency_us", self.latency_us),
             ("synchronise_us", self.synchronise_us),
             ("step_us", self.step_us),
