@@ -58,6 +58,12 @@ impl DeviceCost {
         self.spec.sustained_memory = 1.0;
         self
     }
+    /// The same device where kernels run long but alone, as in a series of one kernel after another: hot, and with all of the
+    /// memory's bandwidth.
+    pub fn alone(mut self) -> DeviceCost {
+        self.spec.sustained_memory = 1.0;
+        self
+    }
     /// Matrix peak for a format. A device without it computes in the next wider one that it has; one without any
     /// wider format, in the fastest it has.
     pub fn peak(&self, dtype: Dtype) -> FlopRate {

@@ -27,11 +27,11 @@ impl Cost for TileWave {
         let (math, exposed, floor_us) = match kernel.shape {
             KernelShape::Gemm { m, n, k, batch, .. } => {
                 let math = gemm_s(device, kernel, (m, n, k), batch, left) + sums;
-                (math, spec.exposed_memory, spec.gemm_floor_us)
+                (math, spec.exposed_memory, floor_us(device, kernel))
             }
             KernelShape::GroupedGemm { groups, m, n, k, .. } => {
                 let math = gemm_s(device, kernel, (m, n, k), groups, left);
-                let floor = spec.gemm_floor_us + groups as f64 * spec.group_us;
+                let floor = floor_us(device, kernel) + groups as f64 * spec.group_us;
                 (math, spec.grouped_exposed_memory, floor)
             }
             KernelShape::Attention { .. } => {
@@ -44,6 +44,12 @@ impl Cost for TileWave {
         let cool = math.max(memory) + exposed * math.min(memory) + floor_us * 1e-6;
         Time::from_s(cool.max(kernel.flops / device.power_limit(kernel) + sums))
     }
+}
+
+/// Microseconds until a GEMM has started and ramped up.
+fn floor_us(device: &DeviceCost, kernel: &Kernel) -> f64 {
+    let shape = device.spec.shapes.get(&kernel.format());
+    shape.and_then(|shape| shape.floor_us).unwrap_or(device.spec.gemm_floor_us)
 }
 
 /// Bytes of the sums that a GEMM reads and writes where it adds its result to what is there.

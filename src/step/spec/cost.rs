@@ -115,6 +115,9 @@ pub struct ShapeCost {
     /// In place of `last_wave`: 1 where the library does not cut the rest finer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_wave: Option<f64>,
+    /// In place of `gemm_floor_us`, in microseconds: larger where a product waits for scales.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor_us: Option<f64>,
     /// Whether kernels cut k over several units where tiles are few; default: they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<bool>,
@@ -304,7 +307,12 @@ impl CostSpec {
         }
         for (format, shape) in &self.shapes {
             let at = |field| format!("shapes.{}.{field}", format.name());
-            for (field, value, most) in [("fill_k", shape.fill_k, 1e6), ("last_wave", shape.last_wave, 1.0)] {
+            let figures = [
+                ("fill_k", shape.fill_k, 1e6),
+                ("last_wave", shape.last_wave, 1.0),
+                ("floor_us", shape.floor_us, 1e6),
+            ];
+            for (field, value, most) in figures {
                 value.into_iter().for_each(|value| p.range(at(field), value, 0.0, most));
             }
         }

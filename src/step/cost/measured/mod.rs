@@ -94,6 +94,8 @@ pub struct Measured {
     pub seconds: f64,
     /// Whether the run was a long one.
     pub sustained: bool,
+    /// Whether it was a training step, in which other kernels use the memory too.
+    pub in_step: bool,
     /// Compute units that other kernels held.
     pub taken: u32,
     /// Who made its kernels.
@@ -104,7 +106,11 @@ impl Measured {
     /// Seconds that its kernels are priced at.
     pub fn priced(&self, device: &DeviceCost, cost: &dyn super::Cost) -> f64 {
         let device = device.clone().with_maker(self.maker);
-        let device = if self.sustained { device } else { device.cool() };
+        let device = match (self.sustained, self.in_step) {
+            (false, _) => device.cool(),
+            (true, false) => device.alone(),
+            (true, true) => device,
+        };
         self.kernels.iter().map(|k| cost.time_with_units_taken(k, &device, self.taken).s()).sum()
     }
 }
@@ -120,9 +126,9 @@ impl Row {
             return Err(why.into());
         }
         let kernels = match self.op.as_str() {
-            "gemm" => self.gemm()?,
+            "gemm" => self.gemm(&source)?,
             "grouped_gemm" => vec![self.grouped(&source)?],
-            "attention" => vec![self.attention()?],
+            "attention" => self.attention_beside()?,
             _ => vec![self.memory_bound()?],
         };
         let seconds = match (self.time_ms, self.tflops) {
@@ -131,7 +137,8 @@ impl Row {
             _ => return Err("neither a time nor a rate".into()),
         };
         let sustained = self.sustained.unwrap_or(source.sustained);
-        Ok(Measured { kernels, seconds, sustained, taken: source.taken, maker: self.maker() })
+        let (taken, in_step) = (source.taken, source.in_step);
+        Ok(Measured { kernels, seconds, sustained, in_step, taken, maker: self.maker() })
     }
 
     fn says(&self, word: &str) -> bool {
@@ -142,9 +149,6 @@ impl Row {
     fn unfit(&self) -> Option<&'static str> {
         if self.direction.as_deref() == Some("fwd+bwd") {
             return Some("both directions in one time");
-        }
-        if self.op == "attention" && self.says("includes rope") {
-            return Some("several kernels in one time");
         }
         if self.says("window") {
             return Some("a sliding window");
@@ -189,7 +193,7 @@ impl Row {
     }
 
     /// A GEMM, and the conversion of its input where the time holds it.
-    fn gemm(&self) -> Result<Vec<Kernel>, String> {
+    fn gemm(&self, source: &Source) -> Result<Vec<Kernel>, String> {
         let (m, n, k) = self.mnk()?;
         let (dtype, scaling) = self.format()?;
         let out = if self.out_dtype.as_deref() == Some("fp32") { 4.0 } else { 2.0 };
@@ -210,7 +214,8 @@ impl Row {
             for &elements in operands {
                 let e = elements as f64;
                 let pass = |class, bytes| Kernel::elementwise(class, "cast", elements, bytes, Dtype::Bf16);
-                if self.says("dynamic per-tensor") || self.dtype.as_deref() == Some("fp8 (current scaling)") {
+                let one_scale = self.dtype.as_deref() == Some("fp8") && source.dynamic_scales;
+                if one_scale || self.dtype.as_deref() == Some("fp8 (current scaling)") {
                     kernels.push(pass(KernelClass::Amax, 2.0 * e));
                 }
                 kernels.push(pass(KernelClass::Cast, e * (2.0 + dtype.bytes())));
@@ -241,6 +246,21 @@ impl Row {
             dtype,
             scaling,
         })
+    }
+    /// Attention, and what a serving engine does in the same call: a rotary embedding, and keys and values put into
+    /// the cache, both in one pass over queries, keys and values in 16 bits.
+    fn attention_beside(&self) -> Result<Vec<Kernel>, String> {
+        let attention = self.attention()?;
+        let KernelShape::Attention { batch, queries, heads, kv_heads, qk_size, .. } = attention.shape else {
+            return Ok(vec![attention]);
+        };
+        if !self.says("rope") {
+            return Ok(vec![attention]);
+        }
+        let elements = batch * queries * (heads + 2 * kv_heads) * qk_size;
+        let bytes = elements as f64 * (2.0 + attention.dtype.bytes());
+        let rotary = Kernel::elementwise(KernelClass::Rotary, "rotary", elements, bytes, Dtype::Bf16);
+        Ok(vec![attention, rotary])
     }
     fn attention(&self) -> Result<Kernel, String> {
         let (batch, s) = (self.size("batch", self.batch)?, self.size("seq", self.seq)?);

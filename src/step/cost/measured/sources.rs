@@ -4,22 +4,37 @@
 pub(super) struct Source {
     /// Long series on a hot device, rather than short benchmarks.
     pub(super) sustained: bool,
+    /// A training step, rather than one kernel after another.
+    pub(super) in_step: bool,
     /// Shapes of gradients are those of the forward pass.
     pub(super) forward_shapes: bool,
     /// Causal attention is counted as if it were not masked.
     pub(super) masked_counted: bool,
     /// Compute units that communication held.
     pub(super) taken: u32,
+    /// Products in 8 bits with one scale a tensor look for the largest element first (amax), in the same time.
+    pub(super) dynamic_scales: bool,
 }
 
 /// A source by its name; an unknown one is taken for short benchmarks with shapes as they run.
 pub(super) fn source(name: &str) -> Source {
-    let plain = Source { sustained: false, forward_shapes: false, masked_counted: false, taken: 0 };
+    let plain = Source {
+        sustained: false,
+        in_step: false,
+        forward_shapes: false,
+        masked_counted: false,
+        taken: 0,
+        dynamic_scales: false,
+    };
     match name {
         // simu_tools/efficency_test: series of all shapes of a model, one after the other.
         "simumax-kernels" => Source { sustained: true, forward_shapes: true, masked_counted: true, ..plain },
+        // TensorRT-LLM's linear layers, called with activations in 16 bits.
+        "aiconfigurator" => Source { dynamic_scales: true, ..plain },
+        // A profiler that runs the layers of a model at all token counts, one after the other.
+        "vidur" => Source { sustained: true, ..plain },
         // A training step; dispatch and combine hold 20 of 132 units.
-        "deepseek-v3-profile" => Source { sustained: true, taken: 20, ..plain },
+        "deepseek-v3-profile" => Source { sustained: true, in_step: true, taken: 20, ..plain },
         _ => plain,
     }
 }
@@ -37,6 +52,7 @@ const DEVICES: &[(&[&str], &str)] = &[
     (&["h800"], "h800"),
     (&["gh200"], ""),
     (&["h200"], "h200-sxm"),
+    (&["h20"], "h20"),
     (&["gb200"], "gb200"),
     (&["gb300"], "gb300"),
     (&["b200"], "b200-sxm"),
