@@ -60,8 +60,14 @@ For more information, try '--help'.
 
 #[test]
 fn the_first_command_shows_a_step() {
-    let table = stdout(&["run", "--reproducible"]);
-    assert!(table.starts_with("gpt3-175b on h100-superpod-1024 (1,024 devices)\n  step "), "{table}");
+    let digest = stdout(&["run", "--reproducible"]);
+    assert!(digest.starts_with("gpt3-175b on h100-superpod-1024 (1,024 devices)\n  step "), "{digest}");
+    for part in
+        ["accuracy: ", "Hangs on", "From peak to MFU", "Memory ", "Stages ", "Try ", "for more\nAll tables"]
+    {
+        assert!(digest.contains(part), "no `{part}` in\n{digest}");
+    }
+    let table = stdout(&["run", "--reproducible", "--full"]);
     for part in
         ["Where the time went", "By pipeline stage", "Communication", "Memory at its peak", "note: mfu"]
     {
@@ -372,4 +378,21 @@ fn the_schemas_in_the_repository_are_up_to_date() {
         let same = std::fs::read(path).ok() == std::fs::read(&kept).ok();
         assert!(same, "{} is out of date: run `stepsim schema --out .`", name.display());
     }
+}
+
+/// Reports fit a screen, and the change that it proposes can be tried as it stands.
+#[test]
+fn reports_fit_a_screen() {
+    for name in ["tiny-4", "gpt2-8", "gpt3-175b", "llama3-8b-fsdp", "llama3-70b-offload", "cxl-pool-8"] {
+        let text = stdout(&["run", name]);
+        assert!(text.lines().count() <= 25, "{name}: {}\n{text}", text.lines().count());
+        let wide = text.lines().find(|line| line.chars().count() > 110 && !line.contains("stepsim whatif"));
+        assert!(wide.is_none(), "{name}: {wide:?}");
+    }
+    let text = stdout(&["run", "tiny-4", "--set", "model.layers=8", "--color", "never"]);
+    let command = text.lines().find(|line| line.contains("stepsim whatif")).expect("a change to try");
+    stepsim(&command.split_whitespace().skip_while(|word| *word != "whatif").take(5).collect::<Vec<_>>())
+        .success();
+    let coloured = stdout(&["run", "tiny-4", "--color", "always"]);
+    assert!(coloured.contains("\x1b[1m"), "{coloured}");
 }

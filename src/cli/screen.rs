@@ -1,10 +1,67 @@
 //! Text for people: on standard output, unless a document stands there.
 
 use std::io;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::ColorChoice;
 
 use super::failure::Failure;
 use super::outputs;
+
+/// Whether reports are coloured.
+static COLOURED: AtomicBool = AtomicBool::new(false);
+
+/// Decides whether reports are coloured: as asked, else on a terminal, unless `NO_COLOR` is set.
+pub(super) fn choose_colour(choice: ColorChoice) {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let coloured = match choice {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => io::stdout().is_terminal() && !set("NO_COLOR") && !dumb,
+    };
+    COLOURED.store(coloured, Ordering::Relaxed);
+}
+
+/// Prints a report as [`say`] does, with headings and bars in colour where that was decided.
+///
+/// # Errors
+/// As `put`.
+pub(super) fn say_report(text: &str) -> Result<(), Failure> {
+    if COLOURED.load(Ordering::Relaxed) { say(&painted(text)) } else { say(text) }
+}
+
+/// Headings bold, bars green, remarks dim.
+fn painted(text: &str) -> String {
+    let (mut out, mut first) = (String::new(), true);
+    for line in text.lines() {
+        let remark =
+            ["note:", "accuracy:", "All tables:", "add `-o"].iter().any(|head| line.starts_with(head));
+        let heading = first && !line.starts_with(' ') && !line.is_empty();
+        match (remark, heading) {
+            (true, _) => out += &format!("\x1b[2m{line}\x1b[0m"),
+            (false, true) => out += &format!("\x1b[1m{line}\x1b[0m"),
+            (false, false) => out += &green_bars(line),
+        }
+        out.push('\n');
+        first = line.is_empty();
+    }
+    out
+}
+
+fn green_bars(line: &str) -> String {
+    let is_bar = |c: char| ('▉'..='▏').contains(&c) || c == '█';
+    let (mut out, mut inside) = (String::new(), false);
+    for c in line.chars() {
+        if is_bar(c) != inside {
+            out += if inside { "\x1b[0m" } else { "\x1b[32m" };
+            inside = !inside;
+        }
+        out.push(c);
+    }
+    out + if inside { "\x1b[0m" } else { "" }
+}
 
 /// Prints a table or a message to standard output, unless a document stands there: then nothing else does.
 ///
@@ -29,4 +86,19 @@ pub(super) fn put(text: &str) -> Result<(), Failure> {
 /// Columns of the terminal; 110 where standard output is none.
 pub fn width() -> u16 {
     terminal_size::terminal_size().map_or(110, |(w, _)| w.0.clamp(60, 140))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::painted;
+
+    #[test]
+    fn without_its_colours_a_report_is_what_it_was() {
+        let text = "tiny on a switch\n  step 1 s\n\nWhere\n  compute  ██▌  8 %\nnote: peak\n";
+        let colours = painted(text);
+        assert!(colours.contains("\x1b[1mtiny") && colours.contains("\x1b[32m██▌\x1b[0m"), "{colours}");
+        let plain =
+            ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m"].iter().fold(colours, |t, c| t.replace(c, ""));
+        assert_eq!(plain, text);
+    }
 }

@@ -26,7 +26,7 @@ pub(in crate::cli) fn files(args: &Args, case: &Calculon) -> Result<(), Failure>
         write_json(path, &report)?;
     }
     if !args.is_quiet() {
-        print(&report, args)?;
+        print(&report, None, args)?;
     }
     Ok(())
 }

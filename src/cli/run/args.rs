@@ -8,6 +8,11 @@ use crate::read::trace::{Detail, PerRank};
 
 /// Simulate a training step.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  stepsim run gpt3-175b                             where the time goes
+  stepsim run llama3-70b -o step.pftrace            the timeline, for ui.perfetto.dev
+  stepsim run gpt3-175b --set batch.global=768 --why
+  stepsim run mine.json -t '16 of h100-superpod' --full --report report.json")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a path that ends in .json [default: gpt3-175b]
     #[arg(conflicts_with = "calculon")]
@@ -73,7 +78,10 @@ pub struct Args {
     /// The default, kept for scripts: no wall-clock times, so that equal inputs give equal bytes
     #[arg(long, hide = true)]
     pub(in crate::cli) reproducible: bool,
-    /// Also print the way from peak to MFU bar by bar and stage by stage, and the kernels by class
+    /// Print every table: where the time went, stages, communication, memory, critical path, links, conventions
+    #[arg(long)]
+    pub(in crate::cli) full: bool,
+    /// Print every table, and the way from peak to MFU bar by bar and stage by stage, and the kernels by class
     #[arg(long)]
     pub(in crate::cli) why: bool,
     /// Print no table

@@ -12,10 +12,9 @@ use super::command_line::EXAMPLE;
 use super::progress::Bar;
 use super::timeline::{Shown, traced, write_trace};
 use super::write::{write_file, write_json};
-use super::{Failure, calculon, outputs, say};
+use super::{Failure, calculon, outputs};
 use crate::core::engine::EngineError;
 use crate::core::units::Time;
-use crate::lab::score::Bands;
 use crate::lab::simulate::jump::{self, figures};
 use crate::lab::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
 use crate::read::analysis::report::Report;
@@ -144,8 +143,7 @@ fn tell(args: &Args, inputs: &Inputs, report: Report) -> Result<(), Failure> {
         write_json(path, &report)?;
     }
     if !args.is_quiet() {
-        print(&report, args)?;
-        say(&Bands::shipped().sentence(inputs))?;
+        print(&report, Some(inputs), args)?;
     }
     Ok(())
 }

@@ -1,9 +1,12 @@
 //! What `run` says of itself and of its results.
 
-use super::super::{Failure, say, width};
+use super::super::screen::say_report;
+use super::super::{Failure, width};
 use super::args::Args;
-use crate::cli::command_line::command;
-use crate::lab::simulate::Head;
+use crate::cli::command_line::{EXAMPLE, command};
+use crate::lab::score::Bands;
+use crate::lab::simulate::{Head, Inputs};
+use crate::read::analysis::digest::{Asked, digest};
 use crate::read::analysis::report::Report;
 use crate::read::analysis::table::table;
 use crate::read::analysis::waterfall_table;
@@ -19,8 +22,17 @@ pub(in crate::cli) fn head(args: &Args, of_inputs: Head) -> Head {
     }
 }
 
-pub(in crate::cli) fn print(report: &Report, args: &Args) -> Result<(), Failure> {
-    let mut text = table(report, width());
+/// Prints a report: on one screen, or with --full and --why whole.
+pub(in crate::cli) fn print(report: &Report, inputs: Option<&Inputs>, args: &Args) -> Result<(), Failure> {
+    let whole = args.full || args.why;
+    let bands = Bands::shipped();
+    let mut text = if whole {
+        table(report, width())
+    } else {
+        let alike = inputs.map_or(String::new(), |inputs| bands.sentence(inputs));
+        let whatif = inputs.map(|_| whatif(args));
+        digest(report, Asked { alike: &alike, whatif: whatif.as_deref() }, width())
+    };
     if args.why {
         waterfall_table::full(&mut text, report, width());
     }
@@ -32,5 +44,26 @@ pub(in crate::cli) fn print(report: &Report, args: &Args) -> Result<(), Failure>
     } else if args.workload.is_none() {
         text += "add `-o step.pftrace` for a timeline; `stepsim run --help` for more\n";
     }
-    say(&text)
+    text += &match inputs.filter(|_| whole) {
+        Some(inputs) => bands.sentence(inputs),
+        None if whole => String::new(),
+        None => "All tables: --full   bar by bar: --why   a page: --html step.html\n".into(),
+    };
+    say_report(&text)
+}
+
+/// The command that changes one thing of the same step.
+fn whatif(args: &Args) -> String {
+    let mut words = vec!["stepsim whatif".to_string()];
+    words.push(args.workload.clone().unwrap_or_else(|| EXAMPLE.into()));
+    let mut add = |option: &str, value: &str| words.push(format!("{option} {}", quoted(value)));
+    args.topology.iter().for_each(|name| add("-t", name));
+    args.sets.iter().for_each(|set| add("--set", set));
+    words.join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/=,:+@%".contains(c);
+    if word.chars().all(plain) { word.to_string() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }

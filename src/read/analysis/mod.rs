@@ -12,7 +12,7 @@
 //! * [`idle`]: how long communication takes on an idle machine; [`kind`]: what an op is for.
 //! * [`samples`]: how step times spread over many seeds, and who was on the critical path how often.
 //! * [`layers`]: ops by layer and kind.
-//! * [`report`]: all of it as one serialisable value; [`table`] shows it to people; [`diff`] compares two, [`measured`] a
+//! * [`report`]: all of it as one serialisable value; [`table`] shows it to people, [`digest`] on one screen; [`diff`] compares two, [`measured`] a
 //!   profile with either.
 //!
 //! Hazard: in a folded world the members of a communicator are those of the folded communicator, and a rank may be a
@@ -25,6 +25,8 @@ mod cells;
 pub mod critical;
 pub mod critical_report;
 pub mod diff;
+#[cfg(feature = "cli")]
+pub mod digest;
 pub mod head;
 pub mod idle;
 pub mod kernel_classes;

@@ -5,7 +5,6 @@ use std::fmt::Write;
 use comfy_table::CellAlignment;
 
 pub(crate) use super::cells::{grouped, new_table, percent, seconds};
-use super::kind::OpKind;
 use super::report::{Breakdown, Report, StageReport, TierReport};
 use super::samples::{OnPath, SamplesReport};
 use super::stalls::StallCause;
@@ -19,6 +18,8 @@ const MOST_ROWS: usize = 16;
 const MOST_LINKS: usize = 5;
 /// Stalls of less than this part of the step are shown as one.
 const SMALL: f64 = 0.0005;
+/// Stages none of whose shares differ by this much share a row.
+const ALIKE: f64 = 0.005;
 
 /// The report as text of at most `width` columns (80 or more look best). Ends in a newline.
 pub fn table(report: &Report, width: u16) -> String {
@@ -48,7 +49,7 @@ pub fn table(report: &Report, width: u16) -> String {
     out
 }
 
-fn headline(out: &mut String, r: &Report) {
+pub(super) fn headline(out: &mut String, r: &Report) {
     let (step, tokens) = (Time::from_s(r.step_time_s), grouped(r.tokens_per_s.round() as u64));
     let _ = writeln!(out, "{} on {} ({} devices)", r.workload, r.topology, grouped(r.devices));
     let step = match r.steps {
@@ -144,7 +145,11 @@ fn by_stage(out: &mut String, r: &Report, width: u16) {
         row.extend(causes.iter().map(|&c| percent(share(&stage.time, c))));
         row
     };
-    let rows = merged(r.stages.iter().map(|s| (s.stage, row(s))));
+    let shares = |s: &StageReport| {
+        std::iter::once(s.time.busy_s / step).chain(causes.iter().map(|&c| share(&s.time, c))).collect()
+    };
+    let near = |a: &Vec<f64>, b: &Vec<f64>| a.iter().zip(b).all(|(a, b)| (a - b).abs() < ALIKE);
+    let rows = merged(r.stages.iter().map(|s| (s.stage, shares(s), row(s))), near);
     let shown = shown(&rows);
     for (stages, cells) in &shown {
         table.add_row(std::iter::once(stages).chain(cells));
@@ -176,7 +181,7 @@ fn communication(out: &mut String, r: &Report, width: u16) {
 }
 
 /// The layer whose copy came latest.
-fn prefetch(out: &mut String, r: &Report, width: u16) {
+pub(super) fn prefetch(out: &mut String, r: &Report, width: u16) {
     let late = |p: &&super::prefetch::PrefetchReport| p.needed_s > p.had_s;
     let Some(worst) = r
         .prefetch
@@ -213,8 +218,9 @@ fn memory(out: &mut String, r: &Report, width: u16) {
     let mut table = new_table(width, head);
     let mut left_out = String::new();
     for name in names {
-        let of_stage = |s: &StageReport| s.memory.get(name).map(|tier| (s.stage, memory_row(tier)));
-        let rows = merged(r.stages.iter().filter_map(of_stage));
+        let filled = |s: &StageReport| s.memory.get(name).filter(|tier| tier.peak_bytes > 0).map(memory_row);
+        let of_stage = |s: &StageReport| filled(s).map(|row| (s.stage, row.clone(), row));
+        let rows = merged(r.stages.iter().filter_map(of_stage), Vec::eq);
         let shown = shown(&rows);
         for (stages, cells) in &shown {
             table.add_row([name, stages].into_iter().chain(cells));
@@ -239,15 +245,21 @@ fn memory_row(tier: &TierReport) -> Vec<String> {
     row
 }
 
+/// The critical path by kind of op, longest first.
+pub(super) fn path_parts(r: &Report) -> Vec<(&'static str, f64)> {
+    let path = &r.critical_path;
+    let mut parts: Vec<_> = path.by_kind_s.iter().map(|(kind, s)| (kind.words(), *s)).collect();
+    parts.extend([("contention", path.contention_s), ("full tier", path.memory_s)]);
+    parts.retain(|p| p.1 >= SMALL * r.run_time_s.max(f64::MIN_POSITIVE));
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    parts
+}
+
 fn critical_path(out: &mut String, r: &Report, width: u16) {
     let path = &r.critical_path;
     let step = r.run_time_s.max(f64::MIN_POSITIVE);
-    let mut parts: Vec<(&str, f64)> =
-        path.by_kind_s.iter().map(|(kind, s)| (OpKind::words(*kind), *s)).collect();
-    parts.extend([("contention", path.contention_s), ("full tier", path.memory_s)]);
-    parts.retain(|p| p.1 >= SMALL * step);
-    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let parts: Vec<_> = parts.iter().map(|(name, s)| format!("{name} {}", percent(s / step))).collect();
+    let parts: Vec<_> =
+        path_parts(r).iter().map(|(name, s)| format!("{name} {}", percent(s / step))).collect();
     let (ops, changes) = (grouped(path.ops), grouped(path.rank_changes));
     let _ = writeln!(out, "\nCritical path ({ops} ops, {changes} changes of rank; % of the step)");
     write_list(out, &parts, width);
@@ -255,16 +267,23 @@ fn critical_path(out: &mut String, r: &Report, width: u16) {
 
 /// Items with commas between, on as many lines as the width asks for.
 fn write_list(out: &mut String, items: &[String], width: u16) {
+    let last = items.len().saturating_sub(1);
+    let items = items.iter().enumerate();
+    let words: Vec<_> = items.map(|(i, item)| format!("{item}{}", if i < last { "," } else { "" })).collect();
+    write_words(out, &words, width);
+}
+
+/// Words, on as many indented lines as the width asks for.
+pub(super) fn write_words(out: &mut String, words: &[String], width: u16) {
     let mut column = 0;
-    for (i, item) in items.iter().enumerate() {
-        let item = if i + 1 < items.len() { format!("{item},") } else { item.clone() };
-        let length = item.chars().count() + 1;
+    for word in words {
+        let length = word.chars().count() + 1;
         if column > 0 && column + length > usize::from(width) {
             out.push('\n');
             column = 0;
         }
         out.push_str(if column == 0 { "  " } else { " " });
-        out.push_str(&item);
+        out.push_str(word);
         column += length + usize::from(column == 0);
     }
     out.push('\n');
@@ -292,7 +311,7 @@ fn links(out: &mut String, r: &Report, width: u16) {
 }
 
 /// The distribution of step times, and who was on the critical path.
-fn step_times(out: &mut String, s: &SamplesReport, width: u16) {
+pub(super) fn step_times(out: &mut String, s: &SamplesReport, width: u16) {
     let last = s.seed.saturating_add(s.count.saturating_sub(1));
     let _ = writeln!(out, "\nStep times of {} samples (seeds {} to {last})", grouped(s.count), s.seed);
     let time = |name: &str, seconds: f64| format!("{name} {}", Time::from_s(seconds));
@@ -324,13 +343,21 @@ fn step_times(out: &mut String, s: &SamplesReport, width: u16) {
     let _ = writeln!(out, "{table}");
 }
 
-/// Rows of stages with the same cells, one behind the other, become one: `2–5`.
-fn merged(rows: impl Iterator<Item = (u32, Vec<String>)>) -> Vec<(String, Vec<String>)> {
-    let rows: Vec<_> = rows.collect();
-    let groups = rows.chunk_by(|a, b| a.1 == b.1);
+/// Rows of stages that are alike, one behind the other, become one with the cells of the first: `2–5`.
+fn merged<K>(
+    rows: impl Iterator<Item = (u32, K, Vec<String>)>,
+    alike: impl Fn(&K, &K) -> bool,
+) -> Vec<(String, Vec<String>)> {
+    let mut groups: Vec<(u32, u32, K, Vec<String>)> = Vec::new();
+    for (stage, key, cells) in rows {
+        match groups.last_mut() {
+            Some((_, last, of_first, _)) if *last + 1 == stage && alike(of_first, &key) => *last = stage,
+            _ => groups.push((stage, stage, key, cells)),
+        }
+    }
     let label =
         |first: u32, last: u32| if first == last { first.to_string() } else { format!("{first}–{last}") };
-    groups.map(|g| (label(g[0].0, g[g.len() - 1].0), g[0].1.clone())).collect()
+    groups.into_iter().map(|(first, last, _, cells)| (label(first, last), cells)).collect()
 }
 
 /// The first row, the last, and evenly many in between.
@@ -369,7 +396,7 @@ mod tests {
     #[test]
     fn alike_stages_share_a_row() {
         let rows = ["x", "x", "x", "y", "x"].map(|cell| vec![cell.to_string()]);
-        let merged = merged(rows.into_iter().enumerate().map(|(i, row)| (i as u32, row)));
+        let merged = merged((0..).zip(rows).map(|(i, row)| (i, row.clone(), row)), Vec::eq);
         let labels: Vec<_> = merged.iter().map(|r| r.0.as_str()).collect();
         assert_eq!(labels, ["0–2", "3", "4"]);
     }
