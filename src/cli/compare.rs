@@ -17,7 +17,7 @@ use crate::read::trace::{Format, RunMeta};
 #[command(after_help = "Examples:
   stepsim compare gpt3-175b
   stepsim compare llama3-8b-fsdp --set batch.global=512 --report compare.json
-  stepsim compare --calculon app.json exe.json sys.json --trace both.json.gz
+  stepsim compare --calculon app.json exe.json sys.json -o both.json.gz
 
 Effects are differences of two simulations that differ in one switch, in the order shown; with the rest they add up
 exactly to simulation minus closed form.")]
@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     html: Option<PathBuf>,
     /// Write a timeline with the closed form's terms above the simulated step: .json, .json.gz, .pftrace, .pftrace.gz
-    #[arg(long, value_name = "TRACE", help_heading = WRITTEN)]
+    #[arg(short = 'o', long = "output", alias = "trace", value_name = "TRACE", help_heading = WRITTEN)]
     trace: Option<PathBuf>,
 }
 
@@ -76,7 +76,7 @@ fn workload(args: &Args) -> Result<compare::Comparison, Failure> {
         compare::workload::compare(name, args.topology.as_deref(), &args.sets, &mut |ops| bar.at(ops));
     bar.done();
     let (comparison, run, estimate) = compared?;
-    let written = [("--trace", args.trace.as_deref()), ("--report", args.report.as_deref())];
+    let written = [("--output", args.trace.as_deref()), ("--report", args.report.as_deref())];
     outputs::apart(&written, &run.inputs.files())?;
     if let Some(path) = &args.trace {
         let mut meta = RunMeta::default();

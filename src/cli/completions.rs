@@ -25,10 +25,10 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
-  stepsim man --out ~/.local/share/man/man1 && man stepsim-run")]
+  stepsim man -o ~/.local/share/man/man1 && man stepsim-run")]
 pub struct Man {
     /// The folder that they are written to; it must be there
-    #[arg(long, value_name = "FOLDER", help_heading = WRITTEN)]
+    #[arg(short, long = "output", alias = "out", value_name = "FOLDER", help_heading = WRITTEN)]
     out: PathBuf,
 }
 
@@ -47,6 +47,6 @@ pub fn run(args: &Args, mut program: Command) -> Result<(), Failure> {
 /// # Errors
 /// The folder cannot be written to (status 1).
 pub fn man(args: &Man, program: Command) -> Result<(), Failure> {
-    let failed = |e| Failure::run(format!("--out {}: {e}", args.out.display()));
+    let failed = |e| Failure::run(format!("--output {}: {e}", args.out.display()));
     clap_mangen::generate_to(program, &args.out).map_err(failed)
 }

@@ -1,8 +1,10 @@
 //! `stepsim list`: the files that the program carries, a line each.
 
 use std::fmt::Write;
+use std::io::IsTerminal;
 
-use serde_json::Value;
+use clap::ValueEnum;
+use serde_json::{Value, json};
 
 use super::{Failure, say, width};
 use crate::step::schedule::Choice;
@@ -13,7 +15,8 @@ use crate::step::spec::{Device, Kind, Loaded, ModelSpec, WorkloadSpec, catalog, 
 #[command(after_help = "Examples:
   stepsim list                  everything
   stepsim list topologies       the machines
-  stepsim list schedules        the values of parallelism.pipeline.schedule")]
+  stepsim list schedules        the values of parallelism.pipeline.schedule
+  stepsim list models --json    for scripts")]
 pub struct Args {
     /// Of which kind [default: all]
     #[arg(value_enum)]
@@ -21,6 +24,9 @@ pub struct Args {
     /// Names alone, for scripts
     #[arg(long)]
     names: bool,
+    /// As JSON, for scripts: kind, name and description of each
+    #[arg(long, conflicts_with = "names")]
+    json: bool,
 }
 
 /// What can be listed.
@@ -142,6 +148,9 @@ fn model(name: &str) -> String {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut out = String::new();
     let kinds = args.what.map_or(What::ALL.to_vec(), |what| vec![what]);
+    if args.json {
+        return say(&format!("{:#}\n", documents(&kinds)));
+    }
     for what in kinds {
         let entries = what.entries();
         if args.names {
@@ -155,7 +164,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         let _ = writeln!(out, "{}", what.head());
         let longest = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        let room = usize::from(width()).saturating_sub(longest + 4).max(20);
+        let room = match std::io::stdout().is_terminal() {
+            true => usize::from(width()).saturating_sub(longest + 4).max(20),
+            false => usize::MAX,
+        };
         for (name, text) in &entries {
             let _ = writeln!(out, "  {name:<longest$}  {}", cut(text, room));
         }
@@ -164,6 +176,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     say(&out)
+}
+
+/// Kind, name and description of each.
+fn documents(kinds: &[What]) -> Value {
+    let of = |what: &What| {
+        let kind = what.to_possible_value().map(|value| value.get_name().to_string());
+        let entries = what.entries().into_iter();
+        entries.map(|(name, about)| json!({"kind": kind, "name": name, "about": about})).collect::<Vec<_>>()
+    };
+    kinds.iter().flat_map(of).collect()
 }
 
 /// At most `room` characters.

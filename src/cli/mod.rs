@@ -16,6 +16,7 @@ pub mod estimate;
 mod failure;
 pub mod fill;
 pub mod goodput;
+mod help;
 pub mod import;
 mod inputs;
 pub mod inspect;
@@ -24,6 +25,8 @@ pub mod list;
 pub mod local_sgd;
 pub mod matmul;
 mod outputs;
+#[cfg(test)]
+mod pages;
 mod progress;
 pub mod replay;
 pub mod rl;
@@ -47,7 +50,7 @@ use std::io;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// Simulates one distributed LLM training step, event by event: a timeline that opens in Perfetto, and a report that
 /// says where the time went.
@@ -56,6 +59,9 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
+    /// Colour reports: auto means on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_short_help = true)]
+    color: ColorChoice,
 }
 
 const AFTER_HELP: &str = "\
@@ -143,12 +149,14 @@ pub fn main() -> ExitCode {
         crate::read::trace::remove_partial_files();
         std::process::exit(130);
     });
-    let parsed = Cli::command().try_get_matches().and_then(|m| Ok((Cli::from_arg_matches(&m)?, m)));
+    let line = help::arranged(Cli::command());
+    let parsed = line.try_get_matches().and_then(|m| Ok((Cli::from_arg_matches(&m)?, m)));
     let result = match parsed {
-        Ok((Cli { command: Some(command) }, matches)) => {
+        Ok((Cli { command: Some(command), color }, matches)) => {
+            screen::choose_colour(color);
             outputs::guard(&Cli::command(), &matches).and_then(|()| command.run())
         }
-        Ok((Cli { command: None }, _)) => say(&Cli::command().render_help().to_string()),
+        Ok((Cli { command: None, .. }, _)) => say(&help::arranged(Cli::command()).render_help().to_string()),
         Err(e) => {
             // Help and version are errors to clap too; their exit code is 0. A closed pipe is no failure.
             let _ = e.print();
@@ -201,11 +209,9 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::error::ErrorKind;
-    use clap::{CommandFactory, Parser, ValueEnum};
+    use clap::{CommandFactory, ValueEnum};
 
     use super::Cli;
-    use crate::step::spec::{Kind, catalog};
 
     /// clap checks names, conflicts and defaults of every argument.
     #[test]
@@ -252,98 +258,5 @@ mod tests {
             command.get_subcommands().for_each(look);
         }
         look(&Cli::command());
-    }
-
-    /// The README, and the pages of the book.
-    fn pages() -> Vec<(String, String)> {
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-        let (mut pages, mut folders) = (vec![root.join("README.md")], vec![root.join("docs")]);
-        while let Some(folder) = folders.pop() {
-            for path in std::fs::read_dir(&folder).expect("docs/").flatten().map(|entry| entry.path()) {
-                match path.extension().and_then(|e| e.to_str()) {
-                    Some("md") => pages.push(path),
-                    None if path.is_dir() => folders.push(path),
-                    _ => {}
-                }
-            }
-        }
-        pages.sort();
-        let page =
-            |p: std::path::PathBuf| (p.display().to_string(), std::fs::read_to_string(&p).expect("a page"));
-        pages.into_iter().map(page).collect()
-    }
-
-    /// Commands of a page: each with whether it stands in a block, where it must be whole.
-    fn commands(page: &str) -> Vec<(bool, String)> {
-        let mut found = Vec::new();
-        for (i, part) in page.split("```").enumerate() {
-            if i % 2 == 1 {
-                let lines = part.replace("\\\n", " ");
-                let bare = lines.lines().map(|l| l.split(" #").next().unwrap_or_default());
-                found.extend(bare.flat_map(|l| l.split("&&")).map(|c| (true, c.trim().to_string())));
-            } else {
-                found.extend(part.split('`').skip(1).step_by(2).map(|c| (false, c.replace('\n', " "))));
-            }
-        }
-        let program = |(block, text): (bool, String)| {
-            let text = text.replace("cargo run --release -- ", "stepsim ");
-            (text.starts_with("stepsim ") && !text.contains('…')).then_some((block, text))
-        };
-        found.into_iter().filter_map(program).collect()
-    }
-
-    /// The words of a command; quotes keep blanks.
-    fn words(command: &str) -> Vec<String> {
-        let mut words = vec![String::new()];
-        let mut quoted = false;
-        for c in command.chars() {
-            match c {
-                '\'' => quoted = !quoted,
-                c if c.is_whitespace() && !quoted => words.push(String::new()),
-                c => words.last_mut().expect("there is one").push(c),
-            }
-        }
-        words.retain(|word| !word.is_empty());
-        words
-    }
-
-    /// Every command that a page shows is understood, and what it names is shipped.
-    #[test]
-    fn the_commands_of_the_pages_exist() {
-        let mut seen = 0;
-        for (page, text) in pages() {
-            for (block, command) in commands(&text) {
-                let words = words(&command);
-                let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                match Cli::try_parse_from(&words) {
-                    Err(e) if !block && e.kind() == ErrorKind::MissingRequiredArgument => {}
-                    Err(e) => panic!("{page}: `{command}`\n{e}"),
-                    Ok(_) => {}
-                }
-                if let ["stepsim", "run" | "inspect" | "compare", name, ..] = words[..]
-                    && !name.starts_with('-')
-                    && !name.ends_with(".json")
-                    && name.chars().any(|c| c.is_ascii_lowercase())
-                {
-                    assert!(catalog::text(Kind::Workload, name).is_some(), "{page}: `{command}`");
-                }
-                seen += 1;
-            }
-        }
-        assert!(seen > 20, "only {seen} commands found");
-    }
-
-    /// Files that a page links to are there.
-    #[test]
-    fn the_links_of_the_pages_lead_somewhere() {
-        for (page, text) in pages() {
-            for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-                let file = link.split('#').next().unwrap_or_default();
-                if !file.is_empty() && !file.contains("://") {
-                    let folder = std::path::Path::new(&page).parent().expect("a folder");
-                    assert!(folder.join(file).exists(), "{page}: {link}");
-                }
-            }
-        }
     }
 }

@@ -24,7 +24,7 @@ use crate::step::spec::SpecError;
 /// Play a measured or imported step again, unchanged, with something faster or slower, or on a machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  stepsim import kineto rank*.json.gz --out step.json
+  stepsim import kineto rank*.json.gz -o step.json
   stepsim replay step.json                                   the measured step
   stepsim replay step.json --scale cuBLAS=0.8                GEMMs a fifth shorter
   stepsim replay step.json --scale communication=0.5 --scale host=0.5

@@ -21,7 +21,7 @@ use crate::step::spec::Kind;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   stepsim schema workload > workload.schema.json
-  stepsim schema --out .            all of them, each in the folder where its files lie
+  stepsim schema -o .            all of them, each in the folder where its files lie
 
 In VS Code: \"json.schemas\": [{\"fileMatch\": [\"workloads/*.json\"], \"url\": \"./workloads/workload.schema.json\"}]")]
 pub struct Args {
@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(value_enum, required_unless_present = "out")]
     of: Option<Of>,
     /// Write the schemas of all kinds into this folder, as it is laid out in the repository
-    #[arg(long, value_name = "DIR", conflicts_with = "of", help_heading = WRITTEN)]
+    #[arg(short, long = "output", alias = "out", value_name = "DIR", conflicts_with = "of", help_heading = WRITTEN)]
     out: Option<PathBuf>,
 }
 
@@ -132,7 +132,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Of::ALL.into_iter().try_for_each(|of| write(&folder.join(of.path()), &of.text()))
         }
         (None, Some(of)) => say(&of.text()),
-        (None, None) => Err(Failure::input("name a kind of file, or a folder with --out")),
+        (None, None) => Err(Failure::input("name a kind of file, or a folder with --output")),
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use super::Failure;
 use super::write::write_json;
 use crate::step::spec::{
-    Collectives, Device, Kind, ModelSpec, Reliability, SpecError, Topology, WorkloadSpec, catalog, load,
+    Collectives, Device, Kind, ModelSpec, Reliability, SpecError, StackSpec, Topology, WorkloadSpec, catalog,
+    load,
 };
 
 /// Print a workload, machine, device, model or collectives file.
@@ -13,7 +14,8 @@ use crate::step::spec::{
 #[command(after_help = "Examples:
   stepsim show gpt3-175b
   stepsim show gpt3-175b --resolved --set batch.global=768 > mine.json
-  stepsim show h100-sxm")]
+  stepsim show h100-sxm
+  stepsim show megatron-2022                          a software stack")]
 pub struct Args {
     /// The name of a shipped file, or with --resolved a path too
     name: String,
@@ -29,8 +31,17 @@ pub struct Args {
 }
 
 /// The kinds, in the order in which a name is looked up.
-const KINDS: [Kind; 6] =
-    [Kind::Workload, Kind::Topology, Kind::Model, Kind::Device, Kind::Collectives, Kind::Reliability];
+const KINDS: [Kind; 9] = [
+    Kind::Workload,
+    Kind::Topology,
+    Kind::Model,
+    Kind::Device,
+    Kind::Collectives,
+    Kind::Reliability,
+    Kind::Stack,
+    Kind::Recipe,
+    Kind::Rules,
+];
 
 fn kind(text: &str) -> Result<Kind, String> {
     let names = || KINDS.map(Kind::word).join(", ");
@@ -74,7 +85,10 @@ fn resolved(kind: Kind, name: &str, sets: &[String]) -> Result<serde_json::Value
         Kind::Model => serde_json::to_value(load::<ModelSpec>(name, sets)?.value),
         Kind::Device => serde_json::to_value(load::<Device>(name, sets)?.value),
         Kind::Reliability => serde_json::to_value(load::<Reliability>(name, sets)?.value),
-        _ => serde_json::to_value(load::<Collectives>(name, sets)?.value),
+        Kind::Stack => serde_json::to_value(load::<StackSpec>(name, sets)?.value),
+        Kind::Collectives => serde_json::to_value(load::<Collectives>(name, sets)?.value),
+        // These have no base, and refer to no other file.
+        _ => serde_json::from_str(catalog::text(kind, name).unwrap_or("null")),
     };
     let mut value = value.map_err(|e| SpecError::at("", e.to_string()))?;
     // What the stack takes for granted stands in its place by now; read again, it would come back where the workload had

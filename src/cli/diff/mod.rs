@@ -17,7 +17,7 @@ use crate::read::analysis::table;
 use crate::read::profile::Profile;
 use side::Side;
 
-/// Lines of a section that are shown; all are in --json.
+/// Lines of a section that are shown; all are in --report.
 const MOST: usize = 16;
 
 /// Layers that are shown.
@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "PATH=VALUE")]
     set_b: Vec<String>,
     /// Also write the comparison as JSON here
-    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    #[arg(long = "report", alias = "json", value_name = "FILE", help_heading = WRITTEN)]
     json: Option<PathBuf>,
     /// Also write the comparison as a page here: .html, one file that opens in any browser
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]

@@ -17,10 +17,10 @@ use crate::step::topology::Machine;
 /// Turn Chakra execution traces into rank programs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  stepsim import chakra step.*.et --peak-tflops 989 --memory-GBps 3350 --out step.json
+  stepsim import chakra step.*.et --peak-tflops 989 --memory-GBps 3350 -o step.json
   stepsim replay step.json --on switch:8,400,1 -o step.pftrace
 
-  stepsim import chakra step.*.et --system system.json --network network.yml --machine machine.json --out step.json
+  stepsim import chakra step.*.et --system system.json --network network.yml --machine machine.json -o step.json
   stepsim replay step.json --on machine.json
 
 A kernel takes what was measured (its duration), or else the longer of its operations at the device's peak and its bytes at the
@@ -48,7 +48,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
     /// The file that is written: rank programs (.json or .json.gz)
-    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    #[arg(short, long = "output", alias = "out", value_name = "FILE", help_heading = WRITTEN)]
     out: PathBuf,
     /// Also write the machine of --network here
     #[arg(long, value_name = "FILE", requires = "network", help_heading = WRITTEN)]

@@ -41,7 +41,7 @@ enum From {
         /// The system file
         sys: PathBuf,
         /// The folder in which workload.json and topology.json are written; made if it is not there
-        #[arg(long, value_name = "DIR", help_heading = WRITTEN)]
+        #[arg(short, long = "output", alias = "out", value_name = "DIR", help_heading = WRITTEN)]
         out: PathBuf,
     },
     /// PyTorch profiles of one step, of one or several ranks, as rank programs for `stepsim replay`
@@ -53,7 +53,7 @@ enum From {
         #[arg(long, value_name = "N")]
         step: Option<String>,
         /// The file that is written (.json or .json.gz)
-        #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+        #[arg(short, long = "output", alias = "out", value_name = "FILE", help_heading = WRITTEN)]
         out: PathBuf,
     },
     /// Chakra execution traces, one a rank, with ASTRA-sim's files, as rank programs for `stepsim replay`

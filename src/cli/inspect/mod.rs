@@ -28,7 +28,7 @@ use step::StepView;
   stepsim inspect                                     the built-in example: GPT-3 175B on 1,024 H100s
   stepsim inspect llama3-70b --set parallelism.tensor=4 --set parallelism.data=4
   stepsim inspect --topology gb200-nvl72              a machine alone
-  stepsim inspect mine.json --topology switch:16,450,1 --json expanded.json")]
+  stepsim inspect mine.json --topology switch:16,450,1 --report expanded.json")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a path that ends in .json [default: gpt3-175b, or none with --topology]
     workload: Option<String>,
@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, default_value_t = 0, value_name = "RANK")]
     rank: u32,
     /// Also write what is shown as JSON here
-    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    #[arg(long = "report", alias = "json", value_name = "FILE", help_heading = WRITTEN)]
     json: Option<PathBuf>,
 }
 

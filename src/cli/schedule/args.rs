@@ -68,7 +68,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = SendMode::Asynchronous)]
     pub sends: SendMode,
     /// Writes the timeline (.json, .pftrace, each also with .gz)
-    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    #[arg(short = 'o', long = "output", alias = "trace", value_name = "FILE", help_heading = WRITTEN)]
     pub trace: Option<PathBuf>,
     /// Writes a page (.html)
     #[arg(long, value_name = "FILE", help_heading = WRITTEN, conflicts_with_all = ["all", "durations"])]
