@@ -6,6 +6,8 @@ use stepsim::read::analysis::links;
 use stepsim::step::spec::workload::{CollectiveFidelity, SlowLinkSpec};
 use stepsim::step::spec::{Kind, catalog};
 
+use crate::slow::slow;
+
 /// Op executions up to which a workload is run unfolded.
 const SMALL: u64 = 2_000_000;
 
@@ -39,7 +41,8 @@ fn assert_equal(what: &str, folded: &Simulation, full: &Simulation) {
 #[test]
 fn shipped_workloads_fold_exactly() {
     let mut compared = 0;
-    for name in catalog::names(Kind::Workload) {
+    let quick = ["tiny-4", "gpt2-8", "llama3-8b-fsdp", "llama3-70b-offload", "cxl-pool-8"];
+    for name in catalog::names(Kind::Workload).filter(|name| slow() || quick.contains(name)) {
         let folded = match run(inputs(name, None), true) {
             Ok(run) => run,
             Err(error) => {

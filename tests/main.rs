@@ -41,6 +41,7 @@ mod schedules;
 mod score;
 mod share;
 mod sites;
+mod slow;
 mod study;
 mod tiers;
 mod training;

@@ -327,7 +327,7 @@ fn any_times() -> impl Strategy<Value = PassTimes> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(600)))]
 
     #[test]
     fn closed_forms_hold_where_they_are_offered(
@@ -378,7 +378,7 @@ fn makespan_with(sends: Sends, order: &Order, t: &PassTimes, p2p: Time) -> Time 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(200)))]
 
     /// However long transfers take, messages do not queue, and engine and sweep agree in every slot.
     #[test]
@@ -680,7 +680,7 @@ fn searched_orders_leave_no_bubble_where_none_need_be() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(300)))]
 
     /// A searched order is one, keeps its limit, and is no longer than the hand-made orders that keep it too.
     #[test]

@@ -157,7 +157,7 @@ fn fsdp(units: &[Unit], reshards: bool) -> (u64, u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(256)))]
     /// The dependency graph of equal layers has the closed form.
     #[test]
     fn fsdp_of_equal_layers_has_a_closed_form(
@@ -175,7 +175,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(24)))]
     /// A planned and played step is that graph, to the picosecond, with embedding and head as they are.
     #[test]
     fn fsdp_steps_follow_the_graph(
@@ -361,7 +361,7 @@ fn streamed(visits: &[(u64, u64)], depth: usize) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(256)))]
     /// Equal layers, one copy each: the longer of copy and compute; depth beyond 1 gains nothing, depth 0 adds them.
     #[test]
     fn offload_is_the_longer_of_copy_and_compute(f in 0u64..50, c in 0u64..50, layers in 1usize..12, depth in 1usize..5) {
@@ -433,7 +433,7 @@ fn activations_of_every_nth_layer_go_out() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(16)))]
     /// Forward and backward in one sequence of visits, to the picosecond, at every depth; and where k devices share the
     /// link, every copy takes k times as long, which the closed form of one device does not see.
     #[test]
@@ -617,7 +617,7 @@ fn way() -> impl Strategy<Value = Way> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(crate::slow::draws(200)))]
     /// However a step is spread and placed: it runs to its end, every tier is left as it was found, no level passes what
     /// is there, and folding changes nothing.
     #[test]

@@ -1,0 +1,16 @@
+//! How much is drawn and tried: everything with `STEPSIM_SLOW=1` (`.ci/run --slow`), less where tests run unoptimised on every change.
+
+/// Whether everything is tried.
+pub fn slow() -> bool {
+    std::env::var_os("STEPSIM_SLOW").is_some()
+}
+
+/// Draws of a random test: all, or an eighth.
+pub fn draws(all: u32) -> u32 {
+    if slow() { all } else { all.div_ceil(8) }
+}
+
+/// The first names, or all.
+pub fn some<'a>(names: &'a [&'a str], few: usize) -> &'a [&'a str] {
+    if slow() { names } else { &names[..few] }
+}
