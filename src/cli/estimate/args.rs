@@ -38,6 +38,9 @@ pub struct Args {
     /// Tokens of the whole run that `--rules` speaks of [default: 20 for each parameter that a token passes]
     #[arg(long, value_name = "N", requires = "rules", value_parser = tokens)]
     pub(in crate::cli) tokens: Option<f64>,
+    /// Devices that the whole run of `--rules` has, each at the pace of the estimate [default: those of the machine]
+    #[arg(long, value_name = "N", requires = "rules", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub(in crate::cli) devices: Option<u64>,
     /// Only the rooflines of all shipped devices
     #[arg(long, conflicts_with_all = ["workload", "calculon", "rules", "topology", "sets"])]
     pub(in crate::cli) rooflines: bool,

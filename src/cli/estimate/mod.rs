@@ -57,7 +57,8 @@ fn workload(args: &Args) -> Result<String, Failure> {
     let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets)?;
     outputs::apart(&[("--report", args.report.as_deref())], &inputs.files())?;
     let estimate = closed_form(&inputs)?;
-    let rules = args.rules.then(|| rules::RulesOfThumb::new(&inputs, &estimate, args.tokens)).transpose()?;
+    let rules_of = || rules::RulesOfThumb::new(&inputs, &estimate, args.tokens, args.devices);
+    let rules = args.rules.then(rules_of).transpose()?;
     if let Some(path) = &args.report {
         let mut report = estimate.report();
         if let Some(rules) = &rules {

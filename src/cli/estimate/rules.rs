@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Failure, table};
 use crate::core::ids::DeviceId;
 use crate::lab::simulate::Inputs;
+use crate::read::analysis::table::grouped;
 use crate::read::analytic::Estimate;
 use crate::read::analytic::bounds::{self, AxesRate};
 use crate::read::analytic::roofline::{self, ClassIntensity, Ridge};
@@ -29,6 +30,8 @@ pub(super) struct RulesOfThumb<'a> {
     peak: f64,
     /// Tokens of the whole run.
     tokens: f64,
+    /// Devices of the whole run.
+    devices: f64,
 }
 
 impl<'a> RulesOfThumb<'a> {
@@ -36,6 +39,7 @@ impl<'a> RulesOfThumb<'a> {
         inputs: &'a Inputs,
         estimate: &'a Estimate,
         tokens: Option<f64>,
+        devices: Option<u64>,
     ) -> Result<Self, Failure> {
         let device = inputs.machine.device(DeviceId(0));
         let shard = Shard::new(&inputs.workload.value, &inputs.model);
@@ -48,6 +52,7 @@ impl<'a> RulesOfThumb<'a> {
             axes: bounds::axes(&inputs.machine).map_err(Failure::input)?,
             peak: inputs.peak().0,
             tokens: tokens.unwrap_or(20.0 * active),
+            devices: devices.unwrap_or_else(|| u64::from(inputs.machine.devices())) as f64,
         })
     }
 
@@ -80,7 +85,8 @@ impl<'a> RulesOfThumb<'a> {
             "axes": self.axes.iter().map(of_axes).collect::<Vec<_>>(),
             "run": {
                 "tokens": self.tokens, "flops_6PD": flops, "PFLOP_days": flops / training::PFLOP_DAY,
-                "days": self.days(), "attention_share": share, "attention_share_causal": causal,
+                "days": self.days(), "devices": self.devices, "tokens_a_device": self.estimate.tokens / self.devices,
+                "energy_MWh": self.energy_mwh(), "attention_share": share, "attention_share_causal": causal,
                 "loss": LAWS.iter().map(|l| json!({"law": l.name, "loss": l.loss(active, self.tokens), "optimum": l.optimum(flops)})).collect::<Vec<_>>(),
                 "twenty_tokens_a_parameter": training::twenty(flops),
             },
@@ -90,9 +96,15 @@ impl<'a> RulesOfThumb<'a> {
     fn run_flops(&self) -> f64 {
         training::flops(self.estimate.rules.active_parameters, self.tokens)
     }
-    /// At the estimated pace.
+    /// On so many devices, each at the estimated pace.
     fn days(&self) -> f64 {
-        self.tokens / self.estimate.tokens * self.estimate.terms.total() / 86_400.0
+        let share = f64::from(self.inputs.machine.devices()) / self.devices;
+        self.tokens / self.estimate.tokens * self.estimate.terms.total() / 86_400.0 * share
+    }
+    /// What the devices take at their largest board power, where it is known.
+    fn energy_mwh(&self) -> Option<f64> {
+        let watts = self.inputs.machine.device(DeviceId(0)).power_w?;
+        Some(watts * self.devices * self.days() * 24.0 / 1e6)
     }
     /// Attention over the products with weights, in full and under its mask.
     fn attention_shares(&self) -> [f64; 2] {
@@ -221,7 +233,11 @@ impl<'a> RulesOfThumb<'a> {
             "attention beside it",
             format!("{:.2} % in full, {:.2} % under the mask", 100.0 * share, 100.0 * causal),
         );
-        add("at the pace of this estimate", format!("{:.2} days", self.days()));
+        let energy =
+            self.energy_mwh().map_or(String::new(), |mwh| format!(", {mwh:.0} MWh at full board power"));
+        let devices = grouped(self.devices as u64);
+        add("at the pace of this estimate", format!("{:.2} days on {devices} devices{energy}", self.days()));
+        add("tokens a device and step", format!("{:.0}", self.estimate.tokens / self.devices));
         for law in &LAWS {
             let [p, d] = law.optimum(flops);
             let loss = law.loss(active, self.tokens);
