@@ -64,7 +64,9 @@ fn words(command: &str) -> Vec<String> {
 #[test]
 fn the_commands_of_the_pages_exist() {
     let mut seen = 0;
-    for (page, text) in pages() {
+    // What --help prints has no marks of comments.
+    let written = |page: &str| page.ends_with("reference/commands.md");
+    for (page, text) in pages().into_iter().filter(|(page, _)| !written(page)) {
         for (block, command) in commands(&text) {
             let words = words(&command);
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
