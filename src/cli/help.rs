@@ -48,7 +48,7 @@ fn groups(command: &Command) -> String {
 /// A command whose `-h` shows what is used every day, and whose `--help` shows all, examples first.
 fn concise(command: Command) -> Command {
     let name = command.get_name().to_string();
-    if command.has_subcommands() {
+    if command.is_subcommand_required_set() {
         return command;
     }
     let examples = command.get_after_help().cloned();

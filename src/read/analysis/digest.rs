@@ -25,7 +25,7 @@ pub struct Asked<'a> {
 /// At most 25 lines, of `width` columns (80 are enough). Ends in a newline.
 pub fn digest(r: &Report, asked: Asked, width: u16) -> String {
     let mut out = String::new();
-    table::headline(&mut out, r);
+    table::headline(&mut out, r, width);
     let words: Vec<String> = asked.alike.split_whitespace().map(String::from).collect();
     if !words.is_empty() {
         table::write_words(&mut out, &words, width);

@@ -24,7 +24,7 @@ const ALIKE: f64 = 0.005;
 /// The report as text of at most `width` columns (80 or more look best). Ends in a newline.
 pub fn table(report: &Report, width: u16) -> String {
     let mut out = String::new();
-    headline(&mut out, report);
+    headline(&mut out, report, width);
     where_time_went(&mut out, report, width);
     waterfall_table::compact(&mut out, report, width);
     if report.stages.len() > 1 {
@@ -49,7 +49,7 @@ pub fn table(report: &Report, width: u16) -> String {
     out
 }
 
-pub(super) fn headline(out: &mut String, r: &Report) {
+pub(super) fn headline(out: &mut String, r: &Report, width: u16) {
     let (step, tokens) = (Time::from_s(r.step_time_s), grouped(r.tokens_per_s.round() as u64));
     let _ = writeln!(out, "{} on {} ({} devices)", r.workload, r.topology, grouped(r.devices));
     let step = match r.steps {
@@ -63,19 +63,26 @@ pub(super) fn headline(out: &mut String, r: &Report) {
         r.hfu * 100.0
     );
     let (rate, unit) = flop_rate(r.model_tflops_per_device);
-    let _ = write!(out, "  {rate:.1} model {unit} per device   {} ops", grouped(r.ops));
+    let mut parts = vec![format!("{rate:.1} model {unit} per device"), format!("{} ops", grouped(r.ops))];
     if r.classes.simulated_ranks < r.classes.ranks {
         let (few, all) = (grouped(r.classes.simulated_ranks), grouped(r.classes.ranks));
-        let _ = write!(out, "   {few} ranks simulated for {all}");
+        parts.push(format!("{few} ranks simulated for {all}"));
     }
     if let Some(jumped) = r.jumped {
         let (few, all) = (grouped(u64::from(jumped.micro_batches)), grouped(u64::from(jumped.of)));
-        let _ = write!(out, "   {few} of {all} micro-batches jumped");
+        parts.push(format!("{few} of {all} micro-batches jumped"));
     }
-    if let Some(wall) = r.simulation_wall_s {
-        let _ = write!(out, "   in {}", Time::from_s(wall));
+    parts.extend(r.simulation_wall_s.map(|wall| format!("in {}", Time::from_s(wall))));
+    let mut line = String::from(" ");
+    for part in parts {
+        if line.len() > 1 && line.chars().count() + 3 + part.chars().count() > usize::from(width) {
+            let _ = writeln!(out, "{line}");
+            line = String::from(" ");
+        }
+        line += if line.len() > 1 { "   " } else { " " };
+        line += &part;
     }
-    out.push('\n');
+    let _ = writeln!(out, "{line}");
 }
 
 /// 10¹² FLOP/s in a unit that leaves at most four digits before the point.
