@@ -18,7 +18,7 @@
 //! - `core`: `units`, `ids`, `kernel_class`, `pool`, `program`, `fold`, `engine`
 //! - `step`: `schedule`, `spec`, `documents`, `moe`, `model`, `cost`, `topology`, `collective`, `plan`
 //! - `read`: `profile`, `analytic`, `analysis`, `palette`, `trace`
-//! - `lab`: `simulate`, `page`, `compare`, `calculon`, `describe`, `score`, `study`, `around`
+//! - `lab`: `simulate`, `page`, `compare`, `calculon`, `describe`, `score`, `study`, `plan`, `around`
 //! - `cli`
 
 #[cfg(feature = "cli")]

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
-use stepsim::step::spec::imports::{Beside, Import, Status, import};
+use stepsim::step::spec::import;
+use stepsim::step::spec::imports::{Beside, FORMATS, FileKind, Import, Status, recognise};
 use stepsim::step::spec::{WorkloadSpec, from_value};
 
 fn file(name: &str) -> PathBuf {
@@ -19,7 +20,7 @@ fn read(format: &str, name: &str, beside: &Beside) -> Import {
 
 fn given(model: Option<&str>, devices: Option<u64>, sets: &[&str]) -> Beside {
     let sets = sets.iter().map(|s| (*s).to_string()).collect();
-    Beside { model: model.map(str::to_string), devices, topology: None, sets }
+    Beside { model: model.map(Value::from), devices, sets, ..Beside::default() }
 }
 
 /// Format and name of a file, what is given beside it, fields that must come out, arguments without a counterpart.
@@ -478,4 +479,59 @@ fn a_matrix_of_nvidia_smi_becomes_a_machine() {
         .unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert!(stepsim::step::topology::Machine::load(out.to_str().unwrap(), &[]).unwrap().1.devices() == 8);
+}
+
+/// Whose file it is, is told by its content; the table of another is refused by name, with a command that works.
+#[test]
+fn files_are_recognised_by_their_content() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(file("")).unwrap().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let formats = FORMATS.iter().map(|(format, _)| *format).filter(|format| name.starts_with(format));
+        let Some(format) = formats.max_by_key(|format| format.len()) else { continue };
+        let text = std::fs::read_to_string(entry.path()).unwrap();
+        assert_eq!(recognise(text.as_bytes()), Some(FileKind::Arguments(format)), "{name}");
+        let other = if format == "torchtitan" { "maxtext" } else { "torchtitan" };
+        let error = import(other, &text, &name, &Beside::default()).unwrap_err().to_string();
+        let words = FileKind::Arguments(format).words();
+        assert!(
+            error.contains(words) && error.contains(&format!("stepsim import {name}")),
+            "{name}: {error}"
+        );
+        seen += 1;
+    }
+    assert!(seen > 10, "{seen}");
+    let kinds: [(&[u8], Option<FileKind>); 8] = [
+        (br#"{"model_type": "llama", "hidden_size": 64}"#, Some(FileKind::HuggingFace)),
+        (br#"{"model": "llama3-8b", "batch": {"global": 8}}"#, Some(FileKind::Workload)),
+        (br#"{"name": "m", "layers": 2, "hidden": 64}"#, Some(FileKind::Model)),
+        (br#"{"device": "h100-sxm", "node": {"devices": 8}}"#, Some(FileKind::Machine)),
+        (br#"{"schemaVersion": 1, "traceEvents": []}"#, Some(FileKind::Kineto)),
+        (b"0F0,0F1,\n,1F0,1B0", Some(FileKind::TorchSchedule)),
+        (b"[project]\nname = \"x\"\n", None),
+        (b"to be or not to be", None),
+    ];
+    for (bytes, kind) in kinds {
+        assert_eq!(recognise(bytes), kind, "{}", String::from_utf8_lossy(bytes));
+    }
+}
+
+/// One recipe of several in a file of Python, by its name.
+#[test]
+fn a_recipe_of_python_is_read_by_its_name() {
+    let text = "def a_pretrain_8gpu_h100_config():\n    cfg = llama3_8b_pretrain_config()\n    \
+                cfg.mixed_precision = _perf_precision(\"fp8_cs\")\n    cfg.model.context_parallel_size = 2\n    \
+                cfg.train.global_batch_size = 128\n    cfg.train.micro_batch_size = 1\n    return cfg\n\n\
+                def b_pretrain_16gpu_h100_config():\n    cfg = llama3_8b_pretrain_config()\n    \
+                cfg.train.global_batch_size = 64\n";
+    assert_eq!(recognise(text.as_bytes()), Some(FileKind::Arguments("megatron-bridge")));
+    let read = |file: &str| import("megatron-bridge", text, file, &Beside::default());
+    let a = read("x.py:a_pretrain_8gpu_h100_config").unwrap().workload;
+    assert_eq!(a["model"], json!("llama3-8b"));
+    assert_eq!(a["parallelism"]["data"], json!(4));
+    assert_eq!(a["precision"]["recipe"], json!("fp8-current"));
+    let error = read("x.py").unwrap_err().to_string();
+    assert!(error.contains("2 recipes") && error.contains("FILE.py:a_pretrain"), "{error}");
+    let error = read("x.py:c").unwrap_err().to_string();
+    assert!(error.contains("no function `c`"), "{error}");
 }

@@ -53,6 +53,36 @@ fn a_file_may_stand_on_a_part_and_a_workload_may_name_one() {
     assert_eq!(Inputs::load(model, None, &[]).unwrap().model.layers, 12);
 }
 
+/// By count and name, up and down from what is shipped: as many devices of that kind, in nodes of that many.
+#[test]
+fn machines_are_named_by_count_and_device() {
+    for (asked, device, devices, node) in [
+        ("64xh100", "NVIDIA H100 SXM5 80GB", 64, 8),
+        ("4096 x H100", "NVIDIA H100 SXM5 80GB", 4096, 8),
+        ("512 of b200", "NVIDIA B200 SXM (HGX, 1000 W)", 512, 8),
+        ("8xmi300x", "AMD Instinct MI300X", 8, 8),
+        ("1024xmi325x", "AMD Instinct MI325X", 1024, 8),
+        ("256 x a100-40", "NVIDIA A100 SXM4 40GB", 256, 8),
+        ("72 of h100-superpod-64", "NVIDIA H100 SXM5 80GB", 72, 8),
+        ("512xgb200", "NVIDIA GB200 (per GPU, NVL72, 1200 W)", 512, 64),
+        ("144xgb200", "NVIDIA GB200 (per GPU, NVL72, 1200 W)", 144, 72),
+        ("8 of tpu-v5p-512", "Google TPU v5p", 8, 8),
+        ("1024xtpu-v5p", "Google TPU v5p", 1024, 1024),
+        ("512xv6e", "Google TPU v6e", 512, 256),
+        ("32xtrainium1", "AWS Trainium1", 32, 16),
+        ("8xa40", "NVIDIA A40", 8, 4),
+    ] {
+        let machine = Machine::load(asked, &[]).unwrap_or_else(|e| panic!("{asked}: {e}")).1;
+        assert_eq!(
+            (machine.devices(), machine.device(DeviceId(0)).name.as_str()),
+            (devices, device),
+            "{asked}"
+        );
+        let of_first = (0..devices).filter(|d| machine.node_of(DeviceId(*d)) == 0).count();
+        assert_eq!(of_first, node, "{asked}");
+    }
+}
+
 #[test]
 fn what_is_no_part_is_refused() {
     let refused = |topology: &str, says: &[&str]| {
@@ -61,14 +91,18 @@ fn what_is_no_part_is_refused() {
     };
     refused(
         "12 of h100-superpod-64",
-        &["12 devices are no part", "1 to 8, or a multiple of 8", "at most 64"],
+        &["cannot have 12 devices", "1 to 8, or a multiple of 8", "take 8 or 16"],
     );
     refused("0 of h100-superpod-64", &["0 devices"]);
-    refused("72 of h100-superpod-64", &["at most 64"]);
-    refused("8 of tpu-v5p-512", &["a multiple of 512", "torus.dims"]);
+    refused("75272 of frontier", &["at most 37632", "take 37632"]);
+    refused("12xh100", &["12xh100", "take 8 or 16"]);
+    refused("100xtpu-v5e", &["a power of two", "take 64"]);
+    refused("24 of tpu-v5p-512", &["4x4x4", "take 16"]);
     refused("8 of h100-superpd-64", &["h100-superpd-64", "did you mean"]);
+    refused("8xq9", &["no machine and no device", "64xh100"]);
+    refused("h100", &["is a device", "`8xh100`"]);
     refused("eight of h100-superpod-64", &["no topology has the name"]);
-    refused(r#"{"base": "12 of h100-superpod-64"}"#, &["12 of h100-superpod-64", "at most 64"]);
+    refused(r#"{"base": "12 of h100-superpod-64"}"#, &["12 of h100-superpod-64", "take 8 or 16"]);
     let other = |nodes: &str| format!(r#"{{"base": "h100-superpod-64", "other_nodes": {nodes}}}"#);
     let a100 = r#""device": "a100-sxm-80""#;
     refused(

@@ -32,6 +32,7 @@ mod offload_contention;
 mod optimizers;
 mod outputs;
 mod parallelism;
+mod plan;
 mod profiles;
 mod published;
 mod readings;

@@ -22,10 +22,10 @@ use crate::read::trace::{Format, RunMeta};
 Effects are differences of two simulations that differ in one switch, in the order shown; with the rest they add up
 exactly to simulation minus closed form.")]
 pub struct Args {
-    /// Workload: the name of a shipped one, or a path that ends in .json [default: gpt3-175b]
+    /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]
     #[arg(conflicts_with = "calculon")]
     workload: Option<String>,
-    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
     #[arg(short, long, conflicts_with = "calculon")]
     topology: Option<String>,
     /// Change a field: `batch.global=768`, `topology.nodes=16`; repeatable

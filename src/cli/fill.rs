@@ -22,9 +22,9 @@ Examples:
   stepsim fill llama3-70b --max-memory 40 --fix offload.optimizer=[]
   stepsim fill examples/qwen2.5-72b.json --fix batch.micro_batch=2 -o fits.json")]
 pub struct Args {
-    /// Workload: the name of a shipped one, or a path that ends in .json
+    /// Workload: the name of a shipped one, or a file of ours or of training software
     workload: String,
-    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
     #[arg(short, long)]
     topology: Option<String>,
     #[command(flatten)]

@@ -172,6 +172,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let _ = writeln!(out, "  {name:<longest$}  {}", cut(text, room));
         }
         if what == What::Topologies {
+            let _ = writeln!(out, "  or by count and name, of these or of a device: 64xh100, '512 of b200'");
             let _ = writeln!(out, "  or simple ones, without a file: {}", simple::FORMS);
         }
     }

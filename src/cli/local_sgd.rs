@@ -30,7 +30,7 @@ The machine has sites, each of which holds whole replicas (data parallelism acro
 of this. An exchange sums the differences of all parameters; jitter of the wide area, and a gather inside the site where its
 devices hold whole weights, are left out.")]
 pub struct Args {
-    /// Workload: the name of a shipped one, or a path that ends in .json
+    /// Workload: the name of a shipped one, or a file of ours or of training software
     workload: String,
     /// Machine with sites: a name or a path [default: the one the workload names]
     #[arg(short, long)]

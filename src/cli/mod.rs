@@ -27,6 +27,7 @@ pub mod matmul;
 mod outputs;
 #[cfg(test)]
 mod pages;
+pub mod plan;
 mod progress;
 pub mod replay;
 pub mod rl;
@@ -69,6 +70,7 @@ Workloads, machines, devices and models are JSON files. A name (`gpt3-175b`) mea
 (`stepsim list`), a path (with `/`, or ending in .json) one of your own; `--set path=value` changes a field of either.
 
 Examples:
+  stepsim plan config.json --on 64xh100 --batch 512  anybody's model, script or recipe on any machine
   stepsim run                                        GPT-3 175B on 1,024 H100s: where the time goes
   stepsim run llama3-70b -o step.json.gz             the timeline, for ui.perfetto.dev
   stepsim run gpt3-175b --set batch.global=768       the same with another batch
@@ -88,6 +90,8 @@ does not fit in memory.";
 enum Command {
     /// Simulate a training step: a report, and a timeline for Perfetto
     Run(Box<run::Args>),
+    /// Say how long a step takes, of a model, a script or a recipe of any software, on a machine
+    Plan(plan::Args),
     /// Show what a workload and a machine expand to, without simulating
     Inspect(inspect::Args),
     /// Say where the time went in profiles of real steps
@@ -177,6 +181,7 @@ impl Command {
     fn run(self) -> Result<(), Failure> {
         match self {
             Command::Run(args) => run::run(&args),
+            Command::Plan(args) => plan::run(&args),
             Command::Inspect(args) => inspect::run(&args),
             Command::Analyze(args) => analyze::run(&args),
             Command::Whatif(args) => whatif::run(&args),

@@ -32,10 +32,10 @@ Examples:
   stepsim search --calculon app.json sys.json --processors 4096 --batch 3072 --vary system.mem2.GBps=25,50,100 \\
     --vary system.mem2.GiB=256,512 -o exe.json --plot system.mem2.GBps,mfu,system.mem2.GiB")]
 pub struct Args {
-    /// Workload: the name of a shipped one, or a path that ends in .json
+    /// Workload: the name of a shipped one, or a file of ours or of training software
     #[arg(required_unless_present = "calculon", conflicts_with = "calculon")]
     workload: Option<String>,
-    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
     #[arg(short, long, conflicts_with = "calculon")]
     topology: Option<String>,
     /// Values to try of a field, searched or not: `parallelism.tensor=4,8`; repeatable

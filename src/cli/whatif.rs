@@ -23,9 +23,9 @@ use crate::step::spec::{SpecError, Topology};
 first order. Where simulation and promise part, `*` says that the path became another, `+` that its ops are bound by other
 things too.")]
 pub struct Args {
-    /// Workload: the name of a shipped one, or a path that ends in .json
+    /// Workload: the name of a shipped one, or a file of ours or of training software
     workload: String,
-    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
     #[arg(short, long)]
     topology: Option<String>,
     /// Change a field first: `batch.global=768`, `topology.nodes=16`; repeatable

@@ -6,6 +6,7 @@ pub mod calculon;
 pub mod compare;
 pub mod describe;
 pub mod page;
+pub mod plan;
 pub mod score;
 pub mod simulate;
 pub mod study;

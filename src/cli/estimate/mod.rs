@@ -70,7 +70,7 @@ fn workload(args: &Args) -> Result<String, Failure> {
     if let Some(rules) = &rules {
         text += &format!("{}\n", rules.text());
     }
-    Ok(text + &Bands::shipped().sentence(&inputs))
+    Ok(text + &Bands::shipped().sentence(&inputs, estimate.terms.total()))
 }
 
 fn summary(inputs: &Inputs, estimate: &Estimate) -> String {

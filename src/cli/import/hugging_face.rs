@@ -93,7 +93,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.output {
         Some(path) => {
             write_json(path, &model)?;
-            say(&format!("{summary}wrote {}\n", path.display()))
+            say(&format!("{summary}wrote {0}\nnext: stepsim plan {0} --on 8xh100\n", path.display()))
         }
         None if args.report.is_some() => say(&summary),
         None => {

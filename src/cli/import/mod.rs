@@ -1,5 +1,6 @@
 //! `stepsim import`: files of other tools as our own.
 
+mod any;
 mod chakra;
 mod hugging_face;
 mod nccl_tests;
@@ -25,9 +26,18 @@ use crate::step::topology::Machine;
 
 /// Turn files of other tools into files of ours: a workload and a topology, or rank programs.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = "\
+Examples:
+  stepsim import pretrain.sh --devices 1024 -o workload.json        whose file it is, is told by its content
+  stepsim import config.json -o model.json
+  stepsim import ds_config.json --model config.json --devices 8 -o workload.json
+  stepsim import kineto trace.json.gz --out step.json")]
 pub struct Args {
     #[command(subcommand)]
-    from: From,
+    from: Option<From>,
+    #[command(flatten)]
+    any: any::Args,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -95,6 +105,13 @@ enum From {
 /// Wrong files (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.from {
+        Some(from) => of_kind(from),
+        None => of_kind(&any::command(&args.any)?),
+    }
+}
+
+fn of_kind(from: &From) -> Result<(), Failure> {
+    match from {
         From::Calculon { app, exe, sys, out } => {
             calculon(&Calculon::load(app, exe, sys).map_err(Failure::input)?, out)
         }

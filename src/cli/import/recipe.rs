@@ -1,13 +1,14 @@
 //! `stepsim import megatron ... maxtext`: an argument or recipe file as a workload, and what became of each argument.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
 use crate::cli::write::write_json;
 use crate::lab::simulate::Inputs;
-use crate::step::spec::imports::{Argument, Beside, Import, Status, import};
+use crate::step::spec::import;
+use crate::step::spec::imports::{Argument, Beside, Import, Status, file_and_function};
 
 /// What is asked.
 #[derive(Debug, clap::Args)]
@@ -40,12 +41,14 @@ pub struct Args {
 /// A wrong file, or one that makes no workload (status 2); a file that cannot be written (status 1).
 pub fn run(format: &str, args: &Args) -> Result<(), Failure> {
     let file = args.file.display().to_string();
-    let text = crate::cli::inputs::text(&args.file)?;
+    let (path, _) = file_and_function(&file);
+    let text = crate::cli::inputs::text(Path::new(path))?;
     let beside = Beside {
-        model: args.model.clone(),
+        model: args.model.clone().map(Into::into),
         devices: args.devices,
         topology: args.topology.clone(),
         sets: args.sets.clone(),
+        ..Beside::default()
     };
     let made = import(format, &text, &file, &beside)?;
     if args.topology.is_some() {

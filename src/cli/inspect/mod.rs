@@ -30,9 +30,9 @@ use step::StepView;
   stepsim inspect --topology gb200-nvl72              a machine alone
   stepsim inspect mine.json --topology switch:16,450,1 --report expanded.json")]
 pub struct Args {
-    /// Workload: the name of a shipped one, or a path that ends in .json [default: gpt3-175b, or none with --topology]
+    /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b, or none with --topology]
     workload: Option<String>,
-    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
     #[arg(short, long)]
     topology: Option<String>,
     /// Change a field: `batch.global=768`, `topology.nodes=16`; repeatable

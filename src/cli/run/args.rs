@@ -14,10 +14,10 @@ use crate::read::trace::{Detail, PerRank};
   stepsim run gpt3-175b --set batch.global=768 --why
   stepsim run mine.json -t '16 of h100-superpod' --full --report report.json")]
 pub struct Args {
-    /// Workload: the name of a shipped one, or a path that ends in .json [default: gpt3-175b]
+    /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b]
     #[arg(conflicts_with = "calculon")]
     pub(in crate::cli) workload: Option<String>,
-    /// Machine: a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
+    /// Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1` [default: the one the workload names]
     #[arg(short, long, conflicts_with = "calculon")]
     pub(in crate::cli) topology: Option<String>,
     /// Calculon's application, execution and system file, simulated on the machine they describe

@@ -29,7 +29,7 @@ pub(in crate::cli) fn print(report: &Report, inputs: Option<&Inputs>, args: &Arg
     let mut text = if whole {
         table(report, width())
     } else {
-        let alike = inputs.map_or(String::new(), |inputs| bands.sentence(inputs));
+        let alike = inputs.map_or(String::new(), |inputs| bands.sentence(inputs, report.step_time_s));
         let whatif = inputs.map(|_| whatif(args));
         digest(report, Asked { alike: &alike, whatif: whatif.as_deref() }, width())
     };
@@ -45,7 +45,7 @@ pub(in crate::cli) fn print(report: &Report, inputs: Option<&Inputs>, args: &Arg
         text += "add `-o step.pftrace` for a timeline; `stepsim run --help` for more\n";
     }
     text += &match inputs.filter(|_| whole) {
-        Some(inputs) => bands.sentence(inputs),
+        Some(inputs) => bands.sentence(inputs, report.step_time_s),
         None if whole => String::new(),
         None => "All tables: --full   bar by bar: --why   a page: --html step.html\n".into(),
     };

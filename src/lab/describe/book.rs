@@ -8,8 +8,8 @@ use super::columns::Columns;
 use super::description::Shapes;
 use super::origin::{From, Origin};
 use super::shape;
-use super::words::normal;
 use crate::step::spec::rules::{FlopsCount, Layer, MachineRule, Pace, RuleSpec};
+use crate::step::spec::words::normal;
 use crate::step::spec::{Kind, Loaded, ModelSpec, RulesSpec, SpecError, catalog, load, merge};
 
 /// The shipped rules and those of the user, the most general layer first.

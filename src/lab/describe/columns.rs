@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::origin::{From, Origin};
-use super::words::{Text, fits};
+use crate::step::spec::words::{Text, fits};
 
 /// A field that no source printed.
 #[derive(Clone, Debug, PartialEq, Serialize)]

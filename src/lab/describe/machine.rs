@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::columns::Columns;
 use super::network;
+use crate::step::spec::machine_size::torus_dims;
 use crate::step::spec::rules::MachineRule;
 use crate::step::spec::topology::ScaleUp;
 use crate::step::spec::{Loaded, Topology, load};
@@ -72,51 +73,4 @@ fn domain(rule: &MachineRule, columns: &Columns, usual: u64, devices: u64) -> u6
     };
     let most = most.clamp(1, devices);
     (1..=most).rev().find(|d| devices.is_multiple_of(*d)).unwrap_or(1)
-}
-
-/// Axes of a slice: two as near to each other as can be (v5e, v6e), three that grow by doubling from a cube (v4, v5p).
-fn torus_dims(chips: u64, axes: usize) -> Option<Vec<u32>> {
-    let mut best: Option<Vec<u64>> = None;
-    let divisors = |n: u64| (1..=n.min(4096)).filter(move |d| n.is_multiple_of(*d));
-    // Slices of three axes are made of cubes of 4x4x4.
-    let spread = |dims: &[u64]| (axes > 2 && dims.iter().any(|d| d % 4 != 0), dims.iter().sum::<u64>());
-    for a in divisors(chips) {
-        let rest = chips / a;
-        let found: Option<Vec<u64>> = match axes {
-            1 => Some(vec![chips]),
-            2 => (a <= rest).then(|| vec![a, rest]),
-            _ => divisors(rest)
-                .filter(|b| a <= *b && *b <= rest / b)
-                .map(|b| vec![a, b, rest / b])
-                .min_by_key(|dims| spread(dims)),
-        };
-        if let Some(dims) = found
-            && best.as_ref().is_none_or(|b| spread(&dims) < spread(b))
-        {
-            best = Some(dims);
-        }
-    }
-    best?.into_iter().map(|d| u32::try_from(d).ok()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::torus_dims;
-
-    #[test]
-    fn slices_of_tpu_pods() {
-        // docs.cloud.google.com/tpu/docs/v5p, v5e: the shapes of the sizes that are sold.
-        for (chips, axes, dims) in [
-            (256, 2, vec![16, 16]),
-            (128, 2, vec![8, 16]),
-            (64, 3, vec![4, 4, 4]),
-            (128, 3, vec![4, 4, 8]),
-            (192, 3, vec![4, 4, 12]),
-            (256, 3, vec![4, 8, 8]),
-            (1024, 3, vec![8, 8, 16]),
-            (2048, 3, vec![8, 16, 16]),
-        ] {
-            assert_eq!(torus_dims(chips, axes), Some(dims), "{chips}");
-        }
-    }
 }

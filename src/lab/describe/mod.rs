@@ -17,7 +17,6 @@ mod model;
 mod network;
 mod origin;
 mod shape;
-mod words;
 mod workload;
 
 pub use book::{RuleBook, Ruling};

@@ -10,8 +10,8 @@ use super::statistics::quantile;
 use crate::lab::simulate::Inputs;
 use crate::step::spec::{Kind, StackSpec, catalog, load};
 
-/// With fewer rows than this nothing is said.
-const FEWEST: usize = 5;
+/// Of fewer rows than this all are told, not the middle four fifths.
+const FEW: usize = 5;
 
 /// The bands of a score.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ const FEWEST: usize = 5;
 pub struct Bands {
     /// When the rows were scored.
     pub date: String,
-    /// One for each class of device and stack with enough rows.
+    /// One for each class of device and stack that has rows.
     pub bands: Vec<Band>,
 }
 
@@ -37,9 +37,9 @@ pub struct Band {
     pub rows: usize,
     /// Where they come from.
     pub sources: Vec<String>,
-    /// One in ten errors (predicted over measured, less one) is below.
+    /// One in ten errors (predicted over measured, less one) is below; of fewer than five rows none is.
     pub p10: f64,
-    /// One in ten is above.
+    /// One in ten is above; of fewer than five rows none is.
     pub p90: f64,
 }
 
@@ -58,41 +58,49 @@ impl Bands {
                 groups.entry((&case.class, &case.stack)).or_default().push((outcome, error));
             }
         }
-        let bands = groups.into_iter().filter(|(_, list)| list.len() >= FEWEST);
         Bands {
             date: date.to_string(),
-            bands: bands.map(|((device, stack), list)| Band::of(device, stack, &list)).collect(),
+            bands: groups.into_iter().map(|((device, stack), list)| Band::of(device, stack, &list)).collect(),
         }
     }
 
-    /// One sentence about steps like this one.
-    pub fn sentence(&self, inputs: &Inputs) -> String {
-        let device = &inputs.machine.device(crate::core::ids::DeviceId(0)).name;
-        let stack = stack_name(inputs.workload.value.stack());
-        let found = self.bands.iter().find(|b| b.names.contains(device) && Some(&b.stack) == stack.as_ref());
-        match (found, stack) {
-            (Some(band), _) => format!(
-                "accuracy: simulated steps like this ({}, {}) were within {:+.0} … {:+.0} % of {} measured ones ({}; scored {})\n",
-                band.device,
-                band.stack,
-                100.0 * band.p10,
-                100.0 * band.p90,
-                band.rows,
-                band.sources.join(", "),
-                self.date,
-            ),
-            (None, Some(stack)) => {
-                format!(
-                    "accuracy: not known; no measured step of the stack {stack} on {device} has been scored\n"
-                )
-            }
-            (None, None) => {
-                "accuracy: not known; the workload names no software (`stack`), whose kernels and launches \
-                             decide how far off this is\n"
-                    .to_string()
-            }
-        }
+    /// One sentence about a step of so many seconds.
+    pub fn sentence(&self, inputs: &Inputs, step_s: f64) -> String {
+        format!("accuracy: {}\n", self.range(inputs, step_s))
     }
+
+    /// Between which seconds a step would be that is off as measured ones of its software on its device were.
+    pub fn range(&self, inputs: &Inputs, step_s: f64) -> String {
+        let device = &inputs.machine.device(crate::core::ids::DeviceId(0)).name;
+        let Some(stack) = stack_name(inputs.workload.value.stack()) else {
+            return "not known; the workload names no software (`stack`): `simple` has fused kernels and free launches, \
+                    neither an upper nor a lower bound of a real step; name one: --set stack=megatron-bridge-2025"
+                .to_string();
+        };
+        let found = self.bands.iter().find(|band| band.names.contains(device) && band.stack == stack);
+        let Some(band) = found else {
+            return format!("not known; no measured step of the stack {stack} on {device} has been scored");
+        };
+        let (low, high) = (step_s / (1.0 + band.p90), step_s / (1.0 + band.p10));
+        let steps = if band.rows == 1 { "step" } else { "steps" };
+        let part = if band.rows < FEW { "all" } else { "four fifths" };
+        format!(
+            "{} to {} s; as far off as {part} of {} measured {steps} of {} on {} ({}; scored {})",
+            digits(low),
+            digits(high),
+            band.rows,
+            band.stack,
+            band.device,
+            band.sources.join(", "),
+            self.date,
+        )
+    }
+}
+
+/// A time in seconds, in three digits.
+fn digits(seconds: f64) -> String {
+    let decimals = if seconds < 1.0 { 3 } else { usize::from(seconds < 10.0) + 1 };
+    format!("{seconds:.decimals$}")
 }
 
 impl Band {
@@ -105,6 +113,7 @@ impl Band {
         };
         let mut errors: Vec<f64> = list.iter().map(|(_, e)| *e).collect();
         errors.sort_by(f64::total_cmp);
+        let (low, high) = if errors.len() < FEW { (0.0, 1.0) } else { (0.1, 0.9) };
         let part = |p| (quantile(&errors, p).unwrap_or_default() * 1000.0).round() / 1000.0;
         Band {
             device: device.to_string(),
@@ -112,8 +121,8 @@ impl Band {
             stack: stack.to_string(),
             rows: list.len(),
             sources: distinct(&|o| o.source.clone()),
-            p10: part(0.1),
-            p90: part(0.9),
+            p10: part(low),
+            p90: part(high),
         }
     }
 }

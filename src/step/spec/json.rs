@@ -142,7 +142,7 @@ fn steps(path: &str) -> Option<Vec<Segment<'_>>> {
 }
 
 /// Splits `a.b[2].c=value` into path and value: JSON if it reads as such, else a string.
-pub(super) fn setting(text: &str) -> Result<(&str, Value), SpecError> {
+pub(crate) fn setting(text: &str) -> Result<(&str, Value), SpecError> {
     let form = || {
         SpecError::file(format!("--set {text}"), "not of the form path=value")
             .allowed("a path of keys and indices, `=`, a value")

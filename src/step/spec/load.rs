@@ -8,7 +8,11 @@ use serde_json::Value;
 use super::content::Content;
 use super::error::nearest;
 use super::files::{Disk, Files, Noted};
-use super::{Kind, Spec, SpecError, Topology, catalog, hugging_face, json, part, simple, stack_defaults};
+use super::imports::{Beside, FileKind, file_and_function, recognise, translate, translate_model};
+use super::{
+    Kind, Spec, SpecError, Topology, catalog, hugging_face, json, machine_name, machine_size, simple,
+    stack_defaults,
+};
 
 /// Files may name a base, which may name a base: at most so many.
 const MAX_BASES: usize = 8;
@@ -34,7 +38,7 @@ pub struct Loaded<T> {
 
 /// Loads a value by name (of the shipped files) or by path (contains `/`, ends in `.json`, or is `-` for the standard
 /// input), or from its content (begins with `{`; it is then called after its kind, and paths in it are relative to here);
-/// a topology also from the form of a simple machine ([`simple::FORMS`]). `sets` are `path=value` texts applied in order.
+/// a topology also from the form of a simple machine ([`simple::FORMS`]) or by count and name (`64xh100`). `sets` are `path=value` texts applied in order.
 ///
 /// # Errors
 /// Anything wrong with the file, the files it refers to, or a setting, as [`SpecError`] says.
@@ -105,7 +109,8 @@ impl<T: Spec> Draft<T> {
         let simple = simple::looks_simple(name_or_path);
         let noted = Noted::new(files);
         let (value, file) = read_named(T::KIND, name_or_path, None, 0, &noted)?;
-        let form = simple || (T::KIND == Kind::Topology && part::asked(name_or_path).is_some());
+        let form =
+            simple || (T::KIND == Kind::Topology && machine_name::count_and_name(name_or_path).is_some());
         let name = match (form, name_or_path) {
             (true, _) => name_or_path.to_string(),
             (_, "-") => "stdin".to_string(),
@@ -250,7 +255,7 @@ enum Source {
 impl Source {
     /// By name or by path, relative to `folder`.
     fn find(kind: Kind, name_or_path: &str, folder: Option<&Path>) -> Result<Source, SpecError> {
-        if name_or_path.contains(['/', '\\']) || name_or_path.ends_with(".json") || name_or_path == "-" {
+        if machine_name::is_path(name_or_path) {
             let path = Path::new(name_or_path);
             return Ok(Source::Disk(folder.map_or_else(|| path.to_path_buf(), |folder| folder.join(path))));
         }
@@ -259,9 +264,16 @@ impl Source {
         }
         let names: Vec<&str> = catalog::names(kind).collect();
         let near = nearest(name_or_path, names.iter().copied());
+        let device = kind == Kind::Topology && machine_name::usual_machine(name_or_path).is_some();
         let hint = match (near.is_empty(), kind) {
+            _ if device => format!("`{name_or_path}` is a device; how many? `8x{name_or_path}`"),
             (false, _) => format!("did you mean `{}`? A path of your own ends in .json", near.join("`, `")),
-            (true, Kind::Topology) => format!("a path ends in .json; simple machines: {}", simple::FORMS),
+            (true, Kind::Topology) => {
+                format!(
+                    "a path ends in .json; a count and a name: `64xh100`; simple machines: {}",
+                    simple::FORMS
+                )
+            }
             (true, _) => "a path of your own contains `/` or ends in .json".to_string(),
         };
         let problem = format!("no {} has the name `{name_or_path}`", kind.word());
@@ -283,10 +295,12 @@ impl Source {
     fn text(&self, files: &dyn Files) -> Result<String, SpecError> {
         match self {
             Source::Shipped { kind, name } => Ok(catalog::text(*kind, name).unwrap_or_default().to_string()),
-            Source::Disk(path) => files.read(path).map_err(|e| {
-                SpecError::file(self.file(), format!("cannot be read: {e}"))
-                    .hint("check the path; a shipped file is named without folder and without .json")
-            }),
+            Source::Disk(path) => {
+                files.read(Path::new(file_and_function(&path.display().to_string()).0)).map_err(|e| {
+                    SpecError::file(self.file(), format!("cannot be read: {e}"))
+                        .hint("check the path; a shipped file is named without folder and without .json")
+                })
+            }
         }
     }
 }
@@ -303,21 +317,108 @@ fn read_named(
         return Ok((simple::machine(named)?, named.to_string()));
     }
     if kind == Kind::Topology
-        && let Some((devices, machine)) = part::asked(named)
+        && let Some((devices, name)) = machine_name::count_and_name(named)
     {
-        let (mut value, _) = read_named(kind, machine, folder, depth, files)?;
-        part::cut(&mut value, devices).map_err(|e| e.in_file(named))?;
-        return Ok((value, named.to_string()));
+        let machine = counted(devices, name, folder, depth, files).map_err(|e| e.in_file(named))?;
+        return Ok((machine, named.to_string()));
     }
     let source = Source::find(kind, named, folder)?;
     Ok((read_whole(kind, &source, depth, files)?, source.file()))
 }
 
+/// A shipped machine, one on disk, or the one in which devices of that name usually stand, with so many devices.
+fn counted(
+    devices: u64,
+    name: &str,
+    folder: Option<&Path>,
+    depth: usize,
+    files: &dyn Files,
+) -> Result<Value, SpecError> {
+    if machine_name::is_path(name) || catalog::text(Kind::Topology, name).is_some() {
+        let (mut machine, _) = read_named(Kind::Topology, name, folder, depth, files)?;
+        let device = machine["device"]["name"].as_str().unwrap_or_default();
+        let domain = machine_name::usual_machine(device).and_then(|usual| usual.domain);
+        machine_size::resize(&mut machine, devices, domain)?;
+        return Ok(machine);
+    }
+    let usual = machine_name::usual_machine(name).ok_or_else(|| machine_name::unknown(name))?;
+    let shipped = usual.topology.as_deref().unwrap_or_default();
+    let (mut machine, _) = read_named(Kind::Topology, shipped, None, depth, files)?;
+    if let Some(device) = &usual.device {
+        machine["device"] = read_whole(Kind::Device, &Source::find(Kind::Device, device, None)?, 0, files)?;
+    }
+    for set in &usual.set {
+        let (path, value) = json::setting(set)?;
+        json::set(&mut machine, path, value)?;
+    }
+    let about = machine["description"].as_str().unwrap_or_default().to_string();
+    machine["description"] = format!("{devices} {name}, as in {shipped} ({about})").into();
+    machine_size::resize(&mut machine, devices, usual.domain)?;
+    Ok(machine)
+}
+
 /// Reads a file and completes it.
 fn read_whole(kind: Kind, source: &Source, depth: usize, files: &dyn Files) -> Result<Value, SpecError> {
     let file = source.file();
-    let value = json::read(&file, &source.text(files)?)?;
+    let text = source.text(files)?;
+    let foreign = match (kind, source) {
+        (Kind::Workload, Source::Disk(_)) => foreign(&text, &file)?,
+        _ => None,
+    };
+    let value = foreign.map_or_else(|| json::read(&file, &text), Ok)?;
     complete(kind, value, &file, source.folder(), depth, files)
+}
+
+/// Sequences of a step of which nothing is said but its model: four million tokens in sequences of 4,096, as Llama 2 was
+/// trained (arXiv 2307.09288).
+pub(crate) const USUAL_BATCH: u64 = 1024;
+
+/// A workload of a file that is none: arguments of training software, or a model, which is run as Megatron-Bridge runs it.
+fn foreign(text: &str, file: &str) -> Result<Option<Value>, SpecError> {
+    let plan = |e: SpecError| match e.problem.as_str() {
+        problem if problem.contains("which model") => {
+            e.hint(format!("name one beside it: stepsim plan {file} llama3-8b --on 64xh100"))
+        }
+        _ if e.hint.is_empty() || e.hint.starts_with("give --") => {
+            e.hint(format!("say the machine and the batch: stepsim plan {file} --on 64xh100 --batch 512"))
+        }
+        _ => e,
+    };
+    match recognise(text.as_bytes()) {
+        None | Some(FileKind::Workload) => Ok(None),
+        Some(FileKind::Arguments(format)) => {
+            Ok(Some(translate(format, text, file, &Beside::default()).map_err(plan)?.workload))
+        }
+        Some(FileKind::Model | FileKind::HuggingFace) => {
+            let beside = Beside {
+                model: Some(model_of(json::read(file, text)?, file)?),
+                usual_batch: Some(USUAL_BATCH),
+                ..Beside::default()
+            };
+            let made = translate_model("megatron-bridge", file, &beside)?;
+            let mut workload = made.workload;
+            workload["description"] =
+                format!("The model of {file}; assumed: {}", made.assumed.join("; ")).into();
+            Ok(Some(workload))
+        }
+        Some(other) => {
+            let next = match other {
+                FileKind::Machine => format!("stepsim plan MODEL --on {file}"),
+                FileKind::Kineto => format!("stepsim analyze {file}"),
+                _ => format!("stepsim import {file}"),
+            };
+            Err(SpecError::file(file, format!("is {}, not a workload", other.words())).hint(next))
+        }
+    }
+}
+
+/// A model file, or a config.json as one.
+pub(crate) fn model_of(value: Value, file: &str) -> Result<Value, SpecError> {
+    if !hugging_face::is_config(&value) {
+        return Ok(value);
+    }
+    let model = hugging_face::model(&value, file)?;
+    serde_json::to_value(model).map_err(|e| SpecError::file(file, e.to_string()))
 }
 
 /// Lays the content of a file over its `base` if it names one, and resolves what it refers to.
@@ -334,8 +435,7 @@ fn complete(
             .hint("see `stepsim schema`"));
     }
     if kind == Kind::Model && hugging_face::is_config(&value) {
-        let model = hugging_face::model(&value, file)?;
-        return serde_json::to_value(model).map_err(|e| SpecError::file(file, e.to_string()));
+        return model_of(value, file);
     }
     let named: Vec<&str> = ["device", "model", "collectives", "stack"]
         .into_iter()

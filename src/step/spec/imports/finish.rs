@@ -2,10 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::{SpecError, catalog};
-use super::table::{Table, fits};
+use super::super::{Kind, SpecError, catalog};
+use super::table::Table;
 use super::{Beside, Draft, object};
+use crate::step::spec::glob::fits;
 use crate::step::spec::json::whole;
+
+/// Entries of GPT-2's tokenizer (Radford et al. 2019).
+const GPT2: u64 = 50_257;
 
 /// A file without its folder.
 fn name(file: &str) -> String {
@@ -33,7 +37,10 @@ impl Draft {
         self.degrees();
         self.replicas(beside, &mut assumed);
         self.chunks();
-        self.batch(file, &mut assumed)?;
+        if let Some(batch) = beside.batch {
+            self.put("batch.global", batch.into());
+        }
+        self.batch(beside, file, &mut assumed)?;
         self.model(beside, file, &mut assumed)?;
         if let Some(topology) = &beside.topology {
             self.put("topology", topology.as_str().into());
@@ -164,7 +171,7 @@ impl Draft {
     }
 
     /// Sequences of a step and of a micro-batch.
-    fn batch(&mut self, file: &str, assumed: &mut Vec<String>) -> Result<(), SpecError> {
+    fn batch(&mut self, beside: &Beside, file: &str, assumed: &mut Vec<String>) -> Result<(), SpecError> {
         let data = self.number("parallelism.data");
         let sequence = self.number("sequence");
         // Sequences of one device and step, a fraction where several devices share one.
@@ -188,6 +195,13 @@ impl Draft {
             let accumulation = self.variable("accumulation");
             let by_steps =
                 data.map(|data| micro.saturating_mul(data).saturating_mul(accumulation.unwrap_or(1).max(1)));
+            let usual =
+                beside.usual_batch.filter(|_| by_tokens.or(by_device).is_none() && accumulation.is_none());
+            if let Some(usual) = usual {
+                assumed.push(format!("batch.global = {usual}: nothing says how many sequences a step has"));
+                self.put("batch.global", usual.into());
+                return Ok(());
+            }
             let Some(global) = by_tokens.or(by_device).or(by_steps) else {
                 return Err(SpecError::file(file, "does not say how many sequences a step has")
                     .allowed("an argument for the global batch, or devices from which it follows")
@@ -206,18 +220,13 @@ impl Draft {
 
     /// The model: named, or written out with what follows from the rest.
     fn model(&mut self, beside: &Beside, file: &str, assumed: &mut Vec<String>) -> Result<(), SpecError> {
-        let named =
-            beside.model.clone().or(self.variables.get("model").and_then(Value::as_str).map(str::to_owned));
-        if let Some(name) = named {
+        if let Some(mut whole) = beside.model.clone().or_else(|| self.variables.get("model").cloned()) {
             let own = self.workload.get("model").and_then(Value::as_object).cloned().unwrap_or_default();
-            let value = if own.is_empty() || beside.model.is_some() {
-                name.into()
-            } else {
-                let mut whole = Map::from_iter([("base".to_string(), name.into())]);
-                whole.extend(own);
-                Value::Object(whole)
-            };
-            self.put("model", value);
+            if !own.is_empty() && beside.model.is_none() {
+                whole = json!({"base": whole});
+                super::json::merge(&mut whole, Value::Object(own));
+            }
+            self.put("model", whole);
             return Ok(());
         }
         if self.number("model.layers").is_none() {
@@ -258,17 +267,12 @@ impl Draft {
 
     /// Rows of the embedding: given, or by the tokenizer; padded as the software pads them.
     fn vocabulary(&mut self, assumed: &mut Vec<String>) {
-        if self.number("model.vocabulary").is_none()
-            && let Some(tokenizer) = self.variables.get("tokenizer").and_then(Value::as_str)
-        {
-            let known = catalog::file("workloads/imports/tokenizers.json")
-                .and_then(|t| serde_json::from_str::<Map<String, Value>>(t).ok());
-            let name = tokenizer.to_ascii_lowercase();
-            let sizes = known.as_ref().and_then(|k| k.get("sizes")).and_then(Value::as_object);
-            if let Some((_, size)) = sizes.into_iter().flatten().find(|(pattern, _)| fits(pattern, &name)) {
-                assumed.push(format!("model.vocabulary = {size}: the tokenizer {tokenizer}"));
-                self.put("model.vocabulary", size.clone());
-            }
+        if self.number("model.vocabulary").is_none() {
+            let (rows, why) = self.tokenizer().or_else(|| self.same_shape()).unwrap_or_else(|| {
+                (GPT2, "the file names no tokenizer; GPT-2's, as Megatron takes then".to_string())
+            });
+            assumed.push(format!("model.vocabulary = {rows}: {why}"));
+            self.put("model.vocabulary", rows.into());
         }
         if let (Some(rows), Some(multiple)) =
             (self.number("model.vocabulary"), self.variable("pad_vocabulary"))
@@ -282,5 +286,31 @@ impl Draft {
                 self.put("model.vocabulary", padded.into());
             }
         }
+    }
+
+    /// Entries of the tokenizer that the file names.
+    fn tokenizer(&self) -> Option<(u64, String)> {
+        let tokenizer = self.variables.get("tokenizer").and_then(Value::as_str)?;
+        let known: Map<String, Value> =
+            serde_json::from_str(catalog::file("workloads/imports/tokenizers.json")?).ok()?;
+        let name = tokenizer.to_ascii_lowercase();
+        let sizes = known.get("sizes").and_then(Value::as_object)?;
+        let (_, size) = sizes.iter().find(|(pattern, _)| fits(pattern, &name))?;
+        Some((size.as_u64()?, format!("the tokenizer {tokenizer}")))
+    }
+    /// The vocabulary of a shipped model of this shape.
+    fn same_shape(&self) -> Option<(u64, String)> {
+        let shape = ["layers", "hidden", "heads", "ffn"].map(|field| self.number(&format!("model.{field}")));
+        if shape.contains(&None) {
+            return None;
+        }
+        let read = |name| serde_json::from_str::<Value>(catalog::text(Kind::Model, name)?).ok();
+        let alike = |model: &Value| ["layers", "hidden", "heads", "ffn"].map(|f| model[f].as_u64()) == shape;
+        let mut models = catalog::names(Kind::Model).filter_map(|name| Some((name, read(name)?)));
+        let (name, model) = models.find(|(_, model)| alike(model))?;
+        Some((
+            model["vocabulary"].as_u64()?,
+            format!("the file names no tokenizer that is known; {name} has this shape"),
+        ))
     }
 }

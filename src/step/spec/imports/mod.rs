@@ -11,6 +11,7 @@
 //! * A name that the table does not know is reported as unknown; nothing is dropped in silence.
 
 mod finish;
+mod recognise;
 mod syntax;
 mod table;
 
@@ -19,22 +20,29 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{SpecError, WorkloadSpec, from_value, json};
+use super::{SpecError, json};
 use table::{Rule, Table};
 
+pub use recognise::{FileKind, recognise};
 pub use table::FORMATS;
 
 /// What is known beside the file.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// The model instead of the file's: a name or a path.
-    pub model: Option<String>,
+    /// The model instead of the file's: a name, a path, or itself.
+    pub model: Option<Value>,
     /// Devices instead of the file's.
     pub devices: Option<u64>,
     /// The machine.
     pub topology: Option<String>,
     /// `path=value` texts over what the file says.
     pub sets: Vec<String>,
+    /// Further files of the same software with their texts; each lies over those before.
+    pub more: Vec<(String, String)>,
+    /// Sequences of a step instead of the file's.
+    pub batch: Option<u64>,
+    /// Sequences of a step where neither says it.
+    pub usual_batch: Option<u64>,
 }
 
 /// A workload made of a file, with what became of each argument.
@@ -46,6 +54,8 @@ pub struct Import {
     pub workload: Value,
     /// Every argument of the file, in its order.
     pub arguments: Vec<Argument>,
+    /// What the software does where nothing is said: `path = value`, those that no argument changed.
+    pub defaults: Vec<String>,
     /// What followed from several arguments or was assumed, in words.
     pub assumed: Vec<String>,
 }
@@ -90,20 +100,27 @@ impl Import {
     }
 }
 
-/// Reads a file of a format ([`FORMATS`]).
+/// Reads a file of a format ([`FORMATS`]); the workload is not checked.
 ///
 /// # Errors
-/// No such format, a text that is not of its syntax, or arguments that make no workload.
-pub fn import(format: &str, text: &str, file: &str, beside: &Beside) -> Result<Import, SpecError> {
+/// No such format, a text that is not of its syntax, or arguments that say too little.
+pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Result<Import, SpecError> {
     let table = Table::load(format)?;
-    let given = syntax::read(table.syntax, text).map_err(|e| e.in_file(file))?;
+    let (file, function) = file_and_function(file);
+    let text = &of_function(text, file, function)?;
+    refuse_others(format, text, file)?;
+    let mut given = syntax::read(table.syntax, text).map_err(|e| e.in_file(file))?;
+    for (file, text) in &beside.more {
+        let over = syntax::read(table.syntax, text).map_err(|e| e.in_file(file))?;
+        given.retain(|(name, _)| over.iter().all(|(other, _)| other != name));
+        given.extend(over);
+    }
     if given.is_empty() {
         return Err(SpecError::file(file, format!("holds no argument of {format}"))
             .allowed(table.description.clone()));
     }
-    let mut laid = table.workload.clone();
-    let model = laid.shift_remove("model").unwrap_or_default();
-    let mut draft = Draft { workload: Value::Object(laid), model, ..Draft::default() };
+    let mut draft = Draft::of(&table);
+    let defaults = draft.defaults();
     let arguments: Vec<Argument> =
         given.into_iter().map(|(name, value)| draft.take(&table, name, value)).collect();
     if !arguments.iter().any(|a| a.status == Status::Taken) {
@@ -115,31 +132,48 @@ pub fn import(format: &str, text: &str, file: &str, beside: &Beside) -> Result<I
         .hint("is it of another format? `stepsim import --help` lists them"));
     }
     let (workload, assumed) = draft.finish(&table, beside, file)?;
-    let made = Import { format: format.to_string(), workload, arguments, assumed };
-    made.check(file)?;
-    Ok(made)
+    Ok(Import { format: format.to_string(), workload, arguments, defaults, assumed })
 }
 
-impl Import {
-    /// The workload must load; errors name the argument that a field came from.
-    fn check(&self, file: &str) -> Result<(), SpecError> {
-        let name = super::hugging_face::name_of(file);
-        from_value::<WorkloadSpec>(self.workload.clone(), name, file.to_string(), &[]).map(drop).map_err(
-            |mut e| {
-                let from = self
-                    .arguments
-                    .iter()
-                    .filter(|a| a.fields.iter().any(|f| !f.is_empty() && e.path.starts_with(f.as_str())));
-                let names: Vec<&str> = from.map(|a| a.name.as_str()).collect();
-                if !names.is_empty() && e.hint.is_empty() {
-                    e.hint = format!("this field came from {}", names.join(", "));
-                } else if e.hint.is_empty() {
-                    e.hint = "give what the file does not say with --set, --model or --devices".to_string();
-                }
-                e
-            },
-        )
+/// A run of software of which nothing is said but its model and what stands beside it.
+///
+/// # Errors
+/// No such format, or a model that makes no workload.
+pub fn translate_model(format: &str, file: &str, beside: &Beside) -> Result<Import, SpecError> {
+    let table = Table::load(format)?;
+    let draft = Draft::of(&table);
+    let defaults = draft.defaults();
+    let (workload, assumed) = draft.finish(&table, beside, file)?;
+    Ok(Import { format: format.to_string(), workload, arguments: Vec::new(), defaults, assumed })
+}
+
+/// `FILE.py:NAME` means one function of a file.
+pub fn file_and_function(file: &str) -> (&str, Option<&str>) {
+    match file.rsplit_once(".py:") {
+        Some((head, name)) => (&file[..head.len() + 3], Some(name)),
+        None => (file, None),
     }
+}
+
+/// The text of one function, or all of it.
+fn of_function(text: &str, file: &str, function: Option<&str>) -> Result<String, SpecError> {
+    let Some(name) = function else { return Ok(text.to_string()) };
+    syntax::function(text, name).ok_or_else(|| {
+        SpecError::file(file, format!("has no function `{name}`"))
+            .hint("`def NAME():` at the start of a line")
+    })
+}
+
+/// A file of other software than `format`, by its marks, is not read with the wrong table.
+fn refuse_others(format: &str, text: &str, file: &str) -> Result<(), SpecError> {
+    let Some(kind) = recognise(text.as_bytes()) else { return Ok(()) };
+    let own = recognise::marks(format, text).unwrap_or(0);
+    if own > 0 {
+        return Ok(());
+    }
+    let name = FileKind::words(kind);
+    let asked = FORMATS.iter().find(|(known, _)| *known == format).map_or(format, |(_, words)| words);
+    Err(SpecError::file(file, format!("is {name}, not {asked}")).hint(format!("stepsim import {file}")))
 }
 
 /// A workload on its way.
@@ -154,6 +188,18 @@ struct Draft {
 }
 
 impl Draft {
+    /// Before any argument: the software's defaults.
+    fn of(table: &Table) -> Draft {
+        let mut laid = table.workload.clone();
+        let model = laid.shift_remove("model").unwrap_or_default();
+        Draft { workload: Value::Object(laid), model, ..Draft::default() }
+    }
+    /// What the software does unasked, a line each.
+    fn defaults(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        flat("", &self.workload, &mut lines);
+        lines
+    }
     /// Takes one argument up.
     fn take(&mut self, table: &Table, name: String, value: Value) -> Argument {
         let argument = |status, fields, why: &str| Argument {
@@ -204,6 +250,18 @@ impl Draft {
             _ => value,
         };
         self.variables.insert(variable.to_string(), product);
+    }
+}
+
+/// `path = value` of every value inside.
+fn flat(path: &str, value: &Value, lines: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| {
+            let dot = if path.is_empty() { "" } else { "." };
+            flat(&format!("{path}{dot}{key}"), value, lines);
+        }),
+        Value::String(text) => lines.push(format!("{path} = {text}")),
+        other => lines.push(format!("{path} = {other}")),
     }
 }
 

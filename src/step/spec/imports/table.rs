@@ -8,16 +8,17 @@ use serde_json::{Map, Value};
 use super::super::json::whole;
 use super::super::{SpecError, catalog};
 use super::syntax::Syntax;
+use crate::step::spec::glob::fits;
 
 /// The formats, by the names of their tables.
 pub const FORMATS: [(&str, &str); 7] = [
-    ("megatron", "Arguments of Megatron-LM or Megatron-Core: a shell line or script, or YAML"),
-    ("nemo", "A NeMo 1 recipe (YAML)"),
-    ("megatron-bridge", "A Megatron-Bridge recipe or configuration (YAML)"),
-    ("torchtitan", "A torchtitan configuration (TOML)"),
-    ("deepspeed", "A DeepSpeed configuration (JSON); the model comes from --model"),
-    ("nanotron", "A nanotron configuration (YAML)"),
-    ("maxtext", "A MaxText configuration (YAML)"),
+    ("megatron", "a script of Megatron-LM or Megatron-Core (shell, or YAML)"),
+    ("nemo", "a NeMo 1 recipe (YAML)"),
+    ("megatron-bridge", "a Megatron-Bridge recipe (Python) or configuration (YAML)"),
+    ("torchtitan", "a torchtitan configuration (TOML)"),
+    ("deepspeed", "a DeepSpeed configuration (JSON)"),
+    ("nanotron", "a nanotron configuration (YAML)"),
+    ("maxtext", "a MaxText configuration (YAML)"),
 ];
 
 /// The table of a format. Files: `workloads/imports/NAME.json`.
@@ -35,6 +36,9 @@ pub(super) struct Table {
     base: Option<String>,
     /// How arguments are written.
     pub syntax: Syntax,
+    /// Names that files of this software have and others do not: by them a file is recognised.
+    #[serde(default)]
+    pub marks: Vec<String>,
     /// Heads of nested names that may be left out: `model` of `model.num_layers`.
     #[serde(default)]
     sections: Vec<String>,
@@ -208,20 +212,4 @@ fn truth(value: &Value) -> bool {
         Value::Null => false,
         Value::Object(map) => !map.is_empty(),
     }
-}
-
-/// Whether a text fits a pattern in which `*` stands for any text.
-pub(super) fn fits(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let parts: Vec<&str> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
-    for part in middle {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.len() >= last.len() && rest.ends_with(last)
 }

@@ -1,6 +1,9 @@
 //! How arguments are written: each syntax gives a flat list of names and values.
 
+mod python;
 mod shell;
+
+pub(super) use python::function;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,6 +21,8 @@ pub(super) enum Syntax {
     ShellOrYaml,
     /// YAML.
     Yaml,
+    /// YAML, or a function of Python that sets attributes of a configuration.
+    PythonOrYaml,
     /// TOML.
     Toml,
     /// JSON.
@@ -29,7 +34,8 @@ pub(super) fn read(syntax: Syntax, text: &str) -> Result<Vec<(String, Value)>, S
     let text = text.trim_start_matches('\u{feff}');
     let value = match syntax {
         Syntax::ShellOrYaml if shell::looks_like(text) => return shell::read(text),
-        Syntax::ShellOrYaml | Syntax::Yaml => yaml(text)?,
+        Syntax::PythonOrYaml if python::looks_like(text) => return python::read(text),
+        Syntax::ShellOrYaml | Syntax::PythonOrYaml | Syntax::Yaml => yaml(text)?,
         Syntax::Toml => toml::from_str::<Value>(text).map_err(|e| not("TOML", e.message()))?,
         Syntax::Json => super::json::read("", text)?,
     };
@@ -39,6 +45,17 @@ pub(super) fn read(syntax: Syntax, text: &str) -> Result<Vec<(String, Value)>, S
     let mut flat = Vec::new();
     flatten("", value, 0, &mut flat)?;
     Ok(flat)
+}
+
+/// The names of a text's arguments, as tables write them; `None` where it is not of the syntax.
+pub(super) fn names(syntax: Syntax, text: &str) -> Option<Vec<String>> {
+    let of_python = syntax == Syntax::PythonOrYaml && python::looks_like(text);
+    let read = match syntax.suits(text) {
+        false => return None,
+        true if of_python => python::all(text),
+        true => read(syntax, text).ok()?,
+    };
+    Some(read.into_iter().map(|(name, _)| name.to_ascii_lowercase().replace('-', "_")).collect())
 }
 
 fn not(what: &str, why: impl std::fmt::Display) -> SpecError {

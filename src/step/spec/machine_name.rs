@@ -1,0 +1,128 @@
+//! A machine by count and name: `64xh100`, `256 of meta-roce-24k`, `8 x mi300x`.
+//!
+//! The name is that of a shipped machine, the path of one, or a device under any name that `workloads/rules/devices.json`
+//! knows; those rules name the machine in which such devices usually stand. [`super::machine_size`] gives it the count.
+
+use std::sync::LazyLock;
+
+use super::rules::{Layer, MachineRule, RulesSpec};
+use super::words::{Text, fits, normal};
+use super::{Kind, SpecError, catalog};
+
+/// The number of devices and the name, where a text has that form.
+pub(super) fn count_and_name(text: &str) -> Option<(u64, &str)> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (count, rest) = text.split_at(digits);
+    let name = rest.trim_start();
+    let name = match name.strip_prefix("of ") {
+        Some(machine) => machine,
+        // A file may be called `8x.json`.
+        None if is_path(name) => return None,
+        None => name.strip_prefix(['x', 'X', '×', '*']).or((rest != name).then_some(name))?,
+    };
+    Some((count.parse().ok()?, name.trim())).filter(|(_, name)| !name.is_empty())
+}
+
+/// Whether a name means a file on disk.
+pub(super) fn is_path(name: &str) -> bool {
+    let end = |ends: &str| name.ends_with(ends);
+    name.contains(['/', '\\']) || name == "-" || name.contains(".py:") || FILES.iter().any(|ends| end(ends))
+}
+
+/// How the names of files end that are read.
+const FILES: [&str; 6] = [".json", ".sh", ".toml", ".yaml", ".yml", ".py"];
+
+/// The machine in which devices of this name usually stand: a shipped device under its own name, or one of the names of
+/// the rules for devices.
+pub(super) fn usual_machine(device: &str) -> Option<MachineRule> {
+    let name = device.to_lowercase();
+    let shipped = catalog::text(Kind::Device, &name).is_some();
+    let rules = RULES.iter().filter(|rules| rules.layer == Layer::Devices).flat_map(|rules| &rules.rules);
+    let mut machine = MachineRule::default();
+    for rule in rules.filter(|rule| about_device(&rule.when, &name)) {
+        let Some(of_rule) = &rule.machine else { continue };
+        machine.topology = of_rule.topology.clone().or(machine.topology);
+        machine.device = of_rule.device.clone().or(machine.device);
+        machine.class = of_rule.class.clone().or(machine.class);
+        machine.domain = of_rule.domain.or(machine.domain);
+        machine.set.extend(of_rule.set.iter().cloned());
+    }
+    if shipped {
+        machine.device = Some(name);
+    }
+    machine.topology.is_some().then_some(machine)
+}
+
+/// The shipped rules.
+static RULES: LazyLock<Vec<RulesSpec>> = LazyLock::new(|| {
+    let texts = catalog::names(Kind::Rules).filter_map(|name| catalog::text(Kind::Rules, name));
+    texts.filter_map(|text| serde_json::from_str(text).ok()).collect()
+});
+
+/// Whether a rule asks for this device and for nothing else that must be said.
+fn about_device(when: &std::collections::BTreeMap<String, String>, name: &str) -> bool {
+    let holds = |(column, pattern): (&String, &String)| {
+        let (turned, body) = pattern.strip_prefix('!').map_or((false, pattern.as_str()), |body| (true, body));
+        let text = if column == "device" { Text::of(&name.into()) } else { Text::default() };
+        fits(&normal(body), &text).is_some() != turned
+    };
+    when.contains_key("device") && when.iter().all(holds)
+}
+
+/// The error about a name that is neither a machine nor a device.
+pub(super) fn unknown(name: &str) -> SpecError {
+    let (machines, devices) = (catalog::names(Kind::Topology), catalog::names(Kind::Device));
+    let names: Vec<&str> = machines.chain(devices).collect();
+    let near = super::nearest(name, names.iter().copied());
+    let hint = match near.first() {
+        Some(near) => format!("did you mean `{near}`? `8x{near}` is a machine of 8 of them"),
+        None => "a machine by count and name: `64xh100`, `512 of b200`".to_string(),
+    };
+    SpecError::at("", format!("no machine and no device has the name `{name}`"))
+        .allowed(names.join(", "))
+        .hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::spec::{Device, Topology, load};
+
+    #[test]
+    fn counts_stand_before_names() {
+        for (text, read) in [
+            ("64xh100", Some((64, "h100"))),
+            ("512 of b200", Some((512, "b200"))),
+            ("8xmi300x", Some((8, "mi300x"))),
+            ("256 x a100-40", Some((256, "a100-40"))),
+            ("16×H200", Some((16, "H200"))),
+            ("4*gb200", Some((4, "gb200"))),
+            ("32 h100", Some((32, "h100"))),
+            ("8 of machines/own.json", Some((8, "machines/own.json"))),
+            ("8x.json", None),
+            ("8x/own.json", None),
+            ("h100-superpod", None),
+            ("64h100", None),
+            ("64x", None),
+            ("eight of h100", None),
+        ] {
+            assert_eq!(count_and_name(text), read, "{text}");
+        }
+    }
+
+    /// Every shipped device can be asked for by its file's name and by its own.
+    #[test]
+    fn every_device_stands_in_a_machine() {
+        for file in catalog::names(Kind::Device) {
+            let device = load::<Device>(file, &[]).unwrap().value;
+            let machine = usual_machine(file).unwrap_or_else(|| panic!("{file}: no rule knows it"));
+            assert_eq!(machine.device.as_deref(), Some(file));
+            let count = if machine.domain.is_some_and(|most| most < 8) { 4 } else { 8 };
+            let whole = load::<Topology>(&format!("{count}x{file}"), &[]).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(whole.value.device.name, device.name, "{file}");
+            let by_name = usual_machine(&device.name).unwrap_or_else(|| panic!("{}", device.name));
+            assert_eq!(by_name.class, machine.class, "{}", device.name);
+        }
+    }
+}
