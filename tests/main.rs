@@ -36,6 +36,7 @@ mod plan;
 mod profiles;
 mod published;
 mod readings;
+mod rings;
 mod rl;
 mod rules;
 mod schedules;

@@ -2,7 +2,7 @@
 //! flows (kernels among them, on their devices' memory), every stream looked at every time. It shares no code with the engine and none of its ideas.
 
 use stepsim::core::ids::{CommId, RankId, TransferId};
-use stepsim::core::program::{Action, Flow, Work, World};
+use stepsim::core::program::{Action, BEHIND, Flow, Work, World};
 
 /// Start and end of every op of every rank, in seconds.
 pub fn run(world: &World) -> Vec<Vec<(f64, f64)>> {
@@ -50,7 +50,7 @@ struct Playing {
     units: f64,
     slot_of_time: f64,
     /// Flows by node: (flow, nodes that must have ended, state).
-    nodes: Vec<(Flow, Vec<usize>, Node)>,
+    nodes: Vec<(Flow, Vec<u32>, Node)>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -169,11 +169,11 @@ impl<'w> Naive<'w> {
         let (time, nodes) = match action {
             Action::Fixed(time) => (time.s(), Vec::new()),
             Action::Phases(flows) => {
-                let follows = |i: usize| (0..i).rev().take(1).collect();
+                let follows = |i: usize| (0..i as u32).rev().take(1).collect();
                 (0.0, flows.iter().enumerate().map(|(i, f)| (*f, follows(i), Node::Waits)).collect())
             }
             Action::Graph { flows, parents, parent_ids } => {
-                let all = |i: usize| parent_ids[parents[i].range()].iter().map(|p| *p as usize).collect();
+                let all = |i: usize| parent_ids[parents[i].range()].to_vec();
                 (0.0, flows.iter().enumerate().map(|(i, f)| (*f, all(i), Node::Waits)).collect())
             }
             Action::Rounds(_) => unreachable!("random worlds write their rounds out"),
@@ -186,11 +186,13 @@ impl<'w> Naive<'w> {
         let Some(playing) = &mut self.playing[comm] else { return false };
         let mut moved = false;
         for i in 0..playing.nodes.len() {
-            let ready = playing.nodes[i].1.iter().all(|&p| playing.nodes[p].2 == Node::Ended);
+            let ended = |p: u32| playing.nodes[(p & !BEHIND) as usize].2 == Node::Ended;
+            let ready = playing.nodes[i].1.iter().all(|&p| p & BEHIND != 0 || ended(p));
+            let free = playing.nodes[i].1.iter().all(|&p| ended(p));
             let (flow, _, state) = &mut playing.nodes[i];
             let next = match *state {
                 Node::Waits if ready => Node::Latency(flow.latency.s()),
-                Node::Latency(left) if left <= OVER => Node::Moves(flow.bytes),
+                Node::Latency(left) if left <= OVER && free => Node::Moves(flow.bytes),
                 // Bytes that a terabyte a second moves in no time.
                 Node::Moves(left) if left <= OVER * 1e12 => Node::Ended,
                 same => same,
@@ -280,7 +282,9 @@ impl<'w> Naive<'w> {
                 next = next.min(playing.slot_of_time);
             }
             for node in &playing.nodes {
-                if let Node::Latency(left) = node.2 {
+                if let Node::Latency(left) = node.2
+                    && left > OVER
+                {
                     next = next.min(left);
                 }
             }

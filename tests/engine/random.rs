@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use stepsim::core::ids::{OpId, ProgramId, RankId, ResourceId, TransferId};
 use stepsim::core::program::{
-    Action, Edit, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
+    Action, BEHIND, Edit, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
 };
 use stepsim::core::units::{Bandwidth, Time};
 
@@ -185,7 +185,9 @@ fn action(rng: &mut ChaCha8Rng) -> Action {
             let (mut parents, mut parent_ids) = (Vec::new(), Vec::new());
             for i in 0..flows.len() as u32 {
                 let start = parent_ids.len() as u32;
-                parent_ids.extend((0..i).filter(|_| rng.random_bool(0.4)));
+                let parents_of: Vec<u32> = (0..i).filter(|_| rng.random_bool(0.4)).collect();
+                parent_ids
+                    .extend(parents_of.iter().map(|p| if rng.random_bool(0.4) { p | BEHIND } else { *p }));
                 parents.push(Span { start, len: parent_ids.len() as u32 - start });
             }
             Action::Graph { flows, parents, parent_ids }

@@ -21,7 +21,7 @@ use crate::step::topology::Machine;
 pub(super) const MOST_TRANSFERS: u64 = 40_000_000;
 
 /// More transfers than this are not drawn one by one: streams have 16-bit numbers, and no screen shows them.
-pub(super) const MOST_DRAWN: usize = 50_000;
+pub(super) const MOST_DRAWN: usize = 30_000;
 
 /// One size, played out.
 pub(super) struct Row {

@@ -1,7 +1,8 @@
 //! Every transfer of one collective that was played in steps: when, from whom to whom, over which links.
 //!
 //! The engine records when a collective began and ended, not its transfers. So they are played once more, as a rank that has a
-//! stream for each and waits where the collective does; both take the same time.
+//! stream for each and waits where the collective does; both take the same time. A transfer that queues is two ops there: its
+//! latency, and its bytes, which wait for those before them, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::core::engine;
 use crate::core::engine::Record;
 use crate::core::ids::{CommId, OpId, ProgramId, RankId, ResourceId, TransferId};
 use crate::core::program::{
-    Action, Comm, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
+    Action, BEHIND, Comm, Flow, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Span, StreamKind, Work, World,
 };
 use crate::core::units::Time;
 use crate::step::collective::Sent;
@@ -40,12 +41,13 @@ pub(super) fn played(row: &Row) -> Result<Option<Vec<Played>>, Failure> {
     }
     let action = row.world.actions[action].flat();
     let Action::Graph { flows, parents, parent_ids } = &*action else { return Ok(None) };
-    let record = engine::run(&alone(row, flows, parents, parent_ids)).map_err(stopped)?;
-    Ok(Some(read(row, flows, &record)))
+    let (world, ops) = alone(row, flows, parents, parent_ids);
+    let record = engine::run(&world).map_err(stopped)?;
+    Ok(Some(read(row, flows, &ops, &record)))
 }
 
-/// A world with one rank, of which each op is one flow.
-fn alone(row: &Row, flows: &[Flow], parents: &[Span], parent_ids: &[u32]) -> World {
+/// A world with one rank, of which each op is one flow or a part of it; and the first and the last op of each flow.
+fn alone(row: &Row, flows: &[Flow], parents: &[Span], parent_ids: &[u32]) -> (World, Vec<[OpId; 2]>) {
     let mut world = World {
         resources: row.world.resources.clone(),
         paths: row.world.paths.clone(),
@@ -61,35 +63,54 @@ fn alone(row: &Row, flows: &[Flow], parents: &[Span], parent_ids: &[u32]) -> Wor
         flops: 0.0,
         bytes: 0.0,
     });
-    for (slot, span) in (0u16..).zip(parents) {
-        let stream = b.stream(StreamKind::Data);
-        let waits: Vec<OpId> = parent_ids[span.range()].iter().map(|p| OpId(*p)).collect();
-        b.op(stream, Work::Comm { slot, transfer: TransferId(0) }, &waits, info, NO_MICRO_BATCH);
+    let mut played = Vec::new();
+    let mut op = |flow: Flow, waits: &[OpId]| {
+        let (stream, slot) = (b.stream(StreamKind::Data), played.len() as u16);
+        played.push(flow);
+        b.op(stream, Work::Comm { slot, transfer: TransferId(0) }, waits, info, NO_MICRO_BATCH)
+    };
+    let mut ops: Vec<[OpId; 2]> = Vec::with_capacity(flows.len());
+    for (flow, span) in flows.iter().zip(parents) {
+        let ends = |queues: bool| {
+            let all = parent_ids[span.range()].iter().filter(move |p| (**p & BEHIND != 0) == queues);
+            all.map(|p| ops[(p & !BEHIND) as usize][1])
+        };
+        let (mut waits, before): (Vec<OpId>, Vec<OpId>) = (ends(false).collect(), ends(true).collect());
+        let mut bytes = *flow;
+        let mut first = None;
+        if !before.is_empty() {
+            bytes.latency = Time::ZERO;
+            let latency = op(Flow { bytes: 0.0, ..*flow }, &waits);
+            first = Some(latency);
+            waits = before.into_iter().chain([latency]).collect();
+        }
+        let last = op(bytes, &waits);
+        ops.push([first.unwrap_or(last), last]);
     }
     world.programs.push(Arc::new(b.finish()));
-    let rank = world.add_rank(ProgramId(0), flows.len() as u32);
-    for (slot, flow) in (0u16..).zip(flows) {
-        world.actions.push(Action::Phases(vec![*flow]));
+    let rank = world.add_rank(ProgramId(0), played.len() as u32);
+    for (slot, flow) in (0u16..).zip(played) {
+        world.actions.push(Action::Phases(vec![flow]));
         world.profiles.push(vec![u32::from(slot)]);
         let members = Span { start: world.members.len() as u32, len: 1 };
         world.members.push(rank);
         world.comms.push(Comm { needed: 1, profile: slot.into(), members, paths: row.world.comms[0].paths });
         world.bind(rank, slot, CommId(slot.into()));
     }
-    world
+    (world, ops)
 }
 
-fn read(row: &Row, flows: &[Flow], record: &Record) -> Vec<Played> {
+fn read(row: &Row, flows: &[Flow], ops: &[[OpId; 2]], record: &Record) -> Vec<Played> {
     let paths = row.world.comms[0].paths;
     let mut phases =
         row.phases.iter().flat_map(|(number, count)| std::iter::repeat_n(*number, *count as usize));
     let mut turns: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut all = Vec::new();
-    for (i, flow) in (0u32..).zip(flows) {
+    for (flow, [first, last]) in flows.iter().zip(ops) {
         let Some(Some(sent)) = row.sent.get(flow.path as usize) else { continue };
         let phase = phases.next().unwrap_or(1);
         let turn = turns.entry((phase, flow.path)).or_default();
-        let (start, end) = record.span(RankId(0), OpId(i));
+        let (start, end) = (record.span(RankId(0), *first).0, record.span(RankId(0), *last).1);
         let path = row.world.paths[paths.start as usize + flow.path as usize];
         let links = row.world.uses[path.range()].iter().map(|used| used.0).collect();
         all.push(Played { sent: *sent, start, end, phase, turn: *turn, bytes: flow.bytes, links });

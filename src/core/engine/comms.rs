@@ -8,7 +8,7 @@ use super::moving::Moving;
 use super::ranks::ARRIVED;
 use super::sharing::{FlowId, Sharing};
 use super::{EngineError, Observer, uncontended};
-use crate::core::program::{Action, Flow, World};
+use crate::core::program::{Action, BEHIND, Flow, Span, World};
 use crate::core::units::Time;
 
 /// Marks a flow that is a kernel, in `Comms::transit_of`; the rest is its stream.
@@ -68,7 +68,12 @@ pub(super) struct Transit {
 /// A graph of flows being played.
 #[derive(Debug, Default)]
 pub(super) struct GraphRun {
+    /// By flow: how many that it waits for have not ended.
     pub pending: Vec<u32>,
+    /// The same of those that it queues behind; empty where none does.
+    pub before: Vec<u32>,
+    /// By flow: its transit, where its latency is over and its bytes queue.
+    queued: Vec<u32>,
     pub left: u32,
 }
 
@@ -76,7 +81,35 @@ pub(super) struct GraphRun {
 #[derive(Debug)]
 struct Children {
     first: Vec<u32>,
+    /// Marked where they only queue behind it.
     ids: Vec<u32>,
+    /// By flow: how many it queues behind; empty where none does.
+    before: Vec<u32>,
+}
+
+impl Children {
+    fn of(parents: &[Span], parent_ids: &[u32]) -> Children {
+        let all = || {
+            (0u32..)
+                .zip(parents)
+                .flat_map(|(child, span)| parent_ids[span.range()].iter().map(move |p| (child, *p)))
+        };
+        let mut first = vec![0u32; parents.len() + 1];
+        all().for_each(|(_, p)| first[(p & !BEHIND) as usize + 1] += 1);
+        (0..parents.len()).for_each(|k| first[k + 1] += first[k]);
+        let (mut next, mut ids) = (first.clone(), vec![0; first[parents.len()] as usize]);
+        for (child, p) in all() {
+            let place = &mut next[(p & !BEHIND) as usize];
+            ids[*place as usize] = child | p & BEHIND;
+            *place += 1;
+        }
+        let mut before = Vec::new();
+        if parent_ids.iter().any(|p| p & BEHIND != 0) {
+            before = vec![0; parents.len()];
+            all().filter(|(_, p)| p & BEHIND != 0).for_each(|(child, _)| before[child as usize] += 1);
+        }
+        Children { first, ids, before }
+    }
 }
 
 impl<'w> Comms<'w> {
@@ -103,25 +136,8 @@ impl<'w> Comms<'w> {
         }
         let mut children = FxHashMap::default();
         for (i, action) in world.actions.iter().enumerate() {
-            if let Action::Graph { flows, parents, parent_ids } = action {
-                let mut first = vec![0u32; flows.len() + 1];
-                for span in parents {
-                    for &p in &parent_ids[span.range()] {
-                        first[p as usize + 1] += 1;
-                    }
-                }
-                for k in 0..flows.len() {
-                    first[k + 1] += first[k];
-                }
-                let mut next = first.clone();
-                let mut ids = vec![0; first[flows.len()] as usize];
-                for (child, span) in parents.iter().enumerate() {
-                    for &p in &parent_ids[span.range()] {
-                        ids[next[p as usize] as usize] = child as u32;
-                        next[p as usize] += 1;
-                    }
-                }
-                children.insert(i as u32, Children { first, ids });
+            if let Action::Graph { parents, parent_ids, .. } = action {
+                children.insert(i as u32, Children::of(parents, parent_ids));
             }
         }
         Comms {
@@ -253,25 +269,34 @@ impl<O: Observer> Play<'_, O> {
         }
     }
 
-    fn start_graph(&mut self, comm: u32, flows: &[Flow], parents: &[crate::core::program::Span]) {
+    fn start_graph(&mut self, comm: u32, flows: &[Flow], parents: &[Span]) {
         let run = self.comms.free_runs.pop().unwrap_or_else(|| {
             self.comms.runs.push(GraphRun::default());
             (self.comms.runs.len() - 1) as u32
         });
-        let state = &mut self.comms.runs[run as usize];
+        let Comms { runs, states, children, .. } = &mut self.comms;
+        let state = &mut runs[run as usize];
+        let CommState { stage, action, .. } = &mut states[comm as usize];
+        *stage = run;
+        let before = &children[action].before;
+        state.before.clone_from(before);
+        state.queued.clear();
+        state.queued.resize(before.len(), NONE);
         state.pending.clear();
         state.pending.extend(parents.iter().map(|p| p.len));
+        state.pending.iter_mut().zip(before).for_each(|(pending, before)| *pending -= before);
         state.left = flows.len() as u32;
-        self.comms.states[comm as usize].stage = run;
-        for (node, flow) in flows.iter().enumerate().filter(|(i, _)| parents[*i].is_empty()) {
-            self.start_flow(comm, node as u32, flow);
+        for (node, flow) in (0u32..).zip(flows) {
+            if self.comms.runs[run as usize].pending[node as usize] == 0 {
+                self.start_flow(comm, node, flow);
+            }
         }
     }
 
     fn start_flow(&mut self, comm: u32, node: u32, flow: &Flow) {
         let transit = self.comms.transit(comm, node);
         if flow.latency == Time::ZERO {
-            self.occupy(transit, flow);
+            self.take_turn(transit, flow);
         } else {
             let over = self.now + flow.latency;
             self.schedule(over, LATENCY, transit);
@@ -281,7 +306,21 @@ impl<O: Observer> Play<'_, O> {
     pub fn latency_over(&mut self, transit: u32) {
         let Transit { comm, node, .. } = self.comms.transits[transit as usize];
         let flow = self.flow_of(comm, node);
-        self.occupy(transit, &flow);
+        self.take_turn(transit, &flow);
+    }
+
+    /// Puts a flow whose latency is over on its path, once all that it queues behind have ended.
+    fn take_turn(&mut self, transit: u32, flow: &Flow) {
+        let Transit { comm, node, .. } = self.comms.transits[transit as usize];
+        let CommState { stage, action, .. } = self.comms.states[comm as usize];
+        if let Action::Graph { .. } = self.world.actions[action as usize] {
+            let run = &mut self.comms.runs[stage as usize];
+            if run.before.get(node as usize).is_some_and(|before| *before > 0) {
+                run.queued[node as usize] = transit;
+                return;
+            }
+        }
+        self.occupy(transit, flow);
     }
 
     fn flow_of(&self, comm: u32, node: u32) -> Flow {
@@ -357,11 +396,19 @@ impl<O: Observer> Play<'_, O> {
             children.first[node as usize]..children.first[node as usize + 1]
         };
         for i in span {
-            let child = self.comms.children[&action].ids[i as usize];
-            let pending = &mut self.comms.runs[run as usize].pending[child as usize];
-            *pending -= 1;
-            if *pending == 0 {
+            let marked = self.comms.children[&action].ids[i as usize];
+            let child = marked & !BEHIND;
+            let run = &mut self.comms.runs[run as usize];
+            let waits = if marked == child { &mut run.pending } else { &mut run.before };
+            waits[child as usize] -= 1;
+            if waits[child as usize] > 0 {
+                continue;
+            }
+            if marked == child {
                 self.start_flow(comm, child, &flows[child as usize]);
+            } else if run.queued[child as usize] != NONE {
+                let transit = run.queued[child as usize];
+                self.occupy(transit, &flows[child as usize]);
             }
         }
         let run_state = &mut self.comms.runs[run as usize];

@@ -113,7 +113,7 @@ impl Comms<'_> {
                 Action::Graph { flows, .. } if !flows.is_empty() => {
                     let run = &self.runs[comm.stage as usize];
                     out.push(u64::from(run.left));
-                    out.extend(run.pending.iter().map(|pending| u64::from(*pending)));
+                    out.extend(run.pending.iter().chain(&run.before).map(|left| u64::from(*left)));
                 }
                 Action::Phases(_) if !comm.exclusive => out.push(u64::from(comm.stage)),
                 _ => {}

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::core::fold::fold;
 use crate::core::ids::{CommId, ProgramId, ResourceId, TransferId};
-use crate::core::program::{Action, Flow, NO_MICRO_BATCH, ProgramBuilder, StreamKind, Work, World};
+use crate::core::program::{Action, BEHIND, Flow, NO_MICRO_BATCH, ProgramBuilder, StreamKind, Work, World};
 use crate::core::units::Time;
 
 /// By path: the rate of a flow that is alone there, in bytes per second.
@@ -89,16 +89,21 @@ pub fn latency_alone(world: &World, comm: CommId, transfer: u32) -> Option<Time>
     Some(match world.actions.get(*profile.get(transfer as usize)? as usize)? {
         Action::Fixed(_) => Time::ZERO,
         Action::Phases(phases) => phases.iter().map(|flow| flow.latency).sum(),
-        graph => longest_chain(graph, |f| f.latency),
+        graph => longest_chain(graph, |_| Time::ZERO),
     })
 }
 
-/// The length of the longest chain of flows that wait for each other.
+/// The length of the longest chain of flows that wait for each other, or queue behind each other; `time` is that of a flow's
+/// bytes.
 fn longest_chain(graph: &Action, time: impl Fn(&Flow) -> Time) -> Time {
     let mut ends: Vec<Time> = Vec::with_capacity(graph.count());
     graph.each(|flow, waits| {
-        let ready = waits.iter().map(|p| ends[p as usize]).max().unwrap_or_default();
-        ends.push(ready + time(flow));
+        let (mut ready, mut free) = (Time::ZERO, Time::ZERO);
+        for p in waits.marked() {
+            let of = if p & BEHIND == 0 { &mut ready } else { &mut free };
+            *of = ends[(p & !BEHIND) as usize].max(*of);
+        }
+        ends.push((ready + flow.latency).max(free) + time(flow));
     });
     ends.into_iter().max().unwrap_or_default()
 }
@@ -117,6 +122,6 @@ pub fn transfer_time(
     Some(match world.actions.get(action as usize)? {
         Action::Fixed(time) => *time,
         Action::Phases(phases) => phases.iter().map(time).sum(),
-        graph => longest_chain(graph, time),
+        graph => longest_chain(graph, |f| time(f) - f.latency),
     })
 }

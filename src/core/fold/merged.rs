@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::transfers::{Transfers, arrangement};
 use super::ways::Ways;
-use crate::core::program::{Action, Flow, Span, World};
+use crate::core::program::{Action, BEHIND, Flow, Span, World};
 
 /// The profiles and actions of the folded world, as far as they have been asked for.
 pub(super) struct Merged<'w> {
@@ -140,7 +140,10 @@ fn merged(action: &Action, classes: &[u32], paths: &mut Paths) -> Action {
             number[class] = merged.len() as u32;
             merged.push(Class { first: *flow, beside: 0 });
             let start = parent_ids.len() as u32;
-            let waits: BTreeSet<u32> = waits.iter().map(|p| number[classes[p as usize] as usize]).collect();
+            let waits: BTreeSet<u32> = waits
+                .marked()
+                .map(|p| number[classes[(p & !BEHIND) as usize] as usize] | p & BEHIND)
+                .collect();
             parent_ids.extend(waits);
             parents.push(Span { start, len: parent_ids.len() as u32 - start });
         }

@@ -32,8 +32,8 @@
 //! (1971). Nothing is hashed: classes are exact, not probable.
 //!
 //! Flows are not vertices, since communicators of one profile share them. Two flows of an action are of one *class* if they
-//! have the same latency, bytes and limit, take ways of one class, and wait for flows of the same classes; how many they wait
-//! for, and what waits for them, does not matter. Ways of one class must carry equally many flows of each class: where they do
+//! have the same latency, bytes and limit, take ways of one class, and wait for flows of the same classes (and queue behind
+//! the same, which is told apart from waiting); how many they wait for, and what waits for them, does not matter. Ways of one class must carry equally many flows of each class: where they do
 //! not, they are split and the world is refined once more, until both agree.
 //!
 //! # The quotient
@@ -63,7 +63,7 @@
 //! communicators of a class get their last arrival together (each pair (rank class, slot) among its members arrives
 //! at one time), and the set of active flows is again a union of classes.
 //!
-//! *Transfers.* By induction along a graph: the flows that a flow waits for are of the same classes for all of its class, and
+//! *Transfers.* By induction along a graph: the flows that a flow waits for or queues behind are of the same classes for all of its class, and
 //! a class ends together, so a class of flows begins together. Ways of a class carry equally many of them and cross resources
 //! in equal sums both ways, so the load of a class of flows is the same on all resources of a class, which is all that the
 //! argument on rates asks for.

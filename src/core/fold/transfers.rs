@@ -1,7 +1,7 @@
 //! Transfers that must behave alike: flows of a graph, and the ways that they take.
 //!
 //! Flows of one action are alike if they have the same latency, bytes and limit, take ways of one colour, and wait for the
-//! same classes of flows: such flows begin together. Ways are alike if as many flows of each class take each. The two are
+//! same classes of flows and queue behind the same: such flows begin together. Ways are alike if as many flows of each class take each. The two are
 //! refined in turn, and in turn with the world (`fold`), until neither splits any more.
 //!
 //! Actions belong to profiles, and communicators of a profile differ in the colours of their ways only: what is found for
@@ -12,7 +12,7 @@ use std::hash::BuildHasher;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::ways::Ways;
-use crate::core::program::{Action, Flow, Waits, World};
+use crate::core::program::{Action, BEHIND, Flow, Waits, World};
 
 /// Numbers things densely in the order in which they first occur.
 pub(super) fn numbered<K: std::hash::Hash + Eq + Copy>(keys: impl Iterator<Item = K>) -> (Vec<u32>, usize) {
@@ -230,7 +230,7 @@ impl Look {
     fn class(&mut self, entry: u32, flow: &Flow, waits: Waits<'_>, colour: u32, found: &mut Found) {
         let Found { classes, last, waits: set } = found;
         set.clear();
-        set.extend(waits.iter().map(|p| classes[p as usize]));
+        set.extend(waits.marked().map(|p| classes[(p & !BEHIND) as usize] | p & BEHIND));
         let parents = self.set(set);
         let [bytes, limit] = [flow.bytes, flow.rate_limit].map(f64::to_bits);
         let kind = (entry, colour, flow.latency.0, bytes, limit, parents);
@@ -283,7 +283,7 @@ impl Look {
         }
         match classes[..] {
             [] => NO_PARENT,
-            [one] => one,
+            [one] if one & BEHIND == 0 => one,
             _ => {
                 if let Some(known) = self.sets.get(&classes[..]) {
                     return *known;

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::core::program::{Action, World};
+use crate::core::program::{Action, BEHIND, World};
 
 /// The ways of all communicators, one after the other.
 #[derive(Debug, Default)]
@@ -60,7 +60,9 @@ fn used_by(world: &World, row: &[u32]) -> Vec<u32> {
     for action in actions {
         if let Action::Graph { flows, parents, parent_ids } = action {
             let span = |i: usize| parents.get(i).and_then(|span| parent_ids.get(span.range()));
-            if !(0..flows.len()).all(|i| span(i).is_some_and(|ids| ids.iter().all(|p| (*p as usize) < i))) {
+            if !(0..flows.len())
+                .all(|i| span(i).is_some_and(|ids| ids.iter().all(|p| ((*p & !BEHIND) as usize) < i)))
+            {
                 return Vec::new();
             }
             graphs = true;

@@ -14,14 +14,14 @@ pub enum Action {
     Fixed(Time),
     /// Phases one after another, each over one path (fidelity `fluid`).
     Phases(Vec<Flow>),
-    /// Flows with dependencies (fidelity `steps`): flow `i` starts when all flows in `parents[i]` have ended.
-    /// Parents come before their children in the list.
+    /// Flows with dependencies (fidelity `steps`): flow `i` starts when all flows in `parents[i]` have ended; its bytes move
+    /// when those marked [`BEHIND`](super::BEHIND) have ended, too. Parents come before their children in the list.
     Graph {
         /// The flows.
         flows: Vec<Flow>,
         /// For each flow, a span of `parent_ids`.
         parents: Vec<Span>,
-        /// Indices into `flows`.
+        /// Indices into `flows`, marked or not.
         parent_ids: Vec<u32>,
     },
     /// A graph in which stretches of flows come again and again. It is made [flat](Action::flat) before it is played.

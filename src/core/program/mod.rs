@@ -40,7 +40,7 @@ pub use ops::{
     StreamTraits, Work,
 };
 pub use period::Period;
-pub use rounds::{Rounds, Waits};
+pub use rounds::{BEHIND, Rounds, Waits};
 pub use span::Span;
 pub use validate::WorldError;
 pub use world::{Rank, Resource, Tier, TierUse, World};

@@ -5,6 +5,12 @@ use std::ops::{Range, RangeInclusive};
 use super::flow::Flow;
 use super::span::Span;
 
+/// Marks, among the parents of a flow, one that it only queues behind: the latency of the flow may run while the other is on
+/// its way, but its bytes follow the other's. What is not marked must have ended before the latency begins.
+///
+/// So a link carries one message after the other, each as soon as it is there, and pays its latency for all of them at once.
+pub const BEHIND: u32 = 1 << 31;
+
 /// Flows with dependencies as in a graph, written once and played several times in a row where they repeat
 /// themselves. Flows are numbered as they are played.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,9 +47,14 @@ impl<'a> Waits<'a> {
     pub(super) fn of(ids: &'a [u32]) -> Waits<'a> {
         Waits { ids, later: 0 }
     }
-    /// The numbers.
+    /// The numbers, of what the flow waits for and of what it queues behind.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = u32> + 'a {
+        self.marked().map(|id| id & !BEHIND)
+    }
+    /// The numbers, those of what it queues behind marked so ([`BEHIND`]).
+    #[inline]
+    pub fn marked(self) -> impl Iterator<Item = u32> + 'a {
         self.ids.iter().map(move |id| id + self.later)
     }
 }
@@ -57,10 +68,10 @@ impl Rounds {
     pub fn is_empty(&self) -> bool {
         self.flows.is_empty()
     }
-    /// Adds a flow that waits for flows added before it; returns its number.
+    /// Adds a flow that waits for flows added before it, or queues behind them ([`BEHIND`]); returns its number.
     pub fn flow(&mut self, flow: Flow, parents: &[u32]) -> u32 {
         let number = self.len();
-        debug_assert!(parents.iter().all(|p| *p < number), "a flow follows those before it");
+        debug_assert!(parents.iter().all(|p| *p & !BEHIND < number), "a flow follows those before it");
         self.parents.push(Span { start: self.parent_ids.len() as u32, len: parents.len() as u32 });
         self.parent_ids.extend_from_slice(parents);
         self.flows.push(flow);
@@ -69,7 +80,7 @@ impl Rounds {
     /// Whether the last `len` flows wait for none before number `from`.
     pub fn last_wait_from(&self, len: u32, from: u32) -> bool {
         let ids = self.parents[self.flows.len() - len as usize].start as usize;
-        self.parent_ids[ids..].iter().all(|p| *p >= from)
+        self.parent_ids[ids..].iter().all(|p| *p & !BEHIND >= from)
     }
     /// Plays the last `len` flows `times` times more, each time waiting for the time before as the last does.
     pub fn repeat(&mut self, len: u32, times: u32) {
@@ -87,7 +98,7 @@ impl Rounds {
         let (mut flat, mut ids) = (Rounds::default(), Vec::new());
         self.each(|flow, waits| {
             ids.clear();
-            ids.extend(waits.iter());
+            ids.extend(waits.marked());
             flat.flow(*flow, &ids);
         });
         flat
@@ -146,7 +157,7 @@ mod tests {
         let mut rounds = Rounds::default();
         let first = rounds.flow(flow(0), &[]);
         let a = [rounds.flow(flow(1), &[first]), rounds.flow(flow(2), &[first])];
-        let b = [rounds.flow(flow(1), &[a[1]]), rounds.flow(flow(2), &[a[0], a[1]])];
+        let b = [rounds.flow(flow(1), &[a[1]]), rounds.flow(flow(2), &[a[0], a[1] | BEHIND])];
         assert!(rounds.last_wait_from(2, a[0]) && !rounds.last_wait_from(2, a[1]));
         rounds.repeat(2, 2);
         let last = rounds.flow(flow(3), &[b[1] + 4]);
@@ -156,7 +167,8 @@ mod tests {
         let (flows, parents, parent_ids) = rounds.flat().plain().expect("flat");
         assert_eq!(flows.iter().map(|f| f.path).collect::<Vec<_>>(), [0, 1, 2, 1, 2, 1, 2, 1, 2, 3]);
         let waits: Vec<&[u32]> = parents.iter().map(|span| &parent_ids[span.range()]).collect();
-        let should: [&[u32]; 10] = [&[], &[0], &[0], &[2], &[1, 2], &[4], &[3, 4], &[6], &[5, 6], &[8]];
+        let should: [&[u32]; 10] =
+            [&[], &[0], &[0], &[2], &[1, 2 | BEHIND], &[4], &[3, 4 | BEHIND], &[6], &[5, 6 | BEHIND], &[8]];
         assert_eq!(waits, should);
     }
 }

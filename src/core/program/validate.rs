@@ -6,7 +6,7 @@
 
 use std::fmt::Display;
 
-use super::{Action, Flow, Op, Program, Rank, Span, Work, World};
+use super::{Action, BEHIND, Flow, Op, Program, Rank, Span, Work, World};
 
 /// An entry of a world that cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -98,7 +98,7 @@ impl World {
             }
             for (f, span) in parents.iter().enumerate() {
                 refuse("actions", i, [outside(*span, "parent_ids", parent_ids.len())])?;
-                let late = parent_ids[span.range()].iter().find(|p| **p as usize >= f);
+                let late = parent_ids[span.range()].iter().map(|p| p & !BEHIND).find(|p| *p as usize >= f);
                 refuse(
                     "actions",
                     i,

@@ -20,13 +20,19 @@ pub trait Algorithm: Sync + std::fmt::Debug {
     fn supports(&self, op: Op, g: &Geometry) -> Result<(), String>;
     /// Time in seconds on an idle network of this geometry, by the textbook formula, with `chunks` pipeline chunks.
     fn closed_form(&self, t: &Transfer, g: &Geometry, chunks: u32) -> f64;
-    /// The transfers, as lock-step rounds.
+    /// What of that its bytes do not explain, if they flow over the links of its phases one phase after the other: latency,
+    /// and what fills and drains pipelines. `None` where rounds follow each other as if they waited: each takes its longest
+    /// latency.
+    fn lag(&self, _t: &Transfer, _g: &Geometry, _chunks: u32) -> Option<f64> {
+        None
+    }
+    /// The transfers, in rounds.
     fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<Phase>;
     /// The number of pipeline chunks that suits best; 1 for an algorithm without a pipeline.
     fn chunks(&self, _t: &Transfer, _g: &Geometry) -> u32 {
         1
     }
-    /// Every transfer as a flow, for an algorithm whose rounds are not lock-step; `None` to unroll the phases.
+    /// Every transfer as a flow, for an algorithm that has no rounds; `None` to unroll the phases.
     fn steps(
         &self,
         _t: &Transfer,
@@ -37,4 +43,9 @@ pub trait Algorithm: Sync + std::fmt::Debug {
     ) -> Option<Action> {
         None
     }
+}
+
+/// [`Algorithm::lag`] of an algorithm whose closed form without latency is the time of its bytes.
+pub(super) fn lag_over_bytes(a: &dyn Algorithm, t: &Transfer, g: &Geometry, chunks: u32) -> f64 {
+    a.closed_form(t, g, chunks) - a.closed_form(t, &g.instant(), chunks)
 }

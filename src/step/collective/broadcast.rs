@@ -1,13 +1,15 @@
 //! Broadcast from the first member, and the reduction to it.
 //!
-//! * **binomial tree**: in round `j` each of the first `2^j` ranks sends the whole buffer on:
-//!   `⌈log2 n⌉·(α + S/B)`. A reduction runs backwards.
-//! * **pipelined chain**: the buffer passes from rank to rank in `k` chunks: `(n−2+k)·(α + S/(k·B))`, best with
-//!   `k = √((n−2)·S/(B·α))`.
+//! * **binomial tree**: in round `j` each of the first `2^j` ranks sends the whole buffer on: `⌈log2 n⌉·(α + S/B)` for `n` a
+//!   power of two. In general rank `p` has it when its sender has sent to all before it: `(⌊log2 p⌋ + 1)·S/B` and an α for
+//!   each set bit of `p`; the last of all counts. A reduction runs backwards.
+//! * **pipelined chain**: the buffer passes from rank to rank in `k` chunks: `Σ α + (n−2+k)·S/(k·B)` with the latency of each
+//!   hop once.
 //!
 //! Source: Thakur et al. 2005; Hockney model.
 
-use super::algorithm::Algorithm;
+use super::algorithm::{Algorithm, lag_over_bytes};
+use super::doubling::class;
 use super::geometry::Geometry;
 use super::pattern::Pattern;
 use super::schedule::Phase;
@@ -34,8 +36,14 @@ impl Algorithm for Binomial {
         }
     }
     fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
-        let rounds = f64::from(g.log2_ceil());
-        g.flat().time(rounds, rounds * t.bytes as f64)
+        let hop = |bit: u32| class(g, 1 << bit).time(1.0, t.bytes as f64);
+        let queue = |bit: u32| t.bytes as f64 / class(g, 1 << bit).bandwidth();
+        last_ranks(g.size)
+            .map(|rank| (0..=rank.ilog2()).map(|b| if rank >> b & 1 == 1 { hop(b) } else { queue(b) }).sum())
+            .fold(0.0, f64::max)
+    }
+    fn lag(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
+        Some(lag_over_bytes(self, t, g, chunks))
     }
     fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
         let bytes = t.bytes as f64;
@@ -46,6 +54,13 @@ impl Algorithm for Binomial {
             distances.map(|d| Phase::new(Pattern::Grow(d), 1, bytes)).collect()
         }
     }
+}
+
+/// Ranks of which one has the buffer last: those below `n` with the most bits set, one for each bit of `n` that they lack.
+fn last_ranks(n: u32) -> impl Iterator<Item = u32> {
+    let above = move |bit: u32| u32::try_from((u64::from(n) >> bit >> 1) << bit << 1).unwrap_or(0);
+    let lacks = (0..u32::BITS).filter(move |bit| n >> bit & 1 == 1);
+    lacks.map(move |bit| above(bit) | ((1 << bit) - 1)).filter(|rank| *rank > 0)
 }
 
 /// See the module's text.
@@ -63,8 +78,13 @@ impl Algorithm for Chain {
         if op == Op::Broadcast { Ok(()) } else { Err("it passes one buffer along".into()) }
     }
     fn closed_form(&self, t: &Transfer, g: &Geometry, chunks: u32) -> f64 {
-        let (rounds, k) = (f64::from(g.size - 2 + chunks), f64::from(chunks));
-        g.flat().time(rounds, rounds * t.bytes as f64 / k)
+        let (leave, k) = (g.nodes.max(1) - 1, f64::from(chunks));
+        let latency = f64::from(g.size - 1 - leave) * g.intra.alpha() + f64::from(leave) * g.inter.alpha();
+        let rounds = f64::from(g.size - 2 + chunks);
+        latency + rounds * t.bytes as f64 / k / g.flat().bandwidth()
+    }
+    fn lag(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
+        Some(self.closed_form(t, g, chunks) - t.bytes as f64 / g.flat().bandwidth())
     }
     fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<Phase> {
         let phase = Phase::new(Pattern::Chain, chunks, t.bytes as f64 / f64::from(chunks));

@@ -21,6 +21,8 @@ pub struct Choice {
     pub overhead: f64,
     /// Paid once, when the kernel starts.
     pub base: Time,
+    /// The part of the links' latency that is paid: 1, unless a measured time leaves room for less.
+    pub latency: f64,
     /// The least time on the wire, where the kernel's own channels limit; zero where links alone do.
     pub least: Time,
     /// Expected time in seconds on an idle network.
@@ -41,6 +43,8 @@ pub enum Why {
     AskedFor,
     /// NCCL's cost model.
     Nccl,
+    /// The least cost here, where NCCL's model would have another.
+    Price,
     /// A rule of the machine's `collectives`, counted from 0.
     Rule(usize),
 }
@@ -51,6 +55,7 @@ impl std::fmt::Display for Why {
             Why::BestClosedForm => f.write_str("theory"),
             Why::AskedFor => f.write_str("request"),
             Why::Nccl => f.write_str("NCCL model"),
+            Why::Price => f.write_str("price"),
             Why::Rule(i) => write!(f, "rule {i}"),
         }
     }
@@ -73,6 +78,7 @@ impl Choice {
             sms: 0,
             overhead: 1.0,
             base: Time::ZERO,
+            latency: 1.0,
             least: Time::ZERO,
             expected_s,
             why: Why::default(),
@@ -85,10 +91,19 @@ impl Choice {
         format!("{}{}", self.why, if self.measured { ", measured" } else { "" })
     }
 
-    /// Latency and wire time of the closed form in seconds, without protocol and kernel.
-    fn parts_s(&self, t: &Transfer, g: &Geometry) -> (f64, f64) {
-        let links_s = self.algorithm.closed_form(&Transfer { bytes: 0, ..*t }, g, self.chunks);
-        (links_s, self.algorithm.closed_form(t, g, self.chunks) - links_s)
+    /// Seconds of the closed form, on links that carry so many bytes for one of payload.
+    pub(super) fn played_s(&self, overhead: f64, t: &Transfer, g: &Geometry) -> f64 {
+        self.algorithm.closed_form(t, &g.laden(overhead), self.chunks)
+    }
+    /// Seconds of the closed form for no bytes.
+    pub(super) fn links_s(&self, t: &Transfer, g: &Geometry) -> f64 {
+        self.algorithm.closed_form(&Transfer { bytes: 0, ..*t }, g, self.chunks)
+    }
+    /// The same lasting `total_s`, if it would not take longer anyway: what it does not take by itself comes first.
+    pub(super) fn stretched(self, total_s: f64, t: &Transfer, g: &Geometry) -> Choice {
+        let played_s = self.played_s(self.overhead, t, g);
+        let base_s = (total_s - played_s).max(0.0);
+        Choice { base: Time::from_s(base_s), expected_s: base_s + played_s, ..self }
     }
 
     /// The same with what a rule says of it.
@@ -98,22 +113,31 @@ impl Choice {
         self.sms = rule.channels.unwrap_or(self.sms);
         self.overhead = rule.efficiency.map_or(self.overhead, |part| 1.0 / part);
         self.base = rule.base_us.map_or(self.base, Time::from_us);
-        let (links_s, wire_s) = self.parts_s(t, g);
-        self.expected_s = self.base.s() + links_s + wire_s * self.overhead;
+        self.expected_s = self.base.s() + self.played_s(self.overhead, t, g);
         self
     }
 
-    /// The same algorithm, made to last as long as was measured: what does not fit in its latency and wire time comes
-    /// first, and what is too long is taken from the wire time.
+    /// The same algorithm, made to last as long as was measured: what it does not take by itself comes first, what is too
+    /// long is taken from its bytes, and if latencies alone are, from these.
     pub(super) fn lasting(self, measured_s: f64, t: &Transfer, g: &Geometry) -> Choice {
-        let (links_s, wire_s) = self.parts_s(t, g);
-        let rest_s = measured_s - links_s - wire_s * self.overhead;
-        let overhead = if rest_s >= 0.0 || wire_s <= 0.0 {
-            self.overhead
-        } else {
-            ((measured_s - links_s) / wire_s).max(0.0)
-        };
-        let expected_s = measured_s.max(links_s);
-        Choice { base: Time::from_s(rest_s), overhead, expected_s, measured: true, ..self }
+        let links_s = self.links_s(t, g);
+        let (mut latency, mut overhead) = (1.0, self.overhead);
+        if links_s >= measured_s {
+            (latency, overhead) = (measured_s / links_s, 0.0);
+        } else if self.played_s(overhead, t, g) > measured_s {
+            overhead = halved(0.0, overhead, |overhead| self.played_s(overhead, t, g) > measured_s);
+        }
+        let base_s = if overhead > 0.0 { (measured_s - self.played_s(overhead, t, g)).max(0.0) } else { 0.0 };
+        let base = Time::from_s(base_s);
+        Choice { base, latency, overhead, expected_s: measured_s, measured: true, ..self }
     }
+}
+
+/// The largest value between two that is not too much, to the last bit but a few.
+fn halved(mut low: f64, mut high: f64, too_much: impl Fn(f64) -> bool) -> f64 {
+    for _ in 0..50 {
+        let middle = (low + high) / 2.0;
+        *(if too_much(middle) { &mut high } else { &mut low }) = middle;
+    }
+    low
 }

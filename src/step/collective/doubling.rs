@@ -7,12 +7,13 @@
 //! * **halving-doubling** (Rabenseifner): reduce-scatter with distances `n/2, n/4 … 1` and sizes `S/2, S/4 … S/n`, then
 //!   the same backwards as an all-gather: `2·log2(n)·α + 2(n−1)/n·S/B`. Bandwidth-optimal in few rounds.
 //!
-//! Otherwise the ranks beyond the largest power of two `p` first send their buffer to rank `r − p` and at the end
-//! receive the result: two rounds of `α + S/B` more.
+//! Otherwise the `m` ranks beyond the largest power of two `p` first send their buffer to rank `r − p` and at the end
+//! receive the result: two rounds of `α + S/B` more. Recursive doubling does not pay all latencies on a way that has both: from
+//! one rank below `m` to another it crosses `⌈log2 m⌉` distances, and waits behind bytes, not latencies, in the other rounds.
 //!
 //! Source: Thakur, Rabenseifner and Gropp 2005.
 
-use super::algorithm::Algorithm;
+use super::algorithm::{Algorithm, lag_over_bytes};
 use super::geometry::{Fabric, Geometry, LinkClass};
 use super::pattern::Pattern;
 use super::schedule::Phase;
@@ -20,7 +21,7 @@ use super::{Op, Transfer};
 
 /// Links between positions at distance `d`: inside a node while its size is a multiple of `2d`. On a torus a message passes
 /// the chips between, and every link on its way carries those of as many chips (half each way where both ways are equal).
-fn class(g: &Geometry, d: u32) -> LinkClass {
+pub(super) fn class(g: &Geometry, d: u32) -> LinkClass {
     if let Fabric::Torus(axes) = &g.fabric {
         let mut stride = 1;
         for axis in axes {
@@ -76,7 +77,19 @@ impl Algorithm for RecursiveDoubling {
     }
     fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
         let bytes = t.bytes as f64;
-        distances(g.size).map(|d| class(g, d).time(1.0, bytes)).sum::<f64>() + fold_time(g, bytes)
+        let beyond = g.size - (1 << g.size.ilog2());
+        let exchanges = |latencies: u32| {
+            let time = |d: u32| class(g, d).time(if d < latencies { 1.0 } else { 0.0 }, bytes);
+            distances(g.size).map(time).sum::<f64>()
+        };
+        if beyond == 0 {
+            return exchanges(u32::MAX);
+        }
+        let there_and_back = exchanges(beyond.next_power_of_two()) + fold_time(g, bytes);
+        there_and_back.max(exchanges(u32::MAX) + fold_time(g, bytes) / 2.0)
+    }
+    fn lag(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
+        (!g.size.is_power_of_two()).then(|| lag_over_bytes(self, t, g, chunks))
     }
     fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
         let bytes = t.bytes as f64;

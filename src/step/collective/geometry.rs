@@ -27,6 +27,10 @@ pub trait Network {
     fn capacity(&self, resource: ResourceId) -> Bandwidth;
     /// The node (scale-up domain) of a device.
     fn node_of(&self, device: DeviceId) -> u32;
+    /// The network port that a device uses: devices of one number share it.
+    fn port_of(&self, device: DeviceId) -> u32 {
+        device.0
+    }
     /// How the devices of one node (for a torus: of the pod) are wired.
     fn fabric(&self) -> Fabric;
     /// The line or ring that joins sites, if anything does.
@@ -59,6 +63,11 @@ impl Network for Machine {
     }
     fn node_of(&self, device: DeviceId) -> u32 {
         Machine::node_of(self, device)
+    }
+    fn port_of(&self, device: DeviceId) -> u32 {
+        let fabric = Machine::fabric(self);
+        let slot = Machine::slot_in_node(self, device) / fabric.devices_per_nic().max(1);
+        Machine::node_of(self, device) * fabric.nics_per_node.max(1) + slot
     }
     fn fabric(&self) -> Fabric {
         match &Machine::fabric(self).scale_up {
@@ -178,6 +187,8 @@ pub struct Geometry {
     pub nodes: u32,
     /// Members on each node; 0 where nodes hold different numbers.
     pub per_node: u32,
+    /// Network ports of a node that its members use, evenly; the number of members where it is not even.
+    pub ports: u32,
     /// Between members of one node (on a torus: between neighbours).
     pub intra: LinkClass,
     /// Between counterparts on different nodes; equal to `intra` for a group within one node. Over several sites: what an
@@ -194,17 +205,49 @@ impl Geometry {
     pub fn switch(n: u32, bytes_per_s: f64, latency_s: f64) -> Geometry {
         let class = LinkClass::new(latency_s, bytes_per_s);
         let fabric = Fabric::Switch { reduces: true };
-        Geometry { size: n, nodes: 1, per_node: n, intra: class, inter: class, sites: None, fabric }
+        Geometry { size: n, nodes: 1, per_node: n, ports: n, intra: class, inter: class, sites: None, fabric }
     }
     /// Two members with one link between them, on one node or on two.
     pub fn pair(link: LinkClass, between_nodes: bool) -> Geometry {
         let (nodes, per_node) = if between_nodes { (2, 1) } else { (1, 2) };
-        Geometry { size: 2, nodes, per_node, intra: link, inter: link, sites: None, fabric: Fabric::Graph }
+        let fabric = Fabric::Graph;
+        Geometry { size: 2, nodes, per_node, ports: per_node, intra: link, inter: link, sites: None, fabric }
     }
-    /// Number of rings that a flat ring algorithm runs at once: one for each member of a node, so that every network
-    /// port is used; one within a node.
+    /// Number of rings that a flat ring algorithm runs at once: one for each network port of a node; one within a node, and
+    /// where nodes hold different numbers of members.
     pub fn rings(&self) -> u32 {
-        if self.nodes > 1 { self.per_node.max(1) } else { 1 }
+        if self.nodes > 1 && self.per_node > 0 { self.ports.max(1) } else { 1 }
+    }
+    /// The same links without latency: what bytes alone take.
+    pub fn instant(&self) -> Geometry {
+        self.with(|class| LinkClass { latency: Time::ZERO, ..class })
+    }
+    /// The same links, on which each byte of payload takes so many of the wire.
+    pub(super) fn laden(&self, overhead: f64) -> Geometry {
+        if overhead == 1.0 {
+            return self.clone();
+        }
+        self.with(|class| LinkClass { rate: (class.bandwidth() / overhead).round() as u64, ..class })
+    }
+    /// The same links, of whose latency a part is paid.
+    pub(super) fn hurried(&self, part: f64) -> Geometry {
+        if part == 1.0 {
+            return self.clone();
+        }
+        self.with(|class| LinkClass { latency: Time::from_s(class.alpha() * part), ..class })
+    }
+    /// Each class of links changed.
+    fn with(&self, change: impl Fn(LinkClass) -> LinkClass) -> Geometry {
+        let sites = self.sites.map(|s| SiteLinks { within: change(s.within), across: change(s.across), ..s });
+        Geometry { intra: change(self.intra), inter: change(self.inter), sites, ..self.clone() }
+    }
+    /// Bytes per second that the members of a node send to other nodes together.
+    pub fn egress(&self) -> f64 {
+        f64::from(self.per_node.max(1)) * self.inter.bandwidth()
+    }
+    /// Latency of a ring's hop to the next node: a hop inside the node may come first.
+    pub(super) fn leaving(&self, link: LinkClass) -> f64 {
+        link.alpha() + if self.rings() > 1 { self.intra.alpha() } else { 0.0 }
     }
     /// The class that limits an algorithm which does not tell nodes apart.
     pub fn flat(&self) -> LinkClass {
@@ -299,7 +342,9 @@ pub(super) fn measure(net: &dyn Network, fabric: &Fabric, devices: &[DeviceId]) 
         Fabric::Torus(_) => Fabric::Graph,
         other => other.clone(),
     };
-    Ok(Layout { devices, geometry: Geometry { size: n, nodes, per_node, intra, inter, sites, fabric } })
+    let ports = ports(net, &devices[..in_first]);
+    let geometry = Geometry { size: n, nodes, per_node, ports, intra, inter, sites, fabric };
+    Ok(Layout { devices, geometry })
 }
 
 /// Devices grouped by node in order of first appearance, the number of nodes, and members per node (0 if uneven).
@@ -332,6 +377,14 @@ fn by_node(net: &dyn Network, devices: &[DeviceId]) -> (Vec<DeviceId>, u32, u32)
     let per_node = even(groups.iter().map(|g| g.len() as u32));
     let nodes = groups.len() as u32;
     (groups.concat(), nodes, per_node)
+}
+
+/// Network ports that the members of a node use, if each is used by as many.
+fn ports(net: &dyn Network, devices: &[DeviceId]) -> u32 {
+    let ports: Vec<u32> = devices.iter().map(|d| net.port_of(*d)).collect();
+    let runs: Vec<&[u32]> = ports.chunk_by(|a, b| a == b).collect();
+    let even = runs.iter().all(|run| run.len() == runs[0].len());
+    if even { runs.len() as u32 } else { devices.len() as u32 }
 }
 
 /// Members on the first site.
@@ -391,6 +444,7 @@ fn measure_torus(
         size: devices.len() as u32,
         nodes: 1,
         per_node: devices.len() as u32,
+        ports: devices.len() as u32,
         intra: class,
         inter: class,
         sites: None,

@@ -9,7 +9,7 @@ use super::choice::Choice;
 use super::chooser::Chooser;
 use super::error::CollectiveError;
 use super::geometry::{Fabric, Geometry, LinkClass, Network, measure};
-use super::paths::{Tally, fluid_paths, step_paths};
+use super::paths::{Latency, Tally, fluid_paths, step_paths};
 use super::plan::GroupPlan;
 use super::unsupported::Unsupported;
 use super::{Op, Transfer};
@@ -29,6 +29,17 @@ pub enum Fidelity {
     Steps,
 }
 
+/// What the routes of a communicator pay, as a fidelity asks.
+#[derive(PartialEq, Eq, Hash)]
+enum Latencies {
+    /// It does not.
+    Unasked,
+    /// By pattern.
+    Patterns(Box<[Latency]>),
+    /// By path.
+    Paths(Box<[Time]>),
+}
+
 type ChannelKey = (Time, u64, Option<(LinkClass, bool)>, Box<[TransferId]>);
 
 /// Adds communicators to worlds. See the module's text.
@@ -42,7 +53,7 @@ pub struct Lowering<'m> {
     plans: Vec<GroupPlan>,
     plan_ids: FxHashMap<(Geometry, Box<[TransferId]>), u32>,
     /// Profile of a plan whose patterns (or routes, in `steps`) have these latencies.
-    profiles: FxHashMap<(u32, Box<[Time]>), u32>,
+    profiles: FxHashMap<(u32, Latencies), u32>,
     /// Profile of channels with this latency, rate (as bits, where times are fixed), link of a send, and transfers.
     channels: FxHashMap<ChannelKey, u32>,
     last_channel: Option<(ChannelKey, u32)>,
@@ -144,16 +155,20 @@ impl<'m> Lowering<'m> {
         let plan = self.plan(&layout.geometry, transfers)?;
         let first = world.paths.len() as u32;
         let latencies = match self.fidelity {
-            Fidelity::Formula => Vec::new(),
+            Fidelity::Formula => Latencies::Unasked,
             Fidelity::Fluid => {
-                fluid_paths(self.net, &self.plans[plan as usize], &layout, world, &mut self.tally)?
+                let paths =
+                    fluid_paths(self.net, &self.plans[plan as usize], &layout, world, &mut self.tally)?;
+                Latencies::Patterns(paths.into())
             }
             Fidelity::Steps => {
-                step_paths(self.net, &self.plans[plan as usize], &layout, world, &mut self.tally)?
+                let paths =
+                    step_paths(self.net, &self.plans[plan as usize], &layout, world, &mut self.tally)?;
+                Latencies::Paths(paths.into())
             }
         };
         let paths = Span { start: first, len: world.paths.len() as u32 - first };
-        let key = (plan, latencies.into_boxed_slice());
+        let key = (plan, latencies);
         let profile = match self.profiles.get(&key) {
             Some(&p) => p,
             None => {
@@ -266,14 +281,15 @@ impl<'m> Lowering<'m> {
     }
 
     /// The actions of a plan on routes with these latencies.
-    fn build_profile(&self, world: &mut World, plan: u32, latencies: &[Time]) -> u32 {
+    fn build_profile(&self, world: &mut World, plan: u32, latencies: &Latencies) -> u32 {
         let plan = &self.plans[plan as usize];
         let parts = f64::from(self.net.parts());
         let actions = plan.planned.iter().map(|p| {
-            let action = match self.fidelity {
-                Fidelity::Formula => Action::Fixed(Time::from_s(p.choice.expected_s)),
-                Fidelity::Fluid => plan.fluid_action(p, parts, latencies),
-                Fidelity::Steps => plan.step_action(p, parts, &self.transfers[p.transfer.index()], latencies),
+            let t = &self.transfers[p.transfer.index()];
+            let action = match latencies {
+                Latencies::Unasked => Action::Fixed(Time::from_s(p.choice.expected_s)),
+                Latencies::Patterns(latencies) => plan.fluid_action(p, parts, t, latencies),
+                Latencies::Paths(latencies) => plan.step_action(p, parts, t, latencies),
             };
             (p.transfer, action, self.units(&p.choice))
         });

@@ -1,17 +1,19 @@
 //! Collective algorithms: what each costs in closed form, and which transfers it is made of.
 //!
 //! An [`Algorithm`] is one file. It describes itself once, as [`Phase`]s: **rounds** of transfers between member
-//! positions that run in lock-step. Everything else follows from the rounds, at the [`Fidelity`] asked for:
+//! positions. No member waits for a round of another: a slice is sent on when it has arrived and the link is free.
+//! Everything else follows, at the [`Fidelity`] asked for:
 //!
 //! * `formula`: the textbook closed form of the algorithm, as a fixed time; no link is used;
 //! * `fluid`: one activity per round kind over the links that it crosses. A link that `c` transfers of `u` bytes cross
 //!   gets the coefficient `c`; the activity moves `u` bytes per unit of coefficient, so a link of capacity `B` needs
 //!   `c·u/B`, and the activity takes the time of the worst link;
-//! * `steps`: every transfer of every round is a flow. It waits for the flows by which its sender last sent or
-//!   received, then pays its latency, then shares links.
+//! * `steps`: every transfer of every round is a flow. It waits for the flows that brought its sender what it sends, pays its
+//!   latency, queues behind what its ports carried before, then shares links (`steps`).
 //!
-//! Without contention the three agree to rounding for every lock-step algorithm; where an algorithm is not lock-step
-//! (double binary tree, torus axes of unequal length) its file says what `fluid` and `formula` leave out.
+//! Without contention the three agree to rounding for every algorithm whose members all take the same hops in a round, and for
+//! rings of one port a node whatever their hops; where they do not (double binary tree, rings that meet on scale-up ports, torus
+//! axes of unequal length) the algorithm's file says what `fluid` and `formula` leave out.
 //!
 //! Conventions (nccl-tests `doc/PERFORMANCE.md`): `n` members; `S` = [`Transfer::bytes`]: the buffer of one rank for
 //! all-reduce, broadcast, reduce and all-to-all, the **full** gathered (or unreduced) buffer for all-gather and
@@ -52,6 +54,7 @@ mod schedule;
 mod shift;
 mod sites;
 mod staged;
+mod steps;
 mod table;
 mod torus;
 mod transfer;

@@ -60,7 +60,7 @@ impl Algorithm for Nvls {
                 });
                 let mut phases = vec![Phase::new(reduce, 1, unit), Phase::new(multicast, 1, unit)];
                 if chunks > 1 {
-                    phases.insert(1, Phase { parts: both.to_vec(), unit, fill: 0 });
+                    phases.insert(1, Phase::beside(both.to_vec(), unit));
                 }
                 phases
             }

@@ -6,8 +6,11 @@
 //!
 //! Source: S. Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", 2025; Bruck et al.
 //! 1997. NCCL bounds the buffer that the aggregated shards need, which the tuning table accounts for.
+//!
+//! Over several nodes of `g` ranks, distances from `g` on leave the node, and of those below it, which add up to less than
+//! `g`, at most one on each way.
 
-use super::algorithm::Algorithm;
+use super::algorithm::{Algorithm, lag_over_bytes};
 use super::geometry::{Fabric, Geometry};
 use super::pattern::Pattern;
 use super::schedule::Phase;
@@ -46,7 +49,17 @@ impl Algorithm for Pat {
     }
     fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
         let n = f64::from(g.size);
-        g.flat().time(f64::from(g.log2_ceil()), (n - 1.0) / n * t.bytes as f64)
+        let bytes = (n - 1.0) / n * t.bytes as f64;
+        if g.nodes <= 1 || g.per_node == 0 {
+            return g.flat().time(f64::from(g.log2_ceil()), bytes);
+        }
+        let short = (0..g.log2_ceil()).filter(|j| 1 << j < g.per_node).count() as u32;
+        let inside = f64::from(short.saturating_sub(1)) * g.intra.alpha();
+        let leave = g.log2_ceil() - short + u32::from(short > 0);
+        inside + g.flat().time(f64::from(leave), bytes)
+    }
+    fn lag(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
+        (g.nodes > 1).then(|| lag_over_bytes(self, t, g, chunks))
     }
     fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
         let shard = t.bytes as f64 / f64::from(g.size);

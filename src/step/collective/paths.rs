@@ -155,37 +155,79 @@ impl Tally {
     }
 }
 
-/// Adds one path for each of the plan's fluid paths; returns the largest route latency of each pattern.
+/// Latencies of the routes of a pattern.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Latency {
+    /// The longest; of routes over several legs, the sum of the longest of each.
+    pub longest: Time,
+    /// The longest between members of one node; zero without.
+    pub inside: Time,
+    /// Between nodes: the longest, but the mean where bytes go all the way round; zero without.
+    pub between: Time,
+}
+
+/// The mean of some latencies.
+#[derive(Default)]
+struct Mean {
+    sum: Time,
+    count: u64,
+}
+
+impl Mean {
+    fn add(&mut self, latency: Time) {
+        self.sum += latency;
+        self.count += 1;
+    }
+    fn get(&self) -> Time {
+        Time(self.sum.0.checked_div(self.count).unwrap_or(0))
+    }
+}
+
+/// Adds one path for each of the plan's fluid paths; returns the latencies of each pattern.
 pub(super) fn fluid_paths(
     net: &dyn Network,
     plan: &GroupPlan,
     layout: &Layout,
     world: &mut World,
     tally: &mut Tally,
-) -> Result<Vec<Time>, CollectiveError> {
-    let mut latencies = vec![Time::ZERO; plan.patterns.len()];
+) -> Result<Vec<Latency>, CollectiveError> {
+    let mut latencies = vec![Latency::default(); plan.patterns.len()];
     for parts in &plan.fluid_paths {
         let begin = tally.begin(world);
         for &(pattern, weight) in parts {
             let mut result = Ok(());
             let mut worst = [Time::ZERO; 3];
+            let (mut mean, mut own) = (Mean::default(), Latency::default());
             let pattern_of = plan.patterns[pattern as usize];
             if let Pattern::ReduceToEach | Pattern::MulticastFromEach = pattern_of {
                 let gather = pattern_of == Pattern::ReduceToEach;
-                latencies[pattern as usize] = tally.add_trees(net, layout, gather, weight)?;
+                latencies[pattern as usize].longest = tally.add_trees(net, layout, gather, weight)?;
                 continue;
             }
             pattern_of.links(&plan.geometry, &mut |route, times, leg| {
                 if result.is_ok() {
                     match tally.add_route(net, layout, route, weight * times) {
-                        Ok(latency) => worst[leg] = latency.max(worst[leg]),
+                        Ok(latency) => {
+                            worst[leg] = latency.max(worst[leg]);
+                            let [from, to] = [route.sender(), route.receiver()]
+                                .map(|at| net.node_of(layout.devices[at as usize]));
+                            if from == to {
+                                own.inside = latency.max(own.inside);
+                            } else {
+                                mean.add(latency);
+                                own.between = latency.max(own.between);
+                            }
+                        }
                         Err(e) => result = Err(e),
                     }
                 }
             });
             let legs = pattern_of.legs(&plan.geometry);
-            latencies[pattern as usize] =
-                worst.into_iter().zip(legs).map(|(t, hops)| t * u64::from(hops)).sum();
+            own.longest = worst.into_iter().zip(legs).map(|(t, hops)| t * u64::from(hops)).sum();
+            if pattern_of == Pattern::Ring {
+                own.between = mean.get();
+            }
+            latencies[pattern as usize] = own;
             result?;
         }
         tally.end(world, begin);

@@ -12,9 +12,9 @@ use super::geometry::{Fabric, Geometry};
 pub enum Pattern {
     /// Position 0 sends to position 1.
     Pair,
-    /// Each position sends to the next, round the group. A group over several nodes runs one ring for each member of
-    /// a node: ring `c` enters and leaves every node through the network port of its member `c` (with a hop inside
-    /// the node before it, as NCCL's PXN does), so that all ports share the load.
+    /// Each position sends to the next, round the group. A group over several nodes runs one ring for each network port of
+    /// a node: ring `c` enters and leaves every node through port `c` (with a hop inside the node to a member of that port
+    /// before it, as NCCL's PXN does), so that all ports share the load.
     Ring,
     /// In each node, each position sends to the next, round the node.
     NodeRing,
@@ -203,10 +203,9 @@ impl Pattern {
         }
     }
 
-    /// Whether a transfer also waits until its receiver has ended its earlier rounds (a rendezvous). Only matters
-    /// where some members have more to do than others.
-    pub fn waits_for_receiver(self) -> bool {
-        matches!(self, Pattern::Exchange(_) | Pattern::Grow(_) | Pattern::Shrink(_))
+    /// Chains of transfers that go their own ways side by side: equal stretches of its routes, one after the other.
+    pub fn chains(self, g: &Geometry) -> u32 {
+        if self == Pattern::Ring { g.rings() } else { 1 }
     }
     /// The same load as [`Pattern::routes`], link by link and added up where that is cheaper than pair by pair:
     /// calls `each` with a route, the number of unit weights on it, and the leg of the way that it belongs to.
@@ -260,11 +259,11 @@ fn torus_links(g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32, usize)) {
     }
 }
 
-/// One ring for each member `c` of a node. In each node it visits `c, c+1, … c-1`; the last then hops to `c`, whose
-/// network port leads to member `c` of the next node.
+/// One ring for each network port, of which `c` is a member. In each node it visits `c, c+1, … c-1`; the last then hops to
+/// `c`, whose port leads to member `c` of the next node.
 fn rail_rings(g: &Geometry, each: &mut dyn FnMut(Route<'_>, u32)) {
     let (k, n) = (g.per_node, g.size);
-    for c in 0..k {
+    for c in (0..k).step_by((k / g.rings()) as usize) {
         for node in 0..g.nodes {
             let at = |place: u32| node * k + place % k;
             for i in 0..k - 1 {

@@ -3,8 +3,10 @@
 use super::Transfer;
 use super::choice::Choice;
 use super::geometry::Geometry;
+use super::paths::Latency;
 use super::pattern::Pattern;
-use super::schedule::{Adjust, Phase, Routes, limit, routes_of, steps};
+use super::schedule::{Adjust, Phase, Routes, limit, routes_of};
+use super::steps::steps;
 use crate::core::ids::TransferId;
 use crate::core::program::{Action, Flow};
 use crate::core::units::Time;
@@ -62,20 +64,44 @@ impl GroupPlan {
         self.patterns.iter().position(|p| *p == pattern).unwrap_or(0)
     }
 
-    /// One flow for each phase. `latencies[pattern]` is the latency of one round.
-    pub fn fluid_action(&self, p: &Planned, parts: f64, latencies: &[Time]) -> Action {
-        let mut base = p.choice.base;
+    /// One flow for each phase. `latencies[pattern]` is what its routes pay.
+    pub fn fluid_action(&self, p: &Planned, parts: f64, t: &Transfer, latencies: &[Latency]) -> Action {
+        let choice = &p.choice;
+        let lag = self.lag(p, t, latencies);
+        let mut base = choice.base + Time::from_s(lag.unwrap_or(0.0).max(0.0));
         let flows = p.phases.iter().zip(&p.path_of_phase).map(|(phase, &path)| {
-            let bytes = phase.fluid().0 * p.choice.overhead / parts;
-            // What fills and drains a pipeline holds no link for long: it is paid as latency.
-            let filling =
-                f64::from(phase.fill) * phase.unit * p.choice.overhead / self.geometry.flat().bandwidth();
-            let latency =
-                phase.latency(|pattern| latencies[self.index_of(pattern)]) + Time::from_s(filling) + base;
+            let bytes = phase.fluid().0 * choice.overhead / parts;
+            let rounds = match lag {
+                Some(_) => Time::ZERO,
+                None => phase.latency(|pattern| latencies[self.index_of(pattern)].longest),
+            };
+            let latency = Time::from_s(rounds.s() * choice.latency) + base;
             base = Time::ZERO;
-            Flow { latency, bytes, rate_limit: limit(bytes, p.choice.least), path }
+            Flow { latency, bytes, rate_limit: limit(bytes, choice.least), path }
         });
         Action::Phases(flows.collect())
+    }
+
+    /// What an algorithm takes beyond its bytes on links of these latencies, if it says so.
+    fn lag(&self, p: &Planned, t: &Transfer, latencies: &[Latency]) -> Option<f64> {
+        let own = || p.phases.iter().flat_map(|phase| &phase.parts).map(|part| self.index_of(part.pattern));
+        let longest =
+            |of: &dyn Fn(&Latency) -> Time| own().map(|i| of(&latencies[i])).max().unwrap_or_default();
+        let mut g = self.geometry.laden(p.choice.overhead);
+        if g.sites.is_none() && g.nodes > 1 {
+            let [inside, between] = [longest(&|l| l.inside), longest(&|l| l.between)];
+            if inside > Time::ZERO {
+                g.intra.latency = inside;
+            }
+            // A ring hops inside the node first.
+            let hop = if g.per_node > 1 && g.rings() > 1 && own().any(|i| self.patterns[i] == Pattern::Ring) {
+                g.intra.latency
+            } else {
+                Time::ZERO
+            };
+            g.inter.latency = between.saturating_sub(hop);
+        }
+        p.choice.algorithm.lag(t, &g.hurried(p.choice.latency), p.choice.chunks)
     }
 
     /// One flow for each transfer. `latencies[path]` is the latency of a route.
@@ -86,6 +112,13 @@ impl GroupPlan {
             first.push(next);
             next += routes_of(pattern, &self.geometry);
         }
+        let hurried: Vec<Time>;
+        let latencies = if p.choice.latency == 1.0 {
+            latencies
+        } else {
+            hurried = latencies.iter().map(|t| Time::from_s(t.s() * p.choice.latency)).collect();
+            &hurried
+        };
         let routes =
             Routes { first: &|pattern| first[self.index_of(pattern)], latency: latencies, nothing: 0 };
         let adjust = Adjust {

@@ -1,23 +1,32 @@
 //! Ring all-reduce, all-gather and reduce-scatter.
 //!
-//! Shards of `S/n` go round the ring. In round `t` each rank passes on what it received in round `t − 1`; while
-//! reducing it first adds its own. Time on a switch, `n` ranks:
+//! Shards of `S/n` go round the ring. A rank passes on what it has received as soon as it is there and its link is free;
+//! while reducing it first adds its own. On a switch, `n` ranks:
 //!
-//! * reduce-scatter and all-gather: `(n−1)·(α + S/(n·B))`, each rank sends `(n−1)/n · S`;
-//! * all-reduce, one after the other: `2(n−1)·(α + S/(n·B))`.
+//! * reduce-scatter and all-gather: `T = n−1` hops of a shard, `T·(α + S/(n·B))`, each rank sends `(n−1)/n · S`;
+//! * all-reduce, one after the other: `T = 2(n−1)` hops.
 //!
 //! Bandwidth-optimal; latency grows with `n`. Source: Thakur, Rabenseifner and Gropp, "Optimization of collective
 //! communication operations in MPICH", 2005; Patarasuk and Yuan 2009.
 //!
-//! With `k` chunks each shard is cut into `k` parts that go round side by side and share the links, as NCCL's channels
-//! do. Nothing waits longer for that: the time is the same, in `steps` with `k` times as many transfers.
+//! # Hops of unlike latency
 //!
-//! Over several nodes with `g` members each there are `g` rings with `S/g` each, one through each network port
-//! ([`Pattern::Ring`]): a round moves `S/n` through each node port of the scale-up fabric and `S/(n·g)` through each
-//! network port, and takes `α` of the network (plus that of the hop before it) and the slower of the two. In `steps` a
-//! round over fast hops does not wait for the others', so it ends a little earlier (0.4 % for 1 GiB on 4 nodes of 8).
+//! No rank waits for another's round, so that a slow hop is paid when it is crossed and not in every round. With `c` the time
+//! of a shard on the link of a hop, each cut into `s` slices (`chunks`), the ring takes the longest way that any slice has
+//! behind it: `h` hops in a row (1 to T), and a queue before the slowest of them,
+//!
+//! `max over h and where they begin of Σ_h (α + c/s) + (T − h + 1 − 1/s)·max_h c`:
+//!
+//! without bytes the slowest `T` hops in a row; without latency `T` shards over the slowest link. Only few `h` can be the
+//! longest, since hops repeat themselves node by node (and site by site). More slices are never slower. NCCL's own model
+//! counts the same way: of `T` hops, those that leave a node are `nodes − 1` (twice that to reduce as well), `src/graph/tuning.cc`.
+//!
+//! Over several nodes there is a ring for each network port of a node ([`Pattern::Ring`]), all with an equal part of `S`. A
+//! scale-up port carries the shards of all rings (`c` in the queue before it), but seldom several at once where the network
+//! is what they wait for: on its way a slice has the port to itself (`c` over the number of rings in the sum). `steps` plays
+//! how rings meet there; it is within a few per cent.
 
-use super::algorithm::Algorithm;
+use super::algorithm::{Algorithm, lag_over_bytes};
 use super::geometry::{Fabric, Geometry};
 use super::pattern::Pattern;
 use super::schedule::{Part, Phase};
@@ -27,12 +36,83 @@ use super::{Op, Transfer};
 #[derive(Debug)]
 pub struct Ring;
 
-/// Most rings side by side.
-const MOST_CHANNELS: u32 = 1 << 16;
+/// Most slices.
+const MOST_SLICES: u32 = 1 << 16;
 
-/// Rounds of a ring.
-fn rounds(op: Op, n: u32) -> u32 {
+/// Hops of a shard.
+fn hops(op: Op, n: u32) -> u32 {
     if op == Op::AllReduce { 2 * (n - 1) } else { n - 1 }
+}
+
+/// Hops of one kind: every so many ranks there is one, which the kinds after it do not count.
+struct Hop {
+    every: u32,
+    /// Seconds of latency.
+    alpha: f64,
+    /// Seconds of a whole shard on its link, one ring's part of it.
+    wire: f64,
+    /// Seconds of the parts of all rings that share the link.
+    shared: f64,
+}
+
+/// The kinds of hops of a ring, the rarest first.
+fn kinds(shard: f64, g: &Geometry) -> Vec<Hop> {
+    let shared = shard / g.intra.bandwidth();
+    let inside = Hop { every: 1, alpha: g.intra.alpha(), wire: shared / f64::from(g.rings()), shared };
+    if g.nodes <= 1 {
+        return vec![inside];
+    }
+    // What leaves the node has crossed a scale-up port before, unless there is but one way out.
+    let hops_first = g.rings() > 1 && g.per_node > 1;
+    let leaves = |every: u32, alpha: f64, rate: f64| {
+        let out = shard / rate;
+        let [wire, shared] = [inside.wire, inside.shared].map(|c| if hops_first { out.max(c) } else { out });
+        Hop { every, alpha, wire, shared }
+    };
+    let of_node = if g.per_node == 0 { (g.size / g.nodes).max(1) } else { g.per_node };
+    let mut kinds = Vec::with_capacity(3);
+    match &g.sites {
+        Some(sites) => {
+            let of_site = g.size / sites.count;
+            let together = f64::from(of_site) * sites.across.bandwidth();
+            kinds.push(leaves(of_site, g.leaving(sites.across), together));
+            let port = f64::from(of_node) * sites.within.bandwidth();
+            kinds.push(leaves(of_node, g.leaving(sites.within), port));
+        }
+        None => kinds.push(leaves(of_node, g.leaving(g.inter), g.egress())),
+    }
+    kinds.extend((of_node > 1).then_some(inside));
+    kinds
+}
+
+/// The longest way of a slice through `rounds` hops of each shard; see the module's text.
+fn longest(rounds: u32, slices: u32, kinds: &[Hop]) -> f64 {
+    let part = 1.0 / f64::from(slices);
+    let way = |h: u32, most: bool| {
+        let (mut counted, mut time, mut slowest) = (0, 0.0, 0.0f64);
+        for kind in kinds {
+            let upto = if most { h.div_ceil(kind.every) } else { h / kind.every };
+            let count = upto.saturating_sub(counted);
+            if count > 0 {
+                time += f64::from(count) * (kind.alpha + kind.wire * part);
+                slowest = slowest.max(kind.shared);
+                counted = upto;
+            }
+        }
+        time + (f64::from(rounds - h) + 1.0 - part) * slowest
+    };
+    let mut longest = 0.0f64;
+    for kind in kinds {
+        let last = rounds / kind.every * kind.every;
+        for h in
+            [1, kind.every - 1, kind.every, kind.every + 1, last.saturating_sub(1), last, last + 1, rounds]
+        {
+            if (1..=rounds).contains(&h) {
+                longest = longest.max(way(h, true)).max(way(h, false));
+            }
+        }
+    }
+    longest
 }
 
 impl Algorithm for Ring {
@@ -50,26 +130,16 @@ impl Algorithm for Ring {
             _ => Ok(()),
         }
     }
-    fn closed_form(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> f64 {
-        let (n, rings) = (f64::from(g.size), f64::from(g.rings()));
-        let steps = f64::from(rounds(t.op, g.size));
-        let shard = t.bytes as f64 / n;
-        if g.nodes <= 1 {
-            return steps * (g.intra.alpha() + shard / g.intra.bandwidth());
-        }
-        let hop = if rings > 1.0 { g.intra.alpha() } else { 0.0 };
-        let slowest = (shard / rings / g.inter.bandwidth()).max(if g.per_node == 1 {
-            0.0
-        } else {
-            shard / g.intra.bandwidth()
-        });
-        steps * (hop + g.inter.alpha() + slowest)
+    fn closed_form(&self, t: &Transfer, g: &Geometry, chunks: u32) -> f64 {
+        let shard = t.bytes as f64 / f64::from(g.size);
+        longest(hops(t.op, g.size), chunks.clamp(1, MOST_SLICES), &kinds(shard, g))
+    }
+    fn lag(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Option<f64> {
+        (g.nodes > 1 || chunks > 1).then(|| lag_over_bytes(self, t, g, chunks))
     }
     fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<Phase> {
-        let chunks = chunks.clamp(1, MOST_CHANNELS);
-        let unit = t.bytes as f64 / f64::from(g.size) / f64::from(g.rings()) / f64::from(chunks);
-        let times = rounds(t.op, g.size);
-        let channel = |lane| Part { pattern: Pattern::Ring, weight: 1, times, lane: lane as u16 };
-        vec![Phase { parts: (0..chunks).map(channel).collect(), unit, fill: 0 }]
+        let unit = t.bytes as f64 / f64::from(g.size) / f64::from(g.rings());
+        let part = Part { pattern: Pattern::Ring, weight: 1, times: hops(t.op, g.size), lane: 0 };
+        vec![Phase { slices: chunks.clamp(1, MOST_SLICES), ..Phase::beside(vec![part], unit) }]
     }
 }

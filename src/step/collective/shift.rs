@@ -23,14 +23,10 @@ impl Algorithm for Shift {
         if g.nodes <= 1 {
             return g.flat().time(1.0, t.bytes as f64);
         }
-        let hop = if g.rings() > 1 { g.intra.alpha() } else { 0.0 };
         let bytes = t.bytes as f64;
-        let slowest = (bytes / f64::from(g.rings()) / g.inter.bandwidth()).max(if g.per_node == 1 {
-            0.0
-        } else {
-            bytes / g.intra.bandwidth()
-        });
-        hop + g.inter.alpha() + slowest
+        let of_node = f64::from(g.per_node.max(1));
+        let inside = if g.per_node == 1 { 0.0 } else { bytes / g.intra.bandwidth() };
+        g.leaving(g.inter) + (bytes / of_node / g.inter.bandwidth()).max(inside)
     }
     fn phases(&self, t: &Transfer, g: &Geometry, _chunks: u32) -> Vec<Phase> {
         vec![Phase::new(Pattern::Ring, 1, t.bytes as f64 / f64::from(g.rings()))]

@@ -69,7 +69,7 @@ fn gather(axes: &[Axis], unit: f64, split: bool, backwards: bool) -> Vec<Phase> 
                     Part { pattern, weight, times, lane: lane as u16 }
                 })
             });
-            phases.push(Phase { parts: parts.filter(|p| p.times > 0).collect(), unit, fill: 0 });
+            phases.push(Phase::beside(parts.filter(|p| p.times > 0).collect(), unit));
         } else {
             phases.extend(round_by_round(axes, &stage, unit, backwards));
         }
@@ -90,7 +90,7 @@ fn halved(axes: &[Axis], stage: &[(usize, u32)], unit: f64, backwards: bool) -> 
                 Part { pattern, weight: weight * block, times, lane: lane as u16 }
             })
         });
-        Phase { parts: parts.filter(|p| p.times > 0).collect(), unit: unit / 2.0, fill: 0 }
+        Phase::beside(parts.filter(|p| p.times > 0).collect(), unit / 2.0)
     };
     let whole = phase(2, &|axis| (axis.len - 1) / 2);
     let opposite = phase(1, &|axis| (axis.len + 1) % 2);
@@ -116,7 +116,7 @@ fn round_by_round(axes: &[Axis], stage: &[(usize, u32)], unit: f64, backwards: b
                     }
                 }
             }
-            Phase { parts, unit, fill: 0 }
+            Phase::beside(parts, unit)
         })
         .collect()
 }

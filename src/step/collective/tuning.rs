@@ -4,7 +4,7 @@
 //!
 //! * **Choice** restates NCCL's own cost model (`src/graph/tuning.cc`): latency plus size over an algorithm bandwidth
 //!   for each algorithm and protocol; the cheapest wins. It is made for choosing and is off by up to a factor of two as
-//!   a prediction.
+//!   a prediction. Between nodes a ring or tree wins over its pick that costs less by the second model.
 //! * **Cost** is a description of each generation of devices, fitted to measured collectives. A kernel runs by one of
 //!   two protocols, the cheaper: *low latency* (LL, LL128: flags travel with the data, so that a step is short and
 //!   takes more bytes) or *simple* (a step waits for whole chunks and then runs at the full rate):
@@ -12,14 +12,16 @@
 //!   `time = base + Σ steps·step + (X/link rate + own/copy rate) / rate`
 //!
 //!   X are the bus bytes (size times the bus factor), *own* is the rank's shard, which the same kernel copies from
-//!   input to output or sums without a link, and `rate` is 1 for simple. Between nodes a step has a cost of its own,
-//!   and a ramp `ramp·√X` is added: what is left of pipelining with the best number of chunks.
+//!   input to output or sums without a link, and `rate` is 1 for simple. Between nodes a step has a cost of its own (of the
+//!   simple protocol, `trips` ways through the network where that is slower than the one NCCL's figures are for), and a
+//!   ramp `ramp·√X` is added: what is left of pipelining with the best number of chunks.
 //!
 //! A reduction in the switch (NVLS) is bound by its kernels, not by the links: its bus bytes flow at `efficiency` times
 //! the link rate on 8 and on 72 devices alike, although the switch spares links nearly half of them.
 //!
-//! NCCL's trees between nodes (chains in the node, one tree for each channel) are not among the algorithms here: over
-//! several nodes with several ranks each the choice is between rings, and the fit covers what NCCL really ran.
+//! NCCL's trees between nodes (chains in the node, one tree for each channel) are not among the algorithms here: its tree is
+//! played as the double binary tree of ranks, whose bytes take one network port of a node and not all, so that rings win
+//! from smaller sizes on than with NCCL.
 //!
 //! Efficiency is relative to the machine's link capacity, which should be payload bandwidth: NCCL sees 20, 20.6 and
 //! 40.1 GB/s for each link of Ampere, Hopper and Blackwell, of 25 and 50 on the wire.
@@ -33,7 +35,6 @@ use super::algorithm::Algorithm;
 use super::choice::{Choice, Why};
 use super::geometry::{Fabric, Geometry};
 use super::{Op, Transfer, algorithm};
-use crate::core::units::Time;
 
 /// The protocols among LL, LL128 and Simple.
 const LL128: usize = 1;
@@ -147,10 +148,16 @@ fn full() -> f64 {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NetworkCost {
-    /// For each step between nodes by the low-latency protocols.
-    low_latency_step_us: f64,
+    /// For each step between nodes by the low-latency protocols; absent where none was seen to run between nodes.
+    #[serde(default)]
+    low_latency_step_us: Option<f64>,
     /// For each step between nodes by the simple one.
     step_us: f64,
+    /// One way through the network that both are for; over a slower one a step by a low-latency protocol waits for one way
+    /// more of the difference.
+    latency_us: f64,
+    /// As many ways a step by the simple protocol waits for.
+    trips: f64,
     #[serde(rename = "ramp_us_per_sqrt_MB")]
     ramp: f64,
     efficiency: f64,
@@ -172,16 +179,25 @@ impl DeviceTuning {
         self.channels
     }
 
-    /// What NCCL would run. Ops that its model does not cover, and groups that its algorithms cannot run, get the
+    /// What NCCL would run. Between nodes its model, which was made for another network, gives way to a ring or a tree that is
+    /// cheaper by the costs here. Ops that its model does not cover, and groups that its algorithms cannot run, get the
     /// algorithm with the best closed form.
     pub fn choose(&self, t: &Transfer, g: &Geometry) -> Option<Choice> {
         let options = self.options(t, g);
-        let best = options.into_iter().min_by(|a, b| a.time_us.total_cmp(&b.time_us));
-        let (algorithm, why) = match best {
-            Some(best) => (best.algorithm, Why::Nccl),
-            None => (fastest(t, g)?, Why::BestClosedForm),
+        let price = |algorithm: &'static dyn Algorithm| self.price(algorithm, None, t, g, None);
+        let Some(best) = options.iter().min_by(|a, b| a.time_us.total_cmp(&b.time_us)) else {
+            return Some(Choice { why: Why::BestClosedForm, ..price(fastest(t, g)?) });
         };
-        Some(Choice { why, ..self.price(algorithm, None, t, g, None) })
+        let best = Choice { why: Why::Nccl, ..price(best.algorithm) };
+        if g.nodes <= 1 {
+            return Some(best);
+        }
+        let others =
+            options.iter().map(|option| option.algorithm).filter(|a| ["ring", "tree"].contains(&a.name()));
+        let priced = others.map(|a| Choice { why: Why::Price, ..price(a) });
+        // What NCCL's model picks wins among equals.
+        let cheapest = std::iter::once(best).chain(priced);
+        cheapest.min_by(|a, b| a.expected_s.total_cmp(&b.expected_s))
     }
 
     /// A given algorithm with its cost on this device, by a given protocol or the cheaper one.
@@ -195,7 +211,8 @@ impl DeviceTuning {
     ) -> Choice {
         let asked = protocol.and_then(DeviceTuning::protocol);
         let cost = self.cost_of(a.name(), t.op);
-        let low = cost.low_latency.as_ref().filter(|_| asked != Some(SIMPLE));
+        let between = g.nodes <= 1 || self.network.low_latency_step_us.is_some();
+        let low = cost.low_latency.as_ref().filter(|_| asked != Some(SIMPLE) && between);
         let simple = Some(&cost.simple).filter(|_| low.is_none() || asked.is_none());
         let by = |kernel: &Kernel, protocol: usize| Choice {
             protocol: DeviceTuning::protocols()[protocol].clone(),
@@ -237,14 +254,14 @@ impl DeviceTuning {
         let in_switch = a.name() == "nvls";
         let cost = self.cost_of(a.name(), t.op);
         let plain = Choice::theory(a, t, g, chunks.or(in_switch.then_some(self.nvls_chunks)));
-        let links_s = a.closed_form(&Transfer { bytes: 0, ..*t }, g, plain.chunks);
-        let plain_s = plain.expected_s - links_s;
+        let links_s = plain.links_s(t, g);
+        let plain_s = a.closed_form(t, &g.instant(), plain.chunks);
         let bus_bytes = t.bytes as f64 * t.op.bus_factor(g.size);
         let share = cost.port_share_by_ranks.get(&g.size.to_string()).copied().unwrap_or(1.0);
         let (inside, between) = steps(t.op, a.name(), g);
         let (ramp, step, efficiency) = match g.nodes {
             0 | 1 => (0.0, 0.0, cost.efficiency * share),
-            _ => (self.network.ramp, self.network.step_us(kernel), self.network.efficiency),
+            _ => (self.network.ramp, self.network.step_us(kernel, g), self.network.efficiency),
         };
         let full_s = if in_switch {
             (bus_bytes / (g.intra.bandwidth() * efficiency)).max(plain_s)
@@ -256,22 +273,18 @@ impl DeviceTuning {
             (Op::SendRecv | Op::RingShift, _) | (_, None) => 0.0,
             (_, Some(rate)) => t.bytes as f64 / f64::from(g.size.max(1)) / (rate * 1e9) / kernel.rate,
         };
-        // Over several nodes the steps inside hide behind the slower ones between: what is left is their flags.
+        // In a ring over several nodes the steps inside hide behind the slower ones between: what is left is their flags.
         let inside_us = match &cost.low_latency {
-            Some(low) if g.nodes > 1 => low.step_us,
+            Some(low) if g.nodes > 1 && a.name() != "tree" => low.step_us,
             _ => kernel.step_us,
         };
         let kernel_us = kernel.base_us + inside * inside_us + between * step;
         let ramp_us = ramp * (bus_bytes / 1e6).sqrt();
         // Steps include their links' latency; only what links lack is added.
-        let base_s = (kernel_us * 1e-6 - links_s).max(0.0) + ramp_us * 1e-6 + own_s;
-        Choice {
-            sms: if in_switch { self.nvls_channels } else { self.channels },
-            overhead: if plain_s > 0.0 { wire_s / plain_s } else { 1.0 },
-            base: Time::from_s(base_s),
-            expected_s: base_s + links_s + wire_s,
-            ..plain
-        }
+        let total_s = (kernel_us * 1e-6).max(links_s) + ramp_us * 1e-6 + own_s + wire_s;
+        let sms = if in_switch { self.nvls_channels } else { self.channels };
+        let overhead = if plain_s > 0.0 { wire_s / plain_s } else { 1.0 };
+        Choice { sms, overhead, ..plain }.stretched(total_s, t, g)
     }
 
     /// NCCL's estimate for each algorithm and protocol that could run.
@@ -318,9 +331,6 @@ impl DeviceTuning {
     }
 
     fn tree_estimate(&self, t: &Transfer, g: &Geometry, protocol: usize) -> Option<Estimate> {
-        if g.nodes > 1 && g.per_node > 1 {
-            return None;
-        }
         let (model, of) = (&file().choice, self.generation());
         let (at, channels) = (node_index(g), f64::from(self.channels));
         let bus = (bus_rate(g) * 0.92).min(channels * of.tree[at]);
@@ -368,8 +378,12 @@ impl DeviceTuning {
 
 impl NetworkCost {
     /// A step between nodes.
-    fn step_us(&self, kernel: &Kernel) -> f64 {
-        if kernel.rate < 1.0 { self.low_latency_step_us } else { self.step_us }
+    fn step_us(&self, kernel: &Kernel, g: &Geometry) -> f64 {
+        let slower_us = (g.inter.latency.us() - self.latency_us).max(0.0);
+        match self.low_latency_step_us {
+            Some(step_us) if kernel.rate < 1.0 => step_us + slower_us,
+            _ => self.step_us + self.trips * slower_us,
+        }
     }
 }
 
@@ -426,7 +440,7 @@ fn steps(op: Op, name: &str, g: &Geometry) -> (f64, f64) {
 /// Bus bandwidth of a ring on this geometry in GB/s, as NCCL's graph search would find it.
 fn bus_rate(g: &Geometry) -> f64 {
     let rate = if g.nodes > 1 {
-        let network = f64::from(g.rings()) * g.inter.bandwidth();
+        let network = g.egress();
         if g.per_node == 1 { network } else { network.min(g.intra.bandwidth()) }
     } else {
         g.intra.bandwidth()

@@ -57,6 +57,6 @@ impl Algorithm for TwoStage {
             (weight > 0).then_some(Part { pattern, weight, times: 1, lane: 0 })
         };
         let parts: Vec<Part> = stages.into_iter().filter_map(part).collect();
-        vec![Phase { parts, unit, fill: 0 }]
+        vec![Phase::beside(parts, unit)]
     }
 }
