@@ -244,10 +244,8 @@ fn the_chooser_takes_what_is_cheapest_between_nodes() {
         for bytes in [1 << 12, 32 << 10, 1 << 20, 16 << 20, 1 << 30] {
             let best = chosen(&machine, Chooser::for_device(&device), bytes);
             for other in ["ring", "tree"] {
-                let asked = Chooser {
-                    always: Some((algorithm(other).expect("known"), None)),
-                    ..Chooser::for_device(&device)
-                };
+                let mut asked = Chooser::for_device(&device);
+                asked.always = Some((algorithm(other).expect("known"), None));
                 assert!(
                     best.1 <= chosen(&machine, asked, bytes).1 * (1.0 + 1e-9),
                     "{name} {bytes}: {best:?} is not best"
