@@ -107,7 +107,7 @@ impl Chooser {
             return Ok(choice.ruled(rule, i, t, g));
         }
         let choice = match self.tuning {
-            // NCCL's model knows no sites: a ring over them would wait for light in every round.
+            // NCCL's model knows no sites: a ring over them would cross the long way several times.
             Some(tuning) if g.sites.is_some() && t.op != Op::SendRecv => best(t, g).map(|choice| Choice {
                 why: Why::BestClosedForm,
                 ..tuning.price(choice.algorithm, None, t, g, None)
