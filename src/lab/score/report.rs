@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::outcome::{Outcome, Status};
-use super::statistics::{Statistics, kendall};
+use super::statistics::{Apart, Statistics, kendall};
 use crate::lab::describe::Assumed;
 
 /// The score of some rows.
@@ -42,6 +42,9 @@ pub struct Group {
     pub failed: usize,
     /// Of the closed form.
     pub closed_form: Statistics,
+    /// Rows in which simulation and closed form are far apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apart: Option<Apart>,
     /// Of the peak of device memory, where it was measured.
     pub memory: Statistics,
 }
@@ -157,6 +160,7 @@ impl Group {
             skipped: count(|s| matches!(s, Status::Skipped(_))),
             failed: count(|s| matches!(s, Status::Failed(_))),
             closed_form: statistics(Outcome::closed_form_error, outcomes.len()),
+            apart: Apart::of(outcomes.iter().filter_map(|o| Some((o.error()?, o.closed_form_error()?)))),
             memory: statistics(Outcome::memory_error, measured),
         }
     }

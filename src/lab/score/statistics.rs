@@ -44,6 +44,38 @@ impl Statistics {
     }
 }
 
+/// Rows in which simulation and closed form are far apart, and which of the two is nearer to what was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Apart {
+    /// Rows.
+    pub rows: usize,
+    /// Those of them in which the simulation is nearer.
+    pub simulation_nearer: usize,
+    /// Mean absolute error of the simulation in these rows.
+    pub simulation_error: f64,
+    /// The same of the closed form.
+    pub closed_form_error: f64,
+}
+
+impl Apart {
+    /// Simulation and closed form are far apart where they differ by more than this, as a share of the latter.
+    pub const FAR: f64 = 0.05;
+
+    /// Of the errors of simulation and closed form, row by row; `None` where no row is far apart.
+    pub fn of(errors: impl IntoIterator<Item = (f64, f64)>) -> Option<Apart> {
+        let far = |(s, f): &(f64, f64)| ((1.0 + s) / (1.0 + f) - 1.0).abs() > Apart::FAR;
+        let list: Vec<(f64, f64)> = errors.into_iter().filter(far).collect();
+        let rows = list.len();
+        let mean = |of: fn(&(f64, f64)) -> f64| list.iter().map(|e| of(e).abs()).sum::<f64>() / rows as f64;
+        (rows > 0).then(|| Apart {
+            rows,
+            simulation_nearer: list.iter().filter(|(s, f)| s.abs() < f.abs()).count(),
+            simulation_error: mean(|e| e.0),
+            closed_form_error: mean(|e| e.1),
+        })
+    }
+}
+
 /// The quantile of sorted numbers, between neighbours as their distance says.
 pub fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     let place = part * (sorted.len().checked_sub(1)?) as f64;
@@ -82,6 +114,16 @@ mod tests {
         assert!((s.median_abs_error.unwrap() - 0.1).abs() < 1e-12);
         assert!((s.p90_abs_error.unwrap() - 0.17).abs() < 1e-12);
         assert_eq!(Statistics::of(3, &[]).bias, None);
+    }
+
+    #[test]
+    fn simulation_beside_closed_form() {
+        let apart = Apart::of([(0.0, 0.1), (-0.1, 0.0), (0.02, -0.2), (0.01, 0.03)]).unwrap();
+        assert_eq!((apart.rows, apart.simulation_nearer), (3, 2));
+        assert!(
+            (apart.simulation_error - 0.04).abs() < 1e-12 && (apart.closed_form_error - 0.1).abs() < 1e-12
+        );
+        assert_eq!(Apart::of([(0.1, 0.1)]), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::outcome::{Outcome, Status};
 use super::report::{Group, ScoreReport};
+use super::statistics::Apart;
 
 /// Tables by source, device, stack and kind of model, and why rows were left out.
 pub fn text(report: &ScoreReport) -> String {
@@ -28,7 +29,7 @@ pub fn text(report: &ScoreReport) -> String {
         }
         text.push('\n');
     }
-    text + &left_out(report) + &not_understood(report)
+    text + &apart(report) + &left_out(report) + &not_understood(report)
 }
 
 fn line(text: &mut String, name: &str, group: &Group) {
@@ -51,6 +52,31 @@ fn line(text: &mut String, name: &str, group: &Group) {
         count(group.over_memory),
         percent(group.memory.mean_abs_error),
     );
+}
+
+/// Which is nearer where simulation and closed form are far apart, by source.
+fn apart(report: &ScoreReport) -> String {
+    let mut text = String::new();
+    let all = (report.sources.len() > 1).then_some(("all", &report.overall));
+    let sources = report.sources.iter().map(|(name, group)| (name.as_str(), group));
+    for (name, group) in sources.chain(all) {
+        let Some(a) = group.apart else { continue };
+        if text.is_empty() {
+            let far = 100.0 * Apart::FAR;
+            let _ = writeln!(
+                text,
+                "| more than {far:.0} % between simulation and closed form | rows | simulation nearer | error of the simulation | of the closed form |\n\
+                 |--|--|--|--|--|"
+            );
+        }
+        let [simulation, form] =
+            [a.simulation_error, a.closed_form_error].map(|e| format!("{:.1} %", 100.0 * e));
+        let _ = writeln!(text, "| {name} | {} | {} | {simulation} | {form} |", a.rows, a.simulation_nearer);
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
 }
 
 /// Rows that were skipped or failed, by reason.
