@@ -81,6 +81,12 @@ impl DeviceCost {
             FlopRate(if fastest > 0.0 { fastest } else { f64::INFINITY })
         })
     }
+    /// Rate of products on vector units; where the catalogue does not say, a sixteenth of the 16-bit matrix peak, as on
+    /// A100.
+    pub fn vector_peak(&self) -> FlopRate {
+        let sixteenth = FlopRate(self.peak(Dtype::Bf16).0 / 16.0);
+        self.peaks.get(&Dtype::Fp32).copied().unwrap_or(sixteenth)
+    }
     /// Fraction of the format's peak that a GEMM's inner loop reaches in a short run.
     pub fn matrix_fraction(&self, format: Format) -> f64 {
         self.spec.formats.get(&format).copied().unwrap_or(self.spec.matrix_fraction)

@@ -56,6 +56,18 @@ fn gemm(m: u64, n: u64, k: u64) -> Kernel {
     Kernel::gemm("gemm", m, n, k, 1, Dtype::Bf16, 2.0)
 }
 
+/// Rows of 16 bytes decide whether matrix units run a product of attention; other products are padded by the library.
+#[test]
+fn heads_that_are_not_aligned_run_on_vector_units() {
+    let of = |head: u64, class| {
+        let product = Kernel::gemm("scores", 2048, 2048, head, 32, Dtype::Bf16, 2.0).of(class);
+        TileWave.time(&product, &plain()).s() / head as f64
+    };
+    let attention = |head| of(head, KernelClass::AttentionGemm);
+    assert!(attention(108) > 8.0 * attention(112) && attention(150) > 8.0 * attention(144));
+    assert!(of(108, KernelClass::Gemm) < 1.2 * of(112, KernelClass::Gemm));
+}
+
 #[test]
 fn tiles_run_in_whole_waves() {
     let d = plain();
