@@ -44,6 +44,7 @@ mod score;
 mod share;
 mod sites;
 mod slow;
+mod stacks;
 mod study;
 mod tiers;
 mod training;

@@ -91,7 +91,7 @@ impl PriceList for MachinePrices {
 fn maker(fusion: KernelFusion) -> Maker {
     match fusion {
         KernelFusion::Full => Maker::Tuned,
-        KernelFusion::PartialAccumulating | KernelFusion::Partial => Maker::Compiled,
+        KernelFusion::Compiled | KernelFusion::PartialAccumulating | KernelFusion::Partial => Maker::Compiled,
         KernelFusion::None => Maker::Eager,
     }
 }

@@ -9,9 +9,10 @@ use super::pass_time::{PassTime, UnitTime};
 use crate::step::collective::{CollectiveError, Op};
 use crate::step::model::{CommGroup, Item};
 use crate::step::plan::step::groups::Group;
+use crate::step::plan::step::layout_copies::{copies_shards, with_copies};
 use crate::step::plan::step::residency::{Policies, Shares};
 use crate::step::plan::step::{self, PlanError, PriceList, Unit};
-use crate::step::schedule::{Order, Seat, Slot};
+use crate::step::schedule::{Order, Pass, Seat, Slot};
 use crate::step::spec::workload::WorkloadSpec;
 
 /// One pipeline rank: its chunks, each a list of priced units.
@@ -179,8 +180,12 @@ impl<'a> Form<'a> {
     fn time_of(&self, unit: &Unit, class: u32) -> Result<UnitTime, CollectiveError> {
         let (workload, prices) = (self.workload(), self.prices.on(class));
         let p = &workload.parallelism;
-        let cut = |items: &[Item]| step::overlap::decompose(items, p.tensor_overlap, p.tensor);
-        self.layers.time(unit, class, p.tensor_overlap, self.links.inside(), || {
+        let cut = |pass: (Pass, bool), items: &[Item]| {
+            let items = with_copies(&self.shares, unit, pass, items.to_vec());
+            step::overlap::decompose(&items, p.tensor_overlap, p.tensor)
+        };
+        let around = self.links.surroundings(copies_shards(&self.shares));
+        self.layers.time(unit, class, p.tensor_overlap, around, || {
             UnitTime::of(unit, &workload.recompute, prices, &self.links, workload.host(), &cut)
         })
     }

@@ -95,6 +95,17 @@ pub(super) struct Priced {
     times: Mutex<Vec<(Asked, UnitTime)>>,
 }
 
+/// What a layout makes of the price of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Surroundings {
+    /// What the groups inside layers look like: numbers from 1, 0 for a group of one.
+    pub inside: [u32; 6],
+    /// Whether the pipeline leaves the node.
+    pub crosses: bool,
+    /// Whether shards of weights are copied.
+    pub copies: bool,
+}
+
 /// What the price of a unit goes by, beside its layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
@@ -103,21 +114,21 @@ struct Asked {
     recompute: FullRecompute,
     class: u32,
     overlap: TensorOverlap,
-    inside: [u32; 6],
+    around: Surroundings,
 }
 
 impl Priced {
-    /// The price of one of the units, `made` unless it has been asked for; groups inside layers look like `inside`.
+    /// The price of one of the units, `made` unless it has been asked for; the layout gives it these surroundings.
     pub fn time<E>(
         &self,
         unit: &Unit,
         class: u32,
         overlap: TensorOverlap,
-        inside: [u32; 6],
+        around: Surroundings,
         made: impl FnOnce() -> Result<UnitTime, E>,
     ) -> Result<UnitTime, E> {
         let plan = Arc::as_ptr(&unit.plan) as usize;
-        let asked = Asked { plan, recompute: unit.recompute, class, overlap, inside };
+        let asked = Asked { plan, recompute: unit.recompute, class, overlap, around };
         // A thread that panicked while it held the lock has left a whole list.
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, time)) = times.iter().find(|(known, _)| *known == asked) {

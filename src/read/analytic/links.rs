@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::known::{Groups, Known};
+use super::known::{Groups, Known, Surroundings};
 use crate::core::ids::{DeviceId, RankId, ResourceId};
 use crate::step::collective::{Chooser, CollectiveError, Geometry, Network, Op, Transfer};
 use crate::step::model::CommGroup;
+use crate::step::plan::step::border::leaves_node;
 use crate::step::plan::step::groups::{Degrees, Group};
 use crate::step::spec::workload::WorkloadSpec;
 use crate::step::topology::{Axis, CopyDirection, Layout, Machine};
@@ -37,6 +38,8 @@ pub struct Links<'a> {
     last: Vec<Cell<(Op, f64, f64)>>,
     /// To the next pipeline stage.
     pub border: Pipe,
+    /// Members of a tensor-parallel group whose pipeline has stages on more than one node; else none.
+    pub crossing: u32,
     /// By tier number: towards the device, away from it, and in place (an update reads and writes it).
     pub copies: BTreeMap<u8, [Pipe; 3]>,
 }
@@ -74,14 +77,16 @@ impl<'a> Links<'a> {
             })
             .collect::<Result<_, CollectiveError>>()?;
         let last = groups.iter().map(|_| Cell::new((Op::SendRecv, f64::NAN, 0.0))).collect();
-        Ok(Links { chooser, groups, known, last, border: border(machine, layout)?, copies })
+        let crossing = if leaves_node(machine, layout) { degrees.tensor } else { 0 };
+        Ok(Links { chooser, groups, known, last, border: border(machine, layout)?, crossing, copies })
     }
     fn place(&self, group: Group) -> Option<usize> {
         self.groups.iter().position(|known| known.0 == group)
     }
-    /// What the groups inside layers look like: numbers from 1, 0 for a group of one.
-    pub(super) fn inside(&self) -> [u32; 6] {
-        INSIDE.map(|group| self.place(group).map_or(0, |at| self.groups[at].2 + 1))
+    /// What layers find around them, with or without copies of shards.
+    pub(super) fn surroundings(&self, copies: bool) -> Surroundings {
+        let inside = INSIDE.map(|group| self.place(group).map_or(0, |at| self.groups[at].2 + 1));
+        Surroundings { inside, crosses: self.crossing > 0, copies }
     }
 
     /// Seconds of one collective; none in a group of one.

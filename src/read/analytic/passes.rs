@@ -8,12 +8,13 @@ use crate::step::model::{CommGroup, CommOp, Item, LayerPlan};
 use crate::step::moe::overlap::Cell;
 use crate::step::plan::step::groups::Group;
 use crate::step::plan::step::{Prices, Unit, transfer_of};
-use crate::step::spec::stack::{GraphScope, HostSpec};
+use crate::step::schedule::Pass;
+use crate::step::spec::stack::{GraphScope, HostSpec, LayerTimes};
 use crate::step::spec::workload::RecomputeSpec;
 
 impl UnitTime {
-    /// Prices the items of `unit`; `cut` cuts tensor-parallel communication into pieces, as `parallelism.tensor_overlap`
-    /// says.
+    /// Prices the items of `unit`; `cut` makes of a pass what runs: copies of shards around it, and tensor-parallel
+    /// communication in pieces as `parallelism.tensor_overlap` says. It is told the pass, and whether it repeats forward.
     ///
     /// # Errors
     /// A collective that no algorithm can run.
@@ -23,24 +24,29 @@ impl UnitTime {
         prices: &dyn Prices,
         links: &Links<'_>,
         host: Option<&HostSpec>,
-        cut: &dyn Fn(&[Item]) -> Vec<Item>,
+        cut: &dyn Fn((Pass, bool), &[Item]) -> Vec<Item>,
     ) -> Result<UnitTime, CollectiveError> {
-        let price = |items: &[Item]| {
-            let items = cut(items);
+        let layer = |us: fn(&LayerTimes) -> f64| {
+            host.filter(|_| unit.layer.is_some()).map_or(0.0, |host| us(&host.layer_us))
+        };
+        let price = |pass_of: (Pass, bool), items: &[Item], layer_us: f64| {
+            let items = cut(pass_of, items);
             let mut time = pass(&items, prices, links)?;
             if let Some(host) = host {
                 time.compute += gaps(&items, prices, host);
-                time.host = (launches(&items, links, host) * prices.host_slowness() - time.total()).max(0.0);
+                let launches = launches(&items, links, host, layer_us) * prices.host_slowness();
+                time.host = (launches - time.total()).max(0.0);
             }
             Ok::<PassTime, CollectiveError>(time)
         };
+        let [forward, backward] = [layer(|l| l.forward), layer(|l| l.backward)];
         let cells = u32::from(unit.plan.expert_weight_grads > 0);
         Ok(UnitTime {
-            forward: price(&unit.plan.forward)?,
-            recompute: price(&unit.repeated(policy))?,
-            backward: price(&unit.plan.backward)?,
-            input_grad: price(&unit.plan.input_grad)?,
-            weight_grad: price(&unit.plan.weight_grad)?,
+            forward: price((Pass::Forward, false), &unit.plan.forward, forward)?,
+            recompute: price((Pass::Backward, true), &unit.repeated(policy), forward)?,
+            backward: price((Pass::Backward, false), &unit.plan.backward, backward)?,
+            input_grad: price((Pass::InputGrad, false), &unit.plan.input_grad, backward)?,
+            weight_grad: price((Pass::WeightGrad, false), &unit.plan.weight_grad, 0.0)?,
             weight_casts: pass(&unit.plan.weight_casts, prices, links)?.compute,
             cells,
             cell: if cells > 0 { cell(&unit.plan, policy, prices, links)? } else { Cell::default() },
@@ -56,10 +62,10 @@ fn gaps(items: &[Item], prices: &dyn Prices, host: &HostSpec) -> f64 {
     kernels * if in_graph { gap.min(host.graphs.kernel_gap_us * 1e-6) } else { gap }
 }
 
-/// Seconds that the host takes to launch a list.
-fn launches(items: &[Item], links: &Links<'_>, host: &HostSpec) -> f64 {
+/// Seconds that the host takes to launch a list, which a layer's pass begins with so many microseconds of other work.
+fn launches(items: &[Item], links: &Links<'_>, host: &HostSpec, layer_us: f64) -> f64 {
     let l = &host.launch_us;
-    let mut sum = 0.0;
+    let mut sum = if items.is_empty() { 0.0 } else { layer_us };
     let mut last = [None; 2];
     for item in items {
         let (name, us, kind) = match (item.kernel(), item.comm()) {
@@ -67,7 +73,9 @@ fn launches(items: &[Item], links: &Links<'_>, host: &HostSpec) -> f64 {
                 let casts = kernel.dtype.bytes() < 2.0;
                 (kernel.name, l.of_groups(Some(kernel.class), kernel.groups(), casts), 0)
             }
-            (_, Some(comm)) if links.has(Group::Layer(comm.group)) => (comm.name, l.collective, 1),
+            (_, Some(comm)) if links.has(Group::Layer(comm.group)) => {
+                (comm.name, l.collective + crossing(comm.group, links, host), 1)
+            }
             _ => continue,
         };
         sum += if last[kind].replace(name) == Some(name) { us.min(l.again) } else { us };
@@ -78,6 +86,11 @@ fn launches(items: &[Item], links: &Links<'_>, host: &HostSpec) -> f64 {
         _ => 0.0,
     };
     us * host.slowness * 1e-6
+}
+
+/// Microseconds that a collective's launch takes longer where the pipeline leaves the node.
+fn crossing(group: CommGroup, links: &Links<'_>, host: &HostSpec) -> f64 {
+    if group == CommGroup::Tensor { host.crossing_us * f64::from(links.crossing) } else { 0.0 }
 }
 
 /// Parts of a layer between its exchanges; other communication counts as kernels do, by what is exposed of it.

@@ -55,7 +55,7 @@ impl Form<'_> {
         let each = |read: &HostRead| match read {
             HostRead::Loss => host.synchronise_us + host.step_us,
             HostRead::GradientNorm => host.synchronise_us + host.launch_us.elementwise + host.latency_us,
-            HostRead::ExpertCounts | HostRead::Transfers => 0.0,
+            HostRead::Batch | HostRead::ExpertCounts | HostRead::Transfers => 0.0,
         };
         let first = host.launch_us.elementwise + host.latency_us;
         let slowness = host.slowness * self.prices.on(0).host_slowness();

@@ -6,7 +6,7 @@ use super::layer::{LayerKind, LayerPlan, Parameters, Saved, SavedBy};
 use super::shard::Shard;
 use crate::step::moe::Exchange;
 use crate::step::spec::model::{ModelSpec, Norm};
-use crate::step::spec::workload::{AdaptedMatrix, ExpertOverlap, RecomputeModule, Trained};
+use crate::step::spec::workload::{AdaptedMatrix, ExpertOverlap, KernelFusion, RecomputeModule, Trained};
 
 /// One step of a layer with its backward; blocks are undone in reverse.
 #[derive(Default)]
@@ -91,19 +91,26 @@ impl<'a> Blocks<'a> {
         let (e, act) = (elements as f64, s.act());
         self.save("norm input", e * act, &[], false);
         self.parameters.dense += m.norm_parameters(m.hidden);
-        let forward = Kernel::elementwise(KernelClass::Norm, name, elements, 2.0 * e * act, s.compute);
+        // RMSNorm in PyTorch, operation by operation: cast, square, mean, product, cast back, product with the scales; in
+        // fp32, so that it moves 36 bytes an element, and 64 backward.
+        let eager = m.norm == Norm::Rms && !s.fuses_chains();
+        let (ahead, back) = if eager { (36.0 * e, 64.0 * e) } else { (2.0 * e * act, 3.0 * e * act) };
+        let forward = Kernel::elementwise(KernelClass::Norm, name, elements, ahead, s.compute);
         let pass =
             |class, name, bytes| Item::Kernel(Kernel::elementwise(class, name, elements, bytes, s.compute));
         let of_norm = match m.norm {
             Norm::Rms => KernelClass::NormBackward,
             Norm::Layer | Norm::LayerNoBias | Norm::Plain => KernelClass::LayerNormBackward,
         };
-        let backward = if s.fuses_gradients() {
+        let backward: Vec<Item> = if s.fuses_gradients() {
             // Reads input, gradient and the gradient that came through the residual; writes their sum.
-            vec![pass(of_norm, "norm backward", 4.0 * e * act)]
+            let sum = pass(of_norm, "norm backward", 4.0 * e * act);
+            let scales = pass(KernelClass::Reduction, "norm weight gradient", 2.0 * e * act);
+            let apart = s.fusion == KernelFusion::Compiled && s.trained.weights();
+            std::iter::once(sum).chain(apart.then_some(scales)).collect()
         } else {
             vec![
-                pass(of_norm, "norm backward", 3.0 * e * act),
+                pass(of_norm, "norm backward", back),
                 pass(KernelClass::Reduction, "norm weight gradient", 2.0 * e * act),
                 pass(KernelClass::Residual, "add gradients", 3.0 * e * act),
             ]

@@ -159,7 +159,9 @@ fn loss(b: &mut Blocks, tokens: u64, columns: u64) {
             (2.0 * logits * s.act() + 9.0 * wide, 3.0 * wide + logits * s.act())
         }
         // PyTorch: cast, log-softmax; then the target's gradient, the softmax's, and a cast back.
-        KernelFusion::None => (logits * s.act() + 3.0 * wide, 5.0 * wide + logits * s.act()),
+        KernelFusion::Compiled | KernelFusion::None => {
+            (logits * s.act() + 3.0 * wide, 5.0 * wide + logits * s.act())
+        }
     };
     let mut forward = vec![kernel("loss", of_loss)];
     if s.tensor > 1 {

@@ -160,7 +160,7 @@ impl Shard {
 
     /// Whether the gradients of norms, biases and residuals are added up where they are made.
     pub(super) fn fuses_gradients(&self) -> bool {
-        self.fusion == KernelFusion::Full
+        self.fusion <= KernelFusion::Compiled
     }
     /// Whether GEMMs add weight gradients to those of the micro-batches before.
     pub(super) fn fuses_accumulation(&self) -> bool {
@@ -169,6 +169,10 @@ impl Shard {
     /// Whether element-wise operations in a row are one kernel.
     pub(super) fn fuses_chains(&self) -> bool {
         self.fusion != KernelFusion::None
+    }
+    /// Whether queries and keys are rotated by one kernel.
+    pub(super) fn fuses_rotation(&self) -> bool {
+        !matches!(self.fusion, KernelFusion::Compiled | KernelFusion::None)
     }
 
     /// Format in which a GEMM multiplies in forward and for its input gradient.

@@ -216,7 +216,7 @@ fn add_rotation(b: &mut Blocks) {
     };
     let elements = s.tokens() * per_token;
     // By itself: halves swapped, both products, their sum.
-    let moved = if s.fuses_chains() { 2.0 } else { 2.0 + 2.0 + 2.0 + 3.0 };
+    let moved = if s.fuses_rotation() { 2.0 } else { 2.0 + 2.0 + 2.0 + 3.0 };
     let bytes = moved * elements as f64 * s.act();
     let kernel =
         |name| Item::Kernel(Kernel::elementwise(KernelClass::Rotary, name, elements, bytes, s.compute));

@@ -33,6 +33,8 @@ pub struct Setting {
     pub groups: u64,
     /// Whether the operands of experts are cast to 8 bits or fewer.
     pub casts: bool,
+    /// What is added to the launch of a tensor-parallel collective, in microseconds.
+    pub tensor_us: f64,
 }
 
 /// The program with its launches; the host reads back the results of `reads`.
@@ -59,6 +61,7 @@ pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[(Op
         room: Vec::new(),
         graph: None,
         last: vec![None; program.streams.len()],
+        layer: None,
         infos: FxHashMap::default(),
     };
     let mut reads = reads.iter().peekable();
@@ -96,6 +99,8 @@ struct Launcher<'a> {
     graph: Option<Graph>,
     /// By stream: what was launched there last, and for which micro-batch.
     last: Vec<Option<(u32, u32)>>,
+    /// Pass, layer and micro-batch of the kernel that was launched last.
+    layer: Option<(Phase, u32, u32)>,
     infos: FxHashMap<(&'static str, Phase), u32>,
 }
 
@@ -117,6 +122,7 @@ impl Launcher<'_> {
         let mut queued = false;
         if let Some(time) = self.launch_us(op) {
             let time = if self.is_again(op) { time.min(self.host.launch_us.again) } else { time };
+            let time = time + self.layer_us(op);
             let (launch, own) = self.launch(op, time);
             queued = own;
             waits.extend(launch);
@@ -145,11 +151,26 @@ impl Launcher<'_> {
         match (op.work, self.program.streams[usize::from(op.stream)].kind) {
             (Work::Compute { time: Time::ZERO }, _) | (_, StreamKind::Host) => None,
             (Work::Comm { .. }, StreamKind::CopyIn | StreamKind::CopyOut) => Some(l.copy),
+            (Work::Comm { .. }, StreamKind::Tensor) => Some(l.collective + self.setting.tensor_us),
             (Work::Comm { .. }, _) => Some(l.collective),
             (Work::Compute { .. }, _) => {
                 let class = self.program.infos[op.info as usize].class;
                 Some(l.of_groups(class, self.setting.groups, self.setting.casts))
             }
+        }
+    }
+
+    /// What the framework does before the first kernel of a layer's pass.
+    fn layer_us(&mut self, op: &Op) -> f64 {
+        let info = &self.program.infos[op.info as usize];
+        let Some(layer) = info.layer.filter(|_| info.class.is_some()) else { return 0.0 };
+        let at = (info.phase, layer, op.micro_batch);
+        let first = self.layer.replace(at) != Some(at);
+        match info.phase {
+            _ if !first => 0.0,
+            Phase::Forward | Phase::Recompute => self.host.layer_us.forward,
+            Phase::Backward | Phase::InputGrad => self.host.layer_us.backward,
+            Phase::WeightGrad | Phase::Optimizer => 0.0,
         }
     }
 
@@ -228,16 +249,17 @@ impl Launcher<'_> {
         let more = match what {
             HostRead::Loss => self.host.step_us,
             HostRead::ExpertCounts => self.host.expert_counts_us,
-            HostRead::GradientNorm | HostRead::Transfers => 0.0,
+            HostRead::GradientNorm | HostRead::Batch | HostRead::Transfers => 0.0,
         };
         // A kernel ends with its gap, which the host does not wait for.
         let gap = matches!(op.work, Work::Compute { .. }).then_some(self.gap.us()).unwrap_or_default();
         self.graph = None;
         // What passes wait for on the host, it waits for with all that it launched before.
-        let streams = self.program.streams.iter().take_while(|_| what == HostRead::Transfers).enumerate();
+        let all = matches!(what, HostRead::Transfers | HostRead::Batch);
+        let streams = self.program.streams.iter().take_while(|_| all).enumerate();
         let compute = streams.filter(|(_, s)| s.kind == StreamKind::Compute);
         let before = compute.filter_map(|(stream, _)| self.b.recent(stream as u16, 1));
-        let waits: Vec<OpId> = before.chain([new]).collect();
+        let waits: Vec<OpId> = before.chain((what != HostRead::Batch).then_some(new)).collect();
         self.work("read back", phase, (self.host.synchronise_us + more - gap).max(0.0), &waits);
     }
 

@@ -50,7 +50,7 @@ fn play_on(case: &Value, slowness: f64, read: HostRead, step_us: f64) -> (f64, f
     host.launch_us.gemm = us(&case["h"]);
     host.launch_us.again = case["again"].as_f64().unwrap_or(host.launch_us.gemm);
     let gap = Time::from_us(us(&case["g"]));
-    let setting = Setting { gap, slowness: 1.0, groups: 1, casts: false };
+    let setting = Setting { gap, slowness: 1.0, groups: 1, casts: false, tensor_us: 0.0 };
     let program = launch(&b.finish(), &host, setting, &reads);
     let [device, host_stream] = [0, 1].map(|s| program.streams[s].ops.clone());
     // The last launch returns no sooner than there is room for it.

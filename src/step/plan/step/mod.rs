@@ -14,10 +14,12 @@
 
 mod asked;
 mod assembly;
+pub mod border;
 mod chain;
 mod error;
 pub mod expert_load;
 pub mod groups;
+pub mod layout_copies;
 pub mod overlap;
 mod packs;
 mod paired;
@@ -203,7 +205,10 @@ pub fn plan_on(
             let launched = pipeline.programs.into_iter().zip(&reads);
             let groups = model.moe.as_ref().map_or(1, |moe| moe.experts / workload.parallelism.expert.max(1));
             let casts = shard.gemm_dtype(Fp8Gemm::Experts).bytes() < 2.0;
-            let setting = Setting { gap: prices.gap(), slowness: prices.host_slowness(), groups, casts };
+            let crosses = border::leaves_node(machine, &layout);
+            let tensor_us = if crosses { host.crossing_us * f64::from(degrees.tensor) } else { 0.0 };
+            let (gap, slowness) = (prices.gap(), prices.host_slowness());
+            let setting = Setting { gap, slowness, groups, casts, tensor_us };
             pipeline.programs = launched.map(|(p, reads)| launch(&p, host, setting, reads)).collect();
         }
         pipelines.push((kind, pipeline));

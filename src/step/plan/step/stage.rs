@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::chain::{Act, Advance, Chain, Segments, Visit};
 use super::groups::Group;
+use super::layout_copies::with_copies;
 use super::overlap;
 use super::packs::{Packed, on_rank};
 use super::profile::transfer_of;
@@ -91,6 +92,7 @@ impl<'a, 'm> Stage<'a, 'm> {
             (layer.items(pass).to_vec(), pipeline::phase(pass))
         };
         let number = layer.layer;
+        let items = with_copies(&self.w.setup.shares, layer, (pass, repeats), items);
         let parallelism = &self.w.setup.shares.workload.parallelism;
         let items = overlap::decompose(&items, parallelism.tensor_overlap, parallelism.tensor);
         let acts: Rc<[Act]> = items.iter().filter_map(|item| self.act(b, item, phase, number)).collect();
@@ -291,6 +293,14 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
     }
 
+    /// Before a forward pass, the host reads the sizes of its batch, behind all kernels before.
+    fn batch_read(&mut self, b: &ProgramBuilder, task: &Task) {
+        let Some(last) = b.len().checked_sub(1).filter(|_| task.part.pass == Pass::Forward) else { return };
+        if b.recent(self.w.compute, 1).is_some() {
+            self.w.host_reads(HostRead::Batch, OpId(last as u32));
+        }
+    }
+
     /// A pass comes to a unit: what it needs is brought in, what it keeps is allocated.
     pub(super) fn opens(&mut self, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         if visit.pass != Pass::WeightGrad {
@@ -405,6 +415,7 @@ impl StageWork for Stage<'_, '_> {
 
     fn pass(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
         self.exchanged(b);
+        self.batch_read(b, task);
         let mut chain = self.chain(b, task);
         while self.run(b, &mut chain) {}
         chain.output().unwrap_or_else(|| self.nothing(b, task))

@@ -17,6 +17,11 @@ use crate::step::spec::problem::{Problem, Problems};
 pub struct HostSpec {
     /// How long a launch holds the host, by what is launched: framework, dispatcher and driver.
     pub launch_us: LaunchTimes,
+    /// Work of the framework in each pass of a layer beyond its launches: modules, views, autograd, hooks.
+    pub layer_us: LayerTimes,
+    /// What each rank of a tensor-parallel group adds to the launch of its collectives where messages of the pipeline
+    /// leave the node.
+    pub crossing_us: f64,
     /// From the return of a launch to the start of the kernel on an idle stream.
     pub latency_us: f64,
     /// Launches that may be pending before the host has to wait.
@@ -39,6 +44,8 @@ impl Default for HostSpec {
     fn default() -> Self {
         HostSpec {
             launch_us: LaunchTimes::default(),
+            layer_us: LayerTimes::default(),
+            crossing_us: 0.0,
             latency_us: 2.0,
             queue: 1041,
             synchronise_us: 6.0,
@@ -106,6 +113,16 @@ impl Default for LaunchTimes {
     }
 }
 
+/// How long the passes of one layer hold the host beyond their launches, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LayerTimes {
+    /// The forward pass, and forward repeated.
+    pub forward: f64,
+    /// The backward pass; where it is split, the gradient of the inputs.
+    pub backward: f64,
+}
+
 /// What the host reads back from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -117,6 +134,9 @@ pub enum HostRead {
     GradientNorm,
     /// How many tokens each expert gets, in every layer that has experts, before its tokens are sent.
     ExpertCounts,
+    /// The sizes of the batch, before every forward pass: Megatron's `broadcast_data` copies them back from the device,
+    /// and so waits for all kernels before (megatron/mpu/data.py, `sizes_cuda.cpu()`).
+    Batch,
     /// Whether what came from another pipeline stage is there, before the pass that needs it, where sends and receives
     /// do not run beside passes: Megatron calls `torch.cuda.synchronize()` behind `batch_isend_irecv` (`batch_p2p_sync`),
     /// nanotron reads the shape of every message on the host.
@@ -172,6 +192,9 @@ impl HostSpec {
             ("launch_us.again", l.again),
             ("launch_us.group", l.group),
             ("launch_us.group_casts", l.group_casts),
+            ("layer_us.forward", self.layer_us.forward),
+            ("layer_us.backward", self.layer_us.backward),
+            ("crossing_us", self.crossing_us),
             ("latency_us", self.latency_us),
             ("synchronise_us", self.synchronise_us),
             ("step_us", self.step_us),

@@ -12,7 +12,7 @@ mod optimizer;
 #[cfg(test)]
 mod tests;
 
-pub use host::{GraphScope, GraphSpec, HostRead, HostSpec, LaunchTimes};
+pub use host::{GraphScope, GraphSpec, HostRead, HostSpec, LaunchTimes, LayerTimes};
 pub use optimizer::{UpdateKernels, UpdatePass, UpdateSpec};
 
 use schemars::JsonSchema;
@@ -42,11 +42,30 @@ pub struct StackSpec {
     /// The attention kernel; default: the best that the device has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<AttentionGeneration>,
+    /// Which messages are copied by kernels of their own between the layout of ranks and that of whole tensors.
+    #[serde(skip_serializing_if = "CopySpec::is_none")]
+    pub copies: CopySpec,
     /// How it comes from gradients to new weights.
     pub optimizer: UpdateSpec,
     /// What the host does to launch kernels; absent: nothing, and kernels start as soon as the device may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostSpec>,
+}
+
+/// Which messages are copied between the layout of ranks and that of whole tensors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CopySpec {
+    /// Weights that are gathered and gradients that are scattered (ZeRO-3).
+    pub shards: bool,
+    /// Sequences that are gathered and scattered over tensor-parallel ranks.
+    pub sequences: bool,
+}
+
+impl CopySpec {
+    fn is_none(&self) -> bool {
+        *self == CopySpec::default()
+    }
 }
 
 impl StackSpec {

@@ -340,6 +340,10 @@ impl Default for ShardingPrefetch {
 pub struct GradientBucketSpec {
     /// Bytes of one bucket as it is sent; 0: one bucket per layer. Megatron's is 40 M parameters or more.
     pub bucket_bytes: u64,
+    /// Whether every rank gets the whole sums also where the optimizer's state is cut among ranks (zero1), by an
+    /// all-reduce in place of a reduce-scatter.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub all_reduce: bool,
     /// Whether a bucket is reduced as soon as the last micro-batch's backward has filled it, beside compute.
     pub overlap: bool,
     /// Whether the weights that follow a sharded optimizer step are gathered beside the next forward.
@@ -354,6 +358,7 @@ impl Default for GradientBucketSpec {
     fn default() -> Self {
         GradientBucketSpec {
             bucket_bytes: 0,
+            all_reduce: false,
             overlap: true,
             overlap_weight_gather: true,
             reduce_every_micro_batch: None,

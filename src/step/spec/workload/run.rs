@@ -72,6 +72,9 @@ pub enum KernelFusion {
     /// are added up where they are made.
     #[default]
     Full,
+    /// What TorchInductor makes of a block of PyTorch: as `full`, but weight gradients of norms run by themselves, and
+    /// what it does not compile (rotation by complex numbers) or is not given (the loss) runs operation by operation.
+    Compiled,
     /// As `partial`, but GEMMs add weight gradients to those of the micro-batches before (Megatron-LM since 2022).
     PartialAccumulating,
     /// As Megatron-LM did in 2021: bias, dropout, activation and residual are one kernel, softmax another, but the

@@ -23,10 +23,11 @@ use crate::step::collective::{CollectiveError, Op};
 use crate::step::model::LayerKind;
 use crate::step::plan::step::chain::{Chain, Visit};
 use crate::step::plan::step::groups::Group;
+use crate::step::plan::step::residency::Shares;
 use crate::step::plan::step::residency::away::{fraction_away, spread};
 use crate::step::plan::step::unit::Unit;
 use crate::step::plan::step::writer::Writer;
-use crate::step::spec::workload::ShardingKind;
+use crate::step::spec::workload::{ShardingKind, WorkloadSpec};
 
 /// Where the gradient of a unit gathers, until and after it is reduced.
 pub(super) trait Home {
@@ -201,6 +202,17 @@ impl<H: Home> Reduced<H> {
     }
 }
 
+/// Whether a rank gets the sums of its share alone.
+fn is_scattered(shares: &Shares<'_>) -> bool {
+    let whole = shares.kind() == ShardingKind::Zero1 && shares.workload.gradient_buckets.all_reduce;
+    shares.kind() != ShardingKind::None && !whole
+}
+
+/// In how many messages so many bytes are sent: a bucket is full when it holds its size or more.
+fn messages(workload: &WorkloadSpec, bytes: u64) -> u64 {
+    bytes.checked_div(workload.gradient_buckets.bucket_bytes).unwrap_or(1).clamp(1, 1 << 12)
+}
+
 /// The messages of some units; hybrid sharding's all-reduce last.
 fn reduce(
     w: &mut Writer<'_, '_>,
@@ -211,7 +223,7 @@ fn reduce(
 ) -> Vec<OpId> {
     let shares = &w.setup.shares;
     let layer = units.first().and_then(|u| w.units[*u as usize].layer);
-    let sharded = shares.kind() != ShardingKind::None;
+    let sharded = is_scattered(shares);
     let sizes = units.iter().map(|u| w.units[*u as usize].trained_bytes(shares.gradient_message_bytes));
     let (dense, expert) = sizes.fold((0, 0), |sum, s| (sum.0 + s.0, sum.1 + s.1));
     let mut ops = Vec::new();
@@ -223,7 +235,10 @@ fn reduce(
             (false, _) => (Op::AllReduce, "all-reduce expert gradients"),
         };
         let what = (name, Phase::Backward, layer);
-        let reduced = w.communicate(b, group, op, bytes, what, waits, micro_batch);
+        let pieces = messages(w.setup.shares.workload, bytes);
+        let reduced = (0..pieces)
+            .filter_map(|_| w.communicate(b, group, op, bytes / pieces, what, waits, micro_batch))
+            .last();
         // Also a sharding group of one has replicas to sum over.
         if group == Group::Gradients {
             let what = ("all-reduce gradient shards", Phase::Backward, layer);
@@ -326,10 +341,14 @@ fn reduction_time(given: &Given<'_>, unit: &Unit) -> Result<f64, CollectiveError
     let (dense, expert) = unit.trained_bytes(1.0);
     let (dense, expert) = (dense as f64, expert as f64);
     let each = shares.gradient_message_bytes;
-    let sharded = shares.kind() != ShardingKind::None;
+    let sharded = is_scattered(shares);
     let op = if sharded { Op::ReduceScatter } else { Op::AllReduce };
     let shard = dense * each / f64::from(shares.degrees.shard);
-    Ok(links.collective(Group::Gradients, op, dense * each)?
+    let reduced = |group, bytes: f64| {
+        let pieces = messages(shares.workload, bytes as u64) as f64;
+        Ok::<_, CollectiveError>(pieces * links.collective(group, op, bytes / pieces)?)
+    };
+    Ok(reduced(Group::Gradients, dense * each)?
         + links.collective(Group::Replicas, Op::AllReduce, shard)?
-        + links.collective(Group::ExpertGradients, op, expert * each)?)
+        + reduced(Group::ExpertGradients, expert * each)?)
 }

@@ -1,0 +1,108 @@
+//! What a stack says of its host and its copies, each in a test that fails when it is not heeded.
+
+use serde_json::{Value, json};
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::step::spec::{WorkloadSpec, from_value};
+use stepsim::step::topology::Machine;
+
+/// A step of a small model of four layers and eight micro-batches with this stack and these cuts.
+fn run(stack: Value, parallelism: Value, topology: &str) -> Simulation {
+    let workload = json!({
+        "model": {
+            "name": "small", "layers": 4, "hidden": 1024, "heads": 16, "ffn": 4096, "vocabulary": 32000,
+            "sequence": 1024,
+        },
+        "batch": {"global": 8},
+        "stack": stack,
+        "parallelism": parallelism,
+    });
+    let (topology, machine) = Machine::load(topology, &[]).expect("a machine");
+    let workload =
+        from_value::<WorkloadSpec>(workload, "test".into(), "test".into(), &[]).expect("a workload");
+    let inputs = Inputs::new(workload, topology, machine).expect("inputs");
+    Simulation::run(&inputs, &Options::default()).expect("a run")
+}
+fn seconds(stack: Value, parallelism: Value, topology: &str) -> f64 {
+    run(stack, parallelism, topology).record.step_end.s()
+}
+/// Infos of the first rank's ops of one name: how many ops, and the bytes of each.
+fn ops(step: &Simulation, name: &str) -> (usize, f64) {
+    let program = &step.plan.world.programs()[0];
+    let named = |i: u32| program.infos[i as usize].name == name;
+    let bytes = program.infos.iter().find(|i| i.name == name).map_or(0.0, |i| i.bytes);
+    (program.ops.iter().filter(|op| named(op.info)).count(), bytes)
+}
+
+/// Forward passes are launched slower than they run, backward passes faster: a host that runs ahead in the one makes up
+/// for the other, unless it waits for every batch.
+#[test]
+fn a_host_that_reads_every_batch_does_not_run_ahead() {
+    let host = |reads: Value| {
+        let layer = json!({"forward": 3000.0});
+        json!({"host": {"reads": reads, "layer_us": layer, "launch_us": {"gemm": 1.0, "elementwise": 1.0}}})
+    };
+    let [free, waits] =
+        [json!([]), json!(["batch"])].map(|reads| seconds(host(reads), json!({}), "switch:1,100,1"));
+    assert!(waits > 1.02 * free, "{waits} {free}");
+}
+
+/// The host's work in each pass of a layer bounds the step from below: 4 layers, 8 micro-batches.
+#[test]
+fn work_of_the_host_in_every_layer_adds_up() {
+    let with = |forward: f64, backward: f64| {
+        let host = json!({"layer_us": {"forward": forward, "backward": backward}});
+        seconds(json!({"host": host}), json!({}), "switch:1,100,1")
+    };
+    let (none, both) = (with(0.0, 0.0), with(4000.0, 6000.0));
+    assert!(both >= 32.0 * 10e-3 && both < 32.0 * 10e-3 + none, "{both} {none}");
+    assert!(with(4000.0, 0.0) < both);
+}
+
+/// Tensor-parallel collectives are launched slower by every rank of their group where the pipeline leaves the node.
+#[test]
+fn collectives_cost_the_host_more_where_the_pipeline_leaves_the_node() {
+    let with = |us: f64, topology: &str| {
+        let cuts = json!({"tensor": 2, "sequence_parallel": true, "pipeline": {"size": 2}});
+        seconds(json!({"host": {"crossing_us": us}}), cuts, topology)
+    };
+    assert_eq!(with(500.0, "switch:4,100,1"), with(0.0, "switch:4,100,1"));
+    let (free, slow) = (with(0.0, "nodes:2*2,100,1,50,5"), with(500.0, "nodes:2*2,100,1,50,5"));
+    // Two layers of a stage, four collectives forward and four backward at the least, 1 ms each, eight micro-batches.
+    assert!(slow >= 8.0 * 2.0 * 8.0 * 1e-3 && slow > free, "{slow} {free}");
+}
+
+/// FSDP2 copies what it gathers and what it scatters; sequences that are gathered along their second dimension too.
+#[test]
+fn copies_between_layouts_move_what_is_sent() {
+    let copies =
+        |shards: bool, sequences: bool| json!({"copies": {"shards": shards, "sequences": sequences}});
+    let cuts = json!({"data": 2, "tensor": 2, "sequence_parallel": true, "sharding": {"kind": "zero3"}});
+    let step = |stack| run(stack, cuts.clone(), "switch:4,100,1");
+    let (plain, both) = (step(copies(false, false)), step(copies(true, true)));
+    for name in ["copy gathered weights", "copy gradients to send", "copy gathered sequences"] {
+        assert_eq!(ops(&plain, name).0, 0, "{name}");
+    }
+    let (gathers, bytes) = ops(&both, "all-gather weights");
+    let (count, moved) = ops(&both, "copy gathered weights");
+    assert!(count > 0 && gathers > 0 && moved >= bytes, "{count} {gathers} {moved} {bytes}");
+    let (sequences, moved) = ops(&both, "copy gathered sequences");
+    // Twice a micro-batch of 1,024 tokens of 1,024 elements in 16 bits.
+    assert!(sequences > 0 && moved == 2.0 * 1024.0 * 1024.0 * 2.0, "{sequences} {moved}");
+    assert!(both.record.step_end > plain.record.step_end);
+}
+
+/// Gradients of a layer are sent in messages of the bucket's size; nanotron sums them on every rank also with ZeRO-1.
+#[test]
+fn gradients_are_sent_in_buckets_and_summed_as_the_stack_says() {
+    let with = |buckets: Value| {
+        let stack = json!({"defaults": {"gradient_buckets": buckets}});
+        run(stack, json!({"data": 2, "sharding": {"kind": "zero1"}}), "switch:2,100,1")
+    };
+    let whole = with(json!({}));
+    let (scattered, bytes) = ops(&whole, "reduce-scatter gradients");
+    assert!(scattered > 0 && ops(&whole, "all-reduce gradients").0 == 0);
+    let summed = with(json!({"all_reduce": true, "bucket_bytes": (bytes / 4.0) as u64}));
+    let (count, each) = ops(&summed, "all-reduce gradients");
+    assert!(count > scattered && each < bytes / 2.0, "{count} {scattered} {each} {bytes}");
+    assert_eq!(ops(&summed, "reduce-scatter gradients").0, 0);
+}
