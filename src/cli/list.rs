@@ -25,8 +25,8 @@ pub struct Args {
     #[arg(long)]
     names: bool,
     /// As JSON, for scripts: kind, name and description of each
-    #[arg(long, conflicts_with = "names")]
-    json: bool,
+    #[arg(long = "json", conflicts_with = "names")]
+    as_json: bool,
 }
 
 /// What can be listed.
@@ -148,7 +148,7 @@ fn model(name: &str) -> String {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut out = String::new();
     let kinds = args.what.map_or(What::ALL.to_vec(), |what| vec![what]);
-    if args.json {
+    if args.as_json {
         return say(&format!("{:#}\n", documents(&kinds)));
     }
     for what in kinds {

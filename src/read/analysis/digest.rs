@@ -32,8 +32,8 @@ pub fn digest(r: &Report, asked: Asked, width: u16) -> String {
     }
     hangs_on(&mut out, r);
     waterfall_table::compact(&mut out, r, width);
-    table::prefetch(&mut out, r, width);
     out.push('\n');
+    prefetch(&mut out, r);
     fullest(&mut out, r);
     slowest(&mut out, r);
     lever(&mut out, r, asked.whatif);
@@ -53,6 +53,15 @@ fn hangs_on(out: &mut String, r: &Report) {
     let parts: Vec<_> =
         parts.iter().take(4).map(|(name, s)| format!("{name} {}", percent(s / step))).collect();
     let _ = writeln!(out, "\nHangs on  {}", parts.join(", "));
+}
+
+/// How many copies came too late.
+fn prefetch(out: &mut String, r: &Report) {
+    let late = r.prefetch.iter().filter(|p| p.needed_s > p.had_s).count();
+    if late > 0 {
+        let all = r.prefetch.len();
+        let _ = writeln!(out, "Prefetch  too late for {late} of {all} layers and phases (--full: the worst)");
+    }
 }
 
 /// The tier of a stage that is fullest, and what fills it.

@@ -188,7 +188,7 @@ fn communication(out: &mut String, r: &Report, width: u16) {
 }
 
 /// The layer whose copy came latest.
-pub(super) fn prefetch(out: &mut String, r: &Report, width: u16) {
+fn prefetch(out: &mut String, r: &Report, width: u16) {
     let late = |p: &&super::prefetch::PrefetchReport| p.needed_s > p.had_s;
     let Some(worst) = r
         .prefetch
