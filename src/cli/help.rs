@@ -4,7 +4,7 @@ use clap::Command;
 
 /// The commands by what one wants, in this order.
 const GROUPS: [(&str, &[&str]); 7] = [
-    ("Simulate", &["run", "estimate", "compare", "share", "replay"]),
+    ("Simulate", &["plan", "run", "estimate", "compare", "share", "replay"]),
     ("Understand", &["inspect", "whatif", "diff", "analyze"]),
     ("Choose", &["search", "sweep", "fill"]),
     ("Bring in", &["import"]),
