@@ -3,7 +3,7 @@
 use super::{Cost, DeviceCost, attention, memory_bound};
 use crate::core::kernel_class::{Kind, Pass};
 use crate::core::units::Time;
-use crate::step::model::{Kernel, KernelShape};
+use crate::step::model::{Kernel, KernelClass, KernelShape};
 use crate::step::spec::Dtype;
 
 /// The default level; formulas in the parent module.
