@@ -12,6 +12,7 @@ mod closed_form_memory;
 mod collective;
 mod collective_cli;
 mod compare;
+mod described;
 mod documents;
 mod durations;
 mod engine;

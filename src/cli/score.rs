@@ -26,6 +26,7 @@ Examples:
   stepsim score mine.jsonl --rules mine.json --rows rows.jsonl
   stepsim score mine.jsonl --map-only --rows rows.jsonl       # what each row would be run as
   stepsim score measured/ --unknown-sources                   # as if no source had rules of its own
+  stepsim score measured/ --without-rules-of zero-bubble      # as if this one had none
   stepsim score measured/ --source zero-bubble --ratios")]
 pub struct Args {
     /// A file of JSON lines, or a folder with such files
@@ -57,6 +58,9 @@ pub struct Args {
     /// Map every row as one of a source that has no rules of its own, by software, device and columns alone
     #[arg(long)]
     unknown_sources: bool,
+    /// Map the rows of this source as if nobody had written rules for it, all others with theirs; repeatable
+    #[arg(long, value_name = "SOURCE")]
+    without_rules_of: Vec<String>,
     /// Map the rows and simulate none: what each would be run as, what was assumed, what was not understood
     #[arg(long)]
     map_only: bool,
@@ -77,6 +81,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.unknown_sources {
         book = book.without_sources();
     }
+    book = book.without_rules_of(&args.without_rules_of);
     let rows = picked(args, read(&args.path).map_err(Failure::input)?)?;
     let bar = Bar::of("rows", rows.len() as u64);
     let done = match args.map_only {

@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 use super::columns::Columns;
 use super::description::Shapes;
 use super::origin::{From, Origin};
-use super::shape;
+use super::workload::COLUMNS;
+use super::{measurements, shape, tables};
+use crate::step::spec::names;
 use crate::step::spec::rules::{FlopsCount, Layer, MachineRule, Pace, RuleSpec};
 use crate::step::spec::words::normal;
 use crate::step::spec::{Kind, Loaded, ModelSpec, RulesSpec, SpecError, catalog, load, merge};
@@ -29,6 +31,8 @@ pub struct Ruling {
     pub shape: Value,
     /// Fields of the model.
     pub model: Value,
+    /// Lists of the workload that rules add to, by their paths.
+    joined: BTreeMap<String, Vec<Value>>,
     /// Where fields come from: those of the workload by their paths, those of the model behind `model.`.
     pub origins: BTreeMap<String, Origin>,
     /// The machine.
@@ -67,6 +71,19 @@ impl RuleBook {
         self
     }
 
+    /// The same without the rules of some sources.
+    #[must_use]
+    pub fn without_rules_of(mut self, sources: &[String]) -> RuleBook {
+        let own = |rule: &RuleSpec| {
+            let of = rule.when.get("source").map(String::as_str).unwrap_or_default();
+            sources.iter().any(|source| normal(source) == of)
+        };
+        for rules in self.layers.iter_mut().filter(|rules| rules.layer == Layer::Source) {
+            rules.rules.retain(|rule| !own(rule));
+        }
+        self
+    }
+
     /// Columns that say nothing of how a step is run.
     pub fn silent(&self) -> BTreeSet<String> {
         self.layers.iter().flat_map(|rules| rules.silent.iter().cloned()).collect()
@@ -81,9 +98,11 @@ impl RuleBook {
     ///
     /// # Errors
     /// The row could not be read, or a shipped model that a rule names is missing.
-    pub fn rule(&self, words: &Map<String, Value>, shapes: &Shapes) -> Result<Ruling, String> {
+    pub fn rule(&self, words: &Map<String, Value>, shapes: &Shapes, by_name: bool) -> Result<Ruling, String> {
         let mut columns = Columns::new(words);
         self.other_names(&mut columns);
+        let mut told = tables::take(&mut columns, &self.known());
+        measurements::batch(&mut columns);
         let mut model = None;
         if let Some(known) = shapes.get(&columns.text("model_ref")) {
             let mut known = known.clone();
@@ -92,15 +111,24 @@ impl RuleBook {
             self.other_names(&mut columns);
         }
         shape::parameters(&mut columns);
-        self.fill(&mut columns, &mut model)?;
+        self.fill(&mut columns, &mut model, by_name)?;
+        if by_name && model.is_none() && !columns.has("layers") {
+            if let Some(name) =
+                shipped(&columns.text("model")).or_else(|| shipped(&columns.text("model_ref")))
+            {
+                model = Some(fill_shape(&mut columns, &name)?);
+                self.fill(&mut columns, &mut model, by_name)?;
+            }
+        }
         if shape::by_parameters(&mut columns) {
-            self.fill(&mut columns, &mut model)?;
+            self.fill(&mut columns, &mut model, by_name)?;
         }
         let mut ruling = Ruling {
             columns,
             workload: Value::Object(Map::new()),
             shape: model.unwrap_or_else(|| Value::Object(Map::new())),
             model: Value::Object(Map::new()),
+            joined: BTreeMap::new(),
             origins: BTreeMap::new(),
             machine: MachineRule::default(),
             flops: FlopsCount::Model,
@@ -112,7 +140,22 @@ impl RuleBook {
                 ruling.lay(layer, rule);
             }
         }
+        ruling.lay_told(&mut told);
         Ok(ruling)
+    }
+
+    /// Names of columns that the vocabulary has something to say of.
+    fn known(&self) -> BTreeSet<&str> {
+        let names = self
+            .layers
+            .iter()
+            .flat_map(|l| &l.aliases)
+            .flat_map(|(name, others)| others.iter().chain([name]));
+        let asked = self.rules().flat_map(|(_, rule)| rule.when.keys());
+        let told = self.layers.iter().flat_map(|l| l.silent.iter().chain(&l.lists));
+        let own =
+            ["extra", "source", "kind", "q_lora_rank", "kv_lora_rank", "v_head_dim", "moe_every_layers"];
+        names.chain(asked).chain(told).map(String::as_str).chain(own).chain(COLUMNS.map(|(_, c)| c)).collect()
     }
 
     /// All rules, the most general layer first.
@@ -123,20 +166,21 @@ impl RuleBook {
     fn other_names(&self, columns: &mut Columns) {
         for (column, names) in self.layers.iter().flat_map(|layer| &layer.aliases) {
             if let Some(name) = names.iter().find(|name| !columns.has(column) && columns.has(name)) {
-                let mut one = Map::new();
-                one.insert(column.clone(), columns.get(name).clone());
-                columns.take(&one);
-                columns.heed(column);
+                columns.rename(name, column);
             }
         }
     }
 
     /// Fills nulls until nothing more can be filled, the most particular layer first.
-    fn fill(&self, columns: &mut Columns, shape: &mut Option<Value>) -> Result<(), String> {
+    fn fill(&self, columns: &mut Columns, shape: &mut Option<Value>, by_name: bool) -> Result<(), String> {
         loop {
             let mut changed = false;
             for (layer, rule) in self.layers.iter().rev().flat_map(|l| l.rules.iter().map(|r| (l.layer, r))) {
                 if rule.fill.is_empty() && rule.shape.is_none() || !holds(rule, columns) {
+                    continue;
+                }
+                // A name whose shape was dropped says nothing of dimensions.
+                if !by_name && layer == Layer::Models && rule.when.values().any(|p| p.contains('@')) {
                     continue;
                 }
                 for (column, given) in &rule.fill {
@@ -187,14 +231,17 @@ fn normal_pattern(pattern: &str) -> String {
     if pattern.trim_start_matches('!').starts_with(['<', '>']) {
         return pattern.to_string();
     }
+    if let Some((body, but)) = pattern.split_once(" but ") {
+        return format!("{} but {}", normal_pattern(body), normal_pattern(but));
+    }
     let (not, body) = match pattern.strip_prefix('!') {
         Some(body) => ("!", body),
         None => ("", pattern),
     };
     let one = |alternative: &str| {
-        let (sign, words) = match alternative.trim().strip_prefix('~') {
-            Some(words) => ("~", words),
-            None => ("", alternative),
+        let (sign, words) = match alternative.trim().split_at_checked(1) {
+            Some((sign @ ("~" | "@"), words)) => (sign, words),
+            _ => ("", alternative),
         };
         // Spaces beside a star are part of the pattern.
         let parts: Vec<String> = words.split('*').map(spaced).collect();
@@ -216,11 +263,18 @@ fn spaced(piece: &str) -> String {
     format!("{}{middle}{}", space(piece.chars().next()), space(piece.chars().next_back()))
 }
 
+/// The shipped model with the longest name that a text says.
+fn shipped(text: &str) -> Option<String> {
+    let said = catalog::names(Kind::Model).filter(|name| !text.is_empty() && names::says(text, name));
+    said.max_by_key(|name| name.len()).map(str::to_string)
+}
+
 /// Fills the dimensions of a shipped model, and returns it as JSON.
 fn fill_shape(columns: &mut Columns, name: &str) -> Result<Value, String> {
     let model: ModelSpec = load(name, &[]).map_err(|e| e.to_string())?.value;
     let origin = Origin { from: From::Model, why: format!("the model {name}") };
     let moe = model.moe.as_ref();
+    columns.fill("gated_mlp", model.gated_mlp.into(), origin.clone());
     for (column, value) in [
         ("layers", Some(model.layers)),
         ("hidden", Some(model.hidden)),
@@ -244,10 +298,44 @@ fn fill_shape(columns: &mut Columns, name: &str) -> Result<Value, String> {
 }
 
 impl Ruling {
+    /// Puts before entries with a plus sign what rules before have added to the list.
+    fn join_lists(&mut self, path: &str, value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                map.iter_mut().for_each(|(key, inner)| self.join_lists(&format!("{path}/{key}"), inner));
+            }
+            Value::Array(list) => {
+                let added: Vec<Value> =
+                    list.iter().filter_map(|v| v.as_str()?.strip_prefix('+')).map(Value::from).collect();
+                if added.is_empty() {
+                    return;
+                }
+                let joined = self.joined.entry(path.to_string()).or_default();
+                joined.extend(added.into_iter().filter(|v| !joined.contains(v)).collect::<Vec<_>>());
+                list.clone_from(joined);
+            }
+            _ => {}
+        }
+    }
+
+    /// Lays over all what arguments say under the names that software gives them.
+    fn lay_told(&mut self, told: &mut Vec<(String, String, Value)>) {
+        for (words, path, value) in told.drain(..) {
+            let (fields, at) = match path.strip_prefix("model.") {
+                Some(path) => (&mut self.model, path),
+                None => (&mut self.workload, path.as_str()),
+            };
+            if crate::step::spec::set_at(fields, at, value).is_ok() {
+                self.origins.insert(path, Origin::stated(words));
+            }
+        }
+    }
+
     /// Lays a rule over those before.
     fn lay(&mut self, layer: Layer, rule: &RuleSpec) {
         let origin = Origin::of_rule(layer, stated(rule, &self.columns, &Value::Null), &rule.why);
-        let workload = self.columns.resolve(&Value::Object(rule.workload.clone()));
+        let mut workload = self.columns.resolve(&Value::Object(rule.workload.clone()));
+        self.join_lists("", &mut workload);
         let model = self.columns.resolve(&Value::Object(rule.model.clone()));
         leaves("", &workload, &mut |path, _| drop(self.origins.insert(path.to_string(), origin.clone())));
         leaves("model", &model, &mut |path, _| drop(self.origins.insert(path.to_string(), origin.clone())));

@@ -29,6 +29,8 @@ pub struct Columns {
     pub assumed: Vec<Assumed>,
     /// Columns that the mapping has made something of, and which of their letters a rule knew.
     heeded: RefCell<BTreeMap<String, Heed>>,
+    /// Names under which a description has columns.
+    renamed: BTreeMap<String, String>,
     /// Texts as patterns see them.
     texts: RefCell<BTreeMap<String, Text>>,
 }
@@ -65,6 +67,12 @@ impl Columns {
         self.values.insert(column.to_string(), value);
     }
 
+    /// Reads a column under another name.
+    pub fn rename(&mut self, name: &str, column: &str) {
+        self.put(column, self.look(name).clone());
+        self.renamed.insert(name.to_string(), column.to_string());
+    }
+
     /// Whether a column holds anything.
     pub fn has(&self, column: &str) -> bool {
         !self.look(column).is_null()
@@ -72,6 +80,16 @@ impl Columns {
 
     fn look(&self, column: &str) -> &Value {
         self.values.get(column).unwrap_or(&Value::Null)
+    }
+
+    /// The value of a column, without a note that it was read.
+    pub fn peek(&self, column: &str) -> &Value {
+        self.look(column)
+    }
+
+    /// Takes back that anything was made of a column.
+    pub fn unheed(&self, column: &str) {
+        self.heeded.borrow_mut().remove(column);
     }
 
     /// Notes that the mapping has made something of a column.
@@ -99,12 +117,14 @@ impl Columns {
         let heeded = self.heeded.borrow();
         let said = |value: &Value| !value.is_null() && *value != Value::Array(Vec::new());
         let mut gaps = BTreeMap::new();
-        for (key, value) in
-            row.iter().filter(|(key, value)| *key != "extra" && !silent.contains(*key) && said(value))
-        {
-            match heeded.get(key) {
+        for (key, value) in row.iter().filter(|(key, value)| *key != "extra" && said(value)) {
+            let column = self.renamed.get(key).unwrap_or(key);
+            if silent.contains(key) || silent.contains(column) {
+                continue;
+            }
+            match heeded.get(column) {
                 None => drop(gaps.insert(key.clone(), value.clone())),
-                Some(Heed::Parts(known)) if lists.contains(key) => {
+                Some(Heed::Parts(known)) if lists.contains(column) => {
                     let left = Text::of(value).unknown(known);
                     if !left.is_empty() {
                         gaps.insert(key.clone(), left.join(", ").into());
@@ -261,6 +281,9 @@ impl Columns {
     fn fitting(&self, column: &str, pattern: &str) -> Option<Vec<(usize, usize)>> {
         if let Some(body) = pattern.strip_prefix('!') {
             return (!self.fits(column, body)).then(Vec::new);
+        }
+        if let Some((body, but)) = pattern.split_once(" but ") {
+            return self.fitting(column, body).filter(|_| !self.fits(column, but));
         }
         for (sign, holds) in COMPARISONS {
             if let Some(limit) = pattern.strip_prefix(sign).and_then(|n| n.trim().parse::<f64>().ok()) {

@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use super::book::{RuleBook, Ruling, leaves};
 use super::layout::{Layout, layout};
 use super::machine::{MachineCase, machine};
-use super::model;
 use super::origin::{From, Origin};
 use super::workload::{COLUMNS, workload};
+use super::{measurements, model, size};
 use crate::lab::simulate::Inputs;
 use crate::step::spec::{ModelSpec, SpecError, WorkloadSpec, from_value};
 use crate::step::topology::Machine;
@@ -57,6 +57,9 @@ pub struct Description {
 
 /// What is understood of columns of words. `shapes` are models that they may refer to by `model_ref`.
 ///
+/// The model's number of parameters is held to what is stated: a shape that only a name gave, and that is more than a tenth
+/// off, is dropped; what is more than three hundredths off leads the warnings.
+///
 /// # Errors
 /// Why there is no step in it: devices, batch or model cannot be had.
 pub fn describe(
@@ -65,13 +68,35 @@ pub fn describe(
     name: &str,
     book: &RuleBook,
 ) -> Result<Description, String> {
-    let mut ruling = book.rule(words, shapes)?;
+    let said = attempt(words, shapes, name, book, true)?;
+    let Some(off) = size::off(&said.ruling, &said.model).filter(|off| off.by > size::WARNED) else {
+        return Ok(said);
+    };
+    let guessed = said.ruling.columns.origin("layers").is_some_and(|o| o.from == From::Model);
+    let (mut said, what) = if guessed && off.by > size::DROPPED {
+        (attempt(words, shapes, name, book, false)?, "the shape of that name is dropped")
+    } else {
+        (said, "taken as it stands")
+    };
+    said.warnings.push(format!("{off}: {what}"));
+    Ok(said)
+}
+
+fn attempt(
+    words: &Map<String, Value>,
+    shapes: &Shapes,
+    name: &str,
+    book: &RuleBook,
+    by_name: bool,
+) -> Result<Description, String> {
+    let mut ruling = book.rule(words, shapes, by_name)?;
     if let Some(reason) = &ruling.skip {
         return Err(reason.clone());
     }
-    let layout = layout(&mut ruling.columns)?;
     let shape = model::model(&ruling)?;
     let model = model::checked(&shape, name)?;
+    measurements::from_rate(&mut ruling.columns, &model);
+    let layout = layout(&mut ruling.columns)?;
     let machine = machine(&ruling.machine, &mut ruling.columns)?;
     let workload = workload(&mut ruling, &layout, &model, shape)?;
     let stack = Some(ruling.columns.text("stack")).filter(|s| !s.is_empty()).unwrap_or_else(|| "none".into());

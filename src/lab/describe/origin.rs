@@ -49,7 +49,7 @@ impl Origin {
             Layer::Columns | Layer::Devices | Layer::User => From::Assumed,
         };
         let why = match (from, stated) {
-            (From::Stated, Some(words)) if !words.is_empty() => words,
+            (From::Stated, Some(words)) if layer != Layer::Source => words,
             _ => why.to_string(),
         };
         Origin { from, why }

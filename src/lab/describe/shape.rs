@@ -2,6 +2,7 @@
 
 use super::columns::Columns;
 use super::origin::Origin;
+use crate::step::spec::names;
 
 /// Words of a vocabulary that is not printed.
 const VOCABULARY: f64 = 50_000.0;
@@ -9,7 +10,7 @@ const VOCABULARY: f64 = 50_000.0;
 /// Takes the number of parameters from the model's name (`GPT 6.2B`, `MPT-760m`) where no column has it, and tells from it
 /// whether a printed MLP is plain or gated (column `mlp_by_parameters`).
 pub fn parameters(c: &mut Columns) {
-    if let Some(billions) = named(&c.text("model")).filter(|_| !c.has("params_b")) {
+    if let Some(billions) = names::billions(&c.text("model")).filter(|_| !c.has("params_b")) {
         c.fill("params_b", billions.into(), Origin::stated("the model's name"));
     }
     let (Some(all), Some(layers), Some(hidden), Some(ffn)) =
@@ -39,7 +40,8 @@ pub fn by_parameters(c: &mut Columns) -> bool {
     let Some(all) = c.number("params_b").filter(|_| !c.has("layers") && !c.has("hidden")) else {
         return false;
     };
-    if ["experts", "experts_per_token", "moe_ffn"].iter().any(|column| c.has(column)) {
+    let experts = ["experts", "experts_per_token", "moe_ffn"].iter().any(|column| c.has(column));
+    if experts || names::has_experts(&c.text("model")) {
         return false;
     }
     // Heads of 128 in whole groups of eight, or of the tensor-parallel degree.
@@ -57,55 +59,11 @@ pub fn by_parameters(c: &mut Columns) -> bool {
         & c.fill("hidden", (hidden as u64).into(), assumed)
 }
 
-/// Billions of parameters in a model's name: the first number with `B` or `M` behind it that is no part of another word.
-/// A name of experts (`8x7B`, `30B-A3B`) says nothing of a single width.
-fn named(name: &str) -> Option<f64> {
-    let name = name.to_lowercase();
-    let words: Vec<&str> = name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.')).collect();
-    let size = |word: &&str| {
-        let (figure, unit) = word.split_at(word.len().checked_sub(1)?);
-        let billions: f64 =
-            figure.parse().ok().filter(|_| figure.starts_with(|c: char| c.is_ascii_digit()))?;
-        match unit {
-            "b" => Some(billions),
-            "m" => Some(billions / 1000.0),
-            "t" => Some(billions * 1000.0),
-            _ => None,
-        }
-    };
-    let experts = |word: &&str| {
-        let body = word.strip_suffix('b').unwrap_or_default();
-        body.split_once('x').is_some_and(|(n, _)| n.parse::<u64>().is_ok())
-            || body.strip_prefix('a').is_some_and(|n| n.parse::<f64>().is_ok())
-    };
-    if words.iter().any(experts) {
-        return None;
-    }
-    words.iter().find_map(size).filter(|billions| *billions > 0.0)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn names_tell_parameters() {
-        for (name, billions) in [
-            ("GPT 6.2B", Some(6.2)),
-            ("MPT-760m", Some(0.76)),
-            ("llama3_70b truncated to 12 layers", Some(70.0)),
-            ("Megatron 1T", Some(1000.0)),
-            ("Mixtral 8x7B", None),
-            ("Qwen3_30B_a3B", None),
-            ("gpt2-xl", None),
-            ("b", None),
-            ("", None),
-        ] {
-            assert_eq!(named(name), billions, "{name}");
-        }
-    }
 
     #[test]
     fn parameters_tell_width_and_mlp() {

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::book::Ruling;
-use super::layout::{Layout, layer_split};
+use super::columns::Columns;
+use super::layout::Layout;
+use super::stages::layer_split;
 use crate::step::spec::{ModelSpec, StackSpec, load, merge};
 
 /// Fields of the workload and the columns that give them.
@@ -45,15 +47,20 @@ pub fn workload(
     model: &ModelSpec,
     shape: Value,
 ) -> Result<Value, String> {
+    let scheduled = ruling.workload.pointer("/parallelism/pipeline/schedule").and_then(Value::as_str);
+    let scheduled = scheduled.map(str::to_string);
     let c = &mut ruling.columns;
     let mut pipeline = json!({"size": layout.pipeline});
-    let chunks = c.degree("vp");
+    let chunks = chunks(c, scheduled.as_deref(), model.layers, layout.pipeline);
     if layout.pipeline > 1 {
         pipeline["schedule"] = if chunks > 1 { "interleaved" } else { "1f1b" }.into();
         if chunks > 1 {
             pipeline["chunks"] = chunks.into();
         }
-        if let Some(split) = layer_split(c, model.layers, layout.pipeline * chunks)? {
+        // With two directions each stage is held twice.
+        let stages =
+            if scheduled.as_deref() == Some("dualpipe") { layout.pipeline } else { layout.pipeline * chunks };
+        if let Some(split) = layer_split(c, model.layers, stages) {
             pipeline["layer_split"] = split;
         }
     }
@@ -83,6 +90,12 @@ pub fn workload(
         whole["stack"] = stack(&c.text("stack"), ruling.workload.get("stack").is_some())?;
     }
     merge(&mut whole, ruling.workload.clone());
+    // A pipeline of one rank has no schedule, and one chunk no interleaving, whatever a description says.
+    if layout.pipeline == 1 {
+        whole["parallelism"]["pipeline"] = json!({"size": 1});
+    } else if chunks == 1 && whole["parallelism"]["pipeline"]["schedule"] == "interleaved" {
+        whole["parallelism"]["pipeline"]["schedule"] = "1f1b".into();
+    }
     // A rule may ask for sequence parallelism wherever there is tensor parallelism.
     if layout.tensor == 1 {
         whole["parallelism"]["sequence_parallel"] = false.into();
@@ -98,4 +111,23 @@ fn stack(name: &str, written_out: bool) -> Result<Value, String> {
     }
     let stack = load::<StackSpec>(name, &[]).map_err(|e| e.to_string().replace('\n', "; "))?;
     serde_json::to_value(stack.value).map_err(|e| e.to_string())
+}
+
+/// Model chunks of a rank: as printed, what the schedule asks for, or two where it is interleaved and nothing says how many
+/// (torch's stages of a rank).
+fn chunks(c: &mut Columns, schedule: Option<&str>, layers: u64, stages: u64) -> u64 {
+    let printed = c.degree("vp");
+    match schedule {
+        Some("zb-v" | "dualpipe" | "dualpipe-v") if stages > 1 => {
+            if c.count("vp").is_none_or(|n| n != 2) {
+                c.assume("vp", 2.into(), "the schedule has two chunks a rank");
+            }
+            2
+        }
+        Some("interleaved") if printed == 1 && stages > 1 && layers >= 2 * stages => {
+            c.assume("vp", 2.into(), "interleaved without a number of chunks: two a rank, as torch has it");
+            2
+        }
+        _ => printed,
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::measured;
 use super::rows::Row;
 use crate::core::ids::DeviceId;
-use crate::lab::describe::{Assumed, MachineCase, RuleBook, Ruling, describe, inputs};
+use crate::lab::describe::{Assumed, MachineCase, Relief, RuleBook, Ruling, describe, inputs, reliefs};
 use crate::lab::simulate::Inputs;
 use crate::step::cost::DeviceCost;
 use crate::step::spec::rules::Pace;
@@ -43,8 +43,14 @@ pub struct Case {
     pub peak_mem_gib: Option<f64>,
     /// Model and machine, within which rows can be ranked.
     pub block: String,
+    /// Model, machine, software, format and batch, within which layouts can be chosen from.
+    pub choice: String,
     /// What was filled in.
     pub assumed: Vec<Assumed>,
+    /// Statements that contradict each other.
+    pub warnings: Vec<String>,
+    /// What the run may have done to fit, the least first.
+    pub reliefs: Vec<Relief>,
     /// Columns of the row that nothing was made of.
     pub not_understood: BTreeMap<String, Value>,
 }
@@ -73,7 +79,10 @@ pub fn case(row: &Row, book: &RuleBook) -> Result<Case, String> {
         tokens: layout.printed * said.model.sequence as f64,
         peak_mem_gib: c.number("peak_mem_gib"),
         block: ["source", "model", "device", "n_devices"].map(|name| c.text(name)).join(", "),
+        choice: CHOICE.map(|name| c.text(name)).join(", "),
         assumed: c.assumed.clone(),
+        warnings: said.warnings.clone(),
+        reliefs: reliefs(&said),
         class: said.class.clone(),
         stack: said.stack.clone(),
         machine: said.machine.clone(),
@@ -81,6 +90,10 @@ pub fn case(row: &Row, book: &RuleBook) -> Result<Case, String> {
         not_understood: said.not_understood.clone(),
     })
 }
+
+/// Columns in which rows agree that differ in nothing but the layout.
+const CHOICE: [&str; 8] =
+    ["source", "model", "device", "n_devices", "gbs_seqs", "seq", "precision", "software"];
 
 /// Forward and backward of one layer.
 fn layer_seconds(ruling: &Ruling) -> Result<(f64, &'static str), String> {

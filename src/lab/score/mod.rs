@@ -10,6 +10,7 @@
 mod bands;
 mod calibrate;
 mod case;
+mod choice;
 mod measured;
 mod outcome;
 mod parallel;
@@ -21,6 +22,7 @@ mod table;
 pub use bands::{Band, Bands};
 pub use calibrate::{Calibration, Constant, Response, calibrate, constants, mean_abs_error};
 pub use case::{Case, case};
+pub use choice::Choice;
 pub use outcome::{Outcome, Status, mapped, outcome};
 pub use parallel::outcomes;
 pub use report::{Group, ScoreReport, ScoredRow};

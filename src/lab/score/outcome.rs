@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::case::{Case, case};
 use super::rows::Row;
 use crate::core::engine::EngineError;
 use crate::core::ids::{DeviceId, OpId, RankId};
 use crate::core::program::{Phase, Work};
 use crate::lab::compare::workload::closed_form;
-use crate::lab::describe::RuleBook;
+use crate::lab::describe::{Assumed, Origin, RuleBook};
 use crate::lab::simulate::{Inputs, Options, Simulation, SimulationError};
 use crate::step::spec::rules::Pace;
+use crate::step::spec::set_at;
 
 /// How far a row got.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,13 +57,18 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Predicted over measured, less one.
+    /// Predicted over measured, less one; `None` where the step does not fit where it ran.
     pub fn error(&self) -> Option<f64> {
+        self.off().filter(|_| self.status == Status::Done)
+    }
+    /// The same, whether the step fits or not.
+    pub fn off(&self) -> Option<f64> {
         Some(self.predicted_s? / self.case.as_ref()?.measured_s - 1.0)
     }
-    /// The same of the closed form.
+    /// The error of the closed form.
     pub fn closed_form_error(&self) -> Option<f64> {
-        Some(self.closed_form_s? / self.case.as_ref()?.measured_s - 1.0)
+        let measured = self.case.as_ref()?.measured_s;
+        Some(self.closed_form_s? / measured - 1.0).filter(|_| self.status == Status::Done)
     }
     /// Simulated over measured peak memory, less one.
     pub fn memory_error(&self) -> Option<f64> {
@@ -120,14 +128,18 @@ impl Outcome {
         }
         let inputs = case.inputs(&self.id, None, false, sets)?;
         self.device = device(&inputs);
-        let form = closed_form(&inputs).map_err(|e| one_line(&e.to_string()))?;
-        self.closed_form_s = Some(form.terms.total() * case.scale);
+        self.estimate(case, &inputs)?;
         let played = match play(inputs, case.pace) {
             Ok(played) => played,
             Err(SimulationError::Engine(e @ EngineError::OutOfMemory { .. })) => {
-                self.status = Status::OverMemory(one_line(&e.to_string()));
-                let roomy = case.inputs(&self.id, None, true, sets)?;
-                play(roomy, case.pace).map_err(|e| one_line(&e.to_string()))?
+                match self.relieved(case, sets) {
+                    Some(played) => played,
+                    None => {
+                        self.status = Status::OverMemory(one_line(&e.to_string()));
+                        let roomy = case.inputs(&self.id, None, true, sets)?;
+                        play(roomy, case.pace).map_err(|e| one_line(&e.to_string()))?
+                    }
+                }
             }
             Err(e) => return Err(one_line(&e.to_string())),
         };
@@ -136,6 +148,46 @@ impl Outcome {
         self.breakdown = played.breakdown;
         self.kernels = played.kernels;
         Ok(())
+    }
+}
+
+impl Outcome {
+    fn estimate(&mut self, case: &Case, inputs: &Inputs) -> Result<(), String> {
+        let form = closed_form(inputs).map_err(|e| one_line(&e.to_string()))?;
+        self.closed_form_s = Some(form.terms.total() * case.scale);
+        Ok(())
+    }
+
+    /// The step with the least that makes it fit, if anything does; what was taken is noted as assumed.
+    fn relieved(&mut self, case: &Case, sets: &[String]) -> Option<Played> {
+        for relief in &case.reliefs {
+            let all: Vec<String> = relief.sets.iter().chain(sets).cloned().collect();
+            let Ok(inputs) = case.inputs(&self.id, None, false, &all) else { continue };
+            let Ok(played) = play(inputs.clone(), case.pace) else { continue };
+            self.estimate(case, &inputs).ok()?;
+            if let Some(case) = &mut self.case {
+                let origin =
+                    Origin::assumed("the step did not fit where it ran; this is the least that does");
+                case.assumed.push(Assumed {
+                    column: "fit".into(),
+                    value: relief.what.as_str().into(),
+                    origin,
+                });
+                for set in &relief.sets {
+                    apply(&mut case.workload, set);
+                }
+            }
+            return Some(played);
+        }
+        None
+    }
+}
+
+/// Writes a setting into a workload as it is reported.
+fn apply(workload: &mut Value, set: &str) {
+    if let Some((path, value)) = set.split_once('=') {
+        let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+        let _ = set_at(workload, path, value);
     }
 }
 

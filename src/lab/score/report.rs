@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::choice::Choice;
 use super::outcome::{Outcome, Status};
 use super::statistics::{Apart, Statistics, kendall};
 use crate::lab::describe::Assumed;
@@ -36,6 +37,11 @@ pub struct Group {
     pub kendall_tau: Option<f64>,
     /// Rows that need more memory than the device has; their time is that of a device with enough.
     pub over_memory: usize,
+    /// Errors of those rows; they are in no other figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_memory_errors: Option<Statistics>,
+    /// Rows of which something was not understood.
+    pub with_gaps: usize,
     /// Rows that could not be mapped.
     pub skipped: usize,
     /// Rows that the simulator refused.
@@ -47,6 +53,9 @@ pub struct Group {
     pub apart: Option<Apart>,
     /// Of the peak of device memory, where it was measured.
     pub memory: Statistics,
+    /// How good a layout is chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout_choice: Option<Choice>,
 }
 
 /// One row.
@@ -97,10 +106,13 @@ pub struct ScoredRow {
     /// Simulated peak memory.
     #[serde(rename = "predicted_memory_GiB", skip_serializing_if = "Option::is_none")]
     pub predicted_memory: Option<f64>,
+    /// Statements of the row that contradict each other.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Columns that were filled in, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumed: Vec<Assumed>,
-    /// Columns of the row that nothing was made of: names or words that no rule knows.
+    /// Columns of the row, or phrases of them, that nothing was made of: names or words that no rule knows.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub not_understood: BTreeMap<String, serde_json::Value>,
     /// Seconds of the mean rank: its kernels, and what it stood still for.
@@ -149,7 +161,10 @@ impl Group {
         let statistics = |f: fn(&Outcome) -> Option<f64>, rows: usize| Statistics::of(rows, &list(f));
         let measured =
             outcomes.iter().filter(|o| o.case.as_ref().is_some_and(|c| c.peak_mem_gib.is_some())).count();
-        let per_token = outcomes.iter().filter_map(|o| {
+        let over: Vec<f64> =
+            outcomes.iter().filter(|o| o.error().is_none()).filter_map(|o| o.off()).collect();
+        let gaps = |o: &&&Outcome| o.case.as_ref().is_some_and(|c| !c.not_understood.is_empty());
+        let per_token = outcomes.iter().filter(|o| o.error().is_some()).filter_map(|o| {
             let case = o.case.as_ref()?;
             Some((case.block.as_str(), case.measured_s / case.tokens, o.predicted_s? / case.tokens))
         });
@@ -157,11 +172,14 @@ impl Group {
             errors: statistics(Outcome::error, outcomes.len()),
             kendall_tau: kendall(per_token),
             over_memory: count(|s| matches!(s, Status::OverMemory(_))),
+            over_memory_errors: (!over.is_empty()).then(|| Statistics::of(over.len(), &over)),
+            with_gaps: outcomes.iter().filter(gaps).count(),
             skipped: count(|s| matches!(s, Status::Skipped(_))),
             failed: count(|s| matches!(s, Status::Failed(_))),
             closed_form: statistics(Outcome::closed_form_error, outcomes.len()),
             apart: Apart::of(outcomes.iter().filter_map(|o| Some((o.error()?, o.closed_form_error()?)))),
             memory: statistics(Outcome::memory_error, measured),
+            layout_choice: Choice::of(outcomes),
         }
     }
 }
@@ -188,9 +206,10 @@ impl ScoredRow {
             measured_s: case.map(|c| c.measured_s),
             measured_from: case.map(|c| c.measured_from),
             predicted_s: o.predicted_s,
-            error: o.error(),
+            error: o.off(),
             closed_form_s: o.closed_form_s,
             closed_form_error: o.closed_form_error(),
+            warnings: case.map_or_else(Vec::new, |c| c.warnings.clone()),
             measured_memory: case.and_then(|c| c.peak_mem_gib),
             predicted_memory: o.memory_gib,
             assumed: case.map_or_else(Vec::new, |c| c.assumed.clone()),

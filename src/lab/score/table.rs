@@ -7,7 +7,8 @@ use super::outcome::{Outcome, Status};
 use super::report::{Group, ScoreReport};
 use super::statistics::Apart;
 
-/// Tables by source, device, stack and kind of model, and why rows were left out.
+/// Tables by source, device, stack and kind of model; rows that need more memory than there is; how good a layout is chosen;
+/// where the closed form differs; and why rows were left out or are not understood.
 pub fn text(report: &ScoreReport) -> String {
     let mut text = String::new();
     for (what, groups) in [
@@ -18,8 +19,8 @@ pub fn text(report: &ScoreReport) -> String {
     ] {
         let _ = writeln!(
             text,
-            "| {what} | rows | simulated | mean abs. error | median | p90 | worst | bias | τ | closed form | over memory | memory error |\n\
-             |--|--|--|--|--|--|--|--|--|--|--|--|"
+            "| {what} | rows | simulated | mean abs. error | median | p90 | worst | bias | τ | closed form | over memory | with gaps | memory error |\n\
+             |--|--|--|--|--|--|--|--|--|--|--|--|--|"
         );
         for (name, group) in groups {
             line(&mut text, name, group);
@@ -29,17 +30,28 @@ pub fn text(report: &ScoreReport) -> String {
         }
         text.push('\n');
     }
-    text + &apart(report) + &left_out(report) + &not_understood(report)
+    text + &over_memory(report)
+        + &choice(report)
+        + &apart(report)
+        + &warned(report)
+        + &left_out(report)
+        + &not_understood(report)
+}
+
+fn percent(x: Option<f64>) -> String {
+    x.map_or(String::new(), |x| format!("{:.1} %", 100.0 * x))
+}
+
+fn signed(x: Option<f64>) -> String {
+    x.map_or(String::new(), |x| format!("{:+.1} %", 100.0 * x))
 }
 
 fn line(text: &mut String, name: &str, group: &Group) {
-    let percent = |x: Option<f64>| x.map_or(String::new(), |x| format!("{:.1} %", 100.0 * x));
-    let signed = |x: Option<f64>| x.map_or(String::new(), |x| format!("{:+.1} %", 100.0 * x));
     let e = &group.errors;
     let count = |n: usize| if n == 0 { String::new() } else { n.to_string() };
     let _ = writeln!(
         text,
-        "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
         e.rows,
         e.simulated,
         percent(e.mean_abs_error),
@@ -50,6 +62,7 @@ fn line(text: &mut String, name: &str, group: &Group) {
         group.kendall_tau.map_or(String::new(), |t| format!("{t:.2}")),
         percent(group.closed_form.mean_abs_error),
         count(group.over_memory),
+        count(group.with_gaps),
         percent(group.memory.mean_abs_error),
     );
 }
@@ -79,10 +92,70 @@ fn apart(report: &ScoreReport) -> String {
     text
 }
 
+/// The groups of all sources that have something to say, and all together.
+fn by_source<'a, T: 'a>(
+    report: &'a ScoreReport,
+    of: impl Fn(&'a Group) -> Option<&'a T>,
+) -> Vec<(&'a str, &'a T)> {
+    let mut found: Vec<(&str, &T)> =
+        report.sources.iter().filter_map(|(name, group)| Some((name.as_str(), of(group)?))).collect();
+    if found.len() > 1 {
+        found.extend(of(&report.overall).map(|all| ("all", all)));
+    }
+    found
+}
+
+/// Rows that need more memory than the device has, which are in no other figure.
+fn over_memory(report: &ScoreReport) -> String {
+    let rows = by_source(report, |g| g.over_memory_errors.as_ref());
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "| over memory, by source | rows | mean abs. error | worst | bias |\n|--|--|--|--|--|\n",
+    );
+    for (name, e) in rows {
+        let (mean, worst, bias) = (percent(e.mean_abs_error), percent(e.max_abs_error), signed(e.bias));
+        let _ = writeln!(text, "| {name} | {} | {mean} | {worst} | {bias} |", e.rows);
+    }
+    text + "\n"
+}
+
+fn choice(report: &ScoreReport) -> String {
+    let rows = by_source(report, |g| g.layout_choice.as_ref());
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "| choice of layouts | blocks | rows | speed of the layout predicted fastest over the fastest, mean | least | τ |\n|--|--|--|--|--|--|\n",
+    );
+    for (name, c) in rows {
+        let tau = c.kendall_tau.map_or(String::new(), |t| format!("{t:.2}"));
+        let _ = writeln!(
+            text,
+            "| {name} | {} | {} | {:.3} | {:.3} | {tau} |",
+            c.blocks, c.rows, c.mean_speed, c.least_speed
+        );
+    }
+    text + "\n"
+}
+
+/// Statements that contradict each other.
+fn warned(report: &ScoreReport) -> String {
+    let mut told: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for row in &report.rows {
+        for warning in &row.warnings {
+            *told.entry((&row.source, warning)).or_default() += 1;
+        }
+    }
+    let lines = told.iter().map(|((source, warning), rows)| format!("{rows} × {source}: {warning}\n"));
+    lines.collect()
+}
+
 /// Rows that were skipped or failed, by reason.
 fn left_out(report: &ScoreReport) -> String {
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-    for row in report.rows.iter().filter(|r| r.error.is_none()) {
+    for row in report.rows.iter().filter(|r| r.error.is_none() && r.status != "over memory") {
         if let Some(why) = row.skipped.as_ref().or(row.failed.as_ref()) {
             *reasons.entry(format!("{}: {} ({why})", row.source, row.status)).or_default() += 1;
         }
@@ -114,7 +187,7 @@ fn not_understood(report: &ScoreReport) -> String {
 
 /// One row of every outcome, for the eye.
 pub fn line_of(outcome: &Outcome) -> String {
-    let head = match (&outcome.status, outcome.error(), &outcome.case) {
+    let head = match (&outcome.status, outcome.off(), &outcome.case) {
         (_, Some(error), Some(case)) => {
             let predicted = outcome.predicted_s.unwrap_or(f64::NAN);
             format!("{:+6.1} %  {predicted:10.4} s of {:10.4} s", 100.0 * error, case.measured_s)

@@ -32,6 +32,7 @@ mod load;
 mod machine_name;
 pub mod machine_size;
 pub mod model;
+pub mod names;
 pub mod nccl_tests;
 pub mod number;
 pub mod nvidia_smi;

@@ -7,7 +7,8 @@
 //!
 //! Two passes: nulls are filled from the most particular layer to the most general ([`Layer`]), the first rule that
 //! fills a column wins; then workload, model and machine are laid together from the most general layer to the most
-//! particular, so that a later rule lies over an earlier one. A text that begins with `=` is a product of columns and
+//! particular, so that a later rule lies over an earlier one; entries of a list that begin with `+` are added to those of
+//! the rules before that added, too. A text that begins with `=` is a product of columns and
 //! numbers: `"=n_devices/tp/pp"`.
 
 use std::collections::BTreeMap;
@@ -66,7 +67,8 @@ pub enum Layer {
 pub struct RuleSpec {
     /// Column → pattern, all of which must fit the whole text or one of its phrases (between commas, semicolons, slashes
     /// and plus signs). Case, dashes and underscores do not count; `*` stands for anything, `~` before words means that
-    /// they stand anywhere as whole words, `|` parts alternatives, an empty pattern is null, a leading `!` turns the whole
+    /// they stand anywhere as whole words, `@` that the text says this name of a model, `|` parts alternatives,
+    /// ` but ` stands before what must not fit, an empty pattern is null, a leading `!` turns the whole
     /// around; `<N`, `<=N`, `>N`, `>=N` compare numbers.
     pub when: BTreeMap<String, String>,
     /// Why: where it is written, or what speaks for the guess.
@@ -201,13 +203,14 @@ fn check_fields(workload: &Map<String, Value>, model: &Map<String, Value>) -> Re
     raw::typed::<WorkloadSpec>(&whole).map(|_| ())
 }
 
-/// Puts a one in the place of every product.
+/// Puts a one in the place of every product, and takes the sign from what is added to a list.
 fn numbers_for_products(value: &mut Value) -> Result<(), SpecError> {
     match value {
         Value::String(text) if text.starts_with('=') => {
             check_product(text)?;
             *value = 1.into();
         }
+        Value::String(text) if text.starts_with('+') => *value = text[1..].into(),
         Value::Array(list) => list.iter_mut().try_for_each(numbers_for_products)?,
         Value::Object(map) => map.values_mut().try_for_each(numbers_for_products)?,
         _ => {}

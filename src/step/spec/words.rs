@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::names;
+
 /// A text, normalised, with its phrases.
 #[derive(Clone, Debug, Default)]
 pub struct Text {
@@ -60,7 +62,8 @@ pub fn normal(text: &str) -> String {
     out.trim().to_string()
 }
 
-/// Where the phrases of a list stand: between commas, semicolons, slashes and plus signs outside of parentheses.
+/// Where the phrases of a list stand: between commas, semicolons, slashes, plus signs and colons before a space, outside of
+/// parentheses.
 fn phrases(text: &str) -> Vec<(usize, usize)> {
     let (mut found, mut start, mut depth) = (Vec::new(), 0, 0i32);
     let mut push = |start: usize, end: usize| {
@@ -75,6 +78,10 @@ fn phrases(text: &str) -> Vec<(usize, usize)> {
         match c {
             '(' | '[' | '{' => depth += 1,
             ')' | ']' | '}' => depth -= 1,
+            ':' if depth <= 0 && text[at + 1..].starts_with(' ') => {
+                push(start, at);
+                start = at + 1;
+            }
             // `w/o` and `w/` are words.
             '/' if text[..at].ends_with('w') => {}
             ',' | ';' | '+' | '/' | '&' if depth <= 0 => {
@@ -89,14 +96,16 @@ fn phrases(text: &str) -> Vec<(usize, usize)> {
 }
 
 /// The parts of a text that a pattern knows, if one of its alternatives is the whole text or one of its phrases: `*`
-/// stands for anything, `~` before words means that they stand anywhere as whole words. The pattern is normalised.
+/// stands for anything, `~` before words means that they stand anywhere as whole words, `@` that the text says this name
+/// of a model ([`names`]). The pattern is normalised.
 pub fn fits(pattern: &str, text: &Text) -> Option<Vec<(usize, usize)>> {
     let mut known = Vec::new();
     let mut any = false;
     for one in pattern.split('|').map(str::trim) {
-        let found = match one.strip_prefix('~') {
-            Some(words) => as_words(words, &text.whole),
-            None => glob(one, &text.whole).or_else(|| {
+        let found = match one.split_at_checked(1) {
+            Some(("~", words)) => as_words(words, &text.whole),
+            Some(("@", name)) => names::says(&text.whole, name).then(|| vec![(0, text.whole.len())]),
+            _ => glob(one, &text.whole).or_else(|| {
                 let phrase = |(start, end): &(usize, usize)| {
                     let parts = glob(one, &text.whole[*start..*end])?;
                     Some(parts.into_iter().map(|(a, b)| (a + start, b + start)).collect())

@@ -16,6 +16,7 @@ mod syntax;
 mod table;
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -174,6 +175,18 @@ fn refuse_others(format: &str, text: &str, file: &str) -> Result<(), SpecError> 
     let name = FileKind::words(kind);
     let asked = FORMATS.iter().find(|(known, _)| *known == format).map_or(format, |(_, words)| words);
     Err(SpecError::file(file, format!("is {name}, not {asked}")).hint(format!("stepsim import {file}")))
+}
+
+/// What a name and its value set in a format ([`FORMATS`]): fields, and quantities that begin with `$`. Empty where they
+/// change nothing; `None` where the table does not know them.
+pub fn word(format: &str, name: &str, value: &Value) -> Option<Vec<(String, Value)>> {
+    static TABLES: OnceLock<BTreeMap<&str, Table>> = OnceLock::new();
+    let load = || FORMATS.iter().filter_map(|(name, _)| Some((*name, Table::load(name).ok()?))).collect();
+    let rule = TABLES.get_or_init(load).get(format)?.exact(name)?;
+    match rule.puts(value) {
+        None => rule.no_effect.then(Vec::new),
+        puts => puts,
+    }
 }
 
 /// A workload on its way.

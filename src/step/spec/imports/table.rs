@@ -60,6 +60,15 @@ enum Written {
     Rule(Box<Rule>),
 }
 
+impl Written {
+    fn rule(&self) -> Rule {
+        match self {
+            Written::Path(to) => Rule { to: Some(to.clone()), ..Rule::default() },
+            Written::Rule(rule) => (**rule).clone(),
+        }
+    }
+}
+
 /// What an argument means.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -128,10 +137,16 @@ impl Table {
             fitting.sort_by_key(|(pattern, _)| std::cmp::Reverse(pattern.len()));
             fitting.first().map(|found| found.1)
         };
-        exact.or_else(by_pattern).map(|written| match written {
-            Written::Path(to) => Rule { to: Some(to.clone()), ..Rule::default() },
-            Written::Rule(rule) => (**rule).clone(),
-        })
+        exact.or_else(by_pattern).map(Written::rule)
+    }
+
+    /// What an argument of exactly this name means, or of one whose last part it is.
+    pub fn exact(&self, name: &str) -> Option<Rule> {
+        let name = name.to_ascii_lowercase().replace('-', "_");
+        let last = |of: &&String| of.rsplit('.').next() == Some(&name);
+        let key = self.arguments.get_key_value(&name).map(|(key, _)| key);
+        let key = key.or_else(|| self.arguments.keys().find(last))?;
+        self.arguments.get(key).map(Written::rule)
     }
 
     /// Every field that the table names, with a value that it may get (for tests).

@@ -1,0 +1,200 @@
+//! Names of models as people spell them: `LLAMA3.1_405B`, `Qwen3 30B-A3B`, `DeepSeekV3 (w/o MTP)`.
+//!
+//! A name is letters and numbers in turn; what stands between does not count. A *size* is a number with `B`, `M` or `T`
+//! behind it, `8x7B`, or `A3B` (what a token uses of a mixture). `GPT 175B` is therefore not `GPT 5B`, and `Llama 3.2 1B`
+//! no `Llama 3`.
+
+/// A piece of a name.
+#[derive(Clone, Debug, PartialEq)]
+enum Piece {
+    Letters(String),
+    /// A version, or any other number.
+    Number(String),
+    Size(String),
+}
+
+/// Whether a name says a spelling: the spelling's pieces in their order, with letters alone between them.
+pub fn says(name: &str, spelling: &str) -> bool {
+    let (name, wanted) = (pieces(name), pieces(spelling));
+    (0..name.len()).any(|start| says_from(&name[start..], &wanted, true))
+}
+
+fn says_from(name: &[Piece], wanted: &[Piece], first: bool) -> bool {
+    let Some((want, rest)) = wanted.split_first() else { return true };
+    let Some((piece, left)) = name.split_first() else { return false };
+    let same = match (piece, want) {
+        // An organisation or a company may stand before the name without a gap that counts.
+        (Piece::Letters(a), Piece::Letters(b)) if first => a.ends_with(b.as_str()),
+        (a, b) => a == b,
+    };
+    let skips = !first && matches!(piece, Piece::Letters(_));
+    same && says_from(left, rest, false) || skips && says_from(left, wanted, false)
+}
+
+/// Billions of parameters that a name says, those of all experts together.
+pub fn billions(name: &str) -> Option<f64> {
+    let sizes = pieces(name).into_iter().filter_map(|piece| match piece {
+        Piece::Size(size) if !size.starts_with('a') && !size.contains('x') => size_in_billions(&size),
+        _ => None,
+    });
+    sizes.into_iter().find(|b| *b > 0.0)
+}
+
+/// Whether a name says that the model has experts: `8x7B`, `30B-A3B`, `MoE`.
+pub fn has_experts(name: &str) -> bool {
+    pieces(name).iter().any(|piece| match piece {
+        Piece::Size(size) => size.starts_with('a') || size.contains('x'),
+        Piece::Letters(letters) => letters.ends_with("moe"),
+        Piece::Number(_) => false,
+    })
+}
+
+fn size_in_billions(size: &str) -> Option<f64> {
+    let (figure, unit) = size.split_at(size.len().checked_sub(1)?);
+    let times = match unit {
+        "b" => 1.0,
+        "m" => 1e-3,
+        "t" => 1e3,
+        _ => return None,
+    };
+    Some(figure.parse::<f64>().ok()? * times)
+}
+
+fn pieces(name: &str) -> Vec<Piece> {
+    let letters: Vec<char> = name.to_lowercase().chars().collect();
+    let mut found: Vec<Piece> = Vec::new();
+    let mut at = 0;
+    while at < letters.len() {
+        let c = letters[at];
+        let word_before = at > 0 && letters[at - 1].is_ascii_alphabetic();
+        if c.is_ascii_digit() {
+            let end = number_end(&letters, at);
+            let (piece, end) = sized(&letters, at, end);
+            found.push(piece);
+            at = end;
+        } else if let Some(end) = active(&letters, at).filter(|_| !word_before) {
+            found.push(Piece::Size(letters[at..end].iter().collect()));
+            at = end;
+        } else if c.is_ascii_alphabetic() {
+            match found.last_mut() {
+                Some(Piece::Letters(before)) => before.push(c),
+                _ => found.push(Piece::Letters(c.to_string())),
+            }
+            at += 1;
+        } else {
+            at += 1;
+        }
+    }
+    found
+}
+
+/// Behind a number that begins at `at`, a fraction included.
+fn number_end(letters: &[char], at: usize) -> usize {
+    let digits = |from: usize| letters[from..].iter().take_while(|c| c.is_ascii_digit()).count();
+    let whole = at + digits(at);
+    match letters.get(whole) {
+        Some('.') if digits(whole + 1) > 0 => whole + 1 + digits(whole + 1),
+        _ => whole,
+    }
+}
+
+/// A number with what makes a size of it, and where it ends.
+fn sized(letters: &[char], at: usize, end: usize) -> (Piece, usize) {
+    let text = |from: usize, to: usize| letters[from..to].iter().collect::<String>();
+    let unit = |at: usize| {
+        matches!(letters.get(at), Some('b' | 'm' | 't'))
+            && !letters.get(at + 1).is_some_and(char::is_ascii_alphanumeric)
+    };
+    if letters.get(end) == Some(&'x') && letters.get(end + 1).is_some_and(char::is_ascii_digit) {
+        let behind = number_end(letters, end + 1);
+        if unit(behind) {
+            return (Piece::Size(text(at, behind + 1)), behind + 1);
+        }
+    }
+    // A space may stand before the unit: `70 B`.
+    let spaced = end + usize::from(letters.get(end) == Some(&' '));
+    if unit(spaced) && (spaced == end || letters.get(spaced) == Some(&'b')) {
+        return (Piece::Size(text(at, end) + &text(spaced, spaced + 1)), spaced + 1);
+    }
+    (Piece::Number(text(at, end)), end)
+}
+
+/// Behind `a3b`, what a token uses of a mixture.
+fn active(letters: &[char], at: usize) -> Option<usize> {
+    let digit = letters.get(at) == Some(&'a') && letters.get(at + 1).is_some_and(char::is_ascii_digit);
+    let end = digit.then(|| number_end(letters, at + 1))?;
+    let whole =
+        letters.get(end) == Some(&'b') && !letters.get(end + 1).is_some_and(char::is_ascii_alphanumeric);
+    whole.then_some(end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_known_in_many_spellings() {
+        for (spelling, names) in [
+            (
+                "llama 3.1 405b",
+                &["LLAMA3.1_405B", "Llama-3.1-405B-Instruct", "meta-llama/Llama-3.1-405B", "Llama 3.1 405 B"]
+                    [..],
+            ),
+            ("gpt oss 120b", &["GPT OSS 120B", "gpt-oss-120b", "GPT_OSS_120B", "gptoss-120b"]),
+            (
+                "nemotron 3 super",
+                &["Nemotron_3_Super", "Nemotron-3-Super-120B-A12B", "NVIDIA Nemotron 3 Super"],
+            ),
+            ("qwen 3 30b a3b", &["Qwen3_30B_a3B", "Qwen3 30B-A3B", "qwen3-30b-a3b"]),
+            (
+                "deepseek v3",
+                &[
+                    "DeepSeekV3",
+                    "DeepSeek-V3 (w/o MTP)",
+                    "deepseek_v3 truncated to 4 layers",
+                    "DeepSeek V3 671B",
+                ],
+            ),
+            ("mixtral 8x22b", &["Mixtral 8x22B", "mixtral-8x22b-v0.1"]),
+            ("grok 1", &["Grok-1 314B proxy (4 layers)", "grok1"]),
+            ("megatron 1t", &["Megatron 1T", "Megatron-1T"]),
+        ] {
+            for name in names {
+                assert!(says(name, spelling), "{name}: {spelling}");
+            }
+        }
+        for (spelling, name) in [
+            ("gpt 5b", "GPT 175B"),
+            ("gpt 3 5b", "GPT-3 175B"),
+            ("llama 3 8b", "Llama 3.1 8B"),
+            ("llama 3 1b", "Llama 3 8B"),
+            ("gpt 20b", "GPT-NeoX-20B"),
+            ("qwen 3 8b", "Qwen3-VL-30B-A3B"),
+            ("nemotron 8b", "Nemotron-H 8B"),
+            ("gemma 3 12b", "gemma4-26b"),
+            ("grok 1", "Grok-2"),
+        ] {
+            assert!(!says(name, spelling), "{name}: {spelling}");
+        }
+    }
+
+    #[test]
+    fn names_tell_sizes() {
+        for (name, size, experts) in [
+            ("GPT 6.2B", Some(6.2), false),
+            ("MPT-760m", Some(0.76), false),
+            ("llama3_70b truncated to 12 layers", Some(70.0), false),
+            ("Megatron 1T", Some(1000.0), false),
+            ("Mixtral 8x7B", None, true),
+            ("Qwen3_30B_a3B", Some(30.0), true),
+            ("Qwen3-235B-A22B", Some(235.0), true),
+            ("DeepSeek-MoE 16B", Some(16.0), true),
+            ("gemma4-26b", Some(26.0), false),
+            ("gpt2-xl", None, false),
+            ("b", None, false),
+            ("", None, false),
+        ] {
+            assert_eq!((billions(name), has_experts(name)), (size, experts), "{name}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! A run in other words: the same step, or it is said what was not understood or assumed; never silently another.
+
+use serde_json::{Map, Value, json};
+use stepsim::lab::describe::{Description, From, RuleBook, Shapes, describe};
+
+fn said(columns: &Value, book: &RuleBook) -> Result<Description, String> {
+    describe(columns.as_object().expect("columns"), &Shapes::new(), "test", book)
+}
+
+/// Runs that say all that matters, of several kinds of software.
+fn runs() -> Vec<Value> {
+    vec![
+        json!({"software": "Megatron-LM", "device": "H100", "n_devices": 64, "devices_per_node": 8, "inter_node": "8x 400 Gb/s per node",
+            "model": "GPT 22B", "seq": 2048, "gbs_seqs": 128, "mbs_seqs": 2, "tp": 4, "pp": 4, "vp": 2, "dp": 4, "pp_schedule": "interleaved",
+            "sharding": "ZeRO-1", "recompute": "selective: core_attn, layernorm", "precision": "bf16", "overlap": "TP comm overlap, overlap-grad-reduce",
+            "attn_kernel": "flash", "optimizer": "Adam"}),
+        json!({"software": "torchtitan", "device": "H100", "n_devices": 64, "devices_per_node": 8, "inter_node": "400 Gb/s per GPU",
+            "model": "Llama 3.1 8B", "seq": 8192, "gbs_seqs": 128, "mbs_seqs": 2, "tp": 1, "pp": 1, "dp": 64, "sharding": "HSDP",
+            "recompute": "full AC", "precision": "float8 rowwise", "overlap": "torch.compile", "attn_kernel": "flash", "optimizer": "AdamW"}),
+        json!({"software": "MaxText/JAX", "device": "TPU v5p", "n_devices": 64, "model": "Llama 2 70B", "seq": 4096, "gbs_seqs": 128,
+            "mbs_seqs": 2, "tp": 1, "pp": 1, "sharding": "FSDP", "recompute": "save_qkv_proj", "precision": "bf16 compute, fp32 weights",
+            "attn_kernel": "flash", "optimizer": "adamw"}),
+        json!({"software": "Megatron-Bridge / NeMo 25.09", "device": "H100", "n_devices": 128, "devices_per_node": 8, "inter_node": "8x 400 Gb/s per node",
+            "model": "Qwen3 30B-A3B", "seq": 4096, "gbs_seqs": 256, "mbs_seqs": 1, "tp": 1, "pp": 1, "dp": 128, "ep": 8, "sharding": "ZeRO-1",
+            "recompute": "selective: moe_act", "precision": "mxfp8", "moe_dispatcher": "deepep", "overlap": "EP overlap on", "optimizer": "Adam"}),
+    ]
+}
+
+/// Spellings that mean the same, by column. The first stands in `runs`.
+const SPELLINGS: &[(&str, &[&str])] = &[
+    (
+        "recompute",
+        &[
+            "full AC",
+            "Full activation checkpointing",
+            "full",
+            "full (uniform)",
+            "true",
+            "every layer",
+            "full recomputation",
+        ],
+    ),
+    (
+        "recompute",
+        &[
+            "selective: core_attn, layernorm",
+            "selective: layernorm, core_attn",
+            "core_attn+norm",
+            "layernorm + core attention",
+        ],
+    ),
+    ("recompute", &["save_qkv_proj", "save_qkv_out_proj", "SAVE_QKV_OUT_PROJ", "save-dot-except-mlp"]),
+    ("recompute", &["selective: moe_act", "moe_act", "selective: SwiGLU"]),
+    ("sharding", &["ZeRO-1", "zero1", "Zero stage 1", "distributed optimizer (ZeRO-1)", "sharded optimizer"]),
+    ("sharding", &["HSDP", "hybrid sharding (FSDP)", "HYBRID_SHARD", "FSDP2 (HSDP)"]),
+    ("sharding", &["FSDP", "FULL_SHARD", "fully sharded data parallel", "ZeRO-3", "zero stage 3"]),
+    ("precision", &["bf16", "BF16 mixed", "bfloat16", "amp_bf16"]),
+    ("precision", &["float8 rowwise", "FP8 (row-wise)", "fp8 per-row scaling", "bf16 + float8 rowwise"]),
+    ("precision", &["mxfp8", "FP8-MX", "MXFP8", "bf16, mxfp8"]),
+    (
+        "overlap",
+        &[
+            "TP comm overlap, overlap-grad-reduce",
+            "overlap_grad_reduce; async TP",
+            "AsyncTP + gradient reduction overlap",
+            "userbuffers, DP overlap",
+        ],
+    ),
+    ("overlap", &["torch.compile", "compiled", "2D, torch.compile"]),
+    ("overlap", &["EP overlap on", "MoE A2A overlap"]),
+    ("moe_dispatcher", &["deepep", "DeepEP", "flex (DeepEP)"]),
+    ("pp_schedule", &["interleaved", "Interleaved 1F1B", "1F1B-I", "interleaved1f1b", "VPP"]),
+    ("attn_kernel", &["flash", "FlashAttention", "SDPA", "cuDNN fused"]),
+    ("model", &["GPT 22B", "Megatron 22B", "gpt-22b"]),
+    ("model", &["Llama 3.1 8B", "LLAMA3.1_8B", "meta-llama/Llama-3.1-8B", "llama3-8b"]),
+    ("model", &["Llama 2 70B", "llama2-70b", "LLAMA2_70B"]),
+    ("model", &["Qwen3 30B-A3B", "qwen3_30b_a3b", "Qwen3-30B-A3B-Base"]),
+    ("device", &["H100", "NVIDIA H100 SXM5 80GB", "H100-80GB (DGX H100)", "HGX H100"]),
+    ("device", &["TPU v5p", "v5p", "Cloud TPU v5p"]),
+    ("n_devices", &["64", "64 GPUs"]),
+    ("seq", &["8192", "8K", "8,192 tokens"]),
+];
+
+/// What is simulated, without names.
+fn step(d: &Description) -> (Value, Vec<String>) {
+    let inputs = d.inputs("test", &[]).unwrap_or_else(|e| panic!("{e}"));
+    let mut workload = serde_json::to_value(&inputs.workload.value).expect("JSON");
+    workload["model"]["name"] = Value::Null;
+    workload["name"] = Value::Null;
+    (workload, d.machine.sets.clone())
+}
+
+fn with(run: &Value, column: &str, value: Value) -> Value {
+    let mut run = run.clone();
+    run[column] = value;
+    run
+}
+
+#[test]
+fn everything_said_is_understood() {
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    for run in runs() {
+        let d = said(&run, &book).unwrap_or_else(|e| panic!("{e}: {run}"));
+        assert!(d.not_understood.is_empty(), "{:?}: {run}", d.not_understood);
+        assert!(d.warnings.is_empty(), "{:?}: {run}", d.warnings);
+        for (path, column) in [
+            ("parallelism.tensor", "tp"),
+            ("batch.global", "gbs_seqs"),
+            ("recompute.granularity", "recompute"),
+        ] {
+            let field = d.fields.iter().find(|f| f.path == path).unwrap_or_else(|| panic!("{path}: {run}"));
+            assert_eq!(field.origin.from, From::Stated, "{path}");
+            assert!(field.origin.why.contains(column), "{path}: {}", field.origin.why);
+        }
+        d.inputs("test", &[]).unwrap_or_else(|e| panic!("{e}: {run}"));
+    }
+}
+
+#[test]
+fn other_spellings_are_the_same_step() {
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    let mut wrong = Vec::new();
+    for (column, spellings) in SPELLINGS {
+        let first = |run: &&Value| {
+            run[column].as_str() == Some(spellings[0]) || run[column].to_string() == spellings[0]
+        };
+        for run in runs().iter().filter(first) {
+            let wanted = step(&said(run, &book).expect("a step"));
+            for spelling in *spellings {
+                match said(&with(run, column, (*spelling).into()), &book) {
+                    Ok(d) if step(&d) == wanted && d.not_understood.is_empty() => {}
+                    Ok(d) if step(&d) == wanted => {
+                        wrong.push(format!("{column} {spelling:?}: gaps {:?}", d.not_understood))
+                    }
+                    Ok(d) => wrong.push(format!(
+                        "{column} {spelling:?}: {} for {}",
+                        difference(&step(&d).0, &wanted.0),
+                        spellings[0]
+                    )),
+                    Err(e) => wrong.push(format!("{column} {spelling:?}: {e}")),
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn difference(a: &Value, b: &Value) -> String {
+    let (a, b): (Map<_, _>, Map<_, _>) = (a.as_object().cloned().unwrap(), b.as_object().cloned().unwrap());
+    let keys = a.keys().chain(b.keys()).filter(|k| a.get(*k) != b.get(*k) && *k != "stack");
+    keys.map(|k| format!("{k} {} not {}", a.get(k).unwrap_or(&Value::Null), b.get(k).unwrap_or(&Value::Null)))
+        .collect()
+}
+
+#[test]
+fn other_names_of_columns_are_the_same_step() {
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    let names: Value = serde_json::from_str(include_str!("../workloads/rules/columns.json")).expect("JSON");
+    let mut wrong = Vec::new();
+    for run in runs() {
+        let wanted = step(&said(&run, &book).expect("a step"));
+        for (column, others) in names["aliases"].as_object().expect("names") {
+            for other in others.as_array().into_iter().flatten().filter_map(Value::as_str) {
+                let mut renamed = run.as_object().expect("columns").clone();
+                let Some(value) = renamed.shift_remove(column) else { continue };
+                renamed.insert(other.to_string(), value);
+                match said(&Value::Object(renamed), &book) {
+                    Ok(d) if step(&d) == wanted && d.not_understood.is_empty() => {}
+                    Ok(d) => wrong.push(format!(
+                        "{column} as {other}: {} gaps {:?}",
+                        difference(&step(&d).0, &wanted.0),
+                        d.not_understood
+                    )),
+                    Err(e) => wrong.push(format!("{column} as {other}: {e}")),
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Without a column the step is the same, or what took its place is no longer called stated.
+#[test]
+fn columns_that_are_missing_are_assumed() {
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    for run in runs() {
+        let whole = said(&run, &book).expect("a step");
+        for column in run.as_object().expect("columns").keys() {
+            let mut less = run.as_object().expect("columns").clone();
+            less.shift_remove(column);
+            let Ok(d) = said(&Value::Object(less), &book) else { continue };
+            for field in d.of(From::Stated) {
+                let words = format!("{column} = ");
+                assert!(!field.origin.why.contains(&words), "{column}: {field:?}");
+                let before = whole.fields.iter().find(|f| f.path == field.path).map(|f| &f.value);
+                let follows = field.origin.why.split(", ").count() > 1 || field.path.starts_with("machine");
+                assert!(
+                    before.is_none() || before == Some(&field.value) || follows,
+                    "{column}: {field:?} not {before:?}"
+                );
+            }
+        }
+    }
+}
+
+/// Words that nobody knows are told, and drop no row.
+#[test]
+fn unknown_words_are_gaps() {
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    for run in runs() {
+        let words = [
+            "recompute",
+            "sharding",
+            "precision",
+            "overlap",
+            "optimizer",
+            "pp_layout",
+            "moe_dispatcher",
+            "fp8_recipe",
+            "cuda_graphs",
+        ];
+        for column in words {
+            let d = said(&with(&run, column, "quibbling".into()), &book)
+                .unwrap_or_else(|e| panic!("{column}: {e}"));
+            let pipeline = column != "pp_layout" || d.layout.pipeline > 1;
+            assert!(d.not_understood.contains_key(column) || !pipeline, "{column}: {:?}", d.not_understood);
+        }
+        let d = said(&with(&run, "overlap", "torch.compile, quibbling".into()), &book).expect("a step");
+        assert_eq!(d.not_understood.get("overlap"), Some(&json!("quibbling")));
+    }
+}
+
+/// A size in a name is held to the model.
+#[test]
+fn no_model_is_silently_another() {
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    let of = |model: &str| {
+        said(
+            &json!({"device": "H100", "n_devices": 64, "model": model, "gbs_seqs": 64, "step_time_s": 1}),
+            &book,
+        )
+    };
+    for (name, billions) in [
+        ("GPT 175B", 175.0),
+        ("GPT 5B", 5.0),
+        ("GPT-3 20B", 20.0),
+        ("Nemotron_3_Super", 120.0),
+        ("LLAMA3.1_405B", 405.0),
+        ("GPT OSS 120B", 117.0),
+        ("gpt-oss-20b", 20.9),
+        ("Moonlight 16B", 16.0),
+        ("DeepSeekV3", 671.0),
+        ("DeepSeek-V2-Lite", 15.7),
+        ("Gemma 2 27B", 27.2),
+        ("Nemotron-H 56B", 56.0),
+        ("Qwen3-32B", 32.8),
+    ] {
+        let d = of(name).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let counted = stepsim::step::model::ParameterCount::of(&d.model).total() as f64 / 1e9;
+        assert!((counted / billions - 1.0).abs() < 0.06, "{name}: {counted:.1} B");
+    }
+    // A mixture whose shape nobody knows is no dense model.
+    assert!(of("Quibble 26B-A4B").is_err());
+    let wrong = said(
+        &json!({"device": "H100", "n_devices": 64, "model": "Llama 3.1 8B", "params_b": 13, "gbs_seqs": 64, "step_time_s": 1}),
+        &book,
+    );
+    let wrong = wrong.expect("a step");
+    assert!(wrong.warnings.iter().any(|w| w.contains("dropped")), "{:?}", wrong.warnings);
+}
