@@ -99,6 +99,7 @@ fn what_is_no_part_is_refused() {
     refused("100xtpu-v5e", &["a power of two", "take 64"]);
     refused("24 of tpu-v5p-512", &["4x4x4", "take 16"]);
     refused("8 of h100-superpd-64", &["h100-superpd-64", "did you mean"]);
+    refused("8xh1000", &["no machine and no device"]);
     refused("8xq9", &["no machine and no device", "64xh100"]);
     refused("h100", &["is a device", "`8xh100`"]);
     refused("eight of h100-superpod-64", &["no topology has the name"]);

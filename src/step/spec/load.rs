@@ -264,7 +264,7 @@ impl Source {
         }
         let names: Vec<&str> = catalog::names(kind).collect();
         let near = nearest(name_or_path, names.iter().copied());
-        let device = kind == Kind::Topology && machine_name::usual_machine(name_or_path).is_some();
+        let device = kind == Kind::Topology && machine_name::is_device(name_or_path);
         let hint = match (near.is_empty(), kind) {
             _ if device => format!("`{name_or_path}` is a device; how many? `8x{name_or_path}`"),
             (false, _) => format!("did you mean `{}`? A path of your own ends in .json", near.join("`, `")),
@@ -341,7 +341,8 @@ fn counted(
         machine_size::resize(&mut machine, devices, domain)?;
         return Ok(machine);
     }
-    let usual = machine_name::usual_machine(name).ok_or_else(|| machine_name::unknown(name))?;
+    let usual = machine_name::usual_machine(name).filter(|_| machine_name::is_device(name));
+    let usual = usual.ok_or_else(|| machine_name::unknown(name))?;
     let shipped = usual.topology.as_deref().unwrap_or_default();
     let (mut machine, _) = read_named(Kind::Topology, shipped, None, depth, files)?;
     if let Some(device) = &usual.device {

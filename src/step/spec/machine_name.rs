@@ -3,6 +3,7 @@
 //! The name is that of a shipped machine, the path of one, or a device under any name that `workloads/rules/devices.json`
 //! knows; those rules name the machine in which such devices usually stand. [`super::machine_size`] gives it the count.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use super::rules::{Layer, MachineRule, RulesSpec};
@@ -58,6 +59,30 @@ pub(super) fn usual_machine(device: &str) -> Option<MachineRule> {
 static RULES: LazyLock<Vec<RulesSpec>> = LazyLock::new(|| {
     let texts = catalog::names(Kind::Rules).filter_map(|name| catalog::text(Kind::Rules, name));
     texts.filter_map(|text| serde_json::from_str(text).ok()).collect()
+});
+
+/// Whether every word of a name is one of shipped devices or of the rules for devices: what is misspelt means nothing.
+pub(super) fn is_device(name: &str) -> bool {
+    words(name).all(|word| VOCABULARY.contains(&word)) && usual_machine(name).is_some()
+}
+
+/// The words of a name in small letters: what stands between signs.
+fn words(name: &str) -> impl Iterator<Item = String> + '_ {
+    let parts = name.split(|c: char| !c.is_alphanumeric());
+    parts.filter(|word| !word.is_empty()).map(str::to_lowercase)
+}
+
+/// The words of the names of shipped devices, and of the patterns of the rules for devices.
+static VOCABULARY: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let mut known: BTreeSet<String> = catalog::names(Kind::Device).flat_map(words).collect();
+    let texts = catalog::names(Kind::Device).filter_map(|file| catalog::text(Kind::Device, file));
+    let names = texts.filter_map(|text| serde_json::from_str::<serde_json::Value>(text).ok());
+    known.extend(
+        names.flat_map(|device| words(device["name"].as_str().unwrap_or_default()).collect::<Vec<_>>()),
+    );
+    let patterns = RULES.iter().flat_map(|rules| &rules.rules).filter_map(|rule| rule.when.get("device"));
+    known.extend(patterns.flat_map(|pattern| words(pattern)));
+    known
 });
 
 /// Whether a rule asks for this device and for nothing else that must be said.
