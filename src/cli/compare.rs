@@ -9,7 +9,8 @@ use super::timeline::{Shown, traced, write_trace};
 use super::write::{write_file, write_json};
 use super::{Failure, calculon, outputs, say};
 use crate::lab::compare;
-use crate::lab::compare::table;
+use crate::lab::compare::tracks::Rows;
+use crate::lab::compare::{Drawing, table};
 use crate::read::trace::{Format, RunMeta};
 
 /// Compare the closed form of a step with its simulation.
@@ -40,7 +41,7 @@ pub struct Args {
     /// Write a page with the terms and the effects here: .html
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     html: Option<PathBuf>,
-    /// Write a timeline with the closed form's terms above the simulated step: .json, .json.gz, .pftrace, .pftrace.gz
+    /// Write a timeline with the closed form's terms under the simulated rank: .json, .json.gz, .pftrace, .pftrace.gz
     #[arg(short = 'o', long = "output", alias = "trace", value_name = "TRACE", help_heading = WRITTEN)]
     trace: Option<PathBuf>,
 }
@@ -53,9 +54,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.trace {
         Format::of(path).map_err(Failure::input)?;
     }
-    let comparison = match args.calculon.as_deref() {
+    let (comparison, drawing) = match args.calculon.as_deref() {
         Some([app, exe, sys]) => {
-            calculon::compare::files(&calculon::load(app, exe, sys)?, args.trace.as_deref())?
+            (calculon::compare::files(&calculon::load(app, exe, sys)?, args.trace.as_deref())?, None)
         }
         _ => workload(args)?,
     };
@@ -63,19 +64,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         write_json(path, &comparison)?;
     }
     if let Some(path) = &args.html {
-        let text = compare::page(&comparison, &command()).map_err(Failure::run)?;
+        let text = compare::page(&comparison, drawing, &command()).map_err(Failure::run)?;
         write_file(path, text.as_bytes())?;
     }
     say(&table(&comparison))
 }
 
-fn workload(args: &Args) -> Result<compare::Comparison, Failure> {
+/// Both sides, and the simulated rank over time where a page is asked for.
+fn workload(args: &Args) -> Result<(compare::Comparison, Option<Drawing>), Failure> {
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
     let bar = Bar::new("comparing");
     let compared =
         compare::workload::compare(name, args.topology.as_deref(), &args.sets, &mut |ops| bar.at(ops));
     bar.done();
-    let (comparison, run, estimate) = compared?;
+    let (comparison, run, rank) = compared?;
     let written = [("--output", args.trace.as_deref()), ("--report", args.report.as_deref())];
     outputs::apart(&written, &run.inputs.files())?;
     if let Some(path) = &args.trace {
@@ -85,10 +87,14 @@ fn workload(args: &Args) -> Result<compare::Comparison, Failure> {
         meta.text("topology", &run.inputs.topology.name);
         meta.number("step time ms", comparison.simulated_s * 1e3);
         meta.number("closed form ms", comparison.closed_form_s * 1e3);
-        let ranks = traced("stages", &run)?;
+        let mut ranks = traced("stages", &run)?;
+        if !ranks.contains(&rank) {
+            ranks.insert(0, rank);
+        }
         let shown =
             Shown { ranks: &ranks, detail: None, window: None, links: 0, per_rank: None, complete: true };
-        write_trace(&run, &meta, &shown, path, &estimate.terms.named())?;
+        write_trace(&run, &meta, &shown, path, Rows { terms: &comparison.terms, rank: &comparison.rank })?;
     }
-    Ok(comparison)
+    let drawing = args.html.as_ref().map(|_| Drawing::of(&run, rank));
+    Ok((comparison, drawing))
 }

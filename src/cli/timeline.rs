@@ -11,7 +11,7 @@ use crate::core::engine::describe;
 use crate::core::ids::{OpId, RankId, ResourceId, TierId};
 use crate::core::program::{MemoryClass, Work};
 use crate::core::units::Time;
-use crate::lab::compare::tracks::Above;
+use crate::lab::compare::tracks::{Beside, Rows};
 use crate::lab::simulate::Simulation;
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::critical;
@@ -43,14 +43,14 @@ pub struct Shown<'a> {
     pub complete: bool,
 }
 
-/// Writes the timeline of some ranks; terms of a closed form `above` it, if there are any. Returns what is to be said of
-/// its size.
+/// Writes the timeline of some ranks, with the `rows` of a closed form, if there are any. Returns what is to be said of its
+/// size.
 pub fn write_trace(
     run: &Simulation,
     meta: &RunMeta,
     shown: &Shown,
     path: &Path,
-    above: &[(&'static str, f64)],
+    rows: Rows<'_>,
 ) -> Result<Option<String>, Failure> {
     let ranks: Vec<TracedRank> = shown
         .ranks
@@ -118,7 +118,7 @@ pub fn write_trace(
         return written.map(|_| None).map_err(Failure::run);
     }
     let note = fitting(&mut timeline, shown.detail, path)?;
-    write_above(&timeline, above, path)?;
+    write_with_rows(&timeline, rows, path)?;
     Ok(note)
 }
 
@@ -219,12 +219,12 @@ fn ranks_in_words(ranks: &[u32]) -> String {
     }
 }
 
-/// Writes a timeline, terms of a closed form above it if there are any.
-pub fn write_above(timeline: &Timeline, above: &[(&'static str, f64)], path: &Path) -> Result<(), Failure> {
-    let written = if above.is_empty() {
+/// Writes a timeline, with the rows of a closed form if there are any.
+pub fn write_with_rows(timeline: &Timeline, rows: Rows<'_>, path: &Path) -> Result<(), Failure> {
+    let written = if rows.terms.is_empty() {
         trace::write_file(timeline, path)
     } else {
-        trace::write_with(path, &mut |sink| timeline.write(&mut Above::new(sink, above)))
+        trace::write_with(path, &mut |sink| timeline.write(&mut Beside::new(sink, rows)))
     };
     match written {
         // Its reader has seen enough.

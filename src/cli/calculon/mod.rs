@@ -9,12 +9,13 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use super::Failure;
-use super::timeline::{stalls_shown, write_above};
+use super::timeline::{stalls_shown, write_with_rows};
 use crate::core::ids::RankId;
 use crate::core::units::Time;
 use crate::lab::calculon::closed_form::{self, Quirks};
 use crate::lab::calculon::files::Calculon;
 use crate::lab::calculon::simulate::{CalculonError, CalculonRun};
+use crate::lab::compare::tracks::Rows;
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::idle::IdleTimes;
 use crate::read::trace::{Detail, RunMeta, Timeline, TracedRank};
@@ -38,7 +39,7 @@ pub(super) fn failure(error: CalculonError) -> Failure {
     }
 }
 
-/// Writes the timeline of some stages; terms of a closed form `above` it, if there are any.
+/// Writes the timeline of some stages; with the `rows` of a closed form, if there are any.
 pub(super) fn write_trace(
     case: &Calculon,
     run: &CalculonRun,
@@ -46,7 +47,7 @@ pub(super) fn write_trace(
     detail: Detail,
     window: Option<(Time, Time)>,
     path: &Path,
-    above: &[(&'static str, f64)],
+    rows: Rows<'_>,
 ) -> Result<(), Failure> {
     let width = run.step.ranks.saturating_sub(1).to_string().len();
     let name = |rank: RankId| format!("stage {:0width$}", rank.0);
@@ -70,5 +71,5 @@ pub(super) fn write_trace(
         stalls: Some(&stalls),
         ..Timeline::new(&run.world, &run.record, &ranks, &meta)
     };
-    write_above(&timeline, above, path)
+    write_with_rows(&timeline, rows, path)
 }

@@ -8,6 +8,7 @@ use crate::cli::write::write_json;
 use crate::core::ids::RankId;
 use crate::lab::calculon::files::Calculon;
 use crate::lab::calculon::simulate::{CalculonRun, Choices};
+use crate::lab::compare::tracks::Rows;
 
 /// Simulates Calculon's files.
 pub(in crate::cli) fn files(args: &Args, case: &Calculon) -> Result<(), Failure> {
@@ -20,7 +21,15 @@ pub(in crate::cli) fn files(args: &Args, case: &Calculon) -> Result<(), Failure>
             "all" | "stages" => (0..run.step.ranks).map(RankId).collect(),
             text => listed(text, run.step.ranks)?,
         };
-        write_trace(case, &run, &ranks, args.detail.unwrap_or_default(), args.window_ms, path, &[])?;
+        write_trace(
+            case,
+            &run,
+            &ranks,
+            args.detail.unwrap_or_default(),
+            args.window_ms,
+            path,
+            Rows::default(),
+        )?;
     }
     if let Some(path) = &args.report {
         write_json(path, &report)?;

@@ -15,6 +15,7 @@ use super::write::{write_file, write_json};
 use super::{Failure, calculon, outputs};
 use crate::core::engine::EngineError;
 use crate::core::units::Time;
+use crate::lab::compare::tracks::Rows;
 use crate::lab::simulate::jump::{self, figures};
 use crate::lab::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
 use crate::read::analysis::report::Report;
@@ -124,7 +125,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         };
         let mut meta = meta(args, &run);
         results(&mut meta, &run);
-        if let Some(note) = write_trace(&run, &meta, &shown, path, &[])? {
+        if let Some(note) = write_trace(&run, &meta, &shown, path, Rows::default())? {
             eprintln!("{note}");
         }
     }
@@ -164,7 +165,7 @@ fn cut_short(args: &Args, run: &Simulation, failure: EngineError) -> Failure {
         };
         let mut meta = meta(args, run);
         meta.text("failed", failure.to_string());
-        write_trace(run, &meta, &shown, path, &[]).map(|_| path)
+        write_trace(run, &meta, &shown, path, Rows::default()).map(|_| path)
     });
     match written {
         None => failure.into(),

@@ -25,7 +25,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use estimators::Estimators;
-pub use page::page;
+pub use page::{Drawing, page};
 pub use reading::{Row, read_rank};
 #[cfg(feature = "cli")]
 pub use table::table;

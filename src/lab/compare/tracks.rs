@@ -1,43 +1,66 @@
-//! The closed form's phases as tracks above the simulated ones in one timeline.
+//! The closed form as rows of a timeline, under the rank that it is compared with: its terms one after another, and below
+//! them the same terms as they were simulated.
 
 use std::io;
 
+use super::Term;
 use crate::core::units::Time;
 use crate::read::trace::writer::{Counter, CounterUnit, Key, Kind, Sink, Slice, Thread, Value};
 
 /// Number of the closed form's process and of its first thread: above all of the timeline's own.
 const PROCESS: u64 = 900_000_000;
 
-/// A sink that writes the closed form's process before whatever a timeline writes.
-pub struct Above<'a> {
-    sink: &'a mut dyn Sink,
-    terms: &'a [(&'static str, f64)],
+/// What the rows show.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rows<'a> {
+    /// Both sides, term by term; none: there are no rows.
+    pub terms: &'a [Term],
+    /// The name of the rank that they stand under; empty: they stand above all.
+    pub rank: &'a str,
 }
 
-impl<'a> Above<'a> {
-    /// `terms` in seconds; those above zero become slices, one after another.
-    pub fn new(sink: &'a mut dyn Sink, terms: &'a [(&'static str, f64)]) -> Above<'a> {
-        Above { sink, terms }
+/// A sink that writes the closed form's process among those of a timeline.
+pub struct Beside<'a> {
+    sink: &'a mut dyn Sink,
+    rows: Rows<'a>,
+}
+
+impl<'a> Beside<'a> {
+    /// Terms above zero become slices, one after another.
+    pub fn new(sink: &'a mut dyn Sink, rows: Rows<'a>) -> Beside<'a> {
+        Beside { sink, rows }
     }
 
-    fn tracks(&mut self) -> io::Result<()> {
-        self.sink.process(PROCESS, "closed form", 0)?;
-        let thread = self.sink.thread(PROCESS, PROCESS + 1, "closed form: step")?;
-        let total: f64 = self.terms.iter().map(|t| t.1).sum();
-        let end = Time::from_s(total).round_ns().max(1);
-        let kind = self.sink.kind("closed form", "closed form", &[("seconds", Value::Float(total))])?;
-        self.sink.slice(thread, kind, &Slice { start: 0, end, ..Slice::default() })?;
-        let thread = self.sink.thread(PROCESS, PROCESS + 2, "closed form: terms, one after another")?;
+    fn tracks(&mut self, order: u64) -> io::Result<()> {
+        self.sink.process(PROCESS, "closed form", order)?;
+        let sides: [(&str, fn(&Term) -> f64); 2] = [
+            ("closed form, term by term", |t| t.closed_form_s),
+            ("as simulated, term by term", |t| t.simulated_s),
+        ];
+        for (number, (name, seconds)) in (1..).zip(sides) {
+            if self.rows.terms.iter().any(|term| seconds(term) > 0.0) {
+                let thread = self.sink.thread(PROCESS, PROCESS + number, name)?;
+                self.side(thread, seconds)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn side(&mut self, thread: Thread, seconds: fn(&Term) -> f64) -> io::Result<()> {
+        let total: f64 = self.rows.terms.iter().map(seconds).sum();
         let mut before = 0.0;
-        for &(name, seconds) in self.terms {
-            let (start, end) = (Time::from_s(before).round_ns(), Time::from_s(before + seconds).round_ns());
-            before += seconds;
+        for term in self.rows.terms {
+            let own = seconds(term);
+            let (start, end) =
+                (Time::from_s(before).round_ns(), Time::from_s(before + own.max(0.0)).round_ns());
+            before += own.max(0.0);
             if end > start {
                 let args = [
-                    ("seconds", Value::Float(seconds)),
-                    ("percent of the step", Value::Float(100.0 * seconds / total)),
+                    ("closed form, seconds", Value::Float(term.closed_form_s)),
+                    ("simulated, seconds", Value::Float(term.simulated_s)),
+                    ("percent of the step", Value::Float(100.0 * own / total)),
                 ];
-                let kind = self.sink.kind(name, "closed form", &args)?;
+                let kind = self.sink.kind(term.name, "closed form", &args)?;
                 self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
             }
         }
@@ -45,13 +68,15 @@ impl<'a> Above<'a> {
     }
 }
 
-impl Sink for Above<'_> {
+impl Sink for Beside<'_> {
     fn begin(&mut self, metadata: &[(&str, Value)]) -> io::Result<()> {
         self.sink.begin(metadata)?;
-        self.tracks()
+        if self.rows.rank.is_empty() { self.tracks(0) } else { Ok(()) }
     }
     fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()> {
-        self.sink.process(pid, name, order + 1)
+        // Between any two there is room for one more.
+        self.sink.process(pid, name, 2 * order + 1)?;
+        if name == self.rows.rank { self.tracks(2 * order + 2) } else { Ok(()) }
     }
     fn thread(&mut self, pid: u64, tid: u64, name: &str) -> io::Result<Thread> {
         self.sink.thread(pid, tid, name)

@@ -1,8 +1,9 @@
 //! Our own workloads: what each subject adds to the simulation, less what the closed form has for it.
 //!
-//! The first run has kernels, tensor-, context- and expert-parallel communication and the pipeline's order; transfers
-//! between stages, data-parallel communication and copies take no time, links are not shared, memory has no end. Its
-//! closed form is the sum of the same terms.
+//! The first run has kernels, tensor-, context- and expert-parallel communication in whole messages and the pipeline's order;
+//! transfers between stages, data-parallel communication and copies take no time, nothing is launched, links are not shared,
+//! memory has no end. Its closed form is that of the same assumptions: settings that are switched off are off for both, and
+//! terms whose messages take no time are left out.
 
 use super::{Comparison, Estimators, Gaps, Row, Term, read_rank};
 use crate::core::ids::RankId;
@@ -12,14 +13,17 @@ use crate::lab::simulate::jump::figures_edited;
 use crate::lab::simulate::{Inputs, Options, Simulation, SimulationError};
 use crate::read::analysis::idle::IdleTimes;
 use crate::read::analytic::{Estimate, Terms};
-use crate::step::spec::workload::{CollectiveFidelity, WorkloadSpec};
+use crate::step::spec::workload::{CollectiveFidelity, ShardingKind, TensorOverlap, WorkloadSpec};
 
 /// What is switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct On {
+    pieces: bool,
     pipeline: bool,
     data: bool,
     copies: bool,
+    queue: bool,
+    depth: bool,
     interference: bool,
     contention: bool,
     launch: bool,
@@ -29,9 +33,12 @@ struct On {
 
 impl On {
     const NOTHING: On = On {
+        pieces: false,
         pipeline: false,
         data: false,
         copies: false,
+        queue: false,
+        depth: false,
         interference: false,
         contention: false,
         launch: false,
@@ -40,13 +47,18 @@ impl On {
     };
 
     /// Settings that switch off what is off.
-    fn sets(&self) -> Vec<String> {
+    fn sets(&self, workload: &WorkloadSpec) -> Vec<String> {
         let mut sets = Vec::new();
         let mut off = |on: bool, set: &str| {
             if !on {
                 sets.push(set.to_string());
             }
         };
+        off(self.pieces, "parallelism.tensor_overlap=none");
+        off(self.queue, "gradient_buckets.overlap=false");
+        off(self.queue, "gradient_buckets.overlap_weight_gather=false");
+        off(self.depth || !gathers_ahead(workload), "parallelism.sharding.prefetch.depth=0");
+        off(self.depth || !copies_ahead(workload), "offload.prefetch.depth=0");
         off(self.interference, "fidelity.interference=false");
         off(self.contention, "fidelity.collectives=formula");
         off(self.launch, "fidelity.launch_overhead=false");
@@ -98,6 +110,12 @@ struct Switch {
 
 const SWITCHES: &[Switch] = &[
     Switch {
+        name: "pieces",
+        what: "tensor-parallel messages whole -> cut beside their products",
+        applies: |w, _| w.parallelism.tensor > 1 && w.parallelism.tensor_overlap != TensorOverlap::None,
+        set: |on| on.pieces = true,
+    },
+    Switch {
         name: "p2p: asynchronous, latency",
         what: "transfers between stages of no time -> as they are (less the closed form's term)",
         applies: |w, _| w.parallelism.pipeline.size > 1,
@@ -114,6 +132,21 @@ const SWITCHES: &[Switch] = &[
         what: "copies between tiers of no time -> as they are (less the closed form's term)",
         applies: |_, world| communicates(world, &[StreamKind::CopyIn, StreamKind::CopyOut]),
         set: |on| on.copies = true,
+    },
+    Switch {
+        name: "queue",
+        what: "reductions and gathers behind all passes -> each in its queue beside them",
+        applies: |w, world| {
+            let buckets = &w.gradient_buckets;
+            communicates(world, &[StreamKind::Data]) && (buckets.overlap || buckets.overlap_weight_gather)
+        },
+        set: |on| on.queue = true,
+    },
+    Switch {
+        name: "depth",
+        what: "gathers and copies when they are needed -> as far ahead as prefetch looks",
+        applies: |w, _| gathers_ahead(w) || copies_ahead(w),
+        set: |on| on.depth = true,
     },
     Switch {
         name: "interference",
@@ -147,6 +180,20 @@ const SWITCHES: &[Switch] = &[
     },
 ];
 
+/// Whether weights are gathered so many units ahead.
+fn gathers_ahead(w: &WorkloadSpec) -> bool {
+    let sharding = &w.parallelism.sharding;
+    sharding.kind == ShardingKind::Zero3
+        && sharding.prefetch.budgets().is_none()
+        && sharding.prefetch.depth > 0
+}
+
+/// Whether anything is copied in ahead of its use.
+fn copies_ahead(w: &WorkloadSpec) -> bool {
+    let away = w.offload.classes().into_iter().flat_map(|(_, places)| places);
+    w.offload.prefetch.depth > 0 && away.into_iter().any(|place| !place.on_device())
+}
+
 /// Whether anything runs on streams of these kinds.
 fn communicates(world: &World, kinds: &[StreamKind]) -> bool {
     let streams = world.programs.iter().flat_map(|p| &p.streams);
@@ -161,7 +208,8 @@ pub fn closed_form(inputs: &Inputs) -> Result<Estimate, SimulationError> {
     Estimators::default().closed_form(inputs)
 }
 
-/// Compares the closed form of a workload with its simulation, and returns the run with everything on. The inputs are
+/// Compares the closed form of a workload with its simulation, and returns the run with everything on and the rank that is
+/// read term by term. The inputs are
 /// those of [`Inputs::load`]; `progress` is told the number of ops done in the run with everything on.
 ///
 /// # Errors
@@ -171,41 +219,45 @@ pub fn compare(
     topology: Option<&str>,
     sets: &[String],
     progress: &mut dyn FnMut(u64),
-) -> Result<(Comparison, Simulation, Estimate), SimulationError> {
+) -> Result<(Comparison, Simulation, RankId), SimulationError> {
     let inputs = Inputs::load(name, topology, sets)?;
     let estimate = closed_form(&inputs)?;
     let full = Simulation::run_edited(&inputs, &Options::default(), &[], progress)?;
-    let run = |on: &On| -> Result<Time, SimulationError> {
-        let sets: Vec<String> = sets.iter().cloned().chain(on.sets()).collect();
+    let run = |on: &On| -> Result<[Time; 2], SimulationError> {
+        let off = on.sets(&full.inputs.workload.value);
+        let sets: Vec<String> = sets.iter().cloned().chain(off).collect();
         let inputs = Inputs::load(name, topology, &sets)?;
-        Ok(figures_edited(&inputs, &Options::default(), &on.edits(), false)?.step_end)
+        let simulated = figures_edited(&inputs, &Options::default(), &on.edits(), false)?.step_end;
+        Ok([simulated, on.closed_form(&closed_form(&inputs)?.terms)])
     };
     let total = Time::from_s(estimate.terms.total());
     let mut on = On::NOTHING;
-    let mut gaps = Gaps::new(total, run(&on)?, on.closed_form(&estimate.terms));
+    let [simulated, form] = run(&on)?;
+    let mut gaps = Gaps::new(total, simulated, form);
     for switch in SWITCHES {
         (switch.set)(&mut on);
         if (switch.applies)(&full.inputs.workload.value, &full.plan.world) {
             let last = std::ptr::eq(switch, &SWITCHES[SWITCHES.len() - 1]);
-            let simulated = if last { full.record.step_end } else { run(&on)? };
-            gaps.switch(switch.name, switch.what, simulated, on.closed_form(&estimate.terms));
+            let [simulated, form] = if last { [full.record.step_end, total] } else { run(&on)? };
+            gaps.switch(switch.name, switch.what, simulated, form);
         }
     }
-    let (rank, terms) = terms(&full, &estimate);
+    let ranks = (0..full.plan.world.ranks.len() as u32).map(RankId);
+    let busiest = ranks.into_iter().find(|r| full.plan.stage(*r) as usize == estimate.busiest);
+    let rank = busiest.unwrap_or(RankId(0));
+    let terms = terms(&full, rank, &estimate);
     let what = format!(
         "{} on {}, {} devices",
         full.inputs.workload.name,
         full.inputs.topology.name,
         full.inputs.machine.devices()
     );
-    Ok((gaps.finish(what, rank, full.record.step_end, terms), full, estimate))
+    let name = full.plan.rank_name(rank);
+    Ok((gaps.finish(what, name, full.record.step_end, terms), full, rank))
 }
 
-/// Both sides term by term; the simulated one on the first rank of the closed form's busiest stage.
-fn terms(run: &Simulation, estimate: &Estimate) -> (String, Vec<Term>) {
-    let ranks = (0..run.plan.world.ranks.len() as u32).map(RankId);
-    let busiest = ranks.into_iter().find(|r| run.plan.stage(*r) as usize == estimate.busiest);
-    let rank = busiest.unwrap_or(RankId(0));
+/// Both sides term by term; the simulated one on a rank.
+fn terms(run: &Simulation, rank: RankId, estimate: &Estimate) -> Vec<Term> {
     let mut idle = IdleTimes::unfolded(&run.plan.world, &run.folded.comms.representative);
     let rows = read_rank(&run.folded.world, &run.record, &mut idle, run.folded.source(rank));
     let mut closed = [0.0; Row::COUNT];
@@ -226,10 +278,9 @@ fn terms(run: &Simulation, estimate: &Estimate) -> (String, Vec<Term>) {
     ] {
         closed[row as usize] = seconds;
     }
-    let terms = Row::NAMES
+    Row::NAMES
         .into_iter()
         .zip(closed.into_iter().zip(rows))
         .map(|(name, (closed_form_s, time))| Term { name, closed_form_s, simulated_s: time.s() })
-        .collect();
-    (run.plan.rank_name(rank), terms)
+        .collect()
 }

@@ -17,5 +17,5 @@ pub mod profile;
 mod run;
 pub mod sheet;
 
-pub use gather::{PAIR, looks as step_looks, pass_number};
+pub use gather::{PAIR, gather, looks as step_looks, pass_number};
 pub use run::page;

@@ -26,7 +26,7 @@ use crate::step::topology::{Axis, Machine};
 
 /// The closed form of a step for any number of sequences.
 pub struct ClosedForm<'a> {
-    form: Form<'a>,
+    pub(super) form: Form<'a>,
     model: &'a ModelSpec,
     peak: f64,
     capacity: f64,
@@ -92,7 +92,11 @@ impl<'a> ClosedForm<'a> {
         let messages = if cut { [border / shard.tensor as f64, border] } else { [border, 0.0] };
         let stages = units(&shard);
         let layers = Arc::clone(&stages.1);
-        let parts = Parts { shares, policies, order, links, prices, classes, known };
+        let tied = model.tied_embeddings && degrees.pipeline > 1;
+        let table = model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden;
+        let table =
+            if tied { table as f64 * workload.precision.gradient_communication().bytes() } else { 0.0 };
+        let parts = Parts { shares, policies, order, links, prices, classes, table, known };
         let mut form = Form::new(parts, stages, messages)?;
         let mut documents = packs.dealt().map(|_| 0.0);
         if let (Some(usual), Some(dealt)) = (usual, packs.dealt()) {
@@ -154,7 +158,7 @@ impl<'a> ClosedForm<'a> {
         let rules = self.rules.with_batch(tokens, self.form.micro_batches, self.peak);
         Ok(Estimate {
             terms,
-            floor: held.floor.seconds(f64::from(passes)),
+            floor: held.floor.seconds(f64::from(passes), terms.passes() + self.form.optimizer[0]),
             memory: held.memory.clone(),
             capacity: self.capacity,
             rules,

@@ -1,5 +1,9 @@
 //! What a step takes at least: a bound that no run of it can be below, for searches that leave out what cannot be best.
 //!
+//! The walk of its passes is one, with the smallest update behind it, where all ranks' messages are like rank 0's and no host
+//! launches them: whatever else a run has (transfers between stages, reductions, copies, contention, interference) makes
+//! some op start later, and in a system of queues nothing then ends earlier. Elsewhere less is certain:
+//!
 //! The compute stream of a rank takes one kernel after the other, and between two kernels of one pass it waits for the
 //! communication that nothing may hide; all that once for each micro-batch and chunk. Before its first kernel the first
 //! micro-batch has passed the stages before it, behind its last one the last gradient has those to pass. Everything else
@@ -38,6 +42,7 @@ impl Form<'_> {
         let of_chunk = |seat: &Seat| {
             let mut least = [Least::default(); 3];
             for unit in &self.ranks[seat.rank as usize].chunks[usize::from(seat.chunk)] {
+                let unit = &unit.time;
                 least[0] += unit.forward.least;
                 least[1] += unit.recompute.least;
                 least[1] += if cut { unit.input_grad.least } else { unit.backward.least };
@@ -58,7 +63,7 @@ impl Form<'_> {
                 (before, behind) = (before + own.forward, behind + own.gradient);
             }
         }
-        Floor { ranks }
+        Floor { ranks, walked: alike(self.workload(), &self.classes) && self.workload().host().is_none() }
     }
 }
 
@@ -66,12 +71,18 @@ impl Form<'_> {
 #[derive(Default)]
 pub(super) struct Floor {
     ranks: Vec<OfRank>,
+    /// Whether passes take as long as they are walked.
+    walked: bool,
 }
 
+/// Rounding of what is summed in another order.
+const ROUNDING: f64 = 1e-9;
+
 impl Floor {
-    /// Seconds with so many micro-batches of each direction.
-    pub fn seconds(&self, micro_batches: f64) -> f64 {
-        self.ranks.iter().map(|rank| rank.seconds(micro_batches)).fold(0.0, f64::max)
+    /// Seconds with so many micro-batches of each direction, whose passes and smallest update are walked in so many seconds.
+    pub fn seconds(&self, micro_batches: f64, walk: f64) -> f64 {
+        let walk = if self.walked { walk * (1.0 - ROUNDING) } else { 0.0 };
+        self.ranks.iter().map(|rank| rank.seconds(micro_batches)).fold(walk, f64::max)
     }
 }
 

@@ -1,18 +1,19 @@
 //! One rank after the other, priced: what the terms of a step are made of.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::chunks::{Chunks, Units};
 use super::known::{Known, Priced};
 use super::links::Links;
 use super::pass_time::{PassTime, UnitTime};
+use super::passes::{Pricing, UnitPasses};
 use crate::step::collective::{CollectiveError, Op};
 use crate::step::model::{CommGroup, Item};
 use crate::step::plan::step::groups::Group;
 use crate::step::plan::step::layout_copies::{copies_shards, with_copies};
 use crate::step::plan::step::residency::{Policies, Shares};
 use crate::step::plan::step::{self, PlanError, PriceList, Unit};
-use crate::step::schedule::{Order, Pass, Seat, Slot};
+use crate::step::schedule::{Order, Pass, Seat};
 use crate::step::spec::workload::WorkloadSpec;
 
 /// One pipeline rank: its chunks, each a list of priced units.
@@ -20,7 +21,9 @@ pub(super) struct RankTimes {
     /// Stage of each chunk.
     pub stages: Vec<usize>,
     /// Units of each chunk.
-    pub chunks: Vec<Vec<UnitTime>>,
+    pub chunks: Vec<Units>,
+    /// The number of each chunk's kind.
+    pub kinds: Vec<usize>,
     /// Sum of one micro-batch through every chunk.
     pub sum: UnitTime,
 }
@@ -35,6 +38,8 @@ pub(super) struct Parts<'a> {
     pub prices: &'a dyn PriceList,
     /// Class of the devices of each pipeline rank, by its first rank.
     pub classes: Vec<u32>,
+    /// Bytes of the gradients of a table that first and last stage share.
+    pub table: f64,
     pub known: &'a Known,
 }
 
@@ -53,18 +58,19 @@ pub(super) struct Form<'a> {
     pub links: Links<'a>,
     pub prices: &'a dyn PriceList,
     pub classes: Vec<u32>,
+    pub table: f64,
     known: &'a Known,
     layers: Arc<Priced>,
     pub stages: Vec<Vec<Unit>>,
-    /// Whether all stages hold as many layers.
-    pub even: bool,
     pub ranks: Vec<RankTimes>,
+    pub chunks: Chunks,
     /// The rank with most work.
     pub busiest: usize,
-    /// Seconds of a message between stages, and of putting its pieces together.
-    pub hop: f64,
-    /// Seconds once a step: norm and update, and what reads of the host add.
-    pub optimizer: f64,
+    /// Bytes of a message between stages, and seconds of putting its pieces together.
+    pub border_bytes: f64,
+    pub gathered: f64,
+    /// Seconds once a step: norm and update of the ranks with least and with most of it, and what reads of the host add.
+    pub optimizer: [f64; 2],
     pub host_reads: f64,
 }
 
@@ -75,13 +81,12 @@ impl<'a> Form<'a> {
     /// # Errors
     /// A group cannot communicate.
     pub fn new(parts: Parts<'a>, stages: Stages, messages: [f64; 2]) -> Result<Form<'a>, PlanError> {
-        let Parts { shares, policies, order, links, prices, classes, known } = parts;
+        let Parts { shares, policies, order, links, prices, classes, table, known } = parts;
         let (stages, layers_of_rank) = stages;
-        let layers = |units: &Vec<Unit>| units.iter().filter(|unit| unit.plan.is_transformer()).count();
         let gathered = links.time(Group::Layer(CommGroup::Tensor), Op::AllGather, messages[1])?;
         let mut form = Form {
-            even: stages.iter().all(|units| layers(units) == layers(&stages[0])),
-            hop: links.border.time(messages[0]) + gathered,
+            border_bytes: messages[0],
+            gathered,
             micro_batches: order.micro_batches,
             splits: order.splits(),
             shares,
@@ -90,12 +95,14 @@ impl<'a> Form<'a> {
             links,
             prices,
             classes,
+            table,
             known,
             layers: Arc::clone(&layers_of_rank),
             stages: Vec::new(),
             ranks: Vec::new(),
+            chunks: Chunks::default(),
             busiest: 0,
-            optimizer: 0.0,
+            optimizer: [0.0; 2],
             host_reads: 0.0,
         };
         form.with_stages((stages, layers_of_rank))?;
@@ -130,12 +137,16 @@ impl<'a> Form<'a> {
         }
         Ok(())
     }
-    /// The order of all micro-batches.
-    pub fn whole_order(&self) -> Result<Cow<'_, Order>, PlanError> {
-        if self.order.micro_batches == self.micro_batches {
-            return Ok(Cow::Borrowed(&self.order));
+    /// The order of so many micro-batches.
+    ///
+    /// # Errors
+    /// The schedule has none.
+    pub fn order_of(&self, micro_batches: u32) -> Result<Arc<Order>, PlanError> {
+        if self.order.micro_batches == micro_batches {
+            return Ok(Arc::clone(&self.order));
         }
-        Ok(Cow::Owned(step::order(self.workload(), self.micro_batches)?))
+        let workload = self.workload();
+        self.known.order(workload, micro_batches, || step::order(workload, micro_batches))
     }
     pub fn workload(&self) -> &'a WorkloadSpec {
         self.shares.workload()
@@ -148,46 +159,53 @@ impl<'a> Form<'a> {
     /// Prices the units of every rank; equal units once.
     fn price(&mut self) -> Result<(), PlanError> {
         self.ranks.clear();
-        let mut known: Vec<(u32, &Unit, UnitTime)> = Vec::new();
+        self.chunks = Chunks::default();
+        let mut known: Vec<(u32, &Unit, Arc<UnitPasses>)> = Vec::new();
         let placement = &self.order.placement;
         for rank in 0..placement.ranks() {
             let class = self.classes[rank as usize];
             let seats = (0..placement.chunks(rank)).map(|chunk| placement.stage(Seat { rank, chunk }));
             let stages: Vec<usize> = seats.map(|at| at.stage as usize).collect();
-            let (mut chunks, mut sum) = (Vec::new(), UnitTime::default());
+            let (mut chunks, mut kinds, mut sum) = (Vec::new(), Vec::new(), UnitTime::default());
             for &stage in &stages {
-                let mut units = Vec::new();
+                let mut units = Units::new();
                 for unit in &self.stages[stage] {
-                    let time = match known.iter().find(|k| k.0 == class && k.1.equals(unit)) {
-                        Some(k) => k.2,
+                    let passes = match known.iter().find(|k| k.0 == class && k.1.equals(unit)) {
+                        Some(k) => Arc::clone(&k.2),
                         None => {
-                            let time = self.time_of(unit, class)?;
-                            known.push((class, unit, time));
-                            time
+                            let passes = self.passes_of(unit, class)?;
+                            known.push((class, unit, Arc::clone(&passes)));
+                            passes
                         }
                     };
-                    sum += time;
-                    units.push(time);
+                    sum += passes.time;
+                    units.push(passes);
                 }
+                kinds.push(self.chunks.kind(&units));
                 chunks.push(units);
             }
-            self.ranks.push(RankTimes { stages, chunks, sum });
+            self.ranks.push(RankTimes { stages, chunks, kinds, sum });
         }
         Ok(())
     }
 
     /// A unit's passes on a class of devices.
-    fn time_of(&self, unit: &Unit, class: u32) -> Result<UnitTime, CollectiveError> {
-        let (workload, prices) = (self.workload(), self.prices.on(class));
+    fn passes_of(&self, unit: &Unit, class: u32) -> Result<Arc<UnitPasses>, CollectiveError> {
+        let workload = self.workload();
         let p = &workload.parallelism;
         let cut = |pass: (Pass, bool), items: &[Item]| {
             let items = with_copies(&self.shares, unit, pass, items.to_vec());
             step::overlap::decompose(&items, p.tensor_overlap, p.tensor)
         };
+        let pricing = Pricing {
+            prices: self.prices.on(class),
+            links: &self.links,
+            host: workload.host(),
+            policy: &workload.recompute,
+            cut: &cut,
+        };
         let around = self.links.surroundings(copies_shards(&self.shares));
-        self.layers.time(unit, class, p.tensor_overlap, around, || {
-            UnitTime::of(unit, &workload.recompute, prices, &self.links, workload.host(), &cut)
-        })
+        self.layers.passes(unit, class, p.tensor_overlap, around, || pricing.unit(unit))
     }
 
     /// Both gradients of a rank or unit.
@@ -202,17 +220,6 @@ impl<'a> Form<'a> {
     /// Seconds of one micro-batch through every chunk of a rank.
     fn work(&self, rank: &RankTimes) -> f64 {
         rank.sum.forward.total() + rank.sum.recompute.total() + self.gradients(&rank.sum).total()
-    }
-
-    /// Exposed exchanges of a rank, `alone` where no passes are paired: paired ones expose what is longer than the
-    /// kernels of both.
-    pub fn expert(&self, rank: &RankTimes, alone: f64) -> Result<f64, PlanError> {
-        let at = self.ranks.iter().position(|r| std::ptr::eq(r, rank)).unwrap_or(0);
-        let slots = &self.order.ranks[at];
-        if rank.sum.cells == 0 || !slots.iter().any(|s| matches!(s, Slot::Overlapped { .. })) {
-            return Ok(alone);
-        }
-        self.exposed_of(at)
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use super::pass_time::UnitTime;
+use super::passes::UnitPasses;
 use crate::step::collective::{Geometry, Transfer};
 use crate::step::model::flops::StepFlops;
 use crate::step::model::{ParameterCount, Shard};
@@ -41,7 +41,7 @@ pub struct Known {
 const MOST: usize = 1024;
 
 /// An order of more slots is not kept.
-const MOST_SLOTS: usize = 1 << 14;
+const MOST_SLOTS: usize = 1 << 16;
 
 /// Things by what they go by.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ pub(super) struct Priced {
     pub parameters: ParameterCount,
     /// FLOP of a sequence, all of which are alike.
     pub flops: StepFlops,
-    times: Mutex<Vec<(Asked, UnitTime)>>,
+    times: Mutex<Vec<(Asked, Arc<UnitPasses>)>>,
 }
 
 /// What a layout makes of the price of a unit.
@@ -118,24 +118,24 @@ struct Asked {
 }
 
 impl Priced {
-    /// The price of one of the units, `made` unless it has been asked for; the layout gives it these surroundings.
-    pub fn time<E>(
+    /// The passes of one of the units, `made` unless they have been asked for; the layout gives them these surroundings.
+    pub fn passes<E>(
         &self,
         unit: &Unit,
         class: u32,
         overlap: TensorOverlap,
         around: Surroundings,
-        made: impl FnOnce() -> Result<UnitTime, E>,
-    ) -> Result<UnitTime, E> {
+        made: impl FnOnce() -> Result<UnitPasses, E>,
+    ) -> Result<Arc<UnitPasses>, E> {
         let plan = Arc::as_ptr(&unit.plan) as usize;
         let asked = Asked { plan, recompute: unit.recompute, class, overlap, around };
         // A thread that panicked while it held the lock has left a whole list.
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, time)) = times.iter().find(|(known, _)| *known == asked) {
-            return Ok(*time);
+            return Ok(Arc::clone(time));
         }
-        let time = made()?;
-        times.push((asked, time));
+        let time = Arc::new(made()?);
+        times.push((asked, Arc::clone(&time)));
         Ok(time)
     }
 }

@@ -4,13 +4,15 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::known::{Groups, Known, Surroundings};
 use crate::core::ids::{DeviceId, RankId, ResourceId};
 use crate::step::collective::{Chooser, CollectiveError, Geometry, Network, Op, Transfer};
 use crate::step::model::CommGroup;
 use crate::step::plan::step::border::leaves_node;
 use crate::step::plan::step::groups::{Degrees, Group};
-use crate::step::spec::workload::WorkloadSpec;
+use crate::step::spec::workload::{CollectiveFidelity, WorkloadSpec};
 use crate::step::topology::{Axis, CopyDirection, Layout, Machine};
 
 /// One copy or one hop: latency in seconds, bandwidth in B/s.
@@ -36,8 +38,8 @@ pub struct Links<'a> {
     known: &'a Known,
     /// What each group was asked for last, as neighbouring layers ask for the same: op, bytes and seconds.
     last: Vec<Cell<(Op, f64, f64)>>,
-    /// To the next pipeline stage.
-    pub border: Pipe,
+    /// From the first rank of each pipeline rank to that of the one behind it; the last entry is the way round.
+    pub borders: Vec<Pipe>,
     /// Members of a tensor-parallel group whose pipeline has stages on more than one node; else none.
     pub crossing: u32,
     /// By tier number: towards the device, away from it, and in place (an update reads and writes it).
@@ -57,12 +59,20 @@ impl<'a> Links<'a> {
         chooser: &'a Chooser,
         known: &'a Known,
     ) -> Result<Links<'a>, CollectiveError> {
+        let shared = Shared::new(machine, layout, workload);
         let groups = known.groups(workload, degrees, || {
             let (mut found, mut members) = (Groups::new(), Vec::new());
-            for group in GROUPS.into_iter().filter(|group| degrees.size(*group) > 1) {
+            let there = |group: &Group| {
+                degrees.size(*group) > 1 && (*group != Group::Embedding || degrees.pipeline > 1)
+            };
+            for group in GROUPS.into_iter().filter(there) {
                 degrees.members(layout, RankId(0), group, &mut members);
                 let devices: Vec<DeviceId> = members.iter().map(|rank| layout.device(*rank)).collect();
-                let geometry = Geometry::of(machine, &devices)?;
+                let mut geometry = Geometry::of(machine, &devices)?;
+                if geometry.nodes > 1 {
+                    let crowd = shared.by_groups(degrees, group);
+                    geometry.inter.rate = (geometry.inter.rate as f64 / crowd).round() as u64;
+                }
                 let number = known.number(&geometry);
                 found.push((group, geometry, number));
             }
@@ -71,14 +81,22 @@ impl<'a> Links<'a> {
         let copies = tiers
             .iter()
             .map(|&tier| {
-                let way = |direction| copy(machine, layout.device(RankId(0)), tier, direction);
+                let way = |direction| {
+                    let (pipe, end) = copy(machine, layout.device(RankId(0)), tier, direction)?;
+                    let crowd = shared.by_copies(tier, direction);
+                    Ok::<_, CollectiveError>((
+                        Pipe { bandwidth: pipe.bandwidth / crowd[0], ..pipe },
+                        end / crowd[1],
+                    ))
+                };
                 let ((inward, read), (outward, write)) = (way(CopyDirection::In)?, way(CopyDirection::Out)?);
                 Ok((tier, [inward, outward, Pipe { latency: 0.0, bandwidth: read.min(write) }]))
             })
             .collect::<Result<_, CollectiveError>>()?;
         let last = groups.iter().map(|_| Cell::new((Op::SendRecv, f64::NAN, 0.0))).collect();
         let crossing = if leaves_node(machine, layout) { degrees.tensor } else { 0 };
-        Ok(Links { chooser, groups, known, last, border: border(machine, layout)?, crossing, copies })
+        let borders = borders(machine, layout, &shared)?;
+        Ok(Links { chooser, groups, known, last, borders, crossing, copies })
     }
     fn place(&self, group: Group) -> Option<usize> {
         self.groups.iter().position(|known| known.0 == group)
@@ -148,7 +166,7 @@ const INSIDE: [Group; 6] = [
 ];
 
 /// All groups that a step may use.
-const GROUPS: [Group; 11] = [
+const GROUPS: [Group; 12] = [
     INSIDE[0],
     INSIDE[1],
     INSIDE[2],
@@ -160,20 +178,131 @@ const GROUPS: [Group; 11] = [
     Group::Replicas,
     Group::ExpertGradients,
     Group::ExpertWeights,
+    Group::Embedding,
 ];
 
-/// From the first stage's rank 0 to the second stage's.
-fn border(machine: &Machine, layout: &Layout) -> Result<Pipe, CollectiveError> {
-    if layout.size(Axis::Pp) == 1 {
-        return Ok(Pipe { latency: 0.0, bandwidth: f64::INFINITY });
+/// From the first rank of each pipeline rank to that of the one behind it, and round from the last to the first.
+fn borders(machine: &Machine, layout: &Layout, shared: &Shared<'_>) -> Result<Vec<Pipe>, CollectiveError> {
+    let ranks = layout.size(Axis::Pp);
+    if ranks == 1 {
+        return Ok(Vec::new());
     }
-    let mut coords = layout.coords(RankId(0));
-    coords[Axis::Pp as usize] = 1;
-    let ends = [layout.device(RankId(0)), layout.device(layout.rank(coords))];
+    let stage = |rank, at| {
+        let mut coords = layout.coords(rank);
+        coords[Axis::Pp as usize] = at % ranks;
+        layout.rank(coords)
+    };
+    let device = |at| layout.device(stage(RankId(0), at));
     let mut path = Vec::new();
-    let route = Network::route(machine, ends[0], ends[1], &mut path);
-    let latency = route.map_err(CollectiveError::NotConnected)?;
-    Ok(Pipe { latency: latency.s(), bandwidth: slowest(machine, &path) * f64::from(machine.parts()) })
+    let hop = |rank| {
+        path.clear();
+        let route = Network::route(machine, device(rank), device(rank + 1), &mut path);
+        let latency = route.map_err(CollectiveError::NotConnected)?;
+        let crowd = shared.by(stage(RankId(0), rank), |other| {
+            let same = layout.coordinate(other, Axis::Pp) == rank;
+            same.then(|| (other == stage(RankId(0), rank), layout.device(stage(other, rank + 1))))
+        });
+        let bandwidth = slowest(machine, &path) * f64::from(machine.parts()) / crowd;
+        Ok(Pipe { latency: latency.s(), bandwidth })
+    };
+    (0..ranks).map(hop).collect()
+}
+
+/// Who shares links with a rank: the other ranks of its node, which send when it does. Where collectives take their closed form,
+/// each has its links alone.
+struct Shared<'a> {
+    machine: &'a Machine,
+    layout: &'a Layout,
+    alone: bool,
+    /// By node: its ranks.
+    ranks: FxHashMap<u32, Vec<RankId>>,
+}
+
+impl<'a> Shared<'a> {
+    fn new(machine: &'a Machine, layout: &'a Layout, workload: &WorkloadSpec) -> Shared<'a> {
+        let mut ranks: FxHashMap<u32, Vec<RankId>> = FxHashMap::default();
+        for rank in (0..layout.ranks()).map(RankId) {
+            ranks.entry(machine.node_of(layout.device(rank))).or_default().push(rank);
+        }
+        let alone = workload.fidelity.collectives == CollectiveFidelity::Formula;
+        Shared { machine, layout, alone, ranks }
+    }
+
+    /// How many times as much crosses the fullest link of a rank's way as is its own group's: `to` tells for each rank of its
+    /// node to whom that sends, and whether it is of the group.
+    fn by(&self, rank: RankId, to: impl Fn(RankId) -> Option<(bool, DeviceId)>) -> f64 {
+        let device = self.layout.device(rank);
+        let Some(ranks) = self.ranks.get(&self.machine.node_of(device)).filter(|_| !self.alone) else {
+            return 1.0;
+        };
+        let mut uses: FxHashMap<ResourceId, [u32; 2]> = FxHashMap::default();
+        let mut own = Vec::new();
+        let mut path = Vec::new();
+        for &other in ranks {
+            let Some((same, peer)) = to(other) else { continue };
+            path.clear();
+            if Network::route(self.machine, self.layout.device(other), peer, &mut path).is_err() {
+                continue;
+            }
+            for link in &path {
+                let uses = uses.entry(*link).or_default();
+                uses[0] += 1;
+                uses[1] += u32::from(same);
+            }
+            if other == rank {
+                own.clone_from(&path);
+            }
+        }
+        let crowd =
+            own.iter().filter_map(|link| uses.get(link)).map(|[all, own]| f64::from(*all) / f64::from(*own));
+        crowd.fold(1.0, f64::max)
+    }
+
+    /// The same for the groups of one kind, each of whose members sends to the next node.
+    fn by_groups(&self, degrees: &Degrees, group: Group) -> f64 {
+        let mut members = Vec::new();
+        degrees.members(self.layout, RankId(0), group, &mut members);
+        let own = members.clone();
+        let node = |rank: RankId| self.machine.node_of(self.layout.device(rank));
+        self.by(RankId(0), |rank| {
+            let mut members = Vec::new();
+            degrees.members(self.layout, rank, group, &mut members);
+            let at = members.iter().position(|member| *member == rank)?;
+            let others = members[at..].iter().chain(&members[..at]);
+            let peer = others.copied().find(|other| node(*other) != node(rank))?;
+            Some((own.contains(&rank), self.layout.device(peer)))
+        })
+    }
+
+    /// The same for copies from or to a tier: on the fullest link of the way, and at the tier's own end of it.
+    fn by_copies(&self, tier: u8, direction: CopyDirection) -> [f64; 2] {
+        let device = self.layout.device(RankId(0));
+        let Some(ranks) = self.ranks.get(&self.machine.node_of(device)).filter(|_| !self.alone) else {
+            return [1.0; 2];
+        };
+        let way = |device| {
+            let mut path = Vec::new();
+            let route = self.machine.copy_route(device, usize::from(tier), direction, &mut path);
+            route.map(|_| path).unwrap_or_default()
+        };
+        let own = way(device);
+        let mut uses = vec![0.0_f64; own.len()];
+        for path in ranks.iter().map(|rank| way(self.layout.device(*rank))) {
+            own.iter()
+                .zip(&mut uses)
+                .filter(|(link, _)| path.contains(link))
+                .for_each(|(_, uses)| *uses += 1.0);
+        }
+        // The slowest link once all share it.
+        let rate = |i: usize| self.machine.capacity(own[i]).0;
+        let alone = (0..own.len()).map(rate).fold(f64::INFINITY, f64::min);
+        let together = (0..own.len()).map(|i| rate(i) / uses[i]).fold(f64::INFINITY, f64::min);
+        let end = match direction {
+            CopyDirection::In => uses.first(),
+            CopyDirection::Out => uses.last(),
+        };
+        [if together > 0.0 { alone / together } else { 1.0 }, end.copied().unwrap_or(1.0)]
+    }
 }
 
 /// The way between a device and a tier, and the rate of the tier's own end of it.

@@ -2,22 +2,36 @@
 //! experts, FSDP, collectives by algorithm, uneven stages, any schedule) with the same layer costs as the simulation
 //! and none of its events.
 //!
-//! step = kernels of the busiest pipeline rank (forward, recompute, backward) + optimizer + exposed tensor, context
-//! and expert communication + bubble + exposed p2p + exposed data-parallel communication + exposed offload
+//! A rank is a few streams, each a queue that takes its ops in order. With ⊕ for the later of two times and ⊗ for "so much
+//! later", every end is a linear form of the times at which the streams were free, a pass a matrix, a chunk their product
+//! (`queues`, `chunks`). What is left of a step is three recursions:
 //!
-//! * Busiest rank: the one with most work over the step; the bubble is what the others' passes add while the pipeline
-//!   fills and drains, for even stages the schedule's own closed form ([`crate::step::schedule`]); where theory has none, the
-//!   order is walked with the times of its passes.
-//! * A layer's communication is exposed by what it takes longer than the kernels that may run beside it (`passes`).
-//! * Sharding, gradient reduction, copies and memory: the laws of the residency policies ([`crate::step::plan::step::residency`]),
-//!   beside one another (`residency`).
-//! * p2p: the latency laws of each schedule with asynchronous sends; each transfer in full with blocking ones.
+//! 1. *Passes* (`passes`): kernels follow one another; a message waits for the kernel before it, and the kernel so many
+//!    behind waits for the message. A product in t pieces of k seconds beside shifts of c takes k + (t − 1)·max(c, k).
+//! 2. *Order* (`pipeline`): a slot starts when the one before it is over and its input has come. Where a schedule goes on by
+//!    turns, two short walks tell all others.
+//! 3. *Beside them* (`beside`): gathers, reductions and copies have queues of their own; each starts behind a visit, and a
+//!    visit waits for what is brought in for it. What is asked for, the residency policies say
+//!    ([`crate::step::plan::step::residency`]).
 //!
-//! Hazards: no contention (data-parallel beside pipeline messages, copies beside collectives), no launch overhead, no
-//! interference of collectives with kernels, no stragglers; buckets of gradients are taken unit by unit; all groups are
-//! taken to be like rank 0's. The simulation has all of these: the difference is what `compare` explains.
+//! step = kernels of the busiest pipeline rank (forward, recompute, backward) + what tensor, context and expert
+//! communication and the host add to its passes + bubble + transfers between stages + data-parallel communication +
+//! copies + optimizer
+//!
+//! The busiest rank is the one with most work over the step. Its kernels and what each kind of communication adds to them are
+//! those of passes among others like them; the bubble is what the walk of the whole order takes longer. Each further term
+//! is what the walk takes longer with one subject more: transfers, then collectives, then copies.
+//!
+//! Where links are shared by what is laid out on them (an adapter by several devices, a host's memory by all of its), each
+//! has its part (`links`).
+//!
+//! Hazards: no contention of different kinds of messages, no interference of collectives with kernels, no stragglers, no end
+//! of the host's queue; all groups are taken to be like rank 0's. The simulation has all of these: the difference is what
+//! `compare` explains.
 
+mod beside;
 pub mod bounds;
+mod chunks;
 mod closed_form;
 mod estimate;
 mod floor;
@@ -30,6 +44,7 @@ mod memory;
 mod pass_time;
 mod passes;
 mod pipeline;
+mod queues;
 mod residency;
 pub mod roofline;
 mod rules;

@@ -1,20 +1,20 @@
 //! Seconds of passes: of a unit, of a stage, of a rank.
 
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Index, IndexMut};
 
 use super::least::Least;
-use crate::step::moe::overlap::Cell;
+use super::queues::Queue;
 
-/// Seconds of one pass: kernels, and communication that no kernel hides, by group.
+/// Seconds of one pass among others like it: kernels, and what each kind of communication adds to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PassTime {
     /// Kernels.
     pub compute: f64,
-    /// Tensor parallelism (inside experts too).
+    /// Tensor parallelism.
     pub tensor: f64,
     /// Context parallelism.
     pub context: f64,
-    /// Expert parallelism.
+    /// Expert parallelism (tensor parallelism inside experts too).
     pub expert: f64,
     /// What the host takes longer to launch all this than the device to run it.
     pub host: f64,
@@ -27,6 +27,10 @@ impl PassTime {
     pub fn total(&self) -> f64 {
         self.compute + self.tensor + self.context + self.expert + self.host
     }
+    /// What is not kernels.
+    pub fn exposed(&self) -> f64 {
+        self.total() - self.compute
+    }
     /// So many times.
     pub fn times(self, k: f64) -> PassTime {
         PassTime {
@@ -36,6 +40,33 @@ impl PassTime {
             expert: k * self.expert,
             host: k * self.host,
             least: self.least.times(k),
+        }
+    }
+}
+
+/// The part that a queue adds; that of kernels where it adds none.
+impl Index<Queue> for PassTime {
+    type Output = f64;
+
+    fn index(&self, queue: Queue) -> &f64 {
+        match queue {
+            Queue::Tensor => &self.tensor,
+            Queue::Context => &self.context,
+            Queue::Expert => &self.expert,
+            Queue::Host => &self.host,
+            Queue::Input | Queue::Other | Queue::Compute => &self.compute,
+        }
+    }
+}
+
+impl IndexMut<Queue> for PassTime {
+    fn index_mut(&mut self, queue: Queue) -> &mut f64 {
+        match queue {
+            Queue::Tensor => &mut self.tensor,
+            Queue::Context => &mut self.context,
+            Queue::Expert => &mut self.expert,
+            Queue::Host => &mut self.host,
+            Queue::Input | Queue::Other | Queue::Compute => &mut self.compute,
         }
     }
 }
@@ -66,17 +97,6 @@ pub struct UnitTime {
     pub weight_grad: PassTime,
     /// Casts of the weights, once a step.
     pub weight_casts: f64,
-    /// Layers with exchanges.
-    pub cells: u32,
-    /// Parts of such a layer where a forward and a backward pass are paired ([`crate::step::moe::overlap`]).
-    pub cell: Cell,
-}
-
-impl UnitTime {
-    /// Recomputation and both gradients, in seconds.
-    pub fn whole_backward(&self) -> f64 {
-        self.recompute.total() + self.backward.total()
-    }
 }
 
 impl AddAssign for UnitTime {
@@ -87,9 +107,5 @@ impl AddAssign for UnitTime {
         self.input_grad += other.input_grad;
         self.weight_grad += other.weight_grad;
         self.weight_casts += other.weight_casts;
-        if other.cells > 0 {
-            self.cell = other.cell;
-        }
-        self.cells += other.cells;
     }
 }

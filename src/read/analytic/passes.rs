@@ -1,173 +1,282 @@
-//! How long one rank takes for the passes of a unit and of a stage.
+//! How long one rank takes for the passes of a unit.
 
 use super::least::Least;
 use super::links::Links;
 use super::pass_time::{PassTime, UnitTime};
-use crate::step::collective::{CollectiveError, Op};
-use crate::step::model::{CommGroup, CommOp, Item, LayerPlan};
-use crate::step::moe::overlap::Cell;
+use super::queues::{Op, Passage, Queue, Work, passage, period};
+use crate::step::collective::CollectiveError;
+use crate::step::model::{CommGroup, CommPoint, Item, Kernel};
 use crate::step::plan::step::groups::Group;
-use crate::step::plan::step::{Prices, Unit, transfer_of};
+use crate::step::plan::step::{FullRecompute, Prices, Unit, transfer_of};
 use crate::step::schedule::Pass;
-use crate::step::spec::stack::{GraphScope, HostSpec, LayerTimes};
+use crate::step::spec::stack::{GraphScope, HostRead, HostSpec, LayerTimes};
 use crate::step::spec::workload::RecomputeSpec;
 
-impl UnitTime {
-    /// Prices the items of `unit`; `cut` makes of a pass what runs: copies of shards around it, and tensor-parallel
-    /// communication in pieces as `parallelism.tensor_overlap` says. It is told the pass, and whether it repeats forward.
+/// A pass of a unit: its ops, and their matrix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnitPass {
+    pub ops: Vec<Op>,
+    pub passage: Passage,
+}
+
+impl UnitPass {
+    fn new(ops: Vec<Op>) -> UnitPass {
+        UnitPass { passage: passage(&ops), ops }
+    }
+}
+
+/// The passes of a unit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnitPasses {
+    pub forward: UnitPass,
+    /// What is computed again, by itself.
+    pub recompute: UnitPass,
+    pub backward: UnitPass,
+    pub input_grad: UnitPass,
+    pub weight_grad: UnitPass,
+    /// Where passes are paired: the backward pass (its two gradients together, and that of the inputs alone) with what is
+    /// computed again at the start of each of its parts; and how many weight gradients are those of experts.
+    pub paired: Option<Box<[UnitPass; 2]>>,
+    pub expert_weight_grads: u32,
+    /// Whether it is computed again from the kept input of a unit before it.
+    pub from_before: bool,
+    /// Casts of the weights, once a step.
+    pub casts: UnitPass,
+    /// The same in seconds.
+    pub time: UnitTime,
+}
+
+/// What decides how long a rank takes for the items of its units.
+pub struct Pricing<'a> {
+    pub prices: &'a dyn Prices,
+    pub links: &'a Links<'a>,
+    pub host: Option<&'a HostSpec>,
+    pub policy: &'a RecomputeSpec,
+    /// Makes of a pass what runs: copies of shards around it, and tensor-parallel communication in pieces as
+    /// `parallelism.tensor_overlap` says. It is told the pass, and whether it repeats forward.
+    pub cut: &'a dyn Fn((Pass, bool), &[Item]) -> Vec<Item>,
+}
+
+impl Pricing<'_> {
+    /// The passes of a unit.
     ///
     /// # Errors
     /// A collective that no algorithm can run.
-    pub fn of(
-        unit: &Unit,
-        policy: &RecomputeSpec,
-        prices: &dyn Prices,
-        links: &Links<'_>,
-        host: Option<&HostSpec>,
-        cut: &dyn Fn((Pass, bool), &[Item]) -> Vec<Item>,
-    ) -> Result<UnitTime, CollectiveError> {
+    pub fn unit(&self, unit: &Unit) -> Result<UnitPasses, CollectiveError> {
+        let plan = &unit.plan;
+        let repeated = unit.repeated(self.policy);
+        let mut launches = Launches::new(self.host, self.prices);
         let layer = |us: fn(&LayerTimes) -> f64| {
-            host.filter(|_| unit.layer.is_some()).map_or(0.0, |host| us(&host.layer_us))
+            self.host.filter(|_| unit.layer.is_some()).map_or(0.0, |host| us(&host.layer_us))
         };
-        let price = |pass_of: (Pass, bool), items: &[Item], layer_us: f64| {
-            let items = cut(pass_of, items);
-            let mut time = pass(&items, prices, links)?;
-            if let Some(host) = host {
-                time.compute += gaps(&items, prices, host);
-                let launches = launches(&items, links, host, layer_us) * prices.host_slowness();
-                time.host = (launches - time.total()).max(0.0);
-            }
-            Ok::<PassTime, CollectiveError>(time)
+        let mut pass = |of: (Pass, bool), items: &[Item], goes_on: bool| {
+            let us = match of {
+                (Pass::Forward, _) | (_, true) => layer(|l| l.forward),
+                (Pass::WeightGrad, _) => 0.0,
+                _ => layer(|l| l.backward),
+            };
+            launches.begin(goes_on, us);
+            let mut time = PassTime::default();
+            let ops = self.ops(&(self.cut)(of, items), &mut launches, &mut time.least)?;
+            let pass = UnitPass::new(ops);
+            time.split(&pass.ops);
+            Ok::<_, CollectiveError>((pass, time))
         };
-        let [forward, backward] = [layer(|l| l.forward), layer(|l| l.backward)];
-        let cells = u32::from(unit.plan.expert_weight_grads > 0);
-        Ok(UnitTime {
-            forward: price((Pass::Forward, false), &unit.plan.forward, forward)?,
-            recompute: price((Pass::Backward, true), &unit.repeated(policy), forward)?,
-            backward: price((Pass::Backward, false), &unit.plan.backward, backward)?,
-            input_grad: price((Pass::InputGrad, false), &unit.plan.input_grad, backward)?,
-            weight_grad: price((Pass::WeightGrad, false), &unit.plan.weight_grad, 0.0)?,
-            weight_casts: pass(&unit.plan.weight_casts, prices, links)?.compute,
-            cells,
-            cell: if cells > 0 { cell(&unit.plan, policy, prices, links)? } else { Cell::default() },
+        let again = !repeated.is_empty();
+        let forward = pass((Pass::Forward, false), &plan.forward, false)?;
+        let recompute = pass((Pass::Backward, true), &repeated, false)?;
+        let backward = pass((Pass::Backward, false), &plan.backward, again)?;
+        let input_grad = pass((Pass::InputGrad, false), &plan.input_grad, again)?;
+        let weight_grad = pass((Pass::WeightGrad, false), &plan.weight_grad, false)?;
+        let exchanges = |items: &[Item]| items.iter().filter_map(Item::comm).any(|c| c.exchange.is_some());
+        let pairs = unit.recompute == FullRecompute::No && !exchanges(&repeated);
+        let paired = if pairs {
+            let parts = plan.recompute_parts(self.policy);
+            let both = [&plan.backward, &plan.input_grad].map(|items| with_parts(items, &parts));
+            let whole = pass((Pass::Backward, false), &both[0], false)?.0;
+            Some(Box::new([whole, pass((Pass::InputGrad, false), &both[1], false)?.0]))
+        } else {
+            None
+        };
+        let mut casts = PassTime::default();
+        launches.begin(false, 0.0);
+        let cast = UnitPass::new(self.ops(&plan.weight_casts, &mut launches, &mut casts.least)?);
+        casts.split(&cast.ops);
+        Ok(UnitPasses {
+            time: UnitTime {
+                forward: forward.1,
+                recompute: recompute.1,
+                backward: backward.1,
+                input_grad: input_grad.1,
+                weight_grad: weight_grad.1,
+                weight_casts: casts.compute,
+            },
+            forward: forward.0,
+            recompute: recompute.0,
+            backward: backward.0,
+            input_grad: input_grad.0,
+            weight_grad: weight_grad.0,
+            paired,
+            expert_weight_grads: plan.expert_weight_grads,
+            from_before: unit.recompute == FullRecompute::FromBefore,
+            casts: cast,
         })
     }
-}
 
-/// Seconds between the kernels of a list, each with its gap.
-fn gaps(items: &[Item], prices: &dyn Prices, host: &HostSpec) -> f64 {
-    let kernels = items.iter().filter_map(Item::kernel).count() as f64;
-    let gap = prices.gap().s();
-    let in_graph = host.graphs.scope != GraphScope::None;
-    kernels * if in_graph { gap.min(host.graphs.kernel_gap_us * 1e-6) } else { gap }
-}
-
-/// Seconds that the host takes to launch a list, which a layer's pass begins with so many microseconds of other work.
-fn launches(items: &[Item], links: &Links<'_>, host: &HostSpec, layer_us: f64) -> f64 {
-    let l = &host.launch_us;
-    let mut sum = if items.is_empty() { 0.0 } else { layer_us };
-    let mut last = [None; 2];
-    for item in items {
-        let (name, us, kind) = match (item.kernel(), item.comm()) {
-            (Some(kernel), _) => {
-                let casts = kernel.dtype.bytes() < 2.0;
-                (kernel.name, l.of_groups(Some(kernel.class), kernel.groups(), casts), 0)
+    /// The items of a rank with their times; messages in a group of one are none.
+    fn ops(
+        &self,
+        items: &[Item],
+        launches: &mut Launches<'_>,
+        least: &mut Least,
+    ) -> Result<Vec<Op>, CollectiveError> {
+        let (mut ops, mut waits, mut kernels) = (Vec::with_capacity(items.len()), Vec::new(), 0.0);
+        for (i, item) in items.iter().enumerate() {
+            match item {
+                Item::Kernel(kernel) => {
+                    let seconds = self.prices.time(kernel).s();
+                    kernels += seconds;
+                    ops.push(launches.kernel(kernel, seconds));
+                }
+                Item::Comm(point) if self.links.has(Group::Layer(point.group)) => {
+                    let seconds = self.links.transfer(Group::Layer(point.group), &transfer_of(point))?;
+                    if point.hidden_behind == 0 {
+                        waits.push((i, seconds));
+                    }
+                    ops.push(launches.message(point, seconds, self.links.crossing));
+                }
+                Item::Comm(_) => {}
             }
-            (_, Some(comm)) if links.has(Group::Layer(comm.group)) => {
-                (comm.name, l.collective + crossing(comm.group, links, host), 1)
-            }
-            _ => continue,
-        };
-        sum += if last[kind].replace(name) == Some(name) { us.min(l.again) } else { us };
+        }
+        *least = Least::of(items, kernels, &waits);
+        Ok(ops)
     }
-    let us = match host.graphs.scope {
-        GraphScope::None => sum,
-        GraphScope::Layer if !items.is_empty() => host.graphs.launch_us,
-        _ => 0.0,
-    };
-    us * host.slowness * 1e-6
 }
 
-/// Microseconds that a collective's launch takes longer where the pipeline leaves the node.
-fn crossing(group: CommGroup, links: &Links<'_>, host: &HostSpec) -> f64 {
-    if group == CommGroup::Tensor { host.crossing_us * f64::from(links.crossing) } else { 0.0 }
+/// A backward pass with what is computed again for each of its parts in front of it: for experts behind the first
+/// exchange, the rest behind the last.
+fn with_parts(items: &[Item], (rest, experts): &(Vec<Item>, Vec<Item>)) -> Vec<Item> {
+    if items.is_empty() {
+        return Vec::new();
+    }
+    let exchange = |item: &Item| item.comm().is_some_and(|c| c.exchange.is_some());
+    let first = items.iter().position(exchange).map_or(0, |i| i + 1);
+    let last = items.iter().rposition(exchange).map_or(0, |i| i + 1).max(first);
+    [&items[..first], experts, &items[first..last], rest, &items[last..]].concat()
 }
 
-/// Parts of a layer between its exchanges; other communication counts as kernels do, by what is exposed of it.
-fn cell(
-    plan: &LayerPlan,
-    policy: &RecomputeSpec,
-    prices: &dyn Prices,
-    links: &Links<'_>,
-) -> Result<Cell, CollectiveError> {
-    let exchange = |i: &Item| i.comm().is_some_and(|c| c.exchange.is_some());
-    let parts = |items: &[Item]| -> Result<[f64; 5], CollectiveError> {
-        let mut parts = [0.0; 5];
-        for (i, part) in items.split_inclusive(exchange).enumerate() {
-            let whole = pass(part, prices, links)?;
-            let sent = pass(&part[part.len().saturating_sub(1)..], prices, links)?.expert;
-            parts[(2 * i).min(4)] += whole.total() - sent;
-            if i < 2 {
-                parts[2 * i + 1] = sent;
+impl PassTime {
+    /// What each kind of communication, and then the host, adds to the kernels of a pass that follows one like it.
+    fn split(&mut self, ops: &[Op]) {
+        use Queue::{Context, Expert, Host, Tensor};
+        self.compute = ops.iter().filter(|op| op.work == Work::Kernel).map(|op| op.seconds).sum();
+        let mut before = self.compute;
+        let mut on = Vec::new();
+        for queue in [Tensor, Context, Expert, Host] {
+            on.push(queue);
+            let uses = |op: &Op| match op.work {
+                Work::Kernel => queue == Host && op.launch.is_some(),
+                Work::Message { queue: of, .. } => of == queue || queue == Host && op.launch.is_some(),
+            };
+            if ops.iter().any(uses) {
+                let with = period(ops, &on);
+                self[queue] = (with - before).max(0.0);
+                before = with.max(before);
             }
-        }
-        Ok(parts)
-    };
-    let (rest, experts) = plan.recompute_parts(policy);
-    let (rest, experts) = (pass(&rest, prices, links)?.total(), pass(&experts, prices, links)?.total());
-    let [attn, dispatch, mlp, combine, behind] = parts(&plan.forward)?;
-    let [before, combine_back, mlp_back, dispatch_back, attn_back] = parts(&plan.input_grad)?;
-    let all = pass(&plan.weight_grad, prices, links)?.total();
-    let kernels = plan.weight_grad.iter().filter(|i| i.kernel().is_some());
-    let of_experts: Vec<Item> = kernels.take(plan.expert_weight_grads as usize).cloned().collect();
-    let mlp_weights = pass(&of_experts, prices, links)?.total();
-    Ok(Cell {
-        attn: attn + behind,
-        dispatch,
-        mlp,
-        combine,
-        combine_back,
-        mlp_back: mlp_back + experts,
-        dispatch_back,
-        attn_back: attn_back + before + rest,
-        mlp_weights,
-        attn_weights: all - mlp_weights,
-    })
-}
-
-/// Kernels one after the other; a communication point is exposed by what it takes longer than the kernels that may
-/// run beside it.
-fn pass(items: &[Item], prices: &dyn Prices, links: &Links<'_>) -> Result<PassTime, CollectiveError> {
-    let kernels = |items: &[Item], n: usize| -> f64 {
-        items.iter().filter_map(Item::kernel).take(n).map(|kernel| prices.time(kernel).s()).sum()
-    };
-    let mut time = PassTime { compute: kernels(items, usize::MAX), ..PassTime::default() };
-    let mut waits = Vec::new();
-    for (i, item) in items.iter().enumerate() {
-        let Some(comm) = item.comm() else { continue };
-        let op = match comm.op {
-            CommOp::AllGather => Op::AllGather,
-            CommOp::ReduceScatter => Op::ReduceScatter,
-            CommOp::AllReduce => Op::AllReduce,
-            CommOp::AllToAll => Op::AllToAll,
-            CommOp::SendRecv => Op::SendRecv,
-            CommOp::ExpertExchange => Op::ExpertExchange,
-        };
-        let group = Group::Layer(comm.group);
-        let link = match comm.staged {
-            Some(_) => links.transfer(group, &transfer_of(comm))?,
-            None => links.time(group, op, comm.bytes as f64)?,
-        };
-        let exposed = (link - kernels(&items[i + 1..], comm.hidden_behind as usize)).max(0.0);
-        if comm.hidden_behind == 0 {
-            waits.push((i, link));
-        }
-        match comm.group {
-            CommGroup::Tensor | CommGroup::ExpertTensor => time.tensor += exposed,
-            CommGroup::Context | CommGroup::ContextInner | CommGroup::ContextOuter => time.context += exposed,
-            CommGroup::Expert => time.expert += exposed,
         }
     }
-    time.least = Least::of(items, time.compute, &waits);
-    Ok(time)
+}
+
+/// The queue of messages among a group.
+fn queue_of(group: CommGroup) -> Queue {
+    match group {
+        CommGroup::Tensor => Queue::Tensor,
+        CommGroup::Context | CommGroup::ContextInner | CommGroup::ContextOuter => Queue::Context,
+        CommGroup::Expert | CommGroup::ExpertTensor => Queue::Expert,
+    }
+}
+
+/// What the host does for the ops of a unit, one after the other.
+struct Launches<'a> {
+    host: Option<&'a HostSpec>,
+    /// Factor on all times of the host, in seconds.
+    scale: f64,
+    /// Seconds behind each kernel.
+    gap: f64,
+    /// Whether ops belong to a graph that has been launched.
+    in_graph: bool,
+    /// Microseconds of other work before the first kernel of the pass.
+    layer_us: f64,
+    /// By queue: what was launched there last.
+    last: [Option<&'static str>; 4],
+}
+
+impl<'a> Launches<'a> {
+    fn new(host: Option<&'a HostSpec>, prices: &dyn Prices) -> Launches<'a> {
+        let slowness = host.map_or(1.0, |host| host.slowness * prices.host_slowness());
+        let gap = if host.is_some() { prices.gap().s() } else { 0.0 };
+        Launches { host, scale: slowness * 1e-6, gap, in_graph: false, layer_us: 0.0, last: [None; 4] }
+    }
+    /// A pass begins, which `goes_on` with the graph of what is computed again for it, or has one of its own; before its first
+    /// kernel the framework is busy so long.
+    fn begin(&mut self, goes_on: bool, layer_us: f64) {
+        self.in_graph &= goes_on;
+        self.layer_us = layer_us;
+        self.last = [None; 4];
+    }
+    fn kernel(&mut self, kernel: &Kernel, seconds: f64) -> Op {
+        let op = Op { work: Work::Kernel, seconds, launch: None };
+        let Some(host) = self.host.filter(|_| seconds > 0.0) else { return op };
+        let us = host.launch_us.of_groups(Some(kernel.class), kernel.groups(), kernel.dtype.bytes() < 2.0);
+        // Products whose rows the host reads on the way are not captured.
+        let captured = !(kernel.class.is_grouped() && host.reads.contains(&HostRead::ExpertCounts));
+        let us = us + std::mem::take(&mut self.layer_us);
+        let launch = self.launch(host, captured, (kernel.name, us, 0));
+        let gap = if self.in_graph { self.gap.min(host.graphs.kernel_gap_us * 1e-6) } else { self.gap };
+        Op { seconds: seconds + gap, launch, ..op }
+    }
+    fn message(&mut self, point: &CommPoint, seconds: f64, crossing: u32) -> Op {
+        let queue = queue_of(point.group);
+        let (hidden, exchange) = (point.hidden_behind, point.exchange.is_some());
+        let place = 1 + [Queue::Tensor, Queue::Context].iter().position(|q| *q == queue).unwrap_or(2);
+        let crosses = if point.group == CommGroup::Tensor { f64::from(crossing) } else { 0.0 };
+        let us = |host: &HostSpec| host.launch_us.collective + host.crossing_us * crosses;
+        let launch = self.host.and_then(|host| self.launch(host, true, (point.name, us(host), place)));
+        let reads = |host: &&HostSpec| {
+            exchange && point.name == "dispatch tokens" && host.reads.contains(&HostRead::ExpertCounts)
+        };
+        let read = self.host.filter(reads).map(|host| {
+            self.in_graph = false;
+            ((host.synchronise_us + host.expert_counts_us) * self.scale - self.gap).max(0.0)
+        });
+        Op { work: Work::Message { queue, hidden, exchange, read }, seconds, launch }
+    }
+    /// How long a launch holds the host, and the latency behind it; none where the op's graph has been launched.
+    fn launch(
+        &mut self,
+        host: &HostSpec,
+        captured: bool,
+        (name, us, place): (&'static str, f64, usize),
+    ) -> Option<[f64; 2]> {
+        let again = self.last[place].replace(name) == Some(name);
+        let us = match host.graphs.scope {
+            GraphScope::None => {
+                if again {
+                    us.min(host.launch_us.again)
+                } else {
+                    us
+                }
+            }
+            GraphScope::Layer if !captured => {
+                self.in_graph = false;
+                us
+            }
+            GraphScope::Layer if !std::mem::replace(&mut self.in_graph, true) => host.graphs.launch_us,
+            _ => {
+                self.in_graph = true;
+                return None;
+            }
+        };
+        Some([us * self.scale, host.latency_us * 1e-6])
+    }
 }

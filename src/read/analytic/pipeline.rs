@@ -1,173 +1,339 @@
-//! Bubble and transfers between stages.
+//! The order of passes, walked: when each rank is done with its last.
+//!
+//! Each slot of a rank's order is a matrix ([`super::chunks`]); what it waits for from other stages is its input, which a
+//! message of c seconds brings:
+//! * asynchronous: beside passes, one message of a border and direction at a time;
+//! * blocking: the sender goes on when it has been delivered; batched: and it starts when the receiver's pass before has
+//!   ended.
+//!
+//! A schedule that goes on by turns ([`Turns`](crate::step::schedule::Turns)) is walked for two numbers of turns past its warm-up; what they
+//! differ by is what each further one takes, since the ends of a max-plus linear system grow evenly in the long run. They do
+//! so over as many micro-batches as there are ranks: a message in 1F1B delays one of p. Short orders are walked to their end.
 
-use super::form::{Form, RankTimes};
-use super::pass_time::{PassTime, UnitTime};
-use crate::core::units::Time;
-use crate::step::moe::overlap::{Layer, paired};
+use super::beside::{Beside, On};
+use super::chunks::{Gradients, period};
+use super::form::Form;
+use super::pass_time::PassTime;
+use super::queues::{Passage, QUEUES, Queue, Times};
+use super::residency::Held;
+use crate::step::model::CommGroup;
 use crate::step::plan::step::PlanError;
-use crate::step::schedule::{Choice, Order, Part, Pass, PassTimes, Slot, SlotTime};
+use crate::step::plan::step::groups::Group;
+use crate::step::schedule::{Choice, Data, Order, Part, Pass, Seat, Slot, StageAt};
+use crate::step::spec::stack::{HostRead, HostSpec};
 use crate::step::spec::workload::{ExpertOverlap, PointToPoint};
 
+/// Micro-batches whose walks tell those of all others.
+struct Repeats {
+    /// Walked, and so many further on again.
+    first: u32,
+    every: u32,
+    /// How many times as many follow.
+    more: f64,
+}
+
 impl Form<'_> {
-    /// The schedule's bubble for the mean of the ranks other than the busiest; for fill-and-drain schedules that is
-    /// what those ranks' passes add, for uneven stages too.
+    /// When the last rank is done with its passes, and with what is switched on beside them.
     ///
     /// # Errors
-    /// The order of all micro-batches is walked, and there is none.
-    pub fn bubble(&self) -> Result<f64, PlanError> {
-        let others = self.ranks.len() - 1;
-        if others == 0 {
-            return Ok(0.0);
-        }
-        let busiest = self.busiest;
-        let directions = f64::from(self.order.placement.directions());
-        let mean = |part: &dyn Fn(&RankTimes) -> f64| {
-            let rest = self.ranks.iter().enumerate().filter(|(r, _)| *r != busiest);
-            rest.map(|(_, rank)| part(rank)).sum::<f64>() / others as f64 / directions
+    /// There is no order of the micro-batches that are walked.
+    pub fn passes_end(&self, held: &Held, on: On) -> Result<f64, PlanError> {
+        let walked = |micro_batches| {
+            if let Some(end) = held.walks.borrow().get(&(micro_batches, on)) {
+                return Ok(*end);
+            }
+            let order = self.order_of(micro_batches)?;
+            let end = Walk::new(self, &order, held, on).end();
+            held.walks.borrow_mut().insert((micro_batches, on), end);
+            Ok::<_, PlanError>(end)
         };
-        let forward = mean(&|rank| rank.sum.forward.total());
-        let split = self.splits || self.order.placement.directions() > 1;
-        let (input_grad, weight_grad) = if split {
-            (
-                mean(&|r| r.sum.input_grad.total() + r.sum.recompute.total()),
-                mean(&|r| r.sum.weight_grad.total()),
-            )
-        } else {
-            (mean(&|r| r.sum.whole_backward()), 0.0)
-        };
-        let drain = (forward + input_grad + weight_grad) * others as f64;
-        let times =
-            PassTimes::new(Time::from_s(forward), Time::from_s(input_grad), Time::from_s(weight_grad), 1.0);
+        let Some(repeats) = self.repeats() else { return walked(self.micro_batches) };
+        let Repeats { first, every, more } = repeats;
+        let (first, second) = (walked(first)?, walked(first + every)?);
+        Ok(second + more * (second - first))
+    }
+
+    /// The walks that tell that of all micro-batches; none where that is short, or its schedule does not repeat itself.
+    fn repeats(&self) -> Option<Repeats> {
         let pipeline = &self.workload().parallelism.pipeline;
-        let theory = match pipeline.choice() {
-            // Theory has chunks alike.
-            _ if self.order.placement.parts() > 1 && !self.even => None,
-            Choice::Named(schedule) => schedule.expected_bubble(&pipeline.shape(self.micro_batches), &times),
-            Choice::File => None,
-        };
-        let theory = theory.and_then(|bubble| bubble.idle.or(bubble.own)).map(Time::s);
-        let drained = || drain / f64::from(self.order.placement.parts());
-        Ok(match theory {
-            Some(seconds) => seconds,
-            None => self.walked(busiest)?.unwrap_or_else(drained),
-        })
+        let Choice::Named(schedule) = pipeline.choice() else { return None };
+        if matches!(
+            self.workload().expert.overlap,
+            ExpertOverlap::MicroBatches | ExpertOverlap::MicroBatchesFusedGradients
+        ) {
+            return None;
+        }
+        let turns = schedule.turns(&pipeline.shape(self.micro_batches))?;
+        let (ranks, parts) = (self.order.placement.ranks(), self.order.placement.parts());
+        let every = turns.every * ranks.div_ceil(turns.every);
+        let from = turns.from + 2 * every;
+        if self.micro_batches.saturating_mul(2 * ranks * parts) <= FEW {
+            return None;
+        }
+        let first = from + self.micro_batches.checked_sub(from)? % every;
+        let more = self.micro_batches.checked_sub(first + every)? / every;
+        (more > 0).then_some(Repeats { first, every, more: f64::from(more) })
     }
 
-    /// How much longer the order takes than the slots of a rank, where it is walked with the times of all slots.
-    fn walked(&self, rank: usize) -> Result<Option<f64>, PlanError> {
-        let order = self.whole_order()?;
-        let known: Vec<_> = (0..order.ranks.len()).map(|rank| self.kinds_of_slots(&order, rank)).collect();
-        let time = |rank: u32, slot: &Slot| {
-            let slot = alike(slot);
-            let same = known[rank as usize].iter().find(|k| k.0 == slot);
-            same.map_or(SlotTime::whole(0.0), |(_, _, (time, _))| *time)
-        };
-        let Some(ends) = order.walk(&time) else { return Ok(None) };
-        let last = ends.into_iter().fold(0.0, f64::max);
-        let busy: f64 = known[rank].iter().map(|(_, slots, (time, _))| f64::from(*slots) * time.busy).sum();
-        Ok(Some((last - busy).max(0.0)))
-    }
-    /// Exposed exchanges of all slots of a rank.
-    ///
-    /// # Errors
-    /// There is no order of all micro-batches.
-    pub fn exposed_of(&self, rank: usize) -> Result<f64, PlanError> {
-        let known = self.kinds_of_slots(&*self.whole_order()?, rank);
-        Ok(known.iter().map(|(_, slots, (_, exposed))| f64::from(*slots) * exposed).sum())
-    }
-    /// The slots of a rank that differ in more than their micro-batches: how many there are, their times, and what their
-    /// exchanges expose.
-    fn kinds_of_slots(&self, order: &Order, rank: usize) -> Vec<(Slot, u32, (SlotTime, f64))> {
-        let mut known: Vec<(Slot, u32, (SlotTime, f64))> = Vec::new();
-        for slot in order.ranks[rank].iter().map(alike) {
-            match known.iter_mut().find(|k| k.0 == slot) {
-                Some((_, slots, _)) => *slots += 1,
-                None => known.push((slot, 1, self.slot(rank as u32, &slot))),
-            }
+    /// The slots of a rank in all, each among others like it: their seconds, and those of their kernels.
+    pub fn busy(&self, rank: usize) -> Result<PassTime, PlanError> {
+        let passes = f64::from(self.passes());
+        let sum = &self.ranks[rank].sum;
+        let mut all = sum.forward.times(passes);
+        all += sum.recompute.times(passes);
+        all += self.gradients(sum).times(passes);
+        let paired = |slot: &Slot| matches!(slot, Slot::Overlapped { .. });
+        if !self.order.ranks[rank].iter().any(paired) {
+            return Ok(all);
         }
-        known
-    }
-
-    /// Times of a slot, and what its exchanges expose: of paired passes what no kernel of either covers; the last layer's
-    /// results arrive beside the kernels of the slot behind.
-    fn slot(&self, rank: u32, slot: &Slot) -> (SlotTime, f64) {
-        let units = |part: Part| &self.ranks[rank as usize].chunks[usize::from(part.chunk)];
-        let of = |part: Part| {
-            let mut all = PassTime::default();
-            for unit in units(part) {
-                let passes: &[PassTime] = match part.pass {
-                    Pass::Forward => &[unit.forward],
-                    Pass::Backward => &[unit.recompute, self.gradients(unit)],
-                    Pass::InputGrad => &[unit.recompute, unit.input_grad],
-                    Pass::WeightGrad => &[unit.weight_grad],
-                };
-                passes.iter().for_each(|pass| all += *pass);
-            }
-            all
-        };
-        match *slot {
-            Slot::Single(part) => {
-                let all = of(part);
-                (SlotTime::whole(all.total()), all.expert)
-            }
-            Slot::Overlapped { forward, backward } => {
-                let layer = |unit: &UnitTime, kernels: f64| match unit.cells {
-                    0 => Layer::Kernels(kernels),
-                    _ => Layer::Cell(unit.cell),
-                };
-                let forwards: Vec<Layer> =
-                    units(forward).iter().map(|unit| layer(unit, unit.forward.total())).collect();
-                let kernels = |unit: &UnitTime| unit.recompute.total() + self.gradients(unit).total();
-                let backwards: Vec<Layer> =
-                    units(backward).iter().rev().map(|unit| layer(unit, kernels(unit))).collect();
-                let fused = self.workload().expert.overlap == ExpertOverlap::MicroBatchesFusedGradients;
-                let span = paired(&forwards, &backwards, fused);
-                let (f, b) = (of(forward), of(backward));
-                let busy = f.total() + b.total() - f.expert - b.expert + span.exposed;
-                // Gaps that no cell has.
-                let others = busy - span.kernels;
-                // The first layer's attention runs before gradients go to the experts.
-                let grace = match (forwards.first(), backwards.first()) {
-                    (Some(Layer::Cell(f)), Some(Layer::Cell(b))) => (f.attn - b.combine_back).max(0.0),
-                    _ => 0.0,
-                };
-                let (forward, backward) = (others + span.forward, others + span.backward);
-                (SlotTime { busy, forward, backward, grace }, span.exposed)
-            }
+        let order = self.order_of(self.micro_batches)?;
+        // What passes at once hide of one another.
+        let (mut apart, mut at_once) = (0.0, 0.0);
+        for slot in order.ranks[rank].iter().filter(|slot| paired(slot)) {
+            at_once += period(&self.slot(rank as u32, slot, false));
+            let alone = |part| period(&self.slot(rank as u32, &Slot::Single(part), false));
+            apart += slot.parts().map(alone).sum::<f64>();
         }
-    }
-
-    /// How many messages of c seconds between stages are on the critical path. Blocking sends stall their rank by each of them. Asynchronous ones follow
-    /// the latency laws: 2(p − 1)c for a fill and a drain; 1F1B pays c·(2(p − 1)m/p + 2(p − 2)), as each of its
-    /// steady-state transfers is on the critical path; v chunks make 2(pv − 1)c. Batched ones wait for each other:
-    /// 1F1B with them pays what 1F1B pays anyway, v chunks an exchange between any two of the mv + w units of the first
-    /// rank, of which w are its warm-up.
-    pub fn hops(&self) -> f64 {
-        let pipeline = &self.workload().parallelism.pipeline;
-        let (p, m) = (pipeline.size as f64, f64::from(self.micro_batches));
-        let v = f64::from(self.order.placement.parts());
-        let batched = pipeline.p2p == PointToPoint::Batched && v > 1.0;
-        match pipeline.choice() {
-            _ if p == 1.0 => 0.0,
-            _ if pipeline.p2p == PointToPoint::Blocking => 2.0 * (m * v + p - 1.0),
-            _ if batched => {
-                let group = pipeline.group_size.map_or(p, |g| g as f64);
-                let warm_up = (2.0 * (p - 1.0) + (v - 1.0) * group).min(m * v);
-                m * v + warm_up - 1.0
-            }
-            Choice::Named(schedule) => schedule.transfers(&pipeline.shape(self.micro_batches)),
-            Choice::File => 2.0 * (p * v - 1.0),
+        let exposed = all.exposed();
+        let kept = if exposed > 0.0 { ((exposed + at_once - apart) / exposed).clamp(0.0, 1.0) } else { 0.0 };
+        for queue in [Queue::Tensor, Queue::Context, Queue::Expert, Queue::Host] {
+            all[queue] *= kept;
         }
+        Ok(all)
     }
 }
 
-/// A slot without its micro-batches: those that take the same time are one.
-fn alike(slot: &Slot) -> Slot {
-    let first = |part: Part| Part { micro_batch: 0, ..part };
-    match *slot {
-        Slot::Single(part) => Slot::Single(first(part)),
-        Slot::Overlapped { forward, backward } => {
-            Slot::Overlapped { forward: first(forward), backward: first(backward) }
+impl Form<'_> {
+    /// The matrix of a slot; the `first` of a chunk casts its weights.
+    fn slot(&self, rank: u32, slot: &Slot, first: bool) -> Passage {
+        let kind = |part: Part| self.kind(rank, part);
+        match *slot {
+            Slot::Single(part) => self.chunks.single(kind(part), part.pass, first),
+            Slot::Overlapped { forward, backward } => {
+                let experts = match self.workload().expert.overlap {
+                    _ if !self.links.has(Group::Layer(CommGroup::Expert)) => None,
+                    ExpertOverlap::MicroBatchesFusedGradients => Some(Gradients::Fused),
+                    _ => Some(Gradients::Delayed),
+                };
+                self.chunks.pair([kind(forward), kind(backward)], experts)
+            }
         }
+    }
+
+    fn kind(&self, rank: u32, part: Part) -> usize {
+        self.ranks[rank as usize].kinds[usize::from(part.chunk)]
+    }
+    /// Whether a rank goes on only when what it sends has been delivered.
+    fn holds_sender(&self) -> bool {
+        self.workload().parallelism.pipeline.p2p != PointToPoint::Async
+    }
+    /// Whether a message waits until the pass before its receiver's has ended.
+    fn awaits_receiver(&self) -> bool {
+        self.workload().parallelism.pipeline.p2p == PointToPoint::Batched
+    }
+    /// Factor on the times of the host, in seconds.
+    pub fn host_scale(&self, host: &HostSpec) -> f64 {
+        host.slowness * self.prices.on(0).host_slowness() * 1e-6
+    }
+    /// When the host launches the first op: what it reads at the end of a step puts its own work there.
+    fn host_begins(&self) -> f64 {
+        let ahead = |host: &&HostSpec| !host.reads.contains(&HostRead::Loss);
+        self.workload().host().filter(ahead).map_or(0.0, |host| host.step_us * self.host_scale(host))
+    }
+    /// How long the host takes to read what passes receive, if it does.
+    fn reads_transfers(&self) -> Option<f64> {
+        let host = self.workload().host().filter(|host| host.reads.contains(&HostRead::Transfers));
+        host.filter(|_| self.holds_sender()).map(|host| host.synchronise_us * self.host_scale(host))
+    }
+}
+
+/// When the kernels of a rank are done: nothing waits for its last messages.
+fn done(times: Times) -> f64 {
+    times[Queue::Compute as usize].max(0.0)
+}
+
+/// Passes of all ranks that are walked one by one.
+const FEW: u32 = 512;
+
+/// An order on its way.
+struct Walk<'f, 'a> {
+    form: &'f Form<'a>,
+    order: &'f Order,
+    /// Seconds of a message from each pipeline rank to the one behind it; `None`: none takes any.
+    hops: Option<Vec<f64>>,
+    /// By data, stage and micro-batch: when its message is made, and when it is there.
+    made: [Vec<Option<f64>>; 2],
+    there: [Vec<Option<f64>>; 2],
+    /// By data and stage: when the border carries nothing.
+    border: [Vec<f64>; 2],
+    /// By rank.
+    beside: Vec<Beside<'f, 'a>>,
+}
+
+impl<'f, 'a> Walk<'f, 'a> {
+    fn new(form: &'f Form<'a>, order: &'f Order, held: &'f Held, on: On) -> Walk<'f, 'a> {
+        let stages = order.placement.stages() as usize * usize::from(order.placement.directions());
+        let none = vec![None; stages * order.micro_batches as usize];
+        let hop = |pipe: &super::Pipe| pipe.time(form.border_bytes) + form.gathered;
+        let passes = order.per_direction();
+        let beside = held.asked.iter().enumerate();
+        Walk {
+            beside: beside.map(|(rank, asked)| Beside::new(form, rank, asked, on, passes)).collect(),
+            form,
+            order,
+            hops: on.transfers.then(|| form.links.borders.iter().map(hop).collect()),
+            made: [none.clone(), none.clone()],
+            there: [none.clone(), none],
+            border: [vec![0.0; stages], vec![0.0; stages]],
+        }
+    }
+
+    /// When the last rank is done.
+    fn end(mut self) -> f64 {
+        let ends = self.ends();
+        let ranks = std::mem::take(&mut self.beside).into_iter().zip(ends);
+        ranks.map(|(beside, times)| beside.close(done(times))).fold(0.0, f64::max)
+    }
+
+    /// The times of each rank behind its last slot.
+    fn ends(&mut self) -> Vec<Times> {
+        let order = self.order;
+        let mut begin = [0.0; QUEUES];
+        begin[Queue::Host as usize] = self.form.host_begins();
+        let mut times = vec![begin; order.ranks.len()];
+        let mut next = vec![0; order.ranks.len()];
+        loop {
+            let before: usize = next.iter().sum();
+            for (rank, slots) in order.ranks.iter().enumerate() {
+                while let Some(slot) = slots.get(next[rank]) {
+                    let behind = next[rank].checked_sub(1).map(|i| &slots[i]);
+                    let Some(after) = self.run(rank as u32, slot, behind, times[rank]) else { break };
+                    times[rank] = after;
+                    next[rank] += 1;
+                }
+            }
+            if next.iter().sum::<usize>() == before {
+                return times;
+            }
+        }
+    }
+
+    /// The times behind a slot; `None` while its input is not made.
+    fn run(&mut self, rank: u32, slot: &Slot, behind: Option<&Slot>, mut times: Times) -> Option<Times> {
+        let compute = Queue::Compute as usize;
+        if self.form.holds_sender() {
+            // The sends of the slot before hold the rank.
+            for part in behind.into_iter().flat_map(Slot::parts) {
+                if let Some(at) = self.sent(rank, part) {
+                    times[compute] = times[compute].max(self.there[at.0][at.1]?);
+                }
+            }
+        }
+        let first = slot.parts().all(|part| part.micro_batch % self.order.per_direction() == 0);
+        let paired = matches!(slot, Slot::Overlapped { .. });
+        let mut reads = false;
+        for part in slot.parts() {
+            let input = self.input(rank, part, times[compute])?;
+            let queue = if paired && part.pass != Pass::Forward { Queue::Other } else { Queue::Input };
+            times[queue as usize] = input.unwrap_or(f64::NEG_INFINITY);
+            reads |= input.is_some();
+        }
+        if let Some(seconds) = self.form.reads_transfers().filter(|_| reads) {
+            let all = [Queue::Host, Queue::Input, Queue::Compute].map(|queue| times[queue as usize]);
+            times[Queue::Host as usize] = all.into_iter().fold(0.0, f64::max) + seconds;
+        }
+        let after = self.through(rank, slot, first, times);
+        for part in slot.parts() {
+            let queue = if paired && part.pass != Pass::Forward { Queue::Other } else { Queue::Input };
+            self.output(rank, part, after[queue as usize]);
+        }
+        Some(after)
+    }
+
+    /// The times behind a slot whose inputs are there; visit by visit where anything runs beside it.
+    fn through(&mut self, rank: u32, slot: &Slot, first: bool, times: Times) -> Times {
+        let beside = &mut self.beside[rank as usize];
+        if !slot.parts().any(|part| beside.minds(part, first)) {
+            slot.parts().for_each(|part| beside.over(part));
+            return self.form.slot(rank, slot, first).after(&times);
+        }
+        let visits = |part: Part| self.form.chunks.visits(self.form.kind(rank, part), part.pass, first);
+        match *slot {
+            Slot::Single(part) => beside.pass(part, &visits(part), times),
+            Slot::Overlapped { forward, backward } => {
+                let passage = self.form.slot(rank, slot, first);
+                let after = passage.after(&times);
+                let parts = [(forward, &*visits(forward)), (backward, &*visits(backward))];
+                beside.both(parts, after[Queue::Compute as usize] - period(&passage), after)
+            }
+        }
+    }
+
+    fn place(&self, direction: u16, stage: u32, micro_batch: u32) -> usize {
+        let stages = u32::from(direction) * self.order.placement.stages() + stage;
+        (stages * self.order.micro_batches + micro_batch) as usize
+    }
+
+    /// When the input of a pass is there, `Some(None)` if it needs none; `None` while it is not made. What is sent only when
+    /// its receiver is ready waits for the end of the `before` pass.
+    fn input(&mut self, rank: u32, part: Part, before: f64) -> Option<Option<f64>> {
+        let Some(data) = part.pass.makes() else { return Some(None) };
+        let placement = &self.order.placement;
+        let at = placement.stage(Seat { rank, chunk: part.chunk });
+        let Some((from, data)) = placement.source(at, data) else { return Some(Some(0.0)) };
+        let place = self.place(from.direction, from.stage, part.micro_batch);
+        if let Some(there) = self.there[data as usize][place] {
+            return Some(Some(there));
+        }
+        let made = self.made[data as usize][place]?;
+        let there = self.deliver((from, data), part.micro_batch, made.max(before));
+        Some(Some(there))
+    }
+
+    /// What a pass has made is on its way to the next stage, unless it is sent when its receiver is ready.
+    fn output(&mut self, rank: u32, part: Part, made: f64) {
+        let Some(data) = part.pass.makes() else { return };
+        let at = self.order.placement.stage(Seat { rank, chunk: part.chunk });
+        let place = self.place(at.direction, at.stage, part.micro_batch);
+        self.made[data as usize][place] = Some(made);
+        if self.hop(at, data).is_none() || !self.form.awaits_receiver() {
+            self.deliver((at, data), part.micro_batch, made);
+        }
+    }
+
+    /// A message goes when its border is free, not before `ready`.
+    fn deliver(&mut self, (from, data): (StageAt, Data), micro_batch: u32, ready: f64) -> f64 {
+        let there = match self.hop(from, data) {
+            None => ready,
+            Some(seconds) => {
+                let border = self.place(from.direction, from.stage, 0) / self.order.micro_batches as usize;
+                let border = &mut self.border[data as usize][border];
+                *border = border.max(ready) + seconds;
+                *border
+            }
+        };
+        let place = self.place(from.direction, from.stage, micro_batch);
+        self.there[data as usize][place] = Some(there);
+        there
+    }
+
+    /// Seconds of a message that leaves a stage, if another rank takes it.
+    fn hop(&self, from: StageAt, data: Data) -> Option<f64> {
+        let (hops, placement) = (self.hops.as_ref()?, &self.order.placement);
+        let [from, to] = [from, placement.consumer(from, data)?].map(|at| placement.seat(at).rank as usize);
+        match from.abs_diff(to) {
+            0 => None,
+            1 => Some(hops[from.min(to)]),
+            // The way round.
+            _ => hops.last().copied(),
+        }
+    }
+
+    /// The message that a pass has sent to another rank.
+    fn sent(&self, rank: u32, part: Part) -> Option<(usize, usize)> {
+        let data = part.pass.makes()?;
+        let at = self.order.placement.stage(Seat { rank, chunk: part.chunk });
+        self.hop(at, data)?;
+        Some((data as usize, self.place(at.direction, at.stage, part.micro_batch)))
     }
 }

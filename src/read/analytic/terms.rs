@@ -1,7 +1,8 @@
 //! A step by term.
 
+use super::beside::On;
 use super::form::Form;
-use super::pass_time::PassTime;
+use super::queues::Queue;
 use super::residency::Held;
 use crate::step::plan::step::PlanError;
 
@@ -52,6 +53,10 @@ impl Terms {
             ("host, exposed", self.host),
         ]
     }
+    /// The passes of all ranks, with nothing beside them.
+    pub(super) fn passes(&self) -> f64 {
+        self.total() - self.optimizer - self.p2p - self.data - self.offload
+    }
     /// The step.
     pub fn total(&self) -> f64 {
         self.named().iter().map(|term| term.1).sum()
@@ -64,26 +69,47 @@ impl Form<'_> {
     /// # Errors
     /// The order of all micro-batches is asked for, and there is none.
     pub fn terms(&self, held: &Held) -> Result<Terms, PlanError> {
-        // Each chunk sees the micro-batches of its direction.
-        let passes = f64::from(self.passes());
         let rank = &self.ranks[self.busiest];
-        let forward = rank.sum.forward.times(passes);
-        let recompute = rank.sum.recompute.times(passes);
-        let backward = self.gradients(&rank.sum).times(passes);
-        let over = |part: fn(&PassTime) -> f64| part(&forward) + part(&recompute) + part(&backward);
+        let mut busy = self.busy(self.busiest)?;
+        let nothing = On::default();
+        let alone = self.passes_end(held, nothing)?;
+        // One subject after the other: what a walk takes longer with each.
+        let mut on = nothing;
+        let mut end = alone;
+        let mut with = |switch: fn(&mut On), is_there: bool| {
+            switch(&mut on);
+            let before = end;
+            if is_there {
+                end = self.passes_end(held, on)?;
+            }
+            Ok::<f64, PlanError>(end - before)
+        };
+        let p2p = with(|on| on.transfers = true, self.ranks.len() > 1)?;
+        let data = with(|on| on.collectives = true, held.asked.iter().any(|a| a.communicates()))?;
+        let offload = with(|on| on.copies = true, held.asked.iter().any(|a| a.copies()))?;
+        let mut bubble = alone - rank.sum.weight_casts - busy.total();
+        if self.ranks.len() == 1 {
+            // There is nobody to wait for: it is what passes add to one another.
+            let queues = [Queue::Host, Queue::Expert, Queue::Context, Queue::Tensor];
+            let largest = queues.into_iter().fold(Queue::Host, |a, b| if busy[b] > busy[a] { b } else { a });
+            busy[largest] += std::mem::take(&mut bubble);
+        }
+        let passes = f64::from(self.passes());
+        let recompute = passes * rank.sum.recompute.compute;
+        let forward = passes * rank.sum.forward.compute;
         Ok(Terms {
-            forward: forward.compute + rank.sum.weight_casts,
-            recompute: recompute.compute,
-            backward: backward.compute,
-            optimizer: self.optimizer,
-            tensor: over(|pass| pass.tensor),
-            context: over(|pass| pass.context),
-            expert: self.expert(rank, over(|pass| pass.expert))?,
-            bubble: self.bubble()?,
-            p2p: self.hop * self.hops(),
-            data: held.data(passes),
-            offload: held.offload(passes),
-            host: over(|pass| pass.host) + self.host_reads,
+            forward: forward + rank.sum.weight_casts,
+            recompute,
+            backward: busy.compute - forward - recompute,
+            optimizer: self.optimizer[1],
+            tensor: busy.tensor,
+            context: busy.context,
+            expert: busy.expert,
+            bubble,
+            p2p,
+            data,
+            offload,
+            host: busy.host + self.host_reads,
         })
     }
 }

@@ -142,6 +142,32 @@ fn bubbles_of_even_stages() {
     }
 }
 
+/// Where theory has a bubble for even stages, walking the order leaves it.
+#[test]
+fn walked_orders_have_the_bubbles_of_theory() {
+    let (_, machine) = Machine::load("switch:4,100000,0", &[]).expect("a simple machine");
+    let (chooser, known) = (Chooser::best(), Known::default());
+    let mut compared = 0;
+    for schedule in crate::step::schedule::ALL {
+        let pipeline = json!({"size": 4, "schedule": schedule.name()});
+        let (workload, model) = workload(json!({"parallelism": {"pipeline": pipeline}}));
+        let form = ClosedForm::new(&workload, &model, &machine, &Flat, &chooser, RATE, &known);
+        let Ok(mut form) = form else { continue };
+        let step = form.with_batch(16).expect("an estimate");
+        let sum = &form.form.ranks[1].sum;
+        let directions = f64::from(form.form.order.placement.directions());
+        let [forward, input, weights] = [sum.forward, sum.input_grad, sum.weight_grad]
+            .map(|pass| Time::from_s(pass.total() / directions));
+        let times = crate::step::schedule::PassTimes::new(forward, input, weights, 1.0);
+        let theory = schedule.bubble(&workload.parallelism.pipeline.shape(16), &times);
+        let Some(idle) = theory.and_then(|bubble| bubble.idle) else { continue };
+        let off = (step.terms.bubble - idle.s()) / step.terms.total();
+        assert!(off.abs() < 0.01, "{}: {} s, theory {}", schedule.name(), step.terms.bubble, idle.s());
+        compared += 1;
+    }
+    assert!(compared >= 5, "{compared}");
+}
+
 /// The latency laws of schedules with asynchronous sends: p = 4, m = 16, c = 100 us (and the bytes at 10⁵ GB/s).
 #[test]
 fn latency_of_transfers() {

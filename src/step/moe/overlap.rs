@@ -58,19 +58,6 @@ pub fn span(steps: &[Task]) -> Span {
     Span { makespan, exposed: makespan - covered }
 }
 
-/// What paired passes do to what comes behind them, from their first start.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Paired {
-    /// Until the last kernel ends: those of the next slot begin, also beside the last exchange.
-    pub kernels: f64,
-    /// The part of it in which no kernel runs.
-    pub exposed: f64,
-    /// Until the last layer's results are there.
-    pub forward: f64,
-    /// Until the gradients for the layer before are there.
-    pub backward: f64,
-}
-
 const KERNELS: usize = 0;
 const EXCHANGES: usize = 1;
 
@@ -112,24 +99,13 @@ impl Cell {
     /// So many cells one after the other; `fused`: weight gradients where they are made.
     pub fn span(&self, layers: usize, fused: bool) -> Span {
         let layers = vec![Layer::Cell(*self); layers];
-        span(&steps(&layers, &layers, fused).0)
+        span(&steps(&layers, &layers, fused))
     }
 }
 
-/// The layers of a forward pass beside those of a backward pass, each in its order: cells are paired first with last, other
-/// kernels run between them, surplus cells alone.
-pub fn paired(forward: &[Layer], backward: &[Layer], fused: bool) -> Paired {
-    let (steps, last) = steps(forward, backward, fused);
-    let ends = ends(&steps);
-    let kernels = || steps.iter().zip(&ends).filter(|(step, _)| step.stream == KERNELS);
-    let until = kernels().map(|(_, end)| *end).fold(0.0, f64::max);
-    let busy: f64 = kernels().map(|(step, _)| step.time).sum();
-    let [forward, backward] = last.map(|step| step.map_or(0.0, |i| ends[i]));
-    Paired { kernels: until, exposed: until - busy, forward, backward }
-}
-
-/// The graph, and in it the ops that make the last results and gradients.
-fn steps(forward: &[Layer], backward: &[Layer], fused: bool) -> (Vec<Task>, [Option<usize>; 2]) {
+/// The graph of the layers of a forward pass beside those of a backward pass, each in its order: cells are paired first with
+/// last, other kernels run between them, surplus cells alone.
+fn steps(forward: &[Layer], backward: &[Layer], fused: bool) -> Vec<Task> {
     let mut steps = Vec::with_capacity(6 * (forward.len() + backward.len()));
     let mut f = Pass::new(forward.iter().flat_map(forward_ops).collect());
     let mut b = Pass::new(backward.iter().flat_map(|layer| backward_ops(layer, fused)).collect());
@@ -142,7 +118,7 @@ fn steps(forward: &[Layer], backward: &[Layer], fused: bool) -> (Vec<Task>, [Opt
         left[1] = left[1] && b.walk_to_exchange(&mut steps); // attn(B), and the next combine(B)
         b.weights(&mut steps); // attn(W)
     }
-    (steps, [f.last, b.last])
+    steps
 }
 
 /// An op of one pass.

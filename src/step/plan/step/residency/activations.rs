@@ -100,7 +100,7 @@ pub(super) fn closed_form(given: &Given<'_>, goes_out: impl Fn(&Unit) -> bool) -
         let of = |(u, out): (&UnitTimes<'_>, &f64)| {
             let kept = if *out > 0.0 { u.unit.kept_bytes } else { 0 };
             let [copy_in, copy_out, _] = given.copies(&shares.placed.activations, kept as f64);
-            Around { copy_in: [0.0, copy_in], copy_out, ..Around::default() }
+            Around { copy_in: [0.0, copy_in], copy_out: [copy_out, 0.0], ..Around::default() }
         };
         units.iter().zip(out).map(of).collect()
     });

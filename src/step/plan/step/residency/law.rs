@@ -58,7 +58,7 @@ pub struct Given<'a> {
     /// Units of each of its chunks, and whether that chunk ends the model.
     pub chunks: Vec<(Vec<UnitTimes<'a>>, bool)>,
     /// Passes of a step in one direction through each chunk. Where passes do not share what was copied
-    /// (`offload.reuse_across_micro_batches`), laws only ask whether it is one: `analytic` takes the others to be alike.
+    /// (`offload.reuse_across_micro_batches`), laws only ask whether it is one.
     pub passes: f64,
     state: OnceCell<State>,
 }
@@ -115,51 +115,58 @@ impl<'a> Given<'a> {
 pub struct Form {
     /// Around the visits of each unit, by chunk; empty: nothing.
     pub around: Vec<Vec<Around>>,
-    /// In how many passes of a step weights are gathered for forward, and gradients reduced behind backward.
-    pub repeats: Repeats,
-    /// Exposed whatever the passes do.
-    pub once: Once,
+    /// When the gathers of [`Around`] run.
+    pub gathers: Gathers,
+    /// When gradients are reduced; none: by no policy of this class.
+    pub reductions: Option<Reductions>,
+    /// Seconds of collectives behind the optimizer step.
+    pub behind: f64,
+    /// What each unit's update asks of other tiers behind its last reduction, station after station.
+    pub updates: Option<Updates>,
 }
 
-/// In how many passes of a step the collectives of [`Around`] run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Repeats {
-    /// Gathers before forward visits.
-    pub gathers: Often,
-    /// Reductions behind backward visits.
-    pub reductions: Often,
-}
-
-/// In how many passes of a step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Often {
-    /// In none.
+/// When weights are gathered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gathers {
+    /// Never.
     #[default]
     Never,
-    /// In one.
+    /// Once a step for each unit, one after the other from its start.
     Once,
-    /// In each.
-    Always,
+    /// Before each visit of a unit that is not there, behind the end of the visit so many before it: forward, and backward.
+    Each {
+        /// Visits between the gate and the visit.
+        ahead: [usize; 2],
+        /// Whether a gather runs ahead of its pass, into the one before.
+        across: bool,
+        /// Whether what a forward visit has gathered stays for the backward one.
+        keeps: bool,
+    },
 }
 
-impl Often {
-    /// Of so many passes.
-    pub fn of(self, passes: f64) -> f64 {
-        match self {
-            Often::Never => 0.0,
-            Often::Once => 1.0,
-            Often::Always => passes,
-        }
-    }
+/// When gradients are reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reductions {
+    /// After every micro-batch, or behind the last one's pass.
+    pub every: bool,
+    /// Beside the passes to come, or behind them all.
+    pub overlap: bool,
+    /// Bytes of gradients that are sent together.
+    pub bucket_bytes: u64,
+    /// Whether a visit waits for the reduction of the one before the last.
+    pub held: bool,
 }
 
-/// What is exposed once a step, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Once {
-    /// Collectives.
-    pub collectives: f64,
-    /// Copies between tiers, and updates on the host.
-    pub copies: f64,
+/// The updates of a step where their state lives on other tiers: every unit passes three stations in turn, each of which
+/// takes one at a time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Updates {
+    /// Seconds at each station, by unit in the order of chunks.
+    pub stations: Vec<[f64; 3]>,
+    /// Which of the copy queues the first and the last station are: 0 towards the device, 1 away from it.
+    pub queues: [usize; 2],
+    /// Units whose updates may have begun and not ended; none: all.
+    pub ahead: Option<usize>,
 }
 
 /// Seconds of messages around the visits of one unit: forward, then backward.
@@ -167,20 +174,23 @@ pub struct Once {
 pub struct Around {
     /// Collectives before the visit.
     pub gather: [f64; 2],
-    /// Collectives behind the backward visit.
-    pub reduce: f64,
     /// Copies in, before the visit.
     pub copy_in: [f64; 2],
-    /// Copies out, behind the forward visit.
-    pub copy_out: f64,
+    /// Copies out, behind the visit.
+    pub copy_out: [f64; 2],
+    /// Copies of what gathers from pass to pass: in before each backward visit but the first, out behind each but the last.
+    pub carried: [f64; 2],
+    /// Copies around each reduction: in of what has been reduced before, out of the sum.
+    pub home: [f64; 2],
 }
 
 impl std::ops::AddAssign for Around {
     fn add_assign(&mut self, other: Around) {
         self.gather = [0, 1].map(|i| self.gather[i] + other.gather[i]);
-        self.reduce += other.reduce;
         self.copy_in = [0, 1].map(|i| self.copy_in[i] + other.copy_in[i]);
-        self.copy_out += other.copy_out;
+        self.copy_out = [0, 1].map(|i| self.copy_out[i] + other.copy_out[i]);
+        self.carried = [0, 1].map(|i| self.carried[i] + other.carried[i]);
+        self.home = [0, 1].map(|i| self.home[i] + other.home[i]);
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) mod visits;
 mod weights;
 
 pub(super) use copies::{free, take};
-pub use law::{Around, Form, Given, Held, IdleLinks, Law, Often, Once, Repeats, UnitTimes};
+pub use law::{Around, Form, Gathers, Given, Held, IdleLinks, Law, Reductions, UnitTimes, Updates};
 pub(super) use placed::Placed;
 pub(super) use policy::Residency;
 pub use shares::Shares;

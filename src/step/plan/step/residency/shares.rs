@@ -1,6 +1,8 @@
 //! How state is shared among ranks and tiers: what every policy starts from.
 
+use super::law::IdleLinks;
 use super::placed::{Placed, placed};
+use crate::step::collective::{CollectiveError, Op};
 use crate::step::model::muon::{Held, owned};
 use crate::step::plan::step::asked::groups_of;
 use crate::step::plan::step::groups::{Degrees, Group};
@@ -68,6 +70,41 @@ impl<'a> Shares<'a> {
         self.kind() >= ShardingKind::Zero2 && (self.has(Group::Gradients) || self.has(Group::ExpertGradients))
     }
 
+    /// Bytes of a unit's gradients as they are sent: of dense weights, and of experts.
+    pub(crate) fn gradient_bytes(&self, unit: &Unit) -> [u64; 2] {
+        unit.trained_bytes(self.gradient_message_bytes).into()
+    }
+    /// Seconds to reduce the gradients of some units together.
+    ///
+    /// # Errors
+    /// A collective that no algorithm can run.
+    pub(crate) fn reduction<'u>(
+        &self,
+        links: &dyn IdleLinks,
+        units: impl Iterator<Item = &'u Unit>,
+    ) -> Result<f64, CollectiveError> {
+        let sizes = units.map(|unit| self.gradient_bytes(unit));
+        let [dense, expert] = sizes.fold([0, 0], |sum, s| [sum[0] + s[0], sum[1] + s[1]]);
+        let op = if self.scatters() { Op::ReduceScatter } else { Op::AllReduce };
+        let shard = dense as f64 / f64::from(self.degrees.shard);
+        let reduced = |group, bytes: u64| {
+            let pieces = self.messages(bytes) as f64;
+            Ok::<_, CollectiveError>(pieces * links.collective(group, op, bytes as f64 / pieces)?)
+        };
+        Ok(reduced(Group::Gradients, dense)?
+            + links.collective(Group::Replicas, Op::AllReduce, shard)?
+            + reduced(Group::ExpertGradients, expert)?)
+    }
+    /// Whether a rank gets the sums of its share alone.
+    pub(super) fn scatters(&self) -> bool {
+        let whole = self.kind() == ShardingKind::Zero1 && self.workload.gradient_buckets.all_reduce;
+        self.kind() != ShardingKind::None && !whole
+    }
+    /// In how many messages so many bytes are sent: a bucket is full when it holds its size or more.
+    pub(super) fn messages(&self, bytes: u64) -> u64 {
+        bytes.checked_div(self.workload.gradient_buckets.bucket_bytes).unwrap_or(1).clamp(1, 1 << 12)
+    }
+
     /// What optimizer, gradients and weights of some units hold in all on one rank.
     pub(crate) fn state<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> State {
         let d = &self.degrees;
@@ -75,7 +112,7 @@ impl<'a> Shares<'a> {
         State::of(units, &self.bytes, ranks.0, ranks.1, self.kind().cuts())
     }
     /// Parameters of some units that one rank updates.
-    pub(in crate::step::plan::step) fn updated<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> u64 {
+    pub(crate) fn updated<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> u64 {
         let cut = self.kind() >= ShardingKind::Zero1;
         let d = &self.degrees;
         let of = |parameters: u64, ranks: u32| {
@@ -98,7 +135,7 @@ impl<'a> Shares<'a> {
         owned(&held, owners)
     }
     /// Bytes of a unit's weights as passes read them.
-    pub(in crate::step::plan::step) fn weight_bytes(&self, unit: &Unit) -> u64 {
+    pub(crate) fn weight_bytes(&self, unit: &Unit) -> u64 {
         let (dense, expert) = unit.weight_bytes(self.bytes.weights);
         dense + expert
     }

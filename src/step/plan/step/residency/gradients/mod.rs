@@ -16,18 +16,17 @@ pub(super) use cut::Cut;
 pub(super) use whole::Whole;
 
 use super::copies::Cargo;
-use super::{Around, Form, Given, Held, Law, Often, Once, Repeats, Residency, UnitTimes};
+use super::{Around, Form, Given, Held, Law, Reductions, Residency, UnitTimes};
 use crate::core::ids::OpId;
 use crate::core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
 use crate::step::collective::{CollectiveError, Op};
 use crate::step::model::LayerKind;
 use crate::step::plan::step::chain::{Chain, Visit};
 use crate::step::plan::step::groups::Group;
-use crate::step::plan::step::residency::Shares;
 use crate::step::plan::step::residency::away::{fraction_away, spread};
 use crate::step::plan::step::unit::Unit;
 use crate::step::plan::step::writer::Writer;
-use crate::step::spec::workload::{ShardingKind, WorkloadSpec};
+use crate::step::spec::workload::ShardingKind;
 
 /// Where the gradient of a unit gathers, until and after it is reduced.
 pub(super) trait Home {
@@ -202,17 +201,6 @@ impl<H: Home> Reduced<H> {
     }
 }
 
-/// Whether a rank gets the sums of its share alone.
-fn is_scattered(shares: &Shares<'_>) -> bool {
-    let whole = shares.kind() == ShardingKind::Zero1 && shares.workload.gradient_buckets.all_reduce;
-    shares.kind() != ShardingKind::None && !whole
-}
-
-/// In how many messages so many bytes are sent: a bucket is full when it holds its size or more.
-fn messages(workload: &WorkloadSpec, bytes: u64) -> u64 {
-    bytes.checked_div(workload.gradient_buckets.bucket_bytes).unwrap_or(1).clamp(1, 1 << 12)
-}
-
 /// The messages of some units; hybrid sharding's all-reduce last.
 fn reduce(
     w: &mut Writer<'_, '_>,
@@ -223,7 +211,7 @@ fn reduce(
 ) -> Vec<OpId> {
     let shares = &w.setup.shares;
     let layer = units.first().and_then(|u| w.units[*u as usize].layer);
-    let sharded = is_scattered(shares);
+    let sharded = shares.scatters();
     let sizes = units.iter().map(|u| w.units[*u as usize].trained_bytes(shares.gradient_message_bytes));
     let (dense, expert) = sizes.fold((0, 0), |sum, s| (sum.0 + s.0, sum.1 + s.1));
     let mut ops = Vec::new();
@@ -235,7 +223,7 @@ fn reduce(
             (false, _) => (Op::AllReduce, "all-reduce expert gradients"),
         };
         let what = (name, Phase::Backward, layer);
-        let pieces = messages(w.setup.shares.workload, bytes);
+        let pieces = w.setup.shares.messages(bytes);
         let reduced = (0..pieces)
             .filter_map(|_| w.communicate(b, group, op, bytes / pieces, what, waits, micro_batch))
             .last();
@@ -299,32 +287,30 @@ fn cargo(w: &Writer<'_, '_>, unit: u32, name: &'static str, bytes: u64, micro_ba
 }
 
 impl<H: Home> Law for Reduced<H> {
-    /// Where weights are gathered for every visit, reductions lie beside passes as gathers do; else each starts when the
-    /// unit's last backward pass has ended and the one before it is done, and what is left is exposed behind the last.
-    /// Without overlap all are.
+    /// Reductions of buckets. Whole gradients that live on a tier are copied in before a backward visit and out behind it, but
+    /// for the first and the last of a step; what is reduced goes home.
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
         let shares = given.shares;
-        let reduce = |unit: &Unit| reduction_time(given, unit);
-        if shares.kind() == ShardingKind::Zero3 {
-            let around = given.around(|u| Ok(Around { reduce: reduce(u)?, ..Around::default() }))?;
-            let every = shares.workload.reduces_every_micro_batch();
-            let reductions = if every { Often::Always } else { Often::Once };
-            return Ok(Form {
-                around,
-                repeats: Repeats { reductions, ..Repeats::default() },
-                ..Form::default()
-            });
-        }
-        let units: Vec<_> = given.units().collect();
-        let times: Vec<f64> = units.iter().map(|u| reduce(u.unit)).collect::<Result<_, _>>()?;
-        let (mut pass, mut link) = (0.0_f64, 0.0_f64);
-        for (unit, reduce) in units.iter().zip(&times).rev() {
-            pass += unit.backward;
-            link = link.max(pass) + reduce;
-        }
-        let overlaps = shares.workload.gradient_buckets.overlap;
-        let collectives = if overlaps { (link - pass).max(0.0) } else { times.iter().sum() };
-        Ok(Form { once: Once { collectives, copies: 0.0 }, ..Form::default() })
+        let (workload, placed) = (shares.workload, &shares.placed.gradients);
+        let buckets = &workload.gradient_buckets;
+        let reductions = Reductions {
+            every: workload.reduces_every_micro_batch(),
+            overlap: buckets.overlap,
+            bucket_bytes: buckets.bucket_bytes,
+            held: shares.kind() == ShardingKind::Zero3,
+        };
+        let cut = shares.gradients_are_cut();
+        let whole =
+            if cut || workload.offload.reuse_across_micro_batches { 0.0 } else { shares.bytes.gradients };
+        let around = given.around(|unit| {
+            let [carried_in, carried_out, _] = given.copies(placed, unit.plan.trained.total() as f64 * whole);
+            let share = shares.updated(std::iter::once(unit)) as f64 * shares.bytes.gradients;
+            let [home_in, home_out, _] = given.copies(placed, share);
+            let home = [if cut { home_in } else { 0.0 }, home_out];
+            Ok(Around { carried: [carried_in, carried_out], home, ..Around::default() })
+        })?;
+        let around = if placed.is_empty() { Vec::new() } else { around };
+        Ok(Form { around, reductions: Some(reductions), ..Form::default() })
     }
     fn held(&self, given: &Given<'_>) -> Held {
         let shares = given.shares;
@@ -337,18 +323,5 @@ impl<H: Home> Law for Reduced<H> {
 
 /// Closed form: seconds to reduce a unit's gradient.
 fn reduction_time(given: &Given<'_>, unit: &Unit) -> Result<f64, CollectiveError> {
-    let (shares, links) = (given.shares, given.links);
-    let (dense, expert) = unit.trained_bytes(1.0);
-    let (dense, expert) = (dense as f64, expert as f64);
-    let each = shares.gradient_message_bytes;
-    let sharded = is_scattered(shares);
-    let op = if sharded { Op::ReduceScatter } else { Op::AllReduce };
-    let shard = dense * each / f64::from(shares.degrees.shard);
-    let reduced = |group, bytes: f64| {
-        let pieces = messages(shares.workload, bytes as u64) as f64;
-        Ok::<_, CollectiveError>(pieces * links.collective(group, op, bytes / pieces)?)
-    };
-    Ok(reduced(Group::Gradients, dense * each)?
-        + links.collective(Group::Replicas, Op::AllReduce, shard)?
-        + reduced(Group::ExpertGradients, expert * each)?)
+    given.shares.reduction(given.links, std::iter::once(unit))
 }

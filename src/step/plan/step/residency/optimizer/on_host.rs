@@ -3,7 +3,7 @@
 //! stays on the device is updated there beside it.
 
 use super::super::copies::Cargo;
-use super::super::{Form, Given, Held, Law, Once, Residency, free, take};
+use super::super::{Form, Given, Held, Law, Residency, UnitTimes, Updates, free, take};
 use super::{Streamed, cargo, newest_per_stream, take_moments};
 use crate::core::ids::OpId;
 use crate::core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
@@ -138,18 +138,22 @@ fn stage_out(
 }
 
 impl Law for OnHost {
-    /// Gradients out, the update, weights back, one after the other.
+    /// Gradients out, the update, weights back: a unit's behind the one before it.
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
         let (shares, placed) = (given.shares, &given.shares.placed);
-        let (state, bytes) = (given.state(), &shares.bytes);
-        let [_, gradients_out, _] = given.copies(&placed.gradients, state.gradients);
-        // Half of what the update moves is read, half written, at the same time.
-        let moved = optimizer::bytes_moved(state.updated.round() as u64, bytes) / 2.0;
-        let [.., update] = given.copies(&placed.optimizer, moved);
         let here = (1.0 - fraction_away(&placed.weights)).max(0.0);
-        let [back, ..] = given.copies(&placed.optimizer, state.updated * bytes.weights * here);
-        let copies = gradients_out + update + back;
-        Ok(Form { once: Once { collectives: 0.0, copies }, ..Form::default() })
+        let there = (1.0 - fraction_away(&placed.gradients)).max(0.0);
+        let of_unit = |u: &UnitTimes<'_>| {
+            let updated = shares.updated(std::iter::once(u.unit)) as f64;
+            let [_, out, _] = given.copies(&placed.optimizer, updated * shares.bytes.gradients * there);
+            // Half of what the update moves is read, half written, at the same time.
+            let moved = optimizer::bytes_moved(updated.round() as u64, &shares.bytes) / 2.0;
+            let [.., update] = given.copies(&placed.optimizer, moved);
+            let [back, ..] = given.copies(&placed.optimizer, updated * shares.bytes.weights * here);
+            [out, update, back]
+        };
+        let stations = given.units().map(of_unit).collect();
+        Ok(Form { updates: Some(Updates { stations, queues: [1, 0], ahead: None }), ..Form::default() })
     }
     fn held(&self, given: &Given<'_>) -> Held {
         super::held(given)

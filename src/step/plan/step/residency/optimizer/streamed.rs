@@ -2,7 +2,7 @@
 //! update, write state and weights back. How far ahead state is fetched is the prefetch depth, counted in updates where it
 //! counts layers, and never earlier than the last pass has ended.
 
-use super::super::{Form, Given, Held, Law, Once, Residency, free, take};
+use super::super::{Form, Given, Held, Law, Residency, UnitTimes, Updates, free, take};
 use super::{cargo, newest_per_stream, take_moments};
 use crate::core::ids::OpId;
 use crate::core::program::{MemoryClass, Phase, ProgramBuilder};
@@ -10,6 +10,7 @@ use crate::step::collective::CollectiveError;
 use crate::step::model::optimizer;
 use crate::step::plan::step::residency::away::{Away, fraction_away, spread};
 use crate::step::plan::step::writer::Writer;
+use crate::step::spec::workload::PrefetchUnit;
 
 /// State that streams through the device.
 #[derive(Default)]
@@ -126,15 +127,31 @@ impl Streamed {
 }
 
 impl Law for Streamed {
-    /// State and gradients in, and state and weights out, behind the last pass; the directions do not disturb each other.
+    /// State and gradients in, the update, state and weights out: a unit's behind the one before it.
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
         let (shares, placed) = (given.shares, &given.shares.placed);
-        let state = given.state();
-        let [gradients_in, gradients_out, _] = given.copies(&placed.gradients, state.gradients);
-        let [state_in, state_out, _] = given.copies(&placed.optimizer, state.optimizer);
-        let [_, weights_out, _] = given.copies(&placed.weights, state.updated * shares.bytes.weights);
-        let copies = (state_in + gradients_in).max(state_out + weights_out + gradients_out);
-        Ok(Form { once: Once { collectives: 0.0, copies }, ..Form::default() })
+        let of_unit = |u: &UnitTimes<'_>| {
+            let updated = shares.updated(std::iter::once(u.unit)) as f64;
+            let [gradients_in, ..] = given.copies(&placed.gradients, updated * shares.bytes.gradients);
+            let [state_in, state_out, _] =
+                given.copies(&placed.optimizer, updated * shares.bytes.optimizer());
+            let [_, weights_out, _] = given.copies(&placed.weights, updated * shares.bytes.weights);
+            [state_in + gradients_in, 0.0, state_out + weights_out]
+        };
+        let stations = given.units().map(of_unit).collect();
+        let prefetch = shares.workload.offload.prefetch;
+        let ahead = match prefetch.unit {
+            PrefetchUnit::Layers | PrefetchUnit::Ops => usize::try_from(prefetch.depth).unwrap_or(usize::MAX),
+            PrefetchUnit::Bytes => {
+                let units = given.units().count().max(1) as f64;
+                let each = given.state().optimizer * fraction_away(&placed.optimizer) / units;
+                (prefetch.depth as f64 / each.max(1.0)) as usize
+            }
+        };
+        Ok(Form {
+            updates: Some(Updates { stations, queues: [0, 1], ahead: Some(ahead) }),
+            ..Form::default()
+        })
     }
     fn held(&self, given: &Given<'_>) -> Held {
         super::held(given)

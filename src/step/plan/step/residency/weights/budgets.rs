@@ -77,9 +77,12 @@ impl Residency for Budgets {
 }
 
 impl Law for Budgets {
-    /// As if every pass gathered what it reads, one unit ahead.
+    /// As if all units were of the mean size: as many are gathered ahead as the budget has room for.
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
-        super::gathered_for_each_pass(given)
+        let all: u64 = given.units().map(|u| u.unit.plan.parameters.total()).sum();
+        let mean = (all / given.units().count().max(1) as u64).max(1);
+        let ahead = 1 + (self.budgets.bucket_elements.min(self.budgets.max_live_elements) / mean) as usize;
+        super::gathered_for_each_pass(given, [ahead; 2], true)
     }
     fn held(&self, given: &Given<'_>) -> Held {
         super::held_gathered(given)

@@ -14,7 +14,7 @@
 //! **Explicit lists**: layers of `forward[i]` are issued when layer i starts, in that order; what no list has gathered
 //! follows the rule above.
 
-use super::super::{Form, Given, Held, Law, Residency};
+use super::super::{Form, Given, Held, Law, Residency, Shares};
 use super::gathered::{Shards, reductions_before, reductions_behind};
 use crate::core::ids::OpId;
 use crate::core::program::{Phase, ProgramBuilder};
@@ -83,13 +83,18 @@ fn gives_up(w: &Writer<'_, '_>, visit: Visit) -> bool {
     }
 }
 
-/// The op behind which the weights of the next visit may be gathered.
-fn gate(w: &Writer<'_, '_>, backward: bool) -> Option<OpId> {
-    let depth = w.setup.shares.workload.parallelism.sharding.prefetch.depth;
-    let ahead = match usize::try_from(depth).unwrap_or(usize::MAX) {
+/// How many visits before it ends the one behind which the weights of a visit may be gathered.
+fn ahead(shares: &Shares<'_>, backward: bool) -> usize {
+    let depth = shares.workload.parallelism.sharding.prefetch.depth;
+    match usize::try_from(depth).unwrap_or(usize::MAX) {
         0 => 1,
         depth => depth.saturating_add(if backward { 1 } else { 2 }),
-    };
+    }
+}
+
+/// The op behind which the weights of the next visit may be gathered.
+fn gate(w: &Writer<'_, '_>, backward: bool) -> Option<OpId> {
+    let ahead = ahead(&w.setup.shares, backward);
     let (begun, start) = (w.visits.begun(), w.visits.run_start());
     let gate = begun.len().checked_sub(ahead).filter(|g| *g >= start);
     gate.or(start.checked_sub(1)).map(|g| begun[g].end)
@@ -110,9 +115,13 @@ fn listed(w: &Writer<'_, '_>, unit: u32, backward: bool) -> Vec<u32> {
 }
 
 impl Law for Fsdp {
-    /// Gathers before every forward pass and every backward one, or before the first forward pass alone.
+    /// Gathers before every forward pass and every backward one, or before forward passes alone.
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
-        super::gathered_for_each_pass(given)
+        super::gathered_for_each_pass(
+            given,
+            [false, true].map(|backward| ahead(given.shares, backward)),
+            false,
+        )
     }
     fn held(&self, given: &Given<'_>) -> Held {
         super::held_gathered(given)

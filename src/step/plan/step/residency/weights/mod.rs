@@ -12,7 +12,7 @@ pub(super) use renewed::Renewed;
 pub(super) use replicated::Replicated;
 
 use super::copies::Cargo;
-use super::{Around, Form, Given, Held, Often, Repeats, take};
+use super::{Around, Form, Gathers, Given, Held, take};
 use crate::core::ids::OpId;
 use crate::core::program::{MemoryClass, Phase, ProgramBuilder};
 use crate::step::collective::{CollectiveError, Op};
@@ -66,9 +66,9 @@ fn gather(
     (ops, taken)
 }
 
-/// Closed form: gathers of each unit before forward and before backward visits, where they are asked for, and copies in
-/// of what one rank holds of it.
-fn around(given: &Given<'_>, gathers: [bool; 2]) -> Result<Vec<Vec<Around>>, CollectiveError> {
+/// Closed form: gathers of each unit before its visits, where they are asked for, and copies in of what one rank holds of
+/// it.
+fn around(given: &Given<'_>, gathers: bool) -> Result<Vec<Vec<Around>>, CollectiveError> {
     let (shares, o) = (given.shares, &given.shares.workload.offload);
     let d = &shares.degrees;
     let reused = if o.reuse_across_micro_batches { 1.0 / given.passes } else { 1.0 };
@@ -81,9 +81,8 @@ fn around(given: &Given<'_>, gathers: [bool; 2]) -> Result<Vec<Vec<Around>>, Col
             _ => (dense + expert) as f64,
         };
         let [copy_in, ..] = given.copies(&shares.placed.weights, copied * reused);
-        let gather = if gathers == [false; 2] { 0.0 } else { gather_time(given, unit.weight_bytes(1.0))? };
-        let gather = gathers.map(|gathers| if gathers { gather } else { 0.0 });
-        Ok(Around { gather, copy_in: [copy_in; 2], ..Around::default() })
+        let gather = if gathers { gather_time(given, unit.weight_bytes(1.0))? } else { 0.0 };
+        Ok(Around { gather: [gather; 2], copy_in: [copy_in; 2], ..Around::default() })
     })
 }
 
@@ -100,15 +99,15 @@ fn stays(given: &Given<'_>) -> f64 {
     given.state().weights * here
 }
 
-/// Closed form of gathers before every pass, or before the first forward pass alone where weights are kept.
-fn gathered_for_each_pass(given: &Given<'_>) -> Result<Form, CollectiveError> {
-    let reshards = given.shares.workload.parallelism.sharding.reshard_after_forward.unwrap_or(true);
-    let gathers = if reshards { Often::Always } else { Often::Once };
-    Ok(Form {
-        around: around(given, [true, reshards])?,
-        repeats: Repeats { gathers, ..Repeats::default() },
-        ..Form::default()
-    })
+/// Closed form of gathers before every visit whose weights are not there: `ahead` visits, in forward and backward passes.
+fn gathered_for_each_pass(
+    given: &Given<'_>,
+    ahead: [usize; 2],
+    across: bool,
+) -> Result<Form, CollectiveError> {
+    let keeps = given.shares.workload.parallelism.sharding.reshard_after_forward == Some(false);
+    let gathers = Gathers::Each { ahead, across, keeps };
+    Ok(Form { around: around(given, true)?, gathers, ..Form::default() })
 }
 
 /// Closed form of gathered weights: a unit's buffer is there during its visit and those before it that its gather may run

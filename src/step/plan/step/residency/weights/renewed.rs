@@ -3,7 +3,7 @@
 //! the optimizer wrote there is fetched, gathered, and the rest written back.
 
 use super::super::copies::Cargo;
-use super::super::{Form, Given, Held, Law, Once, Residency, free, take};
+use super::super::{Form, Gathers, Given, Held, Law, Residency, free, take};
 use super::replicated::Replicated;
 use crate::core::ids::OpId;
 use crate::core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
@@ -131,20 +131,20 @@ impl Renewed {
 }
 
 impl Law for Renewed {
-    /// With overlap the gathers follow one another from the start of the first forward pass, and each unit waits for its
-    /// own; without, all are exposed.
+    /// With overlap the gathers follow one another from the start of the step, and each unit waits for its own; without,
+    /// all run behind the update.
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
-        let (mut pass, mut link, mut busy, mut all) = (0.0_f64, 0.0_f64, 0.0_f64, 0.0);
-        for unit in given.units() {
-            let gather = super::gather_time(given, unit.unit.trained_bytes(1.0))?;
-            link += gather;
-            pass = pass.max(link) + unit.forward;
-            busy += unit.forward;
-            all += gather;
+        let form = self.copies.closed_form(given)?;
+        let gather = |unit: &Unit| super::gather_time(given, unit.trained_bytes(1.0));
+        if !given.shares.workload.gradient_buckets.overlap_weight_gather {
+            let behind = given.units().map(|u| gather(u.unit)).sum::<Result<f64, _>>()?;
+            return Ok(Form { behind, ..form });
         }
-        let overlaps = given.shares.workload.gradient_buckets.overlap_weight_gather;
-        let collectives = if overlaps { pass - busy } else { all };
-        Ok(Form { once: Once { collectives, copies: 0.0 }, ..self.copies.closed_form(given)? })
+        let mut around = form.around;
+        for (times, u) in around.iter_mut().flatten().zip(given.units()) {
+            times.gather = [gather(u.unit)?, 0.0];
+        }
+        Ok(Form { around, gathers: Gathers::Once, ..form })
     }
     fn held(&self, given: &Given<'_>) -> Held {
         self.copies.held(given)

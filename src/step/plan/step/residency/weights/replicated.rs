@@ -58,7 +58,7 @@ impl Residency for Replicated {
 
 impl Law for Replicated {
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
-        Ok(Form { around: super::around(given, [false; 2])?, ..Form::default() })
+        Ok(Form { around: super::around(given, false)?, ..Form::default() })
     }
     /// The unit in work and those that are brought in ahead of it.
     fn held(&self, given: &Given<'_>) -> Held {

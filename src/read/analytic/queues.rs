@@ -1,0 +1,269 @@
+//! Queues: a rank works in streams, each of which takes its ops in order, one at a time.
+//!
+//! An op starts when its stream is free and all that it waits for has ended. With ⊕ for the later of two times and ⊗ for
+//! "so much later" (max-plus algebra; Baccelli et al. 1992, *Synchronization and Linearity*), every end is a linear form
+//! of the times x at which the streams were free before:
+//! ```text
+//! end = ⊕ᵢ (aᵢ ⊗ xᵢ) = maxᵢ (aᵢ + xᵢ)
+//! ```
+//! A pass is then a matrix ([`Passage`]): it maps the times at which streams are free and its input is there to those at
+//! which they are free again and its output is. Passes one after the other multiply. A matrix is found once, by running
+//! the pass on forms instead of on seconds ([`Clock`]); it holds for whatever comes before.
+
+/// What a time is known of: the inputs of one or two passes at once, and the streams of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// What the pass waits for, then what waits for it; of two passes at once the forward one's.
+    Input,
+    /// The same of the backward pass of two at once.
+    Other,
+    Compute,
+    Tensor,
+    Context,
+    Expert,
+    /// The host, which launches.
+    Host,
+}
+
+/// How many queues there are.
+pub const QUEUES: usize = 7;
+
+/// A time for each queue, in seconds.
+pub type Times = [f64; QUEUES];
+
+/// What ends are counted in: seconds, or forms of the times before.
+pub trait Clock: Copy {
+    /// So many seconds later.
+    fn later(self, seconds: f64) -> Self;
+    /// The later of both.
+    fn or(self, other: Self) -> Self;
+}
+
+impl Clock for f64 {
+    fn later(self, seconds: f64) -> f64 {
+        self + seconds
+    }
+    fn or(self, other: f64) -> f64 {
+        self.max(other)
+    }
+}
+
+/// A linear form: what is added to each of the times before; −∞ to those that do not matter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Front(Times);
+
+impl Front {
+    /// The time of one queue itself.
+    pub fn of(queue: Queue) -> Front {
+        let mut times = [f64::NEG_INFINITY; QUEUES];
+        times[queue as usize] = 0.0;
+        Front(times)
+    }
+    /// Its value for these times.
+    pub fn at(&self, times: &Times) -> f64 {
+        self.0.iter().zip(times).fold(f64::NEG_INFINITY, |latest, (a, x)| latest.max(a + x))
+    }
+}
+
+impl Clock for Front {
+    fn later(self, seconds: f64) -> Front {
+        Front(self.0.map(|a| a + seconds))
+    }
+    fn or(self, other: Front) -> Front {
+        let mut latest = self.0;
+        latest.iter_mut().zip(other.0).for_each(|(a, b)| *a = a.max(b));
+        Front(latest)
+    }
+}
+
+/// A pass: what it makes of the times before it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Passage(pub [Front; QUEUES]);
+
+impl Passage {
+    /// Nothing happens.
+    pub fn nothing() -> Passage {
+        use Queue::{Compute, Context, Expert, Host, Input, Other, Tensor};
+        Passage([Input, Other, Compute, Tensor, Context, Expert, Host].map(Front::of))
+    }
+    /// The times behind it.
+    pub fn after(&self, times: &Times) -> Times {
+        self.0.map(|front| front.at(times))
+    }
+    /// This pass, then another: the product of both.
+    pub fn then(&self, next: &Passage) -> Passage {
+        let row = |front: Front| {
+            let terms = front.0.iter().zip(&self.0).filter(|(a, _)| **a > f64::NEG_INFINITY);
+            terms.fold(Front([f64::NEG_INFINITY; QUEUES]), |sum, (a, row)| sum.or(row.later(*a)))
+        };
+        Passage(next.0.map(row))
+    }
+    /// So many times one after the other, by squares.
+    pub fn times(&self, mut n: usize) -> Passage {
+        let (mut power, mut square) = (Passage::nothing(), *self);
+        while n > 0 {
+            if n % 2 == 1 {
+                power = power.then(&square);
+            }
+            square = square.then(&square);
+            n /= 2;
+        }
+        power
+    }
+}
+
+/// An op of a pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Op {
+    pub work: Work,
+    pub seconds: f64,
+    /// How long its launch holds the host, and until it may start behind that: none where nothing is launched.
+    pub launch: Option<[f64; 2]>,
+}
+
+/// What an op does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Work {
+    Kernel,
+    Message {
+        queue: Queue,
+        /// So many kernels run before anything waits for it.
+        hidden: u32,
+        /// Whether tokens go to their experts or come back.
+        exchange: bool,
+        /// How long the host takes once it has read what is sent, if it reads that.
+        read: Option<f64>,
+    },
+}
+
+/// The streams of a rank.
+pub type Streams<T> = [T; QUEUES];
+
+/// A pass under way: its ops follow one another as their data do.
+#[derive(Clone, Debug)]
+pub struct Chain<T> {
+    /// Messages in flight, each with the kernels that may still run before it must have come.
+    flying: Vec<(T, u32)>,
+    /// The end of its last kernel.
+    kernel: Option<T>,
+}
+
+impl<T: Clock> Chain<T> {
+    /// A pass whose input is there at a time; that of weight gradients needs none.
+    pub fn new(input: Option<T>) -> Chain<T> {
+        Chain { flying: input.map(|time| (time, 0)).into_iter().collect(), kernel: None }
+    }
+    /// When all that it has made is there; `None` if it has neither had an input nor done anything.
+    pub fn output(&self) -> Option<T> {
+        self.flying.iter().map(|message| message.0).chain(self.kernel).reduce(Clock::or)
+    }
+    /// The next op runs on these streams.
+    pub fn run(&mut self, op: &Op, streams: &mut Streams<T>) {
+        let queue = match op.work {
+            Work::Kernel => Queue::Compute,
+            Work::Message { queue, .. } => queue,
+        };
+        let awaited = self.flying.iter().filter(|message| message.1 == 0).map(|message| message.0);
+        let mut start = awaited.fold(streams[queue as usize], Clock::or);
+        if let Some([holds, latency]) = op.launch {
+            let host = &mut streams[Queue::Host as usize];
+            *host = host.later(holds);
+            start = start.or(host.later(latency));
+        }
+        match op.work {
+            Work::Kernel => {
+                self.flying.retain(|message| message.1 > 0);
+                self.flying.iter_mut().for_each(|message| message.1 -= 1);
+                streams[queue as usize] = start.later(op.seconds);
+                self.kernel = Some(streams[queue as usize]);
+            }
+            Work::Message { hidden, read, .. } => {
+                let made = self.output();
+                // What waits for this message alone need not wait for those before it.
+                self.flying.retain(|message| message.1 > 0 || hidden > 0);
+                let start = self.kernel.map_or(start, |kernel| start.or(kernel));
+                streams[queue as usize] = start.later(op.seconds);
+                self.flying.push((streams[queue as usize], hidden));
+                if let (Some(seconds), Some(made)) = (read, made) {
+                    let host = &mut streams[Queue::Host as usize];
+                    *host = host.or(made).later(seconds);
+                }
+            }
+        }
+    }
+}
+
+/// The matrix of a pass of these ops.
+pub fn passage(ops: &[Op]) -> Passage {
+    let mut streams = Passage::nothing().0;
+    let mut chain = Chain::new(Some(Front::of(Queue::Input)));
+    ops.iter().for_each(|op| chain.run(op, &mut streams));
+    streams[Queue::Input as usize] = chain.output().unwrap_or(Front::of(Queue::Input));
+    Passage(streams)
+}
+
+/// How long each of many such passes in a row takes where messages on these queues alone take any time, and launches only
+/// if the host is one of them.
+pub fn period(ops: &[Op], on: &[Queue]) -> f64 {
+    let launched = on.contains(&Queue::Host);
+    let mut streams = [0.0; QUEUES];
+    let mut chain = Chain::new(Some(0.0));
+    let mut pass = || {
+        for op in ops {
+            let free = matches!(op.work, Work::Message { queue, .. } if !on.contains(&queue));
+            let seconds = if free { 0.0 } else { op.seconds };
+            chain.run(&Op { seconds, launch: op.launch.filter(|_| launched), ..*op }, &mut streams);
+        }
+        chain.output().unwrap_or(0.0)
+    };
+    let first = pass();
+    pass() - first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(seconds: f64) -> Op {
+        Op { work: Work::Kernel, seconds, launch: None }
+    }
+    fn message(queue: Queue, seconds: f64, hidden: u32) -> Op {
+        Op { work: Work::Message { queue, hidden, exchange: false, read: None }, seconds, launch: None }
+    }
+
+    /// t pieces of a product with the shifts of a ring: k + (t − 1)·max(c, k), whichever is longer.
+    #[test]
+    fn a_ring_beside_its_product_follows_the_law() {
+        for (c, k) in [(1.0, 3.0), (3.0, 1.0), (2.0, 2.0)] {
+            let t = 8;
+            let shifts = (1..t).map(|i| message(Queue::Tensor, c, i));
+            let gathered: Vec<Op> = shifts.chain((0..t).map(|_| kernel(k))).collect();
+            let times = passage(&gathered).after(&[0.0; QUEUES]);
+            assert_eq!(times[Queue::Compute as usize], k + f64::from(t - 1) * c.max(k));
+        }
+    }
+
+    /// A matrix says of every start what the ops themselves say, also of many passes in a row.
+    #[test]
+    fn a_matrix_is_its_pass() {
+        let ops = [
+            message(Queue::Tensor, 2.0, 0),
+            kernel(1.0),
+            message(Queue::Context, 4.0, 2),
+            kernel(3.0),
+            message(Queue::Tensor, 1.5, 1),
+            kernel(0.5),
+            kernel(1.0),
+            message(Queue::Expert, 0.25, 0),
+        ];
+        let starts: Times = [3.0, 0.0, 1.0, 7.0, 2.0, 9.0, 0.0];
+        let mut streams = starts;
+        let mut chain = Chain::new(Some(starts[0]));
+        for n in 1..6 {
+            ops.iter().for_each(|op| chain.run(op, &mut streams));
+            let mut want = streams;
+            want[0] = chain.output().expect("an output");
+            assert_eq!(passage(&ops).times(n).after(&starts), want, "{n} passes");
+        }
+    }
+}
