@@ -270,7 +270,7 @@ impl Maker<'_> {
     }
     /// Up to three rounds over the hops, up to three equal flows on each. In later rounds a hop waits for itself and the hop
     /// before, round the group or only along it; a hop may also have to wait for one far away. Where links are queues, it
-    /// queues behind itself, and behind the copy before, rather than wait.
+    /// queues behind itself rather than wait.
     fn graph(&mut self, hops: u32) -> Action {
         let (rounds, copies) = (self.rng.random_range(1..4u32), self.rng.random_range(1..4u32));
         let (closed, far) = (self.rng.random_bool(0.7), self.rng.random_bool(0.2));
@@ -281,9 +281,6 @@ impl Maker<'_> {
             for (hop, copy) in (0..hops).flat_map(|hop| (0..copies).map(move |copy| (hop, copy))) {
                 let before = |hop: u32| ((round - 1) * hops + hop) * copies + copy;
                 let start = parent_ids.len() as u32;
-                if queues && copy > 0 {
-                    parent_ids.push((flows.len() as u32 - 1) | BEHIND);
-                }
                 if round > 0 {
                     parent_ids.push(before(hop) | if queues { BEHIND } else { 0 });
                     if hops > 1 && (closed || hop > 0) {

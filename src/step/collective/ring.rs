@@ -89,17 +89,21 @@ fn kinds(shard: f64, g: &Geometry) -> Vec<Hop> {
 fn longest(rounds: u32, slices: u32, kinds: &[Hop]) -> f64 {
     let part = 1.0 / f64::from(slices);
     let way = |h: u32, most: bool| {
-        let (mut counted, mut time, mut slowest) = (0, 0.0, 0.0f64);
+        let (mut counted, mut time) = (0, 0.0);
+        // Of the slowest hop: a shard of all rings, and of one.
+        let (mut slowest, mut own) = (0.0, 0.0);
         for kind in kinds {
             let upto = if most { h.div_ceil(kind.every) } else { h / kind.every };
             let count = upto.saturating_sub(counted);
             if count > 0 {
                 time += f64::from(count) * (kind.alpha + kind.wire * part);
-                slowest = slowest.max(kind.shared);
+                if kind.shared > slowest {
+                    (slowest, own) = (kind.shared, kind.wire);
+                }
                 counted = upto;
             }
         }
-        time + (f64::from(rounds - h) + 1.0 - part) * slowest
+        time + (f64::from(rounds - h) + 1.0) * slowest - part * own
     };
     let mut longest = 0.0f64;
     for kind in kinds {

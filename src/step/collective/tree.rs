@@ -9,7 +9,7 @@
 //!
 //! Ports are shared unevenly while the pipeline runs, so there is no closed form. The busiest port carries `2S` for `n > 2`
 //! (an inner rank of one tree, a leaf of the other); the busiest network port `3S/2` where nodes have several ranks, `S` on
-//! two nodes, since a rank has at most three edges that leave its node. [`Algorithm::closed_form`] is an **estimate**:
+//! two nodes of more than two, since a rank has at most three edges that leave its node. [`Algorithm::closed_form`] is an **estimate**:
 //!
 //! `2·Σ_h (α + S/(2k·B)) − S/(2k·B) + busiest port`
 //!
@@ -44,7 +44,7 @@ fn busiest_s(bytes: f64, g: &Geometry) -> f64 {
     let network = match (g.per_node, g.nodes, g.size) {
         (_, _, 2) => 1.0,
         (1, ..) => 2.0,
-        (_, 2, _) => 1.0,
+        (3.., 2, _) => 1.0,
         _ => 1.5,
     };
     let network = network * bytes / g.inter.bandwidth();
