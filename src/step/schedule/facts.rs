@@ -24,6 +24,9 @@ pub struct Facts {
     /// warm-up is deeper than the ranks behind are long, or two directions meet, each of two neighbours would wait in a
     /// send for the other's receive.
     pub batched: bool,
+    /// Whether what a rank receives is what one of its next passes needs. Where it comes earlier, a host that waits for every
+    /// exchange waits in one whose receive the other host has not launched.
+    pub prompt: bool,
     /// Whether it runs a forward and a backward pass of two micro-batches together.
     pub pairs: bool,
     /// Whether [`Schedule::order_for`](super::Schedule::order_for) makes the order for the times and the memory of a step.
@@ -43,9 +46,15 @@ impl Facts {
             directions: 1,
             backward: Backward::Whole,
             batched: true,
+            prompt: true,
             pairs: false,
             searched: false,
         }
+    }
+    /// Whether its stages lie in one line, a stage a rank, each with its order beforehand: ranks whose sends hold them up, and
+    /// whose hosts wait for what they receive, then never wait for each other in a ring.
+    pub fn in_line(&self) -> bool {
+        self.chunks == Chunks::Exactly(1) && self.directions == 1 && !self.searched
     }
     /// Whether it is known by that name.
     pub fn is(&self, name: &str) -> bool {

@@ -14,6 +14,7 @@ impl Schedule for LoopedBfs {
     fn facts(&self) -> Facts {
         Facts {
             chunks: Chunks::AtLeast(1, 2),
+            prompt: false,
             ..Facts::new("looped-bfs", "all micro-batches through a chunk before the next")
         }
     }

@@ -8,6 +8,7 @@ use super::kernel::AttentionGeneration;
 use super::kind::{Kind, Spec};
 use super::stack::StackSpec;
 use super::workload::WorkloadSpec;
+use crate::step::schedule::Choice;
 
 /// What `defaults` may hold: everything of a workload that is not the model, the batch or the machine.
 const OF_A_WORKLOAD: [&str; 10] = [
@@ -62,7 +63,11 @@ pub(super) fn lay_over(workload: &mut Value) -> Result<(), SpecError> {
     let stack: StackSpec = json::typed(stack).map_err(|e| e.under("stack"))?;
     stack.validate().map_err(|e| e.under("stack"))?;
     let mut whole = Value::Object(stack.defaults);
+    let says_how = workload.pointer("/parallelism/pipeline/p2p").is_some();
     json::merge(&mut whole, workload.take());
+    if !says_how {
+        fit_exchanges(&mut whole);
+    }
     if let Some(attention) = stack.attention
         && let Some(model) = whole.get_mut("model").and_then(Value::as_object_mut)
     {
@@ -74,4 +79,23 @@ pub(super) fn lay_over(workload: &mut Value) -> Result<(), SpecError> {
     }
     *workload = whole;
     Ok(())
+}
+
+/// A stack sends and receives as the schedules need that it has. With a schedule that it does not have and that cannot run so, its
+/// exchanges are as those software make them that have it: batched (Megatron's `send_forward_recv_forward`) where that can run, else
+/// asynchronous.
+fn fit_exchanges(workload: &mut Value) {
+    let Some(pipeline) = workload.pointer_mut("/parallelism/pipeline") else { return };
+    let named = pipeline.get("schedule").and_then(Value::as_str).and_then(Choice::find);
+    let Choice::Named(schedule) = named.unwrap_or_default() else { return };
+    let facts = schedule.facts();
+    let fits = |exchange: &str| match exchange {
+        "blocking" => facts.in_line(),
+        "batched" => facts.batched && facts.prompt,
+        _ => true,
+    };
+    let other = if fits("batched") { "batched" } else { "async" };
+    if let Some(exchange) = pipeline.get_mut("p2p").filter(|e| !e.as_str().is_some_and(fits)) {
+        *exchange = other.into();
+    }
 }

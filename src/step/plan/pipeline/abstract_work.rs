@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Channel, Message, Options, Sends, StageWork, Task, phase, programs};
+use super::{Channel, Message, Options, Pipeline, Sends, StageWork, Task, phase, programs};
 use crate::core::ids::{CommId, OpId, ProgramId, RankId, TransferId};
 use crate::core::program::{Action, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use crate::core::units::Time;
@@ -41,9 +41,18 @@ pub fn abstract_world_over(
     };
     let options = Options { sends, lanes: lanes(order, &work, slow_p2p), ..Options::default() };
     let pipeline = programs(order, options, &mut work);
+    let is_slow = |channel: &Channel| {
+        let ends = [channel.from.rank, channel.to.rank];
+        slow.is_some_and(|edge| ends.contains(&edge.after) && ends.contains(&(edge.after + 1)))
+    };
+    AbstractPipeline { world: world(pipeline, [p2p, slow_p2p], &is_slow), slot_ops: work.slot_ops }
+}
+
+/// A rank for each program, whose transfers take the first delay, those of slow channels the second.
+pub(super) fn world(pipeline: Pipeline, delays: [Time; 2], is_slow: &dyn Fn(&Channel) -> bool) -> World {
     let mut world = World {
         programs: pipeline.programs.into_iter().map(std::sync::Arc::new).collect(),
-        actions: vec![Action::Fixed(p2p), Action::Fixed(slow_p2p)],
+        actions: delays.map(Action::Fixed).into(),
         profiles: vec![vec![0], vec![1]],
         ..World::default()
     };
@@ -51,16 +60,15 @@ pub fn abstract_world_over(
         world.add_rank(ProgramId(rank as u32), slots.len() as u32);
     }
     for channel in &pipeline.channels {
-        let ends = [channel.from.rank, channel.to.rank];
-        let is_slow = slow.is_some_and(|edge| ends.contains(&edge.after) && ends.contains(&(edge.after + 1)));
-        world.add_comm(u32::from(is_slow), &[RankId(channel.from.rank), RankId(channel.to.rank)], &[]);
+        let ends = [RankId(channel.from.rank), RankId(channel.to.rank)];
+        world.add_comm(u32::from(is_slow(channel)), &ends, &[]);
     }
     for (rank, slots) in pipeline.slots.iter().enumerate() {
         for (slot, channel) in slots.iter().enumerate() {
             world.bind(RankId(rank as u32), slot as u16, CommId(*channel));
         }
     }
-    AbstractPipeline { world, slot_ops: work.slot_ops }
+    world
 }
 
 /// So many lanes that a message never waits for the one before: two messages of a channel are at least the shortest

@@ -181,11 +181,8 @@ pub fn plan_on(
         table_parameters: model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden,
         order: &order,
     };
-    let sends = match workload.parallelism.pipeline.p2p {
-        PointToPoint::Async => Sends::Asynchronous,
-        PointToPoint::Blocking => Sends::Blocking,
-        PointToPoint::Batched => Sends::Batched,
-    };
+    let sends = sends(workload.parallelism.pipeline.p2p);
+    check_exchanges(workload, &order)?;
     let options = Options { sends, lanes: 1, first_slot: setup.shares.groups.len() as u16, steps };
     // Every class of devices runs programs of its own, and so do ranks whose documents differ.
     let mut pipelines = Vec::new();
@@ -263,6 +260,53 @@ fn check_trained(w: &WorkloadSpec, stages: &[Vec<Unit>]) -> Result<(), SpecError
     Err(SpecError::at("training.frozen_layers", format!("{frozen} frozen layers fill stage {stage}"))
         .allowed("frozen layers that leave every pipeline stage one that is trained")
         .hint("give the first stage more layers (parallelism.pipeline.layer_split), or use fewer stages or chunks"))
+}
+
+fn sends(p2p: PointToPoint) -> Sends {
+    match p2p {
+        PointToPoint::Async => Sends::Asynchronous,
+        PointToPoint::Blocking => Sends::Blocking,
+        PointToPoint::Batched => Sends::Batched,
+    }
+}
+
+/// Lines of a cycle of waits that a message shows.
+const SHOWN: usize = 6;
+
+/// Refuses exchanges in which ranks would wait for each other in a ring, before anything is played. The shortest order of the
+/// schedule has all that the whole one has.
+fn check_exchanges(w: &WorkloadSpec, order: &Order) -> Result<(), PlanError> {
+    let pipeline = &w.parallelism.pipeline;
+    if pipeline.p2p == PointToPoint::Async || pipeline.size < 2 {
+        return Ok(());
+    }
+    let shortest = fewest_micro_batches(w, order.micro_batches);
+    let short = (shortest < order.micro_batches).then(|| self::order(w, shortest)).transpose()?;
+    let order = short.as_ref().unwrap_or(order);
+    let stands_still = |p2p| pipeline::standstill(order, sends(p2p), w.host());
+    let Some(cycle) = stands_still(pipeline.p2p) else { return Ok(()) };
+    let others = [PointToPoint::Async, PointToPoint::Batched, PointToPoint::Blocking];
+    let run = others.into_iter().filter(|other| *other != pipeline.p2p && stands_still(*other).is_none());
+    let name = |p2p: PointToPoint| serde_json::to_value(p2p).ok().and_then(|v| v.as_str().map(str::to_owned));
+    let allowed: Vec<String> = run.filter_map(name).collect();
+    let lines = cycle
+        .iter()
+        .take(SHOWN)
+        .map(|at| format!("\n  rank {} {}: {} waits for {}", at.rank.0, at.stream, at.op, at.waits_for));
+    let more = cycle.len().saturating_sub(SHOWN);
+    let rest = if more > 0 {
+        format!("\n  and {more} more, of which the last waits for the first")
+    } else {
+        String::new()
+    };
+    let problem = format!(
+        "{} comes to a standstill with schedule {}: each of these waits for the next{}{rest}",
+        name(pipeline.p2p).unwrap_or_default(),
+        pipeline.choice().name(),
+        lines.collect::<String>(),
+    );
+    let error = SpecError::at("parallelism.pipeline.p2p", problem);
+    Err(error.allowed(format!("{} with this schedule and stack", allowed.join(" or "))).into())
 }
 
 /// Most ops of all programs together: about 6 GB.

@@ -71,27 +71,34 @@ fn update_all(
         }
         let last_of_norm = kernels.get(i + 1).is_none_or(|(next, _)| next != pass);
         if *pass == UpdatePass::Norm && last_of_norm {
-            let summed = sum_norm(w, b, op);
-            waits.push(summed);
-            w.host_reads(HostRead::GradientNorm, summed);
+            waits.extend(sum_norm(w, b, &[op]));
         }
+    }
+    let norms =
+        workload.stack().optimizer.passes.contains(&UpdatePass::Norm) && workload.optimizer.clip_gradients;
+    if norms && parameters == 0 {
+        // A rank that updates nothing takes part in the sum of those that do.
+        sum_norm(w, b, &waits);
     }
     updated
 }
 
 /// Sums the norm over the ranks that hold other shards, and over those that hold other weights unless the schedule
 /// does not wait for them.
-fn sum_norm(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, norm: OpId) -> OpId {
+fn sum_norm(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, norm: &[OpId]) -> Vec<OpId> {
     let workload = w.setup.shares.workload;
-    let mut last = norm;
+    let mut last = norm.to_vec();
     let cut = workload.parallelism.sharding.kind >= ShardingKind::Zero1;
     let groups = [(Group::Gradients, cut), (Group::Model, !workload.parallelism.pipeline.updates_unasked())];
     for (group, summed) in groups {
         let what = ("all-reduce gradient norm", Phase::Optimizer, None);
         if summed {
-            let op = w.communicate(b, group, Op::AllReduce, 4, what, &[last], NO_MICRO_BATCH);
-            last = op.unwrap_or(last);
+            let op = w.communicate(b, group, Op::AllReduce, 4, what, &last, NO_MICRO_BATCH);
+            last = op.map_or(last, |op| vec![op]);
         }
+    }
+    if let [summed] = last[..] {
+        w.host_reads(HostRead::GradientNorm, summed);
     }
     last
 }

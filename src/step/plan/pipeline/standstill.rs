@@ -1,0 +1,76 @@
+//! Whether ranks can exchange as they are asked to, before a step is played: passes, sends, receives, and what hosts launch and wait
+//! for, together.
+//!
+//! Each pass is one kernel here. Whether ranks come to a standstill does not hang on how long anything takes (streams are in order,
+//! and transfers begin when both ends have come to them), so the kernels of a pass and the sizes of messages are left out.
+
+use super::abstract_work::world;
+use super::{Channel, Message, Options, Sends, StageWork, Task, brings_input, phase, programs};
+use crate::core::engine::{self, EngineError, Waiting};
+use crate::core::ids::{OpId, TransferId};
+use crate::core::program::{OpInfo, ProgramBuilder, StreamKind, Work};
+use crate::core::units::Time;
+use crate::step::plan::launch::{Setting, launch};
+use crate::step::schedule::Order;
+use crate::step::spec::stack::{HostRead, HostSpec};
+
+/// A time for everything.
+const UNIT: Time = Time(1_000_000);
+
+/// The cycle of waits in which an order comes to a standstill with these sends; `None` where it runs.
+pub fn standstill(order: &Order, sends: Sends, host: Option<&HostSpec>) -> Option<Vec<Waiting>> {
+    let mut passes = Passes { host_waits: sends != Sends::Asynchronous, ..Passes::default() };
+    let mut pipeline = programs(order, Options { sends, ..Options::default() }, &mut passes);
+    if let Some(host) = host {
+        let setting = Setting { gap: Time::ZERO, slowness: 1.0, groups: 1, casts: false, tensor_us: 0.0 };
+        let read = host.reads.contains(&HostRead::Transfers);
+        let launched = pipeline.programs.iter().zip(&passes.reads);
+        let launched = launched.map(|(p, reads)| launch(p, host, setting, if read { reads } else { &[] }));
+        pipeline.programs = launched.collect();
+    }
+    match engine::run(&world(pipeline, [UNIT; 2], &|_| false)) {
+        Err(EngineError::Deadlock { cycle, .. }) => Some(cycle),
+        _ => None,
+    }
+}
+
+/// A kernel a pass, and what the host reads by rank.
+#[derive(Default)]
+struct Passes {
+    host_waits: bool,
+    compute: u16,
+    reads: Vec<Vec<(OpId, HostRead)>>,
+}
+
+impl Passes {
+    fn push(&self, b: &mut ProgramBuilder, task: &Task, waits: &[OpId]) -> OpId {
+        let phase = phase(task.part.pass);
+        let info = OpInfo { name: "pass".into(), phase, layer: None, class: None, flops: 0.0, bytes: 0.0 };
+        let info = b.info(info);
+        b.op(self.compute, Work::Compute { time: UNIT }, waits, info, task.part.micro_batch)
+    }
+}
+
+impl StageWork for Passes {
+    fn begin(&mut self, b: &mut ProgramBuilder, _rank: u32) -> u16 {
+        self.reads.push(Vec::new());
+        self.compute = b.stream(StreamKind::Compute);
+        self.compute
+    }
+    fn pass(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
+        let last = b.len().checked_sub(1).map(|last| OpId(last as u32));
+        if let Some(last) = last.filter(|last| self.host_waits && brings_input(b.name(*last))) {
+            self.reads.last_mut().expect("a rank has begun").push((last, HostRead::Transfers));
+        }
+        self.push(b, task, task.input.as_slice())
+    }
+    fn overlapped(&mut self, b: &mut ProgramBuilder, forward: &Task, backward: &Task) -> (OpId, OpId) {
+        let waits: Vec<OpId> = forward.input.into_iter().chain(backward.input).collect();
+        let op = self.push(b, forward, &waits);
+        (op, op)
+    }
+    fn end(&mut self, _: &mut ProgramBuilder, _rank: u32) {}
+    fn message(&self, _: &Channel) -> Message {
+        Message { transfer: TransferId(0), bytes: 0.0 }
+    }
+}
