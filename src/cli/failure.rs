@@ -82,7 +82,10 @@ impl From<TraceError> for Failure {
 
 impl From<OutputError> for Failure {
     fn from(error: OutputError) -> Failure {
-        Failure::run(error)
+        match error {
+            OutputError::Input { .. } => Failure::input(error),
+            error => Failure::run(error),
+        }
     }
 }
 

@@ -7,15 +7,17 @@ use flate2::read::MultiGzDecoder;
 use serde::de::DeserializeOwned;
 
 use crate::step::spec::SpecError;
+use crate::step::spec::files::note_read;
 
-/// Most bytes that a file may hold, packed or unpacked.
-const MOST: u64 = 8 << 30;
+/// Most bytes that a file may hold, packed or unpacked: some ten times the largest trace of a step that was met.
+const MOST: u64 = 1 << 30;
 
 /// The bytes of a file, unpacked if they are packed.
 ///
 /// # Errors
 /// It cannot be read, or is larger than anything that is read here.
 pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, SpecError> {
+    note_read(path);
     let unpacked = || -> std::io::Result<Vec<u8>> {
         let limited = |file: &mut dyn Read| {
             let mut bytes = Vec::new();

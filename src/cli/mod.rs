@@ -146,6 +146,22 @@ enum Command {
     Man(completions::Man),
 }
 
+/// The command line as clap has it: for whoever walks its arguments.
+pub fn definition() -> clap::Command {
+    Cli::command()
+}
+
+/// Looks at the files that a command line names, as [`main`] does before it runs one; words that are missing or wrong are passed
+/// over.
+///
+/// # Errors
+/// An output is an input or another output, or its name means another format.
+pub fn check_files(words: &[&str]) -> Result<(), Failure> {
+    let command = Cli::command().ignore_errors(true);
+    let matches = command.clone().try_get_matches_from(words).map_err(Failure::input)?;
+    outputs::guard(&command, &matches)
+}
+
 /// Runs the command line and returns the exit status.
 pub fn main() -> ExitCode {
     // A handler that cannot be set leaves what was: partial files then stay behind.
@@ -171,7 +187,7 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // Nobody may be listening there either.
-            let _ = writeln!(io::stderr(), "error: {}", failure.message);
+            let _ = writeln!(io::stderr(), "error: {}", screen::harmless(&failure.message));
             ExitCode::from(failure.status)
         }
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{ArgMatches, Command};
 
 use super::Failure;
+use crate::step::spec::files::keep_reads;
 
 /// The heading under which `--help` lists what a command writes. Every file named elsewhere is one that it reads.
 pub(super) const WRITTEN: &str = "Output files";
@@ -28,33 +29,98 @@ pub(super) fn guard(mut command: &Command, mut matches: &ArgMatches) -> Result<(
         let Some(next) = command.find_subcommand(name) else { break };
         (command, matches) = (next, inner);
     }
-    let (mut outputs, mut inputs) = (Vec::new(), Vec::new());
+    keep_reads();
+    let (mut outputs, mut formats, mut inputs) = (Vec::new(), Vec::new(), Vec::new());
+    let as_folder = matches!(matches.try_get_raw("format"), Ok(Some(_))) && command.get_name() == "run";
     for argument in command.get_arguments() {
-        let Ok(Some(values)) = matches.try_get_raw(argument.get_id().as_str()) else { continue };
+        let id = argument.get_id().as_str();
+        let Ok(Some(values)) = matches.try_get_raw(id) else { continue };
         let option = format!("--{}", argument.get_long().unwrap_or_default());
+        let is_path =
+            argument.get_value_parser().type_id() == clap::builder::ValueParser::path_buf().type_id();
         for value in values {
             match argument.get_help_heading() {
-                Some(WRITTEN) => outputs.push((option.clone(), PathBuf::from(value))),
-                _ => inputs.extend(files(value)),
+                Some(WRITTEN) if is_path => {
+                    let meant =
+                        if as_folder && id == "output" { &[][..] } else { meant(command.get_name(), id) };
+                    outputs.push((option.clone(), PathBuf::from(value)));
+                    formats.push(meant);
+                }
+                Some(WRITTEN) => {}
+                _ => inputs.extend(files(value, is_path)),
             }
         }
     }
     ON_STDOUT.store(outputs.iter().any(|(_, path)| path == Path::new("-")), Ordering::Relaxed);
     let outputs: Vec<_> =
         outputs.iter().map(|(option, path)| (option.as_str(), Some(path.as_path()))).collect();
-    apart(&outputs, &inputs)
+    apart(&outputs, &inputs)?;
+    let named = outputs.iter().zip(formats);
+    named.map(|((option, path), formats)| means(option, path.unwrap_or(Path::new("-")), formats)).collect()
 }
 
-/// The files that a value of the command line may mean: itself, what `path=value` sets, or those in the folder.
-fn files(value: &OsStr) -> Vec<PathBuf> {
-    let path = match value.to_str().and_then(|text| text.split_once('=')) {
-        Some((_, set)) if !Path::new(value).exists() => Path::new(set),
-        _ => Path::new(value),
-    };
-    match std::fs::read_dir(path) {
-        Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
-        Err(_) => vec![path.to_owned()],
+/// Endings of names that mean a format.
+const FORMATS: [&str; 15] = [
+    "json",
+    "jsonl",
+    "pftrace",
+    "perfetto-trace",
+    "html",
+    "csv",
+    "tsv",
+    "parquet",
+    "arrow",
+    "xlsx",
+    "pdf",
+    "svg",
+    "png",
+    "et",
+    "yaml",
+];
+
+/// The formats in which an argument is written; none: a folder.
+fn meant(command: &str, id: &str) -> &'static [&'static str] {
+    match (command, id) {
+        (_, "html") => &["html"],
+        ("sweep" | "merge", "output") => &["jsonl", "json", "csv"],
+        (_, "rows") => &["jsonl", "json"],
+        (_, "output" | "trace") => &["json", "pftrace", "perfetto-trace"],
+        _ => &["json"],
     }
+}
+
+/// A name that means another format than is written is refused.
+fn means(option: &str, path: &Path, formats: &[&str]) -> Result<(), Failure> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let stem = name.strip_suffix(".gz").unwrap_or(&name);
+    let ending = stem.rsplit_once('.').map_or("", |(_, ending)| ending);
+    if !FORMATS.contains(&ending) || formats.contains(&ending) {
+        return Ok(());
+    }
+    let allowed = match formats {
+        [] => "the name of a folder: a file a rank is written".to_owned(),
+        formats => formats.iter().map(|f| format!(".{f}")).collect::<Vec<_>>().join(", "),
+    };
+    Err(Failure::input(format!(
+        "{option} {}: the name means .{ending}\n  allowed: {allowed}",
+        path.display()
+    )))
+}
+
+/// The files that a value of the command line may mean: itself, what `path=value` sets, the workload of `JOB@0-7`; of an argument
+/// that is a path also those in the folder.
+fn files(value: &OsStr, is_path: bool) -> Vec<PathBuf> {
+    let whole = Path::new(value);
+    if is_path {
+        return match std::fs::read_dir(whole) {
+            Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
+            Err(_) => vec![whole.to_owned()],
+        };
+    }
+    let text = value.to_str().unwrap_or_default();
+    let set = text.split_once('=').map(|(_, set)| set);
+    let job = text.rsplit_once('@').map(|(job, _)| job);
+    [Some(text), set, job].into_iter().flatten().map(PathBuf::from).collect()
 }
 
 /// Outputs must differ from each other and from every input: the second would replace the first, or the input. Files

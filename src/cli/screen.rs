@@ -68,7 +68,28 @@ fn green_bars(line: &str) -> String {
 /// # Errors
 /// As `put`.
 pub fn say(text: &str) -> Result<(), Failure> {
-    if outputs::document_on_stdout() { Ok(()) } else { put(text) }
+    if outputs::document_on_stdout() { Ok(()) } else { put(&harmless(text)) }
+}
+
+/// A text in which nothing commands the terminal but colours: names from files may hold anything.
+pub(super) fn harmless(text: &str) -> std::borrow::Cow<'_, str> {
+    let commands = |(at, c): (usize, char)| {
+        let colour = || {
+            text[at..].strip_prefix("\u{1b}[").is_some_and(|rest| {
+                let end = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
+                end.starts_with('m')
+            })
+        };
+        c.is_control() && !matches!(c, '\n' | '\t') && !(c == '\u{1b}' && colour())
+    };
+    if !text.char_indices().any(commands) {
+        return text.into();
+    }
+    let shown = |at: (usize, char)| match commands(at) {
+        true => at.1.escape_default().to_string(),
+        false => at.1.to_string(),
+    };
+    text.char_indices().map(shown).collect::<String>().into()
 }
 
 /// Writes to standard output. That its reader has gone (`| head`) is no failure.
@@ -90,7 +111,7 @@ pub fn width() -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::painted;
+    use super::{harmless, painted};
 
     #[test]
     fn without_its_colours_a_report_is_what_it_was() {
@@ -100,5 +121,11 @@ mod tests {
         let plain =
             ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m"].iter().fold(colours, |t, c| t.replace(c, ""));
         assert_eq!(plain, text);
+    }
+
+    #[test]
+    fn only_colours_reach_the_terminal() {
+        assert_eq!(harmless("a\tb\n\u{1b}[48;5;3mx\u{1b}[0m"), "a\tb\n\u{1b}[48;5;3mx\u{1b}[0m");
+        assert_eq!(harmless("\u{1b}]0;title\u{7}\u{1b}[2J\r"), "\\u{1b}]0;title\\u{7}\\u{1b}[2J\\r");
     }
 }

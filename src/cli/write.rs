@@ -25,8 +25,7 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Fail
 /// # Errors
 /// The file cannot be written (status 1).
 pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let mut output =
-        Output::create(path, path.extension().is_some_and(|e| e == "gz")).map_err(Failure::run)?;
+    let mut output = Output::create(path, path.extension().is_some_and(|e| e == "gz"))?;
     output.write_all(bytes).map_err(|e| Failure::run(output.error(e)))?;
     output.finish().map_err(Failure::run)
 }

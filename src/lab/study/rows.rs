@@ -297,8 +297,12 @@ pub fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// Quoted where it must be (RFC 4180).
+/// Quoted where it must be (RFC 4180). What a spreadsheet would take for a formula has an apostrophe before it, which makes it a
+/// text there; numbers have none.
 pub(super) fn cell(text: &str) -> String {
+    if text.starts_with(['=', '@', '+', '-', '\t', '\r']) && text.parse::<f64>().is_err() {
+        return cell(&format!("'{text}"));
+    }
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

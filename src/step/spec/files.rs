@@ -3,9 +3,10 @@
 //! Nothing else in the library reads a file: what comes after loading has its content in place.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// The largest input that is read, in bytes: rank maps of the largest machines are a few megabytes.
 const MAX_BYTES: u64 = 64 << 20;
@@ -19,6 +20,24 @@ pub trait Files {
     fn read(&self, path: &Path) -> Result<String, String>;
 }
 
+/// Files that were read from the disk; nothing is kept unless that is asked for.
+static READ: Mutex<Option<BTreeSet<PathBuf>>> = Mutex::new(None);
+
+/// From now on, files that are read are known: for a program that must not write over its inputs.
+pub fn keep_reads() {
+    READ.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+}
+/// A file is read.
+pub fn note_read(path: &Path) {
+    if let Some(read) = READ.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        read.extend(path.canonicalize());
+    }
+}
+/// Whether a file, links followed, was read since [`keep_reads`].
+pub fn was_read(path: &Path) -> bool {
+    READ.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|read| read.contains(path))
+}
+
 /// The file system; `-` is the standard input.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
@@ -30,6 +49,7 @@ impl Files for Disk {
             Some("-") => Box::new(std::io::stdin()),
             _ => Box::new(std::fs::File::open(path).map_err(|e| e.to_string())?),
         };
+        note_read(path);
         source.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
         if bytes.len() as u64 > MAX_BYTES {
             return Err(format!("it is larger than {} MiB, which no input is", MAX_BYTES >> 20));

@@ -20,7 +20,7 @@ pub mod cost;
 pub mod device;
 mod dtype;
 mod error;
-mod files;
+pub mod files;
 pub(crate) mod glob;
 pub mod hugging_face;
 mod import;

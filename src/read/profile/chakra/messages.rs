@@ -145,6 +145,11 @@ pub(super) fn messages(bytes: &[u8], file: &str) -> Result<(GlobalMetadata, Vec<
             return Err(SpecError::file(file, format!("holds more than {MOST_NODES} nodes"))
                 .allowed("traces of one step, or of a few"));
         }
+        if node == RawNode::default() {
+            return Err(
+                SpecError::file(file, format!("message {} is empty", stream.read - 1)).allowed(ALLOWED)
+            );
+        }
         nodes.push(node);
     }
     Ok((head, nodes))

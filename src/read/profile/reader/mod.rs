@@ -23,6 +23,7 @@ use super::model::{Call, CollectiveArgs, DeviceEvent, Does, Mark, Profile};
 use super::own::OwnRanks;
 use super::scan::{Ending, Piece, scan};
 use crate::step::spec::SpecError;
+use crate::step::spec::files::note_read;
 
 /// What a trace file may be, for messages.
 const ALLOWED: &str = "a PyTorch profiler trace (.json or .json.gz: an object with `traceEvents`, or a list of events), or a timeline that \
@@ -37,6 +38,7 @@ const ALLOWED: &str = "a PyTorch profiler trace (.json or .json.gz: an object wi
 pub fn read(path: &Path, classes: &Classes) -> Result<Vec<Profile>, SpecError> {
     let file = path.display().to_string();
     let input = File::open(path).map_err(|e| SpecError::file(&file, format!("cannot be read: {e}")))?;
+    note_read(path);
     read_from(BufReader::with_capacity(1 << 17, input), &file, classes)
 }
 

@@ -17,6 +17,8 @@ use std::thread::JoinHandle;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use crate::step::spec::files::was_read;
+
 /// Format of a timeline file, told by the extension of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -57,6 +59,12 @@ pub enum OutputError {
         path.display()
     )]
     Extension {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is a file from which this was made.
+    #[error("`{}` was read for this, and is left as it is; choose another name", path.display())]
+    Input {
         /// The file.
         path: PathBuf,
     },
@@ -125,6 +133,9 @@ impl Output {
         let fail = |error| OutputError::Create { path: path.to_owned(), error };
         // A link keeps being one: what it points to is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if was_read(&target) {
+            return Err(OutputError::Input { path: path.to_owned() });
+        }
         let (file, pending) = match fs::metadata(&target) {
             Ok(meta) if meta.is_dir() => return Err(fail(io::ErrorKind::IsADirectory.into())),
             Ok(meta) if !meta.is_file() => {
