@@ -95,7 +95,10 @@ impl OwnRanks {
     /// The ranks by number; none if it is no timeline of this program.
     pub(super) fn finish(self, file: &str, skipped: &BTreeMap<String, u64>) -> Vec<Profile> {
         let mut ranks = Vec::new();
-        for (pid, mut rank) in self.ranks {
+        // By number: as texts, 10 is before 2.
+        let mut by_number: Vec<(String, Profile)> = self.ranks.into_iter().collect();
+        by_number.sort_by_key(|(pid, _)| (pid.len(), pid.clone()));
+        for (pid, mut rank) in by_number {
             let name = self.names.get(&pid).cloned().unwrap_or_default();
             rank.rank = name.strip_prefix("rank ").and_then(|rest| {
                 rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok())

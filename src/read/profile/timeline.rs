@@ -68,8 +68,11 @@ pub fn pipeline_timeline(input: impl std::io::Read, file: &str) -> Result<Durati
         Ending::Truncated(at, _) => return Err(wrong(format!("breaks off at byte {at}"))),
         Ending::Foreign(why) => return Err(wrong(why)),
     }
-    let processes: BTreeSet<&String> = events.iter().map(|e| &e.1.0).collect();
-    let replica: BTreeMap<String, u32> = processes.into_iter().cloned().zip(0..).collect();
+    // By number: as texts, 10 is before 2.
+    let numbered = |pid: &'_ String| (pid.parse::<u64>().unwrap_or(u64::MAX), pid.clone());
+    let processes: BTreeSet<(u64, String)> = events.iter().map(|e| numbered(&e.1.0)).collect();
+    let processes = processes.into_iter().map(|(_, pid)| pid);
+    let replica: BTreeMap<String, u32> = processes.zip(0..).collect();
     let mut spans: Spans = BTreeMap::new();
     for (step, row, name, number, start, end) in events {
         let Some(&rank) = rows.get(&row) else { continue };
