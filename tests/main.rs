@@ -23,6 +23,7 @@ mod golden;
 mod goodput;
 mod imports;
 mod kineto;
+mod laws;
 mod layers;
 mod machine_parts;
 mod mangled;

@@ -209,8 +209,10 @@ fn product(args: &Args, on: &On, statement: &Statement) -> Result<(Product, Play
     let mut ways = Vec::new();
     for plan in plans(statement, &args.size, &on.mesh.0, args.format.bytes())? {
         let compute_s = plan.flops / on.peak;
+        let memory_s = on.memory.map_or(0.0, |rate| plan.memory_bytes / rate);
+        let product_s = compute_s.max(memory_s);
         let played =
-            Played::run(&plan, &on.mesh, &on.machine, &on.chooser, compute_s).map_err(|e| match e {
+            Played::run(&plan, &on.mesh, &on.machine, &on.chooser, product_s).map_err(|e| match e {
                 PlayError::Collective(
                     e @ (CollectiveError::BadGroup(_) | CollectiveError::NotConnected(_)),
                 ) => Failure::input(e),
@@ -218,7 +220,7 @@ fn product(args: &Args, on: &On, statement: &Statement) -> Result<(Product, Play
             })?;
         ways.push((way(&plan, on, &played, compute_s), played));
     }
-    let longer = |w: &Way| w.compute_s.max(w.communication_s);
+    let longer = |w: &Way| w.compute_s.max(w.memory_s.unwrap_or(0.0)).max(w.communication_s);
     ways.sort_by(|a, b| longer(&a.0).total_cmp(&longer(&b.0)));
     let (ways, mut played): (Vec<Way>, Vec<Played>) = ways.into_iter().unzip();
     let product = Product {
@@ -289,8 +291,8 @@ fn text(product: &Product) -> String {
         rows.add_row([
             "product".into(),
             String::new(),
-            time(way.compute_s),
-            time(way.compute_s),
+            time(way.compute_s.max(way.memory_s.unwrap_or(0.0))),
+            time(way.compute_s.max(way.memory_s.unwrap_or(0.0))),
             product,
             String::new(),
         ]);

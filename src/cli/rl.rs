@@ -51,7 +51,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let sets = [spec.set.clone(), args.sets.clone()].concat();
     let topology = spec.topology.as_deref().map(beside);
-    let inputs = Inputs::load(&beside(&spec.workload), topology.as_deref(), &sets)?;
+    let load = |sets: &[String]| Inputs::load(&beside(&spec.workload), topology.as_deref(), sets);
+    let mut inputs = load(&sets)?;
+    if let Some(batch) = spec.batch_for(&inputs) {
+        if sets.iter().any(|set| set.starts_with("batch.global=")) {
+            let problem = format!(
+                "{} sequences an update are not the tokens that are generated",
+                inputs.workload.value.batch.global
+            );
+            let error = SpecError::at("batch.global", problem).in_file(&file);
+            return Err(error.allowed(format!("{batch}, or nothing: it then follows")).into());
+        }
+        inputs = load(&[sets, vec![format!("batch.global={batch}")]].concat())?;
+    }
     let step = Simulation::run(&inputs, &Options::default())?;
     let iteration = iteration(&spec, &inputs, &step).map_err(|e: SpecError| e.in_file(&file))?;
     if let Some(path) = &args.report {

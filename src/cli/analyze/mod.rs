@@ -81,7 +81,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let window = if args.linked { Window::Linked } else { Window::All };
     let mut report: ProfileReport = report(&mut profiles, window);
     report.unread = unread.iter().map(|e| format!("{}: {}", e.file, e.problem)).collect();
-    if let Some(least) = utilisation {
+    if let Some((least, causal_s)) = utilisation {
+        if let Some(rank) = report.ranks.iter().find(|r| r.step_s > 0.0 && causal_s > r.step_s) {
+            let workload = args.workload.as_deref().unwrap_or_default();
+            let problem = format!(
+                "at its peak the machine would take {causal_s:.6} s for this step, and the profile's takes {:.6} s",
+                rank.step_s
+            );
+            return Err(SpecError::file(format!("--workload {workload}"), problem)
+                .hint("give the model, batch and machine that were profiled (--set, --topology)")
+                .into());
+        }
         for rank in &mut report.ranks {
             rank.mfu = (rank.step_s > 0.0).then(|| (least.matrices_s + least.mixing_s) / rank.step_s);
             rank.waterfall = (rank.window_s > 0.0).then(|| waterfall(rank, least));
@@ -103,7 +113,8 @@ fn classes(args: &Args) -> Result<Classes, Failure> {
 }
 
 /// Seconds that a step would take if all devices computed the model's FLOPs at their peak.
-fn at_peak(workload: &str, args: &Args) -> Result<AtPeak, Failure> {
+/// Attention in full first, then all of it by half where a mask is causal.
+fn at_peak(workload: &str, args: &Args) -> Result<(AtPeak, f64), Failure> {
     let inputs = Inputs::load(workload, args.topology.as_deref(), &args.set).map_err(Failure::input)?;
     let (step, machine) = (&inputs.workload.value, &inputs.machine);
     let flops = StepFlops::of_training(
@@ -113,5 +124,6 @@ fn at_peak(workload: &str, args: &Args) -> Result<AtPeak, Failure> {
         step.sequence(&inputs.model),
     );
     let rate = inputs.peak().0 * f64::from(machine.devices());
-    Ok(AtPeak { matrices_s: (flops.model - flops.mixing) / rate, mixing_s: flops.mixing / rate })
+    let least = AtPeak { matrices_s: (flops.model - flops.mixing) / rate, mixing_s: flops.mixing / rate };
+    Ok((least, flops.model_causal / rate))
 }

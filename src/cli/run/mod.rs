@@ -130,6 +130,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         }
     }
     let Some(report) = report else { return Ok(()) };
+    possible(&report)?;
     if let Some(path) = &args.html {
         let ranks = traced(&args.trace_ranks, &run)?;
         let text = page::page(&run, &ranks, &report).map_err(Failure::run)?;
@@ -138,8 +139,19 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     tell(args, &inputs, report)
 }
 
+/// Nothing impossible gets out.
+fn possible(report: &Report) -> Result<(), Failure> {
+    let Some(what) = report.impossible() else { return Ok(()) };
+    Err(Failure::run(format!(
+        "a defect of stepsim: the step of `{}` on `{}` would have {what}\n  what to do: please report it, with the command and the \
+         files; the result is not to be used",
+        report.workload, report.topology
+    )))
+}
+
 /// Writes and prints a report, as asked.
 fn tell(args: &Args, inputs: &Inputs, report: Report) -> Result<(), Failure> {
+    possible(&report)?;
     if let Some(path) = &args.report {
         write_json(path, &report)?;
     }

@@ -56,12 +56,11 @@ pub(super) fn headline(out: &mut String, r: &Report, width: u16) {
         0 | 1 => format!("step {step}"),
         n => format!("{n} steps in {}, {step} each", Time::from_s(r.run_time_s)),
     };
-    let _ = writeln!(
-        out,
-        "  {step}   {tokens} tokens/s   MFU {:.1} %   HFU {:.1} %",
-        r.mfu * 100.0,
-        r.hfu * 100.0
-    );
+    // Attention in full is a convention, by which a device can do more than it can.
+    let (mfu, hfu, how) =
+        if r.mfu.max(r.hfu) > 1.0 { (r.mfu_causal, r.hfu_causal, " (causal)") } else { (r.mfu, r.hfu, "") };
+    let (mfu, hfu) = (mfu * 100.0, hfu * 100.0);
+    let _ = writeln!(out, "  {step}   {tokens} tokens/s   MFU {mfu:.1} %   HFU {hfu:.1} %{how}");
     let (rate, unit) = flop_rate(r.model_tflops_per_device);
     let mut parts = vec![format!("{rate:.1} model {unit} per device"), format!("{} ops", grouped(r.ops))];
     if r.classes.simulated_ranks < r.classes.ranks {

@@ -3,6 +3,7 @@
 //! * **Model FLOPs** (the numerator of MFU): matrix products that the model's mathematics asks for, forward once and
 //!   backward twice, whatever is recomputed or skipped. Attention is counted in full, 4·b·s²·a·d forward, as in the PaLM
 //!   and Megatron papers; [`StepFlops::model_causal`] counts it by half where the mask is causal.
+//!   Of a window or chunks, full is both sides of the diagonal.
 //! * **Hardware FLOPs** (the numerator of HFU) are those executed, recomputation included: the sum over the kernels
 //!   that ran ([`super::LayerPlan::flops`]).
 //!

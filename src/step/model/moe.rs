@@ -157,7 +157,7 @@ struct Routed<'a> {
     biases: bool,
     /// Received over sent.
     load: f64,
-    /// Whether the input is gathered over the tensor-parallel ranks of an expert.
+    /// Whether the ranks that cut an expert have tokens of their own, which are gathered for it.
     gathers: bool,
     travel: Option<&'a Travel>,
 }
@@ -168,20 +168,20 @@ impl<'a> Routed<'a> {
         let capped = moe.capacity_factor.unwrap_or(f64::INFINITY);
         let load = s.expert_load.min(capped);
         let sent = s.local_tokens() * moe.top_k;
-        let gathers = s.expert_tensor > 1 && s.sequence_parallel;
+        let gathered = s.expert_tensor / s.alike_in_expert();
         let experts = moe.experts / s.expert;
         // The mean padding of an expert's rows to a multiple of a is (a − 1)/2.
         let padding = experts * (s.pad_rows_to.max(1) - 1) / 2;
         let received = (sent as f64 * load).round() as u64;
         Routed {
             sent,
-            rows: received * if gathers { s.expert_tensor } else { 1 } + padding,
+            rows: received * gathered + padding,
             experts,
             width: ffn / s.expert_tensor,
             token: moe.width(b.model),
             biases: moe.expert_biases,
             load,
-            gathers,
+            gathers: gathered > 1,
             travel: s.travel.as_ref(),
         }
     }

@@ -141,6 +141,11 @@ impl Shard {
     pub fn local_tokens(&self) -> u64 {
         if self.sequence_parallel { self.tokens() / self.tensor } else { self.tokens() }
     }
+    /// How many of the ranks that cut an expert have the same tokens: tensor-parallel ranks, where the sequence is not cut
+    /// among them.
+    pub fn alike_in_expert(&self) -> u64 {
+        if self.sequence_parallel { 1 } else { self.tensor.min(self.expert_tensor) }
+    }
     /// Query heads of this rank.
     pub fn heads(&self, model: &ModelSpec) -> u64 {
         model.heads / self.tensor

@@ -54,7 +54,7 @@ pub enum PlayError {
 }
 
 impl Played {
-    /// Runs the collectives before the product one after the other, the product, which takes `compute_s`, and those after it.
+    /// Runs the collectives before the product one after the other, the product, which takes `product_s`, and those after it.
     ///
     /// # Errors
     /// A group that cannot do what is asked.
@@ -63,7 +63,7 @@ impl Played {
         mesh: &Mesh,
         machine: &Machine,
         chooser: &Chooser,
-        compute_s: f64,
+        product_s: f64,
     ) -> Result<Played, PlayError> {
         let mut lowering = Lowering::new(machine, Fidelity::Fluid, chooser.clone());
         let mut world = World::default();
@@ -110,7 +110,7 @@ impl Played {
             bytes: plan.memory_bytes,
         });
         let waits: Vec<OpId> = last.into_iter().collect();
-        let time = Time::from_s(compute_s);
+        let time = Time::from_s(product_s);
         let product = program.op(compute, Work::Compute { time }, &waits, info, NO_MICRO_BATCH);
         last = Some(product);
         for (i, step) in (plan.before.len()..).zip(&plan.after) {

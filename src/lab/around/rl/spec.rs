@@ -3,12 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::lab::simulate::Inputs;
 use crate::step::spec::SpecError;
 use crate::step::spec::workload::DrawnLengths;
 
 /// Most sequences of an iteration, and tokens of one.
 const MOST_SEQUENCES: u64 = 1 << 20;
 const MOST_TOKENS: u64 = 1 << 20;
+/// How far the tokens of an update may be from those generated: what packing into whole sequences leaves empty, or drops.
+const PACKED: f64 = 0.02;
 
 /// An iteration of reinforcement learning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -160,6 +163,20 @@ impl RlSpec {
         Ok(())
     }
 
+    /// The batch of an update that trains on what is generated, in whole micro-batches of every rank; `None` where the
+    /// workload's own does (but for what packing leaves empty).
+    pub fn batch_for(&self, inputs: &Inputs) -> Option<u64> {
+        let w = &inputs.workload.value;
+        let sequence = w.sequence(&inputs.model);
+        let made: u64 = self.lengths().iter().sum::<u64>() + self.prompts * self.samples * self.prompt_tokens;
+        let trained = w.batch.global * sequence * u64::from(self.updates);
+        if made.abs_diff(trained) as f64 <= PACKED * made as f64 {
+            return None;
+        }
+        let slice = w.data_parallel(u64::from(inputs.machine.devices())).max(1) * w.batch.micro_batch.max(1);
+        let sequences = made.div_ceil(u64::from(self.updates) * sequence);
+        Some(sequences.next_multiple_of(slice)).filter(|batch| *batch != w.batch.global)
+    }
     /// Tokens of each response, those of a prompt in a row.
     pub fn lengths(&self) -> Vec<u64> {
         let longest = Some(self.responses.longest.unwrap_or(MOST_TOKENS));

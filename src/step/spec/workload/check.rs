@@ -112,10 +112,14 @@ impl WorkloadSpec {
         }
         let holders = data.saturating_mul(par.context.size).saturating_mul(par.tensor);
         let expert = par.expert.saturating_mul(par.expert_tensor());
-        if par.expert > 1 && (expert == 0 || !holders.is_multiple_of(expert)) {
+        if expert == 0 || !holders.is_multiple_of(expert) {
+            let (field, value) = match par.expert {
+                1 => ("parallelism.expert_tensor", par.expert_tensor()),
+                expert => ("parallelism.expert", expert),
+            };
             p.add(
-                "parallelism.expert",
-                par.expert,
+                field,
+                value,
                 format!("expert × expert_tensor that divides data × context × tensor = {holders}"),
                 "expert-parallel groups are cut from the ranks of one pipeline stage",
             );
@@ -291,6 +295,19 @@ impl WorkloadSpec {
                 format!("a divisor of the expert's width ({})", moe.ffn.unwrap_or(model.ffn)),
                 "",
             ),
+            Some(_)
+                if par.tensor > 1
+                    && !par.sequence_parallel
+                    && !par.tensor.is_multiple_of(par.expert_tensor()) =>
+            {
+                p.add(
+                    "parallelism.expert_tensor",
+                    par.expert_tensor(),
+                    format!("a divisor of tensor ({}) without sequence_parallel", par.tensor),
+                    "ranks of several tensor-parallel groups would cut an expert, some with the same tokens: set \
+                     parallelism.sequence_parallel=true",
+                );
+            }
             _ => {}
         }
         self.check_expert_traffic(p, model);

@@ -36,10 +36,15 @@ impl TokenMixer for Attention {
     fn mixing(&self, m: &ModelSpec, sequence: u64) -> MixingFlops {
         let (a, s) = (&m.attention, sequence as f64);
         let widths = 2.0 * m.heads as f64 * (m.qk_head_size() + m.v_head_size()) as f64;
-        if a.window.is_some() || a.chunk.is_some() {
-            return MixingFlops::both(widths * a.pairs(sequence) / s);
+        let seen = a.pairs(sequence) / s;
+        let plain = seen == (s + 1.0) / 2.0;
+        match (a.causal, plain) {
+            (false, _) => MixingFlops::both(widths * seen),
+            // Half of the square.
+            (true, true) => MixingFlops { full: widths * s, causal: 0.5 * widths * s },
+            // Both sides of the diagonal, and one.
+            (true, false) => MixingFlops { full: widths * (2.0 * seen - 1.0), causal: widths * seen },
         }
-        MixingFlops { full: widths * s, causal: widths * s * if a.causal { 0.5 } else { 1.0 } }
     }
 
     fn scan(&self, _tensor: u64) -> Option<Scan> {
