@@ -1,16 +1,25 @@
 //! stepsim simulates one distributed training step, event by event.
 //!
+//! Start here: [`Inputs`] are a workload on a machine, [`Simulation::run`] plays one step of it, and the [`Report`] says where
+//! the time went.
+//!
 //! ```
-//! use stepsim::lab::simulate::{Inputs, Options, Simulation};
+//! use stepsim::{Inputs, Options, Simulation};
 //!
 //! let inputs = Inputs::load("tiny-4", None, &["batch.micro_batch=1".into()])?;
 //! let report = Simulation::run(&inputs, &Options::default())?.report(false);
+//! println!("{:.1} ms, MFU {:.1} %", 1e3 * report.step_time_s, 100.0 * report.mfu);
+//! for (cause, seconds) in &report.mean.stalls_s {
+//!     println!("stood still for {}: {:.2} ms", cause.name(), 1e3 * seconds);
+//! }
 //! assert!(report.step_time_s > 0.0 && report.mfu < 1.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//! [`Inputs`](lab::simulate::Inputs) take names and paths, texts, or typed values; a run borrows them and reads no files. Worlds are changed
-//! by named edits ([`core::program::Edit`]), errors are data ([`lab::simulate::Fault`]). `default-features = false` leaves out
-//! arguments, tables and progress.
+//! [`Inputs`] take names and paths, texts, or typed values ([`WorkloadSpec`], [`Topology`]); a run borrows them and reads no
+//! files. A [`World`] of your own needs no transformer; worlds are changed by named edits ([`core::program::Edit`]), errors are data
+//! ([`lab::simulate::Fault`]). `default-features = false` leaves out arguments, tables and progress.
+//!
+//! # Floors
 //!
 //! A step is a set of **rank programs** running on a **machine**. The modules stand on five floors, and within a floor in
 //! the order in which data flows; each uses only those before it (a test reads the `crate::` paths and holds it so):
@@ -27,3 +36,9 @@ pub mod core;
 pub mod lab;
 pub mod read;
 pub mod step;
+
+pub use core::program::World;
+pub use core::units::Time;
+pub use lab::simulate::{Inputs, Options, Simulation, SimulationError};
+pub use read::analysis::report::Report;
+pub use step::spec::{Device, ModelSpec, SpecError, Topology, WorkloadSpec};
