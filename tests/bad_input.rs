@@ -72,8 +72,8 @@ error: no workload has the name `lama3-70b`
         &["run", "gpt2-8", "--topology", "dgx-a100-80"],
         str![[r#"
 error: no topology has the name `dgx-a100-80`
-  allowed: b300-superpod, cxl-pool, [..]
-  hint: did you mean `dgx-a100-8`, `dgx-a100-64`, `dgx-a100`? A path of your own ends in .json
+  allowed: a40-4, b300-superpod, [..]
+  hint: `dgx-a100-80` is a device; how many? `8xdgx-a100-80`
 
 "#]],
     );

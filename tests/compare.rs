@@ -131,7 +131,7 @@ fn what_moves_the_step_moves_the_form() {
     for (name, sets) in [
         ("llama3-8b-fsdp", &["parallelism.sharding.prefetch.depth=0", "topology.node.nics.shared_by=4"][..]),
         ("gpt2-8", &["gradient_buckets.bucket_bytes=1000000", "gradient_buckets.overlap=false"]),
-        ("llama3-70b", &["parallelism.tensor_overlap=ring", "parallelism.pipeline.schedule=gpipe"]),
+        ("llama3-70b", &["parallelism.tensor_overlap=ring", "parallelism.pipeline.chunks=10"]),
         ("llama3-70b-offload", &["offload.prefetch.depth=0", "topology.node.host.link_shared_by=4"]),
         ("cxl-pool-8", &["topology.node.memory[1].shared_by=1"]),
         ("wan-72t", &["gradient_buckets.bucket_bytes=1000000000"]),

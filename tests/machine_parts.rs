@@ -68,7 +68,7 @@ fn machines_are_named_by_count_and_device() {
         ("144xgb200", "NVIDIA GB200 (per GPU, NVL72, 1200 W)", 144, 72),
         ("8 of tpu-v5p-512", "Google TPU v5p", 8, 8),
         ("1024xtpu-v5p", "Google TPU v5p", 1024, 1024),
-        ("512xv6e", "Google TPU v6e", 512, 256),
+        ("512xv6e", "Google TPU v6e (Trillium)", 512, 256),
         ("32xtrainium1", "AWS Trainium1", 32, 16),
         ("8xa40", "NVIDIA A40", 8, 4),
     ] {

@@ -530,7 +530,8 @@ fn each_device_is_priced_as_itself() {
 }
 
 /// Where passes wait for what other stages send, the host of a Megatron step waits for it too, and launches nothing ahead;
-/// where sends and receives run beside passes, it does not.
+/// where sends and receives run beside passes, it does not. Before each forward pass but the first, it reads the sizes of the
+/// batch that this pass takes, whatever waits for what.
 #[test]
 fn the_host_waits_for_batched_exchanges() {
     let step = |p2p: &str, schedule: &str| {
@@ -550,15 +551,16 @@ fn the_host_waits_for_batched_exchanges() {
         };
         (named("recv "), named("read back"), run.record.step_end)
     };
+    // Of eight micro-batches, and the norm of the gradients and the loss.
+    let (batches, ends) = (8, 2);
     let (received, read, waiting) = step("batched", "1f1b");
-    assert_eq!(received, 8);
-    // The norm of the gradients and the loss too.
-    assert_eq!(read, received + 2);
+    assert_eq!(received, batches);
+    assert_eq!(read, received + (batches - 1) + ends);
     // With two chunks activations come for the second, and gradients for both; before one pass there is nothing to receive,
     // and it waits for a send.
     let (received, read, _) = step("batched", "interleaved");
-    assert_eq!((received, read), (24, received + 1 + 2));
+    assert_eq!((received, read), (24, received + 1 + (2 * batches - 1) + ends));
     let (_, read, ahead) = step("async", "1f1b");
-    assert_eq!(read, 2);
+    assert_eq!(read, (batches - 1) + ends);
     assert!(ahead < waiting, "{ahead} {waiting}");
 }

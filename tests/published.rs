@@ -40,10 +40,10 @@ fn workloads_of_published_runs_come_near_them() {
 /// Each row of the page on public runs names its source and a speed, and becomes a step.
 #[test]
 fn public_runs_can_be_run() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/public-runs.jsonl");
-    let rows = read(&path).expect("rows");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let rows = read(&root.join("examples/public-runs.jsonl")).expect("rows");
     let book = RuleBook::load(&[]).expect("rules");
-    let page = std::fs::read_to_string(path.with_extension("md")).expect("a page");
+    let page = std::fs::read_to_string(root.join("docs/evidence/public-runs.md")).expect("a page");
     assert_eq!(rows.len(), 36);
     for row in &rows {
         let case = case(row, &book).unwrap_or_else(|e| panic!("{}: {e}", row.id));

@@ -55,8 +55,8 @@ pub(super) fn guard(mut command: &Command, mut matches: &ArgMatches) -> Result<(
     let outputs: Vec<_> =
         outputs.iter().map(|(option, path)| (option.as_str(), Some(path.as_path()))).collect();
     apart(&outputs, &inputs)?;
-    let named = outputs.iter().zip(formats);
-    named.map(|((option, path), formats)| means(option, path.unwrap_or(Path::new("-")), formats)).collect()
+    let mut named = outputs.iter().zip(formats);
+    named.try_for_each(|((option, path), formats)| means(option, path.unwrap_or(Path::new("-")), formats))
 }
 
 /// Endings of names that mean a format.

@@ -21,8 +21,10 @@ fn built() -> Definition {
 fn is_path(argument: &Arg) -> bool {
     argument.get_value_parser().type_id() == ValueParser::path_buf().type_id()
 }
+/// Whether an argument takes any text; one that takes words of a list names no file.
 fn is_text(argument: &Arg) -> bool {
     argument.get_value_parser().type_id() == ValueParser::string().type_id()
+        && argument.get_possible_values().is_empty()
 }
 
 /// The words that give an argument a value; of one that takes several, as often.

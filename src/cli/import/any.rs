@@ -6,7 +6,7 @@ use clap::Parser;
 
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, inputs};
-use super::From;
+use super::from::From;
 use crate::step::spec::SpecError;
 use crate::step::spec::imports::{FORMATS, FileKind, file_and_function, recognise};
 

@@ -25,6 +25,9 @@ pub struct Beside<'a> {
     rows: Rows<'a>,
 }
 
+/// One side of a term.
+type Seconds = fn(&Term) -> f64;
+
 impl<'a> Beside<'a> {
     /// Terms above zero become slices, one after another.
     pub fn new(sink: &'a mut dyn Sink, rows: Rows<'a>) -> Beside<'a> {
@@ -33,7 +36,7 @@ impl<'a> Beside<'a> {
 
     fn tracks(&mut self, order: u64) -> io::Result<()> {
         self.sink.process(PROCESS, "closed form", order)?;
-        let sides: [(&str, fn(&Term) -> f64); 2] = [
+        let sides: [(&str, Seconds); 2] = [
             ("closed form, term by term", |t| t.closed_form_s),
             ("as simulated, term by term", |t| t.simulated_s),
         ];
@@ -46,7 +49,7 @@ impl<'a> Beside<'a> {
         Ok(())
     }
 
-    fn side(&mut self, thread: Thread, seconds: fn(&Term) -> f64) -> io::Result<()> {
+    fn side(&mut self, thread: Thread, seconds: Seconds) -> io::Result<()> {
         let total: f64 = self.rows.terms.iter().map(seconds).sum();
         let mut before = 0.0;
         for term in self.rows.terms {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::columns::Columns;
-use super::description::Shapes;
+use super::field_columns::COLUMNS;
 use super::origin::{From, Origin};
-use super::workload::COLUMNS;
+use super::shapes::Shapes;
 use super::{measurements, shape, tables};
 use crate::step::spec::names;
 use crate::step::spec::rules::{FlopsCount, Layer, MachineRule, Pace, RuleSpec};
@@ -112,13 +112,14 @@ impl RuleBook {
         }
         shape::parameters(&mut columns);
         self.fill(&mut columns, &mut model, by_name)?;
-        if by_name && model.is_none() && !columns.has("layers") {
-            if let Some(name) =
+        if by_name
+            && model.is_none()
+            && !columns.has("layers")
+            && let Some(name) =
                 shipped(&columns.text("model")).or_else(|| shipped(&columns.text("model_ref")))
-            {
-                model = Some(fill_shape(&mut columns, &name)?);
-                self.fill(&mut columns, &mut model, by_name)?;
-            }
+        {
+            model = Some(fill_shape(&mut columns, &name)?);
+            self.fill(&mut columns, &mut model, by_name)?;
         }
         if shape::by_parameters(&mut columns) {
             self.fill(&mut columns, &mut model, by_name)?;

@@ -6,17 +6,16 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::book::{RuleBook, Ruling, leaves};
+use super::field_columns::COLUMNS;
 use super::layout::{Layout, layout};
 use super::machine::{MachineCase, machine};
 use super::origin::{From, Origin};
-use super::workload::{COLUMNS, workload};
+use super::shapes::Shapes;
+use super::workload::workload;
 use super::{measurements, model, size};
 use crate::lab::simulate::Inputs;
 use crate::step::spec::{ModelSpec, SpecError, WorkloadSpec, from_value};
 use crate::step::topology::Machine;
-
-/// Dimensions of models by name, from a table beside the description.
-pub type Shapes = BTreeMap<String, Map<String, Value>>;
 
 /// A value of the step and where it comes from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -93,6 +92,8 @@ fn attempt(
     if let Some(reason) = &ruling.skip {
         return Err(reason.clone());
     }
+    // Without devices there is no step, whatever else is wrong: what `layout` would say, before the model is read.
+    ruling.columns.needs("n_devices")?;
     let shape = model::model(&ruling)?;
     let model = model::checked(&shape, name)?;
     measurements::from_rate(&mut ruling.columns, &model);

@@ -11,6 +11,7 @@
 mod book;
 mod columns;
 mod description;
+mod field_columns;
 mod layout;
 mod machine;
 mod measurements;
@@ -19,6 +20,7 @@ mod network;
 mod origin;
 mod relief;
 mod shape;
+mod shapes;
 mod size;
 mod stages;
 mod tables;
@@ -26,8 +28,9 @@ mod workload;
 
 pub use book::{RuleBook, Ruling};
 pub use columns::{Assumed, Columns};
-pub use description::{Description, Field, Shapes, describe, inputs};
+pub use description::{Description, Field, describe, inputs};
 pub use layout::Layout;
 pub use machine::MachineCase;
 pub use origin::{From, Origin};
 pub use relief::{Relief, reliefs};
+pub use shapes::Shapes;

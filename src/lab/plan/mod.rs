@@ -5,6 +5,7 @@
 //! 3. [`RunPlan::laid_out`]: a layout that is stated stays; else one is searched.
 //! 4. [`Planned`]: the step on the machine, and how long comparable measured steps were.
 
+mod model_in;
 mod outcome;
 mod run_plan;
 mod sources;

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use serde_json::Value;
 
-use super::sources::model_in;
+use super::model_in::model_in;
 use crate::core::ids::DeviceId;
 use crate::lab::describe::{Field, From, Origin};
 use crate::lab::simulate::Site;

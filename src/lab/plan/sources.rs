@@ -10,8 +10,8 @@ use crate::lab::describe::{From, Origin};
 use crate::lab::simulate::Site;
 use crate::step::spec::imports::{Beside, FileKind, file_and_function, recognise};
 use crate::step::spec::{
-    Disk, Draft, Files, Kind, ModelSpec, SpecError, USUAL_BATCH, WorkloadSpec, catalog, import, import_model,
-    load, model_of, read_json,
+    Disk, Draft, Files, Kind, SpecError, USUAL_BATCH, WorkloadSpec, catalog, import, import_model, model_of,
+    read_json,
 };
 
 /// What is asked for.
@@ -220,12 +220,4 @@ impl Request {
 fn usual_software(site: &Site) -> &'static str {
     let device = site.machine().device(DeviceId(0));
     if device.vendor.as_deref() == Some("Google") { "maxtext" } else { "megatron-bridge" }
-}
-
-/// The model of a workload, where it can be read.
-pub(super) fn model_in(workload: &Value) -> Option<ModelSpec> {
-    match &workload["model"] {
-        Value::String(name) => load::<ModelSpec>(name, &[]).ok().map(|loaded| loaded.value),
-        content => load::<ModelSpec>(&content.to_string(), &[]).ok().map(|loaded| loaded.value),
-    }
 }

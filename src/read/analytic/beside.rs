@@ -120,7 +120,7 @@ impl Form<'_> {
     fn sizes(&self, rank: usize) -> Vec<Vec<[Size; 2]>> {
         let own = &self.ranks[rank];
         let of_chunk = |(stage, passes): (&usize, &super::chunks::Units)| {
-            let of_unit = |(unit, passes): (&Unit, &std::sync::Arc<super::passes::UnitPasses>)| {
+            let of_unit = |(unit, passes): (&Unit, &std::sync::Arc<super::unit_passes::UnitPasses>)| {
                 let weights = self.shares.weight_bytes(unit) as f64;
                 let kernels = |ops: &[super::queues::Op]| {
                     ops.iter().filter(|op| op.work == super::queues::Work::Kernel).count() as f64

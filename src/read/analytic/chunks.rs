@@ -6,19 +6,22 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::passes::{UnitPass, UnitPasses};
 use super::queues::{Chain, Front, Op, Passage, QUEUES, Queue, Streams, Times, Work};
+use super::unit_passes::{UnitPass, UnitPasses};
 use crate::step::schedule::Pass;
 
 /// Units of a chunk, in the order of the model.
 pub(super) type Units = Vec<Arc<UnitPasses>>;
+
+/// The visits of a pass: which unit of the chunk, and its matrix.
+type Visits = Rc<[(usize, Passage)]>;
 
 /// The chunks of a pipeline that differ, with the passes through them that were asked for.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
     kinds: Vec<Units>,
     singles: RefCell<FxHashMap<(usize, Pass, bool), Passage>>,
-    visits: RefCell<FxHashMap<(usize, Pass, bool), Rc<[(usize, Passage)]>>>,
+    visits: RefCell<FxHashMap<(usize, Pass, bool), Visits>>,
     pairs: RefCell<FxHashMap<[usize; 2], Passage>>,
 }
 
@@ -175,13 +178,13 @@ fn exchanging(forward: &Units, backward: &Units, gradients: Gradients) -> Passag
     let mut both = Both::new();
     let mut f = Part::new(forward.iter().map(|unit| (&unit.forward.ops[..], None)));
     let mut b = Part::new(backward.iter().rev().map(|unit| paired(unit, gradients)));
-    let mut left = [true, b.to_exchange(1, &mut both)];
+    let mut left = [true, b.until_exchange(1, &mut both)];
     while left != [false; 2] {
-        left[0] = left[0] && f.to_exchange(0, &mut both); // attn(F), dispatch(F)
-        left[1] = left[1] && b.to_exchange(1, &mut both); // mlp(B), dispatch(B)
+        left[0] = left[0] && f.until_exchange(0, &mut both); // attn(F), dispatch(F)
+        left[1] = left[1] && b.until_exchange(1, &mut both); // mlp(B), dispatch(B)
         b.weights(true, &mut both); // mlp(W)
-        left[0] = left[0] && f.to_exchange(0, &mut both); // mlp(F), combine(F)
-        left[1] = left[1] && b.to_exchange(1, &mut both); // attn(B), and the next combine(B)
+        left[0] = left[0] && f.until_exchange(0, &mut both); // mlp(F), combine(F)
+        left[1] = left[1] && b.until_exchange(1, &mut both); // attn(B), and the next combine(B)
         b.weights(false, &mut both); // attn(W)
     }
     both.finish()
@@ -215,7 +218,7 @@ impl<'a> Part<'a> {
         Part { visits: visits.into_iter(), ops: &[], open: [&[]; 2], over: Vec::new() }
     }
     /// Runs ops up to and with the next exchange; false when nothing is left.
-    fn to_exchange(&mut self, chain: usize, both: &mut Both) -> bool {
+    fn until_exchange(&mut self, chain: usize, both: &mut Both) -> bool {
         loop {
             let Some((op, rest)) = self.ops.split_first() else {
                 self.over.extend(std::mem::take(&mut self.open));

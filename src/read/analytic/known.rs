@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use super::passes::UnitPasses;
+use super::unit_passes::UnitPasses;
 use crate::step::collective::{Geometry, Transfer};
 use crate::step::model::flops::StepFlops;
 use crate::step::model::{ParameterCount, Shard};

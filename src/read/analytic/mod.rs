@@ -53,6 +53,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 pub mod training;
+mod unit_passes;
 mod update;
 
 pub use closed_form::ClosedForm;

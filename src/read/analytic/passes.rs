@@ -3,7 +3,8 @@
 use super::least::Least;
 use super::links::Links;
 use super::pass_time::{PassTime, UnitTime};
-use super::queues::{Op, Passage, Queue, Work, passage, period};
+use super::queues::{Op, Queue, Work, period};
+use super::unit_passes::{UnitPass, UnitPasses};
 use crate::step::collective::CollectiveError;
 use crate::step::model::{CommGroup, CommPoint, Item, Kernel};
 use crate::step::plan::step::groups::Group;
@@ -11,40 +12,6 @@ use crate::step::plan::step::{FullRecompute, Prices, Unit, transfer_of};
 use crate::step::schedule::Pass;
 use crate::step::spec::stack::{GraphScope, HostRead, HostSpec, LayerTimes};
 use crate::step::spec::workload::RecomputeSpec;
-
-/// A pass of a unit: its ops, and their matrix.
-#[derive(Clone, Debug, PartialEq)]
-pub struct UnitPass {
-    pub ops: Vec<Op>,
-    pub passage: Passage,
-}
-
-impl UnitPass {
-    fn new(ops: Vec<Op>) -> UnitPass {
-        UnitPass { passage: passage(&ops), ops }
-    }
-}
-
-/// The passes of a unit.
-#[derive(Clone, Debug, PartialEq)]
-pub struct UnitPasses {
-    pub forward: UnitPass,
-    /// What is computed again, by itself.
-    pub recompute: UnitPass,
-    pub backward: UnitPass,
-    pub input_grad: UnitPass,
-    pub weight_grad: UnitPass,
-    /// Where passes are paired: the backward pass (its two gradients together, and that of the inputs alone) with what is
-    /// computed again at the start of each of its parts; and how many weight gradients are those of experts.
-    pub paired: Option<Box<[UnitPass; 2]>>,
-    pub expert_weight_grads: u32,
-    /// Whether it is computed again from the kept input of a unit before it.
-    pub from_before: bool,
-    /// Casts of the weights, once a step.
-    pub casts: UnitPass,
-    /// The same in seconds.
-    pub time: UnitTime,
-}
 
 /// What decides how long a rank takes for the items of its units.
 pub struct Pricing<'a> {
@@ -54,8 +21,11 @@ pub struct Pricing<'a> {
     pub policy: &'a RecomputeSpec,
     /// Makes of a pass what runs: copies of shards around it, and tensor-parallel communication in pieces as
     /// `parallelism.tensor_overlap` says. It is told the pass, and whether it repeats forward.
-    pub cut: &'a dyn Fn((Pass, bool), &[Item]) -> Vec<Item>,
+    pub cut: &'a CutPass<'a>,
 }
+
+/// Makes of the items of a pass, and of whether it repeats forward, the items that run.
+pub type CutPass<'a> = dyn Fn((Pass, bool), &[Item]) -> Vec<Item> + 'a;
 
 impl Pricing<'_> {
     /// The passes of a unit.

@@ -40,6 +40,7 @@ mod error;
 mod geometry;
 mod hierarchical;
 mod labels;
+mod latency;
 mod lowering;
 mod nvls;
 mod pat;

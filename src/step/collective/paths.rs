@@ -3,6 +3,7 @@
 
 use super::error::CollectiveError;
 use super::geometry::{Layout, Network};
+use super::latency::Latency;
 use super::pattern::{Pattern, Route};
 use super::plan::GroupPlan;
 use crate::core::ids::ResourceId;
@@ -153,17 +154,6 @@ impl Tally {
         root[1..].iter().flatten().for_each(|&link| self.add(link, weight));
         Ok(latency)
     }
-}
-
-/// Latencies of the routes of a pattern.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Latency {
-    /// The longest; of routes over several legs, the sum of the longest of each.
-    pub longest: Time,
-    /// The longest between members of one node; zero without.
-    pub inside: Time,
-    /// Between nodes: the longest, but the mean where bytes go all the way round; zero without.
-    pub between: Time,
 }
 
 /// The mean of some latencies.

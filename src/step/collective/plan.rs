@@ -3,7 +3,7 @@
 use super::Transfer;
 use super::choice::Choice;
 use super::geometry::Geometry;
-use super::paths::Latency;
+use super::latency::Latency;
 use super::pattern::Pattern;
 use super::schedule::{Adjust, Phase, Routes, limit, routes_of};
 use super::steps::steps;

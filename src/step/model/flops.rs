@@ -210,10 +210,10 @@ fn mlp_weights(m: &ModelSpec) -> f64 {
 
 /// Weights of a mixer that multiply each token.
 fn mixer_weights(m: &ModelSpec) -> f64 {
-    Mixer::of(m).map_or(0.0, |mixer| mixer.weights(m))
+    Mixer::of(m).map_or(0.0, |mixer| mixer.weights(m.hidden))
 }
 
 /// Products of tokens with one another, for each token.
 fn mixing(m: &ModelSpec, sequence: u64) -> MixingFlops {
-    Mixer::of(m).map_or_else(MixingFlops::default, |mixer| mixer.mixing(m, sequence))
+    Mixer::of(m).map_or_else(MixingFlops::default, |mixer| mixer.mixing(sequence))
 }

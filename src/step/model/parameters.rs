@@ -134,7 +134,7 @@ fn router_and_shared(model: &ModelSpec, moe: &MoeSpec) -> u64 {
 
 /// What mixes the tokens of one layer, without its norm.
 pub(super) fn mixer(m: &ModelSpec) -> u64 {
-    Mixer::of(m).map_or(0, |mixer| mixer.parameters(m))
+    Mixer::of(m).map_or(0, |mixer| mixer.parameters(m.hidden))
 }
 
 /// Patch embedding, positions, layers with biases and two layer norms, norms outside, projector.

@@ -38,7 +38,7 @@ fn mixers_plan_what_they_count() {
         let m = model(name);
         for (layer, _) in m.layer_counts() {
             let Some(mixer) = Mixer::of(&layer) else { continue };
-            let (weights, parameters) = (mixer.weights(&layer), mixer.parameters(&layer) as f64);
+            let (weights, parameters) = (mixer.weights(layer.hidden), mixer.parameters(layer.hidden) as f64);
             assert!(weights <= parameters, "{name}: {}", mixer.name());
             assert!(parameters < 1.02 * weights, "{name}: {} {parameters} {weights}", mixer.name());
             let shard = Shard::whole(&layer);

@@ -75,7 +75,7 @@ pub struct Rule {
     /// Largest size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
-    /// The algorithm, as `stepsim collective --algorithm` names it. On groups that it cannot run, the rule is passed
+    /// The algorithm, as `--algorithm` of `stepsim collective` names it. On groups that it cannot run, the rule is passed
     /// over.
     pub algorithm: String,
     /// The wire protocol: `LL`, `LL128` or `Simple` on devices that NCCL's tuning is known of, a mere label elsewhere.

@@ -93,7 +93,8 @@ pub fn recognise(bytes: &[u8]) -> Option<FileKind> {
 }
 
 fn of_json(text: &str) -> Option<FileKind> {
-    let head = &text[..text.floor_char_boundary(4096)];
+    let end = (0..=text.len().min(4096)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let head = &text[..end];
     if text.len() > 1 << 20 || head.contains("\"traceEvents\"") {
         // Profiles are large: their head tells.
         let profile = ["\"schemaVersion\"", "\"deviceProperties\"", "\"traceEvents\"", "\"ph\""];

@@ -205,7 +205,7 @@ impl WorkloadSpec {
         must_divide(p, "ffn", model.ffn);
         for (layer, _) in model.layer_counts() {
             let mixer = Mixer::of(&layer);
-            if let Some((mixer, heads)) = mixer.and_then(|mixer| Some((mixer, mixer.heads()?))) {
+            if let Some((mixer, heads)) = mixer.and_then(|mixer| mixer.heads().map(|heads| (mixer, heads))) {
                 must_divide(p, &format!("{} heads", mixer.name()), heads);
             }
         }

@@ -8,8 +8,8 @@ use std::cell::OnceCell;
 
 use super::Shares;
 use super::away::Away;
-use crate::step::collective::{CollectiveError, Op};
-use crate::step::plan::step::groups::Group;
+use super::idle_links::IdleLinks;
+use crate::step::collective::CollectiveError;
 use crate::step::plan::step::unit::{State, Unit};
 
 /// The closed form of a policy.
@@ -25,17 +25,6 @@ pub trait Law {
     fn tells_layers_apart(&self) -> bool {
         false
     }
-}
-
-/// Times of messages on an idle machine.
-pub trait IdleLinks {
-    /// Seconds of a collective of so many bytes; none in a group of one.
-    ///
-    /// # Errors
-    /// No algorithm can run it.
-    fn collective(&self, group: Group, op: Op, bytes: f64) -> Result<f64, CollectiveError>;
-    /// Seconds of a copy towards the device, away from it, and of an update in place, on the way to a tier.
-    fn copy(&self, tier: u8, bytes: f64) -> [f64; 3];
 }
 
 /// A unit with the seconds of its passes.

@@ -20,6 +20,7 @@ mod away;
 mod copies;
 mod every_nth;
 mod gradients;
+mod idle_links;
 mod law;
 mod optimizer;
 mod placed;
@@ -29,7 +30,8 @@ pub(super) mod visits;
 mod weights;
 
 pub(super) use copies::{free, take};
-pub use law::{Around, Form, Gathers, Given, Held, IdleLinks, Law, Reductions, UnitTimes, Updates};
+pub use idle_links::IdleLinks;
+pub use law::{Around, Form, Gathers, Given, Held, Law, Reductions, UnitTimes, Updates};
 pub(super) use placed::Placed;
 pub(super) use policy::Residency;
 pub use shares::Shares;

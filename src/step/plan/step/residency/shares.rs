@@ -1,6 +1,6 @@
 //! How state is shared among ranks and tiers: what every policy starts from.
 
-use super::law::IdleLinks;
+use super::idle_links::IdleLinks;
 use super::placed::{Placed, placed};
 use crate::step::collective::{CollectiveError, Op};
 use crate::step::model::muon::{Held, owned};

@@ -1,12 +1,14 @@
 //! Attention over all heads: queries, keys and values projected from the stream.
 
-use super::{MixingFlops, Scan, TokenMixer, linear};
+use super::scan::Scan;
+use super::sizes::linear;
+use super::token_mixer::{MixingFlops, TokenMixer};
 use crate::step::spec::model::{ModelSpec, QkNorm};
 
 /// Attention, as the model's `heads` and `attention` say.
-pub(super) struct Attention;
+pub(super) struct Attention<'m>(pub &'m ModelSpec);
 
-impl TokenMixer for Attention {
+impl TokenMixer for Attention<'_> {
     fn name(&self) -> &'static str {
         "attention"
     }
@@ -20,20 +22,23 @@ impl TokenMixer for Attention {
         None
     }
 
-    fn parameters(&self, m: &ModelSpec) -> u64 {
+    fn parameters(&self, hidden: u64) -> u64 {
+        let m = self.0;
         let outputs = m.query_width() + 2 * m.kv_heads() * m.head_size();
-        linear(m.qkv_biases(), m.hidden, outputs)
-            + linear(m.output_bias(), m.heads * m.head_size(), m.hidden)
+        linear(m.qkv_biases(), hidden, outputs)
+            + linear(m.output_bias(), m.heads * m.head_size(), hidden)
             + qk_norm_and_sinks(m)
     }
 
-    fn weights(&self, m: &ModelSpec) -> f64 {
+    fn weights(&self, hidden: u64) -> f64 {
+        let m = self.0;
         let d = m.head_size() as f64;
-        m.hidden as f64 * (m.query_width() as f64 + d * (m.heads as f64 + 2.0 * m.kv_heads() as f64))
+        hidden as f64 * (m.query_width() as f64 + d * (m.heads as f64 + 2.0 * m.kv_heads() as f64))
     }
 
     /// Scores and values: 2·(width of a key + width of a value) for each head and key.
-    fn mixing(&self, m: &ModelSpec, sequence: u64) -> MixingFlops {
+    fn mixing(&self, sequence: u64) -> MixingFlops {
+        let m = self.0;
         let (a, s) = (&m.attention, sequence as f64);
         let widths = 2.0 * m.heads as f64 * (m.qk_head_size() + m.v_head_size()) as f64;
         let seen = a.pairs(sequence) / s;

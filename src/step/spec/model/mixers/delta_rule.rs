@@ -3,7 +3,7 @@
 //! It adds to a linear attention the inverse of a triangle for each chunk and two more products with it. Backward repeats the
 //! forward's states and does each product twice.
 
-use super::Scan;
+use super::scan::Scan;
 
 /// Products of one head, for each token, in FLOPs: chunk C, key width, value width.
 pub(super) fn flops(c: f64, k: f64, v: f64) -> f64 {

@@ -3,8 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MixingFlops, Scan, TokenMixer, chunk_64, delta_rule, four, product};
-use crate::step::spec::model::ModelSpec;
+use super::defaults::{chunk_64, four};
+use super::delta_rule;
+use super::scan::Scan;
+use super::sizes::product;
+use super::token_mixer::{MixingFlops, TokenMixer};
 use crate::step::spec::problem::Problem;
 
 /// A gated delta-rule mixer.
@@ -59,24 +62,24 @@ impl TokenMixer for GatedDeltaSpec {
 
     /// Queries, keys, values and gate; two scalars a head; convolution over the first three; two vectors over heads;
     /// norm; output.
-    fn parameters(&self, m: &ModelSpec) -> u64 {
+    fn parameters(&self, hidden: u64) -> u64 {
         let (keys, values) = (self.key_heads * self.key_size, self.value_heads * self.value_size);
-        m.hidden * (2 * keys + 2 * values)
-            + 2 * m.hidden * self.value_heads
+        hidden * (2 * keys + 2 * values)
+            + 2 * hidden * self.value_heads
             + (2 * keys + values) * self.convolution
             + 2 * self.value_heads
             + self.value_size
-            + values * m.hidden
+            + values * hidden
     }
 
-    fn weights(&self, m: &ModelSpec) -> f64 {
-        let h = m.hidden as f64;
+    fn weights(&self, hidden: u64) -> f64 {
+        let h = hidden as f64;
         let keys = product(&[self.key_heads, self.key_size]);
         let values = product(&[self.value_heads, self.value_size]);
         h * (2.0 * keys + 3.0 * values) + 2.0 * h * self.value_heads as f64
     }
 
-    fn mixing(&self, _m: &ModelSpec, _sequence: u64) -> MixingFlops {
+    fn mixing(&self, _sequence: u64) -> MixingFlops {
         let convolved = (2 * self.key_heads * self.key_size + self.value_heads * self.value_size) as f64;
         let head = delta_rule::flops(self.chunk as f64, self.key_size as f64, self.value_size as f64);
         MixingFlops::both(self.value_heads as f64 * head + 2.0 * self.convolution as f64 * convolved)

@@ -3,8 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MixingFlops, Scan, TokenMixer, chunk_64, delta_rule, four, product};
-use crate::step::spec::model::ModelSpec;
+use super::defaults::{chunk_64, four};
+use super::delta_rule;
+use super::scan::Scan;
+use super::sizes::product;
+use super::token_mixer::{MixingFlops, TokenMixer};
 
 /// A delta-rule mixer with a decay for every channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,8 +45,8 @@ impl TokenMixer for KimiDeltaSpec {
 
     /// Queries, keys and values; decay and gate through a narrow projection each; a scalar a head; convolution; biases
     /// and decays; norm; output.
-    fn parameters(&self, m: &ModelSpec) -> u64 {
-        let (h, d, inner) = (m.hidden, self.head_size, self.heads * self.head_size);
+    fn parameters(&self, hidden: u64) -> u64 {
+        let (h, d, inner) = (hidden, self.head_size, self.heads * self.head_size);
         3 * h * inner
             + 2 * (h * d + d * inner)
             + h * self.heads
@@ -54,13 +57,13 @@ impl TokenMixer for KimiDeltaSpec {
             + inner * h
     }
 
-    fn weights(&self, m: &ModelSpec) -> f64 {
+    fn weights(&self, hidden: u64) -> f64 {
         let (h, d, inner) =
-            (m.hidden as f64, self.head_size as f64, product(&[self.heads, self.head_size]));
+            (hidden as f64, self.head_size as f64, product(&[self.heads, self.head_size]));
         4.0 * h * inner + 2.0 * (h * d + d * inner) + h * self.heads as f64
     }
 
-    fn mixing(&self, _m: &ModelSpec, _sequence: u64) -> MixingFlops {
+    fn mixing(&self, _sequence: u64) -> MixingFlops {
         let d = self.head_size as f64;
         let convolved = 3.0 * self.heads as f64 * d;
         let head = delta_rule::flops(self.chunk as f64, d, d);

@@ -1,15 +1,20 @@
 //! Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434), with or without an indexer (DeepSeek-V3.2).
 
 use super::attention::Attention;
-use super::{MixingFlops, Scan, TokenMixer, linear, product};
+use super::scan::Scan;
+use super::sizes::{linear, product};
+use super::token_mixer::{MixingFlops, TokenMixer};
 use crate::step::spec::model::{AttentionSpec, MlaSpec, ModelSpec};
 
 /// Latent attention, as the model's `mla` and `attention` say.
-pub(super) struct LatentAttention;
+pub(super) struct LatentAttention<'m> {
+    pub model: &'m ModelSpec,
+    pub mla: MlaSpec,
+}
 
-impl TokenMixer for LatentAttention {
+impl TokenMixer for LatentAttention<'_> {
     fn name(&self) -> &'static str {
-        Attention.name()
+        Attention(self.model).name()
     }
 
     /// They are the model's own.
@@ -21,23 +26,24 @@ impl TokenMixer for LatentAttention {
         None
     }
 
-    fn parameters(&self, m: &ModelSpec) -> u64 {
-        let (mla, biases) = (fields(m), m.qkv_biases());
+    fn parameters(&self, hidden: u64) -> u64 {
+        let (m, mla) = (self.model, self.mla);
+        let biases = m.qkv_biases();
         let q_width = m.heads * m.qk_head_size();
         let q = match mla.q_lora_rank {
             Some(rank) => {
-                linear(biases, m.hidden, rank) + m.norm_parameters(rank) + linear(biases, rank, q_width)
+                linear(biases, hidden, rank) + m.norm_parameters(rank) + linear(biases, rank, q_width)
             }
-            None => linear(biases, m.hidden, q_width),
+            None => linear(biases, hidden, q_width),
         };
-        let kv = linear(biases, m.hidden, mla.kv_lora_rank + mla.qk_rope_head_size)
+        let kv = linear(biases, hidden, mla.kv_lora_rank + mla.qk_rope_head_size)
             + m.norm_parameters(mla.kv_lora_rank)
             + linear(biases, mla.kv_lora_rank, m.heads * (mla.qk_nope_head_size + mla.v_head_size));
-        q + kv + linear(m.output_bias(), m.heads * mla.v_head_size, m.hidden) + indexer(m, mla)
+        q + kv + linear(m.output_bias(), m.heads * mla.v_head_size, hidden) + indexer(m, mla, hidden)
     }
 
-    fn weights(&self, m: &ModelSpec) -> f64 {
-        let (mla, h) = (fields(m), m.hidden as f64);
+    fn weights(&self, hidden: u64) -> f64 {
+        let (m, mla, h) = (self.model, self.mla, hidden as f64);
         let q_width = product(&[m.heads, m.qk_head_size()]);
         let q = mla.q_lora_rank.map_or(h * q_width, |r| r as f64 * (h + q_width));
         let rank = mla.kv_lora_rank as f64;
@@ -51,9 +57,10 @@ impl TokenMixer for LatentAttention {
         q + kv + h * product(&[m.heads, mla.v_head_size]) + indexer
     }
 
-    fn mixing(&self, m: &ModelSpec, sequence: u64) -> MixingFlops {
-        let (mla, a, s) = (fields(m), &m.attention, sequence as f64);
-        let Some(x) = a.indexer else { return Attention.mixing(m, sequence) };
+    fn mixing(&self, sequence: u64) -> MixingFlops {
+        let (m, mla) = (self.model, self.mla);
+        let (a, s) = (&m.attention, sequence as f64);
+        let Some(x) = a.indexer else { return Attention(m).mixing(sequence) };
         // Kept keys are read from the latents: one shared head of the latent and the rotated part.
         let kept = AttentionSpec { window: Some(x.top_k), ..*a }.pairs(sequence) / s;
         let latent = 2.0 * m.heads as f64 * (2 * mla.kv_lora_rank + mla.qk_rope_head_size) as f64;
@@ -66,14 +73,10 @@ impl TokenMixer for LatentAttention {
     }
 }
 
-fn fields(m: &ModelSpec) -> MlaSpec {
-    m.mla.expect("a model with latent attention has its fields")
-}
-
 /// Queries from the query latent, one key with its layer norm, and a weight for each head.
-fn indexer(m: &ModelSpec, mla: MlaSpec) -> u64 {
-    let from = mla.q_lora_rank.unwrap_or(m.hidden);
+fn indexer(m: &ModelSpec, mla: MlaSpec, hidden: u64) -> u64 {
+    let from = mla.q_lora_rank.unwrap_or(hidden);
     m.attention.indexer.map_or(0, |x| {
-        from * x.heads * x.head_size + m.hidden * x.head_size + 2 * x.head_size + m.hidden * x.heads
+        from * x.heads * x.head_size + hidden * x.head_size + 2 * x.head_size + hidden * x.heads
     })
 }

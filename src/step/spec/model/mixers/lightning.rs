@@ -3,8 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MixingFlops, Scan, TokenMixer, chunk_256, product};
-use crate::step::spec::model::ModelSpec;
+use super::defaults::chunk_256;
+use super::scan::Scan;
+use super::sizes::product;
+use super::token_mixer::{MixingFlops, TokenMixer};
 
 /// A linear-attention mixer with a fixed decay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -33,16 +35,16 @@ impl TokenMixer for LightningSpec {
     }
 
     /// Queries, keys, values, gate and output, and a norm over all heads.
-    fn parameters(&self, m: &ModelSpec) -> u64 {
+    fn parameters(&self, hidden: u64) -> u64 {
         let inner = self.heads * self.head_size;
-        5 * m.hidden * inner + inner
+        5 * hidden * inner + inner
     }
 
-    fn weights(&self, m: &ModelSpec) -> f64 {
-        5.0 * m.hidden as f64 * product(&[self.heads, self.head_size])
+    fn weights(&self, hidden: u64) -> f64 {
+        5.0 * hidden as f64 * product(&[self.heads, self.head_size])
     }
 
-    fn mixing(&self, _m: &ModelSpec, _sequence: u64) -> MixingFlops {
+    fn mixing(&self, _sequence: u64) -> MixingFlops {
         let (b, d) = (self.block as f64, self.head_size as f64);
         MixingFlops::both(self.heads as f64 * (4.0 * b * d + 4.0 * d * d))
     }

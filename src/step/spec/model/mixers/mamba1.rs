@@ -3,8 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MixingFlops, Scan, TokenMixer, four, linear};
-use crate::step::spec::model::ModelSpec;
+use super::defaults::four;
+use super::scan::Scan;
+use super::sizes::linear;
+use super::token_mixer::{MixingFlops, TokenMixer};
 
 /// A Mamba-1 mixer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -44,24 +46,24 @@ impl TokenMixer for Mamba1Spec {
     }
 
     /// Gate and input; convolution; step sizes, B and C from the input; their projection; A and D; output.
-    fn parameters(&self, m: &ModelSpec) -> u64 {
+    fn parameters(&self, hidden: u64) -> u64 {
         let maps = self.dt_rank + 2 * self.state;
-        m.hidden * 2 * self.inner
+        hidden * 2 * self.inner
             + self.inner * (self.convolution + 1)
             + self.inner * maps
             + linear(true, self.dt_rank, self.inner)
             + self.inner * (self.state + 1)
-            + self.inner * m.hidden
+            + self.inner * hidden
             + if self.inner_norms { maps } else { 0 }
     }
 
-    fn weights(&self, m: &ModelSpec) -> f64 {
-        let (h, inner, rank) = (m.hidden as f64, self.inner as f64, self.dt_rank as f64);
+    fn weights(&self, hidden: u64) -> f64 {
+        let (h, inner, rank) = (hidden as f64, self.inner as f64, self.dt_rank as f64);
         3.0 * h * inner + inner * (rank + 2.0 * self.state as f64) + rank * inner
     }
 
     /// Element by element, beside the convolution.
-    fn mixing(&self, _m: &ModelSpec, _sequence: u64) -> MixingFlops {
+    fn mixing(&self, _sequence: u64) -> MixingFlops {
         MixingFlops::both(self.inner as f64 * (9 * self.state + 2 * self.convolution) as f64)
     }
 

@@ -7,8 +7,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MixingFlops, Scan, TokenMixer, chunk_256, four, product, yes};
-use crate::step::spec::model::ModelSpec;
+use super::defaults::{chunk_256, four, yes};
+use super::scan::Scan;
+use super::sizes::product;
+use super::token_mixer::{MixingFlops, TokenMixer};
 use crate::step::spec::problem::Problem;
 
 /// A Mamba-2 mixer.
@@ -66,22 +68,22 @@ impl TokenMixer for Mamba2Spec {
 
     /// Gate, input, B, C and step sizes in one projection; convolution over input, B and C; A, D and the bias of step
     /// sizes for each head; gated norm; output.
-    fn parameters(&self, m: &ModelSpec) -> u64 {
+    fn parameters(&self, hidden: u64) -> u64 {
         let inner = self.heads * self.head_size;
         let convolved = inner + 2 * self.groups * self.state;
-        m.hidden * (inner + convolved + self.heads)
+        hidden * (inner + convolved + self.heads)
             + convolved * (self.convolution + u64::from(self.convolution_bias))
             + 3 * self.heads
             + inner
-            + inner * m.hidden
+            + inner * hidden
     }
 
-    fn weights(&self, m: &ModelSpec) -> f64 {
-        let (h, inner) = (m.hidden as f64, product(&[self.heads, self.head_size]));
+    fn weights(&self, hidden: u64) -> f64 {
+        let (h, inner) = (hidden as f64, product(&[self.heads, self.head_size]));
         h * (2.0 * inner + 2.0 * product(&[self.groups, self.state]) + self.heads as f64) + inner * h
     }
 
-    fn mixing(&self, _m: &ModelSpec, _sequence: u64) -> MixingFlops {
+    fn mixing(&self, _sequence: u64) -> MixingFlops {
         let (q, n) = (self.chunk as f64, self.state as f64);
         let inner = product(&[self.heads, self.head_size]);
         let groups = n * self.groups as f64;

@@ -8,63 +8,22 @@
 //! `key_size` × `value_size`; sequences are worked on in chunks, inside which all products are matrix products.
 
 mod attention;
+mod defaults;
 mod delta_rule;
 mod latent;
+mod of_model;
 mod scan;
+mod sizes;
+mod token_mixer;
 
 pub use attention::qk_norm_and_sinks;
 pub use scan::Scan;
+pub use token_mixer::{MixingFlops, TokenMixer};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ModelSpec;
 use crate::step::spec::problem::{Problem, Problems};
-
-/// A way to mix tokens.
-pub trait TokenMixer {
-    /// The name in reports.
-    fn name(&self) -> &'static str;
-
-    /// Its fields that are sizes, for the checks of the file.
-    fn sizes(&self) -> Vec<(&'static str, u64)>;
-
-    /// What else is wrong with the fields; its path begins below them.
-    fn problem(&self) -> Option<Problem> {
-        None
-    }
-
-    /// Heads that tensor parallelism cuts, where the mixer names some of its own.
-    fn heads(&self) -> Option<u64>;
-
-    /// Parameters of one layer's mixer, without the layer's norm.
-    fn parameters(&self, model: &ModelSpec) -> u64;
-
-    /// Weights that multiply each token.
-    fn weights(&self, model: &ModelSpec) -> f64;
-
-    /// FLOPs of a token's products with other tokens, forward.
-    fn mixing(&self, model: &ModelSpec, sequence: u64) -> MixingFlops;
-
-    /// What one of `tensor` ranks that share the heads computes; `None` of attention, which has kernels of its own.
-    fn scan(&self, tensor: u64) -> Option<Scan>;
-}
-
-/// FLOPs of a token's products with other tokens, forward.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct MixingFlops {
-    /// Plain causal masks in full.
-    pub full: f64,
-    /// Plain causal masks by half.
-    pub causal: f64,
-}
-
-impl MixingFlops {
-    /// The same by either count.
-    pub fn both(flops: f64) -> Self {
-        MixingFlops { full: flops, causal: flops }
-    }
-}
 
 /// Declares the mixers with fields of their own: file, variant, fields, name in files, what it is.
 macro_rules! mixers {
@@ -85,21 +44,11 @@ macro_rules! mixers {
         }
 
         impl Mixer {
-            /// The mixer of a layer of a model; `None` where nothing mixes its tokens.
-            pub fn of(model: &ModelSpec) -> Option<&dyn TokenMixer> {
-                match &model.mixer {
-                    Mixer::None => None,
-                    Mixer::Attention if model.mla.is_some() => Some(&latent::LatentAttention),
-                    Mixer::Attention => Some(&attention::Attention),
-                    $(Mixer::$variant(fields) => Some(fields),)*
-                }
-            }
-
             /// The mixer where it has fields of its own, with the name under which they stand.
-            fn own(&self) -> Option<(&'static str, &dyn TokenMixer)> {
+            fn own(&self) -> Option<(&'static str, Box<dyn TokenMixer>)> {
                 match self {
                     Mixer::Attention | Mixer::None => None,
-                    $(Mixer::$variant(fields) => Some(($key, fields)),)*
+                    $(Mixer::$variant(fields) => Some(($key, Box::new(*fields))),)*
                 }
             }
         }
@@ -130,27 +79,4 @@ impl Mixer {
             p.push(Problem { path: format!("{at}.{key}.{}", problem.path), ..problem });
         }
     }
-}
-
-fn yes() -> bool {
-    true
-}
-fn four() -> u64 {
-    4
-}
-fn chunk_64() -> u64 {
-    64
-}
-fn chunk_256() -> u64 {
-    256
-}
-
-/// Parameters of a linear layer.
-fn linear(biases: bool, inputs: u64, outputs: u64) -> u64 {
-    inputs * outputs + if biases { outputs } else { 0 }
-}
-
-/// A product of sizes as a float.
-fn product(sizes: &[u64]) -> f64 {
-    sizes.iter().map(|size| *size as f64).product()
 }

@@ -6,8 +6,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MixingFlops, Scan, TokenMixer};
-use crate::step::spec::model::ModelSpec;
+use super::scan::Scan;
+use super::token_mixer::{MixingFlops, TokenMixer};
 
 /// A gated short convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -41,16 +41,16 @@ impl TokenMixer for ShortConvolutionSpec {
         Some(self.channels)
     }
 
-    fn parameters(&self, m: &ModelSpec) -> u64 {
-        let biases = if self.biases { 4 * self.channels + m.hidden } else { 0 };
-        4 * m.hidden * self.channels + self.channels * self.convolution + biases
+    fn parameters(&self, hidden: u64) -> u64 {
+        let biases = if self.biases { 4 * self.channels + hidden } else { 0 };
+        4 * hidden * self.channels + self.channels * self.convolution + biases
     }
 
-    fn weights(&self, m: &ModelSpec) -> f64 {
-        4.0 * m.hidden as f64 * self.channels as f64
+    fn weights(&self, hidden: u64) -> f64 {
+        4.0 * hidden as f64 * self.channels as f64
     }
 
-    fn mixing(&self, _m: &ModelSpec, _sequence: u64) -> MixingFlops {
+    fn mixing(&self, _sequence: u64) -> MixingFlops {
         MixingFlops::both(2.0 * (self.channels * self.convolution) as f64)
     }
 

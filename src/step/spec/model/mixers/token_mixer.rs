@@ -1,0 +1,49 @@
+//! What a kind of mixer says of itself.
+
+use super::scan::Scan;
+use crate::step::spec::problem::Problem;
+
+/// A way to mix tokens.
+pub trait TokenMixer {
+    /// The name in reports.
+    fn name(&self) -> &'static str;
+
+    /// Its fields that are sizes, for the checks of the file.
+    fn sizes(&self) -> Vec<(&'static str, u64)>;
+
+    /// What else is wrong with the fields; its path begins below them.
+    fn problem(&self) -> Option<Problem> {
+        None
+    }
+
+    /// Heads that tensor parallelism cuts, where the mixer names some of its own.
+    fn heads(&self) -> Option<u64>;
+
+    /// Parameters of one layer's mixer on a residual stream of width `hidden`, without the layer's norm.
+    fn parameters(&self, hidden: u64) -> u64;
+
+    /// Weights that multiply each token, on a stream of the same width.
+    fn weights(&self, hidden: u64) -> f64;
+
+    /// FLOPs of a token's products with other tokens, forward.
+    fn mixing(&self, sequence: u64) -> MixingFlops;
+
+    /// What one of `tensor` ranks that share the heads computes; `None` of attention, which has kernels of its own.
+    fn scan(&self, tensor: u64) -> Option<Scan>;
+}
+
+/// FLOPs of a token's products with other tokens, forward.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MixingFlops {
+    /// Plain causal masks in full.
+    pub full: f64,
+    /// Plain causal masks by half.
+    pub causal: f64,
+}
+
+impl MixingFlops {
+    /// The same by either count.
+    pub fn both(flops: f64) -> Self {
+        MixingFlops { full: flops, causal: flops }
+    }
+}
