@@ -167,3 +167,21 @@ fn steps_are_drawn_transfer_by_transfer() {
         assert!(page.contains("Transfers of the largest size") && page.matches("</script>").count() == 2);
     }
 }
+
+/// Light to another site is paid where a message crosses to it, and not in each step of a kernel between nodes.
+#[test]
+fn the_way_to_another_site_is_paid_where_it_is_crossed() {
+    let us = |call: &str, km: u32| {
+        let call = format!("-t h100-two-sites --bytes 1Mi --set sites.link_km={km} {call}");
+        1e6 * time(&rows(&call).expect("runs")[0])
+    };
+    // 4.9 us a km: a flat all-reduce passes each of the two joints twice, the sites of three levels exchange once, as a message does.
+    for (call, crossings) in [
+        ("--op all-reduce --algorithm ring --set nodes=8", 4.0),
+        ("--op all-reduce --algorithm three-level --set nodes=8", 1.0),
+        ("--op send-recv --ranks 0,512", 1.0),
+    ] {
+        let longer = us(call, 1100) - us(call, 1000);
+        assert!((longer / (490.0 * crossings) - 1.0).abs() < 0.01, "{call}: {longer}");
+    }
+}

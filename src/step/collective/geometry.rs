@@ -222,6 +222,13 @@ impl Geometry {
     pub fn instant(&self) -> Geometry {
         self.with(|class| LinkClass { latency: Time::ZERO, ..class })
     }
+    /// The same links, those between sites without what their latency exceeds that of links within a site by.
+    pub(super) fn on_one_site(&self) -> Geometry {
+        let Some(of) = self.sites else { return self.clone() };
+        let near = |class: LinkClass| LinkClass { latency: class.latency.min(of.within.latency), ..class };
+        let sites = SiteLinks { across: near(of.across), ..of };
+        Geometry { inter: near(self.inter), sites: Some(sites), ..self.clone() }
+    }
     /// The same links, on which each byte of payload takes so many of the wire.
     pub(super) fn laden(&self, overhead: f64) -> Geometry {
         if overhead == 1.0 {
@@ -330,8 +337,9 @@ pub(super) fn measure(net: &dyn Network, fabric: &Fabric, devices: &[DeviceId]) 
         // All members of the first site send to their counterparts on the next.
         let pairs = (0..of_site).map(|i| (devices[i], devices[(i + of_site) % n as usize]));
         let wide = probe.together(pairs)?;
-        let within = inter;
-        inter = LinkClass { latency: within.latency.max(wide.latency), rate: within.rate.min(wide.rate) };
+        // A site of one node has no network within: all that leaves a node takes the long way.
+        let within = if of_site == in_first { LinkClass { latency: Time::ZERO, ..inter } } else { inter };
+        inter = LinkClass { latency: inter.latency.max(wide.latency), rate: within.rate.min(wide.rate) };
         let even = (n as usize).is_multiple_of(of_site) && even_sites(net, &devices, of_site);
         let joined = net.sites().is_none();
         even.then_some(SiteLinks { count: n / of_site as u32, joined, within, across: wide })

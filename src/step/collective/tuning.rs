@@ -280,8 +280,9 @@ impl DeviceTuning {
         };
         let kernel_us = kernel.base_us + inside * inside_us + between * step;
         let ramp_us = ramp * (bus_bytes / 1e6).sqrt();
-        // Steps include their links' latency; only what links lack is added.
-        let total_s = (kernel_us * 1e-6).max(links_s) + ramp_us * 1e-6 + own_s + wire_s;
+        // Steps include their links' latency, but not the way to another site; only what links lack is added.
+        let far_s = links_s - plain.links_s(t, &g.on_one_site());
+        let total_s = (kernel_us * 1e-6 + far_s).max(links_s) + ramp_us * 1e-6 + own_s + wire_s;
         let sms = if in_switch { self.nvls_channels } else { self.channels };
         let overhead = if plain_s > 0.0 { wire_s / plain_s } else { 1.0 };
         Choice { sms, overhead, ..plain }.stretched(total_s, t, g)
@@ -379,7 +380,8 @@ impl DeviceTuning {
 impl NetworkCost {
     /// A step between nodes.
     fn step_us(&self, kernel: &Kernel, g: &Geometry) -> f64 {
-        let slower_us = (g.inter.latency.us() - self.latency_us).max(0.0);
+        let link = g.sites.map_or(g.inter, |sites| sites.within);
+        let slower_us = (link.latency.us() - self.latency_us).max(0.0);
         match self.low_latency_step_us {
             Some(step_us) if kernel.rate < 1.0 => step_us + slower_us,
             _ => self.step_us + self.trips * slower_us,
