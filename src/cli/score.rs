@@ -23,14 +23,16 @@ Rules are files like workloads/rules/*.json (`stepsim list rules`, `stepsim sche
 
 Examples:
   stepsim score measured/ --report score.json
+  stepsim score measured/ examples/public-runs.jsonl --bands bands.json
   stepsim score mine.jsonl --rules mine.json --rows rows.jsonl
   stepsim score mine.jsonl --map-only --rows rows.jsonl       # what each row would be run as
   stepsim score measured/ --unknown-sources                   # as if no source had rules of its own
   stepsim score measured/ --without-rules-of zero-bubble      # as if this one had none
   stepsim score measured/ --source zero-bubble --ratios")]
 pub struct Args {
-    /// A file of JSON lines, or a folder with such files
-    path: PathBuf,
+    /// Files of JSON lines, or folders with such files
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
     /// Rules of your own beside the shipped ones; a file with the name of a shipped one replaces it; repeatable
     #[arg(long, value_name = "FILE")]
     rules: Vec<String>,
@@ -82,7 +84,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         book = book.without_sources();
     }
     book = book.without_rules_of(&args.without_rules_of);
-    let rows = picked(args, read(&args.path).map_err(Failure::input)?)?;
+    let mut rows = Vec::new();
+    for path in &args.paths {
+        rows.extend(read(path).map_err(Failure::input)?);
+    }
+    let rows = picked(args, rows)?;
     let bar = Bar::of("rows", rows.len() as u64);
     let done = match args.map_only {
         true => rows.iter().map(|row| mapped(row, &book)).collect(),
@@ -121,7 +127,7 @@ fn picked(args: &Args, rows: Vec<Row>) -> Result<Vec<Row>, Failure> {
         sources.dedup();
         return Err(Failure::input(format!(
             "{}: no row is left after --source and --row\n  allowed: {}",
-            args.path.display(),
+            args.paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", "),
             sources.join(", ")
         )));
     }

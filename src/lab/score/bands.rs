@@ -1,4 +1,4 @@
-//! How far simulated steps were off measured ones, by class of device and software stack: what a report can honestly
+//! How far simulated steps were off measured ones, by class of device, software stack and kind of model: what a report can honestly
 //! say about its own figure. Shipped as `workloads/score/bands.json`, which `stepsim score --bands` writes.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const FEW: usize = 5;
 pub struct Bands {
     /// When the rows were scored.
     pub date: String,
-    /// One for each class of device and stack that has rows.
+    /// One for each class of device, stack and kind of model that has rows.
     pub bands: Vec<Band>,
 }
 
@@ -33,6 +33,8 @@ pub struct Band {
     pub names: Vec<String>,
     /// Software stack.
     pub stack: String,
+    /// Whether the models have experts.
+    pub experts: bool,
     /// Rows that were simulated.
     pub rows: usize,
     /// Where they come from.
@@ -52,15 +54,17 @@ impl Bands {
 
     /// The bands of outcomes.
     pub fn of(outcomes: &[Outcome], date: &str) -> Bands {
-        let mut groups: BTreeMap<(&str, &str), Vec<(&Outcome, f64)>> = BTreeMap::new();
+        let mut groups: BTreeMap<(&str, &str, bool), Vec<(&Outcome, f64)>> = BTreeMap::new();
         for outcome in outcomes {
-            if let (Some(case), Some(error)) = (&outcome.case, outcome.error()) {
-                groups.entry((&case.class, &case.stack)).or_default().push((outcome, error));
+            if let (Some(case), Some(error)) = (&outcome.case, outcome.error())
+                && !case.layer
+            {
+                groups.entry((&case.class, &case.stack, case.moe)).or_default().push((outcome, error));
             }
         }
         Bands {
             date: date.to_string(),
-            bands: groups.into_iter().map(|((device, stack), list)| Band::of(device, stack, &list)).collect(),
+            bands: groups.into_iter().map(|(kind, list)| Band::of(kind, &list)).collect(),
         }
     }
 
@@ -77,23 +81,34 @@ impl Bands {
                     neither an upper nor a lower bound of a real step; name one: --set stack=megatron-bridge-2025"
                 .to_string();
         };
-        let found = self.bands.iter().find(|band| band.names.contains(device) && band.stack == stack);
-        let Some(band) = found else {
-            return format!("not known; no measured step of the stack {stack} on {device} has been scored");
+        let experts = inputs.model.moe.is_some();
+        let Some((band, alike)) = self.nearest(device, &stack, experts) else {
+            return format!("not known; no measured step of the stack {stack} has been scored");
         };
         let (low, high) = (step_s / (1.0 + band.p90), step_s / (1.0 + band.p10));
         let steps = if band.rows == 1 { "step" } else { "steps" };
         let part = if band.rows < FEW { "all" } else { "four fifths" };
+        let kind = if band.experts { "with experts" } else { "without experts" };
         format!(
-            "{} to {} s; as far off as {part} of {} measured {steps} of {} on {} ({}; scored {})",
+            "{} to {} s; as far off as {part} of {} measured {steps} {kind} of {} on {}{} ({}; scored {})",
             digits(low),
             digits(high),
             band.rows,
             band.stack,
             band.device,
+            if alike { "" } else { ", the nearest that there are" },
             band.sources.join(", "),
             self.date,
         )
+    }
+
+    /// The band of a stack's steps and whether it is of the same device and kind of model; else that of the stack which has
+    /// most rows, of the same device before the same kind.
+    fn nearest(&self, device: &str, stack: &str, experts: bool) -> Option<(&Band, bool)> {
+        let likeness = |band: &Band| (band.names.iter().any(|n| n == device), band.experts == experts);
+        let of_stack = self.bands.iter().filter(|band| band.stack == stack);
+        let found = of_stack.max_by_key(|band| (likeness(band), band.rows))?;
+        Some((found, likeness(found) == (true, true)))
     }
 }
 
@@ -104,7 +119,7 @@ fn digits(seconds: f64) -> String {
 }
 
 impl Band {
-    fn of(device: &str, stack: &str, list: &[(&Outcome, f64)]) -> Band {
+    fn of((device, stack, experts): (&str, &str, bool), list: &[(&Outcome, f64)]) -> Band {
         let distinct = |f: &dyn Fn(&Outcome) -> String| {
             let mut names: Vec<String> = list.iter().map(|(o, _)| f(o)).collect();
             names.sort();
@@ -119,6 +134,7 @@ impl Band {
             device: device.to_string(),
             names: distinct(&|o| o.device.clone()),
             stack: stack.to_string(),
+            experts,
             rows: list.len(),
             sources: distinct(&|o| o.source.clone()),
             p10: part(low),

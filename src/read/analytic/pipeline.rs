@@ -152,6 +152,36 @@ fn done(times: Times) -> f64 {
     times[Queue::Compute as usize].max(0.0)
 }
 
+/// The exchanges of ranks, where their passes send and receive together.
+fn exchanges(form: &Form<'_>, order: &Order) -> Vec<Exchange> {
+    if !form.awaits_receiver() || !order.alternates() {
+        return Vec::new();
+    }
+    let of_rank = |slots: &Vec<Slot>| Exchange {
+        // Where all forward passes come first, the last one shares no exchange with the backward pass behind it.
+        pairs: slots.windows(2).any(|two| turn(&[two[1], two[0]])),
+        before: usize::MAX,
+        ..Exchange::default()
+    };
+    order.ranks.iter().map(of_rank).collect()
+}
+
+impl Exchange {
+    /// Whether slot `i` shares the exchange of the slot before it.
+    fn shares(&self, slots: &[Slot], i: usize) -> bool {
+        self.pairs && i > 0 && i < slots.len() && turn(&slots[i - 1..=i])
+    }
+}
+
+/// Whether these slots are a forward and a backward pass.
+fn turn(slots: &[Slot]) -> bool {
+    let pass = |slot: &Slot| match slot {
+        Slot::Single(part) => Some(part.pass),
+        Slot::Overlapped { .. } => None,
+    };
+    matches!(slots, [a, b] if pass(a) == Some(Pass::Forward) && pass(b) == Some(Pass::Backward))
+}
+
 /// Passes of all ranks that are walked one by one.
 const FEW: u32 = 512;
 
@@ -168,6 +198,22 @@ struct Walk<'f, 'a> {
     border: [Vec<f64>; 2],
     /// By rank.
     beside: Vec<Beside<'f, 'a>>,
+    /// By rank; none where each pass sends by itself.
+    exchanges: Vec<Exchange>,
+    /// Whether anything has been sent since the ranks were last looked at.
+    posted: bool,
+}
+
+/// What a rank sends and receives at once between two of its passes.
+#[derive(Clone, Debug, Default)]
+struct Exchange {
+    /// Whether a forward and a backward pass in a row share one.
+    pairs: bool,
+    /// The slot that the last one stands before, and what it has sent.
+    before: usize,
+    sent: Vec<(Data, usize)>,
+    /// Made since: the stage and the micro-batch.
+    unsent: Vec<(StageAt, Data, u32)>,
 }
 
 impl<'f, 'a> Walk<'f, 'a> {
@@ -185,6 +231,8 @@ impl<'f, 'a> Walk<'f, 'a> {
             made: [none.clone(), none.clone()],
             there: [none.clone(), none],
             border: [vec![0.0; stages], vec![0.0; stages]],
+            exchanges: exchanges(form, order),
+            posted: false,
         }
     }
 
@@ -204,40 +252,48 @@ impl<'f, 'a> Walk<'f, 'a> {
         let mut next = vec![0; order.ranks.len()];
         loop {
             let before: usize = next.iter().sum();
+            self.posted = false;
             for (rank, slots) in order.ranks.iter().enumerate() {
-                while let Some(slot) = slots.get(next[rank]) {
-                    let behind = next[rank].checked_sub(1).map(|i| &slots[i]);
-                    let Some(after) = self.run(rank as u32, slot, behind, times[rank]) else { break };
+                while next[rank] < slots.len() {
+                    let Some(after) = self.run(rank as u32, next[rank], times[rank]) else { break };
                     times[rank] = after;
                     next[rank] += 1;
                 }
+                self.post(rank, next[rank], times[rank][Queue::Compute as usize]);
             }
-            if next.iter().sum::<usize>() == before {
+            if next.iter().sum::<usize>() == before && !self.posted {
+                // Orders that stand still are refused before.
+                let left = order.ranks.iter().zip(&next).position(|(slots, next)| *next < slots.len());
+                debug_assert!(left.is_none(), "rank {left:?} stands still: {next:?}");
                 return times;
             }
         }
     }
 
-    /// The times behind a slot; `None` while its input is not made.
-    fn run(&mut self, rank: u32, slot: &Slot, behind: Option<&Slot>, mut times: Times) -> Option<Times> {
+    /// The times behind slot `i`; `None` while its input is not made.
+    fn run(&mut self, rank: u32, i: usize, mut times: Times) -> Option<Times> {
+        let slots = &self.order.ranks[rank as usize];
+        let slot = &slots[i];
         let compute = Queue::Compute as usize;
-        if self.form.holds_sender() {
-            // The sends of the slot before hold the rank.
-            for part in behind.into_iter().flat_map(Slot::parts) {
-                if let Some(at) = self.sent(rank, part) {
-                    times[compute] = times[compute].max(self.there[at.0][at.1]?);
-                }
-            }
-        }
-        let first = slot.parts().all(|part| part.micro_batch % self.order.per_direction() == 0);
         let paired = matches!(slot, Slot::Overlapped { .. });
+        times[compute] = self.exchange(rank, i, times[compute])?;
         let mut reads = false;
+        // What a slot receives is asked for as soon as the slot before is over, together with what that sends.
         for part in slot.parts() {
             let input = self.input(rank, part, times[compute])?;
             let queue = if paired && part.pass != Pass::Forward { Queue::Other } else { Queue::Input };
             times[queue as usize] = input.unwrap_or(f64::NEG_INFINITY);
             reads |= input.is_some();
         }
+        if self.form.holds_sender() && self.exchanges.is_empty() {
+            // The sends of the slot before hold the rank.
+            for part in i.checked_sub(1).into_iter().flat_map(|before| slots[before].parts()) {
+                if let Some(at) = self.sent(rank, part) {
+                    times[compute] = times[compute].max(self.there[at.0][at.1]?);
+                }
+            }
+        }
+        let first = slot.parts().all(|part| part.micro_batch % self.order.per_direction() == 0);
         if let Some(seconds) = self.form.reads_transfers().filter(|_| reads) {
             let all = [Queue::Host, Queue::Input, Queue::Compute].map(|queue| times[queue as usize]);
             times[Queue::Host as usize] = all.into_iter().fold(0.0, f64::max) + seconds;
@@ -290,15 +346,79 @@ impl<'f, 'a> Walk<'f, 'a> {
         Some(Some(there))
     }
 
-    /// What a pass has made is on its way to the next stage, unless it is sent when its receiver is ready.
+    /// What a pass has made is on its way to the next stage, unless it is sent when its receiver is ready, or with the next
+    /// exchange.
     fn output(&mut self, rank: u32, part: Part, made: f64) {
         let Some(data) = part.pass.makes() else { return };
         let at = self.order.placement.stage(Seat { rank, chunk: part.chunk });
+        let crosses = self.hop(at, data).is_some();
+        if let Some(exchange) = self.exchanges.get_mut(rank as usize).filter(|_| crosses) {
+            exchange.unsent.push((at, data, part.micro_batch));
+            return;
+        }
         let place = self.place(at.direction, at.stage, part.micro_batch);
         self.made[data as usize][place] = Some(made);
-        if self.hop(at, data).is_none() || !self.form.awaits_receiver() {
+        if !crosses || !self.form.awaits_receiver() {
             self.deliver((at, data), part.micro_batch, made);
         }
+    }
+
+    /// All that a rank has made is sent before slot `i`.
+    fn post(&mut self, rank: usize, i: usize, now: f64) {
+        let slots = &self.order.ranks[rank];
+        let Some(own) = self.exchanges.get_mut(rank) else { return };
+        if own.before == i || i < slots.len() && own.shares(slots, i) {
+            return;
+        }
+        own.before = i;
+        let sent = std::mem::take(&mut own.unsent);
+        self.posted |= !sent.is_empty();
+        let mut places = Vec::with_capacity(sent.len());
+        for (at, data, micro_batch) in sent {
+            let place = self.place(at.direction, at.stage, micro_batch);
+            self.made[data as usize][place] = Some(now);
+            places.push((data, place));
+            // The way round is received as early as can be.
+            let to = self.order.placement.consumer(at, data);
+            let to = to.map_or(rank as u32, |to| self.order.placement.seat(to).rank);
+            if if data == Data::Activations { rank as u32 > to } else { (rank as u32) < to } {
+                self.deliver((at, data), micro_batch, now);
+            }
+        }
+        self.exchanges[rank].sent = places;
+    }
+
+    /// When the exchange before slot `i` is over, if there is one: it sends all that the rank has made, and receives what the
+    /// slot needs, or a forward and a backward pass that share it.
+    fn exchange(&mut self, rank: u32, i: usize, now: f64) -> Option<f64> {
+        self.post(rank as usize, i, now);
+        let slots = &self.order.ranks[rank as usize];
+        let Some(own) = self.exchanges.get(rank as usize).filter(|own| own.before == i) else {
+            return Some(now);
+        };
+        let sent = own.sent.clone();
+        let together = if own.shares(slots, i + 1) { 2 } else { 1 };
+        let mut over = now;
+        if !sent.is_empty() {
+            for part in slots[i..i + together].iter().flat_map(Slot::parts) {
+                if self.comes_from_another(rank, part) {
+                    over = self.input(rank, part, now)?.map_or(over, |there| there.max(over));
+                }
+            }
+        }
+        for (data, place) in sent {
+            over = over.max(self.there[data as usize][place]?);
+        }
+        Some(over)
+    }
+
+    /// Whether the input of a pass crosses a border.
+    fn comes_from_another(&self, rank: u32, part: Part) -> bool {
+        let placement = &self.order.placement;
+        let source = part.pass.makes().and_then(|data| {
+            placement.source(placement.stage(Seat { rank, chunk: part.chunk }), data)
+        });
+        source.is_some_and(|(from, _)| placement.seat(from).rank != rank)
     }
 
     /// A message goes when its border is free, not before `ready`.

@@ -178,6 +178,26 @@ pub struct SiteLinks {
     pub across: LinkClass,
 }
 
+/// How far the two ends of a send lie apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Apart {
+    InNode,
+    BetweenNodes,
+    BetweenSites,
+}
+
+impl Apart {
+    pub fn of(net: &dyn Network, a: DeviceId, b: DeviceId) -> Apart {
+        if net.node_of(a) == net.node_of(b) {
+            Apart::InNode
+        } else if net.site_of(a) == net.site_of(b) {
+            Apart::BetweenNodes
+        } else {
+            Apart::BetweenSites
+        }
+    }
+}
+
 /// What a group looks like.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Geometry {
@@ -207,11 +227,14 @@ impl Geometry {
         let fabric = Fabric::Switch { reduces: true };
         Geometry { size: n, nodes: 1, per_node: n, ports: n, intra: class, inter: class, sites: None, fabric }
     }
-    /// Two members with one link between them, on one node or on two.
-    pub fn pair(link: LinkClass, between_nodes: bool) -> Geometry {
-        let (nodes, per_node) = if between_nodes { (2, 1) } else { (1, 2) };
+    /// Two members with one link between them.
+    pub(super) fn pair(link: LinkClass, apart: Apart) -> Geometry {
+        let (nodes, per_node) = if apart == Apart::InNode { (1, 2) } else { (2, 1) };
+        let within = LinkClass { latency: Time::ZERO, ..link };
+        let sites = SiteLinks { count: 2, joined: true, within, across: link };
+        let sites = (apart == Apart::BetweenSites).then_some(sites);
         let fabric = Fabric::Graph;
-        Geometry { size: 2, nodes, per_node, ports: per_node, intra: link, inter: link, sites: None, fabric }
+        Geometry { size: 2, nodes, per_node, ports: per_node, intra: link, inter: link, sites, fabric }
     }
     /// Number of rings that a flat ring algorithm runs at once: one for each network port of a node; one within a node, and
     /// where nodes hold different numbers of members.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::choice::Choice;
 use super::chooser::Chooser;
 use super::error::CollectiveError;
-use super::geometry::{Fabric, Geometry, LinkClass, Network, measure};
+use super::geometry::{Apart, Fabric, Geometry, LinkClass, Network, measure};
 use super::latency::Latency;
 use super::paths::{Tally, fluid_paths, step_paths};
 use super::plan::GroupPlan;
@@ -41,7 +41,7 @@ enum Latencies {
     Paths(Box<[Time]>),
 }
 
-type ChannelKey = (Time, u64, Option<(LinkClass, bool)>, Box<[TransferId]>);
+type ChannelKey = (Time, u64, Option<(LinkClass, Apart)>, Box<[TransferId]>);
 
 /// Adds communicators to worlds. See the module's text.
 pub struct Lowering<'m> {
@@ -145,10 +145,10 @@ impl<'m> Lowering<'m> {
             route.clear();
             let latency =
                 self.net.route(devices[0], devices[1], &mut route).map_err(CollectiveError::NotConnected)?;
-            let between = self.net.node_of(devices[0]) != self.net.node_of(devices[1]);
+            let apart = Apart::of(self.net, devices[0], devices[1]);
             let rate = route_rate(self.net, &route);
             let link = LinkClass { latency, rate: rate.round() as u64 };
-            let comm = self.add_channel(world, members, &route, latency, transfers, Some((link, between)));
+            let comm = self.add_channel(world, members, &route, latency, transfers, Some((link, apart)));
             self.tally.route = route;
             return Ok(comm);
         }
@@ -195,7 +195,7 @@ impl<'m> Lowering<'m> {
         self.add_channel(world, members, route, latency, transfers, None)
     }
 
-    /// With `ends`, the transfers are sends over such a link, inside a node or between nodes, by a kernel that the
+    /// With `ends`, the transfers are sends over such a link between ends so far apart, by a kernel that the
     /// chooser knows the cost of.
     fn add_channel(
         &mut self,
@@ -204,7 +204,7 @@ impl<'m> Lowering<'m> {
         route: &[ResourceId],
         latency: Time,
         transfers: &[TransferId],
-        ends: Option<(LinkClass, bool)>,
+        ends: Option<(LinkClass, Apart)>,
     ) -> CommId {
         let fixed = route.is_empty() || self.fidelity == Fidelity::Formula;
         let parts = if ends.is_some() { f64::from(self.net.parts()) } else { 1.0 };
@@ -242,8 +242,8 @@ impl<'m> Lowering<'m> {
         let (latency, _, ends, transfers) = key;
         let actions = transfers.iter().map(|&t| {
             let transfer = &self.transfers[t.index()];
-            let choice = ends.and_then(|(link, between)| {
-                self.chooser.choose(transfer, &Geometry::pair(link, between)).ok()
+            let choice = ends.and_then(|(link, apart)| {
+                self.chooser.choose(transfer, &Geometry::pair(link, apart)).ok()
             });
             let (base, overhead) = choice.map_or((Time::ZERO, 1.0), |c| (c.base, c.overhead));
             let (latency, bytes) = (*latency + base, transfer.bytes as f64 * overhead / parts);
