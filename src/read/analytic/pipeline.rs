@@ -415,9 +415,10 @@ impl<'f, 'a> Walk<'f, 'a> {
     /// Whether the input of a pass crosses a border.
     fn comes_from_another(&self, rank: u32, part: Part) -> bool {
         let placement = &self.order.placement;
-        let source = part.pass.makes().and_then(|data| {
-            placement.source(placement.stage(Seat { rank, chunk: part.chunk }), data)
-        });
+        let source = part
+            .pass
+            .makes()
+            .and_then(|data| placement.source(placement.stage(Seat { rank, chunk: part.chunk }), data));
         source.is_some_and(|(from, _)| placement.seat(from).rank != rank)
     }
 

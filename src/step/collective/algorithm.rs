@@ -28,6 +28,10 @@ pub trait Algorithm: Sync + std::fmt::Debug {
     }
     /// The transfers, in rounds.
     fn phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<Phase>;
+    /// What one flow stands for at `fluid`, where that is not the transfers themselves.
+    fn fluid_phases(&self, t: &Transfer, g: &Geometry, chunks: u32) -> Vec<Phase> {
+        self.phases(t, g, chunks)
+    }
     /// The number of pipeline chunks that suits best; 1 for an algorithm without a pipeline.
     fn chunks(&self, _t: &Transfer, _g: &Geometry) -> u32 {
         1

@@ -242,9 +242,8 @@ impl<'m> Lowering<'m> {
         let (latency, _, ends, transfers) = key;
         let actions = transfers.iter().map(|&t| {
             let transfer = &self.transfers[t.index()];
-            let choice = ends.and_then(|(link, apart)| {
-                self.chooser.choose(transfer, &Geometry::pair(link, apart)).ok()
-            });
+            let choice = ends
+                .and_then(|(link, apart)| self.chooser.choose(transfer, &Geometry::pair(link, apart)).ok());
             let (base, overhead) = choice.map_or((Time::ZERO, 1.0), |c| (c.base, c.overhead));
             let (latency, bytes) = (*latency + base, transfer.bytes as f64 * overhead / parts);
             let action = match rate {
@@ -273,7 +272,7 @@ impl<'m> Lowering<'m> {
         let mut plan = GroupPlan::new(geometry.clone());
         for &transfer in transfers {
             let t = self.transfers[transfer.index()];
-            plan.add(transfer, &t, self.chooser.choose(&t, geometry)?);
+            plan.add(transfer, &t, self.chooser.choose(&t, geometry)?, self.fidelity == Fidelity::Steps);
         }
         self.plans.push(plan);
         let id = self.plans.len() as u32 - 1;

@@ -36,9 +36,13 @@ impl GroupPlan {
     pub fn new(geometry: Geometry) -> GroupPlan {
         GroupPlan { geometry, patterns: vec![], fluid_paths: vec![], planned: vec![] }
     }
-    /// Plans one more transfer as it was chosen to be carried out.
-    pub fn add(&mut self, transfer: TransferId, t: &Transfer, choice: Choice) {
-        let phases = choice.algorithm.phases(t, &self.geometry, choice.chunks);
+    /// Plans one more transfer as it was chosen to be carried out: `each` of its transfers, or one flow for a phase.
+    pub fn add(&mut self, transfer: TransferId, t: &Transfer, choice: Choice, each: bool) {
+        let (algorithm, g) = (choice.algorithm, &self.geometry);
+        let phases = match each {
+            true => algorithm.phases(t, g, choice.chunks),
+            false => algorithm.fluid_phases(t, g, choice.chunks),
+        };
         let path_of_phase = phases.iter().map(|phase| self.fluid_path(phase)).collect();
         self.planned.push(Planned { transfer, choice, phases, path_of_phase });
     }
