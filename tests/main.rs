@@ -34,6 +34,7 @@ mod offload_contention;
 mod optimizers;
 mod outputs;
 mod parallelism;
+mod path_row;
 mod plan;
 mod profiles;
 mod published;

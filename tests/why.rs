@@ -12,6 +12,7 @@ use stepsim::read::analysis::diff::Line;
 use stepsim::read::analysis::idle::IdleTimes;
 use stepsim::read::analysis::report::Report;
 use stepsim::read::analysis::slack::slack;
+use stepsim::read::analysis::waterfall_table;
 use stepsim::step::spec::{Kind, catalog};
 
 /// Op executions up to which a workload is run.
@@ -159,6 +160,76 @@ fn several_changes_are_made_at_once() {
     assert!(each.changes.is_sorted_by_key(|w| w.step_time_s));
     let costs: Vec<Change> = changes.into_iter().filter(|c| c.subject.is_cost()).collect();
     assert!(base.each(&costs).expect("runs").changes.iter().all(|w| w.change <= 0.0));
+}
+
+/// Bar by bar, stage by stage and by class: on eighty columns, eight stages and all.
+#[test]
+fn the_way_to_mfu_fits_eighty_columns() {
+    for workload in ["gpt3-175b", "straggler-64", "llama3-70b-offload"] {
+        let run = Simulation::run(&loaded(workload, &[]), &Options::default()).expect("a run");
+        let mut text = String::new();
+        waterfall_table::full(&mut text, &run.report(false), 80);
+        assert!(text.contains("= MFU") && text.contains("bound by"), "{text}");
+        let wide = text.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{text}");
+        let wrapped = text.lines().find(|line| line.trim().chars().count() == 1);
+        assert_eq!(wrapped, None, "{text}");
+    }
+}
+
+/// Every bar of the way from the peak to MFU has a line among the what-ifs; what MFU counts beside what ran is none's to change.
+#[test]
+fn every_bar_has_a_line() {
+    let lines = [
+        ("kernel efficiency", "matrix × 1.1"),
+        ("memory-bound kernels", "memory-bound × 1.1"),
+        ("recomputation", "without recomputation"),
+        ("interference", "without interference"),
+        ("stragglers", "without stragglers"),
+        ("host", "without host"),
+        ("exposed communication", "without exposed"),
+        ("bubble", "without bubble"),
+        ("optimizer", "optimizer × 1.1"),
+        ("tail", "without tail"),
+    ];
+    let cases: [(&str, &[&str]); 6] = [
+        ("straggler-64", &[]),
+        ("qwen3-30b-a3b-gb200", &["batch.global=64"]),
+        ("tiny-4", &["parallelism.pipeline.size=2", "parallelism.data=2", "noise.between_worker_sigma=0.1"]),
+        ("llama3-8b-fsdp", &["recompute.granularity=full"]),
+        ("cxl-pool-8", &[]),
+        ("mixtral-8x7b", &[]),
+    ];
+    let mut seen = std::collections::BTreeSet::new();
+    for (workload, sets) in cases {
+        let base = Base::new(&loaded(workload, sets), Options::default()).expect("a run");
+        let changes: Vec<String> = base.all(1.1).iter().map(Change::name).collect();
+        let report = base.run().report(false);
+        for (group, share, _) in report.waterfall.expect("bars").mean.groups() {
+            let line = lines.iter().find(|(of, _)| *of == group);
+            if let Some((_, line)) = line.filter(|_| share > 0.0005) {
+                assert!(
+                    changes.iter().any(|c| c == line),
+                    "{workload}: no `{line}` for {group} in {changes:?}"
+                );
+                seen.insert(group.to_owned());
+            }
+        }
+    }
+    assert_eq!(seen.len(), lines.len(), "{seen:?}");
+}
+
+/// The largest gain of a step with a straggler is its absence, whichever way it is taken away.
+#[test]
+fn a_straggler_leads_the_what_ifs() {
+    let base = Base::new(&loaded("straggler-64", &[]), Options::default()).expect("a run");
+    let all = base.each(&base.all(1.1)).expect("changed runs");
+    let first = &all.changes[0];
+    assert_eq!(first.what, "without stragglers");
+    assert!((first.change + 0.547).abs() < 0.001, "{first:?}");
+    let subject = Subject::rate("rank:0-3", &base.run().inputs.topology.value).expect("ranks");
+    let healed = base.with(&[Change { subject, factor: 2.85 }]).expect("a changed run");
+    assert!((healed.step_time_s / first.step_time_s - 1.0).abs() < 1e-6, "{healed:?} {first:?}");
 }
 
 fn stepsim(args: &[&str]) -> (Option<i32>, String, String) {

@@ -294,7 +294,12 @@ fn critical_path(run: &Simulation) -> Vec<Critical> {
     let world = &run.plan.world;
     let mut causes = Causes::unfolded(world, &run.record, &run.folded.ranks.of);
     let path = critical::critical_path(&mut causes, &mut IdleTimes::new(world));
-    path.links.iter().map(|l| Critical { rank: l.rank, op: l.op, start: l.start, end: l.end }).collect()
+    let ends = [Time::ZERO].into_iter().chain(path.links.iter().map(|l| l.end));
+    let critical = |(l, from): (&critical::Link, Time)| {
+        let critical::Link { rank, op, ready, start, end, .. } = *l;
+        Critical { rank, op, from, ready, start, end }
+    };
+    path.links.iter().zip(ends).map(critical).collect()
 }
 
 /// The ranks that an argument names.

@@ -31,10 +31,12 @@ pub struct Args {
     /// Change a field first: `batch.global=768`, `topology.nodes=16`; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
-    /// A resource so many times as fast (latency: as long): matrix, memory, latency, host, a class of links or kernels; repeatable
+    /// A resource so many times as fast (latency: as long): matrix, memory, latency, host, `rank.0-3`, a class of links or
+    /// kernels; repeatable
     #[arg(long, value_name = "WHAT=FACTOR")]
     scale: Vec<String>,
-    /// Take away what costs time: tp, cp, ep, pp, dp, h2d, d2h, exposed, bubble; repeatable
+    /// Take away what costs time: tp, cp, ep, pp, dp, h2d, d2h, exposed, bubble, imbalance, stage.N (levelled to the others), tail,
+    /// stragglers, jitter, slow-links, recomputation, interference, full-tier, host, a class of links or kernels; repeatable
     #[arg(long, value_name = "WHAT")]
     without: Vec<String>,
     /// How much faster each resource is in the table of all
@@ -56,7 +58,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let by = factor("--by", args.by)?;
     let mut asked: Vec<Change> = args.scale.iter().map(|s| scale(s, machine)).collect::<Result<_, _>>()?;
     for name in &args.without {
-        asked.push(Change { subject: without(name)?, factor: 1.0 });
+        asked.push(without(name, machine)?);
     }
     let base = Base::new(&inputs, Options::default())?;
     let mut result = base.each(if asked.is_empty() { base.all(by) } else { asked.clone() }.as_slice())?;
@@ -91,10 +93,10 @@ fn factor(argument: &str, factor: f64) -> Result<f64, SpecError> {
     }
 }
 
-fn without(name: &str) -> Result<Subject, SpecError> {
-    Subject::cost(name).ok_or_else(|| {
+fn without(name: &str, machine: &Topology) -> Result<Change, SpecError> {
+    Subject::without(name, machine).ok_or_else(|| {
         SpecError::file(format!("--without {name}"), "nothing of this name costs time")
-            .allowed(Subject::costs().join(", "))
+            .allowed(Subject::costs(machine).join(", "))
     })
 }
 

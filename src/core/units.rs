@@ -255,6 +255,19 @@ impl Div<Bandwidth> for Bytes {
     }
 }
 
+/// With commas between thousands.
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,5 +303,11 @@ mod tests {
         assert_eq!(Bytes((1 << 50) - (1 << 40)).to_string(), "1023.00 TiB");
         assert_eq!(Bandwidth(63e9 * 0.8).gbps().to_string(), "50.4");
         assert_eq!(Bandwidth(f64::INFINITY).gbps(), f64::INFINITY);
+    }
+
+    #[test]
+    fn thousands_are_apart() {
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(grouped(999), "999");
     }
 }

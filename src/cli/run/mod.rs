@@ -17,6 +17,7 @@ use crate::core::engine::EngineError;
 use crate::core::units::Time;
 use crate::lab::compare::tracks::Rows;
 use crate::lab::simulate::jump::{self, figures};
+use crate::lab::simulate::whatif::blame;
 use crate::lab::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
 use crate::read::analysis::report::Report;
 use crate::read::trace::{PerRank, RunMeta};
@@ -85,7 +86,8 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     if args.reads_report_alone()
         && let Some(report) = jump::report(&inputs, &options, args.wall_time)
     {
-        return tell(args, &inputs, Report { run: head(args, report.run), ..report });
+        let report = Report { run: head(args, report.run), ..report };
+        return tell(args, &inputs, blamed(args, &inputs, &options, report)?);
     }
     let bar = Bar::new("simulating");
     let (run, failure) = Simulation::until_failure(&inputs, &options, &[], &mut |ops| bar.at(ops))?;
@@ -102,8 +104,9 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     // A timeline alone needs no report.
     let report = (args.report.is_some() || args.html.is_some() || !args.is_quiet()).then(|| {
         let report = run.report(args.wall_time);
-        Report { run: head(args, report.run), samples, ..report }
+        blamed(args, &inputs, &options, Report { run: head(args, report.run), samples, ..report })
     });
+    let report = report.transpose()?;
     if let (Some((from, _)), end) = (args.window_ms, run.record.step_end)
         && from >= end
     {
@@ -137,6 +140,17 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         write_file(path, text.as_bytes())?;
     }
     tell(args, &inputs, report)
+}
+
+/// The report with what causes cost, where more than one screen is asked for: each is a run of its own.
+fn blamed(args: &Args, inputs: &Inputs, options: &Options, report: Report) -> Result<Report, Failure> {
+    if !(args.full || args.why || args.html.is_some()) {
+        return Ok(report);
+    }
+    let bar = Bar::new("playing the step without each cause");
+    let blame = blame::blame(inputs, options, &report)?;
+    bar.done();
+    Ok(Report { blame, ..report })
 }
 
 /// Nothing impossible gets out.

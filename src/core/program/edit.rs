@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Action, StreamKind, Work, World};
+use super::{Action, Phase, StreamKind, Work, World};
 use crate::core::ids::{CommId, RankId, ResourceId};
 use crate::core::kernel_class::KernelClass;
 use crate::core::units::{Bandwidth, Bytes, Time};
@@ -24,6 +24,10 @@ pub enum Edit {
     Latency(f64),
     /// No rank waits for another's pass: sends and receives between stages take no time and meet nobody.
     NoPipeline,
+    /// Kernels of a phase take no time.
+    FreePhase(Phase),
+    /// Kernels do not mind what runs beside them: neither compute units nor memory bandwidth that others take.
+    Undisturbed,
     /// A link, port or memory has that fraction of its bandwidth: divided by the factor.
     SlowResource(ResourceId, f64),
 }
@@ -44,6 +48,11 @@ impl World {
                 flow.latency = Time((flow.latency.0 as f64 * factor).round() as u64);
             }),
             Edit::NoPipeline => no_pipeline(self),
+            Edit::FreePhase(phase) => free_phase(self, *phase),
+            Edit::Undisturbed => {
+                let programs = self.programs.iter_mut().map(Arc::make_mut);
+                programs.flat_map(|p| &mut p.ops).for_each(|op| (op.slowdown, op.memory_rate) = (0, 0.0));
+            }
             Edit::SlowResource(resource, factor) => {
                 if let Some(resource) = self.resources.get_mut(resource.index()) {
                     resource.capacity = Bandwidth(resource.capacity.0 / factor);
@@ -64,6 +73,20 @@ fn faster_kernels(world: &mut World, classes: &[KernelClass], factor: f64) {
                 && meant
             {
                 *time = Time((time.0 as f64 / factor).round() as u64);
+            }
+        }
+    }
+}
+
+fn free_phase(world: &mut World, phase: Phase) {
+    for program in world.programs.iter_mut().map(Arc::make_mut) {
+        for op in &mut program.ops {
+            let on_device = program.streams[usize::from(op.stream)].kind == StreamKind::Compute;
+            if let Work::Compute { time } = &mut op.work
+                && on_device
+                && program.infos[op.info as usize].phase == phase
+            {
+                *time = Time::ZERO;
             }
         }
     }

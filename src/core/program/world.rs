@@ -208,6 +208,18 @@ pub struct Rank {
     pub jitter_seed: u64,
 }
 
+/// A rank that is slower by less is no straggler.
+const SLOW: f64 = 1.01;
+
+impl Rank {
+    /// By how much a straggler is slower, as people write it: `×2.85`.
+    pub fn slow(&self) -> Option<String> {
+        let text = format!("{:.2}", self.slowness);
+        let text = text.trim_end_matches('0').trim_end_matches('.');
+        (self.slowness >= SLOW).then(|| format!("×{text}"))
+    }
+}
+
 /// A tier as one rank sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TierUse {

@@ -2,7 +2,9 @@
 
 use crate::core::ids::RankId;
 use crate::core::program::MemoryClass;
+use crate::core::units::grouped;
 use crate::lab::simulate::Simulation;
+use crate::read::analysis::blame::Blame;
 use crate::read::analysis::report::Report;
 use crate::read::palette;
 
@@ -22,6 +24,7 @@ pub fn page(run: &Simulation, ranks: &[RankId], report: &Report) -> serde_json::
     let colours: Vec<_> = memory.chain([("busy".to_owned(), palette::COMPUTE)]).collect();
     let mut sheet = Sheet::new(&title, gather::looks(), &colours);
     facts(&mut sheet, report);
+    sheet.lead(&report.hangs_on);
     let note = passes_note(&shown);
     sheet.timeline("Passes over the step", &note, shown.step_ns, std::mem::take(&mut shown.rows));
     if let Some(drawing) = draw::waterfall(report) {
@@ -29,6 +32,7 @@ pub fn page(run: &Simulation, ranks: &[RankId], report: &Report) -> serde_json::
                     ranks.";
         sheet.section("From the peak to MFU", note, |out| out.push_str(&drawing));
     }
+    blame(&mut sheet, report);
     sheet.section("Where the time went", "Kernels, then why the compute stream stood still.", |out| {
         let entries = draw::breakdown_key(report);
         key(out, entries.iter().map(|(class, name)| (class.clone(), name.as_str())));
@@ -66,8 +70,8 @@ fn facts(sheet: &mut Sheet, report: &Report) {
     let facts = [
         Some((draw::seconds(report.step_time_s), "a step")),
         Some((format!("{:.1} %", report.mfu * 100.0), "MFU")),
-        Some((format!("{:.0}", report.tokens_per_s), "tokens per second")),
-        Some((report.devices.to_string(), "devices")),
+        Some((grouped(report.tokens_per_s.round() as u64), "tokens per second")),
+        Some((grouped(report.devices), "devices")),
         peak,
     ];
     sheet.facts(facts.into_iter().flatten().map(|(value, what)| (value, what.to_owned())));
@@ -82,13 +86,29 @@ fn passes_note(shown: &Shown) -> String {
     )
 }
 
+/// What causes cost, by the step played without each.
+fn blame(sheet: &mut Sheet, report: &Report) {
+    if report.blame.is_empty() {
+        return;
+    }
+    let share = |seconds: f64| format!("{:.1} %", 100.0 * seconds / report.run_time_s);
+    let row = |b: &Blame| {
+        let [cost, itself, others] = [b.cost_s, b.itself_s, b.others_s].map(share);
+        vec![b.cause.clone(), draw::seconds(b.without_s), cost, itself, others]
+    };
+    let note = "The step played again without each cause: what it costs, the part that is its own, and what it makes ranks wait for \
+                one another.";
+    let heads = ["cause", "step without it", "cost", "itself", "others wait"];
+    sheet.section("Blame", note, |out| table(out, &heads, 1, report.blame.iter().map(row)));
+}
+
 /// The critical path and the stalls, longest first.
 fn lists(sheet: &mut Sheet, shown: &Shown, report: &Report) {
     let list = |out: &mut String, heads: [&str; 2], lines: &[Line]| {
         let rows = lines.iter().map(|line| {
             let share = format!("{:.1} %", 100.0 * line.seconds / report.run_time_s);
             let kind = line.kind.to_owned();
-            vec![line.what.clone(), kind, line.count.to_string(), draw::seconds(line.seconds), share]
+            vec![line.what.clone(), kind, grouped(line.count), draw::seconds(line.seconds), share]
         });
         table(out, &[heads[0], heads[1], "times", "time", "of the step"], 2, rows);
     };
@@ -96,8 +116,8 @@ fn lists(sheet: &mut Sheet, shown: &Shown, report: &Report) {
     let note = format!(
         "The chain of ops that the step's length hangs on: {} ops, {} changes of rank, {} of contention, {} of waiting for \
          room in memory.",
-        path.ops,
-        path.rank_changes,
+        grouped(path.ops),
+        grouped(path.rank_changes),
         draw::seconds(path.contention_s),
         draw::seconds(path.memory_s)
     );

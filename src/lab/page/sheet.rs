@@ -51,6 +51,13 @@ impl Sheet {
         self.out.push_str("</div>");
     }
 
+    /// The sentence that the page begins with, if there is one.
+    pub fn lead(&mut self, sentence: &str) {
+        if !sentence.is_empty() {
+            let _ = write!(self.out, "<p class=\"lead\">{}</p>", escaped(sentence));
+        }
+    }
+
     /// A section with a heading and a sentence.
     pub fn section(&mut self, title: &str, note: &str, inside: impl FnOnce(&mut String)) {
         let _ = write!(self.out, "<section><h2>{}</h2><p>{}</p>", escaped(title), escaped(note));

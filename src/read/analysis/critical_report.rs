@@ -32,9 +32,23 @@ pub struct CriticalPathReport {
     pub contention_s: f64,
     /// Time spent waiting for room on a full tier.
     pub memory_s: f64,
+    /// The part of it on each rank that it visits, longest first.
+    #[serde(default)]
+    pub ranks: Vec<OnRank>,
     /// The path in the order of time, without gaps: neighbours on one rank, of one phase and micro-batch, are joined.
     #[serde(default)]
     pub stretches: Vec<Stretch>,
+}
+
+/// The part of a critical path on one rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OnRank {
+    /// The rank; of several that are alike the lowest.
+    pub rank: u32,
+    /// Its pipeline stage.
+    pub stage: u32,
+    /// From the end of the op before to the end of its own, summed: of all ranks the step time.
+    pub time_s: f64,
 }
 
 /// A stretch of the critical path on one rank.
@@ -83,17 +97,18 @@ impl Again {
     }
 }
 
-/// The path of a run; `number` gives a simulated rank's number in the job.
+/// The path of a run; `place` gives a simulated rank's number in the job and its pipeline stage.
 pub(crate) fn critical_path(
     path: &CriticalPath,
     world: &World,
     again: Option<&Again>,
-    number: impl Fn(RankId) -> u32,
+    place: impl Fn(RankId) -> (u32, u32),
 ) -> CriticalPathReport {
     let times = |link: usize| 1 + again.filter(|a| a.links.contains(&link)).map_or(0, |a| a.turns);
     let mut kinds = [Time::ZERO; OpKind::ALL.len()];
     let mut classes: BTreeMap<KernelClass, Time> = BTreeMap::new();
     let (mut contention, mut memory, mut ops, mut hops) = (Time::ZERO, Time::ZERO, 0, 0);
+    let mut on_rank: BTreeMap<RankId, Time> = BTreeMap::new();
     let mut last: Option<(&Link, OpKind)> = None;
     for (i, link) in path.links.iter().enumerate() {
         let (times, kind) = (times(i), OpKind::of(world.program_of(link.rank), link.op));
@@ -109,6 +124,8 @@ pub(crate) fn critical_path(
         if let Some(class) = program.infos[program.ops[link.op.index()].info as usize].class {
             *classes.entry(class).or_default() += (link.end - link.start) * times;
         }
+        let before = last.map_or(Time::ZERO, |(before, _)| before.end);
+        *on_rank.entry(link.rank).or_default() += (link.end - before) * times;
         ops += times;
         last = Some((link, kind));
     }
@@ -120,8 +137,16 @@ pub(crate) fn critical_path(
         by_class_s: classes.into_iter().map(|(class, time)| (class, time.s())).collect(),
         contention_s: contention.s(),
         memory_s: memory.s(),
-        stretches: stretches(path, world, again, number),
+        ranks: on_ranks(on_rank, &place),
+        stretches: stretches(path, world, again, |rank| place(rank).0),
     }
+}
+
+/// The longest first.
+fn on_ranks(times: BTreeMap<RankId, Time>, place: impl Fn(RankId) -> (u32, u32)) -> Vec<OnRank> {
+    let mut times: Vec<_> = times.into_iter().map(|(rank, time)| (place(rank), time)).collect();
+    times.sort_by_key(|&(place, time)| (std::cmp::Reverse(time), place));
+    times.into_iter().map(|((rank, stage), time)| OnRank { rank, stage, time_s: time.s() }).collect()
 }
 
 /// A stretch in the making.

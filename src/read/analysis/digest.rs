@@ -3,15 +3,16 @@
 use std::fmt::Write;
 
 use super::cells::percent;
+use super::critical_report::OnRank;
 use super::kind::OpKind;
-use super::report::{Report, StageReport, TierReport};
+use super::report::{Report, TierReport};
 use super::stalls::StallCause;
 use super::{table, waterfall_table};
 use crate::core::program::MemoryClass;
 use crate::core::units::{Bytes, Time};
 
-/// Stages that differ by less than this part of the step are told as one.
-const ALIKE: f64 = 0.005;
+/// What costs less than this part of the step is no lever.
+const SMALL: f64 = 0.005;
 
 /// What the command line knows and the report does not.
 #[derive(Clone, Copy, Debug)]
@@ -30,12 +31,11 @@ pub fn digest(r: &Report, asked: Asked, width: u16) -> String {
     if !words.is_empty() {
         table::write_words(&mut out, &words, width);
     }
-    hangs_on(&mut out, r);
+    hangs_on(&mut out, r, width);
     waterfall_table::compact(&mut out, r, width);
     out.push('\n');
     prefetch(&mut out, r);
     fullest(&mut out, r);
-    slowest(&mut out, r);
     lever(&mut out, r, asked.whatif);
     if let Some(samples) = &r.samples {
         table::step_times(&mut out, samples, width);
@@ -43,8 +43,9 @@ pub fn digest(r: &Report, asked: Asked, width: u16) -> String {
     out
 }
 
-/// The critical path by kind of op, in one line.
-fn hangs_on(out: &mut String, r: &Report) {
+/// What the step hangs on, and its critical path by kind of op in one line.
+fn hangs_on(out: &mut String, r: &Report, width: u16) {
+    table::hangs_on(out, r, width);
     let step = r.run_time_s.max(f64::MIN_POSITIVE);
     let parts = table::path_parts(r);
     if parts.is_empty() {
@@ -52,7 +53,7 @@ fn hangs_on(out: &mut String, r: &Report) {
     }
     let parts: Vec<_> =
         parts.iter().take(4).map(|(name, s)| format!("{name} {}", percent(s / step))).collect();
-    let _ = writeln!(out, "\nHangs on  {}", parts.join(", "));
+    let _ = writeln!(out, "  {}", parts.join(", "));
 }
 
 /// How many copies came too late.
@@ -89,24 +90,6 @@ fn fullest(out: &mut String, r: &Report) {
     }
 }
 
-/// The stage that computes longest, beside the others.
-fn slowest(out: &mut String, r: &Report) {
-    if r.stages.len() < 2 {
-        return;
-    }
-    let step = r.run_time_s.max(f64::MIN_POSITIVE);
-    let busy = |s: &StageReport| s.time.busy_s / step;
-    let by = |a: &&StageReport, b: &&StageReport| busy(a).total_cmp(&busy(b));
-    let (Some(most), Some(least)) = (r.stages.iter().max_by(by), r.stages.iter().min_by(by)) else { return };
-    let said = if busy(most) - busy(least) < ALIKE {
-        format!("all {} alike: computing {} of the step", r.stages.len(), percent(busy(most)))
-    } else {
-        let (a, b) = (percent(busy(most)), percent(busy(least)));
-        format!("stage {} computes {a} of the step, stage {} {b}", most.stage, least.stage)
-    };
-    let _ = writeln!(out, "Stages    {said}");
-}
-
 /// What costs most that can be taken away, with the command that takes it away.
 fn lever(out: &mut String, r: &Report, whatif: Option<&str>) {
     let Some(whatif) = whatif else { return };
@@ -118,12 +101,22 @@ fn lever(out: &mut String, r: &Report, whatif: Option<&str>) {
         of_kind.map(|(kind, s)| (kind.words(), kind.name(), *s)).collect();
     costs.push(("pipeline bubble", "bubble", bubble));
     costs.push(("exposed communication", "exposed", r.critical_path.contention_s));
+    costs.extend(of_slow_ranks(r).map(|s| ("the slow ranks", "stragglers", s)));
     let Some((words, name, s)) = costs.into_iter().max_by(|a, b| a.2.total_cmp(&b.2)) else { return };
-    if s < ALIKE * step {
+    if s < SMALL * step {
         let _ = writeln!(out, "Try       {whatif}     (what 10 % on each resource buys)");
         return;
     }
     let gain = (percent(s / step), Time::from_s(s));
     let _ = writeln!(out, "Try       without {words}: at most {} of the step, {}", gain.0, gain.1);
     let _ = writeln!(out, "          {whatif} --without {name}");
+}
+
+/// The most that slow ranks can cost: what their part of the critical path is longer than on healthy ones.
+fn of_slow_ranks(r: &Report) -> Option<f64> {
+    let beyond = |on: &OnRank| {
+        let slow = r.slow_ranks.iter().find(|s| s.ranks.binary_search(&on.rank).is_ok())?;
+        Some(on.time_s * (1.0 - 1.0 / slow.slowness))
+    };
+    (!r.slow_ranks.is_empty()).then(|| r.critical_path.ranks.iter().filter_map(beyond).sum())
 }

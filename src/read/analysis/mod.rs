@@ -9,6 +9,8 @@
 //! * [`waterfall`]: from the peak to MFU, bar by bar; [`kernel_classes`]: kernels by class, with their rates.
 //! * [`slack`]: how much later each op could end without moving the step.
 //! * [`links`]: bytes through every resource; [`link_rates`]: over time.
+//! * [`hangs_on`]: the sentence that a report begins with; [`slow_ranks`]: whose kernels take longer than the device needs.
+//! * [`blame`]: a cause, what it costs itself and what it makes others wait (who plays the step without it is `lab::simulate::whatif`).
 //! * [`idle`]: how long communication takes on an idle machine; [`kind`]: what an op is for.
 //! * [`samples`]: how step times spread over many seeds, and who was on the critical path how often.
 //! * [`layers`]: ops by layer and kind.
@@ -18,6 +20,7 @@
 //! Hazard: in a folded world the members of a communicator are those of the folded communicator, and a rank may be a
 //! member through two slots. All readers go through [`cause::Causes`] for that.
 
+pub mod blame;
 pub mod brief;
 pub mod cause;
 #[cfg(feature = "cli")]
@@ -27,6 +30,7 @@ pub mod critical_report;
 pub mod diff;
 #[cfg(feature = "cli")]
 pub mod digest;
+pub(crate) mod hangs_on;
 pub mod head;
 pub mod idle;
 pub mod kernel_classes;
@@ -43,6 +47,7 @@ pub(crate) mod rounds;
 pub mod samples;
 pub mod sharing;
 pub mod slack;
+pub mod slow_ranks;
 pub mod stall_cause;
 pub mod stalls;
 #[cfg(feature = "cli")]

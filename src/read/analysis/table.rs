@@ -14,6 +14,8 @@ use crate::core::units::{Bytes, Time};
 
 /// Rows of a table by stage; of more, the first, the last and evenly many in between are shown.
 const MOST_ROWS: usize = 16;
+/// Causes shown.
+const MOST_CAUSES: usize = 6;
 /// Links shown.
 const MOST_LINKS: usize = 5;
 /// Stalls of less than this part of the step are shown as one.
@@ -25,7 +27,9 @@ const ALIKE: f64 = 0.005;
 pub fn table(report: &Report, width: u16) -> String {
     let mut out = String::new();
     headline(&mut out, report, width);
+    hangs_on(&mut out, report, width);
     where_time_went(&mut out, report, width);
+    blame(&mut out, report, width);
     waterfall_table::compact(&mut out, report, width);
     if report.stages.len() > 1 {
         by_stage(&mut out, report, width);
@@ -84,6 +88,24 @@ pub(super) fn headline(out: &mut String, r: &Report, width: u16) {
     let _ = writeln!(out, "{line}");
 }
 
+/// The sentence that says what the step hangs on, behind an empty line.
+pub(super) fn hangs_on(out: &mut String, r: &Report, width: u16) {
+    if r.hangs_on.is_empty() {
+        return;
+    }
+    out.push('\n');
+    let mut line = String::new();
+    for word in r.hangs_on.split(' ') {
+        if line.chars().count() + 1 + word.chars().count() > usize::from(width) {
+            let _ = writeln!(out, "{line}");
+            line = String::from(" ");
+        }
+        line += if line.is_empty() { "" } else { " " };
+        line += word;
+    }
+    let _ = writeln!(out, "{line}");
+}
+
 /// 10¹² FLOP/s in a unit that leaves at most four digits before the point.
 fn flop_rate(tflops: f64) -> (f64, &'static str) {
     match tflops {
@@ -116,6 +138,22 @@ fn where_time_went(out: &mut String, r: &Report, width: u16) {
         let _ =
             writeln!(out, "  {name:<36} {bar:<bar_width$} {:>5.1} %  {}", 100.0 * s / step, Time::from_s(s));
     }
+}
+
+/// What causes cost; nothing where none was looked for or found.
+fn blame(out: &mut String, r: &Report, width: u16) {
+    if r.blame.is_empty() {
+        return;
+    }
+    let head = ["cause", "step without it", "cost", "itself", "others wait"];
+    let mut table = new_table(width, head.map(String::from).to_vec());
+    let share = |s: f64| s / r.run_time_s.max(f64::MIN_POSITIVE);
+    let share = |s: f64| percent(if share(s).abs() < SMALL { 0.0 } else { share(s) });
+    for b in r.blame.iter().take(MOST_CAUSES) {
+        let [cost, itself, others] = [b.cost_s, b.itself_s, b.others_s].map(share);
+        table.add_row([b.cause.clone(), seconds(b.without_s), cost, itself, others]);
+    }
+    let _ = writeln!(out, "\nBlame (the step played again without each cause; % of the step)\n{table}");
 }
 
 /// The name of a cause with the head of its column in the table by stage.

@@ -2,8 +2,6 @@
 
 use std::fmt::Write;
 
-use comfy_table::CellAlignment;
-
 use super::cells::{grouped, new_table, percent, seconds};
 use super::report::Report;
 use super::waterfall_report::{BarReport, BarsReport};
@@ -72,7 +70,7 @@ pub fn full(out: &mut String, r: &Report, width: u16) {
 
 /// How much of each kind of op cannot be late.
 fn slack(out: &mut String, r: &Report, width: u16) {
-    let head = ["slack", "ops", "time", "without slack", "less than 1 % of the step", "least"];
+    let head = ["slack", "ops", "time", "without", "< 1 % of step", "least"];
     let mut table = new_table(width, head.map(String::from).to_vec());
     for (kind, s) in &r.slack {
         table.add_row([
@@ -88,31 +86,39 @@ fn slack(out: &mut String, r: &Report, width: u16) {
 }
 
 fn by_stage(out: &mut String, mean: &BarsReport, stages: &[BarsReport], width: u16) {
-    let mut head: Vec<String> = ["", "what", "mean"].map(String::from).to_vec();
+    let mut head: Vec<String> = ["", "mean"].map(String::from).to_vec();
     head.extend((0..stages.len()).map(|s| s.to_string()));
     let mut table = new_table(width, head);
-    if let Some(what) = table.column_mut(1) {
-        what.set_cell_alignment(CellAlignment::Left);
-    }
-    let of = |bars: &BarsReport, bar: &BarReport| {
-        let same = |b: &&BarReport| (&b.group, &b.what, &b.part) == (&bar.group, &bar.what, &bar.part);
-        bars.bars.iter().find(same).map_or(0.0, |b| b.share)
+    let everywhere = |of: &dyn Fn(&BarsReport) -> f64| -> Vec<f64> {
+        std::iter::once(mean).chain(stages).map(of).collect()
     };
-    let mut last = "";
-    for bar in &mean.bars {
-        let shares: Vec<f64> = std::iter::once(bar.share).chain(stages.iter().map(|s| of(s, bar))).collect();
+    let mut add = |name: String, shares: Vec<f64>| {
+        table.add_row(std::iter::once(name).chain(shares.into_iter().map(hundredths)));
+    };
+    for (group, _, bars) in mean.groups() {
+        let of_group =
+            |b: &BarsReport| b.bars.iter().filter(|bar| bar.group == group).map(|bar| bar.share).sum();
+        let shares = everywhere(&of_group);
         if shares.iter().all(|s| s.abs() < SMALL / 10.0) {
             continue;
         }
-        let group = if bar.group == last { "" } else { &bar.group };
-        last = &bar.group;
-        let what = format!("{} {}", bar.what, bar.part).trim().to_string();
-        table.add_row([group.to_string(), what].into_iter().chain(shares.into_iter().map(percent)));
+        add(group.to_string(), shares);
+        for bar in bars.iter().filter(|bar| !bar.what.is_empty()) {
+            let same = |b: &&BarReport| (&b.group, &b.what, &b.part) == (&bar.group, &bar.what, &bar.part);
+            let shares = everywhere(&|b| b.bars.iter().find(same).map_or(0.0, |b| b.share));
+            if shares.iter().any(|s| s.abs() >= SMALL / 10.0) {
+                add(format!("  {} {}", bar.what, bar.part).trim_end().to_string(), shares);
+            }
+        }
     }
-    let mfu = std::iter::once(mean.mfu).chain(stages.iter().map(|s| s.mfu)).map(percent);
-    table.add_row(["= MFU".to_string(), String::new()].into_iter().chain(mfu));
+    add("= MFU".into(), everywhere(&|b| b.mfu));
     let of_stages = if stages.is_empty() { "" } else { "; mean, then by stage" };
     let _ = writeln!(out, "\nFrom peak to MFU, bar by bar (% of the peak{of_stages})\n{table}");
+}
+
+/// A fraction of one in percent, its unit said elsewhere; a dot for none.
+fn hundredths(fraction: f64) -> String {
+    if fraction == 0.0 { "·".to_string() } else { format!("{:.1}", 100.0 * fraction) }
 }
 
 fn kernels(out: &mut String, r: &Report, width: u16) {

@@ -126,7 +126,7 @@ fn of_short(asked: Asked, short: &Short) -> Option<Report> {
         wall_s: None,
     };
     let mut report = step.told(inputs, plan, folded, |info| {
-        let path = critical_report::critical_path(&path, world, Some(&again), |rank| info.lowest(rank));
+        let path = critical_report::critical_path(&path, world, Some(&again), |rank| info.place(rank));
         report_of(world, readings, path, info)
     });
     let turns = jumped.times;

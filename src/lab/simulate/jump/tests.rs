@@ -3,7 +3,7 @@
 use super::*;
 use crate::core::ids::RankId;
 use crate::core::kernel_class::KernelClass;
-use crate::core::program::StreamKind;
+use crate::core::program::{Phase, StreamKind};
 use crate::lab::simulate::whatif::{Base, Change, Subject};
 use crate::read::analysis::report::Report;
 use crate::step::spec::{Kind, catalog};
@@ -258,6 +258,8 @@ fn edited_steps_jump_exactly() {
         Edit::Kernels(vec![KernelClass::Gemm], 2.0),
         Edit::Latency(0.5),
         Edit::NoPipeline,
+        Edit::FreePhase(Phase::Backward),
+        Edit::Undisturbed,
     ];
     let (mut ends, mut jumped) = (std::collections::BTreeSet::new(), 0);
     for edit in edits {
@@ -281,7 +283,7 @@ fn what_ifs_jump_exactly() {
     let of = |jump: bool| {
         let base = Base::new(&inputs, Options { jump, ..Options::default() }).expect("runs");
         let mut changes = base.all(1.1);
-        changes.push(Change { subject: Subject::Rank(0), factor: 0.5 });
+        changes.push(Change { subject: Subject::Ranks(0, 0), factor: 0.5 });
         base.each(&changes).expect("changes")
     };
     assert_eq!(of(true), of(false));

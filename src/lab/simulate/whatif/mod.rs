@@ -4,22 +4,28 @@
 //! with the changed machine. Beside the new step time stands what the critical path of the unchanged run foretold
 //! ([`PathTime`]); where the two part, the path became another, or its ops are bound by more than that resource.
 
+pub mod blame;
 mod change;
+mod levels;
 mod path;
+
+use std::sync::OnceLock;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use change::{Change, FAMILIES, Subject, apply};
+pub use change::{Change, ENDLESS, FAMILIES, Subject, apply};
 pub use path::PathTime;
 
 use super::jump::figures_edited;
 use super::{Inputs, Options, Simulation, SimulationError};
-use crate::core::ids::{RankId, ResourceId};
+use crate::core::ids::{OpId, RankId, ResourceId};
 use crate::core::kernel_class::KernelClass;
-use crate::core::program::{StreamKind, Work};
+use crate::core::program::{Phase, StreamKind, Work};
 use crate::core::units::{PS_PER_S, Time};
 use crate::read::analysis::kind::OpKind;
+use crate::step::plan::step::Plan;
+use levels::Levels;
 
 /// A prediction off by more than this part of the change, and of the step, parts from the simulation.
 const PARTS_BY: (f64, f64) = (0.1, 0.0005);
@@ -73,6 +79,8 @@ pub struct Base {
     run: Simulation,
     path: PathTime,
     options: Options,
+    /// Found when a stage is first levelled.
+    levels: OnceLock<Levels>,
 }
 
 impl Base {
@@ -82,7 +90,7 @@ impl Base {
     /// As [`Simulation::run`].
     pub fn new(inputs: &Inputs, options: Options) -> Result<Base, SimulationError> {
         let run = Simulation::run(inputs, &options)?;
-        Ok(Base { path: PathTime::of(&run), run, options })
+        Ok(Base { path: PathTime::of(&run), run, options, levels: OnceLock::new() })
     }
     /// The run without changes.
     pub fn run(&self) -> &Simulation {
@@ -103,7 +111,10 @@ impl Base {
         let topology = &self.run.inputs.topology.value;
         let mut changes = vec![rate(Subject::Matrix), rate(Subject::Memory)];
         changes.push(Change { subject: Subject::Latency, factor: 1.0 / factor });
-        let used = topology.link_classes().into_iter().filter(|class| self.crosses(class));
+        let used = topology
+            .link_classes()
+            .into_iter()
+            .filter(|class| crosses(&self.run.inputs, &self.run.plan, class));
         changes.extend(used.map(|class| rate(Subject::Links(class))));
         let families = FAMILIES.into_iter().filter_map(|name| Subject::rate(name, topology));
         let families = families.filter(|s| matches!(s, Subject::Kernels(_, of) if has_class(of)));
@@ -121,18 +132,54 @@ impl Base {
         if pipeline {
             costs.push(Subject::Bubble);
         }
-        changes.extend(costs.into_iter().map(rate));
+        costs.extend(self.losses());
+        let whole = |subject| Change { subject, factor: 1.0 };
+        changes.extend(costs.into_iter().map(whole));
+        if self.run.inputs.workload.value.host().is_some() {
+            changes.push(Change { subject: Subject::Host, factor: ENDLESS });
+        }
         changes
     }
 
-    /// Whether any communication crosses a class of links.
-    fn crosses(&self, class: &str) -> bool {
-        let world = &self.run.plan.world;
-        let change = Change { subject: Subject::Links(class.into()), factor: 2.0 };
-        let Ok((changed, _)) = apply(&self.run.inputs, &[change]) else { return false };
-        let capacity = |r: ResourceId| changed.machine.capacity(r);
-        let uses = world.paths.iter().flat_map(|path| &world.uses[path.range()]);
-        uses.map(|u| u.0).any(|r| self.run.inputs.machine.capacity(r) != capacity(r))
+    /// What the step loses beside communication and the bubble, as far as it does.
+    fn losses(&self) -> Vec<Subject> {
+        let (world, noise) = (&self.run.plan.world, &self.run.inputs.workload.value.noise);
+        let drawn = noise.random_stragglers.is_some() || noise.between_worker_sigma > 0.0;
+        let ops = || world.programs.iter().flat_map(|p| &p.ops);
+        let disturbed = ops().any(|op| op.slowdown > 0 || op.memory_rate > 0.0);
+        let repeats = world.programs.iter().any(|p| p.infos.iter().any(|i| i.phase == Phase::Recompute));
+        let copies = world.programs.iter().any(|p| p.streams.iter().any(|s| s.kind == StreamKind::CopyIn));
+        let several = self.levels().stages() > 1;
+        let losses = [
+            (Subject::Stragglers, drawn || !noise.stragglers.is_empty()),
+            (Subject::Jitter, noise.compute_sigma > 0.0),
+            (Subject::SlowLinks, !noise.slow_links.is_empty()),
+            (Subject::Imbalance, several),
+            (Subject::Recomputation, repeats),
+            (Subject::Interference, disturbed),
+            (Subject::FullTier, copies),
+            (Subject::Tail, self.tail() > Time::ZERO),
+        ];
+        losses.into_iter().filter(|(_, is)| *is).map(|(subject, _)| subject).collect()
+    }
+
+    /// How long its stages are.
+    fn levels(&self) -> &Levels {
+        self.levels.get_or_init(|| Levels::of(&self.run.plan, &self.run.report(false)))
+    }
+
+    /// What the mean rank waits at the end of the step for the last one.
+    fn tail(&self) -> Time {
+        let (folded, record) = (&self.run.folded, &self.run.record);
+        let (mut all, mut ranks) = (0u128, 0u128);
+        for rank in (0..folded.world.ranks.len() as u32).map(RankId) {
+            let ops = (0..folded.world.program_of(rank).ops.len() as u32).map(OpId);
+            let end = ops.map(|op| record.span(rank, op).1).max().unwrap_or_default();
+            let weight = u128::from(folded.size(rank));
+            all += weight * u128::from((record.step_end - end).0);
+            ranks += weight;
+        }
+        Time((all / ranks.max(1)) as u64)
     }
 
     /// The step with all of some changes at once.
@@ -140,16 +187,15 @@ impl Base {
     /// # Errors
     /// A change cannot be made, or the changed step does not run.
     pub fn with(&self, changes: &[Change]) -> Result<WhatIf, SimulationError> {
-        let (inputs, edits) = apply(&self.run.inputs, changes)?;
+        let (inputs, edits) = apply(&self.run.inputs, self.levels(), changes)?;
         let mut end = figures_edited(&inputs, &self.options, &edits, false)?.step_end;
         if changes.iter().any(|c| c.subject == Subject::Exposed) {
             end = end.max(self.busiest_stream());
         }
+        if changes.iter().any(|c| c.subject == Subject::Tail) {
+            end = end - self.tail().min(end);
+        }
         let (before, after) = (self.run.record.step_end.s(), end.s());
-        let name = |c: &Change| match c.subject.is_cost() {
-            true => c.subject.name(),
-            false => format!("{} × {}", c.subject.name(), rounded(c.factor)),
-        };
         let path_s = self.path_s(changes, &inputs);
         let off = |&(seconds, change): &(f64, &Change)| match (change.subject.is_cost(), &change.subject) {
             (true, _) => -seconds,
@@ -169,7 +215,7 @@ impl Base {
             parts = Some(if same { Parts::BoundByMore } else { Parts::PathChanged });
         }
         Ok(WhatIf {
-            what: changes.iter().map(name).collect::<Vec<_>>().join(", "),
+            what: changes.iter().map(Change::name).collect::<Vec<_>>().join(", "),
             step_time_s: after,
             change,
             path_s: path_s.map(|of| of.iter().sum()),
@@ -223,7 +269,12 @@ impl Base {
     }
 }
 
-/// A factor with as many digits as people read.
-fn rounded(factor: f64) -> f64 {
-    (factor * 1e4).round() / 1e4
+/// Whether any communication crosses a class of links.
+fn crosses(inputs: &Inputs, plan: &Plan, class: &str) -> bool {
+    let world = &plan.world;
+    let change = Change { subject: Subject::Links(class.into()), factor: 2.0 };
+    let Ok((changed, _)) = apply(inputs, &Levels::default(), &[change]) else { return false };
+    let capacity = |r: ResourceId| changed.machine.capacity(r);
+    let uses = world.paths.iter().flat_map(|path| &world.uses[path.range()]);
+    uses.map(|u| u.0).any(|r| inputs.machine.capacity(r) != capacity(r))
 }

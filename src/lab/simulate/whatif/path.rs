@@ -96,7 +96,7 @@ impl PathTime {
             Subject::Links(_) => self.by_resource.iter().filter(|r| changed(*r.0)).map(|r| r.1).sum(),
             Subject::Latency => self.latency,
             Subject::Host => self.host,
-            Subject::Rank(rank) => self.by_rank.get(rank).copied().unwrap_or(0.0),
+            Subject::Ranks(first, last) if first == last => self.by_rank.get(first).copied().unwrap_or(0.0),
             Subject::Free(of) => kind(*of),
             Subject::Exposed => self
                 .by_kind
@@ -104,7 +104,7 @@ impl PathTime {
                 .filter(|(k, _)| !matches!(k, OpKind::Compute | OpKind::Host | OpKind::Pipeline))
                 .map(|k| k.1)
                 .sum(),
-            Subject::Bubble => return None,
+            _ => return None,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! How a report is made of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::readings::{RankReadings, Readings};
 use super::{
@@ -8,7 +8,9 @@ use super::{
     Report, RunInfo, StageReport, TierReport,
 };
 use crate::core::engine::Record;
-use crate::core::program::{MemoryClass, World};
+use crate::core::ids::RankId;
+use crate::core::kernel_class::KernelClass;
+use crate::core::program::{MemoryClass, Program, World};
 use crate::core::units::{Flops, PS_PER_S, Time};
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::critical_report::{CriticalPathReport, critical_path};
@@ -21,9 +23,10 @@ use crate::read::analysis::links::BySlot;
 use crate::read::analysis::memory::ByClass;
 use crate::read::analysis::prefetch::prefetch;
 use crate::read::analysis::slack::{Slack, by_kind};
+use crate::read::analysis::slow_ranks::slow_ranks;
 use crate::read::analysis::stalls::{RankTime, StallCause};
 use crate::read::analysis::waterfall_report::WaterfallReport;
-use crate::read::analysis::{critical, links, memory, waterfall};
+use crate::read::analysis::{critical, hangs_on, links, memory, waterfall};
 
 /// Reads a run. `idle` gives the times of actions on an idle machine (of the unfolded world, for a folded one), `slacks`
 /// are those of the run.
@@ -40,7 +43,7 @@ pub fn report(
     let mut causes = Causes::new(world, record);
     let readings = Readings::of(&mut causes, idle, slacks, info.ranks, record.step_end);
     let path = critical::critical_path(&mut causes, idle);
-    let path = critical_path(&path, world, None, |r| info.lowest(r));
+    let path = critical_path(&path, world, None, |r| info.place(r));
     report_of(world, readings, path, info)
 }
 
@@ -64,9 +67,10 @@ pub(crate) fn report_of(
         let weighed: Vec<_> = weighed.map(|(w, r)| (w, r.members.len() as u64, r.stage)).collect();
         WaterfallReport::of(&weighed)
     });
-    Report {
+    let mut report = Report {
         status: Status::Ok,
         run: Head::default(),
+        hangs_on: String::new(),
         workload: info.workload.to_string(),
         topology: info.topology.to_string(),
         steps: info.steps,
@@ -92,6 +96,8 @@ pub(crate) fn report_of(
         kernels: kernel_classes(readings.kernels, ranks_of_job, readings.end, info.peak, info.memory),
         layers: layers(readings.layers, ranks_of_job),
         ranks: ranks(&readings.ranks, info),
+        blame: Vec::new(),
+        slow_ranks: slow_ranks(world, info.ranks.iter().map(|r| r.members.as_slice())),
         communication: communication(&readings.ranks, info.ranks, |_| true),
         memory: tiers(world, &readings.peaks, |_| true),
         links: busiest_links(world, &readings.transfers, readings.end, info),
@@ -100,7 +106,9 @@ pub(crate) fn report_of(
         slack: by_kind(readings.slack, ranks_of_job),
         samples: None,
         conventions: info.conventions.clone(),
-    }
+    };
+    report.hangs_on = hangs_on::sentence(&report);
+    report
 }
 
 /// The mean of the ranks that `wanted` picks by stage, each as often as it stands for.
@@ -144,14 +152,30 @@ fn stages(
         *counts.entry(info.stage).or_insert(0) += info.members.len() as u64;
     }
     let users = memory::users(world);
+    let first = |stage| ranks.iter().position(|info| info.stage == stage).unwrap_or(0) as u32;
     let of_stage = |(&stage, &count): (&u32, &u64)| StageReport {
         stage,
         ranks: count,
+        layers: layers_of(world.program_of(RankId(first(stage)))),
+        ends: ends_of(world.program_of(RankId(first(stage)))),
         time: mean(readings, ranks, |s| s == stage),
         communication: communication(readings, ranks, |s| s == stage),
         memory: tiers(world, peaks, |tier| users[tier].iter().any(|u| ranks[u.rank.index()].stage == stage)),
     };
     counts.iter().map(of_stage).collect()
+}
+
+/// How many layers a program computes.
+fn layers_of(program: &Program) -> u64 {
+    let kernels = program.infos.iter().filter(|info| info.class.is_some());
+    kernels.filter_map(|info| info.layer).collect::<BTreeSet<_>>().len() as u64
+}
+
+/// What a program computes of the ends of a model.
+fn ends_of(program: &Program) -> Vec<String> {
+    let has = |class| program.infos.iter().any(|info| info.class == Some(class));
+    let ends = [("embedding", KernelClass::Embedding), ("head", KernelClass::Loss)];
+    ends.into_iter().filter(|(_, class)| has(*class)).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// By name, the fullest of the tiers that `wanted` picks.

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::blame::Blame;
 pub use super::critical_report::CriticalPathReport;
 use super::head::{Head, Status};
 use super::kernel_classes::KernelClassReport;
@@ -24,6 +25,7 @@ use super::layers::LayerReport;
 use super::prefetch::PrefetchReport;
 use super::samples::SamplesReport;
 use super::slack::SlackReport;
+use super::slow_ranks::SlowRanks;
 use super::stalls::StallCause;
 use super::waterfall::Counted;
 use super::waterfall_report::WaterfallReport;
@@ -83,9 +85,10 @@ impl RunInfo<'_> {
     fn weights(&self) -> Vec<u64> {
         self.ranks.iter().map(|r| r.members.len() as u64).collect()
     }
-    /// The lowest rank that a simulated one stands for.
-    pub(crate) fn lowest(&self, rank: RankId) -> u32 {
-        self.ranks[rank.index()].members.first().map_or(0, |member| *member)
+    /// The lowest rank that a simulated one stands for, and its stage.
+    pub(crate) fn place(&self, rank: RankId) -> (u32, u32) {
+        let info = &self.ranks[rank.index()];
+        (info.members.first().map_or(0, |member| *member), info.stage)
     }
 }
 
@@ -136,6 +139,10 @@ pub struct Report {
     /// What the run was.
     #[serde(default)]
     pub run: Head,
+    /// What the step hangs on, in one sentence: the slow ranks, the stage or the kind of work that most of the critical path
+    /// lies on.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hangs_on: String,
     /// Name of the workload.
     pub workload: String,
     /// Name of the machine.
@@ -196,6 +203,12 @@ pub struct Report {
     pub layers: Vec<LayerReport>,
     /// Each rank of the job, or (of more than 64) one of each group of ranks that are alike.
     pub ranks: Vec<RankReport>,
+    /// What causes cost, most costly first and limits behind faults, by the step played without each: where `--full`, `--why` or `--html` asked for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blame: Vec<Blame>,
+    /// Ranks whose kernels take longer than the device needs, slowest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slow_ranks: Vec<SlowRanks>,
     /// By kind of communication: means over all ranks.
     pub communication: BTreeMap<OpKind, CommunicationReport>,
     /// By name of the tier: the fullest instance.
@@ -280,6 +293,12 @@ pub struct StageReport {
     pub stage: u32,
     /// Ranks in it.
     pub ranks: u64,
+    /// Layers of the model that it computes, in whole or in part.
+    #[serde(default)]
+    pub layers: u64,
+    /// What it computes beside them: `embedding`, `head`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ends: Vec<String>,
     /// Mean over them.
     #[serde(flatten)]
     pub time: Breakdown,

@@ -6,15 +6,19 @@
 use super::passes;
 use super::places::places;
 use super::shown::{Critical, Detail, Timeline};
-use crate::core::ids::OpId;
+use crate::core::ids::{OpId, RankId};
+use crate::core::program::Phase;
+use crate::core::units::Time;
 
 /// An op of the path on the row of a rank, or several that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathPiece {
     /// The first op; the end is that of the last.
     pub link: Critical,
-    /// How many ops.
+    /// How many ops; none where it waited, for what the name says.
     pub ops: u64,
+    /// What it waited for.
+    pub wait: Option<&'static str>,
     /// The arrow from the op before it, if that is on another rank.
     pub into: Option<u64>,
     /// The arrow to the op after it, if that is on another rank.
@@ -40,6 +44,12 @@ impl Path {
         let mut last: Option<(usize, OpId)> = None;
         for link in timeline.critical {
             let Some(&place) = place_of.get(&link.rank) else { continue };
+            for (wait, start, end) in waits(link) {
+                if start.round_ns() < end.round_ns() && end.round_ns() > from && start.round_ns() < until {
+                    let link = Critical { start, end, ..*link };
+                    steps[place].push(PathPiece { link, ops: 0, wait: Some(wait), into: None, out: None });
+                }
+            }
             let (start, end) = (link.start.round_ns(), link.end.round_ns());
             if start >= end || end <= from || start >= until {
                 continue;
@@ -48,6 +58,7 @@ impl Path {
             let before = last.replace((place, link.op));
             if let Some((_, op)) = before.filter(|(before, _)| *before == place)
                 && let Some(step) = steps[place].last_mut()
+                && step.wait.is_none()
                 && step.link.end.round_ns() == start
                 && together(timeline, link, op)
             {
@@ -55,7 +66,7 @@ impl Path {
                 step.ops += 1;
                 continue;
             }
-            let mut step = PathPiece { link: *link, ops: 1, into: None, out: None };
+            let mut step = PathPiece { link: *link, ops: 1, wait: None, into: None, out: None };
             if let Some((before, _)) = before.filter(|(before, _)| *before != place)
                 && let Some(left) = steps[before].last_mut()
                 && left.link.start.round_ns() + 1 < end
@@ -68,6 +79,45 @@ impl Path {
         }
         Path { steps, ops }
     }
+}
+
+/// What lies between the end of the op before and the start of an op: the way of its launch, then a wait for room.
+fn waits(link: &Critical) -> [(&'static str, Time, Time); 2] {
+    [("launch latency", link.from, link.ready), ("wait for room", link.ready, link.start)]
+}
+
+/// What of the path lies on one rank, in one phase of a micro-batch: the path without gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// The rank.
+    pub rank: RankId,
+    /// The phase.
+    pub phase: Phase,
+    /// The micro-batch.
+    pub micro_batch: u32,
+    /// From when, in nanoseconds.
+    pub start: u64,
+    /// Until when.
+    pub end: u64,
+}
+
+/// The whole path, on ranks that are shown and others, in order of time.
+pub fn stretches(timeline: &Timeline) -> Vec<Stretch> {
+    let (from, until) = timeline.window_ns();
+    let mut all: Vec<Stretch> = Vec::new();
+    for link in timeline.critical {
+        let program = timeline.world.program_of(link.rank);
+        let op = &program.ops[link.op.index()];
+        let phase = program.infos[op.info as usize].phase;
+        let [start, end] = [link.from, link.end].map(|at| at.round_ns().clamp(from, until));
+        let next = Stretch { rank: link.rank, phase, micro_batch: op.micro_batch, start, end };
+        match all.last_mut() {
+            _ if start == end => {}
+            Some(last) if Stretch { start, end, ..*last } == next => last.end = end,
+            _ => all.push(next),
+        }
+    }
+    all
 }
 
 /// Whether an op of the path is shown in one step with the op `before` it on the same rank.

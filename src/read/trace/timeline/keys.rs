@@ -73,7 +73,7 @@ pub(super) struct Kinds {
     pub(super) passes: FxHashMap<(String, &'static str, Option<u64>), Kind>,
     pub(super) merged: FxHashMap<(StreamKind, Level, Phase, Option<u32>, u32), Kind>,
     /// By category and name.
-    pub(super) stalls: FxHashMap<&'static str, FxHashMap<String, Kind>>,
+    pub(super) named: FxHashMap<&'static str, FxHashMap<String, Kind>>,
     /// By program, description, and whether it stands for several ops.
     pub(super) critical: FxHashMap<(usize, u32, bool), Kind>,
 }

@@ -5,12 +5,12 @@ use std::io;
 use rustc_hash::FxHashSet;
 
 use super::arrows::{self, Arrows, End};
-use super::critical::PathPiece;
+use super::critical::{self, PathPiece};
 use super::keys::{Keys, Kinds};
 use super::rows::{Level, Rows};
 use super::shown::{Detail, Stall, Summary, Timeline, TracedRank};
 use super::{counters, names, stalls};
-use crate::core::ids::OpId;
+use crate::core::ids::{OpId, RankId};
 use crate::core::program::{NO_MICRO_BATCH, Op, Program, StreamKind};
 use crate::core::units::Time;
 use crate::read::analysis::memory;
@@ -81,6 +81,7 @@ impl<'a> Layout<'a> {
         self.summary.slices += 1;
         self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
         self.steps(thread)?;
+        self.whole_path(pid)?;
         if self.sink.counts_all_slices() {
             if self.timeline.stalls.is_some() {
                 self.sink.process(pid + STALLS, "stalls", pid)?;
@@ -107,6 +108,34 @@ impl<'a> Layout<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The critical path from its start to its end as one row: the ranks that it stays on, and in them the passes.
+    fn whole_path(&mut self, pid: u64) -> io::Result<()> {
+        let stretches = critical::stretches(self.timeline);
+        if stretches.is_empty() {
+            return Ok(());
+        }
+        let thread = self.thread(pid, "critical path")?;
+        for stay in stretches.chunk_by(|a, b| a.rank == b.rank) {
+            let (start, end) = (stay[0].start, stay[stay.len() - 1].end);
+            let kind = self.named(&self.name_of(stay[0].rank), "path")?;
+            let args = [(self.keys.rank, Value::Uint(u64::from(stay[0].rank.0)))];
+            self.sink.slice(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })?;
+            for pass in stay {
+                let kind = self.named(&names::pass([(pass.phase, pass.micro_batch)]), "path pass")?;
+                let slice = Slice { start: pass.start, end: pass.end, ..Slice::default() };
+                self.sink.slice(thread, kind, &slice)?;
+            }
+            self.summary.slices += 1 + stay.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// What a rank is called, also one that is not shown.
+    fn name_of(&self, rank: RankId) -> String {
+        let shown = self.timeline.ranks.iter().find(|traced| traced.rank == rank);
+        shown.map_or_else(|| format!("rank {}", rank.0), |traced| traced.name.clone())
     }
 
     /// A row of a rank for what is no activity of it: below its kernels, or in a process of its own that stands `after`
@@ -159,7 +188,7 @@ impl<'a> Layout<'a> {
         self.on_path = on_path.iter().copied().collect();
         self.pieces(traced, &rows, &threads, &arrows)?;
         if let Some(thread) = self.sink.summary(pid) {
-            self.overview(traced, &rows, thread)?;
+            self.overview(traced, &rows, &held, thread)?;
         }
         if let Some(thread) = path_thread {
             self.path(traced, thread, path)?;
@@ -199,13 +228,34 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// The passes of a rank's first row once more, on the rank itself.
-    fn overview(&mut self, traced: &TracedRank, rows: &Rows, thread: Thread) -> io::Result<()> {
-        for piece in rows.pieces.iter().filter(|piece| piece.level == Level::Pass && piece.row == 0) {
+    /// The passes of a rank's first row once more, on the rank itself, and between them why it stood still.
+    fn overview(
+        &mut self,
+        traced: &TracedRank,
+        rows: &Rows,
+        held: &[Stall],
+        thread: Thread,
+    ) -> io::Result<()> {
+        let stalls = held.iter().filter_map(|s| Some((stalls::shown(self.timeline, s)?, s.cause)));
+        let mut stalls = stalls.collect::<Vec<_>>().into_iter().peekable();
+        let mut covered = 0;
+        let passes = rows.pieces.iter().filter(|piece| piece.level == Level::Pass && piece.row == 0);
+        for piece in passes.map(Some).chain([None]) {
+            let until = piece.map_or(u64::MAX, |piece| piece.start);
+            while let Some(((start, end), cause)) = stalls.next_if(|((start, _), _)| *start < until) {
+                let (start, end) = (start.max(covered), end.min(until));
+                if start < end {
+                    let kind = self.stall(cause, "summary")?;
+                    self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
+                    self.summary.slices += 1;
+                }
+            }
+            let Some(piece) = piece else { break };
             let kind = self.pass(traced, rows, piece, "summary")?;
             let slice = Slice { start: piece.start, end: piece.end, ..Slice::default() };
             self.sink.slice(thread, kind, &slice)?;
             self.summary.slices += 1;
+            covered = piece.end;
         }
         Ok(())
     }
@@ -215,6 +265,10 @@ impl<'a> Layout<'a> {
         let program = self.timeline.world.program_of(traced.rank);
         let number = self.timeline.world.ranks[traced.rank.index()].program.index();
         for step in path {
+            if let Some(wait) = step.wait {
+                self.path_wait(traced, thread, step, wait)?;
+                continue;
+            }
             let op = &program.ops[step.link.op.index()];
             let key = (number, op.info, step.ops > 1);
             let kind = match self.kinds.critical.get(&key) {
@@ -238,6 +292,21 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
+    /// A wait on the path: of a launch on its way, of an op for room.
+    fn path_wait(
+        &mut self,
+        traced: &TracedRank,
+        thread: Thread,
+        step: &PathPiece,
+        wait: &str,
+    ) -> io::Result<()> {
+        let kind = self.named(wait, "critical")?;
+        let (start, end) = (step.link.start.round_ns(), step.link.end.round_ns());
+        let args = [(self.keys.rank, Value::Uint(u64::from(traced.rank.0)))];
+        self.summary.slices += 1;
+        self.sink.slice(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })
+    }
+
     /// The kind of a step of the critical path that is one op, or `several`.
     fn critical(&mut self, program: &Program, op: &Op, several: bool) -> io::Result<Kind> {
         let row = program.streams[usize::from(op.stream)].kind;
@@ -253,11 +322,20 @@ impl<'a> Layout<'a> {
 
     /// The kind of a stall by its cause, or of a stretch of them by its name.
     fn stall(&mut self, name: &str, category: &'static str) -> io::Result<Kind> {
-        let known = self.kinds.stalls.entry(category).or_default();
+        self.kind_of(name, category, &[("cause", Value::Text(name))])
+    }
+
+    /// A kind that its name says all of.
+    fn named(&mut self, name: &str, category: &'static str) -> io::Result<Kind> {
+        self.kind_of(name, category, &[])
+    }
+
+    fn kind_of(&mut self, name: &str, category: &'static str, args: &[(&str, Value)]) -> io::Result<Kind> {
+        let known = self.kinds.named.entry(category).or_default();
         if let Some(kind) = known.get(name) {
             return Ok(*kind);
         }
-        let kind = self.sink.kind(name, category, &[("cause", Value::Text(name))])?;
+        let kind = self.sink.kind(name, category, args)?;
         known.insert(name.to_owned(), kind);
         Ok(kind)
     }

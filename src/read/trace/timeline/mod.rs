@@ -16,7 +16,9 @@
 //!   a kernel, the prefetch that it uses, the kernel that a send had to wait for. Stalls lie between: one arrow from what
 //!   held the rank up, here or on another rank, one to the kernel that then could start. Stalls that follow each other
 //!   with no kernel between lie in a slice (`stalls`) named after the causes of most of it, which is wide enough to be read.
-//! * The **critical path** as a row of each rank that it passes, with an arrow where it goes to another.
+//! * The **critical path** as one row below the step: the ranks that it stays on and in them the passes, without gaps. What of
+//!   it lies on a rank stands there op by op, with an arrow where it goes to another; a launch on its way and a wait for room are
+//!   slices too, so that all of them together are the step.
 //! * **Counters** for the bytes that a rank holds on each tier, by class and in total; only those that move.
 //!
 //! Coarser detail merges slices, steps of the critical path and values of counters, and leaves out arrows that would leave

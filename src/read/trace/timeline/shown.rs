@@ -82,7 +82,11 @@ pub struct Critical {
     pub rank: RankId,
     /// The op.
     pub op: OpId,
-    /// When it started.
+    /// When the op before it on the path ended.
+    pub from: Time,
+    /// When it was ready: later than that by the way of a launch from the host to the device.
+    pub ready: Time,
+    /// When it started: later than that if it waited for room on a tier.
     pub start: Time,
     /// When it ended.
     pub end: Time,

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::critical::Path;
+use super::critical::{Path, stretches};
 use super::rows::{Level, Rows};
 use super::shown::{Timeline, TracedRank};
 
@@ -26,7 +26,10 @@ pub fn slices(timeline: &Timeline) -> u64 {
         alike.entry(program.0).or_insert((traced, 0)).1 += 1;
     }
     let path: usize = Path::new(timeline, &mut 0).steps.iter().map(Vec::len).sum();
-    path as u64 + alike.into_values().map(|(traced, ranks)| ranks * of_rank(timeline, traced)).sum::<u64>()
+    let whole = stretches(timeline);
+    let stays = whole.chunk_by(|a, b| a.rank == b.rank).count();
+    (path + stays + whole.len()) as u64
+        + alike.into_values().map(|(traced, ranks)| ranks * of_rank(timeline, traced)).sum::<u64>()
 }
 
 fn of_rank(timeline: &Timeline, traced: &TracedRank) -> u64 {

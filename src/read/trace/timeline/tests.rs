@@ -401,7 +401,14 @@ fn stalls_and_the_critical_path_have_arrows() {
     let stalls = |rank: RankId| if rank == down { vec![early.clone()] } else { Vec::new() };
     timeline.stalls = Some(&stalls);
     assert_eq!(arrives(&super::tests::text(&timeline).0), 1);
-    let link = |(rank, op, (start, end)): (RankId, OpId, (Time, Time))| Critical { rank, op, start, end };
+    let link = |(rank, op, (start, end)): (RankId, OpId, (Time, Time))| Critical {
+        rank,
+        op,
+        from: start,
+        ready: start,
+        start,
+        end,
+    };
     let path = [kernel(0, 0), kernel(0, 1), kernel(1, 0), kernel(1, 1)].map(link);
     timeline.critical = &path;
     let (text, with_path) = super::tests::text(&timeline);

@@ -92,10 +92,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The name of a rank for readers: `rank 0017 · stage 3 · tp 1 dp 4`.
+    /// The name of a rank for readers: `rank 0017 · stage 3 · tp 1 dp 4`; of a slow one `rank 0017 ×2.85 · stage 3 …`.
     pub fn rank_name(&self, rank: RankId) -> String {
         let width = self.layout.ranks().saturating_sub(1).to_string().len();
-        let mut name = format!("rank {:0width$} · stage {}", rank.0, self.stage(rank));
+        let slow = self.world.ranks[rank.index()].slow().map_or(String::new(), |by| format!(" {by}"));
+        let mut name = format!("rank {:0width$}{slow} · stage {}", rank.0, self.stage(rank));
         for axis in [Axis::Tp, Axis::Cp, Axis::Dp] {
             if self.layout.size(axis) > 1 {
                 let separator = if name.ends_with(|c: char| c.is_ascii_digit())
