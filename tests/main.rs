@@ -1,6 +1,7 @@
 //! All tests of the whole crate and of its program, one module a subject. One program, so that one thing is linked.
 
 mod ablations;
+mod anchors;
 mod bad_input;
 mod blocks;
 mod calculon;

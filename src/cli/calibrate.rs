@@ -9,34 +9,45 @@ use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::write::write_json;
 use super::{Failure, say};
+use crate::core::units::Time;
 use crate::lab::describe::RuleBook;
+use crate::lab::score::anchor::BOUND;
+use crate::lab::score::settled::{Unsettled, settings, settle};
 use crate::lab::score::{
-    Calibration, Constant, Response, Row, calibrate, constants, mean_abs_error, outcomes, read,
+    Anchor, Calibration, Case, Constant, Given, Part, Parts, Reach, Response, Row, Statistics, calibrate,
+    case, constants, mean_abs_error, outcomes, read,
 };
-use crate::lab::simulate::jump::figures;
-use crate::lab::simulate::{Inputs, Options};
+use crate::lab::simulate::Inputs;
 
 /// Fit the constants of a device and a stack to measured steps.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Either rows as `stepsim score` reads them, of one class of device (and one stack, where a constant is a stack's), or a
-workload with its measured time. Rows are played once for each constant and their response is taken to first order. The
-error is always told twice: of the rows that were fitted, and of each source when it is left out of the fit.
+A workload with its measured time, or rows as `stepsim score` reads them, of one class of device and one stack, tell how
+much slower than simulated four parts of a step are: matrix products, kernels that memory bounds, the host, and exchanges
+that are waited for. A factor is about 1 before anything is measured, so a step moves mostly the part that it consists of.
+A time that no likely factors give is refused, with the settings that would explain it. What -o writes is taken by
+`run --prices FILE` and by every command as `--set prices=FILE`. Several nodes are told apart better with their collectives
+measured beside: `stepsim import nccl-tests`, then `--set topology.collectives=FILE`.
+
+With --constant, constants of a device or a stack file are fitted to rows instead: rows are played once for each, and their
+response is taken to first order. The error of rows is always told twice: of those that were fitted, and of each source
+when it is left out of the fit.
 
 Examples:
+  stepsim calibrate llama3-70b --measured 7.2s -o mine.json && stepsim run llama3-70b -t 512xh100 --prices mine.json
+  stepsim calibrate --rows mine.jsonl --device H100 --stack megatron-te-2024 -o mine.json
   stepsim calibrate --rows measured/ --device H100 --constant sustained --constant sustained-memory -o h100.json
-  stepsim calibrate --rows measured/ --device H100 --stack fsdp1-eager --constant launch
-  stepsim calibrate llama3-70b --measured-s 42 --constant matrix")]
+  stepsim calibrate --rows measured/ --device H100 --stack fsdp1-eager --constant launch")]
 pub struct Args {
     /// A workload whose step was measured: name or path
-    #[arg(required_unless_present = "rows", requires = "measured_s")]
+    #[arg(required_unless_present = "rows", requires = "measured")]
     workload: Option<String>,
     /// Machine of the workload [default: the one that it names]
     #[arg(short, long, conflicts_with = "rows")]
     topology: Option<String>,
-    /// Its measured seconds
-    #[arg(long, value_name = "S", conflicts_with = "rows", value_parser = positive)]
-    measured_s: Option<f64>,
+    /// Its measured time: `3.2s`, `640ms`, or a number of seconds; repeatable
+    #[arg(long, alias = "measured-s", value_name = "TIME", conflicts_with = "rows", value_parser = seconds)]
+    measured: Vec<f64>,
     /// Rows of measured steps: a file of JSON lines, or a folder
     #[arg(long, value_name = "PATH")]
     rows: Option<PathBuf>,
@@ -55,22 +66,23 @@ pub struct Args {
     /// With --rows: only this source; repeatable
     #[arg(long, value_name = "NAME", requires = "rows")]
     source: Vec<String>,
-    /// What to fit: matrix, memory, sustained, sustained-memory, host, launch; repeatable [default: matrix, memory]
-    #[arg(long = "constant", value_name = "NAME")]
+    /// With --rows: fit this constant of a file in place of the parts: matrix, memory, sustained, sustained-memory, host,
+    /// launch; repeatable
+    #[arg(long = "constant", value_name = "NAME", requires = "rows")]
     constants: Vec<String>,
     /// Change a field of the workload, or behind `topology.` of the machine; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
-    /// Write the constants and what they were fitted on here, as JSON
+    /// Write what was found and what it was fitted on here, as JSON for --prices
     #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
     output: Option<PathBuf>,
 }
 
-fn positive(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|s: &f64| s.is_finite() && *s > 0.0)
-        .ok_or_else(|| "a number of seconds above 0".into())
+fn seconds(text: &str) -> Result<f64, String> {
+    let units = [("ms", 1e-3), ("us", 1e-6), ("s", 1.0), ("", 1.0)];
+    let found = units.iter().find_map(|(unit, s)| Some((text.strip_suffix(unit)?.trim(), s)));
+    let value = found.and_then(|(number, s)| Some(number.parse::<f64>().ok()? * s));
+    value.filter(|s| s.is_finite() && *s > 0.0).ok_or_else(|| "a time above 0, like 3.2s or 640ms".into())
 }
 
 /// Runs the command.
@@ -78,11 +90,17 @@ fn positive(text: &str) -> Result<f64, String> {
 /// # Errors
 /// Wrong input, or nothing to fit to (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
+    match (&args.rows, args.constants.is_empty()) {
+        (None, _) => to_one(args, args.workload.as_deref().unwrap_or(super::command_line::EXAMPLE)),
+        (Some(_), true) => to_parts(args),
+        (Some(_), false) => to_constants(args),
+    }
+}
+
+/// Fits constants of files to rows.
+fn to_constants(args: &Args) -> Result<(), Failure> {
     let chosen = chosen(args)?;
-    let (fit, on) = match (&args.rows, &args.workload) {
-        (Some(_), _) => to_rows(args, &chosen)?,
-        (None, name) => to_one(args, name.as_deref().unwrap_or(super::command_line::EXAMPLE), &chosen)?,
-    };
+    let (fit, on) = to_rows(args, &chosen)?;
     if let Some(path) = &args.output {
         let values: Map<String, Value> =
             fit.constants.iter().map(|(p, v)| (p.clone(), rounded(*v))).collect();
@@ -102,6 +120,175 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&summary(&chosen, &fit, &on))
 }
 
+/// Fits the parts of a step to its measured times.
+fn to_one(args: &Args, name: &str) -> Result<(), Failure> {
+    let load = |sets: &[String]| {
+        Inputs::load(name, args.topology.as_deref(), &[args.sets.as_slice(), sets].concat())
+    };
+    let found = settle(&load, &args.measured).map_err(|e| unsettled(e, name, &args.measured))?;
+    let inputs = load(&[])?;
+    if let Some(path) = &args.output {
+        let on = json!({"workload": name, "machine": inputs.topology.name, "measured_s": args.measured});
+        let set: Vec<&String> =
+            args.sets.iter().filter(|s| s.starts_with("topology.collectives")).chain(&found.sets).collect();
+        let file = json!({"set": set, "factors": factors(&found.anchor), "fitted_on": on,
+            "simulated_s": found.simulated_s, "with_prices_s": found.settled_s});
+        write_json(path, &file)?;
+    }
+    let list: Vec<String> = args.measured.iter().map(|s| time(*s).to_string()).collect();
+    let mut text = format!(
+        "{name} on {}: measured {}, simulated {}\n",
+        inputs.topology.name,
+        list.join(", "),
+        time(found.simulated_s)
+    );
+    text += &table(&found.anchor, &found.parts);
+    let mean = args.measured.iter().sum::<f64>() / args.measured.len() as f64;
+    let off = 100.0 * (found.settled_s / mean - 1.0);
+    let _ = writeln!(
+        text,
+        "with these factors {}, {off:+.1} % of what was measured; how far that carries over, one run does not \
+         tell: {}",
+        time(found.settled_s),
+        carries()
+    );
+    say(&text)
+}
+
+/// Seconds with the unit that suits them.
+fn time(seconds: f64) -> Time {
+    Time::from_s(seconds)
+}
+
+/// How far off anchored predictions were.
+fn carries() -> &'static str {
+    "`stepsim score --anchor`"
+}
+
+fn unsettled(why: Unsettled, name: &str, measured: &[f64]) -> Failure {
+    let found = match why {
+        Unsettled::Spec(e) => return e.into(),
+        Unsettled::Run(e) => return e.into(),
+        Unsettled::Implausible(found) => found,
+    };
+    let [least, most] = found.plausible.map(time);
+    let mut text = format!(
+        "{name}: {} measured, {} simulated: no likely prices give that\n  allowed: {least} to {most} for this \
+         workload on this machine\n",
+        measured.iter().map(|s| time(*s).to_string()).collect::<Vec<_>>().join(", "),
+        time(found.simulated_s)
+    );
+    let shown = found.suspects.iter().take(5).map(|(set, s)| format!("--set {set} ({})", time(*s)));
+    text += &match found.suspects.is_empty() {
+        false => format!("  hint: the description is wrong more likely; these would explain it: {}", shown.collect::<Vec<_>>().join(", ")),
+        true => "  hint: no other stack, recomputation or batch explains it either: look at the unit, at what was timed, and at \
+                 the machine"
+            .to_string(),
+    };
+    Failure::input(text)
+}
+
+fn factors(anchor: &Anchor) -> Map<String, Value> {
+    Part::ALL.iter().zip(anchor.factors).map(|(part, f)| (part.name().to_string(), rounded(f))).collect()
+}
+
+/// What each factor does to a step of such parts.
+fn table(anchor: &Anchor, parts: &Parts) -> String {
+    let mut text = String::from("| part | simulated | times | adds |\n|--|--|--|--|\n");
+    for (i, part) in Part::ALL.iter().enumerate() {
+        let (s, f) = (parts[i], anchor.factors[i]);
+        let bound = if (f / BOUND).max(1.0 / f / BOUND) > 0.999 { " (at its bound)" } else { "" };
+        let (sign, added) = (if f < 1.0 { "-" } else { "+" }, time((s * (f - 1.0)).abs()));
+        let _ = writeln!(text, "| {} | {} | {f:.3}{bound} | {sign}{added} |", part.name(), time(s));
+    }
+    text
+}
+
+/// Fits the parts of steps to rows.
+fn to_parts(args: &Args) -> Result<(), Failure> {
+    let (picked, book) = picked(args, true)?;
+    let rows: Vec<Row> = picked.iter().map(|(row, _)| row.clone()).collect();
+    let bar = Bar::of("rows", rows.len() as u64);
+    let done = outcomes(&rows, &book, &args.sets, &|n| bar.at(n));
+    bar.done();
+    let (groups, by) = groups(&rows);
+    let known: Vec<(Given, &String)> = done
+        .iter()
+        .zip(&groups)
+        .filter(|(outcome, _)| outcome.error().is_some())
+        .filter_map(|(o, group)| {
+            Some((Given { parts: o.parts?, measured_s: o.case.as_ref()?.measured_s }, group))
+        })
+        .collect();
+    let fit = |wanted: &dyn Fn(&String) -> bool| {
+        let given: Vec<Given> = known.iter().filter(|(_, g)| wanted(g)).map(|(row, _)| *row).collect();
+        Anchor::fit(&given, Reach::Twice.own())
+    };
+    let error = |anchor: &Anchor, wanted: &dyn Fn(&String) -> bool| {
+        let off: Vec<f64> = known
+            .iter()
+            .filter(|(_, g)| wanted(g))
+            .map(|(row, _)| anchor.seconds(&row.parts) / row.measured_s - 1.0)
+            .collect();
+        Statistics::of(off.len(), &off).mean_abs_error.unwrap_or(f64::NAN)
+    };
+    if known.is_empty() {
+        return Err(Failure::input(
+            "--rows: no row that was picked can be played in the memory of its device",
+        ));
+    }
+    let anchor = fit(&|_| true);
+    if anchor.z.abs() > Anchor::IMPLAUSIBLE {
+        return Err(Failure::input(format!(
+            "--rows: the rows are {:.1} standard deviations off what the stack {} on {} plausibly takes\n  hint: more likely the stack, \
+             the precision or the recomputation of the rows is another: `stepsim score --map-only --rows out.jsonl` says what \
+             each was run as",
+            anchor.z, picked[0].1.stack, picked[0].1.class
+        )));
+    }
+    let nothing = Anchor { factors: [1.0; 4], z: 0.0 };
+    let mut names: Vec<&String> = groups.iter().collect();
+    names.sort();
+    names.dedup();
+    let left_out: std::collections::BTreeMap<&String, [f64; 2]> = names
+        .iter()
+        .filter(|name| names.len() > 1 && known.iter().any(|(_, g)| *g == **name))
+        .map(|name| {
+            let others = fit(&|g| g != *name);
+            (*name, [error(&nothing, &|g| g == *name), error(&others, &|g| g == *name)])
+        })
+        .collect();
+    let inputs = picked[0].1.inputs(&rows[0].id, None, true, &args.sets).map_err(Failure::input)?;
+    let on = json!({"device": picked[0].1.class, "stack": picked[0].1.stack, "rows": known.len(), "left_out_by": by});
+    let [before, after] = [&nothing, &anchor].map(|a| error(a, &|_| true));
+    if let Some(path) = &args.output {
+        let file = json!({"set": settings(anchor.factors, &inputs), "factors": factors(&anchor), "fitted_on": on,
+            "mean_abs_error": {"before": before, "in_sample": after}, "left_out": left_out});
+        write_json(path, &file)?;
+    }
+    let sum = |i: usize| known.iter().map(|(row, _)| row.parts[i]).sum::<f64>() / known.len() as f64;
+    let mut text = format!("fitted on {on}; the mean step:\n");
+    text += &table(&anchor, &std::array::from_fn(sum));
+    let _ = writeln!(
+        text,
+        "mean absolute error {:.1} % before, {:.1} % on what it was fitted to",
+        100.0 * before,
+        100.0 * after
+    );
+    for (name, [before, after]) in &left_out {
+        let (before, after) = (100.0 * before, 100.0 * after);
+        let _ = writeln!(text, "  fitted without {name}: {after:.1} % on it, {before:.1} % before");
+    }
+    if left_out.is_empty() {
+        let _ = writeln!(
+            text,
+            "nothing is left out of a single group of rows; how far that carries over, {} tells",
+            carries()
+        );
+    }
+    say(&text)
+}
+
 fn rounded(value: f64) -> Value {
     json!((value * 1e4).round() / 1e4)
 }
@@ -109,17 +296,7 @@ fn rounded(value: f64) -> Value {
 /// The constants that are to be fitted.
 fn chosen(args: &Args) -> Result<Vec<Constant>, Failure> {
     let all = constants();
-    let names: Vec<&str> = match args.constants.is_empty() {
-        // One measurement says one thing.
-        true if args.rows.is_none() => vec!["matrix"],
-        true => vec!["matrix", "memory"],
-        false => args.constants.iter().map(String::as_str).collect(),
-    };
-    if args.rows.is_none() && names.len() > 1 {
-        return Err(Failure::input(
-            "--constant: one measured step fits one constant\n  hint: give one, or rows of several steps with --rows",
-        ));
-    }
+    let names: Vec<&str> = args.constants.iter().map(String::as_str).collect();
     let known: Vec<String> = all.iter().map(|c| format!("{} ({})", c.name, c.about)).collect();
     let find = |name: &&str| {
         all.iter().find(|c| c.name == **name).cloned().ok_or_else(|| {
@@ -129,15 +306,15 @@ fn chosen(args: &Args) -> Result<Vec<Constant>, Failure> {
     names.iter().map(find).collect()
 }
 
-/// Fits to rows.
-fn to_rows(args: &Args, chosen: &[Constant]) -> Result<(Calibration, Value), Failure> {
+/// Rows of one class of device, and of one stack where that is asked for, with what they are run as.
+fn picked(args: &Args, by_stack: bool) -> Result<(Vec<(Row, Case)>, RuleBook), Failure> {
     let path = args.rows.as_deref().ok_or_else(|| Failure::input("--rows is missing"))?;
     let book = RuleBook::load(&args.rules).map_err(Failure::input)?;
     let rows = read(path).map_err(Failure::input)?;
     let mut kinds = std::collections::BTreeSet::new();
-    let mut picked: Vec<(Row, crate::lab::score::Case)> = Vec::new();
+    let mut picked: Vec<(Row, Case)> = Vec::new();
     for row in rows {
-        let Ok(case) = crate::lab::score::case(&row, &book) else { continue };
+        let Ok(case) = case(&row, &book) else { continue };
         kinds.insert(format!("{} {}", case.class, case.stack));
         let wanted = |given: &Option<String>, is: &str| given.as_ref().is_none_or(|g| g == is);
         let named = args.source.is_empty() || args.source.iter().any(|s| s == row.text("source"));
@@ -146,8 +323,6 @@ fn to_rows(args: &Args, chosen: &[Constant]) -> Result<(Calibration, Value), Fai
         }
     }
     let picked: Vec<_> = picked.into_iter().step_by(args.every as usize).collect();
-    // A device's constants hold for every stack.
-    let by_stack = chosen.iter().any(|c| c.path.starts_with("stack."));
     let of: std::collections::BTreeSet<_> =
         picked.iter().map(|(_, c)| (c.class.clone(), by_stack.then(|| c.stack.clone()))).collect();
     if of.len() != 1 {
@@ -158,15 +333,28 @@ fn to_rows(args: &Args, chosen: &[Constant]) -> Result<(Calibration, Value), Fai
             kinds.into_iter().collect::<Vec<_>>().join(", ")
         )));
     }
+    Ok((picked, book))
+}
+
+/// What each row is left out with, and by what that goes: by source, or within one by model.
+fn groups(rows: &[Row]) -> (Vec<String>, &'static str) {
+    let column = |name: &str| rows.iter().map(|row| row.text(name).to_string()).collect::<Vec<String>>();
+    let sources = column("source");
+    match sources.iter().all(|s| *s == sources[0]) {
+        true => (column("model"), "model"),
+        false => (sources, "source"),
+    }
+}
+
+/// Fits to rows.
+fn to_rows(args: &Args, chosen: &[Constant]) -> Result<(Calibration, Value), Failure> {
+    // A device's constants hold for every stack.
+    let (picked, book) = picked(args, chosen.iter().any(|c| c.path.starts_with("stack.")))?;
     let first = &picked[0];
     let inputs = first.1.inputs(&first.0.id, None, true, &args.sets).map_err(Failure::input)?;
     let start: Vec<f64> = chosen.iter().map(|c| c.value_in(&inputs)).collect();
-    let column =
-        |name: &str| picked.iter().map(|(row, _)| row.text(name).to_string()).collect::<Vec<String>>();
-    let sources = column("source");
-    let one_source = sources.iter().all(|s| *s == sources[0]);
-    let mut groups = if one_source { column("model") } else { sources.clone() };
     let rows: Vec<Row> = picked.iter().map(|(row, _)| row.clone()).collect();
+    let (mut groups, by) = groups(&rows);
     let bar = Bar::new("fitting");
     let mut plays = 0;
     let mut play = |values: &[f64]| -> Vec<Option<f64>> {
@@ -184,31 +372,12 @@ fn to_rows(args: &Args, chosen: &[Constant]) -> Result<(Calibration, Value), Fai
     fit.in_sample = mean_abs_error(&played).unwrap_or(fit.in_sample);
     bar.done();
     let stacks: std::collections::BTreeSet<&String> = picked.iter().map(|(_, c)| &c.stack).collect();
-    let mut distinct = sources;
-    distinct.sort();
-    distinct.dedup();
+    let distinct: std::collections::BTreeSet<&str> = rows.iter().map(|row| row.text("source")).collect();
     let on = json!({
         "device": first.1.class, "stacks": stacks, "rows": groups.len(), "sources": distinct,
-        "left_out_by": if one_source { "model" } else { "source" },
+        "left_out_by": by,
     });
     Ok((fit, on))
-}
-
-/// Fits one constant to one measured step.
-fn to_one(args: &Args, name: &str, chosen: &[Constant]) -> Result<(Calibration, Value), Failure> {
-    let measured = args.measured_s.unwrap_or(1.0);
-    let load = |sets: &[String]| Inputs::load(name, args.topology.as_deref(), sets).map_err(Failure::input);
-    let inputs = load(&args.sets)?;
-    let start: Vec<f64> = chosen.iter().map(|c| c.value_in(&inputs)).collect();
-    figures(&inputs, &Options::default(), false).map_err(Failure::run)?;
-    let mut play = |values: &[f64]| {
-        let sets: Vec<String> =
-            args.sets.iter().cloned().chain(chosen.iter().zip(values).map(|(c, v)| c.setting(*v))).collect();
-        let step = load(&sets).ok().and_then(|inputs| figures(&inputs, &Options::default(), false).ok());
-        vec![step.map(|step| step.step_end.s() / measured)]
-    };
-    let fit = calibrate(chosen, &start, &[name.to_string()], &mut play);
-    Ok((fit, json!({"workload": name, "machine": inputs.topology.name, "measured_s": measured})))
 }
 
 fn summary(chosen: &[Constant], fit: &Calibration, on: &Value) -> String {

@@ -8,7 +8,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Understand", &["inspect", "whatif", "diff", "analyze"]),
     ("Choose", &["search", "sweep", "fill"]),
     ("Bring in", &["import"]),
-    ("Hold against measurements", &["score", "calibrate", "kernels"]),
+    ("Hold against measurements", &["score", "calibrate", "learn", "kernels"]),
     ("Parts of a step, and beyond it", &["schedule", "collective", "matmul", "goodput", "local-sgd", "rl"]),
     ("Files", &["list", "show", "schema", "completions", "man"]),
 ];

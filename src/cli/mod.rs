@@ -21,6 +21,7 @@ pub mod import;
 mod inputs;
 pub mod inspect;
 pub mod kernels;
+pub mod learn;
 pub mod list;
 pub mod local_sgd;
 pub mod matmul;
@@ -126,6 +127,8 @@ enum Command {
     Score(score::Args),
     /// Fit the constants of a device and a stack to measured steps
     Calibrate(Box<calibrate::Args>),
+    /// Take the prices of kernels, host and collectives from profiles of a real step
+    Learn(learn::Args),
     /// Show what kernels are priced at, and how far measured ones are off
     Kernels(kernels::Args),
     /// Run many variants of a step: one row each
@@ -215,6 +218,7 @@ impl Command {
             Command::Matmul(args) => matmul::run(&args),
             Command::Score(args) => score::run(&args),
             Command::Calibrate(args) => calibrate::run(&args),
+            Command::Learn(args) => learn::run(&args),
             Command::Kernels(args) => kernels::run(&args),
             Command::Sweep(args) => sweep::run(&args),
             Command::Search(args) => search::run(&args),

@@ -7,7 +7,9 @@ use super::progress::Bar;
 use super::write::{write_file, write_json};
 use super::{Failure, say};
 use crate::lab::describe::RuleBook;
-use crate::lab::score::{Bands, Outcome, Row, ScoreReport, mapped, outcomes, ratios, read, row_line, text};
+use crate::lab::score::{
+    Anchored, Bands, Outcome, Row, ScoreReport, mapped, outcomes, ratios, read, row_line, text,
+};
 
 /// Simulate measured steps, and tell how far off the simulation is.
 #[derive(Debug, clap::Args)]
@@ -28,7 +30,8 @@ Examples:
   stepsim score mine.jsonl --map-only --rows rows.jsonl       # what each row would be run as
   stepsim score measured/ --unknown-sources                   # as if no source had rules of its own
   stepsim score measured/ --without-rules-of zero-bubble      # as if this one had none
-  stepsim score measured/ --source zero-bubble --ratios")]
+  stepsim score measured/ --source zero-bubble --ratios
+  stepsim score measured/ --unknown-sources --anchor          # steps predicted from smaller ones that were measured")]
 pub struct Args {
     /// Files of JSON lines, or folders with such files
     #[arg(required = true, value_name = "PATH")]
@@ -72,6 +75,9 @@ pub struct Args {
     /// Print how pipeline schedules compare within blocks of rows that differ in nothing else
     #[arg(long)]
     ratios: bool,
+    /// Give the rows of each model on the fewest devices of a source, software and device, and predict the others from them
+    #[arg(long, conflicts_with = "map_only")]
+    anchor: bool,
 }
 
 /// Runs the command.
@@ -95,7 +101,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         false => outcomes(&rows, &book, &args.sets, &|n| bar.at(n)),
     };
     bar.done();
-    let report = ScoreReport::of(&done);
+    let anchored = args.anchor.then(|| Anchored::of(&done));
+    let report = ScoreReport { anchored, ..ScoreReport::of(&done) };
     if let Some(path) = &args.report {
         write_json(path, &report)?;
     }
@@ -111,6 +118,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     out += &text(&report);
     if args.ratios {
         out += &ratios(&schedules(&rows, &done));
+    }
+    if let Some(anchored) = &report.anchored {
+        out += &format!("\n{}", anchored.text());
     }
     say(&out)
 }

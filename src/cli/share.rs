@@ -8,9 +8,9 @@ use super::write::write_json;
 use super::{Failure, say};
 use crate::core::ids::{CommId, DeviceId, ResourceId};
 use crate::lab::simulate::share::{JobTimes, Shared};
-use crate::lab::simulate::{Inputs, Settings, Site};
+use crate::lab::simulate::{Inputs, Settings, Site, expanded};
 use crate::read::analysis::links;
-use crate::step::spec::{Loaded, SpecError, WorkloadSpec, load};
+use crate::step::spec::{Disk, Loaded, SpecError, WorkloadSpec, load};
 
 /// Links that are listed.
 const LINKS: usize = 5;
@@ -49,7 +49,7 @@ pub struct Args {
 /// # Errors
 /// The input is wrong (status 2); a job does not run, or a file cannot be written.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let settings = Settings::of(&args.sets);
+    let settings = Settings::of(&expanded(&args.sets, &Disk)?);
     let site = Site::load(&args.topology, &settings.machine)?;
     let all = site.machine().devices();
     let mut taken = vec![None; all as usize];

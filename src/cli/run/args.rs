@@ -42,6 +42,10 @@ pub struct Args {
     /// Change a field: `batch.global=768`, `parallelism.pipeline.schedule=zb-h1`, `topology.nodes=16`; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "calculon")]
     pub(in crate::cli) sets: Vec<String>,
+    /// Prices that were measured: a file that `calibrate -o` or `learn -o` wrote; other commands take it as `--set
+    /// prices=FILE`
+    #[arg(long, value_name = "FILE", conflicts_with = "calculon")]
+    pub(in crate::cli) prices: Option<String>,
     /// Ranks to show in the timeline and on the page: `0,8,16-31`, `all`, or `stages` for one of each pipeline stage
     #[arg(long, default_value = "stages", value_name = "RANKS")]
     pub(in crate::cli) trace_ranks: String,
@@ -90,6 +94,12 @@ pub struct Args {
 }
 
 impl Args {
+    /// The prices and settings that were given, in their order.
+    pub(in crate::cli) fn sets(&self) -> Vec<String> {
+        let prices = self.prices.iter().map(|file| format!("prices={file}"));
+        prices.chain(self.sets.iter().cloned()).collect()
+    }
+
     /// Whether no table is printed.
     pub(in crate::cli) fn is_quiet(&self) -> bool {
         self.quiet || document_on_stdout()

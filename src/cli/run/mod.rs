@@ -64,7 +64,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         return calculon::run::files(args, &calculon::load(app, exe, sys)?);
     }
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
-    let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets)?;
+    let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets())?;
     outputs::apart(&args.outputs(), &inputs.files())?;
     if args.samples.is_some() && !inputs.workload.value.noise.is_random() {
         return Err(Failure::input(
@@ -220,7 +220,7 @@ fn meta(args: &Args, run: &Simulation) -> RunMeta {
     meta.text("workload hash", &run.inputs.workload.hash);
     meta.text("topology", &run.inputs.topology.name);
     meta.text("topology hash", &run.inputs.topology.hash);
-    meta.text("settings", args.sets.join(" "));
+    meta.text("settings", args.sets().join(" "));
     meta.int("seed", args.seed);
     meta
 }

@@ -16,7 +16,7 @@ pub(in crate::cli) fn head(args: &Args, of_inputs: Head) -> Head {
     Head {
         stepsim: env!("CARGO_PKG_VERSION").to_string(),
         command: command(),
-        settings: args.sets.clone(),
+        settings: args.sets(),
         seed: args.seed,
         ..of_inputs
     }
@@ -58,7 +58,7 @@ fn whatif(args: &Args) -> String {
     words.push(args.workload.clone().unwrap_or_else(|| EXAMPLE.into()));
     let mut add = |option: &str, value: &str| words.push(format!("{option} {}", quoted(value)));
     args.topology.iter().for_each(|name| add("-t", name));
-    args.sets.iter().for_each(|set| add("--set", set));
+    args.sets().iter().for_each(|set| add("--set", set));
     words.join(" ")
 }
 

@@ -45,6 +45,12 @@ pub struct Case {
     pub block: String,
     /// Model, machine, software, format and batch, within which layouts can be chosen from.
     pub choice: String,
+    /// Source, software and device, within which one measured step tells something about another.
+    pub family: String,
+    /// The model: its name, layers and width.
+    pub model: String,
+    /// Devices of the job.
+    pub devices: Option<f64>,
     /// What was filled in.
     pub assumed: Vec<Assumed>,
     /// Statements that contradict each other.
@@ -80,6 +86,14 @@ pub fn case(row: &Row, book: &RuleBook) -> Result<Case, String> {
         peak_mem_gib: c.number("peak_mem_gib"),
         block: ["source", "model", "device", "n_devices"].map(|name| c.text(name)).join(", "),
         choice: CHOICE.map(|name| c.text(name)).join(", "),
+        family: ["source", "software", "device"].map(|name| c.text(name)).join(", "),
+        model: format!(
+            "{}, {} x {}",
+            c.text("model"),
+            said.workload["model"]["layers"],
+            said.workload["model"]["hidden"]
+        ),
+        devices: c.number("n_devices"),
         assumed: c.assumed.clone(),
         warnings: said.warnings.clone(),
         reliefs: reliefs(&said),

@@ -7,18 +7,24 @@
 //! Hazard: whatever a row holds, the answer is an outcome. A row that cannot be mapped is skipped and says why; one that
 //! the simulator refuses has failed and says why; neither ends a score.
 
+pub mod anchor;
+mod anchored;
 mod bands;
 mod calibrate;
 mod case;
 mod choice;
+pub mod learned;
 mod measured;
 mod outcome;
 mod parallel;
 mod report;
 mod rows;
+pub mod settled;
 mod statistics;
 mod table;
 
+pub use anchor::{Anchor, Given, Part, Parts, Reach};
+pub use anchored::Anchored;
 pub use bands::{Band, Bands};
 pub use calibrate::{Calibration, Constant, Response, calibrate, constants, mean_abs_error};
 pub use case::{Case, case};

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::anchor::{Parts, parts};
 use super::case::{Case, case};
 use super::rows::Row;
 use crate::core::engine::EngineError;
 use crate::core::ids::{DeviceId, OpId, RankId};
+use crate::core::kernel_class::KernelClass;
 use crate::core::program::{Phase, Work};
 use crate::lab::compare::workload::closed_form;
 use crate::lab::describe::{Assumed, Origin, RuleBook};
@@ -54,6 +56,8 @@ pub struct Outcome {
     pub breakdown: BTreeMap<String, f64>,
     /// Seconds of the mean rank's kernels by class.
     pub kernels: BTreeMap<&'static str, f64>,
+    /// The simulated seconds by part.
+    pub parts: Option<Parts>,
 }
 
 impl Outcome {
@@ -101,6 +105,7 @@ pub fn mapped(row: &Row, book: &RuleBook) -> Outcome {
         memory_gib: None,
         breakdown: BTreeMap::new(),
         kernels: BTreeMap::new(),
+        parts: None,
     };
     match case(row, book) {
         Err(reason) => outcome.status = Status::Skipped(reason),
@@ -115,6 +120,7 @@ struct Played {
     memory_gib: Option<f64>,
     breakdown: BTreeMap<String, f64>,
     kernels: BTreeMap<&'static str, f64>,
+    parts: Parts,
 }
 
 impl Outcome {
@@ -147,6 +153,7 @@ impl Outcome {
         self.memory_gib = played.memory_gib;
         self.breakdown = played.breakdown;
         self.kernels = played.kernels;
+        self.parts = Some(played.parts.map(|seconds| seconds * case.scale));
         Ok(())
     }
 }
@@ -203,11 +210,18 @@ fn play(inputs: Inputs, pace: Pace) -> Result<Played, SimulationError> {
         Pace::LongestRank => longest_span(&run),
     };
     let memory = report.memory.get("hbm").map(|tier| tier.peak_bytes as f64 / (1u64 << 30) as f64);
-    Ok(Played { seconds, memory_gib: memory, breakdown, kernels: kernels(&run) })
+    let by_class = kernels(&run);
+    Ok(Played {
+        seconds,
+        memory_gib: memory,
+        breakdown,
+        parts: parts(seconds, &by_class, &report.mean.stalls_s, report.mean.busy_s),
+        kernels: by_class.into_iter().map(|(class, seconds)| (class.name(), seconds)).collect(),
+    })
 }
 
 /// Seconds of the mean rank's kernels by class, as they are priced.
-fn kernels(run: &Simulation) -> BTreeMap<&'static str, f64> {
+pub fn kernels(run: &Simulation) -> BTreeMap<KernelClass, f64> {
     let world = &run.folded.world;
     let mut seconds = BTreeMap::new();
     let shares: Vec<f64> =
@@ -218,7 +232,7 @@ fn kernels(run: &Simulation) -> BTreeMap<&'static str, f64> {
         for op in &program.ops {
             let info = &program.infos[op.info as usize];
             if let (Work::Compute { time }, Some(class)) = (op.work, info.class) {
-                *seconds.entry(class.name()).or_default() += time.s() * share / all;
+                *seconds.entry(class).or_default() += time.s() * share / all;
             }
         }
     }

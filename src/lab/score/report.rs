@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::anchored::Anchored;
 use super::choice::Choice;
 use super::outcome::{Outcome, Status};
 use super::statistics::{Apart, Statistics, kendall};
@@ -24,6 +25,9 @@ pub struct ScoreReport {
     pub models: BTreeMap<String, Group>,
     /// Each row.
     pub rows: Vec<ScoredRow>,
+    /// Rows anchored to smaller ones, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub anchored: Option<Anchored>,
 }
 
 /// Errors of some rows.
@@ -148,6 +152,7 @@ impl ScoreReport {
             stacks: by(&|o| Some(o.case.as_ref()?.stack.clone())),
             models: by(&|o| Some(if o.case.as_ref()?.moe { "moe" } else { "dense" }.to_string())),
             rows: outcomes.iter().map(ScoredRow::of).collect(),
+            anchored: None,
         }
     }
 }

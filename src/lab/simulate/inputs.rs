@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::settings::{Settings, expanded};
 use super::{Head, InputName, MachinePrices};
 use crate::core::ids::DeviceId;
 use crate::step::collective::{Chooser, Fidelity, Lowering};
@@ -43,7 +44,7 @@ impl Inputs {
     /// # Errors
     /// Anything wrong in the files, the settings, or between the two.
     pub fn load(workload: &str, topology: Option<&str>, sets: &[String]) -> Result<Inputs, SpecError> {
-        let settings = Settings::of(sets);
+        let settings = Settings::of(&expanded(sets, &Disk)?);
         let workload = load(workload, &settings.workload)?;
         Inputs::on_machine(workload, topology, &settings, &Disk)
     }
@@ -60,7 +61,7 @@ impl Inputs {
         sets: &[String],
         files: &dyn Files,
     ) -> Result<Inputs, SpecError> {
-        let settings = Settings::of(sets);
+        let settings = Settings::of(&expanded(sets, files)?);
         let workload = from_text(workload, "workload", &settings.workload, files)?;
         Inputs::on_machine(workload, topology, &settings, files)
     }
@@ -352,27 +353,4 @@ fn tiers(machine: &Machine) -> Vec<&str> {
 /// How a machine carries out collectives.
 fn chooser(topology: &Loaded<Topology>, machine: &Machine) -> Result<Chooser, SpecError> {
     Chooser::of_machine(&machine.device(DeviceId(0)).name, topology.value.collectives.as_ref())
-}
-
-/// `path=value` texts by what they change; those of the machine without their `topology.`.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Of the machine.
-    pub machine: Vec<String>,
-    /// Of the workload.
-    pub workload: Vec<String>,
-}
-
-impl Settings {
-    /// Sorts them.
-    pub fn of(sets: &[String]) -> Settings {
-        let mut settings = Settings { machine: Vec::new(), workload: Vec::new() };
-        for set in sets {
-            match set.strip_prefix("topology.") {
-                Some(of_machine) => settings.machine.push(of_machine.to_string()),
-                None => settings.workload.push(set.clone()),
-            }
-        }
-        settings
-    }
 }

@@ -18,6 +18,7 @@ pub mod on_machine;
 mod prices;
 pub mod replay;
 mod samples;
+mod settings;
 pub mod share;
 pub mod whatif;
 
@@ -44,8 +45,9 @@ use crate::step::spec::{SpecError, blame_setting};
 
 pub use crate::read::analysis::head::{Head, InputName, Status};
 pub use fault::{FailedReport, Fault, MemoryFault};
-pub use inputs::{Inputs, Settings, Site};
+pub use inputs::{Inputs, Site};
 pub use prices::{DevicePrices, MachinePrices};
+pub use settings::{Settings, expanded};
 
 /// How to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -106,7 +106,8 @@ impl Prices for DevicePrices {
     fn time(&self, kernel: &Kernel) -> Time {
         self.times.of(kernel, || {
             let whole = self.cost.time(&kernel.whole(), &self.device);
-            Time((whole.0 as f64 / kernel.pieces()).round() as u64)
+            let slowness = self.device.spec.slowness.get(&kernel.class).copied().unwrap_or(1.0);
+            Time((whole.0 as f64 * slowness / kernel.pieces()).round() as u64)
         })
     }
     fn slowdown(&self, kernel: &Kernel) -> u16 {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use super::outcome::Shared;
-use crate::lab::simulate::{Inputs, Settings, Site};
-use crate::step::spec::{Draft, SpecError, Topology, Variations, WorkloadSpec, blame_setting};
+use crate::lab::simulate::{Inputs, Settings, Site, expanded};
+use crate::step::spec::{Disk, Draft, SpecError, Topology, Variations, WorkloadSpec, blame_setting};
 
 /// Machines by name and settings.
 type Sites = BTreeMap<(String, Vec<String>), Result<Site, SpecError>>;
@@ -29,10 +29,11 @@ impl Base {
     /// # Errors
     /// The file cannot be read, or a setting names no field or a value of another type.
     pub fn load(workload: &str, topology: Option<&str>, sets: &[String]) -> Result<Base, SpecError> {
+        let sets = expanded(sets, &Disk)?;
         let base = Base {
-            workload: Variations::new(Draft::load(workload)?, Settings::of(sets).workload),
+            workload: Variations::new(Draft::load(workload)?, Settings::of(&sets).workload),
             topology: topology.map(str::to_string),
-            sets: sets.to_vec(),
+            sets,
             sites: Mutex::default(),
             shared: Shared::default(),
         };

@@ -50,7 +50,7 @@ impl From<&RankProfile> for Summary {
 }
 
 /// The work of a class of kernels in the words of profiles.
-fn work_of(class: KernelClass) -> &'static str {
+pub fn work_of(class: KernelClass) -> &'static str {
     match (class.kind(), class.name()) {
         (_, name) if name.starts_with("attention") => "attention",
         (_, name) if name.starts_with("optimizer") || name.starts_with("gradient") => "optimizer",

@@ -2,7 +2,10 @@
 //!
 //! The first that knows an answer decides: an algorithm that was asked for; the rules of the machine's `collectives`;
 //! NCCL's model where it knows the device; the best closed form among the algorithms that the group can run. Measured
-//! times of the machine's `collectives` then set how long the chosen algorithm takes.
+//! times of the machine's `collectives` then set how long the chosen algorithm takes, or its `slowness` how many times as
+//! long.
+
+use std::collections::BTreeMap;
 
 use super::algorithm::Algorithm;
 use super::choice::{Choice, Why};
@@ -25,6 +28,7 @@ pub struct Chooser {
     pub tuning: Option<&'static DeviceTuning>,
     rules: Vec<(&'static dyn Algorithm, Rule)>,
     measured: Vec<MeasuredTable>,
+    slowness: BTreeMap<Op, f64>,
 }
 
 impl Chooser {
@@ -65,6 +69,7 @@ impl Chooser {
             chooser.rules.push((algorithm, rule.clone()));
         }
         chooser.measured = own.measured.iter().map(MeasuredTable::new).collect();
+        chooser.slowness.clone_from(&own.slowness);
         Ok(chooser)
     }
 
@@ -83,7 +88,10 @@ impl Chooser {
         let choice = self.algorithm(t, g)?;
         Ok(match self.measured.iter().find(|table| table.covers(t.op, g.size, g.nodes)) {
             Some(table) => choice.lasting(table.time(t.bytes), t, g),
-            None => choice,
+            None => match self.slowness.get(&t.op).map(|slowness| slowness * choice.expected_s) {
+                Some(seconds) => choice.lasting(seconds, t, g),
+                None => choice,
+            },
         })
     }
 

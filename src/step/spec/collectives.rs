@@ -3,7 +3,10 @@
 //!
 //! **Rules** say which algorithm runs, and by which protocol, on how many channels: the first that fits a collective
 //! counts. **Measured** times say how long it takes: they hold for groups of exactly their size, and the algorithm
-//! says over which links the time is spent. What neither covers is chosen as without a table.
+//! says over which links the time is spent. What neither covers is chosen as without a table, and takes `slowness` times
+//! as long.
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,6 +27,10 @@ pub struct Collectives {
     /// How long collectives were measured to take.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub measured: Vec<Measured>,
+    /// Time of collectives of a kind over what is said without this, where no measured time holds, as it was measured
+    /// (`stepsim calibrate`, `stepsim learn`); default 1.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub slowness: BTreeMap<Op, f64>,
 }
 
 /// What a group of ranks does together.
@@ -149,6 +156,15 @@ impl Spec for Collectives {
     fn validate(&self) -> Result<(), SpecError> {
         for (i, rule) in self.rules.iter().enumerate() {
             rule.validate().map_err(|e| e.under(&format!("rules[{i}]")))?;
+        }
+        for (op, slowness) in &self.slowness {
+            if !(1e-3..=1e3).contains(slowness) {
+                let at = format!(
+                    "slowness.{}",
+                    serde_json::to_value(op).unwrap_or_default().as_str().unwrap_or("")
+                );
+                return Err(SpecError::at(at, slowness.to_string()).allowed("0.001 to 1000"));
+            }
         }
         for (i, table) in self.measured.iter().enumerate() {
             table.validate().map_err(|e| e.under(&format!("measured[{i}]")))?;

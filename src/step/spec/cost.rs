@@ -49,6 +49,10 @@ pub struct CostSpec {
     pub sustained_memory: f64,
     /// How slow the hosts are that this device usually comes with: a factor on all host times of the stack.
     pub host_slowness: f64,
+    /// Time of kernels of a class in a step over what all other figures say, as it was measured (`stepsim calibrate`,
+    /// `stepsim learn`); default 1.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub slowness: BTreeMap<KernelClass, f64>,
     /// Fraction of the memory bandwidth that a copy reaches.
     pub memory_fraction: f64,
     /// Filling and draining a tile's pipeline costs as much as so many more elements of k (16 bits).
@@ -218,6 +222,7 @@ impl Default for CostSpec {
             spread: 0.0,
             sustained_memory: 1.0,
             host_slowness: 1.0,
+            slowness: BTreeMap::new(),
             memory_fraction: 0.85,
             fill_k: 100.0,
             last_wave: 0.15,
@@ -326,6 +331,7 @@ impl CostSpec {
             p.range(name, value, 0.0, 1.0);
         }
         p.range("host_slowness", self.host_slowness, 1e-3, 1e3);
+        self.slowness.iter().for_each(|(class, s)| p.range(format!("slowness.{class}"), *s, 1e-3, 1e3));
         for (name, value) in [
             ("fill_k", self.fill_k),
             ("split_us", self.split_us),

@@ -1,0 +1,110 @@
+//! `stepsim learn`: profiles of a step as the prices of other runs.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::outputs::WRITTEN;
+use super::write::write_json;
+use super::{Failure, inputs, say};
+use crate::lab::score::learned::{Learned, NotLearned, learn};
+use crate::lab::simulate::Inputs;
+use crate::read::profile::{Classes, ProfileReport, Window, read, report};
+use crate::step::spec::SpecError;
+
+/// Take the prices of kernels, host and collectives from profiles of a real step.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Kernels of the profile are laid against those of the plan by the work that they do: products, attention, optimizer, and what
+memory bounds; a factor on each makes the plan take what the profile took. Collectives take what they took with all ranks
+there, the host what is left of the step. What has no counterpart is listed with its time.
+
+Examples:
+  stepsim learn rank*.json.gz --workload mine.json -t 8xh100 -o prices.json
+  stepsim run mine.json -t 8xh100 --prices prices.json
+  stepsim run mine.json -t 512xh100 --prices prices.json --set parallelism.data=512 --set batch.global=4096
+  stepsim search mine.json -t 512xh100 --set prices=prices.json")]
+pub struct Args {
+    /// Profiles of one or several ranks, as torch.profiler exports them
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// The workload that was profiled: name or path
+    #[arg(short, long, value_name = "NAME")]
+    workload: String,
+    /// The machine that it ran on [default: the one that the workload names]
+    #[arg(short, long)]
+    topology: Option<String>,
+    /// Change a field of the workload, or behind `topology.` of the machine; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    sets: Vec<String>,
+    /// Count only device events whose launch is in the file
+    #[arg(long)]
+    linked: bool,
+    /// Names of kernels, before the shipped ones, as `analyze --classes` takes them
+    #[arg(long, value_name = "FILE")]
+    classes: Option<PathBuf>,
+    /// Write the prices here, as JSON for --prices
+    #[arg(short, long, value_name = "FILE", help_heading = WRITTEN)]
+    output: Option<PathBuf>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// No profile, or not one of this workload (status 2); a file that cannot be written (status 1).
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let profiles = profiles(args)?;
+    let load = |sets: &[String]| {
+        Inputs::load(&args.workload, args.topology.as_deref(), &[args.sets.as_slice(), sets].concat())
+    };
+    let learned = learn(&load, &profiles).map_err(|why| -> Failure { match why {
+        NotLearned::Spec(e) => e.into(),
+        NotLearned::Run(e) => e.into(),
+        NotLearned::Other(problem) => SpecError::file(format!("--workload {}", args.workload), problem)
+            .hint("`stepsim diff PROFILE WORKLOAD` shows both side by side; --set and --topology change the plan")
+            .into(),
+    }})?;
+    if let Some(path) = &args.output {
+        let files: Vec<&String> = profiles.ranks.iter().map(|rank| &rank.file).collect();
+        let mut file = serde_json::to_value(&learned).map_err(Failure::run)?;
+        file["learned_from"] = json!({"profiles": files, "device": profiles.ranks[0].device,
+            "workload": args.workload, "settings": args.sets});
+        write_json(path, &file)?;
+    }
+    say(&text(&learned))
+}
+
+fn profiles(args: &Args) -> Result<ProfileReport, Failure> {
+    let classes = match &args.classes {
+        Some(path) => Classes::with(&inputs::text(path)?, &path.display().to_string())?,
+        None => Classes::shipped(),
+    };
+    let mut profiles = Vec::new();
+    for path in &args.traces {
+        profiles.extend(read(path, &classes)?);
+    }
+    let window = if args.linked { Window::Linked } else { Window::All };
+    Ok(report(&mut profiles, window))
+}
+
+fn text(learned: &Learned) -> String {
+    let mut text =
+        String::from("| | profile | simulated | times | with these prices | off |\n|--|--|--|--|--|--|\n");
+    for line in &learned.lines {
+        let times = line.times.map_or(String::new(), |times| format!("{times:.3}"));
+        let off = match line.profile_s > 0.0 {
+            true => format!("{:+.1} %", 100.0 * (line.after_s / line.profile_s - 1.0)),
+            false => String::new(),
+        };
+        let [a, b, c] = [line.profile_s, line.before_s, line.after_s].map(|s| format!("{:.3} ms", 1e3 * s));
+        let _ = writeln!(text, "| {} | {a} | {b} | {times} | {c} | {off} |", line.what);
+    }
+    for (what, seconds) in &learned.unmatched {
+        let _ = writeln!(text, "  {:.3} ms {what}", 1e3 * seconds);
+    }
+    for doubt in &learned.doubts {
+        let _ = writeln!(text, "  doubt: {doubt}");
+    }
+    text
+}

@@ -1,0 +1,220 @@
+//! A measured step becomes the prices of the next run: what is anchored, how near, and what is refused.
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use stepsim::lab::describe::RuleBook;
+use stepsim::lab::score::{Anchored, Row, outcomes, read};
+use tempfile::TempDir;
+
+fn stepsim(folder: &TempDir, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_stepsim")).current_dir(folder.path()).args(args).output().expect("a run")
+}
+
+fn said(folder: &TempDir, args: &[&str]) -> Value {
+    let output = stepsim(folder, args);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {error}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}"))
+}
+
+fn step_s(folder: &TempDir, more: &[&str]) -> f64 {
+    let args = [&["run", "tiny-4", "-q", "--report", "-", "--set", "stack=megatron-te-2024"], more].concat();
+    said(folder, &args)["step_time_s"].as_f64().unwrap()
+}
+
+/// Rows of one model on 8, 16 and 64 devices, and of another on 8, at these measured seconds.
+fn rows(folder: &TempDir, measured_s: &[f64]) -> Vec<Row> {
+    let sizes = [("small", 8, 16), ("small", 8, 24), ("small", 16, 16), ("small", 64, 16), ("wide", 8, 16)];
+    let line = |(i, ((model, devices, layers), s)): (usize, (&(&str, u32, u32), &f64))| {
+        let hidden = if *model == "wide" { 4096 } else { 2048 };
+        json!({"id": format!("own/{i}"), "kind": "step", "source": "own", "software": "Megatron-Core 0.9",
+            "device": "H100-SXM5-80GB", "n_devices": devices, "devices_per_node": 8, "model": model, "layers": 16,
+            "hidden": hidden, "heads": 16, "vocab": 32000, "seq": 2048, "gbs_seqs": devices * layers / 4, "mbs_seqs": 1,
+            "tp": 1, "pp": 1, "dp": devices, "precision": "bf16", "recompute": "none", "step_time_s": s})
+        .to_string()
+    };
+    let lines: Vec<String> = sizes.iter().zip(measured_s).enumerate().map(line).collect();
+    let path = folder.path().join("own.jsonl");
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    read(&path).unwrap()
+}
+
+/// Rows that all take a fifth longer than simulated are predicted better from the smallest of them, the nearer the better,
+/// and rows that are right stay right.
+#[test]
+fn larger_rows_are_predicted_from_the_smallest() {
+    let folder = tempfile::tempdir().unwrap();
+    let book = RuleBook::load(&[]).unwrap();
+    let score = |measured_s: &[f64]| outcomes(&rows(&folder, measured_s), &book, &[], &|_| {});
+    let simulated: Vec<f64> = score(&[1.0; 5]).iter().map(|o| o.predicted_s.unwrap()).collect();
+    for factor in [1.0, 1.2] {
+        let measured: Vec<f64> = simulated.iter().map(|s| s * factor).collect();
+        let anchored = Anchored::of(&score(&measured));
+        let found: Vec<(&str, &str, usize)> =
+            anchored.rows.iter().map(|r| (r.id.as_str(), r.reach.name(), r.given.len())).collect();
+        assert_eq!(
+            found,
+            [
+                ("own/2", "more devices, up to 2 times", 2),
+                ("own/3", "2 to 8 times", 2),
+                ("own/1", "as many devices, another layout", 1),
+                ("own/4", "another model", 2),
+            ]
+        );
+        for row in &anchored.rows {
+            assert!((row.before - (1.0 / factor - 1.0)).abs() < 1e-9, "{row:?}");
+            let left = if factor == 1.0 { 1e-9 } else { 0.7 * row.before.abs() };
+            assert!(row.after.abs() <= left, "{row:?}");
+        }
+        let text = anchored.text();
+        assert!(
+            text.contains("| dense | more devices, up to 8 times | 2 |") && text.contains("| own | 2 |"),
+            "{text}"
+        );
+    }
+}
+
+/// What `calibrate` writes makes a run take the measured time, and says what each part did.
+#[test]
+fn a_measured_step_becomes_prices() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = step_s(&folder, &[]);
+    for factor in [0.9, 1.15] {
+        let measured = format!("{}ms", 1e3 * factor * plain);
+        let output = stepsim(
+            &folder,
+            &[
+                "calibrate",
+                "tiny-4",
+                "--set",
+                "stack=megatron-te-2024",
+                "--measured",
+                &measured,
+                "-o",
+                "mine.json",
+            ],
+        );
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(text.contains("| products |") && text.contains("| exposed exchange |"), "{text}");
+        let priced = step_s(&folder, &["--prices", "mine.json"]);
+        assert!((priced / plain / factor - 1.0).abs() < 0.03, "{priced} of {plain}, {factor}: {text}");
+        assert_eq!(priced, step_s(&folder, &["--set", "prices=mine.json"]));
+    }
+}
+
+/// A time that no likely prices give is refused, with what would explain it.
+#[test]
+fn an_impossible_time_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = step_s(&folder, &[]);
+    for (factor, word) in [(4.0, "--set batch.global="), (1000.0, "no other stack"), (1e-4, "no other stack")]
+    {
+        let measured = (factor * plain).to_string();
+        let output = stepsim(
+            &folder,
+            &[
+                "calibrate",
+                "tiny-4",
+                "--set",
+                "stack=megatron-te-2024",
+                "--measured",
+                &measured,
+                "-o",
+                "mine.json",
+            ],
+        );
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(word) && error.contains("allowed:"), "{factor}: {error}");
+        assert!(!folder.path().join("mine.json").exists());
+    }
+    let output = stepsim(&folder, &["run", "tiny-4", "--prices", "lost.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("lost.json"));
+}
+
+/// Slower kernels and collectives take as many times as long.
+#[test]
+fn slowness_multiplies_times() {
+    let folder = tempfile::tempdir().unwrap();
+    // Without a stack launches are free: nothing hides what kernels take.
+    let sets = |class: &str, op: &str| {
+        [
+            "--set".into(),
+            "stack=simple".into(),
+            "--set".into(),
+            format!("topology.device.cost.slowness.gemm={class}"),
+            "--set".into(),
+            format!("topology.collectives.slowness.all-reduce={op}"),
+        ]
+    };
+    let time = |sets: [String; 6]| step_s(&folder, &sets.each_ref().map(String::as_str));
+    let once = time(sets("1", "1"));
+    assert_eq!(once, step_s(&folder, &["--set", "stack=simple"]));
+    assert!(time(sets("2", "1")) > once && time(sets("1", "2")) >= once);
+    let output = stepsim(&folder, &["run", "tiny-4", "--set", "topology.device.cost.slowness.gemm=0"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("slowness.gemm"));
+}
+
+/// Prices learned from a timeline of a slower device make a run take what it took, work by work.
+#[test]
+fn a_profile_becomes_prices() {
+    let folder = tempfile::tempdir().unwrap();
+    let slower = [
+        "run",
+        "gpt2-8",
+        "-q",
+        "-o",
+        "profile.json.gz",
+        "--trace-ranks",
+        "0",
+        "--report",
+        "measured.json",
+        "--set",
+        "stack=megatron-te-2024",
+        "--set",
+        "topology.device.cost.matrix_fraction=0.6",
+        "--set",
+        "topology.device.cost.memory_fraction=0.5",
+        "--set",
+        "topology.device.cost.host_slowness=1.3",
+    ];
+    assert!(stepsim(&folder, &slower).status.success());
+    let learn =
+        ["learn", "profile.json.gz", "-w", "gpt2-8", "--set", "stack=megatron-te-2024", "-o", "prices.json"];
+    let output = stepsim(&folder, &learn);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let file: Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("prices.json")).unwrap()).unwrap();
+    let report = |path: &str| -> Value {
+        serde_json::from_slice(&std::fs::read(folder.path().join(path)).unwrap()).unwrap()
+    };
+    let args = [
+        "run",
+        "gpt2-8",
+        "-q",
+        "--set",
+        "stack=megatron-te-2024",
+        "--prices",
+        "prices.json",
+        "--report",
+        "priced.json",
+    ];
+    assert!(stepsim(&folder, &args).status.success());
+    let [measured, priced] =
+        ["measured.json", "priced.json"].map(|path| report(path)["step_time_s"].as_f64().unwrap());
+    assert!((priced / measured - 1.0).abs() < 0.02, "{priced} of {measured}: {text}");
+    for line in file["lines"].as_array().unwrap() {
+        let [profile, after] = ["profile_s", "after_s"].map(|field| line[field].as_f64().unwrap());
+        let works = ["gemm", "attention", "memory-bound", "optimizer"];
+        let known = line["what"].as_str().is_some_and(|what| works.contains(&what));
+        assert!(!known || (after / profile - 1.0).abs() < 0.05, "{line}: {text}");
+    }
+    let wrong = ["learn", "profile.json.gz", "-w", "llama3-8b-fsdp", "-o", "no.json"];
+    let output = stepsim(&folder, &wrong);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("was profiled"));
+}
