@@ -102,6 +102,26 @@ fn a_measured_step_becomes_prices() {
         assert!((priced / plain / factor - 1.0).abs() < 0.03, "{priced} of {plain}, {factor}: {text}");
         assert_eq!(priced, step_s(&folder, &["--set", "prices=mine.json"]));
     }
+    let search = [
+        "search",
+        "tiny-4",
+        "--set",
+        "stack=megatron-te-2024",
+        "--set",
+        "prices=mine.json",
+        "--top",
+        "1",
+        "--report",
+        "-",
+    ];
+    let found = said(&folder, &search);
+    let sets = &found["ranking"][0]["sets"].as_array().unwrap();
+    assert!(sets.contains(&"prices=mine.json".into()), "{found}");
+    assert!(sets.iter().all(|set| !set.as_str().unwrap().contains("slowness")), "{found}");
+    let best: Vec<&str> = sets.iter().flat_map(|set| ["--set", set.as_str().unwrap()]).collect();
+    let again = said(&folder, &[&["run", "tiny-4", "-q", "--report", "-"], best.as_slice()].concat());
+    let (found, again) = (found["ranking"][0]["step_time_s"].as_f64(), again["step_time_s"].as_f64());
+    assert!(found.is_some() && found == again, "{found:?} {again:?}");
 }
 
 /// A time that no likely prices give is refused, with what would explain it.

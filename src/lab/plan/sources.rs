@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::run_plan::{Layout, RunPlan};
 use crate::core::ids::DeviceId;
 use crate::lab::describe::{From, Origin};
-use crate::lab::simulate::Site;
+use crate::lab::simulate::{Site, expanded};
 use crate::step::spec::imports::{Beside, FileKind, file_and_function, recognise};
 use crate::step::spec::{
     Disk, Draft, Files, Kind, SpecError, USUAL_BATCH, WorkloadSpec, catalog, import, import_model, model_of,
@@ -196,7 +196,7 @@ impl Request {
         if let Some(stack) = &self.stack {
             plan.state("stack", stack.as_str().into(), "--stack")?;
         }
-        for set in &self.sets {
+        for set in &expanded(&self.sets, &Disk)? {
             if set.starts_with("topology.") {
                 plan.machine_sets.push(set.clone());
                 plan.put("machine", Value::Null, Origin::stated(format!("{set} (--set)")));

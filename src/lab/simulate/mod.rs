@@ -47,7 +47,7 @@ pub use crate::read::analysis::head::{Head, InputName, Status};
 pub use fault::{FailedReport, Fault, MemoryFault};
 pub use inputs::{Inputs, Site};
 pub use prices::{DevicePrices, MachinePrices};
-pub use settings::{Settings, expanded};
+pub use settings::{Settings, expanded, is_file};
 
 /// How to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,6 +32,11 @@ impl Settings {
 /// The setting that names a file of settings.
 const PRICES: &str = "prices=";
 
+/// Whether a setting names a file of settings.
+pub fn is_file(set: &str) -> bool {
+    set.starts_with(PRICES)
+}
+
 /// The same settings, with those of each file that `prices=FILE` names in its place: what `stepsim calibrate` and `stepsim
 /// learn` write has them under `set`. Later settings count.
 ///

@@ -27,10 +27,10 @@ use super::space::{Axis, MOST_POINTS, Space, set_text};
 use crate::core::ids::DeviceId;
 use crate::core::pool;
 use crate::lab::simulate::jump::reported;
-use crate::lab::simulate::{Options, Status};
+use crate::lab::simulate::{Options, Status, expanded, is_file};
 use crate::read::analysis::waterfall_report::BarsReport;
-use crate::step::spec::SpecError;
 use crate::step::spec::workload::{ModelRef, WorkloadSpec};
+use crate::step::spec::{Disk, SpecError};
 
 /// Layouts of a ranking that are simulated once more, to say where their step goes.
 const EXPLAINED: usize = 3;
@@ -196,11 +196,14 @@ pub fn search(
     let best = ranked.first().and_then(|found| base.inputs(&found.candidate.sets).ok());
     let own = serde_json::to_value(plain.unchecked(&[])?.0).unwrap_or_default();
     let mut explained = explained(&base, &ranked).into_iter();
+    let prices =
+        expanded(&options.fix.iter().filter(|set| is_file(set)).cloned().collect::<Vec<_>>(), &Disk)?;
     report.ranking = ranked
         .into_iter()
         .map(|found| {
             let (waterfall, slower_by) = explained.next().map_or((None, Vec::new()), |(w, by)| (Some(w), by));
             let sets = needed(&own, always.iter().chain(&found.candidate.sets));
+            let sets = with_files(sets, &prices, &options.fix);
             Ranked { waterfall, slower_by, ..found.row(sets) }
         })
         .collect();
@@ -325,7 +328,7 @@ fn sizes(
 /// What was given: values of what is chosen, settings of all layouts, and axes of the rest.
 fn sorted(options: &SearchOptions, base: &Base) -> Result<(Given, Vec<String>, Vec<Axis>), SpecError> {
     let (mut given, mut fixed, mut axes) = (Given::default(), Vec::new(), Vec::new());
-    for text in &options.fix {
+    for text in &expanded(&options.fix, &Disk)? {
         base.understands(std::slice::from_ref(text))?;
         let (path, value) = text.split_once('=').unwrap_or((text, ""));
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_string()));
@@ -376,6 +379,12 @@ fn points(base: &Base, space: &Space, given: &Given) -> Result<Layouts, SpecErro
         }
     }
     Ok(points)
+}
+
+/// The same settings, with the files of settings in the place of what they hold.
+fn with_files(sets: Vec<String>, held: &[String], fix: &[String]) -> Vec<String> {
+    let files = fix.iter().filter(|set| is_file(set)).cloned();
+    files.chain(sets.into_iter().filter(|set| !held.contains(set))).collect()
 }
 
 /// The last setting of each path, without those that say what the workload says itself.
