@@ -32,6 +32,7 @@ mod matmul;
 mod moe;
 mod noise;
 mod offload_contention;
+mod open;
 mod optimizers;
 mod outputs;
 mod parallelism;

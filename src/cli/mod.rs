@@ -25,6 +25,7 @@ pub mod learn;
 pub mod list;
 pub mod local_sgd;
 pub mod matmul;
+pub mod open;
 mod outputs;
 #[cfg(test)]
 mod pages;
@@ -137,6 +138,8 @@ enum Command {
     Search(search::Args),
     /// Find the least recomputation or offload with which a step fits, and the largest micro-batch
     Fill(fill::Args),
+    /// Show a timeline in the viewer
+    Open(open::Args),
     /// List the workloads, machines, devices and models that the program carries
     List(list::Args),
     /// Print a shipped file, or a file with everything in it resolved
@@ -223,6 +226,7 @@ impl Command {
             Command::Sweep(args) => sweep::run(&args),
             Command::Search(args) => search::run(&args),
             Command::Fill(args) => fill::run(&args),
+            Command::Open(args) => open::run(&args),
             Command::List(args) => list::run(&args),
             Command::Show(args) => show::run(&args),
             Command::Schema(args) => schema::run(&args),

@@ -157,5 +157,6 @@ fn a_planted_cause_is_named_first_with_its_cost() {
             ));
         }
     }
+    println!("{} of {count} missed", missed.len());
     assert!(20 * missed.len() <= count, "{} of {count}\n{}", missed.len(), missed.join("\n"));
 }

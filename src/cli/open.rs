@@ -1,0 +1,127 @@
+//! `stepsim open`: a timeline in the viewer, which fetches it from this machine.
+//!
+//! A page of another origin may fetch only what that origin is allowed to, and the viewer's page fetches from one port of the
+//! loopback address alone. So the server listens there, answers the viewer's origin and nobody else, knows one path, and ends when it
+//! has given the file away once. Nothing leaves the machine: the viewer reads the file in the browser.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Failure, say};
+use crate::read::trace::Format;
+
+/// The viewer, and the port from which its page may fetch.
+const VIEWER: &str = "https://ui.perfetto.dev";
+const PORT: u16 = 9001;
+/// Longest head of a request.
+const HEAD: u64 = 1 << 16;
+/// How long one connection may keep silent.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Show a timeline in the viewer: prints a link that opens it, and serves the file to that page once.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  stepsim run gpt3-175b -o step.pftrace
+  stepsim open step.pftrace       then follow the link
+
+The file goes from this machine to the browser on it and nowhere else. Without a network: the viewer's page, once visited, opens offline
+too; put the file on it with the mouse. A page of `--html` is a file for any browser.")]
+pub struct Args {
+    /// The timeline: .json, .json.gz, .pftrace or .pftrace.gz
+    timeline: PathBuf,
+    /// Port to listen on, for a viewer of one's own; the usual one fetches from no other
+    #[arg(long, default_value_t = PORT)]
+    port: u16,
+    /// The viewer's address, for one of one's own
+    #[arg(long, default_value = VIEWER, value_name = "URL")]
+    viewer: String,
+}
+
+/// Runs the command: ends when the file was fetched.
+///
+/// # Errors
+/// The file is no timeline or cannot be read (status 2); nothing can be served at the port.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let path = &args.timeline;
+    Format::of(path).map_err(Failure::input)?;
+    File::open(path).map_err(|e| Failure::input(format!("{}: {e}", path.display())))?;
+    let busy = |e: io::Error| {
+        let port = args.port;
+        Failure::run(format!(
+            "port {port} of this machine: {e}\n  what to do: end what listens there, another `open` perhaps"
+        ))
+    };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).map_err(busy)?;
+    let port = listener.local_addr().map_err(busy)?.port();
+    let at = format!("/{}", escaped(path));
+    let viewer = args.viewer.trim_end_matches('/');
+    say(&format!("{viewer}/#!/?url=http://127.0.0.1:{port}{at}\n"))?;
+    for stream in listener.incoming() {
+        // Whoever breaks off, or is not the viewer, leaves the file for the next.
+        if stream.and_then(|stream| answer(stream, path, &at, viewer)).unwrap_or(false) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The name of a file as it stands in an address.
+fn escaped(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
+    name.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+}
+
+/// Answers one request; whether it was the viewer's for the file.
+fn answer(mut stream: TcpStream, path: &Path, at: &str, viewer: &str) -> io::Result<bool> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut lines = BufReader::new(stream.try_clone()?.take(HEAD)).lines();
+    let request = lines.next().transpose()?.unwrap_or_default();
+    let mut origin = String::new();
+    for line in lines {
+        let line = line?;
+        match line.split_once(':') {
+            Some((name, value)) if name.eq_ignore_ascii_case("origin") => origin = value.trim().to_owned(),
+            _ if line.is_empty() => break,
+            _ => {}
+        }
+    }
+    let allowed =
+        format!("Access-Control-Allow-Origin: {viewer}\r\nCache-Control: no-store\r\nConnection: close\r\n");
+    let mut words = request.split(' ');
+    let (method, wanted) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    if origin != viewer || wanted != at {
+        stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?;
+        return Ok(false);
+    }
+    match method {
+        "GET" => {
+            let mut file = File::open(path)?;
+            let length = file.metadata()?.len();
+            write!(
+                stream,
+                "HTTP/1.1 200 OK\r\n{allowed}Content-Type: application/octet-stream\r\nContent-Length: {length}\r\n\r\n"
+            )?;
+            Ok(io::copy(&mut file, &mut stream)? == length)
+        }
+        // Browsers ask first whether a page of the network may fetch from this machine.
+        "OPTIONS" => {
+            write!(
+                stream,
+                "HTTP/1.1 204 No Content\r\n{allowed}Access-Control-Allow-Methods: GET\r\n\
+                 Access-Control-Allow-Private-Network: true\r\n\r\n"
+            )?;
+            Ok(false)
+        }
+        _ => {
+            stream.write_all(
+                b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            )?;
+            Ok(false)
+        }
+    }
+}
