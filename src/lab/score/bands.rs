@@ -54,12 +54,15 @@ impl Bands {
 
     /// The bands of outcomes.
     pub fn of(outcomes: &[Outcome], date: &str) -> Bands {
-        let mut groups: BTreeMap<(&str, &str, bool), Vec<(&Outcome, f64)>> = BTreeMap::new();
+        let mut groups: BTreeMap<_, Vec<(&Outcome, f64)>> = BTreeMap::new();
         for outcome in outcomes {
             if let (Some(case), Some(error)) = (&outcome.case, outcome.error())
                 && !case.layer
             {
-                groups.entry((&case.class, &case.stack, case.moe)).or_default().push((outcome, error));
+                groups
+                    .entry((case.class.as_str(), case.stack.as_str(), case.moe))
+                    .or_default()
+                    .push((outcome, error));
             }
         }
         Bands {

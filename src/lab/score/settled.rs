@@ -156,7 +156,7 @@ fn suspects(
     let steps = workload.micro_batches(u64::from(inputs.machine.devices()));
     let global = workload.batch.global;
     tried.extend([2, 4, 8].map(|times| format!("batch.global={}", global * times)));
-    let fewer = [2, 4, 8, steps].into_iter().filter(|parts| *parts > 1 && global % parts == 0);
+    let fewer = [2, 4, 8, steps].into_iter().filter(|parts| *parts > 1 && global.is_multiple_of(*parts));
     tried.extend(fewer.map(|parts| format!("batch.global={}", global / parts)));
     let mut found: Vec<(String, f64)> = tried
         .into_iter()
