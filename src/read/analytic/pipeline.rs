@@ -189,8 +189,9 @@ const FEW: u32 = 512;
 struct Walk<'f, 'a> {
     form: &'f Form<'a>,
     order: &'f Order,
-    /// Seconds of a message from each pipeline rank to the one behind it; `None`: none takes any.
-    hops: Option<Vec<f64>>,
+    /// Seconds of a message from each pipeline rank to the one behind it; one that takes none still waits for its receiver
+    /// where those do.
+    hops: Vec<f64>,
     /// By data, stage and micro-batch: when its message is made, and when it is there.
     made: [Vec<Option<f64>>; 2],
     there: [Vec<Option<f64>>; 2],
@@ -220,14 +221,16 @@ impl<'f, 'a> Walk<'f, 'a> {
     fn new(form: &'f Form<'a>, order: &'f Order, held: &'f Held, on: On) -> Walk<'f, 'a> {
         let stages = order.placement.stages() as usize * usize::from(order.placement.directions());
         let none = vec![None; stages * order.micro_batches as usize];
-        let hop = |pipe: &super::Pipe| pipe.time(form.border_bytes) + form.gathered;
+        let hop = |pipe: &super::Pipe| {
+            if on.transfers { pipe.time(form.border_bytes) + form.gathered } else { 0.0 }
+        };
         let passes = order.per_direction();
         let beside = held.asked.iter().enumerate();
         Walk {
             beside: beside.map(|(rank, asked)| Beside::new(form, rank, asked, on, passes)).collect(),
             form,
             order,
-            hops: on.transfers.then(|| form.links.borders.iter().map(hop).collect()),
+            hops: form.links.borders.iter().map(hop).collect(),
             made: [none.clone(), none.clone()],
             there: [none.clone(), none],
             border: [vec![0.0; stages], vec![0.0; stages]],
@@ -440,13 +443,13 @@ impl<'f, 'a> Walk<'f, 'a> {
 
     /// Seconds of a message that leaves a stage, if another rank takes it.
     fn hop(&self, from: StageAt, data: Data) -> Option<f64> {
-        let (hops, placement) = (self.hops.as_ref()?, &self.order.placement);
+        let placement = &self.order.placement;
         let [from, to] = [from, placement.consumer(from, data)?].map(|at| placement.seat(at).rank as usize);
         match from.abs_diff(to) {
             0 => None,
-            1 => Some(hops[from.min(to)]),
+            1 => Some(self.hops[from.min(to)]),
             // The way round.
-            _ => hops.last().copied(),
+            _ => self.hops.last().copied(),
         }
     }
 
