@@ -116,7 +116,9 @@ fn bad_rows_say_why() {
     }
     let layout = rows.iter().find(|r| r["id"] == "bad/layout").expect("a row");
     assert_eq!(layout["not_understood"]["pp_layout"], "(t*4", "a gap drops no row");
-    assert_eq!((&report["overall"]["rows"], &report["overall"]["simulated"]), (&17.into(), &1.into()));
+    assert_eq!(layout["status"], "below 5 % MFU", "what took the time is none of a step's ops");
+    assert_eq!((&report["overall"]["rows"], &report["overall"]["simulated"]), (&17.into(), &0.into()));
+    assert_eq!(report["overall"]["starved_errors"]["rows"], 1);
 }
 
 /// The same rows give the same bytes, whatever thread takes which.

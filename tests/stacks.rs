@@ -1,6 +1,7 @@
 //! What a stack says of its host and its copies, each in a test that fails when it is not heeded.
 
 use serde_json::{Value, json};
+use stepsim::lab::compare::workload::closed_form;
 use stepsim::lab::simulate::{Inputs, Options, Simulation};
 use stepsim::step::spec::{WorkloadSpec, from_value};
 use stepsim::step::topology::Machine;
@@ -91,7 +92,8 @@ fn copies_between_layouts_move_what_is_sent() {
     assert!(both.record.step_end > plain.record.step_end);
 }
 
-/// Gradients of a layer are sent in messages of the bucket's size; nanotron sums them on every rank also with ZeRO-1.
+/// Gradients of a layer are sent in messages of the bucket's size, tensors whole; nanotron sums them on every rank also with
+/// ZeRO-1.
 #[test]
 fn gradients_are_sent_in_buckets_and_summed_as_the_stack_says() {
     let with = |buckets: Value| {
@@ -101,8 +103,40 @@ fn gradients_are_sent_in_buckets_and_summed_as_the_stack_says() {
     let whole = with(json!({}));
     let (scattered, bytes) = ops(&whole, "reduce-scatter gradients");
     assert!(scattered > 0 && ops(&whole, "all-reduce gradients").0 == 0);
-    let summed = with(json!({"all_reduce": true, "bucket_bytes": (bytes / 4.0) as u64}));
+    let summed = with(json!({"all_reduce": true, "bucket_bytes": 1}));
     let (count, each) = ops(&summed, "all-reduce gradients");
-    assert!(count > scattered && each < bytes / 2.0, "{count} {scattered} {each} {bytes}");
+    assert!(
+        count > scattered && each == bytes,
+        "{count} {scattered}; the largest, a table, {each} of {bytes}"
+    );
     assert_eq!(ops(&summed, "reduce-scatter gradients").0, 0);
+}
+
+/// Weights are gathered in messages of whole matrices from a size on: as many bytes in more messages, which take longer, and the
+/// closed form says so.
+#[test]
+fn weights_are_gathered_matrix_by_matrix() {
+    for kind in ["zero1", "zero3"] {
+        let with = |sharding: Value| {
+            let mut cut = json!({"kind": kind});
+            cut.as_object_mut().unwrap().extend(sharding.as_object().unwrap().clone());
+            run(json!({}), json!({"data": 4, "sharding": cut}), "switch:4,4000,5")
+        };
+        let [layer, matrix] = [json!({}), json!({"gather_bucket_bytes": 1})].map(with);
+        // By name, an op's bytes are those of its info.
+        let sent = |run: &Simulation| {
+            let program = &run.plan.world.programs()[0];
+            let infos = program.ops.iter().map(|op| &program.infos[op.info as usize]);
+            let bytes = infos.filter(|info| info.name == "all-gather weights").map(|info| info.bytes);
+            bytes.fold((0, 0.0), |(count, sum), bytes| (count + 1, sum + bytes))
+        };
+        let ((few, all), (many, same)) = (sent(&layer), sent(&matrix));
+        assert!(many > 2 * few && all == same, "{kind}: {few} {many} {all} {same}");
+        assert!(matrix.record.step_end > layer.record.step_end, "{kind}");
+        for run in [&layer, &matrix] {
+            let form = closed_form(&run.inputs).expect("a form").terms.total();
+            let step = run.record.step_end.s();
+            assert!((form / step - 1.0).abs() < 0.02, "{kind}: {form} {step}");
+        }
+    }
 }

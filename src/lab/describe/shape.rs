@@ -8,7 +8,8 @@ use crate::step::spec::names;
 const VOCABULARY: f64 = 50_000.0;
 
 /// Takes the number of parameters from the model's name (`GPT 6.2B`, `MPT-760m`) where no column has it, and tells from it
-/// whether a printed MLP is plain or gated (column `mlp_by_parameters`).
+/// whether a printed MLP is plain or gated (column `mlp_by_parameters`), and whether the head shares the table of a printed
+/// vocabulary (column `tables_by_parameters`: 1 or 2).
 pub fn parameters(c: &mut Columns) {
     if let Some(billions) = names::billions(&c.text("model")).filter(|_| !c.has("params_b")) {
         c.fill("params_b", billions.into(), Origin::stated("the model's name"));
@@ -18,18 +19,26 @@ pub fn parameters(c: &mut Columns) {
     else {
         return;
     };
-    if c.has("gated_mlp") || c.has("experts") {
+    if c.has("experts") {
         return;
     }
     let shared = c.number("kv_heads").zip(c.number("heads")).map_or(1.0, |(kv, heads)| (kv / heads).min(1.0));
     let table = c.number("vocab").unwrap_or(VOCABULARY) * hidden;
-    let with =
-        |products: f64| layers * (hidden * hidden * (2.0 + 2.0 * shared) + products * hidden * ffn) + table;
-    let off = |products: f64| (with(products) / (1e9 * all)).ln().abs();
-    let (plain, gated) = (off(2.0), off(3.0));
-    if plain.min(gated) < 0.08 {
+    let with = |products: f64, tables: f64| {
+        layers * (hidden * hidden * (2.0 + 2.0 * shared) + products * hidden * ffn) + tables * table
+    };
+    let off = |products: f64, tables: f64| (with(products, tables) / (1e9 * all)).ln().abs();
+    let assumed = || Origin::assumed("the printed parameters and dimensions");
+    let (plain, gated) = (off(2.0, 1.0), off(3.0, 1.0));
+    if !c.has("gated_mlp") && plain.min(gated) < 0.08 {
         let kind = if plain < gated { "plain" } else { "gated" };
-        c.fill("mlp_by_parameters", kind.into(), Origin::assumed("the printed parameters and dimensions"));
+        c.fill("mlp_by_parameters", kind.into(), assumed());
+    }
+    let nearer = |tables| off(2.0, tables).min(off(3.0, tables));
+    let (one, two) = (nearer(1.0), nearer(2.0));
+    // Widths of heads of their own and biases are not counted: only what is near tells.
+    if c.has("vocab") && one.min(two) < 0.01 && (one - two).abs() > 0.03 {
+        c.fill("tables_by_parameters", if one < two { 1 } else { 2 }.into(), assumed());
     }
 }
 

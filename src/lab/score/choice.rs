@@ -26,10 +26,10 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The choice among outcomes that fit; `None` without a block.
+    /// The choice among outcomes that fit, slow ones too; `None` without a block.
     pub fn of(outcomes: &[&Outcome]) -> Option<Choice> {
         let mut blocks: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
-        for outcome in outcomes.iter().filter(|o| o.error().is_some()) {
+        for outcome in outcomes.iter().filter(|o| o.fits()) {
             if let (Some(case), Some(predicted)) = (&outcome.case, outcome.predicted_s) {
                 blocks.entry(&case.choice).or_default().push((case.measured_s, predicted));
             }

@@ -27,11 +27,16 @@ pub enum Status {
     Done,
     /// It was simulated, but needs more memory than the device has; the time is that of a device with enough.
     OverMemory(String),
+    /// It was simulated, but what was measured is less than [`LEAST_MFU`]: something else than a step's ops took most of it.
+    Starved,
     /// It could not be mapped, and why.
     Skipped(String),
     /// The simulator refused it, and why.
     Failed(String),
 }
+
+/// Model FLOPs over the peak of its devices below which a measured step is held apart.
+pub const LEAST_MFU: f64 = 0.05;
 
 /// A row, simulated and estimated.
 #[derive(Clone, Debug)]
@@ -61,11 +66,15 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Predicted over measured, less one; `None` where the step does not fit where it ran.
+    /// Predicted over measured, less one; `None` where the step does not fit where it ran, or is held apart.
     pub fn error(&self) -> Option<f64> {
         self.off().filter(|_| self.status == Status::Done)
     }
-    /// The same, whether the step fits or not.
+    /// Whether it was simulated as it ran.
+    pub fn fits(&self) -> bool {
+        matches!(self.status, Status::Done | Status::Starved)
+    }
+    /// The same, whether the step counts or not.
     pub fn off(&self) -> Option<f64> {
         Some(self.predicted_s? / self.case.as_ref()?.measured_s - 1.0)
     }
@@ -117,6 +126,7 @@ pub fn mapped(row: &Row, book: &RuleBook) -> Outcome {
 /// What a simulated row says.
 struct Played {
     seconds: f64,
+    mfu: f64,
     memory_gib: Option<f64>,
     breakdown: BTreeMap<String, f64>,
     kernels: BTreeMap<&'static str, f64>,
@@ -149,7 +159,11 @@ impl Outcome {
             }
             Err(e) => return Err(one_line(&e.to_string())),
         };
-        self.predicted_s = Some(played.seconds * case.scale);
+        let predicted = played.seconds * case.scale;
+        if self.status == Status::Done && played.mfu * predicted < LEAST_MFU * case.measured_s {
+            self.status = Status::Starved;
+        }
+        self.predicted_s = Some(predicted);
         self.memory_gib = played.memory_gib;
         self.breakdown = played.breakdown;
         self.kernels = played.kernels;
@@ -213,6 +227,7 @@ fn play(inputs: Inputs, pace: Pace) -> Result<Played, SimulationError> {
     let by_class = kernels(&run);
     Ok(Played {
         seconds,
+        mfu: report.mfu * run.record.step_end.s() / seconds,
         memory_gib: memory,
         breakdown,
         parts: parts(seconds, &by_class, &report.mean.stalls_s, report.mean.busy_s),

@@ -44,6 +44,9 @@ pub struct Group {
     /// Errors of those rows; they are in no other figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_memory_errors: Option<Statistics>,
+    /// Errors of rows that measured less than 5 % MFU; they are in no other figure but the choice of layouts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub starved_errors: Option<Statistics>,
     /// Rows of which something was not understood.
     pub with_gaps: usize,
     /// Rows that could not be mapped.
@@ -69,7 +72,7 @@ pub struct ScoredRow {
     pub id: String,
     /// Its source.
     pub source: String,
-    /// `done`, `mapped` (not played), `over memory`, `skipped` or `failed`.
+    /// `done`, `mapped` (not played), `over memory`, `below 5 % MFU`, `skipped` or `failed`.
     pub status: &'static str,
     /// Why it was skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -166,8 +169,11 @@ impl Group {
         let statistics = |f: fn(&Outcome) -> Option<f64>, rows: usize| Statistics::of(rows, &list(f));
         let measured =
             outcomes.iter().filter(|o| o.case.as_ref().is_some_and(|c| c.peak_mem_gib.is_some())).count();
-        let over: Vec<f64> =
-            outcomes.iter().filter(|o| o.error().is_none()).filter_map(|o| o.off()).collect();
+        let apart = |is: fn(&Status) -> bool| {
+            let errors: Vec<f64> =
+                outcomes.iter().filter(|o| is(&o.status)).filter_map(|o| o.off()).collect();
+            (!errors.is_empty()).then(|| Statistics::of(errors.len(), &errors))
+        };
         let gaps = |o: &&&Outcome| o.case.as_ref().is_some_and(|c| !c.not_understood.is_empty());
         let per_token = outcomes.iter().filter(|o| o.error().is_some()).filter_map(|o| {
             let case = o.case.as_ref()?;
@@ -177,7 +183,8 @@ impl Group {
             errors: statistics(Outcome::error, outcomes.len()),
             kendall_tau: kendall(per_token),
             over_memory: count(|s| matches!(s, Status::OverMemory(_))),
-            over_memory_errors: (!over.is_empty()).then(|| Statistics::of(over.len(), &over)),
+            over_memory_errors: apart(|s| matches!(s, Status::OverMemory(_))),
+            starved_errors: apart(|s| *s == Status::Starved),
             with_gaps: outcomes.iter().filter(gaps).count(),
             skipped: count(|s| matches!(s, Status::Skipped(_))),
             failed: count(|s| matches!(s, Status::Failed(_))),
@@ -196,6 +203,7 @@ impl ScoredRow {
             Status::Mapped => ("mapped", None, None),
             Status::Done => ("done", None, None),
             Status::OverMemory(why) => ("over memory", None, Some(why.clone())),
+            Status::Starved => ("below 5 % MFU", None, None),
             Status::Skipped(why) => ("skipped", Some(why.clone()), None),
             Status::Failed(why) => ("failed", None, Some(why.clone())),
         };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::outcome::{Outcome, Status};
 use super::report::{Group, ScoreReport};
-use super::statistics::Apart;
+use super::statistics::{Apart, Statistics};
 
 /// Tables by source, device, stack and kind of model; rows that need more memory than there is; how good a layout is chosen;
 /// where the closed form differs; and why rows were left out or are not understood.
@@ -30,7 +30,8 @@ pub fn text(report: &ScoreReport) -> String {
         }
         text.push('\n');
     }
-    text + &over_memory(report)
+    text + &apart_from_means(report, "over memory", |g| g.over_memory_errors.as_ref())
+        + &apart_from_means(report, "measured below 5 % MFU", |g| g.starved_errors.as_ref())
         + &choice(report)
         + &apart(report)
         + &warned(report)
@@ -105,15 +106,14 @@ fn by_source<'a, T: 'a>(
     found
 }
 
-/// Rows that need more memory than the device has, which are in no other figure.
-fn over_memory(report: &ScoreReport) -> String {
-    let rows = by_source(report, |g| g.over_memory_errors.as_ref());
+/// Rows that are in no mean.
+fn apart_from_means(report: &ScoreReport, what: &str, of: impl Fn(&Group) -> Option<&Statistics>) -> String {
+    let rows = by_source(report, of);
     if rows.is_empty() {
         return String::new();
     }
-    let mut text = String::from(
-        "| over memory, by source | rows | mean abs. error | worst | bias |\n|--|--|--|--|--|\n",
-    );
+    let mut text =
+        format!("| {what}, by source | rows | mean abs. error | worst | bias |\n|--|--|--|--|--|\n");
     for (name, e) in rows {
         let (mean, worst, bias) = (percent(e.mean_abs_error), percent(e.max_abs_error), signed(e.bias));
         let _ = writeln!(text, "| {name} | {} | {mean} | {worst} | {bias} |", e.rows);

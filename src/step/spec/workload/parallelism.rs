@@ -247,6 +247,10 @@ pub struct ShardingSpec {
     pub group: Option<u64>,
     /// With zero3: which weights are gathered ahead.
     pub prefetch: ShardingPrefetch,
+    /// Bytes from which on a gathered message is sent: matrices of a layer are put together until they have so many; 1:
+    /// each by itself. Default: a layer in one message (flat parameters).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gather_bucket_bytes: Option<u64>,
 }
 
 /// What data-parallel ranks cut among them.

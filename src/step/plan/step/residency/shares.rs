@@ -83,26 +83,40 @@ impl<'a> Shares<'a> {
         links: &dyn IdleLinks,
         units: impl Iterator<Item = &'u Unit>,
     ) -> Result<f64, CollectiveError> {
-        let sizes = units.map(|unit| self.gradient_bytes(unit));
-        let [dense, expert] = sizes.fold([0, 0], |sum, s| [sum[0] + s[0], sum[1] + s[1]]);
+        let (mut sizes, mut tensors) = ([0; 2], [0; 2]);
+        for unit in units {
+            for (i, bytes) in self.gradient_bytes(unit).into_iter().enumerate() {
+                sizes[i] += bytes;
+                tensors[i] += tensors_of(unit, i == 1);
+            }
+        }
+        let [dense, expert] = sizes;
         let op = if self.scatters() { Op::ReduceScatter } else { Op::AllReduce };
         let shard = dense as f64 / f64::from(self.degrees.shard);
-        let reduced = |group, bytes: u64| {
-            let pieces = self.messages(bytes) as f64;
+        let reduced = |group, bytes: u64, tensors| {
+            let pieces = self.messages(bytes, tensors) as f64;
             Ok::<_, CollectiveError>(pieces * links.collective(group, op, bytes as f64 / pieces)?)
         };
-        Ok(reduced(Group::Gradients, dense)?
+        Ok(reduced(Group::Gradients, dense, tensors[0])?
             + links.collective(Group::Replicas, Op::AllReduce, shard)?
-            + reduced(Group::ExpertGradients, expert)?)
+            + reduced(Group::ExpertGradients, expert, tensors[1])?)
     }
     /// Whether a rank gets the sums of its share alone.
     pub(super) fn scatters(&self) -> bool {
         let whole = self.kind() == ShardingKind::Zero1 && self.workload.gradient_buckets.all_reduce;
         self.kind() != ShardingKind::None && !whole
     }
-    /// In how many messages so many bytes are sent: a bucket is full when it holds its size or more.
-    pub(super) fn messages(&self, bytes: u64) -> u64 {
-        bytes.checked_div(self.workload.gradient_buckets.bucket_bytes).unwrap_or(1).clamp(1, 1 << 12)
+    /// In how many messages so many bytes of gradients are sent: a bucket is full when it holds its size or more, and holds
+    /// whole tensors.
+    pub(super) fn messages(&self, bytes: u64, tensors: u64) -> u64 {
+        bytes.checked_div(self.workload.gradient_buckets.bucket_bytes).unwrap_or(1).clamp(1, tensors.max(1))
+    }
+
+    /// In how many messages so many bytes of a unit's weights, or of its experts', are gathered: whole matrices, put
+    /// together until they have the bytes asked for.
+    pub(super) fn gathered_in(&self, unit: &Unit, expert: bool, bytes: u64) -> u64 {
+        let Some(bucket) = self.workload.parallelism.sharding.gather_bucket_bytes else { return 1 };
+        bytes.div_ceil(bucket.max(1)).clamp(1, tensors_of(unit, expert).max(1))
     }
 
     /// What optimizer, gradients and weights of some units hold in all on one rank.
@@ -150,4 +164,10 @@ impl<'a> Shares<'a> {
         let sum = |cut: bool| parts.iter().filter(|p| self.has(p.1) == cut).map(|p| p.0).sum();
         [sum(true), sum(false)]
     }
+}
+
+/// Weight tensors of a unit, or of its experts: a layer's matrices; experts' matrices of one kind are one tensor.
+pub(super) fn tensors_of(unit: &Unit, expert: bool) -> u64 {
+    let held = unit.plan.matrices.iter().filter(|held| held.expert == expert);
+    held.map(|held| if expert { 1 } else { held.count }).sum()
 }

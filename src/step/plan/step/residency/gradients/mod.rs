@@ -16,6 +16,7 @@ pub(super) use cut::Cut;
 pub(super) use whole::Whole;
 
 use super::copies::Cargo;
+use super::shares::tensors_of;
 use super::{Around, Form, Given, Held, Law, Reductions, Residency, UnitTimes};
 use crate::core::ids::OpId;
 use crate::core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
@@ -223,7 +224,9 @@ fn reduce(
             (false, _) => (Op::AllReduce, "all-reduce expert gradients"),
         };
         let what = (name, Phase::Backward, layer);
-        let pieces = w.setup.shares.messages(bytes);
+        let tensors =
+            units.iter().map(|u| tensors_of(&w.units[*u as usize], group == Group::ExpertGradients)).sum();
+        let pieces = w.setup.shares.messages(bytes, tensors);
         let reduced = (0..pieces)
             .filter_map(|_| w.communicate(b, group, op, bytes / pieces, what, waits, micro_batch))
             .last();

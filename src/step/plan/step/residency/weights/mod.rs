@@ -55,13 +55,18 @@ fn gather(
     ] {
         let bytes = (bytes as f64 * part).round() as u64;
         let what = (name, phase, layer);
-        if let Some(op) = w.communicate(b, group, Op::AllGather, bytes, what, waits, micro_batch) {
-            if takes {
+        let pieces =
+            w.setup.shares.gathered_in(&w.units[unit as usize], group == Group::ExpertWeights, bytes);
+        let mut last = None;
+        for piece in 0..pieces {
+            let bytes = bytes * (piece + 1) / pieces - bytes * piece / pieces;
+            last = w.communicate(b, group, Op::AllGather, bytes, what, waits, micro_batch);
+            if let Some(op) = last.filter(|_| takes) {
                 take(b, op, MemoryClass::Weights, 0, bytes);
                 taken += bytes;
             }
-            ops.push(op);
         }
+        ops.extend(last);
     }
     (ops, taken)
 }
@@ -81,16 +86,20 @@ fn around(given: &Given<'_>, gathers: bool) -> Result<Vec<Vec<Around>>, Collecti
             _ => (dense + expert) as f64,
         };
         let [copy_in, ..] = given.copies(&shares.placed.weights, copied * reused);
-        let gather = if gathers { gather_time(given, unit.weight_bytes(1.0))? } else { 0.0 };
+        let gather = if gathers { gather_time(given, unit, unit.weight_bytes(1.0))? } else { 0.0 };
         Ok(Around { gather: [gather; 2], copy_in: [copy_in; 2], ..Around::default() })
     })
 }
 
-/// Closed form: seconds to gather so many weights.
-fn gather_time(given: &Given<'_>, (dense, expert): (u64, u64)) -> Result<f64, CollectiveError> {
-    let each = given.shares.weight_message_bytes;
-    Ok(given.links.collective(Group::Weights, Op::AllGather, dense as f64 * each)?
-        + given.links.collective(Group::ExpertWeights, Op::AllGather, expert as f64 * each)?)
+/// Closed form: seconds to gather so many weights of a unit.
+fn gather_time(given: &Given<'_>, unit: &Unit, (dense, expert): (u64, u64)) -> Result<f64, CollectiveError> {
+    let time = |group, weights: u64| {
+        let bytes = weights as f64 * given.shares.weight_message_bytes;
+        let pieces =
+            given.shares.gathered_in(unit, group == Group::ExpertWeights, bytes.round() as u64) as f64;
+        Ok::<_, CollectiveError>(pieces * given.links.collective(group, Op::AllGather, bytes / pieces)?)
+    };
+    Ok(time(Group::Weights, dense)? + time(Group::ExpertWeights, expert)?)
 }
 
 /// Closed form: what stays.
