@@ -39,6 +39,8 @@ pub struct Case {
     pub scale: f64,
     /// Tokens of the measured step.
     pub tokens: f64,
+    /// Model FLOPs over the peak below which a measured step is held apart: something else than its ops took most of it.
+    pub apart_below_mfu: Option<f64>,
     /// Measured peak memory in GiB.
     pub peak_mem_gib: Option<f64>,
     /// Model and machine, within which rows can be ranked.
@@ -83,6 +85,7 @@ pub fn case(row: &Row, book: &RuleBook) -> Result<Case, String> {
         measured_from,
         scale: layout.printed / layout.global as f64,
         tokens: layout.printed * said.model.sequence as f64,
+        apart_below_mfu: c.number("apart_below_mfu"),
         peak_mem_gib: c.number("peak_mem_gib"),
         block: ["source", "model", "device", "n_devices"].map(|name| c.text(name)).join(", "),
         choice: CHOICE.map(|name| c.text(name)).join(", "),

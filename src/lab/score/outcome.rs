@@ -27,16 +27,13 @@ pub enum Status {
     Done,
     /// It was simulated, but needs more memory than the device has; the time is that of a device with enough.
     OverMemory(String),
-    /// It was simulated, but what was measured is less than [`LEAST_MFU`]: something else than a step's ops took most of it.
-    Starved,
+    /// It was simulated, but what was measured is so far from the peak that its rules hold it apart.
+    Apart,
     /// It could not be mapped, and why.
     Skipped(String),
     /// The simulator refused it, and why.
     Failed(String),
 }
-
-/// Model FLOPs over the peak of its devices below which a measured step is held apart.
-pub const LEAST_MFU: f64 = 0.05;
 
 /// A row, simulated and estimated.
 #[derive(Clone, Debug)]
@@ -72,7 +69,7 @@ impl Outcome {
     }
     /// Whether it was simulated as it ran.
     pub fn fits(&self) -> bool {
-        matches!(self.status, Status::Done | Status::Starved)
+        matches!(self.status, Status::Done | Status::Apart)
     }
     /// The same, whether the step counts or not.
     pub fn off(&self) -> Option<f64> {
@@ -160,8 +157,9 @@ impl Outcome {
             Err(e) => return Err(one_line(&e.to_string())),
         };
         let predicted = played.seconds * case.scale;
-        if self.status == Status::Done && played.mfu * predicted < LEAST_MFU * case.measured_s {
-            self.status = Status::Starved;
+        let measured_mfu = played.mfu * predicted / case.measured_s;
+        if self.status == Status::Done && case.apart_below_mfu.is_some_and(|least| measured_mfu < least) {
+            self.status = Status::Apart;
         }
         self.predicted_s = Some(predicted);
         self.memory_gib = played.memory_gib;

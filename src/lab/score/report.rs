@@ -44,9 +44,10 @@ pub struct Group {
     /// Errors of those rows; they are in no other figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_memory_errors: Option<Statistics>,
-    /// Errors of rows that measured less than 5 % MFU; they are in no other figure but the choice of layouts.
+    /// Errors of rows that rules hold apart (column `apart_below_mfu`); they are in no other figure but the choice of
+    /// layouts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub starved_errors: Option<Statistics>,
+    pub apart_errors: Option<Statistics>,
     /// Rows of which something was not understood.
     pub with_gaps: usize,
     /// Rows that could not be mapped.
@@ -72,7 +73,7 @@ pub struct ScoredRow {
     pub id: String,
     /// Its source.
     pub source: String,
-    /// `done`, `mapped` (not played), `over memory`, `below 5 % MFU`, `skipped` or `failed`.
+    /// `done`, `mapped` (not played), `over memory`, `apart`, `skipped` or `failed`.
     pub status: &'static str,
     /// Why it was skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,7 +185,7 @@ impl Group {
             kendall_tau: kendall(per_token),
             over_memory: count(|s| matches!(s, Status::OverMemory(_))),
             over_memory_errors: apart(|s| matches!(s, Status::OverMemory(_))),
-            starved_errors: apart(|s| *s == Status::Starved),
+            apart_errors: apart(|s| *s == Status::Apart),
             with_gaps: outcomes.iter().filter(gaps).count(),
             skipped: count(|s| matches!(s, Status::Skipped(_))),
             failed: count(|s| matches!(s, Status::Failed(_))),
@@ -203,7 +204,7 @@ impl ScoredRow {
             Status::Mapped => ("mapped", None, None),
             Status::Done => ("done", None, None),
             Status::OverMemory(why) => ("over memory", None, Some(why.clone())),
-            Status::Starved => ("below 5 % MFU", None, None),
+            Status::Apart => ("apart", None, None),
             Status::Skipped(why) => ("skipped", Some(why.clone()), None),
             Status::Failed(why) => ("failed", None, Some(why.clone())),
         };
