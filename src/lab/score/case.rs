@@ -150,6 +150,9 @@ impl Case {
         let mut all = sets.to_vec();
         if roomy {
             all.push("topology.device.hbm.GB=1000000".into());
+            if !self.workload["offload"].is_null() {
+                all.push("topology.node.memory[0].capacity_GiB=1000000".into());
+            }
         }
         let mut workload = self.workload.clone();
         if let Some(layers) = layers {
