@@ -179,6 +179,11 @@ impl RunPlan {
         let micro_batch = self.workload["batch"]["micro_batch"].as_u64().unwrap_or(1);
         let mut fix = self.machine_sets.clone();
         fix.push(format!("batch.micro_batch={micro_batch}"));
+        let placed = ["activations", "optimizer"].into_iter().filter_map(|class| {
+            let places = self.workload["offload"].get(class).filter(|places| !places.is_null())?;
+            Some(format!("offload.{class}={places}"))
+        });
+        fix.extend(placed);
         let options = SearchOptions { fix, ..SearchOptions::default() };
         let (report, best) = fill(&self.workload.to_string(), Some(&self.on), &options, progress)?;
         let (Some(best), Some(first)) = (best, report.fits.first()) else { return Ok(None) };

@@ -104,9 +104,13 @@ pub fn fill(
     ];
     let own = serde_json::to_value(plain.unchecked(&[])?.0).unwrap_or_default();
     let says = |path: &str| own.pointer(&format!("/{}", path.replace('.', "/")));
-    let none = none
-        .into_iter()
-        .filter(|(path, value)| !options.asks(path) && says(path).is_some_and(|own| own != value));
+    // An optimizer that runs on the host has its state there.
+    let stays = |path: &str| {
+        let on_host = says("offload.optimizer_on").is_some_and(|on| on == "host");
+        options.asks(path) || on_host && path == "offload.optimizer"
+    };
+    let none =
+        none.into_iter().filter(|(path, value)| !stays(path) && says(path).is_some_and(|own| own != value));
     let always: Vec<String> =
         none.map(|(path, value)| set_text(path, &value)).chain(options.fix.iter().cloned()).collect();
     let base = Base::load(workload, machine, &always)?;
@@ -114,7 +118,8 @@ pub fn fill(
     let ModelRef::Inline(model) = &spec.model else {
         return Err(SpecError::at("model", "the model was not resolved").in_file(base.name()).into());
     };
-    let dials = dials(&spec, model, site.machine(), options);
+    let mut dials = dials(&spec, model, site.machine(), options);
+    dials.retain(|dial| !stays(dial.path));
     let count = AtomicU64::new(0);
     let play = |settings: &Map<String, Value>| -> Outcome {
         count.fetch_add(1, Ordering::Relaxed);

@@ -105,6 +105,8 @@ pub fn nearest<'a>(name: &str, among: impl IntoIterator<Item = &'a str>) -> Vec<
         .filter_map(|candidate| {
             let contains = name.len() > 2 && (candidate.contains(name) || name.contains(candidate));
             match distance(name, candidate) {
+                // What begins so is more of the name than what is spelt alike.
+                _ if contains && candidate.starts_with(name) => Some((0, candidate)),
                 distance if distance <= limit => Some((distance, candidate)),
                 _ if contains => Some((usize::MAX, candidate)),
                 _ => None,
@@ -153,6 +155,7 @@ mod tests {
         assert_eq!(nearest("h100-smx", ["a100-sxm-80", "h100-sxm", "tpu-v4"]), ["h100-sxm"]);
         let fields = ["bandwidth_GBps_per_direction", "efficiency", "combined_GBps"];
         assert_eq!(nearest("GBps", fields)[0], "bandwidth_GBps_per_direction");
+        assert_eq!(nearest("h100", ["h800", "h20", "h100-pcie", "h100-sxm"])[..2], ["h100-pcie", "h100-sxm"]);
         assert!(nearest("zzz", ["h100-sxm", "tpu-v4"]).is_empty());
         assert!(nearest("b", ["a", "c"]).is_empty(), "one letter for another is no typing error");
     }

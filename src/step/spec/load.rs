@@ -199,7 +199,7 @@ pub(super) fn typed<T: Spec>(
         }
         touched.push((path, text));
     }
-    let blame = |e: SpecError| meant_for_machine(T::KIND, blame(e, &touched)).in_file(file);
+    let blame = |e: SpecError| meant_elsewhere(T::KIND, blame(e, &touched)).in_file(file);
     if T::KIND == Kind::Workload {
         stack_defaults::lay_over(&mut value).map_err(blame)?;
     }
@@ -209,10 +209,45 @@ pub(super) fn typed<T: Spec>(
     Ok((typed, canonical))
 }
 
-/// A field of the machine, looked for in a workload: says where it is.
-fn meant_for_machine(kind: Kind, error: SpecError) -> SpecError {
+/// Fields of a workload by the names that launch scripts and papers have for them.
+const SHORT: [(&str, &str); 24] = [
+    ("tp", "parallelism.tensor"),
+    ("tensor_parallel", "parallelism.tensor"),
+    ("pp", "parallelism.pipeline.size"),
+    ("pipeline_parallel", "parallelism.pipeline.size"),
+    ("vp", "parallelism.pipeline.chunks"),
+    ("vpp", "parallelism.pipeline.chunks"),
+    ("dp", "parallelism.data"),
+    ("data_parallel", "parallelism.data"),
+    ("cp", "parallelism.context.size"),
+    ("ep", "parallelism.expert"),
+    ("etp", "parallelism.expert_tensor"),
+    ("sp", "parallelism.sequence_parallel"),
+    ("mbs", "batch.micro_batch"),
+    ("micro_batch_size", "batch.micro_batch"),
+    ("gbs", "batch.global"),
+    ("global_batch_size", "batch.global"),
+    ("batch_size", "batch.global"),
+    ("seq", "sequence"),
+    ("seq_len", "sequence"),
+    ("seq_length", "sequence"),
+    ("zero", "parallelism.sharding.kind"),
+    ("fsdp", "parallelism.sharding.kind"),
+    ("dtype", "precision.compute"),
+    ("software", "stack"),
+];
+
+/// A field that was looked for in the wrong place of a workload, or is one of the machine: says where it is.
+fn meant_elsewhere(kind: Kind, error: SpecError) -> SpecError {
     if kind != Kind::Workload || !error.problem.starts_with("no such field") {
         return error;
+    }
+    let last = error.path.rsplit('.').next().unwrap_or_default();
+    let model =
+        || ["layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary"].contains(&error.path.as_str());
+    let short = SHORT.iter().find(|(name, _)| *name == last).map(|(_, path)| (*path).to_string());
+    if let Some(path) = short.or_else(|| model().then(|| format!("model.{}", error.path))) {
+        return error.hint(format!("`--set {path}=…`"));
     }
     let name = error.path.split(['.', '[']).next().unwrap_or_default().to_string();
     let machine = schemars::schema_for!(Topology);
@@ -550,4 +585,23 @@ fn inline(
         *slot = whole;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::spec::WorkloadSpec;
+
+    #[test]
+    fn short_names_lead_to_fields_that_are_there() {
+        let said =
+            |set: String| load::<WorkloadSpec>("gpt2-8", &[set]).map(|_| ()).map_err(|e| e.to_string());
+        for (name, path) in SHORT {
+            let hint = said(format!("{name}=1")).expect_err(name);
+            assert!(hint.contains(&format!("`--set {path}=…`")), "{hint}");
+            assert!(said(format!("{path}=1")).err().is_none_or(|e| !e.contains("no such field")), "{path}");
+        }
+        let hint = said("layers=12".to_string()).expect_err("layers");
+        assert!(hint.contains("`--set model.layers=…`"), "{hint}");
+    }
 }
