@@ -143,6 +143,69 @@ fn steps_far_from_the_peak_are_held_apart() {
     }
 }
 
+/// Rows that differ in one column from a small model on eight H100.
+fn rows_with(columns: &[Value]) -> Vec<Case> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rows.jsonl");
+    let row = |own: &Value| {
+        let mut row = json!({
+            "id": "a row", "kind": "step", "source": "nobody", "device": "H100 SXM", "n_devices": 8, "layers": 28,
+            "hidden": 3072, "heads": 32, "ffn": 8192, "seq": 4096, "gbs_seqs": 64, "precision": "bf16", "step_time_s": 2,
+        });
+        row.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        row.to_string()
+    };
+    std::fs::write(&path, columns.iter().map(row).collect::<Vec<_>>().join("\n")).expect("rows");
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    let rows = read(&path).expect("rows");
+    rows.iter().map(|row| case(row, &book).unwrap_or_else(|e| panic!("{e}"))).collect()
+}
+
+/// A rule in front of another can take all that the other is for: words of each kind reach their own.
+#[test]
+fn software_leads_to_its_stack_by_device_too() {
+    let named = [
+        ("MaxText (JAX-Toolbox, XLA) 2024", "H100 SXM", "xla-gpu"),
+        ("MaxText/JAX", "TPU v5e", "maxtext"),
+        ("PAXML (JAX-Toolbox, XLA:GPU) 2023", "A100", "xla-gpu"),
+        ("torchtitan 2025-06", "H100 SXM", "fsdp2-compiled"),
+        ("torchtitan 2024-12, eager", "H100 SXM", "fsdp2-eager"),
+        ("FSDP2 (torchtitan without compile)", "H100 SXM", "fsdp2-eager"),
+        ("nanotron v0.5", "H100 SXM", "nanotron"),
+    ];
+    let rows = named.map(|(software, device, _)| json!({"software": software, "device": device}));
+    for (case, (software, _, stack)) in rows_with(&rows).iter().zip(named) {
+        assert_eq!(case.stack, stack, "{software}");
+    }
+}
+
+/// How a ring is dealt, which tables a count of parameters leaves room for, who dispatches tokens: said, or left alone.
+#[test]
+fn words_of_this_kind_change_this_field() {
+    let ring = |words: Value| {
+        let mut row = json!({"software": "torchtitan 2024-12", "cp": 4});
+        row.as_object_mut().unwrap().extend(words.as_object().unwrap().clone());
+        rows_with(&[row])[0].workload["parallelism"]["context"]["zigzag"].clone()
+    };
+    assert_eq!(ring(json!({})), false, "pieces in order in 2024");
+    assert_eq!(ring(json!({"cp_load_balance": "head-tail"})), true);
+    let tied = |columns: Value| rows_with(&[columns])[0].workload["model"]["tied_embeddings"].clone();
+    assert_eq!(tied(json!({"vocab": 131_072, "params_b": 3.57})), true);
+    assert_ne!(tied(json!({"vocab": 131_072, "params_b": 3.98})), true);
+    assert_ne!(tied(json!({"vocab": 131_072})), true);
+    let held = |software: &str| rows_with(&[json!({"software": software})])[0].apart_below_mfu;
+    assert_eq!((held("nanotron v0.5"), held("Megatron-LM")), (Some(0.05), None));
+}
+
+/// The shipped bands are read: a run of measured software says between which seconds measured steps fell.
+#[test]
+fn a_run_of_measured_software_has_a_range() {
+    let sets = ["--set", "stack=megatron-te-2024", "--full"];
+    let output = stepsim(&[&["run", "gpt2-8", "-t", "8xh100"], sets.as_slice()].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("measured steps without experts"), "{text}");
+}
+
 /// The same rows give the same bytes, whatever thread takes which.
 #[test]
 fn scores_are_reproducible_and_hold_what_they_promise() {
