@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde_json::Value;
+use serde_json::json;
 use snapbox::cmd::{Command, OutputAssert};
 use stepsim::lab::study::{Axis, Base, How, SearchOptions, SearchReport, Space, fill, outcome, search};
 
@@ -562,6 +563,31 @@ fn the_best_layout_runs_as_reported() {
     let tight = stepsim(&["search", input, "--max-memory", "0.001", "--fix", "batch.global=32"]).code(2);
     assert!(stderr(&tight).contains("no layout fits"), "{}", stderr(&tight));
     assert!(stderr(&stepsim(&["search", input, "--fix", "parallelism.tensr=1"]).code(2)).contains("tensor"));
+}
+
+/// An optimizer that runs on the host keeps its state there, whatever else is given up.
+#[test]
+fn what_fits_leaves_an_optimizer_where_it_runs() {
+    let text = json!({
+        "base": "gpt2-8",
+        "parallelism": {"sharding": {"kind": "zero3"}},
+        "offload": {"optimizer": [{"tier": "host", "fraction": 1.0}], "optimizer_on": "host"},
+    });
+    let mut fitted = 0;
+    for gb in [1, 2, 4, 8] {
+        let fix = vec![format!("topology.device.hbm.GB={gb}")];
+        let options = SearchOptions { fix, ..SearchOptions::default() };
+        let (_, best) =
+            fill(&text.to_string(), None, &options, &mut |_| ControlFlow::Continue(())).expect("a report");
+        let Some(best) = best else { continue };
+        let offload = serde_json::to_value(&best).expect("a workload")["offload"].clone();
+        assert_eq!(
+            (&offload["optimizer_on"], &offload["optimizer"][0]["fraction"]),
+            (&json!("host"), &json!(1.0))
+        );
+        fitted += 1;
+    }
+    assert!(fitted > 1, "{fitted}");
 }
 
 /// Where a step does not fit, `fill` turns every dial as little as will do: as all notches played one by one say, for every
