@@ -75,6 +75,12 @@ fn larger_rows_are_predicted_from_the_smallest() {
     }
 }
 
+/// `calibrate` by one measured step; what it writes is `mine.json`.
+fn calibrated(folder: &TempDir, measured: &str) -> Output {
+    let step = ["calibrate", "tiny-4", "--set", "stack=megatron-te-2024"];
+    stepsim(folder, &[step.as_slice(), &["--measured", measured, "-o", "mine.json"]].concat())
+}
+
 /// What `calibrate` writes makes a run take the measured time, and says what each part did.
 #[test]
 fn a_measured_step_becomes_prices() {
@@ -82,19 +88,7 @@ fn a_measured_step_becomes_prices() {
     let plain = step_s(&folder, &[]);
     for factor in [0.9, 1.15] {
         let measured = format!("{}ms", 1e3 * factor * plain);
-        let output = stepsim(
-            &folder,
-            &[
-                "calibrate",
-                "tiny-4",
-                "--set",
-                "stack=megatron-te-2024",
-                "--measured",
-                &measured,
-                "-o",
-                "mine.json",
-            ],
-        );
+        let output = calibrated(&folder, &measured);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert!(text.contains("| products |") && text.contains("| exposed exchange |"), "{text}");
@@ -132,19 +126,7 @@ fn an_impossible_time_is_refused() {
     for (factor, word) in [(4.0, "--set batch.global="), (1000.0, "no other stack"), (1e-4, "no other stack")]
     {
         let measured = (factor * plain).to_string();
-        let output = stepsim(
-            &folder,
-            &[
-                "calibrate",
-                "tiny-4",
-                "--set",
-                "stack=megatron-te-2024",
-                "--measured",
-                &measured,
-                "-o",
-                "mine.json",
-            ],
-        );
+        let output = calibrated(&folder, &measured);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{error}");
         assert!(error.contains(word) && error.contains("allowed:"), "{factor}: {error}");

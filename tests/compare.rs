@@ -92,6 +92,10 @@ fn step(d: &mut Draw) -> Option<(&'static str, Vec<String>)> {
     if experts {
         sets.push(format!("parallelism.expert={}", d.of(&[1, 2, 4])));
     }
+    // Gathers matrix by matrix.
+    if sharding != "none" && *d.of(&[true, false]) {
+        sets.push("parallelism.sharding.gather_bucket_bytes=1".into());
+    }
     if *d.of(&[true, false, false, false]) {
         sets.push(format!(
             "stack={}",
