@@ -193,6 +193,13 @@ fn words_of_this_kind_change_this_field() {
     assert_eq!(tied(json!({"vocab": 131_072, "params_b": 3.57})), true);
     assert_ne!(tied(json!({"vocab": 131_072, "params_b": 3.98})), true);
     assert_ne!(tied(json!({"vocab": 131_072})), true);
+    let graphs = |words: &str| {
+        let row = json!({"software": "Megatron-Bridge 26.04", "cuda_graphs": words});
+        rows_with(&[row])[0].workload["stack"]["host"]["graphs"]["scope"].clone()
+    };
+    assert_eq!(graphs("transformer_engine: attn+moe_router+moe_preprocess"), "layer");
+    assert_eq!(graphs("transformer_engine: moe_router+moe_preprocess"), "none", "the router alone");
+    assert_eq!(graphs("full_iteration"), "passes");
     let held = |software: &str| rows_with(&[json!({"software": software})])[0].apart_below_mfu;
     assert_eq!((held("nanotron v0.5"), held("Megatron-LM")), (Some(0.05), None));
 }

@@ -158,7 +158,9 @@ classes! {
         Kind::GroupedGemm(Pass::WeightGrad), [];
     AttentionGemm "attention-gemm" "Batched products of an attention that is not fused.",
         Kind::Batched, [];
-    Scan "scan" "Products inside and between the chunks of a state space or linear attention, either way.",
+    Scan "scan" "Products inside and between the chunks of a state space or linear attention, forward.",
+        Kind::Scan, [];
+    ScanBackward "scan-backward" "The same, backward.",
         Kind::Scan, [];
     AttentionForward "attention-forward" "Fused attention, forward.",
         Kind::Attention, [];

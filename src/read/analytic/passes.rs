@@ -5,12 +5,13 @@ use super::links::Links;
 use super::pass_time::{PassTime, UnitTime};
 use super::queues::{Op, Queue, Work, period};
 use super::unit_passes::{UnitPass, UnitPasses};
+use crate::core::program::Phase;
 use crate::step::collective::CollectiveError;
 use crate::step::model::{CommGroup, CommPoint, Item, Kernel};
 use crate::step::plan::step::groups::Group;
 use crate::step::plan::step::{FullRecompute, Prices, Unit, transfer_of};
 use crate::step::schedule::Pass;
-use crate::step::spec::stack::{GraphScope, HostRead, HostSpec, LayerTimes};
+use crate::step::spec::stack::{GraphScope, HostRead, HostSpec};
 use crate::step::spec::workload::RecomputeSpec;
 
 /// What decides how long a rank takes for the items of its units.
@@ -36,16 +37,14 @@ impl Pricing<'_> {
         let plan = &unit.plan;
         let repeated = unit.repeated(self.policy);
         let mut launches = Launches::new(self.host, self.prices);
-        let layer = |us: fn(&LayerTimes) -> f64| {
-            self.host.filter(|_| unit.layer.is_some()).map_or(0.0, |host| us(&host.layer_us))
-        };
+        let host = self.host.filter(|_| unit.layer.is_some());
         let mut pass = |of: (Pass, bool), items: &[Item], goes_on: bool| {
-            let us = match of {
-                (Pass::Forward, _) | (_, true) => layer(|l| l.forward),
-                (Pass::WeightGrad, _) => 0.0,
-                _ => layer(|l| l.backward),
+            let phase = match of {
+                (Pass::Forward, _) | (_, true) => Phase::Forward,
+                (Pass::WeightGrad, _) => Phase::WeightGrad,
+                _ => Phase::Backward,
             };
-            launches.begin(goes_on, us);
+            launches.begin(goes_on, host.map_or([0.0; 2], |h| others_us(h, unit, phase)));
             let mut time = PassTime::default();
             let ops = self.ops(&(self.cut)(of, items), &mut launches, &mut time.least)?;
             let pass = UnitPass::new(ops);
@@ -69,7 +68,7 @@ impl Pricing<'_> {
             None
         };
         let mut casts = PassTime::default();
-        launches.begin(false, 0.0);
+        launches.begin(false, [0.0; 2]);
         let cast = UnitPass::new(self.ops(&plan.weight_casts, &mut launches, &mut casts.least)?);
         casts.split(&cast.ops);
         Ok(UnitPasses {
@@ -166,6 +165,13 @@ fn queue_of(group: CommGroup) -> Queue {
     }
 }
 
+/// Microseconds that the framework is busy before the first kernel of a layer's pass, and before its first product of experts.
+fn others_us(host: &HostSpec, unit: &Unit, phase: Phase) -> [f64; 2] {
+    let experts = unit.plan.forward.iter().filter_map(Item::kernel).any(|k| k.class.is_grouped());
+    let router = if experts { host.router_us.of(phase) } else { 0.0 };
+    [host.layer_us.of(phase) + router, host.expert_us.of(phase)]
+}
+
 /// What the host does for the ops of a unit, one after the other.
 struct Launches<'a> {
     host: Option<&'a HostSpec>,
@@ -175,8 +181,8 @@ struct Launches<'a> {
     gap: f64,
     /// Whether ops belong to a graph that has been launched.
     in_graph: bool,
-    /// Microseconds of other work before the first kernel of the pass.
-    layer_us: f64,
+    /// Microseconds of other work before the first kernel of the pass, and before its first product of experts.
+    others_us: [f64; 2],
     /// By queue: what was launched there last.
     last: [Option<&'static str>; 4],
 }
@@ -185,22 +191,24 @@ impl<'a> Launches<'a> {
     fn new(host: Option<&'a HostSpec>, prices: &dyn Prices) -> Launches<'a> {
         let slowness = host.map_or(1.0, |host| host.slowness * prices.host_slowness());
         let gap = if host.is_some() { prices.gap().s() } else { 0.0 };
-        Launches { host, scale: slowness * 1e-6, gap, in_graph: false, layer_us: 0.0, last: [None; 4] }
+        Launches { host, scale: slowness * 1e-6, gap, in_graph: false, others_us: [0.0; 2], last: [None; 4] }
     }
     /// A pass begins, which `goes_on` with the graph of what is computed again for it, or has one of its own; before its first
-    /// kernel the framework is busy so long.
-    fn begin(&mut self, goes_on: bool, layer_us: f64) {
+    /// kernel, and before its first product of experts, the framework is busy so many microseconds.
+    fn begin(&mut self, goes_on: bool, others_us: [f64; 2]) {
         self.in_graph &= goes_on;
-        self.layer_us = layer_us;
+        self.others_us = others_us;
         self.last = [None; 4];
     }
     fn kernel(&mut self, kernel: &Kernel, seconds: f64) -> Op {
         let op = Op { work: Work::Kernel, seconds, launch: None };
         let Some(host) = self.host.filter(|_| seconds > 0.0) else { return op };
-        let us = host.launch_us.of_groups(Some(kernel.class), kernel.groups(), kernel.dtype.bytes() < 2.0);
+        let us = host.launch_us.of_groups(Some(kernel.class), kernel.groups());
         // Products whose rows the host reads on the way are not captured.
-        let captured = !(kernel.class.is_grouped() && host.reads.contains(&HostRead::ExpertCounts));
-        let us = us + std::mem::take(&mut self.layer_us);
+        let grouped = kernel.class.is_grouped();
+        let captured = !(grouped && host.reads.contains(&HostRead::ExpertCounts));
+        let [own, of_experts] = &mut self.others_us;
+        let us = us + std::mem::take(own) + if grouped { std::mem::take(of_experts) } else { 0.0 };
         let launch = self.launch(host, captured, (kernel.name, us, 0));
         let gap = if self.in_graph { self.gap.min(host.graphs.kernel_gap_us * 1e-6) } else { self.gap };
         Op { seconds: seconds + gap, launch, ..op }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::kernel_class::Kind;
 use crate::core::units::{Bandwidth, FlopRate, Time};
 use crate::step::model::{Direction, Item, Kernel, KernelClass, KernelShape, LayerPlan, Scaling, Shard};
 use crate::step::spec::cost::{ClassCost, CostSpec, MeasuredGemm, Processing};
@@ -283,6 +284,30 @@ fn a_layer_of_kernels_takes_what_was_measured() {
     {
         println!("{name}: {got:.2} ms of kernels, {want:.2} measured");
         assert!((got / want - 1.0).abs() < 0.10, "{name}: {got:.2} ms instead of {want:.2}");
+    }
+}
+
+/// Scans of Mamba-2 on H100 (65,536 tokens; milliseconds forward and backward: `ScanCost`), with their convolution.
+#[test]
+fn scans_take_what_was_measured() {
+    let d = DeviceCost::new(&shipped("h100-sxm")).alone();
+    for (heads, forward, backward) in [(64, 3.63, 24.4), (128, 7.08, 37.3)] {
+        let model: ModelSpec = serde_json::from_value(serde_json::json!({
+            "name": "mamba", "layers": 1, "hidden": 2048, "heads": 16, "ffn": 8192, "vocabulary": 1024, "sequence": 8192, "mlp": "none",
+            "mixer": {"mamba2": {"heads": heads, "head_size": 64, "groups": 1, "state": 64}}
+        }))
+        .expect("a model");
+        let plan = LayerPlan::transformer(&model, &Shard { micro_batch: 8, ..Shard::whole(&model) });
+        let scan = |items: &[Item]| -> f64 {
+            let kernels = items.iter().filter_map(Item::kernel);
+            let of_scan = |k: &&Kernel| k.class.kind() == Kind::Scan || k.class == KernelClass::Other;
+            kernels.filter(of_scan).map(|k| TileWave.time(k, &d).s()).sum::<f64>() * 1e3
+        };
+        for (items, want) in [(&plan.forward, forward), (&plan.backward, backward)] {
+            let got = scan(items);
+            println!("{heads} heads: {got:.2} ms, {want} measured");
+            assert!((got / want - 1.0).abs() < 0.20, "{heads} heads: {got:.2} ms instead of {want}");
+        }
     }
 }
 

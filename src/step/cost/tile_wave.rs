@@ -5,6 +5,7 @@ use crate::core::kernel_class::{Kind, Pass};
 use crate::core::units::Time;
 use crate::step::model::{Kernel, KernelClass, KernelShape};
 use crate::step::spec::Dtype;
+use crate::step::spec::cost::ScanCost;
 
 /// The default level; formulas in the parent module.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -25,6 +26,9 @@ impl Cost for TileWave {
         let memory = device.memory_s(kernel.bytes, left);
         let sums = spec.exposed_sums * device.memory_s(sum_bytes(kernel), left);
         let (math, exposed, floor_us) = match kernel.shape {
+            KernelShape::Gemm { .. } if kernel.class.kind() == Kind::Scan => {
+                (scan_s(device, kernel, left), 0.0, floor_us(device, kernel))
+            }
             KernelShape::Gemm { m, n, k, batch, .. } => {
                 let math = gemm_s(device, kernel, (m, n, k), batch, left) + sums;
                 (math, spec.exposed_memory, floor_us(device, kernel))
@@ -78,6 +82,14 @@ fn fraction(device: &DeviceCost, kernel: &Kernel) -> f64 {
             | Kind::Attention
             | Kind::MemoryBound(_) => 1.0,
         }
+}
+
+/// Seconds of the products of a scan on `left` units.
+fn scan_s(device: &DeviceCost, kernel: &Kernel, left: u32) -> f64 {
+    let ScanCost { forward, backward } = device.spec.scan;
+    let fraction = if kernel.class == KernelClass::ScanBackward { backward } else { forward };
+    let share = f64::from(left) / f64::from(device.units.max(1));
+    kernel.flops / (device.peak(kernel.dtype).0 * fraction * share)
 }
 
 /// Seconds of the products of a GEMM on `left` units, by the tile shape and split that are best on all units: the

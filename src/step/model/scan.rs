@@ -2,7 +2,8 @@
 //!
 //! A layer is one projection in, a short convolution, the scan, a gated norm, and a projection out; heads are cut over
 //! tensor-parallel ranks as attention's are. What the scan multiplies, moves and keeps is the mixer's own ([`Scan`]). Backward
-//! repeats the forward's states and does each product twice.
+//! repeats the forward's states and does each product twice; kernels do so by themselves, and recomputation of attention's
+//! core does not reach them (Megatron's `MambaMixer` knows no list of modules).
 //!
 //! Context parallelism swaps shards of the sequence for shards of heads before the convolution and back behind the scan
 //! (Megatron's way), two all-to-alls a pass.
@@ -14,8 +15,6 @@ use super::linear::{Cut, Linear};
 use super::parameters;
 use crate::step::spec::model::Scan;
 use crate::step::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
-
-const CORE: &[RecomputeModule] = &[RecomputeModule::AttentionCore];
 
 /// Adds projection in, convolution, scan, gated norm and projection out.
 pub(super) fn add(b: &mut Blocks, scan: &Scan) {
@@ -40,15 +39,9 @@ pub(super) fn add(b: &mut Blocks, scan: &Scan) {
         parts: Vec::new(),
     });
     b.save("projected", (tokens * scan.projected) as f64 * s.act(), &[], false);
-    b.save("scan", (tokens * scan.saved) as f64 * s.act(), CORE, false);
+    b.save("scan", (tokens * scan.saved) as f64 * s.act(), &[], false);
     let (forward, backward) = ScanKernels(scan).passes(b);
-    b.push(Block {
-        forward,
-        input_grad: backward.clone(),
-        backward,
-        modules: CORE.to_vec(),
-        ..Block::default()
-    });
+    b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
     b.save_input("mixer output", (tokens * scan.inner) as f64 * s.act(), &[], &[]);
     b.linear(Linear {
         name: "mixer out",
@@ -85,28 +78,32 @@ impl ScanKernels<'_> {
         let mut forward = Vec::new();
         forward.extend(swap("all-to-all mixer input", self.0.projected));
         forward.extend(pass(KernelClass::Other, "convolution", self.0.convolved, 2.0));
-        forward.extend(self.chunks(b, "scan", 1, 0));
+        forward.extend(self.chunks(b, (KernelClass::Scan, "scan"), 1, 0));
         let normed = if self.0.gated_norm { self.0.inner } else { 0 };
         forward.extend(pass(KernelClass::Norm, "gated norm", normed, 3.0));
         forward.extend(swap("all-to-all mixer output", self.0.inner));
         let mut backward = Vec::new();
         backward.extend(swap("all-to-all mixer output gradient", self.0.inner));
         backward.extend(pass(KernelClass::NormBackward, "gated norm backward", normed, 5.0));
-        backward.extend(self.chunks(b, "scan backward", 2, self.0.repeated));
+        backward.extend(self.chunks(b, (KernelClass::ScanBackward, "scan backward"), 2, self.0.repeated));
         backward.extend(pass(KernelClass::Other, "convolution backward", self.0.convolved, 4.0));
         backward.extend(swap("all-to-all mixer input gradient", self.0.projected));
         (forward, backward)
     }
 
     /// The scan: every product `times` over, the first `again` once more, and the states passed from chunk to chunk.
-    fn chunks(&self, b: &Blocks, name: &'static str, times: u64, again: usize) -> Vec<Item> {
+    fn chunks(
+        &self,
+        b: &Blocks,
+        (class, name): (KernelClass, &'static str),
+        times: u64,
+        again: usize,
+    ) -> Vec<Item> {
         let s = b.shard;
         let chunks = s.tokens().div_ceil(self.0.chunk).max(1);
         let products = self.0.products.iter().enumerate().map(|(i, &(rows, columns, inner, count))| {
             let batch = chunks * count * (times + u64::from(i < again));
-            Item::Kernel(
-                Kernel::gemm(name, rows, columns, inner, batch, s.compute, s.act()).of(KernelClass::Scan),
-            )
+            Item::Kernel(Kernel::gemm(name, rows, columns, inner, batch, s.compute, s.act()).of(class))
         });
         let states = (chunks * self.0.state) as f64 * 12.0 * times as f64;
         let read = (s.tokens() * self.0.read) as f64 * s.act() * times as f64;

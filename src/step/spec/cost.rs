@@ -76,6 +76,8 @@ pub struct CostSpec {
     pub group_us: f64,
     /// Fused attention by generation of kernels. A generation that is not listed runs as the one before it.
     pub attention: BTreeMap<AttentionGeneration, AttentionCost>,
+    /// Scans in chunks of state spaces and linear attention.
+    pub scan: ScanCost,
     /// Query (backward: key) rows that one unit works on at a time.
     pub attention_rows: u64,
     /// Starting and ending a block of rows costs as much as so many more keys.
@@ -145,6 +147,27 @@ pub struct AttentionCost {
     /// Hopper and Blackwell).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrow: Option<f64>,
+}
+
+/// Fractions of the 16-bit peak that the products of a scan in chunks reach: compiled kernels of small tiles that
+/// exponentials, masks and states in 32 bits keep from the matrix units.
+///
+/// The usual ones are those of Mamba-2's Triton kernels on H100: 65,536 tokens of 64 and of 128 heads of 64, states of 64 and
+/// chunks of 256 take 3.6 and 7.1 ms forward, 24.4 and 37.3 ms backward, convolution and gate included
+/// (NX-AI/mlstm_kernels, notebooks/plots_mlstm_kernel_benchmark_tfla_paper at 39d3c61).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScanCost {
+    /// Forward.
+    pub forward: f64,
+    /// Backward.
+    pub backward: f64,
+}
+
+impl Default for ScanCost {
+    fn default() -> ScanCost {
+        ScanCost { forward: 0.075, backward: 0.024 }
+    }
 }
 
 /// A class of kernels that memory bounds on one device; what is left out is as on other devices.
@@ -242,6 +265,7 @@ impl Default for CostSpec {
                     narrow: None,
                 },
             )]),
+            scan: ScanCost::default(),
             attention_rows: 128,
             attention_fill: 384.0,
             attention_tail: 0.5,
@@ -270,6 +294,8 @@ impl CostSpec {
             ("sustained_memory".to_owned(), Some(self.sustained_memory)),
             ("memory_fraction".to_owned(), Some(self.memory_fraction)),
             ("constant_fraction".to_owned(), self.constant_fraction),
+            ("scan.forward".to_owned(), Some(self.scan.forward)),
+            ("scan.backward".to_owned(), Some(self.scan.backward)),
         ];
         for (map, name) in [
             (&self.formats, "formats"),

@@ -14,7 +14,7 @@
 //! Hazard: a launch that a full queue held up starts its op without the latency, which differs only where a whole queue
 //! of kernels takes less than the latency.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::core::ids::OpId;
 use crate::core::kernel_class::KernelClass;
@@ -31,8 +31,6 @@ pub struct Setting {
     pub slowness: f64,
     /// Experts of a rank, which grouped products are launched for one by one.
     pub groups: u64,
-    /// Whether the operands of experts are cast to 8 bits or fewer.
-    pub casts: bool,
     /// What is added to the launch of a tensor-parallel collective, in microseconds.
     pub tensor_us: f64,
 }
@@ -61,7 +59,8 @@ pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[(Op
         room: Vec::new(),
         graph: None,
         last: vec![None; program.streams.len()],
-        layer: None,
+        layers: FxHashMap::default(),
+        with_experts: program.infos.iter().filter(|i| is_grouped(i)).filter_map(|i| i.layer).collect(),
         infos: FxHashMap::default(),
     };
     let mut reads = reads.iter().peekable();
@@ -99,9 +98,17 @@ struct Launcher<'a> {
     graph: Option<Graph>,
     /// By stream: what was launched there last, and for which micro-batch.
     last: Vec<Option<(u32, u32)>>,
-    /// Pass, layer and micro-batch of the kernel that was launched last.
-    layer: Option<(Phase, u32, u32)>,
+    /// Layer and micro-batch of the kernel of a pass that was launched last, and of its last product of experts: passes
+    /// of two micro-batches may take turns.
+    layers: FxHashMap<(Phase, bool), (u32, u32)>,
+    /// Layers that have experts.
+    with_experts: FxHashSet<u32>,
     infos: FxHashMap<(&'static str, Phase), u32>,
+}
+
+/// Whether an op is a product of several experts.
+fn is_grouped(info: &OpInfo) -> bool {
+    info.class.is_some_and(KernelClass::is_grouped)
 }
 
 /// Ops that are launched together.
@@ -155,23 +162,26 @@ impl Launcher<'_> {
             (Work::Comm { .. }, _) => Some(l.collective),
             (Work::Compute { .. }, _) => {
                 let class = self.program.infos[op.info as usize].class;
-                Some(l.of_groups(class, self.setting.groups, self.setting.casts))
+                Some(l.of_groups(class, self.setting.groups))
             }
         }
     }
 
-    /// What the framework does before the first kernel of a layer's pass.
+    /// What the framework does before the first kernel of a layer's pass, and before the first product of its experts.
     fn layer_us(&mut self, op: &Op) -> f64 {
         let info = &self.program.infos[op.info as usize];
         let Some(layer) = info.layer.filter(|_| info.class.is_some()) else { return 0.0 };
-        let at = (info.phase, layer, op.micro_batch);
-        let first = self.layer.replace(at) != Some(at);
-        match info.phase {
-            _ if !first => 0.0,
-            Phase::Forward | Phase::Recompute => self.host.layer_us.forward,
-            Phase::Backward | Phase::InputGrad => self.host.layer_us.backward,
-            Phase::WeightGrad | Phase::Optimizer => 0.0,
+        let (host, phase, at) = (self.host, info.phase, (layer, op.micro_batch));
+        let mut first = |experts: bool| self.layers.insert((phase, experts), at) != Some(at);
+        let mut us = 0.0;
+        if first(false) {
+            us += host.layer_us.of(phase);
+            us += if self.with_experts.contains(&layer) { host.router_us.of(phase) } else { 0.0 };
         }
+        if is_grouped(info) && first(true) {
+            us += host.expert_us.of(phase);
+        }
+        us
     }
 
     /// Whether an op repeats the one before it on its stream, as pieces do.
@@ -218,9 +228,7 @@ impl Launcher<'_> {
             // Where the host reads how many rows each expert has, their products are known on the way only and not
             // captured; rows that are padded to a capacity are.
             GraphScope::Layer
-                if of_pass
-                    && !(info.class.is_some_and(KernelClass::is_grouped)
-                        && self.host.reads.contains(&HostRead::ExpertCounts)) =>
+                if of_pass && !(is_grouped(info) && self.host.reads.contains(&HostRead::ExpertCounts)) =>
             {
                 Some((Some(phase), info.layer, op.micro_batch))
             }

@@ -6,6 +6,7 @@ use super::*;
 use crate::core::engine::{run, sweep};
 use crate::core::ids::{ProgramId, RankId};
 use crate::core::program::{Rank, Span, World};
+use crate::step::spec::stack::{GraphSpec, LaunchTimes, LayerTimes};
 
 fn us(v: &Value) -> f64 {
     v.as_f64().expect("a number")
@@ -50,7 +51,7 @@ fn play_on(case: &Value, slowness: f64, read: HostRead, step_us: f64) -> (f64, f
     host.launch_us.gemm = us(&case["h"]);
     host.launch_us.again = case["again"].as_f64().unwrap_or(host.launch_us.gemm);
     let gap = Time::from_us(us(&case["g"]));
-    let setting = Setting { gap, slowness: 1.0, groups: 1, casts: false, tensor_us: 0.0 };
+    let setting = Setting { gap, slowness: 1.0, groups: 1, tensor_us: 0.0 };
     let program = launch(&b.finish(), &host, setting, &reads);
     let [device, host_stream] = [0, 1].map(|s| program.streams[s].ops.clone());
     // The last launch returns no sooner than there is room for it.
@@ -73,6 +74,53 @@ fn play_on(case: &Value, slowness: f64, read: HostRead, step_us: f64) -> (f64, f
     let host_ends =
         span(*host_stream.last().expect("launches")).1.max(full.map_or(Time::ZERO, |op| span(op).0));
     ((span(*device.last().expect("kernels")).1 - gap).us(), host_ends.us())
+}
+
+/// A layer with experts holds the host once before its first kernel and once before its first product of experts, in every
+/// pass, also where passes of two micro-batches take turns; a graph of the layer holds the first and, where counts are read,
+/// not the second.
+#[test]
+fn experts_hold_the_host_once_a_pass() {
+    let total = |scope: GraphScope, reads: Vec<HostRead>| -> f64 {
+        let mut b = ProgramBuilder::new();
+        let compute = b.stream(StreamKind::Compute);
+        let mut info = |phase, layer, class| {
+            let (name, layer, class) = ("kernel".into(), Some(layer), Some(class));
+            b.info(OpInfo { name, phase, layer, class, flops: 0.0, bytes: 0.0 })
+        };
+        let (norm, experts) = (KernelClass::Norm, KernelClass::GroupedGemm);
+        let forward = [info(Phase::Forward, 1, norm), info(Phase::Forward, 1, experts)];
+        let backward = [info(Phase::Backward, 1, norm), info(Phase::Backward, 1, experts)];
+        let dense = info(Phase::Forward, 0, norm);
+        // Forward of micro-batch 1 and backward of micro-batch 0, kernel by kernel.
+        let order = [
+            (dense, 1),
+            (forward[0], 1),
+            (backward[0], 0),
+            (forward[1], 1),
+            (backward[1], 0),
+            (forward[1], 1),
+        ];
+        for (info, micro_batch) in order {
+            b.op(compute, Work::Compute { time: Time::from_us(1.0) }, &[], info, micro_batch);
+        }
+        let mut host = HostSpec { reads, ..HostSpec::default() };
+        host.launch_us =
+            LaunchTimes { gemm: 0.0, elementwise: 0.0, group: 0.0, again: 1e6, ..host.launch_us };
+        host.router_us = LayerTimes { forward: 100.0, backward: 200.0 };
+        host.expert_us = LayerTimes { forward: 10.0, backward: 20.0 };
+        host.graphs = GraphSpec { scope, launch_us: 0.0, kernel_gap_us: 0.0 };
+        let setting = Setting { gap: Time::ZERO, slowness: 1.0, groups: 8, tensor_us: 0.0 };
+        let program = launch(&b.finish(), &host, setting, &[]);
+        let held = |op: &OpId| match program.ops[op.index()].work {
+            Work::Compute { time } => time.us(),
+            _ => 0.0,
+        };
+        program.streams.iter().filter(|s| s.kind == StreamKind::Host).flat_map(|s| &s.ops).map(held).sum()
+    };
+    assert_eq!(total(GraphScope::None, Vec::new()), 330.0);
+    assert_eq!(total(GraphScope::Layer, vec![HostRead::ExpertCounts]), 30.0);
+    assert_eq!(total(GraphScope::Layer, Vec::new()), 0.0);
 }
 
 /// A host half as fast takes twice as long for launches and reads; a read of the loss is followed by the work of the step.

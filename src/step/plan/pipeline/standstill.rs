@@ -22,7 +22,7 @@ pub fn standstill(order: &Order, sends: Sends, host: Option<&HostSpec>) -> Optio
     let mut passes = Passes { host_waits: sends != Sends::Asynchronous, ..Passes::default() };
     let mut pipeline = programs(order, Options { sends, ..Options::default() }, &mut passes);
     if let Some(host) = host {
-        let setting = Setting { gap: Time::ZERO, slowness: 1.0, groups: 1, casts: false, tensor_us: 0.0 };
+        let setting = Setting { gap: Time::ZERO, slowness: 1.0, groups: 1, tensor_us: 0.0 };
         let read = host.reads.contains(&HostRead::Transfers);
         let launched = pipeline.programs.iter().zip(&passes.reads);
         let launched = launched.map(|(p, reads)| launch(p, host, setting, if read { reads } else { &[] }));

@@ -51,7 +51,7 @@ use crate::step::schedule;
 use crate::step::schedule::{Choice, Order};
 use crate::step::spec::SpecError;
 use crate::step::spec::model::{AttentionKernel, ModelSpec};
-use crate::step::spec::workload::{Fp8Gemm, PointToPoint, WorkloadSpec};
+use crate::step::spec::workload::{PointToPoint, WorkloadSpec};
 use crate::step::topology::{Axis, Layout, Machine};
 use assembly::Assembly;
 use groups::Degrees;
@@ -202,11 +202,10 @@ pub fn plan_on(
             let reads = std::mem::take(&mut stage.w.reads);
             let launched = pipeline.programs.into_iter().zip(&reads);
             let groups = model.moe.as_ref().map_or(1, |moe| moe.experts / workload.parallelism.expert.max(1));
-            let casts = shard.gemm_dtype(Fp8Gemm::Experts).bytes() < 2.0;
             let crosses = border::leaves_node(machine, &layout);
             let tensor_us = if crosses { host.crossing_us * f64::from(degrees.tensor) } else { 0.0 };
             let (gap, slowness) = (prices.gap(), prices.host_slowness());
-            let setting = Setting { gap, slowness, groups, casts, tensor_us };
+            let setting = Setting { gap, slowness, groups, tensor_us };
             pipeline.programs = launched.map(|(p, reads)| launch(&p, host, setting, reads)).collect();
         }
         pipelines.push((kind, pipeline));

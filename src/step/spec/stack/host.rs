@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::core::kernel_class::{KernelClass, Kind};
+use crate::core::program::Phase;
 use crate::step::spec::problem::{Problem, Problems};
 
 /// What the host does to launch kernels. Times are of a host of slowness 1.
@@ -19,6 +20,11 @@ pub struct HostSpec {
     pub launch_us: LaunchTimes,
     /// Work of the framework in each pass of a layer beyond its launches: modules, views, autograd, hooks.
     pub layer_us: LayerTimes,
+    /// More in layers with experts, before their first kernel: the router's losses and counts, the dispatcher's bookkeeping.
+    pub router_us: LayerTimes,
+    /// The same before the first product of experts: the module of grouped products, hooks of its weights. No graph of a layer
+    /// holds it where the host reads counts.
+    pub expert_us: LayerTimes,
     /// What each rank of a tensor-parallel group adds to the launch of its collectives where messages of the pipeline
     /// leave the node.
     pub crossing_us: f64,
@@ -45,6 +51,8 @@ impl Default for HostSpec {
         HostSpec {
             launch_us: LaunchTimes::default(),
             layer_us: LayerTimes::default(),
+            router_us: LayerTimes::default(),
+            expert_us: LayerTimes::default(),
             crossing_us: 0.0,
             latency_us: 2.0,
             queue: 1041,
@@ -78,15 +86,13 @@ pub struct LaunchTimes {
     /// Each further expert of a grouped product, whose products are launched one by one in a loop
     /// (Transformer Engine's GroupedLinear over cuBLAS).
     pub group: f64,
-    /// More for each of them where operands are cast to 8 bits or fewer: casts and scale factors of every expert.
-    pub group_casts: f64,
 }
 
 impl LaunchTimes {
-    /// That of a kernel of a class over so many groups, whose operands are cast or not.
-    pub fn of_groups(&self, class: Option<KernelClass>, groups: u64, casts: bool) -> f64 {
+    /// That of a kernel of a class over so many groups.
+    pub fn of_groups(&self, class: Option<KernelClass>, groups: u64) -> f64 {
         let more = if class.is_some_and(KernelClass::is_grouped) { groups.saturating_sub(1) } else { 0 };
-        self.of(class) + more as f64 * (self.group + if casts { self.group_casts } else { 0.0 })
+        self.of(class) + more as f64 * self.group
     }
     /// That of a kernel of a class.
     pub fn of(&self, class: Option<KernelClass>) -> f64 {
@@ -108,7 +114,6 @@ impl Default for LaunchTimes {
             copy: 10.0,
             again: 4.0,
             group: 8.0,
-            group_casts: 0.0,
         }
     }
 }
@@ -121,6 +126,17 @@ pub struct LayerTimes {
     pub forward: f64,
     /// The backward pass; where it is split, the gradient of the inputs.
     pub backward: f64,
+}
+
+impl LayerTimes {
+    /// That of a pass.
+    pub fn of(&self, phase: Phase) -> f64 {
+        match phase {
+            Phase::Forward | Phase::Recompute => self.forward,
+            Phase::Backward | Phase::InputGrad => self.backward,
+            Phase::WeightGrad | Phase::Optimizer => 0.0,
+        }
+    }
 }
 
 /// What the host reads back from the device.
@@ -191,9 +207,12 @@ impl HostSpec {
             ("launch_us.copy", l.copy),
             ("launch_us.again", l.again),
             ("launch_us.group", l.group),
-            ("launch_us.group_casts", l.group_casts),
             ("layer_us.forward", self.layer_us.forward),
             ("layer_us.backward", self.layer_us.backward),
+            ("router_us.forward", self.router_us.forward),
+            ("router_us.backward", self.router_us.backward),
+            ("expert_us.forward", self.expert_us.forward),
+            ("expert_us.backward", self.expert_us.backward),
             ("crossing_us", self.crossing_us),
             ("latency_us", self.latency_us),
             ("synchronise_us", self.synchronise_us),
