@@ -213,6 +213,31 @@ fn a_run_of_measured_software_has_a_range() {
     assert!(output.status.success() && text.contains("measured steps without experts"), "{text}");
 }
 
+/// A run that names no software is told which stacks have measured steps on its device, and each of them has a range.
+#[test]
+fn a_run_without_software_is_told_what_to_name() {
+    let said = |sets: &[&str]| {
+        let output = stepsim(&[&["run", "gpt2-8", "-t", "8xh100", "--full"], sets].concat());
+        assert!(output.status.success());
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.lines().find(|l| l.starts_with("accuracy: ")).expect("an accuracy").to_owned()
+    };
+    let without = said(&[]);
+    let stacks = without
+        .split_once("--set stack=")
+        .expect(&without)
+        .1
+        .split_once(" (measured there)")
+        .expect(&without)
+        .0;
+    let stacks: Vec<&str> = stacks.split(", ").flat_map(|part| part.split(" or ")).collect();
+    assert_eq!(stacks.len(), 3, "{without}");
+    for stack in stacks {
+        let with = said(&["--set", &format!("stack={stack}")]);
+        assert!(with.contains("measured step") && with.contains("H100"), "{with}");
+    }
+}
+
 /// The same rows give the same bytes, whatever thread takes which.
 #[test]
 fn scores_are_reproducible_and_hold_what_they_promise() {

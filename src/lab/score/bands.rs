@@ -12,6 +12,8 @@ use crate::step::spec::{Kind, StackSpec, catalog, load};
 
 /// Of fewer rows than this all are told, not the middle four fifths.
 const FEW: usize = 5;
+/// Most stacks that are named to choose from.
+const MANY: usize = 3;
 
 /// The bands of a score.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -80,9 +82,10 @@ impl Bands {
     pub fn range(&self, inputs: &Inputs, step_s: f64) -> String {
         let device = &inputs.machine.device(crate::core::ids::DeviceId(0)).name;
         let Some(stack) = stack_name(inputs.workload.value.stack()) else {
-            return "not known; the workload names no software (`stack`): `simple` has fused kernels and free launches, \
-                    neither an upper nor a lower bound of a real step; name one: --set stack=megatron-bridge-2025"
-                .to_string();
+            return format!(
+                "not known; without software (`stack`) kernels are fused and launches free, which bounds no real step; {}",
+                self.advice(device)
+            );
         };
         let experts = inputs.model.moe.is_some();
         let Some((band, alike)) = self.nearest(device, &stack, experts) else {
@@ -103,6 +106,25 @@ impl Bands {
             band.sources.join(", "),
             self.date,
         )
+    }
+
+    /// Which software can be named: the stacks of most sources of measured steps on the device, or all that there are.
+    fn advice(&self, device: &str) -> String {
+        let mut here: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for band in self.bands.iter().filter(|band| band.names.iter().any(|n| n == device)) {
+            let (sources, rows) = here.entry(&band.stack).or_default();
+            (*sources, *rows) = (*sources + band.sources.len(), *rows + band.rows);
+        }
+        let mut stacks: Vec<&str> = here.keys().copied().collect();
+        stacks.sort_by_key(|stack| std::cmp::Reverse(here[stack]));
+        stacks.truncate(MANY);
+        match stacks.split_last() {
+            None => "name it: `stepsim list stacks`".to_owned(),
+            Some((last, [])) => format!("name it: --set stack={last} (measured there)"),
+            Some((last, others)) => {
+                format!("name it: --set stack={} or {last} (measured there)", others.join(", "))
+            }
+        }
     }
 
     /// The band of a stack's steps and whether it is of the same device and kind of model; else that of the stack which has

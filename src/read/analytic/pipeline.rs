@@ -142,8 +142,16 @@ impl Form<'_> {
     }
     /// How long the host takes to read what passes receive, if it does.
     fn reads_transfers(&self) -> Option<f64> {
-        let host = self.workload().host().filter(|host| host.reads.contains(&HostRead::Transfers));
-        host.filter(|_| self.holds_sender()).map(|host| host.synchronise_us * self.host_scale(host))
+        self.reads(HostRead::Transfers).filter(|_| self.holds_sender())
+    }
+    /// How long the host takes to see that all kernels before a pass are over, if it waits for them.
+    fn waits_for_kernels(&self, pass: Pass) -> Option<f64> {
+        let batch = self.reads(HostRead::Batch).filter(|_| pass == Pass::Forward);
+        batch.or(self.reads(HostRead::Passes))
+    }
+    fn reads(&self, what: HostRead) -> Option<f64> {
+        let host = self.workload().host().filter(|host| host.reads.contains(&what));
+        host.map(|host| host.synchronise_us * self.host_scale(host))
     }
 }
 
@@ -299,6 +307,11 @@ impl<'f, 'a> Walk<'f, 'a> {
         let first = slot.parts().all(|part| part.micro_batch % self.order.per_direction() == 0);
         if let Some(seconds) = self.form.reads_transfers().filter(|_| reads) {
             let all = [Queue::Host, Queue::Input, Queue::Compute].map(|queue| times[queue as usize]);
+            times[Queue::Host as usize] = all.into_iter().fold(0.0, f64::max) + seconds;
+        }
+        let waits = |part: Part| self.form.waits_for_kernels(part.pass);
+        if let Some(seconds) = slot.parts().find_map(waits).filter(|_| i > 0) {
+            let all = [Queue::Host, Queue::Compute].map(|queue| times[queue as usize]);
             times[Queue::Host as usize] = all.into_iter().fold(0.0, f64::max) + seconds;
         }
         let after = self.through(rank, slot, first, times);

@@ -56,7 +56,7 @@ impl Form<'_> {
         let each = |read: &HostRead| match read {
             HostRead::Loss => host.synchronise_us + host.step_us,
             HostRead::GradientNorm => host.synchronise_us + host.launch_us.elementwise + host.latency_us,
-            HostRead::Batch | HostRead::ExpertCounts | HostRead::Transfers => 0.0,
+            HostRead::Batch | HostRead::Passes | HostRead::ExpertCounts | HostRead::Transfers => 0.0,
         };
         host.reads.iter().map(each).sum::<f64>() * self.host_scale(host)
     }

@@ -257,17 +257,18 @@ impl Launcher<'_> {
         let more = match what {
             HostRead::Loss => self.host.step_us,
             HostRead::ExpertCounts => self.host.expert_counts_us,
-            HostRead::GradientNorm | HostRead::Batch | HostRead::Transfers => 0.0,
+            HostRead::GradientNorm | HostRead::Batch | HostRead::Passes | HostRead::Transfers => 0.0,
         };
         // A kernel ends with its gap, which the host does not wait for.
         let gap = matches!(op.work, Work::Compute { .. }).then_some(self.gap.us()).unwrap_or_default();
         self.graph = None;
         // What passes wait for on the host, it waits for with all that it launched before.
-        let all = matches!(what, HostRead::Transfers | HostRead::Batch);
+        let of_kernels = matches!(what, HostRead::Batch | HostRead::Passes);
+        let all = of_kernels || what == HostRead::Transfers;
         let streams = self.program.streams.iter().take_while(|_| all).enumerate();
         let compute = streams.filter(|(_, s)| s.kind == StreamKind::Compute);
         let before = compute.filter_map(|(stream, _)| self.b.recent(stream as u16, 1));
-        let waits: Vec<OpId> = before.chain((what != HostRead::Batch).then_some(new)).collect();
+        let waits: Vec<OpId> = before.chain((!of_kernels).then_some(new)).collect();
         self.work("read back", phase, (self.host.synchronise_us + more - gap).max(0.0), &waits);
     }
 

@@ -293,11 +293,14 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
     }
 
-    /// Before a forward pass, the host reads the sizes of its batch, behind all kernels before.
-    fn batch_read(&mut self, b: &ProgramBuilder, task: &Task) {
-        let Some(last) = b.len().checked_sub(1).filter(|_| task.part.pass == Pass::Forward) else { return };
+    /// Before a pass, the host may wait for all kernels before; before a forward pass, to read the sizes of its batch.
+    fn pass_read(&mut self, b: &ProgramBuilder, task: &Task) {
+        let Some(last) = b.len().checked_sub(1) else { return };
         if b.recent(self.w.compute, 1).is_some() {
-            self.w.host_reads(HostRead::Batch, OpId(last as u32));
+            self.w.host_reads(HostRead::Passes, OpId(last as u32));
+            if task.part.pass == Pass::Forward {
+                self.w.host_reads(HostRead::Batch, OpId(last as u32));
+            }
         }
     }
 
@@ -415,7 +418,7 @@ impl StageWork for Stage<'_, '_> {
 
     fn pass(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
         self.exchanged(b);
-        self.batch_read(b, task);
+        self.pass_read(b, task);
         let mut chain = self.chain(b, task);
         while self.run(b, &mut chain) {}
         chain.output().unwrap_or_else(|| self.nothing(b, task))

@@ -153,6 +153,10 @@ pub enum HostRead {
     /// The sizes of the batch, before every forward pass: Megatron's `broadcast_data` copies them back from the device,
     /// and so waits for all kernels before (megatron/mpu/data.py, `sizes_cuda.cpu()`).
     Batch,
+    /// Nothing, but all kernels of a pass must be over before the host begins another: Megatron-LM's timers did so until
+    /// their levels came in the autumn of 2022 (megatron/timers.py, `torch.cuda.synchronize()` where one starts or stops;
+    /// `forward-compute` and `backward-compute` in megatron/schedules.py).
+    Passes,
     /// Whether what came from another pipeline stage is there, before the pass that needs it, where sends and receives
     /// do not run beside passes: Megatron calls `torch.cuda.synchronize()` behind `batch_isend_irecv` (`batch_p2p_sync`),
     /// nanotron reads the shape of every message on the host.
