@@ -5,13 +5,12 @@ use super::links::Links;
 use super::pass_time::{PassTime, UnitTime};
 use super::queues::{Op, Queue, Work, period};
 use super::unit_passes::{UnitPass, UnitPasses};
-use crate::core::program::Phase;
 use crate::step::collective::CollectiveError;
 use crate::step::model::{CommGroup, CommPoint, Item, Kernel};
 use crate::step::plan::step::groups::Group;
 use crate::step::plan::step::{FullRecompute, Prices, Unit, transfer_of};
 use crate::step::schedule::Pass;
-use crate::step::spec::stack::{GraphScope, HostRead, HostSpec};
+use crate::step::spec::stack::{GraphScope, HostRead, HostSpec, LayerTimes};
 use crate::step::spec::workload::RecomputeSpec;
 
 /// What decides how long a rank takes for the items of its units.
@@ -39,12 +38,12 @@ impl Pricing<'_> {
         let mut launches = Launches::new(self.host, self.prices);
         let host = self.host.filter(|_| unit.layer.is_some());
         let mut pass = |of: (Pass, bool), items: &[Item], goes_on: bool| {
-            let phase = match of {
-                (Pass::Forward, _) | (_, true) => Phase::Forward,
-                (Pass::WeightGrad, _) => Phase::WeightGrad,
-                _ => Phase::Backward,
+            let of_pass = |times: LayerTimes| match of {
+                (Pass::Forward, _) | (_, true) => times.forward,
+                (Pass::WeightGrad, _) => 0.0,
+                _ => times.backward,
             };
-            launches.begin(goes_on, host.map_or([0.0; 2], |h| others_us(h, unit, phase)));
+            launches.begin(goes_on, host.map_or([0.0; 2], |h| others_us(h, unit).map(of_pass)));
             let mut time = PassTime::default();
             let ops = self.ops(&(self.cut)(of, items), &mut launches, &mut time.least)?;
             let pass = UnitPass::new(ops);
@@ -165,11 +164,12 @@ fn queue_of(group: CommGroup) -> Queue {
     }
 }
 
-/// Microseconds that the framework is busy before the first kernel of a layer's pass, and before its first product of experts.
-fn others_us(host: &HostSpec, unit: &Unit, phase: Phase) -> [f64; 2] {
+/// How long the framework is busy before the first kernel of a layer's pass, and before its first product of experts.
+fn others_us(host: &HostSpec, unit: &Unit) -> [LayerTimes; 2] {
     let experts = unit.plan.forward.iter().filter_map(Item::kernel).any(|k| k.class.is_grouped());
-    let router = if experts { host.router_us.of(phase) } else { 0.0 };
-    [host.layer_us.of(phase) + router, host.expert_us.of(phase)]
+    let (layer, router) = (host.layer_us, if experts { host.router_us } else { LayerTimes::default() });
+    let forward = layer.forward + router.forward;
+    [LayerTimes { forward, backward: layer.backward + router.backward }, host.expert_us]
 }
 
 /// What the host does for the ops of a unit, one after the other.

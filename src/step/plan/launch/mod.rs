@@ -20,7 +20,7 @@ use crate::core::ids::OpId;
 use crate::core::kernel_class::KernelClass;
 use crate::core::program::{NO_MICRO_BATCH, Op, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
 use crate::core::units::Time;
-use crate::step::spec::stack::{GraphScope, HostRead, HostSpec};
+use crate::step::spec::stack::{GraphScope, HostRead, HostSpec, LayerTimes};
 
 /// What the device and the model add to the stack's host.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,6 +106,15 @@ struct Launcher<'a> {
     infos: FxHashMap<(&'static str, Phase), u32>,
 }
 
+/// The time of a layer's phase.
+fn of_phase(times: LayerTimes, phase: Phase) -> f64 {
+    match phase {
+        Phase::Forward | Phase::Recompute => times.forward,
+        Phase::Backward | Phase::InputGrad => times.backward,
+        Phase::WeightGrad | Phase::Optimizer => 0.0,
+    }
+}
+
 /// Whether an op is a product of several experts.
 fn is_grouped(info: &OpInfo) -> bool {
     info.class.is_some_and(KernelClass::is_grouped)
@@ -175,11 +184,11 @@ impl Launcher<'_> {
         let mut first = |experts: bool| self.layers.insert((phase, experts), at) != Some(at);
         let mut us = 0.0;
         if first(false) {
-            us += host.layer_us.of(phase);
-            us += if self.with_experts.contains(&layer) { host.router_us.of(phase) } else { 0.0 };
+            us += of_phase(host.layer_us, phase);
+            us += if self.with_experts.contains(&layer) { of_phase(host.router_us, phase) } else { 0.0 };
         }
         if is_grouped(info) && first(true) {
-            us += host.expert_us.of(phase);
+            us += of_phase(host.expert_us, phase);
         }
         us
     }

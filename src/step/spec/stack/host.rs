@@ -9,7 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::core::kernel_class::{KernelClass, Kind};
-use crate::core::program::Phase;
 use crate::step::spec::problem::{Problem, Problems};
 
 /// What the host does to launch kernels. Times are of a host of slowness 1.
@@ -126,17 +125,6 @@ pub struct LayerTimes {
     pub forward: f64,
     /// The backward pass; where it is split, the gradient of the inputs.
     pub backward: f64,
-}
-
-impl LayerTimes {
-    /// That of a pass.
-    pub fn of(&self, phase: Phase) -> f64 {
-        match phase {
-            Phase::Forward | Phase::Recompute => self.forward,
-            Phase::Backward | Phase::InputGrad => self.backward,
-            Phase::WeightGrad | Phase::Optimizer => 0.0,
-        }
-    }
 }
 
 /// What the host reads back from the device.
