@@ -1,6 +1,9 @@
 //! Failures as Python exceptions: the parts of a fault become attributes.
 
+use std::any::Any;
+
 use pyo3::prelude::*;
+use stepsim::cli::Failure;
 use stepsim::lab::simulate::{Fault, Status};
 
 /// A value as JSON.
@@ -9,7 +12,7 @@ pub fn json(value: &impl serde::Serialize) -> String {
 }
 
 /// The exception of `stepsim.errors` that stands for a fault.
-pub fn raised(fault: Fault) -> PyErr {
+pub fn raised(fault: &Fault) -> PyErr {
     let status = match fault.status {
         Status::Invalid => "invalid",
         Status::OutOfMemory => "out_of_memory",
@@ -18,7 +21,23 @@ pub fn raised(fault: Fault) -> PyErr {
     };
     Python::attach(|py| {
         let made = PyModule::import(py, "stepsim.errors")
-            .and_then(|errors| errors.getattr("of_fault")?.call1((status, json(&fault))));
+            .and_then(|errors| errors.getattr("of_fault")?.call1((status, json(fault))));
         made.map_or_else(|e| e, PyErr::from_value)
     })
+}
+
+/// That of a command that failed.
+pub fn failed(failure: &Failure) -> PyErr {
+    raised(failure.fault())
+}
+
+/// What is raised where work has panicked with a reason.
+pub fn defect(reason: Option<Box<dyn Any + Send>>) -> PyErr {
+    let words = |reason: &Box<dyn Any + Send>| {
+        let text = reason.downcast_ref::<&str>().map(ToString::to_string);
+        text.or_else(|| reason.downcast_ref::<String>().cloned())
+    };
+    let why = reason.as_ref().and_then(words).unwrap_or_default();
+    let message = format!("a defect of stepsim: {why}\n  what to do: please report it, with what was called");
+    raised(&Fault { status: Status::Failed, message, ..Fault::default() })
 }

@@ -1,9 +1,7 @@
 //! Sweeps and searches.
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use stepsim::lab::simulate::Fault;
 use stepsim::lab::study::{
@@ -12,6 +10,7 @@ use stepsim::lab::study::{
 use stepsim::step::spec::SpecError;
 
 use crate::error::{json, raised};
+use crate::watch::watched;
 
 /// A study from the JSON of its file.
 fn read(study: &str) -> Result<(Base, Space, Columns), SpecError> {
@@ -23,41 +22,10 @@ fn read(study: &str) -> Result<(Base, Space, Columns), SpecError> {
     Ok((base, space, columns))
 }
 
-/// Tells a Python function how far a study has come; an exception in it, or a signal, stops the study and is kept.
-struct Watch {
-    tell: Option<Py<PyAny>>,
-    raised: Option<PyErr>,
-}
-
-impl Watch {
-    fn at(&mut self, done: u64) -> ControlFlow<()> {
-        let heard = Python::attach(|py| {
-            if let Some(tell) = &self.tell {
-                tell.call1(py, (done,))?;
-            }
-            py.check_signals()
-        });
-        match heard {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(e) => {
-                self.raised = Some(e);
-                ControlFlow::Break(())
-            }
-        }
-    }
-    /// What a study ended with.
-    fn result<T>(self, found: Result<T, StudyError>) -> PyResult<T> {
-        match (self.raised, found) {
-            (Some(e), _) => Err(e),
-            (None, found) => found.map_err(|e| raised(Fault::from(&e))),
-        }
-    }
-}
-
 /// Number of points of a study.
 #[pyfunction]
 pub fn count(py: Python<'_>, study: &str) -> PyResult<usize> {
-    py.detach(|| read(study).map(|found| found.1.count())).map_err(|e| raised((&e).into()))
+    py.detach(|| read(study).map(|found| found.1.count())).map_err(|e| raised(&(&e).into()))
 }
 
 /// Numbers of the points of a study that have no row yet in a result file.
@@ -77,7 +45,7 @@ pub fn missing(
             None => Ok((0..space.count()).collect()),
         }
     });
-    found.map_err(|e| raised(Fault::from(&e)))
+    found.map_err(|e| raised(&Fault::from(&e)))
 }
 
 /// Every point of a study as JSON lines.
@@ -97,18 +65,19 @@ pub fn sweep(
     let (number, of) = shard;
     if number < 1 || number > of {
         let problem = SpecError::file("shard", format!("{number} of {of} is no part"));
-        return Err(raised((&problem.allowed("(i, n) with i from 1 to n")).into()));
+        let problem = problem.value(format!("({number}, {of})")).allowed("(i, n) with i from 1 to n");
+        return Err(raised(&(&problem).into()));
     }
     let how = if closed_form { How::ClosedForm } else { How::Simulated };
     let shard = Shard { number, of };
-    let mut watch = Watch { tell: progress, raised: None };
-    let found = py.detach(|| {
-        let (base, space, columns) = read(study)?;
+    let study = study.to_owned();
+    let found = watched(py, progress, move |progress| -> Result<String, StudyError> {
+        let (base, space, columns) = read(&study)?;
         let options = SweepOptions { how, columns, shard, threads, output, resume };
-        let rows = stepsim::lab::study::sweep(&base, &space, &options, &mut |done| watch.at(done))?;
+        let rows = stepsim::lab::study::sweep(&base, &space, &options, &mut |done| progress.at(done))?;
         Ok(rows.iter().map(stepsim::lab::study::Row::line).collect())
-    });
-    watch.result(found)
+    })?;
+    found.map_err(|e| raised(&Fault::from(&e)))
 }
 
 /// The best layout: the report, and the workload (or nothing where none fits), as JSON.
@@ -139,7 +108,8 @@ pub fn search(
             None => Objective::default(),
             Some(name) => Objective::named(name).ok_or_else(|| {
                 let names = Objective::NAMED.map(|(name, _)| name).join(", ");
-                PyValueError::new_err(format!("objective `{name}`: one of {names}"))
+                let problem = SpecError::file("objective", format!("`{name}` is none"));
+                raised(&(&problem.value(name).allowed(names)).into())
             })?,
         },
         deadline_s: asked["deadline_s"].as_f64(),
@@ -152,9 +122,11 @@ pub fn search(
         offload: asked["offload"].as_bool().unwrap_or(usual.offload),
         threads: asked["threads"].as_u64().map(|n| n as usize),
     };
-    let mut watch = Watch { tell: progress, raised: None };
-    let found =
-        py.detach(|| stepsim::lab::study::search(workload, topology, &options, &mut |done| watch.at(done)));
-    let found = watch.result(found)?;
+    let (workload, topology) = (workload.to_owned(), topology.map(str::to_owned));
+    let found = watched(py, progress, move |progress| {
+        let tell = &mut |done| progress.at(done);
+        stepsim::lab::study::search(&workload, topology.as_deref(), &options, tell)
+    })?;
+    let found = found.map_err(|e| raised(&Fault::from(&e)))?;
     Ok((json(&found.report), found.best.map(|best| json(&best))))
 }

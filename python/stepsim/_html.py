@@ -8,9 +8,27 @@ from typing import Any, Mapping, Sequence
 _COLOURS = ["#4c78a8", "#f58518", "#e45756", "#72b7b2", "#54a24b", "#eeca3b", "#b279a2", "#ff9da6", "#9d755d", "#bab0ac"]
 
 
-def framed(page: str, height: int = 900) -> str:
-    """A whole page inside of a notebook's."""
-    return f'<iframe srcdoc="{escape(page, quote=True)}" width="100%" height="{height}" style="border:0"></iframe>'
+#: Stages that are drawn: what a notebook keeps of a run stays small.
+_STAGES = 32
+
+
+def run(report: Mapping[str, Any]) -> str:
+    """A run: its figures, and where the time of each stage went."""
+    peak = report["memory"].get("hbm", {}).get("peak_bytes")
+    facts = [("step", f"{report['step_time_s']:.4g} s"), ("MFU", f"{100 * report['mfu']:.1f} %")]
+    facts += [("tokens/s", f"{report['tokens_per_s']:,.0f}"), ("devices", f"{report['devices']:,}")]
+    facts += [("device memory", f"{peak / 2**30:.1f} GiB")] if peak is not None else []
+    every = report["stages"]
+    shown = every[:: -(-len(every) // _STAGES)]
+    bars = [(f"stage {stage['stage']}", _times(stage)) for stage in shown]
+    drawn = _bars(bars, report["step_time_s"] * report.get("steps", 1), "s")
+    return _head(f"{report['workload']} on {report['topology']}", facts) + f"<p>{escape(report['hangs_on'])}</p>" + drawn
+
+
+def _times(stage: Mapping[str, Any]) -> dict[str, float]:
+    """Kernels, and stalls by cause, largest first."""
+    stalls = sorted(stage["stalls_s"].items(), key=lambda stall: -stall[1])
+    return {"kernels": stage["busy_s"], **{cause.replace("_", " "): seconds for cause, seconds in stalls if seconds > 0}}
 
 
 def estimate(form: Mapping[str, Any]) -> str:

@@ -9,7 +9,8 @@ from concurrent.futures import Executor, as_completed
 from typing import Any, Callable, Iterator, Mapping, Optional, Union
 
 from . import _native
-from .errors import InputError, RunError
+from ._arguments import whole, wrong
+from .errors import InputError, RunError, StepsimError
 
 #: ``"ray"``, or anything with ``submit``: a process pool, Dask's ``client.get_executor()``, ``mpi4py.futures``.
 Engine = Union[str, Executor]
@@ -40,11 +41,11 @@ def sweep(
         if os.path.exists(path) and not resume:
             raise InputError(f"{path} is there already: resume=True goes on with it", file=path)
         missing = set(_native.missing(text, closed_form, path if resume else None))
-        of = min(count, parts or 8 * _width(engine))
+        of = min(count, 8 * _width(engine) if parts is None else whole("parts", parts, least=1))
         todo = [number for number in range(1, of + 1) if not missing.isdisjoint(range(number - 1, count, of))]
         done = count - len(missing)
         with open(path, "ab") as journal:
-            for version, rows in _results(engine, text, closed_form, todo, of):
+            for version, rows in _alive(_results(engine, text, closed_form, todo, of), output):
                 if version != _native.__version__:
                     raise RunError(f"a worker has stepsim {version}, this is {_native.__version__}: install one version")
                 journal.write(rows.encode())
@@ -59,6 +60,19 @@ def sweep(
 def part(study: str, closed_form: bool, number: int, of: int) -> tuple[str, str]:
     """What a worker does: its version, and the rows of one part."""
     return _native.__version__, _native.sweep(study, closed_form, (number, of), 1, None, False, None)
+
+
+def _alive(results: Iterator[tuple[str, str]], output: Optional[str]) -> Iterator[tuple[str, str]]:
+    """The same results; an engine that dies raises an error of ours, which says how to go on."""
+    try:
+        yield from results
+    except StepsimError:
+        raise
+    except Exception as error:
+        hint = "rows were kept nowhere: give output= so that they are"
+        if output is not None:
+            hint = f"the rows of parts that had ended are in {output}: the same sweep with resume=True goes on"
+        raise RunError(f"the engine has failed: {error or type(error).__name__}\n  hint: {hint}", file=output or "", hint=hint) from error
 
 
 def _results(
@@ -83,7 +97,7 @@ def _on_ray(name: str, study: str, closed_form: bool, todo: list[int], of: int) 
 
 def _ray(name: str) -> Any:
     if name != "ray":
-        raise InputError(f"engine {name!r}: 'ray', or an executor (anything with `submit`)", value=name)
+        raise wrong("engine", name, "'ray', or an executor (anything with `submit`)")
     import ray
 
     if not ray.is_initialized():

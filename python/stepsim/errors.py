@@ -25,6 +25,12 @@ class StepsimError(Exception):
         #: For a step that does not fit: the tier, its capacity, what holds it, what was asked for.
         self.out_of_memory: Optional[dict[str, Any]] = parts.get("out_of_memory")
 
+    @property
+    def argument(self) -> str:
+        """The wrong argument by its name here; empty where a file is to blame."""
+        name = self.file.removeprefix("--").split(" ")[0].split("=")[0].split("[")[0].replace("-", "_")
+        return ("settings" if name == "set" else name) if name.isidentifier() else ""
+
     def __reduce__(self) -> Any:
         return (_again, (type(self), self.message, {k: v for k, v in vars(self).items() if k != "message"}))
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
-from . import _html, _native, cluster
-from ._texts import Settings, Source, setting_texts, source_text
-from .errors import InputError
+from . import _html, _native, cluster, types
+from ._arguments import Settings, Source, json_text, number, path_text, plain, setting_texts, source_text, texts, whole, wrong
 
 #: A list of values, or a range as text: ``1:8:x2``, ``64:256:+64``.
 Values = Union[Sequence[Any], str]
@@ -16,10 +15,10 @@ Vary = Mapping[str, Values]
 _Path = Union[str, "os.PathLike[str]"]
 
 
-class Sweep(Sequence[Mapping[str, Any]]):
+class Sweep(Sequence[types.Row]):
     """Rows of a sweep in the order of its points: each with ``settings``, ``status`` and, if it ran, the columns."""
 
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
+    def __init__(self, rows: list[types.Row]) -> None:
         self._rows = rows
 
     def __len__(self) -> int:
@@ -28,17 +27,17 @@ class Sweep(Sequence[Mapping[str, Any]]):
     def __getitem__(self, index: Any) -> Any:
         return self._rows[index]
 
-    def ok(self) -> list[dict[str, Any]]:
+    def ok(self) -> list[types.Row]:
         """The rows that have a result."""
         return [row for row in self._rows if row["status"] == "ok"]
 
-    def best(self, column: str = "step_time_s", *, most: Optional[bool] = None) -> dict[str, Any]:
+    def best(self, column: str = "step_time_s", *, most: Optional[bool] = None) -> types.Row:
         """The row with the least of a column (the most of ``mfu`` and ``tokens_per_s_per_device``)."""
         rows = [row for row in self._rows if column in row]
         if not rows:
             raise LookupError(f"no row has a `{column}`")
         upwards = column in ("mfu", "tokens_per_s_per_device") if most is None else most
-        return (max if upwards else min)(rows, key=lambda row: row[column])
+        return (max if upwards else min)(rows, key=lambda row: row[column])  # type: ignore[literal-required]
 
     def records(self) -> list[dict[str, Any]]:
         """Flat rows, a key for each setting and column: ``pandas.DataFrame(sweep.records())``."""
@@ -72,14 +71,14 @@ class Sweep(Sequence[Mapping[str, Any]]):
 class Search:
     """What a search found: ``report`` (counts, ``pruned`` by reason, ``ranking``) and ``best``, a workload to run."""
 
-    def __init__(self, report: dict[str, Any], best: Optional[dict[str, Any]]) -> None:
+    def __init__(self, report: types.SearchReport, best: Optional[dict[str, Any]]) -> None:
         #: Everything, as ``stepsim search --report`` writes it.
         self.report = report
         #: The best workload, for :func:`stepsim.run`; nothing where no layout fits.
         self.best = best
 
     @property
-    def ranking(self) -> list[dict[str, Any]]:
+    def ranking(self) -> list[types.SearchRanked]:
         """The best layouts, best first: ``settings``, ``step_time_s``, ``mfu``, ``memory_peak_bytes``, ``sets``."""
         return list(self.report["ranking"])
 
@@ -125,11 +124,13 @@ def sweep(
     study = study_of(
         workload, topology, vary=vary, zip=zip, where=where, sample=sample, seed=seed, settings=settings, columns=columns
     )
-    path = None if output is None else os.fspath(output)
+    path = None if output is None else path_text("output", output)
+    part, of = _pair("shard", shard)
     if engine is None:
-        text = _native.sweep(json.dumps(study), closed_form, shard, threads, path, resume, progress)
-    elif shard != (1, 1):
-        raise InputError("shard and engine are two ways to take parts: give one")
+        threads = None if threads is None else whole("threads", threads, least=1)
+        text = _native.sweep(json.dumps(study), closed_form, (part, of), threads, path, resume, progress)
+    elif (part, of) != (1, 1):
+        raise wrong("shard", shard, "(1, 1) beside engine: they are two ways to take parts")
     else:
         text = cluster.sweep(
             study, engine, closed_form=closed_form, output=path, resume=resume, parts=parts, progress=progress
@@ -152,13 +153,13 @@ def study_of(
     """The study file that says the same."""
     study: dict[str, Any] = {"workload": source_text(workload)}
     if topology is not None:
-        study["topology"] = source_text(topology)
+        study["topology"] = source_text(topology, "topology")
     pairs = (text.partition("=") for text in setting_texts(settings))
     study["set"] = {path: _value(text) for path, _, text in pairs}
-    study["vary"] = {path: _values(values) for path, values in (vary or {}).items()}
-    study["zip"] = {path: _values(values) for path, values in (zip or {}).items()}
-    study["where"] = [where] if isinstance(where, str) else list(where)
-    study["sample"], study["seed"], study["columns"] = sample, seed, list(columns)
+    study["vary"], study["zip"] = _axes("vary", vary), _axes("zip", zip)
+    study["where"], study["columns"] = texts("where", where), texts("columns", columns)
+    study["sample"] = None if sample is None else whole("sample", sample, least=1)
+    study["seed"] = whole("seed", seed, least=0)
     return study
 
 
@@ -167,7 +168,7 @@ def search(
     topology: Optional[Source] = None,
     *,
     fix: Settings = None,
-    vary: Optional[Mapping[str, Sequence[Any]]] = None,
+    vary: Optional[Vary] = None,
     max_memory_gib: Optional[float] = None,
     objective: str = "time",
     deadline_s: Optional[float] = None,
@@ -193,28 +194,48 @@ def search(
     and how many layers ahead they are fetched.
     """
     options = {
-        "max_memory_bytes": None if max_memory_gib is None else max_memory_gib * 2**30,
+        "max_memory_bytes": None if max_memory_gib is None else number("max_memory_gib", max_memory_gib) * 2**30,
         "objective": objective,
-        "deadline_s": deadline_s,
-        "devices": devices,
-        "top": top,
-        "most_simulated": most_simulated,
-        "margin": margin,
-        "prove": prove,
-        "refine": refine,
-        "offload": offload,
-        "threads": threads,
+        "deadline_s": None if deadline_s is None else number("deadline_s", deadline_s),
+        "devices": None if devices is None else _pair("devices", devices),
+        "top": whole("top", top, least=1),
+        "most_simulated": whole("most_simulated", most_simulated, least=1),
+        "margin": number("margin", margin),
+        "prove": bool(prove),
+        "refine": bool(refine),
+        "offload": bool(offload),
+        "threads": None if threads is None else whole("threads", threads, least=1),
     }
-    machine = None if topology is None else source_text(topology)
-    values = [(path, [json.dumps(value) for value in list(values)]) for path, values in (vary or {}).items()]
+    machine = None if topology is None else source_text(topology, "topology")
+    axes = _axes("vary", vary).items()
+    tried = [(path, [json_text("vary", value) for value in _listed("vary", values)]) for path, values in axes]
     report, best = _native.search(
-        source_text(workload), machine, setting_texts(fix), values, json.dumps(options), progress
+        source_text(workload), machine, setting_texts(fix, "fix"), tried, json.dumps(options), progress
     )
     return Search(json.loads(report), None if best is None else json.loads(best))
 
 
-def _values(values: Values) -> Any:
-    return values if isinstance(values, str) else list(values)
+def _pair(argument: str, pair: Any) -> tuple[int, int]:
+    """Two whole numbers."""
+    if not isinstance(pair, Iterable) or len(both := list(pair)) != 2:
+        raise wrong(argument, pair, "two whole numbers")
+    return whole(argument, both[0]), whole(argument, both[1])
+
+
+def _axes(argument: str, axes: Optional[Vary]) -> dict[str, Any]:
+    """Values by path: lists, or ranges as texts."""
+    if axes is None:
+        return {}
+    if not isinstance(axes, Mapping):
+        raise wrong(argument, axes, "a dictionary of lists of values by path")
+    return {path: values if isinstance(values, str) else _listed(argument, values) for path, values in axes.items()}
+
+
+def _listed(argument: str, values: Any) -> list[Any]:
+    found = plain(argument, values)
+    if not isinstance(found, list):
+        raise wrong(argument, values, "a list of values", "[value]")
+    return found
 
 
 def _value(text: str) -> Any:

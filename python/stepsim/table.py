@@ -46,8 +46,11 @@ class Table:
         return pyarrow.table(self)
 
     def to_pandas(self) -> Any:
-        """As a ``pandas.DataFrame`` (needs pyarrow)."""
-        return self.to_pyarrow().to_pandas()
+        """As a ``pandas.DataFrame`` (needs pyarrow). Whole numbers stay whole where some are absent."""
+        import pandas
+        import pyarrow
+
+        return self.to_pyarrow().to_pandas(types_mapper={pyarrow.uint32(): pandas.UInt32Dtype()}.get)
 
     def to_polars(self) -> Any:
         """As a ``polars.DataFrame``."""

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use clap::error::ContextKind;
+
 use crate::core::engine::EngineError;
 use crate::lab::simulate::{Fault, SimulationError, Status};
 use crate::read::trace::{OutputError, TraceError};
@@ -32,6 +34,10 @@ impl Failure {
         self.message = format!("{}\n{line}", self.message);
         self
     }
+    /// Its parts.
+    pub fn fault(&self) -> &Fault {
+        &self.fault
+    }
     fn new(message: String, code: u8, status: Status) -> Failure {
         let fault = Fault { status, message: message.clone(), ..Fault::default() };
         Failure { message, status: code, fault: Box::new(fault) }
@@ -41,6 +47,23 @@ impl Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+/// Words that are no command: the argument takes the place of the file.
+impl From<clap::Error> for Failure {
+    fn from(error: clap::Error) -> Failure {
+        let part = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+        let text = error.to_string().trim_start_matches("error: ").to_string();
+        let fault = Fault {
+            status: Status::Invalid,
+            message: text.split("\n\nFor more").next().unwrap_or_default().trim().to_string(),
+            file: part(ContextKind::InvalidArg),
+            value: part(ContextKind::InvalidValue),
+            allowed: part(ContextKind::ValidValue),
+            ..Fault::default()
+        };
+        Failure::from(fault)
     }
 }
 

@@ -49,6 +49,7 @@ mod write;
 pub use failure::Failure;
 pub use screen::{say, width};
 
+use std::ffi::OsString;
 use std::io;
 use std::io::Write;
 use std::process::ExitCode;
@@ -168,16 +169,20 @@ pub fn check_files(words: &[&str]) -> Result<(), Failure> {
     outputs::guard(&command, &matches)
 }
 
-/// Runs the command line and returns the exit status.
+/// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    ExitCode::from(program(&std::env::args_os().collect::<Vec<_>>()))
+}
+
+/// Runs a command line as the program does, and returns the exit status. The first word is the name under which it was called.
+/// From then on an interrupt ends the process.
+pub fn program(words: &[OsString]) -> u8 {
     // A handler that cannot be set leaves what was: partial files then stay behind.
     let _ = ctrlc::set_handler(|| {
         crate::read::trace::remove_partial_files();
         std::process::exit(130);
     });
-    let line = help::arranged(Cli::command());
-    let parsed = line.try_get_matches().and_then(|m| Ok((Cli::from_arg_matches(&m)?, m)));
-    let result = match parsed {
+    let result = match parsed(words) {
         Ok((Cli { command: Some(command), color }, matches)) => {
             screen::choose_colour(color);
             outputs::guard(&Cli::command(), &matches).and_then(|()| command.run())
@@ -186,17 +191,51 @@ pub fn main() -> ExitCode {
         Err(e) => {
             // Help and version are errors to clap too; their exit code is 0. A closed pipe is no failure.
             let _ = e.print();
-            return ExitCode::from(e.exit_code() as u8);
+            return e.exit_code() as u8;
         }
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(failure) => {
             // Nobody may be listening there either.
             let _ = writeln!(io::stderr(), "error: {}", screen::harmless(&failure.message));
-            ExitCode::from(failure.status)
+            failure.status
         }
     }
+}
+
+/// Runs a command and returns what it says on standard output, where nothing is printed: for programs that carry the command
+/// line. With `--report -` that is the report alone. The first word is as in [`program`].
+///
+/// # Errors
+/// The words are no command, or it fails.
+pub fn answer(words: &[OsString]) -> Result<String, Failure> {
+    let (Cli { command, .. }, matches) = parsed(words)?;
+    let command = command.ok_or_else(|| Failure::input("no command\n  hint: `stepsim --help` lists them"))?;
+    let (done, said) = screen::kept(|| {
+        outputs::guard(&Cli::command(), &matches)?;
+        command.run()
+    });
+    done.map(|()| said)
+}
+
+/// The options of `stepsim run` from its words, of which the first is as in [`program`].
+///
+/// # Errors
+/// The words are none of `run`, or name one file twice.
+pub fn run_args(words: &[OsString]) -> Result<run::Args, Failure> {
+    let (Cli { command, .. }, matches) = parsed(words)?;
+    outputs::guard(&Cli::command(), &matches)?;
+    match command {
+        Some(Command::Run(args)) => run::check(&args).map(|()| *args),
+        _ => Err(Failure::input("the words are not those of `stepsim run`")),
+    }
+}
+
+fn parsed(words: &[OsString]) -> Result<(Cli, clap::ArgMatches), clap::Error> {
+    command_line::typed(words);
+    let matches = help::arranged(Cli::command()).try_get_matches_from(words)?;
+    Ok((Cli::from_arg_matches(&matches)?, matches))
 }
 
 impl Command {

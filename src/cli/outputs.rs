@@ -1,8 +1,8 @@
 //! Files that a command writes: none may be another's, or an input's.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{ArgMatches, Command};
 
@@ -12,12 +12,14 @@ use crate::step::spec::files::keep_reads;
 /// The heading under which `--help` lists what a command writes. Every file named elsewhere is one that it reads.
 pub(super) const WRITTEN: &str = "Output files";
 
-/// Whether an output of this command is `-`.
-static ON_STDOUT: AtomicBool = AtomicBool::new(false);
+thread_local! {
+    /// Whether an output of this command is `-`.
+    static ON_STDOUT: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Whether standard output is taken by the one document that was asked for there.
 pub(super) fn document_on_stdout() -> bool {
-    ON_STDOUT.load(Ordering::Relaxed)
+    ON_STDOUT.get()
 }
 
 /// Looks at all files that a command line names: see [`apart`].
@@ -51,7 +53,7 @@ pub(super) fn guard(mut command: &Command, mut matches: &ArgMatches) -> Result<(
             }
         }
     }
-    ON_STDOUT.store(outputs.iter().any(|(_, path)| path == Path::new("-")), Ordering::Relaxed);
+    ON_STDOUT.set(outputs.iter().any(|(_, path)| path == Path::new("-")));
     let outputs: Vec<_> =
         outputs.iter().map(|(option, path)| (option.as_str(), Some(path.as_path()))).collect();
     apart(&outputs, &inputs)?;

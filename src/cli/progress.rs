@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use super::screen;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A progress bar that appears after a second, on a terminal only.
@@ -30,6 +31,7 @@ impl Bar {
     /// So much has been done.
     pub fn at(&self, position: u64) {
         if self.bar.is_hidden()
+            && !screen::keeps()
             && self.begun.elapsed() > Duration::from_secs(1)
             && std::io::stderr().is_terminal()
         {

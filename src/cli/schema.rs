@@ -12,6 +12,9 @@ use super::write::write_file;
 use super::{Failure, say};
 use crate::lab::around::rl::RlSpec;
 use crate::lab::compare::Comparison;
+use crate::lab::simulate::whatif::WhatIfs;
+use crate::lab::study::{Row, SearchReport};
+use crate::read::analysis::diff::Line;
 use crate::read::analysis::report::Report;
 use crate::read::profile::ProfileReport;
 use crate::step::spec;
@@ -62,10 +65,18 @@ pub enum Of {
     Comparison,
     /// What `stepsim analyze --report` writes
     Profile,
+    /// A line of what `stepsim sweep -o` writes
+    Row,
+    /// What `stepsim search --report` writes
+    Search,
+    /// What `stepsim whatif --report` writes
+    Whatif,
+    /// What `stepsim diff --report` writes
+    Difference,
 }
 
 impl Of {
-    const ALL: [Of; 13] = [
+    const ALL: [Of; 17] = [
         Of::Workload,
         Of::Topology,
         Of::Device,
@@ -79,6 +90,10 @@ impl Of {
         Of::Report,
         Of::Comparison,
         Of::Profile,
+        Of::Row,
+        Of::Search,
+        Of::Whatif,
+        Of::Difference,
     ];
 
     fn schema(self) -> Value {
@@ -96,6 +111,10 @@ impl Of {
             Of::Report => schemars::schema_for!(Report).to_value(),
             Of::Comparison => schemars::schema_for!(Comparison).to_value(),
             Of::Profile => schemars::schema_for!(ProfileReport).to_value(),
+            Of::Row => schemars::schema_for!(Row).to_value(),
+            Of::Search => schemars::schema_for!(SearchReport).to_value(),
+            Of::Whatif => schemars::schema_for!(WhatIfs).to_value(),
+            Of::Difference => schemars::schema_for!(Vec<Line>).to_value(),
         }
     }
     /// Where it lies in the repository.
@@ -114,6 +133,10 @@ impl Of {
             Of::Report => "examples/report.schema.json",
             Of::Comparison => "examples/comparison.schema.json",
             Of::Profile => "examples/profile.schema.json",
+            Of::Row => "examples/row.schema.json",
+            Of::Search => "examples/search.schema.json",
+            Of::Whatif => "examples/whatif.schema.json",
+            Of::Difference => "examples/difference.schema.json",
         }
     }
     fn text(self) -> String {

@@ -1,16 +1,33 @@
 //! Text for people: on standard output, unless a document stands there.
 
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ColorChoice;
 
 use super::failure::Failure;
 use super::outputs;
 
-/// Whether reports are coloured.
-static COLOURED: AtomicBool = AtomicBool::new(false);
+thread_local! {
+    /// Whether reports are coloured.
+    static COLOURED: Cell<bool> = const { Cell::new(false) };
+    /// What was said, where it is kept and not printed.
+    static KEPT: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Does work whose text for standard output is kept, and gives both.
+pub(super) fn kept<T>(work: impl FnOnce() -> T) -> (T, String) {
+    COLOURED.set(false);
+    KEPT.set(Some(String::new()));
+    let done = work();
+    (done, KEPT.take().unwrap_or_default())
+}
+
+/// Whether what is said is kept: nobody looks on.
+pub(super) fn keeps() -> bool {
+    KEPT.with_borrow(Option::is_some)
+}
 
 /// Decides whether reports are coloured: as asked, else on a terminal, unless `NO_COLOR` is set.
 pub(super) fn choose_colour(choice: ColorChoice) {
@@ -21,7 +38,7 @@ pub(super) fn choose_colour(choice: ColorChoice) {
         ColorChoice::Never => false,
         ColorChoice::Auto => io::stdout().is_terminal() && !set("NO_COLOR") && !dumb,
     };
-    COLOURED.store(coloured, Ordering::Relaxed);
+    COLOURED.set(coloured);
 }
 
 /// Prints a report as [`say`] does, with headings and bars in colour where that was decided.
@@ -29,7 +46,7 @@ pub(super) fn choose_colour(choice: ColorChoice) {
 /// # Errors
 /// As `put`.
 pub(super) fn say_report(text: &str) -> Result<(), Failure> {
-    if COLOURED.load(Ordering::Relaxed) { say(&painted(text)) } else { say(text) }
+    if COLOURED.get() { say(&painted(text)) } else { say(text) }
 }
 
 /// Headings bold, bars green, remarks dim.
@@ -97,6 +114,9 @@ pub(super) fn harmless(text: &str) -> std::borrow::Cow<'_, str> {
 /// # Errors
 /// Standard output cannot be written, for example to a full disk (status 1).
 pub(super) fn put(text: &str) -> Result<(), Failure> {
+    if KEPT.with_borrow_mut(|kept| kept.as_mut().map(|kept| kept.push_str(text))).is_some() {
+        return Ok(());
+    }
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(Failure::from(e)),

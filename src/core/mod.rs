@@ -1,11 +1,12 @@
 //! The floor that knows no transformer: ranks that play programs on shared resources.
 //!
-//! [`units`] and [`ids`] are its words, a [`program`] is what a rank does, [`fold`] finds ranks that must behave alike, and
+//! [`units`] and [`ids`] are its words, an [`interrupt`] calls work off, a [`program`] is what a rank does, [`fold`] finds ranks that must behave alike, and
 //! the [`engine`] plays the world that is left.
 
 pub mod engine;
 pub mod fold;
 pub mod ids;
+pub mod interrupt;
 pub mod kernel_class;
 pub mod pool;
 pub mod program;

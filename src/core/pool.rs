@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use super::interrupt::{carried, check};
+
 /// So many threads as asked for, or as there are processors.
 pub fn threads(asked: Option<usize>) -> usize {
     asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)
@@ -26,10 +28,11 @@ pub fn each<T: Send>(
         let (send, results) = mpsc::channel();
         for _ in 0..threads.min(count) {
             let (send, next) = (send.clone(), &next);
-            scope.spawn(move || {
+            scope.spawn(carried(move || {
                 let mut sent = Instant::now();
                 let mut made = Vec::new();
                 loop {
+                    check();
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     let last = i >= count;
                     if !last {
@@ -44,7 +47,7 @@ pub fn each<T: Send>(
                         sent = Instant::now();
                     }
                 }
-            });
+            }));
         }
         drop(send);
         for (i, result) in results.into_iter().flatten() {
@@ -53,6 +56,7 @@ pub fn each<T: Send>(
             }
         }
     });
+    check();
 }
 
 /// The results of all pieces in their order.

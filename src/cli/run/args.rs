@@ -94,6 +94,10 @@ pub struct Args {
 }
 
 impl Args {
+    /// How many steps are played beside the first, with other seeds.
+    pub fn samples(&self) -> Option<u32> {
+        self.samples
+    }
     /// The prices and settings that were given, in their order.
     pub(in crate::cli) fn sets(&self) -> Vec<String> {
         let prices = self.prices.iter().map(|file| format!("prices={file}"));

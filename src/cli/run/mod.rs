@@ -21,6 +21,7 @@ use crate::lab::simulate::whatif::blame;
 use crate::lab::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
 use crate::read::analysis::report::Report;
 use crate::read::trace::{PerRank, RunMeta};
+use crate::step::spec::SpecError;
 use crate::{lab::page, read::trace};
 
 /// Runs the command.
@@ -53,33 +54,16 @@ fn takes_report(path: &Path) -> bool {
 
 /// Simulates, writes the outputs that are asked for, prints the tables.
 fn simulate(args: &Args) -> Result<(), Failure> {
-    if args.window_ms.is_some() && args.format == Some(PerRank::Chakra) {
-        let allowed = "whole steps in execution traces\n  hint: leave it out, or write another format";
-        return Err(Failure::input(format!("--window-ms with --format chakra\n  allowed: {allowed}")));
-    }
-    if let Some(path) = args.output.as_ref().filter(|_| args.format.is_none()) {
-        trace::Format::of(path).map_err(Failure::input)?;
-    }
+    check(args)?;
     if let Some([app, exe, sys]) = args.calculon.as_deref() {
         return calculon::run::files(args, &calculon::load(app, exe, sys)?);
     }
-    let name = args.workload.as_deref().unwrap_or(EXAMPLE);
-    let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets())?;
+    let inputs = inputs(args)?;
     outputs::apart(&args.outputs(), &inputs.files())?;
-    if args.samples.is_some() && !inputs.workload.value.noise.is_random() {
-        return Err(Failure::input(
-            "--samples: the workload has no noise that is drawn, so all samples would be equal\n  give it some: \
-             --set noise.compute_sigma=0.02, or noise.random_stragglers, noise.between_worker_sigma",
-        ));
+    if args.samples.is_some() {
+        drawn(&inputs)?;
     }
-    let record_bytes = u64::from(args.record_gib) << 30;
-    let options = Options {
-        fold: !args.no_fold,
-        seed: args.seed,
-        steps: args.steps,
-        record_bytes,
-        jump: !args.no_jump,
-    };
+    let options = options(args);
     if args.reads_nothing() {
         return Ok(figures(&inputs, &options, false).map(|_| ())?);
     }
@@ -107,6 +91,71 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         blamed(args, &inputs, &options, Report { run: head(args, report.run), samples, ..report })
     });
     let report = report.transpose()?;
+    if let Some(note) = timeline(args, &run)? {
+        eprintln!("{note}");
+    }
+    let Some(report) = report else { return Ok(()) };
+    possible(&report)?;
+    if let Some(path) = &args.html {
+        write_file(path, html(args, &run, &report)?.as_bytes())?;
+    }
+    tell(args, &inputs, report)
+}
+
+/// Looks at options that do not go together, before anything is simulated.
+///
+/// # Errors
+/// Some do not.
+pub fn check(args: &Args) -> Result<(), Failure> {
+    if args.window_ms.is_some() && args.format == Some(PerRank::Chakra) {
+        let allowed = "whole steps in execution traces\n  hint: leave it out, or write another format";
+        return Err(Failure::input(format!("--window-ms with --format chakra\n  allowed: {allowed}")));
+    }
+    if let Some(path) = args.output.as_ref().filter(|_| args.format.is_none()) {
+        trace::Format::of(path).map_err(Failure::input)?;
+    }
+    Ok(())
+}
+
+/// What is to be simulated.
+///
+/// # Errors
+/// The workload, its machine or a setting is wrong.
+pub fn inputs(args: &Args) -> Result<Inputs, SpecError> {
+    let name = args.workload.as_deref().unwrap_or(EXAMPLE);
+    Inputs::load(name, args.topology.as_deref(), &args.sets())
+}
+
+/// How it is to be simulated.
+pub fn options(args: &Args) -> Options {
+    Options {
+        fold: !args.no_fold,
+        seed: args.seed,
+        steps: args.steps,
+        record_bytes: u64::from(args.record_gib) << 30,
+        jump: !args.no_jump,
+    }
+}
+
+/// Refuses samples of a step of which nothing is drawn.
+///
+/// # Errors
+/// Nothing is.
+pub fn drawn(inputs: &Inputs) -> Result<(), Failure> {
+    if inputs.workload.value.noise.is_random() {
+        return Ok(());
+    }
+    let problem = "the workload has no noise that is drawn, so all samples would be equal";
+    let noise =
+        "give it some: noise.compute_sigma=0.02, or noise.random_stragglers, noise.between_worker_sigma";
+    Err(SpecError::file("--samples", problem).hint(noise).into())
+}
+
+/// Writes the timeline of a run, if one is asked for; returns what is to be said of its size.
+///
+/// # Errors
+/// Nothing lies in the window, a rank is not in the run, or the file cannot be written.
+pub fn timeline(args: &Args, run: &Simulation) -> Result<Option<String>, Failure> {
     if let (Some((from, _)), end) = (args.window_ms, run.record.step_end)
         && from >= end
     {
@@ -115,31 +164,27 @@ fn simulate(args: &Args) -> Result<(), Failure> {
             "--window-ms {ms}:…: nothing lies in it, the run ends after {end}"
         )));
     }
-    if let Some(path) = &args.output {
-        let ranks = traced(&args.trace_ranks, &run)?;
-        let links = args.trace_links;
-        let shown = Shown {
-            ranks: &ranks,
-            detail: args.detail,
-            window: args.window_ms,
-            links,
-            per_rank: args.format,
-            complete: true,
-        };
-        let mut meta = meta(args, &run);
-        results(&mut meta, &run);
-        if let Some(note) = write_trace(&run, &meta, &shown, path, Rows::default())? {
-            eprintln!("{note}");
-        }
-    }
-    let Some(report) = report else { return Ok(()) };
-    possible(&report)?;
-    if let Some(path) = &args.html {
-        let ranks = traced(&args.trace_ranks, &run)?;
-        let text = page::page(&run, &ranks, &report).map_err(Failure::run)?;
-        write_file(path, text.as_bytes())?;
-    }
-    tell(args, &inputs, report)
+    let Some(path) = &args.output else { return Ok(None) };
+    let ranks = traced(&args.trace_ranks, run)?;
+    let shown = Shown {
+        ranks: &ranks,
+        detail: args.detail,
+        window: args.window_ms,
+        links: args.trace_links,
+        per_rank: args.format,
+        complete: true,
+    };
+    let mut meta = meta(args, run);
+    results(&mut meta, run);
+    write_trace(run, &meta, &shown, path, Rows::default())
+}
+
+/// A page about a run.
+///
+/// # Errors
+/// A rank is not in the run.
+pub fn html(args: &Args, run: &Simulation, report: &Report) -> Result<String, Failure> {
+    page::page(run, &traced(&args.trace_ranks, run)?, report).map_err(Failure::run)
 }
 
 /// The report with what causes cost, where more than one screen is asked for: each is a run of its own.
@@ -154,7 +199,10 @@ fn blamed(args: &Args, inputs: &Inputs, options: &Options, report: Report) -> Re
 }
 
 /// Nothing impossible gets out.
-fn possible(report: &Report) -> Result<(), Failure> {
+///
+/// # Errors
+/// The report says what no step can do.
+pub fn possible(report: &Report) -> Result<(), Failure> {
     let Some(what) = report.impossible() else { return Ok(()) };
     Err(Failure::run(format!(
         "a defect of stepsim: the step of `{}` on `{}` would have {what}\n  what to do: please report it, with the command and the \

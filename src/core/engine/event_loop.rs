@@ -9,6 +9,7 @@ use super::memory::Ledger;
 use super::ranks::{FINISHED, NO_ROOM, RUNNING, RankState, StreamState, Tables};
 use super::{EngineError, Observer, Stats};
 use crate::core::ids::{CommId, RankId, TierId};
+use crate::core::interrupt;
 use crate::core::program::{MemoryWhen, World};
 use crate::core::units::Time;
 
@@ -103,6 +104,9 @@ impl<'w, O: Observer> Play<'w, O> {
             && let Some((kind, index, seq)) = self.next_event()
         {
             self.events += 1;
+            if self.events.is_multiple_of(1 << 14) {
+                interrupt::check();
+            }
             match kind {
                 STREAM => self.kernel_ended(index, seq),
                 COMM => self.comm_ended(index),

@@ -10,6 +10,8 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
+use crate::core::interrupt;
+
 /// An edge as seen from one of its ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Edge {
@@ -163,6 +165,7 @@ fn refined<W: Copy + Default + Into<u64>>(graph: &Graph, words: &[W], mut partit
     let mut splitter = Splitter::new(graph, words);
     let mut next = 0;
     while let Some(&class) = partition.queue.get(next) {
+        interrupt::check();
         next += 1;
         partition.queued[class as usize] = false;
         splitter.gather(partition.members(class));

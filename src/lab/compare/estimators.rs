@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::lab::simulate::{Inputs, MachinePrices, SimulationError};
+use crate::lab::simulate::{Inputs, MachinePrices, OwnPrices, SimulationError};
 use crate::read::analytic::{ClosedForm, Estimate, Known};
 use crate::step::collective::Chooser;
 use crate::step::spec::stack::HostSpec;
@@ -29,6 +29,7 @@ struct Estimator {
     fidelity: FidelitySpec,
     fusion: KernelFusion,
     host: Option<HostSpec>,
+    own_prices: Option<Arc<dyn OwnPrices>>,
     prices: MachinePrices,
     known: Known,
 }
@@ -42,7 +43,8 @@ impl Estimator {
             fidelity: workload.fidelity,
             fusion: workload.fusion,
             host: workload.host().cloned(),
-            prices: MachinePrices::new(workload, &inputs.machine, &inputs.chooser),
+            own_prices: inputs.own_prices.clone(),
+            prices: inputs.prices(),
             known: Known::default(),
         }
     }
@@ -54,6 +56,10 @@ impl Estimator {
             && self.fidelity == workload.fidelity
             && self.fusion == workload.fusion
             && self.host.as_ref() == workload.host()
+            && match (&self.own_prices, &inputs.own_prices) {
+                (Some(mine), Some(its)) => Arc::ptr_eq(mine, its),
+                (mine, its) => mine.is_none() && its.is_none(),
+            }
     }
 }
 

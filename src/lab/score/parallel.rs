@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::outcome::{Outcome, outcome};
 use super::rows::Row;
+use crate::core::interrupt::{carried, check};
 use crate::lab::describe::RuleBook;
 
 /// The outcomes of all rows. `progress` is told how many are done.
@@ -20,6 +21,7 @@ pub fn outcomes(
         while let Some((i, row)) =
             Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, rows.get(i)?)))
         {
+            check();
             let one = outcome(row, book, sets);
             if let Ok(mut list) = found.lock() {
                 list.push((i, one));
@@ -30,9 +32,10 @@ pub fn outcomes(
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(rows.len().max(1));
     std::thread::scope(|scope| {
         for _ in 0..workers {
-            scope.spawn(work);
+            scope.spawn(carried(work));
         }
     });
+    check();
     let mut list = found.into_inner().unwrap_or_default();
     list.sort_by_key(|(i, _)| *i);
     list.into_iter().map(|(_, outcome)| outcome).collect()

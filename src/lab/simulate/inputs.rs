@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::settings::{Settings, expanded};
-use super::{Head, InputName, MachinePrices};
+use super::{Head, InputName, MachinePrices, OwnPrices};
 use crate::core::ids::DeviceId;
-use crate::step::collective::{Chooser, Fidelity, Lowering};
+use crate::step::collective::{Chooser, Fidelity, Lowering, OwnTimes};
 use crate::step::model::flops::NarrowFlops;
 use crate::step::plan::step::{Plan, PlanError, plan_on};
 
@@ -35,6 +35,8 @@ pub struct Inputs {
     pub chooser: Arc<Chooser>,
     /// How many of its devices the step has: all, unless others share the machine.
     pub(super) ranks: u32,
+    /// Prices of the caller's own.
+    pub own_prices: Option<Arc<dyn OwnPrices>>,
 }
 
 impl Inputs {
@@ -169,7 +171,7 @@ impl Inputs {
         if let Some(p) = problems.into_iter().chain(lacking).next() {
             return Err(p.into());
         }
-        Ok(Inputs { workload, model, topology, machine, chooser, ranks })
+        Ok(Inputs { workload, model, topology, machine, chooser, ranks, own_prices: None })
     }
 
     /// What a report says of these inputs.
@@ -229,6 +231,25 @@ impl Inputs {
         }
     }
 
+    /// The same with prices of the caller's own.
+    #[must_use]
+    pub fn priced_by(self, own: Arc<dyn OwnPrices>) -> Inputs {
+        Inputs { own_prices: Some(own), ..self }
+    }
+
+    /// The same with times of collectives of the caller's own.
+    #[must_use]
+    pub fn timed_by(self, own: Arc<dyn OwnTimes>) -> Inputs {
+        let chooser = Arc::new((*self.chooser).clone().timed_by(own));
+        Inputs { chooser, ..self }
+    }
+
+    /// What kernels cost on the machine.
+    pub fn prices(&self) -> MachinePrices {
+        let own = self.own_prices.as_ref();
+        MachinePrices::new(&self.workload.value, &self.machine, &self.chooser, own)
+    }
+
     /// How collectives are lowered for this workload on this machine.
     pub fn lowering(&self) -> Lowering<'_> {
         let fidelity = match self.workload.value.fidelity.collectives {
@@ -252,7 +273,7 @@ impl Inputs {
     /// # Errors
     /// As [`Inputs::plan`].
     pub fn plan_with(&self, lowering: &mut Lowering<'_>, steps: u32) -> Result<Plan, PlanError> {
-        let prices = MachinePrices::new(&self.workload.value, &self.machine, &self.chooser);
+        let prices = self.prices();
         let (workload, ranks) = (&self.workload.value, u64::from(self.ranks));
         plan_on(workload, &self.model, &self.machine, ranks, lowering, &prices, steps).map_err(|e| match e {
             PlanError::Spec(e) => {

@@ -46,7 +46,7 @@ use crate::step::spec::{SpecError, blame_setting};
 pub use crate::read::analysis::head::{Head, InputName, Status};
 pub use fault::{FailedReport, Fault, MemoryFault};
 pub use inputs::{Inputs, Site};
-pub use prices::{DevicePrices, MachinePrices};
+pub use prices::{DevicePrices, MachinePrices, OwnPrices};
 pub use settings::{Settings, expanded, is_file};
 
 /// How to run.

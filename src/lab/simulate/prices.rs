@@ -1,6 +1,7 @@
 //! What kernels cost on the devices of the machine: the cost model that the workload asks for.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -15,8 +16,17 @@ use crate::step::spec::kernel::Maker;
 use crate::step::spec::workload::{Dtype, KernelFusion};
 use crate::step::topology::Machine;
 
+/// Prices of a caller's own, which go before those of the workload.
+pub trait OwnPrices: std::fmt::Debug + Send + Sync {
+    /// Time of a whole kernel on an undisturbed device of a name; nothing: as the workload prices it. Plans ask again for
+    /// the same kernel, so the answer must not change.
+    fn time(&self, kernel: &Kernel, device: &str) -> Option<Time>;
+}
+
 /// One device and a way to price its kernels.
 pub struct DevicePrices {
+    /// Prices that go before, and the name of the device.
+    own: Option<(Arc<dyn OwnPrices>, String)>,
     cost: Box<dyn Cost>,
     device: DeviceCost,
     /// Compute units that a communication kernel usually takes; 0 without interference.
@@ -57,7 +67,7 @@ impl DevicePrices {
         let taken = if fidelity.interference { chooser.kernel_units() } else { 0 };
         let device = DeviceCost::new(device).with_maker(maker(workload.fusion)).slowest_of(devices);
         let (times, slowdowns) = (Known::new(), Known::new());
-        DevicePrices { cost: level(fidelity), device, taken, times, slowdowns }
+        DevicePrices { own: None, cost: level(fidelity), device, taken, times, slowdowns }
     }
 }
 
@@ -65,11 +75,20 @@ impl DevicePrices {
 pub struct MachinePrices(Vec<DevicePrices>);
 
 impl MachinePrices {
-    /// Prices at the fidelity and with the kernels of a workload.
-    pub fn new(workload: &WorkloadSpec, machine: &Machine, chooser: &Chooser) -> MachinePrices {
+    /// Prices at the fidelity and with the kernels of a workload, those of the caller's `own` before them.
+    pub fn new(
+        workload: &WorkloadSpec,
+        machine: &Machine,
+        chooser: &Chooser,
+        own: Option<&Arc<dyn OwnPrices>>,
+    ) -> MachinePrices {
         let classes = machine.device_classes().iter();
         let devices = u64::from(machine.devices());
-        MachinePrices(classes.map(|device| DevicePrices::new(workload, device, devices, chooser)).collect())
+        let prices = |device: &Device| {
+            let prices = DevicePrices::new(workload, device, devices, chooser);
+            DevicePrices { own: own.map(|own| (Arc::clone(own), device.name.clone())), ..prices }
+        };
+        MachinePrices(classes.map(prices).collect())
     }
 }
 
@@ -105,8 +124,14 @@ impl Prices for DevicePrices {
     }
     fn time(&self, kernel: &Kernel) -> Time {
         self.times.of(kernel, || {
-            let whole = self.cost.time(&kernel.whole(), &self.device);
-            let slowness = self.device.spec.slowness.get(&kernel.class).copied().unwrap_or(1.0);
+            let own = self.own.as_ref().and_then(|(own, device)| own.time(&kernel.whole(), device));
+            let (whole, slowness) = match own {
+                Some(time) => (time, 1.0),
+                None => {
+                    let slowness = self.device.spec.slowness.get(&kernel.class).copied().unwrap_or(1.0);
+                    (self.cost.time(&kernel.whole(), &self.device), slowness)
+                }
+            };
             Time((whole.0 as f64 * slowness / kernel.pieces()).round() as u64)
         })
     }

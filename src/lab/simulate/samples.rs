@@ -10,6 +10,7 @@ use crate::core::engine;
 use crate::core::engine::{EngineError, Record};
 use crate::core::fold::{Folded, fold};
 use crate::core::ids::RankId;
+use crate::core::interrupt::{carried, check};
 use crate::core::program::World;
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::critical::critical_path;
@@ -60,7 +61,7 @@ fn samples(
         let (done, results) = mpsc::channel();
         for _ in 0..threads {
             let (done, next) = (done.clone(), &next);
-            scope.spawn(move || {
+            scope.spawn(carried(move || {
                 let mut world = run.plan.world.clone();
                 if run.inputs.workload.value.noise.compute_sigma > 0.0 {
                     world.flatten();
@@ -76,7 +77,7 @@ fn samples(
                         break;
                     }
                 }
-            });
+            }));
         }
         drop(done);
         for (finished, (i, sample)) in (1..).zip(results) {
@@ -84,6 +85,7 @@ fn samples(
             progress(finished);
         }
     });
+    check();
     samples.into_iter().flatten().collect()
 }
 

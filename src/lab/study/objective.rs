@@ -1,5 +1,6 @@
 //! What a search calls best.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::outcome::Outcome;
@@ -8,7 +9,7 @@ use crate::step::spec::SpecError;
 use crate::step::spec::device::Device;
 
 /// What is best.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Objective {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::candidates::{Candidate, Run};
@@ -11,7 +12,7 @@ use super::rows::StudyError;
 use crate::lab::score::kendall;
 
 /// A search beside the truth.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Proof {
     /// Layouts that were simulated: all but those that are invalid or do not fit for certain.
     pub simulated: u64,

@@ -1,11 +1,12 @@
 //! Why one layout is slower than another: where the step of a mean rank goes, side by side.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::read::analysis::waterfall_report::BarsReport;
 
 /// What a layout spends more (or less) on than the best one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Reason {
     /// Group of the waterfall, and what of it.
     pub what: String,

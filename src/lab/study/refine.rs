@@ -3,6 +3,7 @@
 //! One field after the other, each of its values on what is best so far; what makes the step better is kept. So the fields are
 //! not tried in all combinations, and nothing is proved of them: each trial is reported.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ use crate::step::spec::model::ModelSpec;
 use crate::step::spec::workload::{ModelRef, ShardingKind, WorkloadSpec};
 
 /// A value that was tried.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Trial {
     /// The field.
     pub path: &'static str,

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -36,7 +37,7 @@ use crate::step::spec::{Disk, SpecError};
 const EXPLAINED: usize = 3;
 
 /// A simulated layout.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Ranked {
     /// What the search chose.
     pub settings: Map<String, Value>,
@@ -68,7 +69,7 @@ pub struct Ranked {
 }
 
 /// What a search found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SearchReport {
     /// The workload.
     pub workload: String,

@@ -24,6 +24,7 @@ use super::kind::OpKind;
 pub use super::stall_cause::{Colour, StallCause, Waiting};
 use super::turns::Sums;
 use crate::core::ids::{OpId, RankId};
+use crate::core::interrupt;
 use crate::core::program::Work;
 use crate::core::units::Time;
 
@@ -93,6 +94,7 @@ pub fn stalls(causes: &mut Causes, idle: &mut IdleTimes) -> (Vec<Stall>, Vec<Ran
 
 /// The stalls of one rank in the order of time, added to `out`, and their sums.
 pub fn stalls_of(causes: &mut Causes, idle: &mut IdleTimes, rank: RankId, out: &mut Vec<Stall>) -> RankTime {
+    interrupt::check();
     let step_end = causes.record().step_end;
     let first = out.len();
     let mut walk = Walk { causes, idle, rank, out };

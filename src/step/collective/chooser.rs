@@ -1,11 +1,12 @@
 //! Which algorithm carries out a transfer, and how.
 //!
 //! The first that knows an answer decides: an algorithm that was asked for; the rules of the machine's `collectives`;
-//! NCCL's model where it knows the device; the best closed form among the algorithms that the group can run. Measured
-//! times of the machine's `collectives` then set how long the chosen algorithm takes, or its `slowness` how many times as
+//! NCCL's model where it knows the device; the best closed form among the algorithms that the group can run. Times of the
+//! caller's own ([`OwnTimes`]), or measured times of the machine's `collectives` then set how long the chosen algorithm takes, or its `slowness` how many times as
 //! long.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::algorithm::Algorithm;
 use super::choice::{Choice, Why};
@@ -16,8 +17,16 @@ use super::table::MeasuredTable;
 use super::tuning::DeviceTuning;
 use super::unsupported::Unsupported;
 use super::{Op, Transfer};
+use crate::core::units::Time;
 use crate::step::spec::SpecError;
 use crate::step::spec::collectives::{Collectives, Rule};
+
+/// Times of a caller's own, which go before those of the machine.
+pub trait OwnTimes: std::fmt::Debug + Send + Sync {
+    /// How long a transfer takes on a group with the machine to itself; nothing: what the machine says. Plans ask again for
+    /// the same transfer, so the answer must not change.
+    fn time(&self, transfer: &Transfer, group: &Geometry) -> Option<Time>;
+}
 
 /// Picks algorithms. See the module's text.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +38,7 @@ pub struct Chooser {
     rules: Vec<(&'static dyn Algorithm, Rule)>,
     measured: Vec<MeasuredTable>,
     slowness: BTreeMap<Op, f64>,
+    own: Option<Arc<dyn OwnTimes>>,
 }
 
 impl Chooser {
@@ -73,6 +83,12 @@ impl Chooser {
         Ok(chooser)
     }
 
+    /// The same with times of the caller's own.
+    #[must_use]
+    pub fn timed_by(self, own: Arc<dyn OwnTimes>) -> Chooser {
+        Chooser { own: Some(own), ..self }
+    }
+
     /// Compute units that communication kernels usually take here: a ring's by the device's tuning, else the most of
     /// any rule; 0 if nothing is known.
     pub fn kernel_units(&self) -> u32 {
@@ -86,6 +102,9 @@ impl Chooser {
     /// [`Unsupported`] if the algorithm asked for, or every algorithm, cannot run there.
     pub fn choose(&self, t: &Transfer, g: &Geometry) -> Result<Choice, Unsupported> {
         let choice = self.algorithm(t, g)?;
+        if let Some(time) = self.own.as_ref().and_then(|own| own.time(t, g)) {
+            return Ok(choice.lasting(time.s(), t, g));
+        }
         Ok(match self.measured.iter().find(|table| table.covers(t.op, g.size, g.nodes)) {
             Some(table) => choice.lasting(table.time(t.bytes), t, g),
             None => match self.slowness.get(&t.op).map(|slowness| slowness * choice.expected_s) {

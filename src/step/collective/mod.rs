@@ -69,7 +69,7 @@ pub use crate::step::spec::collectives::Op;
 pub use algorithm::Algorithm;
 pub use bound::{Bound, bound};
 pub use choice::{Choice, Why};
-pub use chooser::Chooser;
+pub use chooser::{Chooser, OwnTimes};
 pub use error::CollectiveError;
 pub use geometry::{Axis, Fabric, Geometry, LinkClass, Network, SiteLinks};
 pub use labels::Sent;

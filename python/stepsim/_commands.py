@@ -1,0 +1,550 @@
+"""A function for each command of the program that answers with data.
+
+Written by ``generate.py``: what stands here is not edited.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Optional, Union
+
+from . import types
+from ._arguments import Path, Settings, Source, Texts
+from ._command import Document, answer
+from ._estimate import Estimate
+
+#: A number or a text; several are joined by commas.
+Text = Union[str, int, float, Iterable[object]]
+
+
+def inspect(
+    workload: Optional[Source] = None,
+    topology: Optional[Source] = None,
+    *,
+    settings: Settings = None,
+    rank: int = 0,
+) -> dict[str, Any]:
+    """Show what a workload and a machine expand to, without simulating.
+
+    ``workload``: Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b, or
+        none with --topology].
+    ``topology``: Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+        [default: the one the workload names].
+    ``settings``: Change a field: `batch.global=768`, `topology.nodes=16`.
+    ``rank``: The rank whose groups are shown.
+
+    Returns: The machine and the step.
+    """
+    return answer("inspect", locals())  # type: ignore[no-any-return]
+
+
+def analyze(
+    traces: Union[Document, Iterable[Document]],
+    topology: Optional[Source] = None,
+    *,
+    html: Optional[Path] = None,
+    linked: bool = False,
+    classes: Optional[Document] = None,
+    workload: Optional[Source] = None,
+    settings: Settings = None,
+) -> types.ProfileReport:
+    """Say where the time went in profiles of real steps.
+
+    ``traces``: Profiles of one or several ranks.
+    ``topology``: The machine that it was run on, where it is not the workload's own.
+    ``html``: Also write a page here: .html, one file that opens in any browser.
+    ``linked``: Count only device events whose launch is in the file.
+    ``classes``: Names of kernels, before the shipped ones.
+    ``workload``: The workload that was run, for MFU.
+    ``settings``: A field of the workload or (topology.…) of the machine.
+
+    Returns: The report.
+    """
+    return answer("analyze", locals())  # type: ignore[no-any-return]
+
+
+def whatif(
+    workload: Source,
+    topology: Optional[Source] = None,
+    *,
+    settings: Settings = None,
+    scale: Optional[Texts] = None,
+    without: Optional[Texts] = None,
+    by: float = 1.1,
+) -> types.WhatIfs:
+    """Say what a faster resource, or the absence of a cost, would buy.
+
+    ``workload``: Workload: the name of a shipped one, or a file of ours or of training software.
+    ``topology``: Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+        [default: the one the workload names].
+    ``settings``: Change a field first: `batch.global=768`, `topology.nodes=16`.
+    ``scale``: A resource so many times as fast (latency: as long): matrix, memory, latency, host, `rank.0-3`, a class
+        of links or kernels.
+    ``without``: Take away what costs time: tp, cp, ep, pp, dp, h2d, d2h, exposed, bubble, imbalance, stage.N (levelled
+        to the others), tail, stragglers, jitter, slow-links, recomputation, interference, full-tier, host, a class of
+        links or kernels.
+    ``by``: How much faster each resource is in the table of all.
+
+    Returns: The step, and what each change would do.
+    """
+    return answer("whatif", locals())  # type: ignore[no-any-return]
+
+
+def diff(
+    a: Document,
+    b: Document,
+    *,
+    settings_a: Settings = None,
+    settings_b: Settings = None,
+    html: Optional[Path] = None,
+) -> list[types.Line]:
+    """Compare two reports.
+
+    ``a``: The first step.
+    ``b``: The second step.
+    ``settings_a``: Change a field of the first workload: `batch.micro_batch=2`.
+    ``settings_b``: Change a field of the second workload.
+    ``html``: Also write the comparison as a page here: .html, one file that opens in any browser.
+
+    Returns: A line for each number, both sides of it.
+    """
+    return answer("diff", locals())  # type: ignore[no-any-return]
+
+
+def goodput(
+    workload: Optional[Source] = None,
+    topology: Optional[Source] = None,
+    *,
+    settings: Settings = None,
+    reliability: Text = 'llama3-h100',
+    step_s: Optional[float] = None,
+    devices: Optional[int] = None,
+    days: float = 30,
+    runs: int = 200,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Say which part of days of training is progress: interruptions, restarts, checkpoints.
+
+    ``workload``: Workload whose step is simulated: the name of a shipped one, or a path that ends in .json.
+    ``topology``: Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+        [default: the one the workload names].
+    ``settings``: Change a field: `batch.global=768`, `topology.nodes=16`, `reliability.restart.time_s=600`.
+    ``reliability``: Interruptions, restarts and checkpoints: the name of a shipped file, or a path that ends in .json.
+    ``step_s``: Seconds of a step; nothing is simulated.
+    ``devices``: Devices of the job [default: those of the machine].
+    ``days``: Days of one run.
+    ``runs``: Runs that are drawn.
+    ``seed``: Seed of what is drawn.
+
+    Returns: Where the days go.
+    """
+    return answer("goodput", locals())  # type: ignore[no-any-return]
+
+
+def local_sgd(
+    workload: Source,
+    topology: Optional[Source] = None,
+    *,
+    settings: Settings = None,
+    inner_steps: int = 100,
+    exchange_bytes: float = 2,
+    overlap_steps: int = 0,
+    fragments: int = 1,
+) -> dict[str, Any]:
+    """Say what sites gain that exchange every H steps instead of every step (local SGD, DiLoCo).
+
+    ``workload``: Workload: the name of a shipped one, or a file of ours or of training software.
+    ``topology``: Machine with sites: a name or a path [default: the one the workload names].
+    ``settings``: Change a field: `batch.global=1024`, `topology.sites.link_km=1000`.
+    ``inner_steps``: Steps of a site between two exchanges.
+    ``exchange_bytes``: Bytes of a parameter's difference as it is sent: 4, 2, 1, or 0.5 in four bits.
+    ``overlap_steps``: Steps under which an exchange may run.
+    ``fragments``: Parts of the parameters that are exchanged in turn.
+
+    Returns: Both ways of training side by side.
+    """
+    return answer("local-sgd", locals())  # type: ignore[no-any-return]
+
+
+def estimate(
+    workload: Optional[Source] = None,
+    topology: Optional[Source] = None,
+    *,
+    settings: Settings = None,
+    rules: bool = False,
+    tokens: Optional[float] = None,
+    devices: Optional[int] = None,
+) -> Estimate:
+    """Estimate a step in closed form.
+
+    ``workload``: Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b].
+    ``topology``: Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+        [default: the one the workload names].
+    ``settings``: Change a field: `batch.global=768`, `topology.nodes=16`.
+    ``rules``: Rooflines, bounds by the machine's axes, and the arithmetic of a whole run too.
+    ``tokens``: Tokens of the whole run that `--rules` speaks of [default: 20 for each parameter that a token passes].
+    ``devices``: Devices that the whole run of `--rules` has, each at the pace of the estimate [default: those of the
+        machine].
+
+    Returns: The terms and their sum.
+    """
+    return Estimate(answer("estimate", locals()))
+
+
+def compare(
+    workload: Optional[Source] = None,
+    topology: Optional[Source] = None,
+    *,
+    settings: Settings = None,
+    html: Optional[Path] = None,
+    output: Optional[Path] = None,
+) -> types.Comparison:
+    """Compare the closed form of a step with its simulation, term by term.
+
+    ``workload``: Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b].
+    ``topology``: Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+        [default: the one the workload names].
+    ``settings``: Change a field: `batch.global=768`, `topology.nodes=16`.
+    ``html``: Write a page with the terms and the effects here: .html.
+    ``output``: Write a timeline with the closed form's terms under the simulated rank: .json, .json.gz, .pftrace,
+        .pftrace.gz.
+
+    Returns: Both sides and the effects between them.
+    """
+    return answer("compare", locals())  # type: ignore[no-any-return]
+
+
+def import_(
+    files: Union[Document, Iterable[Document]],
+    topology: Optional[Source] = None,
+    *,
+    model: Optional[Text] = None,
+    devices: Optional[int] = None,
+    settings: Settings = None,
+    report: Optional[Path] = None,
+) -> dict[str, Any]:
+    """Turn files of other tools into a workload and a topology, or a profile into rank programs.
+
+    ``files``: Files of other tools; what they are is told by their content.
+    ``topology``: The machine.
+    ``model``: The model beside arguments: a shipped one, a model file, or a config.json.
+    ``devices``: Devices of the job [default: what the file says].
+    ``settings``: A field that the file does not say: `model.vocabulary=50304`.
+    ``report``: Write what became of each argument here as JSON.
+
+    Returns: What was made of the files: a workload, a model, a table or an order.
+    """
+    return answer("import", locals(), "--output=-")  # type: ignore[no-any-return]
+
+
+def replay(
+    file: Document,
+    *,
+    on: Optional[Text] = None,
+    output: Optional[Path] = None,
+    scale: Optional[Texts] = None,
+    from_: Optional[Text] = None,
+    to: Optional[Text] = None,
+    data_parallel: int = 1,
+) -> dict[str, Any]:
+    """Play a measured or imported step again, unchanged, with something faster or slower, or on a machine.
+
+    ``file``: What `stepsim import kineto` or `import chakra` wrote.
+    ``on``: Play it on this machine: a name, a file, or a simple one like `switch:8,450,1`.
+    ``output``: With --on, write the timeline here (.pftrace, .json, .json.gz).
+    ``scale``: A factor on the time of a class of work.
+    ``from_``: The machine that was measured: a name, a file, or a simple one like `switch:8,450,1`.
+    ``to``: The machine whose network carries the collectives [default: the one that was measured].
+    ``data_parallel``: So many times the replicas.
+
+    Returns: The step as it was measured and as it was played.
+    """
+    return answer("replay", locals())  # type: ignore[no-any-return]
+
+
+def rl(
+    file: Document,
+    *,
+    settings: Settings = None,
+    output: Optional[Path] = None,
+) -> dict[str, Any]:
+    """Put an iteration of reinforcement learning together: generation, forward passes, training, weight exchange.
+
+    ``file``: The iteration: a JSON file.
+    ``settings``: Change a field of the workload, behind those that the file sets.
+    ``output``: Write the phases as a timeline here (.pftrace, .json, .json.gz).
+
+    Returns: The phases of the iteration.
+    """
+    return answer("rl", locals())  # type: ignore[no-any-return]
+
+
+def share(
+    jobs: Union[Document, Iterable[Document]],
+    topology: Source,
+    *,
+    settings: Settings = None,
+    steps: int = 2,
+    no_fold: bool = False,
+) -> dict[str, Any]:
+    """Play several jobs on one machine, each on devices of its own.
+
+    ``jobs``: WORKLOAD@DEVICES: a shipped name or a path, and numbers and ranges like `0-7,16-23`.
+    ``topology``: The machine: a name, a path, or a simple one.
+    ``settings``: Change a field of all workloads, or of the machine (`topology.…`).
+    ``steps``: Steps of the job whose step is the longest.
+    ``no_fold``: Simulate every rank, also those that must behave alike.
+
+    Returns: What became of each job.
+    """
+    return answer("share", locals())  # type: ignore[no-any-return]
+
+
+def schedule(
+    *,
+    kind: Optional[Text] = None,
+    all: bool = False,
+    order: Optional[Document] = None,
+    durations: Optional[Document] = None,
+    what_if: bool = False,
+    stages: Optional[int] = None,
+    micro_batches: Optional[int] = None,
+    chunks: Optional[int] = None,
+    group: Optional[int] = None,
+    limit: Optional[float] = None,
+    tf: float = 1,
+    ti: float = 1,
+    tw: float = 1,
+    overlap_factor: float = 1,
+    p2p: float = 0,
+    slow_edge: Optional[Text] = None,
+    more_warm_up: int = 0,
+    sends: Text = 'asynchronous',
+    output: Optional[Path] = None,
+    html: Optional[Path] = None,
+) -> Any:
+    """Run a pipeline schedule on abstract durations and draw it.
+
+    ``kind``: The schedule: gpipe, 1f1b, eager-1f1b, interleaved-1f1b, interleaved-torch, looped-bfs, zb-h1, zb-h2,
+        zb-v, zb-auto, dualpipe, dualpipe-v.
+    ``all``: All schedules in one table.
+    ``order``: An order of your own, from a JSON file: {"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]}.
+    ``durations``: A time for each pass, transfer and what stands around them: a JSON file, or a timeline of a pipeline
+        job.
+    ``what_if``: What each class of work, stage and replica costs by being uneven.
+    ``stages``: Pipeline ranks.
+    ``micro_batches``: Micro-batches of a step (dualpipe: of both directions together).
+    ``chunks``: Model chunks per rank, where the schedule leaves the choice.
+    ``group``: Micro-batches that pass a chunk in a row (interleaved-1f1b) [default: the number of stages].
+    ``limit``: Most activations that a rank may hold, in micro-batches (zb-auto) [default: twice the number of stages].
+    ``tf``: Time of a forward pass through one rank's whole share of layers.
+    ``ti``: Time of the gradients of the inputs.
+    ``tw``: Time of the gradients of the weights.
+    ``overlap_factor``: Time of a forward and a backward pass overlapped, as a factor on their sum (dualpipe).
+    ``p2p``: Delay of a transfer between ranks.
+    ``slow_edge``: What the transfers behind a rank take more, as between two sites: `3:1.5` of 1f1b; the closed form
+        stands beside.
+    ``more_warm_up``: Forwards that the ranks up to the slow edge do more before their first backward.
+    ``sends``: Whether a send holds up its rank.
+    ``output``: Writes the timeline (.json, .pftrace, each also with .gz).
+    ``html``: Writes a page (.html).
+
+    Returns: The outcome of the schedule, or a list of those of all.
+    """
+    return answer("schedule", locals())
+
+
+def matmul(
+    statement: Document,
+    topology: Source,
+    *,
+    size: Text,
+    settings: Settings = None,
+    mesh: Optional[Text] = None,
+    format: Text = 'bf16',
+    gradients: bool = False,
+    output: Optional[Path] = None,
+) -> dict[str, Any]:
+    """Say which collectives a sharded matrix product needs, and what bounds it.
+
+    ``statement``: The product: A[I_X,J_Y] B[J_Y,K] -> C[I_X,K].
+    ``topology``: The machine: a name, a path, or a simple one like torus:4x4x4,90,1.
+    ``size``: Sizes of the dimensions: I=4096,J=8192,K=16384.
+    ``settings``: Change a field of the machine: device=tpu-v5p.
+    ``mesh``: Mesh axes, the first varies fastest with the device's number: X=8,Y=16 [default: the machine's own].
+    ``format``: Number format of all three arrays.
+    ``gradients``: The products of the backward pass too.
+    ``output``: Write the timeline of the better way here (.json, .pftrace, each also with .gz).
+
+    Returns: The ways to do it and what bounds them.
+    """
+    return answer("matmul", locals())  # type: ignore[no-any-return]
+
+
+def collective(
+    topology: Source,
+    op: Text,
+    *,
+    settings: Settings = None,
+    bytes: Text = '8:16Gi:x2',
+    algorithm: Optional[Text] = None,
+    chunks: Optional[int] = None,
+    ranks: Optional[Text] = None,
+    fidelity: Text = 'fluid',
+    theory: bool = False,
+    output: Optional[Path] = None,
+    html: Optional[Path] = None,
+) -> Any:
+    """Time a collective by size on a machine.
+
+    ``topology``: The machine: a name, a file, or a simple one: switch:N,GBps,us ring:… line:… mesh:…
+        torus:AxBxC,GBps,us nodes:K*G,GBps_in,us_in,GBps_out,us_out.
+    ``op``: all-reduce, all-gather, reduce-scatter, all-to-all, broadcast, reduce, send-recv or ring-shift.
+    ``settings``: Changes a value of the machine file: path=value; may be repeated.
+    ``bytes``: Sizes: 8:16Gi:x2 (from, to, factor), 1Mi:8Mi:+1Mi, or a list; the buffer of one rank, for all-gather and
+        reduce-scatter the full one.
+    ``algorithm``: The algorithm instead of the machine's choice.
+    ``chunks``: Pipeline chunks of that algorithm instead of the best number.
+    ``ranks``: The devices, in order: 0-63 or 0,2,4-7 [default: all; of send-recv the first two].
+    ``fidelity``: How finely it is played out.
+    ``theory``: Costs as theory has them also where a tuning table knows more.
+    ``output``: Writes a timeline of the largest size (.json, .pftrace, each also with .gz): with --fidelity steps every
+        transfer by device and by link, else the use of the busiest links.
+    ``html``: Writes a page: all sizes, and with --fidelity steps the transfers of the largest over time (.html).
+
+    Returns: A row for each size.
+    """
+    return answer("collective", locals())
+
+
+def score(
+    paths: Union[Document, Iterable[Document]],
+    *,
+    rules: Optional[Texts] = None,
+    rows: Optional[Path] = None,
+    bands: Optional[Path] = None,
+    source: Optional[Texts] = None,
+    row: Optional[Text] = None,
+    every: int = 1,
+    settings: Settings = None,
+    unknown_sources: bool = False,
+    without_rules_of: Optional[Texts] = None,
+    anchor: bool = False,
+) -> dict[str, Any]:
+    """Simulate measured steps, and tell how far off the simulation is.
+
+    ``paths``: Files of JSON lines, or folders with such files.
+    ``rules``: Rules of your own beside the shipped ones; a file with the name of a shipped one replaces it.
+    ``rows``: Write every row as a line of JSON here, with the workload and machine that were simulated.
+    ``bands``: Write how far off steps of each device and stack were here, as `run` and `estimate` tell it.
+    ``source``: Only rows of this source.
+    ``row``: Only the row with this id, or whose id ends so.
+    ``every``: Only every n-th row.
+    ``settings``: Change a field of every workload, or of every machine: `topology.device.cost.matrix_fraction=0.7`.
+    ``unknown_sources``: Map every row as one of a source that has no rules of its own, by software, device and columns
+        alone.
+    ``without_rules_of``: Map the rows of this source as if nobody had written rules for it, all others with theirs.
+    ``anchor``: Give the rows of each model on the fewest devices of a source, software and device, and predict the
+        others from them.
+
+    Returns: How far off the simulation is.
+    """
+    return answer("score", locals())  # type: ignore[no-any-return]
+
+
+def calibrate(
+    workload: Optional[Source] = None,
+    topology: Optional[Source] = None,
+    *,
+    measured: Optional[Texts] = None,
+    rows: Optional[Document] = None,
+    rules: Optional[Texts] = None,
+    device: Optional[Text] = None,
+    stack: Optional[Text] = None,
+    every: int = 1,
+    source: Optional[Texts] = None,
+    constant: Optional[Texts] = None,
+    settings: Settings = None,
+) -> dict[str, Any]:
+    """Fit the constants of a device and a stack to measured steps.
+
+    ``workload``: A workload whose step was measured: name or path.
+    ``topology``: Machine of the workload [default: the one that it names].
+    ``measured``: Its measured time: `3.2s`, `640ms`, or a number of seconds.
+    ``rows``: Rows of measured steps: a file of JSON lines, or a folder.
+    ``rules``: With --rows: rules of your own.
+    ``device``: With --rows: only this class of device.
+    ``stack``: With --rows: only this software stack.
+    ``every``: With --rows: only every n-th row.
+    ``source``: With --rows: only this source.
+    ``constant``: With --rows: fit this constant of a file in place of the parts: matrix, memory, sustained, sustained-
+        memory, host, launch.
+    ``settings``: Change a field of the workload, or behind `topology.` of the machine.
+
+    Returns: Prices, for ``run(..., prices=)``.
+    """
+    return answer("calibrate", locals(), "--output=-")  # type: ignore[no-any-return]
+
+
+def learn(
+    traces: Union[Document, Iterable[Document]],
+    topology: Optional[Source] = None,
+    *,
+    workload: Source,
+    settings: Settings = None,
+    linked: bool = False,
+    classes: Optional[Document] = None,
+) -> dict[str, Any]:
+    """Take the prices of kernels, host and collectives from profiles of a real step.
+
+    ``traces``: Profiles of one or several ranks, as torch.profiler exports them.
+    ``topology``: The machine that it ran on [default: the one that the workload names].
+    ``workload``: The workload that was profiled: name or path.
+    ``settings``: Change a field of the workload, or behind `topology.` of the machine.
+    ``linked``: Count only device events whose launch is in the file.
+    ``classes``: Names of kernels, before the shipped ones, as `analyze --classes` takes them.
+
+    Returns: Prices, for ``run(..., prices=)``.
+    """
+    return answer("learn", locals(), "--output=-")  # type: ignore[no-any-return]
+
+
+def kernels(
+    device: Optional[Document] = None,
+    *,
+    settings: Settings = None,
+    score: Union[Document, Iterable[Document]],
+) -> dict[str, Any]:
+    """Show what kernels are priced at, and how far measured ones are off.
+
+    ``device``: A device of the catalogue (`stepsim list devices`) or a device file [default: h100-sxm; with --score:
+        all].
+    ``settings``: Change a field of the device, as cost.sustained=1.
+    ``score``: Measured kernels to compare with, one JSON object a line.
+
+    Returns: The score of every row.
+    """
+    return answer("kernels", locals())  # type: ignore[no-any-return]
+
+
+def fill(
+    workload: Source,
+    topology: Optional[Source] = None,
+    *,
+    fix: Settings = None,
+    max_memory: Optional[float] = None,
+    threads: Optional[int] = None,
+    output: Optional[Path] = None,
+) -> dict[str, Any]:
+    """Find the least recomputation or offload with which a step fits, and the largest micro-batch.
+
+    ``workload``: Workload: the name of a shipped one, or a file of ours or of training software.
+    ``topology``: Machine: a count and a name (`64xh100`), a name, a path, or a simple one like `switch:8,450,1`
+        [default: the one the workload names].
+    ``fix``: Keep a field at a value: `parallelism.tensor=8`, `batch.global=512`, `topology.nodes=16`.
+    ``max_memory``: Most device memory that a step may take, in GiB [default: all of it].
+    ``threads``: Threads [default: one a processor].
+    ``output``: Write the best workload here, ready for `stepsim run`.
+
+    Returns: What fits, and the best of it.
+    """
+    return answer("fill", locals())  # type: ignore[no-any-return]

@@ -1,0 +1,1089 @@
+"""What the program writes, as dictionaries with types. A key that may be absent is marked so.
+
+Written by ``generate.py``: what stands here is not edited.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Mapping, Optional, TypedDict, Union
+
+
+#: How a run ended.
+Status = Literal["ok", "invalid", "out_of_memory", "deadlock", "failed"]
+
+
+class Head(TypedDict, total=False):
+    """What went in and how it was asked for."""
+
+    #: Version of the simulator.
+    stepsim: str
+    #: The command line, empty where the library was called.
+    command: list[str]
+    #: What `--set` changed, in order.
+    settings: list[str]
+    #: Seed of what is drawn.
+    seed: int
+    #: The workload, with its references resolved and settings applied.
+    workload: InputName
+    #: Its model.
+    model: InputName
+    #: The machine, with its references resolved and settings applied.
+    topology: InputName
+
+
+class InputName(TypedDict, total=False):
+    """An input by name and content."""
+
+    #: Its short name.
+    name: str
+    #: 16 hex digits over its content; `stepsim show --resolved` prints it.
+    hash: str
+
+
+class JumpedReport(TypedDict):
+    """What was jumped of a step whose schedule repeats itself."""
+
+    #: Micro-batches that were counted and not played.
+    micro_batches: int
+    #: Micro-batches of the step.
+    of: int
+    #: Turns that they are: after each the run would have been in the same state again.
+    turns: int
+
+
+class Classes(TypedDict):
+    """How far folding got."""
+
+    #: Ranks that were simulated: one of each class.
+    simulated_ranks: int
+    #: Ranks of the job.
+    ranks: int
+
+
+class _Breakdown(TypedDict):
+    #: Kernels on the compute stream.
+    busy_s: float
+    #: Why the compute stream stood still, by cause; causes that do not occur are left out.
+    stalls_s: dict[str, float]
+
+
+class Breakdown(_Breakdown, total=False):
+    """`busy_s` and the stalls sum to the step time."""
+
+    #: The part of it for which device memory gave kernels less than they use: copies share its bandwidth.
+    slowed_by_memory_s: float
+
+
+class _StageReport(TypedDict):
+    #: Which.
+    stage: int
+    #: Ranks in it.
+    ranks: int
+    #: Kernels on the compute stream.
+    busy_s: float
+    #: Why the compute stream stood still, by cause; causes that do not occur are left out.
+    stalls_s: dict[str, float]
+    #: By name of the tier: the fullest instance that ranks of the stage use.
+    memory: dict[str, TierReport]
+
+
+class StageReport(_StageReport, total=False):
+    """A pipeline stage."""
+
+    #: Layers of the model that it computes, in whole or in part.
+    layers: int
+    #: What it computes beside them: `embedding`, `head`.
+    ends: list[str]
+    #: The part of it for which device memory gave kernels less than they use: copies share its bandwidth.
+    slowed_by_memory_s: float
+    #: By kind of communication: means over them.
+    communication: dict[str, CommunicationReport]
+
+
+class CommunicationReport(TypedDict):
+    """Communication of one kind, mean over ranks. `under_kernels_s`, `while_idle_s` and `exposed_s` sum to `ran_s`."""
+
+    #: Time during which at least one op of the kind ran.
+    ran_s: float
+    #: The part during which a kernel ran: overlap.
+    under_kernels_s: float
+    #: The part during which the compute stream stood still for something else.
+    while_idle_s: float
+    #: The part during which the compute stream stood still for it.
+    exposed_s: float
+    #: The sum over the ops: more than `ran_s` where they ran side by side.
+    op_seconds: float
+    #: Bytes of the messages of one rank.
+    bytes: float
+    #: Operations of one rank.
+    ops: float
+
+
+class TierReport(TypedDict):
+    """A memory tier at its fullest."""
+
+    #: The highest level.
+    peak_bytes: int
+    #: What it can hold.
+    capacity_bytes: int
+    #: When the peak is first reached.
+    peak_at_s: float
+    #: What is resident then: weights, gradients, optimizer, activations, workspace.
+    by_class: dict[str, int]
+
+
+class WaterfallReport(TypedDict):
+    """From the peak to MFU, mean over all ranks and by stage."""
+
+    #: Mean over all ranks.
+    mean: BarsReport
+    #: Mean over the ranks of each pipeline stage, in order.
+    stages: list[BarsReport]
+
+
+class BarsReport(TypedDict):
+    """One waterfall: `mfu` and the shares of all bars sum to 1, the peak."""
+
+    #: What is left of the peak.
+    mfu: float
+    #: What took the rest, in the order of the waterfall.
+    bars: list[BarReport]
+
+
+class _BarReport(TypedDict):
+    #: `kernel efficiency`, `memory-bound kernels`, `recomputation`, `interference`, `stragglers`, `host`, `exposed
+    #: communication`, `bubble`, `optimizer`, `tail`, `beyond the model`, `attention as counted`.
+    group: str
+    #: Seconds of a rank. Negative where MFU counts more than ran.
+    time_s: float
+    #: Of the peak over the step, and so of the step.
+    share: float
+
+
+class BarReport(_BarReport, total=False):
+    """One bar."""
+
+    #: Class of kernels, kind of communication, sort of bubble; empty where the group says all.
+    what: str
+    #: Of communication: `bandwidth`, `latency`, `contention`, `late peer`.
+    part: str
+
+
+#: The kernels of one class, mean of a rank.
+KernelClassReport = TypedDict(
+    "KernelClassReport",
+    {
+        "class": "KernelClass",
+        "count": float,
+        "time_s": float,
+        "disturbed_s": float,
+        "share": float,
+        "TFLOPs": float,
+        "GBps": float,
+        "bound": "Bound",
+    },
+    total=False,
+)
+
+
+#: What kind of work a kernel does.
+KernelClass = Literal["gemm", "gemm-input-grad", "gemm-weight-grad", "grouped-gemm", "grouped-gemm-input-grad", "grouped-gemm-weight-grad", "attention-gemm", "scan", "attention-forward", "attention-backward", "softmax", "norm", "norm-backward", "layer-norm-backward", "rotary", "activation", "residual", "reduction", "loss", "embedding", "cast", "cast-transpose", "amax", "transpose", "permute", "unpermute", "router", "top-k", "row-map", "optimizer-fused", "optimizer-multi-tensor", "optimizer-for-each", "gradient-norm", "gradient-clip", "accumulate", "copy", "other"]
+
+
+#: What bounds the kernels of a class: the larger of the parts that they use of the peak and of the memory's bandwidth.
+Bound = Literal["matrix", "memory", "neither"]
+
+
+class _LayerReport(TypedDict):
+    #: Time of its ops by kind, side by side or not.
+    by_kind_s: dict[str, float]
+
+
+class LayerReport(_LayerReport, total=False):
+    """Ops of one layer and kind, mean of a rank: a layer that lies on one of four stages counts a quarter."""
+
+    #: Number of the layer in the model; absent for what belongs to none.
+    layer: Optional[int]
+
+
+class _RankReport(TypedDict):
+    #: Its number in the job; of several the lowest.
+    rank: int
+    #: Stage and coordinates in words.
+    name: str
+    #: Its pipeline stage.
+    stage: int
+    #: How many ranks the entry stands for.
+    count: int
+    #: Kernels on the compute stream.
+    busy_s: float
+    #: Why the compute stream stood still, by cause; causes that do not occur are left out.
+    stalls_s: dict[str, float]
+
+
+class RankReport(_RankReport, total=False):
+    """A rank, or ranks that are alike."""
+
+    #: The part of it for which device memory gave kernels less than they use: copies share its bandwidth.
+    slowed_by_memory_s: float
+
+
+class _Blame(TypedDict):
+    #: In words: `ranks 0–3 (×2.85)`, `stage 7 (head)`, `host`, `nic`, `full tier`.
+    cause: str
+    #: The arguments of `stepsim whatif` that take it away.
+    whatif: str
+    #: The step without it, played.
+    without_s: float
+    #: The step less that: the sum of both parts.
+    cost_s: float
+    #: Seconds of a mean rank that are the cause's own: kernels that take longer, waits for the host, for the link, for
+    #: room.
+    itself_s: float
+    #: The rest: what ranks wait for one another because of it. Negative where others would have waited anyhow.
+    others_s: float
+
+
+class Blame(_Blame, total=False):
+    """A cause, and the step without it."""
+
+    #: Whether it is no fault but a limit: a class of links, taken away by having no end.
+    limit: bool
+
+
+class SlowRanks(TypedDict):
+    """Ranks that are slow by the same factor, to two digits."""
+
+    #: In words: `ranks 0–3 (×2.85)`.
+    name: str
+    #: Their numbers.
+    ranks: list[int]
+    #: Factor on the time of their kernels, of the slowest.
+    slowness: float
+
+
+class _LinkReport(TypedDict):
+    #: Its name in the machine; of several the first.
+    name: str
+    #: Bytes through one.
+    bytes: float
+    #: Its capacity in 10⁹ bytes per second.
+    capacity_GBps: float
+    #: Bytes over what it could have carried in the step, 0 to 1.
+    utilisation: float
+
+
+class LinkReport(_LinkReport, total=False):
+    """A shared capacity, or several that carried alike."""
+
+    #: How many have its capacity and carried as much.
+    count: int
+
+
+class _PrefetchReport(TypedDict):
+    #: Its phase in words.
+    phase: str
+    #: Kernels that waited for a copy, stalled or not, on all ranks.
+    kernels: int
+    #: How long before the kernel was otherwise ready the copy could be issued.
+    had_s: float
+    #: How long before it should have been.
+    needed_s: float
+    #: Layers that the rank computed in the needed time before the kernel: the distance in layers.
+    needed_layers: int
+
+
+class PrefetchReport(_PrefetchReport, total=False):
+    """The copy of a layer in a phase that came latest, of all ranks and micro-batches."""
+
+    #: Global layer number of the kernel that waited.
+    layer: Optional[int]
+
+
+class _CriticalPathReport(TypedDict):
+    #: Ops on it.
+    ops: int
+    #: How often it passes from one rank to another.
+    rank_changes: int
+    #: Time of its ops by kind; with contention and memory it sums to the step time.
+    by_kind_s: dict[str, float]
+    #: Time that contention added.
+    contention_s: float
+    #: Time spent waiting for room on a full tier.
+    memory_s: float
+
+
+class CriticalPathReport(_CriticalPathReport, total=False):
+    """The chain of binding waits from the end of the step to its start."""
+
+    #: The part of `compute` by class of kernels.
+    by_class_s: dict[str, float]
+    #: The part of it on each rank that it visits, longest first.
+    ranks: list[OnRank]
+    #: The path in the order of time, without gaps: neighbours on one rank, of one phase and micro-batch, are joined.
+    stretches: list[Stretch]
+
+
+class OnRank(TypedDict):
+    """The part of a critical path on one rank."""
+
+    #: The rank; of several that are alike the lowest.
+    rank: int
+    #: Its pipeline stage.
+    stage: int
+    #: From the end of the op before to the end of its own, summed: of all ranks the step time.
+    time_s: float
+
+
+class _Stretch(TypedDict):
+    #: The rank; of several that are alike the lowest.
+    rank: int
+    #: From when.
+    start_s: float
+    #: Until when.
+    end_s: float
+    #: Ops of it.
+    ops: int
+    #: Its time by kind of op.
+    by_kind_s: dict[str, float]
+
+
+class Stretch(_Stretch, total=False):
+    """A stretch of the critical path on one rank."""
+
+    #: Phase of the step; empty where several are joined.
+    phase: str
+    #: Micro-batch, where it is of one.
+    micro_batch: Optional[int]
+
+
+class SlackReport(TypedDict):
+    """Slack of the ops of one kind, means of a rank."""
+
+    #: Ops.
+    ops: float
+    #: Their time.
+    time_s: float
+    #: The part of it in ops without slack: each of them moves the step.
+    binding_s: float
+    #: The part of it in ops whose slack is less than a hundredth of the step.
+    near_s: float
+    #: The least slack of all.
+    least_s: float
+
+
+class SamplesReport(TypedDict):
+    """Step times over all samples."""
+
+    #: How many.
+    count: int
+    #: Seed of the first; the others follow it.
+    seed: int
+    #: Mean step time.
+    mean_s: float
+    #: Standard deviation over mean.
+    cv: float
+    #: Shortest.
+    min_s: float
+    #: 5 % are no longer.
+    p5_s: float
+    #: Half are no longer.
+    p50_s: float
+    #: 95 % are no longer.
+    p95_s: float
+    #: 99 % are no longer.
+    p99_s: float
+    #: Longest.
+    max_s: float
+    #: Numbers of samples in ranges of equal width from the shortest to the longest.
+    histogram: list[Bar]
+    #: Pipeline stages on the critical path.
+    critical_stages: list[OnPath]
+    #: The ranks with the largest shares of it.
+    critical_ranks: list[OnPath]
+
+
+class Bar(TypedDict):
+    """A range of step times."""
+
+    #: From.
+    from_s: float
+    #: Up to.
+    to_s: float
+    #: Samples in it.
+    samples: int
+
+
+class OnPath(TypedDict):
+    """How often and for how long a rank or a stage was on the critical path."""
+
+    #: Its name.
+    name: str
+    #: Part of the samples whose critical path visits it, 0 to 1.
+    samples: float
+    #: Its share of the critical path, mean over all samples.
+    share: float
+
+
+class _Report(TypedDict):
+    #: Name of the workload.
+    workload: str
+    #: Name of the machine.
+    topology: str
+    #: The time of a step: mean of all.
+    step_time_s: float
+    #: Tokens that one step trains on.
+    tokens_per_step: int
+    #: Tokens of all steps over their time.
+    tokens_per_s: float
+    #: Model FLOP utilisation: a fraction of the devices' dense peak. Attention counts in full, as Megatron and PaLM do.
+    mfu: float
+    #: Hardware FLOP utilisation: recomputation counts as work, attention in full as in `mfu`.
+    hfu: float
+    #: Model FLOPs per device and second, in 10¹².
+    model_tflops_per_device: float
+    #: Devices.
+    devices: int
+    #: Op executions of the step on all ranks.
+    ops: int
+    #: Completions that the event loop handled.
+    events: int
+    #: How many ranks were simulated for all.
+    classes: Classes
+    #: Where the time went: mean over all ranks.
+    mean: Breakdown
+    #: Where the time went: mean over the ranks of each pipeline stage.
+    stages: list[StageReport]
+    #: Each rank of the job, or (of more than 64) one of each group of ranks that are alike.
+    ranks: list[RankReport]
+    #: By kind of communication: means over all ranks.
+    communication: dict[str, CommunicationReport]
+    #: By name of the tier: the fullest instance.
+    memory: dict[str, TierReport]
+    #: The busiest links, ports and tier bandwidths.
+    links: list[LinkReport]
+    #: What the step's length hangs on.
+    critical_path: CriticalPathReport
+    #: How FLOPs are counted.
+    conventions: list[str]
+
+
+class Report(_Report, total=False):
+    """All readings of one run."""
+
+    #: How the run ended; a run without a result has a `FailedReport` instead.
+    status: Status
+    #: What the run was.
+    run: Head
+    #: What the step hangs on, in one sentence: the slow ranks, the stage or the kind of work that most of the critical
+    #: path lies on.
+    hangs_on: str
+    #: Steps that were simulated one after the other: 1 but with `--steps`. Stalls, kernels and bytes below are of all.
+    steps: int
+    #: From the start of the first step until the last op of the last rank has ended: the sum of all steps.
+    run_time_s: float
+    #: The time of each step, from the end of the one before; of several.
+    step_times_s: list[float]
+    #: The same with attention by half where its mask is causal, as Llama 3 counts.
+    mfu_causal: float
+    #: The same with what a causal mask skips left out, as in `mfu_causal`: the FLOPs executed.
+    hfu_causal: float
+    #: Wall-clock seconds of the simulation, unless the output is to be reproducible.
+    simulation_wall_s: Optional[float]
+    #: Turns of the schedule that were counted and not played; absent where all were played.
+    jumped: Optional[JumpedReport]
+    #: From the peak to MFU; absent where kernels have no FLOPs of their own.
+    waterfall: Optional[WaterfallReport]
+    #: Kernels by class, longest first: means over all ranks.
+    kernels: list[KernelClassReport]
+    #: Time of ops by layer of the model and kind: means over all ranks.
+    layers: list[LayerReport]
+    #: What causes cost, most costly first and limits behind faults, by the step played without each: where `--full`,
+    #: `--why` or `--html` asked for it.
+    blame: list[Blame]
+    #: Ranks whose kernels take longer than the device needs, slowest first.
+    slow_ranks: list[SlowRanks]
+    #: For each layer that waits for copies to the device: how far ahead they were issued, and should have been.
+    prefetch: list[PrefetchReport]
+    #: How much later ops could end without moving the step, by kind.
+    slack: dict[str, SlackReport]
+    #: How the step time spreads over seeds, if samples were asked for.
+    samples: Optional[SamplesReport]
+
+
+#: How a run ended.
+RowStatus = Literal["ok", "invalid", "out_of_memory", "deadlock", "failed"]
+
+
+class _Row(TypedDict):
+    #: Hash of the resolved inputs, of how the point is valued, and of the program's version.
+    key: str
+    #: What the point sets.
+    settings: dict[str, Any]
+    #: How it ended.
+    status: RowStatus
+
+
+class Row(_Row, total=False):
+    """One point and what became of it."""
+
+    #: Number of the point in its study, from 0.
+    point: int
+    #: Why there is no result.
+    message: Optional[str]
+    #: Seconds of the step.
+    step_time_s: Optional[float]
+    #: Tokens per second and device.
+    tokens_per_s_per_device: Optional[float]
+    #: Model FLOP utilisation.
+    mfu: Optional[float]
+    #: The fullest device memory.
+    memory_peak_bytes: Optional[int]
+    #: Seconds of a mean rank that stood still for communication, by its kind (`tp`, `cp`, `ep`, `pp`, `dp`, `h2d`, ...).
+    exposed_s: dict[str, float]
+    #: What was asked for of the step's report, by path.
+    columns: dict[str, Any]
+
+
+#: What is best.
+SearchObjective = Literal["time", "tokens_per_device", "cost", "energy", "devices", "memory"]
+
+
+class _SearchProof(TypedDict):
+    #: Layouts that were simulated: all but those that are invalid or do not fit for certain.
+    simulated: int
+    #: Of these, how many have a result that counts.
+    counted: int
+    #: Layouts that the search simulates by itself.
+    searched: int
+    #: By how much of the best the search's best is worse.
+    regret: float
+
+
+class SearchProof(_SearchProof, total=False):
+    """A search beside the truth."""
+
+    #: Rank correlation of closed form and simulation by what is best (Kendall's tau; 1: the same order).
+    kendall_tau: Optional[float]
+
+
+class _SearchTrial(TypedDict):
+    #: The field.
+    path: str
+    #: What it was set to, beside all that was kept before.
+    value: Any
+    #: Whether the best has it.
+    kept: bool
+
+
+class SearchTrial(_SearchTrial, total=False):
+    """A value that was tried."""
+
+    #: Seconds of the step; absent if there is no result that counts.
+    step_time_s: Optional[float]
+
+
+class _SearchRanked(TypedDict):
+    #: What the search chose.
+    settings: dict[str, Any]
+    #: All that turns the workload into this one: arguments of `--set`.
+    sets: list[str]
+    #: Seconds of the step in closed form.
+    closed_form_s: float
+    #: Peak of device memory in closed form.
+    closed_form_memory_bytes: float
+    #: What it takes for certain: the state that stays, and kept activations at their most.
+    least_memory_bytes: float
+    #: Devices of the machine.
+    devices: int
+    #: How it ended.
+    status: SearchStatus
+    #: Of the first: why it is slower than the best, largest difference first.
+    slower_by: list[SearchReason]
+
+
+class SearchRanked(_SearchRanked, total=False):
+    """A simulated layout."""
+
+    #: Dollars for 10⁶ tokens, where the machine has a price.
+    cost_USD_per_million_tokens: Optional[float]
+    #: Energy of a token at the stated power of the devices.
+    energy_J_per_token: Optional[float]
+    #: Why there is no result.
+    message: Optional[str]
+    #: Seconds of the step.
+    step_time_s: Optional[float]
+    #: Tokens per second and device.
+    tokens_per_s_per_device: Optional[float]
+    #: Model FLOP utilisation.
+    mfu: Optional[float]
+    #: The fullest device memory.
+    memory_peak_bytes: Optional[int]
+    #: Seconds of a mean rank that stood still for communication, by its kind (`tp`, `cp`, `ep`, `pp`, `dp`, `h2d`, ...).
+    exposed_s: dict[str, float]
+    #: What was asked for of the step's report, by path.
+    columns: dict[str, Any]
+    #: Of the first: from the peak to MFU, mean of all ranks.
+    waterfall: Optional[SearchBarsReport]
+
+
+#: How a run ended.
+SearchStatus = Literal["ok", "invalid", "out_of_memory", "deadlock", "failed"]
+
+
+class SearchBarsReport(TypedDict):
+    """One waterfall: `mfu` and the shares of all bars sum to 1, the peak."""
+
+    #: What is left of the peak.
+    mfu: float
+    #: What took the rest, in the order of the waterfall.
+    bars: list[SearchBarReport]
+
+
+class _SearchBarReport(TypedDict):
+    #: `kernel efficiency`, `memory-bound kernels`, `recomputation`, `interference`, `stragglers`, `host`, `exposed
+    #: communication`, `bubble`, `optimizer`, `tail`, `beyond the model`, `attention as counted`.
+    group: str
+    #: Seconds of a rank. Negative where MFU counts more than ran.
+    time_s: float
+    #: Of the peak over the step, and so of the step.
+    share: float
+
+
+class SearchBarReport(_SearchBarReport, total=False):
+    """One bar."""
+
+    #: Class of kernels, kind of communication, sort of bubble; empty where the group says all.
+    what: str
+    #: Of communication: `bandwidth`, `latency`, `contention`, `late peer`.
+    part: str
+
+
+class SearchReason(TypedDict):
+    """What a layout spends more (or less) on than the best one."""
+
+    #: Group of the waterfall, and what of it.
+    what: str
+    #: Seconds of a mean rank more than the best layout; negative: less.
+    more_s: float
+
+
+class _SearchReport(TypedDict):
+    #: The workload.
+    workload: str
+    #: The machine.
+    topology: str
+    #: Its devices; of several sizes, those of the best.
+    devices: int
+    #: What is best.
+    objective: SearchObjective
+    #: Layouts of the space.
+    points: int
+    #: Layouts that were not simulated, by reason: `invalid` (the workload's checks refuse them), `memory` (in closed form,
+    #: over the limit by the state that stays and the kept activations alone), `floor` (worse than all that are ranked by
+    #: what its step takes at least), `time` (in closed form, worse than the best simulated by more than the margin),
+    #: `deadline` (in closed form, longer than the deadline by more than the margin), `limit` (not refuted, but no more
+    #: simulations were allowed).
+    pruned: dict[str, int]
+    #: Layouts that were simulated.
+    simulated: int
+    #: Of these, how many have no result that counts, by reason: `out_of_memory` (or over the limit), `deadlock`, ...
+    unfit: dict[str, int]
+    #: How far the closed form's time was trusted.
+    margin: float
+    #: The margin of time that holds for what was simulated: smaller where simulations ran out.
+    time_margin_reached: float
+    #: By how much of itself the closed form was longer than the simulation at most, of all that were simulated.
+    closed_form_longest: float
+    #: The same of what a step takes at least: 0, or the floor is none.
+    floor_longest: float
+    #: What was tried on the best layout, where that was asked for; the first of the ranking has what was kept.
+    refined: list[SearchTrial]
+    #: What was taken for granted.
+    assumed: list[str]
+    #: The best layouts, best first.
+    ranking: list[SearchRanked]
+
+
+class SearchReport(_SearchReport, total=False):
+    """What a search found."""
+
+    #: Longest step that counts.
+    deadline_s: Optional[float]
+    #: What the search would have missed, where every layout was simulated to know it.
+    proof: Optional[SearchProof]
+
+
+class _WhatIf(TypedDict):
+    #: What was changed: `matrix × 1.1`, `without tp`.
+    what: str
+    #: The step, simulated.
+    step_time_s: float
+    #: Over the step without changes, less 1: negative where it is faster.
+    change: float
+
+
+class WhatIf(_WhatIf, total=False):
+    """A step with changes."""
+
+    #: Time of the unchanged run's critical path on it; absent where the path cannot say.
+    path_s: Optional[float]
+    #: The change that this foretells.
+    foretold: Optional[float]
+    #: Why the two part, where they do.
+    parts: Optional[Parts]
+
+
+#: Why a prediction parts from the simulation.
+Parts = Literal["path_changed", "bound_by_more"]
+
+
+class WhatIfs(TypedDict):
+    """A step and what changes make of it."""
+
+    #: The workload.
+    workload: str
+    #: The machine.
+    topology: str
+    #: The step without changes.
+    step_time_s: float
+    #: Each change, the largest gain first.
+    changes: list[WhatIf]
+
+
+class Line(TypedDict):
+    """One quantity in both reports; zero where a report does not have it."""
+
+    #: What it belongs to: `step`, `mean of a rank`, `from peak to MFU`, `communication`, `kernels`, `memory`, `stage 3`,
+    #: `layers`.
+    section: str
+    #: What it is.
+    what: str
+    #: In which unit.
+    unit: Measure
+    #: In the first report.
+    a: float
+    #: In the second.
+    b: float
+
+
+#: What unit a line of a comparison has.
+Measure = Literal["seconds", "bytes", "tokens_per_second", "fraction", "count"]
+
+
+class ComparisonTerm(TypedDict):
+    """One term on both sides, in seconds."""
+
+    #: Its name.
+    name: str
+    #: In closed form.
+    closed_form_s: float
+    #: On the simulated rank that is read: what its compute stream did or waited for.
+    simulated_s: float
+
+
+class ComparisonEffect(TypedDict):
+    """One switch and what it changed."""
+
+    #: Its name: `link contention`.
+    name: str
+    #: What was switched.
+    switch: str
+    #: What it adds to simulation minus closed form, in picoseconds.
+    picoseconds: int
+    #: The same in seconds.
+    seconds: float
+    #: The same in percent of the closed form's step.
+    percent: float
+
+
+class Comparison(TypedDict):
+    """Closed form and simulation of one step."""
+
+    #: What was compared.
+    what: str
+    #: The rank whose time is read term by term.
+    rank: str
+    #: Seconds of the step in closed form.
+    closed_form_s: float
+    #: Seconds of the step as simulated.
+    simulated_s: float
+    #: Both sides term by term; the columns sum to the two step times.
+    terms: list[ComparisonTerm]
+    #: What makes the difference.
+    effects: list[ComparisonEffect]
+    #: What no switch explains, in picoseconds.
+    rest_picoseconds: int
+    #: The same in seconds.
+    rest_s: float
+    #: Effects and rest: simulation minus closed form, in picoseconds.
+    sum_picoseconds: int
+    #: The same in seconds.
+    sum_s: float
+
+
+#: Which device events count.
+ProfileWindow = Literal["all", "linked"]
+
+
+class _ProfileRankProfile(TypedDict):
+    #: Number in the job; of files that do not say, their place in the order given.
+    rank: int
+    #: The file.
+    file: str
+    #: One step: the median of the steps marked in the file, else the window.
+    step_s: float
+    #: The steps that are marked.
+    steps: list[ProfileStepProfile]
+    #: From the first start to the last end of a device event.
+    window_s: float
+    #: Computing kernels ran.
+    compute_s: float
+    #: Copies and fills of the driver ran.
+    copies_s: float
+    #: Communication ran.
+    communication_s: float
+    #: Communication ran and no computing kernel.
+    exposed_communication_s: float
+    #: Communication by kind. Kinds that run at the same time each count.
+    communication: dict[str, ProfileKindProfile]
+    #: Nothing ran, by cause; sums to the idle time.
+    idle_s: dict[str, float]
+    #: Device events by class.
+    kernels: dict[str, ProfileClassProfile]
+    #: The same times as integers, over both windows.
+    ns: ProfileWindows
+    #: The streams.
+    streams: list[ProfileStreamProfile]
+    #: The longest stretches without computing kernels and copies.
+    gaps: list[ProfileGap]
+    #: Device events whose launch is not in the file.
+    without_launch: int
+    #: Device events that start before an earlier one on the same stream has ended.
+    same_stream_overlaps: int
+    #: `cpu_op` events with a stream argument, which are no device events.
+    cpu_ops_with_stream_arg: int
+
+
+class ProfileRankProfile(_ProfileRankProfile, total=False):
+    """What is said of one rank. Times are of the whole window, which may hold several steps."""
+
+    #: Name of the device.
+    device: Optional[str]
+    #: Ranks of the job.
+    world_size: Optional[int]
+    #: Model FLOPs over what the device could have done in a step, where a model is given.
+    mfu: Optional[float]
+    #: From the peak to MFU, where a model is given.
+    waterfall: Optional[ProfileMeasuredWaterfall]
+    #: Of a file with several devices: each.
+    devices_ns: dict[str, ProfileBreakdown]
+    #: What was passed over, and how often.
+    skipped: dict[str, int]
+
+
+class ProfileStepProfile(TypedDict):
+    """A step as its mark on the host says, and the device events that were launched during it."""
+
+    #: `ProfilerStep#N`.
+    name: str
+    #: Start, in nanoseconds of the file's clock.
+    start_ns: int
+    #: Length of the mark.
+    duration_ns: int
+    #: Device events launched during it.
+    events: int
+    #: Their times, in nanoseconds.
+    device_ns: ProfileBreakdown
+
+
+class ProfileBreakdown(TypedDict):
+    """Times of a set of device events, in nanoseconds."""
+
+    #: From the first start to the last end.
+    window: int
+    #: Anything ran.
+    busy: int
+    #: Nothing ran.
+    idle: int
+    #: Kernels that are no communication ran.
+    compute: int
+    #: Communication ran.
+    comm: int
+    #: Copies and fills of the driver ran.
+    mem: int
+    #: Communication ran under computing kernels.
+    comm_hidden: int
+    #: Communication ran and no computing kernel.
+    comm_exposed: int
+
+
+class ProfileKindProfile(TypedDict):
+    """Communication of a kind."""
+
+    #: Device events.
+    count: int
+    #: Time in which one ran.
+    ran_s: float
+    #: The part under computing kernels.
+    under_kernels_s: float
+    #: The rest.
+    exposed_s: float
+
+
+class _ProfileClassProfile(TypedDict):
+    #: What they take.
+    family: ProfileFamily
+    #: How many.
+    count: int
+    #: Sum of their durations.
+    total_s: float
+
+
+class ProfileClassProfile(_ProfileClassProfile, total=False):
+    """Device events of a class."""
+
+    #: What kind of work they do.
+    work: str
+
+
+#: What a device event takes: compute units, links, or the memory of the device.
+ProfileFamily = Literal["compute", "communication", "memory"]
+
+
+class ProfileMeasuredWaterfall(TypedDict):
+    """The way from the peak to MFU: `mfu` and all shares sum to 1."""
+
+    #: Model FLOPs of all steps in the window over what the device could have done in it.
+    mfu: float
+    #: What took the rest, largest first.
+    bars: list[ProfileMeasuredBar]
+
+
+class ProfileMeasuredBar(TypedDict):
+    """One bar."""
+
+    #: `gemm below the peak`, `attention below the peak`, another work of kernels, `exposed communication`, `idle: …`.
+    what: str
+    #: Of the window; negative where MFU counts more than ran, or kernels ran side by side.
+    time_s: float
+    #: Over the window.
+    share: float
+
+
+class _ProfileWindows(TypedDict):
+    #: Of all device events.
+    all: ProfileBreakdown
+
+
+class ProfileWindows(_ProfileWindows, total=False):
+    """Times in nanoseconds over both windows."""
+
+    #: Of those whose launch is in the file; left out where that is all or none of them.
+    linked: Optional[ProfileBreakdown]
+
+
+class ProfileStreamProfile(TypedDict):
+    """A stream of a device."""
+
+    #: The device, as the file writes it.
+    device: str
+    #: The stream, as the file writes it.
+    stream: str
+    #: Device events.
+    events: int
+    #: Those that are communication.
+    comm_events: int
+    #: Time in which one ran, in nanoseconds.
+    busy_ns: int
+
+
+class ProfileGap(TypedDict):
+    """A stretch without computing kernels and copies."""
+
+    #: When it begins, from the start of the window.
+    at_s: float
+    #: How long it is.
+    length_s: float
+    #: The part in which communication ran.
+    communication_s: float
+    #: The rest by cause.
+    idle_s: dict[str, float]
+    #: What ended it: `launch late`, `communication`, `event wait`, `queue`, or `unknown` where the launch is not in the
+    #: file.
+    ended_by: str
+    #: The kernel before.
+    before: str
+    #: The kernel after.
+    after: str
+
+
+class ProfileSkew(TypedDict):
+    """Collectives of several ranks, matched."""
+
+    #: Collectives that were matched over all given ranks of their group.
+    matched: int
+    #: Collectives without counterpart or without arguments.
+    unmatched: int
+    #: By rank: how it came to collectives.
+    ranks: list[ProfileRankSkew]
+    #: The matched ones in order of time.
+    rows: list[ProfileRow]
+
+
+class _ProfileRankSkew(TypedDict):
+    #: Number in the job.
+    rank: int
+    #: Collectives to which it came last.
+    last: int
+    #: Time by which it came after the last of the others, in all.
+    waited_for_s: float
+    #: Time that it waited for the last one, in all.
+    waits_s: float
+
+
+class ProfileRankSkew(_ProfileRankSkew, total=False):
+    """How a rank came to collectives."""
+
+    #: What its clock was ahead of the first rank's, where the clocks differ.
+    clock_offset_s: Optional[float]
+
+
+class _ProfileRow(TypedDict):
+    #: As the profiler names it.
+    name: str
+    #: Its process group.
+    group: str
+    #: Its first start, from that of the first row.
+    first_s: float
+    #: Last start − first start.
+    skew_s: float
+    #: First end − last start: the time with all ranks in, an estimate of the transfer from below.
+    active_s: float
+    #: The rank that came last.
+    last_rank: int
+
+
+class ProfileRow(_ProfileRow, total=False):
+    """A matched collective."""
+
+    #: Bytes of the whole buffer of a rank.
+    bytes: Optional[int]
+
+
+class _ProfileReport(TypedDict):
+    #: Which device events the times in seconds are of.
+    window: ProfileWindow
+    #: One a rank, in order of their numbers.
+    ranks: list[ProfileRankProfile]
+
+
+class ProfileReport(_ProfileReport, total=False):
+    """Everything that is said of some profiles."""
+
+    #: Collectives of several ranks beside each other.
+    collectives: Optional[ProfileSkew]
+    #: Ranks of the job whose profile was not given.
+    missing_ranks: list[int]
+    #: Files that held nothing to read, with why.
+    unread: list[str]

@@ -1,0 +1,101 @@
+//! Work that its caller may call off.
+//!
+//! A caller does the work under a [`Token`] ([`until`]) and pulls it from another thread. Long loops ask [`check`]: once the
+//! token is pulled, the thread unwinds to its caller and drops all on its way, so that partial files are removed. Threads
+//! that the work starts are [`carried`] and end alike. A result is whole, or there is none.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+thread_local! {
+    /// What calls off the work of this thread.
+    static TOKEN: RefCell<Option<Token>> = const { RefCell::new(None) };
+}
+
+/// Calls off the work that is done under it.
+#[derive(Clone, Debug, Default)]
+pub struct Token(Arc<AtomicBool>);
+
+impl Token {
+    /// The work ends at its next [`check`].
+    pub fn pull(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+    fn is_pulled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a thread unwinds with; no panic hook hears of it.
+struct CalledOff;
+
+/// Does work under a token; nothing where it was called off.
+pub fn until<T>(token: &Token, work: impl FnOnce() -> T) -> Option<T> {
+    let before = TOKEN.replace(Some(token.clone()));
+    let done = catch_unwind(AssertUnwindSafe(work));
+    TOKEN.set(before);
+    match done {
+        Ok(done) => Some(done),
+        Err(reason) if reason.is::<CalledOff>() => None,
+        Err(reason) => resume_unwind(reason),
+    }
+}
+
+/// Unwinds to [`until`] if the work of this thread was called off. Cheap: loops ask every few thousand turns.
+pub fn check() {
+    if TOKEN.with_borrow(|token| token.as_ref().is_some_and(Token::is_pulled)) {
+        resume_unwind(Box::new(CalledOff));
+    }
+}
+
+/// The work of another thread, under the token of this one. Where it was called off it ends early: whoever waits for it asks
+/// [`check`].
+pub fn carried(work: impl FnOnce()) -> impl FnOnce() {
+    let token = TOKEN.with_borrow(Option::clone);
+    move || match token {
+        Some(token) => drop(until(&token, work)),
+        None => work(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::pool;
+
+    #[test]
+    fn work_ends_at_the_next_check_and_drops_what_it_had() {
+        let (token, held) = (Token::default(), Arc::new(()));
+        let work = || {
+            let _kept = Arc::clone(&held);
+            check();
+            token.pull();
+            check();
+            unreachable!("called off")
+        };
+        assert_eq!(until(&token, work), None::<()>);
+        assert_eq!(Arc::strong_count(&held), 1);
+        check();
+    }
+
+    #[test]
+    fn threads_of_the_work_end_too() {
+        let token = Token::default();
+        let work = |i| {
+            if i == 5 {
+                token.pull();
+            }
+            check();
+        };
+        assert_eq!(until(&token, || pool::all(1000, 3, &work).len()), None);
+        assert_eq!(until(&Token::default(), || pool::all(4, 2, &|i| i).len()), Some(4));
+    }
+
+    #[test]
+    #[should_panic(expected = "a defect")]
+    fn a_panic_stays_a_panic() {
+        until(&Token::default(), || panic!("a defect"));
+    }
+}
