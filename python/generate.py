@@ -39,13 +39,12 @@ FUNCTIONS = {
     "local-sgd": ("--report=-", "dict[str, Any]", "Both ways of training side by side."),
     "estimate": ("--report=-", "Estimate", "The terms and their sum."),
     "compare": ("--report=-", "types.Comparison", "Both sides and the effects between them."),
-    "import": ("--output=-", "dict[str, Any]", "What was made of the files: a workload, a model, a table or an order."),
     "replay": ("--report=-", "dict[str, Any]", "The step as it was measured and as it was played."),
     "rl": ("--report=-", "dict[str, Any]", "The phases of the iteration."),
     "share": ("--report=-", "dict[str, Any]", "What became of each job."),
     "schedule": ("--report=-", "Any", "The outcome of the schedule, or a list of those of all."),
-    "matmul": ("--report=-", "dict[str, Any]", "The ways to do it and what bounds them."),
-    "collective": ("--report=-", "Any", "A row for each size."),
+    "matmul": ("--report=-", "list[dict[str, Any]]", "The ways to do it and what bounds them."),
+    "collective": ("--report=-", "dict[str, Any]", "A row for each size."),
     "score": ("--report=-", "dict[str, Any]", "How far off the simulation is."),
     "calibrate": ("--output=-", "dict[str, Any]", "Prices, for ``run(..., prices=)``."),
     "learn": ("--output=-", "dict[str, Any]", "Prices, for ``run(..., prices=)``."),
@@ -58,9 +57,6 @@ LEFT_OUT = {
 }  # fmt: skip
 #: What a function needs that the command can do without: it then only prints.
 NEEDED = {"kernels": "score"}
-#: Names that Python has taken.
-TAKEN = {"import": "import_"}
-
 #: What is described by a schema: its kind, the name of the type, and what the names of its parts begin with.
 SCHEMAS = [
     ("report", "Report", ""),
@@ -80,8 +76,7 @@ def commands() -> str:
     text = HEAD.format("A function for each command of the program that answers with data.")
     text += "from typing import Any, Iterable, Optional, Union\n\n"
     text += "from . import types\nfrom ._arguments import Path, Settings, Source, Texts\nfrom ._command import Document, answer\n"
-    text += "from ._estimate import Estimate\n\n"
-    text += "#: A number or a text; several are joined by commas.\nText = Union[str, int, float, Iterable[object]]\n"
+    text += "from ._estimate import Estimate\n"
     return text + "".join(function(name, *of) for name, of in FUNCTIONS.items())
 
 
@@ -90,14 +85,13 @@ def function(name: str, document: str, returns: str, what: str) -> str:
     described = COMMANDS[name]
     taken = document.split("=")[0].strip("-")
     arguments = [a for a in described["arguments"] if a["name"] not in LEFT_OUT | {taken}]
-    if any(a["name"] == "workload" and a["option"] is None for a in arguments):
-        arguments.sort(key=lambda a: a["option"] is not None and a["name"] != "topology")
-    ordered = [a for a in arguments if a["option"] is None or a["name"] == "topology"]
-    if name == "collective":
-        ordered = [a for a in arguments if a["is_required"]]
+    # What is needed comes first; a machine may be said beside the workload.
+    needed = [a for a in arguments if is_needed(name, a)]
+    ordered = sorted(needed, key=lambda a: a["option"] is not None)
+    ordered += [a for a in arguments if a not in needed and (a["option"] is None or a["name"] == "topology")]
     named = [a for a in arguments if a not in ordered]
     signature = [parameter(name, a) for a in ordered] + ["*"] * bool(named) + [parameter(name, a) for a in named]
-    python = TAKEN.get(name, name.replace("-", "_"))
+    python = name.replace("-", "_")
     lines = [f"{described['about']}.", ""]
     for a in [*ordered, *named]:
         about = re.sub(r";? ?repeatable$", "", (a["about"] or "").strip()).rstrip(".")
@@ -113,16 +107,21 @@ def function(name: str, document: str, returns: str, what: str) -> str:
     return f'\n\ndef {python}(\n{joined}) -> {returns}:\n    """{doc}\n    """\n    return {call}{mark}\n'
 
 
+def is_needed(command: str, a: dict) -> bool:
+    """Whether a function cannot do without an argument."""
+    return a["is_required"] or NEEDED.get(command) == a["name"]
+
+
 def parameter(command: str, a: dict) -> str:
     """One parameter with its type and default."""
-    name, kind, required = a["name"], a["kind"], a["is_required"] or NEEDED.get(command) == a["name"]
+    name, kind, required = a["name"], a["kind"], is_needed(command, a)
     assert name.isidentifier() and not keyword.iskeyword(name), name
     several = a["repeats"] and (a["values"] is None or a["kind"] == "path")
     if a["sets"]:
         return f"{name}: Settings = None"
     if kind == "flag":
         return f"{name}: bool = False"
-    of = {"whole": "int", "number": "float", "path": "Path" if a["is_written"] else "Document", "text": "Text"}[kind]
+    of = {"whole": "int", "number": "float", "path": "Path" if a["is_written"] else "Document", "text": "Texts"}[kind]
     if name in ("workload", "topology"):
         of = "Source"
     elif a["repeats"] and not several:

@@ -21,6 +21,8 @@ except ImportError as error:
         "Install it (`pip install ./python` in the repository, or `maturin develop` in this folder), or start elsewhere"
     ) from error
 
+from typing import List
+
 from . import types
 from ._command import command
 from ._commands import (
@@ -32,7 +34,6 @@ from ._commands import (
     estimate,
     fill,
     goodput,
-    import_,
     inspect,
     kernels,
     learn,
@@ -46,7 +47,7 @@ from ._commands import (
     whatif,
 )
 from ._estimate import Estimate
-from ._files import Plan, list, plan, schema, show
+from ._files import Plan, import_, list, plan, schema, show
 from ._native import __version__
 from ._own import Group
 from ._run import Run, run
@@ -100,5 +101,5 @@ __all__ = [
 ]
 
 
-def __dir__() -> "__builtins__.list[str]":  # type: ignore[name-defined]
+def __dir__() -> List[str]:
     return sorted([*__all__, "list"])

@@ -17,8 +17,8 @@ Path = Union[str, "os.PathLike[str]"]
 Source = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 #: Fields by dotted path (a dictionary, a row of a ``pandas.DataFrame``), or ``path=value`` texts.
 Settings = Optional[Union[Mapping[str, Any], Iterable[str], Any]]
-#: One text, several, or a dictionary, whose entries are ``name=value``.
-Texts = Union[str, Iterable[str], Mapping[str, Any]]
+#: A text or a number, several, or a dictionary, whose entries are ``name=value``.
+Texts = Union[str, float, Iterable[Any], Mapping[str, Any]]
 
 
 def wrong(argument: str, value: Any, allowed: str, hint: str = "") -> InputError:
@@ -103,9 +103,8 @@ def texts(argument: str, value: Texts) -> list[str]:
         return [value]
     if isinstance(value, AnyMapping):
         return [f"{name}={item if isinstance(item, str) else json_text(argument, item)}" for name, item in value.items()]
-    if not isinstance(value, Iterable):
-        raise wrong(argument, value, "a text, or several")
-    return [str(item) for item in value]
+    value = plain(argument, value)
+    return [str(item) for item in (value if isinstance(value, list) else [value])]
 
 
 def whole(argument: str, value: Any, least: Optional[int] = None) -> int:

@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 from contextlib import ExitStack
-from typing import Any, Mapping, Union
+from typing import Any, Iterable, Mapping, Union
 
 from . import _native
 from ._arguments import Path, number, path_text, plain, setting_texts, source_text, texts, whole, wrong
@@ -28,20 +28,22 @@ def command(*words: object) -> str:
     return _native.answer([os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in words])
 
 
-def answer(name: str, arguments: Mapping[str, Any], document: str = "--report=-") -> Any:
+def answer(name: str, given: Mapping[str, Any], document: str = "--report=-") -> Any:
     """The JSON that a command writes as ``document``, or says where that is nothing."""
     with ExitStack() as files:
-        words = [name, *options(name, arguments, files)]
+        words = [*name.split(" "), *options(name, given, files)]
         split = words.index("--") if "--" in words else len(words)
         words[split:split] = [document] if document else []
         return json.loads(_native.answer(words))
 
 
-def options(name: str, arguments: Mapping[str, Any], files: ExitStack) -> list[str]:
+def options(name: str, given: Mapping[str, Any], files: ExitStack) -> list[str]:
     """The words of a command behind its name; contents that it takes as files live as long as ``files``."""
-    known = _arguments(name)
+    known = arguments(name)
     optional, positional = [], []
-    for argument, value in arguments.items():
+    for argument, value in given.items():
+        if argument not in known:
+            raise wrong(argument, value, f"arguments of `{name}`: {', '.join(known)}")
         described = known[argument]
         # What is the default anyway is not said: it may not go with other options.
         if value is None or str(value) == str(described["default"]):
@@ -72,13 +74,15 @@ def _words(argument: str, described: Mapping[str, Any], value: Any, files: ExitS
     if argument in _CONTENTS:
         return [source_text(value, argument)]
     if repeats and (kind == "path" or described["option"] is None):
-        single = isinstance(value, (str, os.PathLike, Mapping)) or hasattr(value, "report")
+        single = not isinstance(value, Iterable) or isinstance(value, (str, os.PathLike, Mapping))
         return [_file(argument, item, files) for item in ([value] if single else value)]
     if repeats:
         return texts(argument, value)
     if kind == "number":
         return [repr(number(argument, value))]
-    return [_file(argument, value, files) if kind == "path" or described["option"] is None else str(plain(argument, value))]
+    if kind == "path" or described["option"] is None:
+        return [_file(argument, value, files)]
+    return [",".join(texts(argument, value))]
 
 
 def _file(argument: str, value: Any, files: ExitStack) -> str:
@@ -94,6 +98,12 @@ def _file(argument: str, value: Any, files: ExitStack) -> str:
 
 
 @functools.lru_cache(maxsize=None)
-def _arguments(name: str) -> dict[str, dict[str, Any]]:
-    """The arguments of a command by the names that they have in Python."""
-    return {argument["name"]: argument for argument in json.loads(_native.commands())[name]["arguments"]}
+def arguments(name: str) -> dict[str, dict[str, Any]]:
+    """The arguments of a command, or a command inside of one, by the names that they have in Python."""
+    command, *inner = name.split(" ")
+    described = json.loads(_native.commands())[command]
+    for kind in inner:
+        if kind not in described["commands"]:
+            raise wrong("kind", kind, ", ".join(described["commands"]))
+        described = described["commands"][kind]
+    return {argument["name"]: argument for argument in described["arguments"]}

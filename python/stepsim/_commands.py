@@ -12,9 +12,6 @@ from ._arguments import Path, Settings, Source, Texts
 from ._command import Document, answer
 from ._estimate import Estimate
 
-#: A number or a text; several are joined by commas.
-Text = Union[str, int, float, Iterable[object]]
-
 
 def inspect(
     workload: Optional[Source] = None,
@@ -115,7 +112,7 @@ def goodput(
     topology: Optional[Source] = None,
     *,
     settings: Settings = None,
-    reliability: Text = 'llama3-h100',
+    reliability: Texts = 'llama3-h100',
     step_s: Optional[float] = None,
     devices: Optional[int] = None,
     days: float = 30,
@@ -213,37 +210,14 @@ def compare(
     return answer("compare", locals())  # type: ignore[no-any-return]
 
 
-def import_(
-    files: Union[Document, Iterable[Document]],
-    topology: Optional[Source] = None,
-    *,
-    model: Optional[Text] = None,
-    devices: Optional[int] = None,
-    settings: Settings = None,
-    report: Optional[Path] = None,
-) -> dict[str, Any]:
-    """Turn files of other tools into a workload and a topology, or a profile into rank programs.
-
-    ``files``: Files of other tools; what they are is told by their content.
-    ``topology``: The machine.
-    ``model``: The model beside arguments: a shipped one, a model file, or a config.json.
-    ``devices``: Devices of the job [default: what the file says].
-    ``settings``: A field that the file does not say: `model.vocabulary=50304`.
-    ``report``: Write what became of each argument here as JSON.
-
-    Returns: What was made of the files: a workload, a model, a table or an order.
-    """
-    return answer("import", locals(), "--output=-")  # type: ignore[no-any-return]
-
-
 def replay(
     file: Document,
     *,
-    on: Optional[Text] = None,
+    on: Optional[Texts] = None,
     output: Optional[Path] = None,
     scale: Optional[Texts] = None,
-    from_: Optional[Text] = None,
-    to: Optional[Text] = None,
+    from_: Optional[Texts] = None,
+    to: Optional[Texts] = None,
     data_parallel: int = 1,
 ) -> dict[str, Any]:
     """Play a measured or imported step again, unchanged, with something faster or slower, or on a machine.
@@ -301,7 +275,7 @@ def share(
 
 def schedule(
     *,
-    kind: Optional[Text] = None,
+    kind: Optional[Texts] = None,
     all: bool = False,
     order: Optional[Document] = None,
     durations: Optional[Document] = None,
@@ -316,9 +290,9 @@ def schedule(
     tw: float = 1,
     overlap_factor: float = 1,
     p2p: float = 0,
-    slow_edge: Optional[Text] = None,
+    slow_edge: Optional[Texts] = None,
     more_warm_up: int = 0,
-    sends: Text = 'asynchronous',
+    sends: Texts = 'asynchronous',
     output: Optional[Path] = None,
     html: Optional[Path] = None,
 ) -> Any:
@@ -356,14 +330,14 @@ def schedule(
 def matmul(
     statement: Document,
     topology: Source,
+    size: Texts,
     *,
-    size: Text,
     settings: Settings = None,
-    mesh: Optional[Text] = None,
-    format: Text = 'bf16',
+    mesh: Optional[Texts] = None,
+    format: Texts = 'bf16',
     gradients: bool = False,
     output: Optional[Path] = None,
-) -> dict[str, Any]:
+) -> list[dict[str, Any]]:
     """Say which collectives a sharded matrix product needs, and what bounds it.
 
     ``statement``: The product: A[I_X,J_Y] B[J_Y,K] -> C[I_X,K].
@@ -382,18 +356,18 @@ def matmul(
 
 def collective(
     topology: Source,
-    op: Text,
+    op: Texts,
     *,
     settings: Settings = None,
-    bytes: Text = '8:16Gi:x2',
-    algorithm: Optional[Text] = None,
+    bytes: Texts = '8:16Gi:x2',
+    algorithm: Optional[Texts] = None,
     chunks: Optional[int] = None,
-    ranks: Optional[Text] = None,
-    fidelity: Text = 'fluid',
+    ranks: Optional[Texts] = None,
+    fidelity: Texts = 'fluid',
     theory: bool = False,
     output: Optional[Path] = None,
     html: Optional[Path] = None,
-) -> Any:
+) -> dict[str, Any]:
     """Time a collective by size on a machine.
 
     ``topology``: The machine: a name, a file, or a simple one: switch:N,GBps,us ring:… line:… mesh:…
@@ -413,7 +387,7 @@ def collective(
 
     Returns: A row for each size.
     """
-    return answer("collective", locals())
+    return answer("collective", locals())  # type: ignore[no-any-return]
 
 
 def score(
@@ -423,7 +397,7 @@ def score(
     rows: Optional[Path] = None,
     bands: Optional[Path] = None,
     source: Optional[Texts] = None,
-    row: Optional[Text] = None,
+    row: Optional[Texts] = None,
     every: int = 1,
     settings: Settings = None,
     unknown_sources: bool = False,
@@ -458,8 +432,8 @@ def calibrate(
     measured: Optional[Texts] = None,
     rows: Optional[Document] = None,
     rules: Optional[Texts] = None,
-    device: Optional[Text] = None,
-    stack: Optional[Text] = None,
+    device: Optional[Texts] = None,
+    stack: Optional[Texts] = None,
     every: int = 1,
     source: Optional[Texts] = None,
     constant: Optional[Texts] = None,
@@ -487,9 +461,9 @@ def calibrate(
 
 def learn(
     traces: Union[Document, Iterable[Document]],
+    workload: Source,
     topology: Optional[Source] = None,
     *,
-    workload: Source,
     settings: Settings = None,
     linked: bool = False,
     classes: Optional[Document] = None,
@@ -497,8 +471,8 @@ def learn(
     """Take the prices of kernels, host and collectives from profiles of a real step.
 
     ``traces``: Profiles of one or several ranks, as torch.profiler exports them.
-    ``topology``: The machine that it ran on [default: the one that the workload names].
     ``workload``: The workload that was profiled: name or path.
+    ``topology``: The machine that it ran on [default: the one that the workload names].
     ``settings``: Change a field of the workload, or behind `topology.` of the machine.
     ``linked``: Count only device events whose launch is in the file.
     ``classes``: Names of kernels, before the shipped ones, as `analyze --classes` takes them.
@@ -509,17 +483,17 @@ def learn(
 
 
 def kernels(
+    score: Union[Document, Iterable[Document]],
     device: Optional[Document] = None,
     *,
     settings: Settings = None,
-    score: Union[Document, Iterable[Document]],
 ) -> dict[str, Any]:
     """Show what kernels are priced at, and how far measured ones are off.
 
+    ``score``: Measured kernels to compare with, one JSON object a line.
     ``device``: A device of the catalogue (`stepsim list devices`) or a device file [default: h100-sxm; with --score:
         all].
     ``settings``: Change a field of the device, as cost.sustained=1.
-    ``score``: Measured kernels to compare with, one JSON object a line.
 
     Returns: The score of every row.
     """

@@ -7,7 +7,7 @@ import os
 import tempfile
 from contextlib import ExitStack
 from html import escape
-from typing import Any, List, Optional
+from typing import Any, Iterable, List, Mapping, Optional, Union
 
 from . import _command, _native
 from ._arguments import Settings, Source
@@ -32,6 +32,22 @@ def show(name: Source, *, kind: Optional[str] = None, resolved: bool = True, set
 def schema(of: str) -> dict[str, Any]:
     """The JSON Schema of a kind of file: ``workload``, ``topology``, ``device``, ``model``, ``report`` and others."""
     return dict(json.loads(_native.answer(["schema", "--", str(of)])))
+
+
+def import_(files: "Union[_command.Document, Iterable[_command.Document]]", *, kind: Optional[str] = None, **more: Any) -> dict[str, Any]:
+    """Files of other tools as a workload, a model, a table of collectives, an order or rank programs, as a dictionary.
+
+    What the files are is told by their content, or by ``kind`` (``hf``, ``megatron``, ``nemo``, ``torchtitan``, ``deepspeed``,
+    ``nanotron``, ``maxtext``, ``kineto``, ``chakra``, ``nccl-tests``, ``nvidia-smi``, ``torch-schedule``); ``more`` are the options of
+    ``stepsim import KIND``: ``model``, ``devices``, ``topology``, ``settings`` and others.
+    """
+    several = not isinstance(files, (str, os.PathLike, Mapping))
+    if kind is None:
+        return dict(_command.answer("import", {"files": files, **more}, "--output=-"))
+    positional = next(name for name, of in _command.arguments(f"import {kind}").items() if of["option"] is None)
+    if several and positional in ("file", "config"):
+        (files,) = files  # type: ignore[misc, str-unpack]
+    return dict(_command.answer(f"import {kind}", {positional: files, **more}, "--output=-"))
 
 
 class Plan(dict[str, Any]):

@@ -1,10 +1,11 @@
 from os import PathLike
-from typing import Any, Callable, Optional, Sequence, Union
+from typing import Any, Callable, Optional, Sequence, Union, final
 
 __version__: str
 _Path = Union[str, PathLike[str]]
 _Asked = Optional[Callable[[str], Optional[float]]]
 
+@final
 class Table:
     @property
     def column_names(self) -> list[str]: ...
@@ -12,6 +13,7 @@ class Table:
     def column(self, name: str) -> list[Any]: ...
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
+@final
 class Run:
     def hashes(self) -> list[str]: ...
     def figures(self) -> str: ...

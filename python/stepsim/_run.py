@@ -73,7 +73,8 @@ class Run:
 
     def waterfall(self) -> list[types.BarReport]:
         """From the peak of the devices to MFU, bar by bar, mean of all ranks."""
-        return self.report["waterfall"]["mean"]["bars"]
+        waterfall = self.report.get("waterfall")
+        return waterfall["mean"]["bars"] if waterfall else []
 
     def blame(self) -> list[types.Blame]:
         """What each cause of lost time costs: the step is played once without each."""

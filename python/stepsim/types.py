@@ -598,8 +598,6 @@ class _SearchRanked(TypedDict):
     devices: int
     #: How it ended.
     status: SearchStatus
-    #: Of the first: why it is slower than the best, largest difference first.
-    slower_by: list[SearchReason]
 
 
 class SearchRanked(_SearchRanked, total=False):
@@ -625,6 +623,8 @@ class SearchRanked(_SearchRanked, total=False):
     columns: dict[str, Any]
     #: Of the first: from the peak to MFU, mean of all ranks.
     waterfall: Optional[SearchBarsReport]
+    #: Of the first: why it is slower than the best, largest difference first.
+    slower_by: list[SearchReason]
 
 
 #: How a run ended.
@@ -697,8 +697,6 @@ class _SearchReport(TypedDict):
     closed_form_longest: float
     #: The same of what a step takes at least: 0, or the floor is none.
     floor_longest: float
-    #: What was tried on the best layout, where that was asked for; the first of the ranking has what was kept.
-    refined: list[SearchTrial]
     #: What was taken for granted.
     assumed: list[str]
     #: The best layouts, best first.
@@ -712,6 +710,8 @@ class SearchReport(_SearchReport, total=False):
     deadline_s: Optional[float]
     #: What the search would have missed, where every layout was simulated to know it.
     proof: Optional[SearchProof]
+    #: What was tried on the best layout, where that was asked for; the first of the ranking has what was kept.
+    refined: list[SearchTrial]
 
 
 class _WhatIf(TypedDict):

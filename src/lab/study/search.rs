@@ -64,7 +64,7 @@ pub struct Ranked {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waterfall: Option<BarsReport>,
     /// Of the first: why it is slower than the best, largest difference first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slower_by: Vec<Reason>,
 }
 
@@ -104,7 +104,7 @@ pub struct SearchReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
     /// What was tried on the best layout, where that was asked for; the first of the ranking has what was kept.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refined: Vec<Trial>,
     /// What was taken for granted.
     pub assumed: Vec<String>,

@@ -1,0 +1,140 @@
+"""The functions of commands: each answers what the command writes as JSON."""
+
+import inspect
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import stepsim
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DATA = ROOT / "examples" / "data"
+RANKS = [DATA / "rank0.json.gz", DATA / "rank1.json.gz"]
+MATMUL = "A[I_X,J] B[J,K_Y] -> C[I_X,K_Y]"
+
+#: A call of each function, and the words of the command that writes the same.
+CALLS = {
+    "inspect": (lambda: stepsim.inspect("tiny-4", rank=2), ["inspect", "tiny-4", "--rank", "2", "--report", "-"]),
+    "analyze": (lambda: stepsim.analyze(RANKS, linked=True), ["analyze", *RANKS, "--linked", "--report", "-"]),
+    "whatif": (
+        lambda: stepsim.whatif("tiny-4", scale={"matrix": 2}, without=["bubble"]),
+        ["whatif", "tiny-4", "--scale", "matrix=2", "--without", "bubble", "--report", "-"],
+    ),
+    "diff": (
+        lambda: stepsim.diff("tiny-4", "tiny-4", settings_b={"batch.global": 8}),
+        ["diff", "tiny-4", "tiny-4", "--set-b", "batch.global=8", "--report", "-"],
+    ),
+    "goodput": (lambda: stepsim.goodput("gpt2-8", days=2), ["goodput", "gpt2-8", "--days", "2", "--report", "-"]),
+    "local_sgd": (
+        lambda: stepsim.local_sgd(ROOT / "examples/two-sites.json"),
+        ["local-sgd", ROOT / "examples/two-sites.json", "--report", "-"],
+    ),
+    "estimate": (lambda: stepsim.estimate("gpt2-8", rules=True), ["estimate", "gpt2-8", "--rules", "--report", "-"]),
+    "compare": (lambda: stepsim.compare("tiny-4"), ["compare", "tiny-4", "--report", "-"]),
+    "import_": (lambda: stepsim.import_(DATA / "config.json"), ["import", DATA / "config.json", "-o", "-"]),
+    "replay": (lambda: stepsim.replay(stepsim.import_(RANKS)), None),
+    "rl": (
+        lambda: stepsim.rl(ROOT / "examples/rl/llama3.1-8b-grpo.json"),
+        ["rl", ROOT / "examples/rl/llama3.1-8b-grpo.json", "--report", "-"],
+    ),
+    "share": (
+        lambda: stepsim.share(["tiny-4@0-3", "tiny-4@4-7"], "switch:8,100,2"),
+        ["share", "tiny-4@0-3", "tiny-4@4-7", "-t", "switch:8,100,2", "--report", "-"],
+    ),
+    "schedule": (
+        lambda: stepsim.schedule(kind="zb-v", stages=4, micro_batches=8),
+        ["schedule", "--kind", "zb-v", "-p", "4", "-m", "8", "--report", "-"],
+    ),
+    "matmul": (
+        lambda: stepsim.matmul(MATMUL, "torus:4x4,90,1", {"I": 4096, "J": 8192, "K": 16384}, mesh={"X": 4, "Y": 4}),
+        ["matmul", MATMUL, "--topology", "torus:4x4,90,1", "--size", "I=4096,J=8192,K=16384", "--mesh", "X=4,Y=4", "--report", "-"],
+    ),
+    "collective": (
+        lambda: stepsim.collective("switch:8,450,1", "all-reduce", bytes=[1024, 2048]),
+        ["collective", "--topology", "switch:8,450,1", "--op", "all-reduce", "--bytes", "1024,2048", "--report", "-"],
+    ),
+    "score": (
+        lambda: stepsim.score(ROOT / "examples/public-runs.jsonl", every=40),
+        ["score", ROOT / "examples/public-runs.jsonl", "--every", "40", "--report", "-"],
+    ),
+    "calibrate": (
+        lambda: stepsim.calibrate("gpt2-8", measured="0.55s"),
+        ["calibrate", "gpt2-8", "--measured", "0.55s", "-o", "-"],
+    ),
+    "learn": (lambda: stepsim.learn(RANKS, "tiny-4"), ["learn", *RANKS, "--workload", "tiny-4", "-o", "-"]),
+    "kernels": (
+        lambda: stepsim.kernels(score=ROOT / "tests/data/kernels.jsonl"),
+        ["kernels", "--score", ROOT / "tests/data/kernels.jsonl", "--report", "-"],
+    ),
+    "fill": (lambda: stepsim.fill("gpt2-8"), ["fill", "gpt2-8", "--report", "-"]),
+    "show": (lambda: stepsim.show("tiny-4"), ["show", "tiny-4", "--resolved"]),
+    "schema": (lambda: stepsim.schema("row"), ["schema", "row"]),
+    "list": (lambda: [stepsim.list("models")], ["list", "models", "--names"]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_function_answers_what_its_command_writes(name):
+    call, words = CALLS[name]
+    answer = call()
+    assert isinstance(answer, (dict, list)) and answer
+    if words is None:
+        return
+    done = subprocess.run(
+        [sys.executable, "-m", "stepsim", *map(str, words)], capture_output=True, text=True, timeout=120, check=True
+    )
+    written = [done.stdout.split()] if name == "list" else json.loads(done.stdout)
+    assert without_command(answer) == without_command(written)
+
+
+def without_command(answer):
+    """An answer without the words by which it was asked for, which differ."""
+    if isinstance(answer, dict):
+        return {key: without_command(value) for key, value in answer.items() if key not in ("command", "learned_from")}
+    return [without_command(value) for value in answer] if isinstance(answer, list) else answer
+
+
+def test_every_function_of_a_command_is_called_here():
+    functions = {name for name in dir(stepsim) if inspect.isfunction(getattr(stepsim, name))}
+    assert functions - set(CALLS) == {"command", "plan", "run", "search", "sweep"}
+
+
+def test_a_plan_runs_and_says_where_it_comes_from():
+    plan = stepsim.plan("tiny-4")
+    assert "tiny" in plan.text and "wrote" not in plan.text and "<pre>" in plan._repr_html_()
+    assert stepsim.run(plan).step_time_s == stepsim.run("tiny-4").step_time_s
+
+
+def test_what_is_shown_is_changed_and_run():
+    shown = stepsim.show("tiny-4")
+    assert stepsim.run(shown).step_time_s == stepsim.run("tiny-4").step_time_s
+    shown["batch"]["global"] = 8
+    assert stepsim.run(shown).step_time_s == stepsim.run("tiny-4", settings={"batch.global": 8}).step_time_s
+
+
+def test_runs_and_dictionaries_stand_where_files_do():
+    a, b = stepsim.run("tiny-4"), stepsim.run("tiny-4", settings={"batch.global": 8})
+    lines = stepsim.diff(a, b.report)
+    assert (lines[0]["what"], lines[0]["a"], lines[0]["b"]) == ("step time", a.step_time_s, b.step_time_s)
+    order = stepsim.import_(DATA / "schedule.csv", kind="torch-schedule")
+    assert stepsim.schedule(order=order)["stages"] == len(order["ranks"])
+
+
+def test_other_words_are_a_command():
+    assert "zb-v" in stepsim.command("schedule", "--all", "--stages", 4, "--micro-batches", 8)
+    with pytest.raises(stepsim.InputError, match="unrecognized"):
+        stepsim.command("simulate")
+
+
+def test_arguments_that_are_none_are_named():
+    with pytest.raises(stepsim.InputError, match="parquet"):
+        stepsim.import_(DATA / "config.json", kind="parquet")
+    with pytest.raises(stepsim.InputError) as caught:
+        stepsim.import_(DATA / "config.json", layers=3)
+    assert caught.value.argument == "layers" and "model" in caught.value.allowed
+    with pytest.raises(stepsim.InputError) as caught:
+        stepsim.whatif("tiny-4", scale={"matrics": 2})
+    assert caught.value.argument == "scale" and "matrix" in caught.value.allowed
