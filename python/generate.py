@@ -51,6 +51,10 @@ FUNCTIONS = {
     "kernels": ("--report=-", "dict[str, Any]", "The score of every row."),
     "fill": ("--report=-", "dict[str, Any]", "What fits, and the best of it."),
 }
+#: Commands whose function is written by hand, as it gives more than a dictionary, and those that make no sense in a notebook.
+BY_HAND = {"run", "plan", "sweep", "search", "import", "list", "show", "schema"}
+NO_FUNCTION = {"open", "completions", "man"}
+
 #: What a function does not take: what shapes a text on a screen, or another program's model.
 LEFT_OUT = {
     "calculon", "compatible", "as_published", "repaired", "quirk", "layers", "rooflines", "verbose", "ratios", "width", "map_only",
@@ -228,6 +232,10 @@ def union(parts: list) -> str:
 
 def main() -> int:
     """Writes the files, or compares them."""
+    unknown = set(COMMANDS) ^ (set(FUNCTIONS) | BY_HAND | NO_FUNCTION)
+    if unknown:
+        print(f"commands that are told here and not there: {', '.join(sorted(unknown))}; FUNCTIONS of generate.py lists them")
+        return 1
     stale = []
     for name, text in (("_commands.py", commands()), ("types.py", types())):
         path = PLACE / name

@@ -125,6 +125,7 @@ def test_runs_and_dictionaries_stand_where_files_do():
 
 def test_other_words_are_a_command():
     assert "zb-v" in stepsim.command("schedule", "--all", "--stages", 4, "--micro-batches", 8)
+    assert "--micro-batches" in stepsim.command("schedule", "--help")
     with pytest.raises(stepsim.InputError, match="unrecognized"):
         stepsim.command("simulate")
 

@@ -210,7 +210,11 @@ pub fn program(words: &[OsString]) -> u8 {
 /// # Errors
 /// The words are no command, or it fails.
 pub fn answer(words: &[OsString]) -> Result<String, Failure> {
-    let (Cli { command, .. }, matches) = parsed(words)?;
+    let (Cli { command, .. }, matches) = match parsed(words) {
+        // Help and the version.
+        Err(e) if !e.use_stderr() => return Ok(e.to_string()),
+        parsed => parsed?,
+    };
     let command = command.ok_or_else(|| Failure::input("no command\n  hint: `stepsim --help` lists them"))?;
     let (done, said) = screen::kept(|| {
         outputs::guard(&Cli::command(), &matches)?;
@@ -285,6 +289,21 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_is_answered_in_memory_and_its_failure_has_parts() {
+        let ask = |words: &[&str]| super::answer(&words.iter().map(Into::into).collect::<Vec<_>>());
+        assert!(
+            ask(&["stepsim", "list", "models", "--names"]).unwrap().lines().any(|name| name == "llama3-8b")
+        );
+        let report = ask(&["stepsim", "run", "tiny-4", "--report", "-"]).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&report).expect("the report alone");
+        assert_eq!(report["run"]["command"][2], "tiny-4");
+        assert!(ask(&["stepsim", "run", "--help"]).unwrap().contains("--trace-ranks"));
+        let failure = ask(&["stepsim", "run", "tiny-4", "--steps", "0"]).unwrap_err();
+        assert_eq!((failure.fault().file.as_str(), failure.fault().value.as_str()), ("--steps <STEPS>", "0"));
+        assert!(super::run_args(&["stepsim".into(), "list".into()]).is_err());
     }
 
     #[test]
