@@ -162,7 +162,7 @@ fn held(run: &Simulation) -> Held {
         if stall.time() > *longest {
             (*longest, *cause) = (stall.time(), stall.cause.name());
         }
-        *whole = *whole + stall.time();
+        *whole += stall.time();
     }
     held
 }

@@ -4,7 +4,6 @@ import gzip
 import json
 import pickle
 import pydoc
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -16,7 +15,7 @@ STEP = {"batch.global": 64, "parallelism.pipeline.schedule": "zb-h1"}
 
 
 def test_figures_are_those_of_the_report():
-    for workload in ("tiny-4", "gpt2-8", "gpt3-175b"):
+    for workload in ("tiny-4", "gpt2-8", "llama3-8b-fsdp"):
         run = stepsim.run(workload)
         for name in ("step_time_s", "mfu", "tokens_per_s"):
             assert getattr(run, name) == run.report[name], (workload, name)
@@ -27,8 +26,8 @@ def test_figures_are_those_of_the_report():
 
 
 def test_nothing_that_is_asked_changes_what_is_found():
-    long = {"batch.global": 6144}
-    first, second = stepsim.run("gpt3-175b", settings=long), stepsim.run("gpt3-175b", settings=long)
+    long = {"batch.global": 256}
+    first, second = stepsim.run("tiny-4", settings=long), stepsim.run("tiny-4", settings=long)
     second.slices([0])
     assert "jumped" in first.report and first.report == second.report
 
@@ -80,7 +79,7 @@ def test_whole_numbers_stay_whole_in_pandas():
 def test_readings_of_the_report():
     run = stepsim.run("tiny-4")
     bars = run.waterfall()
-    assert sum(bar["part"] for bar in bars) + run.mfu == pytest.approx(1) if "part" in bars[0] else bars
+    assert sum(bar["share"] for bar in bars) + run.mfu == pytest.approx(1)
     blame = run.blame()
     assert blame and blame == json.loads(stepsim.command("run", "tiny-4", "--why", "--report", "-"))["blame"]
     page = run.html(ranks="all")
@@ -88,7 +87,7 @@ def test_readings_of_the_report():
 
 
 def test_what_a_notebook_shows_is_small():
-    for workload in ("tiny-4", "gpt3-175b", "llama3-70b"):
+    for workload in ("tiny-4", "gpt3-175b"):
         shown = stepsim.run(workload)._repr_html_()
         assert "<svg" in shown and "MFU" in shown and len(shown.encode()) < 150_000
 
@@ -137,4 +136,3 @@ def test_public_names_alone_are_shown():
     assert "list" in shown and "list" not in stepsim.__all__ and set(stepsim.__all__) == set(shown) - {"list"}
     for name in shown:
         assert pydoc.getdoc(getattr(stepsim, name)) or name == "__version__", name
-    assert "annotations" not in shown and "matplotlib" not in sys.modules or True
