@@ -34,7 +34,9 @@ def schema(of: str) -> dict[str, Any]:
     return dict(json.loads(_native.answer(["schema", "--", str(of)])))
 
 
-def import_(files: "Union[_command.Document, Iterable[_command.Document]]", *, kind: Optional[str] = None, **more: Any) -> dict[str, Any]:
+def import_(
+    files: "Union[_command.Document, Iterable[_command.Document]]", *, kind: Optional[str] = None, **more: Any
+) -> dict[str, Any]:
     """Files of other tools as a workload, a model, a table of collectives, an order or rank programs, as a dictionary.
 
     What the files are is told by their content, or by ``kind`` (``hf``, ``megatron``, ``nemo``, ``torchtitan``, ``deepspeed``,
