@@ -4,7 +4,9 @@ import pytest
 
 import stepsim
 
-ray = pytest.importorskip("ray", reason="needs ray (pip install ray)")
+pytest.importorskip("ray.cluster_utils", reason="needs ray (pip install ray)")
+
+import ray
 
 VARY = {"batch.global": "64:256:x2", "parallelism.tensor": [1, 2, 4, 8], "parallelism.pipeline.size": [1, 2, 4, 8]}
 
