@@ -35,12 +35,14 @@ fn lora() -> (&'static str, Value) {
     ("training", json!({"adapters": {"rank": 16}}))
 }
 
-/// FLOPs of the kernels of one sequence through the whole model, for each token.
-fn executed(model: &ModelSpec, training: &TrainingSpec, sequence: u64) -> f64 {
+/// FLOPs of the kernels of one sequence through the whole model, for each token; `spares`: without the gradient of the input of
+/// the lowest trained layer, which nothing reads.
+fn executed(model: &ModelSpec, training: &TrainingSpec, sequence: u64, spares: bool) -> f64 {
     let shard = Shard { sequence, ..Shard::whole(model) };
     let of = |plan: LayerPlan| LayerPlan::flops(&plan.forward) + LayerPlan::flops(&plan.backward);
     let layers = (0..model.layers).map(|i| {
-        let shard = Shard { trained: training.of_layer(i), ..shard.clone() };
+        let lowest = spares && training.is_lowest(i);
+        let shard = Shard { trained: training.of_layer(i), lowest, ..shard.clone() };
         of(LayerPlan::transformer(&model.layer(i), &shard))
     });
     let head = Shard { trained: training.of_head(model.tied_embeddings), ..shard.clone() };
@@ -68,16 +70,57 @@ fn adapters_have_the_golden_parameters_state_and_flops() {
         let state = PrecisionSpec::default().bytes_per_parameter(Default::default()).optimizer();
         close(trained as f64 * state, &case["state_bytes_adam_with_master"], 0.0, name);
         // The diagonal of the mask counts by half here.
-        let flops = executed(&model, &training, sequence);
+        let flops = executed(&model, &training, sequence, false);
         close(flops, &case["training_flops_per_token_adapters"], 1e-4, name);
-        let full = executed(&model, &TrainingSpec::default(), sequence);
+        let full = executed(&model, &TrainingSpec::default(), sequence, false);
         close(full, &case["training_flops_per_token_full"], 1e-4, name);
         // MFU counts three times the scores, in full or by half, and no kernel's repetition.
         let counted = |training: &TrainingSpec| StepFlops::of_training(&model, training, 1, sequence);
         let (some, all) = (counted(&training), counted(&TrainingSpec::default()));
         let saved = (all.model_causal - some.model_causal) / sequence as f64;
+        let flops = executed(&model, &training, sequence, true);
         assert!((saved - (full - flops)).abs() < 1e-6 * saved, "{name}: {saved}");
         assert_eq!(some.mixing, all.mixing);
+    }
+}
+
+/// The input of the lowest trained layer needs no gradient: by hand, what the products below the first adapter, and beside it, would
+/// have made of it.
+#[test]
+fn nothing_below_the_first_trained_weight_is_differentiated() {
+    let sequence = 2048.0;
+    let model = inputs(&[], "switch:8,450,1").unwrap().model;
+    let (h, f, kv, rank) = (2048.0, 8192.0, 512.0, 16.0);
+    let all = 3.0 * (h * h + 2.0 * h * kv + h * h + 3.0 * h * f);
+    // Fused attention backward: 2.5 times the scores and values of the forward pass, by half for the mask.
+    let mixing = 2.5 * 4.0 * sequence * h / 2.0;
+    let of = |list: Value| json!({"adapters": {"rank": 16, "of": list}});
+    let cases = [
+        (of(json!(["query", "value"])), 2.0 * (h * (h + 2.0 * kv) + 2.0 * rank * h)),
+        (of(json!(["projection"])), 2.0 * (h * (h + 2.0 * kv) + h * h + rank * h) + mixing),
+        (of(json!(["up"])), 2.0 * (h * (h + 2.0 * kv) + h * h + 2.0 * h * f + rank * h) + mixing),
+        // The scales of the first norm are trained: the projections' input gradient is read.
+        (json!({"frozen_layers": 4}), 0.0),
+    ];
+    for (training, expected) in cases {
+        let what = training.to_string();
+        let spec: TrainingSpec = serde_json::from_value(training.clone()).unwrap();
+        let layer = |lowest: bool| {
+            let number = spec.frozen_layers;
+            let shard = Shard { trained: spec.of_layer(number), lowest, ..Shard::whole(&model) };
+            LayerPlan::flops(&LayerPlan::transformer(&model.layer(number), &shard).backward) / sequence
+        };
+        let spared = layer(false) - layer(true);
+        assert!((spared - expected).abs() < 1e-3 * all, "{what}: {spared}, expected {expected}");
+        // In the simulation, in what a step counts, and in the closed form alike.
+        let run = run(&[("training", training)]);
+        let tokens = 16.0 * sequence;
+        let executed = tokens * executed(&model, &spec, 2048, true);
+        let hardware = run.plan.hardware_flops as f64;
+        assert!((hardware - executed).abs() < 1e-3 * executed, "{what}: {hardware}, expected {executed}");
+        let form = closed_form(&run.inputs).unwrap().terms.total();
+        let simulated = run.record.step_end.s();
+        assert!((form / simulated - 1.0).abs() < 0.03, "{what}: {form} {simulated}");
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Dealt;
 use super::shards::{Cut, Seen, Shares};
 use crate::step::spec::model::{AttentionSpec, ModelSpec};
-use crate::step::spec::workload::{ContextKind, ContextSpec};
+use crate::step::spec::workload::ContextSpec;
 
 /// Which keys the queries of a layer see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ const MOST: f64 = 1e9;
 impl Works {
     /// Of a step whose sequences are dealt; `None` where that would take minutes.
     pub fn new(dealt: &Dealt, model: &ModelSpec, context: &ContextSpec) -> Option<Works> {
-        let ring = context.size / inner(context);
+        let ring = context.size / context.inner();
         let cut = match (context.per_document, context.zigzag && model.attention.causal) {
             _ if ring == 1 => Cut::Contiguous,
             (true, _) => Cut::PerDocument,
@@ -128,7 +128,7 @@ impl Works {
 
     /// Of every micro-batch of a rank.
     pub fn of_rank(&self, data: usize, context: usize, spec: &ContextSpec) -> Vec<&Work> {
-        let position = context / inner(spec) as usize;
+        let position = context / spec.inner() as usize;
         let first = data * self.micro_batches * self.ring + position;
         self.works[first..].iter().step_by(self.ring).take(self.micro_batches).collect()
     }
@@ -152,14 +152,5 @@ impl Works {
             work
         };
         sum.map(mean)
-    }
-}
-
-/// Ranks of the all-to-all over heads, which together see whole runs of the sequence.
-fn inner(context: &ContextSpec) -> u64 {
-    match context.kind {
-        ContextKind::Ulysses => context.size,
-        ContextKind::TwoLevel => context.ulysses_size.unwrap_or(1),
-        ContextKind::Ring | ContextKind::AllGather => 1,
     }
 }

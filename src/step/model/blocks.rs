@@ -18,6 +18,8 @@ pub(super) struct Block {
     pub(super) modules: Vec<RecomputeModule>,
     /// What its modules compute again, where that is not its forward.
     pub(super) again: Option<Vec<Item>>,
+    /// Its input gradient and its backward where its input needs no gradient but it trains something.
+    pub(super) lowest: Option<[Vec<Item>; 2]>,
 }
 
 /// A layer under construction.
@@ -29,9 +31,12 @@ pub(super) struct Blocks<'a> {
     pub(super) adapters: u64,
     pub(super) weight_casts: Vec<Item>,
     blocks: Vec<Block>,
+    /// The first blocks of branches that read the layer's input beside the first one.
+    branches: Vec<usize>,
     /// Matrices so far.
     pub(super) matrices: usize,
-    saved: Vec<Saved>,
+    /// What is kept, with the number of the block that comes next.
+    saved: Vec<(usize, Saved)>,
     gradients: f64,
     widest: f64,
 }
@@ -45,6 +50,7 @@ impl<'a> Blocks<'a> {
             adapters: 0,
             weight_casts: Vec::new(),
             blocks: Vec::new(),
+            branches: Vec::new(),
             matrices: 0,
             saved: Vec::new(),
             gradients: 0.0,
@@ -54,6 +60,10 @@ impl<'a> Blocks<'a> {
     pub(super) fn push(&mut self, block: Block) {
         self.blocks.push(block);
     }
+    /// The next block reads what the first one does.
+    pub(super) fn branch(&mut self) {
+        self.branches.push(self.blocks.len());
+    }
     /// Notes a tensor kept for backward.
     pub(super) fn save(
         &mut self,
@@ -62,7 +72,8 @@ impl<'a> Blocks<'a> {
         by: &[RecomputeModule],
         for_weight_grad: bool,
     ) {
-        self.saved.push(Saved { name, bytes, by: SavedBy(by.to_vec()), for_weight_grad });
+        self.saved
+            .push((self.blocks.len(), Saved { name, bytes, by: SavedBy(by.to_vec()), for_weight_grad }));
     }
     /// Notes an input of products with weights, which is kept for their gradients: where those, or one of the adapters of
     /// these matrices, are trained.
@@ -120,10 +131,13 @@ impl<'a> Blocks<'a> {
             })
             .collect()
         };
+        let scales = vec![pass(KernelClass::Reduction, "norm weight gradient", 2.0 * e * act)];
+        let trains = s.trained.weights() && m.norm_parameters(m.hidden) > 0;
         self.push(Block {
             forward: vec![Item::Kernel(forward)],
             input_grad: backward.clone(),
             backward,
+            lowest: trains.then(|| [scales.clone(), scales]),
             modules: vec![RecomputeModule::Norm],
             ..Block::default()
         });
@@ -174,6 +188,29 @@ impl<'a> Blocks<'a> {
             *block = Block { forward, ..Block::default() };
         }
     }
+    /// Leaves out what would make gradients of the layer's input: in each branch the backward passes below the first block that trains
+    /// something, what they would read, and that block's own input gradient.
+    fn without_input_gradient(&mut self) {
+        let ends = self.branches.iter().copied().chain([self.blocks.len()]);
+        let starts: Vec<usize> = std::iter::once(0).chain(self.branches.iter().copied()).collect();
+        for (start, end) in starts.into_iter().zip(ends) {
+            let trains = |block: &Block| block.lowest.is_some() || !block.weight_grad.is_empty();
+            let first = (start..end).find(|at| trains(&self.blocks[*at])).unwrap_or(end);
+            for (at, block) in self.blocks.iter_mut().enumerate().take(first).skip(start) {
+                (block.input_grad, block.backward) = (Vec::new(), Vec::new());
+                // What is multiplied with gradients of weights may be recomputed.
+                if at + 1 < first {
+                    block.modules.clear();
+                }
+            }
+            if let Some(block) = self.blocks[..end].get_mut(first)
+                && let Some([input_grad, backward]) = block.lowest.take()
+            {
+                (block.input_grad, block.backward) = (input_grad, backward);
+            }
+            self.saved.retain(|(at, saved)| saved.for_weight_grad || !(start..first).contains(at));
+        }
+    }
     pub(super) fn finish(mut self, kind: LayerKind) -> LayerPlan {
         let trained = match self.shard.trained {
             Trained::Weights => self.parameters,
@@ -182,7 +219,10 @@ impl<'a> Blocks<'a> {
         };
         if self.shard.trained == Trained::Nothing {
             self.forward_alone();
+        } else if self.shard.lowest {
+            self.without_input_gradient();
         }
+        let saved: Vec<Saved> = self.saved.into_iter().map(|(_, saved)| saved).collect();
         let collect = |pick: fn(&Block) -> &Vec<Item>, reverse: bool| -> Vec<Item> {
             let mut order: Vec<&Block> = self.blocks.iter().collect();
             if reverse {
@@ -194,7 +234,7 @@ impl<'a> Blocks<'a> {
             ExpertOverlap::SharedExpert => with_shared_expert(items),
             _ => items,
         };
-        let for_weight_grad: f64 = self.saved.iter().filter(|s| s.for_weight_grad).map(|s| s.bytes).sum();
+        let for_weight_grad: f64 = saved.iter().filter(|s| s.for_weight_grad).map(|s| s.bytes).sum();
         let holds = |wanted: Exchange| {
             let is = |i: &Item| i.comm().is_some_and(|c| c.exchange == Some(wanted));
             self.blocks.iter().position(|b| b.forward.iter().any(is))
@@ -220,7 +260,7 @@ impl<'a> Blocks<'a> {
             weight_grad_bytes: delayed.round() as u64,
             parameters: self.parameters,
             weight_casts: self.weight_casts,
-            saved: self.saved,
+            saved,
             modules: self.blocks.into_iter().map(|b| (b.modules, b.again.unwrap_or(b.forward))).collect(),
         }
     }

@@ -68,30 +68,35 @@ impl StepFlops {
         }
         let mut sum = StepFlops::default();
         let tokens = sequences as f64 * sequence as f64;
-        let mut add = |trained: &Trained, own: f64, adapters: f64, mixed_flops: MixingFlops| {
-            let (products, mixed) = match trained {
-                Trained::Weights => (3.0, 3.0),
-                Trained::Adapters(_) | Trained::Through => (2.0, 3.0),
-                Trained::Nothing => (1.0, 1.0),
+        let mut add =
+            |trained: &Trained, own: f64, adapters: f64, mixed_flops: MixingFlops, spared: Spared| {
+                let (products, mixed) = match trained {
+                    _ if spared.mixing => (2.0, 1.0),
+                    Trained::Weights => (3.0, 3.0),
+                    Trained::Adapters(_) | Trained::Through => (2.0, 3.0),
+                    Trained::Nothing => (1.0, 1.0),
+                };
+                let matrices = products * own + 3.0 * adapters - spared.products;
+                sum.model += tokens * (matrices + mixed * mixed_flops.full);
+                sum.model_causal += tokens * (matrices + mixed * mixed_flops.causal);
+                sum.mixing += tokens * mixed * mixed_flops.full;
             };
-            let matrices = products * own + 3.0 * adapters;
-            sum.model += tokens * (matrices + mixed * mixed_flops.full);
-            sum.model_causal += tokens * (matrices + mixed * mixed_flops.causal);
-            sum.mixing += tokens * mixed * mixed_flops.full;
-        };
         for number in 0..model.layers {
             let (layer, trained) = (model.layer(number), training.of_layer(number));
             let own = 2.0 * (mixer_weights(&layer) + mlp_weights(&layer));
             let adapters = 2.0 * layer.adapter_weights(&trained) as f64;
-            add(&trained, own, adapters, mixing(&layer, sequence));
+            let spared =
+                if training.is_lowest(number) { Spared::of(&layer, &trained) } else { Spared::default() };
+            add(&trained, own, adapters, mixing(&layer, sequence), spared);
         }
+        let none = Spared::default();
         let (head, h) = (training.of_head(model.tied_embeddings), model.hidden as f64);
-        add(&head, 2.0 * h * model.vocabulary as f64, 0.0, MixingFlops::default());
+        add(&head, 2.0 * h * model.vocabulary as f64, 0.0, MixingFlops::default(), none);
         for _ in 0..model.prediction_modules {
             let layer = model.layer(model.layers.saturating_sub(1));
             let weights =
                 mixer_weights(&layer) + mlp_weights(&layer) + h * (2.0 * h + model.vocabulary as f64);
-            add(&head, 2.0 * weights, 0.0, mixing(&layer, sequence));
+            add(&head, 2.0 * weights, 0.0, mixing(&layer, sequence), none);
         }
         sum
     }
@@ -110,6 +115,33 @@ impl StepFlops {
             sum.mixing += of.mixing;
         }
         sum
+    }
+}
+
+/// What the lowest trained layer does not do, since its input needs no gradient.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spared {
+    /// FLOPs of input gradients, for each token.
+    products: f64,
+    /// Whether attention has no backward pass either.
+    mixing: bool,
+}
+
+impl Spared {
+    fn of(layer: &ModelSpec, trained: &Trained) -> Spared {
+        let plan = |lowest| {
+            let shard = Shard { trained: trained.clone(), lowest, ..Shard::whole(layer) };
+            LayerPlan::transformer(layer, &shard).backward
+        };
+        let (all, few) = (plan(false), plan(true));
+        let products = |items: &[Item]| -> f64 {
+            items.iter().filter_map(Item::kernel).filter(|k| k.class.is_gemm()).map(|k| k.flops).sum()
+        };
+        let mixes = |items: &[Item]| items.iter().filter_map(Item::kernel).any(|k| k.class.mixes());
+        Spared {
+            products: (products(&all) - products(&few)) / layer.sequence as f64,
+            mixing: mixes(&all) && !mixes(&few),
+        }
     }
 }
 

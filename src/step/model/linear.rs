@@ -124,7 +124,16 @@ impl Blocks<'_> {
             false => Prepared { weight_grad: Vec::new(), per_step: Vec::new(), ..prepared },
         };
         self.weight_casts.extend(prepared.per_step);
+        let spared = |items: &Passed| -> Passed {
+            let of_input = |item: &Item| match item {
+                Item::Kernel(k) => k.name == input || k.name == "adapter down input gradient",
+                Item::Comm(c) => c.name.ends_with(" input gradient"),
+            };
+            items.iter().filter(|item| !of_input(item)).cloned().collect()
+        };
+        let trains = !weight_grad.is_empty();
         self.push(Block {
+            lowest: trains.then(|| [spared(&input_grad), spared(&backward)]),
             forward: after(&[&prepared.forward], f),
             input_grad: after(&[&prepared.input_grad], input_grad),
             backward: after(&[&prepared.input_grad, &prepared.weight_grad], backward),

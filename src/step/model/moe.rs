@@ -137,7 +137,7 @@ fn router(b: &mut Blocks, moe: &MoeSpec) {
         input_grad,
         weight_grad,
         modules: MOE.to_vec(),
-        again: None,
+        ..Block::default()
     });
 }
 
@@ -376,7 +376,7 @@ impl<'a> Routed<'a> {
             input_grad: own,
             weight_grad,
             modules: MOE.to_vec(),
-            again: None,
+            ..Block::default()
         });
     }
     /// What casts the operands of one of the experts' products: its input or the gradient of its output may have come in

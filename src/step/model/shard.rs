@@ -60,6 +60,8 @@ pub struct Shard {
     pub attention: Option<AttentionGeneration>,
     /// What of the layer is trained.
     pub trained: Trained,
+    /// Whether nothing below the layer is trained: then its input needs no gradient.
+    pub lowest: bool,
 }
 
 impl Shard {
@@ -104,6 +106,7 @@ impl Shard {
             fusion: workload.fusion,
             attention: workload.stack().attention,
             trained: Trained::default(),
+            lowest: false,
         }
     }
     /// One device that holds everything: micro-batch 1, the model's sequence, bf16.
@@ -130,6 +133,7 @@ impl Shard {
             fusion: KernelFusion::Full,
             attention: None,
             trained: Trained::default(),
+            lowest: false,
         }
     }
 

@@ -44,8 +44,9 @@ impl Blocks<'_> {
             blocks.residual("residual");
         }
         if has_mlp {
-            if !(mixes && layer.parallel_block) {
-                blocks.norm("norm");
+            match mixes && layer.parallel_block {
+                true => blocks.branch(),
+                false => blocks.norm("norm"),
             }
             match &layer.moe {
                 Some(moe) => super::moe::add(blocks, moe),

@@ -45,11 +45,7 @@ impl<'a> Core<'a> {
     pub(super) fn new(b: &Blocks<'a>) -> Core<'a> {
         let (model, shard) = (b.model, b.shard);
         let c = &shard.context;
-        let inner = match c.kind {
-            ContextKind::Ulysses => c.size,
-            ContextKind::TwoLevel => c.ulysses_size.unwrap_or(1),
-            ContextKind::Ring | ContextKind::AllGather => 1,
-        };
+        let inner = c.inner();
         let kv = if model.mla.is_some() { shard.heads(model) } else { shard.kv_heads(model) };
         let ring = c.size / inner;
         Core {

@@ -20,7 +20,7 @@ pub fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
     let p = &w.parallelism;
     let (data, context) = (w.data_parallel(devices) as u32, p.context.size as u32);
     let inner = match p.context.kind {
-        ContextKind::TwoLevel => p.context.ulysses_size.unwrap_or(1) as u32,
+        ContextKind::TwoLevel => p.context.inner() as u32,
         _ => 1,
     };
     let shard = match p.sharding.kind {

@@ -115,8 +115,8 @@ pub struct Layers {
     head: Planned,
 }
 
-/// What tells layers apart: kind, load on experts (as bits) where there are any, and whether it is frozen.
-type Different<'m> = (Option<&'m str>, Option<u64>, bool);
+/// What tells layers apart: kind, load on experts (as bits) where there are any, and whether it is frozen, or the lowest that is not.
+type Different<'m> = (Option<&'m str>, Option<u64>, [bool; 2]);
 
 impl Layers {
     /// The layers of `model`; `cut` tells whether its ends lie on different stages. Other arguments as of
@@ -138,12 +138,13 @@ impl Layers {
         let mut known: Vec<(Different<'_>, Planned)> = Vec::new();
         let transformer = (0..model.layers).map(|layer| {
             let load = loads.get(layer as usize).or(loads.first()).filter(|_| model.has_experts(layer));
-            let kind = (model.kind_of(layer), load.map(|l| l.to_bits()), layer < training.frozen_layers);
+            let (frozen, lowest) = (layer < training.frozen_layers, training.is_lowest(layer));
+            let kind = (model.kind_of(layer), load.map(|l| l.to_bits()), [frozen, lowest]);
             if let Some((_, planned)) = known.iter().find(|(k, _)| *k == kind) {
                 return planned.clone();
             }
             let (load, trained) = (load.copied().unwrap_or(1.0), training.of_layer(layer));
-            let shard = Shard { expert_load: load, trained, ..shard.clone() };
+            let shard = Shard { expert_load: load, trained, lowest, ..shard.clone() };
             known.push((kind, planned(LayerPlan::transformer(&model.layer(layer), &shard))));
             known[known.len() - 1].1.clone()
         });

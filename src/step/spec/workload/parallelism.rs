@@ -124,6 +124,17 @@ impl Default for ContextSpec {
     }
 }
 
+impl ContextSpec {
+    /// Ranks of the all-to-all over heads, which together see whole runs of the sequence.
+    pub fn inner(&self) -> u64 {
+        match self.kind {
+            ContextKind::Ulysses => self.size,
+            ContextKind::TwoLevel => self.ulysses_size.unwrap_or(1).min(self.size),
+            ContextKind::Ring | ContextKind::AllGather => 1,
+        }
+    }
+}
+
 /// How attention reaches the keys and values of other ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -110,6 +110,10 @@ impl TrainingSpec {
             None => Trained::Weights,
         }
     }
+    /// Whether a transformer layer is the lowest that is trained, with nothing that is trained below it.
+    pub fn is_lowest(&self, layer: u64) -> bool {
+        !self.is_whole() && layer == self.frozen_layers
+    }
     /// What is trained of the head and of multi-token-prediction modules.
     pub fn of_head(&self, tied: bool) -> Trained {
         let frozen = self.adapters.is_some() || (tied && self.frozen_layers > 0);

@@ -1,5 +1,6 @@
 //! Weights that this rank alone looks after: on the device all the time, or the share that lives on a tier copied in
-//! before each visit, and its bytes given back behind it. With `reuse_across_micro_batches` it stays while the rank's next
+//! before each visit that reads it, and its bytes given back behind it. A backward pass that makes no gradient of its input (that of the
+//! embedding) reads no weights; what the next visit reads again (the head, where the pass turns round) stays. With `reuse_across_micro_batches` it stays while the rank's next
 //! pass in the same direction goes through the same chunk.
 
 use super::super::{Form, Given, Held, Law, Residency, free};
@@ -30,7 +31,8 @@ impl Residency for Replicated {
 
     fn arrive(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit) {
         let (unit, placed) = (visit.unit as usize, &w.setup.shares.placed.weights);
-        if placed.is_empty() || self.on_device[unit] {
+        let reads = visit.pass == Pass::Forward || !w.units[unit].plan.input_grad.is_empty();
+        if placed.is_empty() || self.on_device[unit] || !reads {
             return;
         }
         let total = w.unit_weight_bytes(visit.unit);
@@ -45,7 +47,9 @@ impl Residency for Replicated {
 
     fn leave(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, visit: Visit, end: OpId) {
         let again = w.visits.last_of(visit.unit).is_some_and(|v| v.again);
-        let keeps = again && w.setup.shares.workload.offload.reuse_across_micro_batches;
+        let turns = w.visits.ahead().first().is_some_and(|next| next.unit == visit.unit && next.backward);
+        let reads_on = turns && !w.units[visit.unit as usize].plan.input_grad.is_empty();
+        let keeps = reads_on || (again && w.setup.shares.workload.offload.reuse_across_micro_batches);
         if visit.pass == Pass::WeightGrad || !self.on_device[visit.unit as usize] || keeps {
             return;
         }
@@ -58,7 +62,16 @@ impl Residency for Replicated {
 
 impl Law for Replicated {
     fn closed_form(&self, given: &Given<'_>) -> Result<Form, CollectiveError> {
-        Ok(Form { around: super::around(given, false)?, ..Form::default() })
+        let mut around = super::around(given, false)?;
+        for ((units, ends), around) in given.chunks.iter().zip(&mut around) {
+            let turn = units.len() - usize::from(*ends);
+            for (at, (unit, around)) in units.iter().zip(around).enumerate() {
+                if at >= turn || unit.unit.plan.input_grad.is_empty() {
+                    around.copy_in[1] = 0.0;
+                }
+            }
+        }
+        Ok(Form { around, ..Form::default() })
     }
     /// The unit in work and those that are brought in ahead of it.
     fn held(&self, given: &Given<'_>) -> Held {
