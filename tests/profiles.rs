@@ -249,6 +249,59 @@ fn several_steps_have_their_own_events() {
     assert_eq!((r.step_s, r.window_s), (20e-6, 49e-6));
 }
 
+/// Of a loop that works ahead a step is its period: it cannot stand still for longer, and alone it is no step to play.
+#[test]
+fn steps_that_overlap_are_their_period() {
+    let mark = |n: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{n}","pid":9,"tid":9,"ts":{},"dur":100}}"#,
+            100 * n
+        )
+    };
+    // Each step copies its input at its beginning and computes 150 to 190 µs later.
+    let mut events: Vec<String> = (0..4).map(mark).collect();
+    for n in 0..4i64 {
+        let (copy, gemm) = (100 * n + 5, 100 * n + 155);
+        events.push(call("cudaLaunchKernel", &(100 * n + 1).to_string(), "1", 2 * n));
+        events.push(kernel("copy", &copy.to_string(), "10", 7, 2 * n));
+        events.push(call("cudaLaunchKernel", &(100 * n + 3).to_string(), "1", 2 * n + 1));
+        events.push(kernel("gemm", &gemm.to_string(), "40", 8, 2 * n + 1));
+    }
+    let r = of_events(&events);
+    for (i, step) in r.steps.iter().enumerate() {
+        let period = if i < 3 { 100_000 } else { 190_000 };
+        assert!(step.overlaps, "{i}");
+        assert_eq!(step.device_ns.window, period, "{i}");
+        assert!(step.device_ns.idle <= period, "{i}");
+    }
+    // In a period: the copy, and the matrix of the step before.
+    assert_eq!(r.steps[1].device_ns.busy, 50_000);
+    let text = format!("[{}]", events.join(","));
+    let profiles = read_from(text.as_bytes(), "rank.json", &Classes::shipped()).unwrap();
+    let programs = |step| stepsim::read::profile::programs::programs(&profiles, step);
+    let refused = programs(Some("1")).unwrap_err().to_string();
+    assert!(refused.contains("overlap on the device by 0.090 ms"), "{refused}");
+    programs(Some("3")).expect("the last one has nothing beside it that is known");
+}
+
+/// A gap that no queue explains is called so.
+#[test]
+fn gaps_without_a_cause_in_the_file_are_called_so() {
+    let gap = |length: u32| {
+        let events = [
+            call("cudaLaunchKernel", "0", "1", 1),
+            kernel("gemm_a", "5", "10", 7, 1),
+            call("cudaLaunchKernel", "2", "1", 2),
+            kernel("gemm_b", &(15 + length).to_string(), "10", 7, 2),
+        ];
+        let r = of_events(&events);
+        (r.idle_s.keys().cloned().collect::<Vec<_>>().join(", "), r.gaps[0].ended_by.clone())
+    };
+    assert_eq!(gap(49), ("between kernels".into(), "queue".into()));
+    let unexplained = "queued, cause not in the file".to_string();
+    assert_eq!(gap(51), (unexplained.clone(), unexplained));
+}
+
 /// 130 MB of host events around a few kernels are read in an address space of half that: a file is streamed, and what is
 /// kept of it grows with device events alone.
 #[test]

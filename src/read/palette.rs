@@ -111,7 +111,7 @@ pub fn idle(cause: &str) -> &'static str {
         "host, in a synchronisation" => "#bbaa44",
         "launch" => "#ee99aa",
         "event wait" => "#8f8f8f",
-        "between kernels" => "#c9c9c9",
+        "between kernels" | "queued, cause not in the file" => "#c9c9c9",
         _ => "#e0e0e0",
     }
 }

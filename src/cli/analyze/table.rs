@@ -165,7 +165,7 @@ fn steps(out: &mut String, r: &RankProfile, width: u16) {
     for step in r.steps.iter().take(MOST) {
         let ns = |ns: i64| seconds(ns as f64 / 1e9);
         table.add_row([
-            step.name.clone(),
+            format!("{}{}", step.name, if step.overlaps { " (overlaps another)" } else { "" }),
             ns(step.duration_ns),
             grouped(step.events),
             ns(step.device_ns.compute),

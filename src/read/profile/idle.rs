@@ -4,6 +4,7 @@
 //! to the launch is the host's (`host`; `host, in a synchronisation` where the launching thread waited for the device)
 //! and the rest is the launch itself. Was it queued before, it waited for an event of another stream where a
 //! `StreamWaitEvent` was queued right before it (newer profiles name the wait itself: `cuda_sync`), else the gap is that between two kernels.
+//! No two kernels are further apart than some microseconds by themselves: a longer gap has a cause that the file does not tell.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,12 @@ use super::model::{DeviceEvent, Does, Profile};
 
 /// Gaps that are listed.
 const LISTED: usize = 10;
+
+/// Longest gap (ns) that may be that between two kernels in a queue; those of measured devices are 1 to 10 µs.
+const BETWEEN_KERNELS: i64 = 50_000;
+
+/// The cause of a longer one.
+const UNEXPLAINED: &str = "queued, cause not in the file";
 
 /// A piece of time in which nothing ran, with its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +47,8 @@ pub struct Gap {
     pub communication_s: f64,
     /// The rest by cause.
     pub idle_s: BTreeMap<String, f64>,
-    /// What ended it: `launch late`, `communication`, `event wait`, `queue`, or `unknown` where the launch is not in the
-    /// file.
+    /// What ended it: `launch late`, `communication`, `event wait`, `queue`, `queued, cause not in the file` where no kernel queued
+    /// behind another waits so long, or `unknown` where the launch is not in the file.
     pub ended_by: String,
     /// The kernel before.
     pub before: String,
@@ -85,6 +92,8 @@ pub fn pieces(profile: &Profile, events: &[DeviceEvent], sets: &Sets) -> Vec<Pie
             push(launched, to, "launch");
         } else if waited(profile, next) {
             push(from, to, "event wait");
+        } else if to - from > BETWEEN_KERNELS {
+            push(from, to, UNEXPLAINED);
         } else {
             push(from, to, "between kernels");
         }
@@ -188,6 +197,7 @@ fn ended_by(profile: &Profile, sets: &Sets, next: Option<&DeviceEvent>, gap: (i6
         _ if profile.simulated => "queue",
         _ if next.launch.is_none() => "unknown",
         _ if waited(profile, next) => "event wait",
+        _ if gap.1 - gap.0 > BETWEEN_KERNELS => UNEXPLAINED,
         _ => "queue",
     }
 }

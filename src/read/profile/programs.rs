@@ -24,6 +24,8 @@ use crate::step::spec::SpecError;
 
 /// An op that starts so soon (ns) behind one of another stream is taken to have waited for it.
 const AT_ONCE: i64 = 5_000;
+/// Most device events of a step that becomes programs: some ten times those of the longest step that was met.
+const MOST_EVENTS: usize = 1 << 21;
 /// So many ops back in time are looked through for what an op waited for.
 const LOOK_BACK: usize = 64;
 
@@ -132,8 +134,17 @@ pub fn programs(profiles: &[Profile], step: Option<&str>) -> Result<StepPrograms
             )
             .hint("name another with --step"));
         }
+        if events.len() > MOST_EVENTS {
+            return Err(SpecError::file(
+                &profile.file,
+                format!("{} device events in this step", events.len()),
+            )
+            .allowed(format!("at most {MOST_EVENTS}"))
+            .hint("mark steps in the profile, and name one with --step"));
+        }
         kept.push(events);
     }
+    profiles.iter().zip(&kept).try_for_each(|(profile, events)| apart(profile, name.as_deref(), events))?;
     let meets = meets(profiles, &matched, &kept);
     let shift = |r: usize| matched.shifts.get(r).copied().unwrap_or(0);
     let start = |(r, (p, events)): (usize, (&Profile, &Vec<u32>))| {
@@ -182,6 +193,33 @@ fn within(profile: &Profile, mark: Option<&Mark>) -> Vec<u32> {
         Some(mark) => profile.launch_of(event).is_some_and(|c| mark.start <= c.start && c.start < mark.end),
     };
     (0..).zip(&profile.events).filter(|(_, e)| of_step(e)).map(|(i, _)| i).collect()
+}
+
+/// Part of a step that may run beside the next one's first device events: a copy of its inputs, say.
+const OVERLAP: f64 = 0.02;
+
+/// Refuses a step that the next one overlaps on the device: played alone it would be longer than it is in the loop.
+fn apart(profile: &Profile, name: Option<&str>, events: &[u32]) -> Result<(), SpecError> {
+    let at = profile.steps.iter().position(|mark| Some(mark.name.as_str()) == name);
+    let Some(next) = at.and_then(|at| profile.steps.get(at + 1)) else { return Ok(()) };
+    let start = |events: &[u32]| events.iter().map(|e| profile.events[*e as usize].start).min();
+    let end = events.iter().map(|e| profile.events[*e as usize].end).max();
+    let (Some(own), Some(end), Some(next)) = (start(events), end, start(&within(profile, Some(next)))) else {
+        return Ok(());
+    };
+    let beside = (end - next) as f64;
+    if beside <= OVERLAP * (end - own) as f64 {
+        return Ok(());
+    }
+    let problem = format!(
+        "{} and the step behind it overlap on the device by {:.3} ms of {:.3} ms: alone it is no step",
+        name.unwrap_or_default(),
+        beside / 1e6,
+        (end - own) as f64 / 1e6
+    );
+    Err(SpecError::file(&profile.file, problem).hint(
+        "name another step with --step, or profile with a synchronisation between steps; `stepsim analyze` reads the period",
+    ))
 }
 
 /// For each collective that all its ranks hold in this step: its number and when the last rank came.

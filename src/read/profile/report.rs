@@ -11,7 +11,7 @@ use super::clock::seconds;
 use super::idle;
 use super::idle::Gap;
 use super::intervals::Intervals;
-use super::model::{DeviceEvent, Profile};
+use super::model::{DeviceEvent, Mark, Profile};
 use super::skew::{Skew, skew};
 use super::waterfall::MeasuredWaterfall;
 
@@ -126,6 +126,10 @@ pub struct StepProfile {
     pub events: u64,
     /// Their times, in nanoseconds.
     pub device_ns: Breakdown,
+    /// Whether they overlap those of a neighbouring step (a loop that works ahead): then `device_ns` is of all that ran in the
+    /// step's period, up to the first device event of the next step.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overlaps: bool,
 }
 
 /// Communication of a kind.
@@ -230,21 +234,42 @@ fn rank(profile: &Profile, place: u64, window: Window) -> RankProfile {
 }
 
 fn steps(profile: &Profile) -> Vec<StepProfile> {
-    let step = |mark: &super::model::Mark| {
+    let launched = |mark: &Mark| -> Vec<DeviceEvent> {
         let within = |e: &&DeviceEvent| match profile.launch_of(e) {
             Some(call) => mark.start <= call.start && call.start < mark.end,
             None => profile.simulated,
         };
-        let events: Vec<DeviceEvent> = profile.events.iter().filter(within).copied().collect();
+        profile.events.iter().filter(within).copied().collect()
+    };
+    let of_steps: Vec<Vec<DeviceEvent>> = profile.steps.iter().map(launched).collect();
+    let windows: Vec<(i64, i64)> = of_steps.iter().map(|events| Sets::of(events).window).collect();
+    let runs = |i: &usize| !of_steps[*i].is_empty();
+    let step = |(i, mark): (usize, &Mark)| {
+        let (start, end) = windows[i];
+        let next = (i + 1..windows.len()).find(runs).map(|j| windows[j].0).filter(|next| *next > start);
+        let before = (0..i).rev().find(runs).is_some_and(|j| windows[j].1 > start);
+        let overlaps = runs(&i) && (before || next.is_some_and(|next| next < end));
+        let period = (start, next.unwrap_or(end));
+        let sets = match overlaps {
+            true => Sets { window: period, ..Sets::of(&clipped(&profile.events, period)) },
+            false => Sets::of(&of_steps[i]),
+        };
         StepProfile {
             name: mark.name.clone(),
             start_ns: mark.start,
             duration_ns: mark.end - mark.start,
-            events: events.len() as u64,
-            device_ns: Sets::of(&events).breakdown(),
+            events: of_steps[i].len() as u64,
+            device_ns: sets.breakdown(),
+            overlaps,
         }
     };
-    profile.steps.iter().map(step).collect()
+    profile.steps.iter().enumerate().map(step).collect()
+}
+
+/// What of some events lies in a stretch of time.
+fn clipped(events: &[DeviceEvent], (from, to): (i64, i64)) -> Vec<DeviceEvent> {
+    let part = |e: &DeviceEvent| DeviceEvent { start: e.start.max(from), end: e.end.min(to), ..*e };
+    events.iter().map(part).filter(|e| e.start < e.end).collect()
 }
 
 fn communication(profile: &Profile, events: &[DeviceEvent], sets: &Sets) -> BTreeMap<String, KindProfile> {

@@ -64,7 +64,15 @@ pub fn read_from(
             reader.skip(&format!("end of the file: it breaks off at byte {at}{why}"));
         }
         Ending::Foreign(why) => {
-            return Err(SpecError::file(file, format!("{why}, so it is no trace")).allowed(ALLOWED));
+            let perfetto =
+                [".pftrace", ".pftrace.gz", ".perfetto-trace"].iter().any(|end| file.ends_with(end));
+            let hint = if perfetto {
+                "a timeline in Perfetto's own format is for its viewer: write it as .json.gz, which is read here too"
+            } else {
+                ""
+            };
+            let error = SpecError::file(file, format!("{why}, so it is no trace"));
+            return Err(error.allowed(ALLOWED).hint(hint));
         }
     }
     reader.finish(file)
