@@ -29,6 +29,10 @@ impl Failure {
     pub fn run(error: impl std::fmt::Display) -> Failure {
         Failure::new(error.to_string(), 1, Status::Failed)
     }
+    /// The command needs more memory than it may have.
+    pub(super) fn memory(error: impl std::fmt::Display) -> Failure {
+        Failure::new(error.to_string(), 3, Status::Failed)
+    }
     /// The same with another line of what happened.
     pub(super) fn and(mut self, line: &str) -> Failure {
         self.message = format!("{}\n{line}", self.message);

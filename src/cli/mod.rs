@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand.
 //!
 //! Exit status: 0 done; 1 the run failed or a file could not be written; 2 the input or the command is wrong; 3 the step
-//! does not fit in memory. Only the program's `main` exits; a standard output that is closed early (`| head`) is no failure.
+//! does not fit in memory, or the command not in what the shell allows. Only the program's `main` exits; a standard output that is closed early (`| head`) is no failure.
 
 pub mod analyze;
 mod asked;
@@ -22,6 +22,7 @@ mod inputs;
 pub mod inspect;
 pub mod kernels;
 pub mod learn;
+mod limited;
 pub mod list;
 pub mod local_sgd;
 pub mod matmul;
@@ -169,6 +170,14 @@ pub fn check_files(words: &[&str]) -> Result<(), Failure> {
     outputs::guard(&command, &matches)
 }
 
+/// A handler that cannot be set leaves what was: partial files then stay behind.
+fn remove_partial_files_when_stopped() {
+    let _ = ctrlc::set_handler(|| {
+        crate::read::trace::remove_partial_files();
+        std::process::exit(130);
+    });
+}
+
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     ExitCode::from(program(&std::env::args_os().collect::<Vec<_>>()))
@@ -177,15 +186,17 @@ pub fn main() -> ExitCode {
 /// Runs a command line as the program does, and returns the exit status. The first word is the name under which it was called.
 /// From then on an interrupt ends the process.
 pub fn program(words: &[OsString]) -> u8 {
-    // A handler that cannot be set leaves what was: partial files then stay behind.
-    let _ = ctrlc::set_handler(|| {
-        crate::read::trace::remove_partial_files();
-        std::process::exit(130);
-    });
     let result = match parsed(words) {
         Ok((Cli { command: Some(command), color }, matches)) => {
-            screen::choose_colour(color);
-            outputs::guard(&Cli::command(), &matches).and_then(|()| command.run())
+            match limited::in_child(&outputs::written(&Cli::command(), &matches)) {
+                Some(Ok(code)) => return code,
+                Some(Err(failure)) => Err(failure),
+                None => {
+                    remove_partial_files_when_stopped();
+                    screen::choose_colour(color);
+                    outputs::guard(&Cli::command(), &matches).and_then(|()| command.run())
+                }
+            }
         }
         Ok((Cli { command: None, .. }, _)) => say(&help::arranged(Cli::command()).render_help().to_string()),
         Err(e) => {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 
 use super::Failure;
 use crate::step::spec::files::keep_reads;
@@ -22,15 +22,34 @@ pub(super) fn document_on_stdout() -> bool {
     ON_STDOUT.get()
 }
 
-/// Looks at all files that a command line names: see [`apart`].
-///
-/// # Errors
-/// As [`apart`].
-pub(super) fn guard(mut command: &Command, mut matches: &ArgMatches) -> Result<(), Failure> {
+/// The command that is run, with its own arguments.
+fn innermost<'a>(mut command: &'a Command, mut matches: &'a ArgMatches) -> (&'a Command, &'a ArgMatches) {
     while let Some((name, inner)) = matches.subcommand() {
         let Some(next) = command.find_subcommand(name) else { break };
         (command, matches) = (next, inner);
     }
+    (command, matches)
+}
+
+/// Whether an argument is a path.
+fn is_path(argument: &Arg) -> bool {
+    argument.get_value_parser().type_id() == clap::builder::ValueParser::path_buf().type_id()
+}
+
+/// The files and folders that a command line writes.
+pub(super) fn written(command: &Command, matches: &ArgMatches) -> Vec<PathBuf> {
+    let (command, matches) = innermost(command, matches);
+    let written = command.get_arguments().filter(|a| a.get_help_heading() == Some(WRITTEN) && is_path(a));
+    let values = written.filter_map(|a| matches.try_get_raw(a.get_id().as_str()).ok().flatten());
+    values.flatten().map(PathBuf::from).collect()
+}
+
+/// Looks at all files that a command line names: see [`apart`].
+///
+/// # Errors
+/// As [`apart`].
+pub(super) fn guard(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
+    let (command, matches) = innermost(command, matches);
     keep_reads();
     let (mut outputs, mut formats, mut inputs) = (Vec::new(), Vec::new(), Vec::new());
     let as_folder = matches!(matches.try_get_raw("format"), Ok(Some(_))) && command.get_name() == "run";
@@ -38,8 +57,7 @@ pub(super) fn guard(mut command: &Command, mut matches: &ArgMatches) -> Result<(
         let id = argument.get_id().as_str();
         let Ok(Some(values)) = matches.try_get_raw(id) else { continue };
         let option = format!("--{}", argument.get_long().unwrap_or_default());
-        let is_path =
-            argument.get_value_parser().type_id() == clap::builder::ValueParser::path_buf().type_id();
+        let is_path = is_path(argument);
         for value in values {
             match argument.get_help_heading() {
                 Some(WRITTEN) if is_path => {
