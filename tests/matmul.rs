@@ -33,7 +33,7 @@ fn machine(case: &Value) -> Machine {
 fn plan(case: &Value, mesh: &Mesh) -> ShardedProduct {
     let statement = Statement::parse(case["statement"].as_str().unwrap(), &mesh.axes()).unwrap();
     let sizes: BTreeMap<String, u64> = serde_json::from_value(case["size"].clone()).unwrap();
-    let all = plans(&statement, &sizes, &mesh.0, 2.0).unwrap();
+    let all = plans(&statement, &sizes, &mesh.0, &|_| 2.0).unwrap();
     let named = all.into_iter().find(|p| p.strategy.name() == case["strategy"]);
     named.unwrap_or_else(|| panic!("{case}: no plan of this strategy"))
 }
@@ -93,7 +93,7 @@ fn devices_hold_the_golden_bytes() {
         let statement = Statement::parse(case["statement"].as_str().unwrap(), &axes).unwrap();
         let sizes: BTreeMap<String, u64> = serde_json::from_value(case["size"].clone()).unwrap();
         let element = case["element_bytes"].as_f64().unwrap();
-        let plan = &plans(&statement, &sizes, &mesh, element).unwrap()[0];
+        let plan = &plans(&statement, &sizes, &mesh, &|_| element).unwrap()[0];
         let gathered = plan.steps().find(|step| step.array == "A").unwrap();
         let of_all = gathered.bytes * u64::from(Mesh(mesh).size());
         if let Some(copies) = case["copies"].as_u64() {
@@ -172,7 +172,7 @@ fn rules_of_the_book_are_the_golden_ones() {
     let two = ["A[B,D] B[D,F_XY] -> C[B,F_XY]", "A[B,F_XY] B[F_XY,D] -> C[B,D]{U_XY}"].map(|statement| {
         let statement = Statement::parse(statement, &['X', 'Y']).unwrap();
         let sizes = [("B", 1), ("D", 8192), ("F", 32768)].map(|(n, s)| (n.to_string(), s)).into();
-        plans(&statement, &sizes, &[('X', 2), ('Y', 2)], 2.0).unwrap()[0].memory_bytes
+        plans(&statement, &sizes, &[('X', 2), ('Y', 2)], &|_| 2.0).unwrap()[0].memory_bytes()
     });
     let bytes = two[0] + two[1];
     close(bytes, number("mlp_weight_bytes") as f64, 3e-4, "weights");
@@ -188,7 +188,7 @@ fn rules_of_the_book_are_the_golden_ones() {
         let take = |statement: &str| {
             let statement = Statement::parse(statement, &['X']).unwrap();
             let sizes = [("I", 4096), ("J", 8), ("K", 4096)].map(|(n, s)| (n.to_string(), s)).into();
-            let plan = plans(&statement, &sizes, &mesh.0, 2.0).unwrap().swap_remove(0);
+            let plan = plans(&statement, &sizes, &mesh.0, &|_| 2.0).unwrap().swap_remove(0);
             let step = plan.steps().next().unwrap().clone();
             (step.op.name(), bound(step.op, step.bytes as f64, &geometry).bandwidth_s)
         };
@@ -207,7 +207,7 @@ fn gradients_of_gathers_are_scatters() {
     assert_eq!(dw.to_string(), "A[B_X,D] dC[B_X,F] -> dW[D_X,F]");
     let sizes = [("B", 1024), ("D", 64), ("F", 256)].map(|(n, s)| (n.to_string(), s)).into();
     let ops = |s: &Statement| -> Vec<String> {
-        let plan = &plans(s, &sizes, &[('X', 4)], 2.0).unwrap()[0];
+        let plan = &plans(s, &sizes, &[('X', 4)], &|_| 2.0).unwrap()[0];
         plan.steps().map(|s| format!("{} {}", s.op.name(), s.array)).collect()
     };
     assert_eq!(ops(&statement), ["all-gather W"]);
@@ -290,5 +290,62 @@ fn wrong_products_are_refused() {
         let plain = ["matmul", "A[I,J] B[J,K] -> C[I,K]", "-t", "torus:4x4,90,1", "--size", "I=8,J=8,K=8"];
         let (status, _, error) = stepsim(&[&plain[..], &[option, value]].concat());
         assert!(status == 2 && error.contains(says), "{option} {value}: {error}");
+    }
+}
+
+/// Each array in its format: bytes by array and in all, the peak of the slower operand, and the memory's time in the simulation.
+#[test]
+fn arrays_have_formats_of_their_own() {
+    let product = |format: &str, size: &str| {
+        let statement = "A[B,D] W[D,F] -> C[B,F]";
+        let line = [
+            "matmul",
+            statement,
+            "-t",
+            "h100-superpod-64",
+            "--size",
+            size,
+            "--format",
+            format,
+            "--report",
+            "-",
+        ];
+        let (status, out, error) = stepsim(&line);
+        assert_eq!(status, 0, "{error}");
+        serde_json::from_str::<Value>(&out).unwrap()[0]["ways"][0].clone()
+    };
+    let narrow = "B=16,D=65536,F=262144";
+    let way = product("A=int8,W=int8,C=bf16", narrow);
+    let (a, w, c) = (16.0 * 65536.0, 65536.0 * 262144.0, 2.0 * 16.0 * 262144.0);
+    assert_eq!(way["array_bytes"], serde_json::json!({"A": a, "W": w, "C": c}));
+    assert_eq!(way["memory_bytes"], a + w + c);
+    let number = |way: &Value, name: &str| way[name].as_f64().unwrap();
+    assert_eq!(way["bound"], "memory");
+    close(number(&way, "simulated_s"), number(&way, "memory_s"), 1e-6, "the roofline");
+    // In bf16 all arrays are twice as large but the result, and products run at half the rate.
+    let wide = product("bf16", narrow);
+    close(
+        number(&wide, "memory_s") / number(&way, "memory_s"),
+        2.0 * (a + w + c / 2.0) / (a + w + c),
+        1e-9,
+        "bytes",
+    );
+    let square = "B=8192,D=8192,F=8192";
+    let rate = |format| 1.0 / number(&product(format, square), "compute_s");
+    close(rate("int8") / rate("bf16"), 2.0, 1e-3, "int8");
+    close(rate("A=bf16,W=int8") / rate("bf16"), 1.0, 1e-9, "the slower operand");
+    for (format, says) in [("int7", "int8"), ("Q=bf16", "A, W, C")] {
+        let line = [
+            "matmul",
+            "A[B,D] W[D,F] -> C[B,F]",
+            "-t",
+            "h100-superpod-64",
+            "--size",
+            narrow,
+            "--format",
+            format,
+        ];
+        let (status, _, error) = stepsim(&line);
+        assert!(status == 2 && error.contains(says), "{format}: {error}");
     }
 }

@@ -13,10 +13,11 @@ use super::write::write_json;
 use super::{Failure, outputs, say};
 use crate::core::ids::DeviceId;
 use crate::core::units::{Bytes, Time};
-use crate::lab::around::matmul::{PlayError, Played, ShardedProduct, Statement, Timed, plans};
+use crate::lab::around::matmul::{
+    Format, Formats, PlayError, Played, ShardedProduct, Statement, Timed, plans,
+};
 use crate::read::trace::RunMeta;
 use crate::step::collective::{Bound, Chooser, CollectiveError};
-use crate::step::spec::workload::Dtype;
 use crate::step::spec::{Loaded, SpecError, Topology};
 use crate::step::topology::{Machine, Mesh};
 
@@ -46,9 +47,9 @@ pub struct Args {
     /// Mesh axes, the first varies fastest with the device's number: X=8,Y=16 [default: the machine's own]
     #[arg(long, value_name = "AXES", value_parser = mesh)]
     mesh: Option<Mesh>,
-    /// Number format of all three arrays
-    #[arg(long, default_value = "bf16", value_name = "FORMAT", value_parser = format)]
-    format: Dtype,
+    /// Number format of all three arrays, or of each: `fp8`, `A=int8,W=int8,C=bf16`
+    #[arg(long, default_value = "bf16", value_name = "FORMATS", value_parser = Formats::parse)]
+    format: Formats,
     /// The products of the backward pass too
     #[arg(long)]
     gradients: bool,
@@ -85,11 +86,6 @@ fn mesh(text: &str) -> Result<Mesh, String> {
     Ok(Mesh(axes))
 }
 
-fn format(text: &str) -> Result<Dtype, String> {
-    let known = || Dtype::ALL.map(Dtype::name).join(", ");
-    Dtype::ALL.into_iter().find(|d| d.name() == text).ok_or_else(|| format!("allowed: {}", known()))
-}
-
 /// What `--report` writes: one entry for each product.
 #[derive(Debug, Serialize)]
 struct Product {
@@ -105,7 +101,11 @@ struct Way {
     strategy: &'static str,
     flops_per_device: f64,
     compute_s: f64,
-    /// Operands and result through the device's memory, where it has one.
+    /// Bytes of a device's operands and result, by array.
+    array_bytes: BTreeMap<String, f64>,
+    /// All of them.
+    memory_bytes: f64,
+    /// Once through the device's memory, where it has one.
     memory_s: Option<f64>,
     /// Sum of the collectives' times by rule.
     communication_s: f64,
@@ -135,7 +135,6 @@ struct On {
     machine: Machine,
     chooser: Chooser,
     mesh: Mesh,
-    peak: f64,
     memory: Option<f64>,
 }
 
@@ -150,6 +149,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         &on.topology.read,
     )?;
     let statement = Statement::parse(&args.statement, &on.mesh.axes())?;
+    let arrays = [&statement.a, &statement.b, &statement.c].map(|array| array.name.as_str());
+    if let Some(name) = args.format.unknown(&arrays) {
+        let problem = format!("no array has the name `{name}`");
+        return Err(SpecError::file("--format", problem).allowed(arrays.join(", ")).into());
+    }
     let mut statements = vec![statement.clone()];
     if args.gradients {
         statements.extend(statement.gradients());
@@ -178,15 +182,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn machine(args: &Args) -> Result<On, Failure> {
     let (topology, machine) = Machine::load(&args.topology, &args.set)?;
     let device = machine.device(DeviceId(0)).clone();
-    let peak = device.peak(args.format).ok_or_else(|| {
-        let has: Vec<&str> =
-            Dtype::ALL.into_iter().filter(|d| device.peak(*d).is_some()).map(Dtype::name).collect();
-        SpecError::file(
-            format!("--format {}", args.format.name()),
-            format!("{} has no peak in it", device.name),
-        )
-        .allowed(has.join(", "))
-    })?;
     let own = topology.value.collectives.as_ref();
     let chooser = Chooser::of_machine(&device.name, own).map_err(|e| e.in_file(&topology.file))?;
     let mesh = args.mesh.clone().unwrap_or_else(|| Mesh::of(&machine));
@@ -201,15 +196,36 @@ fn machine(args: &Args) -> Result<On, Failure> {
         .into());
     }
     let memory = device.hbm.as_ref().map(|hbm| hbm.gbps * 1e9);
-    Ok(On { topology, machine, chooser, mesh, peak: peak.0, memory })
+    Ok(On { topology, machine, chooser, mesh, memory })
+}
+
+/// The peak of a product: that of the format of its operands in which the device is slower.
+fn peak(args: &Args, on: &On, statement: &Statement) -> Result<f64, Failure> {
+    let device = on.machine.device(DeviceId(0));
+    let mut slower = f64::INFINITY;
+    for array in [&statement.a, &statement.b] {
+        let format = args.format.of(&array.name);
+        let peak = format.peak(device).ok_or_else(|| {
+            let has: Vec<&str> =
+                Format::all().filter(|f| f.peak(device).is_some()).map(Format::name).collect();
+            SpecError::file(
+                format!("--format {}", format.name()),
+                format!("{} has no peak in it", device.name),
+            )
+            .allowed(has.join(", "))
+        })?;
+        slower = slower.min(peak.0);
+    }
+    Ok(slower)
 }
 
 /// All ways to carry a product out, the best first, and the run of that.
 fn product(args: &Args, on: &On, statement: &Statement) -> Result<(Product, Played), Failure> {
     let mut ways = Vec::new();
-    for plan in plans(statement, &args.size, &on.mesh.0, args.format.bytes())? {
-        let compute_s = plan.flops / on.peak;
-        let memory_s = on.memory.map_or(0.0, |rate| plan.memory_bytes / rate);
+    let (peak, bytes) = (peak(args, on, statement)?, |array: &str| args.format.of(array).bytes());
+    for plan in plans(statement, &args.size, &on.mesh.0, &bytes)? {
+        let compute_s = plan.flops / peak;
+        let memory_s = on.memory.map_or(0.0, |rate| plan.memory_bytes() / rate);
         let product_s = compute_s.max(memory_s);
         let played =
             Played::run(&plan, &on.mesh, &on.machine, &on.chooser, product_s).map_err(|e| match e {
@@ -233,7 +249,7 @@ fn product(args: &Args, on: &On, statement: &Statement) -> Result<(Product, Play
 }
 
 fn way(plan: &ShardedProduct, on: &On, played: &Played, compute_s: f64) -> Way {
-    let memory_s = on.memory.map(|rate| plan.memory_bytes / rate);
+    let memory_s = on.memory.map(|rate| plan.memory_bytes() / rate);
     let communication_s = played.steps.iter().map(|s| s.bound.time_s()).sum::<f64>();
     let bounds =
         [("communication", communication_s), ("memory", memory_s.unwrap_or(0.0)), ("compute", compute_s)];
@@ -253,6 +269,8 @@ fn way(plan: &ShardedProduct, on: &On, played: &Played, compute_s: f64) -> Way {
         strategy: plan.strategy.name(),
         flops_per_device: plan.flops,
         compute_s,
+        array_bytes: plan.arrays.iter().cloned().collect(),
+        memory_bytes: plan.memory_bytes(),
         memory_s,
         communication_s,
         bound,
@@ -306,6 +324,10 @@ fn text(product: &Product) -> String {
             time(way.compute_s),
             time(way.simulated_s)
         );
+        let bytes = |bytes: &f64| Bytes(*bytes as u64).to_string();
+        let arrays: Vec<String> =
+            way.array_bytes.iter().map(|(name, b)| format!("{name} {}", bytes(b))).collect();
+        let _ = writeln!(out, " a device holds {}: {} in all", arrays.join(", "), bytes(&way.memory_bytes));
     }
     out
 }

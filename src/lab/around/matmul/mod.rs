@@ -12,10 +12,12 @@
 //!    nothing where {U} is wanted; an axis on another dimension an **all-to-all**; one too many an all-gather; one too few a
 //!    slice.
 
+mod format;
 mod parse;
 mod plan;
 mod play;
 
+pub use format::{Format, Formats};
 pub use parse::{Array, Dim, Statement};
 pub use plan::{Communication, ShardedProduct, Strategy, plans};
 pub use play::{PlayError, Played, Timed};

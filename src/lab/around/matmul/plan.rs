@@ -48,24 +48,28 @@ pub struct ShardedProduct {
     pub before: Vec<Communication>,
     /// Floating-point operations of one device.
     pub flops: f64,
-    /// Bytes of one device's operands and result of the local product.
-    pub memory_bytes: f64,
+    /// Bytes of one device's operands and result of the local product, by name.
+    pub arrays: Vec<(String, f64)>,
     /// Collectives after it.
     pub after: Vec<Communication>,
 }
 
 impl ShardedProduct {
+    /// Bytes of all of them.
+    pub fn memory_bytes(&self) -> f64 {
+        self.arrays.iter().map(|(_, bytes)| bytes).sum()
+    }
     /// All collectives in order.
     pub fn steps(&self) -> impl Iterator<Item = &Communication> {
         self.before.iter().chain(&self.after)
     }
 }
 
-/// Sizes of dimensions and of mesh axes, and bytes of an element.
+/// Sizes of dimensions and of mesh axes, and bytes of an element of an array.
 struct Sizes<'a> {
     dims: &'a BTreeMap<String, u64>,
     mesh: &'a [(char, u32)],
-    element: f64,
+    element: &'a dyn Fn(&str) -> f64,
 }
 
 impl Sizes<'_> {
@@ -77,11 +81,12 @@ impl Sizes<'_> {
         (self.dims.get(&dim.name).copied().unwrap_or(1) / self.cuts(&dim.axes)) as f64
     }
     fn bytes(&self, array: &Array) -> f64 {
-        array.dims.iter().map(|d| self.local(d)).product::<f64>() * self.element
+        array.dims.iter().map(|d| self.local(d)).product::<f64>() * (self.element)(&array.name)
     }
 }
 
-/// The ways to carry a product out: by gathering, and by reducing where that is another way.
+/// The ways to carry a product out: by gathering, and by reducing where that is another way. `element` gives the bytes of an element
+/// of an array, by its name.
 ///
 /// # Errors
 /// A dimension without a size, a size that its axes do not divide, or a sum over axes that the result cannot hold.
@@ -89,9 +94,9 @@ pub fn plans(
     statement: &Statement,
     dims: &BTreeMap<String, u64>,
     mesh: &[(char, u32)],
-    element_bytes: f64,
+    element: &dyn Fn(&str) -> f64,
 ) -> Result<Vec<ShardedProduct>, SpecError> {
-    let sizes = Sizes { dims, mesh, element: element_bytes };
+    let sizes = Sizes { dims, mesh, element };
     check(statement, &sizes).map_err(|problem| SpecError::file(format!("`{statement}`"), problem))?;
     let gather = plan(statement, &sizes, Strategy::Gather);
     let reduce = plan(statement, &sizes, Strategy::Reduce);
@@ -143,12 +148,11 @@ fn plan(s: &Statement, sizes: &Sizes<'_>, strategy: Strategy) -> ShardedProduct 
     };
     let mut c = Array { dims: s.c.dims.iter().map(natural).collect(), ..s.c.clone() };
     let summed: Vec<char> = s.contracted().flat_map(|name| cut(&a, name).to_vec()).collect();
-    let kept: f64 = [&a, &b].into_iter().map(|x| sizes.bytes(x)).sum();
-    let memory_bytes = kept + sizes.bytes(&c);
+    let arrays = [&a, &b, &c].map(|array| (array.name.clone(), sizes.bytes(array))).to_vec();
     let every = s.dims().into_iter().map(|name| a.dim(name).or(b.dim(name)).map_or(1.0, |d| sizes.local(d)));
     let flops = 2.0 * every.product::<f64>();
     let after = finish(&mut c, &s.c, &summed, sizes);
-    ShardedProduct { strategy, before, flops, memory_bytes, after }
+    ShardedProduct { strategy, before, flops, arrays, after }
 }
 
 /// Makes both sides agree on a shared dimension, where `one` is cut more finely than `other`.

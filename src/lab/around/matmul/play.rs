@@ -107,7 +107,7 @@ impl Played {
             layer: None,
             class: None,
             flops: plan.flops,
-            bytes: plan.memory_bytes,
+            bytes: plan.memory_bytes(),
         });
         let waits: Vec<OpId> = last.into_iter().collect();
         let time = Time::from_s(product_s);
