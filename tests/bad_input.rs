@@ -790,12 +790,12 @@ fn a_disk_that_fills_in_mid_write() {
     }
 }
 
-/// Killed outright in mid-write, nothing stands under the final name.
+/// Ended in mid-write by a limit of the shell, nothing stands under the final name.
 #[test]
 fn a_run_that_is_killed_in_mid_write() {
     let folder = folder();
     let output = limited(folder.path(), "", "run llama3-70b -q -o step.json");
-    assert_eq!(output.status.code(), None, "killed by the system");
+    assert_eq!(output.status.code(), Some(1));
     assert!(!folder.path().join("step.json").exists());
 }
 
@@ -911,4 +911,43 @@ error: --set model.prediction_modules=9: at `model.prediction_modules`: 9 is not
 
 "#]],
     );
+}
+
+/// What would take minutes or more is refused at once, with what can be had.
+#[test]
+fn what_never_ends_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |args: &[&str]| {
+        let done = std::process::Command::new(env!("CARGO_BIN_EXE_stepsim"))
+            .args(args)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert_eq!(done.status.code(), Some(2), "{args:?}");
+        String::from_utf8_lossy(&done.stderr).into_owned()
+    };
+    let model = r#"{"base": "mixtral-8x7b", "moe": {"experts": 100000, "top_k": 50000}}"#;
+    let experts = format!(
+        r#"{{"topology": "64xh100", "model": {model}, "batch": {{"global": 64}}, "parallelism": {{"expert": 32}}}}"#
+    );
+    std::fs::write(folder.path().join("w.json"), experts).unwrap();
+    assert!(said(&["run", "./w.json"]).contains("model.moe.top_k"));
+    let all = ["collective", "-t", "switch:1048576,400,1", "--op", "all-to-all", "--bytes", "1Mi"];
+    assert!(said(&all).contains("a message for each pair"));
+    // Nor is a step read that took less than nothing.
+    stepsim_report(folder.path());
+    assert!(said(&["diff", "below.json", "below.json"]).contains("step_time_s"));
+}
+
+/// A report whose step ends before it begins.
+fn stepsim_report(folder: &std::path::Path) {
+    let run = ["run", "tiny-4", "-q", "--report", "below.json"];
+    let done =
+        std::process::Command::new(env!("CARGO_BIN_EXE_stepsim")).args(run).current_dir(folder).status();
+    assert!(done.unwrap().success());
+    let path = folder.join("below.json");
+    let mut report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    report["step_time_s"] = (-1.0).into();
+    std::fs::write(path, report.to_string()).unwrap();
 }

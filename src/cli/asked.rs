@@ -59,10 +59,28 @@ impl Asked {
         self.report.as_ref().map_or(Ok(()), |path| write_json(path, report))
     }
 
-    /// Writes the best workload, on the machine that it was found for.
-    pub fn write_best(&self, mut best: WorkloadSpec, topology: Option<&str>) -> Result<(), Failure> {
+    /// Writes the best workload, on the machine that it was found for; `sets` make it of the one that was given. A workload names its
+    /// machine, and does not hold what of it was set.
+    pub fn write_best(
+        &self,
+        mut best: WorkloadSpec,
+        topology: Option<&str>,
+        sets: &[String],
+    ) -> Result<(), Failure> {
         let Some(path) = &self.output else { return Ok(()) };
         best.topology = topology.map(str::to_string).or(best.topology);
+        let of_machine: Vec<String> = sets
+            .iter()
+            .filter(|set| set.starts_with("topology."))
+            .map(|set| format!("--set {set}"))
+            .collect();
+        if !of_machine.is_empty() {
+            eprintln!(
+                "note: {} does not hold what was set of its machine: run it with {}",
+                path.display(),
+                of_machine.join(" ")
+            );
+        }
         write_json(path, &best)
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::command_line::{EXAMPLE, command};
 use super::outputs::WRITTEN;
 use super::progress::Bar;
+use super::screen::note_without_effect;
 use super::timeline::{Shown, traced, write_trace};
 use super::write::{write_file, write_json};
 use super::{Failure, calculon, outputs, say};
@@ -78,6 +79,7 @@ fn workload(args: &Args) -> Result<(compare::Comparison, Option<Drawing>), Failu
         compare::workload::compare(name, args.topology.as_deref(), &args.sets, &mut |ops| bar.at(ops));
     bar.done();
     let (comparison, run, rank) = compared?;
+    note_without_effect(&run.inputs.without_effect());
     let written = [("--output", args.trace.as_deref()), ("--report", args.report.as_deref())];
     outputs::apart(&written, &run.inputs.files())?;
     if let Some(path) = &args.trace {

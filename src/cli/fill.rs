@@ -54,7 +54,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         });
         return Err(Failure::input(why));
     };
-    args.asked.write_best(best, topology)?;
+    let sets = report.fits.first().map_or(&[][..], |first| &first.sets);
+    args.asked.write_best(best, topology, sets)?;
     say(&text(&report))
 }
 

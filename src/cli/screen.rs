@@ -88,6 +88,14 @@ pub fn say(text: &str) -> Result<(), Failure> {
     if outputs::document_on_stdout() { Ok(()) } else { put(&harmless(text)) }
 }
 
+/// Says beside the report, in one line, what has no effect.
+pub(super) fn note_without_effect(inert: &[impl ToString]) {
+    if !inert.is_empty() {
+        let all: Vec<String> = inert.iter().map(ToString::to_string).collect();
+        eprintln!("{}", harmless(&format!("note: no effect here: {}", all.join(", "))));
+    }
+}
+
 /// A text in which nothing commands the terminal but colours: names from files may hold anything.
 pub(super) fn harmless(text: &str) -> std::borrow::Cow<'_, str> {
     let commands = |(at, c): (usize, char)| {

@@ -138,7 +138,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         say(&text)?;
         return Err(Failure::input(why_none(&found.report)));
     };
-    args.asked.write_best(best, topology)?;
+    let sets = found.report.ranking.first().map_or(&[][..], |first| &first.sets);
+    args.asked.write_best(best, topology, sets)?;
     say(&text)
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
+use super::screen::note_without_effect;
 use super::write::write_json;
 use super::{Failure, outputs, say, width};
 use crate::core::units::Time;
@@ -68,6 +69,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.report {
         write_json(path, &result)?;
     }
+    note_without_effect(&inputs.without_effect());
     say(&table(&result))
 }
 

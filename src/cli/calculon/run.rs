@@ -17,7 +17,7 @@ pub(in crate::cli) fn files(args: &Args, case: &Calculon) -> Result<(), Failure>
     let mut report = run.report(case);
     report.run = head(args, report.run);
     if let Some(path) = &args.output {
-        let ranks = match args.trace_ranks.as_str() {
+        let ranks = match args.trace_ranks() {
             "all" | "stages" => (0..run.step.ranks).map(RankId).collect(),
             text => listed(text, run.step.ranks)?,
         };

@@ -23,7 +23,7 @@ use super::write::{write_file, write_json};
 use super::{Failure, say};
 use crate::core::units::Bytes;
 use crate::read::trace::{RunMeta, write_with};
-use crate::step::collective::Chooser;
+use crate::step::collective::{Chooser, Op};
 use crate::step::spec::{Loaded, SpecError, Topology, blame_setting};
 use crate::step::topology::Machine;
 use asked::{devices, sizes};
@@ -41,6 +41,9 @@ fn chooser(args: &Args, topology: &Loaded<Topology>, device: &str) -> Result<Cho
     Ok(chooser)
 }
 
+/// Most ranks of an all-to-all: half a minute.
+const MOST_IN_ALL_TO_ALL: usize = 1 << 14;
+
 /// Runs the subcommand.
 ///
 /// # Errors
@@ -49,6 +52,14 @@ fn chooser(args: &Args, topology: &Loaded<Topology>, device: &str) -> Result<Cho
 pub fn run(args: &Args) -> Result<(), Failure> {
     let (topology, machine) = Machine::load(&args.topology, &args.set)?;
     let devices = devices(args.ranks.as_deref(), args.op, &machine)?;
+    if args.op == Op::AllToAll && devices.len() > MOST_IN_ALL_TO_ALL {
+        let problem = format!("an all-to-all of {} ranks has a message for each pair of them", devices.len());
+        let hint = "give a part of the machine with --ranks";
+        return Err(SpecError::at("--ranks", problem)
+            .allowed(format!("at most {MOST_IN_ALL_TO_ALL} ranks"))
+            .hint(hint)
+            .into());
+    }
     let chooser = chooser(args, &topology, &machine.device(devices[0]).name)?;
     let sizes = sizes(&args.bytes)?;
     let mut table = Table::new();

@@ -169,8 +169,25 @@ fn head(path: &Path) -> Result<String, SpecError> {
 }
 
 fn saved(path: &Path) -> Result<Side, Failure> {
-    let report = inputs::document(path, "a report as `stepsim run --report FILE.json` writes it")?;
+    let allowed = "a report as `stepsim run --report FILE.json` writes it";
+    let value: Value = inputs::document(path, allowed)?;
+    if let Some((at, time)) = negative_time(&value, "") {
+        let error = SpecError::at(at, format!("{time} is not allowed")).allowed("times of 0 or more");
+        return Err(error.in_file(&path.display().to_string()).into());
+    }
+    let report = inputs::document(path, allowed)?;
     Ok(Side::Simulated { report, inputs: None })
+}
+
+/// The first time of a report that is below zero, and where it stands. Differences of times, which may be, are in the waterfall.
+fn negative_time(value: &Value, path: &str) -> Option<(String, f64)> {
+    let fields = value.as_object()?.iter().filter(|(name, _)| *name != "waterfall");
+    fields.into_iter().find_map(|(name, value)| {
+        let at = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let is_time = name.ends_with("_s") || path.ends_with("_s");
+        let below = value.as_f64().filter(|time| is_time && *time < 0.0);
+        below.map(|time| (at.clone(), time)).or_else(|| negative_time(value, &at))
+    })
 }
 
 fn profile(path: &Path) -> Result<Side, Failure> {

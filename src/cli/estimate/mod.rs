@@ -9,6 +9,7 @@ pub(super) use tables::{gib, table, term_table};
 
 use comfy_table::Table;
 
+use super::screen::note_without_effect;
 use super::write::write_json;
 use super::{Failure, calculon, outputs, say};
 use crate::lab::calculon::files::Calculon;
@@ -56,6 +57,9 @@ fn workload(args: &Args) -> Result<String, Failure> {
     let name = args.workload.as_deref().unwrap_or(EXAMPLE);
     let inputs = Inputs::load(name, args.topology.as_deref(), &args.sets)?;
     outputs::apart(&[("--report", args.report.as_deref())], &inputs.files())?;
+    if !args.rules {
+        note_without_effect(&inputs.without_effect());
+    }
     let estimate = closed_form(&inputs)?;
     let rules_of = || rules::RulesOfThumb::new(&inputs, &estimate, args.tokens, args.devices);
     let rules = args.rules.then(rules_of).transpose()?;

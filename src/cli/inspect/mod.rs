@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::command_line::EXAMPLE;
 use super::outputs::WRITTEN;
+use super::screen::note_without_effect;
 use super::write::write_json;
 use super::{Failure, say, width};
 use crate::lab::simulate::Inputs;
@@ -64,6 +65,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         (name, topology) => {
             let name = name.as_deref().unwrap_or(EXAMPLE);
             let inputs = Inputs::load(name, topology.as_deref(), &args.sets)?;
+            note_without_effect(&inputs.without_effect());
             let step = StepView::of(&inputs, args.rank)?;
             Inspection { machine: MachineView::of(&inputs.topology, &inputs.machine), step: Some(step) }
         }

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::super::outputs::{WRITTEN, document_on_stdout};
 use crate::core::units::Time;
+use crate::lab::simulate::Inputs;
 use crate::read::trace::{Detail, PerRank};
+use crate::step::spec::workload::Inert;
 
 /// Simulate a training step.
 #[derive(Debug, clap::Args)]
@@ -46,9 +48,9 @@ pub struct Args {
     /// prices=FILE`
     #[arg(long, value_name = "FILE", conflicts_with = "calculon")]
     pub(in crate::cli) prices: Option<String>,
-    /// Ranks to show in the timeline and on the page: `0,8,16-31`, `all`, or `stages` for one of each pipeline stage
-    #[arg(long, default_value = "stages", value_name = "RANKS")]
-    pub(in crate::cli) trace_ranks: String,
+    /// Ranks to show in the timeline and on the page: `0,8,16-31`, `all`, or `stages` for one of each pipeline stage [default: stages]
+    #[arg(long, value_name = "RANKS")]
+    pub(in crate::cli) trace_ranks: Option<String>,
     /// How much one slice of the timeline stands for: op, layer or phase [default: op, or what a browser still opens]
     #[arg(long, value_parser = str::parse::<Detail>, requires = "output")]
     pub(in crate::cli) detail: Option<Detail>,
@@ -67,9 +69,9 @@ pub struct Args {
     /// Simulate so many steps one after the other, from the first of a run (optimizer moments appear in it)
     #[arg(long, default_value_t = 1, conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(in crate::cli) steps: u32,
-    /// Seed of jitter (workload field `noise`)
-    #[arg(long, default_value_t = 0, conflicts_with = "calculon")]
-    pub(in crate::cli) seed: u64,
+    /// Seed of jitter (workload field `noise`) [default: 0]
+    #[arg(long, value_name = "SEED", conflicts_with = "calculon")]
+    pub(in crate::cli) seed: Option<u64>,
     /// Play so many steps, with seeds from --seed on, and show how their times spread
     #[arg(long, value_name = "N", conflicts_with = "calculon", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(in crate::cli) samples: Option<u32>,
@@ -102,6 +104,27 @@ impl Args {
     pub(in crate::cli) fn sets(&self) -> Vec<String> {
         let prices = self.prices.iter().map(|file| format!("prices={file}"));
         prices.chain(self.sets.iter().cloned()).collect()
+    }
+
+    pub(in crate::cli) fn trace_ranks(&self) -> &str {
+        self.trace_ranks.as_deref().unwrap_or("stages")
+    }
+    pub(in crate::cli) fn seed(&self) -> u64 {
+        self.seed.unwrap_or(0)
+    }
+    /// Options that have no effect on a run of these inputs.
+    pub(super) fn without_effect(&self, inputs: &Inputs) -> Vec<Inert> {
+        let noise = inputs.workload.value.noise.is_random();
+        let options = [
+            ("--seed", self.seed.is_some() && !noise, "nothing is drawn: see the workload's `noise`"),
+            (
+                "--trace-ranks",
+                self.trace_ranks.is_some() && self.output.is_none() && self.html.is_none(),
+                "no -o, no --html",
+            ),
+        ];
+        let silent = options.into_iter().filter(|(_, silent, _)| *silent);
+        silent.map(|(field, _, why)| Inert { field: field.into(), why: why.into() }).collect()
     }
 
     /// Whether no table is printed.

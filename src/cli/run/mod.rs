@@ -10,6 +10,7 @@ use std::path::Path;
 
 use super::command_line::EXAMPLE;
 use super::progress::Bar;
+use super::screen::note_without_effect;
 use super::timeline::{Shown, traced, write_trace};
 use super::write::{write_file, write_json};
 use super::{Failure, calculon, outputs};
@@ -82,7 +83,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     let mut samples = None;
     if let Some(count) = args.samples {
         let bar = Bar::of("samples", u64::from(count));
-        samples = Some(run.sample(args.seed, count, &mut |done| bar.at(done))?);
+        samples = Some(run.sample(args.seed(), count, &mut |done| bar.at(done))?);
         bar.done();
     }
     // A timeline alone needs no report.
@@ -130,7 +131,7 @@ pub fn inputs(args: &Args) -> Result<Inputs, SpecError> {
 pub fn options(args: &Args) -> Options {
     Options {
         fold: !args.no_fold,
-        seed: args.seed,
+        seed: args.seed(),
         steps: args.steps,
         record_bytes: u64::from(args.record_gib) << 30,
         jump: !args.no_jump,
@@ -165,7 +166,7 @@ pub fn timeline(args: &Args, run: &Simulation) -> Result<Option<String>, Failure
         )));
     }
     let Some(path) = &args.output else { return Ok(None) };
-    let ranks = traced(&args.trace_ranks, run)?;
+    let ranks = traced(args.trace_ranks(), run)?;
     let shown = Shown {
         ranks: &ranks,
         detail: args.detail,
@@ -184,7 +185,7 @@ pub fn timeline(args: &Args, run: &Simulation) -> Result<Option<String>, Failure
 /// # Errors
 /// A rank is not in the run.
 pub fn html(args: &Args, run: &Simulation, report: &Report) -> Result<String, Failure> {
-    page::page(run, &traced(&args.trace_ranks, run)?, report).map_err(Failure::run)
+    page::page(run, &traced(args.trace_ranks(), run)?, report).map_err(Failure::run)
 }
 
 /// The report with what causes cost, where more than one screen is asked for: each is a run of its own.
@@ -212,12 +213,14 @@ pub fn possible(report: &Report) -> Result<(), Failure> {
 }
 
 /// Writes and prints a report, as asked.
-fn tell(args: &Args, inputs: &Inputs, report: Report) -> Result<(), Failure> {
+fn tell(args: &Args, inputs: &Inputs, mut report: Report) -> Result<(), Failure> {
     possible(&report)?;
+    report.run.without_effect.extend(args.without_effect(inputs));
     if let Some(path) = &args.report {
         write_json(path, &report)?;
     }
     if !args.is_quiet() {
+        note_without_effect(&report.run.without_effect);
         print(&report, Some(inputs), args)?;
     }
     Ok(())
@@ -227,7 +230,7 @@ fn tell(args: &Args, inputs: &Inputs, report: Report) -> Result<(), Failure> {
 fn cut_short(args: &Args, run: &Simulation, failure: EngineError) -> Failure {
     let end = run.record.step_end;
     let written = args.output.as_ref().filter(|_| end > Time::ZERO).map(|path| {
-        let ranks = traced(&args.trace_ranks, run)?;
+        let ranks = traced(args.trace_ranks(), run)?;
         let window = args.window_ms.map_or((Time::ZERO, end), |(from, until)| (from, until.min(end)));
         let shown = Shown {
             ranks: &ranks,
@@ -269,7 +272,7 @@ fn meta(args: &Args, run: &Simulation) -> RunMeta {
     meta.text("topology", &run.inputs.topology.name);
     meta.text("topology hash", &run.inputs.topology.hash);
     meta.text("settings", args.sets().join(" "));
-    meta.int("seed", args.seed);
+    meta.int("seed", args.seed());
     meta
 }
 

@@ -17,7 +17,7 @@ pub(in crate::cli) fn head(args: &Args, of_inputs: Head) -> Head {
         stepsim: env!("CARGO_PKG_VERSION").to_string(),
         command: command(),
         settings: args.sets(),
-        seed: args.seed,
+        seed: args.seed(),
         ..of_inputs
     }
 }

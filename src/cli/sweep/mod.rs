@@ -131,6 +131,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let plots = args.drawn.plots()?;
     let Read { base, space, columns, common } = read(args, input)?;
     outputs::apart(&[("--output", args.output.as_deref()), ("--html", args.drawn.html())], &base.files())?;
+    for set in common.2.iter().filter(|set| space.replaces(set)) {
+        eprintln!("note: --set {set} has no effect: it is varied");
+    }
     let points = args.shard.points(space.count()).len();
     if args.dry_run {
         let lengths: Vec<String> = space.lengths().iter().map(ToString::to_string).collect();

@@ -13,7 +13,7 @@ use crate::step::model::flops::NarrowFlops;
 use crate::step::plan::step::{Plan, PlanError, plan_on};
 
 use crate::core::units::FlopRate;
-use crate::step::spec::workload::{CollectiveFidelity, ModelRef};
+use crate::step::spec::workload::{CollectiveFidelity, Inert, ModelRef};
 use crate::step::spec::{
     Attached, Device, Disk, Files, Loaded, ModelSpec, SpecError, Topology, WorkloadSpec, blame_setting,
     content_hash, from_text, from_value, load, load_from,
@@ -174,6 +174,14 @@ impl Inputs {
         Ok(Inputs { workload, model, topology, machine, chooser, ranks, own_prices: None })
     }
 
+    /// What was stated and changes nothing about this step, each with its reason.
+    pub fn without_effect(&self) -> Vec<Inert> {
+        let of_workload = self.workload.without_effect(&self.model, u64::from(self.ranks));
+        let of_machine = self.topology.settings_without_effect();
+        let whole = |inert: Inert| Inert { field: format!("topology.{}", inert.field), ..inert };
+        of_workload.into_iter().chain(of_machine.into_iter().map(whole)).collect()
+    }
+
     /// What a report says of these inputs.
     pub fn head(&self, seed: u64) -> Head {
         let of = |name: &str, hash: &str| InputName { name: name.to_string(), hash: hash.to_string() };
@@ -183,6 +191,7 @@ impl Inputs {
             workload: of(&self.workload.name, &self.workload.hash),
             model: of(&self.model.name, &content_hash(&*self.model)),
             topology: of(&self.topology.name, &self.topology.hash),
+            without_effect: self.without_effect(),
             ..Head::default()
         }
     }

@@ -90,10 +90,9 @@ impl Study {
     /// As [`Axis::parse`] and [`Axis::zip`].
     pub fn axes(&self) -> Result<Vec<Axis>, SpecError> {
         let axis = |(path, values): (&String, &Value)| match values {
-            Value::Array(list) => Ok(Axis {
-                paths: vec![path.clone()],
-                values: list.iter().map(|value| vec![value.clone()]).collect(),
-            }),
+            Value::Array(list) => {
+                Ok(Axis::of(vec![path.clone()], list.iter().map(|value| vec![value.clone()]).collect()))
+            }
             Value::String(text) => Axis::parse("vary", &format!("{path}={text}")),
             other => Axis::parse("vary", &format!("{path}={other}")),
         };

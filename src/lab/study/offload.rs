@@ -45,7 +45,7 @@ pub(super) fn axis(
         }
     }
     let paths = paths.into_iter().map(str::to_string).collect();
-    Ok((values.len() > 1).then_some(Axis { paths, values }))
+    Ok((values.len() > 1).then(|| Axis::of(paths, values)))
 }
 
 /// The values of the paths with optimizer state and activations on a tier or here.

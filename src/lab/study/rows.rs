@@ -298,15 +298,123 @@ pub fn csv(rows: &[Row]) -> String {
     text
 }
 
+/// The rows of a finished file of comma-separated values, as [`csv`] writes them; messages keep no lines of their own.
+///
+/// # Errors
+/// It cannot be read, or holds something else.
+pub fn read_csv(path: &Path) -> Result<Vec<Row>, SpecError> {
+    let name = path.display().to_string();
+    let wrong = |problem: String| {
+        SpecError::file(&name, problem).hint("only what `stepsim sweep -o` wrote can be gone on with")
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| wrong(format!("cannot be read: {e}")))?;
+    let mut lines = records(&text).into_iter();
+    let header = lines.next().unwrap_or_default();
+    let status = header.iter().position(|head| head == "status");
+    let (Some(status), ["key", "point", ..]) =
+        (status, &*header.iter().map(String::as_str).collect::<Vec<_>>())
+    else {
+        return Err(wrong("is no file of rows".into()));
+    };
+    let row = |(i, cells): (usize, Vec<String>)| {
+        if cells.len() != header.len() {
+            return Err(wrong(format!("row {} has {} cells of {}", i + 1, cells.len(), header.len())));
+        }
+        let mut row = Map::from_iter([("settings".to_string(), Map::new().into())]);
+        for (at, (head, cell)) in
+            header.iter().zip(&cells).enumerate().filter(|(_, (_, cell))| !cell.is_empty())
+        {
+            let read = || serde_json::from_str(cell).unwrap_or_else(|_| Value::from(cell.as_str()));
+            let kind = head.strip_prefix("exposed_").and_then(|rest| rest.strip_suffix("_s"));
+            match (head.as_str(), kind) {
+                ("key" | "message" | "status", _) => drop(row.insert(head.clone(), cell.as_str().into())),
+                ("point" | "step_time_s" | "tokens_per_s_per_device" | "mfu" | "memory_peak_bytes", _) => {
+                    row.insert(head.clone(), read());
+                }
+                (_, Some(kind)) if at > status => {
+                    row.entry("exposed_s").or_insert_with(|| Map::new().into())[kind] = read()
+                }
+                _ if at > status => row.entry("columns").or_insert_with(|| Map::new().into())[head] = read(),
+                _ => row["settings"][head] = read(),
+            }
+        }
+        serde_json::from_value(row.into()).map_err(|e| wrong(format!("row {}: {e}", i + 1)))
+    };
+    lines.enumerate().map(row).collect()
+}
+
+/// The cells of each record (RFC 4180), without the apostrophes of [`cell`].
+fn records(text: &str) -> Vec<Vec<String>> {
+    let (mut records, mut record, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    let plain = |cell: &mut String| {
+        let text = std::mem::take(cell);
+        let guarded = text.strip_prefix('\'').filter(|rest| rest.starts_with(FORMULA));
+        guarded.map(String::from).unwrap_or(text)
+    };
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.next_if_eq(&'"').is_some() => cell.push('"'),
+            '"' => quoted = !quoted,
+            ',' if !quoted => record.push(plain(&mut cell)),
+            '\n' if !quoted => {
+                record.push(plain(&mut cell));
+                records.push(std::mem::take(&mut record));
+            }
+            c => cell.push(c),
+        }
+    }
+    records
+}
+
+/// What a spreadsheet takes for the beginning of a formula.
+const FORMULA: [char; 6] = ['=', '@', '+', '-', '\t', '\r'];
+
 /// Quoted where it must be (RFC 4180). What a spreadsheet would take for a formula has an apostrophe before it, which makes it a
 /// text there; numbers have none.
 pub(super) fn cell(text: &str) -> String {
-    if text.starts_with(['=', '@', '+', '-', '\t', '\r']) && text.parse::<f64>().is_err() {
+    if text.starts_with(FORMULA) && text.parse::<f64>().is_err() {
         return cell(&format!("'{text}"));
     }
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// What a finished sweep wrote as comma-separated values is what it found, whatever stands in a cell.
+    #[test]
+    fn values_are_read_back() {
+        let row = |point: u64, stack: &str, message: Option<&str>| Row {
+            key: format!("{point:032x}"),
+            point,
+            settings: Map::from_iter([
+                ("stack".to_string(), stack.into()),
+                ("batch.micro_batch".into(), json!(2)),
+            ]),
+            outcome: Outcome {
+                message: message.map(String::from),
+                step_time_s: Some(0.125),
+                memory_peak_bytes: Some(1 << 40),
+                exposed_s: BTreeMap::from([("tp".to_string(), 1e-9)]),
+                columns: BTreeMap::from([("mean.busy_s".to_string(), json!(0.5))]),
+                ..Outcome::default()
+            },
+        };
+        let rows = vec![row(0, "=a,\"b\"", None), row(1, "-c", Some("no, \"never\"; 'why'"))];
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rows.csv");
+        write_rows(&path, &rows).expect("a file");
+        assert_eq!(read_csv(&path).expect("rows"), rows);
+        for wrong in ["", "a,b\n", "key,point,status\n1,2\n"] {
+            std::fs::write(&path, wrong).expect("a file");
+            read_csv(&path).expect_err(wrong);
+        }
     }
 }

@@ -323,7 +323,7 @@ fn sizes(
         return Err(wrong(format!("no machine between: a node of {} has {of_node}", site.topology().name)));
     }
     let values = counts.into_iter().map(|n| vec![n.into()]).collect();
-    Ok(Some(Axis { paths: vec![NODES.to_string()], values }))
+    Ok(Some(Axis::of(vec![NODES.to_string()], values)))
 }
 
 /// What was given: values of what is chosen, settings of all layouts, and axes of the rest.
@@ -338,6 +338,7 @@ fn sorted(options: &SearchOptions, base: &Base) -> Result<(Given, Vec<String>, V
         }
     }
     for axis in &options.vary {
+        axis.listed()?;
         let values: Vec<Value> = axis.values.iter().flatten().cloned().collect();
         if !given.take(&axis.paths[0], &values) {
             axes.push(axis.clone());

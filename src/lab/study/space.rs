@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::base::Base;
 use super::condition::Condition;
-use crate::step::spec::SpecError;
+use crate::step::spec::{SpecError, json};
 
 /// Most points of one study.
 pub const MOST_POINTS: u128 = 1_000_000;
@@ -24,9 +24,53 @@ pub struct Axis {
     pub paths: Vec<String>,
     /// Along the axis, a value for each path.
     pub values: Vec<Vec<Value>>,
+    /// Behind them numbers of the one path, too many to be listed: for samples.
+    more: Option<Numbers>,
+}
+
+/// The numbers `from`, `from + by`, ...
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Numbers {
+    from: u64,
+    by: u64,
+    count: u64,
 }
 
 impl Axis {
+    /// An axis of listed values.
+    pub fn of(paths: Vec<String>, values: Vec<Vec<Value>>) -> Axis {
+        Axis { paths, values, more: None }
+    }
+    /// How many values it has.
+    pub fn len(&self) -> usize {
+        self.values.len() + self.more.map_or(0, |more| more.count as usize)
+    }
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Refuses more values than can be looked at one by one.
+    ///
+    /// # Errors
+    /// There are more than [`MOST_POINTS`].
+    pub fn listed(&self) -> Result<(), SpecError> {
+        if self.more.is_none() {
+            return Ok(());
+        }
+        Err(SpecError::file(
+            format!("--vary {}", self.paths.join(", ")),
+            format!("{} values are too many", self.len()),
+        )
+        .allowed(format!("at most {MOST_POINTS} values"))
+        .hint("take longer strides: 1:1048576:x2"))
+    }
+    /// A value for each path.
+    fn at(&self, place: usize) -> Vec<Value> {
+        match (self.values.get(place), self.more) {
+            (None, Some(more)) => vec![(more.from + (place - self.values.len()) as u64 * more.by).into()],
+            (listed, _) => listed.cloned().unwrap_or_default(),
+        }
+    }
     /// An axis from `path=a,b,c`; a part `from:to:xN` or `from:to:+N` is a range that multiplies or adds. `option` is what
     /// the text was given to.
     ///
@@ -41,16 +85,20 @@ impl Axis {
                 ))
         };
         let (path, list) = text.split_once('=').ok_or_else(|| wrong("not of the form path=a,b,c"))?;
-        let mut values = Vec::new();
+        let (mut values, mut more) = (Vec::new(), None);
         for part in split(list) {
+            if more.is_some() {
+                return Err(wrong("a range of so many numbers stands last"));
+            }
             match range(part) {
-                Some(Ok(numbers)) => values.extend(numbers.into_iter().map(|n| vec![n.into()])),
+                Some(Ok(Run::Listed(numbers))) => values.extend(numbers.into_iter().map(|n| vec![n.into()])),
+                Some(Ok(Run::Long(numbers))) => more = Some(numbers),
                 Some(Err(())) => return Err(wrong("a range that is empty, or has no end")),
                 None => values.push(vec![value(part)]),
             }
         }
-        let axis = Axis { paths: vec![path.to_string()], values };
-        if path.is_empty() || axis.values.is_empty() || list.is_empty() {
+        let axis = Axis { paths: vec![path.to_string()], values, more };
+        if path.is_empty() || axis.is_empty() || list.is_empty() {
             return Err(wrong("no path or no value"));
         }
         Ok(axis)
@@ -64,8 +112,8 @@ impl Axis {
         let mut axes = axes.into_iter();
         let Some(mut zipped) = axes.next() else { return Ok(None) };
         for axis in axes {
-            let (longer, other) = (zipped.values.len(), axis.values.len());
-            if longer != other {
+            let (longer, other) = (zipped.len(), axis.len());
+            if longer != other || zipped.more.is_some() || axis.more.is_some() {
                 let name = axis.paths.join(", ");
                 return Err(SpecError::file(
                     format!("--zip {name}"),
@@ -99,8 +147,14 @@ fn split(list: &str) -> Vec<&str> {
     parts
 }
 
+/// The numbers of a range.
+enum Run {
+    Listed(Vec<u64>),
+    Long(Numbers),
+}
+
 /// The numbers of `from:to:xN` or `from:to:+N`; `None` where the text has another form.
-fn range(text: &str) -> Option<Result<Vec<u64>, ()>> {
+fn range(text: &str) -> Option<Result<Run, ()>> {
     let mut parts = text.split(':');
     let (from, to, step) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
     let (times, by) = match (step.strip_prefix('x'), step.strip_prefix('+')) {
@@ -116,8 +170,11 @@ fn range(text: &str) -> Option<Result<Vec<u64>, ()>> {
     }
     let follow = |n: &u64| if times { n.checked_mul(by) } else { n.checked_add(by) };
     let numbers = std::iter::successors(Some(from), follow).take_while(|n| *n <= to);
-    let numbers: Vec<u64> = numbers.take(MOST_POINTS as usize + 1).collect();
-    Some(Ok(numbers))
+    let count = if times { 0 } else { ((to - from) / by).saturating_add(1) };
+    Some(Ok(match u128::from(count) > MOST_POINTS {
+        true => Run::Long(Numbers { from, by, count }),
+        false => Run::Listed(numbers.collect()),
+    }))
 }
 
 /// A value as settings read it: JSON, or else a string.
@@ -148,6 +205,9 @@ fn telling(axis: &Axis) -> Vec<usize> {
         (0..axis.values.len()).partition(|j| axis.paths.len() == 1 && number(j).is_some());
     others.extend(numbers.iter().copied().min_by_key(number));
     others.extend(numbers.iter().copied().max_by_key(number));
+    if axis.more.is_some() {
+        others.extend([axis.values.len(), axis.len() - 1]);
+    }
     others.sort_unstable();
     others.dedup();
     others
@@ -184,7 +244,7 @@ impl Space {
     /// As [`Space::new`] (only the sample must not be too large); a condition without a meaning, or that no point meets.
     pub fn of(axes: Vec<Axis>, choice: &Choice, base: &Base) -> Result<Space, SpecError> {
         for (i, axis) in axes.iter().enumerate() {
-            if axis.values.is_empty() {
+            if axis.is_empty() {
                 return Err(SpecError::file(format!("--vary {}", axis.paths.join(", ")), "no values"));
             }
             let earlier = axes[..i].iter().flat_map(|a| &a.paths);
@@ -197,7 +257,7 @@ impl Space {
         let product = space.product();
         let count = choice.sample.map_or(product, |sample| product.min(sample as u128));
         if count > MOST_POINTS {
-            let lengths: Vec<String> = space.axes.iter().map(|a| a.values.len().to_string()).collect();
+            let lengths: Vec<String> = space.axes.iter().map(|a| a.len().to_string()).collect();
             return Err(SpecError::file(
                 "--vary",
                 format!("{count} points ({}) are too many", lengths.join(" × ")),
@@ -261,15 +321,20 @@ impl Space {
 
     /// Points of the whole product, counted without making them.
     fn product(&self) -> u128 {
-        self.axes.iter().fold(1u128, |n, axis| n.saturating_mul(axis.values.len() as u128))
+        self.axes.iter().fold(1u128, |n, axis| n.saturating_mul(axis.len() as u128))
     }
     /// Number of points.
     pub fn count(&self) -> usize {
         self.chosen.as_ref().map_or(self.product() as usize, Vec::len)
     }
+    /// Whether every point sets what this setting sets.
+    pub fn replaces(&self, set: &str) -> bool {
+        let path = set.split_once('=').map_or(set, |(path, _)| path);
+        self.axes.iter().flat_map(|axis| &axis.paths).any(|axis| json::within(path, axis))
+    }
     /// Lengths of the axes.
     pub fn lengths(&self) -> Vec<usize> {
-        self.axes.iter().map(|axis| axis.values.len()).collect()
+        self.axes.iter().map(Axis::len).collect()
     }
     /// Whether not all points of the product were chosen.
     pub fn is_part(&self) -> bool {
@@ -291,7 +356,7 @@ impl Space {
             [place] if self.axes[place].paths == [path] => place,
             _ => return points.iter().map(|point| vec![*point]).collect(),
         };
-        let length = |axis: &Axis| axis.values.len() as u128;
+        let length = |axis: &Axis| axis.len() as u128;
         let step: u128 = self.axes[place + 1..].iter().map(length).product();
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut known: HashMap<u128, usize> = HashMap::new();
@@ -318,7 +383,7 @@ impl Space {
         let mut rest = number;
         let mut at = vec![0; self.axes.len()];
         for (place, axis) in at.iter_mut().zip(&self.axes).rev() {
-            let length = axis.values.len() as u128;
+            let length = axis.len() as u128;
             *place = (rest % length) as usize;
             rest /= length;
         }
@@ -326,8 +391,7 @@ impl Space {
     }
     fn values(&self, at: impl Fn(usize) -> usize) -> Map<String, Value> {
         let axes = self.axes.iter().enumerate();
-        let pairs =
-            axes.flat_map(|(i, axis)| axis.paths.iter().cloned().zip(axis.values[at(i)].iter().cloned()));
+        let pairs = axes.flat_map(|(i, axis)| axis.paths.iter().cloned().zip(axis.at(at(i))));
         pairs.collect()
     }
 }
@@ -344,6 +408,9 @@ mod tests {
     fn lists_and_ranges_are_read() {
         assert_eq!(values("a=1:8:x2"), [1, 2, 4, 8]);
         assert_eq!(values("a=0:6:+3,9"), [0, 3, 6, 9]);
+        let long = Axis::parse("--vary", "a=7,1:1000000000000:+3").unwrap();
+        assert_eq!((long.len(), long.at(0), long.at(2)), (333_333_333_335, vec![7.into()], vec![4.into()]));
+        assert_eq!(telling(&long), [0, 1, long.len() - 1]);
         assert_eq!(values(r#"a=[1,2],{"b":1,"c":2},"x,y",zb-h1,null"#).len(), 5);
         for wrong in ["a", "a=", "=1", "a=8:1:x2", "a=0:8:x2", "a=1:8:x1", "a=1:8:+0"] {
             assert!(Axis::parse("--vary", wrong).is_err(), "{wrong}");

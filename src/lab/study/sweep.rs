@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use super::base::Base;
 use super::columns::Columns;
 use super::outcome::{How, Outcome};
-use super::rows::{Journal, Row, StudyError, of_csv, present, write_rows};
+use super::rows::{Journal, Row, StudyError, of_csv, present, read_csv, write_rows};
 use super::space::Space;
 use super::valued::{Valued, Valuer};
 use crate::core::pool;
@@ -71,6 +71,12 @@ pub fn sweep(
     let journal_path = options.output.as_ref().map(|path| {
         if of_csv(path) { PathBuf::from(format!("{}.jsonl", path.display())) } else { path.clone() }
     });
+    if let Some(path) =
+        options.output.as_ref().filter(|path| options.resume && of_csv(path) && path.is_file())
+        && journal_path.as_ref().is_some_and(|journal| !journal.is_file())
+    {
+        return finished(path, &Valuer { base, space, how, columns }, &points, threads);
+    }
     let interrupted = options.resume && journal_path.as_ref().is_some_and(|path| path.is_file());
     if let Some(path) = options.output.as_ref().filter(|path| !interrupted && path.is_file()) {
         return Err(present(path).into());
@@ -127,6 +133,26 @@ pub fn sweep(
             // The rows are whole under their own name: a journal that stays does no harm.
             let _ = std::fs::remove_file(journal);
         }
+    }
+    Ok(rows)
+}
+
+/// The rows of a study whose file of comma-separated values is finished; such a file has no journal.
+///
+/// # Errors
+/// It is another study's, or has not all points of this one.
+fn finished(
+    path: &Path,
+    valuer: &Valuer<'_>,
+    points: &[usize],
+    threads: usize,
+) -> Result<Vec<Row>, StudyError> {
+    let rows = read_csv(path)?;
+    let known = rows.iter().map(|row| (row.key.clone(), row.outcome.clone())).collect();
+    let keys = keys(valuer, &valuer.groups(points), threads);
+    own(&known, &keys.iter().map(|(_, key)| key.as_str()).collect(), path)?;
+    if keys.iter().any(|(_, key)| !known.contains_key(key)) {
+        return Err(present(path).into());
     }
     Ok(rows)
 }

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::step::spec::workload::Inert;
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -39,6 +41,9 @@ pub struct Head {
     pub model: InputName,
     /// The machine, with its references resolved and settings applied.
     pub topology: InputName,
+    /// What was stated and changes nothing about this step.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub without_effect: Vec<Inert>,
 }
 
 /// An input by name and content.

@@ -101,8 +101,13 @@ impl Routing {
             for (was_touched, from) in from.iter().enumerate() {
                 for (i, ways) in from.iter().enumerate().filter(|(_, ways)| **ways > 0.0) {
                     let (j, m, d) = (i / (most + 1) / (k + 1), i / (most + 1) % (k + 1), i % (most + 1));
-                    for more in 0..=(k - m).min((next - expert) as usize) {
-                        let ways = ways * choose(next - expert, more as u64);
+                    let (run, mut chosen) = (next - expert, 1.0);
+                    for more in 0..=(k - m).min(run as usize) {
+                        // The ways to choose so many of the run.
+                        if more > 0 {
+                            chosen *= (run + 1 - more as u64) as f64 / more as f64;
+                        }
+                        let ways = ways * chosen;
                         match (more, was_touched) {
                             (0, 0) => untouched[i] += ways,
                             (_, 0) if d < most => touched[at(j, m + more, d + 1)] += ways,
@@ -133,9 +138,4 @@ impl Routing {
         let mean = k * own / self.experts as f64;
         both * (within * limit / groups + across * other) + mean - mean * mean
     }
-}
-
-/// n over k.
-fn choose(n: u64, k: u64) -> f64 {
-    (0..k).map(|i| (n - i) as f64 / (i + 1) as f64).product()
 }

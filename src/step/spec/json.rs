@@ -197,6 +197,16 @@ pub(crate) fn set(root: &mut Value, path: &str, value: Value) -> Result<(), Spec
     Ok(())
 }
 
+/// Whether an error at `at` is about what was set at `set`: the same place, one inside it, or a name on the way.
+pub(super) fn covers(set: &str, at: &str) -> bool {
+    !at.is_empty() && (within(at, set) || within(set, at))
+}
+
+/// Whether a path is that of a field, or of something in it.
+pub(crate) fn within(path: &str, field: &str) -> bool {
+    path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
 /// The entry of a list that a key means: its number, or the name that the entry gives itself (`memory.host`).
 fn entry(list: &Value, key: &str) -> Option<usize> {
     let list = list.as_array()?;

@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -10,8 +11,8 @@ use super::error::nearest;
 use super::files::{Disk, Files, Noted};
 use super::imports::{Beside, FileKind, file_and_function, recognise, translate, translate_model};
 use super::{
-    Kind, Spec, SpecError, Topology, catalog, hugging_face, json, machine_name, machine_size, simple,
-    stack_defaults,
+    Kind, Spec, SpecError, Topology, catalog, dependents, hugging_face, json, machine_name, machine_size,
+    simple, stack_defaults,
 };
 
 /// Files may name a base, which may name a base: at most so many.
@@ -34,6 +35,8 @@ pub struct Loaded<T> {
     pub read: Vec<PathBuf>,
     /// The settings that were applied, as they were given: what shows only later is blamed on them ([`blame_setting`]).
     pub sets: Vec<String>,
+    /// What the file says, before settings.
+    pub(super) own: Arc<Value>,
 }
 
 /// Loads a value by name (of the shipped files) or by path (contains `/`, ends in `.json`, or is `-` for the standard
@@ -61,7 +64,7 @@ pub fn load_from<T: Spec>(
 /// A file before settings, its base under it and what it names in place: read once, typed with any number of settings.
 #[derive(Clone, Debug)]
 pub struct Draft<T> {
-    value: Value,
+    value: Arc<Value>,
     name: String,
     file: String,
     read: Vec<PathBuf>,
@@ -89,7 +92,7 @@ impl<T: Spec> Draft<T> {
     /// # Errors
     /// A field that does not exist, or a value that it cannot take.
     pub fn unchecked(&self, sets: &[String]) -> Result<T, SpecError> {
-        typed::<T>(self.value.clone(), &self.file, sets, &Disk).map(|typed| typed.0)
+        typed::<T>((*self.value).clone(), &self.file, sets, &Disk).map(|typed| typed.0)
     }
     /// The files that were read for it.
     pub fn files(&self) -> &[PathBuf] {
@@ -104,6 +107,7 @@ impl<T: Spec> Draft<T> {
             let name = T::KIND.word().to_string();
             let noted = Noted::new(files);
             let value = complete(T::KIND, json::read(&name, name_or_path)?, &name, None, 0, &noted)?;
+            let value = Arc::new(value);
             return Ok(Draft { value, file: name.clone(), name, read: noted.paths(), kind: PhantomData });
         }
         let simple = simple::looks_simple(name_or_path);
@@ -116,7 +120,7 @@ impl<T: Spec> Draft<T> {
             (_, "-") => "stdin".to_string(),
             _ => Path::new(name_or_path).file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         };
-        Ok(Draft { value, name, file, read: noted.paths(), kind: PhantomData })
+        Ok(Draft { value: Arc::new(value), name, file, read: noted.paths(), kind: PhantomData })
     }
     /// The content of the file.
     pub(super) fn value(&self) -> &Value {
@@ -124,7 +128,7 @@ impl<T: Spec> Draft<T> {
     }
     fn finish(&self, sets: &[String], files: &dyn Files) -> Result<Loaded<T>, SpecError> {
         let noted = Noted::new(files);
-        let (value, canonical) = typed::<T>(self.value.clone(), &self.file, sets, &noted)?;
+        let (value, canonical) = typed::<T>((*self.value).clone(), &self.file, sets, &noted)?;
         self.loaded(value, Content::of(&canonical), sets, noted.paths())
     }
     /// A typed value, validated; for its settings these files were read.
@@ -145,6 +149,7 @@ impl<T: Spec> Draft<T> {
             content,
             read,
             sets: sets.to_vec(),
+            own: Arc::clone(&self.value),
         })
     }
 }
@@ -161,7 +166,7 @@ pub fn from_text<T: Spec>(
     files: &dyn Files,
 ) -> Result<Loaded<T>, SpecError> {
     let noted = Noted::new(files);
-    let value = complete(T::KIND, json::read(name, text)?, name, None, 0, &noted)?;
+    let value = Arc::new(complete(T::KIND, json::read(name, text)?, name, None, 0, &noted)?);
     let (name, file) = (name.to_string(), name.to_string());
     Draft { value, name, file, read: noted.paths(), kind: PhantomData }.finish(sets, files)
 }
@@ -176,6 +181,7 @@ pub fn from_value<T: Spec>(
     file: String,
     sets: &[String],
 ) -> Result<Loaded<T>, SpecError> {
+    let value = Arc::new(value);
     Draft { value, name, file, read: Vec::new(), kind: PhantomData }.finish(sets, &Disk)
 }
 
@@ -201,6 +207,8 @@ pub(super) fn typed<T: Spec>(
     }
     let blame = |e: SpecError| meant_elsewhere(T::KIND, blame(e, &touched)).in_file(file);
     if T::KIND == Kind::Workload {
+        let paths: Vec<&str> = touched.iter().map(|(path, _)| *path).collect();
+        dependents::settle(&mut value, &paths);
         stack_defaults::lay_over(&mut value).map_err(blame)?;
     }
     let typed: T = json::typed(&value).map_err(blame)?;
@@ -261,7 +269,7 @@ fn meant_elsewhere(kind: Kind, error: SpecError) -> SpecError {
 
 /// Names the setting that an error is about, if it is about one: the last that touches its path.
 fn blame(error: SpecError, settings: &[(&str, &String)]) -> SpecError {
-    match settings.iter().rev().find(|(path, _)| covers(path, &error.path)) {
+    match settings.iter().rev().find(|(path, _)| json::covers(path, &error.path)) {
         Some((_, text)) => error.in_file(&format!("--set {text}")),
         None => error,
     }
@@ -271,14 +279,6 @@ fn blame(error: SpecError, settings: &[(&str, &String)]) -> SpecError {
 pub fn blame_setting(error: SpecError, sets: &[String]) -> SpecError {
     let settings: Vec<_> = sets.iter().filter_map(|text| Some((text.split_once('=')?.0, text))).collect();
     blame(error, &settings)
-}
-
-/// Whether an error at `at` is about what was set at `set`: the same place, one inside it, or a name on the way.
-fn covers(set: &str, at: &str) -> bool {
-    let inside = |outer: &str, inner: &str| {
-        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-    };
-    !at.is_empty() && (inside(set, at) || inside(at, set))
 }
 
 /// Where the text of a file is.

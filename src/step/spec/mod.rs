@@ -17,6 +17,7 @@ pub mod catalog;
 pub mod collectives;
 mod content;
 pub mod cost;
+mod dependents;
 pub mod device;
 mod dtype;
 mod error;
@@ -45,6 +46,7 @@ mod scale;
 pub mod simple;
 pub mod stack;
 mod stack_defaults;
+mod stated;
 #[cfg(test)]
 mod tests;
 pub mod topology;

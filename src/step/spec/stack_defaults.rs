@@ -3,11 +3,11 @@
 use serde_json::{Map, Value};
 
 use super::error::{SpecError, first};
-use super::json;
 use super::kernel::AttentionGeneration;
 use super::kind::{Kind, Spec};
 use super::stack::StackSpec;
 use super::workload::WorkloadSpec;
+use super::{dependents, json};
 use crate::step::schedule::Choice;
 
 /// What `defaults` may hold: everything of a workload that is not the model, the batch or the machine.
@@ -63,6 +63,7 @@ pub(super) fn lay_over(workload: &mut Value) -> Result<(), SpecError> {
     let stack: StackSpec = json::typed(stack).map_err(|e| e.under("stack"))?;
     stack.validate().map_err(|e| e.under("stack"))?;
     let mut whole = Value::Object(stack.defaults);
+    dependents::settle_under(&mut whole, workload);
     let says_how = workload.pointer("/parallelism/pipeline/p2p").is_some();
     json::merge(&mut whole, workload.take());
     if !says_how {

@@ -17,7 +17,7 @@ use super::load::{Draft, Loaded, typed};
 use super::workload::{
     BatchSpec, GradientBucketSpec, OffloadSpec, ParallelismSpec, RecomputeSpec, WorkloadSpec,
 };
-use super::{SpecError, json};
+use super::{SpecError, dependents, json};
 
 /// The sections.
 const SECTIONS: [&str; 5] = ["batch", "parallelism", "gradient_buckets", "recompute", "offload"];
@@ -145,17 +145,21 @@ impl Variations {
         if let Some(own) = self.draft.value().get(name) {
             workload[name] = own.clone();
         }
+        let mut paths = Vec::new();
         for text in sets {
             let (path, new) = json::setting(text).ok()?;
             json::set(&mut workload, path, new).ok()?;
+            paths.push(path);
             if NAMES.iter().any(|at| workload.pointer(at).is_some_and(Value::is_string)) {
                 return None;
             }
         }
+        dependents::settle(&mut workload, &paths);
         let mut whole = Value::Object(Map::new());
         if let Some(usual) = self.plain.as_ref()?.defaults.as_ref().and_then(|all| all.get(name)) {
             whole[name] = usual.clone();
         }
+        dependents::settle_under(&mut whole, &workload);
         json::merge(&mut whole, workload);
         let value = whole.get(name)?;
         let (typed, hash) = match name {

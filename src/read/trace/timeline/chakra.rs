@@ -153,7 +153,8 @@ fn nodes(
         return vec![send(members[(at + 1) % n].0), other];
     }
     match kind {
-        StreamKind::PipelineSend => vec![send(members[1].0)],
+        // A send that holds up its rank is one of the compute stream.
+        StreamKind::PipelineSend | StreamKind::Compute => vec![send(members[1].0)],
         StreamKind::PipelineRecv => vec![receive(members[0].0)],
         _ => {
             let known = COLLECTIVES.iter().find(|known| info.name.starts_with(known.0));

@@ -38,7 +38,29 @@ impl WorkloadSpec {
         }
     }
 
+    /// Choices of experts are counted one by one: of so many that it takes minutes nobody has trained a model.
+    fn check_choices(&self, p: &mut Problems, moe: &MoeSpec) {
+        const MOST: f64 = 2e9;
+        let (parts, groups) = (self.parallelism.expert, moe.groups.max(1));
+        let limit = moe.group_limit.unwrap_or(groups) as f64;
+        let counted = |top_k: u64| {
+            let states = (limit + 1.0) * (top_k + 1) as f64 * (top_k.min(parts) + 1) as f64;
+            states * (parts + groups) as f64 * top_k.min(moe.experts / parts.max(1)) as f64
+        };
+        let fits = std::iter::successors(Some(moe.top_k), |k| Some(k / 2)).find(|k| counted(*k) <= MOST);
+        if let Some(fits) = fits.filter(|fits| *fits < moe.top_k) {
+            let allowed = format!("some {fits} of {} experts on {parts} ranks", moe.experts);
+            p.add(
+                "model.moe.top_k",
+                moe.top_k,
+                allowed,
+                "no published model sends a token to more than some tens",
+            );
+        }
+    }
+
     fn check_exchange(&self, p: &mut Problems, moe: &MoeSpec) {
+        self.check_choices(p, moe);
         let e = &self.expert;
         let most = moe.top_k.min(self.parallelism.expert.max(1)) as f64;
         for (field, value) in

@@ -12,6 +12,7 @@ mod check_precision;
 mod check_training;
 mod documents;
 mod expert;
+mod inert;
 mod memory;
 mod noise;
 mod parallelism;
@@ -25,6 +26,7 @@ pub use super::dtype::Dtype;
 pub use super::reference::Reference;
 pub use documents::{CutDocument, DocumentsSpec, DrawnLengths, SequenceOrder};
 pub use expert::{DispatcherKind, ExchangeFormats, ExpertOverlap, ExpertSpec, RowFormat};
+pub use inert::Inert;
 pub use memory::{
     Granularity, OffloadSpec, OptimizerPlace, Placement, PrefetchSpec, PrefetchUnit, RecomputeModule,
     RecomputeSpec,

@@ -1,0 +1,139 @@
+//! Fields that one kind of something takes and another does not. A kind that is stated over a file (by a setting) or over a stack (by
+//! a workload) leaves behind what the file or the stack said for the other kind. A kind and a field that stand in one place and do
+//! not fit are refused by validation.
+
+use serde_json::Value;
+
+use super::json;
+use super::workload::Inert;
+use crate::step::schedule::{Choice, Chunks, Facts};
+
+/// A field, the kind that decides whether it may stand, and whether this kind takes that value of the field.
+struct Dependent {
+    field: &'static str,
+    kind: &'static str,
+    takes: fn(&str, &Value) -> bool,
+}
+
+const SHARDING: &str = "parallelism.sharding.kind";
+const SCHEDULE: &str = "parallelism.pipeline.schedule";
+const GRANULARITY: &str = "recompute.granularity";
+const BALANCE: &str = "expert_load.balance";
+
+const DEPENDENTS: [Dependent; 13] = [
+    Dependent { field: "parallelism.sharding.reshard_after_forward", kind: SHARDING, takes: gathers },
+    Dependent { field: "parallelism.sharding.prefetch", kind: SHARDING, takes: gathers },
+    Dependent { field: "parallelism.sharding.group", kind: SHARDING, takes: |kind, _| kind != "none" },
+    Dependent { field: "recompute.every_layers", kind: GRANULARITY, takes: |kind, _| kind == "full" },
+    Dependent { field: "recompute.layers", kind: GRANULARITY, takes: |kind, _| kind == "full" },
+    Dependent { field: "recompute.modules", kind: GRANULARITY, takes: |kind, _| kind == "modules" },
+    Dependent { field: "parallelism.pipeline.chunks", kind: SCHEDULE, takes: takes_chunks },
+    Dependent {
+        field: "parallelism.pipeline.group_size",
+        kind: SCHEDULE,
+        takes: |kind, _| has(kind, |f| f.groups),
+    },
+    Dependent {
+        field: "parallelism.pipeline.activation_limit",
+        kind: SCHEDULE,
+        takes: |kind, _| has(kind, |f| f.searched),
+    },
+    Dependent { field: "parallelism.pipeline.order_file", kind: SCHEDULE, takes: |kind, _| kind == "file" },
+    Dependent { field: "expert_load.counts_file", kind: BALANCE, takes: |kind, _| kind == "file" },
+    Dependent { field: "expert_load.rows_cv", kind: BALANCE, takes: |kind, _| kind == "spread" },
+    Dependent {
+        field: "expert.units",
+        kind: "expert.dispatcher",
+        takes: |kind, _| matches!(kind, "two-stage" | "hybridep"),
+    },
+];
+
+fn gathers(kind: &str, _: &Value) -> bool {
+    matches!(kind, "zero3" | "fsdp")
+}
+
+/// Whether a named schedule is of a sort; what is no name is for validation.
+fn has(schedule: &str, is: fn(&Facts) -> bool) -> bool {
+    match Choice::find(schedule) {
+        Some(Choice::Named(schedule)) => is(&schedule.facts()),
+        Some(Choice::File) => false,
+        None => true,
+    }
+}
+
+fn takes_chunks(schedule: &str, chunks: &Value) -> bool {
+    let (Some(Choice::Named(schedule)), Some(chunks)) = (Choice::find(schedule), chunks.as_u64()) else {
+        return true;
+    };
+    match schedule.facts().chunks {
+        Chunks::Exactly(n) => chunks == u64::from(n),
+        Chunks::AtLeast(n, _) => chunks >= u64::from(n),
+    }
+}
+
+/// Takes out of a value what kinds among the settings at these paths leave behind.
+pub(super) fn settle(value: &mut Value, paths: &[&str]) -> Vec<Inert> {
+    let mut left = Vec::new();
+    for d in DEPENDENTS {
+        let again = paths.iter().any(|path| json::covers(path, d.field));
+        if paths.contains(&d.kind) && !again {
+            let kind = at(value, d.kind).and_then(Value::as_str).map(String::from);
+            left.extend(kind.and_then(|kind| d.leave(value, &kind)));
+        }
+    }
+    left
+}
+
+/// Takes out of a stack's defaults what the kinds that a workload states leave behind.
+pub(super) fn settle_under(defaults: &mut Value, workload: &Value) {
+    for d in DEPENDENTS.iter().filter(|d| at(workload, d.field).is_none()) {
+        if let Some(kind) = at(workload, d.kind).and_then(Value::as_str) {
+            d.leave(defaults, kind);
+        }
+    }
+}
+
+impl Dependent {
+    /// Takes the field out of a value, if it is there and the kind does not take it.
+    fn leave(&self, value: &mut Value, kind: &str) -> Option<Inert> {
+        let field = at(value, self.field).filter(|field| !field.is_null())?;
+        if (self.takes)(kind, field) {
+            return None;
+        }
+        let (parent, name) = self.field.rsplit_once('.')?;
+        value.pointer_mut(&pointer(parent))?.as_object_mut()?.shift_remove(name);
+        let kind_name = self.kind.rsplit_once('.').map_or(self.kind, |(_, name)| name);
+        Some(Inert { field: self.field.to_string(), why: format!("not with {kind_name} {kind}") })
+    }
+}
+
+fn pointer(path: &str) -> String {
+    format!("/{}", path.replace('.', "/"))
+}
+
+fn at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    value.pointer(&pointer(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::step::spec::{WorkloadSpec, load};
+
+    /// A kind may be set over whatever shipped files say for another.
+    #[test]
+    fn kinds_are_set_over_files() {
+        for (name, set) in [
+            ("llama3-8b-fsdp", "parallelism.sharding.kind=zero1"),
+            ("llama3-8b-fsdp", "parallelism.sharding.kind=none"),
+            ("gpt3-175b", "parallelism.pipeline.schedule=1f1b"),
+            ("kimi-k2", "recompute.granularity=none"),
+            ("deepseek-v3", "expert_load.balance=even"),
+            ("deepseek-v3", "expert.dispatcher=rank-dedup"),
+        ] {
+            load::<WorkloadSpec>(name, &[set.to_string()]).unwrap_or_else(|e| panic!("{name} {set}: {e}"));
+        }
+        let both = ["parallelism.sharding.kind=zero1", "parallelism.sharding.reshard_after_forward=true"];
+        let error = load::<WorkloadSpec>("llama3-8b-fsdp", &both.map(String::from)).unwrap_err().to_string();
+        assert!(error.contains("unless kind is zero3"), "what is set with the kind is refused: {error}");
+    }
+}
