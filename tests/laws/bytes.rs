@@ -63,7 +63,7 @@ fn broken(step: &Step, sums: &Sums) -> Option<String> {
 #[test]
 fn messages_have_the_bytes_of_theory() {
     let mut draws = Draws(0x5eed_0002);
-    let mut caught = 0;
+    let mut caught = None;
     for i in 0..count() {
         let step = draw(&mut draws);
         let Ok(plan) = step.inputs.plan() else { continue };
@@ -76,8 +76,9 @@ fn messages_have_the_bytes_of_theory() {
         let gradients = faulty.bytes.iter_mut().find(|(name, _)| name.ends_with("gradients"));
         if let (Some((_, bytes)), true) = (gradients, i < 50) {
             *bytes -= 1e-3 * *bytes / DEVICES as f64;
-            caught += u32::from(broken(&step, &faulty).is_some());
+            caught = caught.or(broken(&step, &faulty).map(|_| i));
         }
     }
-    assert!(caught > 0, "no step with gradients to sum among the first 50");
+    println!("a bucket that is a byte in a thousand short is caught at draw {caught:?}");
+    assert!(caught.is_some(), "no step with gradients to sum among the first 50");
 }

@@ -50,7 +50,7 @@ fn holds(times: &Times, [d, p, m]: [u64; 3], number: &dyn Fn(u64) -> usize) -> b
 #[test]
 fn replicas_are_numbered_by_their_ids() {
     let mut draws = Draws(0x5eed_0004);
-    let mut caught = 0;
+    let mut caught = None;
     for i in 0..(count() / 20).max(5) {
         let shape @ [d, p, m] = [draws.of(&[11, 12, 23, 34]), draws.of(&[2, 11, 12]), draws.of(&[2, 11])];
         let text = Value::from(timeline(d, p, m, &mut draws)).to_string();
@@ -61,7 +61,10 @@ fn replicas_are_numbered_by_their_ids() {
         // In the order of their ids as texts.
         let mut as_texts: Vec<u64> = (0..d).collect();
         as_texts.sort_by_key(u64::to_string);
-        caught += u32::from(!holds(times, shape, &|d| as_texts.iter().position(|x| *x == d).unwrap()));
+        if !holds(times, shape, &|d| as_texts.iter().position(|x| *x == d).unwrap()) {
+            caught.get_or_insert(i);
+        }
     }
-    assert!(caught > 0);
+    println!("numbers in the order of texts are caught at draw {caught:?}");
+    assert!(caught.is_some_and(|draw| draw < 50));
 }
