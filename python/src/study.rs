@@ -94,9 +94,8 @@ pub fn search(
 ) -> PyResult<(String, Option<String>)> {
     let asked: serde_json::Value = serde_json::from_str(options).unwrap_or_default();
     let parse = |text: &String| serde_json::from_str(text).unwrap_or_default();
-    let axis = |(path, values): &(String, Vec<String>)| Axis {
-        paths: vec![path.clone()],
-        values: values.iter().map(|text| vec![parse(text)]).collect(),
+    let axis = |(path, values): &(String, Vec<String>)| {
+        Axis::of(vec![path.clone()], values.iter().map(|text| vec![parse(text)]).collect())
     };
     let usual = SearchOptions::default();
     let whole = |name: &str, usual: usize| asked[name].as_u64().map_or(usual, |n| n as usize);
