@@ -83,7 +83,7 @@ impl Bands {
         let device = &inputs.machine.device(crate::core::ids::DeviceId(0)).name;
         let Some(stack) = stack_name(inputs.workload.value.stack()) else {
             return format!(
-                "not known; without software (`stack`) kernels are fused and launches free, which bounds no real step; {}",
+                "not known; fused kernels and free launches (no `stack`) bound no real step; {}",
                 self.advice(device)
             );
         };
