@@ -17,9 +17,11 @@ PLACE = pathlib.Path(__file__).resolve().parent / "stepsim"
 
 
 def compiled():
-    """The compiled half alone: the rest of the package may not be written yet."""
-    folders = importlib.util.find_spec("stepsim").submodule_search_locations
-    path = next(path for folder in folders for path in pathlib.Path(folder).glob("_native.*") if path.suffix != ".pyi")
+    """The compiled half alone: the rest of the package may not be written yet. It is installed, or built into these sources."""
+    folders = [PLACE, *(pathlib.Path(folder) / "stepsim" for folder in sys.path)]
+    path = next((path for folder in folders for path in folder.glob("_native.*") if path.suffix != ".pyi"), None)
+    if path is None:
+        sys.exit("stepsim is not installed: pip install ./python")
     spec = importlib.util.spec_from_file_location("stepsim._native", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -345,7 +345,7 @@ def matmul(
     ``size``: Sizes of the dimensions: I=4096,J=8192,K=16384.
     ``settings``: Change a field of the machine: device=tpu-v5p.
     ``mesh``: Mesh axes, the first varies fastest with the device's number: X=8,Y=16 [default: the machine's own].
-    ``format``: Number format of all three arrays.
+    ``format``: Number format of all three arrays, or of each: `fp8`, `A=int8,W=int8,C=bf16`.
     ``gradients``: The products of the backward pass too.
     ``output``: Write the timeline of the better way here (.json, .pftrace, each also with .gz).
 

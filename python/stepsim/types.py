@@ -29,6 +29,8 @@ class Head(TypedDict, total=False):
     model: InputName
     #: The machine, with its references resolved and settings applied.
     topology: InputName
+    #: What was stated and changes nothing about this step.
+    without_effect: list[Inert]
 
 
 class InputName(TypedDict, total=False):
@@ -38,6 +40,15 @@ class InputName(TypedDict, total=False):
     name: str
     #: 16 hex digits over its content; `stepsim show --resolved` prints it.
     hash: str
+
+
+class Inert(TypedDict):
+    """What was stated and has no effect."""
+
+    #: The field, an object whose stated fields have none, or a setting as it was given.
+    field: str
+    #: Why.
+    why: str
 
 
 class JumpedReport(TypedDict):
@@ -187,7 +198,7 @@ KernelClassReport = TypedDict(
 
 
 #: What kind of work a kernel does.
-KernelClass = Literal["gemm", "gemm-input-grad", "gemm-weight-grad", "grouped-gemm", "grouped-gemm-input-grad", "grouped-gemm-weight-grad", "attention-gemm", "scan", "attention-forward", "attention-backward", "softmax", "norm", "norm-backward", "layer-norm-backward", "rotary", "activation", "residual", "reduction", "loss", "embedding", "cast", "cast-transpose", "amax", "transpose", "permute", "unpermute", "router", "top-k", "row-map", "optimizer-fused", "optimizer-multi-tensor", "optimizer-for-each", "gradient-norm", "gradient-clip", "accumulate", "copy", "other"]
+KernelClass = Literal["gemm", "gemm-input-grad", "gemm-weight-grad", "grouped-gemm", "grouped-gemm-input-grad", "grouped-gemm-weight-grad", "attention-gemm", "scan", "scan-backward", "attention-forward", "attention-backward", "softmax", "norm", "norm-backward", "layer-norm-backward", "rotary", "activation", "residual", "reduction", "loss", "embedding", "cast", "cast-transpose", "amax", "transpose", "permute", "unpermute", "router", "top-k", "row-map", "optimizer-fused", "optimizer-multi-tensor", "optimizer-for-each", "gradient-norm", "gradient-clip", "accumulate", "copy", "other"]
 
 
 #: What bounds the kernels of a class: the larger of the parts that they use of the peak and of the memory's bandwidth.
@@ -882,9 +893,7 @@ class ProfileRankProfile(_ProfileRankProfile, total=False):
     skipped: dict[str, int]
 
 
-class ProfileStepProfile(TypedDict):
-    """A step as its mark on the host says, and the device events that were launched during it."""
-
+class _ProfileStepProfile(TypedDict):
     #: `ProfilerStep#N`.
     name: str
     #: Start, in nanoseconds of the file's clock.
@@ -895,6 +904,14 @@ class ProfileStepProfile(TypedDict):
     events: int
     #: Their times, in nanoseconds.
     device_ns: ProfileBreakdown
+
+
+class ProfileStepProfile(_ProfileStepProfile, total=False):
+    """A step as its mark on the host says, and the device events that were launched during it."""
+
+    #: Whether they overlap those of a neighbouring step (a loop that works ahead): then `device_ns` is of all that ran in
+    #: the step's period, up to the first device event of the next step.
+    overlaps: bool
 
 
 class ProfileBreakdown(TypedDict):
@@ -1009,8 +1026,8 @@ class ProfileGap(TypedDict):
     communication_s: float
     #: The rest by cause.
     idle_s: dict[str, float]
-    #: What ended it: `launch late`, `communication`, `event wait`, `queue`, or `unknown` where the launch is not in the
-    #: file.
+    #: What ended it: `launch late`, `communication`, `event wait`, `queue`, `queued, cause not in the file` where no
+    #: kernel queued behind another waits so long, or `unknown` where the launch is not in the file.
     ended_by: str
     #: The kernel before.
     before: str
