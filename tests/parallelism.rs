@@ -530,8 +530,8 @@ fn each_device_is_priced_as_itself() {
 }
 
 /// Where passes wait for what other stages send, the host of a Megatron step waits for it too, and launches nothing ahead;
-/// where sends and receives run beside passes, it does not. Before each forward pass but the first, it reads the sizes of the
-/// batch that this pass takes, whatever waits for what.
+/// where sends and receives run beside passes, it does not. Before each pass but the first it waits for all kernels, and before
+/// each forward pass but the first it reads the sizes of the batch that this pass takes, whatever waits for what.
 #[test]
 fn the_host_waits_for_batched_exchanges() {
     let step = |p2p: &str, schedule: &str| {
@@ -555,12 +555,13 @@ fn the_host_waits_for_batched_exchanges() {
     let (batches, ends) = (8, 2);
     let (received, read, waiting) = step("batched", "1f1b");
     assert_eq!(received, batches);
-    assert_eq!(read, received + (batches - 1) + ends);
+    let passes = 2 * batches;
+    assert_eq!(read, received + (passes - 1) + (batches - 1) + ends);
     // With two chunks activations come for the second, and gradients for both; before one pass there is nothing to receive,
     // and it waits for a send.
     let (received, read, _) = step("batched", "interleaved");
-    assert_eq!((received, read), (24, received + 1 + (2 * batches - 1) + ends));
+    assert_eq!((received, read), (24, received + 1 + (2 * passes - 1) + (2 * batches - 1) + ends));
     let (_, read, ahead) = step("async", "1f1b");
-    assert_eq!(read, (batches - 1) + ends);
+    assert_eq!(read, (passes - 1) + (batches - 1) + ends);
     assert!(ahead < waiting, "{ahead} {waiting}");
 }

@@ -147,8 +147,7 @@ impl Form<'_> {
     /// How long the host takes to see that all kernels before a pass are over, if it waits for them.
     fn waits_for_kernels(&self, pass: Pass) -> Option<f64> {
         let batch = self.reads(HostRead::Batch).filter(|_| pass == Pass::Forward);
-        let alone = self.workload().parallelism.pipeline.size == 1;
-        batch.or(self.reads(HostRead::Passes).filter(|_| alone))
+        batch.or(self.reads(HostRead::Passes))
     }
     fn reads(&self, what: HostRead) -> Option<f64> {
         let host = self.workload().host().filter(|host| host.reads.contains(&what));

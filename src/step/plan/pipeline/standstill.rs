@@ -11,7 +11,7 @@ use crate::core::ids::{OpId, TransferId};
 use crate::core::program::{OpInfo, ProgramBuilder, StreamKind, Work};
 use crate::core::units::Time;
 use crate::step::plan::launch::{Setting, launch};
-use crate::step::schedule::Order;
+use crate::step::schedule::{Order, Pass};
 use crate::step::spec::stack::{HostRead, HostSpec};
 
 /// A time for everything.
@@ -23,10 +23,11 @@ pub fn standstill(order: &Order, sends: Sends, host: Option<&HostSpec>) -> Optio
     let mut pipeline = programs(order, Options { sends, ..Options::default() }, &mut passes);
     if let Some(host) = host {
         let setting = Setting { gap: Time::ZERO, slowness: 1.0, groups: 1, tensor_us: 0.0 };
-        let read = host.reads.contains(&HostRead::Transfers);
+        for reads in &mut passes.reads {
+            reads.retain(|(_, what)| host.reads.contains(what));
+        }
         let launched = pipeline.programs.iter().zip(&passes.reads);
-        let launched = launched.map(|(p, reads)| launch(p, host, setting, if read { reads } else { &[] }));
-        pipeline.programs = launched.collect();
+        pipeline.programs = launched.map(|(p, reads)| launch(p, host, setting, reads)).collect();
     }
     match engine::run(&world(pipeline, [UNIT; 2], &|_| false)) {
         Err(EngineError::Deadlock { cycle, .. }) => Some(cycle),
@@ -43,6 +44,20 @@ struct Passes {
 }
 
 impl Passes {
+    /// What a host may wait for before a pass: what brought its input, all kernels before, the sizes of its batch.
+    fn read_before(&mut self, b: &ProgramBuilder, task: &Task) {
+        let Some(last) = b.len().checked_sub(1).map(|last| OpId(last as u32)) else { return };
+        let reads = self.reads.last_mut().expect("a rank has begun");
+        if self.host_waits && brings_input(b.name(last)) {
+            reads.push((last, HostRead::Transfers));
+        }
+        if b.recent(self.compute, 1).is_some() {
+            reads.push((last, HostRead::Passes));
+            if task.part.pass == Pass::Forward {
+                reads.push((last, HostRead::Batch));
+            }
+        }
+    }
     fn push(&self, b: &mut ProgramBuilder, task: &Task, waits: &[OpId]) -> OpId {
         let phase = phase(task.part.pass);
         let info = OpInfo { name: "pass".into(), phase, layer: None, class: None, flops: 0.0, bytes: 0.0 };
@@ -58,10 +73,7 @@ impl StageWork for Passes {
         self.compute
     }
     fn pass(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
-        let last = b.len().checked_sub(1).map(|last| OpId(last as u32));
-        if let Some(last) = last.filter(|last| self.host_waits && brings_input(b.name(*last))) {
-            self.reads.last_mut().expect("a rank has begun").push((last, HostRead::Transfers));
-        }
+        self.read_before(b, task);
         self.push(b, task, task.input.as_slice())
     }
     fn overlapped(&mut self, b: &mut ProgramBuilder, forward: &Task, backward: &Task) -> (OpId, OpId) {

@@ -297,9 +297,7 @@ impl<'a, 'm> Stage<'a, 'm> {
     fn pass_read(&mut self, b: &ProgramBuilder, task: &Task) {
         let Some(last) = b.len().checked_sub(1) else { return };
         if b.recent(self.w.compute, 1).is_some() {
-            if self.w.setup.shares.workload.parallelism.pipeline.size == 1 {
-                self.w.host_reads(HostRead::Passes, OpId(last as u32));
-            }
+            self.w.host_reads(HostRead::Passes, OpId(last as u32));
             if task.part.pass == Pass::Forward {
                 self.w.host_reads(HostRead::Batch, OpId(last as u32));
             }

@@ -141,8 +141,7 @@ pub enum HostRead {
     /// The sizes of the batch, before every forward pass: Megatron's `broadcast_data` copies them back from the device,
     /// and so waits for all kernels before (megatron/mpu/data.py, `sizes_cuda.cpu()`).
     Batch,
-    /// Nothing, but without a pipeline all kernels of a pass must be over before the host begins another (in one, passes wait for
-    /// messages: `transfers`): Megatron-LM's timers did so until
+    /// Nothing, but all kernels of a pass must be over before the host begins another: Megatron-LM's timers did so until
     /// their levels came in the autumn of 2022 (megatron/timers.py, `torch.cuda.synchronize()` where one starts or stops;
     /// `forward-compute` and `backward-compute` in megatron/schedules.py).
     Passes,
