@@ -84,6 +84,12 @@ fn event_loop(items: u64) {
     black_box(engine::run(&world).expect("a run"));
 }
 
+/// A shipped workload of kernels alone: what hosts launch is half as many ops again, and moves with its prices.
+fn bare(name: &str, sets: &[&str]) -> Inputs {
+    let sets: Vec<String> = ["stack=simple"].iter().chain(sets).map(ToString::to_string).collect();
+    Inputs::load(name, None, &sets).expect("a shipped workload")
+}
+
 /// The event loop on a shipped workload, folded, nothing jumped and nothing recorded: so many runs. Returns their ops.
 fn shipped(name: &str, runs: u64) -> u64 {
     struct Nothing;
@@ -91,7 +97,7 @@ fn shipped(name: &str, runs: u64) -> u64 {
         const IN_ORDER: bool = false;
         fn finished(&mut self, _: u32, _: u32, _: Time, _: Time) {}
     }
-    let inputs = Inputs::load(name, None, &[]).expect("a shipped workload");
+    let inputs = bare(name, &[]);
     let world = Simulation::run(&inputs, &Options::default()).expect("a run").folded.world;
     for _ in 0..runs {
         black_box(engine::run_observed(&world, &mut Nothing).expect("a run"));
@@ -116,7 +122,7 @@ fn noise(replicas: u64) -> u64 {
 
 /// So many steps of a workload that differ in their noise. Returns their ops.
 fn samples(name: &str, count: u64) -> u64 {
-    let inputs = Inputs::load(name, None, &["noise.compute_sigma=0.02".into()]).expect("a shipped workload");
+    let inputs = bare(name, &["noise.compute_sigma=0.02"]);
     let run = Simulation::run(&inputs, &Options::default()).expect("a run");
     let report = run.sample(0, count as u32, &mut |_| ()).expect("samples");
     black_box(report);
@@ -300,7 +306,7 @@ fn writer(events: u64) {
 
 /// The closed form of Llama-3 70B on 64 devices, laid out anew for each, with nothing known from before.
 fn layouts(count: u64) {
-    let inputs = Inputs::load("llama3-70b", None, &[]).expect("a shipped workload");
+    let inputs = bare("llama3-70b", &[]);
     for _ in 0..count {
         black_box(closed_form(black_box(&inputs)).expect("an estimate"));
     }
@@ -308,7 +314,7 @@ fn layouts(count: u64) {
 
 /// The closed form of one layout with batches of another size each.
 fn batches(count: u64) {
-    let inputs = Inputs::load("llama3-70b", None, &[]).expect("a shipped workload");
+    let inputs = bare("llama3-70b", &[]);
     let slice = inputs.workload.value.batch.global;
     let mut all = |form: &mut ClosedForm<'_>| {
         for i in 0..count {
@@ -330,6 +336,7 @@ fn all_layouts() -> Vec<Inputs> {
             for sharding in ["none", "zero1", "zero2", "zero3"] {
                 for recompute in ["none", "selective", "full"] {
                     let sets = [
+                        "stack=simple".into(),
                         format!("parallelism.tensor={tensor}"),
                         format!("parallelism.sequence_parallel={}", tensor > 1),
                         format!("parallelism.pipeline.size={pipeline}"),

@@ -420,7 +420,7 @@ error: switch:99999999999999999999,450,1: `99999999999999999999` is not a whole 
 #[test]
 fn more_work_than_fits_in_memory() {
     refused(
-        &["run", "gpt2-8", "--no-jump", "--set", "batch.global=64000000"],
+        &["run", "gpt2-8", "--no-jump", "--set", "stack=simple", "--set", "batch.global=64000000"],
         str![[r#"
 error: --set batch.global=64000000: at `batch.global`: 64000000 sequences make programs of 2324000000 ops
   allowed: at most 67108864 ops, which take about 6 GB

@@ -66,8 +66,8 @@ fn no_schedule_is_shorter_than_its_floor() {
 #[test]
 fn the_floor_is_near_the_step_where_little_is_exposed() {
     for sets in [
-        &["parallelism.pipeline.schedule=1f1b", "parallelism.pipeline.chunks=1"][..],
-        &["recompute.granularity=full"],
+        &["stack=simple", "parallelism.pipeline.schedule=1f1b", "parallelism.pipeline.chunks=1"][..],
+        &["stack=simple", "recompute.granularity=full"],
     ] {
         let (floor, step) = floor_and_step("llama3-70b", sets);
         assert!(floor > 0.93 * step, "{sets:?}: {floor} of {step}");

@@ -217,7 +217,8 @@ fn a_run_of_measured_software_has_a_range() {
 #[test]
 fn a_run_without_software_is_told_what_to_name() {
     let said = |sets: &[&str]| {
-        let output = stepsim(&[&["run", "gpt2-8", "-t", "8xh100", "--full"], sets].concat());
+        let output =
+            stepsim(&[&["run", "gpt2-8", "-t", "8xh100", "--full", "--set", "stack=simple"], sets].concat());
         assert!(output.status.success());
         let text = String::from_utf8_lossy(&output.stdout);
         text.lines().find(|l| l.starts_with("accuracy: ")).expect("an accuracy").to_owned()

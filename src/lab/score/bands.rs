@@ -81,7 +81,8 @@ impl Bands {
     /// Between which seconds a step would be that is off as measured ones of its software on its device were.
     pub fn range(&self, inputs: &Inputs, step_s: f64) -> String {
         let device = &inputs.machine.device(crate::core::ids::DeviceId(0)).name;
-        let Some(stack) = stack_name(inputs.workload.value.stack()) else {
+        let named = stack_name(inputs.workload.value.stack()).filter(|stack| stack != "simple");
+        let Some(stack) = named else {
             return format!(
                 "not known; fused kernels and free launches (no `stack`) bound no real step; {}",
                 self.advice(device)

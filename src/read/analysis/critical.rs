@@ -44,9 +44,12 @@ pub struct CriticalPath {
 }
 
 impl CriticalPath {
-    /// Time of the path on each rank that it visits, in the order of ranks.
+    /// Time of the path on each rank that it visits, in the order of ranks: each link from the end of the one before it, so that
+    /// the way of a launch is its own rank's. They sum to the step time.
     pub fn by_rank(&self) -> Vec<(RankId, Time)> {
-        let mut ranks: Vec<(RankId, Time)> = self.links.iter().map(|l| (l.rank, l.end - l.ready)).collect();
+        let before = std::iter::once(Time::ZERO).chain(self.links.iter().map(|l| l.end));
+        let mut ranks: Vec<(RankId, Time)> =
+            self.links.iter().zip(before).map(|(l, before)| (l.rank, l.end - before)).collect();
         ranks.sort_by_key(|r| r.0);
         ranks.chunk_by(|a, b| a.0 == b.0).map(|c| (c[0].0, c.iter().map(|r| r.1).sum())).collect()
     }

@@ -304,7 +304,8 @@ mod tests {
     use crate::lab::simulate::{Options, Simulation};
 
     fn inputs() -> Inputs {
-        let sets = ["parallelism.data=2", "parallelism.pipeline.size=4", "batch.global=64"].map(String::from);
+        let sets = ["stack=simple", "parallelism.data=2", "parallelism.pipeline.size=4", "batch.global=64"]
+            .map(String::from);
         Inputs::load("gpt2-8", Some("switch:8,450,1"), &sets).expect("a step")
     }
 
