@@ -220,6 +220,31 @@ fn a_cut_file_is_resumed() {
     assert!(fs::read(&path).expect("rows") == whole, "reversed");
 }
 
+/// What is finished and resumed ends well and stays as it is, as a table too; a table of another study is refused and left alone.
+#[test]
+fn a_finished_table_is_resumed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rows.csv");
+    let name = path.to_str().expect("UTF-8");
+    stepsim(&study(name, &[])).success();
+    let whole = fs::read(&path).expect("a table");
+    stepsim(&study(name, &["--resume"])).success();
+    assert!(fs::read(&path).expect("a table") == whole, "a finished table was changed");
+    let other = ["sweep", "tiny-4", "--vary", "model.layers=4,8", "--resume", "-o", name];
+    stepsim(&other).code(2);
+    assert!(fs::read(&path).expect("a table") == whole, "the table of another study was changed");
+}
+
+/// A field that is varied has the values of `--vary` alone: what `--set` says of it is named as without effect.
+#[test]
+fn a_setting_of_what_is_varied_is_named() {
+    let study = ["sweep", "tiny-4", "--set", "batch.global=8", "--vary", "batch.global=4,16"];
+    let said = stderr(&stepsim(&study).success());
+    assert!(said.contains("--set batch.global=8 has no effect: it is varied"), "{said}");
+    let study = ["sweep", "tiny-4", "--set", "batch.global=8", "--vary", "model.vocabulary=1000,2000"];
+    assert_eq!(stderr(&stepsim(&study).success()), "");
+}
+
 /// Killed with signal 9 at ten random moments, a sweep that goes on each time ends with the rows of one that was left
 /// alone, byte by byte: nothing is lost, nothing doubled.
 #[test]
