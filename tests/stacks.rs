@@ -92,6 +92,24 @@ fn copies_between_layouts_move_what_is_sent() {
     assert!(both.record.step_end > plain.record.step_end);
 }
 
+/// nanotron copies heads on their way to attention and back: forward all three once, keys and values twice more; backward keys and
+/// values once, all three twice; of several sequences what attention writes, each way.
+#[test]
+fn heads_are_copied_where_the_stack_says() {
+    let step = |copies: bool| run(json!({"copies": {"heads": copies}}), json!({}), "switch:1,100,1");
+    let (plain, copied) = (step(false), step(true));
+    assert_eq!(ops(&plain, "lay out heads").0, 0);
+    let heads = ["lay out heads", "stack gradients of heads", "order gradients of heads"];
+    let pairs = ["join keys and values", "order keys and values", "join key and value gradients"];
+    let (layers, all) = ops(&copied, heads[0]);
+    // 1,024 tokens of 1,024 elements each of queries, keys and values, in 16 bits, read and written.
+    assert!(layers > 0 && all == 2.0 * 3.0 * 1024.0 * 1024.0 * 2.0, "{layers} {all}");
+    assert!(heads.iter().all(|name| ops(&copied, name) == (layers, all)));
+    assert!(pairs.iter().all(|name| ops(&copied, name) == (layers, all * 2.0 / 3.0)));
+    assert_eq!(ops(&copied, "order attended rows").0, 0);
+    assert!(copied.record.step_end > plain.record.step_end);
+}
+
 /// Gradients of a layer are sent in messages of the bucket's size, tensors whole; nanotron sums them on every rank also with
 /// ZeRO-1.
 #[test]

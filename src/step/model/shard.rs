@@ -58,6 +58,8 @@ pub struct Shard {
     pub fusion: KernelFusion,
     /// Generation of fused attention kernels; `None`: the best that the device has.
     pub attention: Option<AttentionGeneration>,
+    /// Whether heads are copied between the layout of their projection and that of attention.
+    pub copies_heads: bool,
     /// What of the layer is trained.
     pub trained: Trained,
     /// Whether nothing below the layer is trained: then its input needs no gradient.
@@ -105,6 +107,7 @@ impl Shard {
             recipe: workload.precision.recipe().cloned(),
             fusion: workload.fusion,
             attention: workload.stack().attention,
+            copies_heads: workload.stack().copies.heads,
             trained: Trained::default(),
             lowest: false,
         }
@@ -132,6 +135,7 @@ impl Shard {
             recipe: None,
             fusion: KernelFusion::Full,
             attention: None,
+            copies_heads: false,
             trained: Trained::default(),
             lowest: false,
         }

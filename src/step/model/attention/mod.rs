@@ -1,5 +1,6 @@
 //! The attention part of a layer: projections in, core (with its context-parallel communication), projection out.
 
+mod copies;
 mod core;
 
 use core::{CORE, Core};
@@ -21,8 +22,8 @@ pub(super) fn add(b: &mut Blocks) {
     let (m, s) = (b.model, b.shard);
     let saved = s.saved_input(Fp8Gemm::Qkv);
     // Both down-projections keep a narrow copy of their own.
-    let copies = if m.mla.is_some() && saved < s.act() { 2.0 } else { 1.0 };
-    let input = copies * s.local_tokens() as f64 * m.hidden as f64 * saved;
+    let kept = if m.mla.is_some() && saved < s.act() { 2.0 } else { 1.0 };
+    let input = kept * s.local_tokens() as f64 * m.hidden as f64 * saved;
     b.save_input("QKV input", input, &[RecomputeModule::Norm], &[Query, Key, Value]);
     match m.mla {
         None => {
@@ -41,6 +42,7 @@ pub(super) fn add(b: &mut Blocks) {
         }
         Some(mla) => add_latent(b, mla),
     }
+    copies::to_the_core(b);
     add_qk_norm(b);
     add_rotation(b);
     let t = s.tokens() as f64;
@@ -53,6 +55,7 @@ pub(super) fn add(b: &mut Blocks) {
         add_indexer(b, indexer, mla);
     }
     add_core(b);
+    copies::from_the_core(b);
     if m.attention.output_gate {
         add_output_gate(b);
     }

@@ -42,7 +42,7 @@ pub struct StackSpec {
     /// The attention kernel; default: the best that the device has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<AttentionGeneration>,
-    /// Which messages are copied by kernels of their own between the layout of ranks and that of whole tensors.
+    /// What is copied by kernels of their own from one layout to another.
     #[serde(skip_serializing_if = "CopySpec::is_none")]
     pub copies: CopySpec,
     /// How it comes from gradients to new weights.
@@ -52,7 +52,8 @@ pub struct StackSpec {
     pub host: Option<HostSpec>,
 }
 
-/// Which messages are copied between the layout of ranks and that of whole tensors.
+/// What is copied from one layout to another: messages between that of ranks and that of whole tensors, heads between that of
+/// their projection and that of attention.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CopySpec {
@@ -60,6 +61,8 @@ pub struct CopySpec {
     pub shards: bool,
     /// Sequences that are gathered and scattered over tensor-parallel ranks.
     pub sequences: bool,
+    /// Queries, keys and values of a layer, and their gradients.
+    pub heads: bool,
 }
 
 impl CopySpec {

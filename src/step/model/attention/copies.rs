@@ -1,0 +1,67 @@
+//! Copies of heads between the layout of their projection and that of attention, where software makes them.
+//!
+//! nanotron (src/nanotron/models/llama.py, `CausalSelfAttention.forward`) lays queries, keys and values of a sequence side by side
+//! (`permute` and `contiguous`), joins keys and values (`torch.cat`) and orders them for the rotary kernel (`contiguous`). Autograd
+//! goes the same way back: gradients of keys and values are joined, the three stacked, and ordered as the projection wrote them.
+//! Of several sequences the rows that attention writes are ordered by token again for the output projection. Each is a kernel that
+//! reads and writes what it copies.
+
+use super::super::KernelClass;
+use super::super::blocks::{Block, Blocks};
+use super::super::item::{Item, Kernel};
+use super::{QKV, widths};
+
+/// Kernels that copy so many elements a token.
+fn copies(b: &Blocks, of: &[(&'static str, u64)]) -> Vec<Item> {
+    let s = b.shard;
+    let copy = |(name, width): &(&'static str, u64)| {
+        let elements = s.tokens() * width;
+        let bytes = 2.0 * elements as f64 * s.act();
+        Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, bytes, s.compute))
+    };
+    of.iter().map(copy).collect()
+}
+
+fn add(b: &mut Blocks, forward: Vec<Item>, backward: Vec<Item>) {
+    b.push(Block {
+        forward,
+        input_grad: backward.clone(),
+        backward,
+        modules: QKV.to_vec(),
+        ..Block::default()
+    });
+}
+
+/// Between the projection and the core.
+pub(super) fn to_the_core(b: &mut Blocks) {
+    let (q, k, v) = widths(b);
+    if b.shard.copies_heads {
+        let forward = copies(
+            b,
+            &[
+                ("lay out heads", q + k + v),
+                ("join keys and values", k + v),
+                ("order keys and values", k + v),
+            ],
+        );
+        let backward = copies(
+            b,
+            &[
+                ("join key and value gradients", k + v),
+                ("stack gradients of heads", q + k + v),
+                ("order gradients of heads", q + k + v),
+            ],
+        );
+        add(b, forward, backward);
+    }
+}
+
+/// Between the core and the output projection.
+pub(super) fn from_the_core(b: &mut Blocks) {
+    let width = b.shard.heads(b.model) * b.model.v_head_size();
+    if b.shard.copies_heads && b.shard.micro_batch > 1 {
+        let forward = copies(b, &[("order attended rows", width)]);
+        let backward = copies(b, &[("order gradients of attended rows", width)]);
+        add(b, forward, backward);
+    }
+}
