@@ -19,7 +19,9 @@ mod chain;
 mod error;
 pub mod expert_load;
 pub mod groups;
+mod layers;
 pub mod layout_copies;
+mod modules;
 pub mod overlap;
 mod packs;
 mod paired;
@@ -33,10 +35,11 @@ mod writer;
 
 pub use asked::{degrees, expert_domains, fewest_micro_batches, layer_split, layout, order};
 pub use error::PlanError;
+pub use layers::{Layers, units_of_stages};
 pub use packs::Packs;
 pub use prices::{PriceList, Prices};
 pub use profile::transfer_of;
-pub use unit::{FullRecompute, Layers, State, Unit, units_of_stages};
+pub use unit::{FullRecompute, State, Unit};
 
 use crate::core::ids::{DeviceId, RankId};
 use crate::core::kernel_class::Kind;
@@ -157,7 +160,7 @@ pub fn plan_on(
     let packs = Packs::new(workload, model, devices)?;
     let shard = Shard { documents: packs.usual(), ..Shard::over_domains(workload, model, domains) };
     let loads = expert_load::of_layers(workload, model)?;
-    let stages = unit::units_of_stages(model, &shard, workload, &split, &loads);
+    let stages = units_of_stages(model, &shard, workload, &split, &loads);
     check_size(workload, &order, &stages, packs.count())?;
     check_trained(workload, &stages)?;
     let whole_border = shard.boundary_bytes(model).round() as u64;
@@ -227,9 +230,10 @@ pub fn plan_on(
     };
     let hardware_flops = flops(&|_| true);
     let skipped_flops = match model.attention.kernel {
-        AttentionKernel::Flash if model.attention.causal => {
-            flops(&|info| info.class.is_some_and(|class| class.kind() == Kind::Attention))
-        }
+        AttentionKernel::Flash if model.attention.causal => flops(&|info| {
+            let of_module = workload.modules.keys().any(|name| unit::names(name, &info.name));
+            !of_module && info.class.is_some_and(|class| class.kind() == Kind::Attention)
+        }),
         _ => 0,
     };
     Ok(Plan {
@@ -257,9 +261,15 @@ fn check_trained(w: &WorkloadSpec, stages: &[Vec<Unit>]) -> Result<(), SpecError
     let alone = |units: &Vec<Unit>| !units.is_empty() && units.iter().all(|u| !u.plan.has_backward());
     let Some(stage) = stages.iter().position(alone) else { return Ok(()) };
     let frozen = w.training.frozen_layers;
-    Err(SpecError::at("training.frozen_layers", format!("{frozen} frozen layers fill stage {stage}"))
-        .allowed("frozen layers that leave every pipeline stage one that is trained")
-        .hint("give the first stage more layers (parallelism.pipeline.layer_split), or use fewer stages or chunks"))
+    let modules = if stage == 0 && !w.modules.is_empty() { " and frozen modules" } else { "" };
+    Err(SpecError::at(
+        "training.frozen_layers",
+        format!("{frozen} frozen layers{modules} fill stage {stage}"),
+    )
+    .allowed("frozen layers that leave every pipeline stage one that is trained")
+    .hint(
+        "give the first stage more layers (parallelism.pipeline.layer_split), or use fewer stages or chunks",
+    ))
 }
 
 fn sends(p2p: PointToPoint) -> Sends {

@@ -3,7 +3,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::unit::{Unit, units_of_stages};
+use super::layers::units_of_stages;
+use super::unit::Unit;
 use crate::core::ids::RankId;
 use crate::step::documents::{Dealt, Work, Works};
 use crate::step::model::Shard;
@@ -103,14 +104,11 @@ impl Packs {
     }
     /// FLOPs of `sequences` sequences as MFU counts them; of those that hold documents, those that were dealt.
     pub fn flops(&self, workload: &WorkloadSpec, model: &ModelSpec, sequences: u64) -> StepFlops {
-        let training = &workload.training;
-        match &self.dealt {
-            Some(dealt) => StepFlops::of_documents(model, training, &dealt.sequences),
-            None => {
-                let sequence = workload.sequence(model);
-                StepFlops::of_training(model, training, sequences, sequence)
-            }
-        }
+        let Some(dealt) = &self.dealt else { return StepFlops::of_step(workload, model, sequences) };
+        let (training, below) = (&workload.training, workload.trains_modules());
+        let mut sum = StepFlops::of_documents(model, training, below, &dealt.sequences);
+        sum += StepFlops::of_modules(workload, model, sequences);
+        sum
     }
 }
 
