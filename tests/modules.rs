@@ -37,7 +37,7 @@ fn with_shard<T>(step: &Value, read: impl FnOnce(&ModuleShard<'_>) -> T) -> T {
     let inputs = inputs(step);
     let workload = &inputs.workload.value;
     let module = workload.used_modules(&inputs.model)[0];
-    read(&ModuleShard::new(workload, &inputs.model, module))
+    read(&ModuleShard::new(workload, &inputs.model, module, None))
 }
 
 fn flops(plan: &LayerPlan) -> [f64; 2] {
@@ -178,11 +178,34 @@ fn the_closed_form_follows() {
     }
 }
 
+/// Sixteen sequences, two of them with 16 images and the others with one: dealt as they come both fall on one rank; balanced, each on
+/// its own. The closed form knows the rank that has most.
+#[test]
+fn uneven_images_are_dealt_to_ranks() {
+    let of = |order: &str| {
+        let mut counts = vec![1; 16];
+        (counts[0], counts[8]) = (12, 12);
+        let usage = json!({"counts": counts, "order": order});
+        let mut step =
+            step("qwen2.5-vl-7b", "vision", &usage, &json!({"data": 8, "sharding": {"kind": "zero1"}}));
+        step["batch"]["global"] = 16.into();
+        step
+    };
+    let [packed, balanced] = ["packed", "balanced"].map(|order| report(&of(order)).step_time_s);
+    assert!(balanced < packed, "{balanced} {packed}");
+    let estimate = closed_form(&inputs(&of("packed"))).unwrap_or_else(|e| panic!("{e}")).terms.total();
+    println!("packed {packed} s, balanced {balanced} s, closed form of packed {estimate} s");
+    assert!((estimate / packed - 1.0).abs() < 0.05, "{estimate} {packed}");
+}
+
 #[test]
 fn what_is_not_allowed_is_said() {
     let plain = |usage: Value| step("qwen2.5-vl-7b", "vision", &usage, &json!({"data": 8}));
     for (step, words) in [
         (plain(json!({"items": 0})), ["modules.vision.items", "1 to"]),
+        (plain(json!({})), ["modules.vision", "one of items, counts and drawn"]),
+        (plain(json!({"counts": [1, 17]})), ["modules.vision.counts", "17 items of 256 tokens are 4352"]),
+        (plain(json!({"counts": [0]})), ["modules.vision.counts", "a list with an image"]),
         (plain(json!({"items": 17})), ["modules.vision.items", "17 items of 256 tokens are 4352"]),
         (plain(json!({"items": 1, "sequence": 1022})), ["modules.vision.sequence", "multiple of 4"]),
         (plain(json!({"items": 1, "recompute": {"layers": 2}})), ["modules.vision.recompute.layers", "full"]),

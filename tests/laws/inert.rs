@@ -60,6 +60,7 @@ fn fields() -> Vec<(&'static str, Vec<Value>)> {
         numbers("fidelity.constant_fraction", &[0.3]),
         off("fidelity.launch_overhead"),
         words("modules.vision.parallelism", &["data"]),
+        words("modules.vision.order", &["sorted", "balanced"]),
         field(
             "modules.vision.recompute",
             &[json!({"granularity": "full"}), json!({"granularity": "selective"})],
@@ -101,7 +102,10 @@ fn drawn(draws: &mut Draws) -> Value {
     }
     if draws.of(&[true, false]) {
         step["model"]["modules"] = json!([encoder()]);
-        step["modules"] = json!({"vision": {"items": 3, "trained": draws.of(&["all", "projector"])}});
+        let trained = draws.of(&["all", "projector"]);
+        let ways =
+            [json!({"items": 3, "trained": trained}), json!({"counts": [1, 2, 8], "trained": trained})];
+        step["modules"] = json!({"vision": draws.of(&ways)});
     }
     let class = draws.of(&["", "", "weights", "gradients", "optimizer", "activations"]);
     if !class.is_empty() {

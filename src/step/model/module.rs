@@ -51,12 +51,19 @@ pub struct ModuleShard<'a> {
 }
 
 impl<'a> ModuleShard<'a> {
-    /// The share of every rank of the first pipeline stage.
-    pub fn new(workload: &WorkloadSpec, model: &'a ModelSpec, module: UsedModule<'a>) -> ModuleShard<'a> {
+    /// The share of every rank of the first pipeline stage, of `images` in a micro-batch or as many as each has. Without any, ranks
+    /// encode one that is thrown away, to stay in step with others.
+    pub fn new(
+        workload: &WorkloadSpec,
+        model: &'a ModelSpec,
+        module: UsedModule<'a>,
+        images: Option<u64>,
+    ) -> ModuleShard<'a> {
         let par = &workload.parallelism;
         let replicated = module.usage.parallelism == ModuleParallelism::Data && par.tensor > 1;
         let shares = if replicated { par.tensor } else { 1 };
-        let images = workload.batch.micro_batch * module.usage.items;
+        let usual = workload.batch.micro_batch * module.most_items();
+        let images = images.unwrap_or(usual).max(1);
         let stack = module.stack();
         let layers = Shard {
             micro_batch: images.div_ceil(shares * par.context.size.max(1)),

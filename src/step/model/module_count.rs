@@ -86,7 +86,11 @@ impl StepFlops {
     pub fn of_modules(workload: &WorkloadSpec, model: &ModelSpec, sequences: u64) -> StepFlops {
         let mut sum = StepFlops::default();
         for module in workload.used_modules(model) {
-            sum += module.flops().times((sequences * module.usage.items) as f64);
+            let images: u64 = match module.usage.items {
+                Some(items) => sequences * items,
+                None => module.of_sequences(sequences).iter().sum(),
+            };
+            sum += module.flops().times(images as f64);
         }
         sum
     }

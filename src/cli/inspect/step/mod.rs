@@ -139,7 +139,7 @@ impl StepView {
         }
         let shown = RankId(rank);
         let pipeline = &w.parallelism.pipeline;
-        let modules: Vec<ModuleView> = w.used_modules(model).iter().map(ModuleView::of).collect();
+        let modules = ModuleView::of_step(inputs);
         Ok(StepView {
             workload: inputs.workload.name.clone(),
             model: model.name.clone(),

@@ -252,7 +252,7 @@ fn shortened<T>(asked: Asked, lengths: Lengths, make: &mut dyn FnMut(Short) -> O
     let Asked { inputs, options, .. } = asked;
     let workload = &inputs.workload.value;
     let Choice::Named(schedule) = workload.parallelism.pipeline.choice() else { return None };
-    let drawn = workload.noise.is_random() || workload.documents.is_some();
+    let drawn = workload.noise.is_random() || workload.documents.is_some() || workload.has_uneven_images();
     if !options.jump || options.steps > 1 || drawn || schedule.facts().searched {
         return None;
     }

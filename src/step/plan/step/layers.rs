@@ -71,9 +71,12 @@ impl Layers {
         let load = loads.last().copied().unwrap_or(1.0);
         let prediction = (0..model.prediction_modules)
             .map(|_| planned(LayerPlan::prediction(model, &Shard { expert_load: load, ..last.clone() })));
-        let modules = workload.used_modules(model).into_iter();
+        let images = |module: usize| shard.images.as_ref().and_then(|all| all.get(module).copied());
+        let modules = workload.used_modules(model).into_iter().enumerate();
         Layers {
-            modules: modules.map(|module| ModuleLayers::new(workload, model, module)).collect(),
+            modules: modules
+                .map(|(i, module)| ModuleLayers::new(workload, model, module, images(i)))
+                .collect(),
             embedding: planned(LayerPlan::embedding(model, &first)),
             transformer,
             prediction: prediction.collect(),

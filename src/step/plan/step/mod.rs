@@ -41,7 +41,7 @@ pub use prices::{PriceList, Prices};
 pub use profile::transfer_of;
 pub use unit::{FullRecompute, State, Unit};
 
-use crate::core::ids::{DeviceId, RankId};
+use crate::core::ids::{DeviceId, RankId, TransferId};
 use crate::core::kernel_class::Kind;
 use crate::core::program::{OpInfo, Program, World};
 use crate::step::collective::{Lowering, Op, Transfer};
@@ -158,7 +158,7 @@ pub fn plan_on(
     let layout = layout(workload, &degrees, machine)?;
     let domains = expert_domains(workload, &degrees, &layout, machine)?;
     let packs = Packs::new(workload, model, devices)?;
-    let shard = Shard { documents: packs.usual(), ..Shard::over_domains(workload, model, domains) };
+    let shard = packs.onto(Shard::over_domains(workload, model, domains));
     let loads = expert_load::of_layers(workload, model)?;
     let stages = units_of_stages(model, &shard, workload, &split, &loads);
     check_size(workload, &order, &stages, packs.count())?;
@@ -190,7 +190,7 @@ pub fn plan_on(
     let options = Options { sends, lanes: 1, first_slot: setup.shares.groups.len() as u16, steps };
     // Every class of devices runs programs of its own, and so do ranks whose documents differ.
     let mut pipelines = Vec::new();
-    let mut used = Vec::new();
+    let mut used = Used::new();
     let variant = |rank| Variant {
         class: machine.device_class(layout.device(rank)),
         documents: packs.of(&layout, rank),
@@ -200,7 +200,7 @@ pub fn plan_on(
         let packed = packs.units(kind.documents, model, &shard, workload, &split, &loads);
         let mut stage = Stage::new(&setup, prices, lowering, packed);
         let mut pipeline = pipeline::programs(&order, options, &mut stage);
-        used = std::mem::take(&mut stage.w.used);
+        used = united(std::mem::take(&mut stage.w.used), used);
         if let Some(host) = workload.host() {
             let reads = std::mem::take(&mut stage.w.reads);
             let launched = pipeline.programs.into_iter().zip(&reads);
@@ -248,6 +248,18 @@ pub fn plan_on(
         degrees,
         order,
     })
+}
+
+/// By pipeline rank, in it by group: the transfers that programs ask for.
+type Used = Vec<Vec<Vec<TransferId>>>;
+
+/// The transfers of two variants: messages of unequal micro-batches have unequal bytes.
+fn united(mut used: Used, more: Used) -> Used {
+    for (groups, more) in used.iter_mut().flatten().zip(more.into_iter().flatten()) {
+        let new: Vec<TransferId> = more.into_iter().filter(|id| !groups.contains(id)).collect();
+        groups.extend(new);
+    }
+    used
 }
 
 /// The variants that there are, in order.
@@ -345,6 +357,6 @@ fn check_size(w: &WorkloadSpec, order: &Order, stages: &[Vec<Unit>], packs: u32)
         .allowed(format!("at most {MOST_OPS} ops, which take about 6 GB"))
         .hint(match packs {
             1 => "lower batch.global (later micro-batches repeat the earlier ones), or raise batch.micro_batch",
-            _ => "ranks with other documents run other programs: fewer data-parallel ranks, or a smaller batch.global",
+            _ => "ranks with other documents or images run other programs: fewer data-parallel ranks, or a smaller batch.global",
         }))
 }

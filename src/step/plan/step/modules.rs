@@ -19,10 +19,15 @@ pub(super) struct ModuleLayers {
 }
 
 impl ModuleLayers {
-    /// A module as one rank has it, equal layers planned once.
-    pub fn new(workload: &WorkloadSpec, model: &ModelSpec, module: UsedModule<'_>) -> ModuleLayers {
+    /// A module as one rank has it, equal layers planned once; `images` of a micro-batch where those differ.
+    pub fn new(
+        workload: &WorkloadSpec,
+        model: &ModelSpec,
+        module: UsedModule<'_>,
+        images: Option<u64>,
+    ) -> ModuleLayers {
         let policy = Arc::new(workload.recompute_of(module.usage).clone());
-        let shard = ModuleShard::new(workload, model, module);
+        let shard = ModuleShard::new(workload, model, module, images);
         let planned = |plan: LayerPlan| Planned::new(plan, &policy);
         let mut known: Vec<(Option<&str>, Planned)> = Vec::new();
         let layers = (0..shard.stack().layers).map(|number| {

@@ -37,7 +37,7 @@ impl WorkloadSpec {
     fn check_module(&self, p: &mut Problems, module: &UsedModule<'_>) {
         let at = format!("modules.{}", module.spec.name);
         let before = p.len();
-        p.size(format!("{at}.items"), module.usage.items, 1_000_000);
+        self.check_items(p, module, &at);
         p.size(format!("{at}.sequence"), module.patches(), 10_000_000);
         if p.len() > before {
             return;
@@ -66,17 +66,53 @@ impl WorkloadSpec {
         }
     }
 
+    /// One way to say how many images there are.
+    fn check_items(&self, p: &mut Problems, module: &UsedModule<'_>, at: &str) {
+        let usage = module.usage;
+        let ways = [
+            ("items", usage.items.is_some()),
+            ("counts", usage.counts.is_some()),
+            ("drawn", usage.drawn.is_some()),
+        ];
+        let given: Vec<&str> = ways.into_iter().filter(|way| way.1).map(|way| way.0).collect();
+        if given.len() != 1 {
+            let value = if given.is_empty() { "none".into() } else { given.join(" and ") };
+            p.add(at, value, "one of items, counts and drawn", "items is the images of each sequence, as 4");
+        }
+        if let Some(items) = usage.items {
+            p.size(format!("{at}.items"), items, 1_000_000);
+        }
+        if usage.counts.as_ref().is_some_and(|counts| counts.iter().all(|n| *n == 0)) {
+            p.add(
+                format!("{at}.counts"),
+                "no images",
+                "a list with an image",
+                "leave the module out for text alone",
+            );
+        }
+        if let Some(drawn) = usage.drawn {
+            p.range(format!("{at}.drawn.median"), drawn.median, 1.0, 1e6);
+            p.range(format!("{at}.drawn.sigma"), drawn.sigma, 0.0, 10.0);
+            p.size(format!("{at}.drawn.most"), drawn.most, 1_000_000);
+        }
+        if module.is_uneven() && self.documents.is_some() {
+            let hint = "give every sequence equally many images: items";
+            p.add("documents", "documents beside uneven images", "one of them", hint);
+        }
+    }
+
     /// Tokens of images take places in the sequence.
     fn check_tokens(&self, p: &mut Problems, model: &ModelSpec, used: &[UsedModule<'_>]) {
         let sequence = self.sequence(model);
         let mut tokens = 0u64;
         for module in used {
-            let own = module.usage.items.saturating_mul(module.tokens());
+            let own = module.most_items().saturating_mul(module.tokens());
             tokens = tokens.saturating_add(own);
+            let way = if module.is_uneven() { "counts or drawn.most" } else { "items" };
             if tokens > sequence {
-                let items = module.usage.items;
+                let items = module.most_items();
                 p.add(
-                    format!("modules.{}.items", module.spec.name),
+                    format!("modules.{}.{way}", module.spec.name),
                     items,
                     format!("items whose tokens fit in a sequence of {sequence}"),
                     format!("{items} items of {} tokens are {own}", module.tokens()),

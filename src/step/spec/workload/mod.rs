@@ -34,7 +34,7 @@ pub use memory::{
     Granularity, OffloadSpec, OptimizerPlace, Placement, PrefetchSpec, PrefetchUnit, RecomputeModule,
     RecomputeSpec,
 };
-pub use modules::{ModuleParallelism, ModuleUseSpec, TrainedPart};
+pub use modules::{DrawnItems, ModuleParallelism, ModuleUseSpec, TrainedPart};
 pub use noise::{NoiseSpec, RandomStragglersSpec, SlowLinkSpec, StragglerSpec, StragglerUnit};
 pub use parallelism::{
     ContextKind, ContextSpec, ElementBudgets, GradientBucketSpec, GroupAxis, ParallelismSpec, PipelineSpec,

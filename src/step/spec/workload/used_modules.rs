@@ -30,6 +30,15 @@ impl UsedModule<'_> {
     pub fn stack(&self) -> ModelSpec {
         ModelSpec { sequence: self.positions(), ..self.spec.stack() }
     }
+    /// Whether sequences have unequal numbers of images.
+    pub fn is_uneven(&self) -> bool {
+        self.usage.items.is_none()
+    }
+    /// The most images that a sequence may have.
+    pub fn most_items(&self) -> u64 {
+        let listed = self.usage.counts.iter().flatten().copied().max();
+        self.usage.items.or(listed).or(self.usage.drawn.map(|drawn| drawn.most)).unwrap_or(0)
+    }
     /// Whether anything of it is trained.
     pub fn is_trained(&self) -> bool {
         self.usage.trained != TrainedPart::Nothing
@@ -45,6 +54,10 @@ impl WorkloadSpec {
     /// Whether something in front of the language model is trained: gradients then pass through all of it.
     pub fn trains_modules(&self) -> bool {
         self.modules.values().any(|usage| usage.trained != TrainedPart::Nothing)
+    }
+    /// Whether sequences have unequal numbers of images.
+    pub fn has_uneven_images(&self) -> bool {
+        self.modules.values().any(|usage| usage.items.is_none())
     }
     /// What of a module is computed again.
     pub fn recompute_of<'a>(&'a self, usage: &'a ModuleUseSpec) -> &'a RecomputeSpec {
