@@ -8,12 +8,17 @@ use stepsim::step::spec::{Kind, catalog};
 const CLOSE: f64 = 0.01;
 
 /// Where they are farther apart, in percent of the simulated peak (least and most), and what makes the difference.
-const NAMED: [(&str, [f64; 2], &str); 5] = [
+const NAMED: [(&str, [f64; 2], &str); 6] = [
     ("11t-offload", [0.0, 10.0], "gradients of the pass before are taken to wait still"),
     ("95t-offload", [0.0, 3.0], "gradients of the pass before are taken to wait still"),
     ("cxl-pool-8", [-3.0, 1.0], "eight devices share the pool's port: more activations wait for it"),
     ("kimi-k2", [-5.0, 1.0], "activations of one more layer on their way to the host"),
     ("llama3-70b-offload", [-3.0, 1.0], "shards on their way to the gather"),
+    (
+        "qwen-vl-7b",
+        [-2.0, 1.0],
+        "the first gather of a backward pass runs beside the end of the forward pass before it",
+    ),
 ];
 
 /// Simulated for minutes where nothing is optimised.

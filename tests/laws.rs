@@ -7,6 +7,7 @@ mod door;
 mod exchanges;
 mod flops;
 mod inert;
+mod modules;
 mod numbering;
 mod played;
 mod read;

@@ -41,11 +41,11 @@ fn executed(model: &ModelSpec, training: &TrainingSpec, sequence: u64, spares: b
     let shard = Shard { sequence, ..Shard::whole(model) };
     let of = |plan: LayerPlan| LayerPlan::flops(&plan.forward) + LayerPlan::flops(&plan.backward);
     let layers = (0..model.layers).map(|i| {
-        let lowest = spares && training.is_lowest(i);
-        let shard = Shard { trained: training.of_layer(i), lowest, ..shard.clone() };
+        let lowest = spares && training.is_lowest(i, false);
+        let shard = Shard { trained: training.of_layer(i, false), lowest, ..shard.clone() };
         of(LayerPlan::transformer(&model.layer(i), &shard))
     });
-    let head = Shard { trained: training.of_head(model.tied_embeddings), ..shard.clone() };
+    let head = Shard { trained: training.of_head(model), ..shard.clone() };
     (layers.sum::<f64>() + of(LayerPlan::head(model, &head, true))) / sequence as f64
 }
 
@@ -65,7 +65,7 @@ fn adapters_have_the_golden_parameters_state_and_flops() {
         let (rank, sequence) = (case["rank"].as_u64().unwrap(), case["sequence"].as_u64().unwrap());
         let training =
             TrainingSpec { adapters: Some(AdapterSpec { rank, of: None }), ..TrainingSpec::default() };
-        let trained = model.trained_parameters(&training);
+        let trained = model.trained_decoder(&training, false);
         assert_eq!(Some(trained), case["parameters"].as_u64(), "{name}");
         let state = PrecisionSpec::default().bytes_per_parameter(Default::default()).optimizer();
         close(trained as f64 * state, &case["state_bytes_adam_with_master"], 0.0, name);
@@ -75,7 +75,7 @@ fn adapters_have_the_golden_parameters_state_and_flops() {
         let full = executed(&model, &TrainingSpec::default(), sequence, false);
         close(full, &case["training_flops_per_token_full"], 1e-4, name);
         // MFU counts three times the scores, in full or by half, and no kernel's repetition.
-        let counted = |training: &TrainingSpec| StepFlops::of_training(&model, training, 1, sequence);
+        let counted = |training: &TrainingSpec| StepFlops::of_training(&model, training, false, 1, sequence);
         let (some, all) = (counted(&training), counted(&TrainingSpec::default()));
         let saved = (all.model_causal - some.model_causal) / sequence as f64;
         let flops = executed(&model, &training, sequence, true);
@@ -107,7 +107,7 @@ fn nothing_below_the_first_trained_weight_is_differentiated() {
         let spec: TrainingSpec = serde_json::from_value(training.clone()).unwrap();
         let layer = |lowest: bool| {
             let number = spec.frozen_layers;
-            let shard = Shard { trained: spec.of_layer(number), lowest, ..Shard::whole(&model) };
+            let shard = Shard { trained: spec.of_layer(number, false), lowest, ..Shard::whole(&model) };
             LayerPlan::flops(&LayerPlan::transformer(&model.layer(number), &shard).backward) / sequence
         };
         let spared = layer(false) - layer(true);
@@ -136,7 +136,7 @@ fn a_step_with_adapters_sends_and_keeps_little() {
     };
     let model = &inputs(&[], "switch:8,450,1").unwrap().model;
     let training: TrainingSpec = serde_json::from_value(lora().1).unwrap();
-    let trained = model.trained_parameters(&training) as f64;
+    let trained = model.trained_decoder(&training, false) as f64;
     assert_eq!(sent(&some, "reduce-scatter gradients"), 4.0 * trained);
     assert_eq!(sent(&some, "all-gather weights"), 2.0 * trained);
     assert!(sent(&whole, "reduce-scatter gradients") > 30.0 * 4.0 * trained);
@@ -289,7 +289,7 @@ fn checkpoints_hold_what_is_trained() {
     let (whole, inputs) = bytes(&[]);
     let (adapted, _) = bytes(&[lora()]);
     let training: TrainingSpec = serde_json::from_value(lora().1).unwrap();
-    let trained = inputs.model.trained_parameters(&training) as f64;
+    let trained = inputs.model.trained_decoder(&training, false) as f64;
     let all = stepsim::step::model::ParameterCount::of(&inputs.model).total() as f64;
     assert!((adapted / whole / (trained / all) - 1.0).abs() < 1e-9, "{adapted} of {whole}");
 }

@@ -8,6 +8,7 @@ use stepsim::lab::simulate::{Inputs, Options, Simulation};
 use stepsim::read::analysis::report::Report;
 use stepsim::step::spec::Disk;
 
+use super::modules::encoder;
 use super::steps::{Draws, count, plain};
 
 /// Fields that have a rule, with values that are not usual, and what must be set beside them so that they may stand.
@@ -58,6 +59,12 @@ fn fields() -> Vec<(&'static str, Vec<Value>)> {
         whole("expert_load.seed", &[7]),
         numbers("fidelity.constant_fraction", &[0.3]),
         off("fidelity.launch_overhead"),
+        words("modules.vision.parallelism", &["data"]),
+        words("modules.vision.order", &["sorted", "balanced"]),
+        field(
+            "modules.vision.recompute",
+            &[json!({"granularity": "full"}), json!({"granularity": "selective"})],
+        ),
         field(
             "noise.stragglers",
             &[json!([{"rank": 0, "slowness": 1.0}]), json!([{"rank": 0, "slowness": 2.0}])],
@@ -92,6 +99,13 @@ fn drawn(draws: &mut Draws) -> Value {
         step["expert"] = json!({"dispatcher": draws.of(&["alltoall", "allgather", "two-stage"])});
         step["expert_load"] =
             json!({"balance": draws.of(&["even", "factor", "seeded"]), "max_over_mean": 1.3});
+    }
+    if draws.of(&[true, false]) {
+        step["model"]["modules"] = json!([encoder()]);
+        let trained = draws.of(&["all", "projector"]);
+        let ways =
+            [json!({"items": 3, "trained": trained}), json!({"counts": [1, 2, 8], "trained": trained})];
+        step["modules"] = json!({"vision": draws.of(&ways)});
     }
     let class = draws.of(&["", "", "weights", "gradients", "optimizer", "activations"]);
     if !class.is_empty() {

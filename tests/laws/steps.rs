@@ -77,7 +77,7 @@ pub fn draw(draws: &mut Draws) -> Step {
     }
 }
 
-fn drawn(draws: &mut Draws) -> Value {
+pub fn drawn(draws: &mut Draws) -> Value {
     let mut step = plain();
     let (tensor, context, stages) =
         (draws.of(&[1, 2, 4, 8]), draws.of(&[1, 1, 2, 4]), draws.of(&[1, 1, 2, 4]));

@@ -39,9 +39,9 @@ struct Report {
 /// Parameter counts as papers and model hubs give them.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Parameters {
-    /// All, a vision encoder included; multi-token-prediction modules are not.
+    /// All, modules in front of the model included; multi-token-prediction modules are not.
     total: u64,
-    /// Those that one token passes, the input embedding included, a vision encoder not.
+    /// Those that one token passes, the input embedding included, modules not.
     active: u64,
     /// The same without the input embedding, which multiplies nothing.
     active_without_input_embedding: u64,
@@ -49,8 +49,8 @@ struct Parameters {
     embedding: u64,
     /// Routed experts, all of them.
     experts: u64,
-    /// The vision encoder and its projector.
-    vision: u64,
+    /// Modules in front of the model: encoders and their projectors.
+    modules: u64,
 }
 
 impl Report {
@@ -61,12 +61,12 @@ impl Report {
             model: model.name.clone(),
             architecture: config.get("model_type").and_then(Value::as_str).unwrap_or_default().to_owned(),
             parameters: Parameters {
-                total: count.total() + count.vision,
+                total: count.total() + count.modules,
                 active: count.active,
                 active_without_input_embedding: count.active - input,
                 embedding: count.embedding,
                 experts: count.experts,
-                vision: count.vision,
+                modules: count.modules,
             },
         }
     }

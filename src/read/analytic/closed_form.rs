@@ -33,7 +33,7 @@ pub struct ClosedForm<'a> {
     rules: RulesOfLayout,
     /// Model FLOP of one sequence, or of the whole step where documents are dealt to ranks.
     flops: f64,
-    /// What the rank with most attention adds to the bubble, where documents are dealt for this one batch.
+    /// What the rank with most attention or images adds to the bubble, where they are dealt for this one batch.
     documents: Option<f64>,
     /// What does not change from batch to batch, and for which it holds.
     held: Option<(Alike, Held)>,
@@ -73,7 +73,8 @@ impl<'a> ClosedForm<'a> {
         let domains = step::expert_domains(workload, &degrees, &layout, machine)?;
         let packs = step::Packs::new(workload, model, devices)?;
         let usual = packs.usual();
-        let shard = Shard { documents: usual.clone(), ..Shard::over_domains(workload, model, domains) };
+        let images = packs.images().map(|images| images.usual().into());
+        let shard = Shard { images, ..packs.onto(Shard::over_domains(workload, model, domains)) };
         let loads = step::expert_load::of_layers(workload, model)?;
         let units = |shard: &Shard| {
             let layers = known.layers(model, shard, workload, &loads, split.len() > 1);
@@ -98,14 +99,19 @@ impl<'a> ClosedForm<'a> {
             if tied { table as f64 * workload.precision.gradient_communication().bytes() } else { 0.0 };
         let parts = Parts { shares, policies, order, links, prices, classes, table, known };
         let mut form = Form::new(parts, stages, messages)?;
-        let mut documents = packs.dealt().map(|_| 0.0);
-        if let (Some(usual), Some(dealt)) = (usual, packs.dealt()) {
-            form.with_micro_batches(micro_batches)?;
-            // Everybody waits for the rank whose documents ask most of attention.
+        let mut documents = (packs.dealt().is_some() || packs.images().is_some()).then_some(0.0);
+        // Everybody waits for the rank whose documents ask most of attention, or which has most images.
+        let of_documents = usual.zip(packs.dealt()).map(|(usual, dealt)| {
             let slowest = Arc::new(usual.times(slowest_of(dealt, workload)));
+            Shard { documents: Some(slowest), ..shard.clone() }
+        });
+        let of_images =
+            packs.images().map(|images| Shard { images: Some(images.slowest().into()), ..shard.clone() });
+        if let Some(slowest) = of_documents.or(of_images) {
+            form.with_micro_batches(micro_batches)?;
             let total = |form: &Form<'_>| Ok::<f64, PlanError>(form.terms(&form.held()?)?.total());
             let before = total(&form)?;
-            form.with_stages(units(&Shard { documents: Some(slowest), ..shard.clone() }))?;
+            form.with_stages(units(&slowest))?;
             documents = Some(total(&form)? - before);
             form.with_stages(units(&shard))?;
         }
@@ -136,7 +142,10 @@ impl<'a> ClosedForm<'a> {
         let workload = self.form.workload();
         if self.documents.is_some() && global != workload.batch.global {
             return Err(SpecError::at("batch.global", format!("{global} is not allowed"))
-                .allowed(format!("{}, for which documents were dealt to ranks", workload.batch.global))
+                .allowed(format!(
+                    "{}, for which documents or images were dealt to ranks",
+                    workload.batch.global
+                ))
                 .into());
         }
         let slice = u64::from(self.rules.degrees().data) * workload.batch.micro_batch;

@@ -34,7 +34,9 @@ impl Form<'_> {
         let order = &self.order;
         let passes = || order.ranks.iter().flatten().flat_map(Slot::parts).map(|Part { pass, .. }| pass);
         let cut = passes().any(|pass| pass == Pass::InputGrad);
-        if self.workload().noise.is_random() || self.workload().documents.is_some() || cut != self.splits {
+        let workload = self.workload();
+        let differ = workload.documents.is_some() || workload.has_uneven_images();
+        if workload.noise.is_random() || differ || cut != self.splits {
             return Floor::default();
         }
         let paired = order.ranks.iter().flatten().any(|slot| matches!(slot, Slot::Overlapped { .. }));

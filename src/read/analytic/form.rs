@@ -198,13 +198,8 @@ impl<'a> Form<'a> {
             let items = with_copies(&self.shares, unit, pass, items.to_vec());
             step::overlap::decompose(&items, p.tensor_overlap, p.tensor)
         };
-        let pricing = Pricing {
-            prices: self.prices.on(class),
-            links: &self.links,
-            host: workload.host(),
-            policy: &workload.recompute,
-            cut: &cut,
-        };
+        let pricing =
+            Pricing { prices: self.prices.on(class), links: &self.links, host: workload.host(), cut: &cut };
         let around = self.links.surroundings(copies_shards(&self.shares));
         self.layers.passes(unit, class, p.tensor_overlap, around, || pricing.unit(unit))
     }

@@ -2,7 +2,7 @@
 //!
 //! | what | goes by |
 //! |--|--|
-//! | plans of layers | model, share of a rank, recomputation, training, loads on experts |
+//! | plans of layers | model, share of a rank, recomputation, training, modules, loads on experts |
 //! | prices of units | the plan, class of device, groups inside the layer, overlap |
 //! | groups of a rank | sizes and order of the axes |
 //! | times of transfers | what the group looks like, and the transfer |
@@ -11,6 +11,7 @@
 //! Each by value, never by name. The rest is one for a store: the machine, how it carries out collectives, the prices and the host.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
@@ -24,7 +25,8 @@ use crate::step::plan::step::{FullRecompute, Layers, PlanError, Unit};
 use crate::step::schedule::Order;
 use crate::step::spec::model::ModelSpec;
 use crate::step::spec::workload::{
-    ExpertOverlap, GroupAxis, PipelineSpec, RecomputeSpec, TensorOverlap, TrainingSpec, WorkloadSpec,
+    ExpertOverlap, GroupAxis, ModuleUseSpec, PipelineSpec, RecomputeSpec, TensorOverlap, TrainingSpec,
+    WorkloadSpec,
 };
 
 /// What closed forms on one machine, with one list of prices and one host, have found out.
@@ -79,6 +81,7 @@ struct LayersKey {
     shard: Shard,
     policy: RecomputeSpec,
     training: TrainingSpec,
+    modules: BTreeMap<String, ModuleUseSpec>,
     loads: Vec<f64>,
     cut: bool,
     model: ModelSpec,
@@ -167,23 +170,24 @@ impl Known {
                 && key.shard == *shard
                 && key.policy == *policy
                 && key.training == *training
+                && key.modules == workload.modules
                 && key.loads == loads
                 && key.model == *model
         };
         if let Some(known) = self.layers.borrow().get(digest, same) {
             return known;
         }
-        let sequence = workload.sequence(model);
         let priced = Priced {
             layers: Layers::new(model, shard, workload, loads, cut),
             parameters: ParameterCount::of(model),
-            flops: StepFlops::of_training(model, training, 1, sequence),
+            flops: StepFlops::of_step(workload, model, 1),
             times: Mutex::default(),
         };
         let key = LayersKey {
             shard: shard.clone(),
             policy: policy.clone(),
             training: training.clone(),
+            modules: workload.modules.clone(),
             loads: loads.to_vec(),
             cut,
             model: model.clone(),

@@ -11,14 +11,12 @@ use crate::step::plan::step::groups::Group;
 use crate::step::plan::step::{FullRecompute, Prices, Unit, transfer_of};
 use crate::step::schedule::Pass;
 use crate::step::spec::stack::{GraphScope, HostRead, HostSpec, LayerTimes};
-use crate::step::spec::workload::RecomputeSpec;
 
 /// What decides how long a rank takes for the items of its units.
 pub struct Pricing<'a> {
     pub prices: &'a dyn Prices,
     pub links: &'a Links<'a>,
     pub host: Option<&'a HostSpec>,
-    pub policy: &'a RecomputeSpec,
     /// Makes of a pass what runs: copies of shards around it, and tensor-parallel communication in pieces as
     /// `parallelism.tensor_overlap` says. It is told the pass, and whether it repeats forward.
     pub cut: &'a CutPass<'a>,
@@ -34,7 +32,7 @@ impl Pricing<'_> {
     /// A collective that no algorithm can run.
     pub fn unit(&self, unit: &Unit) -> Result<UnitPasses, CollectiveError> {
         let plan = &unit.plan;
-        let repeated = unit.repeated(self.policy);
+        let repeated = unit.repeated();
         let mut launches = Launches::new(self.host, self.prices);
         let host = self.host.filter(|_| unit.layer.is_some());
         let mut pass = |of: (Pass, bool), items: &[Item], goes_on: bool| {
@@ -59,7 +57,7 @@ impl Pricing<'_> {
         let exchanges = |items: &[Item]| items.iter().filter_map(Item::comm).any(|c| c.exchange.is_some());
         let pairs = unit.recompute == FullRecompute::No && !exchanges(&repeated);
         let paired = if pairs {
-            let parts = plan.recompute_parts(self.policy);
+            let parts = plan.recompute_parts(&unit.policy);
             let both = [&plan.backward, &plan.input_grad].map(|items| with_parts(items, &parts));
             let whole = pass((Pass::Backward, false), &both[0], false)?.0;
             Some(Box::new([whole, pass((Pass::InputGrad, false), &both[1], false)?.0]))

@@ -31,37 +31,8 @@ impl Dealt {
         let each = sequences.len() / ranks;
         let micro_batch = workload.batch.micro_batch as usize;
         let micro_batches = each / micro_batch;
-        let mut costliest: Vec<u32> = (0..sequences.len() as u32).collect();
         let costs: Vec<u128> = sequences.iter().map(|s| squares(s)).collect();
-        if spec.order != SequenceOrder::Packed {
-            costliest.sort_by_key(|s| Reverse(costs[*s as usize]));
-        }
-        let mut of = vec![0; ranks * each];
-        match spec.order {
-            // Round after round over the ranks; where they are sorted, every other round backwards.
-            SequenceOrder::Packed | SequenceOrder::Sorted => {
-                for (i, sequence) in costliest.into_iter().enumerate() {
-                    let (m, in_micro_batch) = (i / (ranks * micro_batch), i % (ranks * micro_batch));
-                    let (rank, k) = match spec.order {
-                        SequenceOrder::Packed => (in_micro_batch / micro_batch, in_micro_batch % micro_batch),
-                        _ if (i / ranks).is_multiple_of(2) => (i % ranks, in_micro_batch / ranks),
-                        _ => (ranks - 1 - i % ranks, in_micro_batch / ranks),
-                    };
-                    of[rank * each + m * micro_batch + k] = sequence;
-                }
-            }
-            SequenceOrder::Balanced => {
-                let mut least: BinaryHeap<Reverse<(u128, usize, usize)>> =
-                    (0..ranks).map(|rank| Reverse((0, rank, 0))).collect();
-                for sequence in costliest {
-                    let Some(Reverse((cost, rank, held))) = least.pop() else { break };
-                    of[rank * each + held] = sequence;
-                    if held + 1 < each {
-                        least.push(Reverse((cost + costs[sequence as usize], rank, held + 1)));
-                    }
-                }
-            }
-        }
+        let of = deal(&costs, spec.order, ranks, micro_batch);
         Ok(Some(Dealt { sequences, micro_batches, micro_batch, of }))
     }
 
@@ -83,6 +54,42 @@ impl Dealt {
         let all = (0..self.ranks()).flat_map(|r| (0..self.micro_batches).map(move |m| (r, m)));
         all.map(|(r, m)| self.micro_batch(r, m).iter().map(|s| squares(s) as f64).sum()).collect()
     }
+}
+
+/// Numbers of sequences of these costs by rank, in it by micro-batch.
+pub(super) fn deal(costs: &[u128], order: SequenceOrder, ranks: usize, micro_batch: usize) -> Vec<u32> {
+    let each = costs.len() / ranks;
+    let mut costliest: Vec<u32> = (0..costs.len() as u32).collect();
+    if order != SequenceOrder::Packed {
+        costliest.sort_by_key(|s| Reverse(costs[*s as usize]));
+    }
+    let mut of = vec![0; ranks * each];
+    match order {
+        // Round after round over the ranks; where they are sorted, every other round backwards.
+        SequenceOrder::Packed | SequenceOrder::Sorted => {
+            for (i, sequence) in costliest.into_iter().enumerate() {
+                let (m, in_micro_batch) = (i / (ranks * micro_batch), i % (ranks * micro_batch));
+                let (rank, k) = match order {
+                    SequenceOrder::Packed => (in_micro_batch / micro_batch, in_micro_batch % micro_batch),
+                    _ if (i / ranks).is_multiple_of(2) => (i % ranks, in_micro_batch / ranks),
+                    _ => (ranks - 1 - i % ranks, in_micro_batch / ranks),
+                };
+                of[rank * each + m * micro_batch + k] = sequence;
+            }
+        }
+        SequenceOrder::Balanced => {
+            let mut least: BinaryHeap<Reverse<(u128, usize, usize)>> =
+                (0..ranks).map(|rank| Reverse((0, rank, 0))).collect();
+            for sequence in costliest {
+                let Some(Reverse((cost, rank, held))) = least.pop() else { break };
+                of[rank * each + held] = sequence;
+                if held + 1 < each {
+                    least.push(Reverse((cost + costs[sequence as usize], rank, held + 1)));
+                }
+            }
+        }
+    }
+    of
 }
 
 /// Sum of the squares of lengths.

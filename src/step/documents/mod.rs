@@ -11,10 +11,12 @@
 
 mod dealt;
 pub mod expected;
+mod images;
 mod lengths;
 pub mod shards;
 mod work;
 
 pub use dealt::Dealt;
+pub use images::Images;
 pub use lengths::drawn;
 pub use work::{Mask, Work, Works};

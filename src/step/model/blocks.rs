@@ -248,6 +248,7 @@ impl<'a> Blocks<'a> {
         LayerPlan {
             trained,
             matrices: Vec::new(),
+            sums_over_tensor: false,
             expert_weight_grads: between.map_or(0, |(first, _)| kernels(&self.blocks[first..])),
             between,
             kind,

@@ -56,10 +56,11 @@ impl StepFlops {
         }
     }
     /// The same where not all weights are trained: products with frozen weights have no weight gradient, those of adapters
-    /// count as any, and what runs forward alone counts once.
+    /// count as any, and what runs forward alone counts once. `below` tells whether something in front of the model is trained.
     pub fn of_training(
         model: &ModelSpec,
         training: &TrainingSpec,
+        below: bool,
         sequences: u64,
         sequence: u64,
     ) -> StepFlops {
@@ -82,15 +83,18 @@ impl StepFlops {
                 sum.mixing += tokens * mixed * mixed_flops.full;
             };
         for number in 0..model.layers {
-            let (layer, trained) = (model.layer(number), training.of_layer(number));
+            let (layer, trained) = (model.layer(number), training.of_layer(number, below));
             let own = 2.0 * (mixer_weights(&layer) + mlp_weights(&layer));
             let adapters = 2.0 * layer.adapter_weights(&trained) as f64;
-            let spared =
-                if training.is_lowest(number) { Spared::of(&layer, &trained) } else { Spared::default() };
+            let spared = if training.is_lowest(number, below) {
+                Spared::of(&layer, &trained)
+            } else {
+                Spared::default()
+            };
             add(&trained, own, adapters, mixing(&layer, sequence), spared);
         }
         let none = Spared::default();
-        let (head, h) = (training.of_head(model.tied_embeddings), model.hidden as f64);
+        let (head, h) = (training.of_head(model), model.hidden as f64);
         add(&head, 2.0 * h * model.vocabulary as f64, 0.0, MixingFlops::default(), none);
         for _ in 0..model.prediction_modules {
             let layer = model.layer(model.layers.saturating_sub(1));
@@ -102,17 +106,19 @@ impl StepFlops {
     }
     /// Forward and backward of sequences of documents, whose tokens attend to their own document alone: attention in full
     /// is the whole square of each.
-    pub fn of_documents(model: &ModelSpec, training: &TrainingSpec, sequences: &[Vec<u64>]) -> StepFlops {
+    pub fn of_documents(
+        model: &ModelSpec,
+        training: &TrainingSpec,
+        below: bool,
+        sequences: &[Vec<u64>],
+    ) -> StepFlops {
         let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
         for length in sequences.iter().flatten() {
             *counts.entry(*length).or_default() += 1;
         }
         let mut sum = StepFlops::default();
         for (length, count) in counts {
-            let of = StepFlops::of_training(model, training, count, length);
-            sum.model += of.model;
-            sum.model_causal += of.model_causal;
-            sum.mixing += of.mixing;
+            sum += StepFlops::of_training(model, training, below, count, length);
         }
         sum
     }
@@ -177,8 +183,10 @@ impl NarrowFlops {
         }
         count(&LayerPlan::head(model, &shard, true), 1);
         let flops = StepFlops::of(model, 1, workload.sequence(model));
+        let modules = StepFlops::of_modules(workload, model, 1).model;
         let with_weights = 1.0 - flops.mixing / flops.model;
-        format.map(|format| NarrowFlops { format, part: narrow / all * with_weights })
+        let part = narrow / all * with_weights * (flops.model / (flops.model + modules));
+        format.map(|format| NarrowFlops { format, part })
     }
 }
 

@@ -31,6 +31,8 @@ pub struct LayerPlan {
     pub trained: Parameters,
     /// Its weight matrices on this rank, for optimizers that work on whole ones.
     pub matrices: Vec<super::muon::Held>,
+    /// Whether tensor-parallel ranks hold the same weights and each has gradients of its own images, which are summed over them.
+    pub sums_over_tensor: bool,
     /// Kernels that cast its weights once a step.
     pub weight_casts: Vec<Item>,
     /// Kernels of `weight_grad` that belong to what lies between dispatch and combine; they come first.
@@ -54,6 +56,10 @@ pub enum LayerKind {
     Prediction,
     /// Final norm, LM head and loss, after the last transformer layer.
     Head,
+    /// The patch embedding of a module, before its layers.
+    ModuleInput,
+    /// What brings a module's tokens to the language model.
+    Projector,
 }
 
 /// Weights of one layer on one rank.

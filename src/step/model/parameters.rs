@@ -3,8 +3,8 @@
 //! Those of mixers stand with the mixers ([`crate::step::spec::model::TokenMixer`]).
 
 use super::{LayerPlan, Shard};
-use crate::step::spec::model::{Mixer, MlpKind, ModelSpec, MoeSpec, Positions, VisionSpec};
-use crate::step::spec::workload::{AdaptedMatrix, Trained, TrainingSpec};
+use crate::step::spec::model::{Mixer, MlpKind, ModelSpec, ModuleSpec, MoeSpec, Positions};
+use crate::step::spec::workload::{AdaptedMatrix, Trained, TrainingSpec, UsedModule, WorkloadSpec};
 
 /// Parameters of a whole model, by part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub struct ParameterCount {
     pub experts: u64,
     /// Those that one token passes, the input embedding included: all of them without experts.
     pub active: u64,
-    /// The vision encoder and its projector, in no other field.
-    pub vision: u64,
+    /// Modules in front of the language model, in no other field.
+    pub modules: u64,
     /// Multi-token-prediction modules without the embedding and the LM head that they share, in no other field.
     pub prediction: u64,
 }
@@ -40,7 +40,7 @@ impl ParameterCount {
                 + if learned { m.sequence * m.hidden } else { 0 }
                 + if m.head_bias { m.vocabulary } else { 0 },
             attention: (1 + m.extra_norms) * m.norm_parameters(m.hidden),
-            vision: m.vision.as_ref().map_or(0, vision),
+            modules: m.modules.iter().map(ModuleSpec::parameters).sum(),
             ..ParameterCount::default()
         };
         let mut idle = 0;
@@ -80,16 +80,22 @@ impl ModelSpec {
         AdaptedMatrix::ALL.into_iter().filter(has).map(|m| adapters.rank * sides(m)).sum()
     }
     /// How many parameters a step trains, adapters included.
-    pub fn trained_parameters(&self, training: &TrainingSpec) -> u64 {
+    pub fn trained_parameters(&self, workload: &WorkloadSpec) -> u64 {
+        let modules = workload.used_modules(self);
+        self.trained_decoder(&workload.training, workload.trains_modules())
+            + modules.iter().map(UsedModule::trained_parameters).sum::<u64>()
+    }
+    /// The same of the language model; `below` tells whether something in front of it is trained.
+    pub fn trained_decoder(&self, training: &TrainingSpec, below: bool) -> u64 {
         if training.is_whole() {
             return ParameterCount::of(self).total();
         }
         let whole = Shard::whole(self);
         let with = |trained: Trained| Shard { trained, ..whole.clone() };
-        let layer = |i| LayerPlan::transformer(&self.layer(i), &with(training.of_layer(i))).trained.total();
-        let head =
-            LayerPlan::head(self, &with(training.of_head(self.tied_embeddings)), !self.tied_embeddings);
-        let trained = (training.frozen_layers..self.layers).map(layer).sum::<u64>();
+        let trained_of =
+            |i| LayerPlan::transformer(&self.layer(i), &with(training.of_layer(i, below))).trained.total();
+        let head = LayerPlan::head(self, &with(training.of_head(self)), !self.tied_embeddings);
+        let trained = (training.frozen_layers..self.layers).map(trained_of).sum::<u64>();
         trained + head.trained.total()
     }
 }
@@ -132,18 +138,12 @@ fn router_and_shared(model: &ModelSpec, moe: &MoeSpec) -> u64 {
     model.hidden * moe.experts + if moe.router_bias { moe.experts } else { 0 } + shared + latent
 }
 
+/// A dense layer, of the model as that layer sees it.
+pub(super) fn layer_parameters(layer: &ModelSpec) -> u64 {
+    mixer(layer) + layer.norms() * layer.norm_parameters(layer.hidden) + mlp(layer, layer.ffn)
+}
+
 /// What mixes the tokens of one layer, without its norm.
 pub(super) fn mixer(m: &ModelSpec) -> u64 {
     Mixer::of(m).map_or(0, |mixer| mixer.parameters(m.hidden))
-}
-
-/// Patch embedding, positions, layers with biases and two layer norms, norms outside, projector.
-fn vision(v: &VisionSpec) -> u64 {
-    let (h, f) = (v.hidden, v.ffn);
-    let tokens = v.tokens();
-    let class = if v.class_token { h } else { 0 };
-    let patches = 3 * v.patch * v.patch * h + if v.patch_bias { h } else { 0 };
-    let layer = 4 * (h * h + h) + 2 * h * f + f + h + 4 * h;
-    let projector: u64 = v.projector.iter().map(|[inputs, outputs]| inputs * outputs).sum();
-    patches + class + tokens * h + v.layers * layer + v.outer_norms * 2 * h + projector + v.projector_norm
 }

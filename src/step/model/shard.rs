@@ -32,6 +32,8 @@ pub struct Shard {
     pub context_rank: u64,
     /// What attention has to do where the sequences hold documents; `None`: one document each.
     pub documents: Option<Arc<Work>>,
+    /// Images of a micro-batch by module, where they differ between micro-batches.
+    pub images: Option<Arc<[u64]>>,
     /// Expert-parallel degree.
     pub expert: u64,
     /// Tensor-parallel degree inside an expert.
@@ -88,6 +90,7 @@ impl Shard {
             context: par.context,
             context_rank: par.context.size.saturating_sub(1),
             documents: None,
+            images: None,
             expert: par.expert,
             expert_tensor: par.expert_tensor(),
             expert_load: 1.0,
@@ -122,6 +125,7 @@ impl Shard {
             context: ContextSpec::default(),
             context_rank: 0,
             documents: None,
+            images: None,
             expert: 1,
             expert_tensor: 1,
             expert_load: 1.0,

@@ -1,11 +1,14 @@
 //! What a workload expands to on its machine: groups, programs, memory, collectives.
 
+mod modules;
 mod text;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+
+use modules::ModuleView;
 
 use super::documents::DocumentsView;
 use crate::cli::Failure;
@@ -45,6 +48,9 @@ pub(super) struct StepView {
     groups: Vec<GroupView>,
     programs: Vec<ProgramView>,
     collectives: Vec<CollectiveView>,
+    /// Encoders in front of the model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    modules: Vec<ModuleView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     documents: Option<DocumentsView>,
     /// What the step will suffer from, though it is allowed.
@@ -53,6 +59,9 @@ pub(super) struct StepView {
     /// Whether a rank map says which device a rank is on.
     #[serde(skip)]
     mapped: bool,
+    /// Whether matrices have adapters.
+    #[serde(skip)]
+    adapted: bool,
 }
 
 /// Ranks that one rank communicates with on one stream.
@@ -130,11 +139,13 @@ impl StepView {
         }
         let shown = RankId(rank);
         let pipeline = &w.parallelism.pipeline;
+        let modules = ModuleView::of_step(inputs);
         Ok(StepView {
             workload: inputs.workload.name.clone(),
             model: model.name.clone(),
-            parameters: ParameterCount::of(model).total(),
-            trained_parameters: model.trained_parameters(&w.training),
+            parameters: ParameterCount::of(model).total()
+                + modules.iter().map(ModuleView::parameters).sum::<u64>(),
+            trained_parameters: model.trained_parameters(w),
             layers: model.layers,
             sequence: w.sequence(model),
             global_batch: w.batch.global,
@@ -151,9 +162,11 @@ impl StepView {
             groups: groups(&plan, shown),
             programs: programs(&plan),
             collectives: collectives(&plan, &lowering),
+            modules,
             documents: DocumentsView::of(inputs).map_err(Failure::input)?,
             notes: pairs_wait(w, &plan).then_some(PAIRS_WAIT).into_iter().collect(),
             mapped: inputs.workload.value.parallelism.rank_map.is_some(),
+            adapted: w.training.adapters.is_some(),
         })
     }
 }

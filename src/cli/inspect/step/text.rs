@@ -30,7 +30,10 @@ impl StepView {
         let axes: Vec<String> = self.layout.iter().map(|(axis, size)| format!("{axis} {size}")).collect();
         let trained = match self.trained_parameters {
             all if all == self.parameters => String::new(),
-            some => format!(" and adapters, {} trained", grouped(some)),
+            some => {
+                let adapters = if self.adapted { " and adapters" } else { "" };
+                format!("{adapters}, {} trained", grouped(some))
+            }
         };
         let layout = if axes.is_empty() { "one rank".to_string() } else { axes.join(" × ") };
         let _ = writeln!(
@@ -56,6 +59,7 @@ impl StepView {
             grouped(self.ops),
             grouped(self.simulated_ranks),
         );
+        self.modules.iter().for_each(|module| module.text(out));
         for note in &self.notes {
             let _ = writeln!(out, "  note: {note}");
         }

@@ -1,7 +1,6 @@
 //! How long a checkpoint takes: bytes over links.
 
 use crate::lab::simulate::Inputs;
-use crate::step::model::ParameterCount;
 use crate::step::spec::SpecError;
 use crate::step::spec::reliability::{Checkpoint, CheckpointMode, Writers};
 
@@ -71,12 +70,7 @@ fn state_bytes(of: &Checkpoint, inputs: &Inputs) -> f64 {
     let workload = &inputs.workload.value;
     let state = workload.bytes_per_parameter();
     let weights = if of.weights || state.master == 0.0 { state.weights } else { 0.0 };
-    let trained = if workload.training.is_whole() {
-        let count = ParameterCount::of(&inputs.model);
-        count.total() + count.vision
-    } else {
-        inputs.model.trained_parameters(&workload.training)
-    };
+    let trained = inputs.model.trained_parameters(workload);
     trained as f64 * (state.optimizer() + weights)
 }
 

@@ -87,6 +87,7 @@ impl Calculon {
             model: w::ModelRef::Inline(Box::new(self.model())),
             sequence: None,
             documents: None,
+            modules: std::collections::BTreeMap::new(),
             batch: w::BatchSpec { global: exe.batch_size, micro_batch: exe.microbatch_size },
             parallelism,
             precision: w::PrecisionSpec {
@@ -157,7 +158,7 @@ impl Calculon {
             layer_kinds: BTreeMap::new(),
             layer_pattern: Vec::new(),
             prediction_modules: 0,
-            vision: None,
+            modules: Vec::new(),
         }
     }
 

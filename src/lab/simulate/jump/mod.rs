@@ -144,8 +144,7 @@ fn figures_of(asked: Asked, exposed: bool) -> Result<Figures, SimulationError> {
         let memory_peak_bytes = fullest(&folded.world, peaks, "hbm");
         let end = record.step_end + jumped.turn * jumped.times;
         let (model, w) = (&inputs.model, &inputs.workload.value);
-        let sequence = w.sequence(model);
-        let flops = StepFlops::of_training(model, &w.training, w.batch.global, sequence).model;
+        let flops = StepFlops::of_step(w, model, w.batch.global).model;
         return Ok(with_speed(inputs, end, flops, memory_peak_bytes, exposed, Some(*jumped)));
     }
     let flops = |plan: &Plan| plan.model_flops.model / f64::from(options.steps.max(1));
@@ -253,7 +252,7 @@ fn shortened<T>(asked: Asked, lengths: Lengths, make: &mut dyn FnMut(Short) -> O
     let Asked { inputs, options, .. } = asked;
     let workload = &inputs.workload.value;
     let Choice::Named(schedule) = workload.parallelism.pipeline.choice() else { return None };
-    let drawn = workload.noise.is_random() || workload.documents.is_some();
+    let drawn = workload.noise.is_random() || workload.documents.is_some() || workload.has_uneven_images();
     if !options.jump || options.steps > 1 || drawn || schedule.facts().searched {
         return None;
     }

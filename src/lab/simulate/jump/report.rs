@@ -119,7 +119,7 @@ fn of_short(asked: Asked, short: &Short) -> Option<Report> {
     let w = &inputs.workload.value;
     let (global, sequence) = (w.batch.global, w.sequence(&inputs.model));
     let step = WholeStep {
-        model_flops: StepFlops::of_training(&inputs.model, &w.training, global, sequence),
+        model_flops: StepFlops::of_step(w, &inputs.model, global),
         flops: [flops(&|plan| plan.hardware_flops), flops(&|plan| plan.skipped_flops)],
         tokens: global * sequence,
         end,

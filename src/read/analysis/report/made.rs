@@ -27,6 +27,7 @@ use crate::read::analysis::slow_ranks::slow_ranks;
 use crate::read::analysis::stalls::{RankTime, StallCause};
 use crate::read::analysis::waterfall_report::WaterfallReport;
 use crate::read::analysis::{critical, hangs_on, links, memory, waterfall};
+use crate::step::model::MODULE_INPUT;
 
 /// Reads a run. `idle` gives the times of actions on an idle machine (of the unfolded world, for a folded one), `slacks`
 /// are those of the run.
@@ -171,11 +172,14 @@ fn layers_of(program: &Program) -> u64 {
     kernels.filter_map(|info| info.layer).collect::<BTreeSet<_>>().len() as u64
 }
 
-/// What a program computes of the ends of a model.
+/// What a program computes of the ends of a model, and of modules in front of it.
 fn ends_of(program: &Program) -> Vec<String> {
     let has = |class| program.infos.iter().any(|info| info.class == Some(class));
     let ends = [("embedding", KernelClass::Embedding), ("head", KernelClass::Loss)];
-    ends.into_iter().filter(|(_, class)| has(*class)).map(|(name, _)| name.to_owned()).collect()
+    let of_model = ends.into_iter().filter(|(_, class)| has(*class)).map(|(name, _)| name.to_owned());
+    let modules = program.infos.iter().filter_map(|info| info.name.strip_suffix(MODULE_INPUT));
+    let modules: BTreeSet<&str> = modules.map(str::trim_end).collect();
+    modules.into_iter().map(str::to_owned).chain(of_model).collect()
 }
 
 /// By name, the fullest of the tiers that `wanted` picks.

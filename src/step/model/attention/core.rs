@@ -221,10 +221,21 @@ impl<'a> Core<'a> {
         items.extend(square.map(|square| Item::Kernel(self.flash(square, direction))));
     }
     fn in_one_document(&self, keys: u64, causal: bool) -> Square {
+        if let Some(windows) = self.in_windows(causal) {
+            return windows;
+        }
         let (keys, causal) = self.left(keys, causal);
         let (batch, queries) = (self.shard.micro_batch, self.queries);
         let seen = if causal { 0.5 } else { 1.0 };
         Square { batch, queries, keys, causal, pairs: batch as f64 * queries as f64 * keys as f64 * seen }
+    }
+    /// Whole squares, one for each chunk, where attention is not causal: a kernel of variable lengths runs them one by one.
+    fn in_windows(&self, causal: bool) -> Option<Square> {
+        let (a, s) = (&self.model.attention, self.queries);
+        let chunk = a.chunk.filter(|chunk| !causal && !a.causal && self.ring == 1 && *chunk < s)?;
+        let batch = self.shard.micro_batch * s.div_ceil(chunk);
+        let pairs = self.shard.micro_batch as f64 * a.pairs(s);
+        Some(Square { batch, queries: chunk, keys: chunk, causal, pairs })
     }
     /// As many documents of one length as have the pairs of those that there are, and about their length; `None` where no
     /// query sees a key.

@@ -19,7 +19,9 @@ mod chain;
 mod error;
 pub mod expert_load;
 pub mod groups;
+mod layers;
 pub mod layout_copies;
+mod modules;
 pub mod overlap;
 mod packs;
 mod paired;
@@ -33,12 +35,13 @@ mod writer;
 
 pub use asked::{degrees, expert_domains, fewest_micro_batches, layer_split, layout, order};
 pub use error::PlanError;
+pub use layers::{Layers, units_of_stages};
 pub use packs::Packs;
 pub use prices::{PriceList, Prices};
 pub use profile::transfer_of;
-pub use unit::{FullRecompute, Layers, State, Unit, units_of_stages};
+pub use unit::{FullRecompute, State, Unit};
 
-use crate::core::ids::{DeviceId, RankId};
+use crate::core::ids::{DeviceId, RankId, TransferId};
 use crate::core::kernel_class::Kind;
 use crate::core::program::{OpInfo, Program, World};
 use crate::step::collective::{Lowering, Op, Transfer};
@@ -155,9 +158,9 @@ pub fn plan_on(
     let layout = layout(workload, &degrees, machine)?;
     let domains = expert_domains(workload, &degrees, &layout, machine)?;
     let packs = Packs::new(workload, model, devices)?;
-    let shard = Shard { documents: packs.usual(), ..Shard::over_domains(workload, model, domains) };
+    let shard = packs.onto(Shard::over_domains(workload, model, domains));
     let loads = expert_load::of_layers(workload, model)?;
-    let stages = unit::units_of_stages(model, &shard, workload, &split, &loads);
+    let stages = units_of_stages(model, &shard, workload, &split, &loads);
     check_size(workload, &order, &stages, packs.count())?;
     check_trained(workload, &stages)?;
     let whole_border = shard.boundary_bytes(model).round() as u64;
@@ -187,7 +190,7 @@ pub fn plan_on(
     let options = Options { sends, lanes: 1, first_slot: setup.shares.groups.len() as u16, steps };
     // Every class of devices runs programs of its own, and so do ranks whose documents differ.
     let mut pipelines = Vec::new();
-    let mut used = Vec::new();
+    let mut used = Used::new();
     let variant = |rank| Variant {
         class: machine.device_class(layout.device(rank)),
         documents: packs.of(&layout, rank),
@@ -197,7 +200,7 @@ pub fn plan_on(
         let packed = packs.units(kind.documents, model, &shard, workload, &split, &loads);
         let mut stage = Stage::new(&setup, prices, lowering, packed);
         let mut pipeline = pipeline::programs(&order, options, &mut stage);
-        used = std::mem::take(&mut stage.w.used);
+        used = united(std::mem::take(&mut stage.w.used), used);
         if let Some(host) = workload.host() {
             let reads = std::mem::take(&mut stage.w.reads);
             let launched = pipeline.programs.into_iter().zip(&reads);
@@ -227,9 +230,10 @@ pub fn plan_on(
     };
     let hardware_flops = flops(&|_| true);
     let skipped_flops = match model.attention.kernel {
-        AttentionKernel::Flash if model.attention.causal => {
-            flops(&|info| info.class.is_some_and(|class| class.kind() == Kind::Attention))
-        }
+        AttentionKernel::Flash if model.attention.causal => flops(&|info| {
+            let of_module = workload.modules.keys().any(|name| unit::names(name, &info.name));
+            !of_module && info.class.is_some_and(|class| class.kind() == Kind::Attention)
+        }),
         _ => 0,
     };
     Ok(Plan {
@@ -246,6 +250,18 @@ pub fn plan_on(
     })
 }
 
+/// By pipeline rank, in it by group: the transfers that programs ask for.
+type Used = Vec<Vec<Vec<TransferId>>>;
+
+/// The transfers of two variants: messages of unequal micro-batches have unequal bytes.
+fn united(mut used: Used, more: Used) -> Used {
+    for (groups, more) in used.iter_mut().flatten().zip(more.into_iter().flatten()) {
+        let new: Vec<TransferId> = more.into_iter().filter(|id| !groups.contains(id)).collect();
+        groups.extend(new);
+    }
+    used
+}
+
 /// The variants that there are, in order.
 fn variants(layout: &Layout, of: &dyn Fn(RankId) -> Variant) -> Vec<Variant> {
     let all: std::collections::BTreeSet<Variant> = (0..layout.ranks()).map(|rank| of(RankId(rank))).collect();
@@ -257,9 +273,15 @@ fn check_trained(w: &WorkloadSpec, stages: &[Vec<Unit>]) -> Result<(), SpecError
     let alone = |units: &Vec<Unit>| !units.is_empty() && units.iter().all(|u| !u.plan.has_backward());
     let Some(stage) = stages.iter().position(alone) else { return Ok(()) };
     let frozen = w.training.frozen_layers;
-    Err(SpecError::at("training.frozen_layers", format!("{frozen} frozen layers fill stage {stage}"))
-        .allowed("frozen layers that leave every pipeline stage one that is trained")
-        .hint("give the first stage more layers (parallelism.pipeline.layer_split), or use fewer stages or chunks"))
+    let modules = if stage == 0 && !w.modules.is_empty() { " and frozen modules" } else { "" };
+    Err(SpecError::at(
+        "training.frozen_layers",
+        format!("{frozen} frozen layers{modules} fill stage {stage}"),
+    )
+    .allowed("frozen layers that leave every pipeline stage one that is trained")
+    .hint(
+        "give the first stage more layers (parallelism.pipeline.layer_split), or use fewer stages or chunks",
+    ))
 }
 
 fn sends(p2p: PointToPoint) -> Sends {
@@ -335,6 +357,6 @@ fn check_size(w: &WorkloadSpec, order: &Order, stages: &[Vec<Unit>], packs: u32)
         .allowed(format!("at most {MOST_OPS} ops, which take about 6 GB"))
         .hint(match packs {
             1 => "lower batch.global (later micro-batches repeat the earlier ones), or raise batch.micro_batch",
-            _ => "ranks with other documents run other programs: fewer data-parallel ranks, or a smaller batch.global",
+            _ => "ranks with other documents or images run other programs: fewer data-parallel ranks, or a smaller batch.global",
         }))
 }

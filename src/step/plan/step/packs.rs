@@ -1,11 +1,12 @@
-//! Ranks whose micro-batches hold different documents run programs of their own.
+//! Ranks whose micro-batches hold different documents, or unequal numbers of images, run programs of their own.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::unit::{Unit, units_of_stages};
+use super::layers::units_of_stages;
+use super::unit::Unit;
 use crate::core::ids::RankId;
-use crate::step::documents::{Dealt, Work, Works};
+use crate::step::documents::{Dealt, Images, Work, Works};
 use crate::step::model::Shard;
 use crate::step::model::flops::StepFlops;
 use crate::step::schedule::{Placement, Seat};
@@ -14,13 +15,40 @@ use crate::step::spec::model::ModelSpec;
 use crate::step::spec::workload::WorkloadSpec;
 use crate::step::topology::{Axis, Layout};
 
-/// The documents of a step, as ranks see them.
+/// What tells one micro-batch from another.
+#[derive(Clone, Debug)]
+enum Contents {
+    /// What attention has to do in its documents.
+    Documents(Arc<Work>),
+    /// Its images by module.
+    Images(Arc<[u64]>),
+}
+
+impl Contents {
+    fn equals(&self, other: &Contents) -> bool {
+        match (self, other) {
+            (Contents::Documents(a), Contents::Documents(b)) => Arc::ptr_eq(a, b),
+            (Contents::Images(a), Contents::Images(b)) => a == b,
+            _ => false,
+        }
+    }
+    /// The share of a rank with these in its micro-batch.
+    fn onto(&self, shard: &Shard) -> Shard {
+        match self {
+            Contents::Documents(work) => Shard { documents: Some(work.clone()), ..shard.clone() },
+            Contents::Images(images) => Shard { images: Some(images.clone()), ..shard.clone() },
+        }
+    }
+}
+
+/// The documents or the uneven images of a step, as ranks see them.
 #[derive(Debug, Default)]
 pub struct Packs {
     dealt: Option<Dealt>,
+    images: Option<Images>,
     usual: Option<Arc<Work>>,
-    /// Work by micro-batch: the lists that differ.
-    lists: Vec<Vec<Arc<Work>>>,
+    /// Contents by micro-batch: the lists that differ.
+    lists: Vec<Vec<Contents>>,
     /// By data-parallel rank, in it by context-parallel rank: which list is its own.
     of: Vec<u32>,
     context: u32,
@@ -32,12 +60,15 @@ pub(super) type Packed = Vec<Rc<Stages>>;
 type Stages = Vec<Vec<Unit>>;
 
 impl Packs {
-    /// Of a workload on so many devices; no list where sequences hold no documents.
+    /// Of a workload on so many devices; no list where all micro-batches are alike.
     ///
     /// # Errors
     /// Documents that cannot be read or are too many.
     pub fn new(workload: &WorkloadSpec, model: &ModelSpec, devices: u64) -> Result<Packs, SpecError> {
-        let Some(dealt) = Dealt::new(workload, model, devices)? else { return Ok(Packs::default()) };
+        let Some(dealt) = Dealt::new(workload, model, devices)? else {
+            let images = Images::new(workload, model, devices);
+            return Ok(images.map_or_else(Packs::default, |images| Packs::of_images(images, workload)));
+        };
         let context = &workload.parallelism.context;
         let works = Works::new(&dealt, model, context).ok_or_else(|| {
             SpecError::at("documents", "their shares over context-parallel ranks take minutes to count")
@@ -60,6 +91,34 @@ impl Packs {
         Ok(packs)
     }
 
+    /// The lists of data-parallel ranks, the same for all context-parallel ranks of one.
+    fn of_images(images: Images, workload: &WorkloadSpec) -> Packs {
+        let context = workload.parallelism.context.size as u32;
+        let mut packs = Packs { context, ..Packs::default() };
+        let mut known: Vec<&[Vec<u64>]> = Vec::new();
+        for rank in 0..images.ranks() {
+            let list = images.of_rank(rank);
+            let number = known.iter().position(|k| *k == list).unwrap_or(known.len());
+            packs.of.extend((0..context).map(|_| number as u32));
+            if number == known.len() {
+                known.push(list);
+            }
+        }
+        let contents = |counts: &Vec<u64>| Contents::Images(counts.as_slice().into());
+        packs.lists = known.iter().map(|list| list.iter().map(contents).collect()).collect();
+        packs.images = Some(images);
+        packs
+    }
+
+    /// The images of micro-batches, where they are uneven.
+    pub fn images(&self) -> Option<&Images> {
+        self.images.as_ref()
+    }
+    /// The share of a rank whose micro-batch has usual documents, and most images: what all of them have room for.
+    pub fn onto(&self, shard: Shard) -> Shard {
+        let images = self.images.as_ref().map(|images| images.fullest().into());
+        Shard { documents: self.usual(), images, ..shard }
+    }
     /// The documents, dealt.
     pub fn dealt(&self) -> Option<&Dealt> {
         self.dealt.as_ref()
@@ -68,7 +127,7 @@ impl Packs {
     pub fn usual(&self) -> Option<Arc<Work>> {
         self.usual.clone()
     }
-    /// How many lists there are; one of none without documents.
+    /// How many lists there are; one of none where all micro-batches are alike.
     pub fn count(&self) -> u32 {
         self.lists.len().max(1) as u32
     }
@@ -77,7 +136,7 @@ impl Packs {
         let (d, c) = (layout.coordinate(rank, Axis::Dp), layout.coordinate(rank, Axis::Cp));
         self.of.get((d * self.context + c) as usize).copied().unwrap_or(0)
     }
-    /// The units of a list's micro-batches; empty without documents.
+    /// The units of a list's micro-batches; empty where all are alike.
     pub(super) fn units(
         &self,
         list: u32,
@@ -87,14 +146,14 @@ impl Packs {
         split: &[std::ops::Range<u32>],
         loads: &[f64],
     ) -> Packed {
-        let mut known: Vec<(&Arc<Work>, Rc<Stages>)> = Vec::new();
+        let mut known: Vec<(&Contents, Rc<Stages>)> = Vec::new();
         let mut units = Vec::new();
-        for work in self.lists.get(list as usize).into_iter().flatten() {
-            let old = known.iter().find(|k| Arc::ptr_eq(k.0, work)).map(|k| k.1.clone());
+        for contents in self.lists.get(list as usize).into_iter().flatten() {
+            let old = known.iter().find(|k| k.0.equals(contents)).map(|k| k.1.clone());
             let of_work = old.unwrap_or_else(|| {
-                let shard = Shard { documents: Some(work.clone()), ..shard.clone() };
+                let shard = contents.onto(shard);
                 let stages = Rc::new(units_of_stages(model, &shard, workload, split, loads));
-                known.push((work, stages.clone()));
+                known.push((contents, stages.clone()));
                 stages
             });
             units.push(of_work);
@@ -103,25 +162,22 @@ impl Packs {
     }
     /// FLOPs of `sequences` sequences as MFU counts them; of those that hold documents, those that were dealt.
     pub fn flops(&self, workload: &WorkloadSpec, model: &ModelSpec, sequences: u64) -> StepFlops {
-        let training = &workload.training;
-        match &self.dealt {
-            Some(dealt) => StepFlops::of_documents(model, training, &dealt.sequences),
-            None => {
-                let sequence = workload.sequence(model);
-                StepFlops::of_training(model, training, sequences, sequence)
-            }
-        }
+        let Some(dealt) = &self.dealt else { return StepFlops::of_step(workload, model, sequences) };
+        let (training, below) = (&workload.training, workload.trains_modules());
+        let mut sum = StepFlops::of_documents(model, training, below, &dealt.sequences);
+        sum += StepFlops::of_modules(workload, model, sequences);
+        sum
     }
 }
 
 /// Equal works once.
-fn shared(list: &[&Work]) -> Vec<Arc<Work>> {
+fn shared(list: &[&Work]) -> Vec<Contents> {
     let mut shared: Vec<Arc<Work>> = Vec::new();
     for work in list {
         let old = shared.iter().find(|s| ***s == **work).cloned();
         shared.push(old.unwrap_or_else(|| Arc::new((*work).clone())));
     }
-    shared
+    shared.into_iter().map(Contents::Documents).collect()
 }
 
 /// The units of one pipeline rank, chunk after chunk, by micro-batch.

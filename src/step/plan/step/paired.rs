@@ -41,7 +41,6 @@ struct Backward {
 impl Stage<'_, '_> {
     /// Whether both passes have exchanges, and none of them is repeated.
     pub(super) fn pairs_exchanges(&self, forward: &Task, backward: &Task) -> bool {
-        let policy = &self.w.setup.shares.workload.recompute;
         let has = |part: Part| {
             let chunk = usize::from(part.chunk);
             let units =
@@ -49,7 +48,7 @@ impl Stage<'_, '_> {
             let exchanges =
                 |items: &[Item]| items.iter().filter_map(Item::comm).any(|c| c.exchange.is_some());
             units.iter().any(|u| exchanges(&u.plan.forward))
-                && units.iter().all(|u| u.recompute == FullRecompute::No && !exchanges(&u.repeated(policy)))
+                && units.iter().all(|u| u.recompute == FullRecompute::No && !exchanges(&u.repeated()))
         };
         self.w.setup.shares.degrees.expert > 1
             && backward.part.pass == Pass::Backward
@@ -154,7 +153,7 @@ impl Stage<'_, '_> {
         if let Some(acts) = self.kept_acts().get(&(unit, pass, documents)) {
             return acts.clone();
         }
-        let (rest, experts) = layer.plan.recompute_parts(&self.w.setup.shares.workload.recompute);
+        let (rest, experts) = layer.plan.recompute_parts(&layer.policy);
         let (own, again) = (pipeline::phase(pass), Phase::Recompute);
         let items = layer.items(pass);
         let exchange = |i: &Item| i.comm().is_some_and(|c| c.exchange.is_some());
@@ -170,7 +169,7 @@ impl Stage<'_, '_> {
             list.extend(with(&items[last.max(first)..], own));
         }
         let acts: Rc<[Act]> =
-            list.iter().filter_map(|(item, phase)| self.act(b, item, *phase, layer.layer)).collect();
+            list.iter().filter_map(|(item, phase)| self.act(b, item, *phase, &layer.label())).collect();
         self.kept_acts().insert((unit, pass, documents), acts.clone());
         acts
     }

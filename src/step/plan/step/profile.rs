@@ -79,8 +79,7 @@ impl Asked<'_, '_> {
 
     /// One pass through a stage.
     fn time(&self, units: &[Unit], pass: Pass, rank: RankId) -> Result<Time, PlanError> {
-        let policy = &self.workload.recompute;
-        let repeated = |u: &Unit| if pass == Pass::InputGrad { u.repeated(policy) } else { Vec::new() };
+        let repeated = |u: &Unit| if pass == Pass::InputGrad { u.repeated() } else { Vec::new() };
         let prices = self.prices.on(self.machine.device_class(self.layout.device(rank)));
         let (mut sum, mut members) = (Time::ZERO, Vec::new());
         for item in units.iter().flat_map(|u| [repeated(u), u.items(pass).to_vec()].concat()) {

@@ -13,7 +13,7 @@ use super::packs::{Packed, on_rank};
 use super::profile::transfer_of;
 use super::residency::visits::{Coming, Visits};
 use super::residency::{Policies, free};
-use super::unit::{FullRecompute, Unit};
+use super::unit::{FullRecompute, Label, Unit};
 use super::writer::{Writer, info_of};
 use super::{Prices, Setup};
 use crate::core::ids::OpId;
@@ -87,15 +87,15 @@ impl<'a, 'm> Stage<'a, 'm> {
             return acts.clone();
         }
         let (items, phase) = if repeats {
-            (layer.repeated(&self.w.setup.shares.workload.recompute), Phase::Recompute)
+            (layer.repeated(), Phase::Recompute)
         } else {
             (layer.items(pass).to_vec(), pipeline::phase(pass))
         };
-        let number = layer.layer;
+        let label = layer.label();
         let items = with_copies(&self.w.setup.shares, layer, (pass, repeats), items);
         let parallelism = &self.w.setup.shares.workload.parallelism;
         let items = overlap::decompose(&items, parallelism.tensor_overlap, parallelism.tensor);
-        let acts: Rc<[Act]> = items.iter().filter_map(|item| self.act(b, item, phase, number)).collect();
+        let acts: Rc<[Act]> = items.iter().filter_map(|item| self.act(b, item, phase, &label)).collect();
         self.acts.insert((unit, pass, repeats, documents), acts.clone());
         acts
     }
@@ -110,11 +110,11 @@ impl<'a, 'm> Stage<'a, 'm> {
         b: &mut ProgramBuilder,
         item: &Item,
         phase: Phase,
-        layer: Option<u32>,
+        of: &Label,
     ) -> Option<Act> {
         match item {
             Item::Kernel(kernel) => Some(Act::Kernel {
-                info: b.info(info_of(kernel, phase, layer)),
+                info: b.info(info_of(kernel, phase, of)),
                 time: self.w.prices.time(kernel),
                 slowdown: self.w.prices.slowdown(kernel),
             }),
@@ -122,8 +122,8 @@ impl<'a, 'm> Stage<'a, 'm> {
                 let slot = self.w.slot(Group::Layer(point.group))?;
                 let transfer = self.w.transfer(slot, transfer_of(point));
                 let bytes = point.bytes as f64;
-                let info =
-                    b.info(OpInfo { name: point.name.into(), phase, layer, class: None, flops: 0.0, bytes });
+                let (name, layer) = (of.name(point.name), of.layer);
+                let info = b.info(OpInfo { name, phase, layer, class: None, flops: 0.0, bytes });
                 let stream = self.w.streams[usize::from(slot)];
                 let (hidden, exchange) = (point.hidden_behind, point.exchange.is_some());
                 Some(Act::Comm { slot, stream, transfer, info, hidden, exchange })
@@ -195,12 +195,9 @@ impl<'a, 'm> Stage<'a, 'm> {
             {
                 continue;
             }
-            let (casts, layer) = (self.w.units[unit].plan.clone(), self.w.units[unit].layer);
-            let first: Vec<Act> = casts
-                .weight_casts
-                .iter()
-                .filter_map(|item| self.act(b, item, Phase::Forward, layer))
-                .collect();
+            let (casts, of) = (self.w.units[unit].plan.clone(), self.w.units[unit].label());
+            let first: Vec<Act> =
+                casts.weight_casts.iter().filter_map(|item| self.act(b, item, Phase::Forward, &of)).collect();
             put_first(segments, i, &first);
         }
     }

@@ -1,17 +1,21 @@
 //! Units: what a stage holds, layer by layer, with what each pass of a layer asks of the rank.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::step::model::{Item, LayerKind, LayerPlan, Shard};
+use crate::step::model::{Item, LayerKind, LayerPlan};
 use crate::step::schedule::Pass;
-use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::{BytesPerParameter, Granularity, RecomputeSpec, WorkloadSpec};
+use crate::step::spec::workload::{BytesPerParameter, Granularity, RecomputeSpec};
 
 /// A layer of a stage: the embedding, a transformer layer, or the head.
 #[derive(Clone, Debug)]
 pub struct Unit {
-    /// Number of the transformer layer in the model; `None` for embedding and head.
+    /// Number of the transformer layer in the model; `None` for embedding, head and units of modules.
     pub layer: Option<u32>,
+    /// The module it belongs to, where that is not the language model.
+    pub module: Option<Arc<str>>,
+    /// What of it is computed again.
+    pub policy: Arc<RecomputeSpec>,
     /// Whether it is recomputed in full, and whether it keeps the input that recomputation starts from.
     pub recompute: FullRecompute,
     /// Kernels, communication and bytes.
@@ -34,14 +38,19 @@ pub enum FullRecompute {
 }
 
 impl Unit {
-    fn new(layer: Option<u32>, recompute: FullRecompute, planned: &Planned) -> Unit {
+    pub(super) fn new(
+        layer: Option<u32>,
+        recompute: FullRecompute,
+        planned: &Planned,
+        policy: &Arc<RecomputeSpec>,
+    ) -> Unit {
         let Planned { plan, saved_bytes, unless_full } = planned.clone();
         let kept_bytes = match recompute {
             FullRecompute::No => unless_full,
             FullRecompute::FromItself => plan.boundary_bytes,
             FullRecompute::FromBefore => 0,
         };
-        Unit { layer, recompute, plan, saved_bytes, kept_bytes }
+        Unit { layer, module: None, policy: policy.clone(), recompute, plan, saved_bytes, kept_bytes }
     }
     /// Whether it is the same but for its number.
     pub fn equals(&self, other: &Unit) -> bool {
@@ -54,7 +63,13 @@ impl Unit {
             LayerKind::Prediction => "prediction",
             LayerKind::Head => "head",
             LayerKind::Dense | LayerKind::Moe => "layer",
+            LayerKind::ModuleInput => "input",
+            LayerKind::Projector => "projector",
         }
+    }
+    /// Where its ops belong.
+    pub(super) fn label(&self) -> Label {
+        Label { module: self.module.clone(), layer: self.layer }
     }
     /// The items of a pass, without recomputation.
     pub fn items(&self, pass: Pass) -> &[Item] {
@@ -66,10 +81,10 @@ impl Unit {
         }
     }
     /// What is computed again before the backward pass.
-    pub fn repeated(&self, policy: &RecomputeSpec) -> Vec<Item> {
+    pub fn repeated(&self) -> Vec<Item> {
         match self.recompute {
-            FullRecompute::No if policy.granularity == Granularity::Full => Vec::new(),
-            FullRecompute::No => self.plan.recompute(policy),
+            FullRecompute::No if self.policy.granularity == Granularity::Full => Vec::new(),
+            FullRecompute::No => self.plan.recompute(&self.policy),
             _ => self.plan.forward.clone(),
         }
     }
@@ -83,112 +98,47 @@ impl Unit {
     }
 }
 
-/// The units of every stage.
-///
-/// `split[stage]` are the transformer layers of a stage; the first stage also holds the embedding, the last multi-token-prediction
-/// modules and the head.
-/// `loads` are the tokens of the fullest rank over the mean, for each layer (or for all).
-pub fn units_of_stages(
-    model: &ModelSpec,
-    shard: &Shard,
-    workload: &WorkloadSpec,
-    split: &[std::ops::Range<u32>],
-    loads: &[f64],
-) -> Vec<Vec<Unit>> {
-    Layers::new(model, shard, workload, loads, split.len() > 1).stages(workload, split)
+/// Where an op belongs: a module, or a layer of the language model.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Label {
+    pub module: Option<Arc<str>>,
+    pub layer: Option<u32>,
+}
+
+impl Label {
+    /// An op's name: those of a module begin with the module's.
+    pub fn name(&self, op: &'static str) -> Cow<'static, str> {
+        match &self.module {
+            Some(module) => format!("{module} {op}").into(),
+            None => op.into(),
+        }
+    }
+}
+
+/// Whether an op's name is one of a module's.
+pub(super) fn names(module: &str, op: &str) -> bool {
+    op.strip_prefix(module).is_some_and(|rest| rest.starts_with(' '))
 }
 
 /// A layer's plan, the bytes that it makes for backward, and those kept where it is not recomputed in full.
 #[derive(Clone, Debug)]
-struct Planned {
-    plan: Arc<LayerPlan>,
+pub(super) struct Planned {
+    pub plan: Arc<LayerPlan>,
     saved_bytes: u64,
     unless_full: u64,
 }
 
-/// All layers of a model as one rank has them, equal ones planned once.
-#[derive(Debug)]
-pub struct Layers {
-    embedding: Planned,
-    transformer: Vec<Planned>,
-    prediction: Vec<Planned>,
-    head: Planned,
-}
-
-/// What tells layers apart: kind, load on experts (as bits) where there are any, and whether it is frozen, or the lowest that is not.
-type Different<'m> = (Option<&'m str>, Option<u64>, [bool; 2]);
-
-impl Layers {
-    /// The layers of `model`; `cut` tells whether its ends lie on different stages. Other arguments as of
-    /// [`units_of_stages`].
-    pub fn new(
-        model: &ModelSpec,
-        shard: &Shard,
-        workload: &WorkloadSpec,
-        loads: &[f64],
-        cut: bool,
-    ) -> Layers {
-        let (policy, training) = (&workload.recompute, &workload.training);
-        let planned = |plan: LayerPlan| {
-            let saved_bytes = plan.all_saved_bytes();
-            let full = policy.granularity == Granularity::Full;
-            let unless_full = if full { saved_bytes } else { plan.saved_bytes(policy) };
-            Planned { plan: Arc::new(plan), saved_bytes, unless_full }
-        };
-        let mut known: Vec<(Different<'_>, Planned)> = Vec::new();
-        let transformer = (0..model.layers).map(|layer| {
-            let load = loads.get(layer as usize).or(loads.first()).filter(|_| model.has_experts(layer));
-            let (frozen, lowest) = (layer < training.frozen_layers, training.is_lowest(layer));
-            let kind = (model.kind_of(layer), load.map(|l| l.to_bits()), [frozen, lowest]);
-            if let Some((_, planned)) = known.iter().find(|(k, _)| *k == kind) {
-                return planned.clone();
-            }
-            let (load, trained) = (load.copied().unwrap_or(1.0), training.of_layer(layer));
-            let shard = Shard { expert_load: load, trained, lowest, ..shard.clone() };
-            known.push((kind, planned(LayerPlan::transformer(&model.layer(layer), &shard))));
-            known[known.len() - 1].1.clone()
-        });
-        let transformer = transformer.collect();
-        let first = Shard { trained: training.of_embedding(), ..shard.clone() };
-        let last = Shard { trained: training.of_head(model.tied_embeddings), ..shard.clone() };
-        let load = loads.last().copied().unwrap_or(1.0);
-        let prediction = (0..model.prediction_modules)
-            .map(|_| planned(LayerPlan::prediction(model, &Shard { expert_load: load, ..last.clone() })));
-        Layers {
-            embedding: planned(LayerPlan::embedding(model, &first)),
-            transformer,
-            prediction: prediction.collect(),
-            head: planned(LayerPlan::head(model, &last, !model.tied_embeddings || cut)),
-        }
-    }
-
-    /// The units of every stage, as [`units_of_stages`] has them.
-    pub fn stages(&self, workload: &WorkloadSpec, split: &[std::ops::Range<u32>]) -> Vec<Vec<Unit>> {
-        let last = split.len() - 1;
-        let stages = split.iter().enumerate().map(|(s, layers)| {
-            let mut units = Vec::with_capacity(layers.len() + 2);
-            if s == 0 {
-                units.push(Unit::new(None, FullRecompute::No, &self.embedding));
-            }
-            // What runs forward alone keeps nothing, and is not counted.
-            let frozen = workload.training.frozen_layers.saturating_sub(u64::from(layers.start));
-            for (i, layer) in layers.clone().enumerate() {
-                let trained = (i as u64).checked_sub(frozen);
-                let recompute = trained.map_or(FullRecompute::No, |i| full_recompute(&workload.recompute, i));
-                units.push(Unit::new(Some(layer), recompute, &self.transformer[layer as usize]));
-            }
-            if s == last {
-                let ends = self.prediction.iter().chain([&self.head]);
-                units.extend(ends.map(|planned| Unit::new(None, FullRecompute::No, planned)));
-            }
-            units
-        });
-        stages.collect()
+impl Planned {
+    pub fn new(plan: LayerPlan, policy: &RecomputeSpec) -> Planned {
+        let saved_bytes = plan.all_saved_bytes();
+        let full = policy.granularity == Granularity::Full;
+        let unless_full = if full { saved_bytes } else { plan.saved_bytes(policy) };
+        Planned { plan: Arc::new(plan), saved_bytes, unless_full }
     }
 }
 
 /// What happens to the `i`-th transformer layer of a stage under a policy.
-fn full_recompute(policy: &RecomputeSpec, i: u64) -> FullRecompute {
+pub(super) fn full_recompute(policy: &RecomputeSpec, i: u64) -> FullRecompute {
     let covered = policy.layers.is_none_or(|n| i < n);
     if policy.granularity != Granularity::Full || !covered {
         return FullRecompute::No;

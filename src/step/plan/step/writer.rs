@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::groups::Group;
 use super::residency::visits::Visits;
-use super::unit::Unit;
+use super::unit::{Label, Unit};
 use super::{Prices, Setup};
 use crate::core::ids::{OpId, TransferId};
 use crate::core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work};
@@ -148,7 +148,7 @@ impl<'a, 'm> Writer<'a, 'm> {
         layer: Option<u32>,
         waits: &[OpId],
     ) -> OpId {
-        let info = b.info(info_of(kernel, phase, layer));
+        let info = b.info(info_of(kernel, phase, &Label { module: None, layer }));
         let op =
             b.op(self.compute, Work::Compute { time: self.prices.time(kernel) }, waits, info, NO_MICRO_BATCH);
         b.slowdown(op, self.prices.slowdown(kernel));
@@ -201,11 +201,11 @@ impl<'a, 'm> Writer<'a, 'm> {
     }
 }
 
-pub(super) fn info_of(kernel: &Kernel, phase: Phase, layer: Option<u32>) -> OpInfo {
+pub(super) fn info_of(kernel: &Kernel, phase: Phase, of: &Label) -> OpInfo {
     OpInfo {
-        name: kernel.name.into(),
+        name: of.name(kernel.name),
         phase,
-        layer,
+        layer: of.layer,
         class: Some(kernel.class),
         flops: kernel.flops,
         bytes: kernel.bytes,

@@ -93,6 +93,10 @@ impl<'a> Config<'a> {
     pub fn ratio(&self, name: &str, default: f64) -> f64 {
         self.map.get(name).and_then(Value::as_f64).filter(|r| *r > 0.0).unwrap_or(default)
     }
+    /// A fraction of the whole configuration, or what the class sets.
+    pub fn outer_ratio(&self, name: &str, default: f64) -> f64 {
+        self.outer.get(name).and_then(Value::as_f64).filter(|r| *r > 0.0).unwrap_or(default)
+    }
     /// A list of numbers or truths, as numbers.
     pub fn numbers(&self, name: &str) -> Option<Vec<u64>> {
         let list = self.map.get(name)?.as_array()?;
@@ -156,7 +160,7 @@ impl<'a> Config<'a> {
             layer_kinds: BTreeMap::new(),
             layer_pattern: Vec::new(),
             prediction_modules: 0,
-            vision: None,
+            modules: Vec::new(),
         })
     }
 }

@@ -14,7 +14,7 @@ mod config;
 mod decoder;
 mod early;
 mod hybrid;
-mod vision;
+mod modules;
 
 use serde_json::Value;
 
@@ -41,6 +41,8 @@ const FAMILIES: &[(&str, Family)] = &[
     ("cohere", decoder::cohere),
     ("cohere2", decoder::cohere),
     ("qwen2", decoder::qwen2),
+    ("qwen2_5_vl", decoder::qwen2),
+    ("qwen2_5_vl_text", decoder::qwen2),
     ("qwen2_moe", decoder::qwen2_moe),
     ("qwen3", decoder::qwen3),
     ("qwen3_moe", decoder::qwen3_moe),
@@ -99,7 +101,7 @@ pub fn model(value: &Value, file: &str) -> Result<ModelSpec, SpecError> {
         let known = FAMILIES.iter().find(|(known, _)| *known == kind);
         let (_, family) = known.ok_or_else(|| unknown(value, &kind))?;
         let mut model = family(&config)?;
-        model.vision = vision::encoder(value, &kind, model.hidden)?;
+        model.modules = modules::of(value, model.hidden)?;
         Ok(model)
     });
     let model = model.map_err(|e| e.in_file(file))?;

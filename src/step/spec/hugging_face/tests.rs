@@ -26,7 +26,8 @@ fn published_models_keep_every_parameter() {
         };
         assert_eq!(model.name, name);
         let count = ParameterCount::of(&model);
-        for (what, got) in [("parameters", count.total()), ("active", count.active), ("vision", count.vision)]
+        for (what, got) in
+            [("parameters", count.total()), ("active", count.active), ("modules", count.modules)]
         {
             if got != row[what].as_u64().unwrap() {
                 wrong.push(format!("{name}: {what}: {got} for {}", row[what]));

@@ -123,6 +123,10 @@ impl AttentionSpec {
         let triangle = |n: u64| n as f64 * (n as f64 + 1.0) / 2.0;
         match (self.causal, self.window, self.chunk) {
             (false, None, None) => (sequence as f64).powi(2),
+            (false, None, Some(chunk)) => {
+                let square = |n: u64| (n as f64).powi(2);
+                (sequence / chunk.max(1)) as f64 * square(chunk) + square(sequence % chunk.max(1))
+            }
             (_, Some(window), _) if window < sequence => {
                 triangle(window) + (sequence - window) as f64 * window as f64
             }

@@ -1,6 +1,6 @@
 //! What is wrong with a model's shape.
 
-use super::{AttentionSpec, ModelSpec, MoeSpec, VisionSpec};
+use super::{AttentionSpec, ModelSpec, MoeSpec};
 use crate::step::spec::problem::{Problem, Problems};
 
 impl ModelSpec {
@@ -43,7 +43,7 @@ impl ModelSpec {
         }
         self.mixer.validate(&mut p, "mixer");
         self.attention.validate(&mut p);
-        self.vision.iter().for_each(|v| v.validate(&mut p));
+        self.validate_modules(&mut p);
         self.validate_kinds(&mut p);
         if let Some(mla) = &self.mla {
             p.size("mla.kv_lora_rank", mla.kv_lora_rank, 10_000_000);
@@ -79,21 +79,6 @@ impl ModelSpec {
             .map_or(0.0, |m| (m.experts as f64 + m.shared_experts as f64) * m.ffn.unwrap_or(self.ffn) as f64);
         let layer = 2.0 * h * heads + latent + 3.0 * h * (self.ffn as f64 + experts);
         self.layers as f64 * layer + h * (2.0 * self.vocabulary as f64 + self.sequence as f64)
-    }
-}
-
-impl VisionSpec {
-    pub(super) fn validate(&self, p: &mut Problems) {
-        let sizes = [
-            ("layers", self.layers),
-            ("hidden", self.hidden),
-            ("ffn", self.ffn),
-            ("image", self.image),
-            ("patch", self.patch),
-        ];
-        for (name, size) in sizes {
-            p.size(format!("vision.{name}"), size, 1_000_000);
-        }
     }
 }
 

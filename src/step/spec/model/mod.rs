@@ -11,8 +11,11 @@ mod kinds;
 mod layers;
 mod matrices;
 mod mixers;
+mod module;
+mod module_check;
+mod module_stack;
 mod moe;
-mod vision;
+mod norm;
 
 pub use attention::{AttentionKernel, AttentionSpec, IndexerSpec, MlaSpec, QkNorm};
 pub use kinds::{LayerKindSpec, LayerRun, MlpKind};
@@ -21,8 +24,9 @@ pub use mixers::{
     GatedDeltaSpec, KimiDeltaSpec, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer, MixingFlops, Scan,
     ShortConvolutionSpec, TokenMixer, qk_norm_and_sinks,
 };
+pub use module::{ModuleInputSpec, ModuleSpec, ProjectorSpec, TokenNorm};
 pub use moe::{GroupScore, MoeSpec};
-pub use vision::VisionSpec;
+pub use norm::Norm;
 
 use std::collections::BTreeMap;
 
@@ -117,9 +121,10 @@ pub struct ModelSpec {
     /// stream with the next token's embedding, runs a layer like the last and the LM head once more.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub prediction_modules: u64,
-    /// A vision encoder before the decoder: counted as parameters and FLOPs, not simulated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vision: Option<VisionSpec>,
+    /// Encoders of images or sound in front of the model, in the order in which they run. A step has those that its workload
+    /// names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<ModuleSpec>,
 }
 
 /// How positions enter the model.
@@ -133,22 +138,6 @@ pub enum Positions {
     Learned,
     /// None, or something without parameters and kernels of its own (ALiBi).
     None,
-}
-
-/// Kind of normalisation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Norm {
-    /// Scale only: one parameter vector.
-    #[default]
-    Rms,
-    /// Scale and shift: two parameter vectors.
-    Layer,
-    /// Scale only, mean subtracted (PaLM's LayerNorm without biases).
-    LayerNoBias,
-    /// Neither scale nor shift (OLMo).
-    Plain,
 }
 
 impl ModelSpec {
@@ -186,11 +175,7 @@ impl ModelSpec {
     }
     /// Parameters of a normalisation of vectors of a width.
     pub fn norm_parameters(&self, width: u64) -> u64 {
-        match self.norm {
-            Norm::Rms | Norm::LayerNoBias => width,
-            Norm::Layer => 2 * width,
-            Norm::Plain => 0,
-        }
+        self.norm.parameters(width)
     }
     /// Normalisations of one layer.
     pub fn norms(&self) -> u64 {

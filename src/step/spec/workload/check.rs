@@ -34,6 +34,7 @@ impl WorkloadSpec {
             self.check_context(&mut p, model);
             self.check_pipeline(&mut p, model);
             self.check_experts(&mut p, model);
+            self.check_modules(&mut p, model);
         }
         self.check_sharding(&mut p);
         self.check_offload(&mut p);

@@ -1,6 +1,8 @@
 //! What a workload may say of where its bytes are: sharding, recomputation, optimizer state, offload.
 
-use super::{Granularity, OptimizerKind, OptimizerPlace, Placement, ShardingKind, WorkloadSpec};
+use super::{
+    Granularity, OptimizerKind, OptimizerPlace, Placement, RecomputeSpec, ShardingKind, WorkloadSpec,
+};
 use crate::step::spec::model::{Mixer, ModelSpec};
 use crate::step::spec::problem::Problems;
 
@@ -59,23 +61,7 @@ impl WorkloadSpec {
     }
 
     pub(super) fn check_recompute(&self, p: &mut Problems, model: &ModelSpec) {
-        let r = &self.recompute;
-        let full = r.granularity == Granularity::Full;
-        for (path, value) in [("recompute.every_layers", r.every_layers), ("recompute.layers", r.layers)] {
-            match value {
-                Some(v) if !full => p.add(path, v, "nothing, unless granularity is full", ""),
-                Some(v) => p.size(path, v, model.layers.max(1)),
-                None => {}
-            }
-        }
-        if (r.granularity == Granularity::Modules) == r.modules.is_empty() {
-            p.add(
-                "recompute.modules",
-                format!("{} modules", r.modules.len()),
-                "at least one with granularity modules, none with any other",
-                "norm, qkv, attention-core, activation, mlp, moe",
-            );
-        }
+        self.recompute.check(p, "recompute", model.layers);
     }
 
     /// What works on whole matrices needs them whole, on the device, and known.
@@ -185,6 +171,29 @@ impl WorkloadSpec {
                 format!("fractions with sum {sum}"),
                 "fractions whose sum is 1",
                 "name the share that stays in device memory too, as tier hbm",
+            );
+        }
+    }
+}
+
+impl RecomputeSpec {
+    /// What is wrong with it at a path, of a stack of so many layers.
+    pub(super) fn check(&self, p: &mut Problems, at: &str, layers: u64) {
+        let full = self.granularity == Granularity::Full;
+        for (name, value) in [("every_layers", self.every_layers), ("layers", self.layers)] {
+            let path = format!("{at}.{name}");
+            match value {
+                Some(v) if !full => p.add(path, v, "nothing, unless granularity is full", ""),
+                Some(v) => p.size(path, v, layers.max(1)),
+                None => {}
+            }
+        }
+        if (self.granularity == Granularity::Modules) == self.modules.is_empty() {
+            p.add(
+                format!("{at}.modules"),
+                format!("{} modules", self.modules.len()),
+                "at least one with granularity modules, none with any other",
+                "norm, qkv, attention-core, activation, mlp, moe",
             );
         }
     }

@@ -9,12 +9,15 @@ impl WorkloadSpec {
     pub(super) fn check_training(&self, p: &mut Problems, model: &ModelSpec) {
         let training = &self.training;
         if training.frozen_layers >= model.layers && training.frozen_layers > 0 {
-            p.add(
-                "training.frozen_layers",
-                training.frozen_layers,
-                format!("0 to {}: one of the model's {} layers is trained", model.layers - 1, model.layers),
-                "",
-            );
+            let (most, why) = match self.trains_modules() {
+                true => (model.layers, "the model's layers"),
+                false => {
+                    (model.layers - 1, "one of the model's layers is trained, or a module in front of them")
+                }
+            };
+            if training.frozen_layers > most {
+                p.add("training.frozen_layers", training.frozen_layers, format!("0 to {most}: {why}"), "");
+            }
         }
         let Some(adapters) = &training.adapters else { return };
         p.size("training.adapters.rank", adapters.rank, model.hidden);

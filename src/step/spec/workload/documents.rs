@@ -74,6 +74,13 @@ pub enum SequenceOrder {
     Balanced,
 }
 
+impl SequenceOrder {
+    /// Whether it is the usual one.
+    pub fn is_packed(&self) -> bool {
+        *self == SequenceOrder::Packed
+    }
+}
+
 /// Most documents of a list.
 const MOST: usize = 1_000_000;
 

@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ComputeFidelity, ContextKind, DispatcherKind, ExpertBalance, Placement, ShardingKind, WorkloadSpec,
+    ComputeFidelity, ContextKind, DispatcherKind, ExpertBalance, Placement, ShardingKind, TrainedPart,
+    WorkloadSpec,
 };
 use crate::step::spec::json::within;
 use crate::step::spec::model::ModelSpec;
@@ -75,7 +76,7 @@ impl Situation<'_> {
 /// Fields, when they act, and what is the case where they do not.
 type Rule = (&'static [&'static str], fn(&Situation) -> bool, &'static str);
 
-const RULES: [Rule; 32] = [
+const RULES: [Rule; 35] = [
     (
         &["parallelism.sequence_parallel", "parallelism.tensor_overlap"],
         |s| s.w.parallelism.tensor > 1,
@@ -214,8 +215,22 @@ const RULES: [Rule; 32] = [
         "nobody is slower",
     ),
     (&["noise.stragglers"], |s| s.w.noise.stragglers.iter().any(|r| r.slowness > 1.0), "nobody is slower"),
+    (&["modules.*.order"], |s| s.w.has_uneven_images(), "all sequences have equally many images"),
+    (&["modules.*.parallelism"], |s| s.w.parallelism.tensor > 1, "tensor 1"),
+    (
+        &["modules.*.recompute"],
+        |s| s.w.modules.values().any(|usage| usage.trained == TrainedPart::All),
+        "the encoder runs forward alone",
+    ),
     (&["noise.slow_links"], |s| s.w.noise.slow_links.iter().any(|l| l.slowness > 1.0), "no link is slower"),
 ];
+
+/// The field that a rule names, where a path is in it: `*` stands for any name.
+fn field_of(path: &str, rule: &str) -> Option<String> {
+    let Some((map, field)) = rule.split_once(".*.") else { return within(path, rule).then(|| rule.into()) };
+    let (name, rest) = path.strip_prefix(map)?.strip_prefix('.')?.split_once('.')?;
+    within(rest, field).then(|| format!("{map}.{name}.{field}"))
+}
 
 impl WorkloadSpec {
     /// The stated fields that have no effect on so many devices, each once, in the order in which they are stated.
@@ -226,10 +241,10 @@ impl WorkloadSpec {
         for path in stated {
             let rule = silent
                 .iter()
-                .find_map(|(fields, _, why)| Some((fields.iter().find(|f| within(path, f))?, why)));
+                .find_map(|(fields, _, why)| Some((fields.iter().find_map(|f| field_of(path, f))?, why)));
             let Some((field, why)) = rule else { continue };
-            let alone = stated.iter().filter(|other| within(other, field)).count() == 1;
-            let named = if alone { path.as_str() } else { field };
+            let alone = stated.iter().filter(|other| within(other, &field)).count() == 1;
+            let named = if alone { path.as_str() } else { &field };
             if !found.iter().any(|inert| inert.field == named) {
                 found.push(Inert { field: named.to_string(), why: (*why).to_string() });
             }

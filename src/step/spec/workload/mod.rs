@@ -7,6 +7,7 @@
 mod check;
 mod check_expert;
 mod check_memory;
+mod check_modules;
 mod check_pipeline;
 mod check_precision;
 mod check_training;
@@ -14,6 +15,7 @@ mod documents;
 mod expert;
 mod inert;
 mod memory;
+mod modules;
 mod noise;
 mod parallelism;
 mod precision;
@@ -21,6 +23,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 mod training;
+mod used_modules;
 
 pub use super::dtype::Dtype;
 pub use super::reference::Reference;
@@ -31,6 +34,7 @@ pub use memory::{
     Granularity, OffloadSpec, OptimizerPlace, Placement, PrefetchSpec, PrefetchUnit, RecomputeModule,
     RecomputeSpec,
 };
+pub use modules::{DrawnItems, ModuleParallelism, ModuleUseSpec, TrainedPart};
 pub use noise::{NoiseSpec, RandomStragglersSpec, SlowLinkSpec, StragglerSpec, StragglerUnit};
 pub use parallelism::{
     ContextKind, ContextSpec, ElementBudgets, GradientBucketSpec, GroupAxis, ParallelismSpec, PipelineSpec,
@@ -43,7 +47,9 @@ pub use run::{
     CollectiveFidelity, ComputeFidelity, ExpertBalance, ExpertLoadSpec, FidelitySpec, KernelFusion,
 };
 pub use training::{AdaptedMatrix, AdapterSpec, Trained, TrainingSpec};
+pub use used_modules::UsedModule;
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
@@ -75,6 +81,9 @@ pub struct WorkloadSpec {
     /// Documents packed into the sequences; default: every sequence is one document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<DocumentsSpec>,
+    /// The modules of the model that the step runs, by name; default: none, the step is of text alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub modules: BTreeMap<String, ModuleUseSpec>,
     /// The training software: a name, a path relative to this file, or the stack itself; default: `simple`, whose
     /// kernels are all fused and launched at no cost. What this file says counts more than what its stack does.
     #[serde(default, skip_serializing_if = "Option::is_none")]

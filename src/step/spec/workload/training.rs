@@ -3,11 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::step::spec::model::ModelSpec;
+
 /// What is trained.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainingSpec {
-    /// The first so many layers are frozen, and the embedding (with a tied head) too: they run forward alone.
+    /// The first so many layers are frozen, and the embedding (with a tied head) too: they run forward alone, unless a module in
+    /// front of them is trained. All of them, with the head, may be frozen only then.
     pub frozen_layers: u64,
     /// Adapters beside matrices of all other layers, which are frozen then, and so are embedding, norms and head.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,21 +105,23 @@ impl TrainingSpec {
     pub fn of_embedding(&self) -> Trained {
         if self.is_whole() { Trained::Weights } else { Trained::Nothing }
     }
-    /// What is trained of a transformer layer.
-    pub fn of_layer(&self, layer: u64) -> Trained {
+    /// What is trained of a transformer layer; `below` tells whether something in front of the language model is.
+    pub fn of_layer(&self, layer: u64, below: bool) -> Trained {
         match &self.adapters {
+            _ if layer < self.frozen_layers && below => Trained::Through,
             _ if layer < self.frozen_layers => Trained::Nothing,
             Some(adapters) => Trained::Adapters(adapters.clone()),
             None => Trained::Weights,
         }
     }
     /// Whether a transformer layer is the lowest that is trained, with nothing that is trained below it.
-    pub fn is_lowest(&self, layer: u64) -> bool {
-        !self.is_whole() && layer == self.frozen_layers
+    pub fn is_lowest(&self, layer: u64, below: bool) -> bool {
+        !below && !self.is_whole() && layer == self.frozen_layers
     }
-    /// What is trained of the head and of multi-token-prediction modules.
-    pub fn of_head(&self, tied: bool) -> Trained {
-        let frozen = self.adapters.is_some() || (tied && self.frozen_layers > 0);
+    /// What is trained of the head and of multi-token-prediction modules. With all layers frozen the head is too.
+    pub fn of_head(&self, model: &ModelSpec) -> Trained {
+        let table = model.tied_embeddings && self.frozen_layers > 0;
+        let frozen = self.adapters.is_some() || table || self.frozen_layers >= model.layers;
         if frozen { Trained::Through } else { Trained::Weights }
     }
 }

@@ -3,6 +3,7 @@
 use super::idle_links::IdleLinks;
 use super::placed::{Placed, placed};
 use crate::step::collective::{CollectiveError, Op};
+use crate::step::model::CommGroup;
 use crate::step::model::muon::{Held, owned};
 use crate::step::plan::step::asked::groups_of;
 use crate::step::plan::step::groups::{Degrees, Group};
@@ -74,6 +75,10 @@ impl<'a> Shares<'a> {
     pub(crate) fn gradient_bytes(&self, unit: &Unit) -> [u64; 2] {
         unit.trained_bytes(self.gradient_message_bytes).into()
     }
+    /// Bytes of a unit's gradients that tensor-parallel ranks sum, each of its own images.
+    pub(crate) fn tensor_sum_bytes(&self, unit: &Unit) -> u64 {
+        if unit.plan.sums_over_tensor { self.gradient_bytes(unit)[0] } else { 0 }
+    }
     /// Seconds to reduce the gradients of some units together.
     ///
     /// # Errors
@@ -83,8 +88,9 @@ impl<'a> Shares<'a> {
         links: &dyn IdleLinks,
         units: impl Iterator<Item = &'u Unit>,
     ) -> Result<f64, CollectiveError> {
-        let (mut sizes, mut tensors) = ([0; 2], [0; 2]);
+        let (mut sizes, mut tensors, mut of_images) = ([0; 2], [0; 2], 0);
         for unit in units {
+            of_images += self.tensor_sum_bytes(unit);
             for (i, bytes) in self.gradient_bytes(unit).into_iter().enumerate() {
                 sizes[i] += bytes;
                 tensors[i] += tensors_of(unit, i == 1);
@@ -97,7 +103,9 @@ impl<'a> Shares<'a> {
             let pieces = self.messages(bytes, tensors) as f64;
             Ok::<_, CollectiveError>(pieces * links.collective(group, op, bytes as f64 / pieces)?)
         };
-        Ok(reduced(Group::Gradients, dense, tensors[0])?
+        let images = Group::Layer(CommGroup::Tensor);
+        Ok(links.collective(images, Op::AllReduce, of_images as f64)?
+            + reduced(Group::Gradients, dense, tensors[0])?
             + links.collective(Group::Replicas, Op::AllReduce, shard)?
             + reduced(Group::ExpertGradients, expert, tensors[1])?)
     }

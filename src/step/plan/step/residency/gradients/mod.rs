@@ -21,7 +21,7 @@ use super::{Around, Form, Given, Held, Law, Reductions, Residency, UnitTimes};
 use crate::core::ids::OpId;
 use crate::core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
 use crate::step::collective::{CollectiveError, Op};
-use crate::step::model::LayerKind;
+use crate::step::model::{CommGroup, LayerKind};
 use crate::step::plan::step::chain::{Chain, Visit};
 use crate::step::plan::step::groups::Group;
 use crate::step::plan::step::residency::away::{fraction_away, spread};
@@ -215,7 +215,12 @@ fn reduce(
     let sharded = shares.scatters();
     let sizes = units.iter().map(|u| w.units[*u as usize].trained_bytes(shares.gradient_message_bytes));
     let (dense, expert) = sizes.fold((0, 0), |sum, s| (sum.0 + s.0, sum.1 + s.1));
-    let mut ops = Vec::new();
+    let of_images = units.iter().map(|u| shares.tensor_sum_bytes(&w.units[*u as usize])).sum();
+    let what = ("all-reduce module gradients", Phase::Backward, layer);
+    let images = Group::Layer(CommGroup::Tensor);
+    let summed = w.communicate(b, images, Op::AllReduce, of_images, what, waits, micro_batch);
+    let mut ops: Vec<OpId> = summed.into_iter().collect();
+    let waits = summed.as_ref().map_or(waits, std::slice::from_ref);
     for (group, bytes) in [(Group::Gradients, dense), (Group::ExpertGradients, expert)] {
         let (op, name) = match (sharded, group) {
             (true, Group::Gradients) => (Op::ReduceScatter, "reduce-scatter gradients"),

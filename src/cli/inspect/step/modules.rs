@@ -1,0 +1,99 @@
+//! The modules of a step: how large they are, what is trained, how many images sequences have, and how unevenly these fall on ranks.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::lab::simulate::Inputs;
+use crate::read::analysis::table::grouped;
+use crate::step::documents::Images;
+use crate::step::spec::workload::{ModuleParallelism, TrainedPart, UsedModule};
+
+/// A module of a step.
+#[derive(Debug, Serialize)]
+pub(super) struct ModuleView {
+    name: String,
+    parameters: u64,
+    trained_parameters: u64,
+    trained: TrainedPart,
+    parallelism: ModuleParallelism,
+    /// Images or clips of a sequence on average, patches or frames of one, and tokens that it becomes.
+    items: f64,
+    patches: u64,
+    tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uneven: Option<UnevenView>,
+}
+
+/// How unevenly images fall on micro-batches and on data-parallel ranks.
+#[derive(Debug, Serialize)]
+struct UnevenView {
+    micro_batches_max_over_mean: f64,
+    ranks_max_over_mean: f64,
+}
+
+impl ModuleView {
+    /// The modules of a step, in order.
+    pub(super) fn of_step(inputs: &Inputs) -> Vec<ModuleView> {
+        let (workload, model) = (&inputs.workload.value, &inputs.model);
+        let images = Images::new(workload, model, u64::from(inputs.machine.devices()));
+        let global = workload.batch.global;
+        let view = |(i, module): (usize, &UsedModule<'_>)| ModuleView {
+            name: module.spec.name.clone(),
+            parameters: module.spec.parameters(),
+            trained_parameters: module.trained_parameters(),
+            trained: module.usage.trained,
+            parallelism: module.usage.parallelism,
+            items: module.of_sequences(global).iter().sum::<u64>() as f64 / global as f64,
+            patches: module.patches(),
+            tokens: module.tokens(),
+            uneven: images.as_ref().map(|images| UnevenView::of(images, i)),
+        };
+        workload.used_modules(model).iter().enumerate().map(view).collect()
+    }
+    pub(super) fn parameters(&self) -> u64 {
+        self.parameters
+    }
+    pub(super) fn text(&self, out: &mut String) {
+        let trained = match self.trained {
+            TrainedPart::All => "all trained",
+            TrainedPart::Projector => "the projector trained",
+            TrainedPart::Nothing => "frozen",
+        };
+        let shared = match self.parallelism {
+            ModuleParallelism::Tensor => "layers",
+            ModuleParallelism::Data => "images",
+        };
+        let (name, parameters, patches) = (&self.name, grouped(self.parameters), grouped(self.patches));
+        let (items, tokens) = (self.items, grouped((self.items * self.tokens as f64).round() as u64));
+        let _ = writeln!(
+            out,
+            "  module {name}: {parameters} parameters, {trained}; a sequence has {items} of {patches} patches, {tokens} of its \
+             tokens; tensor-parallel ranks share {shared}"
+        );
+        if let Some(UnevenView { micro_batches_max_over_mean, ranks_max_over_mean }) = &self.uneven {
+            let _ = writeln!(
+                out,
+                "  images of the fullest over the mean: micro-batch {micro_batches_max_over_mean:.2}, data-parallel rank \
+                 {ranks_max_over_mean:.2}"
+            );
+        }
+    }
+}
+
+impl UnevenView {
+    fn of(images: &Images, module: usize) -> UnevenView {
+        let ranks: Vec<Vec<u64>> = (0..images.ranks())
+            .map(|rank| images.of_rank(rank).iter().map(|of| of[module]).collect())
+            .collect();
+        let over_mean = |values: &[u64]| {
+            let (most, sum) = (values.iter().copied().max().unwrap_or(0), values.iter().sum::<u64>());
+            (most * values.len() as u64) as f64 / sum.max(1) as f64
+        };
+        let sums: Vec<u64> = ranks.iter().map(|rank| rank.iter().sum()).collect();
+        UnevenView {
+            micro_batches_max_over_mean: over_mean(&ranks.concat()),
+            ranks_max_over_mean: over_mean(&sums),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Modules in front of the language model: what a rank computes, sends and keeps of the images of one micro-batch.
+//!
+//! A module is three kinds of units: its input (the patch embedding), its layers, and its projector. With b images on a rank, p
+//! patches each, x learned vectors beside them, and m patches to a token:
+//! * input: rows b·p (the rows before the last convolution: times its stride); the same on all tensor-parallel ranks that cut layers;
+//! * layers: those of a transformer of b sequences of p + x, attention without a causal mask, inside windows where there are any;
+//! * projector: rows b·p / m. Its matrices are cut in pairs, columns then rows, where tensor-parallel ranks cut layers; one left over
+//!   is whole on each.
+//!
+//! Layers are not cut along the sequence (no sequence parallelism), and compute in the format of `precision.compute`: recipes for
+//! narrow formats are of the language model.
+//!
+//! Tokens come to all ranks that hold a part of the sequence: gathered over tensor-parallel ranks that share images, then over
+//! context-parallel ranks, which always do. Their gradients go back: gathered over tensor-parallel ranks where each has those of a
+//! part of the sequence (sequence parallelism), then scattered over context-parallel ranks.
+//!
+//! Where ranks share images, b is the images of the fullest rank. Weights that every tensor-parallel rank holds whole have
+//! gradients of other images on each: [`LayerPlan::sums_over_tensor`].
+
+use super::KernelClass;
+use super::blocks::{Block, Blocks};
+use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
+use super::layer::{LayerKind, LayerPlan};
+use super::linear::{Cut, Linear};
+use super::mlp::activation;
+use super::shard::Shard;
+use crate::step::spec::model::{ModelSpec, ModuleSpec};
+use crate::step::spec::workload::{
+    ContextSpec, Fp8Gemm, ModuleParallelism, Trained, TrainedPart, UsedModule, WorkloadSpec,
+};
+
+/// The product that a module begins with.
+pub const MODULE_INPUT: &str = "patch embedding";
+
+/// A module on one rank.
+#[derive(Clone, Debug)]
+pub struct ModuleShard<'a> {
+    module: UsedModule<'a>,
+    /// Its layers as those of a transformer.
+    stack: ModelSpec,
+    /// The language model.
+    model: &'a ModelSpec,
+    /// The rank's share of its layers.
+    layers: Shard,
+    /// Sizes of the groups over which tokens are gathered: tensor- and context-parallel.
+    gathers: [u64; 2],
+    /// Whether each tensor-parallel rank has gradients of a part of the sequence.
+    cuts_sequence: bool,
+    /// Whether tensor-parallel ranks hold the same weights and encode other images.
+    replicated: bool,
+}
+
+impl<'a> ModuleShard<'a> {
+    /// The share of every rank of the first pipeline stage, of `images` in a micro-batch or as many as each has. Without any, ranks
+    /// encode one that is thrown away, to stay in step with others.
+    pub fn new(
+        workload: &WorkloadSpec,
+        model: &'a ModelSpec,
+        module: UsedModule<'a>,
+        images: Option<u64>,
+    ) -> ModuleShard<'a> {
+        let par = &workload.parallelism;
+        let replicated = module.usage.parallelism == ModuleParallelism::Data && par.tensor > 1;
+        let shares = if replicated { par.tensor } else { 1 };
+        let usual = workload.batch.micro_batch * module.most_items();
+        let images = images.unwrap_or(usual).max(1);
+        let stack = module.stack();
+        let layers = Shard {
+            micro_batch: images.div_ceil(shares * par.context.size.max(1)),
+            sequence: module.positions(),
+            tensor: if replicated { 1 } else { par.tensor },
+            sequence_parallel: false,
+            context: ContextSpec::default(),
+            context_rank: 0,
+            fp8: None,
+            recipe: None,
+            pad_rows_to: 1,
+            ..Shard::new(workload, &stack)
+        };
+        ModuleShard {
+            module,
+            stack,
+            model,
+            layers,
+            gathers: [shares, par.context.size],
+            cuts_sequence: par.sequence_parallel && par.tensor > 1,
+            replicated,
+        }
+    }
+    /// Its layers, as a transformer has them.
+    pub fn stack(&self) -> &ModelSpec {
+        &self.stack
+    }
+
+    /// The patch embedding, with positions and the norms before the layers.
+    pub fn input(&self) -> LayerPlan {
+        let input = &self.module.spec.input;
+        let rows = |stride| Shard { sequence: self.module.patches() * stride, ..self.of_encoder(true) };
+        let (strided, whole, positions) = (rows(input.stride), rows(1), self.of_encoder(true));
+        let mut b = Blocks::new(&self.stack, &strided);
+        let last = input.matrices.len().saturating_sub(1);
+        for (i, [inputs, outputs]) in input.matrices.iter().enumerate() {
+            b.shard = if i == last { &whole } else { &strided };
+            if i > 0 {
+                let made = strided.tokens() * input.matrices[i - 1][1];
+                b.save("activation input", made as f64 * b.shard.act(), &[], false);
+                activation(&mut b, ["activation", "activation backward"], made, false, &[]);
+            }
+            let kept = b.shard.tokens() as f64 * *inputs as f64 * b.shard.act();
+            b.save_input("patches", kept, &[], &[]);
+            b.linear(Linear {
+                name: MODULE_INPUT,
+                grad_names: ["patch embedding input gradient", "patch embedding weight gradient"],
+                cut: Cut::No,
+                ..linear(*inputs, *outputs, input.biases)
+            });
+        }
+        b.shard = &positions;
+        add_positions(&mut b, self.module.spec);
+        (0..input.norms).for_each(|_| b.norm("norm"));
+        self.finished(b, LayerKind::ModuleInput)
+    }
+
+    /// A layer.
+    pub fn layer(&self, number: u64) -> LayerPlan {
+        let spec = self.module.spec;
+        let shard = self.of_encoder(false);
+        let mut plan = LayerPlan::transformer(&self.stack.layer(number), &shard);
+        let scales = if spec.layer_scale { 2 * spec.hidden } else { 0 };
+        let keys = spec.heads * spec.head_size() / shard.tensor;
+        let missing = if spec.biases && !spec.key_biases { keys } else { 0 };
+        plan.parameters.dense = (plan.parameters.dense + scales).saturating_sub(missing);
+        if shard.trained.weights() {
+            plan.trained = plan.parameters;
+        }
+        plan.sums_over_tensor = self.replicated;
+        plan
+    }
+
+    /// The norms behind the layers, the merging of positions, the projector, and the way of its tokens to all ranks.
+    pub fn projector(&self) -> LayerPlan {
+        let projector = &self.module.spec.projector;
+        let trained = if self.module.is_trained() { Trained::Weights } else { Trained::Nothing };
+        let lowest = self.module.usage.trained == TrainedPart::Projector;
+        let positions = Shard { trained, lowest, ..self.layers.clone() };
+        let tokens = Shard { sequence: self.module.tokens(), ..positions.clone() };
+        let width = projector.matrices.first().map_or(self.stack.hidden, |first| first[0]);
+        let norm = projector.token_norm.map_or(self.stack.norm, |norm| norm.norm);
+        let merged = ModelSpec { hidden: width, norm, ..self.stack.clone() };
+        let mut b = Blocks::new(&self.stack, &positions);
+        (0..projector.norms).for_each(|_| b.norm("norm"));
+        merge(&mut b, tokens.tokens() * width);
+        (b.model, b.shard) = (&merged, &tokens);
+        if projector.token_norm.is_some() {
+            b.norm("norm");
+        }
+        project(&mut b, &projector.matrices, projector.biases);
+        self.travel(&mut b);
+        self.finished(b, LayerKind::Projector)
+    }
+
+    /// The share of the encoder; of its first unit nothing below is trained.
+    fn of_encoder(&self, first: bool) -> Shard {
+        let trains = self.module.usage.trained == TrainedPart::All;
+        let trained = if trains { Trained::Weights } else { Trained::Nothing };
+        Shard { trained, lowest: first, ..self.layers.clone() }
+    }
+    fn finished(&self, blocks: Blocks<'_>, kind: LayerKind) -> LayerPlan {
+        LayerPlan { sums_over_tensor: self.replicated, ..blocks.finish(kind) }
+    }
+
+    /// Gathers tokens; scatters their gradients.
+    fn travel(&self, b: &mut Blocks) {
+        let [tensor, context] = self.gathers;
+        let rank = (b.shard.tokens() * self.model.hidden) as f64 * b.shard.act();
+        let comm = |name, group, op, bytes| Item::Comm(CommPoint::new(name, group, op, bytes));
+        let (mut forward, mut backward) = (Vec::new(), Vec::new());
+        let (of_part, all) = (rank * tensor as f64, rank * (tensor * context) as f64);
+        if tensor > 1 {
+            forward.push(comm("all-gather tokens", CommGroup::Tensor, CommOp::AllGather, of_part));
+        }
+        if self.cuts_sequence {
+            backward.push(comm("all-gather token gradients", CommGroup::Tensor, CommOp::AllGather, of_part));
+        }
+        if context > 1 {
+            let (name, gradients) = ("all-gather tokens", "reduce-scatter token gradients");
+            forward.push(comm(name, CommGroup::Context, CommOp::AllGather, all));
+            backward.push(comm(gradients, CommGroup::Context, CommOp::ReduceScatter, all));
+        }
+        b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
+    }
+}
+
+/// A linear layer between widths, named later.
+fn linear(inputs: u64, outputs: u64, biases: bool) -> Linear {
+    Linear {
+        name: "",
+        grad_names: [""; 2],
+        inputs,
+        outputs,
+        cut: Cut::No,
+        biases,
+        gemm: Fp8Gemm::Projection,
+        modules: &[],
+        parts: Vec::new(),
+    }
+}
+
+/// Learned positions added to patches, and learned vectors put beside them.
+fn add_positions(b: &mut Blocks, spec: &ModuleSpec) {
+    let (rows, s) = (spec.input.position_rows + spec.input.extra_tokens, b.shard);
+    if rows == 0 {
+        return;
+    }
+    b.parameters.dense += rows * spec.hidden;
+    let elements = s.tokens() * spec.hidden;
+    let pass = |class, name, times: f64| {
+        let bytes = times * elements as f64 * s.act();
+        vec![Item::Kernel(Kernel::elementwise(class, name, elements, bytes, s.compute))]
+    };
+    let gradient = pass(KernelClass::Reduction, "position gradient", 1.0);
+    b.push(Block {
+        forward: pass(KernelClass::Residual, "add positions", 3.0),
+        weight_grad: gradient.clone(),
+        backward: gradient,
+        ..Block::default()
+    });
+}
+
+/// Positions put side by side, or their mean: reads all of them and writes so many elements.
+fn merge(b: &mut Blocks, written: u64) {
+    let s = b.shard;
+    let elements = s.tokens() * b.model.hidden;
+    let bytes = (elements + written) as f64 * s.act();
+    let copy =
+        |name| vec![Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, bytes, s.compute))];
+    let backward = copy("merge gradient");
+    b.push(Block { forward: copy("merge"), input_grad: backward.clone(), backward, ..Block::default() });
+}
+
+/// The matrices of the projector, an activation function between two.
+fn project(b: &mut Blocks, matrices: &[[u64; 2]], biases: bool) {
+    let (tensor, pairs) = (b.shard.tensor, matrices.len() / 2 * 2);
+    for (i, [inputs, outputs]) in matrices.iter().enumerate() {
+        let (cut, share) = match i {
+            i if i >= pairs => (Cut::No, [1, 1]),
+            i if i % 2 == 0 => (Cut::Columns, [1, tensor]),
+            _ => (Cut::Rows, [tensor, 1]),
+        };
+        let (inputs, outputs) = (inputs / share[0], outputs / share[1]);
+        let (tokens, act) = (b.shard.tokens(), b.shard.act());
+        if i > 0 {
+            let elements = tokens * inputs;
+            b.save("activation input", elements as f64 * act, &[], false);
+            activation(b, ["projector activation", "projector activation backward"], elements, false, &[]);
+        }
+        b.save_input("projector input", (tokens * inputs) as f64 * act, &[], &[]);
+        b.linear(Linear {
+            name: "projector",
+            grad_names: ["projector input gradient", "projector weight gradient"],
+            cut,
+            ..linear(inputs, outputs, biases)
+        });
+    }
+}

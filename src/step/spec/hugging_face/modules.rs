@@ -1,0 +1,216 @@
+//! The modules of a multimodal configuration: encoders of images and sound, with their projectors.
+//!
+//! What a class of transformers sets where the file is silent stands here, by `model_type` of the whole configuration. Native
+//! resolution has no usual image: 1,024 patches (448 × 448 pixels of patches of 14) are taken.
+
+use serde_json::Value;
+
+use super::config::Config;
+use crate::step::spec::SpecError;
+use crate::step::spec::model::{ModuleInputSpec, ModuleSpec, Norm, ProjectorSpec, TokenNorm};
+
+/// Patches of an image of native resolution.
+const PATCHES: u64 = 1024;
+
+/// The modules that stand before a language model of width `hidden`; none where there are none or their build is not known.
+pub(super) fn of(file: &Value, hidden: u64) -> Result<Vec<ModuleSpec>, SpecError> {
+    let kind = file.get("model_type").and_then(Value::as_str).unwrap_or_default().replace('-', "_");
+    let part = |name: &str| file.get(name).filter(|v| v.is_object());
+    let (vision, audio) = (part("vision_config"), part("audio_config"));
+    let module = match (kind.as_str(), vision, audio) {
+        ("gemma3", Some(vision), _) => gemma3(&Config::new(vision, "")?, &Config::new(file, "")?, hidden)?,
+        ("llama4", Some(vision), _) => llama4(&Config::new(vision, "")?, hidden)?,
+        ("qwen2_5_vl", Some(vision), _) => qwen2_5_vl(&Config::new(vision, "")?, hidden)?,
+        ("internvl_chat", Some(vision), _) => {
+            internvl(&Config::new(vision, "")?, &Config::new(file, "")?, hidden)?
+        }
+        ("kimi_vl", Some(vision), _) => kimi_vl(&Config::new(vision, "")?, hidden)?,
+        ("qwen2_audio", _, Some(audio)) => whisper(&Config::new(audio, "")?, hidden)?,
+        _ => return Ok(Vec::new()),
+    };
+    Ok(vec![module])
+}
+
+/// Tokens of an image of edges that patches divide.
+fn patches(c: &Config, edge: u64, patch: u64) -> Result<(u64, u64), SpecError> {
+    let (edge, patch) = (c.or(&["image_size"], edge)?, c.or(&["patch_size"], patch)?);
+    let along = edge / patch.max(1);
+    Ok((along * along, patch))
+}
+
+/// A vision transformer of today's usual build: layer norms, biases, two matrices in the MLP.
+struct Vit {
+    layers: u64,
+    hidden: u64,
+    heads: u64,
+    ffn: u64,
+    patch: u64,
+    patches: u64,
+}
+
+impl Vit {
+    fn module(&self, merge: u64, projector: ProjectorSpec) -> ModuleSpec {
+        ModuleSpec {
+            name: "vision".into(),
+            source: String::new(),
+            input: ModuleInputSpec {
+                matrices: vec![[3 * self.patch * self.patch, self.hidden]],
+                biases: true,
+                stride: 1,
+                position_rows: 0,
+                extra_tokens: 0,
+                norms: 0,
+            },
+            layers: self.layers,
+            hidden: self.hidden,
+            heads: self.heads,
+            head_size: None,
+            ffn: self.ffn,
+            gated_mlp: false,
+            biases: true,
+            key_biases: true,
+            norm: Norm::Layer,
+            layer_scale: false,
+            rotary: false,
+            window: None,
+            full_every: None,
+            sequence: self.patches,
+            merge,
+            projector,
+        }
+    }
+}
+
+/// Reads the sizes of a vision transformer, each under its usual name, or what the class sets.
+fn vit(c: &Config, class: Vit) -> Result<Vit, SpecError> {
+    Ok(Vit {
+        layers: c.or(&["num_hidden_layers", "depth"], class.layers)?,
+        hidden: c.or(&["hidden_size"], class.hidden)?,
+        heads: c.or(&["num_attention_heads", "num_heads"], class.heads)?,
+        ffn: c.or(&["intermediate_size"], class.ffn)?,
+        patch: c.or(&["patch_size"], class.patch)?,
+        ..class
+    })
+}
+
+/// SigLIP; the mean of 16 patches is normalised and goes through one matrix.
+fn gemma3(c: &Config, whole: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
+    let (patches, patch) = patches(c, 896, 14)?;
+    let vit = vit(c, Vit { layers: 27, hidden: 1152, heads: 16, ffn: 4304, patch, patches })?;
+    let tokens = (whole.outer_ratio("mm_tokens_per_image", 256.0) as u64).clamp(1, patches.max(1));
+    let projector = ProjectorSpec {
+        norms: 1,
+        token_norm: Some(TokenNorm { width: vit.hidden, norm: Norm::Rms }),
+        matrices: vec![[vit.hidden, hidden]],
+        biases: false,
+    };
+    let mut module = vit.module(patches / tokens, projector);
+    module.input.position_rows = patches;
+    Ok(module)
+}
+
+/// A class token, norms before and behind, rotated; four patches become one token by three matrices.
+fn llama4(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
+    let (patches, patch) = patches(c, 336, 14)?;
+    let vit = vit(c, Vit { layers: 34, hidden: 1408, heads: 16, ffn: 5632, patch, patches })?;
+    let (shuffled, out) = (c.or(&["projector_input_dim"], 4096)?, c.or(&["projector_output_dim"], 4096)?);
+    let merge = (1.0 / c.ratio("pixel_shuffle_ratio", 0.5).powi(2)).round() as u64;
+    let matrices = vec![[vit.hidden * merge, shuffled], [shuffled, out], [out, hidden]];
+    let mut module = vit.module(merge, ProjectorSpec { norms: 1, token_norm: None, matrices, biases: false });
+    let input = &mut module.input;
+    (input.biases, input.position_rows, input.extra_tokens, input.norms) = (false, patches + 1, 1, 1);
+    module.rotary = true;
+    Ok(module)
+}
+
+/// RMS norms, a gated MLP, windows with a full layer now and then; two frames side by side make a patch.
+fn qwen2_5_vl(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
+    let class = Vit { layers: 32, hidden: 1280, heads: 16, ffn: 3420, patch: 14, patches: PATCHES };
+    let vit = vit(c, class)?;
+    let along = c.or(&["spatial_merge_size"], 2)?;
+    let (merge, frames) = (along * along, c.or(&["temporal_patch_size"], 2)?);
+    let wide = vit.hidden * merge;
+    let projector = ProjectorSpec {
+        norms: 1,
+        token_norm: None,
+        matrices: vec![[wide, wide], [wide, c.or(&["out_hidden_size"], hidden)?]],
+        biases: true,
+    };
+    let mut module = vit.module(merge, projector);
+    module.input.matrices = vec![[frames * 3 * vit.patch * vit.patch, vit.hidden]];
+    module.input.biases = false;
+    (module.norm, module.gated_mlp, module.rotary) = (Norm::Rms, true, true);
+    let edge = c.or(&["window_size"], 112)? / vit.patch.max(1);
+    module.window = Some(edge * edge);
+    module.full_every = full_every(c, vit.layers)?;
+    Ok(module)
+}
+
+/// Every so many-th layer of a list of full ones, which must be evenly spaced.
+fn full_every(c: &Config, layers: u64) -> Result<Option<u64>, SpecError> {
+    let full = c.numbers("fullatt_block_indexes").unwrap_or_else(|| vec![7, 15, 23, 31]);
+    let Some(every) = full.first().map(|first| first + 1) else { return Ok(None) };
+    let even: Vec<u64> = (1..=layers / every).map(|i| i * every - 1).collect();
+    if full == even {
+        return Ok(Some(every));
+    }
+    Err(SpecError::at("vision_config.fullatt_block_indexes", format!("{full:?} are not evenly spaced"))
+        .allowed("every so many-th layer, as 7, 15, 23, 31 of 32")
+        .hint("write a model file by hand: stepsim schema model"))
+}
+
+/// InternViT: learned scales, a class token; four patches, normalised, become one token by two matrices.
+fn internvl(c: &Config, whole: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
+    let (patches, patch) = patches(c, 448, 14)?;
+    let vit = vit(c, Vit { layers: 24, hidden: 1024, heads: 16, ffn: 4096, patch, patches })?;
+    let merge = (1.0 / whole.outer_ratio("downsample_ratio", 0.5).powi(2)).round() as u64;
+    let wide = vit.hidden * merge;
+    let projector = ProjectorSpec {
+        norms: 0,
+        token_norm: Some(TokenNorm { width: wide, norm: Norm::Layer }),
+        matrices: vec![[wide, hidden], [hidden, hidden]],
+        biases: true,
+    };
+    let mut module = vit.module(merge, projector);
+    (module.input.position_rows, module.input.extra_tokens, module.layer_scale) = (patches + 1, 1, true);
+    Ok(module)
+}
+
+/// MoonViT: a learned table of positions and rotation; four patches become one token by two matrices.
+fn kimi_vl(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
+    let class = Vit { layers: 27, hidden: 1152, heads: 16, ffn: 4304, patch: 14, patches: PATCHES };
+    let vit = vit(c, class)?;
+    let merge = c.numbers("merge_kernel_size").unwrap_or_else(|| vec![2, 2]).iter().product();
+    let wide = vit.hidden * merge;
+    // The last norm of the encoder, and the projector's own.
+    let projector = ProjectorSpec {
+        norms: 2,
+        token_norm: None,
+        matrices: vec![[wide, wide], [wide, hidden]],
+        biases: true,
+    };
+    let mut module = vit.module(merge, projector);
+    let rows = c.or(&["init_pos_emb_height"], 64)? * c.or(&["init_pos_emb_width"], 64)?;
+    (module.input.position_rows, module.rotary) = (rows, true);
+    Ok(module)
+}
+
+/// Whisper's encoder: two convolutions over mel frames, the second of stride 2; the mean of two positions is a token.
+fn whisper(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
+    let (width, positions) = (c.or(&["d_model"], 1280)?, c.or(&["max_source_positions"], 1500)?);
+    let vit = Vit {
+        layers: c.or(&["encoder_layers", "num_hidden_layers"], 32)?,
+        hidden: width,
+        heads: c.or(&["encoder_attention_heads"], 20)?,
+        ffn: c.or(&["encoder_ffn_dim"], 5120)?,
+        patch: 1,
+        patches: positions,
+    };
+    let projector =
+        ProjectorSpec { norms: 1, token_norm: None, matrices: vec![[width, hidden]], biases: true };
+    let mut module = vit.module(2, projector);
+    module.name = "audio".into();
+    module.input.matrices = vec![[3 * c.or(&["num_mel_bins"], 128)?, width], [3 * width, width]];
+    (module.input.stride, module.input.position_rows, module.key_biases) = (2, positions, false);
+    Ok(module)
+}

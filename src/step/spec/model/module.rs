@@ -1,0 +1,133 @@
+//! Modules in front of the language model: encoders of images or sound, each with the projector of its tokens.
+//!
+//! An image (or a clip) is cut into patches (or frames). Products make a vector of each, the encoder's *positions*; layers
+//! without a causal mask follow; `merge` positions become one *token*, which the projector brings to the width of the language
+//! model. The token then takes a place in a sequence of that model.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::defaults::{is_default, is_zero, one, yes};
+use super::norm::Norm;
+
+/// An encoder in front of the language model, and the projector of its tokens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModuleSpec {
+    /// Name in workloads, reports and timelines: `vision`, `audio`.
+    pub name: String,
+    /// Where the figures come from.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
+    /// How patches or frames become positions.
+    pub input: ModuleInputSpec,
+    /// Transformer layers.
+    pub layers: u64,
+    /// Width of the residual stream.
+    pub hidden: u64,
+    /// Attention heads.
+    pub heads: u64,
+    /// Width of one head; default: `hidden / heads`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_size: Option<u64>,
+    /// Width of the MLP (of one of its two input matrices where it is gated).
+    pub ffn: u64,
+    /// Whether the MLP has a gate matrix: three matrices instead of two.
+    #[serde(default)]
+    pub gated_mlp: bool,
+    /// Whether the linear layers have biases.
+    #[serde(default = "yes")]
+    pub biases: bool,
+    /// Whether keys have biases where all else has (Whisper's have none).
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub key_biases: bool,
+    /// Kind of normalisation in the layers, before and behind them.
+    #[serde(default)]
+    pub norm: Norm,
+    /// Whether learned scales stand behind attention and behind the MLP (InternViT).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub layer_scale: bool,
+    /// Whether queries and keys are rotated.
+    #[serde(default)]
+    pub rotary: bool,
+    /// Positions of a window, outside which a position sees nothing; default: each sees its whole image or clip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
+    /// Every so many-th layer sees the whole image in spite of `window` (Qwen2.5-VL: 8); default: none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_every: Option<u64>,
+    /// Patches or frames of one image or clip, unless the workload says otherwise.
+    pub sequence: u64,
+    /// Patches or frames that become one token.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub merge: u64,
+    /// What brings tokens to the width of the language model.
+    pub projector: ProjectorSpec,
+}
+
+/// The first products of an encoder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModuleInputSpec {
+    /// Matrices in order, inputs by outputs: the patch embedding, or convolutions (channels times width of the kernel by
+    /// channels).
+    pub matrices: Vec<[u64; 2]>,
+    /// Whether they have biases.
+    #[serde(default)]
+    pub biases: bool,
+    /// Rows of all matrices but the last for one row of the last: the stride of the last convolution.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub stride: u64,
+    /// Rows of a learned table of positions; 0: there is none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub position_rows: u64,
+    /// Learned vectors beside the patches of an image (a class token), which become no tokens.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub extra_tokens: u64,
+    /// Normalisations before the layers.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub norms: u64,
+}
+
+/// What brings tokens of an encoder to the width of the language model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProjectorSpec {
+    /// Normalisations of the encoder's width behind its layers, before positions are merged.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub norms: u64,
+    /// A normalisation of merged tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_norm: Option<TokenNorm>,
+    /// Matrices in order, inputs by outputs, with an activation function between two: the first reads `merge` positions side by side,
+    /// or their mean.
+    pub matrices: Vec<[u64; 2]>,
+    /// Whether they have biases.
+    #[serde(default)]
+    pub biases: bool,
+}
+
+/// A normalisation of merged tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenNorm {
+    /// Width of a token.
+    pub width: u64,
+    /// Kind of normalisation.
+    #[serde(default)]
+    pub norm: Norm,
+}
+
+fn is_one(n: &u64) -> bool {
+    *n == 1
+}
+fn is_yes(yes: &bool) -> bool {
+    *yes
+}
+
+impl ModuleSpec {
+    /// Width of one head.
+    pub fn head_size(&self) -> u64 {
+        self.head_size.unwrap_or(self.hidden / self.heads.max(1))
+    }
+}

@@ -1,0 +1,124 @@
+//! Validation of the modules that a step uses.
+
+use super::{ModuleParallelism, OptimizerKind, UsedModule, WorkloadSpec};
+use crate::step::spec::model::ModelSpec;
+use crate::step::spec::problem::Problems;
+
+impl WorkloadSpec {
+    pub(super) fn check_modules(&self, p: &mut Problems, model: &ModelSpec) {
+        for name in self.modules.keys() {
+            if model.modules.iter().any(|module| module.name == *name) {
+                continue;
+            }
+            let known: Vec<&str> = model.modules.iter().map(|module| module.name.as_str()).collect();
+            let allowed = match known[..] {
+                [] => format!("nothing: {} has no modules", model.name),
+                _ => format!("modules of {}: {}", model.name, known.join(", ")),
+            };
+            p.add(
+                format!("modules.{name}"),
+                format!("{name:?}"),
+                allowed,
+                "stepsim schema model tells their fields",
+            );
+        }
+        let used = self.used_modules(model);
+        let before = p.len();
+        used.iter().for_each(|module| self.check_module(p, module));
+        if p.len() == before {
+            self.check_tokens(p, model, &used);
+        }
+        if self.trains_modules() && self.optimizer.kind == OptimizerKind::Muon {
+            let hint = "or freeze the modules: modules.NAME.trained nothing";
+            p.add("optimizer.kind", "\"muon\"", "another optimizer where modules are trained", hint);
+        }
+    }
+
+    fn check_module(&self, p: &mut Problems, module: &UsedModule<'_>) {
+        let at = format!("modules.{}", module.spec.name);
+        let before = p.len();
+        self.check_items(p, module, &at);
+        p.size(format!("{at}.sequence"), module.patches(), 10_000_000);
+        if p.len() > before {
+            return;
+        }
+        let merge = module.spec.merge;
+        if !module.patches().is_multiple_of(merge) {
+            let allowed = format!("a multiple of {merge}, the patches that become one token");
+            p.add(format!("{at}.sequence"), module.patches(), allowed, "");
+        }
+        if let Some(recompute) = &module.usage.recompute {
+            recompute.check(p, &format!("{at}.recompute"), module.spec.layers);
+        }
+        let tensor = self.parallelism.tensor;
+        if module.usage.parallelism == ModuleParallelism::Tensor {
+            let widths = module
+                .spec
+                .projector
+                .matrices
+                .chunks_exact(2)
+                .map(|pair| ("a projector's width", pair[0][1]));
+            let cut = [("heads", module.spec.heads), ("ffn", module.spec.ffn)].into_iter().chain(widths);
+            for (what, value) in cut.filter(|(_, value)| !value.is_multiple_of(tensor.max(1))) {
+                let allowed = format!("a divisor of the {what} ({value}) of module {}", module.spec.name);
+                p.add("parallelism.tensor", tensor, allowed, format!("or set {at}.parallelism to data"));
+            }
+        }
+    }
+
+    /// One way to say how many images there are.
+    fn check_items(&self, p: &mut Problems, module: &UsedModule<'_>, at: &str) {
+        let usage = module.usage;
+        let ways = [
+            ("items", usage.items.is_some()),
+            ("counts", usage.counts.is_some()),
+            ("drawn", usage.drawn.is_some()),
+        ];
+        let given: Vec<&str> = ways.into_iter().filter(|way| way.1).map(|way| way.0).collect();
+        if given.len() != 1 {
+            let value = if given.is_empty() { "none".into() } else { given.join(" and ") };
+            p.add(at, value, "one of items, counts and drawn", "items is the images of each sequence, as 4");
+        }
+        if let Some(items) = usage.items {
+            p.size(format!("{at}.items"), items, 1_000_000);
+        }
+        if usage.counts.as_ref().is_some_and(|counts| counts.iter().all(|n| *n == 0)) {
+            p.add(
+                format!("{at}.counts"),
+                "no images",
+                "a list with an image",
+                "leave the module out for text alone",
+            );
+        }
+        if let Some(drawn) = usage.drawn {
+            p.range(format!("{at}.drawn.median"), drawn.median, 1.0, 1e6);
+            p.range(format!("{at}.drawn.sigma"), drawn.sigma, 0.0, 10.0);
+            p.size(format!("{at}.drawn.most"), drawn.most, 1_000_000);
+        }
+        if module.is_uneven() && self.documents.is_some() {
+            let hint = "give every sequence equally many images: items";
+            p.add("documents", "documents beside uneven images", "one of them", hint);
+        }
+    }
+
+    /// Tokens of images take places in the sequence.
+    fn check_tokens(&self, p: &mut Problems, model: &ModelSpec, used: &[UsedModule<'_>]) {
+        let sequence = self.sequence(model);
+        let mut tokens = 0u64;
+        for module in used {
+            let own = module.most_items().saturating_mul(module.tokens());
+            tokens = tokens.saturating_add(own);
+            let way = if module.is_uneven() { "counts or drawn.most" } else { "items" };
+            if tokens > sequence {
+                let items = module.most_items();
+                p.add(
+                    format!("modules.{}.{way}", module.spec.name),
+                    items,
+                    format!("items whose tokens fit in a sequence of {sequence}"),
+                    format!("{items} items of {} tokens are {own}", module.tokens()),
+                );
+                return;
+            }
+        }
+    }
+}

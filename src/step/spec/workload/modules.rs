@@ -1,0 +1,86 @@
+//! How a step uses the modules of its model: how many images, what is trained, and how ranks share the work.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::documents::{DrawnLengths, SequenceOrder};
+use super::memory::RecomputeSpec;
+
+/// How a step uses a module of its model. The module runs on the first pipeline stage, in front of the embedding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModuleUseSpec {
+    /// Images or clips in each sequence, where all have equally many. Their tokens are among those of the sequence. One of `items`,
+    /// `counts` and `drawn` says how many there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<u64>,
+    /// Images of each sequence of the global batch in the order in which they come; the list begins again where it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Vec<u64>>,
+    /// A seeded distribution of the images of a sequence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drawn: Option<DrawnItems>,
+    /// Which data-parallel rank gets which sequence, where they have unequal numbers of images.
+    #[serde(default, skip_serializing_if = "SequenceOrder::is_packed")]
+    pub order: SequenceOrder,
+    /// Patches or frames of one image or clip; default: the model's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
+    /// What of the module is trained.
+    #[serde(default)]
+    pub trained: TrainedPart,
+    /// What tensor-parallel ranks share: each layer, or the images.
+    #[serde(default)]
+    pub parallelism: ModuleParallelism,
+    /// What of the module is computed again in the backward pass; default: as the workload's `recompute` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recompute: Option<RecomputeSpec>,
+}
+
+/// A log-normal number of images in a sequence: 1 to `most`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DrawnItems {
+    /// Median.
+    pub median: f64,
+    /// Standard deviation of the logarithm; 0: all alike.
+    pub sigma: f64,
+    /// More are cut to so many.
+    pub most: u64,
+    /// Seed.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+impl DrawnItems {
+    /// The law of lengths that draws them.
+    pub fn law(&self) -> DrawnLengths {
+        let DrawnItems { median, sigma, most, seed } = *self;
+        DrawnLengths { median, sigma, shortest: 1, longest: Some(most), seed }
+    }
+}
+
+/// What of a module is trained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrainedPart {
+    /// Encoder and projector.
+    #[default]
+    All,
+    /// The projector alone: the encoder runs forward alone.
+    Projector,
+    /// Nothing: the module runs forward alone.
+    Nothing,
+}
+
+/// What tensor-parallel ranks share of a module. Context-parallel ranks share its images either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModuleParallelism {
+    /// Each layer: heads and MLPs are cut as those of the language model, without sequence parallelism.
+    #[default]
+    Tensor,
+    /// The images: each rank holds the whole module, encodes its share of the images of a micro-batch, and gathers the tokens of the
+    /// others. Where the images do not divide, the fullest rank decides.
+    Data,
+}

@@ -1,0 +1,66 @@
+//! The modules that a step runs, each with its shape and its use.
+
+use super::modules::{ModuleUseSpec, TrainedPart};
+use super::{RecomputeSpec, WorkloadSpec};
+use crate::step::spec::model::{ModelSpec, ModuleSpec};
+
+/// A module as a step uses it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UsedModule<'a> {
+    /// Its shape.
+    pub spec: &'a ModuleSpec,
+    /// Its use.
+    pub usage: &'a ModuleUseSpec,
+}
+
+impl UsedModule<'_> {
+    /// Patches or frames of one image or clip.
+    pub fn patches(&self) -> u64 {
+        self.usage.sequence.unwrap_or(self.spec.sequence)
+    }
+    /// Positions of one in the layers: patches, and learned vectors beside them.
+    pub fn positions(&self) -> u64 {
+        self.patches() + self.spec.input.extra_tokens
+    }
+    /// Tokens that one becomes.
+    pub fn tokens(&self) -> u64 {
+        self.patches() / self.spec.merge.max(1)
+    }
+    /// The layers on images or clips of that size.
+    pub fn stack(&self) -> ModelSpec {
+        ModelSpec { sequence: self.positions(), ..self.spec.stack() }
+    }
+    /// Whether sequences have unequal numbers of images.
+    pub fn is_uneven(&self) -> bool {
+        self.usage.items.is_none()
+    }
+    /// The most images that a sequence may have.
+    pub fn most_items(&self) -> u64 {
+        let listed = self.usage.counts.iter().flatten().copied().max();
+        self.usage.items.or(listed).or(self.usage.drawn.map(|drawn| drawn.most)).unwrap_or(0)
+    }
+    /// Whether anything of it is trained.
+    pub fn is_trained(&self) -> bool {
+        self.usage.trained != TrainedPart::Nothing
+    }
+}
+
+impl WorkloadSpec {
+    /// The modules that the step runs, in the order of the model.
+    pub fn used_modules<'a>(&'a self, model: &'a ModelSpec) -> Vec<UsedModule<'a>> {
+        let used = |spec: &'a ModuleSpec| Some(UsedModule { spec, usage: self.modules.get(&spec.name)? });
+        model.modules.iter().filter_map(used).collect()
+    }
+    /// Whether something in front of the language model is trained: gradients then pass through all of it.
+    pub fn trains_modules(&self) -> bool {
+        self.modules.values().any(|usage| usage.trained != TrainedPart::Nothing)
+    }
+    /// Whether sequences have unequal numbers of images.
+    pub fn has_uneven_images(&self) -> bool {
+        self.modules.values().any(|usage| usage.items.is_none())
+    }
+    /// What of a module is computed again.
+    pub fn recompute_of<'a>(&'a self, usage: &'a ModuleUseSpec) -> &'a RecomputeSpec {
+        usage.recompute.as_ref().unwrap_or(&self.recompute)
+    }
+}

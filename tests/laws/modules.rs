@@ -1,0 +1,170 @@
+//! Steps with a module in front of the language model: its products are done once for each image, the rest of the step is untouched,
+//! what is taken is given back, and folding changes nothing.
+
+use serde_json::{Value, json};
+use stepsim::core::engine::EngineError;
+use stepsim::lab::simulate::{Options, Simulation, SimulationError};
+use stepsim::step::spec::WorkloadSpec;
+
+use super::flops::duplicates;
+use super::read::{Sums, alike};
+use super::steps::{Draws, Step, count, drawn, plain};
+
+/// An encoder with windows, positions and a token beside the patches; 16 tokens an image.
+pub fn encoder() -> Value {
+    json!({
+        "name": "vision", "layers": 3, "hidden": 64, "heads": 8, "ffn": 128, "sequence": 64, "merge": 4,
+        "window": 16, "full_every": 3,
+        "input": {"matrices": [[48, 64]], "position_rows": 64, "extra_tokens": 1},
+        "projector": {"norms": 1, "matrices": [[256, 256], [256, 256]], "biases": true},
+    })
+}
+
+fn with_module(mut step: Value, usage: &Value) -> Value {
+    step["model"]["modules"] = json!([encoder()]);
+    step["modules"] = json!({"vision": usage});
+    step
+}
+
+fn drawn_usage(draws: &mut Draws) -> Value {
+    let mut usage = json!({
+        "items": draws.of(&[1, 2, 4, 8]),
+        "trained": draws.of(&["all", "all", "projector", "nothing"]),
+        "parallelism": draws.of(&["tensor", "data"]),
+    });
+    if draws.of(&[true, false]) {
+        usage["recompute"] = json!({"granularity": draws.of(&["none", "selective", "full"])});
+    }
+    usage
+}
+
+/// How often a product of the module is done for each image: images are padded to the ranks that share them, and ranks that cut
+/// layers embed the same patches.
+fn done(name: &str, w: &WorkloadSpec) -> f64 {
+    let (p, usage) = (&w.parallelism, &w.modules["vision"]);
+    let data = format!("{:?}", usage.parallelism) == "Data";
+    let shares = p.context.size * if data { p.tensor } else { 1 };
+    let images = w.batch.micro_batch * usage.items.expect("equally many");
+    let padded = (images.div_ceil(shares) * shares) as f64 / images as f64;
+    let copies = if !data && name.starts_with("vision patch embedding") { p.tensor } else { 1 };
+    padded * copies as f64
+}
+
+fn broken(step: &Step, sums: &Sums, plain: &Sums) -> Option<String> {
+    let w = &step.inputs.workload.value;
+    let times = |name: &str| if name.starts_with("vision ") { done(name, w) } else { duplicates(name, w) };
+    let names = plain.flops.keys().chain(sums.flops.keys());
+    names.into_iter().find_map(|name| {
+        let expected = plain.flops.get(name).copied().unwrap_or(0.0) * times(name);
+        let got = sums.flops.get(name).copied().unwrap_or(0.0);
+        (!alike(got, expected)).then(|| format!("`{name}`: {got} FLOPs, expected {expected}"))
+    })
+}
+
+#[test]
+fn images_are_encoded_once_in_every_layout() {
+    let mut draws = Draws(0x5eed_0011);
+    let (mut planned, mut caught) = (0, 0);
+    for i in 0..count() / 2 {
+        let usage = drawn_usage(&mut draws);
+        let Some(step) = Step::of(&with_module(drawn(&mut draws), &usage)) else { continue };
+        let whole = Step::of(&with_module(plain(), &usage)).expect("the plain step");
+        let Ok(plan) = step.inputs.plan() else { continue };
+        let reference = whole.inputs.plan().expect("its plan");
+        planned += 1;
+        assert_eq!(plan.model_flops, reference.model_flops, "{}", step.text);
+        let (sums, expected) = (Sums::of(&plan), Sums::of(&reference));
+        if let Some(what) = broken(&step, &sums, &expected) {
+            panic!("step {i}: {what}\n{}", step.text);
+        }
+        for (place, left) in &sums.left {
+            assert_eq!(*left, 0, "step {i}: {place:?} keeps bytes\n{}", step.text);
+        }
+        // A rank that encodes one image more.
+        let mut faulty = sums.clone();
+        let product = faulty.flops.iter_mut().find(|(name, _)| name.starts_with("vision qkv"));
+        product.into_iter().for_each(|(_, flops)| *flops *= 1.01);
+        caught += u32::from(broken(&step, &faulty, &expected).is_some());
+    }
+    println!("{planned} planned, {caught} faults caught");
+    assert!(planned > 20 && caught == planned);
+}
+
+/// The step played, unless it is refused or does not fit.
+fn run(step: &Step) -> Option<Simulation> {
+    match Simulation::run(&step.inputs, &Options::default()) {
+        Ok(run) => Some(run),
+        Err(SimulationError::Engine(
+            e @ (EngineError::Deadlock { .. } | EngineError::Mismatch { .. } | EngineError::Invalid(_)),
+        )) => {
+            panic!("{e}\n{}", step.text)
+        }
+        Err(_) => None,
+    }
+}
+
+/// Uneven images, listed or drawn: folded as unfolded, memory given back, and as many FLOPs as there are images.
+#[test]
+fn uneven_images_are_accounted_for_folded_or_not() {
+    let mut draws = Draws(0x5eed_0013);
+    let mut played = 0;
+    for i in 0..count() / 4 {
+        let ways = [
+            json!({"counts": [1, 8, 2, 3, 5]}),
+            json!({"drawn": {"median": 3.0, "sigma": 0.8, "most": 8, "seed": 3}}),
+        ];
+        let mut usage = draws.of(&ways);
+        usage["trained"] = draws.of(&["all", "projector", "nothing"]).into();
+        usage["order"] = draws.of(&["packed", "sorted", "balanced"]).into();
+        let Some(step) = Step::of(&with_module(drawn(&mut draws), &usage)) else { continue };
+        let Some(folded) = run(&step) else { continue };
+        let whole = Simulation::run(&step.inputs, &Options { fold: false, ..Options::default() });
+        assert_eq!(
+            folded.record.step_end,
+            whole.expect("as folded").record.step_end,
+            "step {i}\n{}",
+            step.text
+        );
+        let plain =
+            Step::of(&with_module(plain(), &usage)).expect("the plain step").inputs.plan().expect("its plan");
+        assert_eq!(folded.plan.model_flops, plain.model_flops, "{}", step.text);
+        let (sums, expected) = (Sums::of(&folded.plan), Sums::of(&plain));
+        for (place, left) in &sums.left {
+            assert_eq!(*left, 0, "step {i}: {place:?} keeps bytes\n{}", step.text);
+        }
+        let w = &step.inputs.workload.value;
+        if w.parallelism.context.size == 1 {
+            for (name, flops) in expected.flops.iter().filter(|(name, _)| name.starts_with("vision qkv")) {
+                assert!(
+                    alike(*flops, sums.flops.get(name).copied().unwrap_or(0.0)),
+                    "`{name}`\n{}",
+                    step.text
+                );
+            }
+        }
+        assert_eq!(folded.report(false).impossible(), None, "step {i}\n{}", step.text);
+        played += 1;
+    }
+    println!("{played} played");
+    assert!(played > 5);
+}
+
+#[test]
+fn steps_with_modules_are_accounted_for_folded_or_not() {
+    let mut draws = Draws(0x5eed_0012);
+    let mut played = 0;
+    for i in 0..count() / 8 {
+        let usage = drawn_usage(&mut draws);
+        let Some(step) = Step::of(&with_module(drawn(&mut draws), &usage)) else { continue };
+        let Some(folded) = run(&step) else { continue };
+        let options = Options { fold: false, ..Options::default() };
+        let whole = Simulation::run(&step.inputs, &options).expect("as the folded one");
+        assert_eq!(folded.record.step_end, whole.record.step_end, "step {i}\n{}", step.text);
+        let report = folded.report(false);
+        assert_eq!(report.impossible(), None, "step {i}\n{}", step.text);
+        assert!(report.hfu_causal >= report.mfu_causal * (1.0 - 1e-9), "step {i}\n{}", step.text);
+        played += 1;
+    }
+    println!("{played} played");
+    assert!(played > 3);
+}
