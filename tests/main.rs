@@ -35,6 +35,7 @@ mod offload_contention;
 mod open;
 mod optimizers;
 mod outputs;
+mod pages;
 mod parallelism;
 mod path_row;
 mod plan;
