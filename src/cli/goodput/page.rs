@@ -56,6 +56,7 @@ fn days(sheet: &mut Sheet, g: &Goodput) {
     let lines: Vec<_> = (0..)
         .zip(g.simulated.mean.parts())
         .map(|(i, (name, seconds))| {
+            let seconds = seconds.max(0.0);
             let text = format!("{}, {:.2} h", percent(seconds / wall), seconds / 3600.0);
             (name.to_owned(), vec![(format!("part{i}"), seconds, text.clone())], text)
         })

@@ -61,8 +61,13 @@ fn ranking(sheet: &mut Sheet, report: &SearchReport, workload: &str) {
     let mut fields: Vec<&String> = report.ranking.iter().flat_map(|r| r.settings.keys()).collect();
     fields.sort();
     fields.dedup();
-    let mut heads: Vec<String> =
-        ["place", "step, s", "closed form, s", "MFU, %", "memory, GiB", "devices"].map(String::from).to_vec();
+    let differs = |field: &String| {
+        report.ranking.iter().any(|r| r.settings.get(field) != report.ranking[0].settings.get(field))
+    };
+    fields.retain(|field| differs(field));
+    let mut heads: Vec<String> = ["place", "step, ms", "closed form, ms", "MFU, %", "memory, GiB", "devices"]
+        .map(String::from)
+        .to_vec();
     heads.extend(prices.then(|| "$/M tokens".to_owned()));
     heads.extend(powers.then(|| "J/token".to_owned()));
     heads.extend(fields.iter().map(|field| field.to_string()));
@@ -72,8 +77,8 @@ fn ranking(sheet: &mut Sheet, report: &SearchReport, workload: &str) {
             let four = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.4}"));
             let mut cells = vec![
                 format!("{place}"),
-                four(ranked.outcome.step_time_s),
-                four(Some(ranked.closed_form_s)),
+                ms(time(ranked)),
+                ms(ranked.closed_form_s),
                 format!("{:.1}", 100.0 * ranked.outcome.mfu.unwrap_or_default()),
                 format!("{:.1}", gib(ranked)),
                 grouped(ranked.devices.into()),
@@ -84,7 +89,7 @@ fn ranking(sheet: &mut Sheet, report: &SearchReport, workload: &str) {
             Point { cells, command: run(ranked, report, workload), message: String::new() }
         })
         .collect();
-    sheet.points("Ranking", "Best first.", &heads, &rows);
+    sheet.points("Ranking", "Best first, with the fields in which they differ.", &heads, &rows);
 }
 
 /// The command that runs a layout.
@@ -149,6 +154,11 @@ fn refined(sheet: &mut Sheet, report: &SearchReport) {
 
 /// Reasons that are drawn of a layout.
 const REASONS: usize = 8;
+
+/// Milliseconds of a time.
+fn ms(seconds: f64) -> String {
+    format!("{:.3}", 1e3 * seconds)
+}
 
 fn time(ranked: &Ranked) -> f64 {
     ranked.outcome.step_time_s.unwrap_or_default()

@@ -30,7 +30,7 @@ pub(super) fn page(result: &WhatIfs, head: &Head) -> serde_json::Result<String> 
 fn facts(sheet: &mut Sheet, result: &WhatIfs) {
     let mut facts = vec![(seconds(result.step_time_s), "a step, unchanged".to_owned())];
     if let Some(best) = result.changes.first() {
-        facts.push((seconds(best.step_time_s), format!("a step with {}", best.what)));
+        facts.push((seconds(best.step_time_s), format!("a step: {}", best.what)));
         facts.push((percent(best.change), format!("the largest of {} changes", result.changes.len())));
     }
     sheet.facts(facts);
@@ -60,8 +60,11 @@ fn row(w: &WhatIf, step_s: f64) -> Vec<String> {
         Some(Parts::BoundByMore) => "the ops of the path are bound by other things too",
         None => "",
     };
-    let path =
-        w.path_s.map_or(String::new(), |s| format!("{:.1} %", 100.0 * s / step_s.max(f64::MIN_POSITIVE)));
+    let share = |s: f64| match s > 0.0 {
+        true => format!("{:.1} %", 100.0 * s / step_s),
+        false => "·".to_owned(),
+    };
+    let path = w.path_s.map_or(String::new(), share);
     let foretold = w.foretold.map_or(String::new(), percent);
     vec![w.what.clone(), parts.to_owned(), seconds(w.step_time_s), percent(w.change), path, foretold]
 }
