@@ -1,6 +1,6 @@
 #!/bin/sh
 # Writes the page of each workload, and one of every other command that has a page: each must be below 2 MB, and open in
-# headless Chromium, light and dark, without a word on the console.
+# headless Chromium, light and dark, without a word on the console, and be no wider than a window of 500 and of 1,300 px.
 #
 #   .ci/page-check.sh STEPSIM WORKLOAD...
 #
@@ -19,6 +19,15 @@ console() {
     grep ':CONSOLE' || true
 }
 
+# How a page is too wide: its width in a window of $1 pixels (500 is the narrowest that headless Chromium has), where it is wider.
+too_wide() {
+  width='document.documentElement'
+  sed "s#</body>#<script>if ($width.scrollWidth > innerWidth) document.body.dataset.wide = $width.scrollWidth</script></body>#" \
+    "$page" >"$out/wide.html"
+  timeout 120 "$browser" --headless --no-sandbox --disable-gpu --window-size="$1,800" --dump-dom "file://$out/wide.html" 2>/dev/null |
+    grep -o 'data-wide="[0-9]*"' | sed "s/data-wide=/in a window of $1 px its width is /" || true
+}
+
 status=0
 check() {
   page=$out/$1.html
@@ -27,6 +36,7 @@ check() {
   if [ -n "$browser" ]; then
     said=$(console "file://$page")$(console --blink-settings=preferredColorScheme=0 "file://$page")
     grep -q '</html>' "$out/dom" || said="$said it did not open"
+    said=$said$(too_wide 500)$(too_wide 1300)
   fi
   if [ "$size" -lt 2000000 ] && [ -z "$said" ]; then
     echo "ok   $1: page of $((size / 1000)) kB"
@@ -40,6 +50,9 @@ check() {
 if [ -n "$browser" ]; then
   printf '<html><script>missing()</script></html>' >"$out/bad.html"
   [ -n "$(console "file://$out/bad.html")" ] || { echo "page-check: the gate does not close"; exit 1; }
+  printf '<html><body><div style="width:3000px">wide</div></body></html>' >"$out/bad.html"
+  page=$out/bad.html
+  [ -n "$(too_wide 1300)" ] || { echo "page-check: the gate of widths does not close"; exit 1; }
 fi
 for workload in "$@"; do
   "$stepsim" run "$workload" -q --html "$out/$workload.html" --report "$out/$workload.json" 2>/dev/null
@@ -51,5 +64,12 @@ done
 "$stepsim" diff tiny-4 tiny-4 --set-b batch.micro_batch=2 --html "$out/diff.html" >/dev/null
 "$stepsim" run tiny-4 -q --trace-ranks all --format kineto -o "$out/profiles"
 "$stepsim" analyze "$out"/profiles/* --html "$out/analyze.html" >/dev/null
-for page in schedule collective compare diff analyze; do check "$page"; done
+"$stepsim" whatif tiny-4 --html "$out/whatif.html" >/dev/null
+"$stepsim" search tiny-4 --html "$out/search.html" >/dev/null
+"$stepsim" sweep tiny-4 --vary batch.micro_batch=1,2 --html "$out/sweep.html" >/dev/null 2>&1
+"$stepsim" goodput --step-s 12 --devices 1024 --runs 20 --set reliability.checkpoint.stall_s=60 \
+  --set reliability.checkpoint.safe_after_s=0 --html "$out/goodput.html" >/dev/null
+"$stepsim" share tiny-4@0-3 tiny-4@4-7 -t switch:8,450,1 --html "$out/share.html" >/dev/null
+"$stepsim" plan tiny-4 -o "$out/planned.json" --html "$out/plan.html" >/dev/null
+for page in schedule collective compare diff analyze whatif search sweep goodput share plan; do check "$page"; done
 exit $status

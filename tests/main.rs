@@ -36,6 +36,7 @@ mod offload_contention;
 mod open;
 mod optimizers;
 mod outputs;
+mod pages;
 mod parallelism;
 mod path_row;
 mod plan;

@@ -411,8 +411,9 @@ fn rows_are_drawn() {
     assert_eq!(data.lines().next(), Some("point,batch.micro_batch,step_time_s,parallelism.tensor"));
     assert_eq!(data.lines().count(), 5);
     let page = read("rows.html");
-    assert_eq!(page.matches("<tr data-command").count(), 9);
-    let command = "stepsim run tests/data/study.json --set parallelism.tensor=1 --set batch.micro_batch=8\"";
+    assert_eq!(page.matches("<summary>command").count(), 9);
+    let command =
+        "stepsim run tests/data/study.json --set parallelism.tensor=1 --set batch.micro_batch=8</code>";
     assert!(page.contains(command) && said.contains("page: "), "{said}");
     let joined = "batch.micro_batch,step_time_s,parallelism.tensor+batch.micro_batch";
     stepsim(&study(&path("y.jsonl"), &["--plot", joined])).success();

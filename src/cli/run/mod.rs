@@ -17,6 +17,7 @@ use super::{Failure, calculon, outputs};
 use crate::core::engine::EngineError;
 use crate::core::units::Time;
 use crate::lab::compare::tracks::Rows;
+use crate::lab::score::Bands;
 use crate::lab::simulate::jump::{self, figures};
 use crate::lab::simulate::whatif::blame;
 use crate::lab::simulate::{FailedReport, Head, Inputs, Options, Simulation, Status};
@@ -185,7 +186,8 @@ pub fn timeline(args: &Args, run: &Simulation) -> Result<Option<String>, Failure
 /// # Errors
 /// A rank is not in the run.
 pub fn html(args: &Args, run: &Simulation, report: &Report) -> Result<String, Failure> {
-    page::page(run, &traced(args.trace_ranks(), run)?, report).map_err(Failure::run)
+    let accuracy = Bands::shipped().range(&run.inputs, report.step_time_s);
+    page::page(run, &traced(args.trace_ranks(), run)?, report, &accuracy).map_err(Failure::run)
 }
 
 /// The report with what causes cost, where more than one screen is asked for: each is a run of its own.

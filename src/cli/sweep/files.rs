@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::Value;
 
+use super::super::command_line;
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
-use crate::lab::study::{Plot, Row, page, quoted, read_rows, set_text, write_rows, write_text};
+use crate::lab::page::sheet::quoted;
+use crate::lab::study::{Plot, Row, page, read_rows, set_text, write_rows, write_text};
 
 /// Pictures of rows.
 #[derive(Debug, clap::Args)]
@@ -51,7 +53,8 @@ impl Drawn {
         }
         if let Some(path) = &self.html {
             let title = format!("Study of {}", command.split_whitespace().nth(2).unwrap_or("rows"));
-            let html = page(&title, command, rows, plots).map_err(Failure::input)?;
+            let html =
+                page(&title, command, &command_line::command(), rows, plots).map_err(Failure::input)?;
             write_text(path, &html).map_err(Failure::run)?;
             text += &format!("page: {}\n", path.display());
         }

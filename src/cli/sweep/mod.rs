@@ -9,10 +9,10 @@ use std::time::Instant;
 use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::{Failure, outputs, say};
+use crate::lab::page::sheet::quoted;
 use crate::lab::simulate::Status;
 use crate::lab::study::{
-    Axis, Base, Choice, Columns, Condition, How, Row, Shard, Space, Study, StudyError, SweepOptions, quoted,
-    sweep,
+    Axis, Base, Choice, Columns, Condition, How, Row, Shard, Space, Study, StudyError, SweepOptions, sweep,
 };
 use files::{Drawn, table};
 

@@ -6,6 +6,7 @@ use super::gather::{Memory, Shown};
 use super::lane::Row;
 use crate::core::program::MemoryClass;
 use crate::read::analysis::report::Report;
+use crate::read::analysis::waterfall_report::BarsReport;
 
 /// Width of all drawings in their own units, and where the scale begins.
 pub const WIDTH: f64 = 1200.0;
@@ -22,18 +23,29 @@ pub fn escaped(text: &str) -> String {
 }
 
 /// A drawing of `height` with what `inside` writes.
-fn drawing(id: &str, height: f64, label: &str, inside: &str) -> String {
+pub(super) fn drawing(id: &str, height: f64, label: &str, inside: &str) -> String {
     format!(
         "<svg id=\"{id}\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">{inside}</svg>",
         escaped(label)
     )
 }
 
-fn text(out: &mut String, x: f64, y: f64, class: &str, text: &str) {
+pub(super) fn text(out: &mut String, x: f64, y: f64, class: &str, text: &str) {
     let _ = write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{}</text>", escaped(text));
 }
 
-fn rect(out: &mut String, class: &str, [x, y, w, h]: [f64; 4], title: &str) {
+/// The name of a line, to the left of the scale; one that is too long for its place stands there narrower, not cut.
+pub(super) fn line_name(out: &mut String, y: f64, name: &str) {
+    const ROOM: f64 = LEFT - 12.0;
+    if 5.8 * name.chars().count() as f64 <= ROOM {
+        return text(out, LEFT - 8.0, y, "end", name);
+    }
+    let (x, name) = (LEFT - 8.0, escaped(name));
+    let narrow = format!("textLength=\"{ROOM:.0}\" lengthAdjust=\"spacingAndGlyphs\"");
+    let _ = write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"end\" {narrow}>{name}</text>");
+}
+
+pub(super) fn rect(out: &mut String, class: &str, [x, y, w, h]: [f64; 4], title: &str) {
     let _ = write!(
         out,
         "<rect class=\"{class}\" x=\"{x:.2}\" y=\"{y:.1}\" width=\"{w:.2}\" height=\"{h:.1}\"><title>{}</title></rect>",
@@ -65,7 +77,7 @@ pub fn timeline(rows: &[Row], end_ns: u64) -> String {
     let scale = (WIDTH - LEFT) / end_ns.max(1) as f64;
     let mut out = String::from("<g id=\"names\">");
     for (i, row) in (0..).zip(rows) {
-        text(&mut out, LEFT - 8.0, f64::from(i) * ROW + 14.0, "end", &row.name);
+        line_name(&mut out, f64::from(i) * ROW + 14.0, &row.name);
     }
     out.push_str("</g><g id=\"lanes\">");
     for (i, row) in (0..).zip(rows) {
@@ -124,7 +136,7 @@ pub fn bars(id: &str, label: &str, whole: f64, lines: &[Line]) -> String {
     let room = WIDTH - LEFT - 230.0;
     for (i, (name, parts, after)) in (0..).zip(lines) {
         let y = f64::from(i) * 22.0;
-        text(&mut out, LEFT - 8.0, y + 14.0, "end", name);
+        line_name(&mut out, y + 14.0, name);
         let mut x = LEFT;
         for (class, value, title) in parts {
             let w = value / whole.max(f64::MIN_POSITIVE) * room;
@@ -167,8 +179,7 @@ pub fn breakdown_key(report: &Report) -> Vec<(String, String)> {
 }
 
 /// From the peak of the devices down to MFU, what took how much.
-pub fn waterfall(report: &Report) -> Option<String> {
-    let bars = &report.waterfall.as_ref()?.mean;
+pub fn waterfall(bars: &BarsReport) -> String {
     let lines = bars.groups().into_iter().map(|(group, share, parts)| {
         let mut largest: Vec<_> = parts.iter().filter(|part| !part.what.is_empty()).collect();
         largest.sort_by(|a, b| b.share.abs().total_cmp(&a.share.abs()));
@@ -179,7 +190,7 @@ pub fn waterfall(report: &Report) -> Option<String> {
             .collect();
         (group.to_owned(), share, named.join(", "))
     });
-    Some(steps_down(lines, bars.mfu))
+    steps_down(lines, bars.mfu)
 }
 
 /// Bars that lead down from the peak to MFU: each with its name, its share and what is in it.
@@ -188,7 +199,7 @@ pub fn steps_down(bars: impl Iterator<Item = (String, f64, String)>, mfu: f64) -
     let x = |share: f64| LEFT + share.clamp(0.0, 1.1) * (WIDTH - LEFT - 330.0);
     let mut line = |i: usize, name: &str, [from, to]: [f64; 2], class: &str, note: &str| {
         let y = i as f64 * 22.0;
-        text(&mut out, LEFT - 8.0, y + 14.0, "end", name);
+        line_name(&mut out, y + 14.0, name);
         rect(&mut out, class, [x(from), y + 2.0, (x(to) - x(from)).max(1.0), 16.0], note);
         // What would run out of the drawing stands before its bar.
         let fits = x(to) + 6.0 + 5.8 * note.chars().count() as f64 <= WIDTH;
@@ -217,7 +228,7 @@ pub fn pairs(lines: &[(&str, [f64; 2], [String; 2])]) -> String {
     let whole = lines.iter().flat_map(|line| line.1).map(f64::abs).fold(f64::MIN_POSITIVE, f64::max);
     for (i, (name, values, texts)) in (0..).zip(lines) {
         let y = f64::from(i) * 26.0;
-        text(&mut out, LEFT - 8.0, y + 15.0, "end", name);
+        line_name(&mut out, y + 15.0, name);
         for ((value, note), (class, top)) in values.iter().zip(texts).zip([("a", 2.0), ("b", 12.0)]) {
             let w = (value.abs() / whole * (WIDTH - LEFT - 130.0)).max(0.5);
             rect(&mut out, class, [LEFT, y + top, w, 9.0], note);

@@ -68,6 +68,24 @@ pub struct Line {
     pub count: u64,
     /// How long in all.
     pub seconds: f64,
+    /// Where the longest of a rank that is drawn lies.
+    #[serde(skip)]
+    pub place: Option<Place>,
+}
+
+/// A place in the drawing over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The row.
+    pub row: usize,
+    /// From when to when, in nanoseconds.
+    pub span_ns: [u64; 2],
+}
+
+impl Place {
+    fn length(self) -> u64 {
+        self.span_ns[1] - self.span_ns[0]
+    }
 }
 
 /// All that a page shows beside the report.
@@ -127,9 +145,9 @@ pub fn gather(run: &Simulation, ranks: &[RankId]) -> Shown {
     let step = run.record.step_end;
     let mut kernels = BTreeMap::new();
     let mut waits = Lines::default();
-    let rows = picked
-        .iter()
-        .map(|rank| {
+    let rows = (0..)
+        .zip(&picked)
+        .map(|(row, rank)| {
             let mut pieces = Vec::new();
             stalls_of(&mut causes, &mut idle, *rank, &mut pieces);
             for piece in &pieces {
@@ -137,7 +155,9 @@ pub fn gather(run: &Simulation, ranks: &[RankId]) -> Shown {
                     let program = world.program_of(rank);
                     program.infos[program.ops[op.index()].info as usize].name.to_string()
                 });
-                waits.add(what, piece.cause.name(), Time(piece.time().0 / count as u64));
+                let span_ns = [piece.start, piece.end].map(Time::round_ns);
+                let time = Time(piece.time().0 / count as u64);
+                waits.add(what, piece.cause.name(), time, Some(Place { row, span_ns }));
             }
             let stalls = pieces.iter().map(|piece| Item {
                 start: piece.start.round_ns(),
@@ -257,19 +277,23 @@ fn highest(points: &[(Time, memory::ByClass)], end: Time) -> Vec<(u64, memory::B
 
 /// Sums by what and kind.
 #[derive(Default)]
-struct Lines(BTreeMap<(String, &'static str), (u64, Time)>);
+struct Lines(BTreeMap<(String, &'static str), (u64, Time, Option<Place>)>);
 
 impl Lines {
-    fn add(&mut self, what: String, kind: &'static str, time: Time) {
+    fn add(&mut self, what: String, kind: &'static str, time: Time, place: Option<Place>) {
         let line = self.0.entry((what, kind)).or_default();
         line.0 += 1;
         line.1 += time;
+        // Of several that are equally long the first.
+        if place.map(Place::length) > line.2.map(Place::length) {
+            line.2 = place;
+        }
     }
     fn longest(self) -> Vec<Line> {
         let mut lines: Vec<Line> = self
             .0
             .into_iter()
-            .map(|((what, kind), (count, time))| Line { what, kind, count, seconds: time.s() })
+            .map(|((what, kind), (count, time, place))| Line { what, kind, count, seconds: time.s(), place })
             .collect();
         lines.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         lines.truncate(LISTED);
@@ -288,7 +312,7 @@ fn critical_lines(run: &Simulation) -> Vec<Line> {
         let info = &program.infos[program.ops[link.op.index()].info as usize];
         let row = program.streams[usize::from(program.ops[link.op.index()].stream)].kind;
         let what = op_name(row, info);
-        lines.add(what, OpKind::of(program, link.op).words(), link.end - link.start);
+        lines.add(what, OpKind::of(program, link.op).words(), link.end - link.start, None);
     }
     lines.longest()
 }

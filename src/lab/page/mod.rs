@@ -7,15 +7,19 @@
 //!   classes of kernels) is read from the run;
 //! * [`profile`]: measured steps, one row a rank, by the words of `stepsim analyze`;
 //! * [`difference`]: two steps side by side;
+//! * [`points`]: a table to sort, each row with its command;
+//! * [`signed`]: what is gained and lost;
 //! * [`lane`]: rows of any other drawing over time (schedules, collectives).
 
 pub mod difference;
 mod draw;
 mod gather;
 pub mod lane;
+mod points;
 pub mod profile;
 mod run;
 pub mod sheet;
+mod signed;
 
 pub use gather::{PAIR, gather, looks as step_looks, pass_number};
 pub use run::page;

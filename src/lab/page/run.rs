@@ -10,13 +10,19 @@ use crate::read::palette;
 
 use super::draw;
 use super::gather::{self, Line, Shown};
-use super::sheet::{Sheet, key, table};
+use super::sheet::{Sheet, key, places, table};
 
-/// The page about a run. `ranks` are those that may be drawn, `report` is that of the run.
+/// The page about a run. `ranks` are those that may be drawn, `report` is that of the run, `accuracy` how far measured steps
+/// like it lie from simulated ones.
 ///
 /// # Errors
 /// If the report cannot be written as JSON.
-pub fn page(run: &Simulation, ranks: &[RankId], report: &Report) -> serde_json::Result<String> {
+pub fn page(
+    run: &Simulation,
+    ranks: &[RankId],
+    report: &Report,
+    accuracy: &str,
+) -> serde_json::Result<String> {
     let mut shown = gather::gather(run, ranks);
     let title = format!("{} on {}", report.workload, report.topology);
     let memory =
@@ -25,12 +31,13 @@ pub fn page(run: &Simulation, ranks: &[RankId], report: &Report) -> serde_json::
     let mut sheet = Sheet::new(&title, gather::looks(), &colours);
     facts(&mut sheet, report);
     sheet.lead(&report.hangs_on);
+    sheet.remark(&format!("Accuracy: {accuracy}"));
     let note = passes_note(&shown);
     sheet.timeline("Passes over the step", &note, shown.step_ns, std::mem::take(&mut shown.rows));
-    if let Some(drawing) = draw::waterfall(report) {
+    if let Some(waterfall) = &report.waterfall {
         let note = "What of the devices' peak is left as MFU, and what took the rest (with its largest parts), mean of all \
                     ranks.";
-        sheet.section("From the peak to MFU", note, |out| out.push_str(&drawing));
+        sheet.section("From the peak to MFU", note, |out| out.push_str(&draw::waterfall(&waterfall.mean)));
     }
     blame(&mut sheet, report);
     sheet.section("Where the time went", "Kernels, then why the compute stream stood still.", |out| {
@@ -79,10 +86,11 @@ fn facts(sheet: &mut Sheet, report: &Report) {
 
 fn passes_note(shown: &Shown) -> String {
     format!(
-        "{} of {} ranks, one line each: passes, below them why the compute stream stood still, and communication. Drag to \
-         look closer, double-click for the whole step; every kernel stands in the timeline (-o step.pftrace).",
+        "{} of {} ranks, one line each: passes, below them why the compute stream stood still, and communication. Drag, or + \
+         and −, to look closer, arrow keys to move, double-click or Home for the whole step; every kernel stands in the \
+         timeline (-o step.pftrace).",
         shown.rows.len(),
-        shown.of_ranks
+        grouped(shown.of_ranks as u64)
     )
 }
 
@@ -108,9 +116,16 @@ fn lists(sheet: &mut Sheet, shown: &Shown, report: &Report) {
         let rows = lines.iter().map(|line| {
             let share = format!("{:.1} %", 100.0 * line.seconds / report.run_time_s);
             let kind = line.kind.to_owned();
-            vec![line.what.clone(), kind, grouped(line.count), draw::seconds(line.seconds), share]
+            let cells = [kind, grouped(line.count), draw::seconds(line.seconds), share];
+            (line.what.clone(), line.place, cells)
         });
-        table(out, &[heads[0], heads[1], "times", "time", "of the step"], 2, rows);
+        let heads = [heads[0], heads[1], "times", "time", "of the step"];
+        places(
+            out,
+            &heads,
+            2,
+            rows.map(|(what, place, cells)| (place, [vec![what], cells.to_vec()].concat())),
+        );
     };
     let path = &report.critical_path;
     let note = format!(
@@ -122,7 +137,8 @@ fn lists(sheet: &mut Sheet, shown: &Shown, report: &Report) {
         draw::seconds(path.memory_s)
     );
     sheet.section("Critical path", &note, |out| list(out, ["what", "kind"], &shown.critical));
-    let note = "By what was waited for; mean of the ranks drawn, times are of all of them.";
+    let note = "By what was waited for; mean of the ranks drawn, times are of all of them. A press shows the longest of its \
+                kind in the drawing above.";
     sheet.section("Longest stalls", note, |out| list(out, ["waited for", "cause"], &shown.stalls));
 }
 
@@ -139,7 +155,7 @@ mod tests {
         let mut report = run.report(false);
         report.run.command = vec!["stepsim".into(), "run".into(), "</script><b>".into()];
         let ranks: Vec<RankId> = (0..run.plan.world.ranks.len() as u32).map(RankId).collect();
-        (page(&run, &ranks, &report).unwrap(), report)
+        (page(&run, &ranks, &report, "1 to 2 s").unwrap(), report)
     }
 
     #[test]

@@ -6,5 +6,5 @@ function save(name, type, text) {
   link.href = URL.createObjectURL(new Blob([text], {type})); link.download = name; link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
-const on = (id, act) => document.getElementById(id).addEventListener('click', act);
+const on = (id, act) => document.getElementById(id)?.addEventListener('click', act);
 on('json', () => save('report.json', 'application/json', JSON.stringify(data.report, null, 2)));

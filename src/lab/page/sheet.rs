@@ -6,8 +6,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::draw::{self, escaped};
-pub use super::draw::{pairs, seconds};
+pub use super::draw::{bars, gib, pairs, seconds, waterfall};
+use super::gather::Place;
 use super::lane::{Looks, Row};
+pub use super::points::Point;
+use super::points::points;
+pub use super::signed::{Signed, signed};
 
 /// A page that is being written, section by section.
 #[derive(Debug)]
@@ -16,6 +20,8 @@ pub struct Sheet {
     looks: Looks,
     /// Nanoseconds of the drawing over time, and its rows, if it has one.
     timeline: Option<(u64, Vec<Row>)>,
+    /// Whether it has a table that headings sort.
+    sorts: bool,
 }
 
 impl Sheet {
@@ -39,7 +45,7 @@ impl Sheet {
             let _ = writeln!(out, ".{class} {{ fill: {colour} }}");
         }
         let _ = write!(out, "</style></head><body><h1>{title}</h1>");
-        Sheet { out, looks, timeline: None }
+        Sheet { out, looks, timeline: None, sorts: false }
     }
 
     /// The few numbers that one looks for first, each with what it is.
@@ -55,6 +61,13 @@ impl Sheet {
     pub fn lead(&mut self, sentence: &str) {
         if !sentence.is_empty() {
             let _ = write!(self.out, "<p class=\"lead\">{}</p>", escaped(sentence));
+        }
+    }
+
+    /// A sentence below the lead, if there is one.
+    pub fn remark(&mut self, sentence: &str) {
+        if !sentence.is_empty() {
+            let _ = write!(self.out, "<p>{}</p>", escaped(sentence));
         }
     }
 
@@ -93,6 +106,13 @@ impl Sheet {
         self.timeline = Some((end_ns, rows));
     }
 
+    /// A section with a table that headings sort; each row holds its command.
+    pub fn points(&mut self, title: &str, note: &str, heads: &[String], rows: &[Point]) {
+        self.sorts = true;
+        let note = format!("{note} A press on a heading sorts.");
+        self.section(title, note.trim_start(), |out| points(out, heads, rows));
+    }
+
     /// The exact command, and what else is to be known of the inputs.
     pub fn command(&mut self, words: &[String], head: &impl Serialize, notes: &[String]) {
         self.section("What was run", "The same command gives the same page.", |out| {
@@ -111,14 +131,16 @@ impl Sheet {
         });
     }
 
-    /// The whole page; `report` can be saved from it, `shown` is what is drawn beside.
+    /// The whole page; `report` can be saved from it unless it is nothing, `shown` is what is drawn beside.
     ///
     /// # Errors
     /// If the report cannot be written as JSON.
     pub fn finish(self, shown: Value, report: &impl Serialize) -> serde_json::Result<String> {
         let mut out = self.out;
-        out.push_str("<p class=\"screen\"><button id=\"json\">save the report as JSON</button></p>");
         let mut data = json!({ "shown": shown, "report": report });
+        if !data["report"].is_null() {
+            out.push_str("<p class=\"screen\"><button id=\"json\">save the report as JSON</button></p>");
+        }
         let mut script = String::from(include_str!("save.js"));
         if let Some((end_ns, rows)) = self.timeline {
             let names =
@@ -130,6 +152,9 @@ impl Sheet {
                 "width": draw::WIDTH, "left": draw::LEFT, "row": draw::ROW, "lanes": draw::LANES, "classes": draw::CLASSES,
             });
             script.push_str(include_str!("timeline.js"));
+        }
+        if self.sorts {
+            script.push_str(include_str!("points.js"));
         }
         // No text of the data may end the element that it stands in.
         let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
@@ -157,16 +182,36 @@ pub fn key<'n>(out: &mut String, entries: impl Iterator<Item = (String, &'n str)
 
 /// A table; columns from the `words`-th on hold numbers.
 pub fn table(out: &mut String, heads: &[&str], words: usize, rows: impl IntoIterator<Item = Vec<String>>) {
+    places(out, heads, words, rows.into_iter().map(|cells| (None, cells)));
+}
+
+/// A table of which a press on the first cell of a row shows its place in the drawing over time, where it has one.
+pub(super) fn places(
+    out: &mut String,
+    heads: &[&str],
+    words: usize,
+    rows: impl IntoIterator<Item = (Option<Place>, Vec<String>)>,
+) {
     let class = |i: usize| if i >= words { " class=\"n\"" } else { "" };
     out.push_str("<table><tr>");
     for (i, head) in heads.iter().enumerate() {
         let _ = write!(out, "<th{}>{}</th>", class(i), escaped(head));
     }
     out.push_str("</tr>");
-    for row in rows {
+    for (place, cells) in rows {
         out.push_str("<tr>");
-        for (i, cell) in row.iter().enumerate() {
-            let _ = write!(out, "<td{}>{}</td>", class(i), escaped(cell));
+        for (i, cell) in cells.iter().enumerate() {
+            let cell = escaped(cell);
+            match place.filter(|_| i == 0) {
+                Some(Place { row, span_ns: [start, end] }) => {
+                    let name = if cell.is_empty() { "nothing" } else { &cell };
+                    let at = format!("{row},{start},{end}");
+                    let _ = write!(out, "<td><button class=\"go\" data-at=\"{at}\">{name}</button></td>");
+                }
+                None => {
+                    let _ = write!(out, "<td{}>{cell}</td>", class(i));
+                }
+            }
         }
         out.push_str("</tr>");
     }
@@ -174,7 +219,7 @@ pub fn table(out: &mut String, heads: &[&str], words: usize, rows: impl IntoIter
 }
 
 /// A word as a shell takes it.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

@@ -82,6 +82,21 @@ svg.addEventListener('pointermove', (e) => {
   tip.textContent = text; tip.style.left = Math.min(e.clientX + 12, innerWidth - 320) + 'px'; tip.style.top = e.clientY + 14 + 'px';
 });
 
+// Arrow keys move, + and - zoom, Home shows the whole.
+svg.setAttribute('tabindex', '0');
+svg.addEventListener('keydown', (e) => {
+  const button = {ArrowLeft: 'left', ArrowRight: 'right', '+': 'in', '=': 'in', '-': 'out', Home: 'all'}[e.key];
+  if (button && !e.ctrlKey && !e.metaKey && !e.altKey) { e.preventDefault(); document.getElementById(button).click(); }
+});
+// A line of a table that has a place in the drawing: a press shows it, framed.
+for (const go of document.querySelectorAll('button.go')) go.addEventListener('click', () => {
+  const [row, start, end] = go.dataset.at.split(',').map(Number), around = 2 * Math.max(end - start, 250);
+  zoom(start - around, end + around);
+  const x = (ns) => L + (ns - a) / (b - a) * (W - L), [top, bottom] = LANES[1];
+  lanes.innerHTML += `<rect class="mark" x="${x(start) - 2}" y="${row * R + top - 2}" width="${x(end) - x(start) + 4}" height="${bottom - top + 4}"/>`;
+  svg.scrollIntoView({block: 'center'}); svg.focus({preventScroll: true});
+});
+
 function csv() {
   const lines = ['rank,lane,what,micro_batch,start_ns,end_ns'];
   rows.forEach((row, r) => row.forEach((lane, l) => lane.start.forEach((start, i) => lines.push(

@@ -28,7 +28,8 @@ pub struct Planned {
     pub usd_per_million_tokens: Option<f64>,
     /// Joule for 10⁶ tokens at the stated power of the devices.
     pub joule_per_million_tokens: Option<f64>,
-    layout: String,
+    /// Degrees, batch, sharding and recomputation, in words.
+    pub layout: String,
 }
 
 impl Planned {

@@ -202,12 +202,18 @@ impl RunPlan {
         Ok(())
     }
 
+    /// The classes of values, each with the words of its own.
+    pub fn classes(&self) -> [(&'static str, Vec<&str>); 4] {
+        CLASSES.map(|(class, from)| {
+            let of_class = self.fields.iter().filter(|field| field.origin.from == from);
+            (class, of_class.map(|field| field.origin.why.as_str()).collect())
+        })
+    }
+
     /// The classes as text.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.name);
-        for (class, from) in CLASSES {
-            let of_class = self.fields.iter().filter(|field| field.origin.from == from);
-            let lines: Vec<&str> = of_class.map(|field| field.origin.why.as_str()).collect();
+        for ((class, lines), (_, from)) in self.classes().into_iter().zip(CLASSES) {
             let apart = if matches!(from, From::Stated | From::Software) { "; " } else { LINE };
             text += &format!("  {class:<16} {}\n", lines.join(apart));
         }

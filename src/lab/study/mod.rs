@@ -39,7 +39,7 @@ pub use layout::Given;
 pub use objective::Objective;
 pub use options::SearchOptions;
 pub use outcome::{How, Outcome, outcome};
-pub use page::{front, page, quoted};
+pub use page::{front, page};
 pub use plot::Plot;
 pub use proof::Proof;
 pub use reasons::{Reason, reasons};

@@ -2,9 +2,14 @@
 
 use std::fmt::Write;
 
-use super::plot::{Plot, escape, short, text};
+use serde_json::Value;
+
+use super::plot::{Plot, short, text};
 use super::rows::Row;
 use super::space::set_text;
+use crate::core::units::grouped;
+use crate::lab::page::lane::Looks;
+use crate::lab::page::sheet::{Point, Sheet, gib, quoted, seconds};
 use crate::step::spec::SpecError;
 
 /// Most rows of the table: the fastest.
@@ -24,31 +29,62 @@ pub fn front(rows: &[Row]) -> Vec<&Row> {
     ok.into_iter().map(|(row, _)| row).collect()
 }
 
-/// The page. `command` is what runs the workload that the points change: `stepsim run gpt2-8`.
+/// The page. `command` is what runs the workload that the points change: `stepsim run gpt2-8`; `typed` are the words of the
+/// command that made it.
 ///
 /// # Errors
 /// What is to be plotted cannot be.
-pub fn page(title: &str, command: &str, rows: &[Row], plots: &[Plot]) -> Result<String, SpecError> {
+pub fn page(
+    title: &str,
+    command: &str,
+    typed: &[String],
+    rows: &[Row],
+    plots: &[Plot],
+) -> Result<String, SpecError> {
     let front = front(rows);
-    let mut html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n<style>{STYLE}</style></head>\
-         <body>\n<h1>{0}</h1>\n<p>{1} points, {2} with a result. stepsim {3}.</p>\n",
-        escape(title),
-        rows.len(),
-        rows.iter().filter(|row| row.outcome.step_time_s.is_some()).count(),
-        env!("CARGO_PKG_VERSION"),
-    );
+    let mut sheet = Sheet::new(title, Looks::default(), &[]);
+    facts(&mut sheet, rows, &front);
     if !front.is_empty() {
-        html += "<h2>Time and memory</h2>\n<p>On the front (joined): no other point is both as fast and as small.</p>\n";
-        html += &front_svg(rows, &front)?;
+        let note = "On the front (joined): no other point is both as fast and as small.";
+        drawn(&mut sheet, "Time and memory", note, &front_svg(rows, &front)?);
     }
     for plot in plots {
-        let _ = writeln!(html, "<h2>{} by {}</h2>\n{}", escape(&plot.y), escape(&plot.x), plot.svg(rows)?);
+        drawn(&mut sheet, &format!("{} by {}", plot.y, plot.x), "", &plot.svg(rows)?);
     }
-    html += "<h2>Points</h2>\n<p>A click on a heading sorts; a click on a row shows its command.</p>\n";
-    html += &table(command, rows, &front);
-    let _ = write!(html, "<script>{SCRIPT}</script>\n</body></html>\n");
-    Ok(html)
+    let note = match rows.len() > MOST_ROWS {
+        true => format!("The fastest {} of {}.", grouped(MOST_ROWS as u64), grouped(rows.len() as u64)),
+        false => "Fastest first.".to_owned(),
+    };
+    let (heads, points) = points(command, rows, &front);
+    sheet.points("Points", &note, &heads, &points);
+    sheet.command(typed, &Value::Null, &[]);
+    sheet.finish(Value::Null, &Value::Null).map_err(|e| SpecError::file(title, e.to_string()))
+}
+
+/// The fastest point, and how many there are.
+fn facts(sheet: &mut Sheet, rows: &[Row], front: &[&Row]) {
+    let mut facts = Vec::new();
+    if let Some(best) = front.first() {
+        facts.extend(best.outcome.step_time_s.map(|s| (seconds(s), "a step of the fastest point")));
+        facts.extend(best.outcome.mfu.map(|mfu| (format!("{:.1} %", 100.0 * mfu), "its MFU")));
+        facts
+            .extend(best.outcome.memory_peak_bytes.map(|b| (gib(b as f64), "its device memory at the peak")));
+    }
+    let with_result = rows.iter().filter(|row| row.outcome.step_time_s.is_some()).count();
+    facts.push((grouped(rows.len() as u64), "points"));
+    facts.push((grouped(with_result as u64), "with a result"));
+    sheet.facts(facts.into_iter().map(|(value, what)| (value, what.to_owned())));
+    if let Some(best) = front.first() {
+        let settings: Vec<String> =
+            best.settings.iter().map(|(path, value)| format!("{path} {}", text(value))).collect();
+        sheet.lead(&format!("The fastest: {}", settings.join(", ")));
+    }
+}
+
+fn drawn(sheet: &mut Sheet, title: &str, note: &str, svg: &str) {
+    sheet.section(title, note, |out| {
+        let _ = write!(out, "<div class=\"plot\">{svg}</div>");
+    });
 }
 
 /// All points by memory and time, those of the front in a colour of their own and joined.
@@ -67,77 +103,47 @@ fn front_svg(rows: &[Row], front: &[&Row]) -> Result<String, SpecError> {
     Plot { x: "memory_peak_GiB".into(), y: "step_time_s".into(), colour: Some("front".into()) }.svg(&marked)
 }
 
-fn table(command: &str, rows: &[Row], front: &[&Row]) -> String {
+/// Headings and rows, fastest first: numbers, then a column for each setting.
+fn points(command: &str, rows: &[Row], front: &[&Row]) -> (Vec<String>, Vec<Point>) {
     let mut paths: Vec<&String> = Vec::new();
     for path in rows.iter().flat_map(|row| row.settings.keys()) {
         if !paths.contains(&path) {
             paths.push(path);
         }
     }
-    let mut shown: Vec<&Row> = rows.iter().collect();
-    shown.sort_by(|a, b| {
-        let time = |row: &Row| row.outcome.step_time_s.unwrap_or(f64::INFINITY);
-        time(a).total_cmp(&time(b))
-    });
     let heads = ["point", "step, s", "MFU, %", "memory, GiB", "front"].map(str::to_string).into_iter();
-    let heads = heads.chain(paths.iter().map(|path| escape(path))).chain(["status".to_string()]);
-    let mut html = "<table id=\"points\"><thead><tr>".to_string();
-    heads.for_each(|head| html += &format!("<th>{head}</th>"));
-    html += "</tr></thead><tbody>\n";
-    for row in shown.iter().take(MOST_ROWS) {
-        let o = &row.outcome;
-        let number = |x: Option<f64>| x.map(short).unwrap_or_default();
-        let sets: Vec<String> = row
-            .settings
-            .iter()
-            .map(|(path, value)| format!("--set {}", quoted(&set_text(path, value))))
-            .collect();
-        let on = front.iter().any(|other| std::ptr::eq(*other, *row));
-        let status = row.column("status").map(|status| text(&status)).unwrap_or_default();
-        let tip = o.message.as_deref().unwrap_or_default();
-        let _ = write!(html, "<tr data-command=\"{}\">", escape(&format!("{command} {}", sets.join(" "))));
-        let cells = [
-            row.point.to_string(),
-            number(o.step_time_s),
-            number(o.mfu.map(|x| 100.0 * x)),
-            number(o.memory_peak_bytes.map(|b| b as f64 / (1u64 << 30) as f64)),
-            if on { "●" } else { "" }.to_string(),
-        ];
-        let of_paths = paths.iter().map(|path| row.settings.get(*path).map(text).unwrap_or_default());
-        cells.into_iter().chain(of_paths).for_each(|cell| html += &format!("<td>{}</td>", escape(&cell)));
-        let _ = writeln!(html, "<td title=\"{}\">{}</td></tr>", escape(tip), escape(&status));
-    }
-    html += "</tbody></table>\n";
-    if rows.len() > MOST_ROWS {
-        let _ = writeln!(html, "<p>The fastest {MOST_ROWS} of {} are listed.</p>", rows.len());
-    }
-    html
+    let heads = heads.chain(paths.iter().map(|path| path.to_string())).chain(["status".to_string()]);
+    let mut shown: Vec<&Row> = rows.iter().collect();
+    let time = |row: &Row| row.outcome.step_time_s.unwrap_or(f64::INFINITY);
+    shown.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    let point = |row: &&Row| point(command, row, &paths, front);
+    (heads.collect(), shown.iter().take(MOST_ROWS).map(point).collect())
 }
 
-/// A word as a shell takes it.
-pub fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "_.,:=/+-".contains(c);
-    if text.chars().all(plain) { text.to_string() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+fn point(command: &str, row: &Row, paths: &[&String], front: &[&Row]) -> Point {
+    let o = &row.outcome;
+    let number = |x: Option<f64>| x.map(short).unwrap_or_default();
+    let sets: Vec<String> = row
+        .settings
+        .iter()
+        .map(|(path, value)| format!("--set {}", quoted(&set_text(path, value))))
+        .collect();
+    let on = front.iter().any(|other| std::ptr::eq(*other, row));
+    let cells = [
+        row.point.to_string(),
+        number(o.step_time_s),
+        number(o.mfu.map(|x| 100.0 * x)),
+        number(o.memory_peak_bytes.map(|b| b as f64 / (1u64 << 30) as f64)),
+        if on { "●" } else { "" }.to_string(),
+    ];
+    let of_paths = paths.iter().map(|path| row.settings.get(*path).map(text).unwrap_or_default());
+    let status = row.column("status").map(|status| text(&status)).unwrap_or_default();
+    Point {
+        cells: cells.into_iter().chain(of_paths).chain([status]).collect(),
+        command: format!("{command} {}", sets.join(" ")),
+        message: o.message.clone().unwrap_or_default(),
+    }
 }
-
-const STYLE: &str = "body{font-family:sans-serif;margin:2em;max-width:1200px}table{border-collapse:collapse;font-size:13px}\
-    th,td{padding:3px 9px;text-align:right;border-bottom:1px solid #ddd}th{cursor:pointer;background:#f4f4f4;position:sticky;top:0}\
-    tbody tr{cursor:pointer}tbody tr:hover{background:#eef5fb}code{white-space:pre-wrap;background:#f4f4f4;padding:6px;display:block}\
-    tr.command td{text-align:left}";
-
-/// Sorting by a click on a heading, numbers by size; the command of a row under it.
-const SCRIPT: &str = "\
-const table=document.getElementById('points'),body=table.tBodies[0];\
-table.tHead.addEventListener('click',e=>{const th=e.target.closest('th');if(!th)return;\
-const i=th.cellIndex,down=th.dataset.down=th.dataset.down==='1'?'0':'1';\
-body.querySelectorAll('tr.command').forEach(r=>r.remove());\
-const key=r=>{const t=r.cells[i].textContent,n=parseFloat(t);return t===''?[2,'']:isNaN(n)?[1,t]:[0,n]};\
-const rows=[...body.rows].map(r=>[key(r),r]).sort(([a],[b])=>a[0]-b[0]||(a[1]<b[1]?-1:a[1]>b[1]?1:0));\
-if(down==='0')rows.reverse();rows.forEach(([,r])=>body.append(r))});\
-body.addEventListener('click',e=>{const row=e.target.closest('tr');if(!row||!row.dataset.command)return;\
-const next=row.nextElementSibling;if(next&&next.classList.contains('command')){next.remove();return}\
-const tr=document.createElement('tr'),td=tr.insertCell(),code=document.createElement('code');\
-tr.className='command';td.colSpan=row.cells.length;code.textContent=row.dataset.command;td.append(code);row.after(tr)});";
 
 #[cfg(test)]
 mod tests {
@@ -155,12 +161,12 @@ mod tests {
         let rows = [row(3.0, 10), row(1.0, 40), row(2.0, 20), row(2.5, 30), row(1.0, 50), row(4.0, 10)];
         let times: Vec<_> = front(&rows).iter().filter_map(|row| row.outcome.step_time_s).collect();
         assert_eq!(times, [1.0, 2.0, 3.0]);
-        let html = page("a & b", "stepsim run x", &rows, &[]).unwrap();
+        let html = page("a & b", "stepsim run x", &[], &rows, &[]).unwrap();
         assert!(html.contains("a &amp; b") && html.contains("stepsim run x --set 'a=x y'"));
-        assert_eq!(html.matches("<tr data-command").count(), 6);
+        assert_eq!(html.matches("<summary>command").count(), 6);
         assert_eq!(html.matches("<td>●</td>").count(), 3);
         let none: Row =
             serde_json::from_value(json!({"key": "k", "status": "invalid", "settings": {}})).unwrap();
-        assert!(!page("t", "c", &[none], &[]).unwrap().contains("<svg"));
+        assert!(!page("t", "c", &[], &[none], &[]).unwrap().contains("<svg"));
     }
 }

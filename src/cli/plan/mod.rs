@@ -1,11 +1,13 @@
 //! `stepsim plan`: from anybody's files to the time of a step.
 
+mod page;
+
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::outputs::WRITTEN;
 use super::progress::Bar;
-use super::write::write_json;
+use super::write::{write_file, write_json};
 use super::{Failure, outputs, say};
 use crate::lab::plan::{Planned, Request, RunPlan};
 use crate::step::spec::hugging_face::name_of;
@@ -49,6 +51,9 @@ pub struct Args {
     /// Write the workload here [default: NAME.plan.json]
     #[arg(short, long, value_name = "WORKLOAD.json", help_heading = WRITTEN)]
     output: Option<PathBuf>,
+    /// Write the plan as a page here: .html, one file that opens in any browser
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    html: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -86,10 +91,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Err(failure) if failure.status == 3 => fitting(&mut plan, failure, &path, silent)?,
         planned => planned?,
     };
+    let next = next(&plan, &path);
+    if let Some(path) = &args.html {
+        let text = page::page(&plan, &planned, &next).map_err(Failure::run)?;
+        write_file(path, text.as_bytes())?;
+    }
     if silent {
         return write_json(&path, &plan.workload);
     }
-    say(&(planned.text() + &next(&plan, &path)))
+    say(&format!("{}wrote {}\nnext:\n  {}\n", planned.text(), path.display(), next.join("\n  ")))
 }
 
 /// The name of the file that is written, from the first word.
@@ -117,12 +127,11 @@ fn fitting(plan: &mut RunPlan, failure: Failure, path: &Path, silent: bool) -> R
     Planned::of(plan).map_err(Failure::from)
 }
 
-/// The file that was written, and the next three commands.
-fn next(plan: &RunPlan, path: &Path) -> String {
+/// The next three commands.
+fn next(plan: &RunPlan, path: &Path) -> [String; 3] {
     let (file, machine) = (path.display(), machine(plan));
-    format!(
-        "wrote {file}\nnext:\n  stepsim run {file}{machine} --why\n  stepsim whatif {file}{machine}\n  stepsim search {file}{machine}\n"
-    )
+    [("run", " --why"), ("whatif", ""), ("search", "")]
+        .map(|(command, more)| format!("stepsim {command} {file}{machine}{more}"))
 }
 
 /// The machine and its settings; the workload names it, so that only settings must be said again.

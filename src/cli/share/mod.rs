@@ -1,16 +1,20 @@
 //! `stepsim share`: several jobs on one machine.
 
+mod job;
+mod page;
+
 use std::path::PathBuf;
 
 use super::estimate::table;
 use super::outputs::WRITTEN;
-use super::write::write_json;
+use super::write::{write_file, write_json};
 use super::{Failure, say};
 use crate::core::ids::{CommId, DeviceId, ResourceId};
-use crate::lab::simulate::share::{JobTimes, Shared};
+use crate::lab::simulate::share::Shared;
 use crate::lab::simulate::{Inputs, Settings, Site, expanded};
 use crate::read::analysis::links;
 use crate::step::spec::{Disk, Loaded, SpecError, WorkloadSpec, load};
+use job::{Job, slowed};
 
 /// Links that are listed.
 const LINKS: usize = 5;
@@ -42,6 +46,9 @@ pub struct Args {
     /// Write the result as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
+    /// Write the result as a page here: .html, one file that opens in any browser
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    html: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -55,7 +62,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut taken = vec![None; all as usize];
     let mut jobs: Vec<(String, Inputs)> = Vec::new();
     for text in &args.jobs {
-        let (name, devices) = job(text, all)?;
+        let (name, devices) = devices_of(text, all)?;
         for device in &devices {
             let before: &mut Option<&str> = &mut taken[device.index()];
             if let Some(before) = before {
@@ -70,23 +77,39 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let inputs: Vec<Inputs> = jobs.iter().map(|job| job.1.clone()).collect();
     let shared = Shared::play(&inputs, args.steps, !args.no_fold)?;
     let links = shared_links(&shared, &inputs[0]);
+    let named: Vec<Job<'_>> = jobs.iter().map(|job| job.0.as_str()).zip(&shared.jobs).collect();
+    let machine = &site.topology().name;
+    let value = report(machine, &named, &links);
     if let Some(path) = &args.report {
-        let of = |((name, _), job): (&(String, Inputs), &JobTimes)| {
-            serde_json::json!({
-                "workload": name, "ranks": job.ranks.len(), "steps": job.steps, "alone_s": job.alone.s(),
-                "together_s": job.together.s(), "slowed_by": slowed(job),
-            })
-        };
-        let value = serde_json::json!({
-            "topology": site.topology().name, "jobs": jobs.iter().zip(&shared.jobs).map(of).collect::<Vec<_>>(),
-            "shared_links": links.iter().map(|(name, use_)| serde_json::json!({"link": name, "utilisation": use_})).collect::<Vec<_>>(),
-        });
         write_json(path, &value)?;
     }
+    if let Some(path) = &args.html {
+        let text = page::page(machine, &named, &links, &value).map_err(Failure::run)?;
+        write_file(path, text.as_bytes())?;
+    }
+    say(&text(&named, &links))
+}
+
+/// What `--report` writes.
+fn report(machine: &str, jobs: &[Job<'_>], links: &[(String, f64)]) -> serde_json::Value {
+    let job = |(name, job): &Job<'_>| {
+        serde_json::json!({
+            "workload": name, "ranks": job.ranks.len(), "steps": job.steps, "alone_s": job.alone.s(),
+            "together_s": job.together.s(), "slowed_by": slowed(job),
+        })
+    };
+    let link = |(name, used): &(String, f64)| serde_json::json!({"link": name, "utilisation": used});
+    serde_json::json!({
+        "topology": machine, "jobs": jobs.iter().map(job).collect::<Vec<_>>(),
+        "shared_links": links.iter().map(link).collect::<Vec<_>>(),
+    })
+}
+
+fn text(jobs: &[Job<'_>], links: &[(String, f64)]) -> String {
     let mut rows = table(&["job", "devices", "steps", "alone", "together", "slower by"]);
-    for ((name, _), job) in jobs.iter().zip(&shared.jobs) {
+    for (name, job) in jobs {
         rows.add_row([
-            name.clone(),
+            name.to_string(),
             job.ranks.len().to_string(),
             job.steps.to_string(),
             job.alone.to_string(),
@@ -95,17 +118,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ]);
     }
     let mut text = format!("{rows}\n");
-    for (name, utilisation) in &links {
+    for (name, utilisation) in links {
         text += &format!("shared: {name}, {:.0} % used\n", 100.0 * utilisation);
     }
     if links.is_empty() {
         text += "the jobs share no link\n";
     }
-    say(&text)
-}
-
-fn slowed(job: &JobTimes) -> f64 {
-    job.together.s() / job.alone.s().max(f64::MIN_POSITIVE) - 1.0
+    text
 }
 
 /// The busiest links that flows of more than one job cross, and the share of the time that they are used.
@@ -137,7 +156,7 @@ fn shared_links(shared: &Shared, inputs: &Inputs) -> Vec<(String, f64)> {
 }
 
 /// Workload and devices of a job.
-fn job(text: &str, all: u32) -> Result<(&str, Vec<DeviceId>), SpecError> {
+fn devices_of(text: &str, all: u32) -> Result<(&str, Vec<DeviceId>), SpecError> {
     let wrong = |problem: String| {
         SpecError::file(text, problem)
             .allowed(format!("WORKLOAD@DEVICES: numbers and ranges from 0 to {} like 0-7,16-23", all - 1))

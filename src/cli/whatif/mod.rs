@@ -1,11 +1,13 @@
 //! `stepsim whatif`: what a faster resource, or the absence of a cost, would buy.
 
+mod page;
+
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
 use super::screen::note_without_effect;
-use super::write::write_json;
+use super::write::{write_file, write_json};
 use super::{Failure, outputs, say, width};
 use crate::core::units::Time;
 use crate::lab::simulate::whatif::{Base, Change, Parts, Subject, WhatIf, WhatIfs};
@@ -19,6 +21,7 @@ use crate::step::spec::{SpecError, Topology};
   stepsim whatif gpt3-175b                                   what 10 % on each resource buys, by simulation
   stepsim whatif gpt3-175b --scale nic=2 --scale memory=1.5  two at once
   stepsim whatif gpt3-175b --without bubble                  no rank waits for another stage
+  stepsim whatif gpt3-175b --html whatif.html                a page: every change as a bar
 
 `path` is the time that the critical path of the unchanged step spends on the resource, `foretold` what that promises to
 first order. Where simulation and promise part, `*` says that the path became another, `+` that its ops are bound by other
@@ -46,6 +49,9 @@ pub struct Args {
     /// Write the result as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
+    /// Write the result as a page here: .html, one file that opens in any browser
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    html: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -54,7 +60,8 @@ pub struct Args {
 /// The input or a change is wrong (status 2); the step does not run, or a file cannot be written.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let inputs = Inputs::load(&args.workload, args.topology.as_deref(), &args.sets)?;
-    outputs::apart(&[("--report", args.report.as_deref())], &inputs.files())?;
+    let written = [("--report", args.report.as_deref()), ("--html", args.html.as_deref())];
+    outputs::apart(&written, &inputs.files())?;
     let machine = &inputs.topology.value;
     let by = factor("--by", args.by)?;
     let mut asked: Vec<Change> = args.scale.iter().map(|s| scale(s, machine)).collect::<Result<_, _>>()?;
@@ -68,6 +75,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some(path) = &args.report {
         write_json(path, &result)?;
+    }
+    if let Some(path) = &args.html {
+        let text = page::page(&result, &inputs.head(Options::default().seed)).map_err(Failure::run)?;
+        write_file(path, text.as_bytes())?;
     }
     note_without_effect(&inputs.without_effect());
     say(&table(&result))

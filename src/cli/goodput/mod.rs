@@ -1,19 +1,21 @@
 //! `stepsim goodput`: which part of days of training is progress.
 
+mod page;
+mod result;
+
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use serde::Serialize;
-
 use super::estimate::table;
 use super::outputs::WRITTEN;
-use super::write::write_json;
+use super::write::{write_file, write_json};
 use super::{Failure, outputs, say};
-use crate::lab::around::goodput::{CheckpointTimes, Interval, Job, Summary, simulate};
+use crate::lab::around::goodput::{CheckpointTimes, Job, simulate};
 use crate::lab::simulate::jump::{Figures, figures};
 use crate::lab::simulate::{Head, Inputs, Options};
 use crate::step::spec::reliability::{CheckpointMode, Reliability};
 use crate::step::spec::{Loaded, SpecError, blame_setting, load};
+use result::{Goodput, span};
 
 /// The shipped figures that are taken where none are named.
 const RELIABILITY: &str = "llama3-h100";
@@ -62,35 +64,15 @@ pub struct Args {
     /// Write the result as JSON here
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     report: Option<PathBuf>,
+    /// Write the result as a page here: .html, one file that opens in any browser
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    html: Option<PathBuf>,
 }
 
 /// Reads a number above 0.
 fn seconds(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "no number".to_string())?;
     if number > 0.0 && number <= 1e9 { Ok(number) } else { Err("allowed: above 0, at most 1e9".to_string()) }
-}
-
-/// What `--report` writes.
-#[derive(Debug, Serialize)]
-struct Goodput {
-    head: Head,
-    reliability: Reliability,
-    devices: u32,
-    step_time_s: f64,
-    /// Seconds between two interruptions of the job.
-    mtbf_s: f64,
-    checkpoint: CheckpointTimes,
-    interval_s: f64,
-    /// Expected wall time of an interval, and its goodput.
-    expected_segment_s: Option<f64>,
-    expected_goodput: Option<f64>,
-    intervals: Vec<Interval>,
-    simulated: Summary,
-    /// Of the undisturbed step.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mfu: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tokens_per_s: Option<f64>,
 }
 
 /// Runs the command.
@@ -114,7 +96,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let mut read = loaded.read.clone();
     read.extend(inputs.iter().flat_map(Inputs::files));
-    outputs::apart(&[("--report", args.report.as_deref())], &read)?;
+    outputs::apart(&[("--report", args.report.as_deref()), ("--html", args.html.as_deref())], &read)?;
 
     let played = match (&inputs, args.step_s) {
         (Some(inputs), None) => Some(figures(inputs, &Options::default(), false)?),
@@ -124,6 +106,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let result = goodput(args, &loaded, &of_job, inputs.as_ref(), played, of_machine)?;
     if let Some(path) = &args.report {
         write_json(path, &result)?;
+    }
+    if let Some(path) = &args.html {
+        write_file(path, page::page(&result, args.workload.as_deref()).map_err(Failure::run)?.as_bytes())?;
     }
     say(&text(&result, &loaded, args))
 }
@@ -247,14 +232,4 @@ fn text(g: &Goodput, loaded: &Loaded<Reliability>, args: &Args) -> String {
         let _ = writeln!(out, "\nof a run's interruptions: {} ...", list.join(", "));
     }
     out
-}
-
-/// Seconds as people say them.
-fn span(seconds: f64) -> String {
-    match seconds {
-        s if s >= 2.0 * 86_400.0 => format!("{:.1} days", s / 86_400.0),
-        s if s >= 2.0 * 3600.0 => format!("{:.2} h", s / 3600.0),
-        s if s >= 600.0 => format!("{:.1} min", s / 60.0),
-        s => format!("{s:.3} s"),
-    }
 }

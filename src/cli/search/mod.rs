@@ -1,15 +1,22 @@
 //! `stepsim search`: the best layout of a model on a machine.
 
+mod page;
+mod words;
+
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::asked::{Asked, above_zero};
 use super::calculon::search::{Common, OfFiles};
+use super::outputs::WRITTEN;
 use super::progress::Bar;
+use super::write::write_file;
 use super::{Failure, say};
 use crate::lab::study::{Axis, Objective, Ranked, SearchOptions, SearchReport, search};
+use words::{GIB, layout};
 
 /// Find the best layout of a model on a machine.
 #[derive(Debug, clap::Args)]
@@ -21,6 +28,7 @@ longer than the best simulated one by more than a margin is left out, and the re
 
 Examples:
   stepsim search llama3-70b
+  stepsim search llama3-70b --html search.html
   stepsim search llama3-70b --fix model=qwen2.5-72b -t h100-superpod-64 --report search.json -o best.json
   stepsim search gpt2-8 --fix parallelism.context.size=1 --vary parallelism.tensor=1,5 --max-memory 40
   stepsim search llama3-70b --vary parallelism.pipeline.schedule=1f1b,zb-h1,zb-v,dualpipe-v
@@ -71,6 +79,9 @@ pub struct Args {
     /// fetched
     #[arg(long, conflicts_with = "calculon")]
     offload: bool,
+    /// Write what was found as a page here: .html, one file that opens in any browser
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN, conflicts_with = "calculon")]
+    html: Option<PathBuf>,
     #[command(flatten)]
     asked: Asked,
     #[command(flatten)]
@@ -90,8 +101,6 @@ fn part(text: &str) -> Result<f64, String> {
         .filter(|part| (0.0..=1.0).contains(part))
         .ok_or_else(|| "a part from 0 to 1".to_string())
 }
-
-const GIB: f64 = (1u64 << 30) as f64;
 
 /// Runs the command.
 ///
@@ -133,6 +142,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     .map_err(Failure::input)?;
     bar.done();
     args.asked.write_report(&found.report)?;
+    if let Some(path) = &args.html {
+        write_file(path, page::page(&found.report, workload).map_err(Failure::run)?.as_bytes())?;
+    }
     let text = text(&found.report, begun.elapsed().as_secs_f64());
     let Some(best) = found.best else {
         say(&text)?;
@@ -277,27 +289,4 @@ fn why(report: &SearchReport) -> String {
         text += &format!("number {} against it, {more:+.4} s: {}\n", place + 1, firsts.join(", "));
     }
     text
-}
-
-/// The settings of a layout in short: last words of paths, objects by their first value.
-fn layout(settings: &serde_json::Map<String, serde_json::Value>) -> String {
-    let word = |path: &str| {
-        let mut words = path.rsplit('.');
-        match (words.next(), words.next()) {
-            (Some("size"), Some(of)) => of.to_string(),
-            (last, _) => last.unwrap_or_default().to_string(),
-        }
-    };
-    let value = |value: &serde_json::Value| {
-        if let Some(places) =
-            value.as_array().filter(|list| list.iter().all(|place| place["tier"].is_string()))
-        {
-            let tiers: Vec<&str> = places.iter().filter_map(|place| place["tier"].as_str()).collect();
-            return if tiers.is_empty() { "hbm".to_string() } else { tiers.join(" and ") };
-        }
-        let first =
-            value.as_object().and_then(|map| map.get("kind").or(map.get("granularity"))).unwrap_or(value);
-        first.as_str().map_or_else(|| first.to_string(), str::to_string)
-    };
-    settings.iter().map(|(path, v)| format!("{} {}", word(path), value(v))).collect::<Vec<_>>().join(", ")
 }

@@ -1,0 +1,40 @@
+//! What `stepsim goodput` finds.
+
+use serde::Serialize;
+
+use crate::lab::around::goodput::{CheckpointTimes, Interval, Summary};
+use crate::lab::simulate::Head;
+use crate::step::spec::reliability::Reliability;
+
+/// What `--report` writes.
+#[derive(Debug, Serialize)]
+pub(super) struct Goodput {
+    pub head: Head,
+    pub reliability: Reliability,
+    pub devices: u32,
+    pub step_time_s: f64,
+    /// Seconds between two interruptions of the job.
+    pub mtbf_s: f64,
+    pub checkpoint: CheckpointTimes,
+    pub interval_s: f64,
+    /// Expected wall time of an interval, and its goodput.
+    pub expected_segment_s: Option<f64>,
+    pub expected_goodput: Option<f64>,
+    pub intervals: Vec<Interval>,
+    pub simulated: Summary,
+    /// Of the undisturbed step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mfu: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_s: Option<f64>,
+}
+
+/// Seconds as people say them.
+pub(super) fn span(seconds: f64) -> String {
+    match seconds {
+        s if s >= 2.0 * 86_400.0 => format!("{:.1} days", s / 86_400.0),
+        s if s >= 2.0 * 3600.0 => format!("{:.2} h", s / 3600.0),
+        s if s >= 600.0 => format!("{:.1} min", s / 60.0),
+        s => format!("{s:.3} s"),
+    }
+}

@@ -1,0 +1,39 @@
+//! Words about layouts, for text and page.
+
+/// Bytes of a GiB.
+pub(super) const GIB: f64 = (1u64 << 30) as f64;
+
+/// The settings of a layout in short: last words of paths, objects by their first value.
+pub(super) fn layout(settings: &serde_json::Map<String, serde_json::Value>) -> String {
+    let word = |path: &str| {
+        let mut words = path.rsplit('.');
+        match (words.next(), words.next()) {
+            (Some("size"), Some(of)) => of.to_string(),
+            (last, _) => last.unwrap_or_default().to_string(),
+        }
+    };
+    settings.iter().map(|(path, v)| format!("{} {}", word(path), value(v))).collect::<Vec<_>>().join(", ")
+}
+
+/// A value in short: places by their tiers, objects by their first value.
+pub(super) fn value(value: &serde_json::Value) -> String {
+    if let Some(places) = value.as_array().filter(|list| list.iter().all(|place| place["tier"].is_string())) {
+        let tiers: Vec<&str> = places.iter().filter_map(|place| place["tier"].as_str()).collect();
+        return if tiers.is_empty() { "hbm".to_string() } else { tiers.join(" and ") };
+    }
+    let first = value.as_object().and_then(|map| map.get("kind").or(map.get("granularity"))).unwrap_or(value);
+    first.as_str().map_or_else(|| first.to_string(), str::to_string)
+}
+
+/// Why a layout was not simulated, in words.
+pub(super) fn pruned_words(reason: &str) -> &str {
+    match reason {
+        "invalid" => "invalid: the checks of the workload refuse it",
+        "memory" => "over memory: its state and kept activations alone (closed form)",
+        "floor" => "too slow for certain: what its step takes at least",
+        "time" => "too slow: closed form, less the margin",
+        "deadline" => "over the deadline: closed form, less the margin",
+        "limit" => "left out by --most-simulated",
+        other => other,
+    }
+}
