@@ -67,6 +67,7 @@ def whatif(
     scale: Optional[Texts] = None,
     without: Optional[Texts] = None,
     by: float = 1.1,
+    html: Optional[Path] = None,
 ) -> types.WhatIfs:
     """Say what a faster resource, or the absence of a cost, would buy.
 
@@ -80,6 +81,7 @@ def whatif(
         to the others), tail, stragglers, jitter, slow-links, recomputation, interference, full-tier, host, a class of
         links or kernels.
     ``by``: How much faster each resource is in the table of all.
+    ``html``: Write the result as a page here: .html, one file that opens in any browser.
 
     Returns: The step, and what each change would do.
     """
@@ -118,6 +120,7 @@ def goodput(
     days: float = 30,
     runs: int = 200,
     seed: int = 0,
+    html: Optional[Path] = None,
 ) -> dict[str, Any]:
     """Say which part of days of training is progress: interruptions, restarts, checkpoints.
 
@@ -131,6 +134,7 @@ def goodput(
     ``days``: Days of one run.
     ``runs``: Runs that are drawn.
     ``seed``: Seed of what is drawn.
+    ``html``: Write the result as a page here: .html, one file that opens in any browser.
 
     Returns: Where the days go.
     """
@@ -259,6 +263,7 @@ def share(
     settings: Settings = None,
     steps: int = 2,
     no_fold: bool = False,
+    html: Optional[Path] = None,
 ) -> dict[str, Any]:
     """Play several jobs on one machine, each on devices of its own.
 
@@ -267,6 +272,7 @@ def share(
     ``settings``: Change a field of all workloads, or of the machine (`topology.…`).
     ``steps``: Steps of the job whose step is the longest.
     ``no_fold``: Simulate every rank, also those that must behave alike.
+    ``html``: Write the result as a page here: .html, one file that opens in any browser.
 
     Returns: What became of each job.
     """
