@@ -7,8 +7,8 @@
 //!   classes of kernels) is read from the run;
 //! * [`profile`]: measured steps, one row a rank, by the words of `stepsim analyze`;
 //! * [`difference`]: two steps side by side;
-//! * [`points`]: a table to sort, each row with its command;
-//! * [`signed`]: what is gained and lost;
+//! * `points`: a table to sort, each row with its command;
+//! * `signed`: what is gained and lost;
 //! * [`lane`]: rows of any other drawing over time (schedules, collectives).
 
 pub mod difference;
