@@ -9,7 +9,7 @@
 use super::super::KernelClass;
 use super::super::blocks::{Block, Blocks};
 use super::super::item::{Item, Kernel};
-use super::{QKV, widths};
+use crate::step::spec::workload::RecomputeModule;
 
 /// Kernels that copy so many elements a token.
 fn copies(b: &Blocks, of: &[(&'static str, u64)]) -> Vec<Item> {
@@ -27,14 +27,13 @@ fn add(b: &mut Blocks, forward: Vec<Item>, backward: Vec<Item>) {
         forward,
         input_grad: backward.clone(),
         backward,
-        modules: QKV.to_vec(),
+        modules: vec![RecomputeModule::Qkv],
         ..Block::default()
     });
 }
 
-/// Between the projection and the core.
-pub(super) fn to_the_core(b: &mut Blocks) {
-    let (q, k, v) = widths(b);
+/// Between the projection and the core; of queries, keys and values of these widths.
+pub(super) fn to_the_core(b: &mut Blocks, (q, k, v): (u64, u64, u64)) {
     if b.shard.copies_heads {
         let forward = copies(
             b,

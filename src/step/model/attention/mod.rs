@@ -42,7 +42,7 @@ pub(super) fn add(b: &mut Blocks) {
         }
         Some(mla) => add_latent(b, mla),
     }
-    copies::to_the_core(b);
+    copies::to_the_core(b, widths(b));
     add_qk_norm(b);
     add_rotation(b);
     let t = s.tokens() as f64;
