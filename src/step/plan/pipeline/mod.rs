@@ -16,13 +16,14 @@ mod abstract_work;
 pub mod durations;
 mod measured;
 mod rank;
+mod reads;
 mod standstill;
 mod wires;
 mod work;
 
 pub use abstract_work::{AbstractPipeline, abstract_world, abstract_world_over};
 pub use measured::{TimeOf, measured_world};
-pub use rank::brings_input;
+pub use reads::reads_before;
 pub use standstill::standstill;
 pub use work::{Channel, Message, Options, Pipeline, Sends, StageWork, Task, phase};
 

@@ -302,7 +302,7 @@ const EXCHANGE: &str = "exchange";
 const RECEIVES: [&str; 2] = ["recv activations", "recv gradients"];
 
 /// Whether an op of this name brings the input of the pass behind it from another rank.
-pub fn brings_input(name: &str) -> bool {
+pub(super) fn brings_input(name: &str) -> bool {
     name == EXCHANGE || RECEIVES.contains(&name)
 }
 

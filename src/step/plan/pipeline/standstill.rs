@@ -5,13 +5,13 @@
 //! and transfers begin when both ends have come to them), so the kernels of a pass and the sizes of messages are left out.
 
 use super::abstract_work::world;
-use super::{Channel, Message, Options, Sends, StageWork, Task, brings_input, phase, programs};
+use super::{Channel, Message, Options, Sends, StageWork, Task, phase, programs, reads_before};
 use crate::core::engine::{self, EngineError, Waiting};
 use crate::core::ids::{OpId, TransferId};
 use crate::core::program::{OpInfo, ProgramBuilder, StreamKind, Work};
 use crate::core::units::Time;
 use crate::step::plan::launch::{Setting, launch};
-use crate::step::schedule::{Order, Pass};
+use crate::step::schedule::Order;
 use crate::step::spec::stack::{HostRead, HostSpec};
 
 /// A time for everything.
@@ -44,20 +44,6 @@ struct Passes {
 }
 
 impl Passes {
-    /// What a host may wait for before a pass: what brought its input, all kernels before, the sizes of its batch.
-    fn read_before(&mut self, b: &ProgramBuilder, task: &Task) {
-        let Some(last) = b.len().checked_sub(1).map(|last| OpId(last as u32)) else { return };
-        let reads = self.reads.last_mut().expect("a rank has begun");
-        if self.host_waits && brings_input(b.name(last)) {
-            reads.push((last, HostRead::Transfers));
-        }
-        if b.recent(self.compute, 1).is_some() {
-            reads.push((last, HostRead::Passes));
-            if task.part.pass == Pass::Forward {
-                reads.push((last, HostRead::Batch));
-            }
-        }
-    }
     fn push(&self, b: &mut ProgramBuilder, task: &Task, waits: &[OpId]) -> OpId {
         let phase = phase(task.part.pass);
         let info = OpInfo { name: "pass".into(), phase, layer: None, class: None, flops: 0.0, bytes: 0.0 };
@@ -73,7 +59,8 @@ impl StageWork for Passes {
         self.compute
     }
     fn pass(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
-        self.read_before(b, task);
+        let reads = reads_before(b, self.compute, task, self.host_waits);
+        self.reads.last_mut().expect("a rank has begun").extend(reads.map(|(what, op)| (op, what)));
         self.push(b, task, task.input.as_slice())
     }
     fn overlapped(&mut self, b: &mut ProgramBuilder, forward: &Task, backward: &Task) -> (OpId, OpId) {

@@ -280,24 +280,11 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
     }
 
-    /// Before a pass whose input came in an exchange for which passes wait, the host waits for that.
-    fn exchanged(&mut self, b: &ProgramBuilder) {
+    /// What the host waits for before a pass.
+    fn read_before(&mut self, b: &ProgramBuilder, task: &Task) {
         let waits = self.w.setup.shares.workload.parallelism.pipeline.p2p != PointToPoint::Async;
-        let Some(last) = b.len().checked_sub(1).filter(|_| waits) else { return };
-        let last = OpId(last as u32);
-        if pipeline::brings_input(b.name(last)) {
-            self.w.host_reads(HostRead::Transfers, last);
-        }
-    }
-
-    /// Before a pass, the host may wait for all kernels before; before a forward pass, to read the sizes of its batch.
-    fn pass_read(&mut self, b: &ProgramBuilder, task: &Task) {
-        let Some(last) = b.len().checked_sub(1) else { return };
-        if b.recent(self.w.compute, 1).is_some() {
-            self.w.host_reads(HostRead::Passes, OpId(last as u32));
-            if task.part.pass == Pass::Forward {
-                self.w.host_reads(HostRead::Batch, OpId(last as u32));
-            }
+        for (what, op) in pipeline::reads_before(b, self.w.compute, task, waits) {
+            self.w.host_reads(what, op);
         }
     }
 
@@ -414,8 +401,7 @@ impl StageWork for Stage<'_, '_> {
     }
 
     fn pass(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
-        self.exchanged(b);
-        self.pass_read(b, task);
+        self.read_before(b, task);
         let mut chain = self.chain(b, task);
         while self.run(b, &mut chain) {}
         chain.output().unwrap_or_else(|| self.nothing(b, task))

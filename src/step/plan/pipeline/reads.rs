@@ -1,0 +1,27 @@
+//! What hosts may wait for before a pass; which of it one does wait for, its stack says.
+
+use super::rank::brings_input;
+use super::work::Task;
+use crate::core::ids::OpId;
+use crate::core::program::ProgramBuilder;
+use crate::step::schedule::Pass;
+use crate::step::spec::stack::HostRead;
+
+/// Before a pass: the exchange that brought its input, where passes wait for exchanges (`waits`); all kernels of passes before on
+/// the stream `compute`; and before a forward pass, the sizes of its batch.
+pub fn reads_before(
+    b: &ProgramBuilder,
+    compute: u16,
+    task: &Task,
+    waits: bool,
+) -> impl Iterator<Item = (HostRead, OpId)> + use<> {
+    let last = b.len().checked_sub(1).map(|last| OpId(last as u32));
+    let exchanged = last.is_some_and(|last| waits && brings_input(b.name(last)));
+    let runs = b.recent(compute, 1).is_some();
+    let reads = [
+        (exchanged, HostRead::Transfers),
+        (runs, HostRead::Passes),
+        (runs && task.part.pass == Pass::Forward, HostRead::Batch),
+    ];
+    reads.into_iter().filter_map(move |(may, what)| last.filter(|_| may).map(|last| (what, last)))
+}
