@@ -771,7 +771,7 @@ fn limited(folder: &Path, before: &str, args: &str) -> Output {
 fn a_disk_that_fills_in_mid_write() {
     for file in ["step.json", "step.json.gz", "step.pftrace"] {
         let folder = folder();
-        let args = format!("run llama3-70b -q -o {file}");
+        let args = format!("run llama3-70b --set stack=simple -q -o {file}");
         let output = limited(folder.path(), "trap '' XFSZ;", &args);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
@@ -794,7 +794,7 @@ fn a_disk_that_fills_in_mid_write() {
 #[test]
 fn a_run_that_is_killed_in_mid_write() {
     let folder = folder();
-    let output = limited(folder.path(), "", "run llama3-70b -q -o step.json");
+    let output = limited(folder.path(), "", "run llama3-70b --set stack=simple -q -o step.json");
     assert_eq!(output.status.code(), Some(1));
     assert!(!folder.path().join("step.json").exists());
 }
