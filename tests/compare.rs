@@ -145,6 +145,7 @@ fn what_moves_the_step_moves_the_form() {
         ("llama3-70b-offload", &["offload.prefetch.depth=0", "topology.node.host.link_shared_by=4"]),
         ("cxl-pool-8", &["topology.node.memory[1].shared_by=1"]),
         ("wan-72t", &["gradient_buckets.bucket_bytes=1000000000"]),
+        ("mixtral-8x7b", &["expert.overlap=micro-batches"]),
     ] {
         let base = seconds(name, &[]);
         for set in sets {

@@ -185,7 +185,13 @@ fn a_folded_run_has_the_timeline_of_the_whole() {
     for args in [
         &["gpt2-8", "--trace-ranks=0,3,7"][..],
         &["llama3-70b", batch, "--trace-ranks=0,13,63", "--window-ms=0:300"],
-        &["llama3-70b", batch, "--trace-ranks=5,40", "--window-ms=100:200", "--set=fidelity.collectives=formula"],
+        &[
+            "llama3-70b",
+            batch,
+            "--trace-ranks=5,40",
+            "--window-ms=100:200",
+            "--set=fidelity.collectives=formula",
+        ],
         &["llama3-8b-fsdp", "--trace-ranks=all", "--detail=layer"],
     ] {
         let whole = trace("json", &[args, &["--no-fold"]].concat());

@@ -122,8 +122,10 @@ fn product(visits: &[(usize, &UnitPass)]) -> Passage {
 
 /// Whether a unit of the chunk exchanges tokens.
 fn exchange(units: &Units) -> bool {
-    let exchanges = |op: &Op| matches!(op.work, Work::Message { exchange: true, .. });
-    units.iter().any(|unit| unit.forward.ops.iter().any(exchanges))
+    units.iter().any(|unit| unit.forward.ops.iter().any(is_exchange))
+}
+fn is_exchange(op: &Op) -> bool {
+    matches!(op.work, Work::Message { exchange: true, .. })
 }
 /// Whether no exchange of the chunk is done again.
 fn apart(units: &Units) -> bool {
@@ -178,13 +180,17 @@ fn exchanging(forward: &Units, backward: &Units, gradients: Gradients) -> Passag
     let mut both = Both::new();
     let mut f = Part::new(forward.iter().map(|unit| (&unit.forward.ops[..], None)));
     let mut b = Part::new(backward.iter().rev().map(|unit| paired(unit, gradients)));
-    let mut left = [true, b.until_exchange(1, &mut both)];
+    let mut left = [true, b.reach_exchange(1, &mut both)];
     while left != [false; 2] {
-        left[0] = left[0] && f.until_exchange(0, &mut both); // attn(F), dispatch(F)
-        left[1] = left[1] && b.until_exchange(1, &mut both); // mlp(B), dispatch(B)
+        b.exchange(1, &mut both); // combine(B)
+        left[0] = left[0] && f.reach_exchange(0, &mut both); // attn(F)
+        left[1] = left[1] && b.reach_exchange(1, &mut both); // mlp(B)
+        f.exchange(0, &mut both); // dispatch(F)
         b.weights(true, &mut both); // mlp(W)
-        left[0] = left[0] && f.until_exchange(0, &mut both); // mlp(F), combine(F)
-        left[1] = left[1] && b.until_exchange(1, &mut both); // attn(B), and the next combine(B)
+        b.exchange(1, &mut both); // dispatch(B)
+        left[0] = left[0] && f.reach_exchange(0, &mut both); // mlp(F)
+        f.exchange(0, &mut both); // combine(F)
+        left[1] = left[1] && b.reach_exchange(1, &mut both); // attn(B)
         b.weights(false, &mut both); // attn(W)
     }
     both.finish()
@@ -217,8 +223,8 @@ impl<'a> Part<'a> {
         let visits: Vec<Visit<'a>> = visits.filter(|visit| !visit.0.is_empty()).collect();
         Part { visits: visits.into_iter(), ops: &[], open: [&[]; 2], over: Vec::new() }
     }
-    /// Runs ops up to and with the next exchange; false when nothing is left.
-    fn until_exchange(&mut self, chain: usize, both: &mut Both) -> bool {
+    /// Runs ops up to the next exchange; false when nothing is left.
+    fn reach_exchange(&mut self, chain: usize, both: &mut Both) -> bool {
         loop {
             let Some((op, rest)) = self.ops.split_first() else {
                 self.over.extend(std::mem::take(&mut self.open));
@@ -229,11 +235,18 @@ impl<'a> Part<'a> {
                 self.open = [experts, others];
                 continue;
             };
-            self.ops = rest;
-            both.chains[chain].run(op, &mut both.streams);
-            if matches!(op.work, Work::Message { exchange: true, .. }) {
+            if is_exchange(op) {
                 return true;
             }
+            self.ops = rest;
+            both.chains[chain].run(op, &mut both.streams);
+        }
+    }
+    /// Runs the exchange that it has come to, if it has.
+    fn exchange(&mut self, chain: usize, both: &mut Both) {
+        if let Some((op, rest)) = self.ops.split_first().filter(|(op, _)| is_exchange(op)) {
+            self.ops = rest;
+            both.chains[chain].run(op, &mut both.streams);
         }
     }
     /// Runs the weight gradients of visits that are over and, where asked for, of the experts of the one under way.

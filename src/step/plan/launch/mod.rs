@@ -35,8 +35,26 @@ pub struct Setting {
     pub tensor_us: f64,
 }
 
-/// The program with its launches; the host reads back the results of `reads`.
-pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[(OpId, HostRead)]) -> Program {
+/// What the host waits for before it launches on.
+#[derive(Clone, Copy, Debug)]
+pub struct Read {
+    /// Why.
+    pub what: HostRead,
+    /// The op whose end it waits for.
+    pub of: OpId,
+    /// The op that it has launched last by then.
+    pub behind: OpId,
+}
+
+impl Read {
+    /// As soon as the op is launched.
+    pub fn at_once(what: HostRead, op: OpId) -> Read {
+        Read { what, of: op, behind: op }
+    }
+}
+
+/// The program with its launches; the host reads back the results of `reads`, which are in the order of their launches.
+pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[Read]) -> Program {
     let mut b = ProgramBuilder::new();
     for stream in &program.streams {
         b.stream(stream.kind);
@@ -64,7 +82,7 @@ pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[(Op
         infos: FxHashMap::default(),
     };
     let mut reads = reads.iter().peekable();
-    if !reads.clone().any(|read| read.1 == HostRead::Loss) {
+    if !reads.clone().any(|read| read.what == HostRead::Loss) {
         launcher.work("step", Phase::Forward, host.step_us, &[]);
     }
     let mut moved = Vec::with_capacity(program.ops.len());
@@ -72,8 +90,9 @@ pub fn launch(program: &Program, host: &HostSpec, setting: Setting, reads: &[(Op
     for (i, op) in program.ops.iter().enumerate() {
         let new = launcher.op(op, &moved);
         moved.push(new);
-        while let Some((_, what)) = reads.next_if(|(read, _)| read.index() == i) {
-            launcher.read(*what, op, new);
+        while let Some(read) = reads.next_if(|read| read.behind.index() == i) {
+            let of = read.of.index();
+            launcher.read(read.what, &program.ops[of], moved[of]);
         }
         if rounds.next_if(|ops| **ops as usize == i + 1).is_some() {
             launcher.b.end_round();

@@ -4,6 +4,7 @@ use super::rank::brings_input;
 use super::work::Task;
 use crate::core::ids::OpId;
 use crate::core::program::ProgramBuilder;
+use crate::step::plan::launch::Read;
 use crate::step::schedule::Pass;
 use crate::step::spec::stack::HostRead;
 
@@ -14,7 +15,7 @@ pub fn reads_before(
     compute: u16,
     task: &Task,
     waits: bool,
-) -> impl Iterator<Item = (HostRead, OpId)> + use<> {
+) -> impl Iterator<Item = Read> + use<> {
     let last = b.len().checked_sub(1).map(|last| OpId(last as u32));
     let exchanged = last.is_some_and(|last| waits && brings_input(b.name(last)));
     let runs = b.recent(compute, 1).is_some();
@@ -23,5 +24,7 @@ pub fn reads_before(
         (runs, HostRead::Passes),
         (runs && task.part.pass == Pass::Forward, HostRead::Batch),
     ];
-    reads.into_iter().filter_map(move |(may, what)| last.filter(|_| may).map(|last| (what, last)))
+    reads
+        .into_iter()
+        .filter_map(move |(may, what)| last.filter(|_| may).map(|last| Read::at_once(what, last)))
 }

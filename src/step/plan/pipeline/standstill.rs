@@ -10,9 +10,9 @@ use crate::core::engine::{self, EngineError, Waiting};
 use crate::core::ids::{OpId, TransferId};
 use crate::core::program::{OpInfo, ProgramBuilder, StreamKind, Work};
 use crate::core::units::Time;
-use crate::step::plan::launch::{Setting, launch};
+use crate::step::plan::launch::{Read, Setting, launch};
 use crate::step::schedule::Order;
-use crate::step::spec::stack::{HostRead, HostSpec};
+use crate::step::spec::stack::HostSpec;
 
 /// A time for everything.
 const UNIT: Time = Time(1_000_000);
@@ -24,7 +24,7 @@ pub fn standstill(order: &Order, sends: Sends, host: Option<&HostSpec>) -> Optio
     if let Some(host) = host {
         let setting = Setting { gap: Time::ZERO, slowness: 1.0, groups: 1, tensor_us: 0.0 };
         for reads in &mut passes.reads {
-            reads.retain(|(_, what)| host.reads.contains(what));
+            reads.retain(|read| host.reads.contains(&read.what));
         }
         let launched = pipeline.programs.iter().zip(&passes.reads);
         pipeline.programs = launched.map(|(p, reads)| launch(p, host, setting, reads)).collect();
@@ -40,7 +40,7 @@ pub fn standstill(order: &Order, sends: Sends, host: Option<&HostSpec>) -> Optio
 struct Passes {
     host_waits: bool,
     compute: u16,
-    reads: Vec<Vec<(OpId, HostRead)>>,
+    reads: Vec<Vec<Read>>,
 }
 
 impl Passes {
@@ -60,7 +60,7 @@ impl StageWork for Passes {
     }
     fn pass(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
         let reads = reads_before(b, self.compute, task, self.host_waits);
-        self.reads.last_mut().expect("a rank has begun").extend(reads.map(|(what, op)| (op, what)));
+        self.reads.last_mut().expect("a rank has begun").extend(reads);
         self.push(b, task, task.input.as_slice())
     }
     fn overlapped(&mut self, b: &mut ProgramBuilder, forward: &Task, backward: &Task) -> (OpId, OpId) {

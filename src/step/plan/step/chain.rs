@@ -126,6 +126,12 @@ impl Chain {
         self.pending.iter().map(|p| p.0).max().into_iter().chain(self.last).max()
     }
 
+    /// Whether the next op is an exchange with experts.
+    pub fn is_at_exchange(&self) -> bool {
+        let act = self.segments.get(self.segment).and_then(|(_, acts)| acts.get(self.at));
+        matches!(act, Some(Act::Comm { exchange: true, .. }))
+    }
+
     /// Pushes the next op, or says that a visit begins or ends.
     pub fn step(&mut self, b: &mut ProgramBuilder) -> Advance {
         let Some((visit, acts)) = self.segments.get(self.segment) else {

@@ -12,6 +12,9 @@
 //! pass, the kernels after it for the exchange. Weight gradients (W) wait for nothing but their place. What is
 //! recomputed for a part of a layer runs at the start of that part.
 //!
+//! Ops are written in the order in which Megatron-LM's host launches them (`model_chunk_schedule_plan.py`): mlp(B) before
+//! dispatch(F), so that the device has work while the host reads how many tokens that sends.
+//!
 //! Layers are paired first with last. Layers without experts run between cells; surplus layers run unpaired.
 
 use std::rc::Rc;
@@ -60,40 +63,48 @@ impl Stage<'_, '_> {
     pub(super) fn paired(&mut self, b: &mut ProgramBuilder, forward: &Task, backward: &Task) -> (OpId, OpId) {
         let mut f = self.chain(b, forward);
         let mut back = self.backward_half(b, backward);
-        // The head of the model, or what stands before the last layer's experts, and its combine(B).
         let mut f_left = true;
+        // The head of the model, or what stands before the last layer's experts.
         let mut b_left = self.reach_exchange_back(b, &mut back);
         while f_left || b_left {
-            f_left = f_left && self.reach_exchange(b, &mut f); // attn(F), dispatch(F)
-            b_left = b_left && self.reach_exchange_back(b, &mut back); // mlp(B), dispatch(B)
+            self.exchange(b, &mut back.chain, b_left); // combine(B)
+            f_left = f_left && self.reach_exchange(b, &mut f); // attn(F)
+            b_left = b_left && self.reach_exchange_back(b, &mut back); // mlp(B)
+            self.exchange(b, &mut f, f_left); // dispatch(F)
             self.weights_of_experts(b, &mut back); // mlp(W)
-            f_left = f_left && self.reach_exchange(b, &mut f); // mlp(F), combine(F)
-            b_left = b_left && self.reach_exchange_back(b, &mut back); // attn(B), and the next combine(B)
+            self.exchange(b, &mut back.chain, b_left); // dispatch(B)
+            f_left = f_left && self.reach_exchange(b, &mut f); // mlp(F)
+            self.exchange(b, &mut f, f_left); // combine(F)
+            b_left = b_left && self.reach_exchange_back(b, &mut back); // attn(B)
             self.weights_of_rest(b, &mut back); // attn(W)
         }
         let (f, w) = (f.output(), back.chain.output());
         (f.unwrap_or_else(|| self.nothing(b, forward)), w.unwrap_or_else(|| self.nothing(b, backward)))
     }
 
-    /// Pushes ops up to and including the next exchange; false when nothing is left.
+    /// Pushes ops up to the next exchange; false when nothing is left.
     fn reach_exchange(&mut self, b: &mut ProgramBuilder, chain: &mut Chain) -> bool {
-        loop {
+        while !chain.is_at_exchange() {
             match chain.step(b) {
                 Advance::Opens(visit) => self.opens(b, chain, visit),
                 Advance::Closes(visit) => self.closes(b, chain, visit),
-                Advance::Kernel | Advance::Comm => {}
-                Advance::Exchange(op, sent) => {
-                    self.counts_read(b, op, sent);
-                    return true;
-                }
+                Advance::Kernel | Advance::Comm | Advance::Exchange(..) => {}
                 Advance::Done => return false,
             }
         }
+        true
     }
 
-    /// The same for the backward half; layers that open offer their weight gradients.
+    /// Pushes the exchange that a pass has come to, where it has.
+    fn exchange(&mut self, b: &mut ProgramBuilder, chain: &mut Chain, reached: bool) {
+        if reached && let Advance::Exchange(op, sent) = chain.step(b) {
+            self.counts_read(b, op, sent);
+        }
+    }
+
+    /// [`Self::reach_exchange`] of the backward half; layers that open offer their weight gradients.
     fn reach_exchange_back(&mut self, b: &mut ProgramBuilder, back: &mut Backward) -> bool {
-        loop {
+        while !back.chain.is_at_exchange() {
             match back.chain.step(b) {
                 Advance::Opens(visit) => {
                     self.opens(b, &mut back.chain, visit);
@@ -108,11 +119,11 @@ impl Stage<'_, '_> {
                         back.open = None;
                     }
                 }
-                Advance::Kernel | Advance::Comm => {}
-                Advance::Exchange(..) => return true,
+                Advance::Kernel | Advance::Comm | Advance::Exchange(..) => {}
                 Advance::Done => return false,
             }
         }
+        true
     }
 
     /// The backward pass as input gradients alone (or whole, where weight gradients run where they are made), what is

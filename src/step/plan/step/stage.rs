@@ -20,6 +20,7 @@ use crate::core::ids::OpId;
 use crate::core::program::{MemoryClass, MemoryEffect, MemoryWhen, OpInfo, Phase, ProgramBuilder, Work};
 use crate::step::collective::{Lowering, Op, Transfer};
 use crate::step::model::{CommGroup, Item};
+use crate::step::plan::launch::Read;
 use crate::step::plan::pipeline::{self, Channel, Message, StageWork, Task};
 use crate::step::schedule::{Data, Part, Pass};
 use crate::step::spec::stack::HostRead;
@@ -271,20 +272,22 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
     }
 
-    /// Before tokens are sent to their experts, the host reads how many go where: from what `exchange` sends.
+    /// Before it launches the `exchange` that sends tokens to their experts, written last, the host reads how many go where: from
+    /// what is sent.
     pub(super) fn counts_read(&mut self, b: &ProgramBuilder, exchange: OpId, sent: Option<OpId>) {
         if b.name(exchange) == "dispatch tokens"
             && let Some(sent) = sent
         {
-            self.w.host_reads(HostRead::ExpertCounts, sent);
+            let behind = OpId(exchange.0 - 1);
+            self.w.host_reads(Read { what: HostRead::ExpertCounts, of: sent, behind });
         }
     }
 
     /// What the host waits for before a pass.
     fn read_before(&mut self, b: &ProgramBuilder, task: &Task) {
         let waits = self.w.setup.shares.workload.parallelism.pipeline.p2p != PointToPoint::Async;
-        for (what, op) in pipeline::reads_before(b, self.w.compute, task, waits) {
-            self.w.host_reads(what, op);
+        for read in pipeline::reads_before(b, self.w.compute, task, waits) {
+            self.w.host_reads(read);
         }
     }
 
@@ -429,7 +432,7 @@ impl StageWork for Stage<'_, '_> {
         self.policies.weights.close(&mut self.w, b);
         self.policies.activations.close(&mut self.w, b);
         if let Some(last) = b.recent(self.w.compute, 1) {
-            self.w.host_reads(HostRead::Loss, last);
+            self.w.host_reads(Read::at_once(HostRead::Loss, last));
         }
         self.w.step += 1;
         self.begin_step();

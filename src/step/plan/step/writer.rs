@@ -11,6 +11,7 @@ use crate::core::ids::{OpId, TransferId};
 use crate::core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work};
 use crate::step::collective::{Lowering, Op, Transfer};
 use crate::step::model::Kernel;
+use crate::step::plan::launch::Read;
 use crate::step::schedule::Seat;
 use crate::step::spec::stack::HostRead;
 
@@ -22,7 +23,7 @@ pub(super) struct Writer<'a, 'm> {
     /// For each pipeline rank, for each group (slot), the transfers that its programs ask for.
     pub used: Vec<Vec<Vec<TransferId>>>,
     /// By pipeline rank: ops whose results the host reads.
-    pub reads: Vec<Vec<(OpId, HostRead)>>,
+    pub reads: Vec<Vec<Read>>,
     /// Its number in the pipeline.
     pub rank: u32,
     /// Stream of each group's slot.
@@ -169,12 +170,12 @@ impl<'a, 'm> Writer<'a, 'm> {
         })
     }
 
-    /// Notes that the host reads the result of an op, if it does.
-    pub fn host_reads(&mut self, what: HostRead, op: OpId) {
+    /// Notes that the host reads this, if it does.
+    pub fn host_reads(&mut self, read: Read) {
         let w = self.setup.shares.workload;
-        let unasked = what == HostRead::GradientNorm && w.parallelism.pipeline.updates_unasked();
-        if !unasked && w.host().is_some_and(|host| host.reads.contains(&what)) {
-            self.reads[self.rank as usize].push((op, what));
+        let unasked = read.what == HostRead::GradientNorm && w.parallelism.pipeline.updates_unasked();
+        if !unasked && w.host().is_some_and(|host| host.reads.contains(&read.what)) {
+            self.reads[self.rank as usize].push(read);
         }
     }
 

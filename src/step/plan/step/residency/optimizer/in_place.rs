@@ -6,6 +6,7 @@ use crate::core::ids::OpId;
 use crate::core::program::{NO_MICRO_BATCH, Phase, ProgramBuilder};
 use crate::step::collective::{CollectiveError, Op};
 use crate::step::model::optimizer;
+use crate::step::plan::launch::Read;
 use crate::step::plan::step::groups::Group;
 use crate::step::plan::step::residency::away::spread;
 use crate::step::plan::step::writer::Writer;
@@ -98,7 +99,7 @@ fn sum_norm(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, norm: &[OpId]) -> Ve
         }
     }
     if let [summed] = last[..] {
-        w.host_reads(HostRead::GradientNorm, summed);
+        w.host_reads(Read::at_once(HostRead::GradientNorm, summed));
     }
     last
 }
