@@ -38,6 +38,23 @@ fn drawn_usage(draws: &mut Draws) -> Value {
     usage
 }
 
+/// Stages of its own for the module of some steps, and a tied table.
+fn staged(draws: &mut Draws, step: &mut Value) {
+    let stages = draws.of(&[1, 1, 2, 3]);
+    if step["parallelism"]["pipeline"]["size"].as_u64() > Some(stages) {
+        step["modules"]["vision"]["stages"] = stages.into();
+        step["model"]["tied_embeddings"] = draws.of(&[true, false]).into();
+        step["parallelism"]["pipeline"]["scatter_gather"] = draws.of(&[true, false]).into();
+    }
+}
+
+/// The reference of a step: the same model and images, no dimension cut but the batch.
+fn reference(usage: &Value, step: &Value) -> Value {
+    let mut whole = with_module(plain(), usage);
+    whole["model"]["tied_embeddings"] = step["model"]["tied_embeddings"].clone();
+    whole
+}
+
 /// How often a product of the module is done for each image: images are padded to the ranks that share them, and ranks that cut
 /// layers embed the same patches.
 fn done(name: &str, w: &WorkloadSpec) -> f64 {
@@ -64,11 +81,14 @@ fn broken(step: &Step, sums: &Sums, plain: &Sums) -> Option<String> {
 #[test]
 fn images_are_encoded_once_in_every_layout() {
     let mut draws = Draws(0x5eed_0011);
-    let (mut planned, mut caught) = (0, 0);
+    let (mut planned, mut caught, mut on_stages) = (0, 0, 0);
     for i in 0..count() / 2 {
         let usage = drawn_usage(&mut draws);
-        let Some(step) = Step::of(&with_module(drawn(&mut draws), &usage)) else { continue };
-        let whole = Step::of(&with_module(plain(), &usage)).expect("the plain step");
+        let mut text = with_module(drawn(&mut draws), &usage);
+        staged(&mut draws, &mut text);
+        let Some(step) = Step::of(&text) else { continue };
+        on_stages += u32::from(step.inputs.workload.value.module_stages() > 0);
+        let whole = Step::of(&reference(&usage, &text)).expect("the plain step");
         let Ok(plan) = step.inputs.plan() else { continue };
         let reference = whole.inputs.plan().expect("its plan");
         planned += 1;
@@ -86,8 +106,8 @@ fn images_are_encoded_once_in_every_layout() {
         product.into_iter().for_each(|(_, flops)| *flops *= 1.01);
         caught += u32::from(broken(&step, &faulty, &expected).is_some());
     }
-    println!("{planned} planned, {caught} faults caught");
-    assert!(planned > 20 && caught == planned);
+    println!("{planned} planned, {on_stages} drawn on stages of its own, {caught} faults caught");
+    assert!(planned > 20 && caught == planned && on_stages > 3);
 }
 
 /// The step played, unless it is refused or does not fit.
@@ -116,7 +136,9 @@ fn uneven_images_are_accounted_for_folded_or_not() {
         let mut usage = draws.of(&ways);
         usage["trained"] = draws.of(&["all", "projector", "nothing"]).into();
         usage["order"] = draws.of(&["packed", "sorted", "balanced"]).into();
-        let Some(step) = Step::of(&with_module(drawn(&mut draws), &usage)) else { continue };
+        let mut text = with_module(drawn(&mut draws), &usage);
+        staged(&mut draws, &mut text);
+        let Some(step) = Step::of(&text) else { continue };
         let Some(folded) = run(&step) else { continue };
         let whole = Simulation::run(&step.inputs, &Options { fold: false, ..Options::default() });
         assert_eq!(
@@ -126,7 +148,7 @@ fn uneven_images_are_accounted_for_folded_or_not() {
             step.text
         );
         let plain =
-            Step::of(&with_module(plain(), &usage)).expect("the plain step").inputs.plan().expect("its plan");
+            Step::of(&reference(&usage, &text)).expect("the plain step").inputs.plan().expect("its plan");
         assert_eq!(folded.plan.model_flops, plain.model_flops, "{}", step.text);
         let (sums, expected) = (Sums::of(&folded.plan), Sums::of(&plain));
         for (place, left) in &sums.left {
@@ -155,7 +177,9 @@ fn steps_with_modules_are_accounted_for_folded_or_not() {
     let mut played = 0;
     for i in 0..count() / 8 {
         let usage = drawn_usage(&mut draws);
-        let Some(step) = Step::of(&with_module(drawn(&mut draws), &usage)) else { continue };
+        let mut text = with_module(drawn(&mut draws), &usage);
+        staged(&mut draws, &mut text);
+        let Some(step) = Step::of(&text) else { continue };
         let Some(folded) = run(&step) else { continue };
         let options = Options { fold: false, ..Options::default() };
         let whole = Simulation::run(&step.inputs, &options).expect("as the folded one");

@@ -63,7 +63,7 @@ impl<'a> Links<'a> {
         let groups = known.groups(workload, degrees, || {
             let (mut found, mut members) = (Groups::new(), Vec::new());
             let there = |group: &Group| {
-                degrees.size(*group) > 1 && (*group != Group::Embedding || degrees.pipeline > 1)
+                degrees.size(*group) > 1 && (*group != Group::Embedding || degrees.ends[0] != degrees.ends[1])
             };
             for group in GROUPS.into_iter().filter(there) {
                 degrees.members(layout, RankId(0), group, &mut members);

@@ -20,7 +20,7 @@ pub enum Group {
     ExpertGradients,
     /// The same ranks again, to gather expert weights.
     ExpertWeights,
-    /// First and last stage of one pipeline, which share a tied embedding table.
+    /// Stages of one pipeline that share a tied embedding table: that of the embedding, and the last.
     Embedding,
     /// Ranks that together hold one model (tensor × pipeline): the norm of its gradients.
     Model,
@@ -75,6 +75,8 @@ pub struct Degrees {
     pub data: u32,
     /// Pipeline.
     pub pipeline: u32,
+    /// Pipeline ranks of the embedding and of the head.
+    pub ends: [u32; 2],
     /// Ranks that share sharded state: data × context, or fewer with hybrid sharding.
     pub shard: u32,
 }
@@ -156,7 +158,7 @@ impl Degrees {
             Group::ExpertGradients | Group::ExpertWeights => {
                 members.extend((0..self.expert_replicas()).map(|i| in_stage(q % block + i * block)));
             }
-            Group::Embedding => members.extend([at(tp, cp, dp, 0), at(tp, cp, dp, self.pipeline - 1)]),
+            Group::Embedding => members.extend(self.ends.map(|pp| at(tp, cp, dp, pp))),
             Group::Model => {
                 members.extend(
                     (0..self.tensor * self.pipeline).map(|i| at(i % self.tensor, cp, dp, i / self.tensor)),

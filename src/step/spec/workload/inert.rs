@@ -146,7 +146,7 @@ const RULES: [Rule; 35] = [
     (&["parallelism.pipeline.p2p", "parallelism.pipeline.scatter_gather"], |s| s.stages() > 1, "one stage"),
     (
         &["parallelism.pipeline.scatter_gather"],
-        |s| s.w.parallelism.tensor > 1 && !s.w.parallelism.sequence_parallel,
+        |s| s.w.parallelism.tensor > 1 && (!s.w.parallelism.sequence_parallel || s.w.cuts_encoder_borders()),
         "tensor ranks send different messages",
     ),
     (

@@ -1,6 +1,6 @@
 //! The modules that a step runs, each with its shape and its use.
 
-use super::modules::{ModuleUseSpec, TrainedPart};
+use super::modules::{ModuleParallelism, ModuleUseSpec, TrainedPart};
 use super::{RecomputeSpec, WorkloadSpec};
 use crate::step::spec::model::{ModelSpec, ModuleSpec};
 
@@ -50,6 +50,15 @@ impl WorkloadSpec {
     pub fn used_modules<'a>(&'a self, model: &'a ModelSpec) -> Vec<UsedModule<'a>> {
         let used = |spec: &'a ModuleSpec| Some(UsedModule { spec, usage: self.modules.get(&spec.name)? });
         model.modules.iter().filter_map(used).collect()
+    }
+    /// Pipeline stages at the front that hold a module alone; the embedding stands on the one behind them.
+    pub fn module_stages(&self) -> u64 {
+        self.modules.values().filter_map(|usage| usage.stages).max().unwrap_or(0)
+    }
+    /// Whether tensor-parallel ranks hold alike what stages of a module send.
+    pub fn cuts_encoder_borders(&self) -> bool {
+        let cut = |usage: &ModuleUseSpec| usage.stages.is_some() && usage.parallelism == ModuleParallelism::Tensor;
+        self.modules.values().any(cut)
     }
     /// Whether something in front of the language model is trained: gradients then pass through all of it.
     pub fn trains_modules(&self) -> bool {
