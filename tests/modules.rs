@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use stepsim::lab::compare::workload::closed_form;
 use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::read::analysis::stalls::StallCause;
 use stepsim::read::analysis::report::Report;
 use stepsim::step::model::flops::StepFlops;
 use stepsim::step::model::{CommPoint, Item, LayerPlan, ModuleShard};
@@ -196,6 +197,31 @@ fn uneven_images_are_dealt_to_ranks() {
     let estimate = closed_form(&inputs(&of("packed"))).unwrap_or_else(|e| panic!("{e}")).terms.total();
     println!("packed {packed} s, balanced {balanced} s, closed form of packed {estimate} s");
     assert!((estimate / packed - 1.0).abs() < 0.05, "{estimate} {packed}");
+}
+
+/// Eight sequences, one of which has twelve images and the others one: seven ranks wait for the one with most, and say so. Exchanged, each
+/// encodes ⌈19 / 8⌉ = 3 images of 1,024 patches, and sends 3 · 256 tokens of 3,584 in 16 bits.
+#[test]
+fn ranks_wait_for_uneven_images_or_exchange_them() {
+    let of = |exchange: bool| {
+        let usage = json!({"counts": [12, 1, 1, 1, 1, 1, 1, 1], "exchange": exchange});
+        step("qwen2.5-vl-7b", "vision", &usage, &json!({"data": 8, "sharding": {"kind": "zero1"}}))
+    };
+    let [apart, together] = [false, true].map(|exchange| report(&of(exchange)));
+    assert!(together.step_time_s < apart.step_time_s, "{} {}", together.step_time_s, apart.step_time_s);
+    let waits = |report: &Report, cause| report.mean.stalls_s.get(&cause).copied().unwrap_or(0.0);
+    assert!(waits(&apart, StallCause::UnevenInputs) > 0.05 && waits(&apart, StallCause::PeerLate) == 0.0);
+    assert_eq!(waits(&together, StallCause::UnevenInputs), 0.0);
+    let exchanged = inputs(&of(true));
+    let plan = exchanged.plan().expect("its plan");
+    let sent: Vec<_> = plan.world.programs().iter().flat_map(|program| &program.infos).collect();
+    let bytes = |name: &str| sent.iter().find(|info| info.name == name).map(|info| info.bytes);
+    for name in ["vision all-to-all tokens", "vision all-to-all token gradients"] {
+        assert_eq!(bytes(name), Some(f64::from(3 * 256 * 3584 * 2)));
+    }
+    let estimate = closed_form(&exchanged).unwrap_or_else(|e| panic!("{e}")).terms.total();
+    println!("apart {} s, exchanged {} s, closed form {estimate} s", apart.step_time_s, together.step_time_s);
+    assert!((estimate / together.step_time_s - 1.0).abs() < 0.05);
 }
 
 #[test]

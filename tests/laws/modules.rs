@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use stepsim::core::engine::EngineError;
 use stepsim::lab::simulate::{Options, Simulation, SimulationError};
 use stepsim::step::spec::WorkloadSpec;
+use stepsim::step::spec::workload::TrainedPart;
 
 use super::flops::duplicates;
 use super::read::{Sums, alike};
-use super::steps::{Draws, Step, count, drawn, plain};
+use super::steps::{Draws, HIDDEN, Step, count, drawn, plain};
 
 /// An encoder with windows, positions and a token beside the patches; 16 tokens an image.
 pub fn encoder() -> Value {
@@ -48,9 +49,12 @@ fn staged(draws: &mut Draws, step: &mut Value) {
     }
 }
 
-/// The reference of a step: the same model and images, no dimension cut but the batch.
+/// The reference of a step: the same model and images, no dimension cut but the batch, and each rank with its own images.
 fn reference(usage: &Value, step: &Value) -> Value {
     let mut whole = with_module(plain(), usage);
+    if usage["exchange"] == true {
+        whole["modules"]["vision"]["exchange"] = false.into();
+    }
     whole["model"]["tied_embeddings"] = step["model"]["tied_embeddings"].clone();
     whole
 }
@@ -123,11 +127,31 @@ fn run(step: &Step) -> Option<Simulation> {
     }
 }
 
+/// Images that are exchanged: all are encoded, fewer than one too many on each rank and micro-batch; and as many tokens are sent as are
+/// made, in 16 bits of the language model's width, by each of the ranks that cut layers.
+fn shared_out(step: &Step, sums: &Sums, expected: &Sums) {
+    let (inputs, w) = (&step.inputs, &step.inputs.workload.value);
+    let of = |sums: &Sums| sums.flops.get("vision qkv").copied().unwrap_or(0.0);
+    let counts: u64 = w.used_modules(&inputs.model)[0].of_sequences(w.batch.global).iter().sum();
+    let image = of(expected) / counts as f64;
+    let ranks = w.data_parallel(u64::from(inputs.machine.devices()));
+    let extra = (w.batch.global / w.batch.micro_batch / ranks * (ranks - 1)) as f64;
+    let encoded = of(sums) / image;
+    assert!(encoded >= counts as f64 - 1e-6 && encoded <= counts as f64 + extra, "{encoded} {counts}\n{}", step.text);
+    let trained = w.modules["vision"].trained != TrainedPart::Nothing;
+    for (name, passes) in [("all-to-all tokens", 1.0), ("all-to-all token gradients", f64::from(u8::from(trained)))] {
+        let made = passes * encoded * (16 * HIDDEN * 2 * w.parallelism.tensor) as f64;
+        let sent = sums.bytes_of(&format!("vision {name}"));
+        let expected = if ranks > 1 { made } else { 0.0 };
+        assert!(alike(sent, expected), "`{name}`: {sent} bytes, expected {expected}\n{}", step.text);
+    }
+}
+
 /// Uneven images, listed or drawn: folded as unfolded, memory given back, and as many FLOPs as there are images.
 #[test]
 fn uneven_images_are_accounted_for_folded_or_not() {
     let mut draws = Draws(0x5eed_0013);
-    let mut played = 0;
+    let (mut played, mut exchanged) = (0, 0);
     for i in 0..count() / 4 {
         let ways = [
             json!({"counts": [1, 8, 2, 3, 5]}),
@@ -136,6 +160,7 @@ fn uneven_images_are_accounted_for_folded_or_not() {
         let mut usage = draws.of(&ways);
         usage["trained"] = draws.of(&["all", "projector", "nothing"]).into();
         usage["order"] = draws.of(&["packed", "sorted", "balanced"]).into();
+        usage["exchange"] = draws.of(&[true, false]).into();
         let mut text = with_module(drawn(&mut draws), &usage);
         staged(&mut draws, &mut text);
         let Some(step) = Step::of(&text) else { continue };
@@ -155,7 +180,10 @@ fn uneven_images_are_accounted_for_folded_or_not() {
             assert_eq!(*left, 0, "step {i}: {place:?} keeps bytes\n{}", step.text);
         }
         let w = &step.inputs.workload.value;
-        if w.parallelism.context.size == 1 {
+        if usage["exchange"] == true && w.parallelism.context.size == 1 {
+            shared_out(&step, &sums, &expected);
+            exchanged += 1;
+        } else if w.parallelism.context.size == 1 {
             for (name, flops) in expected.flops.iter().filter(|(name, _)| name.starts_with("vision qkv")) {
                 assert!(
                     alike(*flops, sums.flops.get(name).copied().unwrap_or(0.0)),
@@ -167,8 +195,8 @@ fn uneven_images_are_accounted_for_folded_or_not() {
         assert_eq!(folded.report(false).impossible(), None, "step {i}\n{}", step.text);
         played += 1;
     }
-    println!("{played} played");
-    assert!(played > 5);
+    println!("{played} played, {exchanged} with images exchanged");
+    assert!(played > 5 && exchanged > 1);
 }
 
 #[test]

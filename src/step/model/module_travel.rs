@@ -1,6 +1,9 @@
 //! The way of a module's tokens from the ranks that encode their images to all that hold a part of the sequence, and what a module on
 //! stages of its own sends to the next stage.
 //!
+//! Data-parallel ranks that have encoded equal shares of their images exchange the tokens before that; each sends what it has encoded, an
+//! equal part to each.
+//!
 //! With b images on a rank, p + x positions of width h each, that become t tokens of the language model's width H:
 //! * between stages of the module: b·(p + x)·h elements;
 //! * from its last stage to the language model: b·t·H elements, the rank's own; they are gathered where they arrive.
@@ -47,6 +50,9 @@ impl ModuleShard<'_> {
         let comm = |name, group, op, bytes| Item::Comm(CommPoint::new(name, group, op, bytes));
         let (mut forward, mut backward) = (Vec::new(), Vec::new());
         let (of_part, all) = (rank * tensor as f64, rank * (tensor * context) as f64);
+        if self.module.is_exchanged() {
+            forward.push(comm("all-to-all tokens", CommGroup::Data, CommOp::AllToAll, rank));
+        }
         if tensor > 1 {
             forward.push(comm("all-gather tokens", CommGroup::Tensor, CommOp::AllGather, of_part));
         }
@@ -57,6 +63,9 @@ impl ModuleShard<'_> {
             let (name, gradients) = ("all-gather tokens", "reduce-scatter token gradients");
             forward.push(comm(name, CommGroup::Context, CommOp::AllGather, all));
             backward.push(comm(gradients, CommGroup::Context, CommOp::ReduceScatter, all));
+        }
+        if self.module.is_exchanged() {
+            backward.push(comm("all-to-all token gradients", CommGroup::Data, CommOp::AllToAll, rank));
         }
         b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
     }

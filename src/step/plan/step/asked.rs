@@ -191,6 +191,9 @@ pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &Pl
     ]
     .map(Group::Layer)
     .into();
+    if w.exchanges_images() {
+        groups.push(Group::Layer(CommGroup::Data));
+    }
     groups.extend([Group::Gradients, Group::Replicas]);
     if cut {
         groups.push(Group::Weights);

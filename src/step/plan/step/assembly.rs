@@ -65,6 +65,7 @@ impl Assembly<'_, '_> {
             let run = all.filter(|(stage, _)| programs.binary_search(&(variant, *stage as u32)).is_ok());
             world.programs.extend(run.map(|(_, mut program)| {
                 program.bound_memory_rates(bandwidth);
+                program.inputs = variant.documents;
                 Arc::new(program)
             }));
         }

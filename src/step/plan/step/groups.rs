@@ -99,6 +99,7 @@ impl Degrees {
             Group::Layer(CommGroup::ContextOuter) => self.context / self.context_inner.max(1),
             Group::Layer(CommGroup::Expert) => self.expert,
             Group::Layer(CommGroup::ExpertTensor) => self.expert_tensor,
+            Group::Layer(CommGroup::Data) => self.data,
             Group::Gradients | Group::Weights => self.shard,
             Group::Replicas => self.replicas() / self.shard,
             Group::ExpertGradients | Group::ExpertWeights => self.expert_replicas(),
@@ -130,6 +131,7 @@ impl Degrees {
         match group {
             Group::Layer(CommGroup::Tensor) => members.extend((0..self.tensor).map(|t| at(t, cp, dp, pp))),
             Group::Layer(CommGroup::Context) => members.extend((0..self.context).map(|c| at(tp, c, dp, pp))),
+            Group::Layer(CommGroup::Data) => members.extend((0..self.data).map(|d| at(tp, cp, d, pp))),
             Group::Layer(CommGroup::ContextInner) => {
                 let first = cp / self.context_inner * self.context_inner;
                 members.extend((first..first + self.context_inner).map(|c| at(tp, c, dp, pp)));

@@ -24,6 +24,10 @@ pub struct ModuleUseSpec {
     /// Which data-parallel rank gets which sequence, where they have unequal numbers of images.
     #[serde(default, skip_serializing_if = "SequenceOrder::is_packed")]
     pub order: SequenceOrder,
+    /// Where sequences have unequal numbers of images: whether data-parallel ranks take equal shares of the images of a micro-batch, all of
+    /// them together, and send each other the tokens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exchange: bool,
     /// Patches or frames of one image or clip; default: the model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u64>,

@@ -34,6 +34,10 @@ impl UsedModule<'_> {
     pub fn is_uneven(&self) -> bool {
         self.usage.items.is_none()
     }
+    /// Whether data-parallel ranks take equal shares of the images of a micro-batch.
+    pub fn is_exchanged(&self) -> bool {
+        self.usage.is_exchanged()
+    }
     /// The most images that a sequence may have.
     pub fn most_items(&self) -> u64 {
         let listed = self.usage.counts.iter().flatten().copied().max();
@@ -42,6 +46,12 @@ impl UsedModule<'_> {
     /// Whether anything of it is trained.
     pub fn is_trained(&self) -> bool {
         self.usage.trained != TrainedPart::Nothing
+    }
+}
+
+impl ModuleUseSpec {
+    fn is_exchanged(&self) -> bool {
+        self.exchange && self.items.is_none()
     }
 }
 
@@ -67,6 +77,10 @@ impl WorkloadSpec {
     /// Whether sequences have unequal numbers of images.
     pub fn has_uneven_images(&self) -> bool {
         self.modules.values().any(|usage| usage.items.is_none())
+    }
+    /// Whether data-parallel ranks exchange images.
+    pub fn exchanges_images(&self) -> bool {
+        self.modules.values().any(ModuleUseSpec::is_exchanged)
     }
     /// What of a module is computed again.
     pub fn recompute_of<'a>(&'a self, usage: &'a ModuleUseSpec) -> &'a RecomputeSpec {
