@@ -1,4 +1,5 @@
-//! An encoder on pipeline stages of its own, held to bytes worked out by hand, to its closed form, and to what it must say.
+//! An encoder on pipeline stages of its own, held to bytes worked out by hand, to its closed form, and to what it must
+//! say.
 
 use serde_json::{Value, json};
 use stepsim::lab::compare::workload::closed_form;
@@ -38,11 +39,12 @@ fn sent(step: &Value, name: &str) -> Vec<f64> {
     plan.world.programs().iter().filter_map(|program| of(program)).collect()
 }
 
-/// 8 images of 1,024 patches of width 1,280 between stages of the encoder; 8 · 256 tokens of width 3,584 to the language model; then
-/// 4,096 tokens of it. All in 16 bits.
+/// 8 images of 1,024 patches of width 1,280 between stages of the encoder; 8 · 256 tokens of width 3,584 to the
+/// language model; then 4,096 tokens of it. All in 16 bits.
 #[test]
 fn stages_send_patches_then_tokens_then_the_sequence() {
-    let [patches, tokens, sequence] = [8 * 1024 * 1280 * 2, 8 * 256 * 3584 * 2, 4096 * 3584 * 2].map(f64::from);
+    let [patches, tokens, sequence] =
+        [8 * 1024 * 1280 * 2, 8 * 256 * 3584 * 2, 4096 * 3584 * 2].map(f64::from);
     let whole = step(&json!({"stages": 2}), &json!({}));
     assert_eq!(sent(&whole, "send activations"), [patches, tokens, sequence]);
     assert_eq!(sent(&whole, "send gradients"), [patches, tokens, sequence]);
@@ -57,6 +59,22 @@ fn stages_send_patches_then_tokens_then_the_sequence() {
     assert_eq!(sent(&cut, "send activations"), [patches, tokens, sequence].map(|bytes| bytes / 2.0));
 }
 
+/// Qwen3-VL: 14 and 13 layers, projectors behind layers 8, 16 and 24. With the positions go the tokens of the first
+/// one, and all four sets of 256 tokens of width 4,096 to the language model.
+#[test]
+fn tokens_of_projectors_behind_layers_pass_the_stages_behind_them() {
+    let mut deep = step(&json!({"stages": 2}), &json!({}));
+    deep["model"] = "qwen3-vl-8b".into();
+    let [patches, tokens, sequence] =
+        [8 * 1024 * 1152 * 2, 8 * 256 * 4096 * 2, 4096 * 4096 * 2].map(f64::from);
+    assert_eq!(sent(&deep, "send activations"), [patches + tokens, 4.0 * tokens, sequence]);
+    let estimate = closed_form(&inputs(&deep)).unwrap_or_else(|e| panic!("{e}"));
+    let run = report(&deep);
+    let off = estimate.terms.total() / run.step_time_s - 1.0;
+    assert!(off.abs() < 0.05, "{off}");
+    assert_eq!(run.impossible(), None);
+}
+
 /// No gradient goes to stages that train nothing.
 #[test]
 fn frozen_stages_get_no_gradients() {
@@ -68,10 +86,13 @@ fn frozen_stages_get_no_gradients() {
     assert_eq!(sent(&nothing, "send gradients"), [0.0, 0.0, sequence]);
     let time = |usage: Value| report(&step(&usage, &json!({}))).step_time_s;
     let all = time(json!({"stages": 2}));
-    assert!(report(&nothing).step_time_s < report(&projector).step_time_s && report(&projector).step_time_s < all);
+    assert!(
+        report(&nothing).step_time_s < report(&projector).step_time_s && report(&projector).step_time_s < all
+    );
 }
 
-/// Weights in 16 bits on two tensor-parallel ranks: the encoder's and projector's alone on its stages, and the table on the third.
+/// Weights in 16 bits on two tensor-parallel ranks: the encoder's and projector's alone on its stages, and the table on
+/// the third.
 #[test]
 fn stages_hold_their_own_weights() {
     let inputs = inputs(&step(&json!({"stages": 2, "parallelism": "data"}), &json!({})));
@@ -118,7 +139,10 @@ fn stages_that_cannot_be_are_refused() {
     for (step, words) in [
         (step(&json!({"stages": 4}), &json!({})), ["modules.vision.stages", "1 to 3"]),
         (step(&json!({"stages": 0}), &json!({})), ["modules.vision.stages", "1 to 3"]),
-        (step(&json!({"stages": 1}), &pipeline(json!({"size": 1}))), ["modules.vision.stages", "one pipeline rank"]),
+        (
+            step(&json!({"stages": 1}), &pipeline(json!({"size": 1}))),
+            ["modules.vision.stages", "one pipeline rank"],
+        ),
         (
             step(&json!({"stages": 2}), &pipeline(json!({"size": 4, "layer_split": [0, 8, 10, 10]}))),
             ["parallelism.pipeline.layer_split", "0 in the first 2 entries"],

@@ -12,8 +12,8 @@
 //!   (the last part) is contention;
 //! * a copy towards the device stood behind another copy: prefetch queued;
 //! * the op was ready, a peer was not: pipeline bubble for a pipeline transfer (upstream had not produced, or
-//!   downstream was not yet taking), else uneven inputs where the peer has other documents or images, and is no slower itself, or peer
-//!   late;
+//!   downstream was not yet taking), else uneven inputs where the peer has other documents or images and is no slower
+//!   itself, or peer late;
 //! * the op and all its peers were ready: it waited for room on a full tier;
 //! * after the last kernel: what still runs on this rank, then `step tail` until the last rank has ended.
 //!

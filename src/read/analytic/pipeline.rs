@@ -197,8 +197,8 @@ const FEW: u32 = 512;
 struct Walk<'f, 'a> {
     form: &'f Form<'a>,
     order: &'f Order,
-    /// By kind of message: seconds from each pipeline rank to the one behind it; one that takes none still waits for its receiver
-    /// where those do.
+    /// By kind of message: seconds from each pipeline rank to the one behind it; one that takes none still waits for
+    /// its receiver where those do.
     hops: Vec<Vec<f64>>,
     /// By data, stage and micro-batch: when its message is made, and when it is there.
     made: [Vec<Option<f64>>; 2],

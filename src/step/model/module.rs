@@ -10,9 +10,10 @@
 //! Layers are not cut along the sequence (no sequence parallelism), and compute in the format of `precision.compute`: recipes for
 //! narrow formats are of the language model.
 //!
-//! Tokens come to all ranks that hold a part of the sequence ([`super::module_travel`]): gathered over tensor-parallel ranks that share images, then over
-//! context-parallel ranks, which always do. Their gradients go back: gathered over tensor-parallel ranks where each has those of a
-//! part of the sequence (sequence parallelism), then scattered over context-parallel ranks.
+//! Tokens come to all ranks that hold a part of the sequence ([`super::module_travel`]): gathered over tensor-parallel
+//! ranks that share images, then over context-parallel ranks, which always do. Their gradients go back: gathered over
+//! tensor-parallel ranks where each has those of a part of the sequence (sequence parallelism), then scattered over
+//! context-parallel ranks.
 //!
 //! Where ranks share images, b is the images of the fullest rank. Weights that every tensor-parallel rank holds whole have
 //! gradients of other images on each: [`LayerPlan::sums_over_tensor`].
@@ -24,7 +25,7 @@ use super::layer::{LayerKind, LayerPlan};
 use super::linear::{Cut, Linear};
 use super::mlp::activation;
 use super::shard::Shard;
-use crate::step::spec::model::{ModelSpec, ModuleSpec};
+use crate::step::spec::model::{ModelSpec, ModuleSpec, ProjectorSpec};
 use crate::step::spec::workload::{
     ContextSpec, Fp8Gemm, ModuleParallelism, Trained, TrainedPart, UsedModule, WorkloadSpec,
 };
@@ -51,8 +52,8 @@ pub struct ModuleShard<'a> {
 }
 
 impl<'a> ModuleShard<'a> {
-    /// The share of every rank of the module's stages, of `images` in a micro-batch or as many as each has. Without any, ranks
-    /// encode one that is thrown away, to stay in step with others.
+    /// The share of every rank of the module's stages, of `images` in a micro-batch or as many as each has. Without
+    /// any, ranks encode one that is thrown away, to stay in step with others.
     pub fn new(
         workload: &WorkloadSpec,
         model: &'a ModelSpec,
@@ -137,10 +138,17 @@ impl<'a> ModuleShard<'a> {
         plan
     }
 
-    /// The norms behind the layers, the merging of positions, the projector, and the way of its tokens to all ranks. A module on stages
-    /// of its own sends them to the language model first.
+    /// The norms behind the layers, the merging of positions, the projector, and the way of its tokens to all ranks. A
+    /// module on stages of its own sends them to the language model first.
     pub fn projector(&self) -> LayerPlan {
-        let projector = &self.module.spec.projector;
+        self.projected(&self.module.spec.projector, self.module.usage.stages.is_none())
+    }
+    /// The projector behind a layer of the encoder, where there are such.
+    pub fn deep_projector(&self) -> Option<LayerPlan> {
+        self.module.spec.deepstack.as_ref().map(|deep| self.projected(&deep.projector, false))
+    }
+
+    fn projected(&self, projector: &ProjectorSpec, travels: bool) -> LayerPlan {
         let trained = if self.module.is_trained() { Trained::Weights } else { Trained::Nothing };
         let lowest = self.module.usage.trained == TrainedPart::Projector;
         let positions = Shard { trained, lowest, ..self.layers.clone() };
@@ -156,7 +164,7 @@ impl<'a> ModuleShard<'a> {
             b.norm("norm");
         }
         project(&mut b, &projector.matrices, projector.biases);
-        if self.module.usage.stages.is_none() {
+        if travels {
             self.travel(&mut b);
         }
         self.finished(b, LayerKind::Projector)

@@ -1,15 +1,19 @@
-//! The way of a module's tokens from the ranks that encode their images to all that hold a part of the sequence, and what a module on
-//! stages of its own sends to the next stage.
+//! The way of a module's tokens from the ranks that encode their images to all that hold a part of the sequence, and
+//! what a module on stages of its own sends to the next stage.
 //!
-//! Data-parallel ranks that have encoded equal shares of their images exchange the tokens before that; each sends what it has encoded, an
-//! equal part to each.
+//! Data-parallel ranks that have encoded equal shares of their images exchange the tokens before that; each sends what
+//! it has encoded, an equal part to each.
 //!
 //! With b images on a rank, p + x positions of width h each, that become t tokens of the language model's width H:
 //! * between stages of the module: b·(p + x)·h elements;
 //! * from its last stage to the language model: b·t·H elements, the rank's own; they are gathered where they arrive.
+//!
+//! Projectors behind layers of the encoder make as many again, each, which pass the stages of the encoder behind them.
+//! The language model adds them to what it has at their places: the rows of a rank are read, added to, and written.
 
+use super::KernelClass;
 use super::blocks::{Block, Blocks};
-use super::item::{CommGroup, CommOp, CommPoint, Item};
+use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use super::layer::{LayerKind, LayerPlan};
 use super::module::ModuleShard;
 use super::shard::Shard;
@@ -25,13 +29,14 @@ impl ModuleShard<'_> {
         let plan = b.finish(LayerKind::Tokens);
         (!plan.forward.is_empty() || plan.has_backward()).then_some(plan)
     }
-    /// Bytes of the positions that a stage of the module hands to the next one, on one rank.
-    pub fn position_bytes(&self) -> f64 {
-        (self.layers.tokens() * self.stack.hidden) as f64 * self.layers.act()
-    }
-    /// Bytes of the tokens that the module's last stage hands to the language model, on one rank.
-    pub fn token_bytes(&self) -> f64 {
-        (self.tokens().tokens() * self.model.hidden) as f64 * self.layers.act()
+    /// Bytes that the module's stage `stage` of so many hands to the next one, or to the language model, on one rank.
+    pub fn bytes_behind(&self, stage: usize, stages: usize) -> f64 {
+        let ends = self.module.split().get(stage).map_or(0, |layers| u64::from(layers.end));
+        let deep = self.module.spec.deep_layers().iter().filter(|layer| **layer < ends).count() as u64;
+        let tokens = self.tokens().tokens() * self.model.hidden;
+        let positions = self.layers.tokens() * self.stack.hidden;
+        let last = stage + 1 == stages;
+        (deep * tokens + if last { tokens } else { positions }) as f64 * self.layers.act()
     }
     /// How many tensor-parallel ranks have the same positions and tokens.
     pub fn alike(&self) -> u64 {
@@ -46,7 +51,8 @@ impl ModuleShard<'_> {
     /// Gathers tokens; scatters their gradients.
     pub(super) fn travel(&self, b: &mut Blocks) {
         let [tensor, context] = self.gathers;
-        let rank = (b.shard.tokens() * self.model.hidden) as f64 * b.shard.act();
+        let deep = self.module.spec.deep_layers().len() as u64;
+        let rank = ((1 + deep) * b.shard.tokens() * self.model.hidden) as f64 * b.shard.act();
         let comm = |name, group, op, bytes| Item::Comm(CommPoint::new(name, group, op, bytes));
         let (mut forward, mut backward) = (Vec::new(), Vec::new());
         let (of_part, all) = (rank * tensor as f64, rank * (tensor * context) as f64);
@@ -67,6 +73,26 @@ impl ModuleShard<'_> {
         if self.module.is_exchanged() {
             backward.push(comm("all-to-all token gradients", CommGroup::Data, CommOp::AllToAll, rank));
         }
+        if deep > 0 {
+            let [add, gradients] = self.additions(b.shard, deep);
+            forward.push(add);
+            backward.insert(0, gradients);
+        }
         b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
+    }
+
+    /// The sets of tokens that are added to what a rank of the language model has at their places, and their gradients.
+    fn additions(&self, s: &Shard, sets: u64) -> [Item; 2] {
+        let images = s.micro_batch * self.gathers[0];
+        let share = if self.cuts_sequence { self.gathers[0] * self.layers.tensor } else { 1 };
+        let elements = sets * images * s.sequence / share * self.model.hidden;
+        let pass = |class, name, times: f64| {
+            let bytes = times * elements as f64 * s.act();
+            Item::Kernel(Kernel::elementwise(class, name, elements, bytes, s.compute))
+        };
+        [
+            pass(KernelClass::Residual, "add deep tokens", 3.0),
+            pass(KernelClass::Copy, "deep token gradients", 2.0),
+        ]
     }
 }

@@ -10,9 +10,9 @@ use crate::step::spec::workload::{RecomputeSpec, WorkloadSpec};
 
 /// The units of every stage.
 ///
-/// `split[stage]` are the transformer layers of a stage; the first stage also holds modules and the embedding, unless a module has stages
-/// of its own before it, and the last multi-token-prediction modules and the head.
-/// `loads` are the tokens of the fullest rank over the mean, for each layer (or for all).
+/// `split[stage]` are the transformer layers of a stage; the first stage also holds modules and the embedding, unless a
+/// module has stages of its own before it, and the last multi-token-prediction modules and the head. `loads` are the
+/// tokens of the fullest rank over the mean, for each layer (or for all).
 pub fn units_of_stages(
     model: &ModelSpec,
     shard: &Shard,

@@ -1,5 +1,5 @@
-//! What crosses the borders between stages: activations of the language model, and in front of it what an encoder on stages of its own
-//! hands on.
+//! What crosses the borders between stages: activations of the language model, and in front of it what an encoder on
+//! stages of its own hands on.
 
 use super::unit::Unit;
 use crate::core::ids::TransferId;
@@ -68,8 +68,8 @@ impl Messages {
     }
 }
 
-/// The border behind each stage but the last. Messages have room for the micro-batch with most images; no gradients go to stages that
-/// train nothing.
+/// The border behind each stage but the last. Messages have room for the micro-batch with most images; no gradients go
+/// to stages that train nothing.
 pub fn borders(
     workload: &WorkloadSpec,
     model: &ModelSpec,
@@ -83,8 +83,7 @@ pub fn borders(
     let first_trained = stages.iter().position(|units| units.iter().any(|u| u.plan.has_backward()));
     let border = |behind: usize| {
         let (bytes, alike) = match &module {
-            Some(module) if behind + 1 < own => (module.position_bytes(), module.alike()),
-            Some(module) if behind + 1 == own => (module.token_bytes(), module.alike()),
+            Some(module) if behind < own => (module.bytes_behind(behind, own), module.alike()),
             _ => (shard.boundary_bytes(model), if shard.sequence_parallel { 1 } else { shard.tensor }),
         };
         let gradients = first_trained.is_some_and(|first| first <= behind);

@@ -60,8 +60,8 @@ use crate::step::spec::workload::{PointToPoint, WorkloadSpec};
 use crate::step::topology::{Axis, Layout, Machine};
 use assembly::Assembly;
 use groups::Degrees;
-use residency::Shares;
 use messages::Messages;
+use residency::Shares;
 use setup::{Setup, Variant};
 use stage::Stage;
 
@@ -268,8 +268,8 @@ fn variants(layout: &Layout, of: &dyn Fn(RankId) -> Variant) -> Vec<Variant> {
     all.into_iter().collect()
 }
 
-/// Refuses stages of the language model without a backward pass: the gradients that the schedule sends to them are not asked for. To
-/// stages of an encoder nothing is sent then.
+/// Refuses stages of the language model without a backward pass: the gradients that the schedule sends to them are not
+/// asked for. To stages of an encoder nothing is sent then.
 fn check_trained(w: &WorkloadSpec, stages: &[Vec<Unit>]) -> Result<(), SpecError> {
     let alone = |units: &Vec<Unit>| !units.is_empty() && units.iter().all(|u| !u.plan.has_backward());
     let own = w.module_stages() as usize;

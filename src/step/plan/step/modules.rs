@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::unit::{FullRecompute, Planned, Unit, full_recompute};
 use crate::step::model::{LayerPlan, ModuleShard};
-use crate::step::schedule::{LayerSplit, split_layers};
 use crate::step::spec::model::ModelSpec;
 use crate::step::spec::workload::{RecomputeSpec, UsedModule, WorkloadSpec};
 
@@ -18,6 +17,9 @@ pub(super) struct ModuleLayers {
     input: Planned,
     layers: Vec<Planned>,
     projector: Planned,
+    /// The projector behind some layers, and the numbers of these.
+    deep: Option<Planned>,
+    deep_layers: Vec<u64>,
     /// The layers of each of its own stages; none where it shares a stage with the language model.
     split: Vec<Range<u32>>,
     /// The arrival of its tokens from its own stages.
@@ -36,8 +38,6 @@ impl ModuleLayers {
         let shard = ModuleShard::new(workload, model, module, images);
         let planned = |plan: LayerPlan| Planned::new(plan, &policy);
         let mut known: Vec<(Option<&str>, Planned)> = Vec::new();
-        let stages = module.usage.stages.unwrap_or(0) as u32;
-        let split = split_layers(module.spec.layers as u32, stages, &LayerSplit::RemainderMiddle);
         let layers = (0..shard.stack().layers).map(|number| {
             let kind = shard.stack().kind_of(number);
             if let Some((_, planned)) = known.iter().find(|(k, _)| *k == kind) {
@@ -51,7 +51,9 @@ impl ModuleLayers {
             layers: layers.collect(),
             input: planned(shard.input()),
             projector: planned(shard.projector()),
-            split: split.unwrap_or_default(),
+            deep: shard.deep_projector().map(planned),
+            deep_layers: module.spec.deep_layers().to_vec(),
+            split: module.split(),
             arrival: module.usage.stages.and_then(|_| shard.arrival()).map(planned),
             policy,
         }
@@ -73,6 +75,8 @@ impl ModuleLayers {
     /// Some layers in order, with the input before and the projector behind them or not.
     fn units(&self, layers: Range<u32>, [input, projector]: [bool; 2]) -> Vec<Unit> {
         let end = |there: bool, planned| there.then(|| self.unit(FullRecompute::No, planned));
+        let here = self.deep_layers.iter().filter(|layer| layers.contains(&(**layer as u32)));
+        let deep = here.filter_map(|_| self.deep.as_ref()).map(|deep| self.unit(FullRecompute::No, deep));
         let layers = self.layers[layers.start as usize..layers.end as usize].iter().enumerate();
         let layers = layers.map(|(i, planned)| {
             let recompute = match planned.plan.has_backward() {
@@ -81,7 +85,12 @@ impl ModuleLayers {
             };
             self.unit(recompute, planned)
         });
-        end(input, &self.input).into_iter().chain(layers).chain(end(projector, &self.projector)).collect()
+        end(input, &self.input)
+            .into_iter()
+            .chain(layers)
+            .chain(deep)
+            .chain(end(projector, &self.projector))
+            .collect()
     }
     fn unit(&self, recompute: FullRecompute, planned: &Planned) -> Unit {
         Unit { module: Some(self.name.clone()), ..Unit::new(None, recompute, planned, &self.policy) }

@@ -1,7 +1,10 @@
 //! The modules that a step runs, each with its shape and its use.
 
+use std::ops::Range;
+
 use super::modules::{ModuleParallelism, ModuleUseSpec, TrainedPart};
 use super::{RecomputeSpec, WorkloadSpec};
+use crate::step::schedule::{LayerSplit, split_layers};
 use crate::step::spec::model::{ModelSpec, ModuleSpec};
 
 /// A module as a step uses it.
@@ -43,6 +46,11 @@ impl UsedModule<'_> {
         let listed = self.usage.counts.iter().flatten().copied().max();
         self.usage.items.or(listed).or(self.usage.drawn.map(|drawn| drawn.most)).unwrap_or(0)
     }
+    /// The layers of each of its own stages; none where it shares a stage with the language model.
+    pub fn split(&self) -> Vec<Range<u32>> {
+        let stages = self.usage.stages.unwrap_or(0) as u32;
+        split_layers(self.spec.layers as u32, stages, &LayerSplit::RemainderMiddle).unwrap_or_default()
+    }
     /// Whether anything of it is trained.
     pub fn is_trained(&self) -> bool {
         self.usage.trained != TrainedPart::Nothing
@@ -67,7 +75,8 @@ impl WorkloadSpec {
     }
     /// Whether tensor-parallel ranks hold alike what stages of a module send.
     pub fn cuts_encoder_borders(&self) -> bool {
-        let cut = |usage: &ModuleUseSpec| usage.stages.is_some() && usage.parallelism == ModuleParallelism::Tensor;
+        let cut =
+            |usage: &ModuleUseSpec| usage.stages.is_some() && usage.parallelism == ModuleParallelism::Tensor;
         self.modules.values().any(cut)
     }
     /// Whether something in front of the language model is trained: gradients then pass through all of it.
