@@ -10,7 +10,7 @@
 //! Layers are not cut along the sequence (no sequence parallelism), and compute in the format of `precision.compute`: recipes for
 //! narrow formats are of the language model.
 //!
-//! Tokens come to all ranks that hold a part of the sequence ([`super::module_travel`]): gathered over tensor-parallel
+//! Tokens come to all ranks that hold a part of the sequence (`module_travel`): gathered over tensor-parallel
 //! ranks that share images, then over context-parallel ranks, which always do. Their gradients go back: gathered over
 //! tensor-parallel ranks where each has those of a part of the sequence (sequence parallelism), then scattered over
 //! context-parallel ranks.
