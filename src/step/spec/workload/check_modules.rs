@@ -80,7 +80,8 @@ impl WorkloadSpec {
             } else if pipeline.size < 2 {
                 p.add(&at, stages, "nothing with one pipeline rank", "raise parallelism.pipeline.size");
             } else if !(1..=most).contains(stages) {
-                let allowed = format!("1 to {most}: a layer on each, and a rank left for the language model");
+                let range = if most > 1 { format!("1 to {most}") } else { "1".into() };
+                let allowed = format!("{range}: a layer on each, and a rank left for the language model");
                 p.add(&at, stages, allowed, "raise parallelism.pipeline.size, or leave it out");
             } else if model.tied_embeddings && pipeline.turns() {
                 let hint = "schedule interleaved, or a model whose embeddings are not tied";
