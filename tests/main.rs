@@ -29,6 +29,7 @@ mod layers;
 mod machine_parts;
 mod mangled;
 mod matmul;
+mod module_stages;
 mod modules;
 mod moe;
 mod noise;

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use stepsim::lab::compare::workload::closed_form;
 use stepsim::lab::simulate::{Inputs, Options, Simulation};
 use stepsim::read::analysis::report::Report;
+use stepsim::read::analysis::stalls::StallCause;
 use stepsim::step::model::flops::StepFlops;
 use stepsim::step::model::{CommPoint, Item, LayerPlan, ModuleShard};
 use stepsim::step::spec::Disk;
@@ -88,6 +89,29 @@ fn qwen_2_5_vl_by_hand() {
     // The norm before the projector is trained: its first product has an input gradient.
     assert_eq!(of(json!({"items": 1, "trained": "projector"})), layers + input + 3.0 * projector);
     assert_eq!(of(json!({"items": 1, "trained": "nothing"})), layers + input + projector);
+}
+
+/// Qwen3-VL's encoder: p = 1,024 patches of 1,536 values, h = 1,152, f = 4,304, 16 heads; four patches become a token
+/// four times: behind layers 8, 16, 24 and the last, through 4,608 × 4,608 and 4,608 × 4,096. Products of a layer:
+/// 2·p·(4h² + 2hf) = 31,180,455,936; attention: 4p²h = 4,831,838,208. A projector: 2·256·(4,608² + 4,608 · 4,096) =
+/// 20,535,312,384.
+#[test]
+fn qwen_3_vl_by_hand() {
+    let step = step("qwen3-vl-8b", "vision", &json!({"items": 1}), &json!({"data": 8}));
+    let (products, attention, projector) = (31_180_455_936.0, 4_831_838_208.0, 20_535_312_384.0);
+    let layer = with_shard(&step, |module| module.layer(0));
+    assert_eq!(flops(&layer), [products + attention, 2.0 * products + 2.5 * attention]);
+    let main = with_shard(&step, |module| module.projector());
+    let deep = with_shard(&step, |module| module.deep_projector()).expect("projectors behind layers");
+    assert_eq!([flops(&main), flops(&deep)], [[projector, 2.0 * projector]; 2]);
+    assert_eq!([main.parameters.dense, deep.parameters.dense], [40_119_040, 40_125_952]);
+    let inputs = inputs(&step);
+    let input = 2.0 * 1024.0 * 1536.0 * 1152.0;
+    let counted = StepFlops::of_modules(&inputs.workload.value, &inputs.model, 1).model;
+    assert_eq!(counted, 3.0 * (27.0 * (products + attention) + 4.0 * projector) + 2.0 * input);
+    let plan = inputs.plan().expect("its plan");
+    let adds = |name: &str| plan.world.programs()[0].infos.iter().find(|i| i.name == name).map(|i| i.bytes);
+    assert_eq!(adds("vision add deep tokens"), Some(f64::from(3 * 3 * 256 * 4096 * 2)));
 }
 
 /// Eight images on eight ranks that cut layers, or take an image each and gather 256 tokens of 3,584 in 16 bits from each.
@@ -196,6 +220,33 @@ fn uneven_images_are_dealt_to_ranks() {
     let estimate = closed_form(&inputs(&of("packed"))).unwrap_or_else(|e| panic!("{e}")).terms.total();
     println!("packed {packed} s, balanced {balanced} s, closed form of packed {estimate} s");
     assert!((estimate / packed - 1.0).abs() < 0.05, "{estimate} {packed}");
+}
+
+/// Eight sequences, one of which has twelve images and the others one: seven ranks wait for the one with most, and say
+/// so. Exchanged, each encodes ⌈19 / 8⌉ = 3 images of 1,024 patches, and sends 3 · 256 tokens of 3,584 in 16 bits.
+#[test]
+fn ranks_wait_for_uneven_images_or_exchange_them() {
+    let of = |exchange: bool| {
+        let usage = json!({"counts": [12, 1, 1, 1, 1, 1, 1, 1], "exchange": exchange});
+        step("qwen2.5-vl-7b", "vision", &usage, &json!({"data": 8, "sharding": {"kind": "zero1"}}))
+    };
+    let [apart, together] = [false, true].map(|exchange| report(&of(exchange)));
+    assert!(together.step_time_s < apart.step_time_s, "{} {}", together.step_time_s, apart.step_time_s);
+    let waits = |report: &Report, cause| report.mean.stalls_s.get(&cause).copied().unwrap_or(0.0);
+    assert!(waits(&apart, StallCause::UnevenInputs) > 0.05 && waits(&apart, StallCause::PeerLate) == 0.0);
+    assert_eq!(waits(&together, StallCause::UnevenInputs), 0.0);
+    let exchanged = inputs(&of(true));
+    let plan = exchanged.plan().expect("its plan");
+    let sent: Vec<_> = plan.world.programs().iter().flat_map(|program| &program.infos).collect();
+    let bytes = |name: &str| sent.iter().find(|info| info.name == name).map(|info| info.bytes);
+    for name in ["vision all-to-all tokens", "vision all-to-all token gradients"] {
+        assert_eq!(bytes(name), Some(f64::from(3 * 256 * 3584 * 2)));
+    }
+    let terms = closed_form(&exchanged).unwrap_or_else(|e| panic!("{e}")).terms;
+    let estimate = terms.total();
+    assert_eq!(terms.context, 0.0);
+    println!("apart {} s, exchanged {} s, closed form {estimate} s", apart.step_time_s, together.step_time_s);
+    assert!((estimate / together.step_time_s - 1.0).abs() < 0.05);
 }
 
 #[test]

@@ -61,6 +61,7 @@ fn fields() -> Vec<(&'static str, Vec<Value>)> {
         off("fidelity.launch_overhead"),
         words("modules.vision.parallelism", &["data"]),
         words("modules.vision.order", &["sorted", "balanced"]),
+        on("modules.vision.exchange"),
         field(
             "modules.vision.recompute",
             &[json!({"granularity": "full"}), json!({"granularity": "selective"})],

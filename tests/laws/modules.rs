@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use stepsim::core::engine::EngineError;
 use stepsim::lab::simulate::{Options, Simulation, SimulationError};
 use stepsim::step::spec::WorkloadSpec;
+use stepsim::step::spec::workload::TrainedPart;
 
 use super::flops::duplicates;
 use super::read::{Sums, alike};
-use super::steps::{Draws, Step, count, drawn, plain};
+use super::steps::{Draws, HIDDEN, Step, count, drawn, plain};
 
 /// An encoder with windows, positions and a token beside the patches; 16 tokens an image.
 pub fn encoder() -> Value {
@@ -38,6 +39,37 @@ fn drawn_usage(draws: &mut Draws) -> Value {
     usage
 }
 
+/// Projectors behind layers for the module of some steps; stages of its own, and a tied table.
+fn staged(draws: &mut Draws, step: &mut Value) {
+    if draws.of(&[true, false, false]) {
+        step["model"]["modules"][0]["deepstack"] = json!({
+            "layers": [0, 1],
+            "projector": {"token_norm": {"width": 256}, "matrices": [[256, 256], [256, 256]], "biases": true},
+        });
+    }
+    if draws.of(&[true, false, false]) {
+        step["parallelism"]["pipeline"]["size"] = 4.into();
+    }
+    let stages = draws.of(&[1, 1, 2, 3]);
+    if step["parallelism"]["pipeline"]["size"].as_u64() > Some(stages) {
+        step["modules"]["vision"]["stages"] = stages.into();
+        step["model"]["tied_embeddings"] = draws.of(&[true, false]).into();
+        step["parallelism"]["pipeline"]["scatter_gather"] = draws.of(&[true, false]).into();
+    }
+}
+
+/// The reference of a step: the same model and images, no dimension cut but the batch, and each rank with its own
+/// images.
+fn reference(usage: &Value, step: &Value) -> Value {
+    let mut whole = with_module(plain(), usage);
+    if usage["exchange"] == true {
+        whole["modules"]["vision"]["exchange"] = false.into();
+    }
+    whole["model"]["tied_embeddings"] = step["model"]["tied_embeddings"].clone();
+    whole["model"]["modules"] = step["model"]["modules"].clone();
+    whole
+}
+
 /// How often a product of the module is done for each image: images are padded to the ranks that share them, and ranks that cut
 /// layers embed the same patches.
 fn done(name: &str, w: &WorkloadSpec) -> f64 {
@@ -64,11 +96,14 @@ fn broken(step: &Step, sums: &Sums, plain: &Sums) -> Option<String> {
 #[test]
 fn images_are_encoded_once_in_every_layout() {
     let mut draws = Draws(0x5eed_0011);
-    let (mut planned, mut caught) = (0, 0);
-    for i in 0..count() / 2 {
+    let (mut planned, mut caught, mut on_stages) = (0, 0, 0);
+    for i in 0..count() {
         let usage = drawn_usage(&mut draws);
-        let Some(step) = Step::of(&with_module(drawn(&mut draws), &usage)) else { continue };
-        let whole = Step::of(&with_module(plain(), &usage)).expect("the plain step");
+        let mut text = with_module(drawn(&mut draws), &usage);
+        staged(&mut draws, &mut text);
+        let Some(step) = Step::of(&text) else { continue };
+        on_stages += u32::from(step.inputs.workload.value.module_stages() > 0);
+        let whole = Step::of(&reference(&usage, &text)).expect("the plain step");
         let Ok(plan) = step.inputs.plan() else { continue };
         let reference = whole.inputs.plan().expect("its plan");
         planned += 1;
@@ -86,8 +121,8 @@ fn images_are_encoded_once_in_every_layout() {
         product.into_iter().for_each(|(_, flops)| *flops *= 1.01);
         caught += u32::from(broken(&step, &faulty, &expected).is_some());
     }
-    println!("{planned} planned, {caught} faults caught");
-    assert!(planned > 20 && caught == planned);
+    println!("{planned} planned, {on_stages} drawn on stages of its own, {caught} faults caught");
+    assert!(planned > 20 && caught == planned && on_stages > 3);
 }
 
 /// The step played, unless it is refused or does not fit.
@@ -103,12 +138,39 @@ fn run(step: &Step) -> Option<Simulation> {
     }
 }
 
+/// Images that are exchanged: all are encoded, fewer than one too many on each rank and micro-batch; and as many tokens
+/// are sent as are made, in 16 bits of the language model's width, by each of the ranks that cut layers.
+fn shared_out(step: &Step, sums: &Sums, expected: &Sums) {
+    let (inputs, w) = (&step.inputs, &step.inputs.workload.value);
+    let of = |sums: &Sums| sums.flops.get("vision qkv").copied().unwrap_or(0.0);
+    let counts: u64 = w.used_modules(&inputs.model)[0].of_sequences(w.batch.global).iter().sum();
+    let image = of(expected) / counts as f64;
+    let ranks = w.data_parallel(u64::from(inputs.machine.devices()));
+    let extra = (w.batch.global / w.batch.micro_batch / ranks * (ranks - 1)) as f64;
+    let encoded = of(sums) / image;
+    assert!(
+        encoded >= counts as f64 - 1e-6 && encoded <= counts as f64 + extra,
+        "{encoded} {counts}\n{}",
+        step.text
+    );
+    let trained = w.modules["vision"].trained != TrainedPart::Nothing;
+    let sets = 1 + inputs.model.modules[0].deep_layers().len() as u64;
+    for (name, passes) in
+        [("all-to-all tokens", 1.0), ("all-to-all token gradients", f64::from(u8::from(trained)))]
+    {
+        let made = passes * encoded * (sets * 16 * HIDDEN * 2 * w.parallelism.tensor) as f64;
+        let sent = sums.bytes_of(&format!("vision {name}"));
+        let expected = if ranks > 1 { made } else { 0.0 };
+        assert!(alike(sent, expected), "`{name}`: {sent} bytes, expected {expected}\n{}", step.text);
+    }
+}
+
 /// Uneven images, listed or drawn: folded as unfolded, memory given back, and as many FLOPs as there are images.
 #[test]
 fn uneven_images_are_accounted_for_folded_or_not() {
     let mut draws = Draws(0x5eed_0013);
-    let mut played = 0;
-    for i in 0..count() / 4 {
+    let (mut played, mut exchanged) = (0, 0);
+    for i in 0..count() / 2 {
         let ways = [
             json!({"counts": [1, 8, 2, 3, 5]}),
             json!({"drawn": {"median": 3.0, "sigma": 0.8, "most": 8, "seed": 3}}),
@@ -116,7 +178,10 @@ fn uneven_images_are_accounted_for_folded_or_not() {
         let mut usage = draws.of(&ways);
         usage["trained"] = draws.of(&["all", "projector", "nothing"]).into();
         usage["order"] = draws.of(&["packed", "sorted", "balanced"]).into();
-        let Some(step) = Step::of(&with_module(drawn(&mut draws), &usage)) else { continue };
+        usage["exchange"] = draws.of(&[true, false]).into();
+        let mut text = with_module(drawn(&mut draws), &usage);
+        staged(&mut draws, &mut text);
+        let Some(step) = Step::of(&text) else { continue };
         let Some(folded) = run(&step) else { continue };
         let whole = Simulation::run(&step.inputs, &Options { fold: false, ..Options::default() });
         assert_eq!(
@@ -126,14 +191,17 @@ fn uneven_images_are_accounted_for_folded_or_not() {
             step.text
         );
         let plain =
-            Step::of(&with_module(plain(), &usage)).expect("the plain step").inputs.plan().expect("its plan");
+            Step::of(&reference(&usage, &text)).expect("the plain step").inputs.plan().expect("its plan");
         assert_eq!(folded.plan.model_flops, plain.model_flops, "{}", step.text);
         let (sums, expected) = (Sums::of(&folded.plan), Sums::of(&plain));
         for (place, left) in &sums.left {
             assert_eq!(*left, 0, "step {i}: {place:?} keeps bytes\n{}", step.text);
         }
         let w = &step.inputs.workload.value;
-        if w.parallelism.context.size == 1 {
+        if usage["exchange"] == true && w.parallelism.context.size == 1 {
+            shared_out(&step, &sums, &expected);
+            exchanged += 1;
+        } else if w.parallelism.context.size == 1 {
             for (name, flops) in expected.flops.iter().filter(|(name, _)| name.starts_with("vision qkv")) {
                 assert!(
                     alike(*flops, sums.flops.get(name).copied().unwrap_or(0.0)),
@@ -145,8 +213,8 @@ fn uneven_images_are_accounted_for_folded_or_not() {
         assert_eq!(folded.report(false).impossible(), None, "step {i}\n{}", step.text);
         played += 1;
     }
-    println!("{played} played");
-    assert!(played > 5);
+    println!("{played} played, {exchanged} with images exchanged");
+    assert!(played > 5 && exchanged > 1);
 }
 
 #[test]
@@ -155,7 +223,9 @@ fn steps_with_modules_are_accounted_for_folded_or_not() {
     let mut played = 0;
     for i in 0..count() / 8 {
         let usage = drawn_usage(&mut draws);
-        let Some(step) = Step::of(&with_module(drawn(&mut draws), &usage)) else { continue };
+        let mut text = with_module(drawn(&mut draws), &usage);
+        staged(&mut draws, &mut text);
+        let Some(step) = Step::of(&text) else { continue };
         let Some(folded) = run(&step) else { continue };
         let options = Options { fold: false, ..Options::default() };
         let whole = Simulation::run(&step.inputs, &options).expect("as the folded one");

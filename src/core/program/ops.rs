@@ -22,6 +22,8 @@ pub struct Program {
     pub resident: Vec<MemoryEffect>,
     /// Where the program repeats itself, as a run of several steps does: the number of ops up to the end of each round.
     pub rounds: Vec<u32>,
+    /// Which inputs it works on, of those that differ between ranks: programs of other inputs have more or less to do.
+    pub inputs: u32,
 }
 
 impl Program {

@@ -173,6 +173,8 @@ causes! {
     Host: "host", "host", Host, Host, Of(OpKind::Host);
     /// A peer of a collective had not arrived (a straggler).
     PeerLate: "peer late", "late", Bubble, Late, Own("#f0e442");
+    /// A peer with other documents or images had not arrived.
+    UnevenInputs: "uneven inputs", "uneven", Bubble, Late, Own("#ccbb44");
     /// Communication took longer than on an idle machine.
     Contention: "contention", "contention", Contention, Shared, Own("#ee3377");
     /// Updates on the host took longer than alone, for several share its memory.

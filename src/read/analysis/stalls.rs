@@ -12,7 +12,8 @@
 //!   (the last part) is contention;
 //! * a copy towards the device stood behind another copy: prefetch queued;
 //! * the op was ready, a peer was not: pipeline bubble for a pipeline transfer (upstream had not produced, or
-//!   downstream was not yet taking), else peer late;
+//!   downstream was not yet taking), else uneven inputs where the peer has other documents or images and is no slower
+//!   itself, or peer late;
 //! * the op and all its peers were ready: it waited for room on a full tier;
 //! * after the last kernel: what still runs on this rank, then `step tail` until the last rank has ended.
 //!
@@ -186,10 +187,6 @@ impl Walk<'_, '_, '_> {
     /// The time from when an op was ready until it started: late peers first, then a full tier (its own or a peer's).
     fn held_up(&mut self, op: OpId, ready: Time, gap: &mut Gap) {
         let own = (self.rank, op);
-        let late = match self.kind(op) {
-            OpKind::Pipeline => StallCause::PipelineBubble,
-            _ => StallCause::PeerLate,
-        };
         let last = self.causes.last_arrival(self.rank, op).filter(|last| last.time > ready);
         let all_ready = last.map_or(ready, |last| last.time);
         if all_ready < gap.until {
@@ -198,11 +195,23 @@ impl Walk<'_, '_, '_> {
                 true => None,
                 false => self.causes.members(self.rank, op).into_iter().find(takes_bytes),
             };
-            let cause = if peer.is_some() { late } else { StallCause::PrefetchBlocked };
+            let cause = peer.map_or(StallCause::PrefetchBlocked, |(rank, _)| self.late(op, rank));
             self.piece(gap, all_ready, cause, peer.or(Some(own)));
         }
         if let Some(last) = last {
-            self.piece(gap, ready, late, Some((last.rank, last.op)));
+            self.piece(gap, ready, self.late(op, last.rank), Some((last.rank, last.op)));
+        }
+    }
+
+    /// Why a peer of an op was late.
+    fn late(&self, op: OpId, peer: RankId) -> StallCause {
+        let world = self.causes.world();
+        let [own, other] = [self.rank, peer].map(|rank| world.program_of(rank).inputs);
+        let [own_speed, peers] = [self.rank, peer].map(|rank| world.ranks[rank.index()].slowness);
+        match self.kind(op) {
+            OpKind::Pipeline => StallCause::PipelineBubble,
+            _ if own != other && peers <= own_speed => StallCause::UnevenInputs,
+            _ => StallCause::PeerLate,
         }
     }
 

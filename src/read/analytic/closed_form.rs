@@ -77,7 +77,7 @@ impl<'a> ClosedForm<'a> {
         let shard = Shard { images, ..packs.onto(Shard::over_domains(workload, model, domains)) };
         let loads = step::expert_load::of_layers(workload, model)?;
         let units = |shard: &Shard| {
-            let layers = known.layers(model, shard, workload, &loads, split.len() > 1);
+            let layers = known.layers(model, shard, workload, &loads, step::cuts_model(workload, &split));
             (layers.layers.stages(workload, &split), layers)
         };
         let class = |pipeline_rank| {
@@ -88,17 +88,16 @@ impl<'a> ClosedForm<'a> {
         let classes = (0..order.placement.ranks()).map(class).collect();
         let shares = Shares::of(workload, model, degrees, machine)?;
         let policies = Policies::of(&shares);
-        let border = shard.boundary_bytes(model);
-        let cut = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
-        let messages = if cut { [border / shard.tensor as f64, border] } else { [border, 0.0] };
         let stages = units(&shard);
+        let room = packs.onto(shard.clone());
+        let borders = step::borders(workload, model, &room, &stages.0);
         let layers = Arc::clone(&stages.1);
-        let tied = model.tied_embeddings && degrees.pipeline > 1;
+        let tied = model.tied_embeddings && degrees.ends[0] != degrees.ends[1];
         let table = model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden;
         let table =
             if tied { table as f64 * workload.precision.gradient_communication().bytes() } else { 0.0 };
         let parts = Parts { shares, policies, order, links, prices, classes, table, known };
-        let mut form = Form::new(parts, stages, messages)?;
+        let mut form = Form::new(parts, stages, &borders)?;
         let mut documents = (packs.dealt().is_some() || packs.images().is_some()).then_some(0.0);
         // Everybody waits for the rank whose documents ask most of attention, or which has most images.
         let of_documents = usual.zip(packs.dealt()).map(|(usual, dealt)| {

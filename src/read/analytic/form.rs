@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::chunks::{Chunks, Units};
+use super::crossings::Crossings;
 use super::known::{Known, Priced};
 use super::links::Links;
 use super::pass_time::{PassTime, UnitTime};
@@ -13,7 +14,7 @@ use crate::step::model::{CommGroup, Item};
 use crate::step::plan::step::groups::Group;
 use crate::step::plan::step::layout_copies::{copies_shards, with_copies};
 use crate::step::plan::step::residency::{Policies, Shares};
-use crate::step::plan::step::{self, PlanError, PriceList, Unit};
+use crate::step::plan::step::{self, Border, PlanError, PriceList, Unit};
 use crate::step::schedule::{Order, Pass, Seat};
 use crate::step::spec::workload::WorkloadSpec;
 
@@ -67,27 +68,25 @@ pub(super) struct Form<'a> {
     pub chunks: Chunks,
     /// The rank with most work.
     pub busiest: usize,
-    /// Bytes of a message between stages, and seconds of putting its pieces together.
-    pub border_bytes: f64,
-    pub gathered: f64,
+    /// What crosses the borders between stages.
+    pub crossings: Crossings,
     /// Seconds once a step: norm and update of the ranks with least and with most of it, and what reads of the host add.
     pub optimizer: [f64; 2],
     pub host_reads: f64,
 }
 
 impl<'a> Form<'a> {
-    /// A step of these parts, of as many micro-batches as the order has; `messages` between stages have so many bytes, and
-    /// where they are pieces so many are put together behind each.
+    /// A step of these parts, of as many micro-batches as the order has; stages have these borders.
     ///
     /// # Errors
     /// A group cannot communicate.
-    pub fn new(parts: Parts<'a>, stages: Stages, messages: [f64; 2]) -> Result<Form<'a>, PlanError> {
+    pub fn new(parts: Parts<'a>, stages: Stages, borders: &[Border]) -> Result<Form<'a>, PlanError> {
         let Parts { shares, policies, order, links, prices, classes, table, known } = parts;
         let (stages, layers_of_rank) = stages;
-        let gathered = links.time(Group::Layer(CommGroup::Tensor), Op::AllGather, messages[1])?;
+        let gather = |bytes| links.time(Group::Layer(CommGroup::Tensor), Op::AllGather, bytes);
+        let crossings = Crossings::new(borders, gather)?;
         let mut form = Form {
-            border_bytes: messages[0],
-            gathered,
+            crossings,
             micro_batches: order.micro_batches,
             splits: order.splits(),
             shares,

@@ -33,7 +33,7 @@ use crate::step::spec::workload::{
 #[derive(Debug, Default)]
 pub struct Known {
     layers: RefCell<Kept<LayersKey, Priced>>,
-    groups: RefCell<Kept<(Degrees, Vec<GroupAxis>), Groups>>,
+    groups: RefCell<Kept<GroupsKey, Groups>>,
     geometries: RefCell<FxHashMap<Geometry, u32>>,
     seconds: RefCell<FxHashMap<(u32, Transfer), f64>>,
     orders: RefCell<Kept<(PipelineSpec, ExpertOverlap, u32), Order>>,
@@ -102,7 +102,7 @@ pub(super) struct Priced {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Surroundings {
     /// What the groups inside layers look like: numbers from 1, 0 for a group of one.
-    pub inside: [u32; 6],
+    pub inside: [u32; 7],
     /// Whether the pipeline leaves the node.
     pub crosses: bool,
     /// Whether shards of weights are copied.
@@ -142,6 +142,9 @@ impl Priced {
         Ok(time)
     }
 }
+
+/// Sizes of groups, the order of axes, and whether images are exchanged.
+type GroupsKey = (Degrees, Vec<GroupAxis>, bool);
 
 /// The groups of rank 0 with more than one member, what each looks like, and the number of that.
 pub(super) type Groups = Vec<(Group, Geometry, u32)>;
@@ -208,11 +211,12 @@ impl Known {
         }
         let d = degrees;
         let digest = digest(&[d.tensor, d.context, d.data, d.pipeline, d.expert, d.shard].map(u64::from));
-        let same = |key: &(Degrees, Vec<GroupAxis>)| key.0 == *degrees && key.1 == p.order;
+        let exchanges = workload.exchanges_images();
+        let same = |key: &GroupsKey| key.0 == *degrees && key.1 == p.order && key.2 == exchanges;
         if let Some(known) = self.groups.borrow().get(digest, same) {
             return Ok(known);
         }
-        Ok(self.groups.borrow_mut().put(digest, (*degrees, p.order.clone()), made()?))
+        Ok(self.groups.borrow_mut().put(digest, (*degrees, p.order.clone(), exchanges), made()?))
     }
 
     /// The number of what a group looks like.

@@ -63,7 +63,12 @@ impl<'a> Links<'a> {
         let groups = known.groups(workload, degrees, || {
             let (mut found, mut members) = (Groups::new(), Vec::new());
             let there = |group: &Group| {
-                degrees.size(*group) > 1 && (*group != Group::Embedding || degrees.pipeline > 1)
+                degrees.size(*group) > 1
+                    && match group {
+                        Group::Embedding => degrees.ends[0] != degrees.ends[1],
+                        Group::Layer(CommGroup::Data) => workload.exchanges_images(),
+                        _ => true,
+                    }
             };
             for group in GROUPS.into_iter().filter(there) {
                 degrees.members(layout, RankId(0), group, &mut members);
@@ -156,23 +161,25 @@ impl<'a> Links<'a> {
 }
 
 /// The groups inside layers.
-const INSIDE: [Group; 6] = [
+const INSIDE: [Group; 7] = [
     Group::Layer(CommGroup::Tensor),
     Group::Layer(CommGroup::Context),
     Group::Layer(CommGroup::ContextInner),
     Group::Layer(CommGroup::ContextOuter),
     Group::Layer(CommGroup::Expert),
     Group::Layer(CommGroup::ExpertTensor),
+    Group::Layer(CommGroup::Data),
 ];
 
 /// All groups that a step may use.
-const GROUPS: [Group; 12] = [
+const GROUPS: [Group; 13] = [
     INSIDE[0],
     INSIDE[1],
     INSIDE[2],
     INSIDE[3],
     INSIDE[4],
     INSIDE[5],
+    INSIDE[6],
     Group::Gradients,
     Group::Weights,
     Group::Replicas,

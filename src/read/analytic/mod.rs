@@ -33,6 +33,7 @@ mod beside;
 pub mod bounds;
 mod chunks;
 mod closed_form;
+mod crossings;
 mod estimate;
 mod floor;
 mod form;

@@ -158,6 +158,8 @@ fn queue_of(group: CommGroup) -> Queue {
     match group {
         CommGroup::Tensor => Queue::Tensor,
         CommGroup::Context | CommGroup::ContextInner | CommGroup::ContextOuter => Queue::Context,
+        // Between the passes of encoder and language model nothing else is sent.
+        CommGroup::Data => Queue::Context,
         CommGroup::Expert | CommGroup::ExpertTensor => Queue::Expert,
     }
 }

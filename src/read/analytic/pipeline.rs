@@ -197,9 +197,9 @@ const FEW: u32 = 512;
 struct Walk<'f, 'a> {
     form: &'f Form<'a>,
     order: &'f Order,
-    /// Seconds of a message from each pipeline rank to the one behind it; one that takes none still waits for its receiver
-    /// where those do.
-    hops: Vec<f64>,
+    /// By kind of message: seconds from each pipeline rank to the one behind it; one that takes none still waits for
+    /// its receiver where those do.
+    hops: Vec<Vec<f64>>,
     /// By data, stage and micro-batch: when its message is made, and when it is there.
     made: [Vec<Option<f64>>; 2],
     there: [Vec<Option<f64>>; 2],
@@ -229,8 +229,9 @@ impl<'f, 'a> Walk<'f, 'a> {
     fn new(form: &'f Form<'a>, order: &'f Order, held: &'f Held, on: On) -> Walk<'f, 'a> {
         let stages = order.placement.stages() as usize * usize::from(order.placement.directions());
         let none = vec![None; stages * order.micro_batches as usize];
-        let hop = |pipe: &super::Pipe| {
-            if on.transfers { pipe.time(form.border_bytes) + form.gathered } else { 0.0 }
+        let hops = |[bytes, gathered]: &[f64; 2]| {
+            let hop = |pipe: &super::Pipe| if on.transfers { pipe.time(*bytes) + gathered } else { 0.0 };
+            form.links.borders.iter().map(hop).collect()
         };
         let passes = order.per_direction();
         let beside = held.asked.iter().enumerate();
@@ -238,7 +239,7 @@ impl<'f, 'a> Walk<'f, 'a> {
             beside: beside.map(|(rank, asked)| Beside::new(form, rank, asked, on, passes)).collect(),
             form,
             order,
-            hops: form.links.borders.iter().map(hop).collect(),
+            hops: form.crossings.kinds.iter().map(hops).collect(),
             made: [none.clone(), none.clone()],
             there: [none.clone(), none],
             border: [vec![0.0; stages], vec![0.0; stages]],
@@ -457,12 +458,14 @@ impl<'f, 'a> Walk<'f, 'a> {
     /// Seconds of a message that leaves a stage, if another rank takes it.
     fn hop(&self, from: StageAt, data: Data) -> Option<f64> {
         let placement = &self.order.placement;
-        let [from, to] = [from, placement.consumer(from, data)?].map(|at| placement.seat(at).rank as usize);
+        let to = placement.consumer(from, data)?;
+        let hops = &self.hops[self.form.crossings.kind(from.stage, data)];
+        let [from, to] = [from, to].map(|at| placement.seat(at).rank as usize);
         match from.abs_diff(to) {
             0 => None,
-            1 => Some(self.hops[from.min(to)]),
+            1 => Some(hops[from.min(to)]),
             // The way round.
-            _ => self.hops.last().copied(),
+            _ => hops.last().copied(),
         }
     }
 

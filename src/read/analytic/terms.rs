@@ -4,7 +4,9 @@ use super::beside::On;
 use super::form::Form;
 use super::queues::Queue;
 use super::residency::Held;
+use crate::step::model::CommGroup;
 use crate::step::plan::step::PlanError;
+use crate::step::plan::step::groups::Group;
 
 /// Seconds of a step by term.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -94,6 +96,9 @@ impl Form<'_> {
             let largest = queues.into_iter().fold(Queue::Host, |a, b| if busy[b] > busy[a] { b } else { a });
             busy[largest] += std::mem::take(&mut bubble);
         }
+        // Without context parallelism its queue carries what data-parallel ranks exchange inside passes.
+        let context = self.links.has(Group::Layer(CommGroup::Context));
+        let exchanged = if context { 0.0 } else { std::mem::take(&mut busy.context) };
         let passes = f64::from(self.passes());
         let recompute = passes * rank.sum.recompute.compute;
         let forward = passes * rank.sum.forward.compute;
@@ -107,7 +112,7 @@ impl Form<'_> {
             expert: busy.expert,
             bubble,
             p2p,
-            data,
+            data: data + exchanged,
             offload,
             host: busy.host + self.host_reads,
         })

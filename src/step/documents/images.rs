@@ -10,7 +10,7 @@ use crate::step::spec::workload::{SequenceOrder, UsedModule, WorkloadSpec};
 pub struct Images {
     /// By module, in it by sequence.
     pub of_sequences: Vec<Vec<u64>>,
-    /// By rank, in it by micro-batch: by module.
+    /// By rank, in it by micro-batch: by module. Of modules whose images are exchanged, what the rank encodes.
     of_micro_batches: Vec<Vec<Vec<u64>>>,
 }
 
@@ -50,7 +50,9 @@ impl Images {
             of_sequences.iter().map(of_module).collect()
         };
         let of_rank = |rank: &[u32]| rank.chunks(micro_batch).map(sum).collect();
-        let of_micro_batches = of.chunks(of.len() / ranks).map(of_rank).collect();
+        let mut of_micro_batches: Vec<Vec<Vec<u64>>> = of.chunks(of.len() / ranks).map(of_rank).collect();
+        let exchanged = modules.iter().enumerate().filter(|(_, m)| m.is_exchanged());
+        exchanged.for_each(|(module, _)| exchange(&mut of_micro_batches, module));
         Some(Images { of_sequences, of_micro_batches })
     }
 
@@ -83,5 +85,15 @@ impl Images {
     fn by_module(&self, of: impl Fn(&mut dyn Iterator<Item = u64>) -> u64) -> Vec<u64> {
         let counts = |module: usize| self.of_micro_batches.iter().flatten().map(move |of| of[module]);
         (0..self.of_sequences.len()).map(|module| of(&mut counts(module))).collect()
+    }
+}
+
+/// Every rank gets an equal share of the images of each micro-batch of all ranks; the fullest decides.
+fn exchange(of_micro_batches: &mut [Vec<Vec<u64>>], module: usize) {
+    let ranks = of_micro_batches.len() as u64;
+    for micro_batch in 0..of_micro_batches[0].len() {
+        let all: u64 = of_micro_batches.iter().map(|rank| rank[micro_batch][module]).sum();
+        let share = all.div_ceil(ranks);
+        of_micro_batches.iter_mut().for_each(|rank| rank[micro_batch][module] = share);
     }
 }

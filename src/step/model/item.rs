@@ -158,6 +158,8 @@ pub enum CommGroup {
     Expert,
     /// Tensor-parallel peers inside an expert.
     ExpertTensor,
+    /// Data-parallel peers: the ranks at the same place of each replica.
+    Data,
 }
 
 /// What a communication point does.

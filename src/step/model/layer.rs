@@ -58,8 +58,10 @@ pub enum LayerKind {
     Head,
     /// The patch embedding of a module, before its layers.
     ModuleInput,
-    /// What brings a module's tokens to the language model.
+    /// What makes a module's tokens, of the language model's width.
     Projector,
+    /// The arrival of a module's tokens from stages of its own.
+    Tokens,
 }
 
 /// Weights of one layer on one rank.

@@ -35,6 +35,7 @@ mod linear;
 mod mlp;
 mod module;
 mod module_count;
+mod module_travel;
 mod moe;
 pub mod muon;
 pub mod optimizer;

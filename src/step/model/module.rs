@@ -10,21 +10,22 @@
 //! Layers are not cut along the sequence (no sequence parallelism), and compute in the format of `precision.compute`: recipes for
 //! narrow formats are of the language model.
 //!
-//! Tokens come to all ranks that hold a part of the sequence: gathered over tensor-parallel ranks that share images, then over
-//! context-parallel ranks, which always do. Their gradients go back: gathered over tensor-parallel ranks where each has those of a
-//! part of the sequence (sequence parallelism), then scattered over context-parallel ranks.
+//! Tokens come to all ranks that hold a part of the sequence (`module_travel`): gathered over tensor-parallel
+//! ranks that share images, then over context-parallel ranks, which always do. Their gradients go back: gathered over
+//! tensor-parallel ranks where each has those of a part of the sequence (sequence parallelism), then scattered over
+//! context-parallel ranks.
 //!
 //! Where ranks share images, b is the images of the fullest rank. Weights that every tensor-parallel rank holds whole have
 //! gradients of other images on each: [`LayerPlan::sums_over_tensor`].
 
 use super::KernelClass;
 use super::blocks::{Block, Blocks};
-use super::item::{CommGroup, CommOp, CommPoint, Item, Kernel};
+use super::item::{Item, Kernel};
 use super::layer::{LayerKind, LayerPlan};
 use super::linear::{Cut, Linear};
 use super::mlp::activation;
 use super::shard::Shard;
-use crate::step::spec::model::{ModelSpec, ModuleSpec};
+use crate::step::spec::model::{ModelSpec, ModuleSpec, ProjectorSpec};
 use crate::step::spec::workload::{
     ContextSpec, Fp8Gemm, ModuleParallelism, Trained, TrainedPart, UsedModule, WorkloadSpec,
 };
@@ -35,24 +36,24 @@ pub const MODULE_INPUT: &str = "patch embedding";
 /// A module on one rank.
 #[derive(Clone, Debug)]
 pub struct ModuleShard<'a> {
-    module: UsedModule<'a>,
+    pub(super) module: UsedModule<'a>,
     /// Its layers as those of a transformer.
-    stack: ModelSpec,
+    pub(super) stack: ModelSpec,
     /// The language model.
-    model: &'a ModelSpec,
+    pub(super) model: &'a ModelSpec,
     /// The rank's share of its layers.
-    layers: Shard,
+    pub(super) layers: Shard,
     /// Sizes of the groups over which tokens are gathered: tensor- and context-parallel.
-    gathers: [u64; 2],
+    pub(super) gathers: [u64; 2],
     /// Whether each tensor-parallel rank has gradients of a part of the sequence.
-    cuts_sequence: bool,
+    pub(super) cuts_sequence: bool,
     /// Whether tensor-parallel ranks hold the same weights and encode other images.
     replicated: bool,
 }
 
 impl<'a> ModuleShard<'a> {
-    /// The share of every rank of the first pipeline stage, of `images` in a micro-batch or as many as each has. Without any, ranks
-    /// encode one that is thrown away, to stay in step with others.
+    /// The share of every rank of the module's stages, of `images` in a micro-batch or as many as each has. Without
+    /// any, ranks encode one that is thrown away, to stay in step with others.
     pub fn new(
         workload: &WorkloadSpec,
         model: &'a ModelSpec,
@@ -137,9 +138,17 @@ impl<'a> ModuleShard<'a> {
         plan
     }
 
-    /// The norms behind the layers, the merging of positions, the projector, and the way of its tokens to all ranks.
+    /// The norms behind the layers, the merging of positions, the projector, and the way of its tokens to all ranks. A
+    /// module on stages of its own sends them to the language model first.
     pub fn projector(&self) -> LayerPlan {
-        let projector = &self.module.spec.projector;
+        self.projected(&self.module.spec.projector, self.module.usage.stages.is_none())
+    }
+    /// The projector behind a layer of the encoder, where there are such.
+    pub fn deep_projector(&self) -> Option<LayerPlan> {
+        self.module.spec.deepstack.as_ref().map(|deep| self.projected(&deep.projector, false))
+    }
+
+    fn projected(&self, projector: &ProjectorSpec, travels: bool) -> LayerPlan {
         let trained = if self.module.is_trained() { Trained::Weights } else { Trained::Nothing };
         let lowest = self.module.usage.trained == TrainedPart::Projector;
         let positions = Shard { trained, lowest, ..self.layers.clone() };
@@ -155,7 +164,9 @@ impl<'a> ModuleShard<'a> {
             b.norm("norm");
         }
         project(&mut b, &projector.matrices, projector.biases);
-        self.travel(&mut b);
+        if travels {
+            self.travel(&mut b);
+        }
         self.finished(b, LayerKind::Projector)
     }
 
@@ -167,27 +178,6 @@ impl<'a> ModuleShard<'a> {
     }
     fn finished(&self, blocks: Blocks<'_>, kind: LayerKind) -> LayerPlan {
         LayerPlan { sums_over_tensor: self.replicated, ..blocks.finish(kind) }
-    }
-
-    /// Gathers tokens; scatters their gradients.
-    fn travel(&self, b: &mut Blocks) {
-        let [tensor, context] = self.gathers;
-        let rank = (b.shard.tokens() * self.model.hidden) as f64 * b.shard.act();
-        let comm = |name, group, op, bytes| Item::Comm(CommPoint::new(name, group, op, bytes));
-        let (mut forward, mut backward) = (Vec::new(), Vec::new());
-        let (of_part, all) = (rank * tensor as f64, rank * (tensor * context) as f64);
-        if tensor > 1 {
-            forward.push(comm("all-gather tokens", CommGroup::Tensor, CommOp::AllGather, of_part));
-        }
-        if self.cuts_sequence {
-            backward.push(comm("all-gather token gradients", CommGroup::Tensor, CommOp::AllGather, of_part));
-        }
-        if context > 1 {
-            let (name, gradients) = ("all-gather tokens", "reduce-scatter token gradients");
-            forward.push(comm(name, CommGroup::Context, CommOp::AllGather, all));
-            backward.push(comm(gradients, CommGroup::Context, CommOp::ReduceScatter, all));
-        }
-        b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
     }
 }
 

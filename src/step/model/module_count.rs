@@ -6,7 +6,7 @@
 
 use super::flops::{StepFlops, TokenFlops};
 use super::parameters::layer_parameters;
-use crate::step::spec::model::{ModelSpec, ModuleSpec};
+use crate::step::spec::model::{ModelSpec, ModuleSpec, ProjectorSpec};
 use crate::step::spec::workload::{TrainedPart, UsedModule, WorkloadSpec};
 
 /// Weights and biases of matrices.
@@ -33,13 +33,15 @@ impl ModuleSpec {
             + input.norms * self.norm.parameters(h)
             + layers
     }
-    /// Parameters of the projector, and of the norms behind the layers.
+    /// Parameters of the projectors, and of the norms behind the layers.
     pub fn projector_parameters(&self) -> u64 {
-        let projector = &self.projector;
-        let norm = projector.token_norm.map_or(0, |norm| norm.norm.parameters(norm.width));
-        projector.norms * self.norm.parameters(self.hidden)
-            + norm
-            + matrices(&projector.matrices, projector.biases)
+        let of = |projector: &ProjectorSpec| {
+            let norm = projector.token_norm.map_or(0, |norm| norm.norm.parameters(norm.width));
+            projector.norms * self.norm.parameters(self.hidden)
+                + norm
+                + matrices(&projector.matrices, projector.biases)
+        };
+        self.projectors().map(of).sum()
     }
 }
 
@@ -55,17 +57,20 @@ impl UsedModule<'_> {
     /// FLOPs of an image, forward and backward.
     fn flops(&self) -> StepFlops {
         let weights = |list: &[[u64; 2]]| list.iter().map(|[i, o]| (i * o) as f64).collect::<Vec<f64>>();
-        let (input, projector) = (weights(&self.spec.input.matrices), weights(&self.spec.projector.matrices));
+        let input = weights(&self.spec.input.matrices);
         let (patches, tokens) = (self.patches() as f64, self.tokens() as f64);
         let last = input.len().saturating_sub(1);
         let strided = |(i, w): (usize, &f64)| w * if i == last { 1.0 } else { self.spec.input.stride as f64 };
         let of_input: f64 = 2.0 * patches * input.iter().enumerate().map(strided).sum::<f64>();
         let first_of_input = input.first().map_or(0.0, |w| 2.0 * patches * strided((0, w)));
-        let of_projector: f64 = 2.0 * tokens * projector.iter().sum::<f64>();
-        // A norm before it needs the gradient of its input.
-        let ends = &self.spec.projector;
-        let reads_norm = ends.norms > 0 || ends.token_norm.is_some();
-        let first_of_projector = projector.first().filter(|_| !reads_norm).map_or(0.0, |w| 2.0 * tokens * w);
+        let (mut of_projector, mut first_of_projector) = (0.0, 0.0);
+        for projector in self.spec.projectors() {
+            let weights = weights(&projector.matrices);
+            of_projector += 2.0 * tokens * weights.iter().sum::<f64>();
+            // A norm before it needs the gradient of its input.
+            let reads_norm = projector.norms > 0 || projector.token_norm.is_some();
+            first_of_projector += weights.first().filter(|_| !reads_norm).map_or(0.0, |w| 2.0 * tokens * w);
+        }
         let of_layers = TokenFlops::of(&self.stack(), self.positions());
         let (positions, trained) = (self.positions() as f64, self.usage.trained);
         let encoder = if trained == TrainedPart::All { 3.0 } else { 1.0 };

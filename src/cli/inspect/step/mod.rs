@@ -76,6 +76,9 @@ struct GroupView {
 struct ProgramView {
     stage: u32,
     ranks: u32,
+    /// Modules of which it runs a part.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    modules: Vec<String>,
     layers: Vec<u32>,
     /// Ops by stream.
     ops: BTreeMap<&'static str, u64>,
@@ -160,7 +163,7 @@ impl StepView {
             rank,
             rank_name: plan.rank_name(shown),
             groups: groups(&plan, shown),
-            programs: programs(&plan),
+            programs: programs(&plan, w),
             collectives: collectives(&plan, &lowering),
             modules,
             documents: DocumentsView::of(inputs).map_err(Failure::input)?,
@@ -187,7 +190,7 @@ fn groups(plan: &Plan, rank: RankId) -> Vec<GroupView> {
     found.into_keys().map(view).collect()
 }
 
-fn programs(plan: &Plan) -> Vec<ProgramView> {
+fn programs(plan: &Plan, w: &WorkloadSpec) -> Vec<ProgramView> {
     let world = &plan.world;
     let mut ranks = vec![0; world.programs.len()];
     world.ranks.iter().for_each(|r| ranks[r.program.index()] += 1);
@@ -208,7 +211,8 @@ fn programs(plan: &Plan) -> Vec<ProgramView> {
         }
         let rank = RankId(first(p).unwrap_or(0) as u32);
         let (stage, memory) = (plan.stage(rank), memory(plan, rank));
-        ProgramView { stage, ranks: ranks[p], layers, ops, flops, communication_bytes, memory }
+        let modules = w.modules.keys().filter(|name| runs(program, name)).cloned().collect();
+        ProgramView { stage, ranks: ranks[p], modules, layers, ops, flops, communication_bytes, memory }
     };
     let mut programs: Vec<ProgramView> = world.programs.iter().enumerate().map(view).collect();
     programs.sort_by(|a, b| (a.stage, a.flops).partial_cmp(&(b.stage, b.flops)).unwrap_or(Ordering::Equal));
@@ -216,6 +220,12 @@ fn programs(plan: &Plan) -> Vec<ProgramView> {
     let of_stages = programs.chunk_by(|a, b| a.stage == b.stage).map(<[_]>::len);
     let kept: Vec<bool> = of_stages.flat_map(|n| (0..n).map(move |i| i == 0 || i + 1 == n)).collect();
     programs.into_iter().zip(kept).filter(|p| p.1).map(|p| p.0).collect()
+}
+
+/// Whether a program has kernels of a module, whose names begin with its own.
+fn runs(program: &Program, module: &str) -> bool {
+    let of_module = |name: &str| name.strip_prefix(module).is_some_and(|rest| rest.starts_with(' '));
+    program.infos.iter().any(|info| info.class.is_some() && of_module(&info.name))
 }
 
 /// Levels of each tier of a rank, op by op in program order.

@@ -17,6 +17,9 @@ pub(super) struct ModuleView {
     trained_parameters: u64,
     trained: TrainedPart,
     parallelism: ModuleParallelism,
+    /// Pipeline stages that it has to itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stages: Option<u64>,
     /// Images or clips of a sequence on average, patches or frames of one, and tokens that it becomes.
     items: f64,
     patches: u64,
@@ -44,6 +47,7 @@ impl ModuleView {
             trained_parameters: module.trained_parameters(),
             trained: module.usage.trained,
             parallelism: module.usage.parallelism,
+            stages: module.usage.stages,
             items: module.of_sequences(global).iter().sum::<u64>() as f64 / global as f64,
             patches: module.patches(),
             tokens: module.tokens(),
@@ -64,12 +68,17 @@ impl ModuleView {
             ModuleParallelism::Tensor => "layers",
             ModuleParallelism::Data => "images",
         };
+        let stages = match self.stages {
+            None => String::new(),
+            Some(1) => "; on the first stage alone".into(),
+            Some(n) => format!("; on the first {n} stages alone"),
+        };
         let (name, parameters, patches) = (&self.name, grouped(self.parameters), grouped(self.patches));
         let (items, tokens) = (self.items, grouped((self.items * self.tokens as f64).round() as u64));
         let _ = writeln!(
             out,
             "  module {name}: {parameters} parameters, {trained}; a sequence has {items} of {patches} patches, {tokens} of its \
-             tokens; tensor-parallel ranks share {shared}"
+             tokens; tensor-parallel ranks share {shared}{stages}"
         );
         if let Some(UnevenView { micro_batches_max_over_mean, ranks_max_over_mean }) = &self.uneven {
             let _ = writeln!(

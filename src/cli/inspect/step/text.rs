@@ -86,10 +86,11 @@ impl StepView {
         head.extend(streams.iter().map(|s| s.to_string()));
         let mut table = new_table(width, head);
         for p in &self.programs {
+            let layers = (!p.layers.is_empty()).then(|| ranges(&p.layers));
             let mut row = vec![
                 format!("  {}", p.stage),
                 grouped(p.ranks.into()),
-                ranges(&p.layers),
+                p.modules.iter().cloned().chain(layers).collect::<Vec<_>>().join(", "),
                 format!("{:.1}", p.flops / 1e12),
                 Bytes(p.communication_bytes as u64).to_string(),
             ];

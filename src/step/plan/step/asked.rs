@@ -19,6 +19,7 @@ use crate::step::topology::{Axis, Layout, Machine};
 pub fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
     let p = &w.parallelism;
     let (data, context) = (w.data_parallel(devices) as u32, p.context.size as u32);
+    let last = (p.pipeline.size as u32).saturating_sub(1);
     let inner = match p.context.kind {
         ContextKind::TwoLevel => p.context.inner() as u32,
         _ => 1,
@@ -35,6 +36,7 @@ pub fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
         expert_tensor: p.expert_tensor() as u32,
         data,
         pipeline: p.pipeline.size as u32,
+        ends: [(w.module_stages() as u32).min(last), last],
         shard,
     }
 }
@@ -110,7 +112,14 @@ pub fn layer_split(
         Some(counts) => LayerSplit::Explicit(counts.iter().map(|n| *n as u32).collect()),
         None => LayerSplit::RemainderMiddle,
     };
-    Ok(split_layers(model.layers as u32, order.placement.stages(), &rule)?)
+    // Stages of an encoder hold no layers; a list has their zeros.
+    let own = match rule {
+        LayerSplit::Explicit(_) => 0,
+        _ => w.module_stages() as u32,
+    };
+    let stages = order.placement.stages().saturating_sub(own);
+    let split = split_layers(model.layers as u32, stages, &rule)?;
+    Ok((0..own).map(|_| 0..0).chain(split).collect())
 }
 
 /// Which rank is where.
@@ -182,6 +191,9 @@ pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &Pl
     ]
     .map(Group::Layer)
     .into();
+    if w.exchanges_images() {
+        groups.push(Group::Layer(CommGroup::Data));
+    }
     groups.extend([Group::Gradients, Group::Replicas]);
     if cut {
         groups.push(Group::Weights);
@@ -195,7 +207,7 @@ pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &Pl
     if w.stack().optimizer.passes.contains(&UpdatePass::Norm) {
         groups.push(Group::Model);
     }
-    if model.tied_embeddings && d.pipeline > 1 {
+    if model.tied_embeddings && d.ends[0] != d.ends[1] {
         groups.push(Group::Embedding);
     }
     groups.retain(|g| d.size(*g) > 1);

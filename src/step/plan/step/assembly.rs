@@ -65,6 +65,7 @@ impl Assembly<'_, '_> {
             let run = all.filter(|(stage, _)| programs.binary_search(&(variant, *stage as u32)).is_ok());
             world.programs.extend(run.map(|(_, mut program)| {
                 program.bound_memory_rates(bandwidth);
+                program.inputs = variant.documents;
                 Arc::new(program)
             }));
         }
@@ -151,7 +152,7 @@ impl Assembly<'_, '_> {
     /// A communicator for each pipeline channel of each pipeline.
     fn bind_channels(&mut self, world: &mut World, pipeline: &Pipeline) -> Result<(), PlanError> {
         let first = self.setup.shares.groups.len();
-        let transfers = [self.setup.border_transfer];
+        let transfers = self.setup.messages.transfers();
         // Slots of each channel at its two ends.
         let mut ends: Vec<[(u32, u16); 2]> = vec![[(u32::MAX, 0); 2]; pipeline.channels.len()];
         for (rank, slots) in pipeline.slots.iter().enumerate() {

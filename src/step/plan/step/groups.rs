@@ -20,7 +20,7 @@ pub enum Group {
     ExpertGradients,
     /// The same ranks again, to gather expert weights.
     ExpertWeights,
-    /// First and last stage of one pipeline, which share a tied embedding table.
+    /// Stages of one pipeline that share a tied embedding table: that of the embedding, and the last.
     Embedding,
     /// Ranks that together hold one model (tensor × pipeline): the norm of its gradients.
     Model,
@@ -75,6 +75,8 @@ pub struct Degrees {
     pub data: u32,
     /// Pipeline.
     pub pipeline: u32,
+    /// Pipeline ranks of the embedding and of the head.
+    pub ends: [u32; 2],
     /// Ranks that share sharded state: data × context, or fewer with hybrid sharding.
     pub shard: u32,
 }
@@ -97,6 +99,7 @@ impl Degrees {
             Group::Layer(CommGroup::ContextOuter) => self.context / self.context_inner.max(1),
             Group::Layer(CommGroup::Expert) => self.expert,
             Group::Layer(CommGroup::ExpertTensor) => self.expert_tensor,
+            Group::Layer(CommGroup::Data) => self.data,
             Group::Gradients | Group::Weights => self.shard,
             Group::Replicas => self.replicas() / self.shard,
             Group::ExpertGradients | Group::ExpertWeights => self.expert_replicas(),
@@ -128,6 +131,7 @@ impl Degrees {
         match group {
             Group::Layer(CommGroup::Tensor) => members.extend((0..self.tensor).map(|t| at(t, cp, dp, pp))),
             Group::Layer(CommGroup::Context) => members.extend((0..self.context).map(|c| at(tp, c, dp, pp))),
+            Group::Layer(CommGroup::Data) => members.extend((0..self.data).map(|d| at(tp, cp, d, pp))),
             Group::Layer(CommGroup::ContextInner) => {
                 let first = cp / self.context_inner * self.context_inner;
                 members.extend((first..first + self.context_inner).map(|c| at(tp, c, dp, pp)));
@@ -156,7 +160,7 @@ impl Degrees {
             Group::ExpertGradients | Group::ExpertWeights => {
                 members.extend((0..self.expert_replicas()).map(|i| in_stage(q % block + i * block)));
             }
-            Group::Embedding => members.extend([at(tp, cp, dp, 0), at(tp, cp, dp, self.pipeline - 1)]),
+            Group::Embedding => members.extend(self.ends.map(|pp| at(tp, cp, dp, pp))),
             Group::Model => {
                 members.extend(
                     (0..self.tensor * self.pipeline).map(|i| at(i % self.tensor, cp, dp, i / self.tensor)),

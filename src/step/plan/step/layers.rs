@@ -10,9 +10,9 @@ use crate::step::spec::workload::{RecomputeSpec, WorkloadSpec};
 
 /// The units of every stage.
 ///
-/// `split[stage]` are the transformer layers of a stage; the first stage also holds modules and the embedding, the last multi-token-prediction
-/// modules and the head.
-/// `loads` are the tokens of the fullest rank over the mean, for each layer (or for all).
+/// `split[stage]` are the transformer layers of a stage; the first stage also holds modules and the embedding, unless a
+/// module has stages of its own before it, and the last multi-token-prediction modules and the head. `loads` are the
+/// tokens of the fullest rank over the mean, for each layer (or for all).
 pub fn units_of_stages(
     model: &ModelSpec,
     shard: &Shard,
@@ -20,7 +20,12 @@ pub fn units_of_stages(
     split: &[std::ops::Range<u32>],
     loads: &[f64],
 ) -> Vec<Vec<Unit>> {
-    Layers::new(model, shard, workload, loads, split.len() > 1).stages(workload, split)
+    Layers::new(model, shard, workload, loads, cuts_model(workload, split)).stages(workload, split)
+}
+
+/// Whether the ends of the language model lie on different stages.
+pub fn cuts_model(workload: &WorkloadSpec, split: &[std::ops::Range<u32>]) -> bool {
+    split.len() as u64 > workload.module_stages() + 1
 }
 
 /// All layers of a model as one rank has them, equal ones planned once.
@@ -88,10 +93,14 @@ impl Layers {
     /// The units of every stage, as [`units_of_stages`] has them.
     pub fn stages(&self, workload: &WorkloadSpec, split: &[std::ops::Range<u32>]) -> Vec<Vec<Unit>> {
         let last = split.len() - 1;
+        let first = workload.module_stages() as usize;
         let stages = split.iter().enumerate().map(|(s, layers)| {
             let mut units = Vec::with_capacity(layers.len() + 2);
-            if s == 0 {
-                units.extend(self.modules.iter().flat_map(ModuleLayers::units));
+            if s < first {
+                units.extend(self.modules.iter().flat_map(|module| module.on_own_stage(s)));
+            }
+            if s == first {
+                units.extend(self.modules.iter().flat_map(ModuleLayers::before_embedding));
                 units.push(Unit::new(None, FullRecompute::No, &self.embedding, &self.policy));
             }
             // What runs forward alone keeps nothing, and is not counted.

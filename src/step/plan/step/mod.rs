@@ -21,6 +21,7 @@ pub mod expert_load;
 pub mod groups;
 mod layers;
 pub mod layout_copies;
+mod messages;
 mod modules;
 pub mod overlap;
 mod packs;
@@ -35,7 +36,8 @@ mod writer;
 
 pub use asked::{degrees, expert_domains, fewest_micro_batches, layer_split, layout, order};
 pub use error::PlanError;
-pub use layers::{Layers, units_of_stages};
+pub use layers::{Layers, cuts_model, units_of_stages};
+pub use messages::{Border, borders};
 pub use packs::Packs;
 pub use prices::{PriceList, Prices};
 pub use profile::transfer_of;
@@ -44,20 +46,21 @@ pub use unit::{FullRecompute, State, Unit};
 use crate::core::ids::{DeviceId, RankId, TransferId};
 use crate::core::kernel_class::Kind;
 use crate::core::program::{OpInfo, Program, World};
-use crate::step::collective::{Lowering, Op, Transfer};
+use crate::step::collective::Lowering;
 use crate::step::model::Shard;
 use crate::step::model::flops::StepFlops;
 use crate::step::plan::launch::{Setting, launch};
 use crate::step::plan::pipeline;
 use crate::step::plan::pipeline::{Options, Sends};
 use crate::step::schedule;
-use crate::step::schedule::{Choice, Order};
+use crate::step::schedule::{Choice, Data, Order};
 use crate::step::spec::SpecError;
 use crate::step::spec::model::{AttentionKernel, ModelSpec};
 use crate::step::spec::workload::{PointToPoint, WorkloadSpec};
 use crate::step::topology::{Axis, Layout, Machine};
 use assembly::Assembly;
 use groups::Degrees;
+use messages::Messages;
 use residency::Shares;
 use setup::{Setup, Variant};
 use stage::Stage;
@@ -163,15 +166,14 @@ pub fn plan_on(
     let stages = units_of_stages(model, &shard, workload, &split, &loads);
     check_size(workload, &order, &stages, packs.count())?;
     check_trained(workload, &stages)?;
-    let whole_border = shard.boundary_bytes(model).round() as u64;
-    let cuts_border = workload.parallelism.pipeline.scatter_gather && !shard.sequence_parallel;
-    let border_bytes = if cuts_border { whole_border / shard.tensor } else { whole_border };
+    let borders = borders(workload, model, &shard, &stages);
     if let Choice::Named(schedule) = workload.parallelism.pipeline.choice()
         && schedule.facts().searched
     {
         let asked =
             profile::Asked { workload, machine, degrees: &degrees, layout: &layout, lowering, prices };
-        let profile = asked.profile(&order.placement, &stages, border_bytes)?;
+        let widest = borders.iter().map(|border| border.message_bytes(Data::Activations)).max();
+        let profile = asked.profile(&order.placement, &stages, widest.unwrap_or(0))?;
         order = schedule.order_for(&workload.parallelism.pipeline.shape(micro_batches), &profile)?;
     }
     let setup = Setup {
@@ -179,9 +181,7 @@ pub fn plan_on(
         stages,
         pinned: workload.offload.pinned_buffer_bytes.map(|_| machine.tier_count(DeviceId(0)) as u8),
         steps,
-        border_transfer: lowering.transfer(Transfer::new(Op::SendRecv, border_bytes)),
-        border_bytes,
-        gathered_border: (cuts_border && shard.tensor > 1).then_some(whole_border),
+        messages: Messages::new(borders, lowering),
         table_parameters: model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden,
         order: &order,
     };
@@ -268,10 +268,13 @@ fn variants(layout: &Layout, of: &dyn Fn(RankId) -> Variant) -> Vec<Variant> {
     all.into_iter().collect()
 }
 
-/// Refuses stages without a backward pass: the gradients that the schedule sends to them are not asked for.
+/// Refuses stages of the language model without a backward pass: the gradients that the schedule sends to them are not
+/// asked for. To stages of an encoder nothing is sent then.
 fn check_trained(w: &WorkloadSpec, stages: &[Vec<Unit>]) -> Result<(), SpecError> {
     let alone = |units: &Vec<Unit>| !units.is_empty() && units.iter().all(|u| !u.plan.has_backward());
-    let Some(stage) = stages.iter().position(alone) else { return Ok(()) };
+    let own = w.module_stages() as usize;
+    let Some(stage) = stages.iter().skip(own).position(alone) else { return Ok(()) };
+    let stage = own + stage;
     let frozen = w.training.frozen_layers;
     let modules = if stage == 0 && !w.modules.is_empty() { " and frozen modules" } else { "" };
     Err(SpecError::at(

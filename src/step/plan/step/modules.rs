@@ -1,6 +1,7 @@
 //! Units of the modules in front of the language model: input, layers and projector of each, on the first stage before the
-//! embedding.
+//! embedding, or on stages of their own.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::unit::{FullRecompute, Planned, Unit, full_recompute};
@@ -16,6 +17,13 @@ pub(super) struct ModuleLayers {
     input: Planned,
     layers: Vec<Planned>,
     projector: Planned,
+    /// The projector behind some layers, and the numbers of these.
+    deep: Option<Planned>,
+    deep_layers: Vec<u64>,
+    /// The layers of each of its own stages; none where it shares a stage with the language model.
+    split: Vec<Range<u32>>,
+    /// The arrival of its tokens from its own stages.
+    arrival: Option<Planned>,
 }
 
 impl ModuleLayers {
@@ -43,24 +51,48 @@ impl ModuleLayers {
             layers: layers.collect(),
             input: planned(shard.input()),
             projector: planned(shard.projector()),
+            deep: shard.deep_projector().map(planned),
+            deep_layers: module.spec.deep_layers().to_vec(),
+            split: module.split(),
+            arrival: module.usage.stages.and_then(|_| shard.arrival()).map(planned),
             policy,
         }
     }
 
-    /// Its units in order.
-    pub fn units(&self) -> impl Iterator<Item = Unit> {
-        let unit = |recompute, planned: &Planned| Unit {
-            module: Some(self.name.clone()),
-            ..Unit::new(None, recompute, planned, &self.policy)
-        };
-        let layers = self.layers.iter().enumerate().map(move |(i, planned)| {
+    /// Its units on stage `stage` of its own; none where it has no such stage.
+    pub fn on_own_stage(&self, stage: usize) -> Vec<Unit> {
+        let ends = [stage == 0, stage + 1 == self.split.len()];
+        self.split.get(stage).map_or_else(Vec::new, |layers| self.units(layers.clone(), ends))
+    }
+    /// Its units on the first stage of the language model: all, or the arrival of its tokens.
+    pub fn before_embedding(&self) -> Vec<Unit> {
+        if self.split.is_empty() {
+            return self.units(0..self.layers.len() as u32, [true; 2]);
+        }
+        self.arrival.iter().map(|planned| self.unit(FullRecompute::No, planned)).collect()
+    }
+
+    /// Some layers in order, with the input before and the projector behind them or not.
+    fn units(&self, layers: Range<u32>, [input, projector]: [bool; 2]) -> Vec<Unit> {
+        let end = |there: bool, planned| there.then(|| self.unit(FullRecompute::No, planned));
+        let here = self.deep_layers.iter().filter(|layer| layers.contains(&(**layer as u32)));
+        let deep = here.filter_map(|_| self.deep.as_ref()).map(|deep| self.unit(FullRecompute::No, deep));
+        let layers = self.layers[layers.start as usize..layers.end as usize].iter().enumerate();
+        let layers = layers.map(|(i, planned)| {
             let recompute = match planned.plan.has_backward() {
                 true => full_recompute(&self.policy, i as u64),
                 false => FullRecompute::No,
             };
-            unit(recompute, planned)
+            self.unit(recompute, planned)
         });
-        let [input, projector] = [&self.input, &self.projector].map(|end| unit(FullRecompute::No, end));
-        std::iter::once(input).chain(layers).chain([projector])
+        end(input, &self.input)
+            .into_iter()
+            .chain(layers)
+            .chain(deep)
+            .chain(end(projector, &self.projector))
+            .collect()
+    }
+    fn unit(&self, recompute: FullRecompute, planned: &Planned) -> Unit {
+        Unit { module: Some(self.name.clone()), ..Unit::new(None, recompute, planned, &self.policy) }
     }
 }

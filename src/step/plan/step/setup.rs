@@ -1,8 +1,8 @@
 //! What all ranks of a step have in common, and what tells their programs apart.
 
+use super::messages::Messages;
 use super::residency::Shares;
 use super::unit::Unit;
-use crate::core::ids::TransferId;
 use crate::step::schedule::Order;
 
 /// What all ranks of the step have in common.
@@ -16,19 +16,10 @@ pub(super) struct Setup<'a> {
     pub(super) pinned: Option<u8>,
     /// Steps of the run, one after the other.
     pub(super) steps: u32,
-    pub(super) border_transfer: TransferId,
-    pub(super) border_bytes: u64,
-    /// Bytes of a received border that its tensor-parallel ranks gather, where it came in pieces.
-    pub(super) gathered_border: Option<u64>,
+    /// What crosses the borders between stages.
+    pub(super) messages: Messages,
     /// Parameters of the embedding table on one rank.
     pub(super) table_parameters: u64,
-}
-
-impl Setup<'_> {
-    /// Bytes that cross the border behind a stage, either way, on one rank.
-    pub(super) fn border_bytes(&self, _stage: u32) -> u64 {
-        self.border_bytes
-    }
 }
 
 /// What tells the programs of ranks of one pipeline rank apart.

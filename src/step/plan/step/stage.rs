@@ -234,12 +234,12 @@ impl<'a, 'm> Stage<'a, 'm> {
 
     /// The gather of an input that came in pieces from another rank.
     fn border_gather(&mut self, b: &mut ProgramBuilder, task: &Task) -> Option<Act> {
-        let bytes = self.w.setup.gathered_border?;
         let placement = &self.w.setup.order.placement;
-        let (from, _) = placement.source(task.at, task.part.pass.makes()?)?;
+        let (from, data) = placement.source(task.at, task.part.pass.makes()?)?;
         if placement.seat(from).rank == task.rank {
             return None;
         }
+        let bytes = self.w.setup.messages.gathered(border_behind(from.stage, data), data)?;
         let (group, phase) = (Group::Layer(CommGroup::Tensor), pipeline::phase(task.part.pass));
         let slot = self.w.slot(group)?;
         let transfer = self.w.transfer(slot, Transfer::new(Op::AllGather, bytes));
@@ -439,11 +439,9 @@ impl StageWork for Stage<'_, '_> {
     }
 
     fn message(&self, channel: &Channel) -> Message {
-        let stage = match channel.data {
-            Data::Activations => channel.from_stage.stage,
-            Data::Gradients => channel.from_stage.stage - 1,
-        };
-        Message { transfer: self.w.setup.border_transfer, bytes: self.w.setup.border_bytes(stage) as f64 }
+        let (transfer, bytes) =
+            self.w.setup.messages.of(border_behind(channel.from_stage.stage, channel.data), channel.data);
+        Message { transfer, bytes: bytes as f64 }
     }
 }
 
@@ -468,6 +466,14 @@ impl Stage<'_, '_> {
         });
         let work = Work::Compute { time: crate::core::units::Time::ZERO };
         b.op(self.w.compute, work, task.input.as_slice(), info, task.part.micro_batch)
+    }
+}
+
+/// The stage before the border that data crosses when it leaves stage `from`.
+fn border_behind(from: u32, data: Data) -> u32 {
+    match data {
+        Data::Activations => from,
+        Data::Gradients => from - 1,
     }
 }
 

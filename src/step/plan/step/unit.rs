@@ -65,6 +65,7 @@ impl Unit {
             LayerKind::Dense | LayerKind::Moe => "layer",
             LayerKind::ModuleInput => "input",
             LayerKind::Projector => "projector",
+            LayerKind::Tokens => "tokens",
         }
     }
     /// Where its ops belong.

@@ -24,7 +24,7 @@ pub use mixers::{
     GatedDeltaSpec, KimiDeltaSpec, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer, MixingFlops, Scan,
     ShortConvolutionSpec, TokenMixer, qk_norm_and_sinks,
 };
-pub use module::{ModuleInputSpec, ModuleSpec, ProjectorSpec, TokenNorm};
+pub use module::{DeepstackSpec, ModuleInputSpec, ModuleSpec, ProjectorSpec, TokenNorm};
 pub use moe::{GroupScore, MoeSpec};
 pub use norm::Norm;
 

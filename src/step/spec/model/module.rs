@@ -63,6 +63,32 @@ pub struct ModuleSpec {
     pub merge: u64,
     /// What brings tokens to the width of the language model.
     pub projector: ProjectorSpec,
+    /// Further projectors, behind layers of the encoder (Qwen3-VL); default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deepstack: Option<DeepstackSpec>,
+}
+
+/// Projectors behind layers of an encoder. Each makes as many tokens as there are; the language model adds those of the
+/// first to the residual stream behind its first layer, those of the second behind its second, and so on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeepstackSpec {
+    /// Numbers of the encoder's layers behind which they stand, from 0, in order.
+    pub layers: Vec<u64>,
+    /// The projector behind each.
+    pub projector: ProjectorSpec,
+}
+
+impl ModuleSpec {
+    /// Numbers of the layers with a projector of their own.
+    pub fn deep_layers(&self) -> &[u64] {
+        self.deepstack.as_ref().map_or(&[], |deep| &deep.layers)
+    }
+    /// All projectors: that behind the last layer, and those behind others.
+    pub fn projectors(&self) -> impl Iterator<Item = &ProjectorSpec> {
+        let deep = self.deepstack.iter().flat_map(|deep| deep.layers.iter().map(|_| &deep.projector));
+        std::iter::once(&self.projector).chain(deep)
+    }
 }
 
 /// The first products of an encoder.

@@ -1,6 +1,6 @@
 //! What is wrong with a model's modules.
 
-use super::{ModelSpec, ModuleSpec};
+use super::{ModelSpec, ModuleSpec, ProjectorSpec};
 use crate::step::spec::problem::Problems;
 
 /// Widest matrix and longest image that are taken seriously.
@@ -57,46 +57,70 @@ impl ModuleSpec {
             let allowed = format!("a multiple of merge ({})", self.merge);
             p.add(format!("{at}.sequence"), self.sequence, allowed, "so many patches become one token");
         }
-        let small =
-            [self.input.position_rows, self.input.extra_tokens, self.input.norms, self.projector.norms];
+        let small = [self.input.position_rows, self.input.extra_tokens, self.input.norms];
         if let Some(n) = small.into_iter().find(|n| *n > MOST) {
             p.add(format!("{at}.input"), n, format!("counts of at most {MOST}"), "");
         }
-        self.validate_matrices(p, at, hidden);
+        self.validate_input(p, at);
+        self.validate_projector(p, &format!("{at}.projector"), &self.projector, hidden);
+        if let Some(deep) = &self.deepstack {
+            let in_order = deep.layers.windows(2).all(|two| two[0] < two[1]);
+            if !in_order || deep.layers.is_empty() || deep.layers.iter().any(|layer| *layer >= self.layers) {
+                let allowed = format!("layers in order, each less than {}", self.layers);
+                p.add(
+                    format!("{at}.deepstack.layers"),
+                    format!("{:?}", deep.layers),
+                    allowed,
+                    "as [8, 16, 24]",
+                );
+            }
+            self.validate_projector(p, &format!("{at}.deepstack.projector"), &deep.projector, hidden);
+        }
     }
 
-    /// Each matrix reads what the one before it makes.
-    fn validate_matrices(&self, p: &mut Problems, at: &str, hidden: u64) {
-        let chains = [
-            ("input.matrices", &self.input.matrices, self.hidden, "hidden"),
-            ("projector.matrices", &self.projector.matrices, hidden, "the language model's hidden"),
-        ];
-        for (name, matrices, outputs, meaning) in chains {
-            if matrices.is_empty() {
-                p.add(format!("{at}.{name}"), "[]", "one matrix or more, each [inputs, outputs]", "");
-            }
-            for (i, matrix) in matrices.iter().enumerate() {
-                matrix.iter().for_each(|width| p.size(format!("{at}.{name}[{i}]"), *width, MOST));
-                let next = matrices.get(i + 1);
-                let (wanted, of) = next.map_or((outputs, meaning), |n| (n[0], "what the next reads"));
-                // Convolutions read several rows of what the one before made.
-                let fits = matrix[1] == wanted
-                    || (name == "input.matrices" && wanted.is_multiple_of(matrix[1].max(1)));
-                if !fits || (next.is_none() && matrix[1] != wanted) {
-                    p.add(format!("{at}.{name}[{i}][1]"), matrix[1], format!("{wanted}, {of}"), "");
-                }
-            }
+    /// Convolutions may read several rows of what the one before made.
+    fn validate_input(&self, p: &mut Problems, at: &str) {
+        let several = |made: u64, read: u64| read.is_multiple_of(made.max(1));
+        chain(p, &format!("{at}.input.matrices"), &self.input.matrices, (self.hidden, "hidden"), several);
+    }
+
+    fn validate_projector(&self, p: &mut Problems, at: &str, projector: &ProjectorSpec, hidden: u64) {
+        let end = (hidden, "the language model's hidden");
+        chain(p, &format!("{at}.matrices"), &projector.matrices, end, |made, read| made == read);
+        if projector.norms > MOST {
+            p.add(format!("{at}.norms"), projector.norms, format!("counts of at most {MOST}"), "");
         }
-        let Some([first, _]) = self.projector.matrices.first() else { return };
+        let Some([first, _]) = projector.matrices.first() else { return };
         let widths = [self.hidden, self.hidden.saturating_mul(self.merge)];
         if !widths.contains(first) {
             let allowed =
                 format!("{} (the mean of merged positions) or {} (side by side)", widths[0], widths[1]);
-            p.add(format!("{at}.projector.matrices[0][0]"), first, allowed, "hidden, or hidden × merge");
+            p.add(format!("{at}.matrices[0][0]"), first, allowed, "hidden, or hidden × merge");
         }
-        if let Some(norm) = self.projector.token_norm.filter(|norm| norm.width != *first) {
+        if let Some(norm) = projector.token_norm.filter(|norm| norm.width != *first) {
             let allowed = format!("{first}, what the first matrix reads");
-            p.add(format!("{at}.projector.token_norm.width"), norm.width, allowed, "");
+            p.add(format!("{at}.token_norm.width"), norm.width, allowed, "");
+        }
+    }
+}
+
+/// Each matrix reads what the one before it makes, the last makes vectors of the width at the end.
+fn chain(
+    p: &mut Problems,
+    at: &str,
+    matrices: &[[u64; 2]],
+    end: (u64, &str),
+    fits: impl Fn(u64, u64) -> bool,
+) {
+    if matrices.is_empty() {
+        p.add(at, "[]", "one matrix or more, each [inputs, outputs]", "");
+    }
+    for (i, matrix) in matrices.iter().enumerate() {
+        matrix.iter().for_each(|width| p.size(format!("{at}[{i}]"), *width, MOST));
+        let next = matrices.get(i + 1);
+        let (wanted, of) = next.map_or(end, |next| (next[0], "what the next reads"));
+        if matrix[1] != wanted && (next.is_none() || !fits(matrix[1], wanted)) {
+            p.add(format!("{at}[{i}][1]"), matrix[1], format!("{wanted}, {of}"), "");
         }
     }
 }

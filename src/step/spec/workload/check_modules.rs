@@ -25,6 +25,7 @@ impl WorkloadSpec {
         let used = self.used_modules(model);
         let before = p.len();
         used.iter().for_each(|module| self.check_module(p, module));
+        self.check_stages(p, model, &used);
         if p.len() == before {
             self.check_tokens(p, model, &used);
         }
@@ -62,6 +63,34 @@ impl WorkloadSpec {
             for (what, value) in cut.filter(|(_, value)| !value.is_multiple_of(tensor.max(1))) {
                 let allowed = format!("a divisor of the {what} ({value}) of module {}", module.spec.name);
                 p.add("parallelism.tensor", tensor, allowed, format!("or set {at}.parallelism to data"));
+            }
+        }
+    }
+
+    /// Stages that a module has to itself.
+    fn check_stages(&self, p: &mut Problems, model: &ModelSpec, used: &[UsedModule<'_>]) {
+        let pipeline = &self.parallelism.pipeline;
+        let staged: Vec<_> = used.iter().filter_map(|m| Some((m.spec, m.usage.stages?))).collect();
+        for (i, (module, stages)) in staged.iter().enumerate() {
+            let at = format!("modules.{}.stages", module.name);
+            let most = pipeline.size.saturating_sub(1).min(module.layers);
+            if i > 0 {
+                let hint = "the others share the first stage of the language model";
+                p.add(&at, stages, "stages for one module", hint);
+            } else if pipeline.size < 2 {
+                p.add(&at, stages, "nothing with one pipeline rank", "raise parallelism.pipeline.size");
+            } else if !(1..=most).contains(stages) {
+                let range = if most > 1 { format!("1 to {most}") } else { "1".into() };
+                let allowed = format!("{range}: a layer on each, and a rank left for the language model");
+                p.add(&at, stages, allowed, "raise parallelism.pipeline.size, or leave it out");
+            } else if model.tied_embeddings && pipeline.turns() {
+                let hint = "schedule interleaved, or a model whose embeddings are not tied";
+                p.add(&at, stages, "a schedule whose stages go one way, with tied embeddings", hint);
+            }
+            let split = pipeline.layer_split.iter().flatten().take(*stages as usize);
+            if let Some(layers) = split.copied().find(|layers| *layers > 0) {
+                let allowed = format!("0 in the first {stages} entries, the stages of {}", module.name);
+                p.add("parallelism.pipeline.layer_split", layers, allowed, "an entry for every stage");
             }
         }
     }

@@ -34,7 +34,7 @@ impl WorkloadSpec {
                 "one entry per stage in the order of the model",
             ),
             Some(_) => {}
-            None if stages > model.layers => p.add(
+            None if stages.saturating_sub(self.module_stages()) > model.layers => p.add(
                 "parallelism.pipeline.size",
                 pipe.size,
                 format!("size × chunks of at most the model's {} layers", model.layers),

@@ -76,7 +76,7 @@ impl Situation<'_> {
 /// Fields, when they act, and what is the case where they do not.
 type Rule = (&'static [&'static str], fn(&Situation) -> bool, &'static str);
 
-const RULES: [Rule; 35] = [
+const RULES: [Rule; 37] = [
     (
         &["parallelism.sequence_parallel", "parallelism.tensor_overlap"],
         |s| s.w.parallelism.tensor > 1,
@@ -146,7 +146,7 @@ const RULES: [Rule; 35] = [
     (&["parallelism.pipeline.p2p", "parallelism.pipeline.scatter_gather"], |s| s.stages() > 1, "one stage"),
     (
         &["parallelism.pipeline.scatter_gather"],
-        |s| s.w.parallelism.tensor > 1 && !s.w.parallelism.sequence_parallel,
+        |s| s.w.parallelism.tensor > 1 && (!s.w.parallelism.sequence_parallel || s.w.cuts_encoder_borders()),
         "tensor ranks send different messages",
     ),
     (
@@ -216,6 +216,8 @@ const RULES: [Rule; 35] = [
     ),
     (&["noise.stragglers"], |s| s.w.noise.stragglers.iter().any(|r| r.slowness > 1.0), "nobody is slower"),
     (&["modules.*.order"], |s| s.w.has_uneven_images(), "all sequences have equally many images"),
+    (&["modules.*.exchange"], |s| s.w.has_uneven_images(), "all sequences have equally many images"),
+    (&["modules.*.exchange"], |s| s.w.data_parallel(s.devices) > 1, "one data-parallel rank"),
     (&["modules.*.parallelism"], |s| s.w.parallelism.tensor > 1, "tensor 1"),
     (
         &["modules.*.recompute"],

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::documents::{DrawnLengths, SequenceOrder};
 use super::memory::RecomputeSpec;
 
-/// How a step uses a module of its model. The module runs on the first pipeline stage, in front of the embedding.
+/// How a step uses a module of its model. The module runs on the first pipeline stage, in front of the embedding, or on
+/// `stages` of its own before that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModuleUseSpec {
@@ -23,6 +24,10 @@ pub struct ModuleUseSpec {
     /// Which data-parallel rank gets which sequence, where they have unequal numbers of images.
     #[serde(default, skip_serializing_if = "SequenceOrder::is_packed")]
     pub order: SequenceOrder,
+    /// Where sequences have unequal numbers of images: whether data-parallel ranks take equal shares of the images of a
+    /// micro-batch, all of them together, and send each other the tokens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exchange: bool,
     /// Patches or frames of one image or clip; default: the model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u64>,
@@ -32,6 +37,11 @@ pub struct ModuleUseSpec {
     /// What tensor-parallel ranks share: each layer, or the images.
     #[serde(default)]
     pub parallelism: ModuleParallelism,
+    /// Pipeline stages that hold this module alone, at the front of the pipeline: its layers are spread evenly over
+    /// them, and the embedding stands on the stage behind. 1 to `parallelism.pipeline.size` - 1; default: it shares the
+    /// first stage with the language model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stages: Option<u64>,
     /// What of the module is computed again in the backward pass; default: as the workload's `recompute` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recompute: Option<RecomputeSpec>,

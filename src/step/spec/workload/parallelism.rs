@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::step::schedule::{Backward, Choice, Shape};
+use crate::step::schedule::{Backward, Choice, Chunks, Shape};
 use crate::step::spec::Attached;
 
 /// Degrees of parallelism and how each is carried out.
@@ -165,7 +165,8 @@ pub struct PipelineSpec {
     /// Interleaved: micro-batches that a rank takes through one chunk before the next; default: `size`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group_size: Option<u64>,
-    /// Layers of each stage in the order of the model (size × chunks entries); default: as even as can be.
+    /// Layers of each stage in the order of the model (size × chunks entries, 0 for the stages of an encoder); default:
+    /// as even as can be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer_split: Option<Vec<u64>>,
     /// Whether a send or receive holds up the compute stream.
@@ -209,6 +210,14 @@ impl PipelineSpec {
             Choice::Named(schedule) if self.size > 1 => schedule.facts().chunks.usual().into(),
             Choice::Named(_) | Choice::File => 1,
         })
+    }
+    /// Whether stages may go back from the last rank to the first, or two ways: head and embedding are not at the two
+    /// ends.
+    pub fn turns(&self) -> bool {
+        match self.choice() {
+            Choice::Named(schedule) => matches!(schedule.facts().chunks, Chunks::Exactly(2..)),
+            Choice::File => true,
+        }
     }
     /// The schedule that orders the passes; a single stage leaves nothing to order and runs as 1F1B does.
     pub fn choice(&self) -> Choice {

@@ -1,7 +1,10 @@
 //! The modules that a step runs, each with its shape and its use.
 
-use super::modules::{ModuleUseSpec, TrainedPart};
+use std::ops::Range;
+
+use super::modules::{ModuleParallelism, ModuleUseSpec, TrainedPart};
 use super::{RecomputeSpec, WorkloadSpec};
+use crate::step::schedule::{LayerSplit, split_layers};
 use crate::step::spec::model::{ModelSpec, ModuleSpec};
 
 /// A module as a step uses it.
@@ -34,14 +37,29 @@ impl UsedModule<'_> {
     pub fn is_uneven(&self) -> bool {
         self.usage.items.is_none()
     }
+    /// Whether data-parallel ranks take equal shares of the images of a micro-batch.
+    pub fn is_exchanged(&self) -> bool {
+        self.usage.is_exchanged()
+    }
     /// The most images that a sequence may have.
     pub fn most_items(&self) -> u64 {
         let listed = self.usage.counts.iter().flatten().copied().max();
         self.usage.items.or(listed).or(self.usage.drawn.map(|drawn| drawn.most)).unwrap_or(0)
     }
+    /// The layers of each of its own stages; none where it shares a stage with the language model.
+    pub fn split(&self) -> Vec<Range<u32>> {
+        let stages = self.usage.stages.unwrap_or(0) as u32;
+        split_layers(self.spec.layers as u32, stages, &LayerSplit::RemainderMiddle).unwrap_or_default()
+    }
     /// Whether anything of it is trained.
     pub fn is_trained(&self) -> bool {
         self.usage.trained != TrainedPart::Nothing
+    }
+}
+
+impl ModuleUseSpec {
+    fn is_exchanged(&self) -> bool {
+        self.exchange && self.items.is_none()
     }
 }
 
@@ -51,6 +69,16 @@ impl WorkloadSpec {
         let used = |spec: &'a ModuleSpec| Some(UsedModule { spec, usage: self.modules.get(&spec.name)? });
         model.modules.iter().filter_map(used).collect()
     }
+    /// Pipeline stages at the front that hold a module alone; the embedding stands on the one behind them.
+    pub fn module_stages(&self) -> u64 {
+        self.modules.values().filter_map(|usage| usage.stages).max().unwrap_or(0)
+    }
+    /// Whether tensor-parallel ranks hold alike what stages of a module send.
+    pub fn cuts_encoder_borders(&self) -> bool {
+        let cut =
+            |usage: &ModuleUseSpec| usage.stages.is_some() && usage.parallelism == ModuleParallelism::Tensor;
+        self.modules.values().any(cut)
+    }
     /// Whether something in front of the language model is trained: gradients then pass through all of it.
     pub fn trains_modules(&self) -> bool {
         self.modules.values().any(|usage| usage.trained != TrainedPart::Nothing)
@@ -58,6 +86,10 @@ impl WorkloadSpec {
     /// Whether sequences have unequal numbers of images.
     pub fn has_uneven_images(&self) -> bool {
         self.modules.values().any(|usage| usage.items.is_none())
+    }
+    /// Whether data-parallel ranks exchange images.
+    pub fn exchanges_images(&self) -> bool {
+        self.modules.values().any(ModuleUseSpec::is_exchanged)
     }
     /// What of a module is computed again.
     pub fn recompute_of<'a>(&'a self, usage: &'a ModuleUseSpec) -> &'a RecomputeSpec {

@@ -1,0 +1,101 @@
+//! What crosses the borders between stages: activations of the language model, and in front of it what an encoder on
+//! stages of its own hands on.
+
+use super::unit::Unit;
+use crate::core::ids::TransferId;
+use crate::step::collective::{Lowering, Op, Transfer};
+use crate::step::model::{ModuleShard, Shard};
+use crate::step::schedule::Data;
+use crate::step::spec::model::ModelSpec;
+use crate::step::spec::workload::WorkloadSpec;
+
+/// What one rank sends over the border behind a stage, either way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Border {
+    /// Bytes of the activations, and of the gradients that come back.
+    whole: [f64; 2],
+    /// Tensor-parallel ranks that send a piece each; 1: each sends its own, whole.
+    pieces: u64,
+}
+
+impl Border {
+    /// Bytes of a message.
+    pub fn message(&self, data: Data) -> f64 {
+        self.whole[data as usize] / self.pieces as f64
+    }
+    /// The same as the program has it.
+    pub(super) fn message_bytes(&self, data: Data) -> u64 {
+        self.whole[data as usize].round() as u64 / self.pieces
+    }
+    /// Bytes that tensor-parallel ranks put together from their pieces; none where messages come whole.
+    pub fn gathered(&self, data: Data) -> f64 {
+        if self.pieces > 1 { self.whole[data as usize] } else { 0.0 }
+    }
+}
+
+/// The borders of a step with the transfers that carry their messages.
+pub(super) struct Messages {
+    borders: Vec<Border>,
+    /// By border: of activations, and of gradients.
+    transfers: Vec<[TransferId; 2]>,
+}
+
+impl Messages {
+    pub fn new(borders: Vec<Border>, lowering: &mut Lowering<'_>) -> Messages {
+        let mut transfer = |border: &Border, data| {
+            lowering.transfer(Transfer::new(Op::SendRecv, border.message_bytes(data)))
+        };
+        let of = |border| [Data::Activations, Data::Gradients].map(|data| transfer(border, data));
+        let transfers = borders.iter().map(of).collect();
+        Messages { borders, transfers }
+    }
+    /// What carries a message over the border behind a stage, and its bytes.
+    pub fn of(&self, stage: u32, data: Data) -> (TransferId, u64) {
+        let border = stage as usize;
+        (self.transfers[border][data as usize], self.borders[border].message_bytes(data))
+    }
+    /// Bytes that are gathered of a message over the border behind a stage, where it comes in pieces.
+    pub fn gathered(&self, stage: u32, data: Data) -> Option<u64> {
+        let bytes = self.borders[stage as usize].gathered(data).round() as u64;
+        (bytes > 0).then_some(bytes)
+    }
+    /// Each transfer once.
+    pub fn transfers(&self) -> Vec<TransferId> {
+        let mut all: Vec<TransferId> = self.transfers.iter().flatten().copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// The border behind each stage but the last. Messages have room for the micro-batch with most images; no gradients go
+/// to stages that train nothing.
+pub fn borders(
+    workload: &WorkloadSpec,
+    model: &ModelSpec,
+    shard: &Shard,
+    stages: &[Vec<Unit>],
+) -> Vec<Border> {
+    let own = workload.module_stages() as usize;
+    let module = staged(workload, model, shard);
+    let cut = workload.parallelism.pipeline.scatter_gather;
+    let pieces = |alike: u64| if cut { alike } else { 1 };
+    let first_trained = stages.iter().position(|units| units.iter().any(|u| u.plan.has_backward()));
+    let border = |behind: usize| {
+        let (bytes, alike) = match &module {
+            Some(module) if behind < own => (module.bytes_behind(behind, own), module.alike()),
+            _ => (shard.boundary_bytes(model), if shard.sequence_parallel { 1 } else { shard.tensor }),
+        };
+        let gradients = first_trained.is_some_and(|first| first <= behind);
+        Border { whole: [bytes, if gradients { bytes } else { 0.0 }], pieces: pieces(alike) }
+    };
+    (0..stages.len().saturating_sub(1)).map(border).collect()
+}
+
+/// The module that has stages of its own.
+fn staged<'m>(workload: &'m WorkloadSpec, model: &'m ModelSpec, shard: &Shard) -> Option<ModuleShard<'m>> {
+    let used = workload.used_modules(model);
+    let (number, module) = used.into_iter().enumerate().find(|(_, m)| m.usage.stages.is_some())?;
+    let images = shard.images.as_ref().and_then(|all| all.get(number).copied());
+    Some(ModuleShard::new(workload, model, module, images))
+}

@@ -1,0 +1,160 @@
+//! An encoder on pipeline stages of its own, held to bytes worked out by hand, to its closed form, and to what it must
+//! say.
+
+use serde_json::{Value, json};
+use stepsim::lab::compare::workload::closed_form;
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::read::analysis::report::Report;
+use stepsim::step::plan::step::Plan;
+use stepsim::step::spec::Disk;
+
+/// Qwen2.5-VL-7B on eight devices in four pipeline ranks: eight images a sequence.
+fn step(usage: &Value, more: &Value) -> Value {
+    let mut parallelism = json!({"tensor": 2, "pipeline": {"size": 4}});
+    let fields = more.as_object().expect("fields").clone();
+    parallelism.as_object_mut().expect("fields").extend(fields);
+    let mut module = json!({"items": 8});
+    module.as_object_mut().expect("fields").extend(usage.as_object().expect("fields").clone());
+    json!({
+        "topology": "h100-superpod-8", "model": "qwen2.5-vl-7b", "sequence": 4096,
+        "batch": {"global": 8, "micro_batch": 1}, "recompute": {"granularity": "full"},
+        "parallelism": parallelism, "modules": {"vision": module},
+    })
+}
+
+fn inputs(step: &Value) -> Inputs {
+    Inputs::from_json(&step.to_string(), None, &[], &Disk).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn report(step: &Value) -> Report {
+    Simulation::run(&inputs(step), &Options::default()).unwrap_or_else(|e| panic!("{e}")).report(false)
+}
+
+/// Bytes of what each stage sends to the next and back, in the order of stages.
+fn sent(step: &Value, name: &str) -> Vec<f64> {
+    let plan: Plan = inputs(step).plan().expect("its plan");
+    let of = |program: &stepsim::core::program::Program| {
+        program.infos.iter().find(|info| info.name == name).map(|info| info.bytes)
+    };
+    plan.world.programs().iter().filter_map(|program| of(program)).collect()
+}
+
+/// 8 images of 1,024 patches of width 1,280 between stages of the encoder; 8 · 256 tokens of width 3,584 to the
+/// language model; then 4,096 tokens of it. All in 16 bits.
+#[test]
+fn stages_send_patches_then_tokens_then_the_sequence() {
+    let [patches, tokens, sequence] =
+        [8 * 1024 * 1280 * 2, 8 * 256 * 3584 * 2, 4096 * 3584 * 2].map(f64::from);
+    let whole = step(&json!({"stages": 2}), &json!({}));
+    assert_eq!(sent(&whole, "send activations"), [patches, tokens, sequence]);
+    assert_eq!(sent(&whole, "send gradients"), [patches, tokens, sequence]);
+    // Two tensor-parallel ranks share images, and gather tokens where they arrive; the sequence is cut there.
+    let shared = step(&json!({"stages": 2, "parallelism": "data"}), &json!({"sequence_parallel": true}));
+    assert_eq!(sent(&shared, "send activations"), [patches, tokens, sequence].map(|bytes| bytes / 2.0));
+    assert_eq!(sent(&shared, "vision all-gather tokens"), [tokens]);
+    assert_eq!(sent(&shared, "vision all-gather token gradients"), [tokens]);
+    // Equal messages are cut and gathered; those of ranks that hold other images or tokens are not.
+    let scatter = json!({"pipeline": {"size": 4, "scatter_gather": true}});
+    let cut = step(&json!({"stages": 2}), &scatter);
+    assert_eq!(sent(&cut, "send activations"), [patches, tokens, sequence].map(|bytes| bytes / 2.0));
+}
+
+/// Qwen3-VL: 14 and 13 layers, projectors behind layers 8, 16 and 24. With the positions go the tokens of the first
+/// one, and all four sets of 256 tokens of width 4,096 to the language model.
+#[test]
+fn tokens_of_projectors_behind_layers_pass_the_stages_behind_them() {
+    let mut deep = step(&json!({"stages": 2}), &json!({}));
+    deep["model"] = "qwen3-vl-8b".into();
+    let [patches, tokens, sequence] =
+        [8 * 1024 * 1152 * 2, 8 * 256 * 4096 * 2, 4096 * 4096 * 2].map(f64::from);
+    assert_eq!(sent(&deep, "send activations"), [patches + tokens, 4.0 * tokens, sequence]);
+    let estimate = closed_form(&inputs(&deep)).unwrap_or_else(|e| panic!("{e}"));
+    let run = report(&deep);
+    let off = estimate.terms.total() / run.step_time_s - 1.0;
+    assert!(off.abs() < 0.05, "{off}");
+    assert_eq!(run.impossible(), None);
+}
+
+/// No gradient goes to stages that train nothing.
+#[test]
+fn frozen_stages_get_no_gradients() {
+    let tokens = f64::from(8 * 256 * 3584 * 2);
+    let sequence = f64::from(4096 * 3584 * 2);
+    let projector = step(&json!({"stages": 2, "trained": "projector"}), &json!({}));
+    assert_eq!(sent(&projector, "send gradients"), [0.0, tokens, sequence]);
+    let nothing = step(&json!({"stages": 2, "trained": "nothing"}), &json!({}));
+    assert_eq!(sent(&nothing, "send gradients"), [0.0, 0.0, sequence]);
+    let time = |usage: Value| report(&step(&usage, &json!({}))).step_time_s;
+    let all = time(json!({"stages": 2}));
+    assert!(
+        report(&nothing).step_time_s < report(&projector).step_time_s && report(&projector).step_time_s < all
+    );
+}
+
+/// Weights in 16 bits on two tensor-parallel ranks: the encoder's and projector's alone on its stages, and the table on
+/// the third.
+#[test]
+fn stages_hold_their_own_weights() {
+    let inputs = inputs(&step(&json!({"stages": 2, "parallelism": "data"}), &json!({})));
+    let module = &inputs.model.modules[0];
+    let stages = Simulation::run(&inputs, &Options::default()).expect("a step").report(false).stages;
+    let weights = |stage: usize| stages[stage].memory["hbm"].by_class["weights"];
+    assert_eq!(weights(0) + weights(1), 2 * module.parameters());
+    assert_eq!(weights(0), 2 * (16 * 19_702_200 + 1176 * 1280));
+    assert!(weights(2) > 2 * 14 * 200_000_000 / 2 && weights(3) > 2 * 14 * 200_000_000 / 2);
+}
+
+/// Every schedule that has stages enough: the closed form is that of the simulation.
+#[test]
+fn the_closed_form_follows_on_stages_of_its_own() {
+    let pipeline = |schedule: &str| json!({"pipeline": {"size": 4, "schedule": schedule}});
+    for (usage, parallelism) in [
+        (json!({"stages": 1}), pipeline("1f1b")),
+        (json!({"stages": 2, "parallelism": "data"}), pipeline("1f1b")),
+        (json!({"stages": 2}), pipeline("gpipe")),
+        (json!({"stages": 1, "trained": "projector"}), pipeline("interleaved")),
+        (json!({"stages": 2, "trained": "nothing"}), pipeline("1f1b")),
+        (json!({"stages": 1}), pipeline("zb-h1")),
+        (json!({"stages": 1}), pipeline("zb-v")),
+        (json!({"stages": 1, "parallelism": "data"}), json!({"tensor": 1, "context": {"size": 2}})),
+    ] {
+        let step = step(&usage, &parallelism);
+        let estimate = closed_form(&inputs(&step)).unwrap_or_else(|e| panic!("{e}"));
+        let run = report(&step);
+        let off = estimate.terms.total() / run.step_time_s - 1.0;
+        let memory = estimate.fullest().total() / run.memory["hbm"].peak_bytes as f64 - 1.0;
+        println!("{usage} {parallelism}: {:+.2} %, memory {:+.2} %", 100.0 * off, 100.0 * memory);
+        assert!(off.abs() < 0.05 && memory.abs() < 0.02, "{usage} {parallelism}: {off} {memory}");
+        assert_eq!(run.impossible(), None);
+    }
+}
+
+#[test]
+fn stages_that_cannot_be_are_refused() {
+    let refused = |step: &Value| match Inputs::from_json(&step.to_string(), None, &[], &Disk) {
+        Ok(_) => panic!("accepted: {step}"),
+        Err(e) => e.to_string(),
+    };
+    let pipeline = |fields: Value| json!({"pipeline": fields});
+    for (step, words) in [
+        (step(&json!({"stages": 4}), &json!({})), ["modules.vision.stages", "1 to 3"]),
+        (step(&json!({"stages": 0}), &json!({})), ["modules.vision.stages", "1 to 3"]),
+        (
+            step(&json!({"stages": 1}), &pipeline(json!({"size": 1}))),
+            ["modules.vision.stages", "one pipeline rank"],
+        ),
+        (
+            step(&json!({"stages": 2}), &pipeline(json!({"size": 4, "layer_split": [0, 8, 10, 10]}))),
+            ["parallelism.pipeline.layer_split", "0 in the first 2 entries"],
+        ),
+    ] {
+        let message = refused(&step);
+        assert!(words.iter().all(|word| message.contains(word)), "{message}");
+    }
+    let split = pipeline(json!({"size": 4, "layer_split": [0, 8, 10, 10]}));
+    report(&step(&json!({"stages": 1}), &split));
+    let mut tied = step(&json!({"stages": 1}), &pipeline(json!({"size": 4, "schedule": "zb-v"})));
+    tied["model"] = "gemma-3-4b".into();
+    let message = refused(&tied);
+    assert!(message.contains("stages go one way"), "{message}");
+}
