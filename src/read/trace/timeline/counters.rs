@@ -49,9 +49,10 @@ pub fn memory(
         let same =
             |other: &crate::core::program::TierUse| timeline.world.tiers[other.tier.index()].name == *name;
         let own = if shared[bound.tier.index()] { " own share" } else { "" };
+        let rank = traced.short_name();
         let title = match tiers[..tier].iter().filter(|other| same(other)).count() {
-            0 => format!("{name}{own} bytes"),
-            n => format!("{name} {}{own} bytes", n + 1),
+            0 => format!("{rank} {name}{own} bytes"),
+            n => format!("{rank} {name} {}{own} bytes", n + 1),
         };
         let levels = |classes: &[MemoryClass]| {
             let here =

@@ -19,6 +19,13 @@ pub struct TracedRank {
     pub name: String,
 }
 
+impl TracedRank {
+    /// The beginning of its name: `rank 0017`, `rank 00 ×2.85`.
+    pub fn short_name(&self) -> &str {
+        self.name.split(" · ").next().unwrap_or_default()
+    }
+}
+
 impl Detail {
     /// The word for it.
     pub fn name(self) -> &'static str {

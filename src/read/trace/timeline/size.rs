@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::critical::{Path, stretches};
-use super::rows::{Level, Rows};
+use super::rows::{Pairs, Rows};
 use super::shown::{Timeline, TracedRank};
 
 /// Slices of a timeline that a browser opens with ease. The shipped workloads that are largest at the detail that follows from
@@ -33,12 +33,11 @@ pub fn slices(timeline: &Timeline) -> u64 {
 }
 
 fn of_rank(timeline: &Timeline, traced: &TracedRank) -> u64 {
-    let rows = Rows::new(timeline, traced);
-    let passes = rows.pieces.iter().filter(|piece| piece.level == Level::Pass).count();
+    let rows = Rows::new(timeline, traced, Pairs::Apart);
     let stalls = timeline.stalls.map_or(0, |stalls| {
         let stalls = stalls(traced.rank);
         let stretches = super::stalls::stretches(timeline, &stalls).len();
         stretches + stalls.iter().filter(|stall| super::stalls::shown(timeline, stall).is_some()).count()
     });
-    (rows.pieces.len() + passes + stalls) as u64
+    (rows.pieces.len() + rows.turns.len() + stalls) as u64
 }

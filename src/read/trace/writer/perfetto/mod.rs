@@ -30,6 +30,8 @@ const NEEDS_INTERNED: u64 = 2;
 const BEGIN: u64 = 1;
 const END: u64 = 2;
 const COUNTER: u64 = 4;
+/// `TrackEvent::correlation_id_str`: the viewer colours by it. It does not take numbers there.
+const CORRELATION: u32 = 53;
 /// Fields of `TrackDescriptor`.
 const PROCESS: u32 = 3;
 const THREAD: u32 = 4;
@@ -352,6 +354,9 @@ impl<W: Write> Sink for Perfetto<W> {
         }
         for id in slice.out {
             push_fixed(event, 47, id.to_le_bytes());
+        }
+        if let Some(number) = slice.alike {
+            push_bytes(event, CORRELATION, itoa::Buffer::new().format(number).as_bytes());
         }
         self.send_event(slice.start)?;
         self.open[track as usize].push(Open { end: slice.end, into: slice.into.to_vec() });

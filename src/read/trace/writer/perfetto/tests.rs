@@ -73,7 +73,7 @@ fn a_reader_of_the_format_finds_what_was_written() {
         sink.kind("F3 m0 qkv", "compute", &[("op", Value::Text(&long)), ("layer", Value::Uint(3))]).unwrap();
     let key = sink.key("rate").unwrap();
     let args = [(key, Value::Milli(1500)), (key, Value::Float(f64::NAN))];
-    let slice = Slice { start: 1000, end: 2000, args: &args, out: &[5], into: &[4] };
+    let slice = Slice { start: 1000, end: 2000, args: &args, out: &[5], into: &[4], alike: Some(17) };
     sink.slice(row, kind, &slice).unwrap();
     sink.counter(counter, 300, Value::Uint(1 << 40)).unwrap();
     sink.finish().unwrap();
