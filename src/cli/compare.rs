@@ -6,7 +6,7 @@ use super::command_line::{EXAMPLE, command};
 use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::screen::note_without_effect;
-use super::timeline::{Shown, traced, write_trace};
+use super::timeline::{Also, Shown, traced, write_trace};
 use super::write::{write_file, write_json};
 use super::{Failure, calculon, outputs, say};
 use crate::lab::compare;
@@ -95,7 +95,8 @@ fn workload(args: &Args) -> Result<(compare::Comparison, Option<Drawing>), Failu
         }
         let shown =
             Shown { ranks: &ranks, detail: None, window: None, links: 0, per_rank: None, complete: true };
-        write_trace(&run, &meta, &shown, path, Rows { terms: &comparison.terms, rank: &comparison.rank })?;
+        let rows = Rows { terms: &comparison.terms, rank: &comparison.rank };
+        write_trace(&run, &meta, &shown, path, Also::ClosedForm(rows))?;
     }
     let drawing = args.html.as_ref().map(|_| Drawing::of(&run, rank));
     Ok((comparison, drawing))

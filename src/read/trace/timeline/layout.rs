@@ -5,11 +5,12 @@ use std::io;
 use rustc_hash::FxHashSet;
 
 use super::arrows::{self, Arrows, End};
+use super::beside::Beside;
 use super::critical::{self, PathPiece};
 use super::keys::{Keys, Kinds};
 use super::rows::{Pairs, Piece, Rows};
 use super::shown::{Detail, Stall, Summary, Timeline, TracedRank};
-use super::{counters, names, stalls};
+use super::{counters, names, shares, stalls};
 use crate::core::ids::{OpId, RankId};
 use crate::core::program::{NO_MICRO_BATCH, Op, Program, StreamKind};
 use crate::core::units::Time;
@@ -35,6 +36,8 @@ pub struct Layout<'a> {
     pub summary: Summary,
     /// The ops of the rank at hand that lie on the critical path.
     pub(super) on_path: FxHashSet<OpId>,
+    /// Transfers of the rank at hand that run beside its kernels.
+    pub(super) beside: Beside,
     /// By tier of the world, whether several ranks use it.
     shared: Vec<bool>,
     pub(super) args: Vec<(Key, Value<'static>)>,
@@ -59,6 +62,7 @@ impl<'a> Layout<'a> {
             next_arrow: 1,
             summary: Summary::default(),
             on_path: FxHashSet::default(),
+            beside: Beside::default(),
             shared: memory::users(timeline.world).iter().map(|users| users.len() > 1).collect(),
             args: Vec::new(),
             ids: [Vec::new(), Vec::new()],
@@ -190,6 +194,7 @@ impl<'a> Layout<'a> {
             stalls::within_rank(timeline, traced, (&held, held_up), &rows, self.next_arrow, &mut arrows);
         self.next_arrow += arrows.count;
         self.summary.arrows += arrows.count;
+        self.beside = Beside::new(timeline, traced);
         self.on_path = on_path.iter().copied().collect();
         self.pieces(traced, &rows, &threads, &arrows)?;
         if let Some(thread) = self.sink.summary(pid) {
@@ -202,6 +207,7 @@ impl<'a> Layout<'a> {
             self.stalls(traced, thread, &held, &stall_ends)?;
         }
         self.summary.counter_values += counters::memory(timeline, traced, pid, &self.shared, self.sink)?;
+        self.summary.counter_values += shares::write(timeline, traced, pid, &self.shared, self.sink)?;
         for count in timeline.counts.iter().filter(|count| count.rank == traced.rank) {
             let name = format!("{} {}", traced.short_name(), count.name);
             let track = self.sink.counter_track(pid, &name, "number", CounterUnit::Number)?;

@@ -20,7 +20,10 @@
 //! * The **critical path** as one row below the step: the ranks that it stays on and in them the passes, without gaps. What of
 //!   it lies on a rank stands there op by op, with an arrow where it goes to another; a launch on its way and a wait for room are
 //!   slices too, so that all of them together are the step.
-//! * **Counters** for the bytes that a rank holds on each tier, by class and in total; only those that move.
+//! * **Counters** for the bytes that a rank holds on each tier, by class and in total; only those that move. In percent of
+//!   what there is, on one axis: FLOP/s, memory bandwidth, the busiest link, device memory.
+//! * **Transfers beside kernels** (gradients, what is fetched ahead) say when they were issued and needed, how late they were and
+//!   how long kernels hid them.
 //!
 //! Coarser detail merges slices, steps of the critical path and values of counters, and leaves out arrows that would leave
 //! from the middle of a merged slice: they say no more than the stall's name.
@@ -29,6 +32,7 @@
 //! that is empty then has no slice ([`Summary::too_short`] counts them).
 
 mod arrows;
+mod beside;
 pub(super) mod chakra;
 mod counters;
 mod critical;
@@ -41,6 +45,7 @@ mod places;
 mod rows;
 #[cfg(test)]
 mod sample;
+mod shares;
 mod shown;
 mod size;
 mod slices;
@@ -53,8 +58,8 @@ use crate::read::trace::writer::Sink;
 use layout::Layout;
 pub(crate) use names::op as op_name;
 pub use shown::{
-    Count, Critical, Detail, Link, LinkUse, MetaValue, Pool, RunMeta, Stall, Summary, Timeline,
-    TimelineError, TracedRank,
+    BusiestLink, Capacities, Count, Critical, Detail, Link, LinkUse, MetaValue, Pool, RunMeta, Stall,
+    Summary, Timeline, TimelineError, TracedRank,
 };
 pub use size::{EASY, FITS_IN_JSON, FITS_IN_PERFETTO};
 

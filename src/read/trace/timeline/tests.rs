@@ -249,7 +249,8 @@ fn kernels_stand_in_layers_and_layers_in_passes() {
     let mut timeline = timeline(&world, &record, &ranks, &meta);
     let compute = |timeline: &Timeline| {
         let trace = read(&text(timeline).0);
-        let thread = *trace.threads.iter().find(|(t, name)| t.0 == 1 && name.ends_with(" compute")).unwrap().0;
+        let thread =
+            *trace.threads.iter().find(|(t, name)| t.0 == 1 && name.ends_with(" compute")).unwrap().0;
         trace.slices[&thread].clone()
     };
     let of = |slices: &[Shown], category: &str| -> Vec<Shown> {
@@ -298,7 +299,8 @@ fn passes_in_turn_have_a_row_each() {
     use crate::core::program::Phase::{Backward, Forward};
     let mut b = ProgramBuilder::new();
     let stream = b.stream(StreamKind::Compute);
-    for (phase, m) in [(Forward, 2), (Backward, 1), (Forward, 3), (Backward, 1), (Forward, 3), (Backward, 2)] {
+    for (phase, m) in [(Forward, 2), (Backward, 1), (Forward, 3), (Backward, 1), (Forward, 3), (Backward, 2)]
+    {
         let (name, layer) = ("mlp".into(), Some(m));
         let info = b.info(OpInfo { name, phase, layer, class: None, flops: 0.0, bytes: 0.0 });
         b.op(stream, Work::Compute { time: Time::from_ns(10) }, &[], info, m);
