@@ -7,14 +7,17 @@ use crate::core::program::World;
 use crate::lab::simulate::Simulation;
 use crate::read::analysis::link_rates::rates;
 use crate::read::analysis::links;
-use crate::read::trace::{BusiestLink, EASY, TracedRank};
+use crate::read::trace::{BusiestLink, TracedRank};
+
+/// Most ops of the ranks that are drawn.
+const MOST_OPS: u64 = 2_000_000;
 
 /// The busiest link among those that a rank's transfers cross, by rank of the record. None where the ranks' ops are so many that
 /// the rates would take more memory than the timeline.
 pub(super) fn busiest_links(run: &Simulation, ranks: &[TracedRank]) -> FxHashMap<RankId, BusiestLink> {
     let world = &run.folded.world;
     let ops = |rank: &TracedRank| run.plan.world.program_of(rank.rank).ops.len() as u64;
-    if ranks.iter().map(ops).sum::<u64>() > EASY {
+    if ranks.iter().map(ops).sum::<u64>() > MOST_OPS {
         return FxHashMap::default();
     }
     let used = links::busiest(world, &run.record);

@@ -12,6 +12,7 @@ use super::{Failure, calculon, outputs, say};
 use crate::lab::compare;
 use crate::lab::compare::tracks::Rows;
 use crate::lab::compare::{Drawing, table};
+use crate::lab::simulate::behaviour::Drawn;
 use crate::read::trace::{Format, RunMeta};
 
 /// Compare the closed form of a step with its simulation.
@@ -89,9 +90,9 @@ fn workload(args: &Args) -> Result<(compare::Comparison, Option<Drawing>), Failu
         meta.text("topology", &run.inputs.topology.name);
         meta.number("step time ms", comparison.simulated_s * 1e3);
         meta.number("closed form ms", comparison.closed_form_s * 1e3);
-        let mut ranks = traced("stages", &run)?;
-        if !ranks.contains(&rank) {
-            ranks.insert(0, rank);
+        let mut ranks = traced(Some("stages"), &run)?;
+        if !ranks.iter().any(|drawn| drawn.rank == rank) {
+            ranks.splice(0..0, Drawn::asked([rank]));
         }
         let shown =
             Shown { ranks: &ranks, detail: None, window: None, links: 0, per_rank: None, complete: true };

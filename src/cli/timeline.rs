@@ -15,6 +15,7 @@ use crate::core::units::Time;
 use crate::lab::compare::measured::Above;
 use crate::lab::compare::tracks::{Beside, Rows};
 use crate::lab::simulate::Simulation;
+use crate::lab::simulate::behaviour::{Drawn, drawn};
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::critical;
 use crate::read::analysis::idle::IdleTimes;
@@ -34,7 +35,7 @@ use crate::step::topology::Axis;
 /// What of a run its timeline shows.
 pub struct Shown<'a> {
     /// The ranks.
-    pub ranks: &'a [RankId],
+    pub ranks: &'a [Drawn],
     /// How much one slice stands for; absent: as much as the viewer still opens.
     pub detail: Option<Detail>,
     /// Only this stretch of time.
@@ -69,7 +70,11 @@ pub fn write_trace(
     let ranks: Vec<TracedRank> = shown
         .ranks
         .iter()
-        .map(|&rank| TracedRank { rank, source: run.folded.source(rank), name: run.plan.rank_name(rank) })
+        .map(|drawn| TracedRank {
+            rank: drawn.rank,
+            source: run.folded.source(drawn.rank),
+            name: drawn.name(run),
+        })
         .collect();
     let world = &run.plan.world;
     let readers =
@@ -213,12 +218,12 @@ const POOLS: usize = 16;
 const HOLDERS: usize = 16;
 
 /// The tiers that shown ranks share with others.
-fn pools(run: &Simulation, ranks: &[RankId]) -> Vec<Pool> {
+fn pools(run: &Simulation, ranks: &[Drawn]) -> Vec<Pool> {
     let world = &run.plan.world;
     let causes = Causes::unfolded(world, &run.record, &run.folded.ranks.of);
     let users = memory::users(world);
     let mut tiers: Vec<TierId> = Vec::new();
-    for used in ranks.iter().flat_map(|rank| world.tiers_of(*rank)) {
+    for used in ranks.iter().flat_map(|drawn| world.tiers_of(drawn.rank)) {
         if users[used.tier.index()].len() > 1 && !tiers.contains(&used.tier) && tiers.len() < POOLS {
             tiers.push(used.tier);
         }
@@ -348,19 +353,21 @@ fn critical_path(run: &Simulation) -> Vec<Critical> {
     path.links.iter().zip(ends).map(critical).collect()
 }
 
-/// The ranks that an argument names.
-pub fn traced(text: &str, run: &Simulation) -> Result<Vec<RankId>, Failure> {
+/// The ranks that an argument names; without one, one of each behaviour.
+pub fn traced(text: Option<&str>, run: &Simulation) -> Result<Vec<Drawn>, Failure> {
     let layout = &run.plan.layout;
     let count = layout.ranks();
-    match text {
-        "all" => Ok((0..count).map(RankId).collect()),
-        "stages" => {
+    let ranks = match text {
+        None => return Ok(drawn(run)),
+        Some("all") => Ok((0..count).map(RankId).collect()),
+        Some("stages") => {
             let origin =
                 |r: &RankId| [Axis::Tp, Axis::Cp, Axis::Dp].iter().all(|a| layout.coordinate(*r, *a) == 0);
             Ok((0..count).map(RankId).filter(origin).collect())
         }
-        _ => listed(text, count),
-    }
+        Some(text) => listed(text, count),
+    };
+    ranks.map(Drawn::asked)
 }
 
 /// Numbers and ranges below `count`.

@@ -34,7 +34,7 @@ const SMALL: f64 = 0.001;
   stepsim diff a.json b.json                          reports that `stepsim run --report` wrote
   stepsim diff gpt3-175b gpt3-175b --set-b parallelism.pipeline.schedule=zb-h1 --set-b parallelism.pipeline.chunks=null
   stepsim diff profile.json.gz report.json            measured against simulated, by work of the kernels
-  stepsim diff profile.json.gz gpt2-8 -o both.pftrace  one timeline, the first matrix products at one time
+  stepsim diff profile.json.gz gpt2-8 -o both.pftrace one timeline of both
   stepsim diff a.json b.json --html both.html         a page
 
 A side is the name of a shipped workload, a workload file, a report, or a profile (its first rank). What differs in the

@@ -226,11 +226,12 @@ impl Rows {
         let mut lanes: Vec<(u64, Vec<Piece>)> = Vec::new();
         for family in families {
             let outer = family[0];
-            let wanted = lanes.len().min(outer.row as usize);
-            let free = lanes[wanted..].iter().position(|lane| lane.0 <= outer.start);
-            let lane = free.map_or(lanes.len(), |lane| wanted + lane);
-            if lane == lanes.len() {
-                self.rows.push(Row { kind, lane: lane as u32 });
+            let is_free =
+                |(i, lane): (usize, &(u64, Vec<Piece>))| i >= outer.row as usize && lane.0 <= outer.start;
+            let free = lanes.iter().enumerate().position(is_free);
+            let lane = free.unwrap_or(lanes.len().max(outer.row as usize));
+            while lanes.len() <= lane {
+                self.rows.push(Row { kind, lane: lanes.len() as u32 });
                 lanes.push((0, Vec::new()));
             }
             let row = first_row + lane as u32;

@@ -321,7 +321,14 @@ fn passes_in_turn_have_a_row_each() {
     };
     assert_eq!(row("rank 0 compute"), [(0, 10, "m2 fwd"), (20, 50, "m3 fwd"), (50, 60, "m2 bwd")]);
     assert_eq!(row("rank 0 compute 2"), [(10, 40, "m1 bwd")]);
-    let turns = Rows::new(&timeline, &ranks[0], Pairs::Apart).turns;
+    // Also where a window begins in the backward pass.
+    let mut part = Timeline {
+        window: Some((Time::from_ns(12), Time::from_ns(18))),
+        ..Timeline::new(&world, &record, &ranks, &meta)
+    };
+    assert_eq!(Rows::new(&part, &ranks[0], Pairs::Apart).pieces.iter().map(|piece| piece.row).max(), Some(1));
+    part.window = None;
+    let turns = Rows::new(&part, &ranks[0], Pairs::Apart).turns;
     let spans: Vec<_> = turns.iter().map(|turn| (turn.start, turn.end)).collect();
     assert_eq!(spans, [(0, 10), (10, 50), (50, 60)]);
 }
