@@ -12,8 +12,8 @@ use crate::read::trace::{BusiestLink, TracedRank};
 /// Most ops of the ranks that are drawn.
 const MOST_OPS: u64 = 2_000_000;
 
-/// The busiest link among those that a rank's transfers cross, by rank of the record. None where the ranks' ops are so many that
-/// the rates would take more memory than the timeline.
+/// The busiest link among those that a rank's transfers cross, by rank of the record. None where the ranks' ops are so
+/// many that the rates would take more memory than the timeline.
 pub(super) fn busiest_links(run: &Simulation, ranks: &[TracedRank]) -> FxHashMap<RankId, BusiestLink> {
     let world = &run.folded.world;
     let ops = |rank: &TracedRank| run.plan.world.program_of(rank.rank).ops.len() as u64;

@@ -57,7 +57,8 @@ pub struct Args {
     /// Also write the comparison as a page here: .html, one file that opens in any browser
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     html: Option<PathBuf>,
-    /// Also write one timeline here, a profile above a simulated workload or another timeline: .json, .json.gz, .pftrace
+    /// Also write one timeline here, a profile above a simulated workload or another timeline: .json, .json.gz,
+    /// .pftrace
     #[arg(short = 'o', long = "output", value_name = "TRACE", help_heading = WRITTEN)]
     trace: Option<PathBuf>,
 }

@@ -48,8 +48,8 @@ pub struct Args {
     /// prices=FILE`
     #[arg(long, value_name = "FILE", conflicts_with = "calculon")]
     pub(in crate::cli) prices: Option<String>,
-    /// Ranks to show in the timeline and on the page: `0,8,16-31`, `all`, or `stages` for the first of each pipeline stage [default:
-    /// one of those that behave alike]
+    /// Ranks to show in the timeline and on the page: `0,8,16-31`, `all`, or `stages` for the first of each pipeline
+    /// stage [default: one of those that behave alike]
     #[arg(long, value_name = "RANKS")]
     pub(in crate::cli) trace_ranks: Option<String>,
     /// How much one slice of the timeline stands for: op, layer or phase [default: op, or what a browser still opens]

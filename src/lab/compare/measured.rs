@@ -1,8 +1,8 @@
 //! Measured steps as rows of a timeline, above those of a simulated step: a process a profile, a row a stream.
 //!
-//! What was measured and what was simulated begin at other times: a profile holds what came before the step, a simulated step
-//! begins with its first fetch. So whatever begins earlier is moved: the first matrix product of the first forward pass
-//! stands at one time on both sides.
+//! What was measured and what was simulated begin at other times: a profile holds what came before the step, a
+//! simulated step begins with its first fetch. So whatever begins earlier is moved: the first matrix product of the
+//! first forward pass stands at one time on both sides.
 
 use std::io;
 use std::path::Path;
@@ -77,7 +77,8 @@ impl<'a> Above<'a> {
         Ok(slices)
     }
 
-    /// The events of a stream under the names of their classes, which sum by name; what an earlier one covers is cut off.
+    /// The events of a stream under the names of their classes, which sum by name; what an earlier one covers is cut
+    /// off.
     fn stream(&mut self, thread: Thread, profile: &Profile, stream: u32) -> io::Result<u64> {
         let later = self.first_ns as i64 - first_product(profile);
         let (mut ended, mut slices) = (0, 0);
@@ -162,8 +163,8 @@ mod tests {
     use crate::read::profile::read_from;
     use crate::read::trace::writer::Chrome;
 
-    /// A profile whose first product begins 7 us after its first event, above a step whose first product begins at 2 us: both
-    /// at 7 us.
+    /// A profile whose first product begins 7 us after its first event, above a step whose first product begins at 2
+    /// us: both at 7 us.
     #[test]
     fn both_sides_begin_their_first_product_together() {
         let event = |name: &str, ts: u32, dur: u32| {

@@ -1,9 +1,9 @@
 //! Which ranks are drawn: one of those that did the same at the same times.
 //!
-//! Ranks behave alike if they run one program and all of their ops began and ended at the same times, in the run as it was played:
-//! folded or not, and whether they were folded together or not, the answer is the same. Where noise makes every rank
-//! different there are too many to look at; then the first of each stage is drawn, and of the whole job the rank that computes
-//! longest and the one that waits longest.
+//! Ranks behave alike if they run one program and all of their ops began and ended at the same times, in the run as it
+//! was played: folded or not, and whether they were folded together or not, the answer is the same. Where noise makes
+//! every rank different there are too many to look at; then the first of each stage is drawn, and of the whole job the
+//! rank that computes longest and the one that waits longest.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;

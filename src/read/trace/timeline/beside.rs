@@ -1,7 +1,8 @@
 //! What runs beside kernels: gradients on their way, weights and states that are fetched ahead.
 //!
-//! Of each op on such a row: when it was *issued* (all that it waited for had ended), when it was *needed* (the first op that
-//! waits for it had nothing else to wait for), how *late* it was then, and how long kernels ran meanwhile, which *hide* it.
+//! Of each op on such a row: when it was *issued* (all that it waited for had ended), when it was *needed* (the first
+//! op that waits for it had nothing else to wait for), how *late* it was then, and how long kernels ran meanwhile,
+//! which *hide* it.
 
 use super::places::span;
 use super::shown::{Timeline, TracedRank};
@@ -111,8 +112,8 @@ mod tests {
     use super::*;
     use crate::core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Work};
 
-    /// A copy of 8 us issued at 2 us behind kernels until 6 us, needed then by the second kernel: 4 us are hidden, it is
-    /// 4 us late.
+    /// A copy of 8 us issued at 2 us behind kernels until 6 us, needed then by the second kernel: 4 us are hidden, it
+    /// is 4 us late.
     #[test]
     fn a_prefetch_is_hidden_needed_and_late() {
         let mut b = ProgramBuilder::new();

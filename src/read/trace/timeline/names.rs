@@ -1,11 +1,12 @@
 //! What slices are called.
 //!
-//! Kernels of one kind have one name in every layer and micro-batch, so that viewers sum them by name: `qkv`,
-//! `qkv backward`, `all-gather forward`. Layer and micro-batch are arguments, and on the compute row the slices around:
-//! the pass (`m17 fwd`) and the layer (`layer 3`). A pass has its number first: a narrow slice shows the beginning of its name.
+//! Kernels of one kind have one name in every layer and micro-batch, so that viewers sum them by name: `qkv`, `qkv
+//! backward`, `all-gather forward`. Layer and micro-batch are arguments, and on the compute row the slices around: the
+//! pass (`m17 fwd`) and the layer (`layer 3`). A pass has its number first: a narrow slice shows the beginning of its
+//! name.
 //!
-//! Perfetto colours by the name without its digits. The words of [`pass_word`] and [`PAIRED`] are chosen so that its colours
-//! lie far apart; single letters do not (`m F` and `m B` are four degrees apart).
+//! Perfetto colours by the name without its digits. The words of [`pass_word`] and [`PAIRED`] are chosen so that its
+//! colours lie far apart; single letters do not (`m F` and `m B` are four degrees apart).
 
 use std::fmt::Write;
 

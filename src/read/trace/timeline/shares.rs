@@ -1,8 +1,8 @@
-//! Counters of a rank in percent of what it has: the device's FLOP/s, the bandwidth of its memory, its busiest link, its
-//! memory. One axis for all.
+//! Counters of a rank in percent of what it has: the device's FLOP/s, the bandwidth of its memory, its busiest link,
+//! its memory. One axis for all.
 //!
-//! Rates are means over stretches of time, [`STRETCHES`] a step: a kernel's own rate stands in its slice. Memory is the highest
-//! level of each stretch. What stays the same over the step has no row.
+//! Rates are means over stretches of time, [`STRETCHES`] a step: a kernel's own rate stands in its slice. Memory is
+//! the highest level of each stretch. What stays the same over the step has no row.
 
 use std::io;
 

@@ -6,9 +6,10 @@ use super::critical::{Path, stretches};
 use super::rows::{Pairs, Rows};
 use super::shown::{Timeline, TracedRank};
 
-/// Slices of a timeline that a browser opens with ease. Of the shipped workloads `gpt3-175b` comes closest (0.44 million slices,
-/// 63 MB of `.pftrace`): Perfetto's trace processor reads it in 5 s. `megatron-1t` (1.3 million at the coarsest, 176 MB) takes 8 s and
-/// 0.7 GB, 1.0 GB as JSON; in headless Chromium on two busy cores (load 10) it was there after 28 to 32 s.
+/// Slices of a timeline that a browser opens with ease. Of the shipped workloads `gpt3-175b` comes closest (0.44
+/// million slices, 63 MB of `.pftrace`): Perfetto's trace processor reads it in 5 s. `megatron-1t` (1.3 million at the
+/// coarsest, 176 MB) takes 8 s and 0.7 GB, 1.0 GB as JSON; in headless Chromium on two busy cores (load 10) it was
+/// there after 28 to 32 s.
 pub const EASY: u64 = 500_000;
 
 /// Slices of a JSON timeline that Perfetto still opens in a browser: ten million events take it 2.7 of its 4 GiB, twice as

@@ -139,7 +139,8 @@ impl Layout<'_> {
         }
     }
 
-    /// Arguments of transfers that run beside kernels: of one, when it was issued and needed; of all, how long it was hidden.
+    /// Arguments of transfers that run beside kernels: of one, when it was issued and needed; of all, how long it was
+    /// hidden.
     fn beside_kernels(&mut self, traced: &TracedRank, ops: &[OpId]) {
         let [issued_key, needed_key, late_key, hidden_key] = self.keys.beside;
         let us = |time: Time| Value::Milli(time.round_ns());

@@ -1,8 +1,8 @@
 //! Stalls and what they lead to: the op that held a rank up, here or elsewhere, and the kernel that then could start.
 //!
-//! Viewers draw an arrow from the end of its source to the start of its destination, and what held a rank up ends when the
-//! stall ends: an arrow to the stall would lead back in time. So it leads to the kernel that was set free, which begins as
-//! the stall ends; to the stall only where no kernel follows.
+//! Viewers draw an arrow from the end of its source to the start of its destination, and what held a rank up ends when
+//! the stall ends: an arrow to the stall would lead back in time. So it leads to the kernel that was set free, which
+//! begins as the stall ends; to the stall only where no kernel follows.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -138,13 +138,15 @@ pub fn within_rank(
             let piece = &rows.pieces[from as usize];
             piece.start <= ns && !rows.goes_on(piece, ns)
         };
+        let frees = |to: u32| {
+            !goes_on(stalls, i as usize)
+                && from.is_some_and(|from| leads(from, rows.pieces[to as usize].start))
+        };
         match (from, kernel) {
-            (Some(from), Some(to)) if !goes_on(stalls, i as usize) => {
-                if leads(from, rows.pieces[to as usize].start) && joined.insert((from, to)) {
-                    let id = arrows.next(first_id);
-                    arrows.out.push((from, id));
-                    arrows.into.push((to, id));
-                }
+            (Some(from), Some(to)) if frees(to) && joined.insert((from, to)) => {
+                let id = arrows.next(first_id);
+                arrows.out.push((from, id));
+                arrows.into.push((to, id));
             }
             (Some(from), None) if leads(from, start) => {
                 let id = arrows.next(first_id);

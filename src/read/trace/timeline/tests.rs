@@ -292,8 +292,8 @@ fn kernels_stand_in_layers_and_layers_in_passes() {
     }
 }
 
-/// Two passes that are taken in turn: the forward pass on the first row, whichever begins first, and one slice where there is
-/// one row for all.
+/// Two passes that are taken in turn: the forward pass on the first row, whichever begins first, and one slice where
+/// there is one row for all.
 #[test]
 fn passes_in_turn_have_a_row_each() {
     use crate::core::program::Phase::{Backward, Forward};
@@ -431,7 +431,8 @@ fn stalls_and_the_critical_path_have_arrows() {
     check(&read(&text), &summary);
     assert_eq!(summary.arrows, before + 2);
     assert!(text.contains(r#""waited_rank":0,"waited_layer":0"#), "{text}");
-    // What held a rank up leads to the kernel that it set free, also if it began before the stall; to the stall if none follows.
+    // What held a rank up leads to the kernel that it set free, also if it began before the stall; to the stall if
+    // none follows.
     let thread_of_stall =
         |trace: &Trace| trace.slices.iter().find(|row| row.1[0].3 == "stall").map(|row| *row.0);
     let arrives = |text: &str| {

@@ -1,9 +1,9 @@
 //! Perfetto's own format: a stream of protobuf packets with TrackEvents.
 //!
 //! A file is a `Trace`: packets (field 1), one after another. Tracks are plain named tracks under one root with an
-//! explicit order, which viewers obey (they re-order processes). Names, categories, names and texts of arguments are interned:
-//! sent once, then meant by a number. A slice is two packets, begin and end; a process's own track has slices too, which
-//! show while the rows below are folded away. Field numbers: google/perfetto,
+//! explicit order, which viewers obey (they re-order processes). Names, categories, names and texts of arguments are
+//! interned: sent once, then meant by a number. A slice is two packets, begin and end; a process's own track has
+//! slices too, which show while the rows below are folded away. Field numbers: google/perfetto,
 //! `protos/perfetto/trace/trace_packet.proto`, `track_event/{track_event,track_descriptor,debug_annotation}.proto`,
 //! `interned_data/interned_data.proto`.
 //!
