@@ -83,7 +83,7 @@ def check(reader, workload, damage=lambda report: None):
     with tempfile.TemporaryDirectory() as out:
         for name in views:
             trace, told = os.path.join(out, name), os.path.join(out, "r.json")
-            run = [os.environ["STEPSIM"], "run", *workload.split(), "-q", "--trace-ranks", "all", "-o", trace, "--report", told]
+            run = [os.environ["STEPSIM"], "run", *workload.split(), "-q", "--trace-ranks", "all", "--detail", "op", "-o", trace, "--report", told]
             subprocess.run(run, check=True)
             report = json.loads(pathlib.Path(told).read_text())
             damage(report)

@@ -69,7 +69,7 @@ fn tensor_parallel_op_by_op() {
 fn compute_slices(trace: &[u8]) -> BTreeMap<(u64, String), (f64, f64)> {
     let trace: Value = serde_json::from_slice(trace).expect("JSON");
     let events = trace["traceEvents"].as_array().expect("events");
-    let slice = |e: &&Value| e["ph"] == "X" && e["cat"] == "pass" && e["name"] != "optimizer phase";
+    let slice = |e: &&Value| e["ph"] == "X" && e["cat"] == "pass" && e["name"] != "optimizer";
     let ns = |e: &Value, field: &str| e[field].as_f64().expect("a number") * 1e3;
     let entry = |e: &Value| {
         let name = e["name"].as_str().expect("a name").to_string();
@@ -120,7 +120,7 @@ fn one_f_one_b() -> BTreeMap<(u64, String), (f64, f64)> {
             };
             let Some(input) = input else { continue };
             let (start, time) = (input.max(free[stage]), duration(stage, backward));
-            let name = format!("{} m{m}", if backward { "backward" } else { "forward" });
+            let name = format!("m{m} {}", if backward { "bwd" } else { "fwd" });
             slices.insert((stage as u64, name), (start, time));
             end.insert((stage, backward, m), start + time);
             free[stage] = start + time;

@@ -95,6 +95,7 @@ def diff(
     settings_a: Settings = None,
     settings_b: Settings = None,
     html: Optional[Path] = None,
+    output: Optional[Path] = None,
 ) -> list[types.Line]:
     """Compare two reports.
 
@@ -103,6 +104,8 @@ def diff(
     ``settings_a``: Change a field of the first workload: `batch.micro_batch=2`.
     ``settings_b``: Change a field of the second workload.
     ``html``: Also write the comparison as a page here: .html, one file that opens in any browser.
+    ``output``: Also write one timeline here, a profile above a simulated workload or another timeline: .json,
+        .json.gz, .pftrace.
 
     Returns: A line for each number, both sides of it.
     """

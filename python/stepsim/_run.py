@@ -16,7 +16,7 @@ from ._own import Collectives, Order, Prices, _by_rows, collective_function, ord
 from .errors import InputError
 from .table import Table
 
-#: Ranks: numbers, ``"0,8,16-31"``, ``"all"``, or ``"stages"`` for one of each pipeline stage.
+#: Ranks: numbers, ``"0,8,16-31"``, ``"all"``, or ``"stages"`` for the first of each pipeline stage.
 Ranks = Union[str, Iterable[int]]
 
 
@@ -114,7 +114,7 @@ class Run:
         self,
         path: Path,
         *,
-        ranks: Ranks = "stages",
+        ranks: Optional[Ranks] = None,
         detail: Optional[str] = None,
         format: Optional[str] = None,
         window_ms: Optional[tuple[float, float]] = None,
@@ -122,7 +122,7 @@ class Run:
     ) -> pathlib.Path:
         """Writes the timeline, for ui.perfetto.dev, and returns where.
 
-        The name says how: ``.json``, ``.json.gz``, ``.pftrace`` or ``.pftrace.gz``; with ``format`` it is a folder with a file a
+        Without ``ranks`` one of those that behave alike is shown. The name says how: ``.json``, ``.json.gz``, ``.pftrace`` or ``.pftrace.gz``; with ``format`` it is a folder with a file a
         rank, ``kineto`` as PyTorch's profiler writes, or ``chakra``. ``detail`` is what one slice stands for: ``op``, ``layer`` or
         ``phase``; ``window_ms`` shows a stretch of time alone, ``links`` the use of so many of the busiest links.
         """
@@ -133,7 +133,7 @@ class Run:
             warnings.warn(note, stacklevel=2)
         return pathlib.Path(path)
 
-    def html(self, *, ranks: Ranks = "stages") -> str:
+    def html(self, *, ranks: Optional[Ranks] = None) -> str:
         """A page about the run, as ``stepsim run --html`` writes it: one text that needs no network."""
         return self._step.html(self._with(trace_ranks=_ranks(ranks)))
 
@@ -217,9 +217,9 @@ def run(
     return Run(words, _native.run(words, price, collective_function(collectives)))
 
 
-def _ranks(ranks: Ranks) -> str:
+def _ranks(ranks: Optional[Ranks]) -> Optional[str]:
     """Ranks as the command line has them."""
-    if isinstance(ranks, str):
+    if ranks is None or isinstance(ranks, str):
         return ranks
     if not isinstance(ranks, Iterable):
         raise wrong("ranks", ranks, "numbers of ranks, 'all' or 'stages'")

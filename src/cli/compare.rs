@@ -6,12 +6,13 @@ use super::command_line::{EXAMPLE, command};
 use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::screen::note_without_effect;
-use super::timeline::{Shown, traced, write_trace};
+use super::timeline::{Also, Shown, traced, write_trace};
 use super::write::{write_file, write_json};
 use super::{Failure, calculon, outputs, say};
 use crate::lab::compare;
 use crate::lab::compare::tracks::Rows;
 use crate::lab::compare::{Drawing, table};
+use crate::lab::simulate::behaviour::Drawn;
 use crate::read::trace::{Format, RunMeta};
 
 /// Compare the closed form of a step with its simulation.
@@ -89,13 +90,14 @@ fn workload(args: &Args) -> Result<(compare::Comparison, Option<Drawing>), Failu
         meta.text("topology", &run.inputs.topology.name);
         meta.number("step time ms", comparison.simulated_s * 1e3);
         meta.number("closed form ms", comparison.closed_form_s * 1e3);
-        let mut ranks = traced("stages", &run)?;
-        if !ranks.contains(&rank) {
-            ranks.insert(0, rank);
+        let mut ranks = traced(Some("stages"), &run)?;
+        if !ranks.iter().any(|drawn| drawn.rank == rank) {
+            ranks.splice(0..0, Drawn::asked([rank]));
         }
         let shown =
             Shown { ranks: &ranks, detail: None, window: None, links: 0, per_rank: None, complete: true };
-        write_trace(&run, &meta, &shown, path, Rows { terms: &comparison.terms, rank: &comparison.rank })?;
+        let rows = Rows { terms: &comparison.terms, rank: &comparison.rank };
+        write_trace(&run, &meta, &shown, path, Also::ClosedForm(rows))?;
     }
     let drawing = args.html.as_ref().map(|_| Drawing::of(&run, rank));
     Ok((comparison, drawing))

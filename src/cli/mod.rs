@@ -5,6 +5,7 @@
 
 pub mod analyze;
 mod asked;
+mod busiest;
 mod calculon;
 pub mod calibrate;
 pub mod collective;

@@ -7,12 +7,15 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 
 use super::Failure;
+use super::busiest::busiest_links;
 use crate::core::engine::describe;
-use crate::core::ids::{OpId, RankId, ResourceId, TierId};
-use crate::core::program::{MemoryClass, Work};
+use crate::core::ids::{DeviceId, OpId, RankId, ResourceId, TierId};
+use crate::core::program::{MemoryClass, StreamKind, Work};
 use crate::core::units::Time;
+use crate::lab::compare::measured::Above;
 use crate::lab::compare::tracks::{Beside, Rows};
 use crate::lab::simulate::Simulation;
+use crate::lab::simulate::behaviour::{Drawn, drawn};
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::critical;
 use crate::read::analysis::idle::IdleTimes;
@@ -21,16 +24,18 @@ use crate::read::analysis::rounds::round_times;
 use crate::read::analysis::sharing::Sharing;
 use crate::read::analysis::stalls::{self, StallCause, Waiting, stalls_of};
 use crate::read::analysis::{link_rates, links};
+use crate::read::profile::Profile;
+use crate::read::trace::writer::Sink;
 use crate::read::trace::{
-    self, Critical, Detail, Link, LinkUse, OutputError, PerRank, Pool, RunMeta, Stall, Timeline, TraceError,
-    TracedRank,
+    self, Capacities, Critical, Detail, Link, LinkUse, OutputError, PerRank, Pool, RunMeta, Stall, Summary,
+    Timeline, TraceError, TracedRank,
 };
 use crate::step::topology::Axis;
 
 /// What of a run its timeline shows.
 pub struct Shown<'a> {
     /// The ranks.
-    pub ranks: &'a [RankId],
+    pub ranks: &'a [Drawn],
     /// How much one slice stands for; absent: as much as the viewer still opens.
     pub detail: Option<Detail>,
     /// Only this stretch of time.
@@ -43,19 +48,33 @@ pub struct Shown<'a> {
     pub complete: bool,
 }
 
-/// Writes the timeline of some ranks, with the `rows` of a closed form, if there are any. Returns what is to be said of its
-/// size.
+/// What a file shows beside a timeline.
+#[derive(Clone, Copy)]
+pub enum Also<'a> {
+    /// Nothing.
+    Nothing,
+    /// The terms of a closed form, under the rank that they are of.
+    ClosedForm(Rows<'a>),
+    /// Measured steps, above all.
+    Measured(&'a [Profile]),
+}
+
+/// Writes the timeline of some ranks, and what the file shows beside it. Returns what is to be said of its size.
 pub fn write_trace(
     run: &Simulation,
     meta: &RunMeta,
     shown: &Shown,
     path: &Path,
-    rows: Rows<'_>,
+    also: Also<'_>,
 ) -> Result<Option<String>, Failure> {
     let ranks: Vec<TracedRank> = shown
         .ranks
         .iter()
-        .map(|&rank| TracedRank { rank, source: run.folded.source(rank), name: run.plan.rank_name(rank) })
+        .map(|drawn| TracedRank {
+            rank: drawn.rank,
+            source: run.folded.source(drawn.rank),
+            name: drawn.name(run),
+        })
         .collect();
     let world = &run.plan.world;
     let readers =
@@ -93,6 +112,12 @@ pub fn write_trace(
     let steps = if shown.complete { round_times(&run.folded.world, &run.record) } else { Vec::new() };
     let slacks = shown.complete.then(|| run.slack());
     let slack = |source: RankId, op: OpId| slacks.map_or(Time::ZERO, |slacks| slacks.get(source, op));
+    let busiest = if shown.complete { busiest_links(run, &ranks) } else { Default::default() };
+    let capacities = Capacities {
+        flops: run.inputs.peak(),
+        memory: run.inputs.machine.device(DeviceId(0)).memory_bandwidth(),
+        busiest_link: &|source| busiest.get(&source).cloned(),
+    };
     let mut timeline = Timeline {
         world,
         record: &run.record,
@@ -108,6 +133,7 @@ pub fn write_trace(
         link_use: &link_use,
         pools: &pools,
         counts: &[],
+        capacities: shown.complete.then_some(&capacities),
         steps: &steps,
     };
     if let Some(format) = shown.per_rank {
@@ -118,8 +144,28 @@ pub fn write_trace(
         return written.map(|_| None).map_err(Failure::run);
     }
     let note = fitting(&mut timeline, shown.detail, path)?;
-    write_with_rows(&timeline, rows, path)?;
+    match also {
+        Also::Nothing => write_with_rows(&timeline, Rows::default(), path)?,
+        Also::ClosedForm(rows) => write_with_rows(&timeline, rows, path)?,
+        Also::Measured(profiles) => {
+            let first = first_product(run, &ranks);
+            let write = &mut |sink: &mut dyn Sink| timeline.write(&mut Above::new(sink, profiles, first));
+            told(trace::write_with(path, write))?;
+        }
+    }
     Ok(note)
+}
+
+/// When the first matrix product of the ranks begins.
+fn first_product(run: &Simulation, ranks: &[TracedRank]) -> Time {
+    let first = |traced: &TracedRank| {
+        let program = run.plan.world.program_of(traced.rank);
+        let kernels = program.streams.iter().filter(|stream| stream.kind == StreamKind::Compute);
+        let mut ops = kernels.flat_map(|stream| &stream.ops);
+        let product = ops.find(|op| program.infos[program.ops[op.index()].info as usize].flops > 0.0)?;
+        Some(run.record.span(traced.source, *product).0)
+    };
+    ranks.iter().filter_map(first).min().unwrap_or(Time::ZERO)
 }
 
 /// Ranks whose stalls are kept until they are asked for again: memory must not grow with all.
@@ -172,12 +218,12 @@ const POOLS: usize = 16;
 const HOLDERS: usize = 16;
 
 /// The tiers that shown ranks share with others.
-fn pools(run: &Simulation, ranks: &[RankId]) -> Vec<Pool> {
+fn pools(run: &Simulation, ranks: &[Drawn]) -> Vec<Pool> {
     let world = &run.plan.world;
     let causes = Causes::unfolded(world, &run.record, &run.folded.ranks.of);
     let users = memory::users(world);
     let mut tiers: Vec<TierId> = Vec::new();
-    for used in ranks.iter().flat_map(|rank| world.tiers_of(*rank)) {
+    for used in ranks.iter().flat_map(|drawn| world.tiers_of(drawn.rank)) {
         if users[used.tier.index()].len() > 1 && !tiers.contains(&used.tier) && tiers.len() < POOLS {
             tiers.push(used.tier);
         }
@@ -226,6 +272,11 @@ pub fn write_with_rows(timeline: &Timeline, rows: Rows<'_>, path: &Path) -> Resu
     } else {
         trace::write_with(path, &mut |sink| timeline.write(&mut Beside::new(sink, rows)))
     };
+    told(written)
+}
+
+/// What is to be said of a timeline that was written, or not.
+pub fn told(written: Result<Summary, TraceError>) -> Result<(), Failure> {
     match written {
         // Its reader has seen enough.
         Err(TraceError::Output(OutputError::Write { error, .. }))
@@ -302,19 +353,21 @@ fn critical_path(run: &Simulation) -> Vec<Critical> {
     path.links.iter().zip(ends).map(critical).collect()
 }
 
-/// The ranks that an argument names.
-pub fn traced(text: &str, run: &Simulation) -> Result<Vec<RankId>, Failure> {
+/// The ranks that an argument names; without one, one of each behaviour.
+pub fn traced(text: Option<&str>, run: &Simulation) -> Result<Vec<Drawn>, Failure> {
     let layout = &run.plan.layout;
     let count = layout.ranks();
-    match text {
-        "all" => Ok((0..count).map(RankId).collect()),
-        "stages" => {
+    let ranks = match text {
+        None => return Ok(drawn(run)),
+        Some("all") => Ok((0..count).map(RankId).collect()),
+        Some("stages") => {
             let origin =
                 |r: &RankId| [Axis::Tp, Axis::Cp, Axis::Dp].iter().all(|a| layout.coordinate(*r, *a) == 0);
             Ok((0..count).map(RankId).filter(origin).collect())
         }
-        _ => listed(text, count),
-    }
+        Some(text) => listed(text, count),
+    };
+    ranks.map(Drawn::asked)
 }
 
 /// Numbers and ranges below `count`.

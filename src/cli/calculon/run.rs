@@ -18,8 +18,8 @@ pub(in crate::cli) fn files(args: &Args, case: &Calculon) -> Result<(), Failure>
     report.run = head(args, report.run);
     if let Some(path) = &args.output {
         let ranks = match args.trace_ranks() {
-            "all" | "stages" => (0..run.step.ranks).map(RankId).collect(),
-            text => listed(text, run.step.ranks)?,
+            None | Some("all" | "stages") => (0..run.step.ranks).map(RankId).collect(),
+            Some(text) => listed(text, run.step.ranks)?,
         };
         write_trace(
             case,

@@ -194,7 +194,7 @@ impl<'a> Writer<'a> {
                 };
                 self.summary.arrows += out.len() as u64;
                 self.summary.slices += 1;
-                self.sink.slice(thread, kind, &Slice { start, end, args: &args, out, into })?;
+                self.sink.slice(thread, kind, &Slice { start, end, args: &args, out, into, alike: None })?;
             }
         }
         Ok(())

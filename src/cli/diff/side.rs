@@ -91,6 +91,11 @@ impl Side {
         }
     }
 
+    /// Whether it is a workload, which was simulated now.
+    pub fn is_workload(&self) -> bool {
+        matches!(self, Side::Simulated { inputs: Some(_), .. })
+    }
+
     /// What was measured.
     pub fn profile(&self) -> Option<&Profile> {
         match self {

@@ -48,7 +48,8 @@ pub struct Args {
     /// prices=FILE`
     #[arg(long, value_name = "FILE", conflicts_with = "calculon")]
     pub(in crate::cli) prices: Option<String>,
-    /// Ranks to show in the timeline and on the page: `0,8,16-31`, `all`, or `stages` for one of each pipeline stage [default: stages]
+    /// Ranks to show in the timeline and on the page: `0,8,16-31`, `all`, or `stages` for the first of each pipeline
+    /// stage [default: one of those that behave alike]
     #[arg(long, value_name = "RANKS")]
     pub(in crate::cli) trace_ranks: Option<String>,
     /// How much one slice of the timeline stands for: op, layer or phase [default: op, or what a browser still opens]
@@ -106,8 +107,8 @@ impl Args {
         prices.chain(self.sets.iter().cloned()).collect()
     }
 
-    pub(in crate::cli) fn trace_ranks(&self) -> &str {
-        self.trace_ranks.as_deref().unwrap_or("stages")
+    pub(in crate::cli) fn trace_ranks(&self) -> Option<&str> {
+        self.trace_ranks.as_deref()
     }
     pub(in crate::cli) fn seed(&self) -> u64 {
         self.seed.unwrap_or(0)

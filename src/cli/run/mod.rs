@@ -11,12 +11,11 @@ use std::path::Path;
 use super::command_line::EXAMPLE;
 use super::progress::Bar;
 use super::screen::note_without_effect;
-use super::timeline::{Shown, traced, write_trace};
+use super::timeline::{Also, Shown, traced, write_trace};
 use super::write::{write_file, write_json};
 use super::{Failure, calculon, outputs};
 use crate::core::engine::EngineError;
 use crate::core::units::Time;
-use crate::lab::compare::tracks::Rows;
 use crate::lab::score::Bands;
 use crate::lab::simulate::jump::{self, figures};
 use crate::lab::simulate::whatif::blame;
@@ -178,7 +177,7 @@ pub fn timeline(args: &Args, run: &Simulation) -> Result<Option<String>, Failure
     };
     let mut meta = meta(args, run);
     results(&mut meta, run);
-    write_trace(run, &meta, &shown, path, Rows::default())
+    write_trace(run, &meta, &shown, path, Also::Nothing)
 }
 
 /// A page about a run.
@@ -244,7 +243,7 @@ fn cut_short(args: &Args, run: &Simulation, failure: EngineError) -> Failure {
         };
         let mut meta = meta(args, run);
         meta.text("failed", failure.to_string());
-        write_trace(run, &meta, &shown, path, Rows::default()).map(|_| path)
+        write_trace(run, &meta, &shown, path, Also::Nothing).map(|_| path)
     });
     match written {
         None => failure.into(),

@@ -130,7 +130,7 @@ fn a_trace_is_written() {
     let file = folder.path().join("trace.json");
     output(&format!("--kind dualpipe -p 4 -m 8 --trace {}", file.display()), PIPE).unwrap();
     let text = std::fs::read_to_string(file).unwrap();
-    assert!(text.contains(r#""name":"forward m3 + backward m"#), "{}", &text[..2000]);
+    assert!(text.contains(r#""name":"m3 fwd + m"#), "{}", &text[..2000]);
     assert!(text.contains(r#""name":"stage 0 & backward m"#), "{}", &text[..2000]);
 }
 

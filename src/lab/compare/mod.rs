@@ -14,6 +14,7 @@
 //! shown.
 
 mod estimators;
+pub mod measured;
 mod page;
 mod reading;
 #[cfg(feature = "cli")]

@@ -9,6 +9,7 @@ use crate::lab::page::lane::{Item, Look, Looks, Row};
 use crate::lab::page::sheet::{Sheet, pairs, seconds, table};
 use crate::lab::page::{gather, step_looks as looks};
 use crate::lab::simulate::Simulation;
+use crate::lab::simulate::behaviour::Drawn;
 use crate::read::palette;
 
 /// The simulated rank over time, as the page of its run draws it.
@@ -21,7 +22,7 @@ pub struct Drawing {
 impl Drawing {
     /// A rank of a run.
     pub fn of(run: &Simulation, rank: RankId) -> Drawing {
-        let mut shown = gather(run, &[rank]);
+        let mut shown = gather(run, &Drawn::asked([rank]));
         Drawing { end_ns: shown.step_ns, row: shown.rows.remove(0) }
     }
 

@@ -9,6 +9,7 @@ use crate::core::ids::{DeviceId, RankId, TierId};
 use crate::core::program::{NO_MICRO_BATCH, Phase, StreamKind};
 use crate::core::units::Time;
 use crate::lab::simulate::Simulation;
+use crate::lab::simulate::behaviour::Drawn;
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::critical;
 use crate::read::analysis::idle::IdleTimes;
@@ -136,8 +137,9 @@ pub fn looks() -> Looks {
 }
 
 /// Reads a run for a page; of `ranks` a few are drawn, evenly picked.
-pub fn gather(run: &Simulation, ranks: &[RankId]) -> Shown {
-    let picked: Vec<RankId> = few(ranks).copied().collect();
+pub fn gather(run: &Simulation, ranks: &[Drawn]) -> Shown {
+    let drawn: Vec<Drawn> = few(ranks).copied().collect();
+    let picked: Vec<RankId> = drawn.iter().map(|drawn| drawn.rank).collect();
     let count = picked.len();
     let world = &run.plan.world;
     let mut causes = Causes::unfolded(world, &run.record, &run.folded.ranks.of);
@@ -167,7 +169,7 @@ pub fn gather(run: &Simulation, ranks: &[RankId]) -> Shown {
             });
             let [passes, communication] = lanes(run, *rank, &mut kernels);
             let lanes = [passes, stalls.collect(), communication];
-            Row::new(run.plan.rank_name(*rank), step.round_ns(), count, lanes, Some(PAIR))
+            Row::new(drawn[row].name(run), step.round_ns(), count, lanes, Some(PAIR))
         })
         .collect();
     let device = run.inputs.machine.device(DeviceId(0));

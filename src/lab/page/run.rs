@@ -1,9 +1,9 @@
 //! The page about a run.
 
-use crate::core::ids::RankId;
 use crate::core::program::MemoryClass;
 use crate::core::units::grouped;
 use crate::lab::simulate::Simulation;
+use crate::lab::simulate::behaviour::Drawn;
 use crate::read::analysis::blame::Blame;
 use crate::read::analysis::report::Report;
 use crate::read::palette;
@@ -19,7 +19,7 @@ use super::sheet::{Sheet, key, places, table};
 /// If the report cannot be written as JSON.
 pub fn page(
     run: &Simulation,
-    ranks: &[RankId],
+    ranks: &[Drawn],
     report: &Report,
     accuracy: &str,
 ) -> serde_json::Result<String> {
@@ -147,6 +147,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::core::ids::RankId;
     use crate::lab::simulate::{Inputs, Options};
 
     fn of(workload: &str) -> (String, Report) {
@@ -154,7 +155,7 @@ mod tests {
         let run = Simulation::run(&inputs, &Options::default()).unwrap();
         let mut report = run.report(false);
         report.run.command = vec!["stepsim".into(), "run".into(), "</script><b>".into()];
-        let ranks: Vec<RankId> = (0..run.plan.world.ranks.len() as u32).map(RankId).collect();
+        let ranks = Drawn::asked((0..run.plan.world.ranks.len() as u32).map(RankId));
         (page(&run, &ranks, &report, "1 to 2 s").unwrap(), report)
     }
 

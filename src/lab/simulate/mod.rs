@@ -8,6 +8,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod behaviour;
 pub mod durations;
 mod fault;
 mod inputs;

@@ -103,9 +103,11 @@ impl OwnRanks {
             rank.rank = name.strip_prefix("rank ").and_then(|rest| {
                 rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok())
             });
+            // Names of rows begin with that of the rank.
+            let short = name.split(" · ").next().unwrap_or_default();
             for (process, row) in &mut rank.streams {
                 if let Some(title) = self.rows.get(&(process.clone(), row.clone())) {
-                    row.clone_from(title);
+                    title.strip_prefix(short).unwrap_or(title).trim_start().clone_into(row);
                 }
             }
             rank.file = file.to_string();

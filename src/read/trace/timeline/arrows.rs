@@ -121,6 +121,14 @@ pub struct Arrows {
     pub piece_of: Vec<Option<u32>>,
 }
 
+impl Arrows {
+    /// The number of one more arrow within the rank, whose first one is `first`.
+    pub fn next(&mut self, first: u64) -> u64 {
+        self.count += 1;
+        first + self.count - 1
+    }
+}
+
 /// Arrows within a rank, numbered from `first_id`, and its ends of those between ranks.
 pub fn within_rank(
     timeline: &Timeline,
@@ -145,8 +153,7 @@ pub fn within_rank(
         // Of merged ops only the first has an arrow: the slice starts because of it.
         let first = rows.ops_of(target)[0] == op && source.start < arrow_head(target.end);
         if first && !rows.goes_on(source, target.start) {
-            let id = first_id + arrows.count;
-            arrows.count += 1;
+            let id = arrows.next(first_id);
             arrows.out.push((from, id));
             arrows.into.push((to, id));
         }

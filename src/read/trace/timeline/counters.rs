@@ -41,7 +41,6 @@ pub fn memory(
     shared: &[bool],
     sink: &mut dyn Sink,
 ) -> io::Result<u64> {
-    let program = timeline.world.program_of(traced.rank);
     let tiers = timeline.world.tiers_of(traced.rank);
     let mut values = 0;
     for (tier, bound) in tiers.iter().enumerate() {
@@ -49,22 +48,12 @@ pub fn memory(
         let same =
             |other: &crate::core::program::TierUse| timeline.world.tiers[other.tier.index()].name == *name;
         let own = if shared[bound.tier.index()] { " own share" } else { "" };
+        let rank = traced.short_name();
         let title = match tiers[..tier].iter().filter(|other| same(other)).count() {
-            0 => format!("{name}{own} bytes"),
-            n => format!("{name} {}{own} bytes", n + 1),
+            0 => format!("{rank} {name}{own} bytes"),
+            n => format!("{rank} {name} {}{own} bytes", n + 1),
         };
-        let levels = |classes: &[MemoryClass]| {
-            let here =
-                |effect: &&MemoryEffect| usize::from(effect.tier) == tier && classes.contains(&effect.class);
-            let start: u64 = program.resident.iter().filter(here).map(|effect| effect.bytes).sum();
-            let mut level = start;
-            let points = changes(timeline, traced, program, here).into_iter().map(|change| {
-                level =
-                    if change.allocates { level + change.bytes } else { level.saturating_sub(change.bytes) };
-                (change.time.round_ns(), level)
-            });
-            (start, points.collect::<Vec<_>>())
-        };
+        let levels = |classes: &[MemoryClass]| levels(timeline, traced, tier, classes);
         let total = levels(&MemoryClass::ALL);
         let most = total.1.iter().map(|point| point.1).fold(total.0, u64::max);
         if most == 0 {
@@ -80,6 +69,24 @@ pub fn memory(
         }
     }
     Ok(values)
+}
+
+/// Bytes of some classes that a rank holds on its `tier`-th tier: at first, and from which nanosecond on how many.
+pub fn levels(
+    timeline: &Timeline,
+    traced: &TracedRank,
+    tier: usize,
+    classes: &[MemoryClass],
+) -> (u64, Vec<(u64, u64)>) {
+    let program = timeline.world.program_of(traced.rank);
+    let here = |effect: &&MemoryEffect| usize::from(effect.tier) == tier && classes.contains(&effect.class);
+    let start: u64 = program.resident.iter().filter(here).map(|effect| effect.bytes).sum();
+    let mut level = start;
+    let points = changes(timeline, traced, program, here).into_iter().map(|change| {
+        level = if change.allocates { level + change.bytes } else { level.saturating_sub(change.bytes) };
+        (change.time.round_ns(), level)
+    });
+    (start, points.collect())
 }
 
 /// Of points in order of time, the highest level in each stretch of time, at its beginning; a few points stay as they are.

@@ -33,6 +33,8 @@ pub(super) struct Keys {
     pub(super) busy: Key,
     pub(super) flops: Key,
     pub(super) bytes: Key,
+    /// When a transfer beside kernels was issued and needed, how late it was, how long it was hidden.
+    pub(super) beside: [Key; 4],
 }
 
 impl Keys {
@@ -61,6 +63,12 @@ impl Keys {
             busy: sink.key("busy_us")?,
             flops: sink.key("flops")?,
             bytes: sink.key("bytes")?,
+            beside: [
+                sink.key("issued_us")?,
+                sink.key("needed_us")?,
+                sink.key("late_us")?,
+                sink.key("hidden_us")?,
+            ],
         })
     }
 }

@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use super::counters;
 use super::names;
 use super::places::{direction, span};
-use super::rows::{Level, Piece, Rows};
+use super::rows::{Level, Pairs, Piece, Rows};
 use super::shown::{Summary, Timeline, TracedRank};
 use crate::core::ids::OpId;
 use crate::core::program::{OpInfo, Program, StreamKind, Work};
@@ -58,7 +58,7 @@ struct File<'a, W: Write> {
 
 /// Writes the file of one rank.
 pub fn write<W: Write>(timeline: &Timeline, traced: &TracedRank, out: W) -> io::Result<Summary> {
-    let rows = Rows::new(timeline, traced);
+    let rows = Rows::new(timeline, traced, Pairs::Together);
     let program = timeline.world.program_of(traced.rank);
     let text = Vec::with_capacity(BLOCK + 4096);
     let summary = Summary { too_short: rows.too_short, ..Summary::default() };

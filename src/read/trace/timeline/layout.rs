@@ -5,11 +5,12 @@ use std::io;
 use rustc_hash::FxHashSet;
 
 use super::arrows::{self, Arrows, End};
+use super::beside::Beside;
 use super::critical::{self, PathPiece};
 use super::keys::{Keys, Kinds};
-use super::rows::{Level, Rows};
+use super::rows::{Pairs, Piece, Rows};
 use super::shown::{Detail, Stall, Summary, Timeline, TracedRank};
-use super::{counters, names, stalls};
+use super::{counters, names, shares, stalls};
 use crate::core::ids::{OpId, RankId};
 use crate::core::program::{NO_MICRO_BATCH, Op, Program, StreamKind};
 use crate::core::units::Time;
@@ -35,6 +36,8 @@ pub struct Layout<'a> {
     pub summary: Summary,
     /// The ops of the rank at hand that lie on the critical path.
     pub(super) on_path: FxHashSet<OpId>,
+    /// Transfers of the rank at hand that run beside its kernels.
+    pub(super) beside: Beside,
     /// By tier of the world, whether several ranks use it.
     shared: Vec<bool>,
     pub(super) args: Vec<(Key, Value<'static>)>,
@@ -59,6 +62,7 @@ impl<'a> Layout<'a> {
             next_arrow: 1,
             summary: Summary::default(),
             on_path: FxHashSet::default(),
+            beside: Beside::default(),
             shared: memory::users(timeline.world).iter().map(|users| users.len() > 1).collect(),
             args: Vec::new(),
             ids: [Vec::new(), Vec::new()],
@@ -144,7 +148,12 @@ impl<'a> Layout<'a> {
         if self.sink.counts_all_slices() {
             return self.thread(self.timeline.world.ranks.len() as u64 + 1 + after, &traced.name);
         }
-        self.thread(u64::from(traced.rank.0) + 1, name)
+        self.row(traced, name)
+    }
+
+    /// A row of a rank's own process. Its name begins with the rank: a row that is pinned loses its process.
+    fn row(&mut self, traced: &TracedRank, name: &str) -> io::Result<Thread> {
+        self.thread(u64::from(traced.rank.0) + 1, &format!("{} {name}", traced.short_name()))
     }
 
     /// The process of a rank; `ends` are its ops' ends of arrows between ranks, `held_up` those at its stalls, `path` what
@@ -157,7 +166,7 @@ impl<'a> Layout<'a> {
         (path, on_path): (&[PathPiece], &[OpId]),
     ) -> io::Result<()> {
         let timeline = self.timeline;
-        let rows = Rows::new(timeline, traced);
+        let rows = Rows::new(timeline, traced, Pairs::Apart);
         self.summary.too_short += rows.too_short;
         let pid = u64::from(traced.rank.0) + 1;
         self.sink.process(pid, &traced.name, pid)?;
@@ -166,7 +175,7 @@ impl<'a> Layout<'a> {
         let mut threads = Vec::with_capacity(rows.rows.len());
         let kernels = rows.rows.iter().filter(|row| row.kind == StreamKind::Compute).count();
         for row in &rows.rows[..kernels] {
-            threads.push(self.thread(pid, &row.name())?);
+            threads.push(self.row(traced, &row.name())?);
         }
         let path_thread = match path.is_empty() {
             true => None,
@@ -177,7 +186,7 @@ impl<'a> Layout<'a> {
             false => Some(self.aside(traced, "stalls", STALLS)?),
         };
         for row in &rows.rows[kernels..] {
-            threads.push(self.thread(pid, &row.name())?);
+            threads.push(self.row(traced, &row.name())?);
         }
 
         let mut arrows = arrows::within_rank(timeline, traced, &rows, self.next_arrow, ends);
@@ -185,6 +194,7 @@ impl<'a> Layout<'a> {
             stalls::within_rank(timeline, traced, (&held, held_up), &rows, self.next_arrow, &mut arrows);
         self.next_arrow += arrows.count;
         self.summary.arrows += arrows.count;
+        self.beside = Beside::new(timeline, traced);
         self.on_path = on_path.iter().copied().collect();
         self.pieces(traced, &rows, &threads, &arrows)?;
         if let Some(thread) = self.sink.summary(pid) {
@@ -197,8 +207,10 @@ impl<'a> Layout<'a> {
             self.stalls(traced, thread, &held, &stall_ends)?;
         }
         self.summary.counter_values += counters::memory(timeline, traced, pid, &self.shared, self.sink)?;
+        self.summary.counter_values += shares::write(timeline, traced, pid, &self.shared, self.sink)?;
         for count in timeline.counts.iter().filter(|count| count.rank == traced.rank) {
-            let track = self.sink.counter_track(pid, &count.name, "number", CounterUnit::Number)?;
+            let name = format!("{} {}", traced.short_name(), count.name);
+            let track = self.sink.counter_track(pid, &name, "number", CounterUnit::Number)?;
             let start = count.points.first().map_or(0, |point| point.1);
             let points = count.points.iter().skip(1).map(|(time, n)| (time.round_ns(), *n));
             let put = |ns, n| self.sink.counter(track, ns, Value::Uint(n));
@@ -214,21 +226,22 @@ impl<'a> Layout<'a> {
         threads: &[Thread],
         arrows: &Arrows,
     ) -> io::Result<()> {
+        let timeline = self.timeline;
         let (mut out, mut into) = (arrows.out.as_slice(), arrows.into.as_slice());
         for (i, piece) in rows.pieces.iter().enumerate() {
             let kind = self.kind(traced, rows, piece)?;
             self.arguments(traced, rows, piece);
             take_ids(&mut out, i as u32, &mut self.ids[0]);
             take_ids(&mut into, i as u32, &mut self.ids[1]);
-            let (start, end) = (piece.start, piece.end);
-            let slice = Slice { start, end, args: &self.args, out: &self.ids[0], into: &self.ids[1] };
+            let (start, end, alike) = (piece.start, piece.end, transferred(timeline, traced, rows, piece));
+            let slice = Slice { start, end, alike, args: &self.args, out: &self.ids[0], into: &self.ids[1] };
             self.sink.slice(threads[piece.row as usize], kind, &slice)?;
         }
         self.summary.slices += rows.pieces.len() as u64;
         Ok(())
     }
 
-    /// The passes of a rank's first row once more, on the rank itself, and between them why it stood still.
+    /// The passes of a rank once more, on the rank itself, and between them why it stood still.
     fn overview(
         &mut self,
         traced: &TracedRank,
@@ -239,8 +252,7 @@ impl<'a> Layout<'a> {
         let stalls = held.iter().filter_map(|s| Some((stalls::shown(self.timeline, s)?, s.cause)));
         let mut stalls = stalls.collect::<Vec<_>>().into_iter().peekable();
         let mut covered = 0;
-        let passes = rows.pieces.iter().filter(|piece| piece.level == Level::Pass && piece.row == 0);
-        for piece in passes.map(Some).chain([None]) {
+        for piece in rows.turns.iter().map(Some).chain([None]) {
             let until = piece.map_or(u64::MAX, |piece| piece.start);
             while let Some(((start, end), cause)) = stalls.next_if(|((start, _), _)| *start < until) {
                 let (start, end) = (start.max(covered), end.min(until));
@@ -286,7 +298,7 @@ impl<'a> Layout<'a> {
             self.args.push((self.keys.rank, Value::Uint(u64::from(traced.rank.0))));
             self.args.extend((step.ops > 1).then_some((self.keys.ops, Value::Uint(step.ops))));
             let (out, into) = (step.out.as_slice(), step.into.as_slice());
-            self.sink.slice(thread, kind, &Slice { start, end, args: &self.args, out, into })?;
+            self.sink.slice(thread, kind, &Slice { start, end, args: &self.args, out, into, alike: None })?;
             self.summary.slices += 1;
         }
         Ok(())
@@ -372,8 +384,8 @@ impl<'a> Layout<'a> {
             }
             take_ids(&mut out, i, &mut self.ids[0]);
             take_ids(&mut into, i, &mut self.ids[1]);
-            let slice = Slice { start, end, args: &args, out: &self.ids[0], into: &self.ids[1] };
-            self.sink.slice(thread, kind, &slice)?;
+            let (out, into) = (self.ids[0].as_slice(), self.ids[1].as_slice());
+            self.sink.slice(thread, kind, &Slice { start, end, args: &args, out, into, alike: None })?;
             self.summary.slices += 1;
         }
         Ok(())
@@ -433,6 +445,15 @@ impl Layout<'_> {
         }
         Ok(())
     }
+}
+
+/// The micro-batch that an end of a transfer between stages carries: one colour for it on all ranks.
+fn transferred(timeline: &Timeline, traced: &TracedRank, rows: &Rows, piece: &Piece) -> Option<u32> {
+    let row = rows.rows[piece.row as usize].kind;
+    let [op] = rows.ops_of(piece) else { return None };
+    let carries = matches!(row, StreamKind::PipelineSend | StreamKind::PipelineRecv);
+    let micro_batch = timeline.world.program_of(traced.rank).ops[op.index()].micro_batch;
+    (carries && micro_batch != NO_MICRO_BATCH).then_some(micro_batch)
 }
 
 /// Moves the ids of piece `i` from the front of `arrows` to `ids`.

@@ -4,22 +4,28 @@
 //!   `step` whose one slice spans the step and carries the run's parameters as arguments, because viewers drop what
 //!   else a file says about itself. After them, if link use was recorded, a process `links`, and
 //!   for tiers that ranks share a process `pools`.
-//! * A **row** per kind of stream, in the order of [`StreamKind`](crate::core::program::StreamKind), with the stalls below the kernels. Streams of one
-//!   kind share rows: an op goes to the first row that is free. Where viewers count every slice as activity, the stalls
-//!   stand in a process of their own with a row a rank.
-//! * **Slices** in three levels on the rows of kernels, each with a category: `pass` (`forward m17`), `layer` (`layer 3`),
-//!   `compute` (`qkv`, or what of a layer or pass nothing interrupts: [`Detail`]). Elsewhere a slice per op, or per run
-//!   of ops; its category is the row's kind. Where a format has slices on a process itself, passes stand there once more
-//!   (`summary`), so that ranks that are folded away show them. Perfetto colours by the name without its digits, so
-//!   passes and collectives differ in words.
-//! * An **arrow** from what an op waited for to the op: the send of a receive, the collective that held up
-//!   a kernel, the prefetch that it uses, the kernel that a send had to wait for. Stalls lie between: one arrow from what
-//!   held the rank up, here or on another rank, one to the kernel that then could start. Stalls that follow each other
-//!   with no kernel between lie in a slice (`stalls`) named after the causes of most of it, which is wide enough to be read.
+//! * A **row** per kind of stream, in the order of [`StreamKind`](crate::core::program::StreamKind), with the stalls
+//!   below the kernels. Streams of one kind share rows: an op goes to the first row that is free. Two passes that are
+//!   taken in turn have a row each. Names of rows begin with the rank, because a row that is pinned loses its process.
+//!   Where viewers count every slice as activity, the stalls stand in a process of their own with a row a rank.
+//! * **Slices** in three levels on the rows of kernels, each with a category: `pass` (`m17 fwd`), `layer` (`layer 3`),
+//!   `compute` (`qkv`, or what of a layer or pass nothing interrupts: [`Detail`]). Elsewhere a slice per op, or per
+//!   run of ops; its category is the row's kind. Where a format has slices on a process itself, passes stand there
+//!   once more (`summary`), so that ranks that are folded away show them. Perfetto colours by the name without its
+//!   digits, so passes and collectives differ in words; transfers between stages have the colour of their micro-batch
+//!   where a format can say so.
+//! * An **arrow** from what an op waited for to the op: the send of a receive, the collective that held up a kernel,
+//!   the prefetch that it uses, the kernel that a send had to wait for. Stalls lie between: one arrow from what held
+//!   the rank up, here or on another rank, to the kernel that then could start, one from the stall to it. Stalls that
+//!   follow each other with no kernel between lie in a slice (`stalls`) named after the causes of most of it, which is
+//!   wide enough to be read.
 //! * The **critical path** as one row below the step: the ranks that it stays on and in them the passes, without gaps. What of
 //!   it lies on a rank stands there op by op, with an arrow where it goes to another; a launch on its way and a wait for room are
 //!   slices too, so that all of them together are the step.
-//! * **Counters** for the bytes that a rank holds on each tier, by class and in total; only those that move.
+//! * **Counters** for the bytes that a rank holds on each tier, by class and in total; only those that move. In
+//!   percent of what there is, on one axis: FLOP/s, memory bandwidth, the busiest link, device memory.
+//! * **Transfers beside kernels** (gradients, what is fetched ahead) say when they were issued and needed, how late
+//!   they were and how long kernels hid them.
 //!
 //! Coarser detail merges slices, steps of the critical path and values of counters, and leaves out arrows that would leave
 //! from the middle of a merged slice: they say no more than the stall's name.
@@ -28,6 +34,7 @@
 //! that is empty then has no slice ([`Summary::too_short`] counts them).
 
 mod arrows;
+mod beside;
 pub(super) mod chakra;
 mod counters;
 mod critical;
@@ -40,6 +47,7 @@ mod places;
 mod rows;
 #[cfg(test)]
 mod sample;
+mod shares;
 mod shown;
 mod size;
 mod slices;
@@ -52,8 +60,8 @@ use crate::read::trace::writer::Sink;
 use layout::Layout;
 pub(crate) use names::op as op_name;
 pub use shown::{
-    Count, Critical, Detail, Link, LinkUse, MetaValue, Pool, RunMeta, Stall, Summary, Timeline,
-    TimelineError, TracedRank,
+    BusiestLink, Capacities, Count, Critical, Detail, Link, LinkUse, MetaValue, Pool, RunMeta, Stall,
+    Summary, Timeline, TimelineError, TracedRank,
 };
 pub use size::{EASY, FITS_IN_JSON, FITS_IN_PERFETTO};
 

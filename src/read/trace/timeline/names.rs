@@ -1,11 +1,12 @@
 //! What slices are called.
 //!
-//! Kernels of one kind have one name in every layer and micro-batch, so that viewers sum them by name: `qkv`,
-//! `qkv backward`, `all-gather forward`. Layer and micro-batch are arguments, and on the compute row the slices around:
-//! the pass (`forward m17`) and the layer (`layer 3`).
+//! Kernels of one kind have one name in every layer and micro-batch, so that viewers sum them by name: `qkv`, `qkv
+//! backward`, `all-gather forward`. Layer and micro-batch are arguments, and on the compute row the slices around: the
+//! pass (`m17 fwd`) and the layer (`layer 3`). A pass has its number first: a narrow slice shows the beginning of its
+//! name.
 //!
-//! Perfetto colours by the name without its digits. The words of [`pass_word`] are chosen so that its colours lie far
-//! apart, also for colour-blind eyes: green, pink, ochre, blue, sky blue, red.
+//! Perfetto colours by the name without its digits. The words of [`pass_word`] and [`PAIRED`] are chosen so that its
+//! colours lie far apart; single letters do not (`m F` and `m B` are four degrees apart).
 
 use std::fmt::Write;
 
@@ -24,14 +25,17 @@ const COLLECTIVES: [(&str, &str); 5] = [
 /// The word for a pass of a micro-batch.
 pub fn pass_word(phase: Phase) -> &'static str {
     match phase {
-        Phase::Forward => "forward",
-        Phase::Recompute => "recomputed",
-        Phase::Backward => "backward",
+        Phase::Forward => "fwd",
+        Phase::Recompute => "recompute",
+        Phase::Backward => "bwd",
         Phase::InputGrad => "input grad",
-        Phase::WeightGrad => "weight-gradient",
-        Phase::Optimizer => "optimizer phase",
+        Phase::WeightGrad => "W",
+        Phase::Optimizer => "optimizer",
     }
 }
+
+/// What stands between the names of two passes that are taken in turn.
+const PAIRED: &str = " + ";
 
 /// The word that a kernel's name ends with: nothing in the forward pass, and where its name says it already.
 fn kernel_word(name: &str, phase: Phase) -> &'static str {
@@ -61,17 +65,17 @@ pub fn op(row: StreamKind, info: &OpInfo) -> String {
     }
 }
 
-/// The name of a pass, or of two that are taken in turn: `forward m3`, `forward m3 + backward m1`, `optimizer phase`.
+/// The name of a pass, or of two that are taken in turn: `m3 fwd`, `m3 fwd + m1 bwd`, `optimizer`.
 pub fn pass(parts: impl IntoIterator<Item = (Phase, u32)>) -> String {
     let mut name = String::with_capacity(32);
     for (phase, micro_batch) in parts {
         if !name.is_empty() {
-            name.push_str(" + ");
+            name.push_str(PAIRED);
+        }
+        if micro_batch != NO_MICRO_BATCH {
+            write!(name, "m{micro_batch} ").expect("a String takes every write");
         }
         name.push_str(pass_word(phase));
-        if micro_batch != NO_MICRO_BATCH {
-            write!(name, " m{micro_batch}").expect("a String takes every write");
-        }
     }
     name
 }
@@ -80,7 +84,7 @@ pub fn pass(parts: impl IntoIterator<Item = (Phase, u32)>) -> String {
 /// Ops of no layer are named after their pass.
 pub fn layer(layer: Option<u32>, phase: Phase) -> String {
     match layer {
-        Some(layer) if phase == Phase::Recompute => format!("{} layer {layer}", pass_word(phase)),
+        Some(layer) if phase == Phase::Recompute => format!("recomputed layer {layer}"),
         Some(layer) => format!("layer {layer}"),
         None => pass_word(phase).to_owned(),
     }
@@ -152,8 +156,8 @@ mod tests {
         assert_eq!(name(StreamKind::Data, "reduce-scatter gradients", Phase::Backward), "RS gradients");
         assert_eq!(name(StreamKind::PipelineSend, "send", Phase::Forward), "send forward");
         assert_eq!(name(StreamKind::Compute, "optimizer step", Phase::Optimizer), "optimizer step");
-        assert_eq!(pass([(Phase::Forward, 3), (Phase::Backward, 1)]), "forward m3 + backward m1");
-        assert_eq!(pass([(Phase::Optimizer, NO_MICRO_BATCH)]), "optimizer phase");
+        assert_eq!(pass([(Phase::Forward, 3), (Phase::Backward, 1)]), "m3 fwd + m1 bwd");
+        assert_eq!(pass([(Phase::Optimizer, NO_MICRO_BATCH)]), "optimizer");
         assert_eq!(layer(Some(3), Phase::Recompute), "recomputed layer 3");
     }
 
@@ -175,7 +179,7 @@ mod tests {
     /// JavaScript (`ui/src/base/hash.ts`, `ui/src/components/colorizer.ts`).
     fn perfetto_hue(name: &str) -> i64 {
         let mut hash = 0x811c_9dc5_u32 & 0x0fff_ffff;
-        for character in name.bytes().filter(|c| !c.is_ascii_digit()) {
+        for character in name.encode_utf16().filter(|c| !(48..58).contains(c)) {
             let product = 16_777_619.0 * f64::from((hash ^ u32::from(character)) as i32);
             hash = (product as i64) as u32;
         }
@@ -184,11 +188,15 @@ mod tests {
 
     #[test]
     fn passes_have_colours_far_apart_in_perfetto() {
-        let hues = PHASES.map(|phase| {
+        let mut hues = PHASES.map(|phase| {
             let m = if phase == Phase::Optimizer { NO_MICRO_BATCH } else { 17 };
             perfetto_hue(&pass([(phase, m)]))
         });
-        assert_eq!(hues, [172, 221, 321, 244, 56, 16]);
+        assert_eq!(hues, [140, 116, 280, 12, 188, 216]);
+        // Nothing is computed again in a pass of its own beside a pair of passes and a bubble.
+        hues[1] = perfetto_hue(&pass([(Phase::Forward, 17), (Phase::Backward, 3)]));
+        let bubble = perfetto_hue("pipeline bubble");
+        let hues = [hues.as_slice(), &[bubble]].concat();
         for (i, a) in hues.iter().enumerate() {
             for b in &hues[..i] {
                 let apart = (a - b).rem_euclid(360).min((b - a).rem_euclid(360));

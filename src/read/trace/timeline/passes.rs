@@ -9,7 +9,7 @@ use crate::core::program::{Op, Phase, Program};
 use super::names;
 
 /// Parts of a step that make one pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Side {
     Forward,
     Backward,
@@ -63,8 +63,14 @@ pub fn cut<'o>(program: &Program, ops: &'o [OpId]) -> Vec<&'o [OpId]> {
     passes
 }
 
-/// The phases and micro-batches that a pass is named after, in the order of their first ops.
-pub fn parts(program: &Program, ops: &[OpId]) -> Vec<(Phase, u32)> {
+/// The passes that are taken in turn in ops that [`cut`] left together, forward before backward.
+pub fn apart(program: &Program, ops: &[OpId]) -> Vec<Vec<OpId>> {
+    let of = |wanted: &Key| ops.iter().copied().filter(|id| key(program, *id) == *wanted).collect();
+    keys(program, ops).iter().map(of).collect()
+}
+
+/// Which passes ops belong to, forward before backward and then by micro-batch, whichever begins first.
+fn keys(program: &Program, ops: &[OpId]) -> Vec<Key> {
     let mut keys: Vec<Key> = Vec::with_capacity(2);
     for id in ops {
         let key = key(program, *id);
@@ -72,11 +78,18 @@ pub fn parts(program: &Program, ops: &[OpId]) -> Vec<(Phase, u32)> {
             keys.push(key);
         }
     }
+    keys.sort_unstable();
+    keys
+}
+
+/// The phases and micro-batches that a pass is named after, in the order of [`apart`].
+pub fn parts(program: &Program, ops: &[OpId]) -> Vec<(Phase, u32)> {
     let phases = |wanted: Key| {
         let mine = ops.iter().filter(move |id| key(program, **id) == wanted);
         names::merged(mine.map(|id| phase(program, &program.ops[id.index()])))
     };
-    let mut parts: Vec<(Phase, u32)> = keys.into_iter().map(|key| (phases(key), key.1)).collect();
+    let mut parts: Vec<(Phase, u32)> =
+        keys(program, ops).into_iter().map(|key| (phases(key), key.1)).collect();
     if let [op] = ops {
         parts.extend(second(program, *op).map(|micro_batch| (Phase::Backward, micro_batch)));
     }
@@ -122,10 +135,10 @@ mod tests {
     fn a_pass_is_one_micro_batch_and_a_pair_is_two() {
         use Phase::{Backward, Forward, InputGrad, Optimizer, Recompute, WeightGrad};
         let one_f_one_b = [(Forward, 1), (Recompute, 0), (Backward, 0), (Forward, 2), (Backward, 1)];
-        assert_eq!(passes(&one_f_one_b), ["forward m1", "backward m0", "forward m2", "backward m1"]);
+        assert_eq!(passes(&one_f_one_b), ["m1 fwd", "m0 bwd", "m2 fwd", "m1 bwd"]);
         let split = [(InputGrad, 0), (Forward, 3), (WeightGrad, 0), (InputGrad, 1), (WeightGrad, 1)];
-        assert_eq!(passes(&split), ["input grad m0", "forward m3", "weight-gradient m0", "backward m1"]);
-        let pair = [(Forward, 3), (Backward, 1), (Forward, 3), (Backward, 1), (Optimizer, NO_MICRO_BATCH)];
-        assert_eq!(passes(&pair), ["forward m3 + backward m1", "optimizer phase"]);
+        assert_eq!(passes(&split), ["m0 input grad", "m3 fwd", "m0 W", "m1 bwd"]);
+        let pair = [(Backward, 1), (Forward, 3), (Backward, 1), (Forward, 3), (Optimizer, NO_MICRO_BATCH)];
+        assert_eq!(passes(&pair), ["m3 fwd + m1 bwd", "optimizer"]);
     }
 }

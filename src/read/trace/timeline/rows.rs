@@ -3,6 +3,8 @@
 //! Rows of kernels nest: a pass, in it its layers, in them the ops. Where ops are not shown one by one, what stands in a
 //! pass are stretches of its ops, or of one layer's, that nothing interrupts: a slice of kernels never lies over a
 //! stall, so that their sum is the busy time at every detail. Other rows have one level.
+//!
+//! Two passes that are taken in turn stand on a row each, the forward pass on the first, kernels with their pass.
 
 use super::passes;
 use super::places::{direction, span};
@@ -47,7 +49,7 @@ pub struct Piece {
     pub start: u64,
     /// End in nanoseconds, later than the start.
     pub end: u64,
-    /// Index into `Rows::rows`.
+    /// Index into `Rows::rows`; before rows are given out, the first row of its kind that it may stand on.
     pub row: u32,
     /// What it stands for.
     pub level: Level,
@@ -62,6 +64,8 @@ pub struct Rows {
     pub rows: Vec<Row>,
     /// Row by row, in order of time, outer slices before what lies in them.
     pub pieces: Vec<Piece>,
+    /// Passes, of which two that are taken in turn are one, in order of time. None begins before the last one ended.
+    pub turns: Vec<Piece>,
     /// Ops that are empty when rounded.
     pub too_short: u64,
     order: Vec<OpId>,
@@ -73,6 +77,7 @@ struct Cutter<'t> {
     traced: &'t TracedRank,
     program: &'t Program,
     window: (u64, u64),
+    pairs: Pairs,
 }
 
 impl Cutter<'_> {
@@ -90,11 +95,20 @@ impl Cutter<'_> {
     }
 }
 
+/// Where two passes stand that are taken in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pairs {
+    /// In one slice, as they run: on one stream.
+    Together,
+    /// On a row each.
+    Apart,
+}
+
 impl Rows {
     /// The rows of a rank, with what touches the window.
-    pub fn new(timeline: &Timeline, traced: &TracedRank) -> Rows {
+    pub fn new(timeline: &Timeline, traced: &TracedRank, pairs: Pairs) -> Rows {
         let program = timeline.world.program_of(traced.rank);
-        let cutter = Cutter { timeline, traced, program, window: timeline.window_ns() };
+        let cutter = Cutter { timeline, traced, program, window: timeline.window_ns(), pairs };
         let mut kinds: Vec<StreamKind> = program.streams.iter().map(|stream| stream.kind).collect();
         kinds.sort();
         kinds.dedup();
@@ -110,6 +124,13 @@ impl Rows {
             }
             rows.lanes(kind, pieces);
         }
+        rows.turns.sort_by_key(|turn| (turn.start, turn.end));
+        let mut ended = 0;
+        rows.turns.retain(|turn| {
+            let after = turn.start >= ended;
+            ended = if after { turn.end } else { ended };
+            after
+        });
         rows
     }
 
@@ -143,36 +164,54 @@ impl Rows {
         }
     }
 
-    /// Cuts a stream of kernels into passes, layers and ops.
+    /// Cuts a stream of kernels into passes.
     fn passes(&mut self, cutter: &Cutter, ops: &[OpId], pieces: &mut Vec<Piece>) {
-        let program = cutter.program;
-        let detail = cutter.timeline.detail;
+        for turn in passes::cut(cutter.program, ops) {
+            let (first, from) = (self.order.len() as u32, pieces.len());
+            match cutter.pairs {
+                Pairs::Together => self.pass(cutter, turn, pieces),
+                Pairs::Apart => {
+                    for (row, pass) in (0..).zip(passes::apart(cutter.program, turn)) {
+                        let before = pieces.len();
+                        self.pass(cutter, &pass, pieces);
+                        pieces[before..].iter_mut().for_each(|piece| piece.row = row);
+                    }
+                }
+            }
+            let shown = pieces[from..].iter().filter(|piece| piece.level == Level::Pass);
+            let span = shown.map(|pass| (pass.start, pass.end)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+            let (level, count) = (Level::Pass, turn.len() as u32);
+            self.turns.extend(span.map(|(start, end)| Piece { start, end, row: 0, level, first, count }));
+        }
+    }
+
+    /// Cuts a pass into layers and ops.
+    fn pass(&mut self, cutter: &Cutter, pass: &[OpId], pieces: &mut Vec<Piece>) {
+        let (program, detail) = (cutter.program, cutter.timeline.detail);
         let mut first = self.order.len() as u32;
-        self.order.extend_from_slice(ops);
-        for pass in passes::cut(program, ops) {
-            self.put(cutter, Level::Pass, pass, first, pieces);
-            let by_layer = |a: &OpId, b: &OpId| passes::same_layer(program, *a, *b);
+        self.order.extend_from_slice(pass);
+        self.put(cutter, Level::Pass, pass, first, pieces);
+        let by_layer = |a: &OpId, b: &OpId| passes::same_layer(program, *a, *b);
+        if detail != Detail::Op {
             let stretch = |a: &OpId, b: &OpId| {
                 passes::same(program, *a, *b)
                     && (detail == Detail::Phase || by_layer(a, b))
                     && cutter.touch(*a, *b)
             };
-            if detail == Detail::Op {
-                for layer in pass.chunk_by(by_layer) {
-                    let of_layer = program.infos[program.ops[layer[0].index()].info as usize].layer;
-                    if of_layer.is_some() {
-                        self.put(cutter, Level::Layer, layer, first, pieces);
-                    }
-                    for op in layer {
-                        self.put(cutter, Level::Op, &[*op], first, pieces);
-                        first += 1;
-                    }
-                }
-            } else {
-                for group in pass.chunk_by(stretch) {
-                    self.put(cutter, Level::Op, group, first, pieces);
-                    first += group.len() as u32;
-                }
+            for group in pass.chunk_by(stretch) {
+                self.put(cutter, Level::Op, group, first, pieces);
+                first += group.len() as u32;
+            }
+            return;
+        }
+        for layer in pass.chunk_by(by_layer) {
+            let of_layer = program.infos[program.ops[layer[0].index()].info as usize].layer;
+            if of_layer.is_some() {
+                self.put(cutter, Level::Layer, layer, first, pieces);
+            }
+            for op in layer {
+                self.put(cutter, Level::Op, &[*op], first, pieces);
+                first += 1;
             }
         }
     }
@@ -187,11 +226,14 @@ impl Rows {
         let mut lanes: Vec<(u64, Vec<Piece>)> = Vec::new();
         for family in families {
             let outer = family[0];
-            let lane = lanes.iter().position(|lane| lane.0 <= outer.start).unwrap_or_else(|| {
+            let is_free =
+                |(i, lane): (usize, &(u64, Vec<Piece>))| i >= outer.row as usize && lane.0 <= outer.start;
+            let free = lanes.iter().enumerate().position(is_free);
+            let lane = free.unwrap_or(lanes.len().max(outer.row as usize));
+            while lanes.len() <= lane {
                 self.rows.push(Row { kind, lane: lanes.len() as u32 });
                 lanes.push((0, Vec::new()));
-                lanes.len() - 1
-            });
+            }
             let row = first_row + lane as u32;
             lanes[lane].0 = outer.end;
             lanes[lane].1.extend(family.iter().map(|piece| Piece { row, ..*piece }));

@@ -5,7 +5,7 @@ use std::io;
 use crate::core::engine::Record;
 use crate::core::ids::{OpId, RankId, ResourceId};
 use crate::core::program::World;
-use crate::core::units::{Bandwidth, Time};
+use crate::core::units::{Bandwidth, FlopRate, Time};
 use crate::read::trace::writer::Value;
 
 /// A rank to be shown.
@@ -17,6 +17,13 @@ pub struct TracedRank {
     pub source: RankId,
     /// Its name on screen, numbers padded with zeros: `rank 0017 · stage 3 · tp 1 dp 4`.
     pub name: String,
+}
+
+impl TracedRank {
+    /// The beginning of its name: `rank 0017`, `rank 00 ×2.85`.
+    pub fn short_name(&self) -> &str {
+        self.name.split(" · ").next().unwrap_or_default()
+    }
 }
 
 impl Detail {
@@ -136,6 +143,25 @@ pub struct Count {
     pub points: Vec<(Time, u64)>,
 }
 
+/// What a device can do at most.
+pub struct Capacities<'a> {
+    /// The FLOP/s of its matrix units.
+    pub flops: FlopRate,
+    /// The bandwidth of its own memory.
+    pub memory: Bandwidth,
+    /// The busiest link of a rank of the record, with its use; absent if it has none.
+    pub busiest_link: &'a dyn Fn(RankId) -> Option<BusiestLink>,
+}
+
+/// The use of one link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BusiestLink {
+    /// What it can carry.
+    pub capacity: Bandwidth,
+    /// From when on how much flows.
+    pub rates: Vec<(Time, Bandwidth)>,
+}
+
 /// Parameters and results of the run, shown as arguments of the step's slice: versions, seed, hashes of the inputs,
 /// step time, MFU.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -205,6 +231,8 @@ pub struct Timeline<'a> {
     pub pools: &'a [Pool],
     /// Further counters of ranks.
     pub counts: &'a [Count],
+    /// What a device has, of which counters show the part that is used; absent if not known.
+    pub capacities: Option<&'a Capacities<'a>>,
     /// How long each step of a run of several took; empty if it is one.
     pub steps: &'a [Time],
 }
@@ -232,6 +260,7 @@ impl<'a> Timeline<'a> {
             link_use: &[],
             pools: &[],
             counts: &[],
+            capacities: None,
             steps: &[],
         }
     }

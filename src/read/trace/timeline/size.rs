@@ -3,14 +3,14 @@
 use rustc_hash::FxHashMap;
 
 use super::critical::{Path, stretches};
-use super::rows::{Level, Rows};
+use super::rows::{Pairs, Rows};
 use super::shown::{Timeline, TracedRank};
 
-/// Slices of a timeline that a browser opens with ease. The shipped workloads that are largest at the detail that follows from
-/// it: `95t-offload` (0.8 million slices) takes Perfetto's trace processor 7 CPU-s and 0.6 GB as `.pftrace` or 0.8 GB as JSON,
-/// `megatron-1t` (1.3 million at the coarsest) 11 CPU-s and 0.7 or 1.0 GB. In headless Chromium on two busy cores (load 10) they were
-/// there after 17 to 21 and 28 to 32 s.
-pub const EASY: u64 = 1_000_000;
+/// Slices of a timeline that a browser opens with ease. Of the shipped workloads `gpt3-175b` comes closest (0.44
+/// million slices, 63 MB of `.pftrace`): Perfetto's trace processor reads it in 5 s. `megatron-1t` (1.3 million at the
+/// coarsest, 176 MB) takes 8 s and 0.7 GB, 1.0 GB as JSON; in headless Chromium on two busy cores (load 10) it was
+/// there after 28 to 32 s.
+pub const EASY: u64 = 500_000;
 
 /// Slices of a JSON timeline that Perfetto still opens in a browser: ten million events take it 2.7 of its 4 GiB, twice as
 /// many fail, and arrows and counters are events too.
@@ -33,12 +33,11 @@ pub fn slices(timeline: &Timeline) -> u64 {
 }
 
 fn of_rank(timeline: &Timeline, traced: &TracedRank) -> u64 {
-    let rows = Rows::new(timeline, traced);
-    let passes = rows.pieces.iter().filter(|piece| piece.level == Level::Pass).count();
+    let rows = Rows::new(timeline, traced, Pairs::Apart);
     let stalls = timeline.stalls.map_or(0, |stalls| {
         let stalls = stalls(traced.rank);
         let stretches = super::stalls::stretches(timeline, &stalls).len();
         stretches + stalls.iter().filter(|stall| super::stalls::shown(timeline, stall).is_some()).count()
     });
-    (rows.pieces.len() + passes + stalls) as u64
+    (rows.pieces.len() + rows.turns.len() + stalls) as u64
 }

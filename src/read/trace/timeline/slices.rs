@@ -1,7 +1,9 @@
 //! What a slice says: its name, its category and its arguments.
 
 use std::io;
+use std::ops::Add;
 
+use super::beside::{beside_kernels, issued};
 use super::layout::Layout;
 use super::places::direction;
 use super::rows::{Level, Piece, Rows};
@@ -120,6 +122,9 @@ impl Layout<'_> {
         if bytes > 0.0 {
             self.args.push((keys.gbps, Value::Milli((per_ps(bytes) * 1e6).round() as u64)));
         }
+        if beside_kernels(rows.rows[piece.row as usize].kind) {
+            self.beside_kernels(traced, ops);
+        }
         if let ([op], Level::Op) = (ops, piece.level) {
             match program.ops[op.index()].work {
                 Work::Compute { time } => self.kernel(traced, *op, time, busy),
@@ -132,6 +137,23 @@ impl Layout<'_> {
                 self.args.push((keys.critical, Value::Uint(1)));
             }
         }
+    }
+
+    /// Arguments of transfers that run beside kernels: of one, when it was issued and needed; of all, how long it was
+    /// hidden.
+    fn beside_kernels(&mut self, traced: &TracedRank, ops: &[OpId]) {
+        let [issued_key, needed_key, late_key, hidden_key] = self.keys.beside;
+        let us = |time: Time| Value::Milli(time.round_ns());
+        let spans = ops.iter().map(|op| self.timeline.record.span(traced.source, *op));
+        let hidden = spans.map(|(start, end)| self.beside.hidden(start, end)).fold(Time::ZERO, Time::add);
+        if let [op] = ops {
+            self.args.push((issued_key, us(issued(self.timeline, traced, *op))));
+            if let Some(needed) = self.beside.needed(*op) {
+                let late = self.timeline.record.span(traced.source, *op).1.saturating_sub(needed);
+                self.args.extend([(needed_key, us(needed)), (late_key, us(late))]);
+            }
+        }
+        self.args.push((hidden_key, us(hidden)));
     }
 
     /// Arguments of one kernel that did not take its nominal time: what noise and what its neighbours added.

@@ -1,7 +1,10 @@
 //! Stalls and what they lead to: the op that held a rank up, here or elsewhere, and the kernel that then could start.
 //!
-//! Viewers turn an arrow round that leads to what began earlier. So what began only after the stall that it causes (a pass
-//! of another rank that was late itself) points at the kernel that it set free.
+//! Viewers draw an arrow from the end of its source to the start of its destination, and what held a rank up ends when
+//! the stall ends: an arrow to the stall would lead back in time. So it leads to the kernel that was set free, which
+//! begins as the stall ends; to the stall only where no kernel follows.
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::arrows::{Arrows, Between, End};
 use super::places::{Direction, places, span};
@@ -100,11 +103,10 @@ pub fn between_ranks(timeline: &Timeline, between: &mut Between) -> Vec<Vec<(u32
             let kernel = stall.waiting.filter(|op| seen(place, *op).is_some_and(|start| began <= start));
             let id = between.count + 1;
             match kernel {
-                _ if began <= start => into[place].push((i as u32, id)),
-                Some(op) if !goes_on(&stalls, i) => {
-                    between.ends[place].push(End { op, id, direction: Direction::Receive });
-                }
-                _ => continue,
+                Some(_) if goes_on(&stalls, i) => continue,
+                Some(op) => between.ends[place].push(End { op, id, direction: Direction::Receive }),
+                None if began <= start => into[place].push((i as u32, id)),
+                None => continue,
             }
             between.count = id;
             between.ends[theirs].push(End { op, id, direction: Direction::Send });
@@ -115,7 +117,7 @@ pub fn between_ranks(timeline: &Timeline, between: &mut Between) -> Vec<Vec<(u32
 
 /// Adds the arrows between stalls and ops of one rank, numbered on from those that it has; `piece_of` finds the slice of
 /// an op. Returns those that leave and those that arrive at stalls, by the stall's number; `held_up` are those that arrive
-/// from other ranks. Where ops are merged, only a stall that an arrow leads to has one that leads on.
+/// from other ranks. Where ops are merged, none leads from a stall to its kernel.
 pub fn within_rank(
     timeline: &Timeline,
     traced: &TracedRank,
@@ -125,30 +127,37 @@ pub fn within_rank(
     arrows: &mut Arrows,
 ) -> [Vec<(u32, u64)>; 2] {
     let (mut out, mut into) = (Vec::new(), held_up.to_vec());
+    let mut joined = joined(arrows);
     for (i, stall) in (0..).zip(stalls) {
         let Some((start, _)) = shown(timeline, stall) else { continue };
-        let mut led_to =
-            timeline.detail == Detail::Op || held_up.binary_search_by_key(&i, |end| end.0).is_ok();
+        let kernel = stall.waiting.and_then(|op| arrows.piece_of[op.index()]);
+        let kernel = kernel.filter(|to| start < arrow_head(rows.pieces[*to as usize].end));
         let mine = source(stall).filter(|(rank, _)| *rank == traced.rank);
-        if let Some(from) = mine.and_then(|(_, op)| arrows.piece_of[op.index()])
-            && let piece = &rows.pieces[from as usize]
-            && piece.start <= start
-            && !rows.goes_on(piece, start)
-        {
-            led_to = true;
-            let id = first_id + arrows.count;
-            arrows.count += 1;
-            arrows.out.push((from, id));
-            into.push((i, id));
+        let from = mine.and_then(|(_, op)| arrows.piece_of[op.index()]);
+        let leads = |from: u32, ns: u64| {
+            let piece = &rows.pieces[from as usize];
+            piece.start <= ns && !rows.goes_on(piece, ns)
+        };
+        let frees = |to: u32| {
+            !goes_on(stalls, i as usize)
+                && from.is_some_and(|from| leads(from, rows.pieces[to as usize].start))
+        };
+        match (from, kernel) {
+            (Some(from), Some(to)) if frees(to) && joined.insert((from, to)) => {
+                let id = arrows.next(first_id);
+                arrows.out.push((from, id));
+                arrows.into.push((to, id));
+            }
+            (Some(from), None) if leads(from, start) => {
+                let id = arrows.next(first_id);
+                arrows.out.push((from, id));
+                into.push((i, id));
+            }
+            _ => {}
         }
-        let after =
-            stall.waiting.filter(|_| stalls.get(i as usize + 1).is_none_or(|s| s.waiting != stall.waiting));
-        if let Some(to) = after.and_then(|op| arrows.piece_of[op.index()])
-            && start < arrow_head(rows.pieces[to as usize].end)
-            && led_to
-        {
-            let id = first_id + arrows.count;
-            arrows.count += 1;
+        let last = stalls.get(i as usize + 1).is_none_or(|next| next.waiting != stall.waiting);
+        if let Some(to) = kernel.filter(|_| last && timeline.detail == Detail::Op) {
+            let id = arrows.next(first_id);
             out.push((i, id));
             arrows.into.push((to, id));
         }
@@ -157,6 +166,12 @@ pub fn within_rank(
     arrows.into.sort_unstable();
     into.sort_unstable();
     [out, into]
+}
+
+/// The slices that arrows of a rank join.
+fn joined(arrows: &Arrows) -> FxHashSet<(u32, u32)> {
+    let from: FxHashMap<u64, u32> = arrows.out.iter().map(|(piece, id)| (*id, *piece)).collect();
+    arrows.into.iter().filter_map(|(to, id)| Some((*from.get(id)?, *to))).collect()
 }
 
 /// Rank, layer and micro-batch of what was waited for, as far as there are any.

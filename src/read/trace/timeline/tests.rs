@@ -4,11 +4,12 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::Value as Json;
 
+use super::rows::{Pairs, Rows};
 use super::sample::{self, Sample};
 use super::*;
-use crate::core::engine::Record;
-use crate::core::ids::{OpId, RankId, ResourceId};
-use crate::core::program::World;
+use crate::core::engine::{Record, run};
+use crate::core::ids::{OpId, ProgramId, RankId, ResourceId};
+use crate::core::program::{OpInfo, ProgramBuilder, StreamKind, Work, World};
 use crate::core::units::{Bandwidth, Time};
 use crate::read::analysis::random_world;
 use crate::read::trace::writer::Chrome;
@@ -185,7 +186,7 @@ fn busy_time_on_screen(detail: Detail) {
         let thread = trace
             .threads
             .iter()
-            .find(|(t, name)| t.0 == u64::from(rank) + 1 && *name == "compute")
+            .find(|(t, name)| t.0 == u64::from(rank) + 1 && **name == format!("rank {rank} compute"))
             .unwrap()
             .0;
         let kernels = trace.slices[thread].iter().filter(|slice| slice.3 == "compute");
@@ -248,7 +249,8 @@ fn kernels_stand_in_layers_and_layers_in_passes() {
     let mut timeline = timeline(&world, &record, &ranks, &meta);
     let compute = |timeline: &Timeline| {
         let trace = read(&text(timeline).0);
-        let thread = *trace.threads.iter().find(|(t, name)| t.0 == 1 && *name == "compute").unwrap().0;
+        let thread =
+            *trace.threads.iter().find(|(t, name)| t.0 == 1 && name.ends_with(" compute")).unwrap().0;
         trace.slices[&thread].clone()
     };
     let of = |slices: &[Shown], category: &str| -> Vec<Shown> {
@@ -257,7 +259,7 @@ fn kernels_stand_in_layers_and_layers_in_passes() {
     let all = compute(&timeline);
     let (passes, layers, ops) = (of(&all, "pass"), of(&all, "layer"), of(&all, "compute"));
     let names: Vec<&str> = passes.iter().map(|s| s.2.as_str()).collect();
-    assert_eq!(names, ["forward m0", "forward m1", "backward m0", "backward m1", "optimizer phase"]);
+    assert_eq!(names, ["m0 fwd", "m1 fwd", "m0 bwd", "m1 bwd", "optimizer"]);
     let inside = |outer: &Shown, slices: &[Shown]| -> Vec<Shown> {
         slices.iter().filter(|s| outer.0 <= s.0 && s.1 <= outer.1).cloned().collect()
     };
@@ -279,7 +281,7 @@ fn kernels_stand_in_layers_and_layers_in_passes() {
         ["attention backward", "mlp backward"].map(String::from).into()
     );
     // Kernels that do not follow each other at once stand apart at every detail.
-    for (detail, name) in [(Detail::Phase, "forward"), (Detail::Layer, "layer 2")] {
+    for (detail, name) in [(Detail::Phase, "fwd"), (Detail::Layer, "layer 2")] {
         timeline.detail = detail;
         let all = compute(&timeline);
         assert_eq!(of(&all, "pass"), passes);
@@ -288,6 +290,47 @@ fn kernels_stand_in_layers_and_layers_in_passes() {
         let covered = |slices: &[Shown]| slices.iter().map(|s| s.1 - s.0).sum::<u64>();
         assert_eq!(covered(&stretches), covered(&ops));
     }
+}
+
+/// Two passes that are taken in turn: the forward pass on the first row, whichever begins first, and one slice where
+/// there is one row for all.
+#[test]
+fn passes_in_turn_have_a_row_each() {
+    use crate::core::program::Phase::{Backward, Forward};
+    let mut b = ProgramBuilder::new();
+    let stream = b.stream(StreamKind::Compute);
+    for (phase, m) in [(Forward, 2), (Backward, 1), (Forward, 3), (Backward, 1), (Forward, 3), (Backward, 2)]
+    {
+        let (name, layer) = ("mlp".into(), Some(m));
+        let info = b.info(OpInfo { name, phase, layer, class: None, flops: 0.0, bytes: 0.0 });
+        b.op(stream, Work::Compute { time: Time::from_ns(10) }, &[], info, m);
+    }
+    let mut world = World::default();
+    world.programs.push(b.finish().into());
+    world.add_rank(ProgramId(0), 0);
+    let record = run(&world).unwrap();
+    let (ranks, meta) = (all_ranks(&world), RunMeta::default());
+    let timeline = timeline(&world, &record, &ranks, &meta);
+    let (text, summary) = text(&timeline);
+    let trace = read(&text);
+    check(&trace, &summary);
+    let row = |name: &str| {
+        let thread = trace.threads.iter().find(|thread| thread.1 == name).unwrap().0;
+        let passes = trace.slices[thread].iter().filter(|slice| slice.3 == "pass");
+        passes.map(|slice| (slice.0, slice.1, slice.2.as_str())).collect::<Vec<_>>()
+    };
+    assert_eq!(row("rank 0 compute"), [(0, 10, "m2 fwd"), (20, 50, "m3 fwd"), (50, 60, "m2 bwd")]);
+    assert_eq!(row("rank 0 compute 2"), [(10, 40, "m1 bwd")]);
+    // Also where a window begins in the backward pass.
+    let mut part = Timeline {
+        window: Some((Time::from_ns(12), Time::from_ns(18))),
+        ..Timeline::new(&world, &record, &ranks, &meta)
+    };
+    assert_eq!(Rows::new(&part, &ranks[0], Pairs::Apart).pieces.iter().map(|piece| piece.row).max(), Some(1));
+    part.window = None;
+    let turns = Rows::new(&part, &ranks[0], Pairs::Apart).turns;
+    let spans: Vec<_> = turns.iter().map(|turn| (turn.start, turn.end)).collect();
+    assert_eq!(spans, [(0, 10), (10, 50), (50, 60)]);
 }
 
 #[test]
@@ -388,7 +431,8 @@ fn stalls_and_the_critical_path_have_arrows() {
     check(&read(&text), &summary);
     assert_eq!(summary.arrows, before + 2);
     assert!(text.contains(r#""waited_rank":0,"waited_layer":0"#), "{text}");
-    // A pass that was late leads to the kernel that it set free; one that began before the stall, to the stall.
+    // What held a rank up leads to the kernel that it set free, also if it began before the stall; to the stall if
+    // none follows.
     let thread_of_stall =
         |trace: &Trace| trace.slices.iter().find(|row| row.1[0].3 == "stall").map(|row| *row.0);
     let arrives = |text: &str| {
@@ -400,7 +444,14 @@ fn stalls_and_the_critical_path_have_arrows() {
     let early = Stall { start: kernel(0, 1).2.0, ..stall.clone() };
     let stalls = |rank: RankId| if rank == down { vec![early.clone()] } else { Vec::new() };
     timeline.stalls = Some(&stalls);
+    let (text, early) = super::tests::text(&timeline);
+    assert_eq!((arrives(&text), early.arrows), (0, before + 2));
+    let last = Stall { start: done, waiting: None, ..stall.clone() };
+    let stalls = |rank: RankId| if rank == down { vec![last.clone()] } else { Vec::new() };
+    timeline.stalls = Some(&stalls);
     assert_eq!(arrives(&super::tests::text(&timeline).0), 1);
+    let stalls = |rank: RankId| if rank == down { vec![stall.clone()] } else { Vec::new() };
+    timeline.stalls = Some(&stalls);
     let link = |(rank, op, (start, end)): (RankId, OpId, (Time, Time))| Critical {
         rank,
         op,

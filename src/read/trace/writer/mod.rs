@@ -65,6 +65,8 @@ pub struct Slice<'a> {
     pub out: &'a [u64],
     /// Arrows that arrive at it.
     pub into: &'a [u64],
+    /// Slices of one number have one colour, whatever their names, in formats that can say so.
+    pub alike: Option<u32>,
 }
 
 /// Where in a slice that ends at `end` the head of an arrow is put: in its last nanosecond, so that also what began

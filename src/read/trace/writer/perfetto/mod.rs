@@ -1,9 +1,9 @@
 //! Perfetto's own format: a stream of protobuf packets with TrackEvents.
 //!
 //! A file is a `Trace`: packets (field 1), one after another. Tracks are plain named tracks under one root with an
-//! explicit order, which viewers obey (they re-order processes). Names, categories and argument names are interned:
-//! sent once, then meant by a number. A slice is two packets, begin and end; a process's own track has slices too, which
-//! show while the rows below are folded away. Field numbers: google/perfetto,
+//! explicit order, which viewers obey (they re-order processes). Names, categories, names and texts of arguments are
+//! interned: sent once, then meant by a number. A slice is two packets, begin and end; a process's own track has
+//! slices too, which show while the rows below are folded away. Field numbers: google/perfetto,
 //! `protos/perfetto/trace/trace_packet.proto`, `track_event/{track_event,track_descriptor,debug_annotation}.proto`,
 //! `interned_data/interned_data.proto`.
 //!
@@ -30,6 +30,8 @@ const NEEDS_INTERNED: u64 = 2;
 const BEGIN: u64 = 1;
 const END: u64 = 2;
 const COUNTER: u64 = 4;
+/// `TrackEvent::correlation_id_str`: the viewer colours by it. It does not take numbers there.
+const CORRELATION: u32 = 53;
 /// Fields of `TrackDescriptor`.
 const PROCESS: u32 = 3;
 const THREAD: u32 = 4;
@@ -68,6 +70,7 @@ struct Open {
 const CATEGORIES: u32 = 1;
 const EVENT_NAMES: u32 = 2;
 const ARGUMENT_NAMES: u32 = 3;
+const ARGUMENT_TEXTS: u32 = 29;
 
 impl<W: Write> Perfetto<W> {
     /// A writer with nothing written yet.
@@ -145,7 +148,7 @@ impl<W: Write> Perfetto<W> {
                 push_bytes(&mut text, 8, &[3 << 3, 3]); // CounterDescriptor: unit = bytes
             }
             Some(CounterUnit::Number) => push_bytes(&mut text, 8, &[3 << 3, 2]), // unit = count
-            Some(CounterUnit::Percent) => push_bytes(&mut text, 8, b"\x32\x01%"), // unit_name = "%"
+            Some(CounterUnit::Percent) => push_bytes(&mut text, 8, b"\x32\x01%\x3a\x01%"), // unit_name, y_axis_share_key
             None => {}
         }
         push_uint(&mut self.packet, 10, SEQUENCE);
@@ -280,6 +283,14 @@ fn push_argument(out: &mut Vec<u8>, name: u64, value: Value) {
     }
 }
 
+/// `TrackEvent::debug_annotations` with a text that was sent before. Every slice of a kind repeats its arguments.
+fn push_interned(out: &mut Vec<u8>, name: u64, text: u64) {
+    push_varint(out, 4 << 3 | 2);
+    push_varint(out, 1 + varint_length(name) + 2 + varint_length(text));
+    push_uint(out, 1, name);
+    push_uint(out, 17, text);
+}
+
 impl<W: Write> Sink for Perfetto<W> {
     fn begin(&mut self, _: &[(&str, Value)]) -> io::Result<()> {
         push_uint(&mut self.packet, 10, SEQUENCE);
@@ -334,7 +345,11 @@ impl<W: Write> Sink for Perfetto<W> {
         push_uint(&mut text, 3, self.intern(CATEGORIES, category)?);
         push_uint(&mut text, 10, self.intern(EVENT_NAMES, name)?);
         for (key, value) in args {
-            push_argument(&mut text, self.intern(ARGUMENT_NAMES, key)?, *value);
+            let key = self.intern(ARGUMENT_NAMES, key)?;
+            match value {
+                Value::Text(value) => push_interned(&mut text, key, self.intern(ARGUMENT_TEXTS, value)?),
+                value => push_argument(&mut text, key, *value),
+            }
         }
         self.kinds.push(self.arena.keep(&text));
         Ok(Kind(self.kinds.len() as u32 - 1))
@@ -352,6 +367,9 @@ impl<W: Write> Sink for Perfetto<W> {
         }
         for id in slice.out {
             push_fixed(event, 47, id.to_le_bytes());
+        }
+        if let Some(number) = slice.alike {
+            push_bytes(event, CORRELATION, itoa::Buffer::new().format(number).as_bytes());
         }
         self.send_event(slice.start)?;
         self.open[track as usize].push(Open { end: slice.end, into: slice.into.to_vec() });
