@@ -104,8 +104,8 @@ def diff(
     ``settings_a``: Change a field of the first workload: `batch.micro_batch=2`.
     ``settings_b``: Change a field of the second workload.
     ``html``: Also write the comparison as a page here: .html, one file that opens in any browser.
-    ``output``: Also write one timeline here, a profile above a simulated workload or another timeline: .json,
-        .json.gz, .pftrace.
+    ``output``: Also write one timeline here, a profile above a simulated workload or another timeline: .json, .json.gz,
+        .pftrace.
 
     Returns: A line for each number, both sides of it.
     """
