@@ -282,6 +282,29 @@ fn golden_numbers_of_8_stages_and_32_micro_batches() {
     );
 }
 
+/// Spans of the rank that is busy longest, and chunks held, as the authors' program makes them (sail-sg/zero-bubble-pipeline-parallelism,
+/// scheduler/zbv_greedy.py) for passes of a chunk of so many units.
+#[test]
+fn controllable_memory_is_what_its_authors_have() {
+    for (kind, p, equal, unequal, held) in [
+        ("v-half", 4, 53.0, 124.0, 6),
+        ("v-half", 6, 83.0, 195.0, 8),
+        ("v-half", 8, 113.0, 266.0, 10),
+        ("v-half", 12, 173.0, 409.0, 14),
+        ("v-min", 4, 59.0, 167.0, 4),
+        ("v-min", 6, 89.0, 253.0, 6),
+        ("v-min", 8, 123.0, 348.0, 8),
+        ("v-min", 12, 185.0, 529.0, 10),
+    ] {
+        for ((f, i, w), span) in [((1.0, 1.0, 1.0), equal), ((2.0, 3.0, 1.0), unequal)] {
+            let got = run(kind, Shape::new(p, 2 * p), &times(2.0 * f, 2.0 * i, 2.0 * w, 1.0), 0.0);
+            let busy = 2.0 * f64::from(2 * p) * (f + i + w);
+            assert_eq!(got.own, units(span - busy), "{kind} on {p}: {}", got.own.0 as f64 / UNIT as f64);
+            assert_eq!(got.peak.iter().max(), Some(&held), "{kind} on {p}");
+        }
+    }
+}
+
 #[test]
 fn few_micro_batches() {
     let makespans = |kind| {

@@ -201,6 +201,21 @@ fn words_of_this_kind_change_this_field() {
     assert_eq!(graphs("transformer_engine: moe_router+moe_preprocess"), "none", "the router alone");
     assert_eq!(graphs("full_iteration"), "passes");
     let held = |software: &str| rows_with(&[json!({"software": software})])[0].apart_below_mfu;
+    let offloaded = |words: Value| {
+        let row = &rows_with(&[json!({"layers": 40, "activation_offload": words})])[0];
+        assert!(row.not_understood.is_empty(), "{:?}", row.not_understood);
+        row.workload["offload"]["activations"].clone()
+    };
+    let shares =
+        |host: f64, hbm: f64| json!([{"fraction": host, "tier": "host"}, {"fraction": hbm, "tier": "hbm"}]);
+    assert_eq!(offloaded(json!("core activations of 30 layers to host memory")), shares(0.75, 0.25));
+    assert_eq!((offloaded(json!(10)), offloaded(json!("none"))), (shares(0.25, 0.75), Value::Null));
+    let schedule = |words: &str| {
+        let pipeline =
+            &rows_with(&[json!({"pp": 4, "pp_schedule": words})])[0].workload["parallelism"]["pipeline"];
+        pipeline["schedule"].clone()
+    };
+    assert_eq!((schedule("V-Half"), schedule("v_min")), (json!("v-half"), json!("v-min")));
     assert_eq!((held("nanotron v0.5"), held("Megatron-LM")), (Some(0.05), None));
 }
 

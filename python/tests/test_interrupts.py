@@ -26,6 +26,14 @@ WORK = {
 }
 
 
+@pytest.fixture(autouse=True)
+def interrupts_are_heard():
+    """A shell starts what it runs in the background with interrupts ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupted(work, after):
     """Seconds from the signal to the exception; what ends before is done again."""
     sent = []

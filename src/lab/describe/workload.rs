@@ -6,6 +6,7 @@ use super::book::Ruling;
 use super::columns::Columns;
 use super::layout::Layout;
 use super::stages::layer_split;
+use crate::step::schedule::{self, Chunks};
 use crate::step::spec::{ModelSpec, StackSpec, load, merge};
 
 /// The workload as JSON, with its model.
@@ -60,6 +61,11 @@ pub fn workload(
     if c.has("stack") {
         whole["stack"] = stack(&c.text("stack"), ruling.workload.get("stack").is_some())?;
     }
+    if let Some(fraction) = offloaded(c, model.layers) {
+        let stays = (fraction < 1.0).then(|| json!({"fraction": 1.0 - fraction, "tier": "hbm"}));
+        let host = json!({"fraction": fraction, "tier": "host"});
+        whole["offload"]["activations"] = std::iter::once(host).chain(stays).collect();
+    }
     merge(&mut whole, ruling.workload.clone());
     // A pipeline of one rank has no schedule, and one chunk no interleaving, whatever a description says.
     if layout.pipeline == 1 {
@@ -75,6 +81,18 @@ pub fn workload(
     Ok(whole)
 }
 
+/// The share of a model's layers whose activations go to the host: a number, or one in front of the word in a text, as in
+/// "activations of 20 layers to host memory" (Megatron's `cpu_offloading_num_layers`).
+fn offloaded(c: &Columns, layers: u64) -> Option<f64> {
+    let text = c.peek("activation_offload").as_str().unwrap_or_default().to_lowercase();
+    let words: Vec<&str> = text.split(|letter: char| !letter.is_alphanumeric()).collect();
+    let named =
+        words.windows(2).find(|pair| pair[1].starts_with("layer")).and_then(|pair| pair[0].parse().ok());
+    let offloaded = named.or_else(|| c.peek("activation_offload").as_f64())?;
+    c.heed("activation_offload");
+    Some(offloaded.min(layers as f64) / layers as f64).filter(|share| *share > 0.0)
+}
+
 /// The stack by its name, or written out where rules change a field of it.
 fn stack(name: &str, written_out: bool) -> Result<Value, String> {
     if !written_out {
@@ -88,14 +106,19 @@ fn stack(name: &str, written_out: bool) -> Result<Value, String> {
 /// (torch's stages of a rank).
 fn chunks(c: &mut Columns, schedule: Option<&str>, layers: u64, stages: u64) -> u64 {
     let printed = c.degree("vp");
-    match schedule {
-        Some("zb-v" | "dualpipe" | "dualpipe-v") if stages > 1 => {
-            if c.count("vp").is_none_or(|n| n != 2) {
-                c.assume("vp", 2.into(), "the schedule has two chunks a rank");
+    let by_definition =
+        schedule.and_then(|name| schedule::find(name).ok()).and_then(|known| match known.facts().chunks {
+            Chunks::Exactly(n) => Some(u64::from(n)).filter(|n| *n > 1),
+            Chunks::AtLeast(..) => None,
+        });
+    match (by_definition, schedule) {
+        (Some(n), _) if stages > 1 => {
+            if c.count("vp") != Some(n) {
+                c.assume("vp", n.into(), "so many chunks a rank the schedule has");
             }
-            2
+            n
         }
-        Some("interleaved") if printed == 1 && stages > 1 && layers >= 2 * stages => {
+        (None, Some("interleaved")) if printed == 1 && stages > 1 && layers >= 2 * stages => {
             c.assume("vp", 2.into(), "interleaved without a number of chunks: two a rank, as torch has it");
             2
         }

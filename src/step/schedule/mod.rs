@@ -23,6 +23,7 @@
 //! A new schedule is one new file and one line in [`ALL`].
 
 mod allowed;
+mod building_block;
 mod check;
 mod choice;
 mod definition;
@@ -47,6 +48,8 @@ mod times;
 mod torch_csv;
 mod turns;
 mod user;
+mod v_half;
+mod v_min;
 mod zb_auto;
 mod zb_h1;
 mod zb_h2;

@@ -3,8 +3,8 @@
 use super::definition::{Schedule, ScheduleError};
 use super::facts::Chunks;
 use super::{
-    dualpipe, dualpipe_v, eager, gpipe, interleaved, interleaved_torch, looped_bfs, one_f_one_b, zb_auto,
-    zb_h1, zb_h2, zb_v,
+    dualpipe, dualpipe_v, eager, gpipe, interleaved, interleaved_torch, looped_bfs, one_f_one_b, v_half,
+    v_min, zb_auto, zb_h1, zb_h2, zb_v,
 };
 
 /// The schedules known by name.
@@ -18,6 +18,8 @@ pub const ALL: &[&dyn Schedule] = &[
     &zb_h1::ZbH1,
     &zb_h2::ZbH2,
     &zb_v::ZbV,
+    &v_half::VHalf,
+    &v_min::VMin,
     &zb_auto::ZbAuto,
     &dualpipe::DualPipe,
     &dualpipe_v::DualPipeV,

@@ -1,0 +1,201 @@
+//! Building blocks: schedules that do the same for every micro-batch, a fixed time further on.
+//!
+//! A block says when a rank runs the four passes of one micro-batch through a V of two chunks: forward down and up, its
+//! gradient down and up. Time is counted in units of one pass. Every six units the next micro-batch does the same (four
+//! passes and two weight gradients keep a rank busy), and weight gradients fill what is left free, the oldest first. How long
+//! activations live in the block is what a rank holds, so the block sets the memory:
+//!
+//! 1. blocks are laid one behind the other; no rank may ever hold more than it does now;
+//! 2. while the pipeline fills, and again while it drains, passes move to the earliest free unit behind their inputs that
+//!    keeps to that;
+//! 3. the order is all that is kept of the units: passes of other lengths run as soon as they can.
+//!
+//! Sources: Qi et al. 2024 (arXiv 2405.15362), sections 3 and 4; what is squeezed when: sail-sg/zero-bubble-pipeline-parallelism,
+//! scheduler/zbv_greedy.py.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+
+use super::{Part, Pass, Slot};
+
+/// Units from one micro-batch to the next.
+const EVERY: u32 = 6;
+/// The passes of a micro-batch on its way, each with its chunk.
+const WAY: [(Pass, u16); 4] =
+    [(Pass::Forward, 0), (Pass::Forward, 1), (Pass::InputGrad, 1), (Pass::InputGrad, 0)];
+
+/// The order of p ranks for m micro-batches; `block` says in which unit a rank runs the four passes of the first one.
+pub(super) fn order(p: u32, m: u32, block: impl Fn(u32) -> [u32; 4]) -> Vec<Vec<Slot>> {
+    let mut grid = Grid { rows: (0..p).map(|rank| filled(&laid(block(rank), m))).collect() };
+    let limit = grid.rows.iter().map(|row| most_held(row)).max().unwrap_or(0);
+    let (first_back, last_in) = grid.steady();
+    grid.squeeze(
+        |unit| unit < first_back || unit > last_in,
+        |row, part, units| within(row, part, units, limit),
+    );
+    grid = grid.as_soon_as_can_be();
+    grid.rows.iter_mut().flatten().for_each(|unit| *unit = unit.filter(|part| part.pass != Pass::WeightGrad));
+    let (_, last_in) = grid.steady();
+    grid.squeeze(|unit| unit > last_in, |row, part, units| beside_weights(row, part, units, limit));
+    grid.rows.iter().map(|row| filled(row).into_iter().flatten().map(Slot::Single).collect()).collect()
+}
+
+/// What a rank does in each unit of time.
+type Row = Vec<Option<Part>>;
+
+/// Block behind block.
+fn laid(block: [u32; 4], m: u32) -> Row {
+    let units = block.iter().max().map_or(0, |last| last + EVERY * m) as usize;
+    let mut row = vec![None; units];
+    for (start, (pass, chunk)) in block.into_iter().zip(WAY) {
+        for micro_batch in 0..m {
+            row[(start + EVERY * micro_batch) as usize] = Some(Part { pass, chunk, micro_batch });
+        }
+    }
+    row
+}
+
+/// A row with its weight gradients in the free units, the oldest first; what does not fit follows behind.
+fn filled(row: &Row) -> Row {
+    let mut waiting = VecDeque::new();
+    let mut full: Row = Vec::with_capacity(row.len() * 3 / 2);
+    for unit in row {
+        match unit {
+            Some(part) => {
+                full.push(Some(*part));
+                if part.pass == Pass::InputGrad {
+                    waiting.push_back(Part { pass: Pass::WeightGrad, ..*part });
+                }
+            }
+            None => full.push(waiting.pop_front()),
+        }
+    }
+    full.extend(waiting.into_iter().map(Some));
+    full
+}
+
+/// Chunks' activations held in each unit.
+fn held(row: &Row) -> Vec<i64> {
+    let held = row.iter().scan(0, |held: &mut i64, unit| {
+        match unit.map(|part| part.pass) {
+            Some(Pass::Forward) => *held += 1,
+            Some(Pass::WeightGrad) => *held -= 1,
+            _ => {}
+        }
+        Some(*held)
+    });
+    held.collect()
+}
+
+fn most_held(row: &Row) -> i64 {
+    held(row).into_iter().max().unwrap_or(0)
+}
+
+/// The earliest free unit in which a pass keeps the row, whose weight gradients stand where they are, within the limit.
+fn within(row: &Row, part: Part, units: Range<usize>, limit: i64) -> Option<usize> {
+    let from = match part.pass {
+        Pass::Forward => {
+            let full = held(row)[units.clone()].iter().rposition(|held| *held >= limit);
+            full.map_or(units.start, |full| units.start + full + 1)
+        }
+        _ => units.start,
+    };
+    (from..units.end).find(|unit| row[*unit].is_none())
+}
+
+/// The same where weight gradients will fill what is free.
+fn beside_weights(row: &Row, part: Part, mut units: Range<usize>, limit: i64) -> Option<usize> {
+    let mut tried = row.clone();
+    units.find(|unit| {
+        if row[*unit].is_some() {
+            return false;
+        }
+        tried[*unit] = Some(part);
+        let fits = most_held(&filled(&tried)) <= limit;
+        tried[*unit] = None;
+        fits
+    })
+}
+
+/// What all ranks do.
+struct Grid {
+    rows: Vec<Row>,
+}
+
+impl Grid {
+    /// All passes with their units and ranks, by time.
+    fn by_time(&self) -> Vec<(usize, usize, Part)> {
+        let of = |(rank, row): (usize, &Row)| {
+            let parts = row.iter().enumerate().filter_map(move |(unit, part)| Some((unit, rank, (*part)?)));
+            parts.collect::<Vec<_>>()
+        };
+        let mut all: Vec<_> = self.rows.iter().enumerate().flat_map(of).collect();
+        all.sort_by_key(|(unit, rank, _)| (*unit, *rank));
+        all
+    }
+
+    /// On the first rank: the unit of the first gradient at the end of its way, and of the last micro-batch to enter. Between
+    /// them the blocks repeat.
+    fn steady(&self) -> (usize, usize) {
+        let is = |unit: &Option<Part>, pass| unit.is_some_and(|part| (part.pass, part.chunk) == (pass, 0));
+        let first_back = self.rows[0].iter().position(|unit| is(unit, Pass::InputGrad));
+        let last_in = self.rows[0].iter().rposition(|unit| is(unit, Pass::Forward));
+        (first_back.unwrap_or(0), last_in.unwrap_or(0))
+    }
+
+    /// Moves passes of some units to where `place` finds an earlier one behind their inputs.
+    fn squeeze(
+        &mut self,
+        moves: impl Fn(usize) -> bool,
+        place: impl Fn(&Row, Part, Range<usize>) -> Option<usize>,
+    ) {
+        let mut starts = Starts::default();
+        for (unit, rank, part) in self.by_time() {
+            let from = starts.behind_inputs(rank, part);
+            let row = &mut self.rows[rank];
+            row[unit] = None;
+            let to = if moves(unit) { place(row, part, from..unit) } else { None }.unwrap_or(unit);
+            row[to] = Some(part);
+            starts.0.insert((rank, part), to);
+        }
+    }
+
+    /// The same orders, every pass in the first unit in which it can run.
+    fn as_soon_as_can_be(&self) -> Grid {
+        let mut rows = vec![Row::new(); self.rows.len()];
+        let mut starts = Starts::default();
+        for (_, rank, part) in self.by_time() {
+            let row = &mut rows[rank];
+            let unit = starts.behind_inputs(rank, part).max(row.len());
+            row.resize(unit, None);
+            row.push(Some(part));
+            starts.0.insert((rank, part), unit);
+        }
+        Grid { rows }
+    }
+}
+
+/// In which unit passes run, as far as they are placed.
+#[derive(Default)]
+struct Starts(HashMap<(usize, Part), usize>);
+
+impl Starts {
+    /// The first unit behind all that a pass needs, and behind the same pass of the micro-batch before.
+    fn behind_inputs(&self, rank: usize, part: Part) -> usize {
+        let before = part.micro_batch.checked_sub(1).map(|micro_batch| (rank, Part { micro_batch, ..part }));
+        let step = WAY.iter().position(|way| *way == (part.pass, part.chunk));
+        let own = match step {
+            Some(step) => step.checked_sub(1).map(|before| WAY[before]),
+            None => Some((Pass::InputGrad, part.chunk)),
+        };
+        let own = own.map(|(pass, chunk)| (rank, Part { pass, chunk, ..part }));
+        // Chunk 0 takes activations from the rank before and gradients from the one behind; chunk 1 the other way round.
+        let neighbour = match (part.pass, part.chunk) {
+            (Pass::WeightGrad, _) => None,
+            (Pass::Forward, 0) | (Pass::InputGrad, 1) => rank.checked_sub(1),
+            _ => Some(rank + 1),
+        };
+        let behind = [before, own, neighbour.map(|rank| (rank, part))].into_iter().flatten();
+        behind.filter_map(|pass| self.0.get(&pass)).map(|unit| unit + 1).max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,47 @@
+//! V-Min: two chunks per rank in a V, split backward passes, and a third of the activations of 1F1B.
+//!
+//! Each micro-batch runs down and up the V, and back, without a pause. Source: Qi et al. 2024 (arXiv 2405.15362), table 2 and
+//! appendix; [`building_block`] makes the order.
+
+use super::{
+    Backward, Bubble, Chunks, Facts, Order, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns,
+    building_block,
+};
+
+/// See the module.
+pub(super) struct VMin;
+
+impl Schedule for VMin {
+    fn facts(&self) -> Facts {
+        Facts {
+            aliases: &["vmin"],
+            chunks: Chunks::Exactly(2),
+            backward: Backward::Split,
+            batched: false,
+            prompt: false,
+            ..Facts::new("v-min", "two chunks per rank in a V, a third of the activations of 1F1B")
+        }
+    }
+    fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
+        let (p, m, _) = shape.checked(self)?;
+        let ranks = building_block::order(p, m, |rank| block(p, rank));
+        Ok(Order { placement: Placement::v_shape(p), micro_batches: m, ranks })
+    }
+    fn turns(&self, shape: &Shape) -> Option<Turns> {
+        Some(Turns { from: 3 * shape.ranks + 1, every: 1 })
+    }
+    fn bubble(&self, _: &Shape, _: &PassTimes) -> Option<Bubble> {
+        None
+    }
+    fn peak(&self, shape: &Shape) -> Option<Vec<u32>> {
+        let (p, m) = (shape.ranks, shape.micro_batches);
+        (m >= 2 * p).then(|| vec![2 * ((p + 4) / 3); p as usize])
+    }
+}
+
+/// When a rank runs the four passes of the first micro-batch.
+fn block(p: u32, rank: u32) -> [u32; 4] {
+    // Without them passes of three, six, … ranks would meet in one unit.
+    let wait = if p.is_multiple_of(3) { 2 } else { 0 };
+    [rank, 2 * p - 1 - rank, 2 * p + wait + rank, 4 * p - 1 + wait - rank]
+}
