@@ -13,6 +13,7 @@
 //! and enums are externally tagged (`"switch": {…}`), which keeps the JSON path of an error exact.
 
 mod attached;
+mod blame;
 pub mod catalog;
 pub mod collectives;
 mod content;
@@ -22,6 +23,7 @@ pub mod device;
 mod dtype;
 mod error;
 pub mod files;
+mod foreign;
 pub(crate) mod glob;
 pub mod hugging_face;
 mod import;
@@ -44,6 +46,7 @@ pub mod reliability;
 pub mod rules;
 mod scale;
 pub mod simple;
+mod sources;
 pub mod stack;
 mod stack_defaults;
 mod stated;
@@ -57,17 +60,18 @@ pub mod words;
 pub mod workload;
 
 pub use attached::Attached;
+pub use blame::blame_setting;
 pub use collectives::Collectives;
 pub(crate) use content::hash;
 pub use content::{Content, content_hash};
 pub use device::Device;
 pub use error::{SpecError, nearest};
 pub use files::{Disk, Files};
+pub(crate) use foreign::{USUAL_BATCH, model_of};
 pub use import::{import, import_model};
 pub(crate) use json::{merge, read as read_json, set as set_at, setting, typed as typed_json};
 pub use kind::{Kind, Spec};
-pub use load::{Draft, Loaded, blame_setting, from_text, from_value, load, load_from};
-pub(crate) use load::{USUAL_BATCH, model_of};
+pub use load::{Draft, Loaded, from_text, from_value, load, load_from};
 pub use model::ModelSpec;
 pub use recipe::Recipe;
 pub use reliability::Reliability;

@@ -1,0 +1,58 @@
+//! Files of other software where a workload or a model is meant.
+
+use serde_json::Value;
+
+use super::imports::{Beside, FileKind, recognise, translate, translate_model};
+use super::{SpecError, hugging_face, json};
+
+/// Sequences of a step of which nothing is said but its model: four million tokens in sequences of 4,096, as Llama 2 was
+/// trained (arXiv 2307.09288).
+pub(crate) const USUAL_BATCH: u64 = 1024;
+
+/// A workload of a file that is none: arguments of training software, or a model, which is run as Megatron-Bridge runs it.
+pub(super) fn foreign(text: &str, file: &str) -> Result<Option<Value>, SpecError> {
+    let plan = |e: SpecError| match e.problem.as_str() {
+        problem if problem.contains("which model") => {
+            e.hint(format!("name one beside it: stepsim plan {file} llama3-8b --on 64xh100"))
+        }
+        _ if e.hint.is_empty() || e.hint.starts_with("give --") => {
+            e.hint(format!("say the machine and the batch: stepsim plan {file} --on 64xh100 --batch 512"))
+        }
+        _ => e,
+    };
+    match recognise(text.as_bytes()) {
+        None | Some(FileKind::Workload) => Ok(None),
+        Some(FileKind::Arguments(format)) => {
+            Ok(Some(translate(format, text, file, &Beside::default()).map_err(plan)?.workload))
+        }
+        Some(FileKind::Model | FileKind::HuggingFace) => {
+            let beside = Beside {
+                model: Some(model_of(json::read(file, text)?, file)?),
+                usual_batch: Some(USUAL_BATCH),
+                ..Beside::default()
+            };
+            let made = translate_model("megatron-bridge", file, &beside)?;
+            let mut workload = made.workload;
+            workload["description"] =
+                format!("The model of {file}; assumed: {}", made.assumed.join("; ")).into();
+            Ok(Some(workload))
+        }
+        Some(other) => {
+            let next = match other {
+                FileKind::Machine => format!("stepsim plan MODEL --on {file}"),
+                FileKind::Kineto => format!("stepsim analyze {file}"),
+                _ => format!("stepsim import {file}"),
+            };
+            Err(SpecError::file(file, format!("is {}, not a workload", other.words())).hint(next))
+        }
+    }
+}
+
+/// A model file, or a config.json as one.
+pub(crate) fn model_of(value: Value, file: &str) -> Result<Value, SpecError> {
+    if !hugging_face::is_config(&value) {
+        return Ok(value);
+    }
+    let model = hugging_face::model(&value, file)?;
+    serde_json::to_value(model).map_err(|e| SpecError::file(file, e.to_string()))
+}
