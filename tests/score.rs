@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use stepsim::lab::describe::RuleBook;
 use stepsim::lab::score::{Case, case, read};
+use stepsim::step::model::ParameterCount;
+use stepsim::step::spec::ModelSpec;
 
 fn data(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name).display().to_string()
@@ -176,6 +178,41 @@ fn software_leads_to_its_stack_by_device_too() {
     let rows = named.map(|(software, device, _)| json!({"software": software, "device": device}));
     for (case, (software, _, stack)) in rows_with(&rows).iter().zip(named) {
         assert_eq!(case.stack, stack, "{software}");
+    }
+}
+
+/// A row that gives no more than a name has the model of that name: its parameters are the published ones, in billions.
+#[test]
+fn names_of_the_literature_have_their_parameters() {
+    let named = [
+        ("GPT-3 1.3B", 1.32),
+        ("GPT 18.4B", 18.4),
+        ("Megatron 76B", 76.1),
+        ("GPT 145.6B", 145.6),
+        ("Turing-NLG", 17.2),
+        ("gpt2-medium", 0.355),
+        ("MPT-30B", 30.0),
+        ("TinyLlama", 1.10),
+        ("DeepSeek LLM 67B", 67.4),
+        ("Command R+", 103.8),
+        ("Granite-3.1-8B", 8.17),
+        ("Apertus-70B", 70.6),
+        ("StableLM 2 12B", 12.1),
+        ("ERNIE-4.5-300B-A47B", 300.0),
+        ("dots.llm1", 142.8),
+        ("Snowflake Arctic 480B", 480.0),
+        ("Ling-1T", 1000.0),
+    ];
+    let bare = ["layers", "hidden", "heads", "ffn"].map(|column| (column.to_string(), Value::Null));
+    let rows = named.map(|(model, _)| {
+        let mut row = json!({"model": model, "n_devices": 2048, "gbs_seqs": 4096});
+        row.as_object_mut().unwrap().extend(bare.clone());
+        row
+    });
+    for (case, (name, billions)) in rows_with(&rows).iter().zip(named) {
+        let model: ModelSpec = serde_json::from_value(case.workload["model"].clone()).expect("a model");
+        let count = ParameterCount::of(&model).total() as f64 / 1e9;
+        assert!((count / billions - 1.0).abs() < 0.015, "{name}: {count} of {billions}");
     }
 }
 
