@@ -348,7 +348,7 @@ proptest! {
         micro_batch in 1u64..5,
     ) {
         let m = model("llama3-70b");
-        let context = ContextSpec { size, kind, zigzag: true, per_document: false, ulysses_size: Some(2) };
+        let context = ContextSpec { size, kind, ulysses_size: Some(2), ..ContextSpec::default() };
         let flops = |micro_batch, context| {
             let p = LayerPlan::transformer(&m, &Shard { micro_batch, context, ..Shard::whole(&m) });
             LayerPlan::flops(&p.forward) + LayerPlan::flops(&p.backward)

@@ -3,16 +3,18 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::layers::units_of_stages;
 use super::unit::Unit;
 use crate::core::ids::RankId;
-use crate::step::documents::{Dealt, Images, Work, Works};
-use crate::step::model::Shard;
-use crate::step::model::flops::StepFlops;
+use crate::step::documents::{Dealt, DynamicContext, Images, Mask, PackedPass, Room, Work, Works};
+use crate::step::model::flops::{StepFlops, TokenFlops};
+use crate::step::model::{CommGroup, Shard};
 use crate::step::schedule::{Placement, Seat};
 use crate::step::spec::SpecError;
 use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::WorkloadSpec;
+use crate::step::spec::workload::{ContextSpec, WorkloadSpec};
 use crate::step::topology::{Axis, Layout};
 
 /// What tells one micro-batch from another.
@@ -22,6 +24,19 @@ enum Contents {
     Documents(Arc<Work>),
     /// Its images by module.
     Images(Arc<[u64]>),
+    /// What a rank has of a pass of dynamic context parallelism.
+    Pass(Arc<PassShare>),
+}
+
+/// What a rank has of a pass of dynamic context parallelism.
+#[derive(Clone, Debug, PartialEq)]
+struct PassShare {
+    /// Ranks of its group.
+    degree: u64,
+    /// Tokens of the pass.
+    tokens: u64,
+    /// What attention has to do on the rank.
+    work: Arc<Work>,
 }
 
 impl Contents {
@@ -29,6 +44,7 @@ impl Contents {
         match (self, other) {
             (Contents::Documents(a), Contents::Documents(b)) => Arc::ptr_eq(a, b),
             (Contents::Images(a), Contents::Images(b)) => a == b,
+            (Contents::Pass(a), Contents::Pass(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
@@ -37,6 +53,21 @@ impl Contents {
         match self {
             Contents::Documents(work) => Shard { documents: Some(work.clone()), ..shard.clone() },
             Contents::Images(images) => Shard { images: Some(images.clone()), ..shard.clone() },
+            Contents::Pass(pass) => pass.onto(shard),
+        }
+    }
+}
+
+impl PassShare {
+    fn onto(&self, shard: &Shard) -> Shard {
+        let context = ContextSpec { size: self.degree, zigzag: true, per_document: true, ..shard.context };
+        Shard {
+            micro_batch: 1,
+            sequence: self.tokens,
+            context,
+            context_group: CommGroup::ContextOf(self.degree.ilog2() as u8),
+            documents: Some(self.work.clone()),
+            ..shard.clone()
         }
     }
 }
@@ -45,6 +76,7 @@ impl Contents {
 #[derive(Debug, Default)]
 pub struct Packs {
     dealt: Option<Dealt>,
+    dynamic: Option<DynamicContext>,
     images: Option<Images>,
     usual: Option<Arc<Work>>,
     /// Contents by micro-batch: the lists that differ.
@@ -70,6 +102,9 @@ impl Packs {
             return Ok(images.map_or_else(Packs::default, |images| Packs::of_images(images, workload)));
         };
         let context = &workload.parallelism.context;
+        if context.dynamic.is_some() {
+            return Packs::of_samples(dealt, workload, model, devices);
+        }
         let works = Works::new(&dealt, model, context).ok_or_else(|| {
             SpecError::at("documents", "their shares over context-parallel ranks take minutes to count")
                 .allowed("about 1e9 pieces of documents, squared by document")
@@ -88,6 +123,37 @@ impl Packs {
         packs.lists = known.iter().map(|list| shared(list)).collect();
         packs.usual = works.usual().map(Arc::new);
         packs.dealt = Some(dealt);
+        Ok(packs)
+    }
+
+    /// The documents as samples, on groups of ranks that each is cut over.
+    fn of_samples(
+        dealt: Dealt,
+        workload: &WorkloadSpec,
+        model: &ModelSpec,
+        devices: u64,
+    ) -> Result<Packs, SpecError> {
+        let dynamic = scheduled(&dealt, workload, model, devices)?;
+        let masks = Mask::of_model(model);
+        let mut known: FxHashMap<&PackedPass, Vec<Arc<PassShare>>> = FxHashMap::default();
+        for (_, pass) in &dynamic.passes {
+            known.entry(pass).or_insert_with(|| shares(pass, &masks));
+        }
+        let mut packs = Packs { context: workload.parallelism.context.size as u32, ..Packs::default() };
+        for rank in 0..dynamic.loads.len() as u64 {
+            let share =
+                |pass: &PackedPass| Contents::Pass(known[pass][(rank % pass.degree) as usize].clone());
+            let list: Vec<Contents> = dynamic.of_rank(rank).map(share).collect();
+            let same = |other: &Vec<Contents>| {
+                other.len() == list.len() && other.iter().zip(&list).all(|(a, b)| a.equals(b))
+            };
+            let number = packs.lists.iter().position(same).unwrap_or(packs.lists.len());
+            packs.of.push(number as u32);
+            if number == packs.lists.len() {
+                packs.lists.push(list);
+            }
+        }
+        (packs.dealt, packs.dynamic) = (Some(dealt), Some(dynamic));
         Ok(packs)
     }
 
@@ -114,14 +180,34 @@ impl Packs {
     pub fn images(&self) -> Option<&Images> {
         self.images.as_ref()
     }
-    /// The share of a rank whose micro-batch has usual documents, and most images: what all of them have room for.
+    /// The share of a rank whose micro-batch has usual documents, and most images or tokens: what all of them have room for.
     pub fn onto(&self, shard: Shard) -> Shard {
+        let passes = self.lists.iter().flatten().filter_map(|contents| match contents {
+            Contents::Pass(pass) => Some(pass),
+            _ => None,
+        });
+        if let Some(pass) = passes.max_by_key(|pass| pass.tokens / pass.degree) {
+            return pass.onto(&shard);
+        }
         let images = self.images.as_ref().map(|images| images.fullest().into());
         Shard { documents: self.usual(), images, ..shard }
     }
     /// The documents, dealt.
     pub fn dealt(&self) -> Option<&Dealt> {
         self.dealt.as_ref()
+    }
+    /// The documents on groups of ranks, where each has a degree of its own.
+    pub fn dynamic(&self) -> Option<&DynamicContext> {
+        self.dynamic.as_ref()
+    }
+    /// Passes of a list, where ranks make unequal numbers of them.
+    pub fn passes(&self, list: u32) -> Option<u32> {
+        self.dynamic.as_ref().map(|_| self.lists[list as usize].len() as u32)
+    }
+    /// Passes of the rank that makes most, where ranks make unequal numbers of them.
+    pub fn most_passes(&self) -> Option<u32> {
+        self.dynamic.as_ref()?;
+        self.lists.iter().map(|list| list.len() as u32).max()
     }
     /// What attention has to do in a usual micro-batch.
     pub fn usual(&self) -> Option<Arc<Work>> {
@@ -168,6 +254,51 @@ impl Packs {
         sum += StepFlops::of_modules(workload, model, sequences);
         sum
     }
+}
+
+/// The documents of a step as samples on groups of the ranks of data × context.
+fn scheduled(
+    dealt: &Dealt,
+    workload: &WorkloadSpec,
+    model: &ModelSpec,
+    devices: u64,
+) -> Result<DynamicContext, SpecError> {
+    let p = &workload.parallelism;
+    let ranks = workload.data_parallel(devices) * p.context.size;
+    let tokens_per_rank = workload.tokens_per_rank(model);
+    let lengths: Vec<u64> = dealt.sequences.iter().flatten().copied().collect();
+    let longest = lengths.iter().copied().max().unwrap_or(0);
+    if longest > tokens_per_rank.saturating_mul(ranks) {
+        let at = "parallelism.context.dynamic.tokens_per_rank";
+        let needed = longest.div_ceil(ranks);
+        return Err(SpecError::at(at, format!("{tokens_per_rank} is not allowed"))
+            .allowed(format!("at least {needed}: {ranks} ranks hold the longest document ({longest} tokens)"))
+            .hint("raise it, or shorten documents (documents.drawn.longest)"));
+    }
+    let multiple = 2 * ranks * if p.sequence_parallel { p.tensor } else { 1 };
+    let room = Room { ranks, tokens_per_rank, multiple };
+    let cost = |tokens: u64| {
+        let of_token = TokenFlops::of(model, tokens);
+        (tokens as f64 * (of_token.matrices + of_token.mixing_causal)) as u128
+    };
+    Ok(DynamicContext::new(&lengths, room, cost))
+}
+
+/// What the first rank of its group has of a pass: ranks differ by a window's borders at most.
+pub fn share_of_pass(pass: &PackedPass, model: &ModelSpec, shard: &Shard) -> Shard {
+    shares(pass, &Mask::of_model(model))[0].onto(shard)
+}
+
+/// What each rank of its group has of a pass; equal shares once.
+fn shares(pass: &PackedPass, masks: &[Mask]) -> Vec<Arc<PassShare>> {
+    let mut shares: Vec<Arc<PassShare>> = Vec::new();
+    for work in pass.works(masks) {
+        let (degree, tokens, work) = (pass.degree, pass.tokens(), Arc::new(work));
+        let share = Arc::new(PassShare { degree, tokens, work });
+        let old = shares.iter().find(|old| **old == share).cloned();
+        shares.push(old.unwrap_or(share));
+    }
+    shares
 }
 
 /// Equal works once.
