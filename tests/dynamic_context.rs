@@ -166,11 +166,34 @@ fn the_closed_form_follows() {
     for _ in 0..40 {
         let value = drawn(&mut draws);
         let inputs = inputs(&value);
-        let simulated = run(&inputs, true).record.step_end.s();
+        let simulation = run(&inputs, true);
         let form = closed_form(&inputs).unwrap();
-        let ratio = form.terms.total() / simulated;
+        let ratio = form.terms.total() / simulation.record.step_end.s();
         assert!((ratio - 1.0).abs() < 0.02, "{ratio}: {value}");
+        let held = form.fullest().total() / simulation.memory_peak_bytes().unwrap() as f64;
+        assert!((held - 1.0).abs() < 0.02, "memory {held}: {value}");
     }
+}
+
+/// Documents are dealt by their lengths and each cut by itself: what says otherwise for a static degree has no effect, and is
+/// called so.
+#[test]
+fn fields_of_static_cuts_have_no_effect() {
+    let lengths = json!({"drawn": {"median": 2000, "sigma": 1.0}});
+    let plain = step(&lengths, &json!({"size": 4, "dynamic": {}}));
+    let mut other = plain.clone();
+    other["documents"]["order"] = "sorted".into();
+    other["parallelism"]["context"]["zigzag"] = false.into();
+    other["parallelism"]["context"]["per_document"] = true.into();
+    let (plain, other) = (inputs(&plain), inputs(&other));
+    assert_eq!(run(&plain, true).record.step_end, run(&other, true).record.step_end);
+    let stated = ["documents.order", "parallelism.context.zigzag", "parallelism.context.per_document"]
+        .map(String::from);
+    let workload = &other.workload.value;
+    assert_eq!(workload.inert(&stated, &other.model, 8).len(), 3);
+    let report = run(&other, true).report(false);
+    let dynamic = report.dynamic_context.unwrap();
+    assert!(dynamic.degrees.len() > 1 && dynamic.padding > 0.0 && dynamic.work_max_over_mean >= 1.0);
 }
 
 #[test]

@@ -6,9 +6,10 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::lab::simulate::Inputs;
+use crate::read::analysis::dynamic_context::DynamicContextReport;
 use crate::read::analysis::table::{grouped, new_table};
 use crate::step::documents::shards::{Cut, Seen, Shares};
-use crate::step::documents::{Dealt, DynamicContext, OfDegree, expected};
+use crate::step::documents::{Dealt, expected};
 use crate::step::plan::step::Packs;
 use crate::step::spec::SpecError;
 
@@ -31,27 +32,7 @@ pub(super) struct DocumentsView {
     cuts: BTreeMap<&'static str, CutView>,
     /// What dynamic context parallelism makes of them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    dynamic: Option<DynamicView>,
-}
-
-/// Documents with a degree of context parallelism of their own.
-#[derive(Debug, Serialize)]
-struct DynamicView {
-    tokens_per_rank: u64,
-    /// Part of all tokens that are padding.
-    padding: f64,
-    /// What the fullest rank has to do, its waits for groups included, over the mean.
-    ranks_max_over_mean: f64,
-    /// By degree.
-    degrees: BTreeMap<u64, DegreeView>,
-}
-
-#[derive(Debug, Serialize)]
-struct DegreeView {
-    samples: u64,
-    passes: u64,
-    /// Part of all tokens.
-    tokens: f64,
+    dynamic: Option<DynamicContextReport>,
 }
 
 /// A way to cut a sequence, on average over sequences.
@@ -92,29 +73,35 @@ impl DocumentsView {
                 _ => expected::of_sums(&costs, ranks, each as u64),
             },
             cuts: if context > 1 { cuts(&dealt, context) } else { BTreeMap::new() },
-            dynamic: Packs::new(workload, model, devices)?
-                .dynamic()
-                .map(|dynamic| DynamicView::of(dynamic, workload.tokens_per_rank(model))),
+            dynamic: Packs::new(workload, model, devices)?.dynamic().map(DynamicContextReport::of),
         }))
+    }
+
+    /// Whether each document has a degree of context parallelism of its own.
+    pub fn are_dynamic(&self) -> bool {
+        self.dynamic.is_some()
     }
 
     pub fn text(&self, out: &mut String, width: u16) {
         let _ = writeln!(
             out,
             "\n  {} documents: {} tokens on average, {} the longest; attention is {:.1} % of that of undivided \
-             sequences\n  attention of the fullest over the mean: micro-batch {:.2}, data-parallel rank {:.2} \
-             (expected as packed {:.2})",
+             sequences",
             grouped(self.documents as u64),
             grouped(self.mean_tokens.round() as u64),
             grouped(self.longest),
             100.0 * self.pairs_of_one_document,
-            self.micro_batches_max_over_mean,
-            self.ranks_max_over_mean,
-            self.ranks_expected_over_mean,
         );
         if let Some(dynamic) = &self.dynamic {
-            return dynamic.text(out, width);
+            out.push_str(&dynamic.text(width));
+            return;
         }
+        let _ = writeln!(
+            out,
+            "  attention of the fullest over the mean: micro-batch {:.2}, data-parallel rank {:.2} (expected as packed \
+             {:.2})",
+            self.micro_batches_max_over_mean, self.ranks_max_over_mean, self.ranks_expected_over_mean,
+        );
         if self.cuts.is_empty() {
             return;
         }
@@ -132,45 +119,6 @@ impl DocumentsView {
             out,
             "\n  attention of the fullest context-parallel rank over the mean (first {SHOWN} sequences)\n{table}"
         );
-    }
-}
-
-impl DynamicView {
-    fn of(dynamic: &DynamicContext, tokens_per_rank: u64) -> DynamicView {
-        let padded = dynamic.padded() as f64;
-        let of_degree = |(degree, of): (u64, OfDegree)| {
-            let OfDegree { samples, passes, tokens } = of;
-            (degree, DegreeView { samples, passes, tokens: tokens as f64 / padded })
-        };
-        let most = dynamic.loads.iter().copied().max().unwrap_or(0) as f64;
-        DynamicView {
-            tokens_per_rank,
-            padding: 1.0 - dynamic.tokens as f64 / padded,
-            ranks_max_over_mean: most / dynamic.mean_cost(),
-            degrees: dynamic.by_degree().into_iter().map(of_degree).collect(),
-        }
-    }
-
-    fn text(&self, out: &mut String, width: u16) {
-        let _ = writeln!(
-            out,
-            "\n  a degree for each document, at most {} tokens of a pass on a rank: padding {:.2} % of all tokens; work of the \
-             fullest rank {:.3} of the mean",
-            grouped(self.tokens_per_rank),
-            100.0 * self.padding,
-            self.ranks_max_over_mean,
-        );
-        let head = ["  context parallel", "documents", "passes", "tokens"];
-        let mut table = new_table(width, head.map(String::from).to_vec());
-        for (degree, of) in &self.degrees {
-            table.add_row(vec![
-                format!("  {degree}"),
-                grouped(of.samples),
-                grouped(of.passes),
-                format!("{:.1} %", 100.0 * of.tokens),
-            ]);
-        }
-        let _ = writeln!(out, "{table}");
     }
 }
 

@@ -64,6 +64,8 @@ pub struct DynamicContext {
     pub loads: Vec<u128>,
     /// Tokens of all samples, without padding.
     pub tokens: u64,
+    /// Most tokens of a pass on one rank.
+    pub tokens_per_rank: u64,
     /// Cost of all samples.
     cost: u128,
 }
@@ -94,37 +96,37 @@ impl DynamicContext {
         let mut costed = |padded| (padded, *known.entry(padded).or_insert_with(|| cost(padded).max(1)));
         let costs: Vec<(u64, u128)> = padded.map(&mut costed).collect();
         let all: u128 = costs.iter().map(|c| c.1).sum();
-        let degree = |(padded, cost): (u64, u128)| {
+        let sample = |&(padded, cost): &(u64, u128)| {
             let held = padded.div_ceil(room.tokens_per_rank);
             let even = (cost * u128::from(room.ranks)).div_ceil(all) as u64;
-            held.max(even).next_power_of_two().min(room.ranks)
+            Sample { degree: held.max(even).next_power_of_two().min(room.ranks), padded, cost }
         };
-        let sample = |of: &(u64, u128)| Sample { degree: degree(*of), padded: of.0, cost: of.1 };
         let mut samples: Vec<Sample> = costs.iter().map(sample).collect();
         samples.sort_by_key(|s| Reverse((s.degree, s.padded)));
         let mut schedule = DynamicContext {
             passes: Vec::new(),
             loads: vec![0; room.ranks as usize],
             tokens: lengths.iter().sum(),
+            tokens_per_rank: room.tokens_per_rank,
             cost: all,
         };
         for of_degree in samples.chunk_by(|a, b| a.degree == b.degree) {
             let mut begun = vec![Vec::new(); room.ranks as usize];
-            of_degree.iter().for_each(|sample| schedule.place(sample, room.tokens_per_rank, &mut begun));
+            of_degree.iter().for_each(|sample| schedule.place(sample, &mut begun));
         }
         schedule
     }
 
     /// Puts a sample on the group of its degree that has least to do, into the first pass with room for it; `begun` are those of
     /// its degree by the first rank of their groups.
-    fn place(&mut self, sample: &Sample, tokens_per_rank: u64, begun: &mut [Vec<usize>]) {
+    fn place(&mut self, sample: &Sample, begun: &mut [Vec<usize>]) {
         let degree = sample.degree as usize;
         let busy = |group: &[u128]| group.iter().copied().max().unwrap_or(0);
         let groups = self.loads.chunks(degree).map(busy).enumerate();
         let Some((group, load)) = groups.min_by_key(|(_, load)| *load) else { return };
         let first = group * degree;
         self.loads[first..first + degree].fill(load + sample.cost / degree as u128);
-        let room = sample.degree.saturating_mul(tokens_per_rank);
+        let room = sample.degree.saturating_mul(self.tokens_per_rank);
         let fits = |pass: &&usize| self.passes[**pass].1.tokens() + sample.padded <= room;
         match begun[first].iter().find(fits) {
             Some(pass) => self.passes[*pass].1.samples.push(sample.padded),
@@ -141,9 +143,10 @@ impl DynamicContext {
         let of = move |(first, pass): &&(u64, PackedPass)| (*first..first + pass.degree).contains(&rank);
         self.passes.iter().filter(of).map(|(_, pass)| pass)
     }
-    /// What a rank has to do on average, in units of cost.
-    pub fn mean_cost(&self) -> f64 {
-        self.cost as f64 / self.loads.len() as f64
+    /// Cost of the rank that has most over the mean of what ranks have to do.
+    pub fn max_over_mean(&self) -> f64 {
+        let most = self.loads.iter().copied().max().unwrap_or(0) as f64;
+        most * self.loads.len() as f64 / self.cost as f64
     }
     /// Tokens with their padding.
     pub fn padded(&self) -> u64 {
@@ -192,6 +195,7 @@ mod tests {
         assert_eq!((schedule.tokens, schedule.padded()), (14_332, 14_336));
         assert_eq!(schedule.of_rank(5).collect::<Vec<_>>(), [&long, &short]);
         assert_eq!(schedule.by_degree()[&1], OfDegree { samples: 6, passes: 6, tokens: 6144 });
+        assert_eq!(schedule.max_over_mean(), 2048.0 / 1792.0);
         // Each of four ranks gets 4,096 tokens of a long sample: (2 · 4 · 4,096 + 6 · 1,024) / 8.
         assert_eq!(schedule.received(), 4864);
     }

@@ -49,6 +49,7 @@ use crate::core::ids::{DeviceId, RankId, TransferId};
 use crate::core::kernel_class::Kind;
 use crate::core::program::{OpInfo, Program, World};
 use crate::step::collective::Lowering;
+use crate::step::documents::DynamicContext;
 use crate::step::model::Shard;
 use crate::step::model::flops::StepFlops;
 use crate::step::plan::launch::{Setting, launch};
@@ -97,6 +98,8 @@ pub struct Plan {
     pub skipped_flops: u128,
     /// Sizes of the groups.
     pub degrees: Degrees,
+    /// The documents on groups of ranks, where each has a degree of context parallelism of its own.
+    pub dynamic: Option<DynamicContext>,
 }
 
 impl Plan {
@@ -250,6 +253,7 @@ pub fn plan_on(
         hardware_flops,
         skipped_flops,
         degrees,
+        dynamic: packs.into_dynamic(),
         order,
     })
 }

@@ -200,6 +200,10 @@ impl Packs {
     pub fn dynamic(&self) -> Option<&DynamicContext> {
         self.dynamic.as_ref()
     }
+    /// The same, and nothing else of it.
+    pub(super) fn into_dynamic(self) -> Option<DynamicContext> {
+        self.dynamic
+    }
     /// Passes of a list, where ranks make unequal numbers of them.
     pub fn passes(&self, list: u32) -> Option<u32> {
         self.dynamic.as_ref().map(|_| self.lists[list as usize].len() as u32)
