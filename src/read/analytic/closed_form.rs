@@ -119,7 +119,7 @@ impl<'a> ClosedForm<'a> {
         }
         let share = |pass: &PackedPass| step::share_of_pass(pass, model, &shard);
         let own =
-            packs.dynamic().map(|dynamic| OwnPasses::new(&mut form, dynamic, share, &units)).transpose()?;
+            packs.dynamic().map(|dynamic| OwnPasses::new(&mut form, dynamic, share, units)).transpose()?;
         let chunks = form.order.placement.parts();
         let of_layout = Given { workload, model, degrees, chunks, peak, count: layers.parameters };
         let flops = match documents {

@@ -62,7 +62,7 @@ impl OwnPasses {
             form.with_stages(units(&share(pass)))?;
         }
         let mut forming = 0.0;
-        for (group, op, bytes) in Forming::of(dynamic).iter().flat_map(Forming::messages) {
+        for (_, group, op, bytes) in Forming::of(dynamic).into_iter().flat_map(Forming::messages) {
             forming += form.links.time(group, op, bytes as f64)?;
         }
         Ok(OwnPasses { passes: own.len() as u32, memory, mean, end, forming })

@@ -3,13 +3,10 @@
 //! The groups themselves are made once a run. In each step, ranks tell each other how long their samples are, and send them to
 //! the ranks that run them (Megatron-LM's `get_batch_and_global_seqlens` and `reroute_samples_to_dcp_ranks`).
 
-use crate::core::ids::OpId;
-use crate::core::program::{NO_MICRO_BATCH, Phase, ProgramBuilder};
 use crate::step::collective::Op;
 use crate::step::documents::DynamicContext;
 use crate::step::model::CommGroup;
 use crate::step::plan::step::groups::Group;
-use crate::step::plan::step::writer::Writer;
 
 /// Bytes of a sample's length: an int32.
 const LENGTH_BYTES: u64 = 4;
@@ -36,18 +33,8 @@ impl Forming {
             ],
         })
     }
-    /// Whom they go to, and what and how many bytes each is.
-    pub fn messages(&self) -> impl Iterator<Item = (Group, Op, u64)> + '_ {
-        self.messages.iter().map(|(_, op, bytes)| (self.group, *op, *bytes))
-    }
-    /// Pushes them; the last is what the first pass waits for.
-    pub(super) fn push(&self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) -> Option<OpId> {
-        let mut last: Option<OpId> = None;
-        for (name, op, bytes) in self.messages {
-            let what = (name, Phase::Forward, None);
-            let sent = w.communicate(b, self.group, op, bytes, what, last.as_slice(), NO_MICRO_BATCH);
-            last = sent.or(last);
-        }
-        last
+    /// Name, group, operation and bytes of each.
+    pub fn messages(self) -> impl Iterator<Item = (&'static str, Group, Op, u64)> {
+        self.messages.into_iter().map(move |(name, op, bytes)| (name, self.group, op, bytes))
     }
 }

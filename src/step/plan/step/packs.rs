@@ -6,15 +6,16 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::layers::units_of_stages;
+use super::pass_share::{PassShare, scheduled, shares};
 use super::unit::Unit;
 use crate::core::ids::RankId;
-use crate::step::documents::{Dealt, DynamicContext, Images, Mask, PackedPass, Room, Work, Works};
-use crate::step::model::flops::{StepFlops, TokenFlops};
-use crate::step::model::{CommGroup, Shard};
+use crate::step::documents::{Dealt, DynamicContext, Images, Mask, PackedPass, Work, Works};
+use crate::step::model::Shard;
+use crate::step::model::flops::StepFlops;
 use crate::step::schedule::{Placement, Seat};
 use crate::step::spec::SpecError;
 use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::{ContextSpec, WorkloadSpec};
+use crate::step::spec::workload::WorkloadSpec;
 use crate::step::topology::{Axis, Layout};
 
 /// What tells one micro-batch from another.
@@ -26,17 +27,6 @@ enum Contents {
     Images(Arc<[u64]>),
     /// What a rank has of a pass of dynamic context parallelism.
     Pass(Arc<PassShare>),
-}
-
-/// What a rank has of a pass of dynamic context parallelism.
-#[derive(Clone, Debug, PartialEq)]
-struct PassShare {
-    /// Ranks of its group.
-    degree: u64,
-    /// Tokens of the pass.
-    tokens: u64,
-    /// What attention has to do on the rank.
-    work: Arc<Work>,
 }
 
 impl Contents {
@@ -54,20 +44,6 @@ impl Contents {
             Contents::Documents(work) => Shard { documents: Some(work.clone()), ..shard.clone() },
             Contents::Images(images) => Shard { images: Some(images.clone()), ..shard.clone() },
             Contents::Pass(pass) => pass.onto(shard),
-        }
-    }
-}
-
-impl PassShare {
-    fn onto(&self, shard: &Shard) -> Shard {
-        let context = ContextSpec { size: self.degree, zigzag: true, per_document: true, ..shard.context };
-        Shard {
-            micro_batch: 1,
-            sequence: self.tokens,
-            context,
-            context_group: CommGroup::ContextOf(self.degree.ilog2() as u8),
-            documents: Some(self.work.clone()),
-            ..shard.clone()
         }
     }
 }
@@ -186,7 +162,7 @@ impl Packs {
             Contents::Pass(pass) => Some(pass),
             _ => None,
         });
-        if let Some(pass) = passes.max_by_key(|pass| pass.tokens / pass.degree) {
+        if let Some(pass) = passes.max_by_key(|pass| pass.tokens()) {
             return pass.onto(&shard);
         }
         let images = self.images.as_ref().map(|images| images.fullest().into());
@@ -258,51 +234,6 @@ impl Packs {
         sum += StepFlops::of_modules(workload, model, sequences);
         sum
     }
-}
-
-/// The documents of a step as samples on groups of the ranks of data × context.
-fn scheduled(
-    dealt: &Dealt,
-    workload: &WorkloadSpec,
-    model: &ModelSpec,
-    devices: u64,
-) -> Result<DynamicContext, SpecError> {
-    let p = &workload.parallelism;
-    let ranks = workload.data_parallel(devices) * p.context.size;
-    let tokens_per_rank = workload.tokens_per_rank(model);
-    let lengths: Vec<u64> = dealt.sequences.iter().flatten().copied().collect();
-    let longest = lengths.iter().copied().max().unwrap_or(0);
-    if longest > tokens_per_rank.saturating_mul(ranks) {
-        let at = "parallelism.context.dynamic.tokens_per_rank";
-        let needed = longest.div_ceil(ranks);
-        return Err(SpecError::at(at, format!("{tokens_per_rank} is not allowed"))
-            .allowed(format!("at least {needed}: {ranks} ranks hold the longest document ({longest} tokens)"))
-            .hint("raise it, or shorten documents (documents.drawn.longest)"));
-    }
-    let multiple = 2 * ranks * if p.sequence_parallel { p.tensor } else { 1 };
-    let room = Room { ranks, tokens_per_rank, multiple };
-    let cost = |tokens: u64| {
-        let of_token = TokenFlops::of(model, tokens);
-        (tokens as f64 * (of_token.matrices + of_token.mixing_causal)) as u128
-    };
-    Ok(DynamicContext::new(&lengths, room, cost))
-}
-
-/// What the first rank of its group has of a pass: ranks differ by a window's borders at most.
-pub fn share_of_pass(pass: &PackedPass, model: &ModelSpec, shard: &Shard) -> Shard {
-    shares(pass, &Mask::of_model(model))[0].onto(shard)
-}
-
-/// What each rank of its group has of a pass; equal shares once.
-fn shares(pass: &PackedPass, masks: &[Mask]) -> Vec<Arc<PassShare>> {
-    let mut shares: Vec<Arc<PassShare>> = Vec::new();
-    for work in pass.works(masks) {
-        let (degree, tokens, work) = (pass.degree, pass.tokens(), Arc::new(work));
-        let share = Arc::new(PassShare { degree, tokens, work });
-        let old = shares.iter().find(|old| **old == share).cloned();
-        shares.push(old.unwrap_or(share));
-    }
-    shares
 }
 
 /// Equal works once.

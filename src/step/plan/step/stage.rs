@@ -6,6 +6,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use super::chain::{Act, Advance, Chain, Segments, Visit};
+use super::forming::Forming;
 use super::groups::Group;
 use super::layout_copies::with_copies;
 use super::overlap;
@@ -17,7 +18,9 @@ use super::unit::{FullRecompute, Label, Unit};
 use super::writer::{Writer, info_of};
 use super::{Prices, Setup};
 use crate::core::ids::OpId;
-use crate::core::program::{MemoryClass, MemoryEffect, MemoryWhen, OpInfo, Phase, ProgramBuilder, Work};
+use crate::core::program::{
+    MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Work,
+};
 use crate::step::collective::{Lowering, Op, Transfer};
 use crate::step::model::{CommGroup, Item};
 use crate::step::plan::launch::Read;
@@ -187,10 +190,21 @@ impl<'a, 'm> Stage<'a, 'm> {
         }
         let mut chain = Chain::new(segments, task.part.micro_batch, task.input, self.w.compute);
         if task.part.pass == Pass::Forward && task.part.micro_batch == 0 {
-            let formed = self.w.setup.forming.and_then(|forming| forming.push(&mut self.w, b));
+            let formed = self.form_groups(b);
             formed.into_iter().for_each(|op| chain.wait(op));
         }
         chain
+    }
+
+    /// Pushes what forms groups of context parallelism at the beginning of a step; its first pass waits for the last of it.
+    fn form_groups(&mut self, b: &mut ProgramBuilder) -> Option<OpId> {
+        let mut last: Option<OpId> = None;
+        for (name, group, op, bytes) in self.w.setup.forming.into_iter().flat_map(Forming::messages) {
+            let what = (name, Phase::Forward, None);
+            let sent = self.w.communicate(b, group, op, bytes, what, last.as_slice(), NO_MICRO_BATCH);
+            last = sent.or(last);
+        }
+        last
     }
 
     /// Weights are cast in front of the first forward visit of a step, once they are there.
