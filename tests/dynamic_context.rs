@@ -45,6 +45,7 @@ fn drawn(draws: &mut Draws) -> Value {
             "size": draws.of(&[1, 2, 4]), "kind": draws.of(&["ring", "all-gather"]), "dynamic": {},
         }),
     );
+    step["topology"] = draws.of(&["switch:8,450,1", "nodes:2*4,400,1,50,2"]).into();
     step["batch"]["global"] = draws.of(&[8, 16]).into();
     let tensor = draws.of(&[1, 1, 2]);
     step["parallelism"]["tensor"] = tensor.into();

@@ -15,7 +15,7 @@
 //! Megatron-LM's first version puts between its rounds is not played.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use rustc_hash::FxHashMap;
 
@@ -68,6 +68,8 @@ pub struct DynamicContext {
     pub tokens_per_rank: u64,
     /// Cost of all samples.
     cost: u128,
+    /// By rank: which passes it runs.
+    of: Vec<Vec<usize>>,
 }
 
 /// What the passes of one degree are.
@@ -109,39 +111,45 @@ impl DynamicContext {
             tokens: lengths.iter().sum(),
             tokens_per_rank: room.tokens_per_rank,
             cost: all,
+            of: vec![Vec::new(); room.ranks as usize],
         };
-        for of_degree in samples.chunk_by(|a, b| a.degree == b.degree) {
-            let mut begun = vec![Vec::new(); room.ranks as usize];
-            of_degree.iter().for_each(|sample| schedule.place(sample, &mut begun));
-        }
+        samples.chunk_by(|a, b| a.degree == b.degree).for_each(|alike| schedule.place(alike));
         schedule
     }
 
-    /// Puts a sample on the group of its degree that has least to do, into the first pass with room for it; `begun` are those of
-    /// its degree by the first rank of their groups.
-    fn place(&mut self, sample: &Sample, begun: &mut [Vec<usize>]) {
-        let degree = sample.degree as usize;
-        let busy = |group: &[u128]| group.iter().copied().max().unwrap_or(0);
-        let groups = self.loads.chunks(degree).map(busy).enumerate();
-        let Some((group, load)) = groups.min_by_key(|(_, load)| *load) else { return };
-        let first = group * degree;
-        self.loads[first..first + degree].fill(load + sample.cost / degree as u128);
+    /// Puts samples of one degree, the longest first, each on the group that has least to do.
+    fn place(&mut self, samples: &[Sample]) {
+        let Some(degree) = samples.first().map(|sample| sample.degree as usize) else { return };
+        let busy =
+            |(group, ranks): (usize, &[u128])| Reverse((ranks.iter().copied().max().unwrap_or(0), group));
+        let mut groups: BinaryHeap<_> = self.loads.chunks(degree).enumerate().map(busy).collect();
+        let mut begun = vec![Vec::new(); groups.len()];
+        for sample in samples {
+            let Some(Reverse((load, group))) = groups.pop() else { return };
+            let load = load + sample.cost / degree as u128;
+            self.loads[group * degree..(group + 1) * degree].fill(load);
+            self.pack(sample, group, &mut begun[group]);
+            groups.push(Reverse((load, group)));
+        }
+    }
+
+    /// Puts a sample of a group into the first of its passes with room for it, or into a new one.
+    fn pack(&mut self, sample: &Sample, group: usize, begun: &mut Vec<usize>) {
         let room = sample.degree.saturating_mul(self.tokens_per_rank);
         let fits = |pass: &&usize| self.passes[**pass].1.tokens() + sample.padded <= room;
-        match begun[first].iter().find(fits) {
-            Some(pass) => self.passes[*pass].1.samples.push(sample.padded),
-            None => {
-                begun[first].push(self.passes.len());
-                let pass = PackedPass { degree: sample.degree, samples: vec![sample.padded] };
-                self.passes.push((first as u64, pass));
-            }
+        if let Some(pass) = begun.iter().find(fits) {
+            return self.passes[*pass].1.samples.push(sample.padded);
         }
+        let (pass, first) = (self.passes.len(), group * sample.degree as usize);
+        begun.push(pass);
+        self.of[first..first + sample.degree as usize].iter_mut().for_each(|own| own.push(pass));
+        let samples = vec![sample.padded];
+        self.passes.push((first as u64, PackedPass { degree: sample.degree, samples }));
     }
 
     /// The passes of a rank in their order.
     pub fn of_rank(&self, rank: u64) -> impl Iterator<Item = &PackedPass> {
-        let of = move |(first, pass): &&(u64, PackedPass)| (*first..first + pass.degree).contains(&rank);
-        self.passes.iter().filter(of).map(|(_, pass)| pass)
+        self.of[rank as usize].iter().map(|pass| &self.passes[*pass].1)
     }
     /// Cost of the rank that has most over the mean of what ranks have to do.
     pub fn max_over_mean(&self) -> f64 {
