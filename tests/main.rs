@@ -16,6 +16,7 @@ mod compare;
 mod described;
 mod documents;
 mod durations;
+mod dynamic_context;
 mod engine;
 mod floor;
 mod fold;

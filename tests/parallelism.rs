@@ -199,7 +199,7 @@ fn context_parallel_messages_are_the_formulas() {
     let (s, b, x) = (8192_u64, 1, 4_u64);
     let kv_width = 8 * 128;
     let plan = |kind, zigzag, ulysses_size| {
-        let context = ContextSpec { size: x, kind, zigzag, per_document: false, ulysses_size };
+        let context = ContextSpec { size: x, kind, zigzag, ulysses_size, ..ContextSpec::default() };
         LayerPlan::transformer(&m, &Shard { context, sequence: s, micro_batch: b, ..Shard::whole(&m) })
     };
     // All-gather of K and V: 2·s·b·k·(h/a) elements of 2 bytes in all, their gradients scattered after; the gather is
@@ -229,8 +229,7 @@ fn context_parallel_messages_are_the_formulas() {
 fn a_plain_ring_leaves_the_last_rank_with_most_of_the_work() {
     let m = model("llama3-70b");
     let flops = |zigzag, context_rank| {
-        let context =
-            ContextSpec { size: 4, kind: ContextKind::Ring, zigzag, per_document: false, ulysses_size: None };
+        let context = ContextSpec { size: 4, kind: ContextKind::Ring, zigzag, ..ContextSpec::default() };
         let plan = LayerPlan::transformer(&m, &Shard { context, context_rank, ..Shard::whole(&m) });
         let attention = plan.forward.iter().filter_map(Item::kernel).filter(|k| k.name == "attention");
         attention.map(|k| k.flops).sum::<f64>()

@@ -6,9 +6,11 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::lab::simulate::Inputs;
+use crate::read::analysis::dynamic_context::DynamicContextReport;
 use crate::read::analysis::table::{grouped, new_table};
 use crate::step::documents::shards::{Cut, Seen, Shares};
 use crate::step::documents::{Dealt, expected};
+use crate::step::plan::step::Packs;
 use crate::step::spec::SpecError;
 
 /// Documents for readers.
@@ -28,6 +30,9 @@ pub(super) struct DocumentsView {
     /// Ways to cut a sequence among context-parallel ranks.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     cuts: BTreeMap<&'static str, CutView>,
+    /// What dynamic context parallelism makes of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dynamic: Option<DynamicContextReport>,
 }
 
 /// A way to cut a sequence, on average over sequences.
@@ -68,22 +73,34 @@ impl DocumentsView {
                 _ => expected::of_sums(&costs, ranks, each as u64),
             },
             cuts: if context > 1 { cuts(&dealt, context) } else { BTreeMap::new() },
+            dynamic: Packs::new(workload, model, devices)?.dynamic().map(DynamicContextReport::of),
         }))
+    }
+
+    /// Whether each document has a degree of context parallelism of its own.
+    pub fn are_dynamic(&self) -> bool {
+        self.dynamic.is_some()
     }
 
     pub fn text(&self, out: &mut String, width: u16) {
         let _ = writeln!(
             out,
             "\n  {} documents: {} tokens on average, {} the longest; attention is {:.1} % of that of undivided \
-             sequences\n  attention of the fullest over the mean: micro-batch {:.2}, data-parallel rank {:.2} \
-             (expected as packed {:.2})",
+             sequences",
             grouped(self.documents as u64),
             grouped(self.mean_tokens.round() as u64),
             grouped(self.longest),
             100.0 * self.pairs_of_one_document,
-            self.micro_batches_max_over_mean,
-            self.ranks_max_over_mean,
-            self.ranks_expected_over_mean,
+        );
+        if let Some(dynamic) = &self.dynamic {
+            out.push_str(&dynamic.text(width));
+            return;
+        }
+        let _ = writeln!(
+            out,
+            "  attention of the fullest over the mean: micro-batch {:.2}, data-parallel rank {:.2} (expected as packed \
+             {:.2})",
+            self.micro_batches_max_over_mean, self.ranks_max_over_mean, self.ranks_expected_over_mean,
         );
         if self.cuts.is_empty() {
             return;

@@ -37,7 +37,7 @@ use crate::read::analysis::brief;
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::idle::IdleTimes;
 use crate::read::analysis::kind::OpKind;
-use crate::read::analysis::report::{RankInfo, Report, RunInfo, report};
+use crate::read::analysis::report::{DynamicContextReport, RankInfo, Report, RunInfo, report};
 use crate::read::analysis::slack::{Slack, slack};
 use crate::read::analysis::waterfall::Counted;
 use crate::step::model::flops::StepFlops;
@@ -261,6 +261,7 @@ impl Simulation {
             report(&self.folded.world, &self.record, &mut idle, self.slack(), info)
         });
         report.run = inputs.head(self.seed);
+        report.dynamic_context = plan.dynamic.as_ref().map(DynamicContextReport::of);
         report
     }
 }

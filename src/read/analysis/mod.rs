@@ -30,6 +30,7 @@ pub mod critical_report;
 pub mod diff;
 #[cfg(feature = "cli")]
 pub mod digest;
+pub mod dynamic_context;
 pub(crate) mod hangs_on;
 pub mod head;
 pub mod idle;

@@ -31,6 +31,9 @@ pub fn table(report: &Report, width: u16) -> String {
     where_time_went(&mut out, report, width);
     blame(&mut out, report, width);
     waterfall_table::compact(&mut out, report, width);
+    if let Some(dynamic) = &report.dynamic_context {
+        out.push_str(&dynamic.text(width));
+    }
     if report.stages.len() > 1 {
         by_stage(&mut out, report, width);
     }

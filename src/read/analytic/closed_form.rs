@@ -10,12 +10,13 @@ use super::estimate::Estimate;
 use super::form::{Form, Parts, shortest_order};
 use super::known::Known;
 use super::links::Links;
+use super::own_passes::OwnPasses;
 use super::residency::Held;
 use super::rules::{Given, RulesOfLayout};
 use super::terms::Terms;
 use crate::core::ids::DeviceId;
 use crate::step::collective::Chooser;
-use crate::step::documents::{Dealt, expected};
+use crate::step::documents::{Dealt, PackedPass, expected};
 use crate::step::model::Shard;
 use crate::step::plan::step::residency::{Policies, Shares};
 use crate::step::plan::step::{self, PlanError, PriceList};
@@ -35,6 +36,8 @@ pub struct ClosedForm<'a> {
     flops: f64,
     /// What the rank with most attention or images adds to the bubble, where they are dealt for this one batch.
     documents: Option<f64>,
+    /// What ranks that make passes of their own take, of this one batch.
+    own: Option<OwnPasses>,
     /// What does not change from batch to batch, and for which it holds.
     held: Option<(Alike, Held)>,
 }
@@ -64,14 +67,14 @@ impl<'a> ClosedForm<'a> {
     ) -> Result<ClosedForm<'a>, PlanError> {
         let devices = u64::from(machine.devices());
         let degrees = step::degrees(workload, devices);
-        let micro_batches = workload.micro_batches(devices) as u32;
+        let packs = step::Packs::new(workload, model, devices)?;
+        let micro_batches = packs.most_passes().unwrap_or(workload.micro_batches(devices) as u32);
         let order = shortest_order(workload, micro_batches, known)?;
         let layout = step::layout(workload, &degrees, machine)?;
         let tiers = tiers(workload, machine);
         let links = Links::new(machine, workload, (&layout, &degrees), &tiers, chooser, known)?;
         let split = step::layer_split(workload, model, &order)?;
         let domains = step::expert_domains(workload, &degrees, &layout, machine)?;
-        let packs = step::Packs::new(workload, model, devices)?;
         let usual = packs.usual();
         let images = packs.images().map(|images| images.usual().into());
         let shard = Shard { images, ..packs.onto(Shard::over_domains(workload, model, domains)) };
@@ -114,6 +117,9 @@ impl<'a> ClosedForm<'a> {
             documents = Some(total(&form)? - before);
             form.with_stages(units(&shard))?;
         }
+        let share = |pass: &PackedPass| step::share_of_pass(pass, model, &shard);
+        let own =
+            packs.dynamic().map(|dynamic| OwnPasses::new(&mut form, dynamic, share, units)).transpose()?;
         let chunks = form.order.placement.parts();
         let of_layout = Given { workload, model, degrees, chunks, peak, count: layers.parameters };
         let flops = match documents {
@@ -127,6 +133,7 @@ impl<'a> ClosedForm<'a> {
             rules: RulesOfLayout::new(&of_layout, &form.links)?,
             flops: flops.model,
             documents,
+            own,
             held: None,
             form,
         })
@@ -148,7 +155,8 @@ impl<'a> ClosedForm<'a> {
                 .into());
         }
         let slice = u64::from(self.rules.degrees().data) * workload.batch.micro_batch;
-        self.form.with_micro_batches((global / slice.max(1)) as u32)?;
+        let own = self.own.as_ref().map(|own| own.passes);
+        self.form.with_micro_batches(own.unwrap_or((global / slice.max(1)) as u32))?;
         let passes = self.form.passes();
         let shared = workload.offload.reuse_across_micro_batches;
         let alike = Alike {
@@ -161,13 +169,16 @@ impl<'a> ClosedForm<'a> {
         let Some((_, held)) = &self.held else { unreachable!("it was made just now") };
         let mut terms: Terms = self.form.terms(held)?;
         terms.bubble += self.documents.unwrap_or(0.0);
+        if let Some(own) = &self.own {
+            own.replace(&mut terms, &self.form);
+        }
         let flops = if self.documents.is_some() { self.flops } else { self.flops * global as f64 };
         let tokens = global as f64 * workload.sequence(self.model) as f64;
         let rules = self.rules.with_batch(tokens, self.form.micro_batches, self.peak);
         Ok(Estimate {
             terms,
             floor: held.floor.seconds(f64::from(passes), terms.passes() + self.form.optimizer[0]),
-            memory: held.memory.clone(),
+            memory: self.own.as_ref().map_or(&held.memory, |own| &own.memory).clone(),
             capacity: self.capacity,
             rules,
             tokens,

@@ -99,10 +99,10 @@ pub(super) struct Priced {
 }
 
 /// What a layout makes of the price of a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Surroundings {
     /// What the groups inside layers look like: numbers from 1, 0 for a group of one.
-    pub inside: [u32; 7],
+    pub inside: Vec<u32>,
     /// Whether the pipeline leaves the node.
     pub crosses: bool,
     /// Whether shards of weights are copied.
@@ -110,7 +110,7 @@ pub(super) struct Surroundings {
 }
 
 /// What the price of a unit goes by, beside its layers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Asked {
     /// Where its plan is kept.
     plan: usize,

@@ -70,7 +70,7 @@ impl<'a> Links<'a> {
                         _ => true,
                     }
             };
-            for group in GROUPS.into_iter().filter(there) {
+            for group in GROUPS.into_iter().chain(degrees.dynamic_groups()).filter(there) {
                 degrees.members(layout, RankId(0), group, &mut members);
                 let devices: Vec<DeviceId> = members.iter().map(|rank| layout.device(*rank)).collect();
                 let mut geometry = Geometry::of(machine, &devices)?;
@@ -108,7 +108,11 @@ impl<'a> Links<'a> {
     }
     /// What layers find around them, with or without copies of shards.
     pub(super) fn surroundings(&self, copies: bool) -> Surroundings {
-        let inside = INSIDE.map(|group| self.place(group).map_or(0, |at| self.groups[at].2 + 1));
+        let number = |group| self.place(group).map_or(0, |at| self.groups[at].2 + 1);
+        let dynamic =
+            |known: &&(Group, Geometry, u32)| matches!(known.0, Group::Layer(CommGroup::ContextOf(_)));
+        let dynamic = self.groups.iter().filter(dynamic).map(|known| known.2 + 1);
+        let inside = INSIDE.into_iter().map(number).chain(dynamic).collect();
         Surroundings { inside, crosses: self.crossing > 0, copies }
     }
 

@@ -42,6 +42,7 @@ mod least;
 mod links;
 pub mod local_sgd;
 mod memory;
+mod own_passes;
 mod pass_time;
 mod passes;
 mod pipeline;

@@ -99,6 +99,20 @@ pub struct UnitTime {
     pub weight_casts: f64,
 }
 
+impl UnitTime {
+    /// So many times; weights are cast once a step.
+    pub fn times(self, k: f64) -> UnitTime {
+        UnitTime {
+            forward: self.forward.times(k),
+            recompute: self.recompute.times(k),
+            backward: self.backward.times(k),
+            input_grad: self.input_grad.times(k),
+            weight_grad: self.weight_grad.times(k),
+            weight_casts: self.weight_casts,
+        }
+    }
+}
+
 impl AddAssign for UnitTime {
     fn add_assign(&mut self, other: UnitTime) {
         self.forward += other.forward;

@@ -157,7 +157,9 @@ impl PassTime {
 fn queue_of(group: CommGroup) -> Queue {
     match group {
         CommGroup::Tensor => Queue::Tensor,
-        CommGroup::Context | CommGroup::ContextInner | CommGroup::ContextOuter => Queue::Context,
+        CommGroup::Context | CommGroup::ContextInner | CommGroup::ContextOuter | CommGroup::ContextOf(_) => {
+            Queue::Context
+        }
         // Between the passes of encoder and language model nothing else is sent.
         CommGroup::Data => Queue::Context,
         CommGroup::Expert | CommGroup::ExpertTensor => Queue::Expert,

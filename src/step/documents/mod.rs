@@ -10,6 +10,7 @@
 //! restart with each document.
 
 mod dealt;
+mod dynamic;
 pub mod expected;
 mod images;
 mod lengths;
@@ -17,6 +18,7 @@ pub mod shards;
 mod work;
 
 pub use dealt::Dealt;
+pub use dynamic::{DynamicContext, OfDegree, PackedPass, Room};
 pub use images::Images;
 pub use lengths::drawn;
 pub use work::{Mask, Work, Works};

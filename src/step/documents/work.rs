@@ -24,7 +24,7 @@ impl Mask {
         Mask(if attention.causal { Seen::Causal } else { Seen::All })
     }
     /// All masks of a model.
-    fn of_model(model: &ModelSpec) -> Vec<Mask> {
+    pub fn of_model(model: &ModelSpec) -> Vec<Mask> {
         let mut masks = Vec::new();
         for (layer, _) in model.layer_counts() {
             let both = [Mask::whole(&layer.attention), Mask::of(&layer.attention)];
@@ -50,7 +50,7 @@ pub struct Work {
 
 impl Work {
     /// Of the ranks of a ring, for the sequences of one micro-batch.
-    fn of(sequences: &[&[u64]], ranks: u64, cut: Cut, masks: &[Mask]) -> Vec<Work> {
+    pub(super) fn of(sequences: &[&[u64]], ranks: u64, cut: Cut, masks: &[Mask]) -> Vec<Work> {
         let tokens: f64 = sequences.iter().flat_map(|s| s.iter()).map(|l| *l as f64).sum();
         let squares: f64 = sequences.iter().flat_map(|s| s.iter()).map(|l| (*l as f64).powi(2)).sum();
         let nothing = masks.iter().map(|m| (*m, vec![0.0; ranks as usize])).collect();

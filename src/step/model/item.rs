@@ -154,6 +154,8 @@ pub enum CommGroup {
     ContextInner,
     /// Two-level context parallelism: the outer ring.
     ContextOuter,
+    /// Dynamic context parallelism: two to the power of so many ranks of data × context.
+    ContextOf(u8),
     /// Expert-parallel peers.
     Expert,
     /// Tensor-parallel peers inside an expert.

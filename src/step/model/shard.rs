@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::step::documents::Work;
+use crate::step::model::item::CommGroup;
 use crate::step::moe::Travel;
 use crate::step::schedule::Choice;
 use crate::step::spec::kernel::{AttentionGeneration, Scaling};
@@ -28,6 +29,8 @@ pub struct Shard {
     pub sequence_parallel: bool,
     /// Context parallelism.
     pub context: ContextSpec,
+    /// Among whom the keys of a sequence travel.
+    pub context_group: CommGroup,
     /// Position in the context-parallel group; matters for causal rings without zigzag.
     pub context_rank: u64,
     /// What attention has to do where the sequences hold documents; `None`: one document each.
@@ -88,6 +91,7 @@ impl Shard {
             tensor: par.tensor,
             sequence_parallel: par.sequence_parallel && par.tensor > 1,
             context: par.context,
+            context_group: CommGroup::Context,
             context_rank: par.context.size.saturating_sub(1),
             documents: None,
             images: None,
@@ -123,6 +127,7 @@ impl Shard {
             tensor: 1,
             sequence_parallel: false,
             context: ContextSpec::default(),
+            context_group: CommGroup::Context,
             context_rank: 0,
             documents: None,
             images: None,

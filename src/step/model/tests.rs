@@ -247,13 +247,7 @@ fn every_second_matrix_is_multiplied_again() {
 #[test]
 fn a_ring_with_zigzag_gives_every_step_the_same_work() {
     let m = model("llama3-70b");
-    let context = ContextSpec {
-        size: 4,
-        kind: ContextKind::Ring,
-        zigzag: true,
-        per_document: false,
-        ulysses_size: None,
-    };
+    let context = ContextSpec { size: 4, kind: ContextKind::Ring, zigzag: true, ..ContextSpec::default() };
     let plan = LayerPlan::transformer(&m, &Shard { context, ..Shard::whole(&m) });
     let attention: Vec<f64> = plan
         .forward
@@ -348,7 +342,7 @@ proptest! {
         micro_batch in 1u64..5,
     ) {
         let m = model("llama3-70b");
-        let context = ContextSpec { size, kind, zigzag: true, per_document: false, ulysses_size: Some(2) };
+        let context = ContextSpec { size, kind, ulysses_size: Some(2), ..ContextSpec::default() };
         let flops = |micro_batch, context| {
             let p = LayerPlan::transformer(&m, &Shard { micro_batch, context, ..Shard::whole(&m) });
             LayerPlan::flops(&p.forward) + LayerPlan::flops(&p.backward)

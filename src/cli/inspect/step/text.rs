@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::StepView;
+use crate::cli::inspect::documents::DocumentsView;
 use crate::cli::inspect::machine::capacity;
 use crate::cli::inspect::ranges;
 use crate::core::program::MemoryClass;
@@ -35,11 +36,20 @@ impl StepView {
                 format!("{adapters}, {} trained", grouped(some))
             }
         };
+        let passes = match self.documents.as_ref().is_some_and(DocumentsView::are_dynamic) {
+            true => format!("{} packed sequences on the rank with most", self.micro_batches),
+            false => {
+                format!(
+                    "{} micro-batches of {} on each data-parallel rank",
+                    self.micro_batches, self.micro_batch
+                )
+            }
+        };
         let layout = if axes.is_empty() { "one rank".to_string() } else { axes.join(" × ") };
         let _ = writeln!(
             out,
-            "step {}: {}, {:.2} billion parameters{}, {} layers\n  {} sequences of {} tokens; {} micro-batches of {} \
-             on each data-parallel rank; schedule {schedule}, {} chunk(s) a rank",
+            "step {}: {}, {:.2} billion parameters{}, {} layers\n  {} sequences of {} tokens; {passes}; schedule {schedule}, \
+             {} chunk(s) a rank",
             self.workload,
             self.model,
             self.parameters as f64 / 1e9,
@@ -47,8 +57,6 @@ impl StepView {
             self.layers,
             grouped(self.global_batch),
             grouped(self.sequence),
-            self.micro_batches,
-            self.micro_batch,
             self.chunks,
         );
         let _ = writeln!(

@@ -93,6 +93,7 @@ pub(crate) fn report_of(
         classes: Classes { simulated_ranks: world.ranks.len() as u64, ranks: ranks_of_job },
         mean: mean(&readings.ranks, info.ranks, |_| true),
         stages: stages(world, &readings.ranks, info.ranks, &readings.peaks),
+        dynamic_context: None,
         waterfall,
         kernels: kernel_classes(readings.kernels, ranks_of_job, readings.end, info.peak, info.memory),
         layers: layers(readings.layers, ranks_of_job),

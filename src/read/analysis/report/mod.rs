@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blame::Blame;
 pub use super::critical_report::CriticalPathReport;
+pub use super::dynamic_context::DynamicContextReport;
 use super::head::{Head, Status};
 use super::kernel_classes::KernelClassReport;
 use super::kind::OpKind;
@@ -192,6 +193,9 @@ pub struct Report {
     pub mean: Breakdown,
     /// Where the time went: mean over the ranks of each pipeline stage.
     pub stages: Vec<StageReport>,
+    /// Documents with a degree of context parallelism of their own, where they have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dynamic_context: Option<DynamicContextReport>,
     /// From the peak to MFU; absent where kernels have no FLOPs of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waterfall: Option<WaterfallReport>,

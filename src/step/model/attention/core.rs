@@ -68,7 +68,7 @@ impl<'a> Core<'a> {
         self.tokens() * width as f64 * self.shard.act()
     }
     fn group(&self) -> CommGroup {
-        if self.inner > 1 { CommGroup::ContextOuter } else { CommGroup::Context }
+        if self.inner > 1 { CommGroup::ContextOuter } else { self.shard.context_group }
     }
 
     /// What the core keeps for its own backward.

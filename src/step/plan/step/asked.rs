@@ -32,6 +32,7 @@ pub fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
         tensor: p.tensor as u32,
         context,
         context_inner: inner,
+        dynamic: p.context.dynamic.is_some(),
         expert: p.expert as u32,
         expert_tensor: p.expert_tensor() as u32,
         data,
@@ -191,6 +192,7 @@ pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &Pl
     ]
     .map(Group::Layer)
     .into();
+    groups.extend(d.dynamic_groups());
     if w.exchanges_images() {
         groups.push(Group::Layer(CommGroup::Data));
     }

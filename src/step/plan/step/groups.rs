@@ -46,9 +46,12 @@ impl Group {
     pub fn stream(self) -> StreamKind {
         match self {
             Group::Layer(CommGroup::Tensor) => StreamKind::Tensor,
-            Group::Layer(CommGroup::Context | CommGroup::ContextInner | CommGroup::ContextOuter) => {
-                StreamKind::Context
-            }
+            Group::Layer(
+                CommGroup::Context
+                | CommGroup::ContextInner
+                | CommGroup::ContextOuter
+                | CommGroup::ContextOf(_),
+            ) => StreamKind::Context,
             Group::Layer(CommGroup::Expert | CommGroup::ExpertTensor) => StreamKind::Expert,
             Group::CopyIn(_) | Group::TierIn(..) => StreamKind::CopyIn,
             Group::CopyOut(_) | Group::TierOut(..) => StreamKind::CopyOut,
@@ -67,6 +70,8 @@ pub struct Degrees {
     pub context: u32,
     /// Inner group of two-level context parallelism.
     pub context_inner: u32,
+    /// Whether the degree of context parallelism is chosen for each document.
+    pub dynamic: bool,
     /// Expert-parallel.
     pub expert: u32,
     /// Tensor-parallel inside an expert.
@@ -90,6 +95,12 @@ impl Degrees {
     pub fn expert_replicas(&self) -> u32 {
         (self.replicas() * self.tensor / (self.expert * self.expert_tensor)).max(1)
     }
+    /// The groups of dynamic context parallelism: all powers of two up to the ranks of data × context (Megatron-LM makes them
+    /// at the start of the run).
+    pub fn dynamic_groups(&self) -> impl Iterator<Item = Group> + use<> {
+        let most = if self.dynamic { self.replicas().ilog2() } else { 0 };
+        (1..=most).map(|power| Group::Layer(CommGroup::ContextOf(power as u8)))
+    }
     /// Members of a group.
     pub fn size(&self, group: Group) -> u32 {
         match group {
@@ -97,6 +108,7 @@ impl Degrees {
             Group::Layer(CommGroup::Context) => self.context,
             Group::Layer(CommGroup::ContextInner) => self.context_inner,
             Group::Layer(CommGroup::ContextOuter) => self.context / self.context_inner.max(1),
+            Group::Layer(CommGroup::ContextOf(power)) => 1 << power,
             Group::Layer(CommGroup::Expert) => self.expert,
             Group::Layer(CommGroup::ExpertTensor) => self.expert_tensor,
             Group::Layer(CommGroup::Data) => self.data,
@@ -140,6 +152,10 @@ impl Degrees {
                 let step = self.context_inner as usize;
                 members
                     .extend((cp % self.context_inner..self.context).step_by(step).map(|c| at(tp, c, dp, pp)));
+            }
+            Group::Layer(CommGroup::ContextOf(power)) => {
+                let first = replica >> power << power;
+                members.extend((first..first + (1 << power)).map(same_weights));
             }
             Group::Layer(CommGroup::ExpertTensor) => {
                 let first = q / self.expert_tensor * self.expert_tensor;

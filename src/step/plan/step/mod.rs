@@ -18,6 +18,7 @@ pub mod border;
 mod chain;
 mod error;
 pub mod expert_load;
+mod forming;
 pub mod groups;
 mod layers;
 pub mod layout_copies;
@@ -26,6 +27,7 @@ mod modules;
 pub mod overlap;
 mod packs;
 mod paired;
+mod pass_share;
 mod prices;
 mod profile;
 pub mod residency;
@@ -36,9 +38,11 @@ mod writer;
 
 pub use asked::{degrees, expert_domains, fewest_micro_batches, layer_split, layout, order};
 pub use error::PlanError;
+pub use forming::Forming;
 pub use layers::{Layers, cuts_model, units_of_stages};
 pub use messages::{Border, borders};
 pub use packs::Packs;
+pub use pass_share::share_of_pass;
 pub use prices::{PriceList, Prices};
 pub use profile::transfer_of;
 pub use unit::{FullRecompute, State, Unit};
@@ -47,6 +51,7 @@ use crate::core::ids::{DeviceId, RankId, TransferId};
 use crate::core::kernel_class::Kind;
 use crate::core::program::{OpInfo, Program, World};
 use crate::step::collective::Lowering;
+use crate::step::documents::DynamicContext;
 use crate::step::model::Shard;
 use crate::step::model::flops::StepFlops;
 use crate::step::plan::launch::{Setting, launch};
@@ -95,6 +100,8 @@ pub struct Plan {
     pub skipped_flops: u128,
     /// Sizes of the groups.
     pub degrees: Degrees,
+    /// The documents on groups of ranks, where each has a degree of context parallelism of its own.
+    pub dynamic: Option<DynamicContext>,
 }
 
 impl Plan {
@@ -155,12 +162,12 @@ pub fn plan_on(
 ) -> Result<Plan, PlanError> {
     let steps = steps.max(1);
     let degrees = degrees(workload, devices);
-    let micro_batches = workload.micro_batches(devices) as u32;
+    let packs = Packs::new(workload, model, devices)?;
+    let micro_batches = packs.most_passes().unwrap_or(workload.micro_batches(devices) as u32);
     let mut order = order(workload, micro_batches)?;
     let split = layer_split(workload, model, &order)?;
     let layout = layout(workload, &degrees, machine)?;
     let domains = expert_domains(workload, &degrees, &layout, machine)?;
-    let packs = Packs::new(workload, model, devices)?;
     let shard = packs.onto(Shard::over_domains(workload, model, domains));
     let loads = expert_load::of_layers(workload, model)?;
     let stages = units_of_stages(model, &shard, workload, &split, &loads);
@@ -183,7 +190,7 @@ pub fn plan_on(
         steps,
         messages: Messages::new(borders, lowering),
         table_parameters: model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden,
-        order: &order,
+        forming: packs.dynamic().and_then(Forming::of),
     };
     let sends = sends(workload.parallelism.pipeline.p2p);
     check_exchanges(workload, &order)?;
@@ -198,8 +205,10 @@ pub fn plan_on(
     for kind in variants(&layout, &variant) {
         let prices = prices.on(kind.class);
         let packed = packs.units(kind.documents, model, &shard, workload, &split, &loads);
-        let mut stage = Stage::new(&setup, prices, lowering, packed);
-        let mut pipeline = pipeline::programs(&order, options, &mut stage);
+        let own = packs.passes(kind.documents).map(|passes| self::order(workload, passes)).transpose()?;
+        let order = own.as_ref().unwrap_or(&order);
+        let mut stage = Stage::new(&setup, order, prices, lowering, packed);
+        let mut pipeline = pipeline::programs(order, options, &mut stage);
         used = united(std::mem::take(&mut stage.w.used), used);
         if let Some(host) = workload.host() {
             let reads = std::mem::take(&mut stage.w.reads);
@@ -246,6 +255,7 @@ pub fn plan_on(
         hardware_flops,
         skipped_flops,
         degrees,
+        dynamic: packs.into_dynamic(),
         order,
     })
 }

@@ -3,10 +3,13 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::layers::units_of_stages;
+use super::pass_share::{PassShare, scheduled, shares};
 use super::unit::Unit;
 use crate::core::ids::RankId;
-use crate::step::documents::{Dealt, Images, Work, Works};
+use crate::step::documents::{Dealt, DynamicContext, Images, Mask, PackedPass, Work, Works};
 use crate::step::model::Shard;
 use crate::step::model::flops::StepFlops;
 use crate::step::schedule::{Placement, Seat};
@@ -22,6 +25,8 @@ enum Contents {
     Documents(Arc<Work>),
     /// Its images by module.
     Images(Arc<[u64]>),
+    /// What a rank has of a pass of dynamic context parallelism.
+    Pass(Arc<PassShare>),
 }
 
 impl Contents {
@@ -29,6 +34,7 @@ impl Contents {
         match (self, other) {
             (Contents::Documents(a), Contents::Documents(b)) => Arc::ptr_eq(a, b),
             (Contents::Images(a), Contents::Images(b)) => a == b,
+            (Contents::Pass(a), Contents::Pass(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
@@ -37,6 +43,7 @@ impl Contents {
         match self {
             Contents::Documents(work) => Shard { documents: Some(work.clone()), ..shard.clone() },
             Contents::Images(images) => Shard { images: Some(images.clone()), ..shard.clone() },
+            Contents::Pass(pass) => pass.onto(shard),
         }
     }
 }
@@ -45,6 +52,7 @@ impl Contents {
 #[derive(Debug, Default)]
 pub struct Packs {
     dealt: Option<Dealt>,
+    dynamic: Option<DynamicContext>,
     images: Option<Images>,
     usual: Option<Arc<Work>>,
     /// Contents by micro-batch: the lists that differ.
@@ -70,6 +78,9 @@ impl Packs {
             return Ok(images.map_or_else(Packs::default, |images| Packs::of_images(images, workload)));
         };
         let context = &workload.parallelism.context;
+        if context.dynamic.is_some() {
+            return Packs::of_samples(dealt, workload, model, devices);
+        }
         let works = Works::new(&dealt, model, context).ok_or_else(|| {
             SpecError::at("documents", "their shares over context-parallel ranks take minutes to count")
                 .allowed("about 1e9 pieces of documents, squared by document")
@@ -88,6 +99,37 @@ impl Packs {
         packs.lists = known.iter().map(|list| shared(list)).collect();
         packs.usual = works.usual().map(Arc::new);
         packs.dealt = Some(dealt);
+        Ok(packs)
+    }
+
+    /// The documents as samples, on groups of ranks that each is cut over.
+    fn of_samples(
+        dealt: Dealt,
+        workload: &WorkloadSpec,
+        model: &ModelSpec,
+        devices: u64,
+    ) -> Result<Packs, SpecError> {
+        let dynamic = scheduled(&dealt, workload, model, devices)?;
+        let masks = Mask::of_model(model);
+        let mut known: FxHashMap<&PackedPass, Vec<Arc<PassShare>>> = FxHashMap::default();
+        for (_, pass) in &dynamic.passes {
+            known.entry(pass).or_insert_with(|| shares(pass, &masks));
+        }
+        let mut packs = Packs { context: workload.parallelism.context.size as u32, ..Packs::default() };
+        for rank in 0..dynamic.loads.len() as u64 {
+            let share =
+                |pass: &PackedPass| Contents::Pass(known[pass][(rank % pass.degree) as usize].clone());
+            let list: Vec<Contents> = dynamic.of_rank(rank).map(share).collect();
+            let same = |other: &Vec<Contents>| {
+                other.len() == list.len() && other.iter().zip(&list).all(|(a, b)| a.equals(b))
+            };
+            let number = packs.lists.iter().position(same).unwrap_or(packs.lists.len());
+            packs.of.push(number as u32);
+            if number == packs.lists.len() {
+                packs.lists.push(list);
+            }
+        }
+        (packs.dealt, packs.dynamic) = (Some(dealt), Some(dynamic));
         Ok(packs)
     }
 
@@ -114,14 +156,38 @@ impl Packs {
     pub fn images(&self) -> Option<&Images> {
         self.images.as_ref()
     }
-    /// The share of a rank whose micro-batch has usual documents, and most images: what all of them have room for.
+    /// The share of a rank whose micro-batch has usual documents, and most images or tokens: what all of them have room for.
     pub fn onto(&self, shard: Shard) -> Shard {
+        let passes = self.lists.iter().flatten().filter_map(|contents| match contents {
+            Contents::Pass(pass) => Some(pass),
+            _ => None,
+        });
+        if let Some(pass) = passes.max_by_key(|pass| pass.tokens()) {
+            return pass.onto(&shard);
+        }
         let images = self.images.as_ref().map(|images| images.fullest().into());
         Shard { documents: self.usual(), images, ..shard }
     }
     /// The documents, dealt.
     pub fn dealt(&self) -> Option<&Dealt> {
         self.dealt.as_ref()
+    }
+    /// The documents on groups of ranks, where each has a degree of its own.
+    pub fn dynamic(&self) -> Option<&DynamicContext> {
+        self.dynamic.as_ref()
+    }
+    /// The same, and nothing else of it.
+    pub(super) fn into_dynamic(self) -> Option<DynamicContext> {
+        self.dynamic
+    }
+    /// Passes of a list, where ranks make unequal numbers of them.
+    pub fn passes(&self, list: u32) -> Option<u32> {
+        self.dynamic.as_ref().map(|_| self.lists[list as usize].len() as u32)
+    }
+    /// Passes of the rank that makes most, where ranks make unequal numbers of them.
+    pub fn most_passes(&self) -> Option<u32> {
+        self.dynamic.as_ref()?;
+        self.lists.iter().map(|list| list.len() as u32).max()
     }
     /// What attention has to do in a usual micro-batch.
     pub fn usual(&self) -> Option<Arc<Work>> {

@@ -1,15 +1,14 @@
 //! What all ranks of a step have in common, and what tells their programs apart.
 
+use super::forming::Forming;
 use super::messages::Messages;
 use super::residency::Shares;
 use super::unit::Unit;
-use crate::step::schedule::Order;
 
 /// What all ranks of the step have in common.
 pub(super) struct Setup<'a> {
     /// How state is shared among ranks and tiers.
     pub(super) shares: Shares<'a>,
-    pub(super) order: &'a Order,
     /// Units of each stage.
     pub(super) stages: Vec<Vec<Unit>>,
     /// Number of the tier that stands for the pinned staging buffers, where they have a limit.
@@ -18,6 +17,8 @@ pub(super) struct Setup<'a> {
     pub(super) steps: u32,
     /// What crosses the borders between stages.
     pub(super) messages: Messages,
+    /// What forms the groups of dynamic context parallelism.
+    pub(super) forming: Option<Forming>,
     /// Parameters of the embedding table on one rank.
     pub(super) table_parameters: u64,
 }

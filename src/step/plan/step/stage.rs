@@ -6,6 +6,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use super::chain::{Act, Advance, Chain, Segments, Visit};
+use super::forming::Forming;
 use super::groups::Group;
 use super::layout_copies::with_copies;
 use super::overlap;
@@ -17,12 +18,14 @@ use super::unit::{FullRecompute, Label, Unit};
 use super::writer::{Writer, info_of};
 use super::{Prices, Setup};
 use crate::core::ids::OpId;
-use crate::core::program::{MemoryClass, MemoryEffect, MemoryWhen, OpInfo, Phase, ProgramBuilder, Work};
+use crate::core::program::{
+    MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Work,
+};
 use crate::step::collective::{Lowering, Op, Transfer};
 use crate::step::model::{CommGroup, Item};
 use crate::step::plan::launch::Read;
 use crate::step::plan::pipeline::{self, Channel, Message, StageWork, Task};
-use crate::step::schedule::{Data, Part, Pass};
+use crate::step::schedule::{Data, Order, Part, Pass};
 use crate::step::spec::stack::HostRead;
 use crate::step::spec::workload::PointToPoint;
 
@@ -46,12 +49,13 @@ pub(super) struct Stage<'a, 'm> {
 impl<'a, 'm> Stage<'a, 'm> {
     pub fn new(
         setup: &'a Setup<'a>,
+        order: &'a Order,
         prices: &'a dyn Prices,
         lowering: &'a mut Lowering<'m>,
         packed: Packed,
     ) -> Self {
         Stage {
-            w: Writer::new(setup, prices, lowering),
+            w: Writer::new(setup, order, prices, lowering),
             policies: Policies::of(&setup.shares),
             acts: FxHashMap::default(),
             passes: FxHashMap::default(),
@@ -184,7 +188,23 @@ impl<'a, 'm> Stage<'a, 'm> {
         if let Some(gather) = self.border_gather(b, task).filter(|_| !segments.is_empty()) {
             put_first(&mut segments, 0, &[gather]);
         }
-        Chain::new(segments, task.part.micro_batch, task.input, self.w.compute)
+        let mut chain = Chain::new(segments, task.part.micro_batch, task.input, self.w.compute);
+        if task.part.pass == Pass::Forward && task.part.micro_batch == 0 {
+            let formed = self.form_groups(b);
+            formed.into_iter().for_each(|op| chain.wait(op));
+        }
+        chain
+    }
+
+    /// Pushes what forms groups of context parallelism at the beginning of a step; its first pass waits for the last of it.
+    fn form_groups(&mut self, b: &mut ProgramBuilder) -> Option<OpId> {
+        let mut last: Option<OpId> = None;
+        for (name, group, op, bytes) in self.w.setup.forming.into_iter().flat_map(Forming::messages) {
+            let what = (name, Phase::Forward, None);
+            let sent = self.w.communicate(b, group, op, bytes, what, last.as_slice(), NO_MICRO_BATCH);
+            last = sent.or(last);
+        }
+        last
     }
 
     /// Weights are cast in front of the first forward visit of a step, once they are there.
@@ -205,7 +225,7 @@ impl<'a, 'm> Stage<'a, 'm> {
 
     /// The visits of a whole step, in order.
     fn foresee(&mut self, b: &mut ProgramBuilder) -> Vec<Coming> {
-        let order = self.w.setup.order;
+        let order = self.w.order;
         let parts: Vec<Part> = order.ranks[self.w.rank as usize]
             .iter()
             .flat_map(|slot| slot.parts())
@@ -234,7 +254,7 @@ impl<'a, 'm> Stage<'a, 'm> {
 
     /// The gather of an input that came in pieces from another rank.
     fn border_gather(&mut self, b: &mut ProgramBuilder, task: &Task) -> Option<Act> {
-        let placement = &self.w.setup.order.placement;
+        let placement = &self.w.order.placement;
         let (from, data) = placement.source(task.at, task.part.pass.makes()?)?;
         if placement.seat(from).rank == task.rank {
             return None;
@@ -395,7 +415,7 @@ impl StageWork for Stage<'_, '_> {
         self.passes.clear();
         self.acts_paired.clear();
         self.w.begin(b, rank);
-        self.units = on_rank(&self.packed, &self.w.setup.order.placement, rank);
+        self.units = on_rank(&self.packed, &self.w.order.placement, rank);
         self.policies.begin(self.w.units.len());
         self.w.visits = Visits::new(self.w.units.len(), self.foresee(b));
         self.begin_step();

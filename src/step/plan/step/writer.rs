@@ -12,12 +12,14 @@ use crate::core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, Stream
 use crate::step::collective::{Lowering, Op, Transfer};
 use crate::step::model::Kernel;
 use crate::step::plan::launch::Read;
-use crate::step::schedule::Seat;
+use crate::step::schedule::{Order, Seat};
 use crate::step::spec::stack::HostRead;
 
 /// The rank that is being written.
 pub(super) struct Writer<'a, 'm> {
     pub setup: &'a Setup<'a>,
+    /// The order of its passes.
+    pub order: &'a Order,
     pub prices: &'a dyn Prices,
     lowering: &'a mut Lowering<'m>,
     /// For each pipeline rank, for each group (slot), the transfers that its programs ask for.
@@ -43,10 +45,16 @@ pub(super) struct Writer<'a, 'm> {
 }
 
 impl<'a, 'm> Writer<'a, 'm> {
-    pub fn new(setup: &'a Setup<'a>, prices: &'a dyn Prices, lowering: &'a mut Lowering<'m>) -> Self {
-        let ranks = setup.order.placement.ranks() as usize;
+    pub fn new(
+        setup: &'a Setup<'a>,
+        order: &'a Order,
+        prices: &'a dyn Prices,
+        lowering: &'a mut Lowering<'m>,
+    ) -> Self {
+        let ranks = order.placement.ranks() as usize;
         Writer {
             setup,
+            order,
             prices,
             lowering,
             used: vec![vec![Vec::new(); setup.shares.groups.len()]; ranks],
@@ -89,7 +97,7 @@ impl<'a, 'm> Writer<'a, 'm> {
         self.streams = self.setup.shares.groups.iter().map(stream_of).collect();
         self.units.clear();
         self.first_unit = vec![0];
-        let placement = &self.setup.order.placement;
+        let placement = &self.order.placement;
         for chunk in 0..placement.chunks(rank) {
             let at = placement.stage(Seat { rank, chunk });
             self.units.extend(self.setup.stages[at.stage as usize].iter().cloned());
@@ -99,7 +107,7 @@ impl<'a, 'm> Writer<'a, 'm> {
     }
     /// Nothing of the step to come has happened yet.
     pub fn begin_step(&mut self) {
-        self.visits.begin_step(self.setup.order.per_direction());
+        self.visits.begin_step(self.order.per_direction());
         self.reduced = vec![Vec::new(); self.units.len()];
     }
 

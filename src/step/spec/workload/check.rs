@@ -35,6 +35,7 @@ impl WorkloadSpec {
             self.check_pipeline(&mut p, model);
             self.check_experts(&mut p, model);
             self.check_modules(&mut p, model);
+            self.check_dynamic(&mut p, model);
         }
         self.check_sharding(&mut p);
         self.check_offload(&mut p);
@@ -126,6 +127,7 @@ impl WorkloadSpec {
             );
         }
         let all = data.saturating_mul(par.context.size);
+        self.check_dynamic_ranks(p, all);
         if let Some(g) = par.sharding.group.filter(|&g| g == 0 || !all.is_multiple_of(g)) {
             p.add(
                 "parallelism.sharding.group",

@@ -76,7 +76,7 @@ impl Situation<'_> {
 /// Fields, when they act, and what is the case where they do not.
 type Rule = (&'static [&'static str], fn(&Situation) -> bool, &'static str);
 
-const RULES: [Rule; 37] = [
+const RULES: [Rule; 38] = [
     (
         &["parallelism.sequence_parallel", "parallelism.tensor_overlap"],
         |s| s.w.parallelism.tensor > 1,
@@ -91,8 +91,13 @@ const RULES: [Rule; 37] = [
             "parallelism.context.ulysses_size",
             "parallelism.context.per_document",
         ],
-        |s| s.w.parallelism.context.size > 1,
+        |s| s.w.parallelism.context.size > 1 || s.w.parallelism.context.dynamic.is_some(),
         "context 1",
+    ),
+    (
+        &["parallelism.context.zigzag", "parallelism.context.per_document", "documents.order"],
+        |s| s.w.parallelism.context.dynamic.is_none(),
+        "dynamic context parallelism deals documents, and cuts each by itself",
     ),
     (
         &["parallelism.context.ulysses_size"],

@@ -5,6 +5,7 @@
 //! devices and the names of their memory tiers. Both return every problem found, not just the first.
 
 mod check;
+mod check_dynamic;
 mod check_expert;
 mod check_memory;
 mod check_modules;
@@ -37,8 +38,8 @@ pub use memory::{
 pub use modules::{DrawnItems, ModuleParallelism, ModuleUseSpec, TrainedPart};
 pub use noise::{NoiseSpec, RandomStragglersSpec, SlowLinkSpec, StragglerSpec, StragglerUnit};
 pub use parallelism::{
-    ContextKind, ContextSpec, ElementBudgets, GradientBucketSpec, GroupAxis, ParallelismSpec, PipelineSpec,
-    PointToPoint, ShardingKind, ShardingPrefetch, ShardingSpec, TensorOverlap,
+    ContextKind, ContextSpec, DynamicContextSpec, ElementBudgets, GradientBucketSpec, GroupAxis,
+    ParallelismSpec, PipelineSpec, PointToPoint, ShardingKind, ShardingPrefetch, ShardingSpec, TensorOverlap,
 };
 pub use precision::{
     BytesPerParameter, Fp8Communication, Fp8Gemm, Fp8Spec, OptimizerKind, OptimizerSpec, PrecisionSpec,
@@ -163,6 +164,13 @@ impl WorkloadSpec {
     /// Tokens of one sequence.
     pub fn sequence(&self, model: &ModelSpec) -> u64 {
         self.sequence.unwrap_or(model.sequence)
+    }
+    /// With dynamic context parallelism: most tokens of a pass on one rank.
+    pub fn tokens_per_rank(&self, model: &ModelSpec) -> u64 {
+        let context = &self.parallelism.context;
+        let stated = context.dynamic.and_then(|dynamic| dynamic.tokens_per_rank);
+        let micro_batch = self.batch.micro_batch.saturating_mul(self.sequence(model));
+        stated.unwrap_or(micro_batch.div_ceil(context.size))
     }
     /// Ranks of one model replica: tensor × context × pipeline.
     pub fn ranks_per_replica(&self) -> u64 {

@@ -110,6 +110,19 @@ pub struct ContextSpec {
     /// With `two-level`: ranks of the inner all-to-all group; the ring runs over `size / ulysses_size`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ulysses_size: Option<u64>,
+    /// With `documents`: a degree for each document by its length, in groups of powers of two of the ranks of data × context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dynamic: Option<DynamicContextSpec>,
+}
+
+/// Dynamic context parallelism: documents are samples, and each is cut over as many ranks as its length asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DynamicContextSpec {
+    /// Most tokens of a pass on one rank (Megatron-LM's `max_seqlen_per_dp_cp_rank`); default: what a rank has of a micro-batch
+    /// at the static degree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_rank: Option<u64>,
 }
 
 impl Default for ContextSpec {
@@ -120,6 +133,7 @@ impl Default for ContextSpec {
             zigzag: true,
             per_document: false,
             ulysses_size: None,
+            dynamic: None,
         }
     }
 }

@@ -108,7 +108,7 @@ impl<H: Home> Residency for Reduced<H> {
         spread(shares.state(w.units.iter()).gradients, &shares.placed.gradients)
     }
     fn begin_step(&mut self, w: &Writer<'_, '_>) {
-        let passes = |u: &Unit| if u.plan.has_backward() { w.setup.order.per_direction() } else { 0 };
+        let passes = |u: &Unit| if u.plan.has_backward() { w.order.per_direction() } else { 0 };
         self.to_come = w.units.iter().map(passes).collect();
         self.bucket.clear();
         self.home.begin_step(w.units.len());

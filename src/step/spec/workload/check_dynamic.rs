@@ -1,0 +1,85 @@
+//! What dynamic context parallelism does not go with.
+
+use super::{ContextKind, ShardingKind, WorkloadSpec};
+use crate::step::spec::model::{AttentionKernel, ModelSpec};
+use crate::step::spec::problem::Problems;
+
+const AT: &str = "parallelism.context.dynamic";
+
+impl WorkloadSpec {
+    /// Everything beside a degree for each document that it does not go with: ranks make unequal numbers of passes of unequal
+    /// sizes.
+    pub(super) fn check_dynamic(&self, p: &mut Problems, model: &ModelSpec) {
+        let Some(dynamic) = self.parallelism.context.dynamic else { return };
+        if let Some(tokens) = dynamic.tokens_per_rank {
+            p.size(format!("{AT}.tokens_per_rank"), tokens, 1_000_000_000);
+        }
+        if self.documents.is_none() {
+            p.add(
+                AT,
+                "no documents",
+                "documents, each of which gets a degree",
+                "say which there are: documents={\"drawn\": {\"median\": 1024, \"sigma\": 1.5}}",
+            );
+        }
+        self.check_dynamic_model(p, model);
+        self.check_dynamic_parallelism(p);
+    }
+
+    fn check_dynamic_model(&self, p: &mut Problems, model: &ModelSpec) {
+        let hint = "leave parallelism.context.dynamic out: a static degree cuts every model";
+        let mut add = |is: bool, value: &str, allowed: &str| {
+            if is {
+                p.add(AT, value, allowed, hint);
+            }
+        };
+        let mixes = model.layer_counts().iter().any(|(layer, _)| !layer.mixer.is_attention());
+        let standard = model.attention.kernel == AttentionKernel::Standard;
+        add(model.moe.is_some(), "a model with experts", "a dense model");
+        add(mixes, "a model with scans", "attention in every layer");
+        add(
+            model.attention.indexer.is_some(),
+            "attention with an indexer",
+            "attention to all keys or a window",
+        );
+        add(standard, "attention.kernel standard", "attention.kernel flash, which knows documents");
+        add(!self.modules.is_empty(), "modules", "a language model alone (modules={})");
+    }
+
+    fn check_dynamic_parallelism(&self, p: &mut Problems) {
+        let par = &self.parallelism;
+        if !matches!(par.context.kind, ContextKind::Ring | ContextKind::AllGather) {
+            let hint = "an all-to-all over heads would need a cut of the heads for each degree";
+            p.add("parallelism.context.kind", "all-to-all beside dynamic", "ring or all-gather", hint);
+        }
+        if par.pipeline.size > 1 || par.pipeline.chunks() > 1 {
+            let hint = "set parallelism.pipeline.size=1, or leave parallelism.context.dynamic out";
+            p.add("parallelism.pipeline.size", par.pipeline.size, "1 beside dynamic", hint);
+        }
+        if par.sharding.kind >= ShardingKind::Zero2 || self.reduces_every_micro_batch() {
+            p.add(
+                "parallelism.sharding.kind",
+                "gradients or weights that travel in every micro-batch",
+                "none or zero1 without gradient_buckets.reduce_every_micro_batch, beside dynamic",
+                "ranks make unequal numbers of passes and meet once a step: set parallelism.sharding.kind=zero1",
+            );
+        }
+        if self.offload.activations.iter().any(|place| !place.on_device() && place.fraction > 0.0) {
+            let hint = "passes keep unequal activations: recompute them instead (recompute.granularity=full)";
+            p.add(
+                "offload.activations",
+                "activations on a tier",
+                "activations on the device, beside dynamic",
+                hint,
+            );
+        }
+    }
+
+    /// Groups of powers of two fill the ranks of data × context.
+    pub(super) fn check_dynamic_ranks(&self, p: &mut Problems, ranks: u64) {
+        if self.parallelism.context.dynamic.is_some() && !ranks.is_power_of_two() {
+            let hint = "Megatron-LM asks for the same: change parallelism.tensor, or the number of devices";
+            p.add(AT, format!("{ranks} ranks of data × context"), "a power of two of them", hint);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Dynamic context parallelism: a degree for each document by its length.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use stepsim::core::ids::RankId;
+use stepsim::core::program::{NO_MICRO_BATCH, Work};
+use stepsim::lab::compare::workload::closed_form;
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::step::plan::step::Packs;
+use stepsim::step::spec::Disk;
+
+use crate::laws::steps::Draws;
+
+/// Eight ranks of data × context whose documents are these.
+fn step(documents: &Value, context: &Value) -> Value {
+    json!({
+        "topology": "switch:8,450,1",
+        "model": {
+            "name": "small", "source": "made up", "layers": 4, "hidden": 1024, "heads": 8, "kv_heads": 4, "ffn": 4096,
+            "gated_mlp": true, "vocabulary": 4096, "sequence": 16384,
+        },
+        "batch": {"global": 8},
+        "documents": documents,
+        "parallelism": {"context": context, "sharding": {"kind": "zero1"}},
+    })
+}
+
+fn inputs(step: &Value) -> Inputs {
+    Inputs::from_json(&step.to_string(), None, &[], &Disk).unwrap()
+}
+
+fn run(inputs: &Inputs, fold: bool) -> Simulation {
+    Simulation::run(inputs, &Options { fold, ..Options::default() }).unwrap()
+}
+
+fn drawn(draws: &mut Draws) -> Value {
+    let documents = json!({"drawn": {
+        "median": draws.of(&[100, 500, 2000, 8000]), "sigma": draws.of(&[0.0, 0.5, 1.0, 1.5]),
+        "seed": draws.of(&[1, 2, 3, 4]),
+    }});
+    let mut step = step(
+        &documents,
+        &json!({
+            "size": draws.of(&[1, 2, 4]), "kind": draws.of(&["ring", "all-gather"]), "dynamic": {},
+        }),
+    );
+    step["topology"] = draws.of(&["switch:8,450,1", "nodes:2*4,400,1,50,2"]).into();
+    step["batch"]["global"] = draws.of(&[8, 16]).into();
+    let tensor = draws.of(&[1, 1, 2]);
+    step["parallelism"]["tensor"] = tensor.into();
+    if tensor == 1 {
+        step["parallelism"]["context"]["dynamic"] = draws.of(&[json!({}), json!({"tokens_per_rank": 2048})]);
+    }
+    step["recompute"] = json!({"granularity": draws.of(&["none", "full"])});
+    step
+}
+
+/// Pairs of a document's own tokens, the diagonal by half, over all documents with their padding.
+fn squares(packs: &Packs) -> f64 {
+    let passes = &packs.dynamic().unwrap().passes;
+    passes.iter().flat_map(|(_, pass)| &pass.samples).map(|l| (*l as f64).powi(2) / 2.0).sum()
+}
+
+/// Whatever the degrees: all documents run once, padding is under a multiple a document, and the FLOPs are those of the padded
+/// documents on one rank each: of weights by token, of attention by pair.
+#[test]
+fn tokens_and_flops_are_conserved_whatever_the_degrees() {
+    let mut draws = Draws(7);
+    let (mut degrees, mut of_token) = (BTreeSet::new(), None);
+    for _ in 0..24 {
+        let mut value = drawn(&mut draws);
+        value["recompute"] = json!({"granularity": "none"});
+        let inputs = inputs(&value);
+        let (workload, model) = (&inputs.workload.value, &inputs.model);
+        let packs = Packs::new(workload, model, 8).unwrap();
+        let dynamic = packs.dynamic().unwrap();
+        let documents: u64 = dynamic.by_degree().values().map(|of| of.samples).sum();
+        assert_eq!(dynamic.tokens, workload.batch.global * 16384, "{value}");
+        let multiple = 2 * 8 / workload.parallelism.tensor;
+        assert!(dynamic.padded() - dynamic.tokens < multiple * documents, "{value}");
+        assert!(
+            (0..8 / workload.parallelism.tensor).all(|rank| dynamic.of_rank(rank).count() > 0),
+            "{value}"
+        );
+        degrees.extend(dynamic.by_degree().into_keys());
+        // 4 layers, 8 heads of 128 for scores and values: forward 2 products, backward 5.
+        let attention = 4.0 * 7.0 * 2.0 * 1024.0 * squares(&packs);
+        let rest = inputs.plan().unwrap().hardware_flops as f64 - attention;
+        let own = rest / dynamic.padded() as f64;
+        let first = *of_token.get_or_insert(own);
+        assert!((own / first - 1.0).abs() < 1e-9, "{value}: {own} {first}");
+    }
+    assert_eq!(degrees.into_iter().collect::<Vec<_>>(), [1, 2, 4, 8]);
+}
+
+/// Two documents of 16,384 tokens and six of 4,096 on eight ranks with room for 4,096: the long ones on four ranks each, then
+/// the short ones on a rank each. Two ranks wait for as long as a short one takes.
+#[test]
+fn two_long_and_six_short_documents_are_played_as_by_hand() {
+    let lengths = json!({"lengths": [16384, 4096, 4096, 4096]});
+    let mut value = step(&lengths, &json!({"size": 4, "dynamic": {"tokens_per_rank": 4096}}));
+    (value["sequence"], value["batch"]["global"]) = (28672.into(), 2.into());
+    value["gradient_buckets"] = json!({"overlap": false});
+    let inputs = inputs(&value);
+    let plan = inputs.plan().unwrap();
+    // By pass: messages of rings, and seconds of kernels.
+    let passes = |rank: u32| {
+        let program = plan.world.program_of(RankId(rank));
+        let mut seen: BTreeMap<u32, (usize, f64)> = BTreeMap::new();
+        for op in program.ops.iter().filter(|op| op.micro_batch != NO_MICRO_BATCH) {
+            let (sends, seconds) = seen.entry(op.micro_batch).or_default();
+            match op.work {
+                Work::Compute { time } => *seconds += time.s(),
+                Work::Comm { .. } => {
+                    *sends += usize::from(&*program.infos[op.info as usize].name == "send key and value")
+                }
+            }
+        }
+        seen.into_values().collect::<Vec<_>>()
+    };
+    // A ring of four sends keys three times in each of four layers.
+    assert!((0..6).all(|rank| matches!(passes(rank)[..], [(12, _), (0, _)])));
+    assert!((6..8).all(|rank| matches!(passes(rank)[..], [(12, _)])));
+    let run = run(&inputs, true);
+    let stalls = run.report(false).mean.stalls_s;
+    let uneven: f64 =
+        stalls.iter().filter(|stall| stall.0.name() == "uneven inputs").map(|stall| stall.1).sum();
+    let by_hand = 2.0 / 8.0 * passes(0)[1].1;
+    assert!((uneven / by_hand - 1.0).abs() < 1e-9, "{uneven} {by_hand}");
+}
+
+#[test]
+fn folded_is_as_unfolded() {
+    let mut draws = Draws(3);
+    for _ in 0..6 {
+        let value = drawn(&mut draws);
+        let inputs = inputs(&value);
+        let (folded, whole) = (run(&inputs, true), run(&inputs, false));
+        assert_eq!(folded.record.step_end, whole.record.step_end, "{value}");
+    }
+}
+
+/// Documents that are all alike get one degree, and the step is that of the same static degree but for the forming of groups.
+#[test]
+fn equal_documents_are_as_a_static_degree() {
+    for (length, degree) in [(16384, 4), (8192, 2), (4096, 1)] {
+        for kind in ["ring", "all-gather"] {
+            let lengths = json!({"lengths": [length]});
+            let context = |dynamic: Value, size: u64| json!({"size": size, "kind": kind, "dynamic": dynamic});
+            let dynamic = inputs(&step(&lengths, &context(json!({"tokens_per_rank": 4096}), 1)));
+            // As many sequences of one document each.
+            let mut fixed = step(&Value::Null, &context(Value::Null, degree));
+            (fixed["sequence"], fixed["batch"]["global"]) = (length.into(), (8 * 16384 / length).into());
+            let (fixed, dynamic) = (run(&inputs(&fixed), true), run(&dynamic, true));
+            let [fixed, dynamic] = [fixed, dynamic].map(|run| run.record.step_end.s());
+            let forming = dynamic - fixed;
+            assert!((0.0..50e-6).contains(&forming), "{length} {kind}: {fixed} {dynamic}");
+        }
+    }
+}
+
+/// The simulation and the closed form.
+#[test]
+fn the_closed_form_follows() {
+    let mut draws = Draws(11);
+    for _ in 0..40 {
+        let value = drawn(&mut draws);
+        let inputs = inputs(&value);
+        let simulation = run(&inputs, true);
+        let form = closed_form(&inputs).unwrap();
+        let ratio = form.terms.total() / simulation.record.step_end.s();
+        assert!((ratio - 1.0).abs() < 0.02, "{ratio}: {value}");
+        let held = form.fullest().total() / simulation.memory_peak_bytes().unwrap() as f64;
+        assert!((held - 1.0).abs() < 0.02, "memory {held}: {value}");
+    }
+}
+
+/// Documents are dealt by their lengths and each cut by itself: what says otherwise for a static degree has no effect, and is
+/// called so.
+#[test]
+fn fields_of_static_cuts_have_no_effect() {
+    let lengths = json!({"drawn": {"median": 2000, "sigma": 1.0}});
+    let plain = step(&lengths, &json!({"size": 4, "dynamic": {}}));
+    let mut other = plain.clone();
+    other["documents"]["order"] = "sorted".into();
+    other["parallelism"]["context"]["zigzag"] = false.into();
+    other["parallelism"]["context"]["per_document"] = true.into();
+    let (plain, other) = (inputs(&plain), inputs(&other));
+    assert_eq!(run(&plain, true).record.step_end, run(&other, true).record.step_end);
+    let stated = ["documents.order", "parallelism.context.zigzag", "parallelism.context.per_document"]
+        .map(String::from);
+    let workload = &other.workload.value;
+    assert_eq!(workload.inert(&stated, &other.model, 8).len(), 3);
+    let report = run(&other, true).report(false);
+    let dynamic = report.dynamic_context.unwrap();
+    assert!(dynamic.degrees.len() > 1 && dynamic.padding > 0.0 && dynamic.work_max_over_mean >= 1.0);
+}
+
+#[test]
+fn what_it_does_not_go_with_is_refused() {
+    let refused = |change: &dyn Fn(&mut Value), says: &[&str]| {
+        let mut value = step(&json!({"lengths": [1024]}), &json!({"size": 2, "dynamic": {}}));
+        change(&mut value);
+        let problem = match Inputs::from_json(&value.to_string(), None, &[], &Disk) {
+            Err(e) => e.to_string(),
+            Ok(inputs) => inputs.plan().map(|_| ()).unwrap_err().to_string(),
+        };
+        for text in says {
+            assert!(problem.contains(text), "{text} in: {problem}");
+        }
+    };
+    let at = "parallelism.context.dynamic";
+    refused(&|w| w["documents"] = Value::Null, &[at, "no documents"]);
+    refused(&|w| w["model"]["moe"] = json!({"experts": 8, "top_k": 2}), &[at, "dense model"]);
+    refused(&|w| w["model"]["attention"] = json!({"kernel": "standard"}), &[at, "flash"]);
+    refused(
+        &|w| w["parallelism"]["pipeline"] = json!({"size": 2}),
+        &["parallelism.pipeline.size", "1 beside"],
+    );
+    refused(
+        &|w| w["parallelism"]["sharding"]["kind"] = "zero3".into(),
+        &["parallelism.sharding.kind", "zero1"],
+    );
+    refused(
+        &|w| w["gradient_buckets"] = json!({"reduce_every_micro_batch": true}),
+        &["parallelism.sharding.kind", "meet once a step"],
+    );
+    refused(
+        &|w| w["parallelism"]["context"]["kind"] = "ulysses".into(),
+        &["parallelism.context.kind", "ring or all-gather"],
+    );
+    refused(
+        &|w| w["parallelism"]["context"]["dynamic"] = json!({"tokens_per_rank": 0}),
+        &["parallelism.context.dynamic.tokens_per_rank"],
+    );
+    refused(
+        &|w| {
+            w["parallelism"]["context"]["dynamic"] = json!({"tokens_per_rank": 1024});
+            w["documents"] = json!({"lengths": [16384]});
+        },
+        &["tokens_per_rank", "at least 2048", "16384"],
+    );
+    refused(
+        &|w| {
+            w["topology"] = "switch:6,450,1".into();
+            w["batch"]["global"] = 6.into();
+        },
+        &[at, "6 ranks", "power of two"],
+    );
+}
