@@ -21,9 +21,8 @@ pub const CLASSES: [&str; 3] = ["p", "s", "c"];
 
 /// A drawing of `height` with what `inside` writes.
 pub(super) fn drawing(id: &str, height: f64, label: &str, inside: &str) -> String {
-    let id = if id.is_empty() { String::new() } else { format!(" id=\"{id}\"") };
     format!(
-        "<svg{id} viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">{inside}</svg>",
+        "<svg id=\"{id}\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">{inside}</svg>",
         escaped(label)
     )
 }
@@ -211,53 +210,58 @@ pub fn links(report: &Report) -> String {
 
 /// The level of each tier over time, by class, with its capacity as a line.
 pub fn memory(tiers: &[Memory], step_ns: u64) -> String {
-    const HEIGHT: f64 = 90.0;
-    const TOP: f64 = 16.0;
-    let mut all = String::new();
+    let mut out = String::from("<div class=\"lines levels\" role=\"group\" aria-label=\"memory over time\">");
     for tier in tiers {
-        let mut out = String::new();
         let peak = tier.points.iter().map(|p| p.1.iter().sum::<u64>()).max().unwrap_or(0) as f64;
         let capacity = tier.capacity_bytes as f64;
         // A tier that is hardly used would show nothing at the scale of its capacity.
         let whole = if peak * 4.0 > capacity { capacity.max(peak) } else { peak * 1.1 };
-        let y = |bytes: f64| TOP + HEIGHT * (1.0 - bytes / whole.max(1.0));
-        let x = |ns: u64| LEFT + (WIDTH - LEFT - 10.0) * ns as f64 / step_ns.max(1) as f64;
-        let title = format!("{}: {} of {} at the peak", tier.name, gib(peak), gib(capacity));
-        text(&mut out, LEFT, TOP - 4.0, "note", &title);
-        let starts = tier.points.iter().map(|p| p.0);
-        let ends: Vec<u64> = starts.skip(1).chain([step_ns]).collect();
-        let mut levels = vec![0.0; tier.points.len()];
-        let mut areas = Vec::new();
-        for class in MemoryClass::ALL {
-            let held = |p: &(u64, [u64; MemoryClass::ALL.len()])| p.1[class as usize] as f64;
-            if tier.points.iter().all(|p| held(p) == 0.0) {
-                continue;
-            }
-            levels.iter_mut().zip(&tier.points).for_each(|(level, point)| *level += held(point));
-            let mut shape = format!("M{:.1} {:.1}", x(0), y(0.0));
-            for (level, end) in levels.iter().zip(&ends) {
-                let _ = write!(shape, "V{:.1}H{:.1}", y(*level), x(*end));
-            }
-            areas.push((class, shape));
-        }
-        // The sum of all first: what holds less lies over it.
-        for (class, shape) in areas.iter().rev() {
-            let (number, bottom) = (*class as usize, y(0.0));
-            let _ = write!(
-                out,
-                "<path class=\"m{number}\" d=\"{shape}V{bottom:.1}z\"><title>{}</title></path>",
-                class.name()
-            );
-        }
+        let name = escaped(&tier.name);
+        let _ = write!(
+            out,
+            "<div><span>{name}</span><svg viewBox=\"0 0 {SIDE} {SIDE}\" preserveAspectRatio=\"none\">"
+        );
+        levels(&mut out, tier, step_ns, whole);
         if capacity <= whole * 1.001 {
-            let (from, to, at) = (LEFT, WIDTH - 10.0, y(capacity));
-            let _ = write!(out, "<path class=\"capacity\" d=\"M{from} {at:.1}H{to}\"/>");
+            let at = SIDE * (1.0 - capacity / whole);
+            let _ = write!(out, "<path class=\"capacity\" d=\"M0 {at:.1}H{SIDE}\"/>");
         }
-        text(&mut out, LEFT - 8.0, TOP + 10.0, "end", &gib(whole));
-        text(&mut out, LEFT - 8.0, TOP + HEIGHT, "end", "0");
-        all += &drawing("", HEIGHT + 34.0, &format!("memory over time by class, {}", tier.name), &out);
+        let note = format!("{} of {} at the peak\nheight: {}", gib(peak), gib(capacity), gib(whole));
+        let _ = write!(out, "</svg><span class=\"note\">{note}</span></div>");
     }
-    all
+    out.push_str("</div>");
+    out
+}
+
+/// Width and height of a drawing that is stretched to its place.
+const SIDE: f64 = 1000.0;
+
+/// What each class holds of a tier, on top of the one before.
+fn levels(out: &mut String, tier: &Memory, step_ns: u64, whole: f64) {
+    let y = |bytes: f64| SIDE * (1.0 - bytes / whole.max(1.0));
+    let x = |ns: u64| SIDE * ns as f64 / step_ns.max(1) as f64;
+    let starts = tier.points.iter().map(|p| p.0);
+    let ends: Vec<u64> = starts.skip(1).chain([step_ns]).collect();
+    let mut levels = vec![0.0; tier.points.len()];
+    let mut areas = Vec::new();
+    for class in MemoryClass::ALL {
+        let held = |p: &(u64, [u64; MemoryClass::ALL.len()])| p.1[class as usize] as f64;
+        if tier.points.iter().all(|p| held(p) == 0.0) {
+            continue;
+        }
+        levels.iter_mut().zip(&tier.points).for_each(|(level, point)| *level += held(point));
+        let mut shape = format!("M{:.1} {:.1}", x(0), y(0.0));
+        for (level, end) in levels.iter().zip(&ends) {
+            let _ = write!(shape, "V{:.1}H{:.1}", y(*level), x(*end));
+        }
+        areas.push((class, shape));
+    }
+    // The sum of all first: what holds less lies over it.
+    for (class, shape) in areas.iter().rev() {
+        let (number, bottom, name) = (*class as usize, y(0.0), class.name());
+        let _ =
+            write!(out, "<path class=\"m{number}\" d=\"{shape}V{bottom:.1}z\"><title>{name}</title></path>");
+    }
 }
 
 /// Kernel classes under the roof that the device's peak and its memory make.

@@ -25,6 +25,8 @@ const POOLS: u64 = 4;
 
 /// What lasts this part of what is shown is seen in a row across the screen.
 const PARTS_SEEN: u64 = 1000;
+/// And this part of it is worth a row.
+const WORTH_A_ROW: u64 = 100;
 
 /// A timeline on its way into a sink.
 pub struct Layout<'a> {
@@ -147,15 +149,14 @@ impl<'a> Layout<'a> {
     fn path_at_a_glance(&mut self, thread: Thread, stretches: &[Stretch]) -> io::Result<()> {
         let (start, end) = (stretches[0].start, stretches[stretches.len() - 1].end);
         let kind = self.named(&critical::in_words(self.timeline, stretches), "summary")?;
-        self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
-        self.summary.slices += 1;
+        self.plain(thread, kind, (start, end))?;
         let seen = (end - start) / PARTS_SEEN;
         for stay in stretches.chunk_by(|a, b| a.rank == b.rank) {
             let (start, end) = (stay[0].start, stay[stay.len() - 1].end);
-            if end - start >= seen {
+            // The only rank needs no name.
+            if end - start >= seen && stay.len() < stretches.len() {
                 let kind = self.named(&self.timeline.name_of(stay[0].rank), "summary")?;
-                self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
-                self.summary.slices += 1;
+                self.plain(thread, kind, (start, end))?;
             }
         }
         Ok(())
@@ -270,35 +271,50 @@ impl<'a> Layout<'a> {
         thread: Thread,
     ) -> io::Result<()> {
         let stalls = held.iter().filter_map(|s| Some((stalls::shown(self.timeline, s)?, s.cause)));
-        let mut stalls = stalls.collect::<Vec<_>>().into_iter().peekable();
-        let (from, until) = self.timeline.window_ns();
-        let seen = (until.min(self.timeline.record.step_end.round_ns()) - from) / PARTS_SEEN;
-        let mut covered = 0;
+        let stalls: Vec<_> = stalls.collect();
+        let seen = self.seen_inside(&stalls, &rows.turns);
+        let (mut stalls, mut covered) = (stalls.into_iter().peekable(), 0);
         for piece in rows.turns.iter().map(Some).chain([None]) {
             let until = piece.map_or(u64::MAX, |piece| piece.start);
             while let Some(((start, end), cause)) = stalls.next_if(|((start, _), _)| *start < until) {
                 let (start, end) = (start.max(covered), end.min(until));
                 if start < end {
                     let kind = self.stall(cause, "summary")?;
-                    self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
-                    self.summary.slices += 1;
+                    self.plain(thread, kind, (start, end))?;
                 }
             }
             let Some(piece) = piece else { break };
             let kind = self.pass(traced, rows, piece, "summary")?;
-            let slice = Slice { start: piece.start, end: piece.end, ..Slice::default() };
-            self.sink.slice(thread, kind, &slice)?;
-            self.summary.slices += 1;
+            self.plain(thread, kind, (piece.start, piece.end))?;
             covered = piece.end;
             while let Some(((start, end), cause)) = stalls.next_if(|((_, end), _)| *end <= piece.end) {
                 if end - start >= seen {
                     let kind = self.stall(cause, "summary")?;
-                    self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
-                    self.summary.slices += 1;
+                    self.plain(thread, kind, (start, end))?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// A slice that its kind says all of.
+    fn plain(&mut self, thread: Thread, kind: Kind, (start, end): (u64, u64)) -> io::Result<()> {
+        self.summary.slices += 1;
+        self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })
+    }
+
+    /// From how many nanoseconds on stalls inside passes are shown: what can be seen, where all that together is worth
+    /// a row.
+    fn seen_inside(&self, stalls: &[((u64, u64), &str)], passes: &[Piece]) -> u64 {
+        let (from, until) = self.timeline.window_ns();
+        let shown = until.min(self.timeline.record.step_end.round_ns()) - from;
+        let seen = shown / PARTS_SEEN;
+        let inside = |(start, end): (u64, u64)| {
+            let pass = passes.partition_point(|pass| pass.start <= start).checked_sub(1).map(|i| &passes[i]);
+            end - start >= seen && pass.is_some_and(|pass| end <= pass.end)
+        };
+        let together: u64 = stalls.iter().filter(|stall| inside(stall.0)).map(|((a, b), _)| b - a).sum();
+        if together >= shown / WORTH_A_ROW { seen } else { u64::MAX }
     }
 
     /// What of the critical path lies on a rank.
