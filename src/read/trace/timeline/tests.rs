@@ -545,8 +545,8 @@ fn folded_rows_say_the_critical_path_and_what_held_passes_up() {
     let mut timeline = timeline(&world, &record, &ranks, &meta);
     let (most, half) = (path(2), path(5));
     timeline.critical = &most;
-    let said = format!("critical path: 80.0 % on {}; compute 100.0 %", ranks[1].short_name());
-    assert!(written(&timeline).0.contains(&said), "{said}");
+    let said = "critical path: 80.0 % on rank 0004 · stage 1; compute 100.0 %";
+    assert!(written(&timeline).0.contains(said), "{said}");
     timeline.critical = &half[..1];
     assert!(written(&timeline).0.contains("critical path: compute 100.0 %"));
     // A stall of the first pass, in which it stands on its own row and, if it can be seen, below the pass.
