@@ -5,21 +5,13 @@ use rustc_hash::FxHashMap;
 use crate::core::ids::{RankId, ResourceId};
 use crate::core::program::World;
 use crate::lab::simulate::Simulation;
-use crate::read::analysis::link_rates::rates;
-use crate::read::analysis::links;
+use crate::read::analysis::stretches::Stretches;
+use crate::read::analysis::{link_rates, links};
 use crate::read::trace::{BusiestLink, TracedRank};
 
-/// Most ops of the ranks that are drawn.
-const MOST_OPS: u64 = 2_000_000;
-
-/// The busiest link among those that a rank's transfers cross, by rank of the record. None where the ranks' ops are so
-/// many that the rates would take more memory than the timeline.
+/// The busiest link among those that a rank's transfers cross, by rank of the record.
 pub(super) fn busiest_links(run: &Simulation, ranks: &[TracedRank]) -> FxHashMap<RankId, BusiestLink> {
     let world = &run.folded.world;
-    let ops = |rank: &TracedRank| run.plan.world.program_of(rank.rank).ops.len() as u64;
-    if ranks.iter().map(ops).sum::<u64>() > MOST_OPS {
-        return FxHashMap::default();
-    }
     let used = links::busiest(world, &run.record);
     let used: FxHashMap<ResourceId, f64> = used.iter().map(|u| (u.resource, u.utilisation)).collect();
     let first = |r: &ResourceId| run.folded.resources.representative[r.index()];
@@ -32,13 +24,13 @@ pub(super) fn busiest_links(run: &Simulation, ranks: &[TracedRank]) -> FxHashMap
     let mut chosen: Vec<ResourceId> = of.values().copied().collect();
     chosen.sort_unstable();
     chosen.dedup();
-    let mut changes: FxHashMap<ResourceId, Vec<_>> = FxHashMap::default();
-    for change in rates(world, &run.record, &chosen) {
-        changes.entry(change.resource).or_default().push((change.time, change.rate));
-    }
+    let mut bytes = vec![Stretches::new(run.record.step_end); chosen.len()];
+    link_rates::uses(world, &run.record, &chosen, |place, (from, until), came| {
+        bytes[place].add(from, until, came);
+    });
     let link = |resource: ResourceId| BusiestLink {
         capacity: world.resources[resource.index()].capacity,
-        rates: changes.get(&resource).cloned().unwrap_or_default(),
+        bytes: bytes[chosen.partition_point(|other| *other < resource)].clone(),
     };
     of.into_iter().map(|(rank, resource)| (rank, link(resource))).collect()
 }

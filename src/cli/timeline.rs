@@ -12,8 +12,9 @@ use crate::core::engine::describe;
 use crate::core::ids::{DeviceId, OpId, RankId, ResourceId, TierId};
 use crate::core::program::{MemoryClass, StreamKind, Work};
 use crate::core::units::Time;
+use crate::lab::compare::among::Among;
 use crate::lab::compare::measured::Above;
-use crate::lab::compare::tracks::{Beside, Rows};
+use crate::lab::compare::tracks::Rows;
 use crate::lab::simulate::Simulation;
 use crate::lab::simulate::behaviour::{Drawn, drawn};
 use crate::read::analysis::cause::Causes;
@@ -25,7 +26,6 @@ use crate::read::analysis::sharing::Sharing;
 use crate::read::analysis::stalls::{self, StallCause, Waiting, stalls_of};
 use crate::read::analysis::{link_rates, links};
 use crate::read::profile::Profile;
-use crate::read::trace::writer::Sink;
 use crate::read::trace::{
     self, Capacities, Critical, Detail, Link, LinkUse, OutputError, PerRank, Pool, RunMeta, Stall, Summary,
     Timeline, TraceError, TracedRank,
@@ -77,6 +77,13 @@ pub fn write_trace(
         })
         .collect();
     let world = &run.plan.world;
+    // What needs most memory while it is found comes first.
+    let slacks = shown.complete.then(|| run.slack());
+    let slack = |source: RankId, op: OpId| slacks.map_or(Time::ZERO, |slacks| slacks.get(source, op));
+    let critical = if shown.complete { critical_path(run) } else { Vec::new() };
+    let pools = if shown.complete { pools(run, shown.ranks) } else { Vec::new() };
+    let (links, link_use) = link_tracks(run, shown.links);
+    let busiest = if shown.complete { busiest_links(run, &ranks) } else { Default::default() };
     let readers =
         RefCell::new((Causes::unfolded(world, &run.record, &run.folded.ranks.of), IdleTimes::new(world)));
     let sharing = RefCell::new(Sharing::default());
@@ -100,19 +107,13 @@ pub fn write_trace(
         }
         stalls
     };
-    let critical = if shown.complete { critical_path(run) } else { Vec::new() };
     let uncontended = |rank: RankId, op: OpId| match world.program_of(rank).ops[op.index()].work {
         Work::Compute { .. } => None,
         Work::Comm { slot, transfer } => {
             Some(readers.borrow_mut().1.get(world.slots_of(rank)[usize::from(slot)], transfer))
         }
     };
-    let (links, link_use) = link_tracks(run, shown.links);
-    let pools = if shown.complete { pools(run, shown.ranks) } else { Vec::new() };
     let steps = if shown.complete { round_times(&run.folded.world, &run.record) } else { Vec::new() };
-    let slacks = shown.complete.then(|| run.slack());
-    let slack = |source: RankId, op: OpId| slacks.map_or(Time::ZERO, |slacks| slacks.get(source, op));
-    let busiest = if shown.complete { busiest_links(run, &ranks) } else { Default::default() };
     let capacities = Capacities {
         flops: run.inputs.peak(),
         memory: run.inputs.machine.device(DeviceId(0)).memory_bandwidth(),
@@ -149,8 +150,8 @@ pub fn write_trace(
         Also::ClosedForm(rows) => write_with_rows(&timeline, rows, path)?,
         Also::Measured(profiles) => {
             let first = first_product(run, &ranks);
-            let write = &mut |sink: &mut dyn Sink| timeline.write(&mut Above::new(sink, profiles, first));
-            told(trace::write_with(path, write))?;
+            let above = || Above::new(profiles, first);
+            told(trace::write_with(path, &mut |sink| timeline.write(&mut Among::new(sink, above()))))?;
         }
     }
     Ok(note)
@@ -270,7 +271,7 @@ pub fn write_with_rows(timeline: &Timeline, rows: Rows<'_>, path: &Path) -> Resu
     let written = if rows.terms.is_empty() {
         trace::write_file(timeline, path)
     } else {
-        trace::write_with(path, &mut |sink| timeline.write(&mut Beside::new(sink, rows)))
+        trace::write_with(path, &mut |sink| timeline.write(&mut Among::new(sink, rows)))
     };
     told(written)
 }

@@ -44,7 +44,7 @@ pub(super) fn write(sides: [Named; 2], path: &Path) -> Result<(), Failure> {
 fn profiles(profiles: &[Profile], path: &Path) -> Result<(), Failure> {
     let write = &mut |sink: &mut dyn Sink| -> Result<Summary, TimelineError> {
         sink.begin(&[])?;
-        let slices = Above::new(sink, profiles, Time::ZERO).profiles()?;
+        let slices = Above::new(profiles, Time::ZERO).write(sink)?;
         sink.finish()?;
         Ok(Summary { slices, ..Summary::default() })
     };

@@ -9,11 +9,12 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
+use super::among::OwnRows;
 use crate::core::units::Time;
 use crate::read::profile::Profile;
 use crate::read::profile::classes::Family;
 use crate::read::profile::model::DeviceEvent;
-use crate::read::trace::writer::{Counter, CounterUnit, Key, Kind, Sink, Slice, Thread, Value};
+use crate::read::trace::writer::{Kind, Sink, Slice, Thread, Value};
 
 /// Number of the first profile's process: above all of a timeline's own. Threads follow.
 const PROCESS: u64 = 910_000_000;
@@ -30,9 +31,8 @@ pub fn first_product(profile: &Profile) -> i64 {
     is(Some("gemm")).or_else(|| is(None)).unwrap_or(any)
 }
 
-/// A sink that writes profiles above the processes of a timeline.
+/// Profiles above the processes of a timeline.
 pub struct Above<'a> {
-    sink: &'a mut dyn Sink,
     profiles: &'a [Profile],
     /// When the first product begins on all sides, in nanoseconds.
     first_ns: u64,
@@ -42,44 +42,44 @@ pub struct Above<'a> {
 
 impl<'a> Above<'a> {
     /// Profiles above a timeline whose first product begins at `simulated`.
-    pub fn new(sink: &'a mut dyn Sink, profiles: &'a [Profile], simulated: Time) -> Above<'a> {
+    pub fn new(profiles: &'a [Profile], simulated: Time) -> Above<'a> {
         let before = |profile: &Profile| {
             first_product(profile) - profile.events.iter().map(|e| e.start).min().unwrap_or(0)
         };
         let most = profiles.iter().map(before).max().unwrap_or(0).max(0) as u64;
         let first_ns = most.max(simulated.round_ns());
-        Above { sink, profiles, first_ns, later_ns: first_ns - simulated.round_ns() }
+        Above { profiles, first_ns, later_ns: first_ns - simulated.round_ns() }
     }
 
     /// Writes the profiles; returns how many slices that took.
     ///
     /// # Errors
     /// The sink cannot write.
-    pub fn profiles(&mut self) -> io::Result<u64> {
+    pub fn write(&self, sink: &mut dyn Sink) -> io::Result<u64> {
         let mut slices = 0;
         for (place, profile) in (0..).zip(self.profiles) {
-            slices += self.profile(place, profile)?;
+            slices += self.profile(place, profile, sink)?;
         }
         Ok(slices)
     }
 
-    fn profile(&mut self, place: u64, profile: &Profile) -> io::Result<u64> {
+    fn profile(&self, place: u64, profile: &Profile, sink: &mut dyn Sink) -> io::Result<u64> {
         let pid = PROCESS + place * THREADS;
         let side = if profile.simulated { "simulated" } else { "measured" };
         let rank = profile.rank.map_or_else(String::new, |rank| format!(" rank {rank}"));
         let file = Path::new(&profile.file).file_name().unwrap_or_default().to_string_lossy();
-        self.sink.process(pid, &format!("{side}{rank} · {file}"), place)?;
+        sink.process(pid, &format!("{side}{rank} · {file}"), place)?;
         let mut slices = 0;
         for (stream, (number, (_, name))) in (0..).zip((1..THREADS).zip(&profile.streams)) {
-            let thread = self.sink.thread(pid, pid + number, &format!("{side} stream {name}"))?;
-            slices += self.stream(thread, profile, stream)?;
+            let thread = sink.thread(pid, pid + number, &format!("{side} stream {name}"))?;
+            slices += self.stream(thread, profile, stream, sink)?;
         }
         Ok(slices)
     }
 
     /// The events of a stream under the names of their classes, which sum by name; what an earlier one covers is cut
     /// off.
-    fn stream(&mut self, thread: Thread, profile: &Profile, stream: u32) -> io::Result<u64> {
+    fn stream(&self, thread: Thread, profile: &Profile, stream: u32, sink: &mut dyn Sink) -> io::Result<u64> {
         let later = self.first_ns as i64 - first_product(profile);
         let (mut ended, mut slices) = (0, 0);
         let mut kinds: FxHashMap<u32, Kind> = FxHashMap::default();
@@ -93,72 +93,40 @@ impl<'a> Above<'a> {
             slices += 1;
             let kind = match kinds.get(&event.name) {
                 Some(kind) => *kind,
-                None => self.kernel(profile, event)?,
+                None => kernel(profile, event, sink)?,
             };
             kinds.insert(event.name, kind);
-            self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
+            sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
         }
         Ok(slices)
     }
 }
 
-impl Above<'_> {
-    fn kernel(&mut self, profile: &Profile, event: &DeviceEvent) -> io::Result<Kind> {
-        let class = profile.class_of(event);
-        let kernel = profile.name_of(event);
-        let args = [("kernel", Value::Text(kernel)), ("work", Value::Text(&class.work))];
-        let name = if class.class.starts_with("other") { kernel } else { &class.class };
-        self.sink.kind(name, "measured", &args)
-    }
+/// The kind of slice that the events of a kernel are.
+fn kernel(profile: &Profile, event: &DeviceEvent, sink: &mut dyn Sink) -> io::Result<Kind> {
+    let class = profile.class_of(event);
+    let kernel = profile.name_of(event);
+    let args = [("kernel", Value::Text(kernel)), ("work", Value::Text(&class.work))];
+    let name = if class.class.starts_with("other") { kernel } else { &class.class };
+    sink.kind(name, "measured", &args)
 }
 
-impl Sink for Above<'_> {
-    fn begin(&mut self, metadata: &[(&str, Value)]) -> io::Result<()> {
-        self.sink.begin(metadata)?;
-        self.profiles().map(|_| ())
+impl OwnRows for Above<'_> {
+    fn place(&self, order: u64) -> u64 {
+        order + self.profiles.len() as u64
     }
-    fn process(&mut self, pid: u64, name: &str, order: u64) -> io::Result<()> {
-        self.sink.process(pid, name, order + self.profiles.len() as u64)
+    fn above(&self, sink: &mut dyn Sink) -> io::Result<()> {
+        self.write(sink).map(|_| ())
     }
-    fn thread(&mut self, pid: u64, tid: u64, name: &str) -> io::Result<Thread> {
-        self.sink.thread(pid, tid, name)
-    }
-    fn summary(&mut self, pid: u64) -> Option<Thread> {
-        self.sink.summary(pid)
-    }
-    fn counts_all_slices(&self) -> bool {
-        self.sink.counts_all_slices()
-    }
-    fn counter_track(
-        &mut self,
-        pid: u64,
-        name: &str,
-        series: &str,
-        unit: CounterUnit,
-    ) -> io::Result<Counter> {
-        self.sink.counter_track(pid, name, series, unit)
-    }
-    fn key(&mut self, name: &str) -> io::Result<Key> {
-        self.sink.key(name)
-    }
-    fn kind(&mut self, name: &str, category: &str, args: &[(&str, Value)]) -> io::Result<Kind> {
-        self.sink.kind(name, category, args)
-    }
-    fn slice(&mut self, thread: Thread, kind: Kind, slice: &Slice) -> io::Result<()> {
-        let [start, end] = [slice.start, slice.end].map(|ns| ns + self.later_ns);
-        self.sink.slice(thread, kind, &Slice { start, end, ..*slice })
-    }
-    fn counter(&mut self, counter: Counter, ns: u64, value: Value) -> io::Result<()> {
-        self.sink.counter(counter, ns + self.later_ns, value)
-    }
-    fn finish(&mut self) -> io::Result<()> {
-        self.sink.finish()
+    fn later_ns(&self) -> u64 {
+        self.later_ns
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::compare::among::Among;
     use crate::read::profile::Classes;
     use crate::read::profile::read_from;
     use crate::read::trace::writer::Chrome;
@@ -179,7 +147,7 @@ mod tests {
         let profiles = read_from(text.as_bytes(), "p.json", &Classes::shipped()).unwrap();
         let mut bytes = Vec::new();
         let mut chrome = Chrome::new(&mut bytes);
-        let mut sink = Above::new(&mut chrome, &profiles, Time::from_us(2.0));
+        let mut sink = Among::new(&mut chrome, Above::new(&profiles, Time::from_us(2.0)));
         sink.begin(&[]).unwrap();
         sink.process(1, "rank 0", 0).unwrap();
         let thread = sink.thread(1, 1001, "compute").unwrap();

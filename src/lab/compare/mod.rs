@@ -13,6 +13,7 @@
 //! Hazard: an effect depends on the order of the switches, as any sequential attribution does; the order is fixed and
 //! shown.
 
+pub mod among;
 mod estimators;
 pub mod measured;
 mod page;

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::bars;
 use super::draw::{self, seconds};
 use super::lane::Looks;
 use super::profile::Lanes;
@@ -52,7 +53,7 @@ pub fn page(
                 let pairs =
                     of_unit.iter().map(|l| (l.what.as_str(), [l.a, l.b], [show(l.a, unit), show(l.b, unit)]));
                 if of_unit.len() > 1 {
-                    out.push_str(&draw::pairs(&pairs.collect::<Vec<_>>()));
+                    out.push_str(&bars::pairs(&pairs.collect::<Vec<_>>()));
                 }
             }
             table(out, &["", "A", "B", "B − A", "change"], 1, sorted.iter().map(|line| cells(line)));

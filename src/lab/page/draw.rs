@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use super::bars::{bars, steps_down};
+use super::escaped::escaped;
 use super::gather::{Memory, Shown};
 use super::lane::Row;
 use crate::core::program::MemoryClass;
@@ -16,11 +18,6 @@ pub const ROW: f64 = 40.0;
 pub const LANES: [(f64, f64); 3] = [(2.0, 18.0), (19.0, 27.0), (28.0, 36.0)];
 /// What each lane is: class names of its shapes begin with it.
 pub const CLASSES: [&str; 3] = ["p", "s", "c"];
-
-/// A text that may stand in a page.
-pub fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 /// A drawing of `height` with what `inside` writes.
 pub(super) fn drawing(id: &str, height: f64, label: &str, inside: &str) -> String {
@@ -43,14 +40,6 @@ pub(super) fn line_name(out: &mut String, y: f64, name: &str) {
     let (x, name) = (LEFT - 8.0, escaped(name));
     let narrow = format!("textLength=\"{ROOM:.0}\" lengthAdjust=\"spacingAndGlyphs\"");
     let _ = write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"end\" {narrow}>{name}</text>");
-}
-
-pub(super) fn rect(out: &mut String, class: &str, [x, y, w, h]: [f64; 4], title: &str) {
-    let _ = write!(
-        out,
-        "<rect class=\"{class}\" x=\"{x:.2}\" y=\"{y:.1}\" width=\"{w:.2}\" height=\"{h:.1}\"><title>{}</title></rect>",
-        escaped(title)
-    );
 }
 
 /// Seconds in a unit that leaves a readable number.
@@ -127,29 +116,6 @@ fn paths(out: &mut String, items: &[u64], class: &str, scale: f64, [y, height]: 
     }
 }
 
-/// A line of a drawing of [`bars`]: its name, class, value and title of each part, and what stands behind them.
-pub type Line = (String, Vec<(String, f64, String)>, String);
-
-/// Bars of parts of a whole, one line a name.
-pub fn bars(id: &str, label: &str, whole: f64, lines: &[Line]) -> String {
-    let mut out = String::new();
-    let room = WIDTH - LEFT - 230.0;
-    for (i, (name, parts, after)) in (0..).zip(lines) {
-        let y = f64::from(i) * 22.0;
-        line_name(&mut out, y + 14.0, name);
-        let mut x = LEFT;
-        for (class, value, title) in parts {
-            let w = value / whole.max(f64::MIN_POSITIVE) * room;
-            if w > 0.05 {
-                rect(&mut out, class, [x, y + 2.0, w, 16.0], title);
-            }
-            x += w;
-        }
-        text(&mut out, x + 6.0, y + 14.0, "note", after);
-    }
-    drawing(id, lines.len() as f64 * 22.0 + 4.0, label, &out)
-}
-
 /// Where the time of each stage went.
 pub fn breakdown(report: &Report) -> String {
     let step = report.run_time_s;
@@ -191,51 +157,6 @@ pub fn waterfall(bars: &BarsReport) -> String {
         (group.to_owned(), share, named.join(", "))
     });
     steps_down(lines, bars.mfu)
-}
-
-/// Bars that lead down from the peak to MFU: each with its name, its share and what is in it.
-pub fn steps_down(bars: impl Iterator<Item = (String, f64, String)>, mfu: f64) -> String {
-    let mut out = String::new();
-    let x = |share: f64| LEFT + share.clamp(0.0, 1.1) * (WIDTH - LEFT - 330.0);
-    let mut line = |i: usize, name: &str, [from, to]: [f64; 2], class: &str, note: &str| {
-        let y = i as f64 * 22.0;
-        line_name(&mut out, y + 14.0, name);
-        rect(&mut out, class, [x(from), y + 2.0, (x(to) - x(from)).max(1.0), 16.0], note);
-        // What would run out of the drawing stands before its bar.
-        let fits = x(to) + 6.0 + 5.8 * note.chars().count() as f64 <= WIDTH;
-        match fits {
-            true => text(&mut out, x(to) + 6.0, y + 14.0, "note", note),
-            false => text(&mut out, x(from) - 6.0, y + 14.0, "note end", note),
-        }
-    };
-    line(0, "peak", [0.0, 1.0], "peak", "100 %");
-    let (mut left, mut i) = (1.0, 1);
-    for (name, share, inside) in bars {
-        let sign = if share < 0.0 { '+' } else { '−' };
-        let note = format!("{sign}{:.1} %  {inside}", 100.0 * share.abs());
-        let to = left - share;
-        line(i, &name, [to.min(left), to.max(left)], if share < 0.0 { "gain" } else { "loss" }, &note);
-        left = to;
-        i += 1;
-    }
-    line(i, "MFU", [0.0, mfu], "busy", &format!("{:.1} %", 100.0 * mfu));
-    drawing("waterfall", (i + 1) as f64 * 22.0 + 4.0, "from the peak to MFU", &out)
-}
-
-/// Two bars a line, one above the other: the name, both values and both as text.
-pub fn pairs(lines: &[(&str, [f64; 2], [String; 2])]) -> String {
-    let mut out = String::new();
-    let whole = lines.iter().flat_map(|line| line.1).map(f64::abs).fold(f64::MIN_POSITIVE, f64::max);
-    for (i, (name, values, texts)) in (0..).zip(lines) {
-        let y = f64::from(i) * 26.0;
-        line_name(&mut out, y + 15.0, name);
-        for ((value, note), (class, top)) in values.iter().zip(texts).zip([("a", 2.0), ("b", 12.0)]) {
-            let w = (value.abs() / whole * (WIDTH - LEFT - 130.0)).max(0.5);
-            rect(&mut out, class, [LEFT, y + top, w, 9.0], note);
-            text(&mut out, LEFT + w + 6.0, y + top + 8.5, "note small", note);
-        }
-    }
-    drawing("", lines.len() as f64 * 26.0 + 4.0, "both side by side", &out).replacen(" id=\"\"", "", 1)
 }
 
 /// Communication by kind: under kernels, while the rank stood still for something else, exposed.
@@ -289,51 +210,58 @@ pub fn links(report: &Report) -> String {
 
 /// The level of each tier over time, by class, with its capacity as a line.
 pub fn memory(tiers: &[Memory], step_ns: u64) -> String {
-    const HEIGHT: f64 = 90.0;
-    let mut out = String::new();
-    for (i, tier) in (0..).zip(tiers) {
-        let top = f64::from(i) * (HEIGHT + 34.0) + 16.0;
+    let mut out = String::from("<div class=\"lines levels\" role=\"group\" aria-label=\"memory over time\">");
+    for tier in tiers {
         let peak = tier.points.iter().map(|p| p.1.iter().sum::<u64>()).max().unwrap_or(0) as f64;
         let capacity = tier.capacity_bytes as f64;
         // A tier that is hardly used would show nothing at the scale of its capacity.
         let whole = if peak * 4.0 > capacity { capacity.max(peak) } else { peak * 1.1 };
-        let y = |bytes: f64| top + HEIGHT * (1.0 - bytes / whole.max(1.0));
-        let x = |ns: u64| LEFT + (WIDTH - LEFT - 10.0) * ns as f64 / step_ns.max(1) as f64;
-        let title = format!("{}: {} of {} at the peak", tier.name, gib(peak), gib(capacity));
-        text(&mut out, LEFT, top - 4.0, "note", &title);
-        let starts = tier.points.iter().map(|p| p.0);
-        let ends: Vec<u64> = starts.skip(1).chain([step_ns]).collect();
-        let mut levels = vec![0.0; tier.points.len()];
-        let mut areas = Vec::new();
-        for class in MemoryClass::ALL {
-            let held = |p: &(u64, [u64; MemoryClass::ALL.len()])| p.1[class as usize] as f64;
-            if tier.points.iter().all(|p| held(p) == 0.0) {
-                continue;
-            }
-            levels.iter_mut().zip(&tier.points).for_each(|(level, point)| *level += held(point));
-            let mut shape = format!("M{:.1} {:.1}", x(0), y(0.0));
-            for (level, end) in levels.iter().zip(&ends) {
-                let _ = write!(shape, "V{:.1}H{:.1}", y(*level), x(*end));
-            }
-            areas.push((class, shape));
-        }
-        // The sum of all first: what holds less lies over it.
-        for (class, shape) in areas.iter().rev() {
-            let (number, bottom) = (*class as usize, y(0.0));
-            let _ = write!(
-                out,
-                "<path class=\"m{number}\" d=\"{shape}V{bottom:.1}z\"><title>{}</title></path>",
-                class.name()
-            );
-        }
+        let name = escaped(&tier.name);
+        let _ = write!(
+            out,
+            "<div><span>{name}</span><svg viewBox=\"0 0 {SIDE} {SIDE}\" preserveAspectRatio=\"none\">"
+        );
+        levels(&mut out, tier, step_ns, whole);
         if capacity <= whole * 1.001 {
-            let (from, to, at) = (LEFT, WIDTH - 10.0, y(capacity));
-            let _ = write!(out, "<path class=\"capacity\" d=\"M{from} {at:.1}H{to}\"/>");
+            let at = SIDE * (1.0 - capacity / whole);
+            let _ = write!(out, "<path class=\"capacity\" d=\"M0 {at:.1}H{SIDE}\"/>");
         }
-        text(&mut out, LEFT - 8.0, top + 10.0, "end", &gib(whole));
-        text(&mut out, LEFT - 8.0, top + HEIGHT, "end", "0");
+        let note = format!("{} of {} at the peak\nheight: {}", gib(peak), gib(capacity), gib(whole));
+        let _ = write!(out, "</svg><span class=\"note\">{note}</span></div>");
     }
-    drawing("memory", tiers.len() as f64 * (HEIGHT + 34.0) + 8.0, "memory over time by class", &out)
+    out.push_str("</div>");
+    out
+}
+
+/// Width and height of a drawing that is stretched to its place.
+const SIDE: f64 = 1000.0;
+
+/// What each class holds of a tier, on top of the one before.
+fn levels(out: &mut String, tier: &Memory, step_ns: u64, whole: f64) {
+    let y = |bytes: f64| SIDE * (1.0 - bytes / whole.max(1.0));
+    let x = |ns: u64| SIDE * ns as f64 / step_ns.max(1) as f64;
+    let starts = tier.points.iter().map(|p| p.0);
+    let ends: Vec<u64> = starts.skip(1).chain([step_ns]).collect();
+    let mut levels = vec![0.0; tier.points.len()];
+    let mut areas = Vec::new();
+    for class in MemoryClass::ALL {
+        let held = |p: &(u64, [u64; MemoryClass::ALL.len()])| p.1[class as usize] as f64;
+        if tier.points.iter().all(|p| held(p) == 0.0) {
+            continue;
+        }
+        levels.iter_mut().zip(&tier.points).for_each(|(level, point)| *level += held(point));
+        let mut shape = format!("M{:.1} {:.1}", x(0), y(0.0));
+        for (level, end) in levels.iter().zip(&ends) {
+            let _ = write!(shape, "V{:.1}H{:.1}", y(*level), x(*end));
+        }
+        areas.push((class, shape));
+    }
+    // The sum of all first: what holds less lies over it.
+    for (class, shape) in areas.iter().rev() {
+        let (number, bottom, name) = (*class as usize, y(0.0), class.name());
+        let _ =
+            write!(out, "<path class=\"m{number}\" d=\"{shape}V{bottom:.1}z\"><title>{name}</title></path>");
+    }
 }
 
 /// Kernel classes under the roof that the device's peak and its memory make.

@@ -7,12 +7,15 @@
 //!   classes of kernels) is read from the run;
 //! * [`profile`]: measured steps, one row a rank, by the words of `stepsim analyze`;
 //! * [`difference`]: two steps side by side;
+//! * `bars`: lines of bars, which fit the window that they have;
 //! * `points`: a table to sort, each row with its command;
 //! * `signed`: what is gained and lost;
 //! * [`lane`]: rows of any other drawing over time (schedules, collectives).
 
+pub mod bars;
 pub mod difference;
 mod draw;
+mod escaped;
 mod gather;
 pub mod lane;
 mod points;

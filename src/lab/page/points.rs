@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::draw::escaped;
+use super::escaped::escaped;
 
 /// One row.
 #[derive(Clone, Debug, PartialEq, Eq)]

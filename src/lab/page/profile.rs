@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use super::draw::{self, Line, seconds};
+use super::bars::{self, Line};
+use super::draw::seconds;
 use super::lane::{Item, Look, Looks, Row, few};
 use super::sheet::{Sheet, table};
 use crate::read::palette;
@@ -208,14 +209,14 @@ fn breakdown(report: &ProfileReport, looks: &Looks) -> String {
         (format!("rank {}", r.rank), parts, format!("{} kernels", percent(r.compute_s, r.window_s)))
     };
     let lines: Vec<Line> = few(&report.ranks).map(line).collect();
-    draw::bars("breakdown", "where the time went", whole, &lines)
+    bars::bars("breakdown", "where the time went", whole, &lines)
 }
 
 fn waterfall(sheet: &mut Sheet, r: &RankProfile) {
     let Some(waterfall) = &r.waterfall else { return };
     let note = "What of the device's peak is left as MFU over the window, and what took the rest.";
     let bars = waterfall.bars.iter().map(|bar| (bar.what.clone(), bar.share, String::new()));
-    let drawing = draw::steps_down(bars, waterfall.mfu);
+    let drawing = bars::steps_down(bars, waterfall.mfu);
     sheet.section(&format!("From the peak to MFU, rank {}", r.rank), note, |out| out.push_str(&drawing));
 }
 
@@ -243,7 +244,7 @@ fn communication(sheet: &mut Sheet, r: &RankProfile) {
         .collect();
     let note = "Green under kernels (only this is overlap), red exposed: no kernel ran meanwhile.";
     let drawing =
-        draw::bars(&format!("communication{}", r.rank), "communication in two parts", whole, &lines);
+        bars::bars(&format!("communication{}", r.rank), "communication in two parts", whole, &lines);
     sheet.section(&format!("Communication of rank {}", r.rank), note, |out| out.push_str(&drawing));
 }
 

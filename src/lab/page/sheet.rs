@@ -5,8 +5,10 @@ use std::fmt::Write;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::draw::{self, escaped};
-pub use super::draw::{bars, gib, pairs, seconds, waterfall};
+pub use super::bars::{bars, pairs};
+use super::draw;
+pub use super::draw::{gib, seconds, waterfall};
+use super::escaped::escaped;
 use super::gather::Place;
 use super::lane::{Looks, Row};
 pub use super::points::Point;

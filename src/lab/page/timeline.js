@@ -1,7 +1,8 @@
 // Zoom and hover over the drawing. The page reads without it.
 const svg = document.getElementById('timeline'), lanes = document.getElementById('lanes');
 const ticks = document.getElementById('ticks'), tip = document.getElementById('tip');
-const {width: W, left: L, row: R, lanes: LANES, classes: CLASSES} = data.drawing;
+const {classes: CLASSES} = data.drawing;
+let W, L, R, LANES;
 const KEYS = ['passes', 'stalls', 'communication'], NAMES = data.names;
 const step = data.shown.step_ns;
 let a = 0, b = step;
@@ -19,10 +20,24 @@ const rows = data.shown.rows.map((row) => KEYS.map((key) => {
 const time = (ns) => ns >= 1e9 ? (ns / 1e9).toFixed(3) + ' s' : ns >= 1e6 ? (ns / 1e6).toFixed(3) + ' ms' : (ns / 1e3).toFixed(1) + ' us';
 const first = (list, value) => { let lo = 0, hi = list.length; while (lo < hi) { const m = (lo + hi) >> 1; if (list[m] <= value) lo = m + 1; else hi = m; } return lo; };
 
+// In a narrow window the drawing is as wide as that, and names stand above their rows.
+const names = [...document.getElementById('names').children].map((name) => [name, name.cloneNode(true)]);
+function fit(printed = false) {
+  const wide = data.drawing, narrow = svg.parentElement.clientWidth < 950 && !printed, down = narrow ? 14 : 0;
+  [W, L, R] = narrow ? [svg.parentElement.clientWidth, 0, wide.row + down] : [wide.width, wide.left, wide.row];
+  LANES = wide.lanes.map((lane) => lane.map((y) => y + down));
+  names.forEach(([name, as_written], r) => {
+    const at = narrow ? {x: 0, y: r * R + 12, class: ''} : Object.fromEntries([...as_written.attributes].map((a) => [a.name, a.value]));
+    ['textLength', 'lengthAdjust'].forEach((a) => name.removeAttribute(a));
+    Object.entries(at).forEach(([a, value]) => name.setAttribute(a, value));
+  });
+  svg.setAttribute('viewBox', `0 0 ${W} ${names.length * R + 20}`);
+  draw();
+}
+
 // Round numbers below the rows, as the page draws them for the whole.
-const below = ticks.firstElementChild.getAttribute('y');
 function scale_below() {
-  const rough = (b - a) / 6, decade = 10 ** Math.floor(Math.log10(rough)), each = decade * [1, 2, 5, 10].find((m) => m * decade >= rough);
+  const below = names.length * R + 14, rough = (b - a) / Math.min(6, W / 90), decade = 10 ** Math.floor(Math.log10(rough)), each = decade * [1, 2, 5, 10].find((m) => m * decade >= rough);
   const [unit, name] = [[1e9, 's'], [1e6, 'ms'], [1e3, 'us'], [1, 'ns']].find((u) => b >= u[0]) ?? [1, 'ns'];
   const decimals = Math.max(0, -Math.floor(Math.log10(each / unit))); let out = '';
   for (let at = Math.ceil(a / each) * each; at <= a + 0.97 * (b - a); at += each)
@@ -107,4 +122,5 @@ on('in', () => around((a + b) / 2, 0.5)); on('out', () => around((a + b) / 2, 2)
 on('left', () => { const d = Math.min(a, (b - a) / 2); zoom(a - d, b - d); });
 on('right', () => { const d = Math.min(step - b, (b - a) / 2); zoom(a + d, b + d); });
 on('csv', () => save('timeline.csv', 'text/csv', csv()));
-draw();
+fit();
+addEventListener('resize', () => fit()); addEventListener('beforeprint', () => fit(true)); addEventListener('afterprint', () => fit());

@@ -12,6 +12,8 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
+
 use super::idle;
 use crate::core::engine::Record;
 use crate::core::ids::{CommId, OpId, RankId, ResourceId, TransferId};
@@ -41,16 +43,13 @@ struct Part {
 
 /// The changes of rate of the chosen resources, in order of time.
 pub fn rates(world: &World, record: &Record, chosen: &[ResourceId]) -> Vec<RateChange> {
-    let mut place = vec![usize::MAX; world.resources.len()];
-    chosen.iter().enumerate().for_each(|(i, r)| place[r.index()] = i);
     // Whole bytes per second, so that what begins and ends cancels to nothing.
     let mut changes: Vec<BTreeMap<Time, i64>> = vec![BTreeMap::new(); chosen.len()];
-    for comm in (0..world.comms.len() as u32).map(CommId) {
-        let crosses = |path| world.path(comm, path).iter().any(|(r, _)| place[r.index()] != usize::MAX);
-        if (0..world.comms[comm.index()].paths.len).any(crosses) {
-            add_comm(world, record, comm, &place, &mut changes);
-        }
-    }
+    uses(world, record, chosen, |place, (from, until), bytes| {
+        let rate = (bytes / (until - from).s()).round() as i64;
+        *changes[place].entry(from).or_insert(0) += rate;
+        *changes[place].entry(until).or_insert(0) -= rate;
+    });
     let mut all: Vec<RateChange> = Vec::new();
     for (&resource, changes) in chosen.iter().zip(changes) {
         let mut rate = 0i64;
@@ -63,31 +62,44 @@ pub fn rates(world: &World, record: &Record, chosen: &[ResourceId]) -> Vec<RateC
     all
 }
 
-/// Adds what the ops of a communicator put through the chosen resources.
-fn add_comm(
+/// Calls back with what the ops of a run put through the chosen resources, in no special order: the place of the
+/// resource among them, from when until when, and the bytes, which come evenly.
+pub fn uses(
     world: &World,
     record: &Record,
-    comm: CommId,
-    place: &[usize],
-    changes: &mut [BTreeMap<Time, i64>],
+    chosen: &[ResourceId],
+    mut each: impl FnMut(usize, (Time, Time), f64),
 ) {
-    let Some(&rank) = world.members_of(comm).first() else {
-        return;
-    };
-    let Some(slot) = world.slots_of(rank).iter().position(|c| *c == comm) else {
-        return;
-    };
-    let mut known: BTreeMap<TransferId, Vec<Part>> = BTreeMap::new();
-    for (op, what) in (0..).zip(&world.program_of(rank).ops) {
-        let Work::Comm { slot: used, transfer } = what.work else {
-            continue;
-        };
-        if usize::from(used) != slot {
+    let mut place = vec![usize::MAX; world.resources.len()];
+    chosen.iter().enumerate().for_each(|(i, r)| place[r.index()] = i);
+    for (rank, comms) in watched(world, &place) {
+        let mut known: FxHashMap<(u16, TransferId), Vec<Part>> = FxHashMap::default();
+        for (op, what) in (0..).zip(&world.program_of(rank).ops) {
+            let Work::Comm { slot, transfer } = what.work else { continue };
+            let Some(comm) = comms[usize::from(slot)] else { continue };
+            let parts = known.entry((slot, transfer)).or_insert_with(|| parts(world, comm, transfer, &place));
+            spread(parts, record.span(rank, OpId(op)), &mut each);
+        }
+    }
+}
+
+/// The communicators that cross resources which have a place, under their first member by its slots: all members begin
+/// and end together.
+fn watched(world: &World, place: &[usize]) -> BTreeMap<RankId, Vec<Option<CommId>>> {
+    let mut watched = BTreeMap::new();
+    for comm in (0..world.comms.len() as u32).map(CommId) {
+        let crosses = |path| world.path(comm, path).iter().any(|(r, _)| place[r.index()] != usize::MAX);
+        if !(0..world.comms[comm.index()].paths.len).any(crosses) {
             continue;
         }
-        let parts = known.entry(transfer).or_insert_with(|| parts(world, comm, transfer, place));
-        spread(parts, record.span(RankId(rank.0), OpId(op)), changes);
+        let Some(&rank) = world.members_of(comm).first() else { continue };
+        let slots = world.slots_of(rank);
+        let of_rank = watched.entry(rank).or_insert_with(|| vec![None; slots.len()]);
+        if let Some(slot) = slots.iter().position(|c| *c == comm) {
+            of_rank[slot] = Some(comm);
+        }
     }
+    watched
 }
 
 /// The parts of a transfer.
@@ -118,7 +130,7 @@ fn parts(world: &World, comm: CommId, transfer: TransferId, place: &[usize]) -> 
 }
 
 /// Lays the parts over the span of an op.
-fn spread(parts: &[Part], (start, end): (Time, Time), changes: &mut [BTreeMap<Time, i64>]) {
+fn spread(parts: &[Part], (start, end): (Time, Time), each: &mut impl FnMut(usize, (Time, Time), f64)) {
     let latency: Time = parts.iter().map(|p| p.latency).sum();
     let moving: f64 = parts.iter().map(|p| p.moving_s).sum();
     let stretch = if moving > 0.0 { (end - start).saturating_sub(latency).s() / moving } else { 0.0 };
@@ -127,13 +139,8 @@ fn spread(parts: &[Part], (start, end): (Time, Time), changes: &mut [BTreeMap<Ti
         let from = now + part.latency;
         let until = (from + Time::from_s(part.moving_s * stretch)).min(end);
         now = until;
-        if from >= until {
-            continue;
-        }
-        for &(resource, bytes) in &part.bytes {
-            let rate = (bytes / (until - from).s()).round() as i64;
-            *changes[resource].entry(from).or_insert(0) += rate;
-            *changes[resource].entry(until).or_insert(0) -= rate;
+        if from < until {
+            part.bytes.iter().for_each(|&(place, bytes)| each(place, (from, until), bytes));
         }
     }
 }

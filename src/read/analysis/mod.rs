@@ -8,7 +8,7 @@
 //! * [`critical`]: the chain of binding waits from the end of the step back to its start.
 //! * [`waterfall`]: from the peak to MFU, bar by bar; [`kernel_classes`]: kernels by class, with their rates.
 //! * [`slack`]: how much later each op could end without moving the step.
-//! * [`links`]: bytes through every resource; [`link_rates`]: over time.
+//! * [`links`]: bytes through every resource; [`link_rates`]: over time; [`stretches`]: in equal parts of the step.
 //! * `hangs_on`: the sentence that a report begins with; [`slow_ranks`]: whose kernels take longer than the device needs.
 //! * [`blame`]: a cause, what it costs itself and what it makes others wait (who plays the step without it is `lab::simulate::whatif`).
 //! * [`idle`]: how long communication takes on an idle machine; [`kind`]: what an op is for.
@@ -51,6 +51,7 @@ pub mod slack;
 pub mod slow_ranks;
 pub mod stall_cause;
 pub mod stalls;
+pub mod stretches;
 #[cfg(feature = "cli")]
 pub mod table;
 pub(crate) mod turns;

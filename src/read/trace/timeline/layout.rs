@@ -6,12 +6,12 @@ use rustc_hash::FxHashSet;
 
 use super::arrows::{self, Arrows, End};
 use super::beside::Beside;
-use super::critical::{self, PathPiece};
+use super::critical::{self, PathPiece, Stretch};
 use super::keys::{Keys, Kinds};
 use super::rows::{Pairs, Piece, Rows};
 use super::shown::{Detail, Stall, Summary, Timeline, TracedRank};
 use super::{counters, names, shares, stalls};
-use crate::core::ids::{OpId, RankId};
+use crate::core::ids::OpId;
 use crate::core::program::{NO_MICRO_BATCH, Op, Program, StreamKind};
 use crate::core::units::Time;
 use crate::read::analysis::memory;
@@ -22,6 +22,11 @@ const STALLS: u64 = 2;
 const CRITICAL: u64 = 3;
 /// Place of the process for shared tiers after the step's.
 const POOLS: u64 = 4;
+
+/// What lasts this part of what is shown is seen in a row across the screen.
+const PARTS_SEEN: u64 = 1000;
+/// And this part of it is worth a row.
+const WORTH_A_ROW: u64 = 100;
 
 /// A timeline on its way into a sink.
 pub struct Layout<'a> {
@@ -120,10 +125,13 @@ impl<'a> Layout<'a> {
         if stretches.is_empty() {
             return Ok(());
         }
+        if let Some(summary) = self.sink.summary(pid) {
+            self.path_at_a_glance(summary, &stretches)?;
+        }
         let thread = self.thread(pid, "critical path")?;
         for stay in stretches.chunk_by(|a, b| a.rank == b.rank) {
             let (start, end) = (stay[0].start, stay[stay.len() - 1].end);
-            let kind = self.named(&self.name_of(stay[0].rank), "path")?;
+            let kind = self.named(&self.timeline.name_of(stay[0].rank), "path")?;
             let args = [(self.keys.rank, Value::Uint(u64::from(stay[0].rank.0)))];
             self.sink.slice(thread, kind, &Slice { start, end, args: &args, ..Slice::default() })?;
             for pass in stay {
@@ -136,10 +144,22 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// What a rank is called, also one that is not shown.
-    fn name_of(&self, rank: RankId) -> String {
-        let shown = self.timeline.ranks.iter().find(|traced| traced.rank == rank);
-        shown.map_or_else(|| format!("rank {}", rank.0), |traced| traced.name.clone())
+    /// The critical path on the step's own row, which shows while all else is folded away: what it is in one line, and
+    /// below that the ranks that it stays on long enough to be seen.
+    fn path_at_a_glance(&mut self, thread: Thread, stretches: &[Stretch]) -> io::Result<()> {
+        let (start, end) = (stretches[0].start, stretches[stretches.len() - 1].end);
+        let kind = self.named(&critical::in_words(self.timeline, stretches), "summary")?;
+        self.plain(thread, kind, (start, end))?;
+        let seen = (end - start) / PARTS_SEEN;
+        for stay in stretches.chunk_by(|a, b| a.rank == b.rank) {
+            let (start, end) = (stay[0].start, stay[stay.len() - 1].end);
+            // The only rank needs no name.
+            if end - start >= seen && stay.len() < stretches.len() {
+                let kind = self.named(&self.timeline.name_of(stay[0].rank), "summary")?;
+                self.plain(thread, kind, (start, end))?;
+            }
+        }
+        Ok(())
     }
 
     /// A row of a rank for what is no activity of it: below its kernels, or in a process of its own that stands `after`
@@ -241,7 +261,8 @@ impl<'a> Layout<'a> {
         Ok(())
     }
 
-    /// The passes of a rank once more, on the rank itself, and between them why it stood still.
+    /// The passes of a rank once more, on the rank itself, between them why it stood still, and below a pass why it was
+    /// held up in it, where that is long enough to be seen.
     fn overview(
         &mut self,
         traced: &TracedRank,
@@ -250,26 +271,50 @@ impl<'a> Layout<'a> {
         thread: Thread,
     ) -> io::Result<()> {
         let stalls = held.iter().filter_map(|s| Some((stalls::shown(self.timeline, s)?, s.cause)));
-        let mut stalls = stalls.collect::<Vec<_>>().into_iter().peekable();
-        let mut covered = 0;
+        let stalls: Vec<_> = stalls.collect();
+        let seen = self.seen_inside(&stalls, &rows.turns);
+        let (mut stalls, mut covered) = (stalls.into_iter().peekable(), 0);
         for piece in rows.turns.iter().map(Some).chain([None]) {
             let until = piece.map_or(u64::MAX, |piece| piece.start);
             while let Some(((start, end), cause)) = stalls.next_if(|((start, _), _)| *start < until) {
                 let (start, end) = (start.max(covered), end.min(until));
                 if start < end {
                     let kind = self.stall(cause, "summary")?;
-                    self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })?;
-                    self.summary.slices += 1;
+                    self.plain(thread, kind, (start, end))?;
                 }
             }
             let Some(piece) = piece else { break };
             let kind = self.pass(traced, rows, piece, "summary")?;
-            let slice = Slice { start: piece.start, end: piece.end, ..Slice::default() };
-            self.sink.slice(thread, kind, &slice)?;
-            self.summary.slices += 1;
+            self.plain(thread, kind, (piece.start, piece.end))?;
             covered = piece.end;
+            while let Some(((start, end), cause)) = stalls.next_if(|((_, end), _)| *end <= piece.end) {
+                if end - start >= seen {
+                    let kind = self.stall(cause, "summary")?;
+                    self.plain(thread, kind, (start, end))?;
+                }
+            }
         }
         Ok(())
+    }
+
+    /// A slice that its kind says all of.
+    fn plain(&mut self, thread: Thread, kind: Kind, (start, end): (u64, u64)) -> io::Result<()> {
+        self.summary.slices += 1;
+        self.sink.slice(thread, kind, &Slice { start, end, ..Slice::default() })
+    }
+
+    /// From how many nanoseconds on stalls inside passes are shown: what can be seen, where all that together is worth
+    /// a row.
+    fn seen_inside(&self, stalls: &[((u64, u64), &str)], passes: &[Piece]) -> u64 {
+        let (from, until) = self.timeline.window_ns();
+        let shown = until.min(self.timeline.record.step_end.round_ns()) - from;
+        let seen = shown / PARTS_SEEN;
+        let inside = |(start, end): (u64, u64)| {
+            let pass = passes.partition_point(|pass| pass.start <= start).checked_sub(1).map(|i| &passes[i]);
+            end - start >= seen && pass.is_some_and(|pass| end <= pass.end)
+        };
+        let together: u64 = stalls.iter().filter(|stall| inside(stall.0)).map(|((a, b), _)| b - a).sum();
+        if together >= shown / WORTH_A_ROW { seen } else { u64::MAX }
     }
 
     /// What of the critical path lies on a rank.

@@ -6,6 +6,7 @@ use crate::core::engine::Record;
 use crate::core::ids::{OpId, RankId, ResourceId};
 use crate::core::program::World;
 use crate::core::units::{Bandwidth, FlopRate, Time};
+use crate::read::analysis::stretches::Stretches;
 use crate::read::trace::writer::Value;
 
 /// A rank to be shown.
@@ -158,8 +159,8 @@ pub struct Capacities<'a> {
 pub struct BusiestLink {
     /// What it can carry.
     pub capacity: Bandwidth,
-    /// From when on how much flows.
-    pub rates: Vec<(Time, Bandwidth)>,
+    /// What went through it.
+    pub bytes: Stretches,
 }
 
 /// Parameters and results of the run, shown as arguments of the step's slice: versions, seed, hashes of the inputs,
@@ -355,6 +356,12 @@ impl Timeline<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What a rank is called, also one that is not shown.
+    pub(super) fn name_of(&self, rank: RankId) -> String {
+        let shown = self.ranks.iter().find(|traced| traced.rank == rank);
+        shown.map_or_else(|| format!("rank {}", rank.0), |traced| traced.name.clone())
     }
 
     /// The window in nanoseconds; without one, the whole run.

@@ -12,7 +12,7 @@ use crate::core::ids::{OpId, ProgramId, RankId, ResourceId};
 use crate::core::program::{OpInfo, ProgramBuilder, StreamKind, Work, World};
 use crate::core::units::{Bandwidth, Time};
 use crate::read::analysis::random_world;
-use crate::read::trace::writer::Chrome;
+use crate::read::trace::writer::{Chrome, Perfetto};
 
 const TINY: Sample = Sample { stages: 2, layers: 1, micro_batches: 2 };
 
@@ -521,6 +521,52 @@ fn wishes_that_cannot_be_met_are_explained() {
         says(&[], Some((Time::from_us(2.0), Time::from_us(1.0)))),
         "the time window 2.000 us to 1.000 us is empty; its end must be later than its start"
     );
+}
+
+/// Folded away, the step's row says its critical path in one line, and a rank's what held up its passes, if that can be
+/// seen.
+#[test]
+fn folded_rows_say_the_critical_path_and_what_held_passes_up() {
+    let (world, record) = sample::pipeline(TINY);
+    let (ranks, meta) = (sample::one_per_stage(TINY), RunMeta::default());
+    let written = |timeline: &Timeline| {
+        let mut bytes = Vec::new();
+        let summary = timeline.write(&mut Perfetto::new(&mut bytes)).unwrap();
+        (String::from_utf8_lossy(&bytes).into_owned(), summary.slices)
+    };
+    let end = record.step_end;
+    let link = |(rank, from, end): (usize, Time, Time)| {
+        let rank = ranks[rank].rank;
+        Critical { rank, op: world.program_of(rank).streams[0].ops[0], from, ready: from, start: from, end }
+    };
+    let path = |change: u64| {
+        [(0, Time::ZERO, Time(end.0 / 10 * change)), (1, Time(end.0 / 10 * change), end)].map(link)
+    };
+    let mut timeline = timeline(&world, &record, &ranks, &meta);
+    let (most, half) = (path(2), path(5));
+    timeline.critical = &most;
+    let said = "critical path: 80.0 % on rank 0004 · stage 1; compute 100.0 %";
+    assert!(written(&timeline).0.contains(said), "{said}");
+    timeline.critical = &half[..1];
+    assert!(written(&timeline).0.contains("critical path: compute 100.0 %"));
+    // A stall of the first pass, in which it stands on its own row and, if it can be seen, below the pass.
+    let pass = record.span(ranks[0].rank, world.program_of(ranks[0].rank).streams[0].ops[0]);
+    let with = |end: Time| {
+        let stall = Stall {
+            start: pass.0,
+            end,
+            cause: "contention",
+            waited_for: String::new(),
+            op: None,
+            blocker: None,
+            waiting: None,
+            shared: None,
+        };
+        let held = |rank: RankId| if rank == ranks[0].rank { vec![stall.clone()] } else { Vec::new() };
+        written(&Timeline { stalls: Some(&held), ..Timeline::new(&world, &record, &ranks, &meta) }).1
+    };
+    assert!(pass.1 - pass.0 > Time(end.0 / 100), "the pass is long enough");
+    assert_eq!(with(pass.1), with(pass.0 + Time(end.0 / 200)) + 1);
 }
 
 /// The bytes of a small trace. After a wanted change: `UPDATE_GOLDEN=1 cargo test --lib trace::`, then look at the
