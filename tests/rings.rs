@@ -153,7 +153,7 @@ proptest! {
         let rounded = 1e-12 * f64::from(4 * nodes * ranks_per_node * slices + 4);
         for fidelity in [Fidelity::Formula, Fidelity::Fluid, Fidelity::Steps] {
             let played = case.played(fidelity);
-            prop_assert!((played - expected).abs() <= 1e-6 * expected + rounded, "{case:?} {fidelity:?}: {played}, not {expected}");
+            prop_assert!((played - expected).abs() <= 2e-6 * expected + rounded, "{case:?} {fidelity:?}: {played}, not {expected}");
         }
     }
 
