@@ -27,7 +27,7 @@ const WAY: [(Pass, u16); 4] =
 /// The order of p ranks for m micro-batches; `block` says in which unit a rank runs the four passes of the first one.
 pub(super) fn order(p: u32, m: u32, block: impl Fn(u32) -> [u32; 4]) -> Vec<Vec<Slot>> {
     let mut grid = Grid { rows: (0..p).map(|rank| filled(&laid(block(rank), m))).collect() };
-    let limit = grid.rows.iter().map(|row| most_held(row)).max().unwrap_or(0);
+    let limit = grid.rows.iter().map(most_held).max().unwrap_or(0);
     let (first_back, last_in) = grid.steady();
     grid.squeeze(
         |unit| unit < first_back || unit > last_in,
