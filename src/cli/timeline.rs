@@ -80,12 +80,12 @@ pub fn write_trace(
     // What needs most memory while it is found comes first.
     let slacks = shown.complete.then(|| run.slack());
     let slack = |source: RankId, op: OpId| slacks.map_or(Time::ZERO, |slacks| slacks.get(source, op));
-    let critical = if shown.complete { critical_path(run) } else { Vec::new() };
-    let pools = if shown.complete { pools(run, shown.ranks) } else { Vec::new() };
+    let mut readers = (Causes::unfolded(world, &run.record, &run.folded.ranks.of), IdleTimes::new(world));
+    let critical = if shown.complete { critical_path(&mut readers) } else { Vec::new() };
+    let pools = if shown.complete { pools(&readers.0, shown.ranks) } else { Vec::new() };
     let (links, link_use) = link_tracks(run, shown.links);
     let busiest = if shown.complete { busiest_links(run, &ranks) } else { Default::default() };
-    let readers =
-        RefCell::new((Causes::unfolded(world, &run.record, &run.folded.ranks.of), IdleTimes::new(world)));
+    let readers = RefCell::new(readers);
     let sharing = RefCell::new(Sharing::default());
     // They are asked for twice: for the arrows between ranks, and for the rank.
     let known: RefCell<FxHashMap<RankId, Vec<Stall>>> = RefCell::default();
@@ -219,9 +219,8 @@ const POOLS: usize = 16;
 const HOLDERS: usize = 16;
 
 /// The tiers that shown ranks share with others.
-fn pools(run: &Simulation, ranks: &[Drawn]) -> Vec<Pool> {
-    let world = &run.plan.world;
-    let causes = Causes::unfolded(world, &run.record, &run.folded.ranks.of);
+fn pools(causes: &Causes, ranks: &[Drawn]) -> Vec<Pool> {
+    let world = causes.world();
     let users = memory::users(world);
     let mut tiers: Vec<TierId> = Vec::new();
     for used in ranks.iter().flat_map(|drawn| world.tiers_of(drawn.rank)) {
@@ -232,7 +231,7 @@ fn pools(run: &Simulation, ranks: &[Drawn]) -> Vec<Pool> {
     let total = |by_class: &memory::ByClass| by_class.iter().sum::<u64>();
     let pool = |tier: TierId| {
         let users = &users[tier.index()];
-        let ledger = Ledger::replay(&causes, tier, users);
+        let ledger = Ledger::replay(causes, tier, users);
         let curve = ledger.curve();
         let peak = curve.peak();
         let mut levels =
@@ -342,10 +341,8 @@ pub fn stalls_shown(
 }
 
 /// The critical path of a run, on the ranks of the job: folded or not, it is the same.
-fn critical_path(run: &Simulation) -> Vec<Critical> {
-    let world = &run.plan.world;
-    let mut causes = Causes::unfolded(world, &run.record, &run.folded.ranks.of);
-    let path = critical::critical_path(&mut causes, &mut IdleTimes::new(world));
+fn critical_path((causes, idle): &mut (Causes, IdleTimes)) -> Vec<Critical> {
+    let path = critical::critical_path(causes, idle);
     let ends = [Time::ZERO].into_iter().chain(path.links.iter().map(|l| l.end));
     let critical = |(l, from): (&critical::Link, Time)| {
         let critical::Link { rank, op, ready, start, end, .. } = *l;
