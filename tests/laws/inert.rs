@@ -138,7 +138,7 @@ fn played(step: &Value) -> Option<(Inputs, Report)> {
 fn what_is_called_without_effect_has_none() {
     let (mut draws, fields) = (Draws(0x5eed_0007), fields());
     let (mut acted, mut silent): (BTreeMap<&str, u32>, BTreeMap<&str, u32>) = Default::default();
-    for i in 0..3 * count() {
+    for i in 0..2 * count() {
         let (field, values) = &fields[i as usize % fields.len()];
         let without = drawn(&mut draws);
         let mut with = without.clone();

@@ -50,7 +50,7 @@ fn each(draws: &mut Draws, tries: u64, mut try_one: impl FnMut(&Path, &Step, f64
 }
 
 fn few() -> u64 {
-    (count() / 25).max(2)
+    (count() / 40).max(2)
 }
 
 /// Kernels take what they took, communication is played anew on the machine: whatever the exchanges between stages are. Alone, with the
