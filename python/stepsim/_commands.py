@@ -308,7 +308,7 @@ def schedule(
     """Run a pipeline schedule on abstract durations and draw it.
 
     ``kind``: The schedule: gpipe, 1f1b, eager-1f1b, interleaved-1f1b, interleaved-torch, looped-bfs, zb-h1, zb-h2,
-        zb-v, zb-auto, dualpipe, dualpipe-v.
+        zb-v, v-half, v-min, zb-auto, dualpipe, dualpipe-v.
     ``all``: All schedules in one table.
     ``order``: An order of your own, from a JSON file: {"ranks": ["F0 F1 B0 B1", "F0 B0 F1 B1"]}.
     ``durations``: A time for each pass, transfer and what stands around them: a JSON file, or a timeline of a pipeline

@@ -143,6 +143,30 @@ class TierReport(TypedDict):
     by_class: dict[str, int]
 
 
+class DynamicContextReport(TypedDict):
+    """Documents with a degree of context parallelism of their own."""
+
+    #: Most tokens of a pass on one rank.
+    tokens_per_rank: int
+    #: Part of all tokens that are padding, 0 to 1.
+    padding: float
+    #: FLOPs of the rank that has most, with its waits for others of its groups, over the mean.
+    work_max_over_mean: float
+    #: By degree.
+    degrees: dict[str, Any]
+
+
+class DegreeReport(TypedDict):
+    """The documents of one degree."""
+
+    #: How many there are.
+    documents: int
+    #: Packed sequences that hold them.
+    passes: int
+    #: Part of all tokens, 0 to 1.
+    tokens: float
+
+
 class WaterfallReport(TypedDict):
     """From the peak to MFU, mean over all ranks and by stage."""
 
@@ -503,6 +527,8 @@ class Report(_Report, total=False):
     simulation_wall_s: Optional[float]
     #: Turns of the schedule that were counted and not played; absent where all were played.
     jumped: Optional[JumpedReport]
+    #: Documents with a degree of context parallelism of their own, where they have one.
+    dynamic_context: Optional[DynamicContextReport]
     #: From the peak to MFU; absent where kernels have no FLOPs of their own.
     waterfall: Optional[WaterfallReport]
     #: Kernels by class, longest first: means over all ranks.
