@@ -16,7 +16,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-use super::{Part, Pass, Slot};
+use super::{
+    Backward, Bubble, Chunks, Facts, Order, Part, Pass, PassTimes, Placement, Schedule, ScheduleError, Shape,
+    Slot, Turns,
+};
 
 /// Units from one micro-batch to the next.
 const EVERY: u32 = 6;
@@ -24,8 +27,47 @@ const EVERY: u32 = 6;
 const WAY: [(Pass, u16); 4] =
     [(Pass::Forward, 0), (Pass::Forward, 1), (Pass::InputGrad, 1), (Pass::InputGrad, 0)];
 
+/// A schedule that repeats a block.
+pub(super) struct BuildingBlock {
+    /// Its name in kebab case.
+    pub name: &'static str,
+    /// Other names in use.
+    pub aliases: &'static [&'static str],
+    /// What distinguishes it, in one line.
+    pub about: &'static str,
+    /// Of p ranks, in which units one of them runs the four passes of the first micro-batch.
+    pub block: fn(p: u32, rank: u32) -> [u32; 4],
+}
+
+impl Schedule for BuildingBlock {
+    fn facts(&self) -> Facts {
+        Facts {
+            aliases: self.aliases,
+            chunks: Chunks::Exactly(2),
+            backward: Backward::Split,
+            batched: false,
+            prompt: false,
+            ..Facts::new(self.name, self.about)
+        }
+    }
+    fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
+        let (p, m, _) = shape.checked(self)?;
+        let ranks = order(p, m, |rank| (self.block)(p, rank));
+        Ok(Order { placement: Placement::v_shape(p), micro_batches: m, ranks })
+    }
+    fn turns(&self, shape: &Shape) -> Option<Turns> {
+        Some(Turns { from: 3 * shape.ranks + 1, every: 1 })
+    }
+    fn bubble(&self, _: &Shape, _: &PassTimes) -> Option<Bubble> {
+        None
+    }
+    fn peak(&self, _: &Shape) -> Option<Vec<u32>> {
+        None
+    }
+}
+
 /// The order of p ranks for m micro-batches; `block` says in which unit a rank runs the four passes of the first one.
-pub(super) fn order(p: u32, m: u32, block: impl Fn(u32) -> [u32; 4]) -> Vec<Vec<Slot>> {
+fn order(p: u32, m: u32, block: impl Fn(u32) -> [u32; 4]) -> Vec<Vec<Slot>> {
     let mut grid = Grid { rows: (0..p).map(|rank| filled(&laid(block(rank), m))).collect() };
     let limit = grid.rows.iter().map(most_held).max().unwrap_or(0);
     let (first_back, last_in) = grid.steady();

@@ -1,43 +1,17 @@
 //! V-Min: two chunks per rank in a V, split backward passes, and a third of the activations of 1F1B.
 //!
-//! Each micro-batch runs down and up the V, and back, without a pause. Source: Qi et al. 2024 (arXiv 2405.15362), table 2 and
-//! appendix; [`building_block`] makes the order.
+//! Each micro-batch runs down and up the V, and back, without a pause. No rank holds more than 2⌊(p + 4) / 3⌋ chunks in a long
+//! step. Source: Qi et al. 2024 (arXiv 2405.15362), table 2 and appendix; [`super::building_block`] makes the order.
 
-use super::{
-    Backward, Bubble, Chunks, Facts, Order, PassTimes, Placement, Schedule, ScheduleError, Shape, Turns,
-    building_block,
-};
+use super::building_block::BuildingBlock;
 
 /// See the module.
-pub(super) struct VMin;
-
-impl Schedule for VMin {
-    fn facts(&self) -> Facts {
-        Facts {
-            aliases: &["vmin"],
-            chunks: Chunks::Exactly(2),
-            backward: Backward::Split,
-            batched: false,
-            prompt: false,
-            ..Facts::new("v-min", "two chunks per rank in a V, a third of the activations of 1F1B")
-        }
-    }
-    fn order(&self, shape: &Shape) -> Result<Order, ScheduleError> {
-        let (p, m, _) = shape.checked(self)?;
-        let ranks = building_block::order(p, m, |rank| block(p, rank));
-        Ok(Order { placement: Placement::v_shape(p), micro_batches: m, ranks })
-    }
-    fn turns(&self, shape: &Shape) -> Option<Turns> {
-        Some(Turns { from: 3 * shape.ranks + 1, every: 1 })
-    }
-    fn bubble(&self, _: &Shape, _: &PassTimes) -> Option<Bubble> {
-        None
-    }
-    /// No rank holds more than 2⌊(p + 4) / 3⌋ chunks in a long step, some hold less.
-    fn peak(&self, _: &Shape) -> Option<Vec<u32>> {
-        None
-    }
-}
+pub(super) const V_MIN: BuildingBlock = BuildingBlock {
+    name: "v-min",
+    aliases: &["vmin"],
+    about: "two chunks per rank in a V, a third of the activations of 1F1B",
+    block,
+};
 
 /// When a rank runs the four passes of the first micro-batch.
 fn block(p: u32, rank: u32) -> [u32; 4] {
