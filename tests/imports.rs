@@ -86,6 +86,48 @@ fn cases() -> Vec<Case> {
             0,
         ),
         (
+            "megatron",
+            "megatron-hybrid.sh",
+            none(),
+            vec![
+                ("/model/layers", json!(18)),
+                ("/model/layer_pattern/5", json!(["attention", 1])),
+                ("/model/layer_kinds/mamba/mixer/mamba2/heads", json!(64)),
+                ("/model/layer_kinds/experts/mlp", json!("experts")),
+                ("/model/moe/shared_ffn", json!(3712)),
+                ("/parallelism/data", json!(16)),
+            ],
+            0,
+        ),
+        (
+            "maxtext",
+            "maxtext-llama2-70b-v5p.sh",
+            devices(64),
+            vec![
+                ("/model", json!("llama-2-70b")),
+                ("/batch/global", json!(256)),
+                ("/sequence", json!(4096)),
+                ("/parallelism/data", json!(64)),
+                ("/recompute/granularity", json!("full")),
+            ],
+            0,
+        ),
+        (
+            "maxtext",
+            "maxtext-scaled.sh",
+            devices(256),
+            // 32 = 2^5: heads and MLP 2^2, width 2^2, layers 2^1 of base.yml's.
+            vec![
+                ("/model/layers", json!(32)),
+                ("/model/hidden", json!(8192)),
+                ("/model/heads", json!(64)),
+                ("/model/ffn", json!(28672)),
+                ("/model/vocabulary", json!(32000)),
+                ("/batch/global", json!(512)),
+            ],
+            0,
+        ),
+        (
             "nemo",
             "nemo-llama3-70b.yaml",
             none(),
@@ -351,6 +393,58 @@ fn imports_go_round() {
         assert_eq!(once.value, again.value, "{name}");
         assert_eq!(once.hash, again.hash, "{name}");
     }
+}
+
+/// A script that takes its sizes from the line that runs it.
+#[test]
+fn a_script_is_played_as_the_line_that_runs_it_says() {
+    let text = std::fs::read_to_string(file("megatron-sized.sh")).unwrap();
+    let of = |typed: &str| import("megatron", &text, typed, &Beside::default());
+    let made = of("x.sh 8B 1 256 2 2").unwrap();
+    for (pointer, value) in [
+        ("/model/layers", json!(32)),
+        ("/model/kv_heads", json!(8)),
+        ("/model/vocabulary", json!(128256)),
+        ("/batch/micro_batch", json!(1)),
+        ("/batch/global", json!(256)),
+        ("/parallelism/tensor", json!(2)),
+        ("/parallelism/pipeline/size", json!(2)),
+        ("/parallelism/data", json!(8)),
+        ("/sequence", json!(4096)),
+        ("/precision/compute", json!("bf16")),
+        ("/parallelism/sharding/kind", json!("zero1")),
+    ] {
+        assert_eq!(made.workload.pointer(pointer), Some(&value), "{pointer}: {}", made.workload);
+    }
+    assert_eq!(made.workload.pointer("/recompute/granularity"), None);
+    let unknown: Vec<&str> = made.of(Status::Unknown).map(|a| a.name.as_str()).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+    let steps = made.arguments.iter().find(|a| a.name == "train_iters").unwrap();
+    assert_eq!(steps.value, json!(953));
+    let made = of("SEQ_LEN=8192 SLURM_NNODES=16 bash x.sh 1B 2 512 1 4 full").unwrap();
+    for (pointer, value) in [
+        ("/model/layers", json!(16)),
+        ("/sequence", json!(8192)),
+        ("/parallelism/data", json!(32)),
+        ("/recompute/granularity", json!("full")),
+    ] {
+        assert_eq!(made.workload.pointer(pointer), Some(&value), "{pointer}: {}", made.workload);
+    }
+    // Variables may be set before the line where the script takes them from its own words.
+    let made = of("SIZE=1B TP=1 PP=1 x.sh").unwrap();
+    assert_eq!(made.workload.pointer("/model/layers"), Some(&json!(16)));
+    let open = made.assumed.last().unwrap();
+    assert!(open.contains("GLOBAL_BATCH (--global-batch-size)") && !open.contains("SIZE ("), "{open}");
+    let error = of("x.sh").unwrap_err().to_string();
+    for says in [
+        "does not say which model",
+        "SIZE (1B or 8B)",
+        "GLOBAL_BATCH (--global-batch-size)",
+        "'SIZE=... x.sh ...'",
+    ] {
+        assert!(error.contains(says), "{error}");
+    }
+    assert!(!error.contains("LAYERS (") && !error.contains("EXTRA_OPTIONS"), "{error}");
 }
 
 fn stepsim(args: &[&str]) -> (i32, String, String) {

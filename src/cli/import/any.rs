@@ -8,7 +8,7 @@ use super::super::outputs::WRITTEN;
 use super::super::{Failure, inputs};
 use super::from::From;
 use crate::step::spec::SpecError;
-use crate::step::spec::imports::{FORMATS, FileKind, file_and_function, recognise};
+use crate::step::spec::imports::{FORMATS, FileKind, Invocation, recognise};
 
 /// Files whose kind is not said.
 #[derive(Debug, clap::Args)]
@@ -50,7 +50,7 @@ struct OfKind {
 /// Nothing is known of a file, it needs no import, or its kind needs more than was said (status 2).
 pub(super) fn command(args: &Args) -> Result<From, Failure> {
     let first = args.files[0].display().to_string();
-    let (path, _) = file_and_function(&first);
+    let path = &Invocation::of(&first).file;
     let Some(kind) = recognise(&inputs::bytes(Path::new(path))?) else {
         let mut known: Vec<&str> = FORMATS.iter().map(|(_, words)| *words).collect();
         known.extend([

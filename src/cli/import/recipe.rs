@@ -8,7 +8,7 @@ use super::super::{Failure, say};
 use crate::cli::write::write_json;
 use crate::lab::simulate::Inputs;
 use crate::step::spec::import;
-use crate::step::spec::imports::{Argument, Beside, Import, Status, file_and_function};
+use crate::step::spec::imports::{Argument, Beside, Import, Invocation, Status};
 
 /// What is asked.
 #[derive(Debug, clap::Args)]
@@ -41,7 +41,7 @@ pub struct Args {
 /// A wrong file, or one that makes no workload (status 2); a file that cannot be written (status 1).
 pub fn run(format: &str, args: &Args) -> Result<(), Failure> {
     let file = args.file.display().to_string();
-    let (path, _) = file_and_function(&file);
+    let path = &Invocation::of(&file).file;
     let text = crate::cli::inputs::text(Path::new(path))?;
     let beside = Beside {
         model: args.model.clone().map(Into::into),

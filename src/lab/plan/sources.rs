@@ -8,7 +8,7 @@ use super::run_plan::{Layout, RunPlan};
 use crate::core::ids::DeviceId;
 use crate::lab::describe::{From, Origin};
 use crate::lab::simulate::{Site, expanded};
-use crate::step::spec::imports::{Beside, FileKind, file_and_function, recognise};
+use crate::step::spec::imports::{Beside, FileKind, Invocation, recognise};
 use crate::step::spec::{
     Disk, Draft, Files, Kind, SpecError, USUAL_BATCH, WorkloadSpec, catalog, import, import_model, model_of,
     read_json,
@@ -64,7 +64,7 @@ impl Request {
 
     /// What one word is.
     fn part(&self, word: &str, parts: &mut Parts) -> Result<(), SpecError> {
-        let (path, _) = file_and_function(word);
+        let path = &Invocation::of(word).file;
         if !Path::new(path).is_file() && !word.contains(['/', '\\']) {
             return self.shipped(word, parts);
         }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::error::nearest;
 use super::files::Files;
 use super::foreign::{foreign, model_of};
-use super::imports::file_and_function;
+use super::imports::Invocation;
 use super::{Kind, SpecError, catalog, hugging_face, json, machine_name, machine_size, simple};
 
 /// Files may name a base, which may name a base: at most so many.
@@ -63,7 +63,7 @@ impl Source {
         match self {
             Source::Shipped { kind, name } => Ok(catalog::text(*kind, name).unwrap_or_default().to_string()),
             Source::Disk(path) => {
-                files.read(Path::new(file_and_function(&path.display().to_string()).0)).map_err(|e| {
+                files.read(Path::new(&Invocation::of(&path.display().to_string()).file)).map_err(|e| {
                     SpecError::file(self.file(), format!("cannot be read: {e}"))
                         .hint("check the path; a shipped file is named without folder and without .json")
                 })

@@ -1,4 +1,5 @@
 # Arguments of NVIDIA/Megatron-LM examples/llama/train_llama3_8b_h100_fp8.sh (157006d), written out here field by field.
+DTYPE="fp8"
 TP_SIZE=${TP:-1}
 SEQ_LENGTH=8192
 WORLD=$((8*1))

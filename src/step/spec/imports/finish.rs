@@ -37,11 +37,12 @@ impl Draft {
         self.degrees();
         self.replicas(beside, &mut assumed);
         self.chunks();
+        self.recompute();
         if let Some(batch) = beside.batch {
             self.put("batch.global", batch.into());
         }
         self.batch(beside, file, &mut assumed)?;
-        self.model(beside, file, &mut assumed)?;
+        self.model(table, beside, file, &mut assumed)?;
         if let Some(topology) = &beside.topology {
             self.put("topology", topology.as_str().into());
         }
@@ -50,19 +51,19 @@ impl Draft {
         Ok((whole, assumed))
     }
 
-    fn put(&mut self, path: &str, value: Value) {
+    pub(super) fn put(&mut self, path: &str, value: Value) {
         // Paths are those of the specification.
         let _ = super::json::set(&mut self.workload, path, value);
     }
     /// A number at a path of the workload.
-    fn number(&self, path: &str) -> Option<u64> {
+    pub(super) fn number(&self, path: &str) -> Option<u64> {
         self.workload.pointer(&format!("/{}", path.replace('.', "/")))?.as_u64()
     }
     fn degree(&self, path: &str) -> u64 {
         self.number(path).unwrap_or(1).max(1)
     }
     /// A quantity; `None` where it is not given, or all that is left.
-    fn variable(&self, name: &str) -> Option<u64> {
+    pub(super) fn variable(&self, name: &str) -> Option<u64> {
         self.variables.get(name)?.as_u64()
     }
 
@@ -219,7 +220,13 @@ impl Draft {
     }
 
     /// The model: named, or written out with what follows from the rest.
-    fn model(&mut self, beside: &Beside, file: &str, assumed: &mut Vec<String>) -> Result<(), SpecError> {
+    fn model(
+        &mut self,
+        table: &Table,
+        beside: &Beside,
+        file: &str,
+        assumed: &mut Vec<String>,
+    ) -> Result<(), SpecError> {
         if let Some(mut whole) = beside.model.clone().or_else(|| self.variables.get("model").cloned()) {
             let own = self.workload.get("model").and_then(Value::as_object).cloned().unwrap_or_default();
             if !own.is_empty() && beside.model.is_none() {
@@ -229,6 +236,8 @@ impl Draft {
             self.put("model", whole);
             return Ok(());
         }
+        self.hybrid_layers()?;
+        self.expert_layers(assumed);
         if self.number("model.layers").is_none() {
             let unknown = match self.variables.get("model_name") {
                 Some(name) => format!(
@@ -242,6 +251,11 @@ impl Draft {
             ));
         }
         let mut whole = std::mem::take(&mut self.model);
+        for (part, usual) in &table.parts {
+            if self.workload.pointer(&format!("/{}", part.replace('.', "/"))).is_some() {
+                let _ = super::json::set(&mut whole, part.trim_start_matches("model."), usual.clone());
+            }
+        }
         super::json::merge(&mut whole, self.workload["model"].take());
         self.workload["model"] = whole;
         let hidden = self.number("model.hidden");
@@ -300,12 +314,19 @@ impl Draft {
     }
     /// The vocabulary of a shipped model of this shape.
     fn same_shape(&self) -> Option<(u64, String)> {
-        let shape = ["layers", "hidden", "heads", "ffn"].map(|field| self.number(&format!("model.{field}")));
+        let sizes = ["layers", "hidden", "heads", "ffn"];
+        let shape = sizes.map(|field| self.number(&format!("model.{field}")));
         if shape.contains(&None) {
             return None;
         }
+        let heads = self.number("model.kv_heads").or(shape[2]);
+        let experts = self.number("model.moe.experts");
         let read = |name| serde_json::from_str::<Value>(catalog::text(Kind::Model, name)?).ok();
-        let alike = |model: &Value| ["layers", "hidden", "heads", "ffn"].map(|f| model[f].as_u64()) == shape;
+        let alike = |model: &Value| {
+            sizes.map(|field| model[field].as_u64()) == shape
+                && model["kv_heads"].as_u64().or(model["heads"].as_u64()) == heads
+                && model["moe"]["experts"].as_u64() == experts
+        };
         let mut models = catalog::names(Kind::Model).filter_map(|name| Some((name, read(name)?)));
         let (name, model) = models.find(|(_, model)| alike(model))?;
         Some((

@@ -11,7 +11,10 @@
 //! * A name that the table does not know is reported as unknown; nothing is dropped in silence.
 
 mod finish;
+mod invocation;
+mod layers;
 mod recognise;
+mod recompute;
 mod syntax;
 mod table;
 
@@ -22,8 +25,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{SpecError, json};
+use syntax::Open;
 use table::{Rule, Table};
 
+pub use invocation::Invocation;
 pub use recognise::{FileKind, recognise};
 pub use table::FORMATS;
 
@@ -107,14 +112,17 @@ impl Import {
 /// No such format, a text that is not of its syntax, or arguments that say too little.
 pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Result<Import, SpecError> {
     let table = Table::load(format)?;
-    let (file, function) = file_and_function(file);
-    let text = &of_function(text, file, function)?;
+    let typed = Invocation::of(file);
+    let file = typed.file.as_str();
+    let text = &of_function(text, file, typed.function.as_deref())?;
     refuse_others(format, text, file)?;
-    let mut given = syntax::read(table.syntax, text).map_err(|e| e.in_file(file))?;
+    let said = syntax::read(table.syntax, text, &typed).map_err(|e| e.in_file(file))?;
+    let (mut given, mut open) = (said.arguments, said.open);
     for (file, text) in &beside.more {
-        let over = syntax::read(table.syntax, text).map_err(|e| e.in_file(file))?;
-        given.retain(|(name, _)| over.iter().all(|(other, _)| other != name));
-        given.extend(over);
+        let over = syntax::read(table.syntax, text, &Invocation::of(file)).map_err(|e| e.in_file(file))?;
+        given.retain(|(name, _)| over.arguments.iter().all(|(other, _)| other != name));
+        given.extend(over.arguments);
+        open.extend(over.open);
     }
     if given.is_empty() {
         return Err(SpecError::file(file, format!("holds no argument of {format}"))
@@ -132,7 +140,13 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         )
         .hint("is it of another format? `stepsim import --help` lists them"));
     }
-    let (workload, assumed) = draft.finish(&table, beside, file)?;
+    let open = left_open(&table, open);
+    let (workload, mut assumed) =
+        draft.finish(&table, beside, file).map_err(|e| where_open(e, file, &open))?;
+    if !open.is_empty() {
+        let open = few(open.iter().map(|(_, words)| words.as_str()));
+        assumed.push(format!("nothing for what the script leaves to the line that runs it: {open}"));
+    }
     Ok(Import { format: format.to_string(), workload, arguments, defaults, assumed })
 }
 
@@ -148,11 +162,44 @@ pub fn translate_model(format: &str, file: &str, beside: &Beside) -> Result<Impo
     Ok(Import { format: format.to_string(), workload, arguments: Vec::new(), defaults, assumed })
 }
 
-/// `FILE.py:NAME` means one function of a file.
-pub fn file_and_function(file: &str) -> (&str, Option<&str>) {
-    match file.rsplit_once(".py:") {
-        Some((head, name)) => (&file[..head.len() + 3], Some(name)),
-        None => (file, None),
+/// The variables that a script leaves open and that a step hangs on, each with what is asked of it; those that choose first.
+fn left_open(table: &Table, mut open: Vec<Open>) -> Vec<(String, String)> {
+    let matters = |name: &&String| table.rule(name).is_some_and(|rule| !rule.no_effect);
+    open.sort_by_key(|open| open.choices.len() < 2);
+    let words = open.into_iter().filter_map(|open| {
+        let arguments: Vec<String> = open
+            .arguments
+            .iter()
+            .filter(matters)
+            .map(|name| format!("--{}", name.replace('_', "-")))
+            .collect();
+        let asked = match open.choices.as_slice() {
+            [] if arguments.is_empty() => return None,
+            [one] if arguments.is_empty() => format!("{one} or not"),
+            [] | [_] => arguments.join(", "),
+            choices => choices.join(" or "),
+        };
+        let words = format!("{} ({asked})", open.variable);
+        Some((open.variable, words))
+    });
+    words.collect()
+}
+
+/// What to type where a script leaves open what is missing.
+fn where_open(error: SpecError, file: &str, open: &[(String, String)]) -> SpecError {
+    let Some((first, _)) = open.first() else { return error };
+    error.hint(format!(
+        "the script leaves open {}; type the line that runs it: '{first}=... {file} ...'",
+        few(open.iter().map(|(_, words)| words.as_str()))
+    ))
+}
+
+/// The first of many, and how many more there are.
+fn few<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = words.collect();
+    match all.len() {
+        0..=8 => all.join(", "),
+        n => format!("{} and {} more", all[..8].join(", "), n - 8),
     }
 }
 

@@ -45,6 +45,9 @@ pub(super) struct Table {
     /// What the software does unasked: a piece of a workload.
     #[serde(default)]
     pub workload: Map<String, Value>,
+    /// What parts of a model have unasked where a file has such a part.
+    #[serde(default)]
+    pub parts: Map<String, Value>,
     /// Names (dashes as underscores, lower case; `*` stands for anything) and their meaning.
     arguments: BTreeMap<String, Written>,
     /// Values of a quantity → fields: `$model_name $model_flavor` → a shipped model.
@@ -77,6 +80,8 @@ pub(super) struct Rule {
     to: Option<String>,
     /// Its value is multiplied by this first.
     times: Option<f64>,
+    /// Its value is a list of these words, each of which stands for these values of the list at `to`.
+    each: BTreeMap<String, Vec<Value>>,
     /// What follows where it is true, a number other than zero, or given at all.
     on: Option<Map<String, Value>>,
     /// What follows where it is false or zero.
@@ -116,6 +121,9 @@ impl Table {
             }
             for (key, value) in base.workload {
                 table.workload.entry(key).or_insert(value);
+            }
+            for (key, value) in base.parts {
+                table.parts.entry(key).or_insert(value);
             }
         }
         Ok(table)
@@ -162,7 +170,9 @@ impl Table {
             match written {
                 Written::Path(path) => to.push((path.clone(), None)),
                 Written::Rule(rule) => {
-                    to.extend(rule.to.clone().map(|path| (path, None)));
+                    let each: Vec<Value> = rule.each.values().flatten().cloned().collect();
+                    let sample = (!each.is_empty()).then(|| each.into());
+                    to.extend(rule.to.clone().map(|path| (path, sample)));
                     rule.on.iter().chain(&rule.off).chain(rule.values.values()).for_each(&mut add);
                 }
             }
@@ -181,21 +191,13 @@ impl Rule {
             let value = match (self.times, value.as_f64()) {
                 (Some(times), Some(number)) => whole(number * times),
                 (Some(_), None) => return None,
+                _ if !self.each.is_empty() => self.list(value)?,
                 _ => value.clone(),
             };
             return Some(vec![(to.clone(), value)]);
         }
         if !self.values.is_empty() {
-            let text = match value {
-                Value::String(text) => text.to_ascii_lowercase(),
-                Value::Array(list) => list
-                    .iter()
-                    .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
-                    .collect::<Vec<_>>()
-                    .join(" ")
-                    .to_ascii_lowercase(),
-                other => other.to_string(),
-            };
+            let text = words(value);
             let exact = self.values.get(&text);
             let by_pattern = || {
                 self.values
@@ -214,6 +216,26 @@ impl Rule {
             None => self.why.is_empty().then(Vec::new),
         }
     }
+
+    /// What the words of a list stand for; `None` where one is not known.
+    fn list(&self, value: &Value) -> Option<Value> {
+        let mut list: Vec<Value> = Vec::new();
+        for word in words(value).split([' ', ',', '+']).filter(|word| !word.is_empty()) {
+            let new = self.each.get(word)?.iter().filter(|value| !list.contains(value));
+            list.extend(new.cloned().collect::<Vec<Value>>());
+        }
+        Some(list.into())
+    }
+}
+
+/// A value as text in lower case; a list as its values with a space between.
+fn words(value: &Value) -> String {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let texts = match value {
+        Value::Array(list) => list.iter().map(text).collect::<Vec<String>>().join(" "),
+        other => text(other),
+    };
+    texts.to_ascii_lowercase()
 }
 
 fn truth(value: &Value) -> bool {

@@ -108,7 +108,7 @@ impl WorkloadSpec {
         let name = serde_json::to_value(overlap).unwrap_or_default();
         let mut refuse = |allowed: &str, hint: &str| p.add("expert.overlap", &name, allowed, hint);
         match overlap {
-            ExpertOverlap::SharedExpert if moe.shared_experts == 0 => {
+            ExpertOverlap::SharedExpert if moe.shared_experts == 0 && moe.shared_ffn.unwrap_or(0) == 0 => {
                 return refuse("another overlap", "the model has no shared expert");
             }
             ExpertOverlap::None | ExpertOverlap::SharedExpert => return,

@@ -1,14 +1,17 @@
 //! How arguments are written: each syntax gives a flat list of names and values.
 
 mod python;
+mod said;
 mod shell;
 
 pub(super) use python::function;
+pub(super) use said::{Open, Said};
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::SpecError;
+use super::invocation::Invocation;
 
 /// How deep files may be nested.
 const MAX_DEPTH: usize = 16;
@@ -17,10 +20,8 @@ const MAX_DEPTH: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Syntax {
-    /// `--name value` in a shell line or script; or YAML.
+    /// Arguments of programs in a shell line or script; or YAML.
     ShellOrYaml,
-    /// YAML.
-    Yaml,
     /// YAML, or a function of Python that sets attributes of a configuration.
     PythonOrYaml,
     /// TOML.
@@ -29,33 +30,40 @@ pub(super) enum Syntax {
     Json,
 }
 
-/// Reads a text.
-pub(super) fn read(syntax: Syntax, text: &str) -> Result<Vec<(String, Value)>, SpecError> {
+/// Reads a text, as the line that runs it has it.
+pub(super) fn read(syntax: Syntax, text: &str, typed: &Invocation) -> Result<Said, SpecError> {
     let text = text.trim_start_matches('\u{feff}');
     let value = match syntax {
-        Syntax::ShellOrYaml if shell::looks_like(text) => return shell::read(text),
-        Syntax::PythonOrYaml if python::looks_like(text) => return python::read(text),
-        Syntax::ShellOrYaml | Syntax::PythonOrYaml | Syntax::Yaml => yaml(text)?,
+        Syntax::ShellOrYaml if shell::looks_like(text) => return shell::read(text, typed),
+        Syntax::PythonOrYaml if python::looks_like(text) => {
+            return Ok(Said { arguments: python::read(text)?, open: Vec::new() });
+        }
+        Syntax::ShellOrYaml | Syntax::PythonOrYaml => yaml(text)?,
         Syntax::Toml => toml::from_str::<Value>(text).map_err(|e| not("TOML", e.message()))?,
         Syntax::Json => super::json::read("", text)?,
     };
     if !value.is_object() {
         return Err(not("a file of names and values", "it holds one value"));
     }
-    let mut flat = Vec::new();
-    flatten("", value, 0, &mut flat)?;
-    Ok(flat)
+    let mut arguments = Vec::new();
+    flatten("", value, 0, &mut arguments)?;
+    Ok(Said { arguments, open: Vec::new() })
 }
 
 /// The names of a text's arguments, as tables write them; `None` where it is not of the syntax.
 pub(super) fn names(syntax: Syntax, text: &str) -> Option<Vec<String>> {
-    let of_python = syntax == Syntax::PythonOrYaml && python::looks_like(text);
-    let read = match syntax.suits(text) {
-        false => return None,
-        true if of_python => python::all(text),
-        true => read(syntax, text).ok()?,
+    let names = match syntax {
+        _ if !syntax.suits(text) => return None,
+        Syntax::PythonOrYaml if python::looks_like(text) => {
+            python::all(text).into_iter().map(|(name, _)| name).collect()
+        }
+        Syntax::ShellOrYaml if shell::looks_like(text) => shell::names(text),
+        _ => {
+            let said = read(syntax, text, &Invocation::default()).ok()?;
+            said.arguments.into_iter().map(|(name, _)| name).collect::<Vec<String>>()
+        }
     };
-    Some(read.into_iter().map(|(name, _)| name.to_ascii_lowercase().replace('-', "_")).collect())
+    Some(names.into_iter().map(|name| name.to_ascii_lowercase().replace('-', "_")).collect())
 }
 
 fn not(what: &str, why: impl std::fmt::Display) -> SpecError {

@@ -1,0 +1,71 @@
+//! What a reader types for a file: its path, a function of it, or the line that runs it.
+
+/// A file, and how it is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Invocation {
+    /// The path of the file.
+    pub file: String,
+    /// `FILE.py:NAME` means one function of it.
+    pub function: Option<String>,
+    /// `SIZE=8B bash run.sh` sets variables of a script.
+    pub environment: Vec<(String, String)>,
+    /// `run.sh 8B 4` gives a script words of its own.
+    pub words: Vec<String>,
+}
+
+impl Invocation {
+    /// Of what was typed.
+    pub fn of(typed: &str) -> Invocation {
+        let words: Vec<&str> = typed.split_whitespace().collect();
+        let script = words.iter().position(|word| word.ends_with(".sh") || word.ends_with(".slurm"));
+        let before = &words[..script.unwrap_or(0)];
+        let environment: Vec<(String, String)> = before.iter().filter_map(|word| set(word)).collect();
+        let is_line =
+            before.iter().all(|word| set(word).is_some() || ["bash", "sh", "sbatch"].contains(word));
+        match script.filter(|_| is_line && words.len() > 1) {
+            Some(at) => Invocation {
+                file: words[at].to_string(),
+                environment,
+                words: words[at + 1..].iter().map(ToString::to_string).collect(),
+                ..Invocation::default()
+            },
+            None => match typed.rsplit_once(".py:") {
+                Some((head, name)) => Invocation {
+                    file: format!("{head}.py"),
+                    function: Some(name.to_string()),
+                    ..Invocation::default()
+                },
+                None => Invocation { file: typed.to_string(), ..Invocation::default() },
+            },
+        }
+    }
+}
+
+/// `NAME=value`.
+fn set(word: &str) -> Option<(String, String)> {
+    let (name, value) = word.split_once('=')?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (!name.is_empty() && name.chars().all(plain)).then(|| (name.to_string(), value.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Invocation;
+
+    #[test]
+    fn a_line_names_its_script_and_what_it_gives_it() {
+        let of = |typed: &str| {
+            let made = Invocation::of(typed);
+            let sets: Vec<String> = made.environment.iter().map(|(n, v)| format!("{n}={v}")).collect();
+            (made.file, made.function.unwrap_or_default(), sets.join(" "), made.words.join(" "))
+        };
+        let made = |file: &str, function: &str, sets: &str, words: &str| {
+            (file.to_string(), function.to_string(), sets.to_string(), words.to_string())
+        };
+        assert_eq!(of("SIZE=8B TP=4 bash a/run.sh dsw 1"), made("a/run.sh", "", "SIZE=8B TP=4", "dsw 1"));
+        assert_eq!(of("run.sh 8B"), made("run.sh", "", "", "8B"));
+        assert_eq!(of("my runs/run.sh"), made("my runs/run.sh", "", "", ""), "a path with a blank");
+        assert_eq!(of("x/recipe.py:llama3"), made("x/recipe.py", "llama3", "", ""));
+        assert_eq!(of("config.json"), made("config.json", "", "", ""));
+    }
+}

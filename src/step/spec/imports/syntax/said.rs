@@ -1,0 +1,22 @@
+//! What was read of a file of arguments.
+
+use serde_json::Value;
+
+/// What a text says.
+#[derive(Debug, Default)]
+pub(in super::super) struct Said {
+    /// Names and values, in order.
+    pub arguments: Vec<(String, Value)>,
+    /// What a script leaves to the line that runs it.
+    pub open: Vec<Open>,
+}
+
+/// A variable of a script that nothing sets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in super::super) struct Open {
+    pub variable: String,
+    /// Arguments whose value it is.
+    pub arguments: Vec<String>,
+    /// Values that conditions compare it with.
+    pub choices: Vec<String>,
+}
