@@ -128,6 +128,22 @@ fn cases() -> Vec<Case> {
             0,
         ),
         (
+            "megatron-bridge",
+            "megatron-bridge-slurm.sh",
+            none(),
+            vec![
+                ("/model", json!("llama3-70b")),
+                ("/parallelism/tensor", json!(4)),
+                ("/parallelism/pipeline/size", json!(4)),
+                ("/parallelism/pipeline/chunks", json!(5)),
+                ("/parallelism/context/size", json!(2)),
+                ("/parallelism/data", json!(2)),
+                ("/batch/global", json!(256)),
+                ("/stack", json!("megatron-bridge-2025")),
+            ],
+            0,
+        ),
+        (
             "nemo",
             "nemo-llama3-70b.yaml",
             none(),
@@ -395,6 +411,75 @@ fn imports_go_round() {
     }
 }
 
+/// Functions of Python: what they are given, what they call, what they set.
+#[test]
+fn functions_of_python_are_followed() {
+    let of = |format: &str, name: &str, function: &str, devices: u64| {
+        let text = std::fs::read_to_string(file(name)).unwrap();
+        let made = import(format, &text, &format!("{name}:{function}"), &given(None, Some(devices), &[]));
+        let made = made.unwrap_or_else(|e| panic!("{function}: {e}"));
+        let unknown: Vec<&str> = made.of(Status::Unknown).map(|a| a.name.as_str()).collect();
+        assert!(unknown.is_empty(), "{function}: {unknown:?}");
+        made.workload
+    };
+    let titan = |function: &str| of("torchtitan", "torchtitan-registry.py", function, 64);
+    for (workload, fields) in [
+        (
+            titan("llama3_8b"),
+            vec![
+                ("/model", json!("llama3-8b")),
+                ("/sequence", json!(8192)),
+                ("/batch/micro_batch", json!(2)),
+                ("/batch/global", json!(128)),
+                ("/parallelism/sharding/kind", json!("zero3")),
+                ("/recompute/granularity", json!("modules")),
+                ("/stack", json!("fsdp2-eager")),
+            ],
+        ),
+        (
+            titan("llama3_8b_compiled"),
+            vec![
+                ("/stack", json!("fsdp2-compiled")),
+                ("/recompute", Value::Null),
+                ("/parallelism/pipeline/size", json!(2)),
+                ("/parallelism/tensor", json!(2)),
+                ("/parallelism/data", json!(16)),
+                ("/precision/recipe", Value::Null),
+                // Two sequences in each of eight micro-batches on 16 replicas.
+                ("/batch/global", json!(256)),
+            ],
+        ),
+        (
+            titan("llama3_405b"),
+            vec![
+                ("/model", json!("llama3-405b")),
+                ("/parallelism/tensor", json!(8)),
+                ("/precision/recipe", json!("torchao-rowwise")),
+                ("/parallelism/tensor_overlap", json!("pipelined")),
+                ("/recompute/granularity", json!("full")),
+            ],
+        ),
+        (
+            of("nemo-2", "nemo-2-llama3-70b.py", "pretrain_recipe", 128),
+            vec![
+                ("/model", json!("llama3-70b")),
+                ("/parallelism/data", json!(4)),
+                ("/parallelism/pipeline/chunks", json!(5)),
+                ("/batch/global", json!(512)),
+                ("/precision/gradients", json!("fp32")),
+                ("/stack", json!("megatron-bridge-2025")),
+            ],
+        ),
+    ] {
+        for (pointer, value) in fields {
+            assert_eq!(workload.pointer(pointer).unwrap_or(&Value::Null), &value, "{pointer}: {workload}");
+        }
+    }
+    let text = std::fs::read_to_string(file("torchtitan-registry.py")).unwrap();
+    let error = import("torchtitan", &text, "x.py", &given(None, Some(8), &[])).unwrap_err().to_string();
+    assert!(error.contains("which?") && error.contains("llama3_405b"), "{error}");
+}
+
 /// A script that takes its sizes from the line that runs it.
 #[test]
 fn a_script_is_played_as_the_line_that_runs_it_says() {
@@ -617,7 +702,7 @@ fn a_recipe_of_python_is_read_by_its_name() {
                 cfg.mixed_precision = _perf_precision(\"fp8_cs\")\n    cfg.model.context_parallel_size = 2\n    \
                 cfg.train.global_batch_size = 128\n    cfg.train.micro_batch_size = 1\n    return cfg\n\n\
                 def b_pretrain_16gpu_h100_config():\n    cfg = llama3_8b_pretrain_config()\n    \
-                cfg.train.global_batch_size = 64\n";
+                cfg.train.global_batch_size = 64\n    return cfg\n";
     assert_eq!(recognise(text.as_bytes()), Some(FileKind::Arguments("megatron-bridge")));
     let read = |file: &str| import("megatron-bridge", text, file, &Beside::default());
     let a = read("x.py:a_pretrain_8gpu_h100_config").unwrap().workload;

@@ -52,9 +52,12 @@ pub(super) enum From {
     Megatron(recipe::Args),
     /// A NeMo 1 recipe (YAML) as a workload
     Nemo(recipe::Args),
-    /// A Megatron-Bridge recipe or configuration (YAML) as a workload
+    /// A NeMo 2 recipe (Python, `FILE.py:pretrain_recipe`) as a workload
+    #[command(name = "nemo-2")]
+    Nemo2(recipe::Args),
+    /// A Megatron-Bridge recipe (Python), a script that runs one, or its configuration (YAML) as a workload
     MegatronBridge(recipe::Args),
-    /// A torchtitan configuration (TOML) as a workload
+    /// A torchtitan configuration (Python, `FILE.py:NAME`, or TOML) as a workload
     Torchtitan(recipe::Args),
     /// A DeepSpeed configuration (JSON) as a workload; it names no model: --model
     Deepspeed(recipe::Args),

@@ -65,6 +65,7 @@ fn of_kind(from: &From) -> Result<(), Failure> {
         From::NvidiaSmi(asked) => nvidia_smi::run(asked),
         From::Megatron(asked) => recipe::run("megatron", asked),
         From::Nemo(asked) => recipe::run("nemo", asked),
+        From::Nemo2(asked) => recipe::run("nemo-2", asked),
         From::MegatronBridge(asked) => recipe::run("megatron-bridge", asked),
         From::Torchtitan(asked) => recipe::run("torchtitan", asked),
         From::Deepspeed(asked) => recipe::run("deepspeed", asked),

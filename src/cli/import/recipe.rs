@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
 use crate::cli::write::write_json;
+use crate::lab::describe::model_named;
 use crate::lab::simulate::Inputs;
 use crate::step::spec::import;
 use crate::step::spec::imports::{Argument, Beside, Import, Invocation, Status};
@@ -48,6 +49,7 @@ pub fn run(format: &str, args: &Args) -> Result<(), Failure> {
         devices: args.devices,
         topology: args.topology.clone(),
         sets: args.sets.clone(),
+        models: Some(model_named),
         ..Beside::default()
     };
     let made = import(format, &text, &file, &beside)?;

@@ -116,9 +116,9 @@ impl RuleBook {
             && model.is_none()
             && !columns.has("layers")
             && let Some(name) =
-                shipped(&columns.text("model")).or_else(|| shipped(&columns.text("model_ref")))
+                names::shipped(&columns.text("model")).or_else(|| names::shipped(&columns.text("model_ref")))
         {
-            model = Some(fill_shape(&mut columns, &name)?);
+            model = Some(fill_shape(&mut columns, name)?);
             self.fill(&mut columns, &mut model, by_name)?;
         }
         if shape::by_parameters(&mut columns) {
@@ -262,12 +262,6 @@ fn spaced(piece: &str) -> String {
         return space(piece.chars().next()).to_string();
     }
     format!("{}{middle}{}", space(piece.chars().next()), space(piece.chars().next_back()))
-}
-
-/// The shipped model with the longest name that a text says.
-fn shipped(text: &str) -> Option<String> {
-    let said = catalog::names(Kind::Model).filter(|name| !text.is_empty() && names::says(text, name));
-    said.max_by_key(|name| name.len()).map(str::to_string)
 }
 
 /// Fills the dimensions of a shipped model, and returns it as JSON.

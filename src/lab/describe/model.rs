@@ -1,10 +1,26 @@
 //! The model of a row: dimensions from its columns, the rest from rules.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::book::Ruling;
+use super::book::{RuleBook, Ruling};
 use super::columns::Columns;
+use super::origin::From;
+use super::shapes::Shapes;
 use crate::step::spec::{ModelSpec, from_value, merge};
+
+/// Tokens of a sequence of a model of which nothing says it.
+const SEQUENCE: u64 = 4096;
+
+/// A model by a name in anybody's spelling, where the vocabulary knows its dimensions; one of which the name says the
+/// parameters alone is none.
+pub fn model_named(name: &str) -> Option<Value> {
+    let book = RuleBook::load(&[]).ok()?.without_sources();
+    let row = Map::from_iter([("model".to_string(), name.into())]);
+    let mut ruling = book.rule(&row, &Shapes::new(), true).ok()?;
+    ruling.columns.origin("layers").filter(|origin| origin.from != From::Assumed)?;
+    ruling.columns.assume("seq", SEQUENCE.into(), "the name does not say it");
+    model(&ruling).ok()
+}
 
 /// The model as JSON, laid over the shape that a rule named.
 ///

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::run_plan::{Layout, RunPlan};
 use crate::core::ids::DeviceId;
-use crate::lab::describe::{From, Origin};
+use crate::lab::describe::{From, Origin, model_named};
 use crate::lab::simulate::{Site, expanded};
-use crate::step::spec::imports::{Beside, FileKind, Invocation, recognise};
+use crate::step::spec::imports::{Beside, FileKind, Invocation, machine_of, recognise};
 use crate::step::spec::{
     Disk, Draft, Files, Kind, SpecError, USUAL_BATCH, WorkloadSpec, catalog, import, import_model, model_of,
     read_json,
@@ -136,13 +136,15 @@ impl Request {
         model: Option<(String, Value)>,
         arguments: &[(&'static str, String, String)],
     ) -> Result<RunPlan, SpecError> {
-        let on = self.on.clone().ok_or_else(|| self.no_machine(arguments.first()))?;
+        let said = || arguments.first().and_then(|(_, file, _)| machine_of(file));
+        let on = self.on.clone().or_else(said).ok_or_else(|| self.no_machine(arguments.first()))?;
         let site = Site::load(&on, &[])?;
         let devices = u64::from(site.machine().devices());
         let mut beside = Beside {
             model: model.as_ref().map(|(_, model)| model.clone()),
             devices: Some(devices),
             batch: self.batch,
+            models: Some(model_named),
             ..Beside::default()
         };
         let (name, made) = match arguments {

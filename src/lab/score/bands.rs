@@ -92,9 +92,12 @@ impl Bands {
         let Some((band, alike)) = self.nearest(device, &stack, experts) else {
             return format!("not known; no measured step of the stack {stack} has been scored");
         };
-        let (low, high) = (step_s / (1.0 + band.p90), step_s / (1.0 + band.p10));
+        // Few rows that were off alike do not rule out the step as it is simulated.
+        let few = band.rows < FEW;
+        let (p10, p90) = if few { (band.p10.min(0.0), band.p90.max(0.0)) } else { (band.p10, band.p90) };
+        let (low, high) = (step_s / (1.0 + p90), step_s / (1.0 + p10));
         let steps = if band.rows == 1 { "step" } else { "steps" };
-        let part = if band.rows < FEW { "all" } else { "four fifths" };
+        let part = if few { "all" } else { "four fifths" };
         let kind = if band.experts { "with experts" } else { "without experts" };
         format!(
             "{} to {} s; as far off as {part} of {} measured {steps} {kind} of {} on {}{} ({}; scored {})",

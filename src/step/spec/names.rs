@@ -4,6 +4,8 @@
 //! behind it, `8x7B`, or `A3B` (what a token uses of a mixture). `GPT 175B` is therefore not `GPT 5B`, and `Llama 3.2 1B`
 //! no `Llama 3`.
 
+use super::{Kind, catalog};
+
 /// A piece of a name.
 #[derive(Clone, Debug, PartialEq)]
 enum Piece {
@@ -25,10 +27,57 @@ fn says_from(name: &[Piece], wanted: &[Piece], first: bool) -> bool {
     let same = match (piece, want) {
         // An organisation or a company may stand before the name without a gap that counts.
         (Piece::Letters(a), Piece::Letters(b)) if first => a.ends_with(b.as_str()),
+        // 500M is 0.5B.
+        (Piece::Size(a), Piece::Size(b)) if a != b => {
+            size_in_billions(a).zip(size_in_billions(b)).is_some_and(|(a, b)| (a - b).abs() < 1e-9)
+        }
         (a, b) => a == b,
     };
     let skips = !first && matches!(piece, Piece::Letters(_));
     same && says_from(left, rest, false) || skips && says_from(left, wanted, false)
+}
+
+/// The shipped model with the longest name that a text says.
+pub fn shipped(text: &str) -> Option<&'static str> {
+    let said = catalog::names(Kind::Model).filter(|name| !text.is_empty() && says(text, name));
+    said.max_by_key(|name| name.len())
+}
+
+/// A name of a program as people spell it: `llama31_8b` is Llama 3.1 8B, `qwen2_1p5b` Qwen 2 1.5B, `Llama31Config405B`
+/// Llama 3.1 405B.
+pub fn spelled(identifier: &str) -> String {
+    let point = |word: &str| {
+        let digits = word.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+        let letters = &word[..word.len() - digits.len()];
+        match digits.as_bytes() {
+            [a, b] if !letters.is_empty() && a.is_ascii_digit() && b.is_ascii_digit() => {
+                format!("{letters}{}.{}", *a as char, *b as char)
+            }
+            _ => between_digits(word.strip_prefix("Config").unwrap_or(word), 'p', '.'),
+        }
+    };
+    words_apart(identifier).split('_').map(point).collect::<Vec<String>>().join(" ").trim().to_string()
+}
+
+/// `MistralNeMoConfig` as `Mistral_Ne_Mo_Config`.
+fn words_apart(identifier: &str) -> String {
+    let all: Vec<char> = identifier.chars().collect();
+    let begins = |at: usize| {
+        all[at].is_ascii_uppercase()
+            && all.get(at + 1).is_some_and(char::is_ascii_lowercase)
+            && at.checked_sub(1).is_some_and(|before| all[before].is_ascii_alphanumeric())
+    };
+    all.iter().enumerate().flat_map(|(at, c)| begins(at).then_some('_').into_iter().chain([*c])).collect()
+}
+
+/// A text in which one letter, where it stands between digits, is another.
+fn between_digits(text: &str, letter: char, other: char) -> String {
+    let all: Vec<char> = text.chars().collect();
+    let digit = |at: Option<usize>| at.and_then(|at| all.get(at)).is_some_and(char::is_ascii_digit);
+    let new = |(at, c): (usize, &char)| {
+        if *c == letter && digit(at.checked_sub(1)) && digit(Some(at + 1)) { other } else { *c }
+    };
+    all.iter().enumerate().map(new).collect()
 }
 
 /// Billions of parameters that a name says, those of all experts together.
@@ -195,6 +244,21 @@ mod tests {
             ("", None, false),
         ] {
             assert_eq!((billions(name), has_experts(name)), (size, experts), "{name}");
+        }
+    }
+    #[test]
+    fn names_of_programs_are_spelled_out() {
+        for (identifier, name) in [
+            ("llama31_8b_pretrain_config", "llama3.1 8b pretrain config"),
+            ("qwen2_1p5b", "qwen2 1.5b"),
+            ("gpt_oss_20b", "gpt oss 20b"),
+            ("deepseek_v3", "deepseek v3"),
+            ("mixtral_8x7b", "mixtral 8x7b"),
+            ("Llama31Config405B", "Llama3.1 405B"),
+            ("MixtralConfig8x7B", "Mixtral 8x7B"),
+            ("GPTConfig175B", "GPT 175B"),
+        ] {
+            assert_eq!(spelled(identifier), name);
         }
     }
 }

@@ -107,7 +107,8 @@ impl Draft {
         let devices = beside
             .devices
             .or(self.variable("devices"))
-            .or(nodes.zip(per_node).map(|(n, g)| n.saturating_mul(g)));
+            .or(nodes.zip(per_node).map(|(n, g)| n.saturating_mul(g)))
+            .or(self.variable("job_devices"));
         let others = ["parallelism.tensor", "parallelism.context.size", "parallelism.pipeline.size"];
         let others = others.iter().map(|path| self.degree(path)).fold(1, u64::saturating_mul);
         let left = devices.map(|devices| devices / others);
@@ -135,15 +136,37 @@ impl Draft {
             {
                 self.put("parallelism.sharding.group", shard.into());
             }
+        } else if shard == Some(1) && replicate.is_some_and(|replicas| replicas > 1) {
+            // Replicas of whole models.
+            self.put("parallelism.sharding.kind", "none".into());
         }
-        let data = self.number("parallelism.data").or(said).or(left.filter(|left| *left > 0));
-        if let Some(data) = data {
-            if self.number("parallelism.data").is_none() && said.is_none() {
-                assumed.push(format!(
-                    "parallelism.data = {data}: {} devices over the other degrees",
-                    devices.unwrap_or(0)
-                ));
-            }
+        let stated = self.number("parallelism.data").or(said);
+        self.data(stated, devices, others, beside.devices.is_some(), assumed);
+    }
+
+    /// Puts the data-parallel degree: what is stated, or what the devices leave over `others`, the product of the other
+    /// degrees. On a machine that is asked for beside the file (`asked`) the file's own degree is for another one.
+    fn data(
+        &mut self,
+        stated: Option<u64>,
+        devices: Option<u64>,
+        others: u64,
+        asked: bool,
+        assumed: &mut Vec<String>,
+    ) {
+        let whole = devices.filter(|devices| devices.is_multiple_of(others));
+        let follows = match stated {
+            None => devices,
+            Some(data) => whole.filter(|devices| asked && data.saturating_mul(others) != *devices),
+        };
+        let data = follows.map(|devices| devices / others).filter(|data| *data > 0);
+        if let (Some(data), Some(devices)) = (data, follows) {
+            let own = stated.map_or_else(String::new, |own| {
+                format!("; the file's {own} are for {}", own.saturating_mul(others))
+            });
+            assumed.push(format!("parallelism.data = {data}: {devices} devices over the other degrees{own}"));
+        }
+        if let Some(data) = data.or(stated) {
             self.put("parallelism.data", data.into());
         }
     }
@@ -175,6 +198,9 @@ impl Draft {
     fn batch(&mut self, beside: &Beside, file: &str, assumed: &mut Vec<String>) -> Result<(), SpecError> {
         let data = self.number("parallelism.data");
         let sequence = self.number("sequence");
+        if let Some((tokens, length)) = self.variable("micro_batch_tokens").zip(sequence) {
+            self.put("batch.micro_batch", (tokens / length.max(1)).max(1).into());
+        }
         // Sequences of one device and step, a fraction where several devices share one.
         let per_device = self.variables.get("per_device_batch").and_then(Value::as_f64);
         let others = ["parallelism.tensor", "parallelism.context.size", "parallelism.pipeline.size"];
@@ -230,7 +256,9 @@ impl Draft {
         if let Some(mut whole) = beside.model.clone().or_else(|| self.variables.get("model").cloned()) {
             let own = self.workload.get("model").and_then(Value::as_object).cloned().unwrap_or_default();
             if !own.is_empty() && beside.model.is_none() {
-                whole = json!({"base": whole});
+                if !whole.is_object() {
+                    whole = json!({"base": whole});
+                }
                 super::json::merge(&mut whole, Value::Object(own));
             }
             self.put("model", whole);
@@ -239,12 +267,14 @@ impl Draft {
         self.hybrid_layers()?;
         self.expert_layers(assumed);
         if self.number("model.layers").is_none() {
-            let unknown = match self.variables.get("model_name") {
-                Some(name) => format!(
-                    "names a model that is not known here: {name} {}",
-                    self.variables.get("model_flavor").unwrap_or(&Value::Null)
-                ),
-                None => "does not say which model".to_string(),
+            if let Some((whole, name)) = self.named_model(beside, file) {
+                assumed.push(format!("the model {}: named {name}", whole.as_str().unwrap_or("by its sizes")));
+                self.variables.insert("model".into(), whole);
+                return self.model(table, beside, file, assumed);
+            }
+            let unknown = match self.model_names(file).as_slice() {
+                [] => "does not say which model".to_string(),
+                names => format!("names a model that is not known here: {}", names.join(", ")),
             };
             return Err(SpecError::file(file, unknown).hint(
                 "give --model NAME (`stepsim list models`) or --model PATH of a model file or config.json",

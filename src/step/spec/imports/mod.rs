@@ -13,6 +13,7 @@
 mod finish;
 mod invocation;
 mod layers;
+mod named;
 mod recognise;
 mod recompute;
 mod syntax;
@@ -49,6 +50,8 @@ pub struct Beside {
     pub batch: Option<u64>,
     /// Sequences of a step where neither says it.
     pub usual_batch: Option<u64>,
+    /// Finds a model by a name in anybody's spelling, where none that is shipped has it.
+    pub models: Option<fn(&str) -> Option<Value>>,
 }
 
 /// A workload made of a file, with what became of each argument.
@@ -114,12 +117,11 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
     let table = Table::load(format)?;
     let typed = Invocation::of(file);
     let file = typed.file.as_str();
-    let text = &of_function(text, file, typed.function.as_deref())?;
     refuse_others(format, text, file)?;
-    let said = syntax::read(table.syntax, text, &typed).map_err(|e| e.in_file(file))?;
+    let said = syntax::read(&table.syntax, text, &typed).map_err(|e| e.in_file(file))?;
     let (mut given, mut open) = (said.arguments, said.open);
     for (file, text) in &beside.more {
-        let over = syntax::read(table.syntax, text, &Invocation::of(file)).map_err(|e| e.in_file(file))?;
+        let over = syntax::read(&table.syntax, text, &Invocation::of(file)).map_err(|e| e.in_file(file))?;
         given.retain(|(name, _)| over.arguments.iter().all(|(other, _)| other != name));
         given.extend(over.arguments);
         open.extend(over.open);
@@ -148,6 +150,13 @@ pub fn translate(format: &str, text: &str, file: &str, beside: &Beside) -> Resul
         assumed.push(format!("nothing for what the script leaves to the line that runs it: {open}"));
     }
     Ok(Import { format: format.to_string(), workload, arguments, defaults, assumed })
+}
+
+/// The machine that the name of a recipe says: `64xh100` of `llama3_70b_pretrain_64gpu_h100_bf16_config`.
+pub fn machine_of(file: &str) -> Option<String> {
+    let typed = Invocation::of(file);
+    let (devices, device) = syntax::job(typed.function.as_deref()?)?;
+    Some(format!("{devices}x{device}"))
 }
 
 /// A run of software of which nothing is said but its model and what stands beside it.
@@ -201,15 +210,6 @@ fn few<'a>(words: impl Iterator<Item = &'a str>) -> String {
         0..=8 => all.join(", "),
         n => format!("{} and {} more", all[..8].join(", "), n - 8),
     }
-}
-
-/// The text of one function, or all of it.
-fn of_function(text: &str, file: &str, function: Option<&str>) -> Result<String, SpecError> {
-    let Some(name) = function else { return Ok(text.to_string()) };
-    syntax::function(text, name).ok_or_else(|| {
-        SpecError::file(file, format!("has no function `{name}`"))
-            .hint("`def NAME():` at the start of a line")
-    })
 }
 
 /// A file of other software than `format`, by its marks, is not read with the wrong table.

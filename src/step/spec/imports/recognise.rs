@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::glob::fits;
 use super::super::hugging_face;
-use super::syntax::{Syntax, names};
+use super::syntax::names;
 use super::table::{FORMATS, Table};
 
 /// What a file is.
@@ -127,7 +127,7 @@ fn arguments(text: &str) -> Option<FileKind> {
 /// How many marks of a format a text has; `None` where it is not of the format's syntax.
 pub(super) fn marks(format: &str, text: &str) -> Option<usize> {
     let table = Table::load(format).ok()?;
-    let names = names(table.syntax, text)?;
+    let names = names(&table.syntax, text)?;
     Some(table.marks.iter().filter(|mark| names.iter().any(|name| fits(mark, name))).count())
 }
 
@@ -141,11 +141,4 @@ fn is_torch_schedule(text: &str) -> bool {
     let cells: Vec<&str> =
         text.lines().take(4).flat_map(|line| line.split(',')).filter(|c| !c.trim().is_empty()).collect();
     cells.len() > 1 && cells.iter().all(|c| cell(c))
-}
-
-impl Syntax {
-    /// Whether a text may be of this syntax at all, by its first characters.
-    pub(super) fn suits(self, text: &str) -> bool {
-        (self == Syntax::Json) == text.starts_with('{')
-    }
 }

@@ -11,11 +11,15 @@ use super::syntax::Syntax;
 use crate::step::spec::glob::fits;
 
 /// The formats, by the names of their tables.
-pub const FORMATS: [(&str, &str); 7] = [
+pub const FORMATS: [(&str, &str); 8] = [
     ("megatron", "a script of Megatron-LM or Megatron-Core (shell, or YAML)"),
     ("nemo", "a NeMo 1 recipe (YAML)"),
-    ("megatron-bridge", "a Megatron-Bridge recipe (Python) or configuration (YAML)"),
-    ("torchtitan", "a torchtitan configuration (TOML)"),
+    ("nemo-2", "a NeMo 2 recipe (Python)"),
+    (
+        "megatron-bridge",
+        "a Megatron-Bridge recipe (Python), a script that runs one, or its configuration (YAML)",
+    ),
+    ("torchtitan", "a torchtitan configuration (Python or TOML)"),
     ("deepspeed", "a DeepSpeed configuration (JSON)"),
     ("nanotron", "a nanotron configuration (YAML)"),
     ("maxtext", "a MaxText configuration (YAML)"),
@@ -34,8 +38,8 @@ pub(super) struct Table {
     /// A table whose arguments mean the same here.
     #[serde(default)]
     base: Option<String>,
-    /// How arguments are written.
-    pub syntax: Syntax,
+    /// How arguments are written: the first that a text looks like.
+    pub syntax: Vec<Syntax>,
     /// Names that files of this software have and others do not: by them a file is recognised.
     #[serde(default)]
     pub marks: Vec<String>,
@@ -187,15 +191,6 @@ impl Rule {
     /// The fields that a value sets; `None` where it has no counterpart.
     pub fn puts(&self, value: &Value) -> Option<Vec<(String, Value)>> {
         let all = |map: &Map<String, Value>| map.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-        if let Some(to) = &self.to {
-            let value = match (self.times, value.as_f64()) {
-                (Some(times), Some(number)) => whole(number * times),
-                (Some(_), None) => return None,
-                _ if !self.each.is_empty() => self.list(value)?,
-                _ => value.clone(),
-            };
-            return Some(vec![(to.clone(), value)]);
-        }
         if !self.values.is_empty() {
             let text = words(value);
             let exact = self.values.get(&text);
@@ -205,7 +200,19 @@ impl Rule {
                     .find(|(pattern, _)| pattern.contains('*') && fits(pattern, &text))
                     .map(|found| found.1)
             };
-            return exact.or_else(by_pattern).map(all);
+            let found = exact.or_else(by_pattern).map(all);
+            if found.is_some() || self.to.is_none() {
+                return found;
+            }
+        }
+        if let Some(to) = &self.to {
+            let value = match (self.times, value.as_f64()) {
+                (Some(times), Some(number)) => whole(number * times),
+                (Some(_), None) => return None,
+                _ if !self.each.is_empty() => self.list(value)?,
+                _ => value.clone(),
+            };
+            return Some(vec![(to.clone(), value)]);
         }
         if self.on.is_none() && self.off.is_none() {
             return None;

@@ -46,7 +46,7 @@ fn every_field_of_every_table_exists() {
 fn a_shell_line_is_read_as_a_shell_reads_it() {
     let text = "N=8\nM=${M:-\"4\"} # comment --not-this 1\nARGS=(\n  --a $N # eight\n  --b-c ${M}\n  '--d' \"e f\"\n)\n\
                 if x; then\nARGS+=(\"--g 7\")\nfi\nrun --h=9 --i 1 2 \\\n  --flag --off False --path $UNKNOWN/x \"${ARGS[@]}\" | tee log --a 16";
-    let said = syntax::read(syntax::Syntax::ShellOrYaml, text, &Invocation::default()).unwrap();
+    let said = syntax::read(&[syntax::Syntax::Shell], text, &Invocation::default()).unwrap();
     let get = |name: &str| said.arguments.iter().find(|r| r.0 == name).map(|r| r.1.clone());
     assert_eq!(get("b_c"), Some(json!(4)));
     assert_eq!(get("d"), Some(json!("e f")));
@@ -58,13 +58,13 @@ fn a_shell_line_is_read_as_a_shell_reads_it() {
     assert_eq!(get("path"), Some(json!("")), "a variable that is not set says nothing");
     assert_eq!(get("a"), Some(json!(16)), "the last counts");
     assert_eq!(get("not_this"), None);
-    assert!(syntax::read(syntax::Syntax::ShellOrYaml, "x --a 'b", &Invocation::default()).is_err());
+    assert!(syntax::read(&[syntax::Syntax::Shell], "x --a 'b", &Invocation::default()).is_err());
 }
 
 /// What becomes of `--x` behind lines of a script.
 fn x_of(script: &str) -> Value {
     let text = format!("{script}\npython train.py --x $X");
-    let said = syntax::read(syntax::Syntax::ShellOrYaml, &text, &Invocation::of("A=1 s.sh one two")).unwrap();
+    let said = syntax::read(&[syntax::Syntax::Shell], &text, &Invocation::of("A=1 s.sh one two")).unwrap();
     said.arguments.into_iter().rev().find(|(name, _)| name == "x").unwrap().1
 }
 
@@ -124,7 +124,7 @@ fn a_script_is_played_as_a_shell_plays_it() {
 #[test]
 fn the_words_of_every_program_are_arguments() {
     let read = |text: &str| {
-        let said = syntax::read(syntax::Syntax::ShellOrYaml, text, &Invocation::default()).unwrap();
+        let said = syntax::read(&[syntax::Syntax::Shell], text, &Invocation::default()).unwrap();
         Value::Object(said.arguments.into_iter().collect())
     };
     let one = json!({"a": 1, "b": true});

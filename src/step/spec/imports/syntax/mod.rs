@@ -4,7 +4,7 @@ mod python;
 mod said;
 mod shell;
 
-pub(super) use python::function;
+pub(super) use python::job;
 pub(super) use said::{Open, Said};
 
 use serde::Deserialize;
@@ -16,29 +16,59 @@ use super::invocation::Invocation;
 /// How deep files may be nested.
 const MAX_DEPTH: usize = 16;
 
-/// How arguments are written.
+/// A way in which arguments are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Syntax {
-    /// Arguments of programs in a shell line or script; or YAML.
-    ShellOrYaml,
-    /// YAML, or a function of Python that sets attributes of a configuration.
-    PythonOrYaml,
-    /// TOML.
+    /// Arguments of programs in a shell line or script.
+    Shell,
+    /// A function of Python that puts a configuration together.
+    Python,
+    Yaml,
     Toml,
-    /// JSON.
     Json,
 }
 
-/// Reads a text, as the line that runs it has it.
-pub(super) fn read(syntax: Syntax, text: &str, typed: &Invocation) -> Result<Said, SpecError> {
-    let text = text.trim_start_matches('\u{feff}');
-    let value = match syntax {
-        Syntax::ShellOrYaml if shell::looks_like(text) => return shell::read(text, typed),
-        Syntax::PythonOrYaml if python::looks_like(text) => {
-            return Ok(Said { arguments: python::read(text)?, open: Vec::new() });
+impl Syntax {
+    /// Whether a text looks like it; YAML, TOML and JSON are known by their first character alone.
+    fn suits(self, text: &str) -> bool {
+        match self {
+            Syntax::Shell => shell::looks_like(text),
+            Syntax::Python => python::looks_like(text),
+            Syntax::Yaml | Syntax::Toml => !text.starts_with('{'),
+            Syntax::Json => text.starts_with('{'),
         }
-        Syntax::ShellOrYaml | Syntax::PythonOrYaml => yaml(text)?,
+    }
+    fn name(self) -> &'static str {
+        match self {
+            Syntax::Shell => "a shell script",
+            Syntax::Python => "Python",
+            Syntax::Yaml => "YAML",
+            Syntax::Toml => "TOML",
+            Syntax::Json => "JSON",
+        }
+    }
+}
+
+/// The first of some syntaxes that a text suits.
+fn suiting(syntaxes: &[Syntax], text: &str) -> Option<Syntax> {
+    syntaxes.iter().copied().find(|syntax| syntax.suits(text))
+}
+
+/// Reads a text of one of some syntaxes, as the line that runs it has it.
+pub(super) fn read(syntaxes: &[Syntax], text: &str, typed: &Invocation) -> Result<Said, SpecError> {
+    let text = text.trim_start_matches('\u{feff}');
+    let Some(syntax) = suiting(syntaxes, text) else {
+        let names: Vec<&str> = syntaxes.iter().map(|syntax| syntax.name()).collect();
+        return Err(SpecError::at("", format!("is not {}", names.join(" or "))));
+    };
+    let value = match syntax {
+        Syntax::Shell => return shell::read(text, typed),
+        Syntax::Python => {
+            let arguments = python::read(text, typed.function.as_deref())?;
+            return Ok(Said { arguments, open: Vec::new() });
+        }
+        Syntax::Yaml => yaml(text)?,
         Syntax::Toml => toml::from_str::<Value>(text).map_err(|e| not("TOML", e.message()))?,
         Syntax::Json => super::json::read("", text)?,
     };
@@ -50,16 +80,13 @@ pub(super) fn read(syntax: Syntax, text: &str, typed: &Invocation) -> Result<Sai
     Ok(Said { arguments, open: Vec::new() })
 }
 
-/// The names of a text's arguments, as tables write them; `None` where it is not of the syntax.
-pub(super) fn names(syntax: Syntax, text: &str) -> Option<Vec<String>> {
-    let names = match syntax {
-        _ if !syntax.suits(text) => return None,
-        Syntax::PythonOrYaml if python::looks_like(text) => {
-            python::all(text).into_iter().map(|(name, _)| name).collect()
-        }
-        Syntax::ShellOrYaml if shell::looks_like(text) => shell::names(text),
+/// The names of a text's arguments, as tables write them; `None` where it is of none of the syntaxes.
+pub(super) fn names(syntaxes: &[Syntax], text: &str) -> Option<Vec<String>> {
+    let names = match suiting(syntaxes, text)? {
+        Syntax::Python => python::all(text).into_iter().map(|(name, _)| name).collect(),
+        Syntax::Shell => shell::names(text),
         _ => {
-            let said = read(syntax, text, &Invocation::default()).ok()?;
+            let said = read(syntaxes, text, &Invocation::default()).ok()?;
             said.arguments.into_iter().map(|(name, _)| name).collect::<Vec<String>>()
         }
     };

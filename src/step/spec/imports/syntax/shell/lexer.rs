@@ -69,6 +69,9 @@ pub(super) enum Token {
     Operator(&'static str),
 }
 
+/// Stands before the text that a command reads: `read -r TP PP <<< "4 2"`. A word of its own, since programs that read it matter.
+pub(super) const HERE: &str = "<<<";
+
 /// The tokens of a script, without comments, redirections and here-documents.
 ///
 /// # Errors
@@ -122,6 +125,10 @@ impl<'a> Lexer<'a> {
                 Some('\\') if self.starts("\\\n") => self.skip(2),
                 Some('\\') if self.starts("\\\r\n") => self.skip(3),
                 Some(c) if c.is_whitespace() && c != '\n' => self.skip(1),
+                Some('<') if self.starts(HERE) => {
+                    self.skip(HERE.len());
+                    return Ok(Some(Token::Word(vec![Piece::Text(HERE.into(), false)])));
+                }
                 Some('<' | '>') if !self.placeholder() => self.redirection()?,
                 Some(_) => break,
             }
@@ -172,7 +179,7 @@ impl<'a> Lexer<'a> {
 
     /// `<`, `>`, `>>`, `2>&1`, `<<END`: what they name is no argument.
     fn redirection(&mut self) -> Result<(), SpecError> {
-        let is_document = self.starts("<<") && !self.starts("<<<");
+        let is_document = self.starts("<<");
         while self.chars.next_if(|c| matches!(c, '<' | '>' | '&' | '|')).is_some() {}
         self.chars.next_if(|c| is_document && *c == '-');
         while self.chars.next_if(|c| *c == ' ' || *c == '\t').is_some() {}

@@ -8,6 +8,7 @@ mod grammar;
 mod lexer;
 mod marks;
 mod player;
+mod slurm;
 mod sum;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,7 +65,9 @@ fn is_override(word: &str) -> bool {
 /// A quote that is not closed.
 pub(super) fn read(text: &str, typed: &Invocation) -> Result<Said, SpecError> {
     let commands = grammar::commands(lexer::tokens(text)?);
-    let mut player = Player::new(&typed.environment, &typed.words);
+    let job = slurm::variables(text);
+    let environment: Vec<(String, String)> = job.iter().chain(&typed.environment).cloned().collect();
+    let mut player = Player::new(&environment, &typed.words);
     player.play(&commands);
     let mut programs = player.options_left();
     programs.append(&mut player.programs);
@@ -87,7 +90,8 @@ pub(super) fn read(text: &str, typed: &Invocation) -> Result<Said, SpecError> {
     commands.iter().for_each(|command| command.names_set(&mut set));
     open.retain(|variable, _| !set.contains(variable.as_str()));
     let open = open.into_iter().map(|(variable, open)| Open { variable, ..open }).collect();
-    let arguments = found.into_iter().map(|(name, values)| (name, value(values))).collect();
+    let of_job = slurm::devices(&job).map(|devices| ("job.devices".to_string(), devices.into()));
+    let arguments = found.into_iter().map(|(name, values)| (name, value(values))).chain(of_job).collect();
     Ok(Said { arguments, open })
 }
 

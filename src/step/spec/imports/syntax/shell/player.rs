@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::condition;
 use super::grammar::{Assignment, Command, plain};
-use super::lexer::{Form, Piece, Variable, Word, quoted};
+use super::lexer::{Form, HERE, Piece, Variable, Word, quoted};
 use super::marks::{UNKNOWN, is_known, open_as, says_something, unset, without_marks};
 use super::sum;
 use crate::step::spec::glob::fits;
@@ -27,6 +27,9 @@ const APART: [&str; 19] = [
     "echo", "printf", "mkdir", "cd", "rm", "cp", "mv", "ls", "cat", "find", "pip", "pip3", "git", "wget",
     "curl", "apt", "apt-get", "sed", "tar",
 ];
+
+/// The variable at whose characters a text that is read comes apart.
+const SEPARATORS: &str = "IFS";
 
 /// The state of a shell.
 #[derive(Default)]
@@ -181,6 +184,11 @@ impl Player {
                 words.iter().for_each(|word| drop(self.fields(word)));
                 return Some(true);
             }
+            "read" => {
+                self.read(words);
+                self.variables.retain(|name, _| name != SEPARATORS || sets.is_empty());
+                return Some(true);
+            }
             "shift" => {
                 let by = words.get(1).and_then(plain).and_then(|n| n.parse().ok()).unwrap_or(1);
                 self.line.drain(..usize::min(by, self.line.len()));
@@ -188,7 +196,8 @@ impl Player {
             }
             _ => {}
         }
-        let fields: Vec<String> = words.iter().flat_map(|word| self.fields(word)).collect();
+        let end = words.iter().position(|word| plain(word) == Some(HERE)).unwrap_or(words.len());
+        let fields: Vec<String> = words[..end].iter().flat_map(|word| self.fields(word)).collect();
         if let Some(body) = self.functions.get(program).cloned()
             && self.depth < DEEPEST
         {
@@ -205,6 +214,33 @@ impl Player {
             Some(_) => self.programs.push(fields),
         }
         None
+    }
+
+    /// `read -r A B <<< TEXT`: parts of the text, the last name takes what is left; `-a` makes an array of all. Without a text
+    /// nobody knows.
+    fn read(&mut self, words: &[Word]) {
+        let here = words.iter().position(|word| plain(word) == Some(HERE));
+        let text = here.and_then(|at| words.get(at + 1)).map(|word| self.text(word));
+        let names: Vec<&str> = words[1..here.unwrap_or(words.len())].iter().filter_map(plain).collect();
+        let is_array = names.iter().any(|name| name.starts_with('-') && name.ends_with('a'));
+        let names: Vec<&str> = names.into_iter().filter(|name| !name.starts_with('-')).collect();
+        let separators = self.variables.get(SEPARATORS).map_or(String::new(), |values| values.concat());
+        let at = |c: char| if separators.is_empty() { c.is_whitespace() } else { separators.contains(c) };
+        let text = text.unwrap_or_else(|| UNKNOWN.to_string());
+        let mut values: Vec<String> = text.trim().split(at).map(str::to_string).collect();
+        if let (true, [name]) = (is_array, names.as_slice()) {
+            self.variables.insert((*name).to_string(), values);
+            return;
+        }
+        for (i, name) in names.iter().enumerate() {
+            let last = i + 1 == names.len();
+            let value = match (last, values.is_empty()) {
+                (_, true) => String::new(),
+                (true, _) => values.join(&separators.chars().next().unwrap_or(' ').to_string()),
+                (false, _) => values.remove(0),
+            };
+            self.variables.insert((*name).to_string(), vec![value]);
+        }
     }
 
     fn set(&mut self, set: &Assignment) {

@@ -1,0 +1,359 @@
+//! What a function of Python puts together: a configuration as paths and values. Nothing is executed: functions of the same
+//! text are followed where they are called, whatever stands behind a condition is taken, in order.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::expression::{Expression, calculated, expression};
+use super::tokens::{Line, Token};
+
+/// How deep functions may call one another.
+const DEEPEST: usize = 16;
+/// The most entries of a configuration.
+const MOST: usize = 20_000;
+
+/// Paths and values, each path once; the value of the whole has the path "".
+pub(super) type Entries = Vec<(String, Value)>;
+
+/// A function: its parameters with what they are unasked, and its statements.
+#[derive(Clone, Debug)]
+pub(super) struct Function {
+    pub name: String,
+    parameters: Vec<(String, Option<Expression>)>,
+    body: Vec<Line>,
+}
+
+/// A text: its functions, and the constants beside them.
+#[derive(Debug)]
+pub(super) struct Module {
+    pub functions: Vec<Function>,
+    constants: BTreeMap<String, Entries>,
+}
+
+impl Module {
+    pub fn of(lines: &[Line]) -> Module {
+        let mut module = Module { functions: Vec::new(), constants: BTreeMap::new() };
+        let mut in_function = false;
+        for line in lines {
+            if line.indent == 0 {
+                in_function = false;
+                if let Some(function) = function(line) {
+                    module.functions.push(function);
+                    in_function = true;
+                } else if let Some((target, value)) = assignment(&line.tokens) {
+                    let entries = Scope::new(&module, BTreeMap::new(), 0).entries(&value);
+                    module.constants.insert(target, entries);
+                }
+            } else if in_function && let Some(function) = module.functions.last_mut() {
+                function.body.push(line.clone());
+            }
+        }
+        module
+    }
+
+    /// What a function returns.
+    pub fn play(&self, function: &Function) -> Entries {
+        Scope::new(self, BTreeMap::new(), 0).called(function, &[])
+    }
+
+    fn function(&self, name: &str) -> Option<&Function> {
+        self.functions.iter().find(|function| function.name == name)
+    }
+}
+
+/// `def NAME(a, b: int = 1):`.
+fn function(line: &Line) -> Option<Function> {
+    let [Token::Name(def), Token::Name(name), Token::Sign('('), rest @ ..] = line.tokens.as_slice() else {
+        return None;
+    };
+    if def != "def" {
+        return None;
+    }
+    let mut parameters = Vec::new();
+    for part in parts(rest) {
+        let Some(Token::Name(name)) = part.first() else { continue };
+        let usual = part.iter().position(|token| *token == Token::Sign('='));
+        parameters.push((name.clone(), usual.map(|at| expression(&part[at + 1..]))));
+    }
+    Some(Function { name: name.clone(), parameters, body: Vec::new() })
+}
+
+/// Tokens to the closing bracket, cut at commas outside of brackets.
+fn parts(tokens: &[Token]) -> Vec<&[Token]> {
+    let (mut parts, mut depth, mut from) = (Vec::new(), 0, 0);
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Sign(')') if depth == 0 => {
+                parts.push(&tokens[from..at]);
+                break;
+            }
+            Token::Sign('(' | '[' | '{') => depth += 1,
+            Token::Sign(')' | ']' | '}') => depth -= 1,
+            Token::Sign(',') if depth == 0 => {
+                parts.push(&tokens[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts
+}
+
+/// `a.b.c = value`, with or without a type behind a colon.
+fn assignment(tokens: &[Token]) -> Option<(String, Expression)> {
+    let mut depth = 0;
+    let at = tokens.iter().position(|token| {
+        match token {
+            Token::Sign('(' | '[' | '{') => depth += 1,
+            Token::Sign(')' | ']' | '}') => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && *token == Token::Sign('=')
+    })?;
+    let mut path = String::new();
+    for token in &tokens[..at] {
+        match token {
+            Token::Name(name) => path += name,
+            Token::Sign('.') => path.push('.'),
+            Token::Sign(':') if !path.is_empty() => break,
+            _ => return None,
+        }
+    }
+    let is_equal = tokens.get(at + 1) == Some(&Token::Sign('='));
+    (!path.is_empty() && !is_equal).then(|| (path, expression(&tokens[at + 1..])))
+}
+
+/// Which lines a function takes: those of a branch whose condition is known to fail, or that stands behind one that is known to
+/// hold, are passed over.
+#[derive(Default)]
+struct Branches {
+    /// Lines deeper than this are passed over.
+    passed: Option<usize>,
+    /// Conditions of the branches that are open, by their depth.
+    conditions: BTreeMap<usize, Option<bool>>,
+}
+
+impl Branches {
+    fn takes(&mut self, line: &Line, truth: impl Fn(&[Token]) -> Option<bool>) -> bool {
+        if self.passed.is_some_and(|depth| line.indent > depth) {
+            return false;
+        }
+        self.passed = None;
+        let word = match line.tokens.first() {
+            Some(Token::Name(word)) => word.as_str(),
+            _ => "",
+        };
+        let before = self.conditions.get(&line.indent).copied().flatten();
+        let condition = match word {
+            "if" | "elif" => truth(line.tokens.get(1..line.tokens.len() - 1).unwrap_or_default()),
+            _ => None,
+        };
+        let holds = match word {
+            "if" => condition,
+            "elif" if before == Some(true) => Some(false),
+            "elif" => condition,
+            "else" => before.map(|is| !is),
+            _ => return true,
+        };
+        let decided = if word == "if" { condition } else { before.filter(|is| *is).or(condition) };
+        self.conditions.insert(line.indent, decided);
+        if holds == Some(false) {
+            self.passed = Some(line.indent);
+        }
+        false
+    }
+}
+
+/// What a function sees while it runs.
+struct Scope<'a> {
+    module: &'a Module,
+    variables: BTreeMap<String, Entries>,
+    depth: usize,
+}
+
+impl<'a> Scope<'a> {
+    fn new(module: &'a Module, variables: BTreeMap<String, Entries>, depth: usize) -> Scope<'a> {
+        Scope { module, variables, depth }
+    }
+
+    /// What a function returns for arguments.
+    fn called(&self, function: &Function, arguments: &[(Option<String>, Expression)]) -> Entries {
+        self.run(function, arguments).0
+    }
+
+    /// What a function returns, and what its parameters are at its end.
+    fn run(
+        &self,
+        function: &Function,
+        arguments: &[(Option<String>, Expression)],
+    ) -> (Entries, BTreeMap<String, Entries>) {
+        if self.depth >= DEEPEST {
+            return Default::default();
+        }
+        let mut inside = Scope::new(self.module, BTreeMap::new(), self.depth + 1);
+        for (at, (name, usual)) in function.parameters.iter().enumerate() {
+            let named = arguments.iter().find(|(given, _)| given.as_ref() == Some(name));
+            let given = named.or(arguments.get(at).filter(|(name, _)| name.is_none()));
+            let value = given.map(|(_, value)| self.entries(value));
+            let value = value.or_else(|| usual.as_ref().map(|usual| inside.entries(usual)));
+            inside.variables.insert(name.clone(), value.unwrap_or_default());
+        }
+        let mut returned = Entries::new();
+        let mut branches = Branches::default();
+        for line in &function.body {
+            if branches.takes(line, |condition| inside.truth(condition)) {
+                inside.statement(&line.tokens, &mut returned);
+            }
+        }
+        (returned, inside.variables)
+    }
+
+    /// Whether a condition holds, where it is a variable that is known to be true or false.
+    fn truth(&self, condition: &[Token]) -> Option<bool> {
+        let (negated, rest) = match condition {
+            [Token::Name(not), rest @ ..] if not == "not" => (true, rest),
+            all => (false, all),
+        };
+        single(self.entries(&expression(rest)))?.as_bool().map(|is| is != negated)
+    }
+
+    fn statement(&mut self, tokens: &[Token], returned: &mut Entries) {
+        if let [Token::Name(word), rest @ ..] = tokens
+            && word == "return"
+        {
+            let entries = self.entries(&expression(rest));
+            if !entries.is_empty() {
+                *returned = entries;
+            }
+            return;
+        }
+        if let Some((target, value)) = assignment(tokens) {
+            let entries = self.entries(&value);
+            match target.split_once('.') {
+                None => drop(self.variables.insert(target, entries)),
+                Some((name, path)) => put(self.variables.entry(name.to_string()).or_default(), path, entries),
+            }
+            return;
+        }
+        self.helper(tokens);
+    }
+
+    /// `helper(cfg)`: a function of the text that sets something of what it is given.
+    fn helper(&mut self, tokens: &[Token]) {
+        let Expression::Call { path, arguments } = expression(tokens) else { return };
+        let Some(function) = self.module.function(&path) else { return };
+        let (_, after) = self.run(function, &arguments);
+        for (at, (name, value)) in arguments.iter().enumerate() {
+            let parameter = match name {
+                Some(name) => Some(name),
+                None => function.parameters.get(at).map(|(name, _)| name),
+            };
+            if let (Expression::Path(variable), Some(entries)) = (value, parameter.and_then(|p| after.get(p)))
+                && let Some(before) = self.variables.get_mut(variable)
+            {
+                before.clone_from(entries);
+            }
+        }
+    }
+
+    /// An expression as paths and values.
+    fn entries(&self, expression: &Expression) -> Entries {
+        match expression {
+            Expression::Value(value) => vec![(String::new(), value.clone())],
+            Expression::Path(path) => self.path(path),
+            Expression::List(list) => vec![(String::new(), self.list(list))],
+            Expression::Call { path, arguments } => self.call(path, arguments),
+            Expression::Sum(left, sign, right) => {
+                let value = |side: &Expression| single(self.entries(side));
+                let sum =
+                    value(left).zip(value(right)).and_then(|(left, right)| calculated(&left, *sign, &right));
+                vec![(String::new(), sum.unwrap_or_default())]
+            }
+            Expression::Other => vec![(String::new(), Value::Null)],
+        }
+    }
+
+    /// A variable, or a part of one; of a name that is defined elsewhere its last word, where it is that of a class or a format.
+    fn path(&self, path: &str) -> Entries {
+        let (name, part) = path.split_once('.').unwrap_or((path, ""));
+        let known = self.variables.get(name).or_else(|| self.module.constants.get(name));
+        if let Some(entries) = known {
+            return below(entries, part);
+        }
+        let word = path.rsplit('.').next().unwrap_or_default();
+        let is_class = word.starts_with(|c: char| c.is_ascii_uppercase())
+            && word.contains(|c: char| c.is_ascii_lowercase());
+        let says = path.starts_with("torch.") || is_class;
+        vec![(String::new(), if says { word.into() } else { Value::Null })]
+    }
+
+    fn list(&self, list: &[Expression]) -> Value {
+        let one = |expression: &Expression| match expression {
+            Expression::Call { path, .. } => class(path).into(),
+            other => single(self.entries(other)).unwrap_or_default(),
+        };
+        list.iter().map(one).collect()
+    }
+
+    /// A function of the text is followed; of any other call the arguments are what it makes, by their names, and what stands
+    /// first without a name is the whole. A class that is given nothing is known by its name.
+    fn call(&self, path: &str, arguments: &[(Option<String>, Expression)]) -> Entries {
+        if let Some(function) = self.module.function(path) {
+            return self.called(function, arguments);
+        }
+        let mut entries = Entries::new();
+        let first = arguments.first().filter(|(name, _)| name.is_none());
+        let whole = first.map(|(_, value)| self.entries(value)).unwrap_or_default();
+        put(&mut entries, "", whole);
+        if entries.is_empty() && (arguments.is_empty() || path.ends_with(".Config")) {
+            entries.push((String::new(), class(path).into()));
+        }
+        for (name, value) in arguments {
+            if let Some(name) = name {
+                put(&mut entries, name, self.entries(value));
+            }
+        }
+        entries
+    }
+}
+
+/// `FullAC` of `FullAC.Config`.
+fn class(path: &str) -> &str {
+    let path = path.strip_suffix(".Config").unwrap_or(path);
+    path.rsplit('.').next().unwrap_or_default()
+}
+
+/// The value of what is one value.
+fn single(entries: Entries) -> Option<Value> {
+    entries.into_iter().find(|(path, _)| path.is_empty()).map(|(_, value)| value)
+}
+
+/// What stands below a path.
+fn below(entries: &Entries, path: &str) -> Entries {
+    let inside = |(name, value): &(String, Value)| {
+        let rest = name.strip_prefix(path)?;
+        match (path.is_empty(), rest.strip_prefix('.')) {
+            (true, _) => Some((name.clone(), value.clone())),
+            (false, Some(rest)) => Some((rest.to_string(), value.clone())),
+            (false, None) => rest.is_empty().then(|| (String::new(), value.clone())),
+        }
+    };
+    entries.iter().filter_map(inside).collect()
+}
+
+/// Puts entries at a path, in place of what stood there.
+fn put(entries: &mut Entries, path: &str, new: Entries) {
+    let inside = |name: &str| name == path || name.strip_prefix(path).is_some_and(|r| r.starts_with('.'));
+    entries.retain(|(name, _)| path.is_empty() || !inside(name));
+    for (name, value) in new {
+        let whole = match (path.is_empty(), name.is_empty()) {
+            (true, _) => name,
+            (false, true) => path.to_string(),
+            (false, false) => format!("{path}.{name}"),
+        };
+        if entries.len() < MOST {
+            entries.push((whole, value));
+        }
+    }
+}

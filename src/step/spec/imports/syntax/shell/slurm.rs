@@ -1,0 +1,49 @@
+//! What a job script asks of Slurm (`#SBATCH --nodes=8`), as the variables that Slurm sets while it runs (slurm.schedmd.com/sbatch.html).
+
+/// Options of a job, with the variables that tell them.
+const OPTIONS: [(&[&str], &[&str]); 3] = [
+    (&["--nodes", "-N"], &["SLURM_NNODES", "SLURM_JOB_NUM_NODES"]),
+    (&["--gpus-per-node", "--gres"], &["SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"]),
+    (&["--ntasks-per-node"], &["SLURM_NTASKS_PER_NODE"]),
+];
+
+/// Variables and their values, those of a whole job's tasks among them.
+pub(super) fn variables(text: &str) -> Vec<(String, String)> {
+    let mut set: Vec<(String, String)> = Vec::new();
+    for line in text.lines() {
+        let Some(option) = line.trim_start().strip_prefix("#SBATCH") else { continue };
+        let mut words = option.split([' ', '\t', '=']).filter(|word| !word.is_empty());
+        let (Some(name), Some(value)) = (words.next(), words.next()) else { continue };
+        let Some((_, variables)) = OPTIONS.iter().find(|(names, _)| names.contains(&name)) else { continue };
+        // `gpu:8`, `gpu:h100:8`.
+        let Some(number) = value.rsplit(':').next().filter(|n| n.parse::<u64>().is_ok()) else { continue };
+        set.extend(variables.iter().map(|variable| ((*variable).to_string(), number.to_string())));
+    }
+    let number = |name: &str| set.iter().find(|(n, _)| n == name)?.1.parse::<u64>().ok();
+    if let Some((nodes, tasks)) = number("SLURM_NNODES").zip(number("SLURM_NTASKS_PER_NODE")) {
+        set.push(("SLURM_NTASKS".into(), nodes.saturating_mul(tasks).to_string()));
+    }
+    set
+}
+
+/// Devices of the job: nodes times GPUs (or tasks, one a GPU) of each.
+pub(super) fn devices(variables: &[(String, String)]) -> Option<u64> {
+    let number = |name: &str| variables.iter().find(|(n, _)| n == name)?.1.parse::<u64>().ok();
+    let per_node = number("SLURM_GPUS_PER_NODE").or(number("SLURM_NTASKS_PER_NODE"))?;
+    Some(number("SLURM_NNODES")?.saturating_mul(per_node)).filter(|devices| *devices > 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{devices, variables};
+
+    #[test]
+    fn a_job_says_its_nodes_and_devices() {
+        let of = |text: &str| devices(&variables(text));
+        assert_eq!(of("#!/bin/bash\n#SBATCH --nodes=8\n#SBATCH --gpus-per-node=8\n"), Some(64));
+        assert_eq!(of("#SBATCH -N 4\n#SBATCH --gres=gpu:h100:4"), Some(16));
+        assert_eq!(of("#SBATCH --nodes=2\n#SBATCH --ntasks-per-node 8 # a comment"), Some(16));
+        assert_eq!(of("#SBATCH --nodes=<how many>\n#SBATCH --ntasks-per-node=8"), None);
+        assert_eq!(of("# SBATCH --nodes=2\necho --nodes=4"), None);
+    }
+}
