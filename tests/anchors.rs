@@ -220,3 +220,55 @@ fn a_profile_becomes_prices() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("was profiled"));
 }
+
+/// Of a profile that holds a pair of passes alone: the same window as simulated tells the prices.
+#[test]
+fn a_part_of_a_step_becomes_prices() {
+    let folder = tempfile::tempdir().unwrap();
+    let window = |out: &str, window: &str, sets: &[&str]| {
+        let mut args = vec![
+            "run",
+            "gpt2-8",
+            "--set",
+            "stack=simple",
+            "-q",
+            "--trace-ranks",
+            "0",
+            "-o",
+            out,
+            "--window-ms",
+            window,
+        ];
+        sets.iter().for_each(|set| args.extend(["--set", set]));
+        let output = stepsim(&folder, &args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    // The forward pass of the first micro-batch; on the slower device the same kernels take longer.
+    window("cell.json", "0:5", &[]);
+    window(
+        "profile.json",
+        "0:6.25",
+        &["topology.device.cost.slowness.gemm=1.25", "topology.device.cost.slowness.norm=1.25"],
+    );
+    let args = [
+        "learn",
+        "profile.json",
+        "--part",
+        "cell.json",
+        "-w",
+        "gpt2-8",
+        "--set",
+        "stack=simple",
+        "-o",
+        "p.json",
+    ];
+    let output = stepsim(&folder, &args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let file: Value = serde_json::from_slice(&std::fs::read(folder.path().join("p.json")).unwrap()).unwrap();
+    let lines = file["lines"].as_array().unwrap();
+    let times =
+        |what: &str| lines.iter().find(|line| line["what"] == what).unwrap()["times"].as_f64().unwrap();
+    assert!((times("gemm") / 1.25 - 1.0).abs() < 0.03, "{text}");
+    assert!(lines.iter().all(|line| line["what"] != "step"), "a part has no step: {text}");
+}

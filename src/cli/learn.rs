@@ -8,7 +8,7 @@ use serde_json::json;
 use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, inputs, say};
-use crate::lab::score::learned::{Learned, NotLearned, learn};
+use crate::lab::score::learned::{Learned, NotLearned, learn, learn_part};
 use crate::lab::simulate::Inputs;
 use crate::read::profile::{Classes, ProfileReport, Window, read, report};
 use crate::step::spec::SpecError;
@@ -22,6 +22,8 @@ there, the host what is left of the step. What has no counterpart is listed with
 
 Examples:
   stepsim learn rank*.json.gz --workload mine.json -t 8xh100 -o prices.json
+  stepsim run mine.json -o cell.json --trace-ranks 0 --window-ms 100:180 -q && \
+    stepsim learn two_passes.json.gz --part cell.json --workload mine.json -o prices.json
   stepsim run mine.json -t 8xh100 --prices prices.json
   stepsim run mine.json -t 512xh100 --prices prices.json --set parallelism.data=512 --set batch.global=4096
   stepsim search mine.json -t 512xh100 --set prices=prices.json")]
@@ -38,6 +40,9 @@ pub struct Args {
     /// Change a field of the workload, or behind `topology.` of the machine; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     sets: Vec<String>,
+    /// The profiles hold a part of a step: the same part as simulated, a timeline that `run -o` wrote of one rank and window
+    #[arg(long, value_name = "TIMELINE")]
+    part: Option<PathBuf>,
     /// Count only device events whose launch is in the file
     #[arg(long)]
     linked: bool,
@@ -54,11 +59,15 @@ pub struct Args {
 /// # Errors
 /// No profile, or not one of this workload (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let profiles = profiles(args)?;
+    let profiles = profiles(args, &args.traces)?;
     let load = |sets: &[String]| {
         Inputs::load(&args.workload, args.topology.as_deref(), &[args.sets.as_slice(), sets].concat())
     };
-    let learned = learn(&load, &profiles).map_err(|why| -> Failure { match why {
+    let learned = match &args.part {
+        Some(part) => learn_part(&load, &profiles, &self::profiles(args, std::slice::from_ref(part))?),
+        None => learn(&load, &profiles),
+    };
+    let learned = learned.map_err(|why| -> Failure { match why {
         NotLearned::Spec(e) => e.into(),
         NotLearned::Run(e) => e.into(),
         NotLearned::Other(problem) => SpecError::file(format!("--workload {}", args.workload), problem)
@@ -75,13 +84,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&text(&learned))
 }
 
-fn profiles(args: &Args) -> Result<ProfileReport, Failure> {
+fn profiles(args: &Args, traces: &[PathBuf]) -> Result<ProfileReport, Failure> {
     let classes = match &args.classes {
         Some(path) => Classes::with(&inputs::text(path)?, &path.display().to_string())?,
         None => Classes::shipped(),
     };
     let mut profiles = Vec::new();
-    for path in &args.traces {
+    for path in traces {
         profiles.extend(read(path, &classes)?);
     }
     let window = if args.linked { Window::Linked } else { Window::All };

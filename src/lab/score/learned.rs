@@ -126,6 +126,19 @@ struct Factors {
 }
 
 impl Factors {
+    /// Refuses factors that are no prices.
+    fn check(&self, target: &Side, before: &Side) -> Result<(), NotLearned> {
+        let Some((work, times)) = self.works.iter().find(|(_, t)| !(PRICE[0]..=PRICE[1]).contains(*t)) else {
+            return Ok(());
+        };
+        Err(NotLearned::Other(format!(
+            "the profile has {:.3} ms of {work} kernels and the plan {:.3} ms, {times:.2} times as much: more likely the workload \
+             or the machine is not the one that was profiled",
+            1e3 * target.work(work),
+            1e3 * before.work(work),
+        )))
+    }
+
     fn settings(&self, inputs: &Inputs) -> Vec<String> {
         let rounded = |x: f64| (x * 1e5).round() / 1e5;
         let cost = inputs.machine.device(DeviceId(0)).cost.clone().unwrap_or_default();
@@ -191,21 +204,60 @@ pub fn learn(
         factors.exchange = (factors.exchange * ratio(target.exchange_s, after.exchange_s)).clamp(1e-3, 1e3);
         after = player.play(&factors)?;
     }
-    if let Some((work, times)) = factors.works.iter().find(|(_, t)| !(PRICE[0]..=PRICE[1]).contains(*t)) {
-        return Err(NotLearned::Other(format!(
-            "the profile has {:.3} ms of {work} kernels and the plan {:.3} ms, {times:.2} times as much: more likely the workload \
-             or the machine is not the one that was profiled",
-            1e3 * target.work(work),
-            1e3 * before.work(work),
-        )));
-    }
+    factors.check(&target, &before)?;
     after = with_host(&player, &mut factors, &target, after)?;
     let set = factors.settings(&player.inputs);
+    let step = after.step_s / target.step_s - 1.0;
+    let rest = |side: &Side| (side.step_s - side.works.values().sum::<f64>()).max(0.0);
+    let mut lines = vec![line("step", [&target, &before, &after].map(|side| side.step_s), None)];
+    lines.extend(works_and_exchange(&target, &before, &factors, &after));
+    let host = [&target, &before, &after].map(rest);
+    lines.push(line("without kernels (host)", host, Some(factors.host)));
     Ok(Learned {
         set,
-        lines: lines(&target, &before, &factors, &after),
+        lines,
         unmatched: unmatched(profiles, &target, &before),
-        doubts: doubts(profiles, &target, &factors, &after),
+        doubts: doubts(profiles, &target, &factors, Some(step)),
+    })
+}
+
+/// Prices from profiles that hold a part of a step alone (a pair of passes, a few layers). `part` is that part as simulated: a
+/// timeline of one rank and window. The host keeps its pace, and so do collectives of which one rank alone tells.
+///
+/// # Errors
+/// [`NotLearned`].
+pub fn learn_part(
+    load: &dyn Fn(&[String]) -> Result<Inputs, SpecError>,
+    profiles: &ProfileReport,
+    part: &ProfileReport,
+) -> Result<Learned, NotLearned> {
+    let inputs = load(&[]).map_err(NotLearned::Spec)?;
+    let mean = |report: &ProfileReport| {
+        Side::mean(&report.ranks.iter().map(|rank| Side::of(&Summary::from(rank))).collect::<Vec<_>>())
+    };
+    let (mut target, mut before) = (mean(profiles), mean(part));
+    if target.work("optimizer") == 0.0 || before.work("optimizer") == 0.0 {
+        (target, before) = (target.merged(), before.merged());
+    }
+    target.exchange_s = (target.exchange_s - waits(profiles)).max(0.0);
+    let times = |work: &&'static str| (*work, ratio(target.work(work), before.work(work)));
+    let works = WORKS.iter().filter(|work| target.work(work) + before.work(work) > 0.0).map(times).collect();
+    let all_tell = profiles.ranks.len() > 1;
+    let exchange = if all_tell { ratio(target.exchange_s, before.exchange_s).clamp(1e-3, 1e3) } else { 1.0 };
+    let factors = Factors { works, host: 1.0, exchange };
+    factors.check(&target, &before)?;
+    let mut after = before.clone();
+    after.works.iter_mut().for_each(|(work, seconds)| *seconds *= factors.works[work]);
+    after.exchange_s *= exchange;
+    let mut doubts = doubts(profiles, &target, &factors, None);
+    if !all_tell && target.exchange_s > 0.0 {
+        doubts.push("so collectives keep the prices of the network".to_string());
+    }
+    Ok(Learned {
+        set: factors.settings(&inputs),
+        lines: works_and_exchange(&target, &before, &factors, &after),
+        unmatched: unmatched(profiles, &target, &before),
+        doubts,
     })
 }
 
@@ -252,23 +304,16 @@ fn waits(profiles: &ProfileReport) -> f64 {
     skew.ranks.iter().map(|rank| rank.waits_s).sum::<f64>() / skew.ranks.len().max(1) as f64 / steps
 }
 
-fn lines(target: &Side, before: &Side, factors: &Factors, after: &Side) -> Vec<LearnedLine> {
-    let line = |what: &str, of: &dyn Fn(&Side) -> f64, times: Option<f64>| LearnedLine {
-        what: what.to_string(),
-        profile_s: of(target),
-        before_s: of(before),
-        times,
-        after_s: of(after),
-    };
-    let mut lines = vec![line("step", &|side| side.step_s, None)];
-    for (work, times) in &factors.works {
-        if target.work(work) + before.work(work) > 0.0 {
-            lines.push(line(work, &|side| side.work(work), Some(*times)));
-        }
-    }
-    lines.push(line("collectives", &|side| side.exchange_s, Some(factors.exchange)));
-    let rest = |side: &Side| (side.step_s - side.works.values().sum::<f64>()).max(0.0);
-    lines.push(line("without kernels (host)", &rest, Some(factors.host)));
+fn line(what: &str, [profile_s, before_s, after_s]: [f64; 3], times: Option<f64>) -> LearnedLine {
+    LearnedLine { what: what.to_string(), profile_s, before_s, times, after_s }
+}
+
+fn works_and_exchange(target: &Side, before: &Side, factors: &Factors, after: &Side) -> Vec<LearnedLine> {
+    let sides = [target, before, after];
+    let works = factors.works.iter().filter(|(work, _)| target.work(work) + before.work(work) > 0.0);
+    let mut lines: Vec<LearnedLine> =
+        works.map(|(work, times)| line(work, sides.map(|side| side.work(work)), Some(*times))).collect();
+    lines.push(line("collectives", sides.map(|side| side.exchange_s), Some(factors.exchange)));
     lines
 }
 
@@ -307,7 +352,8 @@ fn unmatched(profiles: &ProfileReport, target: &Side, before: &Side) -> Vec<(Str
     found
 }
 
-fn doubts(profiles: &ProfileReport, target: &Side, factors: &Factors, after: &Side) -> Vec<String> {
+/// `off` is how far the step is from the profile's, as a share.
+fn doubts(profiles: &ProfileReport, target: &Side, factors: &Factors, off: Option<f64>) -> Vec<String> {
     let mut doubts = Vec::new();
     if profiles.ranks.len() == 1 && target.exchange_s > 0.0 {
         doubts.push("collectives of one rank hold its wait for others; give the profiles of all".to_string());
@@ -316,8 +362,7 @@ fn doubts(profiles: &ProfileReport, target: &Side, factors: &Factors, after: &Si
     if profiles.ranks.len() > 1 && stages > 0 {
         doubts.push(format!("{stages} ranks of the job have no profile; stages of a pipeline differ"));
     }
-    let off = after.step_s / target.step_s - 1.0;
-    if off.abs() > FAR {
+    if let Some(off) = off.filter(|off| off.abs() > FAR) {
         doubts.push(format!(
             "the step is {:+.1} % off with all prices, and no host between a quarter and four times the stack's explains it: the \
              profile waits for what the plan does not have (late ranks, data, synchronisations; `stepsim analyze` names it), \
