@@ -85,6 +85,7 @@ fn a_script_is_played_as_a_shell_plays_it() {
         ("X=$(nproc)", json!("")),
         ("X=`nproc`", json!("")),
         ("X=<how many>", json!("")),
+        ("X='\"${THERE}\"'", json!("")),
         ("X=$((2 * (A + 3)))", json!(8)),
         ("X=$(( A > 1 ? 5 : 7 ))", json!(7)),
         ("X=$((A/0))", json!("")),

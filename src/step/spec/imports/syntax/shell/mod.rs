@@ -144,9 +144,9 @@ fn value(mut values: Vec<String>) -> Value {
     }
 }
 
-/// A value; what is open says nothing.
+/// A value; what is open says nothing, nor does a variable that only another machine's shell would fill in.
 fn scalar(text: String) -> Value {
-    if !says_something(&text) {
+    if !says_something(&text) || text.contains("${") {
         return "".into();
     }
     if let Ok(number) = text.parse::<f64>()
