@@ -33,7 +33,10 @@ fn fields() -> Vec<(&'static str, Vec<Value>)> {
         words("parallelism.pipeline.p2p", &["blocking", "batched"]),
         on("parallelism.pipeline.scatter_gather"),
         whole("parallelism.pipeline.activation_limit", &[3, 4]),
-        words("parallelism.sharding.kind", &["zero1", "zero2", "zero3"]),
+        words(
+            "parallelism.sharding.kind",
+            &["zero1", "zero2", "zero3", "hybrid", "mics", "node-gradients", "zero++"],
+        ),
         off("parallelism.sharding.reshard_after_forward"),
         whole("parallelism.sharding.group", &[2]),
         whole("parallelism.sharding.prefetch.depth", &[0, 3]),
@@ -81,7 +84,7 @@ fn fields() -> Vec<(&'static str, Vec<Value>)> {
 fn drawn(draws: &mut Draws) -> Value {
     let mut step = plain();
     let (tensor, context) = (draws.of(&[1, 1, 2, 4, 8]), draws.of(&[1, 1, 1, 2, 4]));
-    let kinds = ["none", "none", "zero1", "zero2", "zero3"];
+    let kinds = ["none", "none", "zero1", "zero2", "zero3", "hybrid", "mics", "node-gradients", "zero++"];
     step["parallelism"] = json!({
         "tensor": tensor, "sequence_parallel": tensor > 1 && draws.of(&[true, false]),
         "context": {"size": context, "kind": draws.of(&["ring", "ulysses", "two-level"]), "ulysses_size": context.min(2)},

@@ -90,7 +90,7 @@ pub fn drawn(draws: &mut Draws) -> Value {
             "p2p": draws.of(&["async", "async", "blocking", "batched"]),
         },
         "expert": expert, "expert_tensor": draws.of(&[Value::Null, 1.into(), 2.into(), 4.into(), 8.into()]),
-        "sharding": {"kind": draws.of(&["none", "none", "zero1", "zero2", "zero3"])},
+        "sharding": {"kind": draws.of(&["none", "none", "zero1", "zero2", "zero3", "hybrid", "mics", "node-gradients", "zero++"])},
     });
     step["parallelism"] = cut;
     step["batch"]["micro_batch"] = draws.of(&[1, 1, 2]).into();
