@@ -69,12 +69,14 @@ fn close(what: &str, got: f64, expected: f64) {
 /// Each kind with bytes a parameter: on links within nodes, between nodes; resident weights, gradients, optimizer state.
 ///
 /// Weights take 2 bytes, gradients 4, optimizer state 12. A ring among n members moves (n − 1)·B for an all-gather or a
-/// reduce-scatter of B bytes, n − 1 times as much as one of its links; among two nodes, two of its n links are between them.
+/// reduce-scatter of B bytes, each of its links (n − 1)/n·B.
+/// Over two nodes two of n links are between them, before each of which lies a hop within the node: all rings use the same port
+/// both ways.
 /// Collectives of four run on each of two nodes, those of two between four pairs.
 fn by_hand() -> Vec<(&'static str, [f64; 2], [f64; 3])> {
     let m = MICRO_BATCHES;
     let in_nodes = |bytes: f64| 2.0 * (NODE - 1.0) * bytes;
-    let over_all = |bytes: f64| [6.0 / ALL * (ALL - 1.0) * bytes, 2.0 / ALL * (ALL - 1.0) * bytes];
+    let over_all = |bytes: f64| [(ALL - 1.0) * bytes, 2.0 / ALL * (ALL - 1.0) * bytes];
     // Between two: each sends half of a quarter, in four pairs.
     let between = |bytes: f64| bytes / NODE / 2.0 * ALL;
     let everything_within = in_nodes(2.0) * 2.0 * m + in_nodes(4.0) * m;
@@ -133,7 +135,7 @@ fn stated_formats_count_more_than_the_kind() {
     assert!(stated[0] > 2.0 * quantised[0] && stated[1] > 2.0 * quantised[1], "{quantised:?} {stated:?}");
 }
 
-/// What is merged has the same times, and the closed form stays within 12 % of the step, all of it messages.
+/// What is merged has the same times; beside slow kernels the closed form has the step to 0.5 %, and its memory to 0.1 %.
 #[test]
 fn kinds_fold_exactly_and_have_closed_forms() {
     for kind in ShardingKind::all().map(|kind| kind.facts().name) {
@@ -145,10 +147,15 @@ fn kinds_fold_exactly_and_have_closed_forms() {
                 assert_eq!(a, b, "{kind}: rank {} op {}", rank.0, op.0);
             }
         }
-        let estimate = closed_form(&inputs(kind, &[])).expect("a closed form");
+        let slow = ["fidelity.compute=constant", "fidelity.constant_fraction=0.002"];
+        let full = run(inputs(kind, &slow), false);
+        let estimate = closed_form(&full.inputs).expect("a closed form");
         let (estimated, played) = (estimate.terms.total(), full.record.step_end.s());
         println!("{kind:<16} {played:.6} s, closed form {:+.2} %", 100.0 * (estimated / played - 1.0));
-        assert!((estimated / played - 1.0).abs() < 0.12, "{kind}: {estimated} s, played {played} s");
+        let peak = full.memory_peak_bytes().expect("a peak") as f64;
+        let memory = estimate.fullest().total();
+        assert!((memory / peak - 1.0).abs() < 0.001, "{kind}: {memory} bytes, at the peak {peak}");
+        assert!((estimated / played - 1.0).abs() < 0.005, "{kind}: {estimated} s, played {played} s");
     }
 }
 

@@ -44,7 +44,6 @@ impl Exchange {
 #[cfg(test)]
 mod tests {
     use super::Exchange::{Gather, GatherSecondary, Sum, SumAcross, SumReplicas};
-    use super::*;
     use crate::step::sharding::ALL;
 
     /// Ranks of each exchange among 8 that hold the same weights, in groups of 4.
