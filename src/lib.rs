@@ -25,7 +25,7 @@
 //! the order in which data flows; each uses only those before it (a test reads the `crate::` paths and holds it so):
 //!
 //! - `core`: `units`, `ids`, `kernel_class`, `interrupt`, `pool`, `program`, `fold`, `engine`
-//! - `step`: `schedule`, `spec`, `documents`, `moe`, `model`, `cost`, `topology`, `collective`, `plan`
+//! - `step`: `schedule`, `sharding`, `spec`, `documents`, `moe`, `model`, `cost`, `topology`, `collective`, `plan`
 //! - `read`: `profile`, `analytic`, `analysis`, `palette`, `trace`
 //! - `lab`: `simulate`, `page`, `compare`, `calculon`, `describe`, `score`, `study`, `plan`, `around`
 //! - `cli`

@@ -50,6 +50,7 @@ mod rl;
 mod rules;
 mod schedules;
 mod score;
+mod sharding;
 mod share;
 mod sites;
 mod slow;

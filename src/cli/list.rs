@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Failure, say, width};
 use crate::step::schedule::Choice;
+use crate::step::sharding::ALL;
 use crate::step::spec::{Device, Kind, Loaded, ModelSpec, WorkloadSpec, catalog, load, simple};
 
 /// List the workloads, machines, devices, models and stacks that the program carries.
@@ -52,10 +53,12 @@ pub enum What {
     Reliability,
     /// Pipeline schedules
     Schedules,
+    /// Kinds of sharding
+    Shardings,
 }
 
 impl What {
-    const ALL: [What; 10] = [
+    const ALL: [What; 11] = [
         What::Workloads,
         What::Topologies,
         What::Devices,
@@ -66,6 +69,7 @@ impl What {
         What::Rules,
         What::Reliability,
         What::Schedules,
+        What::Shardings,
     ];
 
     fn head(self) -> &'static str {
@@ -79,6 +83,7 @@ impl What {
             What::Collectives => "tables of collectives (\"collectives\" of a topology file)",
             What::Reliability => "reliability of jobs (stepsim goodput --reliability NAME)",
             What::Rules => "rules for rows of measurements (stepsim score)",
+            What::Shardings => "kinds of sharding (--set parallelism.sharding.kind=NAME)",
             What::Schedules => {
                 "schedules (--set parallelism.pipeline.schedule=NAME; stepsim schedule --kind NAME)"
             }
@@ -99,6 +104,9 @@ impl What {
             What::Collectives => of(Kind::Collectives, |name| described(Kind::Collectives, name)),
             What::Rules => of(Kind::Rules, |name| described(Kind::Rules, name)),
             What::Reliability => of(Kind::Reliability, |name| described(Kind::Reliability, name)),
+            What::Shardings => {
+                ALL.iter().map(|facts| (facts.name.to_string(), facts.about.to_string())).collect()
+            }
             What::Schedules => {
                 Choice::all().map(|choice| (choice.name().to_string(), choice.about().to_string())).collect()
             }

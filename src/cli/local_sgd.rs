@@ -18,7 +18,6 @@ use crate::read::analytic::local_sgd::LocalSgd;
 use crate::step::collective::{Geometry, SiteLinks};
 use crate::step::model::ParameterCount;
 use crate::step::spec::SpecError;
-use crate::step::spec::workload::ShardingKind;
 
 /// Say what sites gain that exchange every H steps instead of every step (local SGD, DiLoCo).
 #[derive(Debug, clap::Args)]
@@ -142,9 +141,9 @@ fn outcome(args: &Args, inputs: &Inputs, sites: SiteLinks, (together, alone): (f
         overlap_steps: args.overlap_steps,
         fragments: args.fragments,
     };
-    let cut = match workload.parallelism.sharding.kind {
-        ShardingKind::None => workload.ranks_per_replica() as f64 / workload.parallelism.context.size as f64,
-        _ => of_site,
+    let cut = match workload.sharding().cuts_optimizer() {
+        false => workload.ranks_per_replica() as f64 / workload.parallelism.context.size as f64,
+        true => of_site,
     };
     Outcome {
         head: inputs.head(0),

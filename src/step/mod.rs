@@ -7,5 +7,6 @@ pub mod model;
 pub mod moe;
 pub mod plan;
 pub mod schedule;
+pub mod sharding;
 pub mod spec;
 pub mod topology;

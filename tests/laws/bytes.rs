@@ -5,7 +5,6 @@ use super::steps::{
     BATCH, DEVICES, Draws, EXPERT_WIDTH, EXPERTS, HIDDEN, LAYERS, SEQUENCE, Step, TOP_K, VOCABULARY, count,
     draw,
 };
-use stepsim::step::spec::workload::ShardingKind;
 
 /// Bytes of a token's row in 16 bits.
 const ROW: f64 = 2.0 * HIDDEN as f64;
@@ -41,7 +40,7 @@ fn broken(step: &Step, sums: &Sums) -> Option<String> {
     let experts = LAYERS * EXPERTS * 3 * HIDDEN * EXPERT_WIDTH;
     let expert_holders = DEVICES / stages / (expert * cut);
     let each = w.precision.gradient_communication().bytes();
-    if p.sharding.kind <= ShardingKind::Zero1 {
+    if !w.sharding().cuts_gradients() {
         let of = |parameters: u64, holders: u64| {
             if holders > 1 { (parameters * holders) as f64 * each } else { 0.0 }
         };

@@ -9,7 +9,7 @@ use stepsim::read::analysis::report::Report;
 use stepsim::step::spec::Disk;
 
 use super::modules::encoder;
-use super::steps::{Draws, count, plain};
+use super::steps::{Draws, count, plain, shardings};
 
 /// Fields that have a rule, with values that are not usual, and what must be set beside them so that they may stand.
 fn fields() -> Vec<(&'static str, Vec<Value>)> {
@@ -33,7 +33,7 @@ fn fields() -> Vec<(&'static str, Vec<Value>)> {
         words("parallelism.pipeline.p2p", &["blocking", "batched"]),
         on("parallelism.pipeline.scatter_gather"),
         whole("parallelism.pipeline.activation_limit", &[3, 4]),
-        words("parallelism.sharding.kind", &["zero1", "zero2", "zero3"]),
+        words("parallelism.sharding.kind", &shardings()[2..]),
         off("parallelism.sharding.reshard_after_forward"),
         whole("parallelism.sharding.group", &[2]),
         whole("parallelism.sharding.prefetch.depth", &[0, 3]),
@@ -81,12 +81,11 @@ fn fields() -> Vec<(&'static str, Vec<Value>)> {
 fn drawn(draws: &mut Draws) -> Value {
     let mut step = plain();
     let (tensor, context) = (draws.of(&[1, 1, 2, 4, 8]), draws.of(&[1, 1, 1, 2, 4]));
-    let kinds = ["none", "none", "zero1", "zero2", "zero3"];
     step["parallelism"] = json!({
         "tensor": tensor, "sequence_parallel": tensor > 1 && draws.of(&[true, false]),
         "context": {"size": context, "kind": draws.of(&["ring", "ulysses", "two-level"]), "ulysses_size": context.min(2)},
         "pipeline": {"size": draws.of(&[1, 1, 2, 4]), "schedule": draws.of(&["1f1b", "gpipe", "interleaved", "zb-auto"])},
-        "sharding": {"kind": draws.of(&kinds)},
+        "sharding": {"kind": draws.of(&shardings())},
     });
     step["batch"] = json!({"global": draws.of(&[8, 32]), "micro_batch": draws.of(&[1, 2])});
     step["topology"] = "dgx-a100-8".into();

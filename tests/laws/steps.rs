@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use stepsim::lab::simulate::Inputs;
+use stepsim::step::sharding;
 use stepsim::step::spec::Disk;
 
 /// Devices of every step.
@@ -37,6 +38,11 @@ impl Draws {
     pub fn of<T: Clone>(&mut self, values: &[T]) -> T {
         values[(self.next() % values.len() as u64) as usize].clone()
     }
+}
+
+/// All kinds of sharding; none twice.
+pub fn shardings() -> Vec<&'static str> {
+    std::iter::once("none").chain(sharding::ALL.iter().map(|facts| facts.name)).collect()
 }
 
 /// The step on one device after the other: no dimension cut but the batch.
@@ -90,7 +96,7 @@ pub fn drawn(draws: &mut Draws) -> Value {
             "p2p": draws.of(&["async", "async", "blocking", "batched"]),
         },
         "expert": expert, "expert_tensor": draws.of(&[Value::Null, 1.into(), 2.into(), 4.into(), 8.into()]),
-        "sharding": {"kind": draws.of(&["none", "none", "zero1", "zero2", "zero3"])},
+        "sharding": {"kind": draws.of(&shardings())},
     });
     step["parallelism"] = cut;
     step["batch"]["micro_batch"] = draws.of(&[1, 1, 2]).into();

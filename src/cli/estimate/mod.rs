@@ -17,7 +17,6 @@ use crate::lab::compare::workload::closed_form;
 use crate::lab::score::Bands;
 use crate::lab::simulate::Inputs;
 use crate::read::analytic::{Estimate, Rules};
-use crate::step::spec::workload::ShardingKind;
 
 /// What is estimated when nothing is named.
 const EXAMPLE: &str = "gpt3-175b";
@@ -105,7 +104,7 @@ fn summary(inputs: &Inputs, estimate: &Estimate) -> String {
     }
     let workload = &inputs.workload.value;
     let away = workload.offload.classes().iter().any(|class| class.1.iter().any(|p| !p.on_device()));
-    if away || workload.parallelism.sharding.kind >= ShardingKind::Zero2 {
+    if away || workload.sharding().cuts_gradients() {
         text += "memory: copies and reductions taken alone on their links; where they share them, more waits (see run)\n";
     }
     text += &format!("\n{}\n", rule_table(&estimate.rules, total).trim_fmt());

@@ -58,8 +58,8 @@ impl<'a> RulesOfThumb<'a> {
 
     /// Bytes of compute, gathered weights and reduced gradients.
     fn bytes(&self) -> [f64; 3] {
-        let p = &self.inputs.workload.value.precision;
-        [p.compute.bytes(), p.weight_gather_bytes(), p.gradient_communication().bytes()]
+        let w = &self.inputs.workload.value;
+        [w.precision.compute.bytes(), w.weight_message_bytes(), w.gradient_message_bytes()]
     }
 
     pub(super) fn json(&self) -> Value {

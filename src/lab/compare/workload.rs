@@ -13,7 +13,7 @@ use crate::lab::simulate::jump::figures_edited;
 use crate::lab::simulate::{Inputs, Options, Simulation, SimulationError};
 use crate::read::analysis::idle::IdleTimes;
 use crate::read::analytic::{Estimate, Terms};
-use crate::step::spec::workload::{CollectiveFidelity, ShardingKind, TensorOverlap, WorkloadSpec};
+use crate::step::spec::workload::{CollectiveFidelity, TensorOverlap, WorkloadSpec};
 
 /// What is switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,10 +182,8 @@ const SWITCHES: &[Switch] = &[
 
 /// Whether weights are gathered so many units ahead.
 fn gathers_ahead(w: &WorkloadSpec) -> bool {
-    let sharding = &w.parallelism.sharding;
-    sharding.kind == ShardingKind::Zero3
-        && sharding.prefetch.budgets().is_none()
-        && sharding.prefetch.depth > 0
+    let prefetch = &w.parallelism.sharding.prefetch;
+    w.sharding().cuts_weights() && prefetch.budgets().is_none() && prefetch.depth > 0
 }
 
 /// Whether anything is copied in ahead of its use.

@@ -25,4 +25,4 @@ pub mod sheet;
 mod signed;
 
 pub use gather::{PAIR, gather, looks as step_looks, pass_number};
-pub use run::page;
+pub use run::{Reading, page};

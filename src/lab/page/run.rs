@@ -12,8 +12,14 @@ use super::draw;
 use super::gather::{self, Line, Shown};
 use super::sheet::{Sheet, key, places, table};
 
+/// A reading of a caller's own: what it says of a run stands on the run's page.
+pub trait Reading {
+    /// Writes its sections.
+    fn show(&self, run: &Simulation, report: &Report, sheet: &mut Sheet);
+}
+
 /// The page about a run. `ranks` are those that may be drawn, `report` is that of the run, `accuracy` how far measured steps
-/// like it lie from simulated ones.
+/// like it lie from simulated ones, `own` are readings of the caller's own.
 ///
 /// # Errors
 /// If the report cannot be written as JSON.
@@ -22,6 +28,7 @@ pub fn page(
     ranks: &[Drawn],
     report: &Report,
     accuracy: &str,
+    own: &[&dyn Reading],
 ) -> serde_json::Result<String> {
     let mut shown = gather::gather(run, ranks);
     let title = format!("{} on {}", report.workload, report.topology);
@@ -65,6 +72,7 @@ pub fn page(
         let note = "Classes of kernels by FLOPs per byte of device memory and by rate; the area of a circle is its time.";
         sheet.section("Kernels under the roof", note, |out| out.push_str(&drawing));
     }
+    own.iter().for_each(|reading| reading.show(run, report, &mut sheet));
     sheet.command(&report.run.command, &report.run, &report.conventions);
     sheet.finish(serde_json::to_value(&shown)?, report)
 }
@@ -156,7 +164,7 @@ mod tests {
         let mut report = run.report(false);
         report.run.command = vec!["stepsim".into(), "run".into(), "</script><b>".into()];
         let ranks = Drawn::asked((0..run.plan.world.ranks.len() as u32).map(RankId));
-        (page(&run, &ranks, &report, "1 to 2 s").unwrap(), report)
+        (page(&run, &ranks, &report, "1 to 2 s", &[]).unwrap(), report)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::settings::{Settings, expanded};
 use super::{Head, InputName, MachinePrices, OwnPrices};
 use crate::core::ids::DeviceId;
-use crate::step::collective::{Chooser, Fidelity, Lowering, OwnTimes};
+use crate::step::collective::{Algorithm, Chooser, Fidelity, Lowering, OwnTimes};
 use crate::step::model::flops::NarrowFlops;
 use crate::step::plan::step::{Plan, PlanError, plan_on};
 
@@ -238,6 +238,27 @@ impl Inputs {
                 100.0 * model.0 / wide.0,
             ),
         }
+    }
+
+    /// The same with a workload changed by typed values: a schedule (`Choice::Named`) or a kind of sharding
+    /// (`ShardingKind::of`) of the caller's own needs no name that files know.
+    ///
+    /// # Errors
+    /// The changed workload is wrong, or does not fit the machine.
+    pub fn changed(&self, change: impl FnOnce(&mut WorkloadSpec)) -> Result<Inputs, SpecError> {
+        let mut workload = self.workload.clone();
+        change(&mut workload.value);
+        if let Some(problem) = workload.value.validate(&self.model).into_iter().next() {
+            return Err(SpecError::from(problem).in_file(&workload.file));
+        }
+        Ok(Inputs { own_prices: self.own_prices.clone(), ..self.with_workload(workload)? })
+    }
+
+    /// The same with an algorithm of the caller's own for all collectives that it supports.
+    #[must_use]
+    pub fn carried_by(self, own: &'static dyn Algorithm) -> Inputs {
+        let chooser = Arc::new((*self.chooser).clone().carried_by(own));
+        Inputs { chooser, ..self }
     }
 
     /// The same with prices of the caller's own.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::step::schedule::{self, Chunks};
+use crate::step::sharding;
 use crate::step::spec::model::ModelSpec;
 use crate::step::spec::workload::WorkloadSpec;
 use crate::step::topology::Machine;
@@ -161,6 +162,7 @@ pub fn layouts(
     let context = given.numbers(CONTEXT, || divisors((tokens / LEAST_TOKENS).max(1), &[devices, tokens]));
     let pipeline = given.numbers(PIPELINE, || divisors(model.layers.min(devices), &[devices]));
     let expert = given.numbers(EXPERT, || divisors(experts.min(devices), &[experts]));
+    let shardings: Vec<&str> = sharding::ALL.iter().filter(|f| f.searched).map(|f| f.name).collect();
     let micro_batch = given.numbers(MICRO_BATCH, || vec![1, 2, 4, 8]);
     let mut all = Vec::new();
     for (t, c, p) in product(&tensor, &context, &pipeline) {
@@ -172,8 +174,8 @@ pub fn layouts(
         if !given.numbers(DATA, || vec![data]).contains(&data) {
             continue;
         }
-        let sharding = if data * c > 1 { &["none", "zero1", "zero2", "zero3"][..] } else { &["none"] };
-        let sharding = given.part(SHARDING, "kind", as_json(&workload.parallelism.sharding), sharding);
+        let sharding = if data * c > 1 { &shardings[..] } else { &["none"] };
+        let shared = given.part(SHARDING, "kind", as_json(&workload.parallelism.sharding), sharding);
         let recompute = given.part(
             RECOMPUTE,
             "granularity",
@@ -190,7 +192,7 @@ pub fn layouts(
             for sequence_parallel in sequence_parallel(t, given) {
                 for (schedule, chunks) in &orders {
                     for (sharding, recompute) in
-                        sharding.iter().flat_map(|s| recompute.iter().map(move |r| (s, r)))
+                        shared.iter().flat_map(|s| recompute.iter().map(move |r| (s, r)))
                     {
                         let settings = [
                             (TENSOR.to_string(), t.into()),

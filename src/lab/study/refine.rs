@@ -16,7 +16,7 @@ use super::rows::StudyError;
 use crate::core::pool;
 use crate::lab::simulate::Status;
 use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::{ModelRef, ShardingKind, WorkloadSpec};
+use crate::step::spec::workload::{ModelRef, WorkloadSpec};
 
 /// A value that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -102,7 +102,7 @@ fn tried(workload: &WorkloadSpec, model: &ModelSpec) -> Vec<(&'static str, Vec<V
     let experts = model.moe.is_some();
     let shared = model.moe.as_ref().is_some_and(|moe| moe.shared_experts > 0);
     let overlaps: &[&str] = if shared { &["micro-batches", "shared-expert"] } else { &["micro-batches"] };
-    let gathered = p.sharding.kind == ShardingKind::Zero3;
+    let gathered = workload.sharding().cuts_weights();
     let o = &workload.offload;
     let offloaded = [&o.weights, &o.gradients, &o.optimizer, &o.activations].iter().any(|of| !of.is_empty());
     vec![

@@ -27,8 +27,9 @@ pub(super) struct Asked {
     around: Vec<Vec<Around>>,
     gathers: Gathers,
     reductions: Option<Reductions>,
-    /// Seconds of the reduction that leaves with the backward visit of a unit; none where its bucket is not full.
-    reduced: Vec<Vec<f64>>,
+    /// Seconds of the reduction that leaves with the backward visit of a unit, and more in the last micro-batch; none where
+    /// its bucket is not full.
+    reduced: Vec<Vec<[f64; 2]>>,
     /// Seconds of reductions behind the last pass.
     left: f64,
     /// Seconds in which first and last stage add up the gradients of the table that they share, behind all others.
@@ -78,7 +79,7 @@ impl Form<'_> {
 
     /// Fills buckets in the order in which gradients are complete: units of a chunk from last to first.
     fn fill_buckets(&self, rank: usize, given: &Given<'_>, asked: &mut Asked) -> Result<(), CollectiveError> {
-        asked.reduced = given.chunks.iter().map(|(units, _)| vec![0.0; units.len()]).collect();
+        asked.reduced = given.chunks.iter().map(|(units, _)| vec![[0.0; 2]; units.len()]).collect();
         let Some(reductions) = asked.reductions else { return Ok(()) };
         let (mut bucket, mut bytes) = (Vec::<&Unit>::new(), 0);
         for chunk in self.complete(rank) {
@@ -94,12 +95,12 @@ impl Form<'_> {
                     if reductions.overlap {
                         asked.reduced[chunk][i] = seconds;
                     } else {
-                        asked.left += seconds;
+                        asked.left += seconds.iter().sum::<f64>();
                     }
                 }
             }
         }
-        asked.left += self.shares.reduction(&self.links, bucket.into_iter())?;
+        asked.left += self.shares.reduction(&self.links, bucket.into_iter())?.iter().sum::<f64>();
         Ok(())
     }
 
@@ -147,7 +148,7 @@ impl Asked {
     pub fn communicates(&self) -> bool {
         let gathers = |around: &Around| around.gather != [0.0; 2];
         self.left + self.tied + self.behind > 0.0
-            || self.reduced.iter().flatten().any(|seconds| *seconds > 0.0)
+            || self.reduced.iter().flatten().flatten().any(|seconds| *seconds > 0.0)
             || self.around.iter().flatten().any(gathers)
     }
     /// Whether it has copies.
@@ -427,7 +428,8 @@ impl<'f, 'a> Beside<'f, 'a> {
             return;
         }
         let mut reduced = end;
-        let seconds = self.asked.reduced[chunk][unit];
+        let [each, last] = self.asked.reduced[chunk][unit];
+        let seconds = if self.left[chunk] == 1 { each + last } else { each };
         if self.on.collectives && seconds > 0.0 {
             self.reduce = self.reduce.max(end) + seconds;
             reduced = self.reduce;

@@ -66,11 +66,10 @@ impl<'a> ClosedForm<'a> {
         known: &'a Known,
     ) -> Result<ClosedForm<'a>, PlanError> {
         let devices = u64::from(machine.devices());
-        let degrees = step::degrees(workload, devices);
         let packs = step::Packs::new(workload, model, devices)?;
         let micro_batches = packs.most_passes().unwrap_or(workload.micro_batches(devices) as u32);
         let order = shortest_order(workload, micro_batches, known)?;
-        let layout = step::layout(workload, &degrees, machine)?;
+        let (degrees, layout) = step::laid_out(workload, devices, machine)?;
         let tiers = tiers(workload, machine);
         let links = Links::new(machine, workload, (&layout, &degrees), &tiers, chooser, known)?;
         let split = step::layer_split(workload, model, &order)?;
@@ -97,8 +96,7 @@ impl<'a> ClosedForm<'a> {
         let layers = Arc::clone(&stages.1);
         let tied = model.tied_embeddings && degrees.ends[0] != degrees.ends[1];
         let table = model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden;
-        let table =
-            if tied { table as f64 * workload.precision.gradient_communication().bytes() } else { 0.0 };
+        let table = if tied { table as f64 * workload.gradient_message_bytes() } else { 0.0 };
         let parts = Parts { shares, policies, order, links, prices, classes, table, known };
         let mut form = Form::new(parts, stages, &borders)?;
         let mut documents = (packs.dealt().is_some() || packs.images().is_some()).then_some(0.0);

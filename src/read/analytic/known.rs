@@ -210,7 +210,8 @@ impl Known {
             return made().map(Arc::new);
         }
         let d = degrees;
-        let digest = digest(&[d.tensor, d.context, d.data, d.pipeline, d.expert, d.shard].map(u64::from));
+        let digest =
+            digest(&[d.tensor, d.context, d.data, d.pipeline, d.expert, d.dense.optimizer].map(u64::from));
         let exchanges = workload.exchanges_images();
         let same = |key: &GroupsKey| key.0 == *degrees && key.1 == p.order && key.2 == exchanges;
         if let Some(known) = self.groups.borrow().get(digest, same) {

@@ -12,6 +12,7 @@ use crate::step::collective::{Chooser, CollectiveError, Geometry, Network, Op, T
 use crate::step::model::CommGroup;
 use crate::step::plan::step::border::leaves_node;
 use crate::step::plan::step::groups::{Degrees, Group};
+use crate::step::sharding::Exchange;
 use crate::step::spec::workload::{CollectiveFidelity, WorkloadSpec};
 use crate::step::topology::{Axis, CopyDirection, Layout, Machine};
 
@@ -70,7 +71,9 @@ impl<'a> Links<'a> {
                         _ => true,
                     }
             };
-            for group in GROUPS.into_iter().chain(degrees.dynamic_groups()).filter(there) {
+            let among_holders = Exchange::ALL.into_iter().flat_map(|e| [Group::Dense(e), Group::Experts(e)]);
+            let outside = among_holders.chain([Group::Embedding]).chain(degrees.dynamic_groups());
+            for group in INSIDE.into_iter().chain(outside).filter(there) {
                 degrees.members(layout, RankId(0), group, &mut members);
                 let devices: Vec<DeviceId> = members.iter().map(|rank| layout.device(*rank)).collect();
                 let mut geometry = Geometry::of(machine, &devices)?;
@@ -173,23 +176,6 @@ const INSIDE: [Group; 7] = [
     Group::Layer(CommGroup::Expert),
     Group::Layer(CommGroup::ExpertTensor),
     Group::Layer(CommGroup::Data),
-];
-
-/// All groups that a step may use.
-const GROUPS: [Group; 13] = [
-    INSIDE[0],
-    INSIDE[1],
-    INSIDE[2],
-    INSIDE[3],
-    INSIDE[4],
-    INSIDE[5],
-    INSIDE[6],
-    Group::Gradients,
-    Group::Weights,
-    Group::Replicas,
-    Group::ExpertGradients,
-    Group::ExpertWeights,
-    Group::Embedding,
 ];
 
 /// From the first rank of each pipeline rank to that of the one behind it, and round from the last to the first.

@@ -4,8 +4,9 @@ use super::links::Links;
 use crate::step::collective::CollectiveError;
 use crate::step::model::{CommGroup, ParameterCount};
 use crate::step::plan::step::groups::{Degrees, Group};
+use crate::step::sharding::{Cuts, Exchange};
 use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::{ShardingKind, WorkloadSpec};
+use crate::step::spec::workload::WorkloadSpec;
 
 /// Rules of thumb for one workload on one machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,23 +81,26 @@ impl RulesOfLayout {
         let Given { workload: w, model, degrees, chunks, count, .. } = *given;
         let sequence = w.sequence(model) as f64;
         let over = |group| links.gather_rate(group).map(|rate| given.peak / rate);
-        let passes = if w.parallelism.sharding.kind == ShardingKind::None { 2.0 } else { 1.0 };
-        let gradient = w.precision.gradient_communication().bytes();
-        let weight = w.precision.weight_gather_bytes();
+        let passes = if w.sharding().cuts_optimizer() { 1.0 } else { 2.0 };
+        let gradient = w.gradient_message_bytes();
+        let weight = w.weight_message_bytes();
+        let summed = Group::Dense(Exchange::Sum);
+        let gathered =
+            Some(Group::Dense(Exchange::Gather)).filter(|group| links.has(*group)).unwrap_or(summed);
         let matrices = if model.gated_mlp { 1.5 } else { 1.0 };
         let any = Rules {
             parameters: count.total() as f64,
             active_parameters: count.active as f64,
             twelve_l_h2: 12.0 * model.layers as f64 * (model.hidden as f64).powi(2),
             bytes_per_parameter: w.bytes_per_parameter().total(),
-            bytes_per_parameter_sharded: sharded(w, f64::from(degrees.shard)),
+            bytes_per_parameter_sharded: sharded(w, &degrees.dense),
             six_p_d: 0.0,
             six_p_d_time: 0.0,
             ideal_bubble: 0.0,
             tokens_per_micro_batch: w.batch.micro_batch as f64 * sequence / f64::from(degrees.context),
             tokens_per_replica: 0.0,
-            data_parallel_tokens: passes * gradient / 4.0 * over(Group::Gradients)?,
-            fsdp_tokens: weight / 2.0 * over(Group::Weights)?,
+            data_parallel_tokens: passes * gradient / 4.0 * over(summed)?,
+            fsdp_tokens: weight / 2.0 * over(gathered)?,
             tensor_degree: matrices * model.ffn as f64 / over(Group::Layer(CommGroup::Tensor))? * 2.0
                 / w.precision.compute.bytes(),
         };
@@ -127,12 +131,12 @@ impl RulesOfLayout {
     }
 }
 
-/// Bytes of one parameter on one of `n` ranks that share what the sharding cuts.
-pub fn sharded(w: &WorkloadSpec, n: f64) -> f64 {
+/// Bytes of one dense parameter on one of the ranks that cut its state among so many.
+fn sharded(w: &WorkloadSpec, cuts: &Cuts<u32>) -> f64 {
     let bytes = w.bytes_per_parameter();
-    let cut = w.parallelism.sharding.kind.cuts();
-    [(bytes.weights, cut[0]), (bytes.gradients, cut[1]), (bytes.optimizer(), cut[2])]
-        .into_iter()
-        .map(|(bytes, cut)| if cut { bytes / n } else { bytes })
-        .sum()
+    let secondary = if cuts.secondary > 1 { bytes.weights / f64::from(cuts.secondary) } else { 0.0 };
+    bytes.weights / f64::from(cuts.weights)
+        + secondary
+        + bytes.gradients / f64::from(cuts.gradients)
+        + bytes.optimizer() / f64::from(cuts.optimizer)
 }

@@ -3,7 +3,7 @@
 use super::form::{Form, RankTimes};
 use crate::step::model::{Kernel, optimizer};
 use crate::step::spec::stack::HostRead;
-use crate::step::spec::workload::{Dtype, OptimizerPlace, ShardingKind};
+use crate::step::spec::workload::{Dtype, OptimizerPlace};
 
 impl Form<'_> {
     /// Norm and update of what the ranks with least and with most of it update.
@@ -34,7 +34,6 @@ impl Form<'_> {
             return units().map(|unit| time(&optimizer::step(share(unit), &bytes))).sum();
         }
         let parameters = self.shares.updated(units());
-        let whole: u64 = units().map(|unit| unit.plan.trained.total()).sum();
         let matrices = self.shares.matrices(units());
         let update = optimizer::Update {
             matrices: &matrices,
@@ -42,7 +41,7 @@ impl Form<'_> {
             spec: &w.stack().optimizer,
             kind: w.optimizer.kind,
             parameters,
-            held: if w.parallelism.sharding.kind >= ShardingKind::Zero2 { parameters } else { whole },
+            held: self.shares.gradients_kept(units()),
             state: bytes,
             clips: w.optimizer.clip_gradients,
             scales_loss: w.precision.compute == Dtype::Fp16,

@@ -1,6 +1,7 @@
 //! Which algorithm carries out a transfer, and how.
 //!
-//! The first that knows an answer decides: an algorithm that was asked for; the rules of the machine's `collectives`;
+//! The first that knows an answer decides: an algorithm that was asked for, or one of the
+//! caller's own; the rules of the machine's `collectives`;
 //! NCCL's model where it knows the device; the best closed form among the algorithms that the group can run. Times of the
 //! caller's own ([`OwnTimes`]), or measured times of the machine's `collectives` then set how long the chosen algorithm takes, or its `slowness` how many times as
 //! long.
@@ -35,6 +36,8 @@ pub struct Chooser {
     pub always: Option<(&'static dyn Algorithm, Option<u32>)>,
     /// What NCCL does, and what its kernels cost, on the machine's devices.
     pub tuning: Option<&'static DeviceTuning>,
+    /// Algorithms of the caller's own, which carry out all that they support.
+    own_algorithms: Vec<&'static dyn Algorithm>,
     rules: Vec<(&'static dyn Algorithm, Rule)>,
     measured: Vec<MeasuredTable>,
     slowness: BTreeMap<Op, f64>,
@@ -89,6 +92,13 @@ impl Chooser {
         Chooser { own: Some(own), ..self }
     }
 
+    /// The same with an algorithm of the caller's own, which carries out all that it supports.
+    #[must_use]
+    pub fn carried_by(mut self, own: &'static dyn Algorithm) -> Chooser {
+        self.own_algorithms.push(own);
+        self
+    }
+
     /// Compute units that communication kernels usually take here: a ring's by the device's tuning, else the most of
     /// any rule; 0 if nothing is known.
     pub fn kernel_units(&self) -> u32 {
@@ -125,6 +135,9 @@ impl Chooser {
             let unsupported = |why| Unsupported::new(algorithm.name(), why, t.op, g);
             algorithm.supports(t.op, g).map_err(unsupported)?;
             return Ok(Choice { why: Why::AskedFor, ..self.price(algorithm, None, t, g, chunks) });
+        }
+        if let Some(own) = self.own_algorithms.iter().find(|own| own.supports(t.op, g).is_ok()) {
+            return Ok(Choice { why: Why::AskedFor, ..self.price(*own, None, t, g, None) });
         }
         let fitting = |(_, (algorithm, rule)): &(usize, &(&'static dyn Algorithm, Rule))| {
             fits(rule, t, g) && algorithm.supports(t.op, g).is_ok()

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::json;
 use super::workload::Inert;
 use crate::step::schedule::{Choice, Chunks, Facts};
+use crate::step::sharding::{Facts as Sharding, ShardingKind};
 
 /// A field, the kind that decides whether it may stand, and whether this kind takes that value of the field.
 struct Dependent {
@@ -23,7 +24,11 @@ const BALANCE: &str = "expert_load.balance";
 const DEPENDENTS: [Dependent; 13] = [
     Dependent { field: "parallelism.sharding.reshard_after_forward", kind: SHARDING, takes: gathers },
     Dependent { field: "parallelism.sharding.prefetch", kind: SHARDING, takes: gathers },
-    Dependent { field: "parallelism.sharding.group", kind: SHARDING, takes: |kind, _| kind != "none" },
+    Dependent {
+        field: "parallelism.sharding.group",
+        kind: SHARDING,
+        takes: |kind, _| shards(kind, Sharding::has_groups),
+    },
     Dependent { field: "recompute.every_layers", kind: GRANULARITY, takes: |kind, _| kind == "full" },
     Dependent { field: "recompute.layers", kind: GRANULARITY, takes: |kind, _| kind == "full" },
     Dependent { field: "recompute.modules", kind: GRANULARITY, takes: |kind, _| kind == "modules" },
@@ -49,7 +54,12 @@ const DEPENDENTS: [Dependent; 13] = [
 ];
 
 fn gathers(kind: &str, _: &Value) -> bool {
-    matches!(kind, "zero3" | "fsdp")
+    shards(kind, Sharding::cuts_weights)
+}
+
+/// Whether a kind of sharding is of a sort; what is no name is for validation.
+fn shards(kind: &str, is: fn(&Sharding) -> bool) -> bool {
+    ShardingKind::find(kind).is_none_or(|kind| is(kind.facts()))
 }
 
 /// Whether a named schedule is of a sort; what is no name is for validation.
@@ -134,6 +144,6 @@ mod tests {
         }
         let both = ["parallelism.sharding.kind=zero1", "parallelism.sharding.reshard_after_forward=true"];
         let error = load::<WorkloadSpec>("llama3-8b-fsdp", &both.map(String::from)).unwrap_err().to_string();
-        assert!(error.contains("unless kind is zero3"), "what is set with the kind is refused: {error}");
+        assert!(error.contains("unless kind cuts weights"), "what is set with the kind is refused: {error}");
     }
 }

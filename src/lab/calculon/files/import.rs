@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{Attention, Calculon, Datatype, Network, ProcessingMode, Recompute, TensorComm, TensorOverlap};
 use crate::step::schedule::{Choice, Interleaved};
+use crate::step::sharding::{NONE, ZERO1};
 use crate::step::spec::cost::{CostSpec, Processing};
 use crate::step::spec::device::{Device, Hbm, Peaks};
 use crate::step::spec::model::{AttentionKernel, AttentionSpec, Mixer, MlpKind, ModelSpec, Norm, Positions};
@@ -50,7 +51,7 @@ impl Calculon {
             ..Default::default()
         };
         let sharding = w::ShardingSpec {
-            kind: if exe.optimizer_sharding { w::ShardingKind::Zero1 } else { w::ShardingKind::None },
+            kind: w::ShardingKind::of(if exe.optimizer_sharding { &ZERO1 } else { &NONE }),
             ..Default::default()
         };
         let parallelism = w::ParallelismSpec {

@@ -158,7 +158,10 @@ fn drawn(draws: &mut Draws) -> Vec<String> {
         ("batch.global", &global.to_string()),
         ("batch.micro_batch", size),
         ("parallelism.pipeline.p2p", draws.of(&["async", "async", "blocking", "batched"])),
-        ("parallelism.sharding.kind", draws.of(&["none", "zero1", "zero2", "zero3"])),
+        (
+            "parallelism.sharding.kind",
+            draws.of(&["none", "zero1", "zero2", "zero3", "mics", "node-gradients", "zero++"]),
+        ),
         ("parallelism.sequence_parallel", if tensor == "1" { "false" } else { draws.of(&["false", "true"]) }),
         (
             "parallelism.tensor_overlap",

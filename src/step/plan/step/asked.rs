@@ -2,31 +2,56 @@
 //! and the groups that its ranks communicate in.
 
 use super::PlanError;
-use super::groups::{self, Degrees, Group};
+use super::groups::{self, Degrees, Group, UNCUT};
 use super::residency::Placed;
 use crate::core::ids::RankId;
 use crate::step::model::CommGroup;
 use crate::step::schedule::{self, Choice, LayerSplit, Order, Pass, Slot, split_layers};
+use crate::step::sharding::{Exchange, GroupSize};
 use crate::step::spec::SpecError;
 use crate::step::spec::model::ModelSpec;
 use crate::step::spec::stack::UpdatePass;
-use crate::step::spec::workload::{
-    ContextKind, DispatcherKind, ExpertOverlap, OptimizerPlace, ShardingKind, WorkloadSpec,
-};
+use crate::step::spec::workload::{ContextKind, DispatcherKind, ExpertOverlap, OptimizerPlace, WorkloadSpec};
 use crate::step::topology::{Axis, Layout, Machine};
 
-/// Sizes of the groups of a workload on so many devices.
-pub fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
+/// Sizes of the groups of a workload on so many devices, and which rank is where.
+///
+/// # Errors
+/// The degrees multiply to too many ranks, or the rank map does not name a device of the machine for each.
+pub fn laid_out(w: &WorkloadSpec, devices: u64, machine: &Machine) -> Result<(Degrees, Layout), SpecError> {
+    let uncut = degrees(w, devices);
+    let layout = layout(w, &uncut, machine)?;
+    let facts = w.sharding();
+    let group = match (w.parallelism.sharding.group, facts.group) {
+        (Some(group), _) => group as u32,
+        (None, GroupSize::All) => uncut.replicas(),
+        (None, GroupSize::Node) => on_one_node(&uncut, &layout, machine),
+    };
+    let dense = facts.dense.ranks(group, uncut.replicas());
+    let experts = facts.experts.ranks(uncut.expert_part(group), uncut.expert_replicas());
+    Ok((Degrees { dense, experts, ..uncut }, layout))
+}
+
+/// How many of the ranks that hold the same weights as rank 0 lie on its node, in equal parts.
+fn on_one_node(d: &Degrees, layout: &Layout, machine: &Machine) -> u32 {
+    let all = d.replicas();
+    if machine.fabric().node_size <= 1 {
+        return all;
+    }
+    let node = |rank: &RankId| machine.node_of(layout.device(*rank));
+    let holders: Vec<RankId> = d.holders(layout, RankId(0)).collect();
+    let near = holders.iter().take_while(|rank| node(rank) == node(&holders[0])).count() as u32;
+    (1..=near).rev().find(|part| all.is_multiple_of(*part)).unwrap_or(1)
+}
+
+/// Sizes of the groups of a workload on so many devices, with nothing cut.
+fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
     let p = &w.parallelism;
     let (data, context) = (w.data_parallel(devices) as u32, p.context.size as u32);
     let last = (p.pipeline.size as u32).saturating_sub(1);
     let inner = match p.context.kind {
         ContextKind::TwoLevel => p.context.inner() as u32,
         _ => 1,
-    };
-    let shard = match p.sharding.kind {
-        ShardingKind::None => data * context,
-        _ => w.sharding_group(devices) as u32,
     };
     Degrees {
         tensor: p.tensor as u32,
@@ -38,7 +63,8 @@ pub fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
         data,
         pipeline: p.pipeline.size as u32,
         ends: [(w.module_stages() as u32).min(last), last],
-        shard,
+        dense: UNCUT,
+        experts: UNCUT,
     }
 }
 
@@ -124,10 +150,7 @@ pub fn layer_split(
 }
 
 /// Which rank is where.
-///
-/// # Errors
-/// The degrees multiply to too many ranks, or the rank map does not name a device of the machine for each.
-pub fn layout(w: &WorkloadSpec, d: &Degrees, machine: &Machine) -> Result<Layout, SpecError> {
+fn layout(w: &WorkloadSpec, d: &Degrees, machine: &Machine) -> Result<Layout, SpecError> {
     let order: Vec<Axis> = w.parallelism.order.iter().map(|a| groups::axis(*a)).collect();
     let sizes = [(Axis::Tp, d.tensor), (Axis::Cp, d.context), (Axis::Dp, d.data), (Axis::Pp, d.pipeline)];
     let layout = Layout::new(&order, &sizes)?;
@@ -181,7 +204,6 @@ pub fn expert_domains(
 /// The groups of more than one member that the step uses, and its copies: the communicator slots of every program.
 pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &Placed) -> Vec<Group> {
     let moe = model.moe.is_some();
-    let cut = w.parallelism.sharding.kind != ShardingKind::None;
     let mut groups: Vec<Group> = [
         CommGroup::Tensor,
         CommGroup::Context,
@@ -196,15 +218,9 @@ pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &Pl
     if w.exchanges_images() {
         groups.push(Group::Layer(CommGroup::Data));
     }
-    groups.extend([Group::Gradients, Group::Replicas]);
-    if cut {
-        groups.push(Group::Weights);
-    }
+    groups.extend(Exchange::ALL.map(Group::Dense));
     if moe {
-        groups.push(Group::ExpertGradients);
-        if cut {
-            groups.push(Group::ExpertWeights);
-        }
+        groups.extend(Exchange::ALL.map(Group::Experts));
     }
     if w.stack().optimizer.passes.contains(&UpdatePass::Norm) {
         groups.push(Group::Model);

@@ -3,6 +3,7 @@
 use crate::core::ids::RankId;
 use crate::core::program::StreamKind;
 use crate::step::model::CommGroup;
+use crate::step::sharding::{Cuts, Exchange};
 use crate::step::topology::{Axis, Layout};
 
 /// A group that a rank belongs to. Its place in `Groups::list` is the communicator slot of the rank's program.
@@ -10,16 +11,10 @@ use crate::step::topology::{Axis, Layout};
 pub enum Group {
     /// Inside a layer, as the model says.
     Layer(CommGroup),
-    /// Ranks that hold the same dense weights (data × context, or the sharding group): their gradients.
-    Gradients,
-    /// The same ranks again, to gather weights beside the gradients.
-    Weights,
-    /// Hybrid sharding: ranks that hold the same shard in different sharding groups.
-    Replicas,
-    /// Ranks that hold the same experts: their gradients.
-    ExpertGradients,
-    /// The same ranks again, to gather expert weights.
-    ExpertWeights,
+    /// Of the ranks that hold the same dense weights (data × context), those that exchange their state.
+    Dense(Exchange),
+    /// Of the ranks that hold the same experts, those that exchange their state.
+    Experts(Exchange),
     /// Stages of one pipeline that share a tied embedding table: that of the embedding, and the last.
     Embedding,
     /// Ranks that together hold one model (tensor × pipeline): the norm of its gradients.
@@ -82,9 +77,14 @@ pub struct Degrees {
     pub pipeline: u32,
     /// Pipeline ranks of the embedding and of the head.
     pub ends: [u32; 2],
-    /// Ranks that share sharded state: data × context, or fewer with hybrid sharding.
-    pub shard: u32,
+    /// Ranks over which the state of dense weights is cut.
+    pub dense: Cuts<u32>,
+    /// Ranks over which the state of experts is cut.
+    pub experts: Cuts<u32>,
 }
+
+/// Each rank holds everything.
+pub(super) const UNCUT: Cuts<u32> = Cuts { weights: 1, secondary: 1, gradients: 1, summed: 1, optimizer: 1 };
 
 impl Degrees {
     /// Ranks that hold the same dense weights.
@@ -94,6 +94,17 @@ impl Degrees {
     /// Ranks that hold the same experts.
     pub fn expert_replicas(&self) -> u32 {
         (self.replicas() * self.tensor / (self.expert * self.expert_tensor)).max(1)
+    }
+    /// Of a run of so many ranks that hold the same dense weights, with their tensor-parallel peers: how many hold the same experts.
+    pub(super) fn expert_part(&self, run: u32) -> u32 {
+        let (ranks, block) = (run * self.tensor, self.expert * self.expert_tensor);
+        if ranks.is_multiple_of(block) { ranks / block } else { 1 }
+    }
+    /// The ranks that hold the same dense weights as a rank, in order.
+    pub(super) fn holders(&self, layout: &Layout, rank: RankId) -> impl Iterator<Item = RankId> {
+        let [tp, _, ep, _, pp] = layout.coords(rank);
+        let context = self.context;
+        (0..self.replicas()).map(move |i| layout.rank([tp, i % context, ep, i / context, pp]))
     }
     /// The groups of dynamic context parallelism: all powers of two up to the ranks of data × context (Megatron-LM makes them
     /// at the start of the run).
@@ -112,9 +123,14 @@ impl Degrees {
             Group::Layer(CommGroup::Expert) => self.expert,
             Group::Layer(CommGroup::ExpertTensor) => self.expert_tensor,
             Group::Layer(CommGroup::Data) => self.data,
-            Group::Gradients | Group::Weights => self.shard,
-            Group::Replicas => self.replicas() / self.shard,
-            Group::ExpertGradients | Group::ExpertWeights => self.expert_replicas(),
+            Group::Dense(exchange) => {
+                let (run, step) = exchange.span(&self.dense, self.replicas());
+                run / step
+            }
+            Group::Experts(exchange) => {
+                let (run, step) = exchange.span(&self.experts, self.expert_replicas());
+                run / step
+            }
             Group::Embedding => 2,
             Group::Model => self.tensor * self.pipeline,
             Group::CopyIn(_)
@@ -165,16 +181,13 @@ impl Degrees {
                 let first = q / block * block + q % self.expert_tensor;
                 members.extend((0..self.expert).map(|e| in_stage(first + e * self.expert_tensor)));
             }
-            Group::Gradients | Group::Weights => {
-                let first = replica / self.shard * self.shard;
-                members.extend((first..first + self.shard).map(same_weights));
+            Group::Dense(exchange) => {
+                let span = exchange.span(&self.dense, self.replicas());
+                members.extend(together(replica, span).map(same_weights));
             }
-            Group::Replicas => {
-                let step = self.shard as usize;
-                members.extend((replica % self.shard..self.replicas()).step_by(step).map(same_weights));
-            }
-            Group::ExpertGradients | Group::ExpertWeights => {
-                members.extend((0..self.expert_replicas()).map(|i| in_stage(q % block + i * block)));
+            Group::Experts(exchange) => {
+                let span = exchange.span(&self.experts, self.expert_replicas());
+                members.extend(together(q / block, span).map(|i| in_stage(q % block + i * block)));
             }
             Group::Embedding => members.extend(self.ends.map(|pp| at(tp, cp, dp, pp))),
             Group::Model => {
@@ -186,6 +199,12 @@ impl Degrees {
         }
         debug_assert!(members.contains(&rank) || group == Group::Embedding, "{rank:?} in its own {group:?}");
     }
+}
+
+/// Of numbers from 0 in runs of `run`, those in the run of `at` that differ from it by multiples of `step`.
+fn together(at: u32, (run, step): (u32, u32)) -> impl Iterator<Item = u32> {
+    let first = at / run * run;
+    (first + at % step..first + run).step_by(step as usize)
 }
 
 /// The axes of the rank grid by the spec's names.

@@ -14,12 +14,12 @@ use super::unit::{FullRecompute, Unit};
 use crate::core::kernel_class::KernelClass;
 use crate::step::model::{CommGroup, CommOp, CommPoint, Item, Kernel};
 use crate::step::schedule::Pass;
-use crate::step::spec::workload::{ShardingKind, TensorOverlap, WorkloadSpec};
+use crate::step::spec::workload::{TensorOverlap, WorkloadSpec};
 
 /// Whether a step copies shards.
 pub fn copies_shards(shares: &Shares<'_>) -> bool {
     let workload = shares.workload;
-    let cut = workload.parallelism.sharding.kind == ShardingKind::Zero3 && shares.degrees.shard > 1;
+    let cut = shares.degrees.dense.weights > 1;
     cut && workload.stack().copies.shards
 }
 

@@ -36,7 +36,7 @@ mod stage;
 mod unit;
 mod writer;
 
-pub use asked::{degrees, expert_domains, fewest_micro_batches, layer_split, layout, order};
+pub use asked::{expert_domains, fewest_micro_batches, laid_out, layer_split, order};
 pub use error::PlanError;
 pub use forming::Forming;
 pub use layers::{Layers, cuts_model, units_of_stages};
@@ -161,12 +161,11 @@ pub fn plan_on(
     steps: u32,
 ) -> Result<Plan, PlanError> {
     let steps = steps.max(1);
-    let degrees = degrees(workload, devices);
     let packs = Packs::new(workload, model, devices)?;
     let micro_batches = packs.most_passes().unwrap_or(workload.micro_batches(devices) as u32);
     let mut order = order(workload, micro_batches)?;
     let split = layer_split(workload, model, &order)?;
-    let layout = layout(workload, &degrees, machine)?;
+    let (degrees, layout) = laid_out(workload, devices, machine)?;
     let domains = expert_domains(workload, &degrees, &layout, machine)?;
     let shard = packs.onto(Shard::over_domains(workload, model, domains));
     let loads = expert_load::of_layers(workload, model)?;

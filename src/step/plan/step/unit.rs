@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::step::model::{Item, LayerKind, LayerPlan};
 use crate::step::schedule::Pass;
+use crate::step::sharding::Cuts;
 use crate::step::spec::workload::{BytesPerParameter, Granularity, RecomputeSpec};
 
 /// A layer of a stage: the embedding, a transformer layer, or the head.
@@ -165,26 +166,27 @@ pub struct State {
 }
 
 impl State {
-    /// The state of `units` where `dense` ranks hold the same dense weights and `expert` ranks the same experts;
-    /// `cut` tells which classes (weights, gradients, optimizer) are cut among them.
+    /// The state of `units` whose dense weights and experts are cut over so many ranks.
     pub fn of<'a>(
         units: impl Iterator<Item = &'a Unit>,
         bytes: &BytesPerParameter,
-        dense: f64,
-        expert: f64,
-        cut: [bool; 3],
+        dense: &Cuts<u32>,
+        experts: &Cuts<u32>,
     ) -> State {
         let mut state = State::default();
         for unit in units {
             let (all, trained) = (unit.plan.parameters, unit.plan.trained);
-            for (held, trained, ranks) in
-                [(all.dense, trained.dense, dense), (all.expert, trained.expert, expert)]
+            for (held, trained, cuts) in
+                [(all.dense, trained.dense, dense), (all.expert, trained.expert, experts)]
             {
-                let share = |of: u64, cut: bool| of as f64 / if cut { ranks } else { 1.0 };
-                state.weights += share(held, cut[0]) * bytes.weights;
-                state.gradients += share(trained, cut[1]) * bytes.gradients;
-                state.optimizer += share(trained, cut[2]) * bytes.optimizer();
-                state.updated += share(trained, cut[2]);
+                let share = |of: u64, ranks: u32| of as f64 / f64::from(ranks);
+                state.weights += share(held, cuts.weights) * bytes.weights;
+                if cuts.secondary > 1 {
+                    state.weights += share(held, cuts.secondary) * bytes.weights;
+                }
+                state.gradients += share(trained, cuts.gradients) * bytes.gradients;
+                state.optimizer += share(trained, cuts.optimizer) * bytes.optimizer();
+                state.updated += share(trained, cuts.optimizer);
             }
         }
         state

@@ -1,6 +1,6 @@
 //! What dynamic context parallelism does not go with.
 
-use super::{ContextKind, ShardingKind, WorkloadSpec};
+use super::{ContextKind, WorkloadSpec};
 use crate::step::spec::model::{AttentionKernel, ModelSpec};
 use crate::step::spec::problem::Problems;
 
@@ -56,7 +56,7 @@ impl WorkloadSpec {
             let hint = "set parallelism.pipeline.size=1, or leave parallelism.context.dynamic out";
             p.add("parallelism.pipeline.size", par.pipeline.size, "1 beside dynamic", hint);
         }
-        if par.sharding.kind >= ShardingKind::Zero2 || self.reduces_every_micro_batch() {
+        if self.sharding().cuts_gradients() || self.reduces_every_micro_batch() {
             p.add(
                 "parallelism.sharding.kind",
                 "gradients or weights that travel in every micro-batch",

@@ -1,30 +1,28 @@
 //! What a workload may say of where its bytes are: sharding, recomputation, optimizer state, offload.
 
-use super::{
-    Granularity, OptimizerKind, OptimizerPlace, Placement, RecomputeSpec, ShardingKind, WorkloadSpec,
-};
+use super::{Granularity, OptimizerKind, OptimizerPlace, Placement, RecomputeSpec, WorkloadSpec};
 use crate::step::spec::model::{Mixer, ModelSpec};
 use crate::step::spec::problem::Problems;
 
 impl WorkloadSpec {
     pub(super) fn check_sharding(&self, p: &mut Problems) {
-        let s = &self.parallelism.sharding;
-        if s.kind != ShardingKind::Zero3 && s.reshard_after_forward.is_some() {
+        let (s, kind) = (&self.parallelism.sharding, self.sharding());
+        if !kind.cuts_weights() && s.reshard_after_forward.is_some() {
             p.add(
                 "parallelism.sharding.reshard_after_forward",
                 format!("{:?}", s.reshard_after_forward == Some(true)),
-                "nothing, unless kind is zero3",
-                "only zero3 gathers weights in forward",
+                "nothing, unless kind cuts weights, as zero3 does",
+                "only cut weights are gathered in forward",
             );
         }
         let prefetch = &s.prefetch;
         let lists = [("forward", &prefetch.forward), ("backward", &prefetch.backward)];
-        if s.kind != ShardingKind::Zero3 && *prefetch != super::ShardingPrefetch::default() {
+        if !kind.cuts_weights() && *prefetch != super::ShardingPrefetch::default() {
             p.add(
                 "parallelism.sharding.prefetch",
                 "a rule",
-                "nothing, unless kind is zero3",
-                "only zero3 gathers weights layer by layer",
+                "nothing, unless kind cuts weights, as zero3 does",
+                "only cut weights are gathered layer by layer",
             );
         }
         if prefetch.budgets().is_some() && lists.iter().any(|l| l.1.is_some()) {
@@ -50,12 +48,21 @@ impl WorkloadSpec {
                 }
             }
         }
-        if s.kind == ShardingKind::None && s.group.is_some() {
+        if !kind.has_groups() && s.group.is_some() {
             p.add(
                 "parallelism.sharding.group",
                 s.group.unwrap_or(0),
-                "nothing, where kind is none",
+                format!("nothing, where kind is {}", kind.name),
                 "set kind to zero1, zero2 or zero3",
+            );
+        }
+        let away = |place: &Placement| !place.on_device() && place.fraction > 0.0;
+        if kind.keeps_secondary() && self.offload.weights.iter().any(away) {
+            p.add(
+                "offload.weights",
+                "another tier",
+                format!("hbm, where kind is {}", kind.name),
+                "the second copy of weights stays on the device",
             );
         }
     }
@@ -69,12 +76,11 @@ impl WorkloadSpec {
         if self.optimizer.kind != OptimizerKind::Muon {
             return;
         }
-        let kind = self.parallelism.sharding.kind;
-        if kind > ShardingKind::Zero1 {
+        if self.sharding().cuts_gradients() {
             let allowed = "none or zero1, where each rank owns whole matrices";
             p.add(
                 "parallelism.sharding.kind",
-                "zero2 or zero3",
+                self.sharding().name,
                 allowed,
                 "optimizer.kind muon works on whole matrices",
             );

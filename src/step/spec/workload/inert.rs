@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ComputeFidelity, ContextKind, DispatcherKind, ExpertBalance, Placement, ShardingKind, TrainedPart,
-    WorkloadSpec,
+    ComputeFidelity, ContextKind, DispatcherKind, ExpertBalance, Placement, TrainedPart, WorkloadSpec,
 };
+use crate::step::sharding::Facts;
 use crate::step::spec::json::within;
 use crate::step::spec::model::ModelSpec;
 
@@ -49,8 +49,8 @@ impl Situation<'_> {
         let of_experts = holders * p.tensor / (p.expert * p.expert_tensor()).max(1);
         holders > 1 || (self.model.moe.is_some() && of_experts > 1)
     }
-    fn sharding(&self) -> ShardingKind {
-        self.w.parallelism.sharding.kind
+    fn sharding(&self) -> &'static Facts {
+        self.w.sharding()
     }
     fn stages(&self) -> u64 {
         self.w.parallelism.pipeline.size
@@ -61,7 +61,7 @@ impl Situation<'_> {
     /// Whether weights come to the device from somewhere before they are used, or gradients leave it.
     fn moves_state(&self) -> bool {
         let offload = &self.w.offload;
-        let cut = self.sharding() >= ShardingKind::Zero2 && self.shares_weights();
+        let cut = self.sharding().cuts_gradients() && self.shares_weights();
         cut || Self::is_away(&offload.weights) || Self::is_away(&offload.gradients)
     }
     fn axes_cut(&self) -> usize {
@@ -173,23 +173,27 @@ const RULES: [Rule; 38] = [
     ),
     (
         &["parallelism.sharding.gather_bucket_bytes", "precision.weight_communication"],
-        |s| s.sharding() > ShardingKind::None,
+        |s| s.sharding().cuts_optimizer(),
         "nothing is sharded",
     ),
     (
         &["parallelism.sharding.prefetch", "parallelism.sharding.reshard_after_forward"],
-        |s| s.sharding() == ShardingKind::Zero3,
-        "sharding.kind is not zero3",
+        |s| s.sharding().cuts_weights(),
+        "sharding.kind cuts no weights",
     ),
-    (&["gradient_buckets.all_reduce"], |s| s.sharding() == ShardingKind::Zero1, "sharding.kind is not zero1"),
+    (
+        &["gradient_buckets.all_reduce"],
+        |s| s.sharding().cuts_optimizer() && !s.sharding().cuts_gradients(),
+        "sharding.kind does not cut optimizer state alone",
+    ),
     (
         &["gradient_buckets.overlap_weight_gather"],
-        |s| matches!(s.sharding(), ShardingKind::Zero1 | ShardingKind::Zero2),
-        "sharding.kind is neither zero1 nor zero2",
+        |s| s.sharding().renews_weights(),
+        "sharding.kind does not cut updates of whole weights",
     ),
     (
         &["gradient_buckets.reduce_every_micro_batch"],
-        |s| s.w.micro_batches(s.devices) > 1 || s.sharding() >= ShardingKind::Zero2,
+        |s| s.w.micro_batches(s.devices) > 1 || s.sharding().cuts_gradients(),
         "one micro-batch",
     ),
     (

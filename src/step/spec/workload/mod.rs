@@ -28,6 +28,7 @@ mod used_modules;
 
 pub use super::dtype::Dtype;
 pub use super::reference::Reference;
+pub use crate::step::sharding::ShardingKind;
 pub use documents::{CutDocument, DocumentsSpec, DrawnLengths, SequenceOrder};
 pub use expert::{DispatcherKind, ExchangeFormats, ExpertOverlap, ExpertSpec, RowFormat};
 pub use inert::Inert;
@@ -39,7 +40,7 @@ pub use modules::{DrawnItems, ModuleParallelism, ModuleUseSpec, TrainedPart};
 pub use noise::{NoiseSpec, RandomStragglersSpec, SlowLinkSpec, StragglerSpec, StragglerUnit};
 pub use parallelism::{
     ContextKind, ContextSpec, DynamicContextSpec, ElementBudgets, GradientBucketSpec, GroupAxis,
-    ParallelismSpec, PipelineSpec, PointToPoint, ShardingKind, ShardingPrefetch, ShardingSpec, TensorOverlap,
+    ParallelismSpec, PipelineSpec, PointToPoint, ShardingPrefetch, ShardingSpec, TensorOverlap,
 };
 pub use precision::{
     BytesPerParameter, Fp8Communication, Fp8Gemm, Fp8Spec, OptimizerKind, OptimizerSpec, PrecisionSpec,
@@ -58,6 +59,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::ModelSpec;
 use super::stack::{HostSpec, StackSpec};
+use crate::step::sharding::Facts;
 
 /// One training step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -189,16 +191,24 @@ impl WorkloadSpec {
     pub fn micro_batches(&self, devices: u64) -> u64 {
         self.batch.global / self.data_parallel(devices).saturating_mul(self.batch.micro_batch).max(1)
     }
-    /// Ranks over which sharded state is cut: data-parallel ranks (and context-parallel ones, whose weights are the
-    /// same), or the size of the sharding group where one is given.
-    pub fn sharding_group(&self, devices: u64) -> u64 {
-        let all = self.data_parallel(devices).saturating_mul(self.parallelism.context.size);
-        self.parallelism.sharding.group.unwrap_or(all)
+    /// What the kind of sharding is.
+    pub fn sharding(&self) -> &'static Facts {
+        self.parallelism.sharding.kind.facts()
     }
     /// Whether gradients are reduced after every micro-batch, not once a step.
     pub fn reduces_every_micro_batch(&self) -> bool {
-        let cut = self.parallelism.sharding.kind >= ShardingKind::Zero2;
-        self.gradient_buckets.reduce_every_micro_batch.unwrap_or(cut)
+        self.gradient_buckets.reduce_every_micro_batch.unwrap_or(self.sharding().cuts_gradients())
+    }
+    /// Bytes of a gradient as it is sent between data-parallel ranks: in the format stated, or in that of the kind of sharding.
+    pub fn gradient_message_bytes(&self) -> f64 {
+        let of_kind =
+            self.sharding().gradient_bytes.filter(|_| self.precision.gradient_communication.is_none());
+        of_kind.unwrap_or(self.precision.gradient_communication().bytes())
+    }
+    /// Bytes of a weight as data-parallel ranks gather it: in the format stated, or in that of the kind of sharding.
+    pub fn weight_message_bytes(&self) -> f64 {
+        let of_kind = self.sharding().weight_bytes.filter(|_| self.precision.weight_communication.is_none());
+        of_kind.unwrap_or(self.precision.weight_gather_bytes())
     }
     /// Bytes that one parameter costs, class by class, before sharding and offload.
     pub fn bytes_per_parameter(&self) -> BytesPerParameter {

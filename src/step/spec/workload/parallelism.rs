@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::step::schedule::{Backward, Choice, Chunks, Shape};
+use crate::step::sharding::ShardingKind;
 use crate::step::spec::Attached;
 
 /// Degrees of parallelism and how each is carried out.
@@ -272,43 +273,20 @@ pub enum PointToPoint {
 pub struct ShardingSpec {
     /// What is cut.
     pub kind: ShardingKind,
-    /// With zero3: whether gathered weights are given up after forward and gathered again for backward;
+    /// Where weights are cut: whether gathered weights are given up after forward and gathered again for backward;
     /// default: yes (the last layer of a rank keeps its weights, since backward starts with it).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reshard_after_forward: Option<bool>,
-    /// Ranks over which state is cut; it is replicated across such groups (hybrid sharding). Default: all.
+    /// Ranks of a group, over which state is cut; it is replicated across such groups (hybrid sharding). Default: all, or those on
+    /// one node, as the kind has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<u64>,
-    /// With zero3: which weights are gathered ahead.
+    /// Where weights are cut: which of them are gathered ahead.
     pub prefetch: ShardingPrefetch,
     /// Bytes from which on a gathered message is sent: matrices of a layer are put together until they have so many; 1:
     /// each by itself. Default: a layer in one message (flat parameters).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gather_bucket_bytes: Option<u64>,
-}
-
-/// What data-parallel ranks cut among them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum ShardingKind {
-    /// Nothing: every rank holds everything (DDP).
-    #[default]
-    None,
-    /// Optimizer state (Megatron's distributed optimizer).
-    Zero1,
-    /// Optimizer state and gradients.
-    Zero2,
-    /// Optimizer state, gradients and weights (FSDP).
-    #[serde(alias = "fsdp")]
-    Zero3,
-}
-
-impl ShardingKind {
-    /// Which of weights, gradients and optimizer state are cut.
-    pub fn cuts(self) -> [bool; 3] {
-        [self >= ShardingKind::Zero3, self >= ShardingKind::Zero2, self >= ShardingKind::Zero1]
-    }
 }
 
 /// Which weights a ZeRO-3 rank gathers ahead.

@@ -37,7 +37,7 @@ pub(super) use policy::Residency;
 pub use shares::Shares;
 
 use super::writer::Writer;
-use crate::step::spec::workload::{OptimizerPlace, ShardingKind};
+use crate::step::spec::workload::OptimizerPlace;
 use activations::Kept;
 use every_nth::EveryNth;
 use gradients::{Cut, Reduced, Whole};
@@ -55,16 +55,16 @@ pub(crate) struct Policies {
 impl Policies {
     /// What a workload asks for.
     pub(crate) fn of(shares: &Shares<'_>) -> Policies {
-        let sharding = &shares.workload.parallelism.sharding;
+        let facts = shares.facts();
         let (offload, placed) = (&shares.workload.offload, &shares.placed);
         let all_here =
             placed.optimizer.is_empty() && placed.gradients.is_empty() && placed.weights.is_empty();
         Policies {
-            weights: match (sharding.kind, sharding.prefetch.budgets()) {
-                (ShardingKind::Zero3, Some(budgets)) if shares.gathers() => Box::new(Budgets::new(budgets)),
-                (ShardingKind::Zero3, None) if shares.gathers() => Box::new(Fsdp::default()),
-                (ShardingKind::Zero1 | ShardingKind::Zero2, _) => Box::new(Renewed::default()),
-                _ => Box::new(Replicated::default()),
+            weights: match shares.workload.parallelism.sharding.prefetch.budgets() {
+                _ if facts.renews_weights() => Box::new(Renewed::default()),
+                _ if !(facts.cuts_weights() && shares.gathers()) => Box::new(Replicated::default()),
+                Some(budgets) => Box::new(Budgets::new(budgets)),
+                None => Box::new(Fsdp::default()),
             },
             gradients: match shares.gradients_are_cut() {
                 true => Box::new(Reduced::new(Cut::default())),

@@ -8,9 +8,10 @@ use crate::step::model::muon::{Held, owned};
 use crate::step::plan::step::asked::groups_of;
 use crate::step::plan::step::groups::{Degrees, Group};
 use crate::step::plan::step::unit::{State, Unit};
+use crate::step::sharding::{Cuts, Exchange, Facts};
 use crate::step::spec::SpecError;
 use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::{BytesPerParameter, OptimizerKind, ShardingKind, WorkloadSpec};
+use crate::step::spec::workload::{BytesPerParameter, OptimizerKind, WorkloadSpec};
 use crate::step::topology::Machine;
 
 /// How the state of a step is shared among ranks and tiers.
@@ -46,8 +47,8 @@ impl<'a> Shares<'a> {
             degrees,
             placed,
             bytes: workload.bytes_per_parameter(),
-            gradient_message_bytes: workload.precision.gradient_communication().bytes(),
-            weight_message_bytes: workload.precision.weight_gather_bytes(),
+            gradient_message_bytes: workload.gradient_message_bytes(),
+            weight_message_bytes: workload.weight_message_bytes(),
         })
     }
 
@@ -59,16 +60,27 @@ impl<'a> Shares<'a> {
     pub(super) fn has(&self, group: Group) -> bool {
         self.groups.contains(&group)
     }
-    pub(super) fn kind(&self) -> ShardingKind {
-        self.workload.parallelism.sharding.kind
+    fn has_either(&self, exchange: Exchange) -> bool {
+        self.has(Group::Dense(exchange)) || self.has(Group::Experts(exchange))
+    }
+    /// What the kind of sharding is.
+    pub(super) fn facts(&self) -> &'static Facts {
+        self.workload.sharding()
     }
     /// Whether weights are cut among more than one rank, or their updates are.
     pub(super) fn gathers(&self) -> bool {
-        self.has(Group::Weights) || self.has(Group::ExpertWeights)
+        self.has_either(Exchange::Gather)
+    }
+    /// The groups that gather dense weights and experts for a pass.
+    pub(super) fn gather_groups(&self, backward: bool) -> [Group; 2] {
+        [Group::Dense as fn(Exchange) -> Group, Group::Experts].map(|of| {
+            let near = backward && self.has(of(Exchange::GatherSecondary));
+            of(if near { Exchange::GatherSecondary } else { Exchange::Gather })
+        })
     }
     /// Whether each rank keeps a part of the reduced gradients only.
     pub(super) fn gradients_are_cut(&self) -> bool {
-        self.kind() >= ShardingKind::Zero2 && (self.has(Group::Gradients) || self.has(Group::ExpertGradients))
+        self.facts().cuts_gradients() && self.has_either(Exchange::Sum)
     }
 
     /// Bytes of a unit's gradients as they are sent: of dense weights, and of experts.
@@ -79,7 +91,7 @@ impl<'a> Shares<'a> {
     pub(crate) fn tensor_sum_bytes(&self, unit: &Unit) -> u64 {
         if unit.plan.sums_over_tensor { self.gradient_bytes(unit)[0] } else { 0 }
     }
-    /// Seconds to reduce the gradients of some units together.
+    /// Seconds to reduce the gradients of some units together: in every reduction, and more in the last one of a step.
     ///
     /// # Errors
     /// A collective that no algorithm can run.
@@ -87,7 +99,7 @@ impl<'a> Shares<'a> {
         &self,
         links: &dyn IdleLinks,
         units: impl Iterator<Item = &'u Unit>,
-    ) -> Result<f64, CollectiveError> {
+    ) -> Result<[f64; 2], CollectiveError> {
         let (mut sizes, mut tensors, mut of_images) = ([0; 2], [0; 2], 0);
         for unit in units {
             of_images += self.tensor_sum_bytes(unit);
@@ -96,23 +108,40 @@ impl<'a> Shares<'a> {
                 tensors[i] += tensors_of(unit, i == 1);
             }
         }
-        let [dense, expert] = sizes;
-        let op = if self.scatters() { Op::ReduceScatter } else { Op::AllReduce };
-        let shard = dense as f64 / f64::from(self.degrees.shard);
-        let reduced = |group, bytes: u64, tensors| {
-            let pieces = self.messages(bytes, tensors) as f64;
-            Ok::<_, CollectiveError>(pieces * links.collective(group, op, bytes as f64 / pieces)?)
-        };
         let images = Group::Layer(CommGroup::Tensor);
-        Ok(links.collective(images, Op::AllReduce, of_images as f64)?
-            + reduced(Group::Gradients, dense, tensors[0])?
-            + links.collective(Group::Replicas, Op::AllReduce, shard)?
-            + reduced(Group::ExpertGradients, expert, tensors[1])?)
+        let mut seconds = [links.collective(images, Op::AllReduce, of_images as f64)?, 0.0];
+        for (i, of) in [Group::Dense as fn(Exchange) -> Group, Group::Experts].into_iter().enumerate() {
+            for hop in self.hops(of) {
+                let pieces = if hop.in_buckets { self.messages(sizes[i], tensors[i]) } else { 1 } as f64;
+                let bytes = sizes[i] as f64 / f64::from(hop.parts) / pieces;
+                seconds[usize::from(hop.once)] += pieces * links.collective(hop.group, hop.op, bytes)?;
+            }
+        }
+        Ok(seconds)
     }
-    /// Whether a rank gets the sums of its share alone.
-    pub(super) fn scatters(&self) -> bool {
-        let whole = self.kind() == ShardingKind::Zero1 && self.workload.gradient_buckets.all_reduce;
-        self.kind() != ShardingKind::None && !whole
+    /// The hops in which gradients are summed, of dense weights or of experts.
+    pub(super) fn hops(&self, of: fn(Exchange) -> Group) -> [Hop; 3] {
+        let facts = self.facts();
+        let whole = self.workload.gradient_buckets.all_reduce && !facts.cuts_gradients();
+        let op = match facts.cuts_optimizer() && !whole {
+            true if facts.sums_by_all_to_all => Op::AllToAll,
+            true => Op::ReduceScatter,
+            false => Op::AllReduce,
+        };
+        let size = |exchange| self.degrees.size(of(exchange));
+        let (near, across) = (size(Exchange::Sum), size(Exchange::SumAcross));
+        let between = |exchange, op, parts| Hop {
+            group: of(exchange),
+            op,
+            parts,
+            in_buckets: false,
+            once: facts.across_once,
+        };
+        [
+            Hop { in_buckets: true, once: false, ..between(Exchange::Sum, op, 1) },
+            between(Exchange::SumAcross, op, near),
+            between(Exchange::SumReplicas, Op::AllReduce, near * across),
+        ]
     }
     /// In how many messages so many bytes of gradients are sent: a bucket is full when it holds its size or more, and holds
     /// whole tensors.
@@ -129,22 +158,19 @@ impl<'a> Shares<'a> {
 
     /// What optimizer, gradients and weights of some units hold in all on one rank.
     pub(crate) fn state<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> State {
-        let d = &self.degrees;
-        let ranks = (f64::from(d.shard), f64::from(d.expert_replicas()));
-        State::of(units, &self.bytes, ranks.0, ranks.1, self.kind().cuts())
+        State::of(units, &self.bytes, &self.degrees.dense, &self.degrees.experts)
     }
     /// Parameters of some units that one rank updates.
     pub(crate) fn updated<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> u64 {
-        let cut = self.kind() >= ShardingKind::Zero1;
-        let d = &self.degrees;
-        let of = |parameters: u64, ranks: u32| {
-            if cut { parameters.div_ceil(u64::from(ranks)) } else { parameters }
-        };
-        let shares = units.map(|u| {
-            let p = u.plan.trained;
-            of(p.dense, d.shard) + of(p.expert, d.expert_replicas())
-        });
-        shares.sum()
+        self.trained_part(units, |cuts| cuts.optimizer)
+    }
+    /// Parameters of some units of whose gradients one rank keeps the sums.
+    pub(crate) fn gradients_kept<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> u64 {
+        self.trained_part(units, |cuts| cuts.gradients)
+    }
+    fn trained_part<'u>(&self, units: impl Iterator<Item = &'u Unit>, over: fn(&Cuts<u32>) -> u32) -> u64 {
+        let [dense, experts] = [&self.degrees.dense, &self.degrees.experts].map(|cuts| u64::from(over(cuts)));
+        units.map(|u| u.plan.trained.dense.div_ceil(dense) + u.plan.trained.expert.div_ceil(experts)).sum()
     }
     /// The matrices of some units that one rank updates, where the optimizer works on whole ones.
     pub(crate) fn matrices<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> Vec<Held> {
@@ -152,9 +178,7 @@ impl<'a> Shares<'a> {
             return Vec::new();
         }
         let held: Vec<Held> = units.flat_map(|u| u.plan.matrices.iter().copied()).collect();
-        let shared = self.kind() >= ShardingKind::Zero1;
-        let owners = if shared { (self.degrees.shard, self.degrees.expert_replicas()) } else { (1, 1) };
-        owned(&held, owners)
+        owned(&held, (self.degrees.dense.optimizer, self.degrees.experts.optimizer))
     }
     /// Bytes of a unit's weights as passes read them.
     pub(crate) fn weight_bytes(&self, unit: &Unit) -> u64 {
@@ -164,14 +188,23 @@ impl<'a> Shares<'a> {
     /// Of so many bytes of dense weights and of experts, those that this rank holds where weights are cut among ranks: those that others gather from
     /// it, and those that no other rank holds.
     pub(super) fn shard_parts(&self, (dense, expert): (u64, u64)) -> [u64; 2] {
-        let d = &self.degrees;
-        let parts = [
-            (dense / u64::from(d.shard), Group::Weights),
-            (expert / u64::from(d.expert_replicas()), Group::ExpertWeights),
-        ];
-        let sum = |cut: bool| parts.iter().filter(|p| self.has(p.1) == cut).map(|p| p.0).sum();
+        let parts = [(dense, Group::Dense(Exchange::Gather)), (expert, Group::Experts(Exchange::Gather))];
+        let part = |(bytes, group): &(u64, Group)| bytes / u64::from(self.degrees.size(*group));
+        let sum = |cut: bool| parts.iter().filter(|p| self.has(p.1) == cut).map(part).sum();
         [sum(true), sum(false)]
     }
+}
+
+/// A hop on which gradients are summed.
+pub(super) struct Hop {
+    pub group: Group,
+    pub op: Op,
+    /// Of a unit's gradients, a rank sends one of so many parts.
+    pub parts: u32,
+    /// Whether it is sent in messages of the size of a bucket.
+    pub in_buckets: bool,
+    /// Whether it is taken once a step, by complete gradients alone.
+    pub once: bool,
 }
 
 /// Weight tensors of a unit, or of its experts: a layer's matrices; experts' matrices of one kind are one tensor.

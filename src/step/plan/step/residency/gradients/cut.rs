@@ -7,14 +7,13 @@
 //! What the part has gathered on another tier so far is fetched and written back around each reduction.
 
 use super::super::{Given, UnitTimes, free, take};
-use super::{Home, cargo, kept_bytes, message_bytes, reduction_time, share_bytes, waiting};
+use super::{Home, cargo, kept_bytes, message_bytes, part_bytes, reduction_time, waiting};
 use crate::core::ids::OpId;
 use crate::core::program::{MemoryClass, ProgramBuilder};
 use crate::step::plan::step::chain::{Chain, Visit};
 use crate::step::plan::step::residency::law::windows;
 use crate::step::plan::step::unit::Unit;
 use crate::step::plan::step::writer::Writer;
-use crate::step::spec::workload::ShardingKind;
 
 /// Gradients that are cut among ranks.
 #[derive(Default)]
@@ -58,7 +57,7 @@ impl Home for Cut {
             let all = units.iter().map(|u| whole(u.unit)).sum();
             return vec![[all; 2]; units.len()];
         }
-        let bounded = shares.kind() == ShardingKind::Zero3;
+        let bounded = shares.facts().cuts_weights();
         let bytes: Vec<f64> = units.iter().map(|u| whole(u.unit)).collect();
         let most = windows(&bytes, [0; 2], [0, 1]);
         let waiting = waiting(given, units, whole, |u| reduction_time(given, u).unwrap_or(0.0));
@@ -79,7 +78,7 @@ impl Home for Cut {
         micro_batch: u32,
         _complete: bool,
     ) {
-        let bytes = share_bytes(w, unit);
+        let bytes = part_bytes(w, unit);
         let before = self.written[unit as usize];
         for away in &w.setup.shares.placed.gradients {
             let bytes = away.of(bytes);

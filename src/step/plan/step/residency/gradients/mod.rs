@@ -1,10 +1,10 @@
 //! Gradients: where they gather, and their reduction over ranks that hold the same weights.
 //!
 //! The gradient of a unit is complete when the last micro-batch has added its part. It is reduced then, or after every
-//! micro-batch: `reduce_every_micro_batch`, by default where gradients are cut (ZeRO-2 and -3), since a shard cannot hold
+//! micro-batch: `reduce_every_micro_batch`, by default where gradients are cut, since a shard cannot hold
 //! what is not reduced. Units to reduce gather in a bucket; a full bucket is reduced by an all-reduce where every rank
-//! keeps everything, by a reduce-scatter where optimizer state is cut (hybrid sharding: then an all-reduce of the shard
-//! between sharding groups). With overlap the reduction runs beside the backward passes still to come, else behind the
+//! keeps everything, by a reduce-scatter where optimizer state is cut, and on in hops between groups where there are groups
+//! ([`crate::step::sharding`]), in every reduction or by complete gradients alone. With overlap the reduction runs beside the backward passes still to come, else behind the
 //! last of them.
 //!
 //! What is on the device beyond what is resident depends on the gradient's home: [`Whole`] or [`Cut`].
@@ -16,7 +16,7 @@ pub(super) use cut::Cut;
 pub(super) use whole::Whole;
 
 use super::copies::Cargo;
-use super::shares::tensors_of;
+use super::shares::{Hop, tensors_of};
 use super::{Around, Form, Given, Held, Law, Reductions, Residency, UnitTimes};
 use crate::core::ids::OpId;
 use crate::core::program::{MemoryClass, NO_MICRO_BATCH, Phase, ProgramBuilder};
@@ -27,7 +27,7 @@ use crate::step::plan::step::groups::Group;
 use crate::step::plan::step::residency::away::{fraction_away, spread};
 use crate::step::plan::step::unit::Unit;
 use crate::step::plan::step::writer::Writer;
-use crate::step::spec::workload::ShardingKind;
+use crate::step::sharding::Exchange;
 
 /// Where the gradient of a unit gathers, until and after it is reduced.
 pub(super) trait Home {
@@ -173,7 +173,8 @@ impl<H: Home> Reduced<H> {
         if units.is_empty() {
             return;
         }
-        let ops = reduce(w, b, &units, waits, micro_batch);
+        let complete: Vec<u32> = units.iter().copied().filter(|u| self.to_come[*u as usize] == 0).collect();
+        let ops = reduce(w, b, (&units, &complete), waits, micro_batch);
         let behind = if ops.is_empty() { waits.to_vec() } else { ops.clone() };
         if let Some(last) = behind.last() {
             self.home.sent(b, &units, *last);
@@ -202,51 +203,60 @@ impl<H: Home> Reduced<H> {
     }
 }
 
-/// The messages of some units; hybrid sharding's all-reduce last.
+/// The messages of some units, of which some are complete, hop after hop.
 fn reduce(
     w: &mut Writer<'_, '_>,
     b: &mut ProgramBuilder,
-    units: &[u32],
+    (units, complete): (&[u32], &[u32]),
     waits: &[OpId],
     micro_batch: u32,
 ) -> Vec<OpId> {
     let shares = &w.setup.shares;
     let layer = units.first().and_then(|u| w.units[*u as usize].layer);
-    let sharded = shares.scatters();
-    let sizes = units.iter().map(|u| w.units[*u as usize].trained_bytes(shares.gradient_message_bytes));
-    let (dense, expert) = sizes.fold((0, 0), |sum, s| (sum.0 + s.0, sum.1 + s.1));
     let of_images = units.iter().map(|u| shares.tensor_sum_bytes(&w.units[*u as usize])).sum();
     let what = ("all-reduce module gradients", Phase::Backward, layer);
     let images = Group::Layer(CommGroup::Tensor);
     let summed = w.communicate(b, images, Op::AllReduce, of_images, what, waits, micro_batch);
     let mut ops: Vec<OpId> = summed.into_iter().collect();
     let waits = summed.as_ref().map_or(waits, std::slice::from_ref);
-    for (group, bytes) in [(Group::Gradients, dense), (Group::ExpertGradients, expert)] {
-        let (op, name) = match (sharded, group) {
-            (true, Group::Gradients) => (Op::ReduceScatter, "reduce-scatter gradients"),
-            (true, _) => (Op::ReduceScatter, "reduce-scatter expert gradients"),
-            (false, Group::Gradients) => (Op::AllReduce, "all-reduce gradients"),
-            (false, _) => (Op::AllReduce, "all-reduce expert gradients"),
-        };
-        let what = (name, Phase::Backward, layer);
-        let tensors =
-            units.iter().map(|u| tensors_of(&w.units[*u as usize], group == Group::ExpertGradients)).sum();
-        let pieces = w.setup.shares.messages(bytes, tensors);
-        let reduced = (0..pieces)
-            .filter_map(|_| w.communicate(b, group, op, bytes / pieces, what, waits, micro_batch))
-            .last();
-        // Also a sharding group of one has replicas to sum over.
-        if group == Group::Gradients {
-            let what = ("all-reduce gradient shards", Phase::Backward, layer);
-            let shard = bytes / u64::from(shares.degrees.shard);
-            let waits = reduced.as_ref().map_or(waits, std::slice::from_ref);
-            let summed = w.communicate(b, Group::Replicas, Op::AllReduce, shard, what, waits, micro_batch);
-            ops.extend(summed.or(reduced));
-        } else {
-            ops.extend(reduced);
+    for (expert, of) in [(false, Group::Dense as fn(Exchange) -> Group), (true, Group::Experts)] {
+        let mut last = None;
+        for hop in shares.hops(of) {
+            let sent = if hop.once { complete } else { units };
+            let sizes =
+                sent.iter().map(|u| shares.gradient_bytes(&w.units[*u as usize])[usize::from(expert)]);
+            let bytes = sizes.sum::<u64>() / u64::from(hop.parts);
+            let tensors = sent.iter().map(|u| tensors_of(&w.units[*u as usize], expert)).sum();
+            let pieces = if hop.in_buckets { shares.messages(bytes, tensors) } else { 1 };
+            let what = (name(&hop), Phase::Backward, layer);
+            let waits = last.as_ref().map_or(waits, std::slice::from_ref);
+            let summed = (0..pieces)
+                .filter_map(|_| w.communicate(b, hop.group, hop.op, bytes / pieces, what, waits, micro_batch))
+                .last();
+            last = summed.or(last);
         }
+        ops.extend(last);
     }
     ops
+}
+
+/// What readers see of a hop.
+fn name(hop: &Hop) -> &'static str {
+    use Exchange::{Sum, SumReplicas};
+    match (hop.group, hop.op) {
+        (Group::Dense(SumReplicas), _) => "all-reduce gradient shards",
+        (Group::Experts(SumReplicas), _) => "all-reduce expert gradient shards",
+        (Group::Dense(Sum), Op::ReduceScatter) => "reduce-scatter gradients",
+        (Group::Experts(Sum), Op::ReduceScatter) => "reduce-scatter expert gradients",
+        (Group::Dense(Sum), Op::AllToAll) => "all-to-all gradients",
+        (Group::Experts(Sum), Op::AllToAll) => "all-to-all expert gradients",
+        (Group::Dense(Sum), _) => "all-reduce gradients",
+        (Group::Experts(Sum), _) => "all-reduce expert gradients",
+        (Group::Dense(_), Op::AllToAll) => "all-to-all gradient shards",
+        (Group::Experts(_), Op::AllToAll) => "all-to-all expert gradient shards",
+        (Group::Dense(_), _) => "reduce-scatter gradient shards",
+        (_, _) => "reduce-scatter expert gradient shards",
+    }
 }
 
 /// First and last stage add up the gradients of the table they share.
@@ -289,6 +299,12 @@ fn share_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
     (share as f64 * w.setup.shares.bytes.gradients).round() as u64
 }
 
+/// Bytes of a unit's gradient of which this rank keeps the sums.
+fn part_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
+    let kept = w.setup.shares.gradients_kept(std::iter::once(&w.units[unit as usize]));
+    (kept as f64 * w.setup.shares.bytes.gradients).round() as u64
+}
+
 fn cargo(w: &Writer<'_, '_>, unit: u32, name: &'static str, bytes: u64, micro_batch: u32) -> Cargo {
     let layer = w.units[unit as usize].layer;
     Cargo { class: MemoryClass::Gradients, bytes, name, phase: Phase::Backward, layer, micro_batch }
@@ -305,14 +321,16 @@ impl<H: Home> Law for Reduced<H> {
             every: workload.reduces_every_micro_batch(),
             overlap: buckets.overlap,
             bucket_bytes: buckets.bucket_bytes,
-            held: shares.kind() == ShardingKind::Zero3,
+            held: shares.facts().cuts_weights(),
         };
         let cut = shares.gradients_are_cut();
         let whole =
             if cut || workload.offload.reuse_across_micro_batches { 0.0 } else { shares.bytes.gradients };
         let around = given.around(|unit| {
             let [carried_in, carried_out, _] = given.copies(placed, unit.plan.trained.total() as f64 * whole);
-            let share = shares.updated(std::iter::once(unit)) as f64 * shares.bytes.gradients;
+            let one = std::iter::once(unit);
+            let share = if cut { shares.gradients_kept(one) } else { shares.updated(one) };
+            let share = share as f64 * shares.bytes.gradients;
             let [home_in, home_out, _] = given.copies(placed, share);
             let home = [if cut { home_in } else { 0.0 }, home_out];
             Ok(Around { carried: [carried_in, carried_out], home, ..Around::default() })
@@ -329,7 +347,7 @@ impl<H: Home> Law for Reduced<H> {
     }
 }
 
-/// Closed form: seconds to reduce a unit's gradient.
+/// Closed form: seconds to reduce a unit's gradient, before it is complete.
 fn reduction_time(given: &Given<'_>, unit: &Unit) -> Result<f64, CollectiveError> {
-    given.shares.reduction(given.links, std::iter::once(unit))
+    Ok(given.shares.reduction(given.links, std::iter::once(unit))?[0])
 }

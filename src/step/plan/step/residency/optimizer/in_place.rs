@@ -10,8 +10,9 @@ use crate::step::plan::launch::Read;
 use crate::step::plan::step::groups::Group;
 use crate::step::plan::step::residency::away::spread;
 use crate::step::plan::step::writer::Writer;
+use crate::step::sharding::Exchange;
 use crate::step::spec::stack::{HostRead, UpdatePass};
-use crate::step::spec::workload::{Dtype, ShardingKind};
+use crate::step::spec::workload::Dtype;
 
 /// Everything on the device.
 pub(in super::super) struct InPlace;
@@ -49,7 +50,6 @@ fn update_all(
     mut waits: Vec<OpId>,
 ) -> Option<OpId> {
     let workload = w.setup.shares.workload;
-    let whole: u64 = w.units.iter().map(|u| u.plan.trained.total()).sum();
     let matrices = w.setup.shares.matrices(w.units.iter());
     let kernels = optimizer::Update {
         matrices: &matrices,
@@ -57,7 +57,7 @@ fn update_all(
         spec: &workload.stack().optimizer,
         kind: workload.optimizer.kind,
         parameters,
-        held: if workload.parallelism.sharding.kind >= ShardingKind::Zero2 { parameters } else { whole },
+        held: w.setup.shares.gradients_kept(w.units.iter()),
         state: w.setup.shares.bytes,
         clips: workload.optimizer.clip_gradients,
         scales_loss: workload.precision.compute == Dtype::Fp16,
@@ -89,8 +89,12 @@ fn update_all(
 fn sum_norm(w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, norm: &[OpId]) -> Vec<OpId> {
     let workload = w.setup.shares.workload;
     let mut last = norm.to_vec();
-    let cut = workload.parallelism.sharding.kind >= ShardingKind::Zero1;
-    let groups = [(Group::Gradients, cut), (Group::Model, !workload.parallelism.pipeline.updates_unasked())];
+    let cut = workload.sharding().cuts_optimizer();
+    let groups = [
+        (Group::Dense(Exchange::Sum), cut),
+        (Group::Dense(Exchange::SumAcross), cut),
+        (Group::Model, !workload.parallelism.pipeline.updates_unasked()),
+    ];
     for (group, summed) in groups {
         let what = ("all-reduce gradient norm", Phase::Optimizer, None);
         if summed {

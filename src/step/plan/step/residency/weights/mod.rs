@@ -22,7 +22,6 @@ use crate::step::plan::step::residency::away::{fraction_away, spread};
 use crate::step::plan::step::residency::law::windows;
 use crate::step::plan::step::unit::Unit;
 use crate::step::plan::step::writer::Writer;
-use crate::step::spec::workload::ShardingKind;
 
 /// Where this rank's weights, or its shard of them, live.
 fn resident(w: &Writer<'_, '_>) -> Vec<(u8, f64)> {
@@ -49,14 +48,14 @@ fn gather(
     let (dense, expert) = of(&w.units[unit as usize], w.setup.shares.weight_message_bytes);
     let layer = w.units[unit as usize].layer;
     let (mut ops, mut taken) = (Vec::new(), 0);
-    for (group, bytes, name) in [
-        (Group::Weights, dense, "all-gather weights"),
-        (Group::ExpertWeights, expert, "all-gather expert weights"),
-    ] {
+    let [of_dense, of_experts] = w.setup.shares.gather_groups(phase == Phase::Backward);
+    for (group, bytes, name) in
+        [(of_dense, dense, "all-gather weights"), (of_experts, expert, "all-gather expert weights")]
+    {
         let bytes = (bytes as f64 * part).round() as u64;
         let what = (name, phase, layer);
         let pieces =
-            w.setup.shares.gathered_in(&w.units[unit as usize], group == Group::ExpertWeights, bytes);
+            w.setup.shares.gathered_in(&w.units[unit as usize], matches!(group, Group::Experts(_)), bytes);
         let mut last = None;
         for piece in 0..pieces {
             let bytes = bytes * (piece + 1) / pieces - bytes * piece / pieces;
@@ -75,31 +74,35 @@ fn gather(
 /// it.
 fn around(given: &Given<'_>, gathers: bool) -> Result<Vec<Vec<Around>>, CollectiveError> {
     let (shares, o) = (given.shares, &given.shares.workload.offload);
-    let d = &shares.degrees;
     let reused = if o.reuse_across_micro_batches { 1.0 / given.passes } else { 1.0 };
     given.around(|unit| {
         let (dense, expert) = unit.weight_bytes(shares.bytes.weights);
-        let copied = match shares.kind() {
-            ShardingKind::Zero3 => {
-                dense as f64 / f64::from(d.shard) + expert as f64 / f64::from(d.expert_replicas())
-            }
-            _ => (dense + expert) as f64,
-        };
+        let [over, experts_over] = [&shares.degrees.dense, &shares.degrees.experts].map(|cuts| cuts.weights);
+        let copied = dense as f64 / f64::from(over) + expert as f64 / f64::from(experts_over);
         let [copy_in, ..] = given.copies(&shares.placed.weights, copied * reused);
-        let gather = if gathers { gather_time(given, unit, unit.weight_bytes(1.0))? } else { 0.0 };
-        Ok(Around { gather: [gather; 2], copy_in: [copy_in; 2], ..Around::default() })
+        let gather = |backward| match gathers {
+            true => gather_time(given, unit, unit.weight_bytes(1.0), backward),
+            false => Ok(0.0),
+        };
+        Ok(Around { gather: [gather(false)?, gather(true)?], copy_in: [copy_in; 2], ..Around::default() })
     })
 }
 
-/// Closed form: seconds to gather so many weights of a unit.
-fn gather_time(given: &Given<'_>, unit: &Unit, (dense, expert): (u64, u64)) -> Result<f64, CollectiveError> {
+/// Closed form: seconds to gather so many weights of a unit for a forward or a backward pass.
+fn gather_time(
+    given: &Given<'_>,
+    unit: &Unit,
+    (dense, expert): (u64, u64),
+    backward: bool,
+) -> Result<f64, CollectiveError> {
     let time = |group, weights: u64| {
         let bytes = weights as f64 * given.shares.weight_message_bytes;
         let pieces =
-            given.shares.gathered_in(unit, group == Group::ExpertWeights, bytes.round() as u64) as f64;
+            given.shares.gathered_in(unit, matches!(group, Group::Experts(_)), bytes.round() as u64) as f64;
         Ok::<_, CollectiveError>(pieces * given.links.collective(group, Op::AllGather, bytes / pieces)?)
     };
-    Ok(time(Group::Weights, dense)? + time(Group::ExpertWeights, expert)?)
+    let [of_dense, of_experts] = given.shares.gather_groups(backward);
+    Ok(time(of_dense, dense)? + time(of_experts, expert)?)
 }
 
 /// Closed form: what stays.

@@ -1,0 +1,16 @@
+//! Hybrid sharding (PyTorch FSDP's `HYBRID_SHARD`, Zhao et al. 2023, arXiv 2304.11277): everything is cut within a
+//! node, and every reduction ends with an all-reduce of the shard between nodes.
+
+use super::Extent::Group;
+use super::{Cuts, Facts, GroupSize};
+
+/// Everything within a node.
+pub const HYBRID: Facts = Facts {
+    aliases: &["hsdp"],
+    group: GroupSize::Node,
+    ..Facts::new(
+        "hybrid",
+        "Optimizer state, gradients and weights within a node; each reduction sums shards between nodes (HSDP)",
+        Cuts::of(Group, Group, Group),
+    )
+};

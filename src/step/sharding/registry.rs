@@ -1,0 +1,57 @@
+//! The kinds of sharding known by name.
+
+use super::{Facts, hybrid, mics, node_gradients, none, zero_plus_plus, zero1, zero2, zero3};
+
+/// The kinds of sharding known by name.
+pub const ALL: &[&Facts] = &[
+    &none::NONE,
+    &zero1::ZERO1,
+    &zero2::ZERO2,
+    &zero3::ZERO3,
+    &hybrid::HYBRID,
+    &mics::MICS,
+    &node_gradients::NODE_GRADIENTS,
+    &zero_plus_plus::ZERO_PLUS_PLUS,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::sharding::Extent;
+
+    /// Ranks of an extent among 8 in groups of 4.
+    fn over(extent: Extent) -> u32 {
+        match extent {
+            Extent::Nobody => 1,
+            Extent::Group => 4,
+            Extent::All => 8,
+        }
+    }
+
+    /// What policies of residency rely on: optimizer state is cut finest, and gathered weights need no renewal.
+    #[test]
+    fn cuts_are_ones_that_a_step_can_play() {
+        for facts in ALL {
+            for cuts in [facts.dense, facts.experts] {
+                let [weights, secondary, gradients, summed, optimizer] = cuts.classes().map(over);
+                assert!(gradients <= optimizer, "{}: gradients to update with", facts.name);
+                assert!(weights == 1 || weights == optimizer, "{}: weights to read", facts.name);
+                assert!(secondary == 1 || secondary < weights, "{}: a nearer copy", facts.name);
+                assert!(optimizer == 1 || summed <= optimizer, "{}: parts of the first hop", facts.name);
+                assert!(!facts.across_once || gradients == summed, "{}: parts to keep", facts.name);
+                let (dense, own) = (facts.dense.classes(), cuts.classes());
+                assert_eq!(own.map(Extent::is_cut), dense.map(Extent::is_cut), "{}", facts.name);
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<&str> =
+            ALL.iter().flat_map(|f| f.aliases.iter().copied().chain([f.name])).collect();
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}
