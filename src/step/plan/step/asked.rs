@@ -13,7 +13,7 @@ use crate::step::spec::stack::UpdatePass;
 use crate::step::spec::workload::{
     ContextKind, DispatcherKind, ExpertOverlap, OptimizerPlace, ShardingKind, WorkloadSpec,
 };
-use crate::step::topology::{Axis, Layout, Machine};
+use crate::step::topology::{Axis, Front, Layout, Machine};
 
 /// Sizes of the groups of a workload on so many devices.
 pub fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
@@ -37,6 +37,7 @@ pub fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
         expert_tensor: p.expert_tensor() as u32,
         data,
         pipeline: p.pipeline.size as u32,
+        front: w.module_devices().map(|own| Front { tensor: own.tensor as u32, data: own.data as u32 }),
         ends: [(w.module_stages() as u32).min(last), last],
         shard,
     }
@@ -129,8 +130,9 @@ pub fn layer_split(
 /// The degrees multiply to too many ranks, or the rank map does not name a device of the machine for each.
 pub fn layout(w: &WorkloadSpec, d: &Degrees, machine: &Machine) -> Result<Layout, SpecError> {
     let order: Vec<Axis> = w.parallelism.order.iter().map(|a| groups::axis(*a)).collect();
-    let sizes = [(Axis::Tp, d.tensor), (Axis::Cp, d.context), (Axis::Dp, d.data), (Axis::Pp, d.pipeline)];
-    let layout = Layout::new(&order, &sizes)?;
+    let stages = w.grid_stages() as u32;
+    let sizes = [(Axis::Tp, d.tensor), (Axis::Cp, d.context), (Axis::Dp, d.data), (Axis::Pp, stages)];
+    let layout = Layout::new(&order, &sizes)?.with_front(d.front);
     match &w.parallelism.rank_map {
         None => Ok(layout),
         Some(map) => {
@@ -212,7 +214,7 @@ pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &Pl
     if model.tied_embeddings && d.ends[0] != d.ends[1] {
         groups.push(Group::Embedding);
     }
-    groups.retain(|g| d.size(*g) > 1);
+    groups.retain(|g| d.grids().any(|grid| grid.size(*g) > 1));
     let mut add = |group: Group| {
         if !groups.contains(&group) {
             groups.push(group);

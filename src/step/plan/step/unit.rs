@@ -177,6 +177,7 @@ impl State {
         let mut state = State::default();
         for unit in units {
             let (all, trained) = (unit.plan.parameters, unit.plan.trained);
+            let dense = unit.plan.holders.map_or(dense, f64::from);
             for (held, trained, ranks) in
                 [(all.dense, trained.dense, dense), (all.expert, trained.expert, expert)]
             {

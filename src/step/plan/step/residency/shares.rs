@@ -142,7 +142,7 @@ impl<'a> Shares<'a> {
         };
         let shares = units.map(|u| {
             let p = u.plan.trained;
-            of(p.dense, d.shard) + of(p.expert, d.expert_replicas())
+            of(p.dense, self.holders(u)) + of(p.expert, d.expert_replicas())
         });
         shares.sum()
     }
@@ -156,17 +156,21 @@ impl<'a> Shares<'a> {
         let owners = if shared { (self.degrees.shard, self.degrees.expert_replicas()) } else { (1, 1) };
         owned(&held, owners)
     }
+    /// Ranks that share the state of a unit's dense weights.
+    pub(super) fn holders(&self, unit: &Unit) -> u32 {
+        unit.plan.holders.unwrap_or(self.degrees.shard)
+    }
     /// Bytes of a unit's weights as passes read them.
     pub(crate) fn weight_bytes(&self, unit: &Unit) -> u64 {
         let (dense, expert) = unit.weight_bytes(self.bytes.weights);
         dense + expert
     }
-    /// Of so many bytes of dense weights and of experts, those that this rank holds where weights are cut among ranks: those that others gather from
+    /// Of so many bytes of a unit's dense weights and of its experts', those that this rank holds where weights are cut among ranks: those that others gather from
     /// it, and those that no other rank holds.
-    pub(super) fn shard_parts(&self, (dense, expert): (u64, u64)) -> [u64; 2] {
+    pub(super) fn shard_parts(&self, unit: &Unit, (dense, expert): (u64, u64)) -> [u64; 2] {
         let d = &self.degrees;
         let parts = [
-            (dense / u64::from(d.shard), Group::Weights),
+            (dense / u64::from(self.holders(unit)), Group::Weights),
             (expert / u64::from(d.expert_replicas()), Group::ExpertWeights),
         ];
         let sum = |cut: bool| parts.iter().filter(|p| self.has(p.1) == cut).map(|p| p.0).sum();

@@ -81,7 +81,8 @@ fn around(given: &Given<'_>, gathers: bool) -> Result<Vec<Vec<Around>>, Collecti
         let (dense, expert) = unit.weight_bytes(shares.bytes.weights);
         let copied = match shares.kind() {
             ShardingKind::Zero3 => {
-                dense as f64 / f64::from(d.shard) + expert as f64 / f64::from(d.expert_replicas())
+                dense as f64 / f64::from(shares.holders(unit))
+                    + expert as f64 / f64::from(d.expert_replicas())
             }
             _ => (dense + expert) as f64,
         };
