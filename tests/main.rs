@@ -30,6 +30,7 @@ mod layers;
 mod machine_parts;
 mod mangled;
 mod matmul;
+mod module_devices;
 mod module_stages;
 mod modules;
 mod moe;

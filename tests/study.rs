@@ -8,7 +8,10 @@ use std::path::Path;
 use serde_json::Value;
 use serde_json::json;
 use snapbox::cmd::{Command, OutputAssert};
-use stepsim::lab::study::{Axis, Base, How, SearchOptions, SearchReport, Space, fill, outcome, search};
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::lab::study::{
+    Axis, Base, Filled, How, Ranked, SearchOptions, SearchReport, Space, fill, outcome, search,
+};
 
 fn stepsim(args: &[&str]) -> OutputAssert {
     Command::new(env!("CARGO_BIN_EXE_stepsim")).args(args).assert()
@@ -706,6 +709,69 @@ fn fill_gives_up_the_least_that_will_do() {
 
 /// Offload is a choice of the search: of all layouts simulated none is better than what it finds, and where memory is short
 /// the best sends something away. What is fixed is held.
+/// An encoder with a policy of its own has a dial: the least of its layers with which the step fits, and with one less it does not.
+#[test]
+fn layers_of_encoders_are_recomputed_as_little_as_will_do() {
+    let limit = 25.0 * f64::from(1 << 30);
+    let options = SearchOptions {
+        fix: ["batch.micro_batch=1", "recompute.granularity=none", "batch.global=32"]
+            .map(String::from)
+            .into(),
+        max_memory_bytes: Some(limit),
+        ..SearchOptions::default()
+    };
+    let found = fill("qwen-vl-7b", None, &options, &mut |_| ControlFlow::Continue(())).expect("a search").0;
+    let path = "modules.vision.recompute";
+    let of_layers = |filled: &&Filled| filled.settings[path]["layers"].is_u64();
+    let filled = found.fits.iter().find(of_layers).expect("a way by layers of the encoder");
+    let layers = filled.settings[path]["layers"].as_u64().expect("a number");
+    assert!(filled.gives_up.as_ref().is_some_and(|words| words.ends_with("layers of vision")), "{filled:?}");
+    let fits = |layers: u64| {
+        let policy = format!("{path}={{\"granularity\":\"full\",\"layers\":{layers}}}");
+        let sets = options.fix.iter().cloned().chain([policy]).collect::<Vec<_>>();
+        let inputs = Inputs::load("qwen-vl-7b", None, &sets).expect("its settings");
+        let run = Simulation::run(&inputs, &Options::default()).expect("its step").report(false);
+        run.memory["hbm"].peak_bytes as f64 <= limit
+    };
+    assert!(fits(layers) && layers > 1 && !fits(layers - 1), "{layers}");
+}
+
+/// A search that chooses the encoder's place finds no worse than one that keeps it, and what it found runs as it said.
+#[test]
+fn places_of_encoders_are_searched() {
+    let fix = [
+        "parallelism.tensor=4",
+        "parallelism.context.size=1",
+        "parallelism.pipeline.size=2,3,4",
+        "parallelism.pipeline.schedule=1f1b",
+        "parallelism.sharding.kind=zero1",
+        "recompute.granularity=none",
+        "batch.micro_batch=1",
+        "batch.global=32",
+    ];
+    let (vary, fix): (Vec<&str>, Vec<&str>) = fix.iter().partition(|text| text.contains(','));
+    let options = |placement| SearchOptions {
+        fix: fix.iter().map(ToString::to_string).collect(),
+        vary: vary.iter().map(|text| Axis::parse("--vary", text).expect("an axis")).collect(),
+        placement,
+        ..SearchOptions::default()
+    };
+    let best = |placement| {
+        let found = search("qwen-vl-7b", None, &options(placement), &mut |_| ControlFlow::Continue(()));
+        found.expect("a search").report
+    };
+    let (kept, chosen) = (best(false), best(true));
+    let seconds = |report: &SearchReport| report.ranking[0].outcome.step_time_s.expect("a time");
+    assert!(chosen.points > 5 * kept.points, "{} {}", chosen.points, kept.points);
+    assert!(seconds(&chosen) < seconds(&kept), "{} {}", seconds(&chosen), seconds(&kept));
+    let apart = |ranked: &Ranked| !ranked.settings["modules.vision.devices"].is_null();
+    let ranked = chosen.ranking.iter().find(|ranked| apart(ranked)).expect("one on devices of its own");
+    let inputs = Inputs::load("qwen-vl-7b", None, &ranked.sets).expect("its settings");
+    let run = Simulation::run(&inputs, &Options::default()).expect("its step").report(false);
+    assert_eq!(Some(run.step_time_s), ranked.outcome.step_time_s);
+    assert!(chosen.assumed.last().is_some_and(|words| words.starts_with("encoders")));
+}
+
 #[test]
 fn offload_is_searched_and_nothing_better_is_missed() {
     let fix = [

@@ -60,6 +60,7 @@ fn fields() -> Vec<(&'static str, Vec<Value>)> {
         numbers("fidelity.constant_fraction", &[0.3]),
         off("fidelity.launch_overhead"),
         words("modules.vision.parallelism", &["data"]),
+        whole("modules.vision.stages", &[1]),
         words("modules.vision.order", &["sorted", "balanced"]),
         on("modules.vision.exchange"),
         field(
@@ -106,6 +107,13 @@ fn drawn(draws: &mut Draws) -> Value {
         let ways =
             [json!({"items": 3, "trained": trained}), json!({"counts": [1, 2, 8], "trained": trained})];
         step["modules"] = json!({"vision": draws.of(&ways)});
+        let p = &mut step["parallelism"];
+        let ranks = p["tensor"].as_u64().unwrap_or(1) * p["context"]["size"].as_u64().unwrap_or(1);
+        if ranks <= 4 && draws.of(&[true, false, false, false, false, false, false, false]) {
+            p["pipeline"] = json!({"size": 2});
+            p["data"] = (4 / ranks).into();
+            step["modules"]["vision"]["devices"] = json!({"data": 4});
+        }
     }
     let class = draws.of(&["", "", "weights", "gradients", "optimizer", "activations"]);
     if !class.is_empty() {
@@ -137,7 +145,7 @@ fn played(step: &Value) -> Option<(Inputs, Report)> {
 fn what_is_called_without_effect_has_none() {
     let (mut draws, fields) = (Draws(0x5eed_0007), fields());
     let (mut acted, mut silent): (BTreeMap<&str, u32>, BTreeMap<&str, u32>) = Default::default();
-    for i in 0..2 * count() {
+    for i in 0..3 * count() {
         let (field, values) = &fields[i as usize % fields.len()];
         let without = drawn(&mut draws);
         let mut with = without.clone();

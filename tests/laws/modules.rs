@@ -58,6 +58,24 @@ fn staged(draws: &mut Draws, step: &mut Value) {
     }
 }
 
+/// Devices of its own for the module of some steps, as many more as it takes.
+fn apart(draws: &mut Draws, step: &mut Value) {
+    if draws.of(&[true, false, false]) {
+        return;
+    }
+    let p = &mut step["parallelism"];
+    let (stages, data) = (draws.of(&[2, 2, 3]), draws.of(&[1, 2, 4]));
+    p["pipeline"]["size"] = stages.into();
+    p["pipeline"]["schedule"] = draws.of(&["1f1b", "gpipe", "zb-h1"]).into();
+    p["data"] = data.into();
+    let number = |value: &Value| value.as_u64().unwrap_or(1);
+    let stage = number(&p["tensor"]) * number(&p["context"]["size"]) * data;
+    let (tensor, own) = (draws.of(&[1, 1, 2, 4]), draws.of(&[1, 2, 4, 8]));
+    step["topology"] = format!("nodes:1*{},400,1,50,2", stage * (stages - 1) + tensor * own).into();
+    step["modules"]["vision"]["devices"] = json!({"tensor": tensor, "data": own});
+    step["modules"]["vision"].as_object_mut().expect("a use").remove("stages");
+}
+
 /// The reference of a step: the same model and images, no dimension cut but the batch, and each rank with its own
 /// images.
 fn reference(usage: &Value, step: &Value) -> Value {
@@ -74,11 +92,17 @@ fn reference(usage: &Value, step: &Value) -> Value {
 /// layers embed the same patches.
 fn done(name: &str, w: &WorkloadSpec) -> f64 {
     let (p, usage) = (&w.parallelism, &w.modules["vision"]);
+    let patches = name.starts_with("vision patch embedding");
+    if let Some(own) = usage.devices {
+        let images = w.batch.micro_batch * usage.items.expect("equally many") * p.data.expect("given");
+        let padded = (images.div_ceil(own.data) * own.data) as f64 / images as f64;
+        return padded * if patches { own.tensor } else { 1 } as f64;
+    }
     let data = format!("{:?}", usage.parallelism) == "Data";
     let shares = p.context.size * if data { p.tensor } else { 1 };
     let images = w.batch.micro_batch * usage.items.expect("equally many");
     let padded = (images.div_ceil(shares) * shares) as f64 / images as f64;
-    let copies = if !data && name.starts_with("vision patch embedding") { p.tensor } else { 1 };
+    let copies = if !data && patches { p.tensor } else { 1 };
     padded * copies as f64
 }
 
@@ -96,12 +120,16 @@ fn broken(step: &Step, sums: &Sums, plain: &Sums) -> Option<String> {
 #[test]
 fn images_are_encoded_once_in_every_layout() {
     let mut draws = Draws(0x5eed_0011);
-    let (mut planned, mut caught, mut on_stages) = (0, 0, 0);
+    let (mut planned, mut caught, mut on_stages, mut on_devices) = (0, 0, 0, 0);
     for i in 0..count() {
         let usage = drawn_usage(&mut draws);
         let mut text = with_module(drawn(&mut draws), &usage);
         staged(&mut draws, &mut text);
+        if i % 4 == 0 {
+            apart(&mut draws, &mut text);
+        }
         let Some(step) = Step::of(&text) else { continue };
+        on_devices += u32::from(step.inputs.workload.value.module_devices().is_some());
         on_stages += u32::from(step.inputs.workload.value.module_stages() > 0);
         let whole = Step::of(&reference(&usage, &text)).expect("the plain step");
         let Ok(plan) = step.inputs.plan() else { continue };
@@ -121,8 +149,10 @@ fn images_are_encoded_once_in_every_layout() {
         product.into_iter().for_each(|(_, flops)| *flops *= 1.01);
         caught += u32::from(broken(&step, &faulty, &expected).is_some());
     }
-    println!("{planned} planned, {on_stages} drawn on stages of its own, {caught} faults caught");
-    assert!(planned > 20 && caught == planned && on_stages > 3);
+    println!(
+        "{planned} planned, {on_stages} drawn on stages and {on_devices} on devices of its own, {caught} faults caught"
+    );
+    assert!(planned > 20 && caught == planned && on_stages > 3 && on_devices > 3);
 }
 
 /// The step played, unless it is refused or does not fit.
@@ -237,4 +267,48 @@ fn steps_with_modules_are_accounted_for_folded_or_not() {
     }
     println!("{played} played");
     assert!(played > 3);
+}
+
+/// A module on devices of its own: all tokens of all images cross to the language model once, and where anything is trained as many
+/// gradients come back; folded as unfolded, memory given back.
+#[test]
+fn tokens_of_devices_apart_cross_once() {
+    let mut draws = Draws(0x5eed_0014);
+    let (mut played, mut uneven_grids) = (0, 0);
+    for i in 0..count() / 2 {
+        let usage = drawn_usage(&mut draws);
+        let mut text = with_module(drawn(&mut draws), &usage);
+        apart(&mut draws, &mut text);
+        let Some(step) = Step::of(&text) else { continue };
+        let w = &step.inputs.workload.value;
+        let Some(own) = w.module_devices() else { continue };
+        let Some(folded) = run(&step) else { continue };
+        let options = Options { fold: false, ..Options::default() };
+        let whole = Simulation::run(&step.inputs, &options).expect("as the folded one");
+        assert_eq!(folded.record.step_end, whole.record.step_end, "step {i}\n{}", step.text);
+        assert_eq!(folded.report(false).impossible(), None, "step {i}\n{}", step.text);
+        let sums = Sums::of(&folded.plan);
+        for (place, left) in &sums.left {
+            assert_eq!(*left, 0, "step {i}: {place:?} keeps bytes\n{}", step.text);
+        }
+        let stage = w.parallelism.tensor * w.parallelism.context.size;
+        let images = w.batch.micro_batch * usage["items"].as_u64().expect("equally many");
+        let micro_batches = w.batch.global / w.batch.micro_batch;
+        let tokens = images.div_ceil(stage) * stage * micro_batches * 16;
+        let trained = usage["trained"] != "nothing";
+        if w.parallelism.pipeline.size == 2 {
+            for (name, passes) in [("send activations", 1), ("send gradients", u64::from(trained))] {
+                let (sent, made) = (sums.bytes_of(name), (passes * tokens * HIDDEN * 2) as f64);
+                assert!(
+                    alike(sent, made),
+                    "step {i}, `{name}`: {sent} bytes, expected {made}\n{}",
+                    step.text
+                );
+            }
+        }
+        uneven_grids += u32::from(own.ranks() != stage * w.parallelism.data.expect("given"));
+        played += 1;
+    }
+    println!("{played} played, {uneven_grids} of them between unequal numbers of ranks");
+    assert!(played > 5 && uneven_grids > 3);
 }

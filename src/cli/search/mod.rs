@@ -34,6 +34,7 @@ Examples:
   stepsim search llama3-70b --vary parallelism.pipeline.schedule=1f1b,zb-h1,zb-v,dualpipe-v
   stepsim search gpt2-8 --fix parallelism.pipeline.size=4 --refine
   stepsim search llama3-8b-fsdp --offload --vary offload.prefetch.depth=1,2
+  stepsim search qwen-vl-7b --placement --fix parallelism.tensor=4 --fix parallelism.context.size=1
   stepsim search llama3-70b -t h100-superpod-64 --devices 64..512 --objective devices --deadline-s 30
   stepsim search llama3-70b --objective cost --fix topology.device.price_USD_per_h=2.5 --devices 64..1024
   stepsim search --calculon gpt3-175b sys.json --processors 512 --batch 512 --fix optimizer_sharding=true -o exe.json
@@ -79,6 +80,9 @@ pub struct Args {
     /// fetched
     #[arg(long, conflicts_with = "calculon")]
     offload: bool,
+    /// Choose too where encoders of a multimodal model run: beside the language model, on stages or on devices of their own
+    #[arg(long, conflicts_with = "calculon")]
+    placement: bool,
     /// Write what was found as a page here: .html, one file that opens in any browser
     #[arg(long, value_name = "FILE", help_heading = WRITTEN, conflicts_with = "calculon")]
     html: Option<PathBuf>,
@@ -132,6 +136,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         prove: args.prove,
         refine: args.refine,
         offload: args.offload,
+        placement: args.placement,
         ..args.asked.options()
     };
     let (bar, begun) = (Bar::new("estimated and simulated"), Instant::now());

@@ -1,7 +1,7 @@
 //! What a step must give up so that it fits: the least recomputation or offload, for every micro-batch that can fit.
 //!
-//! A *dial* turns one thing from little to all: layers of each stage that are recomputed, or eighths of the activations or of
-//! the optimizer state that live on another tier. The layout is the workload's own. For each micro-batch that the batch allows,
+//! A *dial* turns one thing from little to all: layers of each stage that are recomputed, those of an encoder that has a policy of its
+//! own, or eighths of the activations or of the optimizer state that live on another tier. The layout is the workload's own. For each micro-batch that the batch allows,
 //! smallest first, the step is played as it is; where that does not fit, each dial is turned until it does: as far as the
 //! closed form says, and from there notch by notch as the simulation says, until the step fits and one notch less does not. Where no
 //! dial is enough, each is turned to its end and then each other one as little as will do.
@@ -80,7 +80,7 @@ pub struct FillReport {
 
 /// Turned from little to all.
 struct Dial {
-    path: &'static str,
+    path: String,
     /// What a notch gives up, in words, and the value of the path.
     notches: Vec<(String, Value)>,
 }
@@ -97,12 +97,16 @@ pub fn fill(
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<(FillReport, Option<WorkloadSpec>), StudyError> {
     let plain = Base::load(workload, machine, &[])?;
-    let none = [
-        (RECOMPUTE, json!({"granularity": "none"})),
-        ("offload.activations", json!([])),
-        ("offload.optimizer", json!([])),
-    ];
-    let own = serde_json::to_value(plain.unchecked(&[])?.0).unwrap_or_default();
+    let stated = plain.unchecked(&[])?.0;
+    let kept = json!({"granularity": "none"});
+    let encoders = own_policies(&stated).map(|path| (path, kept.clone()));
+    let none: Vec<(String, Value)> =
+        [(RECOMPUTE, kept.clone()), ("offload.activations", json!([])), ("offload.optimizer", json!([]))]
+            .map(|(path, value)| (path.to_string(), value))
+            .into_iter()
+            .chain(encoders)
+            .collect();
+    let own = serde_json::to_value(&stated).unwrap_or_default();
     let says = |path: &str| own.pointer(&format!("/{}", path.replace('.', "/")));
     // An optimizer that runs on the host has its state there.
     let stays = |path: &str| {
@@ -112,14 +116,14 @@ pub fn fill(
     let none =
         none.into_iter().filter(|(path, value)| !stays(path) && says(path).is_some_and(|own| own != value));
     let always: Vec<String> =
-        none.map(|(path, value)| set_text(path, &value)).chain(options.fix.iter().cloned()).collect();
+        none.map(|(path, value)| set_text(&path, &value)).chain(options.fix.iter().cloned()).collect();
     let base = Base::load(workload, machine, &always)?;
     let (spec, site) = base.unchecked(&[])?;
     let ModelRef::Inline(model) = &spec.model else {
         return Err(SpecError::at("model", "the model was not resolved").in_file(base.name()).into());
     };
     let mut dials = dials(&spec, model, site.machine(), options);
-    dials.retain(|dial| !stays(dial.path));
+    dials.retain(|dial| !stays(&dial.path));
     let count = AtomicU64::new(0);
     let play = |settings: &Map<String, Value>| -> Outcome {
         count.fetch_add(1, Ordering::Relaxed);
@@ -199,18 +203,19 @@ fn dials(
     let mut dials = Vec::new();
     if !options.asks(RECOMPUTE) {
         let selective = ("selective recomputation".to_string(), json!({"granularity": "selective"}));
-        dials.push(Dial { path: RECOMPUTE, notches: vec![selective] });
+        dials.push(Dial { path: RECOMPUTE.into(), notches: vec![selective] });
         let pipeline = &workload.parallelism.pipeline;
         let stages = pipeline.size.saturating_mul(pipeline.chunks.unwrap_or(1)).max(1);
         let split = pipeline.layer_split.iter().flatten().max().copied();
         let most = split.unwrap_or(model.layers.div_ceil(stages));
-        let notch = |n| {
-            (
-                format!("recomputation of {n} of {most} layers of a stage"),
-                json!({"granularity": "full", "layers": n}),
-            )
-        };
-        dials.push(Dial { path: RECOMPUTE, notches: (1..=most).map(notch).collect() });
+        dials.push(Dial { path: RECOMPUTE.into(), notches: layer_by_layer(most, "a stage") });
+    }
+    for path in own_policies(workload) {
+        let used = workload.used_modules(model);
+        let Some(module) = used.iter().find(|module| path == policy_of(&module.spec.name)) else { continue };
+        let most = module.spec.layers.div_ceil(module.usage.own_stages().unwrap_or(1).max(1));
+        let notches = layer_by_layer(most, &module.spec.name);
+        dials.push(Dial { path, notches });
     }
     let device = DeviceId(0);
     let tiers: Vec<&str> = machine.tiers_of(device).map(|tier| machine.tier(tier).0).collect();
@@ -227,10 +232,30 @@ fn dials(
                 }
                 (format!("{:.1} % of the {class} on {tier}", 100.0 * share), Value::from(places))
             };
-            dials.push(Dial { path, notches: (1..=EIGHTHS).map(notch).collect() });
+            dials.push(Dial { path: path.into(), notches: (1..=EIGHTHS).map(notch).collect() });
         }
     }
     dials
+}
+
+/// Full recomputation of 1 to `most` layers of something, in words and as a policy.
+fn layer_by_layer(most: u64, of: &str) -> Vec<(String, Value)> {
+    let notch = |n| {
+        let words = format!("recomputation of {n} of {most} layers of {of}");
+        (words, json!({"granularity": "full", "layers": n}))
+    };
+    (1..=most).map(notch).collect()
+}
+
+/// Where a module's own policy of recomputation stands.
+fn policy_of(module: &str) -> String {
+    format!("modules.{module}.recompute")
+}
+
+/// The policies of modules that have one of their own; the others follow the workload's.
+fn own_policies(workload: &WorkloadSpec) -> impl Iterator<Item = String> {
+    let stated = workload.modules.iter().filter(|(_, usage)| usage.recompute.is_some());
+    stated.map(|(name, _)| policy_of(name))
 }
 
 /// A step, and what it gives up already.
@@ -253,7 +278,7 @@ impl Given {
 
 /// Each dial turned to its end, and beside it each other one that turns something else.
 fn pairs<'a>(dials: &'a [Dial], at: &Map<String, Value>) -> Vec<(Given, &'a Dial)> {
-    let ends = dials.iter().filter_map(|dial| Some((dial.path, dial.notches.last()?)));
+    let ends = dials.iter().filter_map(|dial| Some((dial.path.as_str(), dial.notches.last()?)));
     let beside = |path| dials.iter().filter(move |dial| dial.path != path);
     ends.flat_map(|(path, end)| beside(path).map(move |dial| (Given::of(at).and(path, end), dial))).collect()
 }
@@ -266,7 +291,7 @@ fn least(
     options: &SearchOptions,
     play: &(dyn Fn(&Map<String, Value>) -> Outcome + Sync),
 ) -> Option<Filled> {
-    let turned = |notch: usize| given.and(dial.path, &dial.notches[notch]);
+    let turned = |notch: usize| given.and(&dial.path, &dial.notches[notch]);
     let settings = |notch: usize| turned(notch).settings;
     let limit = options.max_memory_bytes.unwrap_or(f64::INFINITY);
     let seems_to_fit = |notch: &usize| {

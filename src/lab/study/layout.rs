@@ -144,14 +144,15 @@ fn divisors(most: u64, of: &[u64]) -> Vec<u64> {
     (1..=most).filter(|n| of.iter().all(|value| value.is_multiple_of(*n))).collect()
 }
 
-/// All layouts of a workload on a machine, as settings, in a fixed order.
+/// All layouts of a workload on a machine, as settings, in a fixed order. Devices of a module's own stand beside them.
 pub fn layouts(
     workload: &WorkloadSpec,
     model: &ModelSpec,
     machine: &Machine,
     given: &Given,
 ) -> Vec<Map<String, Value>> {
-    let devices = u64::from(machine.devices());
+    let front = u64::from(workload.module_devices().is_some());
+    let devices = u64::from(machine.devices()).saturating_sub(workload.module_ranks());
     let domain = match u64::from(machine.fabric().node_size) {
         0 | 1 => devices,
         size => size.min(devices),
@@ -160,13 +161,15 @@ pub fn layouts(
     let experts = model.moe.as_ref().map_or(1, |moe| moe.experts);
     let tensor = given.numbers(TENSOR, || divisors(domain, &[devices, model.heads, model.ffn]));
     let context = given.numbers(CONTEXT, || divisors((tokens / LEAST_TOKENS).max(1), &[devices, tokens]));
-    let pipeline = given.numbers(PIPELINE, || divisors(model.layers.min(devices), &[devices]));
+    let pipeline = given.numbers(PIPELINE, || {
+        divisors(model.layers.min(devices), &[devices]).into_iter().map(|stages| stages + front).collect()
+    });
     let expert = given.numbers(EXPERT, || divisors(experts.min(devices), &[experts]));
     let shardings: Vec<&str> = sharding::ALL.iter().filter(|f| f.searched).map(|f| f.name).collect();
     let micro_batch = given.numbers(MICRO_BATCH, || vec![1, 2, 4, 8]);
     let mut all = Vec::new();
     for (t, c, p) in product(&tensor, &context, &pipeline) {
-        let ranks = t.saturating_mul(c).saturating_mul(p);
+        let ranks = t.saturating_mul(c).saturating_mul(p.saturating_sub(front));
         if ranks == 0 || !devices.is_multiple_of(ranks) {
             continue;
         }

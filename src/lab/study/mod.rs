@@ -20,6 +20,7 @@ mod offload;
 mod options;
 mod outcome;
 mod page;
+mod placement;
 mod plot;
 mod proof;
 mod reasons;

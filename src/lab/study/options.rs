@@ -33,6 +33,8 @@ pub struct SearchOptions {
     /// Whether activations and optimizer state may live on other tiers of the machine, and how far ahead they are fetched, is
     /// chosen too.
     pub offload: bool,
+    /// Whether it is chosen too where encoders run: beside the language model, on stages or on devices of their own.
+    pub placement: bool,
     /// Threads; default: as many as processors.
     pub threads: Option<usize>,
 }
@@ -67,6 +69,7 @@ impl Default for SearchOptions {
             prove: false,
             refine: false,
             offload: false,
+            placement: false,
             threads: None,
         }
     }

@@ -20,6 +20,7 @@ use super::objective::{Measures, Objective};
 use super::offload;
 use super::options::SearchOptions;
 use super::outcome::Outcome;
+use super::placement;
 use super::proof::{Proof, prove};
 use super::reasons::{Reason, reasons};
 use super::refine::{Refined, Trial, refine};
@@ -138,6 +139,9 @@ pub fn search(
     if options.offload {
         axes.extend(offload::axis(options, &plain, &fixed)?);
     }
+    if options.placement {
+        axes.extend(placement::axes(options, &plain, &fixed)?);
+    }
     let neutral = NEUTRAL.iter().map(|(path, value)| format!("{path}={value}"));
     let always: Vec<String> = neutral.chain(fixed).collect();
     let base = Base::load(workload, machine, &always)?;
@@ -178,6 +182,7 @@ pub fn search(
         assumed: ASSUMED
             .into_iter()
             .chain(options.offload.then_some(offload::ASSUMED))
+            .chain(options.placement.then_some(placement::ASSUMED))
             .map(String::from)
             .collect(),
         ranking: Vec::new(),

@@ -54,7 +54,7 @@ impl Form<'_> {
     /// # Errors
     /// A collective that no algorithm can run.
     pub(super) fn asked(&self, rank: usize) -> Result<Asked, CollectiveError> {
-        let given = self.given(&self.ranks[rank]);
+        let given = self.given(rank);
         let nothing = |(units, _): &(Vec<UnitTimes<'_>>, bool)| vec![Around::default(); units.len()];
         let mut asked = Asked { around: given.chunks.iter().map(nothing).collect(), ..Asked::default() };
         for law in self.policies.laws() {
@@ -91,7 +91,7 @@ impl Form<'_> {
                 }
                 if bytes >= reductions.bucket_bytes || (i == 0 && reductions.every) {
                     bytes = 0;
-                    let seconds = self.shares.reduction(&self.links, bucket.drain(..))?;
+                    let seconds = self.shares.reduction(self.links_of(rank), bucket.drain(..))?;
                     if reductions.overlap {
                         asked.reduced[chunk][i] = seconds;
                     } else {
@@ -100,7 +100,7 @@ impl Form<'_> {
                 }
             }
         }
-        asked.left += self.shares.reduction(&self.links, bucket.into_iter())?.iter().sum::<f64>();
+        asked.left += self.shares.reduction(self.links_of(rank), bucket.into_iter())?.iter().sum::<f64>();
         Ok(())
     }
 

@@ -71,7 +71,14 @@ impl<'a> ClosedForm<'a> {
         let order = shortest_order(workload, micro_batches, known)?;
         let (degrees, layout) = step::laid_out(workload, devices, machine)?;
         let tiers = tiers(workload, machine);
-        let links = Links::new(machine, workload, (&layout, &degrees), &tiers, chooser, known)?;
+        let links_of = |pipeline_rank| {
+            let place = (&layout, &degrees, pipeline_rank);
+            Links::new(machine, workload, place, &tiers, chooser, known)
+        };
+        let (front, links) = match degrees.front {
+            Some(_) => (Some(links_of(0)?), links_of(1)?),
+            None => (None, links_of(0)?),
+        };
         let split = step::layer_split(workload, model, &order)?;
         let domains = step::expert_domains(workload, &degrees, &layout, machine)?;
         let usual = packs.usual();
@@ -97,7 +104,7 @@ impl<'a> ClosedForm<'a> {
         let tied = model.tied_embeddings && degrees.ends[0] != degrees.ends[1];
         let table = model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden;
         let table = if tied { table as f64 * workload.gradient_message_bytes() } else { 0.0 };
-        let parts = Parts { shares, policies, order, links, prices, classes, table, known };
+        let parts = Parts { shares, policies, order, links, front, prices, classes, table, known };
         let mut form = Form::new(parts, stages, &borders)?;
         let mut documents = (packs.dealt().is_some() || packs.images().is_some()).then_some(0.0);
         // Everybody waits for the rank whose documents ask most of attention, or which has most images.

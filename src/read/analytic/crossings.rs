@@ -3,25 +3,37 @@
 use crate::step::plan::step::Border;
 use crate::step::schedule::Data;
 
+/// What crosses a border for one micro-batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Crossing {
+    /// Bytes of a message.
+    pub message: f64,
+    /// Messages that pass one rank, one after the other.
+    pub in_turn: f64,
+    /// Seconds in which the pieces are put together.
+    pub gathered: f64,
+}
+
 /// The borders of a step: most are alike.
 #[derive(Debug, Default)]
 pub(super) struct Crossings {
-    /// Each kind of message once: its bytes, and the seconds in which its pieces are put together.
-    pub kinds: Vec<[f64; 2]>,
+    /// Each kind once.
+    pub kinds: Vec<Crossing>,
     /// By data and border: which kind.
     of: [Vec<usize>; 2],
 }
 
 impl Crossings {
-    /// Of these borders; `gather` prices the pieces of a message.
+    /// Of these borders; `gather` prices the pieces of a message over a border.
     ///
     /// # Errors
     /// Those of `gather`.
-    pub fn new<E>(borders: &[Border], gather: impl Fn(f64) -> Result<f64, E>) -> Result<Crossings, E> {
+    pub fn new<E>(borders: &[Border], gather: impl Fn(usize, f64) -> Result<f64, E>) -> Result<Crossings, E> {
         let mut crossings = Crossings::default();
-        for border in borders {
+        for (i, border) in borders.iter().enumerate() {
             for data in [Data::Activations, Data::Gradients] {
-                let kind = [border.message(data), gather(border.gathered(data))?];
+                let (message, in_turn) = (border.message(data), f64::from(border.in_turn()));
+                let kind = Crossing { message, in_turn, gathered: gather(i, border.gathered(data))? };
                 let known = crossings.kinds.iter().position(|known| *known == kind);
                 crossings.of[data as usize].push(known.unwrap_or(crossings.kinds.len()));
                 if known.is_none() {

@@ -37,6 +37,8 @@ pub(super) struct Parts<'a> {
     /// The shortest order that shows all that the schedule repeats.
     pub order: Arc<Order>,
     pub links: Links<'a>,
+    /// The groups of the first pipeline rank, where it has other degrees.
+    pub front: Option<Links<'a>>,
     pub prices: &'a dyn PriceList,
     /// Class of the devices of each pipeline rank, by its first rank.
     pub classes: Vec<u32>,
@@ -58,6 +60,7 @@ pub(super) struct Form<'a> {
     /// Whether the order runs the two gradients of every backward pass apart.
     pub splits: bool,
     pub links: Links<'a>,
+    front: Option<Links<'a>>,
     pub prices: &'a dyn PriceList,
     pub classes: Vec<u32>,
     pub table: f64,
@@ -81,9 +84,12 @@ impl<'a> Form<'a> {
     /// # Errors
     /// A group cannot communicate.
     pub fn new(parts: Parts<'a>, stages: Stages, borders: &[Border]) -> Result<Form<'a>, PlanError> {
-        let Parts { shares, policies, order, links, prices, classes, table, known } = parts;
+        let Parts { shares, policies, order, links, front, prices, classes, table, known } = parts;
         let (stages, layers_of_rank) = stages;
-        let gather = |bytes| links.time(Group::Layer(CommGroup::Tensor), Op::AllGather, bytes);
+        let gather = |border, bytes| {
+            let links = front.as_ref().filter(|_| border == 0).unwrap_or(&links);
+            links.time(Group::Layer(CommGroup::Tensor), Op::AllGather, bytes)
+        };
         let crossings = Crossings::new(borders, gather)?;
         let mut form = Form {
             crossings,
@@ -93,6 +99,7 @@ impl<'a> Form<'a> {
             policies,
             order,
             links,
+            front,
             prices,
             classes,
             table,
@@ -151,6 +158,10 @@ impl<'a> Form<'a> {
     pub fn workload(&self) -> &'a WorkloadSpec {
         self.shares.workload()
     }
+    /// The links of a pipeline rank.
+    pub fn links_of(&self, rank: usize) -> &Links<'a> {
+        self.front.as_ref().filter(|_| rank == 0).unwrap_or(&self.links)
+    }
     /// Passes of each direction through a chunk.
     pub fn passes(&self) -> u32 {
         self.micro_batches / u32::from(self.order.placement.directions())
@@ -173,7 +184,7 @@ impl<'a> Form<'a> {
                     let passes = match known.iter().find(|k| k.0 == class && k.1.equals(unit)) {
                         Some(k) => Arc::clone(&k.2),
                         None => {
-                            let passes = self.passes_of(unit, class)?;
+                            let passes = self.passes_of(unit, rank as usize)?;
                             known.push((class, unit, Arc::clone(&passes)));
                             passes
                         }
@@ -189,17 +200,17 @@ impl<'a> Form<'a> {
         Ok(())
     }
 
-    /// A unit's passes on a class of devices.
-    fn passes_of(&self, unit: &Unit, class: u32) -> Result<Arc<UnitPasses>, CollectiveError> {
+    /// A unit's passes on a pipeline rank.
+    fn passes_of(&self, unit: &Unit, rank: usize) -> Result<Arc<UnitPasses>, CollectiveError> {
+        let (class, links) = (self.classes[rank], self.links_of(rank));
         let workload = self.workload();
         let p = &workload.parallelism;
         let cut = |pass: (Pass, bool), items: &[Item]| {
             let items = with_copies(&self.shares, unit, pass, items.to_vec());
             step::overlap::decompose(&items, p.tensor_overlap, p.tensor)
         };
-        let pricing =
-            Pricing { prices: self.prices.on(class), links: &self.links, host: workload.host(), cut: &cut };
-        let around = self.links.surroundings(copies_shards(&self.shares));
+        let pricing = Pricing { prices: self.prices.on(class), links, host: workload.host(), cut: &cut };
+        let around = links.surroundings(copies_shards(&self.shares));
         self.layers.passes(unit, class, p.tensor_overlap, around, || pricing.unit(unit))
     }
 

@@ -4,7 +4,7 @@
 //! |--|--|
 //! | plans of layers | model, share of a rank, recomputation, training, modules, loads on experts |
 //! | prices of units | the plan, class of device, groups inside the layer, overlap |
-//! | groups of a rank | sizes and order of the axes |
+//! | groups of a rank | its grid, sizes and order of the axes |
 //! | times of transfers | what the group looks like, and the transfer |
 //! | orders of passes | the pipeline, and as few micro-batches as show all of it |
 //!
@@ -82,6 +82,8 @@ struct LayersKey {
     policy: RecomputeSpec,
     training: TrainingSpec,
     modules: BTreeMap<String, ModuleUseSpec>,
+    /// Replicas whose images a module on devices of its own has.
+    served: Option<u64>,
     loads: Vec<f64>,
     cut: bool,
     model: ModelSpec,
@@ -143,10 +145,10 @@ impl Priced {
     }
 }
 
-/// Sizes of groups, the order of axes, and whether images are exchanged.
-type GroupsKey = (Degrees, Vec<GroupAxis>, bool);
+/// Sizes of groups and whether they are those of the front, the order of axes, and whether images are exchanged.
+type GroupsKey = ((Degrees, bool), Vec<GroupAxis>, bool);
 
-/// The groups of rank 0 with more than one member, what each looks like, and the number of that.
+/// The groups of a rank with more than one member, what each looks like, and the number of that.
 pub(super) type Groups = Vec<(Group, Geometry, u32)>;
 
 impl Known {
@@ -168,12 +170,14 @@ impl Known {
             shard.expert,
             policy.granularity as u64,
         ]);
+        let served = workload.module_devices().and(workload.parallelism.data);
         let same = |key: &LayersKey| {
             key.cut == cut
                 && key.shard == *shard
                 && key.policy == *policy
                 && key.training == *training
                 && key.modules == workload.modules
+                && key.served == served
                 && key.loads == loads
                 && key.model == *model
         };
@@ -191,6 +195,7 @@ impl Known {
             policy: policy.clone(),
             training: training.clone(),
             modules: workload.modules.clone(),
+            served,
             loads: loads.to_vec(),
             cut,
             model: model.clone(),
@@ -198,11 +203,11 @@ impl Known {
         self.layers.borrow_mut().put(digest, key, priced)
     }
 
-    /// The groups of rank 0 in a layout of so many ranks, `made` unless they are known; not kept where ranks have a map.
+    /// The groups of a rank, of the front or not, in a layout of so many ranks, `made` unless they are known; not kept where ranks have a map.
     pub(super) fn groups<E>(
         &self,
         workload: &WorkloadSpec,
-        degrees: &Degrees,
+        (degrees, front): (&Degrees, bool),
         made: impl FnOnce() -> Result<Groups, E>,
     ) -> Result<Arc<Groups>, E> {
         let p = &workload.parallelism;
@@ -213,11 +218,11 @@ impl Known {
         let digest =
             digest(&[d.tensor, d.context, d.data, d.pipeline, d.expert, d.dense.optimizer].map(u64::from));
         let exchanges = workload.exchanges_images();
-        let same = |key: &GroupsKey| key.0 == *degrees && key.1 == p.order && key.2 == exchanges;
+        let same = |key: &GroupsKey| key.0 == (*degrees, front) && key.1 == p.order && key.2 == exchanges;
         if let Some(known) = self.groups.borrow().get(digest, same) {
             return Ok(known);
         }
-        Ok(self.groups.borrow_mut().put(digest, (*degrees, p.order.clone(), exchanges), made()?))
+        Ok(self.groups.borrow_mut().put(digest, ((*degrees, front), p.order.clone(), exchanges), made()?))
     }
 
     /// The number of what a group looks like.

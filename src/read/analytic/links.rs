@@ -32,7 +32,7 @@ impl Pipe {
     }
 }
 
-/// The groups of rank 0, as the machine carries them. Other ranks' groups are taken to be alike.
+/// The groups of one rank, as the machine carries them. Those of other ranks of its grid are taken to be alike.
 pub struct Links<'a> {
     chooser: &'a Chooser,
     groups: Arc<Groups>,
@@ -48,37 +48,40 @@ pub struct Links<'a> {
 }
 
 impl<'a> Links<'a> {
-    /// Measures the groups of `workload`, laid out with these degrees, the stage border and the copies to `tiers`.
+    /// Measures the groups of a pipeline rank of `workload`, laid out with these degrees, the stage borders and the copies to
+    /// `tiers`.
     ///
     /// # Errors
     /// Two members have no route between them.
     pub fn new(
         machine: &Machine,
         workload: &WorkloadSpec,
-        (layout, degrees): (&Layout, &Degrees),
+        (layout, degrees, pipeline_rank): (&Layout, &Degrees, u32),
         tiers: &[u8],
         chooser: &'a Chooser,
         known: &'a Known,
     ) -> Result<Links<'a>, CollectiveError> {
         let shared = Shared::new(machine, layout, workload);
-        let groups = known.groups(workload, degrees, || {
+        let rank = layout.rank([0, 0, 0, 0, pipeline_rank]);
+        let own = degrees.on(pipeline_rank);
+        let groups = known.groups(workload, (degrees, own.front != degrees.front), || {
             let (mut found, mut members) = (Groups::new(), Vec::new());
             let there = |group: &Group| {
-                degrees.size(*group) > 1
+                own.size(*group) > 1
                     && match group {
-                        Group::Embedding => degrees.ends[0] != degrees.ends[1],
+                        Group::Embedding => own.ends[0] != own.ends[1],
                         Group::Layer(CommGroup::Data) => workload.exchanges_images(),
                         _ => true,
                     }
             };
             let among_holders = Exchange::ALL.into_iter().flat_map(|e| [Group::Dense(e), Group::Experts(e)]);
-            let outside = among_holders.chain([Group::Embedding]).chain(degrees.dynamic_groups());
+            let outside = among_holders.chain([Group::Embedding]).chain(own.dynamic_groups());
             for group in INSIDE.into_iter().chain(outside).filter(there) {
-                degrees.members(layout, RankId(0), group, &mut members);
+                degrees.members(layout, rank, group, &mut members);
                 let devices: Vec<DeviceId> = members.iter().map(|rank| layout.device(*rank)).collect();
                 let mut geometry = Geometry::of(machine, &devices)?;
                 if geometry.nodes > 1 {
-                    let crowd = shared.by_groups(degrees, group);
+                    let crowd = shared.by_groups(degrees, rank, group);
                     geometry.inter.rate = (geometry.inter.rate as f64 / crowd).round() as u64;
                 }
                 let number = known.number(&geometry);
@@ -90,8 +93,8 @@ impl<'a> Links<'a> {
             .iter()
             .map(|&tier| {
                 let way = |direction| {
-                    let (pipe, end) = copy(machine, layout.device(RankId(0)), tier, direction)?;
-                    let crowd = shared.by_copies(tier, direction);
+                    let (pipe, end) = copy(machine, layout.device(rank), tier, direction)?;
+                    let crowd = shared.by_copies(layout.device(rank), tier, direction);
                     Ok::<_, CollectiveError>((
                         Pipe { bandwidth: pipe.bandwidth / crowd[0], ..pipe },
                         end / crowd[1],
@@ -102,7 +105,7 @@ impl<'a> Links<'a> {
             })
             .collect::<Result<_, CollectiveError>>()?;
         let last = groups.iter().map(|_| Cell::new((Op::SendRecv, f64::NAN, 0.0))).collect();
-        let crossing = if leaves_node(machine, layout) { degrees.tensor } else { 0 };
+        let crossing = if leaves_node(machine, layout) { own.tensor } else { 0 };
         let borders = borders(machine, layout, &shared)?;
         Ok(Links { chooser, groups, known, last, borders, crossing, copies })
     }
@@ -184,20 +187,23 @@ fn borders(machine: &Machine, layout: &Layout, shared: &Shared<'_>) -> Result<Ve
     if ranks == 1 {
         return Ok(Vec::new());
     }
-    let stage = |rank, at| {
-        let mut coords = layout.coords(rank);
-        coords[Axis::Pp as usize] = at % ranks;
-        layout.rank(coords)
+    // Stages with other degrees have fewer ranks or more: a rank sends to one that is as far on.
+    let stages: Vec<Vec<RankId>> = (0..ranks).map(|at| layout.stage(at)).collect();
+    let next = |other: RankId, at: u32| {
+        let (own, to) = (&stages[at as usize], &stages[((at + 1) % ranks) as usize]);
+        let place = own.iter().position(|rank| *rank == other).unwrap_or(0);
+        layout.device(to[place * to.len() / own.len()])
     };
-    let device = |at| layout.device(stage(RankId(0), at));
+    let first = |at: u32| stages[(at % ranks) as usize][0];
+    let device = |at| layout.device(first(at));
     let mut path = Vec::new();
     let hop = |rank| {
         path.clear();
         let route = Network::route(machine, device(rank), device(rank + 1), &mut path);
         let latency = route.map_err(CollectiveError::NotConnected)?;
-        let crowd = shared.by(stage(RankId(0), rank), |other| {
+        let crowd = shared.by(first(rank), |other| {
             let same = layout.coordinate(other, Axis::Pp) == rank;
-            same.then(|| (other == stage(RankId(0), rank), layout.device(stage(other, rank + 1))))
+            same.then(|| (other == first(rank), next(other, rank)))
         });
         let bandwidth = slowest(machine, &path) * f64::from(machine.parts()) / crowd;
         Ok(Pipe { latency: latency.s(), bandwidth })
@@ -256,12 +262,12 @@ impl<'a> Shared<'a> {
     }
 
     /// The same for the groups of one kind, each of whose members sends to the next node.
-    fn by_groups(&self, degrees: &Degrees, group: Group) -> f64 {
+    fn by_groups(&self, degrees: &Degrees, first: RankId, group: Group) -> f64 {
         let mut members = Vec::new();
-        degrees.members(self.layout, RankId(0), group, &mut members);
+        degrees.members(self.layout, first, group, &mut members);
         let own = members.clone();
         let node = |rank: RankId| self.machine.node_of(self.layout.device(rank));
-        self.by(RankId(0), |rank| {
+        self.by(first, |rank| {
             let mut members = Vec::new();
             degrees.members(self.layout, rank, group, &mut members);
             let at = members.iter().position(|member| *member == rank)?;
@@ -272,8 +278,7 @@ impl<'a> Shared<'a> {
     }
 
     /// The same for copies from or to a tier: on the fullest link of the way, and at the tier's own end of it.
-    fn by_copies(&self, tier: u8, direction: CopyDirection) -> [f64; 2] {
-        let device = self.layout.device(RankId(0));
+    fn by_copies(&self, device: DeviceId, tier: u8, direction: CopyDirection) -> [f64; 2] {
         let Some(ranks) = self.ranks.get(&self.machine.node_of(device)).filter(|_| !self.alone) else {
             return [1.0; 2];
         };

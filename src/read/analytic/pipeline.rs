@@ -12,6 +12,7 @@
 
 use super::beside::{Beside, On};
 use super::chunks::{Gradients, period};
+use super::crossings::Crossing;
 use super::form::Form;
 use super::pass_time::PassTime;
 use super::queues::{Passage, QUEUES, Queue, Times};
@@ -229,8 +230,10 @@ impl<'f, 'a> Walk<'f, 'a> {
     fn new(form: &'f Form<'a>, order: &'f Order, held: &'f Held, on: On) -> Walk<'f, 'a> {
         let stages = order.placement.stages() as usize * usize::from(order.placement.directions());
         let none = vec![None; stages * order.micro_batches as usize];
-        let hops = |[bytes, gathered]: &[f64; 2]| {
-            let hop = |pipe: &super::Pipe| if on.transfers { pipe.time(*bytes) + gathered } else { 0.0 };
+        let hops = |&Crossing { message, in_turn, gathered }: &Crossing| {
+            let hop = |pipe: &super::Pipe| {
+                if on.transfers { in_turn * pipe.time(message) + gathered } else { 0.0 }
+            };
             form.links.borders.iter().map(hop).collect()
         };
         let passes = order.per_direction();

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::beside::{Asked, On};
 use super::floor::Floor;
-use super::form::{Form, RankTimes};
+use super::form::Form;
 use super::memory::Walk;
 use super::{Links, Memory};
 use crate::step::collective::{CollectiveError, Op};
@@ -26,7 +26,8 @@ impl IdleLinks for Links<'_> {
 
 impl Form<'_> {
     /// A rank as its policies see it.
-    pub fn given(&self, rank: &RankTimes) -> Given<'_> {
+    pub fn given(&self, number: usize) -> Given<'_> {
+        let rank = &self.ranks[number];
         let chunks = rank.stages.iter().zip(&rank.chunks).map(|(stage, times)| {
             let units = self.stages[*stage].iter().zip(times).map(|(unit, passes)| UnitTimes {
                 unit,
@@ -36,7 +37,7 @@ impl Form<'_> {
             (units.collect(), *stage + 1 == self.stages.len())
         });
         let passes = f64::from(self.passes());
-        Given::new(&self.shares, &self.links, chunks.collect(), passes)
+        Given::new(&self.shares, self.links_of(number), chunks.collect(), passes)
     }
 
     /// What the policies ask of links and memory for passes of this kind.
@@ -59,7 +60,7 @@ impl Form<'_> {
             let (_, walk) = match walk.take().filter(|(other, _)| self.alike(*other, rank)) {
                 Some(same) => walk.insert(same),
                 None => {
-                    let given = self.given(&self.ranks[rank]);
+                    let given = self.given(rank);
                     let held = self.policies.laws().map(|law| law.held(&given));
                     walk.insert((rank, Walk::new(given, held)))
                 }

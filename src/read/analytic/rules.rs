@@ -113,8 +113,7 @@ impl RulesOfLayout {
     }
     /// Ranks of the layout.
     pub fn ranks(&self) -> f64 {
-        let d = &self.degrees;
-        f64::from(d.tensor * d.context * d.data * d.pipeline)
+        f64::from(self.degrees.ranks())
     }
 
     /// The rules for a step of so many tokens, in so many micro-batches of one replica, on devices of `peak` FLOP/s.

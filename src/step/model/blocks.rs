@@ -249,6 +249,7 @@ impl<'a> Blocks<'a> {
             trained,
             matrices: Vec::new(),
             sums_over_tensor: false,
+            is_apart: false,
             expert_weight_grads: between.map_or(0, |(first, _)| kernels(&self.blocks[first..])),
             between,
             kind,

@@ -15,6 +15,8 @@
 //! tensor-parallel ranks where each has those of a part of the sequence (sequence parallelism), then scattered over
 //! context-parallel ranks.
 //!
+//! On devices of its own, a module has other degrees: a rank encodes its share of the images of all replicas of the language model.
+//!
 //! Where ranks share images, b is the images of the fullest rank. Weights that every tensor-parallel rank holds whole have
 //! gradients of other images on each: [`LayerPlan::sums_over_tensor`].
 
@@ -47,8 +49,14 @@ pub struct ModuleShard<'a> {
     pub(super) gathers: [u64; 2],
     /// Whether each tensor-parallel rank has gradients of a part of the sequence.
     pub(super) cuts_sequence: bool,
+    /// Images whose tokens come to a rank of the language model before it gathers those of others.
+    pub(super) arriving: u64,
+    /// Tensor-parallel degree of the language model.
+    pub(super) tensor: u64,
     /// Whether tensor-parallel ranks hold the same weights and encode other images.
     replicated: bool,
+    /// Whether it has devices of its own.
+    is_apart: bool,
 }
 
 impl<'a> ModuleShard<'a> {
@@ -61,15 +69,22 @@ impl<'a> ModuleShard<'a> {
         images: Option<u64>,
     ) -> ModuleShard<'a> {
         let par = &workload.parallelism;
-        let replicated = module.usage.parallelism == ModuleParallelism::Data && par.tensor > 1;
-        let shares = if replicated { par.tensor } else { 1 };
+        let apart = module.usage.devices;
+        let shared = apart.is_some() || module.usage.parallelism == ModuleParallelism::Data;
+        let shares = if shared { par.tensor } else { 1 };
+        let replicated = shares > 1 && apart.is_none();
         let usual = workload.batch.micro_batch * module.most_items();
         let images = images.unwrap_or(usual).max(1);
         let stack = module.stack();
+        let arriving = images.div_ceil(shares * par.context.size.max(1));
+        let [encoded, tensor] = match apart {
+            Some(own) => [(images * par.data.unwrap_or(1)).div_ceil(own.data.max(1)), own.tensor],
+            None => [arriving, if replicated { 1 } else { par.tensor }],
+        };
         let layers = Shard {
-            micro_batch: images.div_ceil(shares * par.context.size.max(1)),
+            micro_batch: encoded,
             sequence: module.positions(),
-            tensor: if replicated { 1 } else { par.tensor },
+            tensor,
             sequence_parallel: false,
             context: ContextSpec::default(),
             context_rank: 0,
@@ -85,7 +100,10 @@ impl<'a> ModuleShard<'a> {
             layers,
             gathers: [shares, par.context.size],
             cuts_sequence: par.sequence_parallel && par.tensor > 1,
+            arriving,
+            tensor: par.tensor,
             replicated,
+            is_apart: apart.is_some(),
         }
     }
     /// Its layers, as a transformer has them.
@@ -134,14 +152,13 @@ impl<'a> ModuleShard<'a> {
         if shard.trained.weights() {
             plan.trained = plan.parameters;
         }
-        plan.sums_over_tensor = self.replicated;
-        plan
+        self.shared(plan)
     }
 
     /// The norms behind the layers, the merging of positions, the projector, and the way of its tokens to all ranks. A
     /// module on stages of its own sends them to the language model first.
     pub fn projector(&self) -> LayerPlan {
-        self.projected(&self.module.spec.projector, self.module.usage.stages.is_none())
+        self.projected(&self.module.spec.projector, self.module.usage.own_stages().is_none())
     }
     /// The projector behind a layer of the encoder, where there are such.
     pub fn deep_projector(&self) -> Option<LayerPlan> {
@@ -177,7 +194,11 @@ impl<'a> ModuleShard<'a> {
         Shard { trained, lowest: first, ..self.layers.clone() }
     }
     fn finished(&self, blocks: Blocks<'_>, kind: LayerKind) -> LayerPlan {
-        LayerPlan { sums_over_tensor: self.replicated, ..blocks.finish(kind) }
+        self.shared(blocks.finish(kind))
+    }
+    /// A unit whose state is shared as the module's is.
+    fn shared(&self, plan: LayerPlan) -> LayerPlan {
+        LayerPlan { sums_over_tensor: self.replicated, is_apart: self.is_apart, ..plan }
     }
 }
 

@@ -23,7 +23,7 @@ impl ModuleShard<'_> {
     /// What ranks of the first stage of the language model gather of the module's tokens; `None` where each has them.
     pub fn arrival(&self) -> Option<LayerPlan> {
         let trained = if self.module.is_trained() { Trained::Through } else { Trained::Nothing };
-        let tokens = Shard { trained, ..self.tokens() };
+        let tokens = Shard { trained, micro_batch: self.arriving, tensor: self.tensor, ..self.tokens() };
         let mut b = Blocks::new(&self.stack, &tokens);
         self.travel(&mut b);
         let plan = b.finish(LayerKind::Tokens);
@@ -37,6 +37,13 @@ impl ModuleShard<'_> {
         let positions = self.layers.tokens() * self.stack.hidden;
         let last = stage + 1 == stages;
         (deep * tokens + if last { tokens } else { positions }) as f64 * self.layers.act()
+    }
+    /// Bytes of the tokens that come from a module on devices of its own: on one rank of the language model, and on one of the
+    /// module, whose tensor-parallel ranks have the same.
+    pub fn bytes_apart(&self) -> [f64; 2] {
+        let sets = 1 + self.module.spec.deep_layers().len() as u64;
+        let image = (sets * self.module.tokens() * self.model.hidden) as f64 * self.layers.act();
+        [self.arriving, self.layers.micro_batch].map(|images| images as f64 * image)
     }
     /// How many tensor-parallel ranks have the same positions and tokens.
     pub fn alike(&self) -> u64 {
@@ -84,7 +91,7 @@ impl ModuleShard<'_> {
     /// The sets of tokens that are added to what a rank of the language model has at their places, and their gradients.
     fn additions(&self, s: &Shard, sets: u64) -> [Item; 2] {
         let images = s.micro_batch * self.gathers[0];
-        let share = if self.cuts_sequence { self.gathers[0] * self.layers.tensor } else { 1 };
+        let share = if self.cuts_sequence { self.tensor } else { 1 };
         let elements = sets * images * s.sequence / share * self.model.hidden;
         let pass = |class, name, times: f64| {
             let bytes = times * elements as f64 * s.act();

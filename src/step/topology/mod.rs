@@ -41,4 +41,4 @@ pub use fabric::{Fabric, ScaleOut, ScaleUp};
 pub use graph::{Link, Vertex};
 pub use machine::{CopyDirection, Machine, Unreachable};
 pub use mesh::Mesh;
-pub use place::{Axis, Layout};
+pub use place::{Axis, Front, Layout};

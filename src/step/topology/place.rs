@@ -52,14 +52,41 @@ impl fmt::Display for Axis {
     }
 }
 
+/// A pipeline rank in front of all others with degrees of its own. Its ranks are numbered behind those of the grid, tensor
+/// fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Front {
+    /// Tensor-parallel degree.
+    pub tensor: u32,
+    /// Data-parallel degree.
+    pub data: u32,
+}
+
+impl Front {
+    /// Number of its ranks.
+    pub fn ranks(self) -> u32 {
+        self.tensor * self.data
+    }
+    /// Place on an axis of its rank number `i`.
+    fn coordinate(self, i: u32, axis: Axis) -> u32 {
+        match axis {
+            Axis::Tp => i % self.tensor,
+            Axis::Dp => i / self.tensor,
+            Axis::Cp | Axis::Ep | Axis::Pp => 0,
+        }
+    }
+}
+
 /// The place of each rank on the parallel axes, and its device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     order: [Axis; 5],
-    /// By [`Axis`], not by order.
+    /// Of the grid, without the front; by [`Axis`], not by order.
     sizes: [u32; 5],
     /// Ranks that differ by one on an axis differ by this, by [`Axis`].
     strides: [u32; 5],
+    /// The pipeline rank in front of the grid, where there is one.
+    front: Option<Front>,
     /// Device of each rank; `None`: the same number.
     devices: Option<Vec<DeviceId>>,
 }
@@ -100,7 +127,11 @@ impl Layout {
             }
         }
         let order = [whole[0], whole[1], whole[2], whole[3], whole[4]];
-        Ok(Layout { order, sizes: by_axis, strides, devices: None })
+        Ok(Layout { order, sizes: by_axis, strides, front: None, devices: None })
+    }
+    /// The same layout with a pipeline rank in front of it.
+    pub fn with_front(self, front: Option<Front>) -> Layout {
+        Layout { front, ..self }
     }
     /// Reads an order like `tp-cp-ep-dp-pp` (also with commas), fastest first.
     ///
@@ -160,15 +191,32 @@ impl Layout {
 
     /// Number of ranks.
     pub fn ranks(&self) -> u32 {
+        self.grid() + self.front.map_or(0, Front::ranks)
+    }
+    /// Number of ranks without the front.
+    fn grid(&self) -> u32 {
         self.sizes.iter().product()
+    }
+    /// Pipeline ranks in front of the grid: 0 or 1.
+    fn fronts(&self) -> u32 {
+        u32::from(self.front.is_some())
+    }
+    /// The ranks of a pipeline rank: data slowest, then context, then tensor.
+    pub fn stage(&self, pipeline_rank: u32) -> Vec<RankId> {
+        let [tensor, context, data] = match self.front.filter(|_| pipeline_rank == 0) {
+            Some(front) => [front.tensor, 1, front.data],
+            None => [Axis::Tp, Axis::Cp, Axis::Dp].map(|axis| self.size(axis)),
+        };
+        let at = |i| [i % tensor, i / tensor % context, 0, i / tensor / context, pipeline_rank];
+        (0..tensor * context * data).map(|i| self.rank(at(i))).collect()
     }
     /// The axes, fastest first.
     pub fn order(&self) -> [Axis; 5] {
         self.order
     }
-    /// Size of an axis.
+    /// Size of an axis; the pipeline's counts the front.
     pub fn size(&self, axis: Axis) -> u32 {
-        self.sizes[axis as usize]
+        self.sizes[axis as usize] + if axis == Axis::Pp { self.fronts() } else { 0 }
     }
     /// How far apart the ranks of neighbours on an axis are.
     pub fn stride(&self, axis: Axis) -> u32 {
@@ -176,7 +224,14 @@ impl Layout {
     }
     /// Place of a rank on an axis.
     pub fn coordinate(&self, rank: RankId, axis: Axis) -> u32 {
-        rank.0 / self.stride(axis) % self.size(axis)
+        match (self.front, rank.0.checked_sub(self.grid())) {
+            (Some(front), Some(i)) => front.coordinate(i, axis),
+            _ => self.place(rank, axis) + if axis == Axis::Pp { self.fronts() } else { 0 },
+        }
+    }
+    /// Place of a rank on an axis of the grid.
+    fn place(&self, rank: RankId, axis: Axis) -> u32 {
+        rank.0 / self.stride(axis) % self.sizes[axis as usize]
     }
     /// Place of a rank on all axes, indexed by [`Axis`].
     pub fn coords(&self, rank: RankId) -> [u32; 5] {
@@ -184,18 +239,29 @@ impl Layout {
     }
     /// The rank at a place, indexed by [`Axis`].
     pub fn rank(&self, coords: [u32; 5]) -> RankId {
+        let mut coords = coords;
+        let pipeline = &mut coords[Axis::Pp as usize];
+        match (self.front, pipeline.checked_sub(self.fronts())) {
+            (Some(front), None) => {
+                return RankId(
+                    self.grid() + coords[Axis::Tp as usize] + front.tensor * coords[Axis::Dp as usize],
+                );
+            }
+            (_, place) => *pipeline = place.unwrap_or(0),
+        }
         RankId(Axis::ALL.iter().map(|axis| coords[*axis as usize] * self.stride(*axis)).sum())
     }
-    /// The ranks that differ from `rank` on the given axes only, in the order of the layout; `rank` is one of them.
+    /// The ranks of the grid that differ from `rank`, which is one of them, on the given axes only, in the order of the layout.
     pub fn group(&self, rank: RankId, axes: &[Axis]) -> Vec<RankId> {
-        let origin =
-            axes.iter().fold(rank.0, |r, axis| r - self.coordinate(rank, *axis) * self.stride(*axis));
+        let origin = axes.iter().fold(rank.0, |r, axis| r - self.place(rank, *axis) * self.stride(*axis));
         let mut ranks = vec![RankId(origin)];
         for axis in self.order.iter().rev().filter(|axis| axes.contains(axis)) {
             // Slower axes first, so that each pass over a faster one keeps rank order.
             ranks = ranks
                 .iter()
-                .flat_map(|r| (0..self.size(*axis)).map(move |i| RankId(r.0 + i * self.stride(*axis))))
+                .flat_map(|r| {
+                    (0..self.sizes[*axis as usize]).map(move |i| RankId(r.0 + i * self.stride(*axis)))
+                })
                 .collect();
         }
         ranks
@@ -230,6 +296,20 @@ mod tests {
         assert_eq!(layout.group(RankId(0), &[Axis::Pp]), [0, 1, 2].map(RankId));
         assert_eq!(layout.group(RankId(0), &[Axis::Tp]), [0, 3].map(RankId));
         assert_eq!(layout.group(RankId(7), &[Axis::Tp, Axis::Dp]), [1, 4, 7, 10].map(RankId));
+    }
+
+    #[test]
+    fn a_front_has_ranks_behind_those_of_the_grid() {
+        let sizes = [(Axis::Tp, 2), (Axis::Dp, 2), (Axis::Pp, 2)];
+        let layout = Layout::new(&[], &sizes).unwrap().with_front(Some(Front { tensor: 2, data: 3 }));
+        assert_eq!((layout.ranks(), layout.size(Axis::Pp)), (14, 3));
+        assert_eq!(layout.stage(0), (8..14).map(RankId).collect::<Vec<_>>());
+        assert_eq!(layout.stage(1), (0..4).map(RankId).collect::<Vec<_>>());
+        assert_eq!(layout.coords(RankId(11)), [1, 0, 0, 1, 0]);
+        assert_eq!(layout.coords(RankId(5)), [1, 0, 0, 0, 2]);
+        for rank in (0..14).map(RankId) {
+            assert_eq!(layout.rank(layout.coords(rank)), rank);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::lab::simulate::Inputs;
 use crate::read::analysis::table::grouped;
 use crate::step::documents::Images;
-use crate::step::spec::workload::{ModuleParallelism, TrainedPart, UsedModule};
+use crate::step::spec::workload::{ModuleDevices, ModuleParallelism, TrainedPart, UsedModule};
 
 /// A module of a step.
 #[derive(Debug, Serialize)]
@@ -20,6 +20,9 @@ pub(super) struct ModuleView {
     /// Pipeline stages that it has to itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     stages: Option<u64>,
+    /// Degrees of the devices that it has to itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    devices: Option<ModuleDevices>,
     /// Images or clips of a sequence on average, patches or frames of one, and tokens that it becomes.
     items: f64,
     patches: u64,
@@ -47,7 +50,8 @@ impl ModuleView {
             trained_parameters: module.trained_parameters(),
             trained: module.usage.trained,
             parallelism: module.usage.parallelism,
-            stages: module.usage.stages,
+            stages: module.usage.own_stages(),
+            devices: module.usage.devices,
             items: module.of_sequences(global).iter().sum::<u64>() as f64 / global as f64,
             patches: module.patches(),
             tokens: module.tokens(),
@@ -64,14 +68,17 @@ impl ModuleView {
             TrainedPart::Projector => "the projector trained",
             TrainedPart::Nothing => "frozen",
         };
-        let shared = match self.parallelism {
-            ModuleParallelism::Tensor => "layers",
-            ModuleParallelism::Data => "images",
+        let shared = match (self.devices, self.parallelism) {
+            (None, ModuleParallelism::Data) => "images",
+            _ => "layers",
         };
-        let stages = match self.stages {
-            None => String::new(),
-            Some(1) => "; on the first stage alone".into(),
-            Some(n) => format!("; on the first {n} stages alone"),
+        let stages = match (self.devices, self.stages) {
+            (Some(own), _) => {
+                format!("; on {} devices of its own, tensor {} × data {}", own.ranks(), own.tensor, own.data)
+            }
+            (None, None) => String::new(),
+            (None, Some(1)) => "; on the first stage alone".into(),
+            (None, Some(n)) => format!("; on the first {n} stages alone"),
         };
         let (name, parameters, patches) = (&self.name, grouped(self.parameters), grouped(self.patches));
         let (items, tokens) = (self.items, grouped((self.items * self.tokens as f64).round() as u64));

@@ -339,6 +339,10 @@ impl StageWork for Blocks<'_> {
 
     fn message(&self, channel: &Channel) -> Message {
         let kind = if channel.data == Data::Activations { Move::Activations } else { Move::Gradients };
-        Message { transfer: TransferId(kind as u32), bytes: self.step.p2p[channel.data as usize].bytes }
+        Message {
+            transfer: TransferId(kind as u32),
+            bytes: self.step.p2p[channel.data as usize].bytes,
+            fans: [1; 2],
+        }
     }
 }

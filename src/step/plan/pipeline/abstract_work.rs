@@ -129,6 +129,6 @@ impl StageWork for AbstractWork {
     }
     fn end(&mut self, _: &mut ProgramBuilder, _rank: u32) {}
     fn message(&self, _: &Channel) -> Message {
-        Message { transfer: TransferId(0), bytes: 0.0 }
+        Message { transfer: TransferId(0), bytes: 0.0, fans: [1; 2] }
     }
 }

@@ -203,6 +203,6 @@ impl StageWork for MeasuredWork<'_> {
         self.do_around(b, rank, before..before + self.durations.after.len());
     }
     fn message(&self, _: &Channel) -> Message {
-        Message { transfer: TransferId(0), bytes: 0.0 }
+        Message { transfer: TransferId(0), bytes: 0.0, fans: [1; 2] }
     }
 }

@@ -19,10 +19,24 @@ struct End {
 #[derive(Clone, Copy)]
 struct Lane {
     stream: u16,
+    /// The first of its slots, and how many it has: each is a message of a micro-batch.
     slot: u16,
+    slots: u16,
     channel: u32,
     info: u32,
     transfer: TransferId,
+}
+
+impl Lane {
+    /// Pushes the messages of a micro-batch, one after the other, and returns the last.
+    fn messages(&self, program: &mut ProgramBuilder, waits: &[OpId], micro_batch: u32) -> OpId {
+        let mut push = |slot| {
+            let op = Work::Comm { slot, transfer: self.transfer };
+            program.op(self.stream, op, waits, self.info, micro_batch)
+        };
+        let first = push(self.slot);
+        (self.slot + 1..self.slot + self.slots).map(push).last().unwrap_or(first)
+    }
 }
 
 /// A stage border as one of a rank's chunks sees it.
@@ -178,8 +192,9 @@ impl<'a> RankBuilder<'a> {
             let message = work.message(&channel);
             let info = self.program.info(info(data, sends, message.bytes));
             let slot = self.options.first_slot + self.slots.len() as u16;
-            self.slots.push(index);
-            lanes.push(Lane { stream, slot, channel: index, info, transfer: message.transfer });
+            let slots = message.fans[usize::from(!sends)] as u16;
+            self.slots.extend((0..slots).map(|_| index));
+            lanes.push(Lane { stream, slot, slots, channel: index, info, transfer: message.transfer });
         }
         self.ends.push(End { wire, lanes, posted: Vec::new() });
         Border::Across(self.ends.len() - 1)
@@ -216,8 +231,7 @@ impl<'a> RankBuilder<'a> {
             let back = if channel.data == Data::Activations { from > to } else { from < to };
             let round = self.unsent.is_some() && back;
             let after = self.before.filter(|_| self.options.sends == Sends::Batched && !round);
-            let op = Work::Comm { slot: lane.slot, transfer: lane.transfer };
-            posted.push(self.program.op(lane.stream, op, after.as_slice(), lane.info, micro_batch));
+            posted.push(lane.messages(&mut self.program, after.as_slice(), micro_batch));
         }
         self.ends[end].posted[place]
     }
@@ -271,9 +285,7 @@ impl<'a> RankBuilder<'a> {
         if let Border::Across(end) = self.outputs[part.chunk as usize][data as usize] {
             let End { wire, lanes, .. } = &self.ends[end];
             let lane = lanes[self.place(*wire, part.micro_batch) % lanes.len()];
-            let op = Work::Comm { slot: lane.slot, transfer: lane.transfer };
-            let op = self.program.op(lane.stream, op, &[done], lane.info, part.micro_batch);
-            return Some(op);
+            return Some(lane.messages(&mut self.program, &[done], part.micro_batch));
         }
         None
     }

@@ -42,6 +42,9 @@ pub struct Message {
     pub transfer: TransferId,
     /// Its size on one rank, for readers of the record.
     pub bytes: f64,
+    /// How many such messages the sending rank sends for a micro-batch, and the receiving rank receives, each from another rank, one
+    /// after the other. More than one of them where a stage has more ranks than the other.
+    pub fans: [u32; 2],
 }
 
 /// One pass of one micro-batch on one rank.
@@ -89,7 +92,8 @@ pub struct Pipeline {
     pub programs: Vec<Program>,
     /// All channels, each lane by itself; the members of its communicator are (from.rank, to.rank) in this order.
     pub channels: Vec<Channel>,
-    /// For each rank, the channel that its slot `first_slot + i` means, as an index into `channels`.
+    /// For each rank, the channel that its slot `first_slot + i` means, as an index into `channels`; as many slots in a row as its
+    /// end has messages of a micro-batch.
     pub slots: Vec<Vec<u32>>,
 }
 

@@ -12,7 +12,7 @@ use crate::step::spec::SpecError;
 use crate::step::spec::model::ModelSpec;
 use crate::step::spec::stack::UpdatePass;
 use crate::step::spec::workload::{ContextKind, DispatcherKind, ExpertOverlap, OptimizerPlace, WorkloadSpec};
-use crate::step::topology::{Axis, Layout, Machine};
+use crate::step::topology::{Axis, Front, Layout, Machine};
 
 /// Sizes of the groups of a workload on so many devices, and which rank is where.
 ///
@@ -29,7 +29,11 @@ pub fn laid_out(w: &WorkloadSpec, devices: u64, machine: &Machine) -> Result<(De
     };
     let dense = facts.dense.ranks(group, uncut.replicas());
     let experts = facts.experts.ranks(uncut.expert_part(group), uncut.expert_replicas());
-    Ok((Degrees { dense, experts, ..uncut }, layout))
+    let front_dense = uncut.front.map_or(UNCUT, |front| {
+        let part = (1..=group.min(front.data)).rev().find(|part| front.data.is_multiple_of(*part));
+        facts.dense.ranks(part.unwrap_or(1), front.data)
+    });
+    Ok((Degrees { dense, experts, front_dense, ..uncut }, layout))
 }
 
 /// How many of the ranks that hold the same weights as rank 0 lie on its node, in equal parts.
@@ -62,9 +66,11 @@ fn degrees(w: &WorkloadSpec, devices: u64) -> Degrees {
         expert_tensor: p.expert_tensor() as u32,
         data,
         pipeline: p.pipeline.size as u32,
+        front: w.module_devices().map(|own| Front { tensor: own.tensor as u32, data: own.data as u32 }),
         ends: [(w.module_stages() as u32).min(last), last],
         dense: UNCUT,
         experts: UNCUT,
+        front_dense: UNCUT,
     }
 }
 
@@ -152,8 +158,9 @@ pub fn layer_split(
 /// Which rank is where.
 fn layout(w: &WorkloadSpec, d: &Degrees, machine: &Machine) -> Result<Layout, SpecError> {
     let order: Vec<Axis> = w.parallelism.order.iter().map(|a| groups::axis(*a)).collect();
-    let sizes = [(Axis::Tp, d.tensor), (Axis::Cp, d.context), (Axis::Dp, d.data), (Axis::Pp, d.pipeline)];
-    let layout = Layout::new(&order, &sizes)?;
+    let stages = w.grid_stages() as u32;
+    let sizes = [(Axis::Tp, d.tensor), (Axis::Cp, d.context), (Axis::Dp, d.data), (Axis::Pp, stages)];
+    let layout = Layout::new(&order, &sizes)?.with_front(d.front);
     match &w.parallelism.rank_map {
         None => Ok(layout),
         Some(map) => {
@@ -228,7 +235,7 @@ pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &Pl
     if model.tied_embeddings && d.ends[0] != d.ends[1] {
         groups.push(Group::Embedding);
     }
-    groups.retain(|g| d.size(*g) > 1);
+    groups.retain(|g| d.grids().any(|grid| grid.size(*g) > 1));
     let mut add = |group: Group| {
         if !groups.contains(&group) {
             groups.push(group);

@@ -153,10 +153,10 @@ impl Assembly<'_, '_> {
     fn bind_channels(&mut self, world: &mut World, pipeline: &Pipeline) -> Result<(), PlanError> {
         let first = self.setup.shares.groups.len();
         let transfers = self.setup.messages.transfers();
-        // Slots of each channel at its two ends.
+        // The first slot of each channel at its two ends.
         let mut ends: Vec<[(u32, u16); 2]> = vec![[(u32::MAX, 0); 2]; pipeline.channels.len()];
         for (rank, slots) in pipeline.slots.iter().enumerate() {
-            for (i, channel) in slots.iter().enumerate() {
+            for (i, channel) in slots.iter().enumerate().rev() {
                 let end = usize::from(pipeline.channels[*channel as usize].from.rank != rank as u32);
                 ends[*channel as usize][end] = (rank as u32, (first + i) as u16);
             }
@@ -170,16 +170,25 @@ impl Assembly<'_, '_> {
         let mut comms: Vec<CommId> = Vec::with_capacity(ends.len());
         world.comms.reserve(ends.len() * (self.layout.ranks() as usize / pipeline.slots.len().max(1)));
         let stages = pipeline.slots.len() as u32;
-        for r in (0..self.layout.ranks()).map(RankId).filter(|r| self.layout.coordinate(*r, Axis::Pp) == 0) {
+        // A front has ranks of its own number.
+        let first = u32::from(self.setup.shares.degrees.front.is_some());
+        for channel in ends.iter().filter(|ends| ends.iter().any(|end| end.0 < first)) {
+            self.bind_across(world, channel, &transfers)?;
+        }
+        for r in self.layout.stage(first) {
             let mut coords = self.layout.coords(r);
-            let at = (0..stages).map(|stage| {
+            let at = (first..stages).map(|stage| {
                 coords[Axis::Pp as usize] = stage;
                 self.layout.rank(coords)
             });
             let at: Vec<RankId> = at.collect();
             comms.clear();
             for ([(from, from_slot), (to, to_slot)], twin) in ends.iter().zip(&twins) {
-                let members = [at[*from as usize], at[*to as usize]];
+                if *from.min(to) < first {
+                    comms.push(UNBOUND);
+                    continue;
+                }
+                let members = [from, to].map(|stage| at[(stage - first) as usize]);
                 let devices = members.map(|m| self.layout.device(m));
                 let comm = match twin {
                     Some(first) => world.add_twin(comms[*first]),
@@ -188,6 +197,30 @@ impl Assembly<'_, '_> {
                 comms.push(comm);
                 world.bind(members[0], *from_slot, comm);
                 world.bind(members[1], *to_slot, comm);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Assembly<'_, '_> {
+    /// A communicator for each message of a micro-batch between two stages with unequal numbers of ranks: each rank of the one has as
+    /// many in a row as it is ranks of the other.
+    fn bind_across(
+        &mut self,
+        world: &mut World,
+        ends: &[(u32, u16); 2],
+        transfers: &[TransferId],
+    ) -> Result<(), PlanError> {
+        let ranks = ends.map(|(stage, _)| self.layout.stage(stage));
+        let messages = ranks[0].len().max(ranks[1].len());
+        for message in 0..messages {
+            let fans = [0, 1].map(|end| messages / ranks[end].len());
+            let members = [0, 1].map(|end| ranks[end][message / fans[end]]);
+            let devices = members.map(|member| self.layout.device(member));
+            let comm = self.lowering.comm(world, &members, &devices, transfers)?;
+            for end in [0, 1] {
+                world.bind(members[end], ends[end].1 + (message % fans[end]) as u16, comm);
             }
         }
         Ok(())

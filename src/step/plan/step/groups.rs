@@ -2,9 +2,9 @@
 
 use crate::core::ids::RankId;
 use crate::core::program::StreamKind;
-use crate::step::model::CommGroup;
+use crate::step::model::{CommGroup, LayerPlan};
 use crate::step::sharding::{Cuts, Exchange};
-use crate::step::topology::{Axis, Layout};
+use crate::step::topology::{Axis, Front, Layout};
 
 /// A group that a rank belongs to. Its place in `Groups::list` is the communicator slot of the rank's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,20 +73,69 @@ pub struct Degrees {
     pub expert_tensor: u32,
     /// Data-parallel.
     pub data: u32,
-    /// Pipeline.
+    /// Pipeline ranks, the front among them.
     pub pipeline: u32,
+    /// Degrees of the first pipeline rank where a module has devices of its own; all else here is of those behind it.
+    pub front: Option<Front>,
     /// Pipeline ranks of the embedding and of the head.
     pub ends: [u32; 2],
     /// Ranks over which the state of dense weights is cut.
     pub dense: Cuts<u32>,
     /// Ranks over which the state of experts is cut.
     pub experts: Cuts<u32>,
+    /// Ranks over which the state of a module on devices of its own is cut.
+    pub front_dense: Cuts<u32>,
 }
 
 /// Each rank holds everything.
 pub(super) const UNCUT: Cuts<u32> = Cuts { weights: 1, secondary: 1, gradients: 1, summed: 1, optimizer: 1 };
 
 impl Degrees {
+    /// Sizes of the groups of a pipeline rank.
+    pub fn on(&self, pipeline_rank: u32) -> Degrees {
+        let Some(Front { tensor, data }) = self.front.filter(|_| pipeline_rank == 0) else { return *self };
+        Degrees {
+            tensor,
+            context: 1,
+            context_inner: 1,
+            dynamic: false,
+            expert: 1,
+            expert_tensor: 1,
+            data,
+            pipeline: 1,
+            front: None,
+            ends: [0; 2],
+            dense: self.front_dense,
+            experts: UNCUT,
+            front_dense: UNCUT,
+        }
+    }
+    /// Sizes of the groups of the ranks that hold a unit.
+    pub fn of(&self, unit: &LayerPlan) -> Degrees {
+        if unit.is_apart { self.on(0) } else { *self }
+    }
+    /// Ranks over which the state of a unit's dense weights is cut.
+    pub fn dense_of(&self, unit: &LayerPlan) -> &Cuts<u32> {
+        if unit.is_apart { &self.front_dense } else { &self.dense }
+    }
+    /// Sizes of the groups of each grid of ranks that there is.
+    pub fn grids(&self) -> impl Iterator<Item = Degrees> {
+        let front = self.front.map(|_| self.on(0));
+        front.into_iter().chain([*self])
+    }
+    /// The pipeline ranks of the same grid as this one.
+    fn stages(&self, pipeline_rank: u32) -> std::ops::Range<u32> {
+        match self.front {
+            Some(_) if pipeline_rank == 0 => 0..1,
+            Some(_) => 1..self.pipeline,
+            None => 0..self.pipeline,
+        }
+    }
+    /// Ranks of the step.
+    pub fn ranks(&self) -> u32 {
+        let stages = self.pipeline - u32::from(self.front.is_some());
+        self.tensor * self.context * self.data * stages + self.front.map_or(0, Front::ranks)
+    }
     /// Ranks that hold the same dense weights.
     pub fn replicas(&self) -> u32 {
         self.data * self.context
@@ -132,7 +181,7 @@ impl Degrees {
                 run / step
             }
             Group::Embedding => 2,
-            Group::Model => self.tensor * self.pipeline,
+            Group::Model => self.tensor * self.stages(1).len() as u32,
             Group::CopyIn(_)
             | Group::CopyOut(_)
             | Group::TierIn(..)
@@ -146,6 +195,17 @@ impl Degrees {
     /// Inside a pipeline stage, ranks are numbered with tensor fastest, then context, then data. Expert-tensor groups
     /// are runs of that number, expert groups step over them, and the rest are expert replicas (Megatron's order).
     pub fn members(&self, layout: &Layout, rank: RankId, group: Group, members: &mut Vec<RankId>) {
+        let pipeline_rank = layout.coordinate(rank, Axis::Pp);
+        self.on(pipeline_rank).members_of(layout, rank, group, (self.stages(pipeline_rank), members));
+    }
+    /// The same in these degrees, which are those of these pipeline ranks.
+    fn members_of(
+        &self,
+        layout: &Layout,
+        rank: RankId,
+        group: Group,
+        (stages, members): (std::ops::Range<u32>, &mut Vec<RankId>),
+    ) {
         members.clear();
         let [tp, cp, ep, dp, pp] = layout.coords(rank);
         let at = |tp, cp, dp, pp| layout.rank([tp, cp, ep, dp, pp]);
@@ -189,11 +249,12 @@ impl Degrees {
                 let span = exchange.span(&self.experts, self.expert_replicas());
                 members.extend(together(q / block, span).map(|i| in_stage(q % block + i * block)));
             }
-            Group::Embedding => members.extend(self.ends.map(|pp| at(tp, cp, dp, pp))),
+            Group::Embedding if self.ends.iter().all(|end| stages.contains(end)) => {
+                members.extend(self.ends.map(|pp| at(tp, cp, dp, pp)));
+            }
             Group::Model => {
-                members.extend(
-                    (0..self.tensor * self.pipeline).map(|i| at(i % self.tensor, cp, dp, i / self.tensor)),
-                );
+                let of_stage = |pp| (0..self.tensor).map(move |t| at(t, cp, dp, pp));
+                members.extend(stages.flat_map(of_stage));
             }
             _ => members.push(rank),
         }

@@ -7,7 +7,7 @@ use crate::step::collective::{Lowering, Op, Transfer};
 use crate::step::model::{ModuleShard, Shard};
 use crate::step::schedule::Data;
 use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::WorkloadSpec;
+use crate::step::spec::workload::{ModuleDevices, WorkloadSpec};
 
 /// What one rank sends over the border behind a stage, either way.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,6 +16,10 @@ pub struct Border {
     whole: [f64; 2],
     /// Tensor-parallel ranks that send a piece each; 1: each sends its own, whole.
     pieces: u64,
+    /// Bytes that tensor-parallel ranks put together from what they receive, either way.
+    gathered: [f64; 2],
+    /// Messages of a micro-batch that a rank before the border has, and one behind it.
+    fans: [u32; 2],
 }
 
 impl Border {
@@ -29,7 +33,35 @@ impl Border {
     }
     /// Bytes that tensor-parallel ranks put together from their pieces; none where messages come whole.
     pub fn gathered(&self, data: Data) -> f64 {
-        if self.pieces > 1 { self.whole[data as usize] } else { 0.0 }
+        self.gathered[data as usize]
+    }
+    /// Messages of a micro-batch that pass one rank, one after the other: the most that a rank on either side has.
+    pub fn in_turn(&self) -> u32 {
+        self.fans[0].max(self.fans[1])
+    }
+    /// The same for the rank that sends, and the one that receives.
+    pub(super) fn fans(&self, data: Data) -> [u32; 2] {
+        let [before, behind] = self.fans;
+        match data {
+            Data::Activations => [before, behind],
+            Data::Gradients => [behind, before],
+        }
+    }
+    /// Between stages of one grid: each rank has one message.
+    fn inside(bytes: f64, pieces: u64, gradients: bool) -> Border {
+        let whole = [bytes, if gradients { bytes } else { 0.0 }];
+        let gathered = if pieces > 1 { whole } else { [0.0; 2] };
+        Border { whole, pieces, gathered, fans: [1; 2] }
+    }
+    /// Behind a module on devices of its own. Ranks of the language model have other tokens each, which they gather with their layers;
+    /// tensor-parallel ranks of the module have the same, send a part each, and put together the parts of the gradients.
+    fn apart(module: &ModuleShard<'_>, own: ModuleDevices, stage: u64, gradients: bool) -> Border {
+        let [arriving, encoded] = module.bytes_apart();
+        let fans = [stage / own.ranks().max(1), own.ranks() / stage.max(1)].map(|ranks| ranks.max(1) as u32);
+        let message = arriving / f64::from(fans[1]);
+        let trained = |bytes: f64| if gradients { bytes } else { 0.0 };
+        let gathered = if own.tensor > 1 { trained(encoded) } else { 0.0 };
+        Border { whole: [message, trained(message)], pieces: 1, gathered: [0.0, gathered], fans }
     }
 }
 
@@ -53,6 +85,10 @@ impl Messages {
     pub fn of(&self, stage: u32, data: Data) -> (TransferId, u64) {
         let border = stage as usize;
         (self.transfers[border][data as usize], self.borders[border].message_bytes(data))
+    }
+    /// How many messages of a micro-batch a sending and a receiving rank have.
+    pub fn fans(&self, stage: u32, data: Data) -> [u32; 2] {
+        self.borders[stage as usize].fans(data)
     }
     /// Bytes that are gathered of a message over the border behind a stage, where it comes in pieces.
     pub fn gathered(&self, stage: u32, data: Data) -> Option<u64> {
@@ -80,14 +116,19 @@ pub fn borders(
     let module = staged(workload, model, shard);
     let cut = workload.parallelism.pipeline.scatter_gather;
     let pieces = |alike: u64| if cut { alike } else { 1 };
+    let data = workload.parallelism.data.unwrap_or(1);
+    let stage = workload.parallelism.tensor * workload.parallelism.context.size * data;
     let first_trained = stages.iter().position(|units| units.iter().any(|u| u.plan.has_backward()));
     let border = |behind: usize| {
+        let gradients = first_trained.is_some_and(|first| first <= behind);
+        if let (Some(module), Some(own), 0) = (&module, workload.module_devices(), behind) {
+            return Border::apart(module, own, stage, gradients);
+        }
         let (bytes, alike) = match &module {
             Some(module) if behind < own => (module.bytes_behind(behind, own), module.alike()),
             _ => (shard.boundary_bytes(model), if shard.sequence_parallel { 1 } else { shard.tensor }),
         };
-        let gradients = first_trained.is_some_and(|first| first <= behind);
-        Border { whole: [bytes, if gradients { bytes } else { 0.0 }], pieces: pieces(alike) }
+        Border::inside(bytes, pieces(alike), gradients)
     };
     (0..stages.len().saturating_sub(1)).map(border).collect()
 }
@@ -95,7 +136,7 @@ pub fn borders(
 /// The module that has stages of its own.
 fn staged<'m>(workload: &'m WorkloadSpec, model: &'m ModelSpec, shard: &Shard) -> Option<ModuleShard<'m>> {
     let used = workload.used_modules(model);
-    let (number, module) = used.into_iter().enumerate().find(|(_, m)| m.usage.stages.is_some())?;
+    let (number, module) = used.into_iter().enumerate().find(|(_, m)| m.usage.own_stages().is_some())?;
     let images = shard.images.as_ref().and_then(|all| all.get(number).copied());
     Some(ModuleShard::new(workload, model, module, images))
 }

@@ -54,7 +54,7 @@ impl ModuleLayers {
             deep: shard.deep_projector().map(planned),
             deep_layers: module.spec.deep_layers().to_vec(),
             split: module.split(),
-            arrival: module.usage.stages.and_then(|_| shard.arrival()).map(planned),
+            arrival: module.usage.own_stages().and_then(|_| shard.arrival()).map(planned),
             policy,
         }
     }

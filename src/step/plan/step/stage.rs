@@ -459,9 +459,10 @@ impl StageWork for Stage<'_, '_> {
     }
 
     fn message(&self, channel: &Channel) -> Message {
-        let (transfer, bytes) =
-            self.w.setup.messages.of(border_behind(channel.from_stage.stage, channel.data), channel.data);
-        Message { transfer, bytes: bytes as f64 }
+        let border = border_behind(channel.from_stage.stage, channel.data);
+        let messages = &self.w.setup.messages;
+        let (transfer, bytes) = messages.of(border, channel.data);
+        Message { transfer, bytes: bytes as f64, fans: messages.fans(border, channel.data) }
     }
 }
 

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::groups::Degrees;
 use crate::step::model::{Item, LayerKind, LayerPlan};
 use crate::step::schedule::Pass;
-use crate::step::sharding::Cuts;
 use crate::step::spec::workload::{BytesPerParameter, Granularity, RecomputeSpec};
 
 /// A layer of a stage: the embedding, a transformer layer, or the head.
@@ -166,16 +166,16 @@ pub struct State {
 }
 
 impl State {
-    /// The state of `units` whose dense weights and experts are cut over so many ranks.
+    /// The state of `units`, cut as the degrees of the ranks that hold them say.
     pub fn of<'a>(
         units: impl Iterator<Item = &'a Unit>,
         bytes: &BytesPerParameter,
-        dense: &Cuts<u32>,
-        experts: &Cuts<u32>,
+        degrees: &Degrees,
     ) -> State {
         let mut state = State::default();
         for unit in units {
             let (all, trained) = (unit.plan.parameters, unit.plan.trained);
+            let (dense, experts) = (degrees.dense_of(&unit.plan), &degrees.experts);
             for (held, trained, cuts) in
                 [(all.dense, trained.dense, dense), (all.expert, trained.expert, experts)]
             {

@@ -53,16 +53,22 @@ impl WorkloadSpec {
         let mut p = Problems::new("");
         let replica = self.ranks_per_replica();
         let par = &self.parallelism;
+        let all = devices;
+        let devices = devices.saturating_sub(self.module_ranks());
+        let without = match self.module_ranks() {
+            0 => String::new(),
+            own => format!(" without the {own} of a module"),
+        };
         match par.data {
             Some(d) if d.saturating_mul(replica) != devices => p.add(
                 "parallelism.data",
                 d,
-                format!("degrees that multiply to the {devices} devices of the topology"),
+                format!("degrees that multiply to the {devices} devices of the topology{without}"),
                 format!(
                     "tensor {} × context {} × pipeline {} × data {d} = {}; {}",
                     par.tensor,
                     par.context.size,
-                    par.pipeline.size,
+                    self.grid_stages(),
                     d.saturating_mul(replica),
                     if devices.is_multiple_of(replica.max(1)) {
                         format!("data = {} would fit, and so would leaving it out", devices / replica.max(1))
@@ -80,7 +86,7 @@ impl WorkloadSpec {
                 format!("degrees whose product divides the {devices} devices of the topology"),
                 format!("{replica} ranks hold one model; {devices} is no multiple of it"),
             ),
-            _ => self.check_counts(&mut p, devices),
+            _ => self.check_counts(&mut p, all),
         }
         for (class, placements) in self.offload.classes() {
             for (i, place) in placements.iter().enumerate() {

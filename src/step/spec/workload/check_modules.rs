@@ -26,6 +26,7 @@ impl WorkloadSpec {
         let before = p.len();
         used.iter().for_each(|module| self.check_module(p, module));
         self.check_stages(p, model, &used);
+        used.iter().for_each(|module| self.check_devices(p, module));
         if p.len() == before {
             self.check_tokens(p, model, &used);
         }
@@ -51,8 +52,11 @@ impl WorkloadSpec {
         if let Some(recompute) = &module.usage.recompute {
             recompute.check(p, &format!("{at}.recompute"), module.spec.layers);
         }
-        let tensor = self.parallelism.tensor;
-        if module.usage.parallelism == ModuleParallelism::Tensor {
+        let (field, tensor) = match module.usage.devices {
+            Some(own) => (format!("{at}.devices.tensor"), own.tensor),
+            None => ("parallelism.tensor".to_string(), self.parallelism.tensor),
+        };
+        if module.usage.devices.is_some() || module.usage.parallelism == ModuleParallelism::Tensor {
             let widths = module
                 .spec
                 .projector
@@ -62,7 +66,7 @@ impl WorkloadSpec {
             let cut = [("heads", module.spec.heads), ("ffn", module.spec.ffn)].into_iter().chain(widths);
             for (what, value) in cut.filter(|(_, value)| !value.is_multiple_of(tensor.max(1))) {
                 let allowed = format!("a divisor of the {what} ({value}) of module {}", module.spec.name);
-                p.add("parallelism.tensor", tensor, allowed, format!("or set {at}.parallelism to data"));
+                p.add(&field, tensor, allowed, format!("or set {at}.parallelism to data"));
             }
         }
     }
@@ -70,7 +74,7 @@ impl WorkloadSpec {
     /// Stages that a module has to itself.
     fn check_stages(&self, p: &mut Problems, model: &ModelSpec, used: &[UsedModule<'_>]) {
         let pipeline = &self.parallelism.pipeline;
-        let staged: Vec<_> = used.iter().filter_map(|m| Some((m.spec, m.usage.stages?))).collect();
+        let staged: Vec<_> = used.iter().filter_map(|m| Some((m.spec, m.usage.own_stages()?))).collect();
         for (i, (module, stages)) in staged.iter().enumerate() {
             let at = format!("modules.{}.stages", module.name);
             let most = pipeline.size.saturating_sub(1).min(module.layers);
@@ -92,6 +96,51 @@ impl WorkloadSpec {
                 let allowed = format!("0 in the first {stages} entries, the stages of {}", module.name);
                 p.add("parallelism.pipeline.layer_split", layers, allowed, "an entry for every stage");
             }
+        }
+    }
+
+    /// Devices that a module has to itself.
+    fn check_devices(&self, p: &mut Problems, module: &UsedModule<'_>) {
+        let Some(own) = module.usage.devices else { return };
+        let (par, at) = (&self.parallelism, format!("modules.{}.devices", module.spec.name));
+        p.size(format!("{at}.tensor"), own.tensor, 1 << 20);
+        p.size(format!("{at}.data"), own.data, 1 << 20);
+        if let Some(stages) = module.usage.stages.filter(|stages| *stages != 1) {
+            p.add(
+                &at,
+                format!("beside stages {stages}"),
+                "stages 1, or none given",
+                "one stage has devices of its own",
+            );
+        }
+        let Some(data) = par.data else {
+            let hint = "how many replicas of the language model the module serves";
+            p.add("parallelism.data", "nothing", format!("a number beside {at}"), hint);
+            return;
+        };
+        let stage = par.tensor.saturating_mul(par.context.size).saturating_mul(data);
+        let divide = |a: u64, b: u64| a > 0 && b > 0 && (a.is_multiple_of(b) || b.is_multiple_of(a));
+        if !divide(own.ranks(), stage) || !divide(own.data, data) {
+            let value = format!("tensor {} × data {}", own.tensor, own.data);
+            let allowed = format!(
+                "ranks that divide the {stage} of a language stage or are a multiple of them, and a data degree that does so with {data}"
+            );
+            p.add(&at, value, allowed, "each rank then has as many messages as any other");
+        }
+        let beside = [
+            ("parallelism.rank_map", par.rank_map.is_some()),
+            ("parallelism.pipeline.chunks", par.pipeline.chunks() > 1),
+            ("a schedule that turns round", par.pipeline.turns()),
+            ("documents", self.documents.is_some()),
+            (if module.usage.counts.is_some() { "counts" } else { "drawn" }, module.is_uneven()),
+        ];
+        for (what, _) in beside.into_iter().filter(|other| other.1) {
+            p.add(
+                &at,
+                format!("beside {what}"),
+                format!("no {what}"),
+                format!("or give {} stages of its own", module.spec.name),
+            );
         }
     }
 

@@ -47,7 +47,8 @@ impl Situation<'_> {
         let p = &self.w.parallelism;
         let holders = self.data() * p.context.size;
         let of_experts = holders * p.tensor / (p.expert * p.expert_tensor()).max(1);
-        holders > 1 || (self.model.moe.is_some() && of_experts > 1)
+        let of_module = self.w.module_devices().is_some_and(|own| own.data > 1);
+        holders > 1 || of_module || (self.model.moe.is_some() && of_experts > 1)
     }
     fn sharding(&self) -> &'static Facts {
         self.w.sharding()
@@ -76,7 +77,7 @@ impl Situation<'_> {
 /// Fields, when they act, and what is the case where they do not.
 type Rule = (&'static [&'static str], fn(&Situation) -> bool, &'static str);
 
-const RULES: [Rule; 38] = [
+const RULES: [Rule; 39] = [
     (
         &["parallelism.sequence_parallel", "parallelism.tensor_overlap"],
         |s| s.w.parallelism.tensor > 1,
@@ -228,6 +229,11 @@ const RULES: [Rule; 38] = [
     (&["modules.*.exchange"], |s| s.w.has_uneven_images(), "all sequences have equally many images"),
     (&["modules.*.exchange"], |s| s.w.data_parallel(s.devices) > 1, "one data-parallel rank"),
     (&["modules.*.parallelism"], |s| s.w.parallelism.tensor > 1, "tensor 1"),
+    (
+        &["modules.*.parallelism", "modules.*.stages"],
+        |s| s.w.module_devices().is_none(),
+        "the module has devices of its own",
+    ),
     (
         &["modules.*.recompute"],
         |s| s.w.modules.values().any(|usage| usage.trained == TrainedPart::All),

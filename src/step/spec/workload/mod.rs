@@ -36,7 +36,7 @@ pub use memory::{
     Granularity, OffloadSpec, OptimizerPlace, Placement, PrefetchSpec, PrefetchUnit, RecomputeModule,
     RecomputeSpec,
 };
-pub use modules::{DrawnItems, ModuleParallelism, ModuleUseSpec, TrainedPart};
+pub use modules::{DrawnItems, ModuleDevices, ModuleParallelism, ModuleUseSpec, TrainedPart};
 pub use noise::{NoiseSpec, RandomStragglersSpec, SlowLinkSpec, StragglerSpec, StragglerUnit};
 pub use parallelism::{
     ContextKind, ContextSpec, DynamicContextSpec, ElementBudgets, GradientBucketSpec, GroupAxis,
@@ -174,18 +174,24 @@ impl WorkloadSpec {
         let micro_batch = self.batch.micro_batch.saturating_mul(self.sequence(model));
         stated.unwrap_or(micro_batch.div_ceil(context.size))
     }
-    /// Ranks of one model replica: tensor × context × pipeline.
+    /// Ranks of one replica of the language model: tensor × context × pipeline.
     pub fn ranks_per_replica(&self) -> u64 {
         let p = &self.parallelism;
-        p.tensor.saturating_mul(p.context.size).saturating_mul(p.pipeline.size)
+        p.tensor.saturating_mul(p.context.size).saturating_mul(self.grid_stages())
+    }
+    /// Ranks of a module on devices of its own.
+    pub fn module_ranks(&self) -> u64 {
+        self.module_devices().map_or(0, ModuleDevices::ranks)
     }
     /// Data-parallel degree on so many devices: as written, or what is left over by the other degrees.
     pub fn data_parallel(&self, devices: u64) -> u64 {
-        self.parallelism.data.unwrap_or(devices / self.ranks_per_replica().max(1))
+        let left = devices.saturating_sub(self.module_ranks());
+        self.parallelism.data.unwrap_or(left / self.ranks_per_replica().max(1))
     }
     /// Ranks that the degrees ask for; `None` where `data` is left to the machine.
     pub fn ranks(&self) -> Option<u64> {
-        self.parallelism.data.map(|d| d.saturating_mul(self.ranks_per_replica()))
+        let replicas = self.parallelism.data.map(|d| d.saturating_mul(self.ranks_per_replica()));
+        replicas.map(|ranks| ranks.saturating_add(self.module_ranks()))
     }
     /// Micro-batches of one step on one data-parallel rank (gradient-accumulation steps where there is no pipeline).
     pub fn micro_batches(&self, devices: u64) -> u64 {

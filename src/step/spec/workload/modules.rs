@@ -42,6 +42,11 @@ pub struct ModuleUseSpec {
     /// first stage with the language model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stages: Option<u64>,
+    /// Devices of its own, behind those of the language model, as one pipeline stage at the front with these degrees.
+    /// `parallelism.pipeline.size` counts that stage, `parallelism.data` is the language model's and must be given. Default: none,
+    /// it runs on devices of the language model's degrees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<ModuleDevices>,
     /// What of the module is computed again in the backward pass; default: as the workload's `recompute` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recompute: Option<RecomputeSpec>,
@@ -60,6 +65,29 @@ pub struct DrawnItems {
     /// Seed.
     #[serde(default)]
     pub seed: u64,
+}
+
+/// The degrees of a module on devices of its own: tensor × data ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModuleDevices {
+    /// Ranks that cut each layer.
+    #[serde(default = "one")]
+    pub tensor: u64,
+    /// Ranks, or groups of `tensor` ranks, that hold the whole module and share the images of all replicas of the language model. These
+    /// ranks and those of a language stage (tensor × context × data) must divide one another.
+    pub data: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+impl ModuleDevices {
+    /// Number of its ranks.
+    pub fn ranks(self) -> u64 {
+        self.tensor.saturating_mul(self.data)
+    }
 }
 
 impl DrawnItems {

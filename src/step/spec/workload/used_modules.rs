@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::modules::{ModuleParallelism, ModuleUseSpec, TrainedPart};
+use super::modules::{ModuleDevices, ModuleParallelism, ModuleUseSpec, TrainedPart};
 use super::{RecomputeSpec, WorkloadSpec};
 use crate::step::schedule::{LayerSplit, split_layers};
 use crate::step::spec::model::{ModelSpec, ModuleSpec};
@@ -48,7 +48,7 @@ impl UsedModule<'_> {
     }
     /// The layers of each of its own stages; none where it shares a stage with the language model.
     pub fn split(&self) -> Vec<Range<u32>> {
-        let stages = self.usage.stages.unwrap_or(0) as u32;
+        let stages = self.usage.own_stages().unwrap_or(0) as u32;
         split_layers(self.spec.layers as u32, stages, &LayerSplit::RemainderMiddle).unwrap_or_default()
     }
     /// Whether anything of it is trained.
@@ -58,6 +58,10 @@ impl UsedModule<'_> {
 }
 
 impl ModuleUseSpec {
+    /// Pipeline stages that hold the module alone; `None` where it stands on the first of the language model.
+    pub fn own_stages(&self) -> Option<u64> {
+        self.stages.or(self.devices.map(|_| 1))
+    }
     fn is_exchanged(&self) -> bool {
         self.exchange && self.items.is_none()
     }
@@ -71,12 +75,23 @@ impl WorkloadSpec {
     }
     /// Pipeline stages at the front that hold a module alone; the embedding stands on the one behind them.
     pub fn module_stages(&self) -> u64 {
-        self.modules.values().filter_map(|usage| usage.stages).max().unwrap_or(0)
+        self.modules.values().filter_map(ModuleUseSpec::own_stages).max().unwrap_or(0)
+    }
+    /// The degrees of the module on devices of its own, where there is one.
+    pub fn module_devices(&self) -> Option<ModuleDevices> {
+        self.modules.values().find_map(|usage| usage.devices)
+    }
+    /// Pipeline ranks with the degrees of the language model.
+    pub fn grid_stages(&self) -> u64 {
+        self.parallelism.pipeline.size.saturating_sub(u64::from(self.module_devices().is_some()))
     }
     /// Whether tensor-parallel ranks hold alike what stages of a module send.
     pub fn cuts_encoder_borders(&self) -> bool {
-        let cut =
-            |usage: &ModuleUseSpec| usage.stages.is_some() && usage.parallelism == ModuleParallelism::Tensor;
+        let cut = |usage: &ModuleUseSpec| {
+            usage.stages.is_some()
+                && usage.devices.is_none()
+                && usage.parallelism == ModuleParallelism::Tensor
+        };
         self.modules.values().any(cut)
     }
     /// Whether something in front of the language model is trained: gradients then pass through all of it.

@@ -101,7 +101,9 @@ impl<'a> Shares<'a> {
         units: impl Iterator<Item = &'u Unit>,
     ) -> Result<[f64; 2], CollectiveError> {
         let (mut sizes, mut tensors, mut of_images) = ([0; 2], [0; 2], 0);
+        let mut degrees = self.degrees;
         for unit in units {
+            degrees = self.degrees.of(&unit.plan);
             of_images += self.tensor_sum_bytes(unit);
             for (i, bytes) in self.gradient_bytes(unit).into_iter().enumerate() {
                 sizes[i] += bytes;
@@ -111,7 +113,7 @@ impl<'a> Shares<'a> {
         let images = Group::Layer(CommGroup::Tensor);
         let mut seconds = [links.collective(images, Op::AllReduce, of_images as f64)?, 0.0];
         for (i, of) in [Group::Dense as fn(Exchange) -> Group, Group::Experts].into_iter().enumerate() {
-            for hop in self.hops(of) {
+            for hop in self.hops(&degrees, of) {
                 let pieces = if hop.in_buckets { self.messages(sizes[i], tensors[i]) } else { 1 } as f64;
                 let bytes = sizes[i] as f64 / f64::from(hop.parts) / pieces;
                 seconds[usize::from(hop.once)] += pieces * links.collective(hop.group, hop.op, bytes)?;
@@ -119,8 +121,8 @@ impl<'a> Shares<'a> {
         }
         Ok(seconds)
     }
-    /// The hops in which gradients are summed, of dense weights or of experts.
-    pub(super) fn hops(&self, of: fn(Exchange) -> Group) -> [Hop; 3] {
+    /// The hops in which gradients are summed, of dense weights or of experts, by ranks of these degrees.
+    pub(super) fn hops(&self, degrees: &Degrees, of: fn(Exchange) -> Group) -> [Hop; 3] {
         let facts = self.facts();
         let whole = self.workload.gradient_buckets.all_reduce && !facts.cuts_gradients();
         let op = match facts.cuts_optimizer() && !whole {
@@ -128,7 +130,7 @@ impl<'a> Shares<'a> {
             true => Op::ReduceScatter,
             false => Op::AllReduce,
         };
-        let size = |exchange| self.degrees.size(of(exchange));
+        let size = |exchange| degrees.size(of(exchange));
         let (near, across) = (size(Exchange::Sum), size(Exchange::SumAcross));
         let between = |exchange, op, parts| Hop {
             group: of(exchange),
@@ -158,7 +160,7 @@ impl<'a> Shares<'a> {
 
     /// What optimizer, gradients and weights of some units hold in all on one rank.
     pub(crate) fn state<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> State {
-        State::of(units, &self.bytes, &self.degrees.dense, &self.degrees.experts)
+        State::of(units, &self.bytes, &self.degrees)
     }
     /// Parameters of some units that one rank updates.
     pub(crate) fn updated<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> u64 {
@@ -169,8 +171,12 @@ impl<'a> Shares<'a> {
         self.trained_part(units, |cuts| cuts.gradients)
     }
     fn trained_part<'u>(&self, units: impl Iterator<Item = &'u Unit>, over: fn(&Cuts<u32>) -> u32) -> u64 {
-        let [dense, experts] = [&self.degrees.dense, &self.degrees.experts].map(|cuts| u64::from(over(cuts)));
-        units.map(|u| u.plan.trained.dense.div_ceil(dense) + u.plan.trained.expert.div_ceil(experts)).sum()
+        let experts = u64::from(over(&self.degrees.experts));
+        let part = |u: &Unit| {
+            let dense = u64::from(over(self.degrees.dense_of(&u.plan)));
+            u.plan.trained.dense.div_ceil(dense) + u.plan.trained.expert.div_ceil(experts)
+        };
+        units.map(part).sum()
     }
     /// The matrices of some units that one rank updates, where the optimizer works on whole ones.
     pub(crate) fn matrices<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> Vec<Held> {
@@ -185,12 +191,13 @@ impl<'a> Shares<'a> {
         let (dense, expert) = unit.weight_bytes(self.bytes.weights);
         dense + expert
     }
-    /// Of so many bytes of dense weights and of experts, those that this rank holds where weights are cut among ranks: those that others gather from
-    /// it, and those that no other rank holds.
-    pub(super) fn shard_parts(&self, (dense, expert): (u64, u64)) -> [u64; 2] {
+    /// Of so many bytes of a unit's dense weights and of its experts', those that this rank holds where weights are cut among
+    /// ranks: those that others gather from it, and those that no other rank holds.
+    pub(super) fn shard_parts(&self, unit: &Unit, (dense, expert): (u64, u64)) -> [u64; 2] {
+        let degrees = self.degrees.of(&unit.plan);
         let parts = [(dense, Group::Dense(Exchange::Gather)), (expert, Group::Experts(Exchange::Gather))];
-        let part = |(bytes, group): &(u64, Group)| bytes / u64::from(self.degrees.size(*group));
-        let sum = |cut: bool| parts.iter().filter(|p| self.has(p.1) == cut).map(part).sum();
+        let part = |(bytes, group): &(u64, Group)| bytes / u64::from(degrees.size(*group));
+        let sum = |cut: bool| parts.iter().filter(|p| (degrees.size(p.1) > 1) == cut).map(part).sum();
         [sum(true), sum(false)]
     }
 }

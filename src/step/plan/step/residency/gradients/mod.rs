@@ -212,7 +212,9 @@ fn reduce(
     micro_batch: u32,
 ) -> Vec<OpId> {
     let shares = &w.setup.shares;
-    let layer = units.first().and_then(|u| w.units[*u as usize].layer);
+    let first = units.first().map(|u| &w.units[*u as usize]);
+    let layer = first.and_then(|unit| unit.layer);
+    let degrees = first.map_or(shares.degrees, |unit| shares.degrees.of(&unit.plan));
     let of_images = units.iter().map(|u| shares.tensor_sum_bytes(&w.units[*u as usize])).sum();
     let what = ("all-reduce module gradients", Phase::Backward, layer);
     let images = Group::Layer(CommGroup::Tensor);
@@ -221,7 +223,7 @@ fn reduce(
     let waits = summed.as_ref().map_or(waits, std::slice::from_ref);
     for (expert, of) in [(false, Group::Dense as fn(Exchange) -> Group), (true, Group::Experts)] {
         let mut last = None;
-        for hop in shares.hops(of) {
+        for hop in shares.hops(&degrees, of) {
             let sent = if hop.once { complete } else { units };
             let sizes =
                 sent.iter().map(|u| shares.gradient_bytes(&w.units[*u as usize])[usize::from(expert)]);

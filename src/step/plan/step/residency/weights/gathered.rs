@@ -73,8 +73,8 @@ impl Shards {
         let scaled = |bytes: u64| (bytes as f64 * part).round() as u64;
         // What no other rank holds (experts without replicas) is not gathered: the copy itself is used.
         let shares = &w.setup.shares;
-        let [shard, own] =
-            shares.shard_parts(w.units[unit as usize].weight_bytes(shares.bytes.weights)).map(scaled);
+        let held = &w.units[unit as usize];
+        let [shard, own] = shares.shard_parts(held, held.weight_bytes(shares.bytes.weights)).map(scaled);
         let mut held = 0;
         for away in &shares.placed.weights {
             let visit =

@@ -77,7 +77,8 @@ fn around(given: &Given<'_>, gathers: bool) -> Result<Vec<Vec<Around>>, Collecti
     let reused = if o.reuse_across_micro_batches { 1.0 / given.passes } else { 1.0 };
     given.around(|unit| {
         let (dense, expert) = unit.weight_bytes(shares.bytes.weights);
-        let [over, experts_over] = [&shares.degrees.dense, &shares.degrees.experts].map(|cuts| cuts.weights);
+        let degrees = &shares.degrees;
+        let [over, experts_over] = [degrees.dense_of(&unit.plan), &degrees.experts].map(|cuts| cuts.weights);
         let copied = dense as f64 / f64::from(over) + expert as f64 / f64::from(experts_over);
         let [copy_in, ..] = given.copies(&shares.placed.weights, copied * reused);
         let gather = |backward| match gathers {

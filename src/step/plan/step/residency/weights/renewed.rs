@@ -88,7 +88,7 @@ impl Renewed {
         waits.extend(&w.fresh[unit]);
         // Frozen weights stay as they are.
         let (dense, expert) = w.units[unit].trained_bytes(shares.bytes.weights);
-        let (all, shard) = (dense + expert, shares.shard_parts((dense, expert)).iter().sum());
+        let (all, shard) = (dense + expert, shares.shard_parts(&w.units[unit], (dense, expert)).iter().sum());
         let placed = &shares.placed.weights;
         let (mut fetched, mut last_fetch) = (0, None);
         for away in placed {

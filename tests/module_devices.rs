@@ -1,0 +1,139 @@
+//! An encoder on devices of its own, held to bytes worked out by hand, to its closed form, to the same step on a stage, and to
+//! what it must say.
+
+use serde_json::{Value, json};
+use stepsim::lab::compare::workload::closed_form;
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::read::analysis::report::Report;
+use stepsim::step::spec::Disk;
+
+/// Tokens of the eight images of a sequence: 256 each, of width 3,584, in 16 bits.
+const TOKENS: u64 = 8 * 256 * 3584 * 2;
+
+/// Qwen2.5-VL-7B, eight images a sequence: two stages of the language model, tensor 2, data 2, and an encoder in front.
+fn step(usage: &Value, devices: u64) -> Value {
+    let mut module = json!({"items": 8});
+    module.as_object_mut().expect("fields").extend(usage.as_object().expect("fields").clone());
+    json!({
+        "topology": format!("nodes:1*{devices},900,1,50,2"), "model": "qwen2.5-vl-7b", "sequence": 4096,
+        "batch": {"global": 16, "micro_batch": 1}, "recompute": {"granularity": "full"},
+        "parallelism": {
+            "tensor": 2, "sequence_parallel": true, "pipeline": {"size": 3}, "data": 2, "sharding": {"kind": "zero1"},
+        },
+        "modules": {"vision": module},
+    })
+}
+
+fn apart(tensor: u64, data: u64) -> Value {
+    step(&json!({"devices": {"tensor": tensor, "data": data}}), 8 + tensor * data)
+}
+
+fn inputs(step: &Value) -> Inputs {
+    Inputs::from_json(&step.to_string(), None, &[], &Disk).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn report(inputs: &Inputs) -> Report {
+    Simulation::run(inputs, &Options::default()).unwrap_or_else(|e| panic!("{e}")).report(false)
+}
+
+/// Bytes of a message of a rank of the first pipeline rank, and how many it has of all micro-batches.
+fn messages(step: &Value, name: &str) -> (u64, usize) {
+    let plan = inputs(step).plan().expect("its plan");
+    let program = &plan.world.programs()[0];
+    let info = program.infos.iter().position(|info| info.name == name).expect("a message");
+    let count = program.ops.iter().filter(|op| op.info as usize == info).count();
+    (program.infos[info].bytes as u64, count)
+}
+
+/// Two replicas have the tokens of eight images each in a micro-batch, of which there are eight. Four ranks of the language model receive
+/// them: a quarter each, from one encoder that sends four times, from two that send twice, or from eight that send an eighth.
+#[test]
+fn each_rank_sends_its_part_of_all_tokens() {
+    let quarter = 2 * TOKENS / 4;
+    for (tensor, data, bytes, count) in [
+        (1, 1, quarter, 4 * 8),
+        (1, 2, quarter, 2 * 8),
+        (2, 1, quarter, 2 * 8),
+        (2, 2, quarter, 8),
+        (1, 8, quarter / 2, 8),
+    ] {
+        let step = apart(tensor, data);
+        assert_eq!(messages(&step, "send activations"), (bytes, count), "{tensor} {data}");
+        assert_eq!(messages(&step, "recv gradients"), (bytes, count), "{tensor} {data}");
+    }
+    // Both tensor-parallel ranks of an encoder have the gradients of all that it has encoded.
+    assert_eq!(messages(&apart(2, 1), "all-gather received"), (2 * TOKENS, 8));
+    assert_eq!(messages(&apart(2, 2), "all-gather received"), (TOKENS, 8));
+}
+
+/// State is cut over the encoder's own ranks: 16-bit weights whole, 12 bytes of master weights and moments over `data`.
+#[test]
+fn state_is_shared_on_devices_of_its_own() {
+    for data in [1, 2, 4] {
+        let inputs = inputs(&apart(1, data));
+        let parameters = inputs.model.modules[0].parameters();
+        let stage = &report(&inputs).stages[0].memory["hbm"].by_class;
+        assert_eq!(stage["weights"], 2 * parameters, "{data}");
+        assert!(stage["optimizer"].abs_diff(12 * parameters / data) <= 8, "{data} {}", stage["optimizer"]);
+    }
+}
+
+/// As many devices as a stage has, one a replica's share: the step of a stage of its own whose ranks share images.
+#[test]
+fn as_many_devices_as_a_stage_are_a_stage() {
+    let stage = report(&inputs(&step(&json!({"stages": 1, "parallelism": "data"}), 12))).step_time_s;
+    let own = report(&inputs(&apart(1, 4))).step_time_s;
+    assert!((own / stage - 1.0).abs() < 0.01, "{own} {stage}");
+}
+
+#[test]
+fn the_closed_form_follows_on_devices_of_its_own() {
+    for (tensor, data) in [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (1, 8), (2, 4)] {
+        let inputs = inputs(&apart(tensor, data));
+        let estimate = closed_form(&inputs).unwrap_or_else(|e| panic!("{e}"));
+        let run = report(&inputs);
+        let off = estimate.terms.total() / run.step_time_s - 1.0;
+        let memory = estimate.fullest().total() / run.memory["hbm"].peak_bytes as f64 - 1.0;
+        println!("{tensor} × {data}: {:+.2} %, memory {:+.2} %", 100.0 * off, 100.0 * memory);
+        assert!(off.abs() < 0.05 && memory.abs() < 0.02, "{tensor} {data}: {off} {memory}");
+        assert_eq!(run.impossible(), None);
+    }
+}
+
+#[test]
+fn devices_that_cannot_be_are_refused() {
+    let refused = |step: &Value| match Inputs::from_json(&step.to_string(), None, &[], &Disk) {
+        Ok(_) => panic!("accepted: {step}"),
+        Err(e) => e.to_string(),
+    };
+    let with = |path: &str, value: Value| {
+        let mut step = apart(1, 2);
+        *step.pointer_mut(path).expect("an object") = value;
+        step
+    };
+    let uneven = json!({"counts": [1, 2], "devices": {"data": 2}});
+    let pipeline = |fields: Value| with("/parallelism/pipeline", fields);
+    for (step, words) in [
+        (apart(1, 3), ["modules.vision.devices", "divide the 4"]),
+        (apart(3, 2), ["modules.vision.devices.tensor", "a divisor of the heads"]),
+        (apart(0, 2), ["modules.vision.devices.tensor", "from 1"]),
+        (
+            with("/parallelism/data", Value::Null),
+            ["parallelism.data", "a number beside modules.vision.devices"],
+        ),
+        (with("/parallelism/data", 4.into()), ["parallelism.data", "without the 2 of a module"]),
+        (with("/modules/vision", uneven), ["modules.vision.devices", "no counts"]),
+        (
+            with("/modules/vision", json!({"items": 8, "stages": 2, "devices": {"data": 2}})),
+            ["modules.vision.devices", "stages 1"],
+        ),
+        (pipeline(json!({"size": 1})), ["modules.vision.stages", "one pipeline rank"]),
+        (
+            pipeline(json!({"size": 3, "schedule": "interleaved", "chunks": 2})),
+            ["modules.vision.devices", "no parallelism.pipeline.chunks"],
+        ),
+    ] {
+        let message = refused(&step);
+        assert!(words.iter().all(|word| message.contains(word)), "{words:?}: {message}");
+    }
+}
