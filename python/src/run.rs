@@ -10,7 +10,7 @@ use stepsim::cli::{Failure, run_args};
 use stepsim::lab::simulate::jump::{self, figures};
 use stepsim::lab::simulate::whatif::blame::blame;
 use stepsim::lab::simulate::{Inputs, Options, Simulation};
-use stepsim::read::analysis::report::Report;
+use stepsim::read::analysis::report::{Extent, Report};
 
 use crate::asked::Asked;
 use crate::command::named;
@@ -97,7 +97,7 @@ impl Step {
             Some(count) => Some(self.played()?.sample(self.options.seed, count, &mut |_| {})?),
             None => None,
         };
-        let report = match jump::report(&self.inputs, &self.options, false).filter(|_| samples.is_none()) {
+        let report = match jump::report(&self.inputs, &self.options, Extent::Whole, false).filter(|_| samples.is_none()) {
             Some(report) => report,
             // Nobody may ask for the ops: they are not kept.
             None if self.played.get().is_none() => {

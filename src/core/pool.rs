@@ -12,6 +12,15 @@ pub fn threads(asked: Option<usize>) -> usize {
     asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)
 }
 
+/// A piece so large is kept by the allocator once it was given back, and so are all smaller ones: the most that glibc allows is 32 MiB.
+const KEPT_BYTES: usize = 31 << 20;
+
+/// Has memory that one piece of work gives back serve the next. Large pieces otherwise return to the system, which zeroes
+/// each page anew; nobody touches those of the piece that is given back here.
+fn keep_memory() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(KEPT_BYTES)));
+}
+
 /// Results of so long are handed over together.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
@@ -24,6 +33,7 @@ pub fn each<T: Send>(
     done: &mut dyn FnMut(usize, T) -> ControlFlow<()>,
 ) {
     let next = AtomicUsize::new(0);
+    keep_memory();
     std::thread::scope(|scope| {
         let (send, results) = mpsc::channel();
         for _ in 0..threads.min(count) {

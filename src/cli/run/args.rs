@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::super::outputs::{WRITTEN, document_on_stdout};
 use crate::core::units::Time;
 use crate::lab::simulate::Inputs;
+use crate::read::analysis::report::Extent;
 use crate::read::trace::{Detail, PerRank};
 use crate::step::spec::workload::Inert;
 
@@ -135,6 +136,11 @@ impl Args {
     /// Whether only the exit status is asked for.
     pub(super) fn reads_nothing(&self) -> bool {
         self.is_quiet() && self.samples.is_none() && self.outputs().iter().all(|(_, path)| path.is_none())
+    }
+    /// How much of a report is shown or written.
+    pub(super) fn extent(&self) -> Extent {
+        let more = self.full || self.why || self.report.is_some() || self.html.is_some();
+        if more { Extent::Whole } else { Extent::Screen }
     }
     /// Whether nothing is shown op by op.
     pub(super) fn reads_report_alone(&self) -> bool {

@@ -69,7 +69,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
         return Ok(figures(&inputs, &options, false).map(|_| ())?);
     }
     if args.reads_report_alone()
-        && let Some(report) = jump::report(&inputs, &options, args.wall_time)
+        && let Some(report) = jump::report(&inputs, &options, args.extent(), args.wall_time)
     {
         let report = Report { run: head(args, report.run), ..report };
         return tell(args, &inputs, blamed(args, &inputs, &options, report)?);
@@ -88,7 +88,7 @@ fn simulate(args: &Args) -> Result<(), Failure> {
     }
     // A timeline alone needs no report.
     let report = (args.report.is_some() || args.html.is_some() || !args.is_quiet()).then(|| {
-        let report = run.report(args.wall_time);
+        let report = run.read(args.extent(), args.wall_time);
         blamed(args, &inputs, &options, Report { run: head(args, report.run), samples, ..report })
     });
     let report = report.transpose()?;

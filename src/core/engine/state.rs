@@ -24,13 +24,19 @@ pub struct State {
     pub heads: Vec<u32>,
     /// All else, relative to `at` and to the heads.
     pub rest: Vec<u64>,
+    /// By rank: what sharing device memory has added to its kernels so far; empty where none shares it. It decides nothing.
+    pub slowed_by_memory: Vec<Time>,
 }
 
 impl<O: Observer> Play<'_, O> {
     /// The state now, nothing of this instant being left to do.
     pub fn state(&self) -> State {
-        let mut state =
-            State { at: self.now, heads: Vec::with_capacity(self.streams.len()), rest: Vec::new() };
+        let mut state = State {
+            at: self.now,
+            heads: Vec::with_capacity(self.streams.len()),
+            rest: Vec::new(),
+            slowed_by_memory: self.device_memory.added.clone(),
+        };
         for rank in &self.ranks {
             let first = &self.compiled[rank.program as usize].first;
             for (s, begin) in rank.all_streams().zip(first) {

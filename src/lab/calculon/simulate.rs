@@ -173,7 +173,7 @@ impl CalculonRun {
             ],
         };
         let slacks = slack(&Causes::new(&self.world, &self.record));
-        report(&self.world, &self.record, &mut IdleTimes::new(&self.world), &slacks, &info)
+        report(&self.world, &self.record, &mut IdleTimes::new(&self.world), Some(&slacks), &info)
     }
     /// Seconds of the step.
     pub fn seconds(&self) -> f64 {

@@ -37,7 +37,7 @@ use crate::read::analysis::brief;
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::idle::IdleTimes;
 use crate::read::analysis::kind::OpKind;
-use crate::read::analysis::report::{DynamicContextReport, RankInfo, Report, RunInfo, report};
+use crate::read::analysis::report::{DynamicContextReport, Extent, RankInfo, Report, RunInfo, report};
 use crate::read::analysis::slack::{Slack, slack};
 use crate::read::analysis::waterfall::Counted;
 use crate::step::model::flops::StepFlops;
@@ -248,6 +248,11 @@ impl Simulation {
 
     /// All readings of the run. `wall` adds how long the simulation took, which makes reports differ between runs.
     pub fn report(&self, wall: bool) -> Report {
+        self.read(Extent::Whole, wall)
+    }
+
+    /// The same, or what of it one screen shows.
+    pub fn read(&self, extent: Extent, wall: bool) -> Report {
         let (plan, inputs) = (&self.plan, &self.inputs);
         let step = WholeStep {
             model_flops: plan.model_flops,
@@ -258,7 +263,8 @@ impl Simulation {
         };
         let mut report = step.told(inputs, plan, &self.folded, |info| {
             let mut idle = IdleTimes::unfolded(&plan.world, &self.folded.comms.representative);
-            report(&self.folded.world, &self.record, &mut idle, self.slack(), info)
+            let slack = (extent == Extent::Whole).then(|| self.slack());
+            report(&self.folded.world, &self.record, &mut idle, slack, info)
         });
         report.run = inputs.head(self.seed);
         report.dynamic_context = plan.dynamic.as_ref().map(DynamicContextReport::of);

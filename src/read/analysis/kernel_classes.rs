@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cause::Causes;
-use super::turns::Sums;
+use super::turns::Recurring;
 use crate::core::ids::RankId;
 use crate::core::kernel_class::KernelClass;
 use crate::core::units::{Bandwidth, FlopRate, PS_PER_S, Time};
@@ -70,31 +70,26 @@ pub(crate) struct OfClass {
     bytes: u128,
 }
 
-impl Sums for OfClass {
-    fn go_on(&mut self, next: &Self, turns: u64) {
-        self.count.go_on(&next.count, turns);
-        self.ran.go_on(&next.ran, turns);
-        self.alone.go_on(&next.alone, turns);
-        self.flops.go_on(&next.flops, turns);
-        self.bytes.go_on(&next.bytes, turns);
-    }
-}
-
 /// The sums of all classes. Rank `r` of the world stands for `weights[r]`.
-pub(crate) fn sums(causes: &Causes, weights: &[u64]) -> BTreeMap<KernelClass, OfClass> {
+pub(crate) fn sums(
+    causes: &Causes,
+    weights: &[u64],
+    recurring: &Recurring,
+) -> BTreeMap<KernelClass, OfClass> {
     let world = causes.world();
     let mut sums: BTreeMap<KernelClass, OfClass> = BTreeMap::new();
     for (rank, &weight) in (0..).map(RankId).zip(weights) {
         let program = world.program_of(rank);
+        let times = recurring.of_rank(rank, program);
         // Micro-batches share infos, so there are few of them: how often, and the times.
         let mut of_info = vec![(0u64, 0u64, 0u64); program.infos.len()];
         for &kernel in &causes.index_of(rank).kernels {
-            let (start, end) = causes.span(rank, kernel);
+            let ((start, end), times) = (causes.span(rank, kernel), times(kernel));
             let alone = crate::core::engine::undisturbed_time(world, rank, kernel);
             let (count, ran, undisturbed) = &mut of_info[program.ops[kernel.index()].info as usize];
-            *count += 1;
-            *ran += (end - start).0;
-            *undisturbed += alone.0;
+            *count += times;
+            *ran += times * (end - start).0;
+            *undisturbed += times * alone.0;
         }
         for (info, (count, ran, alone)) in program.infos.iter().zip(of_info).filter(|(_, sums)| sums.0 > 0) {
             let Some(class) = info.class else { continue };

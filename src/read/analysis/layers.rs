@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::Causes;
 use super::kind::OpKind;
+use super::turns::Recurring;
 use crate::core::ids::{OpId, RankId};
 use crate::core::units::PS_PER_S;
 
@@ -24,15 +25,16 @@ pub struct LayerReport {
 pub(crate) type ByLayer = BTreeMap<Option<u32>, BTreeMap<OpKind, u128>>;
 
 /// The sums of all layers. Rank `r` of the world stands for `weights[r]`.
-pub(crate) fn sums(causes: &Causes, weights: &[u64]) -> ByLayer {
+pub(crate) fn sums(causes: &Causes, weights: &[u64], recurring: &Recurring) -> ByLayer {
     let mut sums = ByLayer::new();
     for (rank, &weight) in (0..).map(RankId).zip(weights) {
         let program = causes.world().program_of(rank);
+        let times = recurring.of_rank(rank, program);
         // Micro-batches share infos, so there are few of them; `None` where no op is.
         let mut of_info = vec![[None; OpKind::ALL.len()]; program.infos.len()];
         for ((op, is), &kind) in (0..).map(OpId).zip(&program.ops).zip(&causes.index_of(rank).kinds) {
             let (start, end) = causes.span(rank, op);
-            *of_info[is.info as usize][kind as usize].get_or_insert(0) += (end - start).0;
+            *of_info[is.info as usize][kind as usize].get_or_insert(0) += times(op) * (end - start).0;
         }
         for (info, kinds) in program.infos.iter().zip(of_info) {
             for (kind, ps) in OpKind::ALL.into_iter().zip(kinds).filter_map(|(kind, ps)| Some((kind, ps?))) {

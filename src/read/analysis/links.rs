@@ -4,11 +4,13 @@
 //! counts come from the programs, not from the run: what the engine let through must be that (a law of the tests).
 //! Actions of fixed time use no resources and carry nothing here.
 
+use std::sync::Arc;
+
 use super::idle;
-use super::turns::Sums;
+use super::turns::Recurring;
 use crate::core::engine::Record;
-use crate::core::ids::{CommId, ResourceId, TransferId};
-use crate::core::program::{Action, Work, World};
+use crate::core::ids::{CommId, OpId, RankId, ResourceId, TransferId};
+use crate::core::program::{Action, Program, Work, World};
 use crate::core::units::Time;
 
 /// What went through a resource in the step.
@@ -24,7 +26,7 @@ pub struct LinkUse {
 
 /// Bytes through each resource, in the order of resources.
 pub fn bytes(world: &World) -> Vec<f64> {
-    bytes_of(world, &transfers(world))
+    bytes_of(world, &transfers(world, &Recurring::default()))
 }
 
 /// The same where programs do their transfers so often.
@@ -58,24 +60,23 @@ pub(crate) struct Count {
     times: u64,
 }
 
-impl Sums for Count {
-    fn go_on(&mut self, next: &Self, turns: u64) {
-        self.times.go_on(&next.times, turns);
-    }
-}
-
 /// The transfers of a program by slot.
 pub(crate) type BySlot = Vec<Vec<Count>>;
 
-/// The transfers of all programs.
-pub(crate) fn transfers(world: &World) -> Vec<BySlot> {
-    world.programs.iter().map(|p| transfers_by_slot(p)).collect()
+/// The transfers of all programs. Of ranks that share one, all do as many in a turn.
+pub(crate) fn transfers(world: &World, recurring: &Recurring) -> Vec<BySlot> {
+    let rank_of = |p: usize| world.ranks.iter().position(|rank| rank.program.index() == p);
+    let of = |(p, program): (usize, &Arc<Program>)| {
+        let rank = RankId(rank_of(p).unwrap_or_default() as u32);
+        transfers_by_slot(program, recurring.of_rank(rank, program))
+    };
+    world.programs.iter().enumerate().map(of).collect()
 }
 
 /// For each slot of a program, how often it does each transfer.
-fn transfers_by_slot(program: &crate::core::program::Program) -> BySlot {
+fn transfers_by_slot(program: &Program, times: impl Fn(OpId) -> u64) -> BySlot {
     let mut slots = BySlot::new();
-    for op in &program.ops {
+    for (id, op) in (0..).map(OpId).zip(&program.ops) {
         let Work::Comm { slot, transfer } = op.work else {
             continue;
         };
@@ -84,8 +85,8 @@ fn transfers_by_slot(program: &crate::core::program::Program) -> BySlot {
             slots.resize(slot + 1, Vec::new());
         }
         match slots[slot].iter_mut().find(|count| count.transfer == transfer) {
-            Some(found) => found.times += 1,
-            None => slots[slot].push(Count { transfer, times: 1 }),
+            Some(found) => found.times += times(id),
+            None => slots[slot].push(Count { transfer, times: times(id) }),
         }
     }
     slots
@@ -93,7 +94,7 @@ fn transfers_by_slot(program: &crate::core::program::Program) -> BySlot {
 
 /// Use of all resources that carried anything, busiest first.
 pub fn busiest(world: &World, record: &Record) -> Vec<LinkUse> {
-    busiest_of(world, &transfers(world), record.step_end)
+    busiest_of(world, &transfers(world, &Recurring::default()), record.step_end)
 }
 
 fn busiest_of(world: &World, counts: &[BySlot], end: Time) -> Vec<LinkUse> {
@@ -127,7 +128,7 @@ pub struct Alike {
 /// `meant` says which resources of the machine a resource of the world stands for: the first, and how many. A folded
 /// world and the unfolded one give the same list.
 pub fn alike(world: &World, record: &Record, meant: impl Fn(ResourceId) -> (ResourceId, u64)) -> Vec<Alike> {
-    alike_of(world, &transfers(world), record.step_end, meant)
+    alike_of(world, &transfers(world, &Recurring::default()), record.step_end, meant)
 }
 
 /// The same where programs do their transfers so often, in a step that ends at `end`.

@@ -12,7 +12,6 @@
 //! for which of several ops that waited at once got the room first.
 
 use super::cause::Causes;
-use super::turns::Sums;
 use crate::core::ids::{OpId, RankId, TierId};
 use crate::core::program::{MemoryClass, MemoryWhen, Work, World};
 use crate::core::units::{Bytes, Time};
@@ -36,14 +35,6 @@ pub struct Peak {
     pub at: Time,
     /// What is resident then.
     pub by_class: ByClass,
-}
-
-impl Sums for Peak {
-    fn go_on(&mut self, next: &Self, turns: u64) {
-        self.bytes.go_on(&next.bytes, turns);
-        self.at.go_on(&next.at, turns);
-        self.by_class.go_on(&next.by_class, turns);
-    }
 }
 
 impl Curve {

@@ -12,7 +12,7 @@
 use super::cause::Causes;
 use super::kind::OpKind;
 use super::stalls::Stall;
-use super::turns::Sums;
+use super::turns::Recurring;
 use crate::core::ids::{OpId, RankId};
 use crate::core::program::Work;
 use crate::core::units::Time;
@@ -41,46 +41,37 @@ impl KindTime {
     }
 }
 
-impl Sums for KindTime {
-    fn go_on(&mut self, next: &Self, turns: u64) {
-        self.ops.go_on(&next.ops, turns);
-        self.op_time.go_on(&next.op_time, turns);
-        self.ran.go_on(&next.ran, turns);
-        self.under_kernels.go_on(&next.under_kernels, turns);
-        self.exposed.go_on(&next.exposed, turns);
-        self.bytes.go_on(&next.bytes, turns);
-    }
-}
-
 /// All kinds on one rank: index with `kind as usize`; kernels and host work stay zero.
 pub type ByKind = [KindTime; OpKind::ALL.len()];
 
 /// The communication of one rank. `stalls` are that rank's, as [`super::stalls::stalls_of`] finds them.
-pub fn overlap(causes: &Causes, rank: RankId, stalls: &[Stall]) -> ByKind {
+pub(crate) fn overlap(causes: &Causes, rank: RankId, recurring: &Recurring, stalls: &[Stall]) -> ByKind {
     let world = causes.world();
     let program = world.program_of(rank);
+    let times = recurring.of_rank(rank, program);
     let mut kinds = ByKind::default();
     let mut spans: [Vec<Span>; OpKind::ALL.len()] = Default::default();
     for (i, op) in program.ops.iter().enumerate() {
         if let Work::Comm { .. } = op.work {
-            let (start, end) = causes.span(rank, OpId(i as u32));
-            let of = causes.kind(rank, OpId(i as u32)) as usize;
+            let id = OpId(i as u32);
+            let ((start, end), times) = (causes.span(rank, id), times(id));
+            let of = causes.kind(rank, id) as usize;
             let kind = &mut kinds[of];
-            kind.ops += 1;
-            kind.op_time += end - start;
-            kind.bytes += program.infos[op.info as usize].bytes.round() as u128;
+            kind.ops += times;
+            kind.op_time += (end - start) * times;
+            kind.bytes += u128::from(times) * program.infos[op.info as usize].bytes.round() as u128;
             spans[of].push((start, end));
         }
     }
     let kernels = union(causes.index_of(rank).kernels.iter().map(|k| causes.span(rank, *k)).collect());
     for (kind, spans) in kinds.iter_mut().zip(spans) {
         let spans = union(spans);
-        kind.ran = spans.iter().map(|(start, end)| *end - *start).sum();
-        kind.under_kernels = common(&spans, &kernels);
+        kind.ran = spans.iter().map(|(start, end)| recurring.time(*start, *end)).sum();
+        kind.under_kernels = common(&spans, &kernels, recurring);
     }
     for stall in stalls {
         if let Some(kind) = exposes(causes, stall) {
-            kinds[kind as usize].exposed += stall.time();
+            kinds[kind as usize].exposed += stall.time() * stall.waiting.map_or(1, times);
         }
     }
     kinds
@@ -113,10 +104,13 @@ fn union(mut spans: Vec<Span>) -> Vec<Span> {
 }
 
 /// Time that lies in both of two unions.
-fn common(a: &[Span], b: &[Span]) -> Time {
+fn common(a: &[Span], b: &[Span], recurring: &Recurring) -> Time {
     let (mut i, mut j, mut sum) = (0, 0, Time::ZERO);
     while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
-        sum += x.1.min(y.1).saturating_sub(x.0.max(y.0));
+        let (start, end) = (x.0.max(y.0), x.1.min(y.1));
+        if start < end {
+            sum += recurring.time(start, end);
+        }
         if x.1 <= y.1 { i += 1 } else { j += 1 }
     }
     sum
@@ -135,7 +129,7 @@ mod tests {
         let mut causes = Causes::new(&s.world, &s.record);
         let mut pieces = Vec::new();
         stalls::stalls_of(&mut causes, &mut IdleTimes::new(&s.world), RankId(rank), &mut pieces);
-        overlap(&causes, RankId(rank), &pieces)
+        overlap(&causes, RankId(rank), &Recurring::default(), &pieces)
     }
 
     proptest! {
@@ -154,7 +148,7 @@ mod tests {
         fn unions_and_what_they_share(a in stretches(), b in stretches()) {
             let covers = |spans: &[Span], at: u64| spans.iter().any(|s| s.0.0 <= at && at < s.1.0);
             let both = (0..64).filter(|&at| covers(&a, at) && covers(&b, at)).count() as u64;
-            prop_assert_eq!(common(&union(a), &union(b)), Time(both));
+            prop_assert_eq!(common(&union(a), &union(b), &Recurring::default()), Time(both));
         }
     }
 

@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::Causes;
 use super::kind::OpKind;
-use super::turns::Sums;
+use super::turns::Recurring;
 use crate::core::ids::{OpId, RankId};
-use crate::core::program::Phase;
+use crate::core::program::{Phase, Program, StreamKind, World};
 use crate::core::units::Time;
 
 /// The copy of a layer in a phase that came latest, of all ranks and micro-batches.
@@ -43,6 +43,7 @@ struct Distance {
     rank: RankId,
     kernel: OpId,
     ready: Time,
+    issue: Time,
     had: Time,
     needed: Time,
 }
@@ -55,7 +56,7 @@ impl Distance {
 }
 
 /// The copies of a layer in a phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Copies {
     had: Time,
     needed: Time,
@@ -66,32 +67,43 @@ pub(crate) struct Copies {
 /// By layer and phase.
 pub(crate) type ByLayer = BTreeMap<(Option<u32>, Phase), Copies>;
 
-/// Makes the counts those of a step longer by so many turns, of which `next` has one; whether the worst stays the worst.
-pub(crate) fn go_on(copies: &mut ByLayer, next: &ByLayer, turns: u64) -> bool {
-    copies.len() == next.len()
-        && copies.iter_mut().zip(next).all(|((layer, of), (next_layer, next))| {
-            of.kernels.go_on(&next.kernels, turns);
-            layer == next_layer && (of.had, of.needed, of.layers) == (next.had, next.needed, next.layers)
-        })
+/// Whether no kernel that ends behind a moment hangs on anything before another, `since`.
+pub(crate) fn recur(causes: &Causes, since: Time, behind: Time) -> bool {
+    let behind = |d: &Distance| causes.span(d.rank, d.kernel).1 > behind;
+    let hangs_on = |d: &Distance| d.issue.min(d.ready.saturating_sub(d.needed));
+    distances(causes).filter(behind).all(|distance| hangs_on(&distance) >= since)
+}
+
+/// Whether anything is copied to a device.
+pub(crate) fn has_copies(world: &World) -> bool {
+    world.programs.iter().any(|program| copies_in(program))
+}
+
+fn copies_in(program: &Program) -> bool {
+    program.streams.iter().any(|s| s.kind == StreamKind::CopyIn)
+}
+
+/// The distances of all kernels that wait for copies.
+fn distances<'a>(causes: &'a Causes) -> impl Iterator<Item = Distance> + use<'a> {
+    let copies = |rank: &RankId| copies_in(causes.world().program_of(*rank));
+    (0..causes.record().ranks()).map(RankId).filter(copies).flat_map(move |rank| {
+        let kernels = &causes.index_of(rank).kernels;
+        kernels.iter().filter_map(move |&kernel| distance(causes, rank, kernel))
+    })
 }
 
 /// The worst distance for each layer and phase that waits for copies. `weight` is how many ranks a rank of the world
 /// stands for.
-pub(crate) fn copies(causes: &Causes, weight: impl Fn(RankId) -> u64) -> ByLayer {
+pub(crate) fn copies(causes: &Causes, recurring: &Recurring, weight: impl Fn(RankId) -> u64) -> ByLayer {
     let mut worst: BTreeMap<(Option<u32>, Phase), (Distance, u64)> = BTreeMap::new();
-    for rank in (0..causes.record().ranks()).map(RankId) {
+    for distance in distances(causes) {
+        let Distance { rank, kernel, .. } = distance;
         let program = causes.world().program_of(rank);
-        if !program.streams.iter().any(|s| s.kind == crate::core::program::StreamKind::CopyIn) {
-            continue;
-        }
-        for &kernel in &causes.index_of(rank).kernels {
-            let Some(distance) = distance(causes, rank, kernel) else { continue };
-            let info = &program.infos[program.ops[kernel.index()].info as usize];
-            let entry = worst.entry((info.layer, info.phase)).or_insert((distance, 0));
-            entry.1 += weight(rank);
-            if distance.late() > entry.0.late() {
-                entry.0 = distance;
-            }
+        let info = &program.infos[program.ops[kernel.index()].info as usize];
+        let entry = worst.entry((info.layer, info.phase)).or_insert((distance, 0));
+        entry.1 += weight(rank) * recurring.of_rank(rank, program)(kernel);
+        if distance.late() > entry.0.late() {
+            entry.0 = distance;
         }
     }
     let of_layer = |(layer, (worst, kernels)): (_, (Distance, u64))| {
@@ -126,7 +138,7 @@ fn distance(causes: &Causes, rank: RankId, kernel: OpId) -> Option<Distance> {
     let issue = program.waits[program.ops[copy.index()].waits.range()].iter().map(|&w| end(w)).max();
     let issue = issue.unwrap_or_default();
     let (had, needed) = (ready.saturating_sub(issue), end(copy).saturating_sub(issue));
-    Some(Distance { rank, kernel, ready, had, needed })
+    Some(Distance { rank, kernel, ready, issue, had, needed })
 }
 
 /// How many layers' kernels ran in the needed time before a kernel was otherwise ready.
@@ -150,7 +162,6 @@ fn layers_within(causes: &Causes, distance: &Distance) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::program::StreamKind;
     use crate::read::analysis::random_world::Scenario;
 
     /// A kernel of 4 at 0; a copy of 7 issued behind a kernel of 1: it needed 7, had 4, and the next kernel stalls 3.
@@ -166,7 +177,7 @@ mod tests {
         s.wait_for_last_comm(0);
         s.kernel(0, compute, 2_000_000, 0);
         let s = s.finish();
-        let report = prefetch(super::copies(&Causes::new(&s.world, &s.record), |_| 1));
+        let report = prefetch(super::copies(&Causes::new(&s.world, &s.record), &Recurring::default(), |_| 1));
         assert_eq!(report.len(), 1);
         assert_eq!((report[0].had_s, report[0].needed_s, report[0].kernels), (4e-6, 7e-6, 1));
         let stall = s.record.spans[3].0 - s.record.spans[2].1;

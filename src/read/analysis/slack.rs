@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::Causes;
 use super::kind::OpKind;
-use super::turns::Sums;
+use super::turns::Recurring;
 use crate::core::ids::{OpId, RankId};
 use crate::core::program::Program;
 use crate::core::units::{PS_PER_S, Time};
@@ -225,25 +225,18 @@ pub(crate) struct OfKind {
     least: Option<Time>,
 }
 
-impl Sums for OfKind {
-    fn go_on(&mut self, next: &Self, turns: u64) {
-        self.ops.go_on(&next.ops, turns);
-        self.all.go_on(&next.all, turns);
-        self.binding.go_on(&next.binding, turns);
-        self.near.go_on(&next.near, turns);
-    }
-}
-
 /// All kinds: index with `kind as usize`.
 pub(crate) type ByKind = [OfKind; OpKind::ALL.len()];
 
-/// By kind of op, of a step that ends at `end`. Rank `r` of the world stands for `weights[r]`.
-pub(crate) fn sums(causes: &Causes, slack: &Slack, weights: &[u64], end: Time) -> ByKind {
-    let near = Time(end.0 / 100);
+/// By kind of op. Rank `r` of the world stands for `weights[r]`.
+pub(crate) fn sums(causes: &Causes, slack: &Slack, weights: &[u64], recurring: &Recurring) -> ByKind {
+    let near = Time((causes.record().step_end + recurring.longer()).0 / 100);
     let mut sums = ByKind::default();
     for (rank, &weight) in (0..).map(RankId).zip(weights) {
+        let times = recurring.of_rank(rank, causes.world().program_of(rank));
         for (op, &kind) in (0..).map(OpId).zip(&causes.index_of(rank).kinds) {
             let (start, end) = causes.span(rank, op);
+            let weight = weight * times(op);
             let (took, slack) = (u128::from(weight) * u128::from((end - start).0), slack.get(rank, op));
             let sum = &mut sums[kind as usize];
             sum.ops += weight;
@@ -375,7 +368,8 @@ mod tests {
         let slack = of(&s);
         assert_eq!(slack.get(RankId(0), OpId(0)), Time(3_000_000));
         assert_eq!(slack.get(RankId(1), OpId(0)), Time::ZERO);
-        let kinds = by_kind(sums(&Causes::new(&s.world, &s.record), &slack, &[1, 1], s.record.step_end), 2);
+        let kinds =
+            by_kind(sums(&Causes::new(&s.world, &s.record), &slack, &[1, 1], &Recurring::default()), 2);
         let compute = &kinds[&OpKind::Compute];
         assert_eq!((compute.time_s, compute.binding_s, compute.least_s), (3.5e-6, 2.5e-6, 0.0));
     }

@@ -23,7 +23,7 @@ use super::cause::{Binding, Causes};
 use super::idle::IdleTimes;
 use super::kind::OpKind;
 pub use super::stall_cause::{Colour, StallCause, Waiting};
-use super::turns::Sums;
+use super::turns::Recurring;
 use crate::core::ids::{OpId, RankId};
 use crate::core::interrupt;
 use crate::core::program::Work;
@@ -75,14 +75,6 @@ impl RankTime {
     }
 }
 
-impl Sums for RankTime {
-    fn go_on(&mut self, next: &Self, turns: u64) {
-        self.busy.go_on(&next.busy, turns);
-        self.slowed_by_memory.go_on(&next.slowed_by_memory, turns);
-        self.stalls.go_on(&next.stalls, turns);
-    }
-}
-
 /// The stalls of all ranks, rank by rank in the order of time, and the sums of each rank.
 pub fn stalls(causes: &mut Causes, idle: &mut IdleTimes) -> (Vec<Stall>, Vec<RankTime>) {
     let mut all = Vec::new();
@@ -95,7 +87,19 @@ pub fn stalls(causes: &mut Causes, idle: &mut IdleTimes) -> (Vec<Stall>, Vec<Ran
 
 /// The stalls of one rank in the order of time, added to `out`, and their sums.
 pub fn stalls_of(causes: &mut Causes, idle: &mut IdleTimes, rank: RankId, out: &mut Vec<Stall>) -> RankTime {
+    stalls_recurring(causes, idle, rank, &Recurring::default(), out)
+}
+
+/// The same, where the sums are those of a step in which some ops come again.
+pub(crate) fn stalls_recurring(
+    causes: &mut Causes,
+    idle: &mut IdleTimes,
+    rank: RankId,
+    recurring: &Recurring,
+    out: &mut Vec<Stall>,
+) -> RankTime {
     interrupt::check();
+    let times = recurring.of_rank(rank, causes.world().program_of(rank));
     let step_end = causes.record().step_end;
     let first = out.len();
     let mut walk = Walk { causes, idle, rank, out };
@@ -107,7 +111,7 @@ pub fn stalls_of(causes: &mut Causes, idle: &mut IdleTimes, rank: RankId, out: &
             walk.gap(Some(kernel), covered, start);
         }
         if end > covered {
-            time.busy += end - start.max(covered);
+            time.busy += (end - start.max(covered)) * times(kernel);
             covered = end;
         }
     }
@@ -115,7 +119,7 @@ pub fn stalls_of(causes: &mut Causes, idle: &mut IdleTimes, rank: RankId, out: &
         walk.gap(None, covered, step_end);
     }
     for stall in &out[first..] {
-        time.stalls[stall.cause as usize] += stall.time();
+        time.stalls[stall.cause as usize] += stall.time() * stall.waiting.map_or(1, times);
     }
     time
 }

@@ -1,57 +1,61 @@
-//! Readings of steps that go on by turns.
+//! Ops that come again.
 //!
-//! Whatever is a sum over what happened grows by as much with each turn of a schedule. So the sums of two steps, one a turn
-//! longer than the other, tell those of any longer one, to the last digit: they are whole numbers.
+//! Where a step goes on by turns of its schedule, a shorter one is played, and one of its turns counts for all those that were left
+//! out: of each stream as many ops as it has in a turn, and a stretch of time that is as long as one. A sum over ops counts these ops so
+//! many times more, a sum over time what lies in that stretch. Both are sums of whole numbers, and so those of the whole step to
+//! the last digit.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
-use crate::core::units::{Bytes, Time};
+use crate::core::ids::{OpId, RankId};
+use crate::core::program::Program;
+use crate::core::units::Time;
 
-/// A sum over a step, or several.
-pub(crate) trait Sums {
-    /// Makes the sum that of a step longer by so many turns; `next` is that of the step longer by one.
-    fn go_on(&mut self, next: &Self, turns: u64);
+/// A turn of a run that comes so many times more; by default none does.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recurring {
+    /// How many times more.
+    pub more: u64,
+    /// From when until when.
+    pub within: (Time, Time),
+    /// Its ops, by rank and stream those of the stream among so many of the program.
+    pub ops: Vec<Vec<Range<u32>>>,
+    /// By rank: what device memory added to kernels in it.
+    pub slowed_by_memory: Vec<Time>,
 }
 
-macro_rules! whole_numbers {
-    ($($number:ty),*) => {$(
-        impl Sums for $number {
-            fn go_on(&mut self, next: &Self, turns: u64) {
-                // Wrapped around, a sum that falls goes on as one that grows.
-                *self = self.wrapping_add(next.wrapping_sub(*self).wrapping_mul(turns as $number));
+impl Recurring {
+    /// By how much it makes the step longer.
+    pub fn longer(&self) -> Time {
+        (self.within.1 - self.within.0) * self.more
+    }
+    /// When that happens in the whole step which happens at a moment of the short one.
+    pub fn moment(&self, at: Time) -> Time {
+        if at > self.within.1 { at + self.longer() } else { at }
+    }
+    /// How much of the whole step is like a stretch of the short one.
+    pub fn time(&self, start: Time, end: Time) -> Time {
+        let (from, until) = self.within;
+        end - start + end.min(until).saturating_sub(start.max(from)) * self.more
+    }
+    /// How often an op of a rank of the short step comes in the whole one.
+    pub fn of_rank<'a>(
+        &'a self,
+        rank: RankId,
+        program: &'a Program,
+    ) -> impl Fn(OpId) -> u64 + Copy + use<'a> {
+        let streams = self.ops.get(rank.index()).map_or(&[][..], Vec::as_slice);
+        move |op| {
+            if streams.is_empty() {
+                return 1;
             }
+            let again = streams[usize::from(program.ops[op.index()].stream)].contains(&op.0);
+            1 + self.more * u64::from(again)
         }
-    )*};
-}
-whole_numbers!(u64, u128, i128);
-
-impl Sums for Time {
-    fn go_on(&mut self, next: &Self, turns: u64) {
-        self.0.go_on(&next.0, turns);
     }
-}
-
-impl Sums for Bytes {
-    fn go_on(&mut self, next: &Self, turns: u64) {
-        self.0.go_on(&next.0, turns);
-    }
-}
-
-impl<T: Sums> Sums for [T] {
-    fn go_on(&mut self, next: &Self, turns: u64) {
-        self.iter_mut().zip(next).for_each(|(sum, next)| sum.go_on(next, turns));
-    }
-}
-
-impl<T: Sums, const N: usize> Sums for [T; N] {
-    fn go_on(&mut self, next: &Self, turns: u64) {
-        self[..].go_on(&next[..], turns);
-    }
-}
-
-impl<K: Ord + Clone, V: Sums + Default> Sums for BTreeMap<K, V> {
-    fn go_on(&mut self, next: &Self, turns: u64) {
-        next.iter().for_each(|(key, next)| self.entry(key.clone()).or_default().go_on(next, turns));
+    /// What device memory adds to kernels of a rank in the whole step, if it does so much in the short one.
+    pub fn slowed(&self, rank: RankId, short: Time) -> Time {
+        short + self.slowed_by_memory.get(rank.index()).copied().unwrap_or_default() * self.more
     }
 }
 
@@ -59,14 +63,14 @@ impl<K: Ord + Clone, V: Sums + Default> Sums for BTreeMap<K, V> {
 mod tests {
     use super::*;
 
-    /// 7 and 10 and 13 …: nine turns on it is 34. What there was not before comes with the first turn.
+    /// 3 to 5 comes twice more: of 4 to 8 the first unit does, what happens at 7 happens at 11.
     #[test]
-    fn sums_go_on_as_they_began() {
-        let (mut sums, next) = (BTreeMap::from([('a', 7u64)]), BTreeMap::from([('a', 10), ('b', 2)]));
-        sums.go_on(&next, 9);
-        assert_eq!(sums, BTreeMap::from([('a', 34), ('b', 18)]));
-        let (mut falling, next) = ([Time(5), Time(1)], [Time(4), Time(1)]);
-        falling.go_on(&next, 3);
-        assert_eq!(falling, [Time(2), Time(1)]);
+    fn what_lies_in_a_turn_counts_as_often_as_it_comes() {
+        let turn = Recurring { more: 2, within: (Time(3), Time(5)), ..Recurring::default() };
+        assert_eq!(turn.longer(), Time(4));
+        assert_eq!((turn.time(Time(4), Time(8)), turn.time(Time(5), Time(8))), (Time(6), Time(3)));
+        assert_eq!((turn.moment(Time(5)), turn.moment(Time(7))), (Time(5), Time(11)));
+        let none = Recurring::default();
+        assert_eq!((none.time(Time(4), Time(8)), none.moment(Time(7))), (Time(4), Time(7)));
     }
 }

@@ -26,9 +26,9 @@ use super::cause::Causes;
 use super::idle::IdleTimes;
 use super::kind::OpKind;
 use super::stalls::{RankTime, Stall, Waiting};
-use super::turns::Sums;
+use super::turns::Recurring;
 use crate::core::engine::undisturbed_time;
-use crate::core::ids::RankId;
+use crate::core::ids::{OpId, RankId};
 use crate::core::kernel_class::KernelClass;
 use crate::core::program::{Phase, Work};
 use crate::core::units::{FlopRate, PS_PER_S, Time};
@@ -197,23 +197,6 @@ struct Kernels {
     flops: i128,
 }
 
-impl Sums for Reading {
-    fn go_on(&mut self, next: &Self, turns: u64) {
-        self.step.go_on(&next.step, turns);
-        self.kernels.go_on(&next.kernels, turns);
-        self.bars.go_on(&next.bars, turns);
-        self.bubble.go_on(&next.bubble, turns);
-        self.tail.go_on(&next.tail, turns);
-    }
-}
-
-impl Sums for Kernels {
-    fn go_on(&mut self, next: &Self, turns: u64) {
-        self.nominal.go_on(&next.nominal, turns);
-        self.flops.go_on(&next.flops, turns);
-    }
-}
-
 /// The waterfall of a rank as it comes together.
 #[derive(Default)]
 struct Coming {
@@ -227,23 +210,31 @@ struct Coming {
 }
 
 /// Reads one rank. `time` and `pieces` are its stalls.
-pub fn reading(
+pub(crate) fn reading(
     causes: &Causes,
     idle: &mut IdleTimes,
     rank: RankId,
-    time: &RankTime,
-    pieces: &[Stall],
+    recurring: &Recurring,
+    (time, pieces): (&RankTime, &[Stall]),
 ) -> Reading {
-    let mut reading = Reading { step: causes.record().step_end, ..Reading::default() };
-    kernels(&mut reading, causes, rank, time);
+    let step = causes.record().step_end + recurring.longer();
+    let mut reading = Reading { step, ..Reading::default() };
+    let times = recurring.of_rank(rank, causes.world().program_of(rank));
+    kernels(&mut reading, causes, rank, time, times);
     for stall in pieces {
-        stalled(&mut reading, causes, idle, stall);
+        stalled(&mut reading, causes, idle, stall, stall.waiting.map_or(1, times));
     }
     reading
 }
 
 /// Busy time by what the kernels were.
-fn kernels(reading: &mut Reading, causes: &Causes, rank: RankId, time: &RankTime) {
+fn kernels(
+    reading: &mut Reading,
+    causes: &Causes,
+    rank: RankId,
+    time: &RankTime,
+    times: impl Fn(OpId) -> u64,
+) {
     let world = causes.world();
     let program = world.program_of(rank);
     let index = causes.index_of(rank);
@@ -253,10 +244,11 @@ fn kernels(reading: &mut Reading, causes: &Causes, rank: RankId, time: &RankTime
     for &kernel in &index.kernels {
         let op = &program.ops[kernel.index()];
         let Work::Compute { time } = op.work else { continue };
-        on_this_device += i128::from(undisturbed_time(world, rank, kernel).0);
-        undisturbed += i128::from(time.0);
+        let times = times(kernel);
+        on_this_device += i128::from(times * undisturbed_time(world, rank, kernel).0);
+        undisturbed += i128::from(times * time.0);
         let (count, sum) = &mut of_info[op.info as usize];
-        (*count, *sum) = (*count + 1, *sum + time.0);
+        (*count, *sum) = (*count + times, *sum + times * time.0);
     }
     for (info, (count, time)) in program.infos.iter().zip(of_info).filter(|(_, sums)| sums.0 > 0) {
         let sum = reading.kernels.entry((info.class, info.phase)).or_default();
@@ -303,9 +295,10 @@ fn at_peak(flops: f64, peak: FlopRate) -> i128 {
     (flops / peak.0 * PS_PER_S).round() as i128
 }
 
-/// A piece of a gap.
-fn stalled(reading: &mut Reading, causes: &Causes, idle: &mut IdleTimes, stall: &Stall) {
-    let ps = i128::from(stall.time().0);
+/// A piece of a gap that comes so many times.
+fn stalled(reading: &mut Reading, causes: &Causes, idle: &mut IdleTimes, stall: &Stall, times: u64) {
+    let time = stall.time() * times;
+    let ps = i128::from(time.0);
     let kind = stall.waited_for.map(|(r, op)| causes.kind(r, op));
     let exposed = |part: Part| match kind {
         Some(OpKind::Pipeline) => Bar::BubbleTransfer(part),
@@ -313,8 +306,8 @@ fn stalled(reading: &mut Reading, causes: &Causes, idle: &mut IdleTimes, stall: 
         None => Bar::Host,
     };
     match stall.cause.waiting() {
-        Waiting::Bubble => reading.bubble += stall.time(),
-        Waiting::Tail => reading.tail += stall.time(),
+        Waiting::Bubble => reading.bubble += time,
+        Waiting::Tail => reading.tail += time,
         Waiting::Optimizer => reading.put(Bar::Optimizer, ps),
         Waiting::Host => reading.put(Bar::Host, ps),
         Waiting::Queued => reading.put(Bar::Queued, ps),
@@ -322,7 +315,7 @@ fn stalled(reading: &mut Reading, causes: &Causes, idle: &mut IdleTimes, stall: 
         Waiting::Shared => reading.put(exposed(Part::Contention), ps),
         Waiting::Late => reading.put(exposed(Part::LatePeer), ps),
         Waiting::Running => {
-            let latency = latency_share(causes, idle, stall);
+            let latency = latency_share(causes, idle, stall) * i128::from(times);
             reading.put(exposed(Part::Latency), latency);
             reading.put(exposed(Part::Bandwidth), ps - latency);
         }
@@ -400,7 +393,7 @@ mod tests {
         let mut of_rank = |r: u32| {
             let mut pieces = Vec::new();
             let time = stalls::stalls_of(&mut causes, &mut idle, RankId(r), &mut pieces);
-            reading(&causes, &mut idle, RankId(r), &time, &pieces)
+            reading(&causes, &mut idle, RankId(r), &Recurring::default(), (&time, &pieces))
         };
         let readings: Vec<Reading> = (0..s.record.ranks()).map(&mut of_rank).collect();
         waterfalls(readings, &vec![1; s.record.ranks() as usize], counted, PEAK)

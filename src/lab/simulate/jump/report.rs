@@ -1,48 +1,54 @@
 //! The report of a step of which turns are jumped.
 //!
-//! Of all that a report says, most are sums over what happened, in whole numbers: each turn that is put in adds the same. So
-//! two steps are played, the second longer by what lies between the two moments of one state, and [`Sums`] goes on. What is
-//! no sum is held to be the same in every turn before anything is counted:
+//! Of all that a report says, most are sums over what happened, in whole numbers: each turn that is put in adds the same, which is
+//! what the turn between the two moments of one state adds ([`Recurring`]).
 //!
-//! * *Slack* is found from the end backwards. An op's slack follows from the spans about it and from the slack of what waits
-//!   for it, which lies at most `reach` turns behind it. So where `reach` turns have the slack of those behind them, and
+//! * *Spans*: what ends behind the first moment t began as long before it as its like did before the second, u. That is
+//!   part of the state.
+//! * *Gaps*: why a kernel stood still is read back to the end of the kernel before it. If that lies behind t, so does all that explains
+//!   the gap: of what an op waited for the last to end counts, and what had ended by t had ended by u a turn later. Only the gap before
+//!   the first kernel behind t may be older. The one before its like behind u is not, and counts in its place; all that begins before that kernel has ended has to
+//!   be played as it is in every turn.
+//!
+//! What is no sum is held to be the same in every turn before anything is counted:
+//!
+//! * *Slack*, where it is asked for, is found from the end backwards. An op's slack follows from the spans about it and from the
+//!   slack of what waits for it, which lies at most `reach` turns behind it. So where `reach` turns have the slack of those behind them, and
 //!   spans that repeat themselves, all turns before them have it too.
 //! * *The critical path* leads from the end backwards, from each op to the one it waited for. Where it crosses the second
 //!   moment on the op, some turns on, on which it crosses the first, it comes by the same ops in every turn put in.
-//! * *Peaks and worst cases* are those of the step that was played: turns put in only repeat what was there. Both steps have to
-//!   agree on them.
+//! * *Peaks and worst cases* are those of the step that was played: turns put in only repeat what was there. Where kernels wait for copies, the turn
+//!   behind u is played as the one before it, and its kernels hang on nothing before t.
 //!
 //! If any of this does not hold, a longer step is tried, and at last the whole one played.
-//!
-//! [`Sums`]: crate::read::analysis::turns::Sums
 
 use std::time::Instant;
 
-use super::{Asked, Found, Lengths, Options, Short, planned, shortened};
-use crate::core::engine::{self, Record, State};
-use crate::core::fold::Folded;
+use super::{Asked, Found, LENGTHS, Lengths, Options, Short, shortened};
+use crate::core::engine::State;
 use crate::core::ids::{OpId, RankId};
-use crate::core::program::Program;
-use crate::core::units::Time;
+use crate::core::program::{Program, Stream, StreamKind, Work};
 use crate::lab::simulate::{Inputs, Simulation, SimulationError, WholeStep};
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::critical::{CriticalPath, critical_path};
 use crate::read::analysis::critical_report::{self, Again};
 use crate::read::analysis::idle::IdleTimes;
-use crate::read::analysis::report::{JumpedReport, RankInfo, Readings, Report, report_of};
+use crate::read::analysis::prefetch;
+use crate::read::analysis::report::{Extent, JumpedReport, RankInfo, Readings, Report, report_of};
 use crate::read::analysis::slack::{Slack, slack};
+use crate::read::analysis::turns::Recurring;
 use crate::step::model::flops::StepFlops;
-use crate::step::plan::step::Plan;
+use crate::step::plan::step::executed;
 
-/// Slack takes longer to come to rest than the state does, and two steps are played.
-const LENGTHS: Lengths = Lengths { least: 6, spared: 4 };
+/// Slack takes longer to come to rest than the state does.
+const FOR_SLACK: Lengths = Lengths { least: 6, spared: 2 };
 
 /// The report of a step of which nothing else is read: turns are jumped where they can be.
 ///
 /// # Errors
 /// See [`SimulationError`].
 pub fn reported(inputs: &Inputs, options: &Options) -> Result<Report, SimulationError> {
-    match report(inputs, options, false) {
+    match report(inputs, options, Extent::Whole, false) {
         Some(report) => Ok(report),
         None => Ok(Simulation::run(inputs, options)?.report(false)),
     }
@@ -50,89 +56,74 @@ pub fn reported(inputs: &Inputs, options: &Options) -> Result<Report, Simulation
 
 /// The report of a step, if turns of it can be jumped; `wall` adds how long that took. It is the report of the step played
 /// whole, but for what it says of the playing.
-pub fn report(inputs: &Inputs, options: &Options, wall: bool) -> Option<Report> {
+pub fn report(inputs: &Inputs, options: &Options, extent: Extent, wall: bool) -> Option<Report> {
     let begun = Instant::now();
-    let report = by_turns(inputs, options, LENGTHS)?;
+    let lengths = if extent == Extent::Whole { FOR_SLACK } else { LENGTHS };
+    let report = by_turns(inputs, options, extent, lengths)?;
     Some(Report { simulation_wall_s: wall.then(|| begun.elapsed().as_secs_f64()), ..report })
 }
 
 /// The same with other lengths.
-pub(super) fn by_turns(inputs: &Inputs, options: &Options, lengths: Lengths) -> Option<Report> {
+pub(super) fn by_turns(
+    inputs: &Inputs,
+    options: &Options,
+    extent: Extent,
+    lengths: Lengths,
+) -> Option<Report> {
     let asked = Asked { inputs, options, edits: &[], folds: None };
-    shortened(asked, lengths, &mut |short| of_short(asked, &short))
+    shortened(asked, lengths, &mut |short| of_short(asked, extent, &short))
 }
 
-/// A step that was played.
-struct Played {
-    plan: Plan,
-    folded: Folded,
-    record: Record,
-}
-
-impl Played {
-    /// Of so many micro-batches.
-    fn of(asked: Asked, micro_batches: u32) -> Option<Played> {
-        let (plan, folded) = planned(asked, micro_batches)?;
-        let mut record = Record::for_world(&folded.world);
-        let stats = engine::run_observed(&folded.world, &mut record).ok()?;
-        record.complete(stats);
-        Some(Played { plan, folded, record })
-    }
-
-    /// What is read of it, as a part of a step that ends at `end`.
-    fn readings(&self, end: Time) -> Readings {
-        let Played { plan, folded, record } = self;
-        let mut causes = Causes::new(&folded.world, record);
-        let slack = slack(&causes);
-        let mut idle = IdleTimes::unfolded(&plan.world, &folded.comms.representative);
-        let ranks = RankInfo::of_classes(&folded.ranks.of, |rank| plan.stage(RankId(rank)));
-        Readings::of(&mut causes, &mut idle, &slack, &ranks, end)
-    }
-}
-
-fn of_short(asked: Asked, short: &Short) -> Option<Report> {
-    let Asked { inputs, options, .. } = asked;
-    let Short { plan, folded, record, jumped, .. } = short;
+fn of_short(asked: Asked, extent: Extent, short: &Short) -> Option<Report> {
+    let Short { plan, folded, record, found, jumped, .. } = short;
     let world = &folded.world;
-    let mut causes = Causes::new(world, record);
-    let slack = slack(&causes);
     let places = Places::of(short);
-    places.rest(&slack)?;
+    let recurring = places.recurring()?;
+    let mut causes = Causes::new(world, record);
+    if prefetch::has_copies(world) {
+        places
+            .rest(1, |_, _, _| true)
+            .filter(|()| prefetch::recur(&causes, found.before.at, found.after.at))?;
+    }
+    let slack = match extent {
+        Extent::Whole => Some(places.slack_at_rest(&causes)?),
+        Extent::Screen => None,
+    };
     let mut idle = IdleTimes::unfolded(&plan.world, &folded.comms.representative);
     let path = critical_path(&mut causes, &mut idle);
     let again = again(&places, &path)?;
-
-    let next = Played::of(asked, plan.micro_batches + short.repeats.micro_batches)?;
-    let same_ranks = next.folded.ranks.of == folded.ranks.of;
-    if !same_ranks || next.record.step_end != record.step_end + jumped.turn {
-        return None;
-    }
-    let end = record.step_end + jumped.turn * jumped.times;
     let ranks = RankInfo::of_classes(&folded.ranks.of, |rank| plan.stage(RankId(rank)));
-    let mut readings = Readings::of(&mut causes, &mut idle, &slack, &ranks, end);
-    if !readings.go_on(&next.readings(end), jumped.times) {
-        return None;
-    }
-
-    let flops =
-        |of: &dyn Fn(&Plan) -> u128| of(plan) + (of(&next.plan) - of(plan)) * u128::from(jumped.times);
-    let w = &inputs.workload.value;
-    let (global, sequence) = (w.batch.global, w.sequence(&inputs.model));
-    let step = WholeStep {
-        model_flops: StepFlops::of_step(w, &inputs.model, global),
-        flops: [flops(&|plan| plan.hardware_flops), flops(&|plan| plan.skipped_flops)],
-        tokens: global * sequence,
-        end,
-        wall_s: None,
-    };
-    let mut report = step.told(inputs, plan, folded, |info| {
+    let readings = Readings::of(&mut causes, &mut idle, slack.as_ref(), &ranks, &recurring);
+    let step = whole(asked, short, &recurring);
+    let mut report = step.told(asked.inputs, plan, folded, |info| {
         let path = critical_report::critical_path(&path, world, Some(&again), |rank| info.place(rank));
         report_of(world, readings, path, info)
     });
     let turns = jumped.times;
     report.jumped = Some(JumpedReport { micro_batches: jumped.micro_batches, of: jumped.of, turns });
-    report.run = inputs.head(options.seed);
+    report.run = asked.inputs.head(asked.options.seed);
     Some(report)
+}
+
+/// What is said of the whole step beside what was played of it.
+fn whole(asked: Asked, short: &Short, recurring: &Recurring) -> WholeStep {
+    let Short { plan, folded, record, .. } = short;
+    let (model, w) = (&asked.inputs.model, &asked.inputs.workload.value);
+    let (global, sequence) = (w.batch.global, w.sequence(model));
+    let mut flops = [plan.hardware_flops, plan.skipped_flops];
+    for (rank, size) in (0..).map(RankId).zip(&folded.ranks.size) {
+        let program = folded.world.program_of(rank);
+        let times = recurring.of_rank(rank, program);
+        let more = executed(program, w, model, |op| times(op) - 1);
+        flops.iter_mut().zip(more).for_each(|(sum, more)| *sum += more * u128::from(*size));
+    }
+    WholeStep {
+        model_flops: StepFlops::of_step(w, model, global),
+        flops,
+        tokens: global * sequence,
+        end: record.step_end + recurring.longer(),
+        wall_s: None,
+    }
 }
 
 /// Where ops are in their streams.
@@ -171,11 +162,20 @@ impl Places<'_> {
         (stream, i64::from(self.of[program][op.index()]) - i64::from(state.heads[stream]))
     }
 
+    /// The slack of all ops, if it repeats itself for as many turns as something waits for an op.
+    fn slack_at_rest(&self, causes: &Causes) -> Option<Slack> {
+        let reach = self.reach()?;
+        self.rest(reach, |_, _, _| true)?;
+        let slack = slack(causes);
+        self.rest(reach, |rank, op, next| slack.get(rank, op) == slack.get(rank, next))?;
+        Some(slack)
+    }
+
     /// How many turns behind an op something waits for it, at most; `None` where the next turn is not played whole.
-    fn reach(&self) -> Option<i64> {
+    fn reach(&self) -> Option<usize> {
         let Found { before, after, .. } = &self.short.found;
         let world = &self.short.folded.world;
-        let mut reach = 1;
+        let mut reach: i64 = 1;
         for (rank, &first) in (0..).map(RankId).zip(&self.streams) {
             let program = world.program_of(rank);
             for (stream, number) in program.streams.iter().zip(first..) {
@@ -191,38 +191,92 @@ impl Places<'_> {
                 }
             }
         }
-        Some(reach)
+        usize::try_from(reach).ok()
     }
 
-    /// Nothing unless slack and spans are those of the turn behind for as many turns as something waits for an op.
-    fn rest(&self, slack: &Slack) -> Option<()> {
-        let Short { folded, record, found, turns, jumped, .. } = self.short;
-        let reach = self.reach()? as usize;
-        let world = &folded.world;
-        for (rank, &first) in (0..).map(RankId).zip(&self.streams) {
-            let program = world.program_of(rank);
-            let stretch = &turns.of[world.ranks[rank.index()].program.index()].period.stretch;
-            for (stream, number) in program.streams.iter().zip(first..) {
+    /// By rank and stream, how many ops a turn has, and the first that had not ended when it began.
+    fn heads(&self) -> impl Iterator<Item = (RankId, &Stream, usize, usize)> {
+        let Short { folded, found, .. } = self.short;
+        (0..).map(RankId).zip(&self.streams).flat_map(move |(rank, &first)| {
+            let streams = folded.world.program_of(rank).streams.iter().zip(first..);
+            streams.map(move |(stream, number)| {
                 let [from, to] = [&found.before, &found.after].map(|state| state.heads[number] as usize);
-                let turn = to - from;
-                for at in from..from + reach * turn {
-                    let (op, next) = (stream.ops[at], *stream.ops.get(at + turn)?);
-                    let (start, end) = record.span(rank, op);
-                    let same = record.span(rank, next) == (start + jumped.turn, end + jumped.turn)
-                        && slack.get(rank, op) == slack.get(rank, next);
-                    if !stretch.contains(&next.0) || !same {
-                        return None;
-                    }
-                }
-            }
+                (rank, stream, to - from, from)
+            })
+        })
+    }
+
+    /// Nothing unless spans are those of the turn behind, and `same` holds of ops and those behind them, for so many turns.
+    fn rest(&self, turns: usize, same: impl Fn(RankId, OpId, OpId) -> bool) -> Option<()> {
+        let again = |(rank, stream, turn, from): (RankId, &Stream, usize, usize)| {
+            (from..from + turns * turn).all(|at| {
+                let ops = (stream.ops.get(at), stream.ops.get(at + turn));
+                self.again(rank, ops).is_some_and(|(op, next)| same(rank, op, next))
+            })
+        };
+        self.heads().all(again).then_some(())
+    }
+
+    /// An op and the one a turn behind it, if that does the same so much later.
+    fn again(&self, rank: RankId, ops: (Option<&OpId>, Option<&OpId>)) -> Option<(OpId, OpId)> {
+        let Short { folded, record, turns, jumped, .. } = self.short;
+        let (op, next) = (*ops.0?, *ops.1?);
+        let program = folded.world.ranks[rank.index()].program.index();
+        let (start, end) = record.span(rank, op);
+        let later = record.span(rank, next) == (start + jumped.turn, end + jumped.turn);
+        (later && turns.of[program].period.stretch.contains(&next.0)).then_some((op, next))
+    }
+
+    /// Where the turn that counts begins on a stream: on a compute stream behind the first kernel that ends behind the first moment, whose
+    /// gap may be older than that.
+    fn begin(&self, rank: RankId, stream: &Stream, turn: usize, from: usize) -> usize {
+        let program = self.short.folded.world.program_of(rank);
+        let is_kernel = |op: &OpId| matches!(program.ops[op.index()].work, Work::Compute { .. });
+        let first = stream.ops[from..from + turn].iter().position(is_kernel);
+        from + first.filter(|_| stream.kind == StreamKind::Compute).map_or(0, |kernel| kernel + 1)
+    }
+
+    /// Nothing unless all that begins before those first kernels have ended is played again a turn later.
+    fn begins_again(&self) -> Option<()> {
+        let span = |rank, stream: &Stream, at: usize| self.short.record.span(rank, stream.ops[at]);
+        let first_kernels = self.heads().filter_map(|(rank, stream, turn, from)| {
+            let begin = self.begin(rank, stream, turn, from);
+            (begin > from).then(|| span(rank, stream, begin - 1).1)
+        });
+        let ended = first_kernels.max().unwrap_or_default();
+        let again = |(rank, stream, turn, from): (RankId, &Stream, usize, usize)| {
+            let before = (from..from + turn).take_while(|&at| span(rank, stream, at).0 < ended);
+            before
+                .map(|at| (stream.ops.get(at), stream.ops.get(at + turn)))
+                .all(|ops| self.again(rank, ops).is_some())
+        };
+        self.heads().all(again).then_some(())
+    }
+
+    /// The turn that counts, if its like behind it begins as it does.
+    fn recurring(&self) -> Option<Recurring> {
+        self.begins_again()?;
+        let Short { found: Found { before, after, .. }, jumped, .. } = self.short;
+        let mut ops = vec![Vec::new(); self.streams.len()];
+        for (rank, stream, turn, from) in self.heads() {
+            let begin = self.begin(rank, stream, turn, from);
+            let in_turn = &stream.ops[begin..begin + turn];
+            ops[rank.index()]
+                .push(in_turn.first().zip(in_turn.last()).map_or(0..0, |(first, last)| first.0..last.0 + 1));
         }
-        Some(())
+        let added = after.slowed_by_memory.iter().zip(&before.slowed_by_memory);
+        Some(Recurring {
+            more: jumped.times,
+            within: (before.at, after.at),
+            ops,
+            slowed_by_memory: added.map(|(after, before)| *after - *before).collect(),
+        })
     }
 }
 
 /// The part of the critical path that comes again.
 fn again(places: &Places, path: &CriticalPath) -> Option<Again> {
-    let Short { plan, found, repeats, jumped, .. } = places.short;
+    let Short { plan, found, of_direction, jumped, .. } = places.short;
     let across = |state: &State| {
         let at = path.links.partition_point(|link| link.end <= state.at);
         let link = path.links.get(at)?;
@@ -234,7 +288,7 @@ fn again(places: &Places, path: &CriticalPath) -> Option<Again> {
         links: first + 1..second + 1,
         turns: jumped.times,
         turn: jumped.turn,
-        micro_batches: repeats.of_direction,
-        per_direction: [per_direction, per_direction + jumped.times as u32 * repeats.of_direction],
+        micro_batches: *of_direction,
+        per_direction: [per_direction, per_direction + jumped.times as u32 * of_direction],
     })
 }

@@ -5,7 +5,7 @@ use crate::core::ids::RankId;
 use crate::core::kernel_class::KernelClass;
 use crate::core::program::{Phase, StreamKind};
 use crate::lab::simulate::whatif::{Base, Change, Subject};
-use crate::read::analysis::report::Report;
+use crate::read::analysis::report::{Extent, Report};
 use crate::step::spec::{Kind, catalog};
 
 /// Shipped workloads whose whole steps take a debug build too long.
@@ -19,14 +19,14 @@ fn whole(inputs: &Inputs) -> Option<Simulation> {
     Simulation::run(inputs, &Options { jump: false, ..Options::default() }).ok()
 }
 
-/// Whether the report of a step is made by jumping, having found that it then is what it is without but for what it says of
-/// the playing.
-fn reports(what: &str, inputs: &Inputs, run: &Simulation) -> bool {
+/// Whether what is shown of the report of a step is made by jumping, having found that it then is what it is without but for
+/// what it says of the playing.
+fn reports(what: &str, inputs: &Inputs, run: &Simulation, extent: Extent) -> bool {
     // Shorter wholes than pay, to have more of them.
-    let lengths = Lengths { least: 6, spared: 1 };
-    let by_jumping = super::report::by_turns(inputs, &Options::default(), lengths);
+    let lengths = Lengths { least: if extent == Extent::Whole { 6 } else { 4 }, spared: 1 };
+    let by_jumping = super::report::by_turns(inputs, &Options::default(), extent, lengths);
     let Some(mut by_jumping) = by_jumping else { return false };
-    let whole = run.report(false);
+    let whole = run.read(extent, false);
     assert!(by_jumping.jumped.take().is_some_and(|jumped| jumped.micro_batches > 0), "{what}");
     by_jumping.events = whole.events;
     // In parts, because whole reports are long.
@@ -41,11 +41,11 @@ fn reports(what: &str, inputs: &Inputs, run: &Simulation) -> bool {
     true
 }
 
-/// Whether figures of a step are found by jumping, and whether its report is, having found that they then are what they are
-/// without, to the picosecond.
-fn jumps(what: &str, inputs: &Inputs) -> (bool, bool) {
+/// Whether figures of a step are found by jumping, and whether one screen of its report and all of it are, having found that they
+/// then are what they are without, to the picosecond.
+fn jumps(what: &str, inputs: &Inputs) -> [bool; 3] {
     let options = Options::default();
-    let Some(short) = jumped(inputs, &options) else { return (false, false) };
+    let Some(short) = jumped(inputs, &options) else { return [false; 3] };
     let Some(run) = whole(inputs) else { panic!("{what}: jumped, and cannot be played") };
     let Jumped { times, turn, .. } = short.jumped;
     assert_eq!(short.record.step_end + turn * times, run.record.step_end, "{what}: step");
@@ -95,24 +95,23 @@ fn jumps(what: &str, inputs: &Inputs) -> (bool, bool) {
         (run.speed().mfu, run.speed().tokens_per_s),
         "{what}: speed"
     );
-    (true, reports(what, inputs, &run))
+    [true, reports(what, inputs, &run, Extent::Screen), reports(what, inputs, &run, Extent::Whole)]
 }
 
 #[test]
 fn shipped_workloads_jump_exactly() {
-    let (mut jumped, mut reported) = (Vec::new(), Vec::new());
+    let mut jumped: [Vec<&str>; 3] = Default::default();
     for name in catalog::names(Kind::Workload).filter(|name| !LARGE.contains(name)) {
         let inputs = Inputs::load(name, None, &[]).unwrap_or_else(|e| panic!("{name}: {e}"));
         // Long enough that there is something to jump.
         let stages = inputs.workload.value.parallelism.pipeline.size as u32;
         let Some(inputs) = inputs.with_micro_batches((10 * stages).max(24)) else { continue };
-        let (figures, report) = jumps(name, &inputs);
-        jumped.extend(figures.then_some(name));
-        reported.extend(report.then_some(name));
+        jumped.iter_mut().zip(jumps(name, &inputs)).for_each(|(all, is)| all.extend(is.then_some(name)));
     }
-    println!("jumped: {jumped:?}; with reports: {reported:?}");
-    assert!(jumped.len() >= 4, "only {jumped:?} jumped");
-    assert!(reported.len() >= 3, "only {reported:?} with reports");
+    let [figures, screens, reports] = &jumped;
+    println!("jumped: {figures:?}; with a screen: {screens:?}; with reports: {reports:?}");
+    assert!(figures.len() >= 4 && screens == figures, "only {screens:?} of {figures:?} jumped");
+    assert!(reports.len() >= 3, "only {reports:?} with reports");
 }
 
 /// Draws from a fixed sequence (xorshift64, Marsaglia 2003).
@@ -192,16 +191,18 @@ fn drawn(draws: &mut Draws) -> Vec<String> {
 #[test]
 fn random_steps_jump_exactly() {
     let cases: u32 = std::env::var("STEPSIM_JUMP_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
-    let (mut draws, mut ran, mut jumped, mut reported) = (Draws(88_172_645_463_325_252), 0, 0, 0);
+    let (mut draws, mut ran, mut jumped) = (Draws(88_172_645_463_325_252), 0, [0; 3]);
     for _ in 0..cases {
         let sets = drawn(&mut draws);
         let Ok(inputs) = Inputs::load("tests/data/jump.json", None, &sets) else { continue };
         ran += 1;
-        let (figures, report) = jumps(&sets.join(" "), &inputs);
-        (jumped, reported) = (jumped + u32::from(figures), reported + u32::from(report));
+        jumped.iter_mut().zip(jumps(&sets.join(" "), &inputs)).for_each(|(all, is)| *all += u32::from(is));
     }
-    println!("{cases} drawn, {ran} can be planned, {jumped} jumped, {reported} with reports");
-    assert!(jumped > cases / 8, "{cases} drawn, {ran} can be planned, {jumped} jumped");
+    let [figures, screens, reports] = jumped;
+    println!(
+        "{cases} drawn, {ran} can be planned, {figures} jumped, {screens} with a screen, {reports} with reports"
+    );
+    assert!(figures > cases / 8 && 4 * screens > 3 * figures, "{jumped:?} of {ran} jumped");
 }
 
 /// The shortest step is one that fills its pipeline once more than the shortest order of its schedule.

@@ -25,12 +25,14 @@ use crate::read::analysis::prefetch::prefetch;
 use crate::read::analysis::slack::{Slack, by_kind};
 use crate::read::analysis::slow_ranks::slow_ranks;
 use crate::read::analysis::stalls::{RankTime, StallCause};
+use crate::read::analysis::turns::Recurring;
 use crate::read::analysis::waterfall_report::WaterfallReport;
 use crate::read::analysis::{critical, hangs_on, links, memory, waterfall};
 use crate::step::model::MODULE_INPUT;
 
 /// Reads a run. `idle` gives the times of actions on an idle machine (of the unfolded world, for a folded one), `slacks`
-/// are those of the run.
+/// are those of the run. Without them the report is what one screen shows: communication, layers, links and slack are left out,
+/// which take the longest.
 ///
 /// # Panics
 /// If `info.ranks` has not one entry for each rank of the world.
@@ -38,11 +40,11 @@ pub fn report(
     world: &World,
     record: &Record,
     idle: &mut IdleTimes,
-    slacks: &Slack,
+    slacks: Option<&Slack>,
     info: &RunInfo,
 ) -> Report {
     let mut causes = Causes::new(world, record);
-    let readings = Readings::of(&mut causes, idle, slacks, info.ranks, record.step_end);
+    let readings = Readings::of(&mut causes, idle, slacks, info.ranks, &Recurring::default());
     let path = critical::critical_path(&mut causes, idle);
     let path = critical_path(&path, world, None, |r| info.place(r));
     report_of(world, readings, path, info)
@@ -96,19 +98,24 @@ pub(crate) fn report_of(
         dynamic_context: None,
         waterfall,
         kernels: kernel_classes(readings.kernels, ranks_of_job, readings.end, info.peak, info.memory),
-        layers: layers(readings.layers, ranks_of_job),
+        layers: Vec::new(),
         ranks: ranks(&readings.ranks, info),
         blame: Vec::new(),
         slow_ranks: slow_ranks(world, info.ranks.iter().map(|r| r.members.as_slice())),
         communication: communication(&readings.ranks, info.ranks, |_| true),
         memory: tiers(world, &readings.peaks, |_| true),
-        links: busiest_links(world, &readings.transfers, readings.end, info),
+        links: Vec::new(),
         prefetch: prefetch(readings.copies),
         critical_path: path,
-        slack: by_kind(readings.slack, ranks_of_job),
+        slack: BTreeMap::new(),
         samples: None,
         conventions: info.conventions.clone(),
     };
+    if let Some(more) = readings.more {
+        report.layers = layers(more.layers, ranks_of_job);
+        report.links = busiest_links(world, &more.transfers, readings.end, info);
+        report.slack = by_kind(more.slack, ranks_of_job);
+    }
     report.hangs_on = hangs_on::sentence(&report);
     report
 }

@@ -41,6 +41,15 @@ pub const LIST_ALL_RANKS: usize = 64;
 /// How many of the busiest links are listed.
 pub const LISTED_LINKS: usize = 16;
 
+/// How much of a report is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// What one screen shows: communication, layers, links and slack, which take longest, stay empty.
+    Screen,
+}
+
 /// What a report needs to know beside the run.
 pub struct RunInfo<'a> {
     /// Name of the workload.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::RankInfo;
-use crate::core::ids::RankId;
+use crate::core::ids::{OpId, RankId};
 use crate::core::kernel_class::KernelClass;
 use crate::core::units::Time;
 use crate::read::analysis::cause::Causes;
@@ -17,7 +17,7 @@ use crate::read::analysis::prefetch::{self, copies};
 use crate::read::analysis::rounds::round_times;
 use crate::read::analysis::slack::{self, Slack};
 use crate::read::analysis::stalls::{self, RankTime};
-use crate::read::analysis::turns::Sums;
+use crate::read::analysis::turns::Recurring;
 use crate::read::analysis::waterfall::{self, Reading};
 
 /// The readings of a run.
@@ -30,18 +30,24 @@ pub(crate) struct Readings {
     pub ranks: Vec<RankReadings>,
     /// Kernels by class.
     pub kernels: BTreeMap<KernelClass, OfClass>,
-    /// Time of ops by layer.
-    pub layers: ByLayer,
     /// By tier.
     pub peaks: Vec<Peak>,
-    /// By program.
-    pub transfers: Vec<BySlot>,
     /// Copies that kernels waited for.
     pub copies: prefetch::ByLayer,
-    /// By kind of op.
-    pub slack: slack::ByKind,
     /// The times of the steps of a run.
     pub rounds: Vec<Time>,
+    /// What no screen shows, where it is asked for.
+    pub more: Option<More>,
+}
+
+/// Readings that take long and that a report on one screen leaves out.
+pub(crate) struct More {
+    /// Time of ops by layer.
+    pub layers: ByLayer,
+    /// By program.
+    pub transfers: Vec<BySlot>,
+    /// Slack by kind of op.
+    pub slack: slack::ByKind,
 }
 
 /// The readings of one simulated rank.
@@ -50,23 +56,23 @@ pub(crate) struct RankReadings {
     pub ops: u64,
     /// Where its time went.
     pub time: RankTime,
-    /// Its communication by kind.
+    /// Its communication by kind; none where it is not asked for.
     pub communication: ByKind,
     /// Its bars from the peak to MFU.
     pub bars: Reading,
 }
 
 impl Readings {
-    /// Reads a run that is, or is a part of one that goes on to, a step that ends at `end`.
+    /// Reads a run, of which some may come again; without slack what one screen shows.
     ///
     /// # Panics
     /// If `ranks` has not one entry for each rank of the world.
     pub fn of(
         causes: &mut Causes,
         idle: &mut IdleTimes,
-        slacks: &Slack,
+        slacks: Option<&Slack>,
         ranks: &[RankInfo],
-        end: Time,
+        recurring: &Recurring,
     ) -> Readings {
         let (world, record) = (causes.world(), causes.record());
         assert_eq!(ranks.len(), world.ranks.len(), "one RankInfo for each simulated rank");
@@ -74,51 +80,35 @@ impl Readings {
         let mut pieces = Vec::new();
         let mut of_rank = |r: u32| {
             pieces.clear();
-            let mut time = stalls::stalls_of(causes, idle, RankId(r), &mut pieces);
-            time.slowed_by_memory = record.slowed_by_memory.get(r as usize).copied().unwrap_or_default();
+            let rank = RankId(r);
+            let program = world.program_of(rank);
+            let times = recurring.of_rank(rank, program);
+            let mut time = stalls::stalls_recurring(causes, idle, rank, recurring, &mut pieces);
+            let slowed = record.slowed_by_memory.get(r as usize).copied().unwrap_or_default();
+            time.slowed_by_memory = recurring.slowed(rank, slowed);
+            let communication = slacks.map(|_| overlap::overlap(causes, rank, recurring, &pieces));
             RankReadings {
-                ops: world.program_of(RankId(r)).ops.len() as u64,
+                ops: (0..program.ops.len() as u32).map(|op| times(OpId(op))).sum(),
                 time,
-                communication: overlap::overlap(causes, RankId(r), &pieces),
-                bars: waterfall::reading(causes, idle, RankId(r), &time, &pieces),
+                communication: communication.unwrap_or_default(),
+                bars: waterfall::reading(causes, idle, rank, recurring, (&time, &pieces)),
             }
         };
+        // Turns that come again only repeat levels that were there.
+        let later = |peak: Peak| Peak { at: recurring.moment(peak.at), ..peak };
         Readings {
-            end: record.step_end,
+            end: record.step_end + recurring.longer(),
             events: record.events,
             ranks: (0..record.ranks()).map(&mut of_rank).collect(),
-            kernels: kernel_classes::sums(causes, &weights),
-            layers: layers::sums(causes, &weights),
-            peaks: memory::peaks(causes),
-            transfers: links::transfers(world),
-            copies: copies(causes, |rank| weights[rank.index()]),
-            slack: slack::sums(causes, slacks, &weights, end),
+            kernels: kernel_classes::sums(causes, &weights, recurring),
+            peaks: memory::peaks(causes).into_iter().map(later).collect(),
+            copies: copies(causes, recurring, |rank| weights[rank.index()]),
             rounds: round_times(world, record),
+            more: slacks.map(|slacks| More {
+                layers: layers::sums(causes, &weights, recurring),
+                transfers: links::transfers(world, recurring),
+                slack: slack::sums(causes, slacks, &weights, recurring),
+            }),
         }
-    }
-
-    /// Makes of the readings of a step those of one that is so many turns longer; `next` is one turn longer. Whether
-    /// what is no sum is the same in both.
-    pub fn go_on(&mut self, next: &Readings, turns: u64) -> bool {
-        self.end.go_on(&next.end, turns);
-        self.ranks.go_on(&next.ranks, turns);
-        self.kernels.go_on(&next.kernels, turns);
-        self.layers.go_on(&next.layers, turns);
-        self.peaks.go_on(&next.peaks, turns);
-        self.transfers.iter_mut().zip(&next.transfers).for_each(|(all, next)| {
-            all.iter_mut().zip(next).for_each(|(of_slot, next)| of_slot.go_on(next, turns));
-        });
-        self.slack.go_on(&next.slack, turns);
-        let higher = self.peaks.iter().zip(&next.peaks).any(|(peak, next)| peak.bytes != next.bytes);
-        prefetch::go_on(&mut self.copies, &next.copies, turns) && !higher
-    }
-}
-
-impl Sums for RankReadings {
-    fn go_on(&mut self, next: &Self, turns: u64) {
-        self.ops.go_on(&next.ops, turns);
-        self.time.go_on(&next.time, turns);
-        self.communication.go_on(&next.communication, turns);
-        self.bars.go_on(&next.bars, turns);
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn of_random(seed: u64, weight: impl Fn(u32) -> u32) -> Report {
         conventions: vec!["A multiply-add counts two.".into()],
     };
     let slacks = slack::slack(&Causes::new(&s.world, &s.record));
-    report(&s.world, &s.record, &mut IdleTimes::new(&s.world), &slacks, &info)
+    report(&s.world, &s.record, &mut IdleTimes::new(&s.world), Some(&slacks), &info)
 }
 
 fn sum(b: &Breakdown) -> f64 {

@@ -47,7 +47,7 @@ pub use prices::{PriceList, Prices};
 pub use profile::transfer_of;
 pub use unit::{FullRecompute, State, Unit};
 
-use crate::core::ids::{DeviceId, RankId, TransferId};
+use crate::core::ids::{DeviceId, OpId, RankId, TransferId};
 use crate::core::kernel_class::Kind;
 use crate::core::program::{OpInfo, Program, World};
 use crate::step::collective::Lowering;
@@ -227,23 +227,11 @@ pub fn plan_on(
     let sequence = workload.sequence(model);
     let mut ranks_of = vec![0u128; world.programs.len()];
     world.ranks.iter().for_each(|rank| ranks_of[rank.program.index()] += 1);
-    // Whole ones: sums are then the same in any order.
-    let flops = |counted: &dyn Fn(&OpInfo) -> bool| {
-        let ops = |p: &Program| {
-            let of_info: Vec<u128> =
-                p.infos.iter().map(|i| if counted(i) { i.flops.round() as u128 } else { 0 }).collect();
-            p.ops.iter().map(|op| of_info[op.info as usize]).sum::<u128>()
-        };
-        world.programs.iter().zip(&ranks_of).map(|(p, ranks)| ops(p) * ranks).sum::<u128>()
-    };
-    let hardware_flops = flops(&|_| true);
-    let skipped_flops = match model.attention.kernel {
-        AttentionKernel::Flash if model.attention.causal => flops(&|info| {
-            let of_module = workload.modules.keys().any(|name| unit::names(name, &info.name));
-            !of_module && info.class.is_some_and(|class| class.kind() == Kind::Attention)
-        }),
-        _ => 0,
-    };
+    let [hardware_flops, skipped_flops] =
+        world.programs.iter().zip(&ranks_of).fold([0; 2], |sums, (p, ranks)| {
+            let of_one = executed(p, workload, model, |_| 1);
+            [sums[0] + of_one[0] * ranks, sums[1] + of_one[1] * ranks]
+        });
     Ok(Plan {
         world,
         layout,
@@ -257,6 +245,30 @@ pub fn plan_on(
         dynamic: packs.into_dynamic(),
         order,
     })
+}
+
+/// FLOPs that a program executes, and those of them that a causal mask skips, each op as often as `times` says.
+pub(crate) fn executed(
+    program: &Program,
+    workload: &WorkloadSpec,
+    model: &ModelSpec,
+    times: impl Fn(OpId) -> u64,
+) -> [u128; 2] {
+    let masked = model.attention.kernel == AttentionKernel::Flash && model.attention.causal;
+    let skips = |info: &OpInfo| {
+        let of_module = || workload.modules.keys().any(|name| unit::names(name, &info.name));
+        masked && info.class.is_some_and(|class| class.kind() == Kind::Attention) && !of_module()
+    };
+    // Whole ones: sums are then the same in any order.
+    let of_info = |info: &OpInfo| (info.flops.round() as u128, skips(info));
+    let of_infos: Vec<(u128, bool)> = program.infos.iter().map(of_info).collect();
+    let mut sums = [0; 2];
+    for (id, op) in (0..).map(OpId).zip(&program.ops) {
+        let (flops, skipped) = of_infos[op.info as usize];
+        let flops = flops * u128::from(times(id));
+        sums = [sums[0] + flops, sums[1] + if skipped { flops } else { 0 }];
+    }
+    sums
 }
 
 /// By pipeline rank, in it by group: the transfers that programs ask for.
