@@ -29,9 +29,12 @@ pub fn laid_out(w: &WorkloadSpec, devices: u64, machine: &Machine) -> Result<(De
     };
     let dense = facts.dense.ranks(group, uncut.replicas());
     let experts = facts.experts.ranks(uncut.expert_part(group), uncut.expert_replicas());
+    // Where no group is stated, a module on devices of its own cuts its state over all of them.
+    let all = w.parallelism.sharding.group.is_none() && facts.group == GroupSize::All;
     let front_dense = uncut.front.map_or(UNCUT, |front| {
-        let part = (1..=group.min(front.data)).rev().find(|part| front.data.is_multiple_of(*part));
-        facts.dense.ranks(part.unwrap_or(1), front.data)
+        let most = if all { front.data } else { group.min(front.data) };
+        let part = (1..=most).rev().find(|part| front.data.is_multiple_of(*part)).unwrap_or(1);
+        facts.dense.ranks(part, front.data)
     });
     Ok((Degrees { dense, experts, front_dense, ..uncut }, layout))
 }
