@@ -37,7 +37,7 @@
 //! with the what-ifs of a step. Of 600 random steps 186
 //! could be planned and 93 were jumped, each equal to the picosecond (`STEPSIM_JUMP_CASES=600 cargo test --lib jump`).
 //! Reports are compared whole: of 200 random steps 70 could be planned, 31 were jumped, all of them with one screen of their
-//! report and 17 with all of it; so were 13 of the shipped workloads.
+//! report and 17 with all of it; of the shipped workloads 13 were, 12 of them with all of it.
 
 mod report;
 #[cfg(test)]
