@@ -97,7 +97,9 @@ impl Step {
             Some(count) => Some(self.played()?.sample(self.options.seed, count, &mut |_| {})?),
             None => None,
         };
-        let report = match jump::report(&self.inputs, &self.options, Extent::Whole, false).filter(|_| samples.is_none()) {
+        let report = match jump::report(&self.inputs, &self.options, Extent::Whole, false)
+            .filter(|_| samples.is_none())
+        {
             Some(report) => report,
             // Nobody may ask for the ops: they are not kept.
             None if self.played.get().is_none() => {

@@ -119,6 +119,7 @@ pub fn search(
         prove: asked["prove"].as_bool().unwrap_or(usual.prove),
         refine: asked["refine"].as_bool().unwrap_or(usual.refine),
         offload: asked["offload"].as_bool().unwrap_or(usual.offload),
+        placement: asked["placement"].as_bool().unwrap_or(usual.placement),
         threads: asked["threads"].as_u64().map(|n| n as usize),
     };
     let (workload, topology) = (workload.to_owned(), topology.map(str::to_owned));

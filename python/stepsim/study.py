@@ -178,6 +178,7 @@ def search(
     margin: float = 0.15,
     prove: bool = False,
     refine: bool = False,
+    placement: bool = False,
     offload: bool = False,
     threads: Optional[int] = None,
     progress: Optional[Callable[[int], object]] = None,
@@ -189,6 +190,8 @@ def search(
     ``tokens_per_device``, ``cost`` (needs ``topology.device.price_USD_per_h``), ``energy``, ``devices`` or ``memory``; a step longer
     than ``deadline_s`` does not count; ``devices=(64, 4096)`` tries machines of these sizes, doubling. ``prove`` simulates
     every layout that the memory does not refute, and ``report["proof"]`` says what the search would have missed.
+    ``placement`` also tries where encoders run.
+
     ``refine`` then tries fields beside the layout on the best one (``report["refined"]``): layers of the first and last stage, overlap of
     collectives, expert-tensor degree, prefetch. ``offload`` chooses too whether activations and optimizer state live on another tier,
     and how many layers ahead they are fetched.
@@ -203,6 +206,7 @@ def search(
         "margin": number("margin", margin),
         "prove": bool(prove),
         "refine": bool(refine),
+        "placement": bool(placement),
         "offload": bool(offload),
         "threads": None if threads is None else whole("threads", threads, least=1),
     }
