@@ -474,6 +474,7 @@ def learn(
     topology: Optional[Source] = None,
     *,
     settings: Settings = None,
+    part: Optional[Document] = None,
     linked: bool = False,
     classes: Optional[Document] = None,
 ) -> dict[str, Any]:
@@ -483,6 +484,8 @@ def learn(
     ``workload``: The workload that was profiled: name or path.
     ``topology``: The machine that it ran on [default: the one that the workload names].
     ``settings``: Change a field of the workload, or behind `topology.` of the machine.
+    ``part``: The profiles hold a part of a step: the same part as simulated, a timeline that `run -o` wrote of one rank
+        and window.
     ``linked``: Count only device events whose launch is in the file.
     ``classes``: Names of kernels, before the shipped ones, as `analyze --classes` takes them.
 
