@@ -183,8 +183,13 @@ impl<'a> Shares<'a> {
         if self.workload.optimizer.kind != OptimizerKind::Muon {
             return Vec::new();
         }
-        let held: Vec<Held> = units.flat_map(|u| u.plan.matrices.iter().copied()).collect();
-        owned(&held, (self.degrees.dense.optimizer, self.degrees.experts.optimizer))
+        let mut degrees = self.degrees;
+        let mut held: Vec<Held> = Vec::new();
+        for unit in units {
+            degrees = self.degrees.of(&unit.plan);
+            held.extend(&unit.plan.matrices);
+        }
+        owned(&held, (degrees.dense.optimizer, degrees.experts.optimizer))
     }
     /// Bytes of a unit's weights as passes read them.
     pub(crate) fn weight_bytes(&self, unit: &Unit) -> u64 {
