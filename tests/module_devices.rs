@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use stepsim::lab::compare::workload::closed_form;
 use stepsim::lab::simulate::{Inputs, Options, Simulation};
 use stepsim::read::analysis::report::Report;
+use stepsim::step::sharding;
 use stepsim::step::spec::Disk;
 
 /// Tokens of the eight images of a sequence: 256 each, of width 3,584, in 16 bits.
@@ -97,6 +98,27 @@ fn the_closed_form_follows_on_devices_of_its_own() {
         println!("{tensor} × {data}: {:+.2} %, memory {:+.2} %", 100.0 * off, 100.0 * memory);
         assert!(off.abs() < 0.05 && memory.abs() < 0.02, "{tensor} {data}: {off} {memory}");
         assert_eq!(run.impossible(), None);
+    }
+}
+
+/// Whatever is cut over whom: the form has the memory that is simulated, and folding changes nothing.
+#[test]
+fn all_kinds_of_sharding_cut_a_module_on_devices_of_its_own() {
+    for kind in sharding::ALL.iter().map(|facts| facts.name) {
+        for data in [1, 4] {
+            let mut step = apart(1, data);
+            step["parallelism"]["sharding"]["kind"] = kind.into();
+            let inputs = inputs(&step);
+            let estimate = closed_form(&inputs).unwrap_or_else(|e| panic!("{e}"));
+            let run = report(&inputs);
+            let off = estimate.terms.total() / run.step_time_s - 1.0;
+            let memory = estimate.fullest().total() / run.memory["hbm"].peak_bytes as f64 - 1.0;
+            println!("{kind} over {data}: {:+.2} %, memory {:+.2} %", 100.0 * off, 100.0 * memory);
+            assert!(off.abs() < 0.05 && memory.abs() < 0.02, "{kind} {data}: {off} {memory}");
+            let whole = Options { fold: false, ..Options::default() };
+            let unfolded = Simulation::run(&inputs, &whole).unwrap_or_else(|e| panic!("{e}")).report(false);
+            assert_eq!(unfolded.step_time_s, run.step_time_s, "{kind} {data}");
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a function of Python puts together: a configuration as paths and values. Nothing is executed: functions of the same
-//! text are followed where they are called, whatever stands behind a condition is taken, in order.
+//! text are followed where they are called. Of a condition that is known to hold or to fail only the right branch is taken; behind any
+//! other all branches are, in order.
 
 use std::collections::BTreeMap;
 
