@@ -22,31 +22,40 @@ pub fn laid_out(w: &WorkloadSpec, devices: u64, machine: &Machine) -> Result<(De
     let uncut = degrees(w, devices);
     let layout = layout(w, &uncut, machine)?;
     let facts = w.sharding();
-    let group = match (w.parallelism.sharding.group, facts.group) {
-        (Some(group), _) => group as u32,
-        (None, GroupSize::All) => uncut.replicas(),
-        (None, GroupSize::Node) => on_one_node(&uncut, &layout, machine),
-    };
+    let group = sharding_group(w, (&uncut, RankId(0)), &layout, machine);
     let dense = facts.dense.ranks(group, uncut.replicas());
     let experts = facts.experts.ranks(uncut.expert_part(group), uncut.expert_replicas());
-    // Where no group is stated, a module on devices of its own cuts its state over all of them.
-    let all = w.parallelism.sharding.group.is_none() && facts.group == GroupSize::All;
     let front_dense = uncut.front.map_or(UNCUT, |front| {
-        let most = if all { front.data } else { group.min(front.data) };
+        let first = layout.rank([0, 0, 0, 0, 0]);
+        let most = sharding_group(w, (&uncut.on(0), first), &layout, machine).min(front.data);
         let part = (1..=most).rev().find(|part| front.data.is_multiple_of(*part)).unwrap_or(1);
         facts.dense.ranks(part, front.data)
     });
     Ok((Degrees { dense, experts, front_dense, ..uncut }, layout))
 }
 
-/// How many of the ranks that hold the same weights as rank 0 lie on its node, in equal parts.
-fn on_one_node(d: &Degrees, layout: &Layout, machine: &Machine) -> u32 {
+/// Ranks of a sharding group in the grid of these degrees, whose first rank is `first`: as stated, or as its kind has them.
+fn sharding_group(
+    w: &WorkloadSpec,
+    (grid, first): (&Degrees, RankId),
+    layout: &Layout,
+    machine: &Machine,
+) -> u32 {
+    match (w.parallelism.sharding.group, w.sharding().group) {
+        (Some(group), _) => group as u32,
+        (None, GroupSize::All) => grid.replicas(),
+        (None, GroupSize::Node) => on_one_node(grid, first, layout, machine),
+    }
+}
+
+/// How many of the ranks that hold the same weights as a rank lie on its node, in equal parts.
+fn on_one_node(d: &Degrees, first: RankId, layout: &Layout, machine: &Machine) -> u32 {
     let all = d.replicas();
     if machine.fabric().node_size <= 1 {
         return all;
     }
     let node = |rank: &RankId| machine.node_of(layout.device(*rank));
-    let holders: Vec<RankId> = d.holders(layout, RankId(0)).collect();
+    let holders: Vec<RankId> = d.holders(layout, first).collect();
     let near = holders.iter().take_while(|rank| node(rank) == node(&holders[0])).count() as u32;
     (1..=near).rev().find(|part| all.is_multiple_of(*part)).unwrap_or(1)
 }
