@@ -188,13 +188,12 @@ fn borders(machine: &Machine, layout: &Layout, shared: &Shared<'_>) -> Result<Ve
         return Ok(Vec::new());
     }
     // Stages with other degrees have fewer ranks or more: a rank sends to one that is as far on.
-    let stages: Vec<Vec<RankId>> = (0..ranks).map(|at| layout.stage(at)).collect();
     let next = |other: RankId, at: u32| {
-        let (own, to) = (&stages[at as usize], &stages[((at + 1) % ranks) as usize]);
-        let place = own.iter().position(|rank| *rank == other).unwrap_or(0);
-        layout.device(to[place * to.len() / own.len()])
+        let [own, to] = [at, (at + 1) % ranks].map(|at| u64::from(layout.stage_size(at)));
+        let place = u64::from(layout.place_in_stage(other)) * to / own;
+        layout.device(layout.in_stage((at + 1) % ranks, place as u32))
     };
-    let first = |at: u32| stages[(at % ranks) as usize][0];
+    let first = |at: u32| layout.in_stage(at % ranks, 0);
     let device = |at| layout.device(first(at));
     let mut path = Vec::new();
     let hop = |rank| {

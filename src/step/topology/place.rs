@@ -201,14 +201,31 @@ impl Layout {
     fn fronts(&self) -> u32 {
         u32::from(self.front.is_some())
     }
-    /// The ranks of a pipeline rank: data slowest, then context, then tensor.
-    pub fn stage(&self, pipeline_rank: u32) -> Vec<RankId> {
-        let [tensor, context, data] = match self.front.filter(|_| pipeline_rank == 0) {
+    /// Degrees of a pipeline rank: tensor, context, data.
+    fn degrees(&self, pipeline_rank: u32) -> [u32; 3] {
+        match self.front.filter(|_| pipeline_rank == 0) {
             Some(front) => [front.tensor, 1, front.data],
             None => [Axis::Tp, Axis::Cp, Axis::Dp].map(|axis| self.size(axis)),
-        };
-        let at = |i| [i % tensor, i / tensor % context, 0, i / tensor / context, pipeline_rank];
-        (0..tensor * context * data).map(|i| self.rank(at(i))).collect()
+        }
+    }
+    /// How many ranks a pipeline rank has.
+    pub fn stage_size(&self, pipeline_rank: u32) -> u32 {
+        self.degrees(pipeline_rank).iter().product()
+    }
+    /// Rank number `i` of a pipeline rank: data slowest, then context, then tensor.
+    pub fn in_stage(&self, pipeline_rank: u32, i: u32) -> RankId {
+        let [tensor, context, _] = self.degrees(pipeline_rank);
+        self.rank([i % tensor, i / tensor % context, 0, i / tensor / context, pipeline_rank])
+    }
+    /// Which rank of its pipeline rank a rank is.
+    pub fn place_in_stage(&self, rank: RankId) -> u32 {
+        let [tp, cp, _, dp, pp] = self.coords(rank);
+        let [tensor, context, _] = self.degrees(pp);
+        tp + tensor * (cp + context * dp)
+    }
+    /// The ranks of a pipeline rank in this order.
+    pub fn stage(&self, pipeline_rank: u32) -> Vec<RankId> {
+        (0..self.stage_size(pipeline_rank)).map(|i| self.in_stage(pipeline_rank, i)).collect()
     }
     /// The axes, fastest first.
     pub fn order(&self) -> [Axis; 5] {
