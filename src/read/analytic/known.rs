@@ -23,6 +23,7 @@ use crate::step::model::{ParameterCount, Shard};
 use crate::step::plan::step::groups::{Degrees, Group};
 use crate::step::plan::step::{FullRecompute, Layers, PlanError, Unit};
 use crate::step::schedule::Order;
+use crate::step::sharding::Cuts;
 use crate::step::spec::model::ModelSpec;
 use crate::step::spec::workload::{
     ExpertOverlap, GroupAxis, ModuleUseSpec, PipelineSpec, RecomputeSpec, TensorOverlap, TrainingSpec,
@@ -214,15 +215,18 @@ impl Known {
         if p.rank_map.is_some() {
             return made().map(Arc::new);
         }
-        let d = degrees;
+        // Kinds of sharding that gather and sum among the same ranks share what is known.
+        let [dense, experts, front_dense] =
+            [degrees.dense, degrees.experts, degrees.front_dense].map(Cuts::of_groups);
+        let d = Degrees { dense, experts, front_dense, ..*degrees };
         let digest =
-            digest(&[d.tensor, d.context, d.data, d.pipeline, d.expert, d.dense.optimizer].map(u64::from));
+            digest(&[d.tensor, d.context, d.data, d.pipeline, d.expert, d.dense.summed].map(u64::from));
         let exchanges = workload.exchanges_images();
-        let same = |key: &GroupsKey| key.0 == (*degrees, front) && key.1 == p.order && key.2 == exchanges;
+        let same = |key: &GroupsKey| key.0 == (d, front) && key.1 == p.order && key.2 == exchanges;
         if let Some(known) = self.groups.borrow().get(digest, same) {
             return Ok(known);
         }
-        Ok(self.groups.borrow_mut().put(digest, ((*degrees, front), p.order.clone(), exchanges), made()?))
+        Ok(self.groups.borrow_mut().put(digest, ((d, front), p.order.clone(), exchanges), made()?))
     }
 
     /// The number of what a group looks like.

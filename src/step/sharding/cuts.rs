@@ -58,3 +58,12 @@ impl Cuts<Extent> {
         Cuts { weights, secondary, gradients, summed, optimizer }
     }
 }
+
+impl Cuts<u32> {
+    /// The cuts without what decides no group of ranks that exchange state: those of equal results have equal groups
+    /// ([`Exchange::span`](super::Exchange::span)).
+    #[must_use]
+    pub fn of_groups(self) -> Cuts<u32> {
+        Cuts { weights: self.weights.max(self.optimizer), gradients: 1, ..self }
+    }
+}
