@@ -52,6 +52,11 @@ impl Clock for f64 {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Front(Times);
 
+/// The later of two times, of which none is NaN: one instruction, where `f64::max` looks for that too.
+fn later(a: f64, b: f64) -> f64 {
+    if a > b { a } else { b }
+}
+
 impl Front {
     /// The time of one queue itself.
     pub fn of(queue: Queue) -> Front {
@@ -61,7 +66,7 @@ impl Front {
     }
     /// Its value for these times.
     pub fn at(&self, times: &Times) -> f64 {
-        self.0.iter().zip(times).fold(f64::NEG_INFINITY, |latest, (a, x)| latest.max(a + x))
+        self.0.iter().zip(times).fold(f64::NEG_INFINITY, |latest, (a, x)| later(latest, a + x))
     }
 }
 
@@ -71,7 +76,7 @@ impl Clock for Front {
     }
     fn or(self, other: Front) -> Front {
         let mut latest = self.0;
-        latest.iter_mut().zip(other.0).for_each(|(a, b)| *a = a.max(b));
+        latest.iter_mut().zip(other.0).for_each(|(a, b)| *a = later(*a, b));
         Front(latest)
     }
 }
