@@ -13,16 +13,19 @@ fn main() {
     }
     files.sort();
     let mut code = String::from("pub(super) const FILES: &[(&str, &str)] = &[\n");
-    for (name, path) in &files {
-        writeln!(code, "    ({name:?}, include_str!({path:?})),").expect("a string takes all");
+    // Found by the compiler from where the package lies then: a folder of builds may serve a checkout and an unpacked package.
+    for name in &files {
+        let path = format!("/{name}");
+        writeln!(code, "    ({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {path:?}))),")
+            .expect("a string takes all");
     }
     code.push_str("];\n");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
     std::fs::write(out.join("embedded.rs"), code).expect("OUT_DIR is writable");
 }
 
-/// Adds the JSON files of a folder and of its folders, as (`topologies/devices/x.json`, absolute path).
-fn collect(folder: &Path, name: &str, files: &mut Vec<(String, String)>) {
+/// Adds the JSON files of a folder and of its folders, as `topologies/devices/x.json`.
+fn collect(folder: &Path, name: &str, files: &mut Vec<String>) {
     println!("cargo:rerun-if-changed={name}");
     let Ok(entries) = std::fs::read_dir(folder) else {
         return;
@@ -34,7 +37,7 @@ fn collect(folder: &Path, name: &str, files: &mut Vec<(String, String)>) {
             collect(&path, &name, files);
         } else if name.ends_with(".json") && !name.ends_with(".schema.json") {
             println!("cargo:rerun-if-changed={name}");
-            files.push((name, path.to_string_lossy().into_owned()));
+            files.push(name);
         }
     }
 }

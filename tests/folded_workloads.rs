@@ -6,7 +6,7 @@ use stepsim::read::analysis::links;
 use stepsim::step::spec::workload::{CollectiveFidelity, SlowLinkSpec};
 use stepsim::step::spec::{Kind, catalog};
 
-use crate::slow::slow;
+use crate::slow::tried;
 
 /// Op executions up to which a workload is run unfolded.
 const SMALL: u64 = 2_000_000;
@@ -41,8 +41,7 @@ fn assert_equal(what: &str, folded: &Simulation, full: &Simulation) {
 #[test]
 fn shipped_workloads_fold_exactly() {
     let mut compared = 0;
-    let quick = ["tiny-4", "gpt2-8", "llama3-8b-fsdp", "llama3-70b-offload", "cxl-pool-8"];
-    for name in catalog::names(Kind::Workload).filter(|name| slow() || quick.contains(name)) {
+    for name in catalog::names(Kind::Workload).filter(|name| tried(name)) {
         let folded = match run(inputs(name, None), true) {
             Ok(run) => run,
             Err(error) => {

@@ -5,12 +5,18 @@ pub fn slow() -> bool {
     std::env::var_os("STEPSIM_SLOW").is_some()
 }
 
-/// Draws of a random test: all, or an eighth.
+/// Draws of a random test: all, or a twelfth.
 pub fn draws(all: u32) -> u32 {
-    if slow() { all } else { all.div_ceil(8) }
+    if slow() { all } else { all.div_ceil(12) }
 }
 
 /// The first names, or all.
 pub fn some<'a>(names: &'a [&'a str], few: usize) -> &'a [&'a str] {
     if slow() { names } else { &names[..few] }
+}
+
+/// Whether a shipped workload is tried: those of few ops always, the others where everything is.
+pub fn tried(workload: &str) -> bool {
+    let quick = ["tiny-4", "gpt2-8", "llama3-8b-fsdp", "llama3-70b-offload", "cxl-pool-8"];
+    slow() || quick.contains(&workload)
 }

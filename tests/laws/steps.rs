@@ -21,7 +21,7 @@ pub const BATCH: u64 = 32;
 /// How many steps a law is tried on: `STEPSIM_LAW_STEPS`, 5,000 where everything is tried, else few.
 pub fn count() -> u64 {
     let asked = std::env::var("STEPSIM_LAW_STEPS").ok().and_then(|n| n.parse().ok());
-    asked.unwrap_or(if crate::slow::slow() { 5000 } else { 200 })
+    asked.unwrap_or(if crate::slow::slow() { 5000 } else { 120 })
 }
 
 /// Draws from a fixed sequence (xorshift64, Marsaglia 2003).

@@ -188,20 +188,14 @@ fn head_in_layers(c: &Columns) -> f64 {
 }
 
 /// nanotron's split (`models/base.py`, `build_model`): blocks go to a stage until the cost up to there passes its share,
-/// the LM head counting as a block; each stage has one layer at least, as long as there are layers.
+/// the LM head counting as a block; so a large head has a stage without layers, and stages may be left with nothing.
 fn split_by_cost(layers: u64, stages: u64, head: f64) -> Vec<u64> {
-    if layers < stages {
-        return spread(layers, stages);
-    }
     let share = (layers as f64 + head) / stages as f64;
     let (mut split, mut stage) = (vec![0; stages as usize], 0);
     for layer in 1..=layers {
         split[stage] += 1;
-        let left = stages as usize - 1 - stage;
         let passed = layer as f64 > share * (stage + 1) as f64;
-        if left > 0 && (passed || layers - layer == left as u64) {
-            stage += 1;
-        }
+        stage += usize::from(passed && stage + 1 < split.len());
     }
     split
 }
@@ -241,7 +235,8 @@ mod tests {
         }
         assert_eq!(split("as the authors found best", 30, 4), None);
         assert_eq!(split_by_cost(16, 2, 4.0), [11, 5], "20 blocks' worth, the head with the last");
-        assert_eq!(split_by_cost(4, 4, 9.0), [1, 1, 1, 1]);
+        assert_eq!(split_by_cost(28, 8, 3.56), [4, 4, 4, 4, 4, 4, 4, 0], "the head alone");
+        assert_eq!(split_by_cost(4, 4, 9.0), [4, 0, 0, 0]);
         let few = spread(28, 32);
         assert_eq!((few.len(), few.iter().sum::<u64>(), few[0], few[1], few[31]), (32, 28, 0, 1, 0));
     }
