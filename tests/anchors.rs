@@ -3,8 +3,13 @@
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
+use stepsim::core::ids::DeviceId;
 use stepsim::lab::describe::RuleBook;
+use stepsim::lab::score::learned_rows::kernels_of;
 use stepsim::lab::score::{Anchored, Row, outcomes, read};
+use stepsim::lab::simulate::Inputs;
+use stepsim::step::cost::measured::Row as KernelRow;
+use stepsim::step::cost::{DeviceCost, TileWave};
 use tempfile::TempDir;
 
 fn stepsim(folder: &TempDir, args: &[&str]) -> Output {
@@ -218,7 +223,7 @@ fn a_profile_becomes_prices() {
     let wrong = ["learn", "profile.json.gz", "-w", "llama3-8b-fsdp", "-o", "no.json"];
     let output = stepsim(&folder, &wrong);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("was profiled"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("was measured"));
 }
 
 /// Of a profile that holds a pair of passes alone: the same window as simulated tells the prices.
@@ -271,4 +276,49 @@ fn a_part_of_a_step_becomes_prices() {
         |what: &str| lines.iter().find(|line| line["what"] == what).unwrap()["times"].as_f64().unwrap();
     assert!((times("gemm") / 1.25 - 1.0).abs() < 0.03, "{text}");
     assert!(lines.iter().all(|line| line["what"] != "step"), "a part has no step: {text}");
+}
+
+/// Kernels of a step, written, timed on a device where products take a quarter longer and all else a tenth, and read: those are
+/// the prices, and the step has them. What rows have no words for goes with its work.
+#[test]
+fn times_of_the_kernels_of_a_step_become_prices() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = stepsim(&folder, &["inspect", "gpt2-8", "--kernels", "kernels.jsonl"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let inputs = Inputs::load("gpt2-8", None, &[]).unwrap();
+    let text = std::fs::read_to_string(folder.path().join("kernels.jsonl")).unwrap();
+    let rows: Vec<KernelRow> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows, kernels_of(&inputs).unwrap().0, "what is written is what there is");
+    let device = DeviceCost::new(inputs.machine.device(DeviceId(0)));
+    let timed = |row: &KernelRow| {
+        let row = KernelRow { sustained: Some(true), time_ms: Some(1.0), ..row.clone() };
+        let slower = if row.op == "gemm" { 1.25 } else { 1.1 };
+        let priced_s = row.read().unwrap().priced(&device, &TileWave);
+        serde_json::to_string(&KernelRow { time_ms: Some(1e3 * slower * priced_s), ..row }).unwrap()
+    };
+    let lines: Vec<String> = rows.iter().map(timed).collect();
+    std::fs::write(folder.path().join("times.jsonl"), lines.join("\n")).unwrap();
+    let output = stepsim(&folder, &["learn", "times.jsonl", "-w", "gpt2-8", "-o", "prices.json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let busy = |more: &[&str]| {
+        let report = said(&folder, &[&["run", "gpt2-8", "-q", "--report", "-"], more].concat());
+        let kernels = report["kernels"].as_array().unwrap().clone();
+        move |class: &str| kernels.iter().find(|k| k["class"] == class).unwrap()["time_s"].as_f64().unwrap()
+    };
+    let (before, after) = (busy(&[]), busy(&["--prices", "prices.json"]));
+    for (class, times) in [
+        ("gemm", 1.25),
+        ("gemm-weight-grad", 1.25),
+        ("attention-forward", 1.1),
+        ("residual", 1.1),
+        ("loss", 1.1),
+    ] {
+        let [before, after] = [before(class), after(class)];
+        // Beside communication a kernel is stretched by what that takes of the memory, whatever its price.
+        assert!((after / before / times - 1.0).abs() < 0.01, "{class}: {before} s, {after} s, {times} times");
+    }
+    let output = stepsim(&folder, &["learn", "times.jsonl", "-w", "gpt2-8", "-t", "8xh100"]);
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("the rows were measured on") || output.status.code() == Some(2), "{text}");
 }

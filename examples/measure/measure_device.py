@@ -3,8 +3,9 @@
 
     python3 measure_device.py --device h200-sxm --out rows.jsonl          the whole measurement, about 15 minutes
     python3 measure_device.py --small --out rows.jsonl                    a minute, also on a CPU
+    python3 measure_device.py --kernels kernels.jsonl --out times.jsonl   a step's own kernels (`stepsim inspect --kernels`)
 
-Needs PyTorch only. Every row is one JSON object with the columns of `stepsim::cost::measured`: GEMMs by the shapes of
+`stepsim learn times.jsonl --workload …` makes prices of the last. Needs PyTorch only. Every row is one JSON object with the columns of `stepsim::cost::measured`: GEMMs by the shapes of
 the models and a grid, attention by length and head size both ways, kernels that memory bounds, launches, copies to and
 from the host with and without a GEMM beside them. `--profile DIR` also writes PyTorch profiles of a transformer block
 and of a step of eight layers (eager, compiled, with activation offload), which `stepsim analyze` reads; `--table FILE`
@@ -116,7 +117,7 @@ class Rows:
             row["bandwidth_gbps"] = moved / seconds / 1e9
         self.file.write(json.dumps(row) + "\n")
         self.file.flush()
-        if op == "gemm" and columns.get("dtype") == "bf16":
+        if op == "gemm" and columns.get("dtype") == "bf16" and "tflops" in row:
             self.gemms.append((columns, row["tflops"]))
 
 
@@ -266,6 +267,92 @@ def measure_memory_bound(rows, clock, device, dtype, small):
     attempt("for-each AdamW", lambda: optimizer(None, True, "foreach AdamW"))
 
 
+def kernel_call(row, device):
+    """A call that runs the kernel of a row, as a training step would."""
+    op, backward = row["op"], row.get("direction", "").startswith("bwd")
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "tf32": torch.float32}.get(row["dtype"])
+    if dtype is None and not (op == "gemm" and row["dtype"] == "fp8"):
+        raise ValueError(f"no call for {row['dtype']}")
+    new = lambda *size: torch.randn(*size, device=device, dtype=dtype or torch.bfloat16)
+    if op == "gemm":
+        m, n, k, batch = row["m"], row["n"], row["k"], row.get("batch", 1)
+        if dtype is None:
+            one = torch.ones((), device=device)
+            a, b = new(m, k).to(torch.float8_e4m3fn), new(n, k).to(torch.float8_e4m3fn).t()
+            return lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+        if batch > 1:
+            a, b = new(batch, m, k), new(batch, k, n)
+            return lambda: torch.bmm(a, b)
+        sides = {"fwd": lambda: (new(m, k), new(n, k).t()), "bwd (input grad)": lambda: (new(m, k), new(k, n))}
+        make = sides.get(row.get("direction"), lambda: (new(k, m).t(), new(k, n)))
+        turns = Turns(make, (m * k + k * n) * dtype.itemsize)
+        out = new(m, n)
+        return lambda: torch.mm(*turns.take(), out=out)
+    if op == "attention":
+        shape = lambda heads, width: new(row["batch"], heads, row["seq"], width).requires_grad_()
+        q, k = shape(row["heads"], row["head_dim"]), shape(row["kv_heads"], row["head_dim"])
+        v = shape(row["kv_heads"], row["v_head_dim"])
+        grouped = {"enable_gqa": True} if row["kv_heads"] != row["heads"] else {}
+        run = lambda: F.scaled_dot_product_attention(q, k, v, is_causal=row["causal"], **grouped)
+        if not backward:
+            return run
+        out = run()
+        gradient = torch.randn_like(out)
+        return lambda: torch.autograd.grad(out, (q, k, v), gradient, retain_graph=True)
+    if op.startswith("optimizer"):
+        count = max(8, row["m"] * row["n"])
+        weights = [torch.randn(count // 8, device=device, requires_grad=True) for _ in range(8)]
+        for weight in weights:
+            weight.grad = torch.randn_like(weight)
+        each = op == "optimizer, for-each"
+        return torch.optim.AdamW(weights, fused=None if each else True, foreach=True if each else None).step
+    m, n = row["m"], row["n"]
+    # Two operands of each size in turns; norms have a weight as wide as a row.
+    turns = Turns(lambda: (new(m, n), new(m, n)), 2 * m * n * dtype.itemsize)
+    weight = new(n)
+    norms = {"layer_norm": lambda a, w: F.layer_norm(a, (n,), w, w), "rms_norm": lambda a, w: F.rms_norm(a, (n,), w)}
+    gates = {"swiglu": lambda a, b: F.silu(a) * b, "gelu": lambda a, b: F.gelu(a)}
+    if op in norms or op in gates:
+        if not backward:
+            call = (lambda a, b: norms[op](a, weight)) if op in norms else torch.compile(gates[op])
+            return lambda: call(*turns.take())
+        a, b = (x.requires_grad_() for x in turns.take())
+        w = weight.requires_grad_()
+        wanted = (a, w) if op in norms else (a, b) if op == "swiglu" else (a,)
+        out = norms[op](a, w) if op in norms else torch.compile(gates[op])(a, b)
+        gradient = torch.randn_like(out)
+        return lambda: torch.autograd.grad(out, wanted, gradient, retain_graph=True)
+    order, half = torch.randperm(m, device=device), n // 2
+    calls = {
+        "rope": torch.compile(lambda a, b: a * weight + torch.cat((-a[:, half:], a[:, :half]), 1) * weight),
+        "residual_add": lambda a, b: torch.add(a, b, out=a),
+        "hbm_copy": lambda a, b: b.copy_(a),
+        "elementwise": lambda a, b: b.copy_(a),
+        "hbm_read": lambda a, b: a.sum(),
+        "softmax": lambda a, b: torch.softmax(a, -1),
+        "transpose": lambda a, b: a.t().contiguous(),
+        "amax": lambda a, b: a.abs().amax(),
+        "quantize": lambda a, b: a.to(torch.float8_e4m3fn),
+        "permute": lambda a, b: torch.index_select(a, 0, order, out=b),
+        "embedding": lambda a, b: torch.index_select(a, 0, order, out=b),
+    }
+    if op not in calls:
+        raise ValueError(f"no call for {op}")
+    return lambda: calls[op](*turns.take())
+
+
+def measure_kernels(path, rows, clock, device):
+    """Times the kernels of a file that `stepsim inspect --kernels` wrote; those without a call here are left out, visibly."""
+    for line in Path(path).read_text().splitlines():
+        row = json.loads(line)
+
+        def one():
+            columns = {key: value for key, value in row.items() if key not in ("id", "device", "op", "time_ms")}
+            rows.add(clock(kernel_call(row, device)), row["op"], **columns)
+
+        attempt(f"{row['id']} ({row['op']})", one)
+
+
 def measure_launches(rows, device):
     """Time of one launch: of kernels that take no time, one by one and as a graph."""
     x = torch.zeros(1, device=device)
@@ -395,6 +482,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.5, help="how long each kernel is repeated")
     parser.add_argument("--short", action="store_true", help="best of short runs, with pauses")
     parser.add_argument("--small", action="store_true", help="few and small shapes")
+    parser.add_argument("--kernels", help="time these kernels alone: a file that `stepsim inspect --kernels` wrote")
     parser.add_argument("--table", help="also write the GEMMs as cost.table of a device file")
     parser.add_argument("--profile", type=Path, help="also write profiles of a block and of a step into this folder")
     args = parser.parse_args()
@@ -404,9 +492,12 @@ def main():
     name = args.device or (torch.cuda.get_device_name() if device.type == "cuda" else "cpu")
     clock = Clock(device, 0.02 if args.small else args.seconds, args.short)
     rows = Rows(args.out, name, f"PyTorch {torch.__version__}", not args.short)
-    measure_gemms(rows, clock, device, dtype, args.small)
-    measure_attention(rows, clock, device, dtype, args.small)
-    measure_memory_bound(rows, clock, device, dtype, args.small)
+    if args.kernels:
+        measure_kernels(args.kernels, rows, clock, device)
+    else:
+        measure_gemms(rows, clock, device, dtype, args.small)
+        measure_attention(rows, clock, device, dtype, args.small)
+        measure_memory_bound(rows, clock, device, dtype, args.small)
     measure_launches(rows, device)
     measure_host_copies(rows, clock, device, args.small)
     if args.table:

@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let mut rows = Vec::new();
     for path in &args.score {
-        rows.extend(read(path)?);
+        rows.extend(measured_rows(path)?);
     }
     // The device asked for must exist; the others are those that rows name.
     let only = args.device.as_deref();
@@ -69,7 +69,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&scored(&score))
 }
 
-fn read(path: &Path) -> Result<Vec<Row>, Failure> {
+/// Rows of measured kernels of a file.
+///
+/// # Errors
+/// It cannot be read, or a line is no row (status 2).
+pub(super) fn measured_rows(path: &Path) -> Result<Vec<Row>, Failure> {
     let wrong = |problem: String| {
         Failure::input(format!(
             "{}: {problem}\n  allowed: measured kernels, one JSON object a line\n  hint: examples/measure/measure_device.py writes them",

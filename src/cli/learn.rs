@@ -1,35 +1,40 @@
-//! `stepsim learn`: profiles of a step as the prices of other runs.
+//! `stepsim learn`: profiles of a step, or times of its kernels, as the prices of other runs.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::kernels::measured_rows;
 use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, inputs, say};
 use crate::lab::score::learned::{Learned, NotLearned, learn, learn_part};
+use crate::lab::score::learned_rows::learn_rows;
 use crate::lab::simulate::Inputs;
 use crate::read::profile::{Classes, ProfileReport, Window, read, report};
 use crate::step::spec::SpecError;
 
-/// Take the prices of kernels, host and collectives from profiles of a real step.
+/// Take the prices of kernels, host and collectives from profiles of a real step, or those of kernels from their times.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Kernels of the profile are laid against those of the plan by the work that they do: products, attention, optimizer, and what
 memory bounds; a factor on each makes the plan take what the profile took. Collectives take what they took with all ranks
-there, the host what is left of the step. What has no counterpart is listed with its time.
+there, the host what is left of the step. What has no counterpart is listed with its time. Times of a step's own kernels
+(`inspect --kernels`, `measure_device.py --kernels`) give each class its factor, and the host's from a launch.
 
 Examples:
   stepsim learn rank*.json.gz --workload mine.json -t 8xh100 -o prices.json
   stepsim run mine.json -o cell.json --trace-ranks 0 --window-ms 100:180 -q && \
     stepsim learn two_passes.json.gz --part cell.json --workload mine.json -o prices.json
+  stepsim inspect mine.json --kernels kernels.jsonl && python3 measure_device.py --kernels kernels.jsonl --out times.jsonl && \
+    stepsim learn times.jsonl --workload mine.json -o prices.json
   stepsim run mine.json -t 8xh100 --prices prices.json
   stepsim run mine.json -t 512xh100 --prices prices.json --set parallelism.data=512 --set batch.global=4096
   stepsim search mine.json -t 512xh100 --set prices=prices.json")]
 pub struct Args {
-    /// Profiles of one or several ranks, as torch.profiler exports them
-    #[arg(required = true, value_name = "TRACE")]
+    /// Profiles of one or several ranks, as torch.profiler exports them; or times of kernels, one a line (`.jsonl`)
+    #[arg(required = true, value_name = "FILE")]
     traces: Vec<PathBuf>,
     /// The workload that was profiled: name or path
     #[arg(short, long, value_name = "NAME")]
@@ -59,29 +64,59 @@ pub struct Args {
 /// # Errors
 /// No profile, or not one of this workload (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let profiles = profiles(args, &args.traces)?;
     let load = |sets: &[String]| {
         Inputs::load(&args.workload, args.topology.as_deref(), &[args.sets.as_slice(), sets].concat())
     };
-    let learned = match &args.part {
-        Some(part) => learn_part(&load, &profiles, &self::profiles(args, std::slice::from_ref(part))?),
-        None => learn(&load, &profiles),
+    let (learned, from) = if args.traces.iter().all(|path| path.extension().is_some_and(|e| e == "jsonl")) {
+        of_kernels(args, &load)?
+    } else {
+        of_profiles(args, &load)?
     };
-    let learned = learned.map_err(|why| -> Failure { match why {
+    if let Some(path) = &args.output {
+        let mut file = serde_json::to_value(&learned).map_err(Failure::run)?;
+        file["learned_from"] = from;
+        file["learned_from"]["workload"] = json!(args.workload);
+        file["learned_from"]["settings"] = json!(args.sets);
+        write_json(path, &file)?;
+    }
+    say(&text(&learned))
+}
+
+/// How a workload is read under settings.
+type Load<'a> = &'a dyn Fn(&[String]) -> Result<Inputs, SpecError>;
+
+/// What profiles tell, and which they were.
+fn of_profiles(args: &Args, load: Load) -> Result<(Learned, Value), Failure> {
+    let profiles = profiles(args, &args.traces)?;
+    let learned = match &args.part {
+        Some(part) => learn_part(load, &profiles, &self::profiles(args, std::slice::from_ref(part))?),
+        None => learn(load, &profiles),
+    };
+    let files: Vec<&String> = profiles.ranks.iter().map(|rank| &rank.file).collect();
+    let from = json!({"profiles": files, "device": profiles.ranks[0].device});
+    Ok((learned.map_err(|why| failure(args, why))?, from))
+}
+
+/// What times of kernels tell, and of which files they are.
+fn of_kernels(args: &Args, load: Load) -> Result<(Learned, Value), Failure> {
+    let mut rows = Vec::new();
+    for path in &args.traces {
+        rows.extend(measured_rows(path)?);
+    }
+    let inputs = load(&[])?;
+    let learned = learn_rows(&inputs, &rows).map_err(|why| failure(args, why))?;
+    let device = rows.iter().find_map(|row| row.device.clone());
+    Ok((learned, json!({"kernels": args.traces, "device": device})))
+}
+
+fn failure(args: &Args, why: NotLearned) -> Failure {
+    match why {
         NotLearned::Spec(e) => e.into(),
         NotLearned::Run(e) => e.into(),
         NotLearned::Other(problem) => SpecError::file(format!("--workload {}", args.workload), problem)
             .hint("`stepsim diff PROFILE WORKLOAD` shows both side by side; --set and --topology change the plan")
             .into(),
-    }})?;
-    if let Some(path) = &args.output {
-        let files: Vec<&String> = profiles.ranks.iter().map(|rank| &rank.file).collect();
-        let mut file = serde_json::to_value(&learned).map_err(Failure::run)?;
-        file["learned_from"] = json!({"profiles": files, "device": profiles.ranks[0].device,
-            "workload": args.workload, "settings": args.sets});
-        write_json(path, &file)?;
     }
-    say(&text(&learned))
 }
 
 fn profiles(args: &Args, traces: &[PathBuf]) -> Result<ProfileReport, Failure> {
@@ -99,7 +134,7 @@ fn profiles(args: &Args, traces: &[PathBuf]) -> Result<ProfileReport, Failure> {
 
 fn text(learned: &Learned) -> String {
     let mut text =
-        String::from("| | profile | simulated | times | with these prices | off |\n|--|--|--|--|--|--|\n");
+        String::from("| | measured | simulated | times | with these prices | off |\n|--|--|--|--|--|--|\n");
     for line in &learned.lines {
         let times = line.times.map_or(String::new(), |times| format!("{times:.3}"));
         let off = match line.profile_s > 0.0 {

@@ -104,6 +104,7 @@ fn meant(command: &str, id: &str) -> &'static [&'static str] {
         (_, "html") => &["html"],
         ("sweep" | "merge", "output") => &["jsonl", "json", "csv"],
         (_, "rows") => &["jsonl", "json"],
+        ("inspect", "kernels") => &["jsonl"],
         (_, "output" | "trace") => &["json", "pftrace", "perfetto-trace"],
         _ => &["json"],
     }

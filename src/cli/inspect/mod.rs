@@ -9,15 +9,16 @@ mod machine;
 mod step;
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::command_line::EXAMPLE;
 use super::outputs::WRITTEN;
 use super::screen::note_without_effect;
-use super::write::write_json;
+use super::write::{write_file, write_json};
 use super::{Failure, say, width};
+use crate::lab::score::learned_rows::kernels_of;
 use crate::lab::simulate::Inputs;
 use crate::step::topology::Machine;
 use machine::MachineView;
@@ -29,7 +30,8 @@ use step::StepView;
   stepsim inspect                                     the built-in example: GPT-3 175B on 1,024 H100s
   stepsim inspect llama3-70b --set parallelism.tensor=4 --set parallelism.data=4
   stepsim inspect --topology gb200-nvl72              a machine alone
-  stepsim inspect mine.json --topology switch:16,450,1 --report expanded.json")]
+  stepsim inspect mine.json --topology switch:16,450,1 --report expanded.json
+  stepsim inspect llama3-8b-fsdp --kernels kernels.jsonl     what to time on a device, for `stepsim learn`")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b, or none with --topology]
     workload: Option<String>,
@@ -45,6 +47,9 @@ pub struct Args {
     /// Also write what is shown as JSON here
     #[arg(long = "report", alias = "json", value_name = "FILE", help_heading = WRITTEN)]
     json: Option<PathBuf>,
+    /// Also write the step's kernels here, each shape once, as rows that wait for a time (`measure_device.py --kernels` takes it)
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    kernels: Option<PathBuf>,
 }
 
 /// Everything that is shown.
@@ -61,12 +66,20 @@ struct Inspection {
 /// Wrong input (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     let inspection = match (&args.workload, &args.topology) {
+        (None, Some(_)) if args.kernels.is_some() => {
+            return Err(Failure::input(
+                "--kernels needs a workload\n  hint: stepsim inspect llama3-8b-fsdp --kernels FILE",
+            ));
+        }
         (None, Some(topology)) => alone(topology, &args.sets)?,
         (name, topology) => {
             let name = name.as_deref().unwrap_or(EXAMPLE);
             let inputs = Inputs::load(name, topology.as_deref(), &args.sets)?;
             note_without_effect(&inputs.without_effect());
             let step = StepView::of(&inputs, args.rank)?;
+            if let Some(path) = &args.kernels {
+                write_kernels(&inputs, path)?;
+            }
             Inspection { machine: MachineView::of(&inputs.topology, &inputs.machine), step: Some(step) }
         }
     };
@@ -80,6 +93,25 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     say(&(lines.join("\n") + "\n"))
+}
+
+/// Writes the kernels of a step as rows without times, one a line.
+fn write_kernels(inputs: &Inputs, path: &Path) -> Result<(), Failure> {
+    let (rows, wordless) = kernels_of(inputs).map_err(Failure::input)?;
+    let mut text = String::new();
+    for row in &rows {
+        let mut row = serde_json::to_value(row).map_err(Failure::run)?;
+        if let Some(columns) = row.as_object_mut() {
+            columns.retain(|_, value| !value.is_null() && value != "");
+        }
+        let _ = writeln!(text, "{row}");
+    }
+    if wordless > 0 {
+        eprintln!(
+            "note: {wordless} kernels have no row and keep the prices of their work (losses, routers, scans)"
+        );
+    }
+    if path == Path::new("-") { say(&text) } else { write_file(path, text.as_bytes()) }
 }
 
 /// A machine without a workload; `topology.` may be left out of settings then.

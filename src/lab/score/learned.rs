@@ -26,7 +26,7 @@ use crate::step::spec::SpecError;
 const WORKS: [&str; 4] = ["gemm", "attention", "optimizer", MEMORY];
 const MEMORY: &str = "memory-bound";
 /// Between these, a factor is a price; beyond them, plan and profile are not the same run.
-const PRICE: [f64; 2] = [0.25, 4.0];
+pub(super) const PRICE: [f64; 2] = [0.25, 4.0];
 /// Plays at most.
 const PLAYS: usize = 16;
 /// A step that is so near, as a share, is near enough.
@@ -128,34 +128,53 @@ struct Factors {
 impl Factors {
     /// Refuses factors that are no prices.
     fn check(&self, target: &Side, before: &Side) -> Result<(), NotLearned> {
-        let Some((work, times)) = self.works.iter().find(|(_, t)| !(PRICE[0]..=PRICE[1]).contains(*t)) else {
-            return Ok(());
-        };
-        Err(NotLearned::Other(format!(
-            "the profile has {:.3} ms of {work} kernels and the plan {:.3} ms, {times:.2} times as much: more likely the workload \
-             or the machine is not the one that was profiled",
-            1e3 * target.work(work),
-            1e3 * before.work(work),
-        )))
+        self.works
+            .iter()
+            .try_for_each(|(work, times)| check_price(work, *times, target.work(work), before.work(work)))
     }
 
     fn settings(&self, inputs: &Inputs) -> Vec<String> {
-        let rounded = |x: f64| (x * 1e5).round() / 1e5;
-        let cost = inputs.machine.device(DeviceId(0)).cost.clone().unwrap_or_default();
-        let of = |class: &KernelClass| {
-            let work = WORKS.iter().find(|work| **work == work_of(*class)).copied().unwrap_or(MEMORY);
-            let memory = self.works.get(MEMORY);
-            let times = self.works.get(work).or(memory).copied().unwrap_or(1.0);
-            (class.name(), rounded(times * cost.slowness.get(class).copied().unwrap_or(1.0)))
+        let times = |class: KernelClass| {
+            let work = WORKS.iter().find(|work| **work == work_of(class)).copied().unwrap_or(MEMORY);
+            self.works.get(work).or(self.works.get(MEMORY)).copied().unwrap_or(1.0)
         };
-        let kernels: BTreeMap<&str, f64> = KernelClass::ALL.iter().map(of).collect();
-        let collectives: BTreeMap<Op, f64> = Op::ALL.iter().map(|op| (*op, rounded(self.exchange))).collect();
-        vec![
-            format!("topology.device.cost.slowness={}", json!(kernels)),
-            format!("topology.device.cost.host_slowness={}", rounded(cost.host_slowness * self.host)),
-            format!("topology.collectives.slowness={}", json!(collectives)),
-        ]
+        settings(inputs, times, self.host, self.exchange)
     }
+}
+
+/// Refuses a factor that is no price; the seconds are those measured and priced.
+pub(super) fn check_price(work: &str, times: f64, measured_s: f64, priced_s: f64) -> Result<(), NotLearned> {
+    if (PRICE[0]..=PRICE[1]).contains(&times) {
+        return Ok(());
+    }
+    Err(NotLearned::Other(format!(
+        "{:.3} ms of {work} kernels were measured and {:.3} ms are planned, {times:.2} times as much: more likely the workload \
+         or the machine is not the one that was measured",
+        1e3 * measured_s,
+        1e3 * priced_s,
+    )))
+}
+
+/// Settings that put factors on what the machine's device, host and collectives take.
+pub(super) fn settings(
+    inputs: &Inputs,
+    times: impl Fn(KernelClass) -> f64,
+    host: f64,
+    exchange: f64,
+) -> Vec<String> {
+    let rounded = |x: f64| (x * 1e5).round() / 1e5;
+    let cost = inputs.machine.device(DeviceId(0)).cost.clone().unwrap_or_default();
+    let of = |class: &KernelClass| {
+        let before = cost.slowness.get(class).copied().unwrap_or(1.0);
+        (class.name(), rounded(times(*class) * before))
+    };
+    let kernels: BTreeMap<&str, f64> = KernelClass::ALL.iter().map(of).collect();
+    let collectives: BTreeMap<Op, f64> = Op::ALL.iter().map(|op| (*op, rounded(exchange))).collect();
+    vec![
+        format!("topology.device.cost.slowness={}", json!(kernels)),
+        format!("topology.device.cost.host_slowness={}", rounded(cost.host_slowness * host)),
+        format!("topology.collectives.slowness={}", json!(collectives)),
+    ]
 }
 
 /// Plays the workload under factors.

@@ -14,6 +14,7 @@ mod calibrate;
 mod case;
 mod choice;
 pub mod learned;
+pub mod learned_rows;
 mod measured;
 mod outcome;
 mod parallel;

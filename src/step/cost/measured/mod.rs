@@ -18,19 +18,22 @@
 
 mod score;
 mod sources;
+mod written;
 
 pub use score::{Group, Score, Scored, Skipped, score};
+pub use sources::catalogue_name;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::DeviceCost;
+use crate::core::kernel_class::Pass;
 use crate::step::model::{Direction, Kernel, KernelClass, KernelShape, Scaling};
 use crate::step::spec::kernel::{AttentionGeneration, Maker};
 use crate::step::spec::workload::Dtype;
 use sources::{Source, source};
 
 /// A measured row: the columns that a price goes by.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Row {
     /// A name for it.
@@ -75,6 +78,8 @@ pub struct Row {
     pub time_ms: Option<f64>,
     /// Rate in 10¹² FLOP/s, where no time is given.
     pub tflops: Option<f64>,
+    /// Bytes that it moves, where they are known.
+    pub bytes: Option<f64>,
     /// Bandwidth in 10⁹ B/s as the source counts bytes.
     pub bandwidth_gbps: Option<f64>,
     /// Which software ran.
@@ -338,7 +343,7 @@ impl Row {
         let counted =
             self.time_ms.filter(|_| counts).zip(self.bandwidth_gbps).map(|(ms, rate)| ms * 1e-3 * rate * 1e9);
         let dtype = self.format()?.0;
-        let bytes = counted.unwrap_or(moves.moved(elements as f64, dtype.bytes()));
+        let bytes = self.bytes.or(counted).unwrap_or(moves.moved(elements as f64, dtype.bytes()));
         Ok(Kernel::elementwise(class, "kernel", elements, bytes, dtype))
     }
     /// Which optimizer a row times, in the table's words.
@@ -351,6 +356,10 @@ impl Row {
             "optimizer"
         }
     }
+    /// Whether PyTorch launched it by itself, op by op.
+    pub fn is_eager(&self) -> bool {
+        self.maker() == Maker::Eager
+    }
     fn maker(&self) -> Maker {
         let software = self.software.as_deref().unwrap_or("").to_lowercase();
         let has = |words: &[&str]| words.iter().any(|w| software.contains(w));
@@ -362,11 +371,4 @@ impl Row {
             Maker::Tuned
         }
     }
-}
-
-/// A GEMM's pass.
-enum Pass {
-    Forward,
-    InputGrad,
-    WeightGrad,
 }

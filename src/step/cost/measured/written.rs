@@ -1,0 +1,128 @@
+//! Kernels as rows that wait for a time: what a measurement of a step's own kernels has to run.
+
+use super::Row;
+use crate::core::kernel_class::{Kind, Pass};
+use crate::step::model::{Direction, Kernel, KernelShape, Scaling};
+use crate::step::spec::workload::Dtype;
+
+impl Row {
+    /// The row that times a kernel, without its time; none where rows have no words for it. What memory bounds is laid out as
+    /// rows of `width` elements, where that divides it.
+    pub fn of(kernel: &Kernel, width: u64) -> Option<Row> {
+        let row = Row { dtype: Some(format(kernel.dtype, kernel.scaling)?.into()), ..Row::default() };
+        match kernel.shape {
+            KernelShape::Gemm { m, n, k, batch, accumulate } => {
+                let Kind::Gemm(pass) = kernel.class.kind() else { return None };
+                let direction = Some(word(pass).to_string());
+                let sizes = Row { m: Some(m), n: Some(n), k: Some(k), batch: Some(batch), ..row };
+                Some(Row { op: "gemm".into(), direction, accumulate: Some(accumulate), ..sizes })
+            }
+            KernelShape::GroupedGemm { groups, m, n, k, accumulate } => {
+                let Kind::GroupedGemm(pass) = kernel.class.kind() else { return None };
+                let direction = Some(word(pass).to_string());
+                let sizes = Row { m: Some(m), n: Some(n), k: Some(k), groups: Some(groups), ..row };
+                Some(Row { op: "grouped_gemm".into(), direction, accumulate: Some(accumulate), ..sizes })
+            }
+            KernelShape::Attention {
+                batch,
+                queries,
+                keys,
+                heads,
+                kv_heads,
+                qk_size,
+                v_size,
+                causal,
+                direction,
+                ..
+            } if queries == keys => {
+                let direction = if direction == Direction::Forward { "fwd" } else { "bwd" };
+                let (batch, seq, causal) = (Some(batch), Some(queries), Some(causal));
+                let (heads, kv_heads) = (Some(heads), Some(kv_heads));
+                let (head_dim, v_head_dim) = (Some(qk_size), Some(v_size));
+                let sizes = Row { batch, seq, heads, kv_heads, head_dim, v_head_dim, ..row };
+                Some(Row { op: "attention".into(), direction: Some(direction.into()), causal, ..sizes })
+            }
+            KernelShape::Attention { .. } => None,
+            KernelShape::Elementwise { elements } => memory_bound(kernel, elements, width, row),
+        }
+    }
+}
+
+/// Of the ops that mean its class the one that moves the kernel's bytes, else the first.
+fn memory_bound(kernel: &Kernel, elements: u64, width: u64, row: Row) -> Option<Row> {
+    let backward = kernel.name.contains("backward");
+    let mut ops = kernel.class.measured().iter().filter(|op| op.backward.is_none_or(|own| own == backward));
+    let first = ops.clone().next()?;
+    let op = ops.find(|op| op.moved(elements as f64, kernel.dtype.bytes()) == kernel.bytes).unwrap_or(first);
+    let n = if width > 0 && elements.is_multiple_of(width) { width } else { elements.max(1) };
+    let direction = op.backward.map(|backward| if backward { "bwd" } else { "fwd" }.to_string());
+    let (m, n, bytes) = (Some(elements / n), Some(n), Some(kernel.bytes));
+    Some(Row { op: op.op.into(), m: m.filter(|m| *m > 0), n, bytes, direction, ..row })
+}
+
+/// The word for the pass of a product.
+pub(super) fn word(pass: Pass) -> &'static str {
+    match pass {
+        Pass::Forward => "fwd",
+        Pass::InputGrad => "bwd (input grad)",
+        Pass::WeightGrad => "bwd (weight grad)",
+    }
+}
+
+/// The word for a format.
+fn format(dtype: Dtype, scaling: Scaling) -> Option<&'static str> {
+    Some(match (dtype, scaling) {
+        (Dtype::Bf16, _) => "bf16",
+        (Dtype::Fp16, _) => "fp16",
+        (Dtype::Fp32, _) => "fp32",
+        (Dtype::Tf32, _) => "tf32",
+        (Dtype::Fp8, Scaling::Tensor) => "fp8",
+        (Dtype::Fp8, Scaling::Block) => "fp8 blockwise",
+        (Dtype::Fp8, Scaling::Mx) => "mxfp8",
+        (Dtype::Fp4, Scaling::Nv) => "nvfp4",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::kernel_class::KernelClass;
+
+    /// Written and read back a kernel is what it was, in work and bytes.
+    #[test]
+    fn a_row_is_read_back_as_its_kernel() {
+        let gemm = Kernel::gemm("g", 4096, 1024, 512, 1, Dtype::Bf16, 2.0);
+        let act = |name, elements: u64, moved: f64| {
+            let bytes = 2.0 * moved * elements as f64;
+            Kernel::elementwise(KernelClass::Activation, name, elements, bytes, Dtype::Bf16)
+        };
+        let kernels = [
+            gemm,
+            gemm.of(KernelClass::GemmInputGrad).scaled(Scaling::Tensor),
+            Kernel::weight_gradient("w", 512, 1024, 4096, Dtype::Bf16, 4.0),
+            act("swiglu", 1 << 20, 3.0),
+            act("gelu", 1 << 20, 2.0),
+            act("swiglu backward", 1 << 20, 5.0),
+            act("gelu backward", 1 << 20, 3.0),
+            Kernel::elementwise(KernelClass::Residual, "r", 3000, 18_000.0, Dtype::Bf16),
+            Kernel::elementwise(
+                KernelClass::OptimizerFused,
+                "adam",
+                1 << 22,
+                14.0 * f64::from(1 << 22),
+                Dtype::Fp32,
+            ),
+        ];
+        for kernel in kernels {
+            let row = Row { time_ms: Some(1.0), ..Row::of(&kernel, 1024).expect(kernel.name) };
+            assert!(kernel.class != KernelClass::Activation || kernel.name.starts_with(&row.op), "{row:?}");
+            let read = row.read().expect(kernel.name).kernels[0];
+            let same = (read.class, read.flops, read.bytes) == (kernel.class, kernel.flops, kernel.bytes);
+            let wider = kernel.class == KernelClass::GemmWeightGrad && read.flops == kernel.flops;
+            assert!(same || wider, "{kernel:?} {read:?}");
+        }
+        let loss = Kernel::elementwise(KernelClass::Loss, "loss", 10, 40.0, Dtype::Fp32);
+        assert_eq!(Row::of(&loss, 1).map(|row| row.op), None, "rows have no word for it");
+    }
+}
