@@ -92,7 +92,11 @@ impl<'a> Blocks<'a> {
     /// weight gradient reads it.
     pub(super) fn note_gemm(&mut self, input: f64, output: f64, gradient: f64) {
         self.gradients += gradient;
-        self.widest = self.widest.max(input + output);
+        self.works_in(input + output);
+    }
+    /// Notes bytes that are needed while a part of the layer runs.
+    pub(super) fn works_in(&mut self, bytes: f64) {
+        self.widest = self.widest.max(bytes);
     }
 
     /// A normalisation of the residual stream: input kept; its output is kept by the GEMM that reads it.

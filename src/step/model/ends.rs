@@ -141,12 +141,27 @@ fn lm_head(b: &mut Blocks) {
     loss(b, t, columns);
 }
 
+/// Bytes for a logit that the loss holds at its peak beside the four that are saved.
+fn loss_workspace(fusion: KernelFusion) -> f64 {
+    match fusion {
+        // One kernel, which writes the gradient over the logits; so do many eager stacks (llm-foundry takes flash-attn's).
+        KernelFusion::Full | KernelFusion::None => 0.0,
+        // Megatron-LM, tensor_parallel/cross_entropy.py, and nanotron after it: the 16-bit logits, their fp32 copy, that copy
+        // less its maximum; the exponential is saved.
+        KernelFusion::Partial | KernelFusion::PartialAccumulating => 10.0,
+        // torchtitan: PyTorch's cross_entropy backward, beside the log-softmax that is saved: nll_loss's gradient, filled with
+        // zeros, and log_softmax's, both as wide as the logits and in fp32.
+        KernelFusion::Compiled => 8.0,
+    }
+}
+
 /// Cross-entropy: the largest logit, the target's logit and the sum of exponentials are summed over the vocabulary's
 /// ranks (three all-reduces of one fp32 a token, here as one).
 fn loss(b: &mut Blocks, tokens: u64, columns: u64) {
     let s = b.shard;
     let logits = tokens as f64 * columns as f64;
     b.save("logits", 4.0 * logits, &[], false);
+    b.works_in(loss_workspace(s.fusion) * logits);
     let elements = logits as u64;
     let kernel = |name, bytes| {
         Item::Kernel(Kernel::elementwise(KernelClass::Loss, name, elements, bytes, Dtype::Fp32))
