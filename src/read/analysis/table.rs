@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-pub(crate) use super::cells::{grouped, new_table, percent, seconds};
+pub(crate) use super::cells::grouped;
+#[cfg(feature = "cli")]
+pub(crate) use super::cells::{new_table, percent, seconds};
 use super::reading::Reading;
 use super::registry::{View, in_view};
 use super::report::Report;

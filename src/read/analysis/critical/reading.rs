@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use super::OnRank;
-use super::section::section;
+use super::{OnRank, section};
 use crate::core::units::{Time, grouped};
 use crate::read::analysis::cells::{SMALL, percent, write_list};
 use crate::read::analysis::kind::OpKind;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::step::documents::{DynamicContext, OfDegree};
 pub use reading::Degrees;
+#[cfg(feature = "cli")]
 pub(crate) use reading::text;
 
 /// Documents with a degree of context parallelism of their own.

@@ -19,8 +19,12 @@
 //!
 //! Communication that sits on the compute stream itself is a stall, not busy.
 
-mod breakdown;
 mod reading;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::cause::{Binding, Causes};
 use super::idle::IdleTimes;
@@ -31,7 +35,6 @@ use crate::core::ids::{OpId, RankId};
 use crate::core::interrupt;
 use crate::core::program::Work;
 use crate::core::units::Time;
-pub use breakdown::Breakdown;
 pub use reading::{LongestStalls, TimeWent};
 pub(crate) use reading::{breakdown as seconds_of, compare, mean};
 
@@ -284,6 +287,22 @@ pub(crate) fn contended_from(causes: &Causes, idle: &mut IdleTimes, rank: RankId
     let alone = idle.get(causes.comm(rank, op)?, transfer);
     let rounding = Time(1_000 + (end - start).0 / 1_000_000_000);
     (start + alone + rounding < end).then_some(start + alone)
+}
+
+/// `busy_s` and the stalls sum to the step time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Breakdown {
+    /// Kernels on the compute stream.
+    pub busy_s: f64,
+    /// The part of it for which device memory gave kernels less than they use: copies share its bandwidth.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub slowed_by_memory_s: f64,
+    /// Why the compute stream stood still, by cause; causes that do not occur are left out.
+    pub stalls_s: BTreeMap<StallCause, f64>,
+}
+
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
 }
 
 #[cfg(test)]

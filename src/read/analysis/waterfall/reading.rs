@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::section::{BarReport, BarsReport, WaterfallReport};
-use super::waterfalls;
+use super::{BarReport, BarsReport, WaterfallReport, waterfalls};
 use crate::read::analysis::cells::{SMALL, new_table};
 use crate::read::analysis::reading::{Asked, Lines, Measure, Reading, Report, Run, Sheet, Shown};
 use crate::read::page::bars::steps_down;
