@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
 use stepsim::core::program::MemoryClass;
 use stepsim::core::units::Time;
-use stepsim::lab::page::sheet::{Sheet, bars};
-use stepsim::lab::page::{Reading, page};
+use stepsim::lab::page::page;
+use stepsim::lab::page::sheet::bars;
 use stepsim::lab::simulate::behaviour::drawn;
 use stepsim::lab::simulate::{Inputs, Options, OwnPrices, Simulation};
-use stepsim::read::analysis::report::Report;
+use stepsim::read::analysis::reading::{Reading, Report, Run, Sheet, Shown};
+use stepsim::read::analysis::table::table;
 use stepsim::step::collective::{Algorithm, Geometry, Op, OwnPattern, Pattern, Phase, Route, Transfer};
 use stepsim::step::model::Kernel;
 use stepsim::step::schedule::{
@@ -87,11 +89,25 @@ impl OwnPrices for Flat {
     }
 }
 
-/// A reading: how much of the fullest device each class of memory takes at the peak.
+/// A reading: how full the fullest device is at its peak. Its section stands in the report, its line among the tables, its chart
+/// on the page.
 struct Fullness;
 
 impl Reading for Fullness {
-    fn show(&self, _: &Simulation, report: &Report, sheet: &mut Sheet) {
+    fn read(&self, _: &mut Run<'_, '_>, report: &mut Report) {
+        let Some(memory) = report.memory.get("hbm") else { return };
+        let full = memory.peak_bytes as f64 / memory.capacity_bytes as f64;
+        report.own.insert(
+            "fullness".into(),
+            json!({"full": full, "free_bytes": memory.capacity_bytes - memory.peak_bytes}),
+        );
+    }
+    fn table(&self, report: &Report, out: &mut String, _: u16) {
+        if let Some(section) = report.own.get("fullness") {
+            *out += &format!("\nFullness: {:.3} of the device\n", section["full"].as_f64().unwrap_or(0.0));
+        }
+    }
+    fn page(&self, report: &Report, _: &Shown, sheet: &mut Sheet) {
         let Some(memory) = report.memory.get("hbm") else { return };
         let class = |class: &MemoryClass| {
             let bytes = *memory.by_class.get(class.name()).unwrap_or(&0) as f64;
@@ -128,14 +144,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         w.parallelism.sharding.group = Some(2);
     })?;
 
-    let run = Simulation::run(&sharded, &Options::default())?;
+    let run = Simulation::run(&sharded.read_by(&Fullness), &Options::default())?;
     let report = run.report(false);
     println!("our sharding:    {:.3} s", report.step_time_s);
     assert_eq!(run.plan.degrees.dense.optimizer, 2);
     let first_backward =
         run.plan.order.ranks[0].iter().flat_map(Slot::parts).find(|part| part.pass == Pass::Backward);
     assert_eq!(first_backward.map(|part| part.micro_batch), Some(0), "the oldest first");
-    let html = page(&run, &drawn(&run), &report, "unknown", &[&Fullness])?;
+    assert!(report.own["fullness"]["full"].as_f64().is_some_and(|full| full > 0.0 && full < 1.0));
+    assert!(table(&report, &run.inputs.readings, 100).contains("\nFullness: 0."));
+    let html = page(&run, &drawn(&run), &report, "unknown")?;
     assert!(html.contains("A reading of our own."));
     let file = std::env::temp_dir().join("own_everything.html");
     std::fs::write(&file, html)?;

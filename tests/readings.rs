@@ -1,9 +1,18 @@
 //! What reports and timelines say of one run: both the same, and the same whether the run was folded or not.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use stepsim::core::ids::{OpId, RankId};
+use stepsim::lab::page::page;
+use stepsim::lab::simulate::behaviour::drawn;
+use stepsim::lab::simulate::{Inputs, Options, Simulation, jump};
+use stepsim::lab::study::{Base, Columns, How, Shard, Space, SweepOptions, sweep};
+use stepsim::read::analysis::diff::diff;
+use stepsim::read::analysis::reading::{Measure, Reading, Report, Run, Sheet, Shown};
+use stepsim::read::analysis::table::table;
 
 /// Runs `stepsim run` and returns the report and the timeline of all ranks.
 fn run(workload: &str, more: &[&str]) -> (Value, String) {
@@ -205,4 +214,69 @@ fn updates_that_share_the_memory_of_a_host_say_so() {
             / report["step_time_s"].as_f64().expect("a time")
     });
     assert!(memory > 0.25 && contention < 0.01, "{memory} {contention}");
+}
+
+/// A reading of a caller's own: how often ops ran, over all ranks, and for how long.
+struct Counted;
+
+impl Reading for Counted {
+    fn counts_turns(&self) -> bool {
+        true
+    }
+    fn read(&self, run: &mut Run<'_, '_>, report: &mut Report) {
+        let (mut ops, mut op_s) = (0, 0.0);
+        for (rank, weight) in (0..).map(RankId).zip(&run.weights) {
+            let times = run.times(rank);
+            for op in (0..run.world().program_of(rank).ops.len() as u32).map(OpId) {
+                let (start, end) = run.causes.span(rank, op);
+                ops += weight * times(op);
+                op_s += (end - start).s() * (weight * times(op)) as f64;
+            }
+        }
+        report.own.insert("counted".into(), serde_json::json!({"ops": ops, "op_s": op_s}));
+    }
+    fn table(&self, report: &Report, out: &mut String, _: u16) {
+        *out += &format!("\nCounted: {}\n", report.own["counted"]["ops"]);
+    }
+    fn page(&self, _: &Report, shown: &Shown, sheet: &mut Sheet) {
+        sheet.section("Counted", "Its own.", |out| out.push_str(&shown.of_ranks.to_string()));
+    }
+}
+
+/// It stands wherever those of the library stand, also where turns are counted and not played.
+#[test]
+fn a_reading_of_ones_own_stands_in_report_tables_page_columns_and_comparison() {
+    let options = Options::default();
+    let inputs = |sets: &[String]| Inputs::load("tiny-4", None, sets).expect("inputs").read_by(&Counted);
+    let long = inputs(&["batch.global=256".into()]);
+    let run = Simulation::run(&long, &options).expect("a run");
+    let report = run.report(false);
+    let said = &report.own["counted"];
+    assert_eq!(said["ops"], report.ops);
+    let by_turns = jump::reported(&long, &options).expect("a report");
+    assert!(by_turns.jumped.is_some() && by_turns.own["counted"]["ops"] == report.ops);
+
+    let json = serde_json::to_value(&report).expect("JSON");
+    assert_eq!(json["own"]["counted"], *said);
+    assert_eq!(serde_json::from_value::<Report>(json).expect("a report"), report);
+    let line = format!("\nCounted: {}\n", report.ops);
+    assert!(table(&report, &long.readings, 100).contains(&line));
+    assert!(!table(&report, &[], 100).contains(&line));
+    let html = page(&run, &drawn(&run), &report, "unknown").expect("a page");
+    assert!(html.contains("<h2>Counted</h2><p>Its own.</p>4"));
+
+    let short = Simulation::run(&inputs(&[]), &options).expect("a run").report(false);
+    let lines = diff(&short, &report);
+    let own = lines.iter().find(|line| line.section == "counted" && line.what == "ops");
+    assert_eq!(own.map(|line| (line.a, line.b)), Some((short.ops as f64, report.ops as f64)));
+    assert!(lines.iter().any(|line| line.section == "counted" && line.unit == Measure::Seconds));
+
+    let base = Base::load("tiny-4", None, &[]).expect("a base").read_by(&Counted);
+    let columns = Columns::new(["own.counted.ops".to_string()]).expect("a path");
+    let space = Space::new(Vec::new(), &base).expect("a point");
+    let shard = Shard { number: 1, of: 1 };
+    let how =
+        SweepOptions { how: How::Simulated, columns, shard, threads: None, output: None, resume: false };
+    let rows = sweep(&base, &space, &how, &mut |_| ControlFlow::Continue(())).expect("rows");
+    assert_eq!(rows[0].outcome.columns["own.counted.ops"], short.ops);
 }

@@ -12,7 +12,7 @@ use stepsim::read::analysis::diff::Line;
 use stepsim::read::analysis::idle::IdleTimes;
 use stepsim::read::analysis::report::Report;
 use stepsim::read::analysis::slack::slack;
-use stepsim::read::analysis::waterfall_table;
+use stepsim::read::analysis::table::in_full;
 use stepsim::step::spec::{Kind, catalog};
 
 use crate::slow::{slow, tried};
@@ -169,8 +169,7 @@ fn several_changes_are_made_at_once() {
 fn the_way_to_mfu_fits_eighty_columns() {
     for workload in ["gpt3-175b", "straggler-64", "llama3-70b-offload"] {
         let run = Simulation::run(&loaded(workload, &[]), &Options::default()).expect("a run");
-        let mut text = String::new();
-        waterfall_table::full(&mut text, &run.report(false), 80);
+        let text = in_full(&run.report(false), &[], 80);
         assert!(text.contains("= MFU") && text.contains("bound by"), "{text}");
         let wide = text.lines().find(|line| line.chars().count() > 80);
         assert_eq!(wide, None, "{text}");

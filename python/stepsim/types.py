@@ -546,6 +546,8 @@ class Report(_Report, total=False):
     slack: dict[str, SlackReport]
     #: How the step time spreads over seeds, if samples were asked for.
     samples: Optional[SamplesReport]
+    #: Sections of readings that have no field here, as a caller's own, by name.
+    own: dict[str, Any]
 
 
 #: How a run ended.

@@ -2,6 +2,7 @@
 
 pub mod analysis;
 pub mod analytic;
+pub mod page;
 pub mod palette;
 pub mod profile;
 pub mod trace;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::lab::simulate::Inputs;
-use crate::read::analysis::dynamic_context::DynamicContextReport;
+use crate::read::analysis::dynamic_context::{DynamicContextReport, text};
 use crate::read::analysis::table::{grouped, new_table};
 use crate::step::documents::shards::{Cut, Seen, Shares};
 use crate::step::documents::{Dealt, expected};
@@ -93,7 +93,7 @@ impl DocumentsView {
             100.0 * self.pairs_of_one_document,
         );
         if let Some(dynamic) = &self.dynamic {
-            out.push_str(&dynamic.text(width));
+            out.push_str(&text(dynamic, width));
             return;
         }
         let _ = writeln!(

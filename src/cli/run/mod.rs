@@ -186,7 +186,7 @@ pub fn timeline(args: &Args, run: &Simulation) -> Result<Option<String>, Failure
 /// A rank is not in the run.
 pub fn html(args: &Args, run: &Simulation, report: &Report) -> Result<String, Failure> {
     let accuracy = Bands::shipped().range(&run.inputs, report.step_time_s);
-    page::page(run, &traced(args.trace_ranks(), run)?, report, &accuracy, &[]).map_err(Failure::run)
+    page::page(run, &traced(args.trace_ranks(), run)?, report, &accuracy).map_err(Failure::run)
 }
 
 /// The report with what causes cost, where more than one screen is asked for: each is a run of its own.

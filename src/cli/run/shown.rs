@@ -4,12 +4,12 @@ use super::super::screen::say_report;
 use super::super::{Failure, width};
 use super::args::Args;
 use crate::cli::command_line::{EXAMPLE, command};
+use crate::lab::page::sheet::quoted;
 use crate::lab::score::Bands;
 use crate::lab::simulate::{Head, Inputs};
 use crate::read::analysis::digest::{Asked, digest};
 use crate::read::analysis::report::Report;
-use crate::read::analysis::table::table;
-use crate::read::analysis::waterfall_table;
+use crate::read::analysis::table::{in_full, table};
 
 /// The head of a report with what only the command line knows.
 pub(in crate::cli) fn head(args: &Args, of_inputs: Head) -> Head {
@@ -26,15 +26,16 @@ pub(in crate::cli) fn head(args: &Args, of_inputs: Head) -> Head {
 pub(in crate::cli) fn print(report: &Report, inputs: Option<&Inputs>, args: &Args) -> Result<(), Failure> {
     let whole = args.full || args.why;
     let bands = Bands::shipped();
+    let own = inputs.map_or(&[][..], |inputs| &inputs.readings);
     let mut text = if whole {
-        table(report, width())
+        table(report, own, width())
     } else {
         let alike = inputs.map_or(String::new(), |inputs| bands.sentence(inputs, report.step_time_s));
         let whatif = inputs.map(|_| whatif(args));
-        digest(report, Asked { alike: &alike, whatif: whatif.as_deref() }, width())
+        digest(report, own, Asked { alike: &alike, whatif: whatif.as_deref() }, width())
     };
     if args.why {
-        waterfall_table::full(&mut text, report, width());
+        text += &in_full(report, own, width());
     }
     if !text.ends_with('\n') {
         text.push('\n');
@@ -60,10 +61,4 @@ fn whatif(args: &Args) -> String {
     args.topology.iter().for_each(|name| add("-t", name));
     args.sets().iter().for_each(|set| add("--set", set));
     words.join(" ")
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/=,:+@%".contains(c);
-    if word.chars().all(plain) { word.to_string() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }

@@ -4,8 +4,9 @@ use super::words::{GIB, layout, pruned_words, value};
 use crate::cli::command_line::command;
 use crate::core::units::grouped;
 use crate::lab::page::lane::Looks;
-use crate::lab::page::sheet::{Point, Sheet, Signed, pairs, quoted, seconds, signed, table, waterfall};
+use crate::lab::page::sheet::{Point, Sheet, Signed, pairs, quoted, seconds, signed, table};
 use crate::lab::study::{Ranked, SearchReport};
+use crate::read::analysis::waterfall::chart;
 
 /// The ranking, where the step of the best goes, why the next are slower, and what was left out.
 ///
@@ -102,7 +103,7 @@ fn run(ranked: &Ranked, report: &SearchReport, workload: &str) -> String {
 fn best(sheet: &mut Sheet, report: &SearchReport) {
     if let Some(bars) = &report.ranking[0].waterfall {
         let note = "What of the devices' peak is left as MFU, and what took the rest, mean of all ranks.";
-        sheet.section("The best, from the peak to MFU", note, |out| out.push_str(&waterfall(bars)));
+        sheet.section("The best, from the peak to MFU", note, |out| out.push_str(&chart(bars)));
     }
     for (place, ranked) in (1..).zip(&report.ranking).filter(|(_, ranked)| !ranked.slower_by.is_empty()) {
         let more = time(ranked) - time(&report.ranking[0]);

@@ -15,6 +15,7 @@ use crate::lab::calculon::plan::{
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::idle::IdleTimes;
 use crate::read::analysis::report::{RankInfo, Report, RunInfo, report};
+use crate::read::analysis::run::Run;
 use crate::read::analysis::slack::slack;
 use crate::read::analysis::waterfall::Counted;
 use crate::step::plan::pipeline::Sends;
@@ -173,7 +174,8 @@ impl CalculonRun {
             ],
         };
         let slacks = slack(&Causes::new(&self.world, &self.record));
-        report(&self.world, &self.record, &mut IdleTimes::new(&self.world), Some(&slacks), &info)
+        let (mut causes, mut idle) = (Causes::new(&self.world, &self.record), IdleTimes::new(&self.world));
+        report(Run::new(&mut causes, &mut idle, Some(&slacks), &info), &[])
     }
     /// Seconds of the step.
     pub fn seconds(&self) -> f64 {

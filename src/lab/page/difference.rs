@@ -2,12 +2,11 @@
 
 use serde_json::json;
 
-use super::bars;
-use super::draw::{self, seconds};
-use super::lane::Looks;
 use super::profile::Lanes;
-use super::sheet::{Sheet, table};
-use crate::read::analysis::diff::{Line, Measure};
+use crate::read::analysis::lines::{Line, Measure};
+use crate::read::page::bars;
+use crate::read::page::lane::Looks;
+use crate::read::page::sheet::{Sheet, gib, seconds, table};
 use crate::read::profile::Profile;
 
 /// A section has a drawing of so many lines, those that changed most.
@@ -80,7 +79,7 @@ fn show(value: f64, unit: Measure) -> String {
     match unit {
         _ if value == 0.0 => "·".to_owned(),
         Measure::Seconds => seconds(value),
-        Measure::Bytes => draw::gib(value),
+        Measure::Bytes => gib(value),
         Measure::TokensPerSecond => format!("{value:.0}"),
         Measure::Fraction => format!("{:.1} %", 100.0 * value),
         Measure::Count => format!("{}", (value * 10.0).round() / 10.0),

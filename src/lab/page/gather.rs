@@ -2,9 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use super::lane::{Item, Look, Looks, Row, few, tag};
 use crate::core::ids::{DeviceId, RankId, TierId};
 use crate::core::program::{NO_MICRO_BATCH, Phase, StreamKind};
 use crate::core::units::Time;
@@ -15,7 +12,10 @@ use crate::read::analysis::critical;
 use crate::read::analysis::idle::IdleTimes;
 use crate::read::analysis::kind::OpKind;
 use crate::read::analysis::memory::{self, Ledger};
+use crate::read::analysis::shown::{Kernels, Line, Memory, Shown};
 use crate::read::analysis::stalls::{StallCause, stalls_of};
+use crate::read::page::lane::{Item, Look, Looks, Row, few, tag};
+use crate::read::page::sheet::Place;
 use crate::read::palette;
 use crate::read::trace::{op_name, passes};
 
@@ -33,86 +33,6 @@ pub const PHASES: [Phase; 6] = [
     Phase::Recompute,
     Phase::Optimizer,
 ];
-
-/// How full a tier was.
-#[derive(Debug, Serialize)]
-pub struct Memory {
-    /// The tier, and the rank or how many ranks that hold it.
-    pub name: String,
-    /// What it can hold.
-    pub capacity_bytes: u64,
-    /// Nanoseconds and bytes by class.
-    pub points: Vec<(u64, memory::ByClass)>,
-}
-
-/// Kernels of one class, over the ranks that are drawn.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Kernels {
-    /// How many ran.
-    pub count: u64,
-    /// How long.
-    pub seconds: f64,
-    /// Their FLOPs.
-    pub flops: f64,
-    /// Bytes that they moved to and from device memory.
-    pub bytes: f64,
-}
-
-/// Ops of one kind that the step's length hangs on, or that ranks waited for.
-#[derive(Debug, Serialize)]
-pub struct Line {
-    /// What.
-    pub what: String,
-    /// Of which kind, or the cause.
-    pub kind: &'static str,
-    /// How often.
-    pub count: u64,
-    /// How long in all.
-    pub seconds: f64,
-    /// Where the longest of a rank that is drawn lies.
-    #[serde(skip)]
-    pub place: Option<Place>,
-}
-
-/// A place in the drawing over time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The row.
-    pub row: usize,
-    /// From when to when, in nanoseconds.
-    pub span_ns: [u64; 2],
-}
-
-impl Place {
-    fn length(self) -> u64 {
-        self.span_ns[1] - self.span_ns[0]
-    }
-}
-
-/// All that a page shows beside the report.
-#[derive(Debug, Serialize)]
-pub struct Shown {
-    /// The step in nanoseconds.
-    #[serde(skip)]
-    pub step_ns: u64,
-    /// Ranks of the job.
-    pub of_ranks: usize,
-    /// The ranks drawn.
-    #[serde(skip)]
-    pub rows: Vec<Row>,
-    /// The tiers that they use.
-    pub memory: Vec<Memory>,
-    /// Kernels by class.
-    pub kernels: BTreeMap<&'static str, Kernels>,
-    /// Dense peak of a device in FLOP/s.
-    pub peak_flops: f64,
-    /// Bandwidth of device memory in bytes per second; absent if it is without limit.
-    pub memory_bandwidth: Option<f64>,
-    /// The critical path by kernel or transfer, longest first.
-    pub critical: Vec<Line>,
-    /// Stalls by cause and by what was waited for, longest first, mean of the ranks drawn.
-    pub stalls: Vec<Line>,
-}
 
 /// Number of two passes that are taken in turn.
 pub const PAIR: u32 = PHASES.len() as u32;

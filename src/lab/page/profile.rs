@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use super::bars::{self, Line};
-use super::draw::seconds;
-use super::lane::{Item, Look, Looks, Row, few};
-use super::sheet::{Sheet, table};
+use crate::read::page::bars::{self, Line};
+use crate::read::page::lane::{Item, Look, Looks, Row, few};
+use crate::read::page::sheet::{Sheet, seconds, table};
 use crate::read::palette;
 use crate::read::profile::breakdown::Sets;
 use crate::read::profile::classes::Family;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::settings::{Settings, expanded};
 use super::{Head, InputName, MachinePrices, OwnPrices};
 use crate::core::ids::DeviceId;
+use crate::read::analysis::reading::Reading;
 use crate::step::collective::{Algorithm, Chooser, Fidelity, Lowering, OwnTimes};
 use crate::step::model::flops::NarrowFlops;
 use crate::step::plan::step::{Plan, PlanError, plan_on};
@@ -37,6 +38,8 @@ pub struct Inputs {
     pub(super) ranks: u32,
     /// Prices of the caller's own.
     pub own_prices: Option<Arc<dyn OwnPrices>>,
+    /// Readings of the caller's own: their sections stand in every report of the step.
+    pub readings: Vec<&'static dyn Reading>,
 }
 
 impl Inputs {
@@ -171,7 +174,16 @@ impl Inputs {
         if let Some(p) = problems.into_iter().chain(lacking).next() {
             return Err(p.into());
         }
-        Ok(Inputs { workload, model, topology, machine, chooser, ranks, own_prices: None })
+        Ok(Inputs {
+            workload,
+            model,
+            topology,
+            machine,
+            chooser,
+            ranks,
+            own_prices: None,
+            readings: Vec::new(),
+        })
     }
 
     /// What was stated and changes nothing about this step, each with its reason.
@@ -251,7 +263,8 @@ impl Inputs {
         if let Some(problem) = workload.value.validate(&self.model).into_iter().next() {
             return Err(SpecError::from(problem).in_file(&workload.file));
         }
-        Ok(Inputs { own_prices: self.own_prices.clone(), ..self.with_workload(workload)? })
+        let (own_prices, readings) = (self.own_prices.clone(), self.readings.clone());
+        Ok(Inputs { own_prices, readings, ..self.with_workload(workload)? })
     }
 
     /// The same with an algorithm of the caller's own for all collectives that it supports.
@@ -265,6 +278,13 @@ impl Inputs {
     #[must_use]
     pub fn priced_by(self, own: Arc<dyn OwnPrices>) -> Inputs {
         Inputs { own_prices: Some(own), ..self }
+    }
+
+    /// The same with one more reading, of the caller's own.
+    #[must_use]
+    pub fn read_by(mut self, own: &'static dyn Reading) -> Inputs {
+        self.readings.push(own);
+        self
     }
 
     /// The same with times of collectives of the caller's own.

@@ -33,13 +33,14 @@ use crate::core::fold::{Folded, fold};
 use crate::core::ids::{DeviceId, RankId, ResourceId};
 use crate::core::program::{Edit, World};
 use crate::core::units::{Bytes, FlopRate, Flops, Time};
-use crate::read::analysis::brief;
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::idle::IdleTimes;
 use crate::read::analysis::kind::OpKind;
 use crate::read::analysis::report::{DynamicContextReport, Extent, RankInfo, Report, RunInfo, report};
+use crate::read::analysis::run::Run;
 use crate::read::analysis::slack::{Slack, slack};
 use crate::read::analysis::waterfall::Counted;
+use crate::read::analysis::{memory, overlap};
 use crate::step::model::flops::StepFlops;
 use crate::step::plan::step::{Plan, PlanError};
 use crate::step::spec::{SpecError, blame_setting};
@@ -233,12 +234,12 @@ impl Simulation {
         let weights: Vec<u64> =
             (0..world.ranks.len() as u32).map(|r| u64::from(self.folded.size(RankId(r)))).collect();
         let mut idle = IdleTimes::unfolded(&self.plan.world, &self.folded.comms.representative);
-        brief::exposed(world, &self.record, &mut idle, &weights, None)
+        overlap::exposed(world, &self.record, &mut idle, &weights, None)
     }
 
     /// The fullest device memory: as in the report.
     pub fn memory_peak_bytes(&self) -> Option<u64> {
-        brief::peak_bytes(&self.folded.world, &self.record, "hbm")
+        memory::peak_bytes(&self.folded.world, &self.record, "hbm")
     }
 
     /// How much later each op could end without moving the end of the run, by rank of the folded world.
@@ -263,8 +264,9 @@ impl Simulation {
         };
         let mut report = step.told(inputs, plan, &self.folded, |info| {
             let mut idle = IdleTimes::unfolded(&plan.world, &self.folded.comms.representative);
+            let mut causes = Causes::new(&self.folded.world, &self.record);
             let slack = (extent == Extent::Whole).then(|| self.slack());
-            report(&self.folded.world, &self.record, &mut idle, slack, info)
+            report(Run::new(&mut causes, &mut idle, slack, info), &inputs.readings)
         });
         report.run = inputs.head(self.seed);
         report.dynamic_context = plan.dynamic.as_ref().map(DynamicContextReport::of);

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use super::outcome::Shared;
 use crate::lab::simulate::{Inputs, Settings, Site, expanded};
+use crate::read::analysis::reading::Reading;
 use crate::step::spec::{Disk, Draft, SpecError, Topology, Variations, WorkloadSpec, blame_setting};
 
 /// Machines by name and settings.
@@ -18,6 +19,7 @@ pub struct Base {
     topology: Option<String>,
     sets: Vec<String>,
     sites: Mutex<Sites>,
+    readings: Vec<&'static dyn Reading>,
     /// What its points share.
     pub(super) shared: Shared,
 }
@@ -35,10 +37,18 @@ impl Base {
             topology: topology.map(str::to_string),
             sets,
             sites: Mutex::default(),
+            readings: Vec::new(),
             shared: Shared::default(),
         };
         base.understands(&[])?;
         Ok(base)
+    }
+
+    /// The same with one more reading of the caller's own, for columns (`own.NAME.…`).
+    #[must_use]
+    pub fn read_by(mut self, own: &'static dyn Reading) -> Base {
+        self.readings.push(own);
+        self
     }
 
     /// The files on disk that the workload and its machine are read from.
@@ -79,7 +89,9 @@ impl Base {
         let settings = self.settings(sets);
         let workload = self.workload.with(&settings.workload)?;
         let site = self.site(workload.value.topology.as_ref(), &settings.machine)?;
-        site.inputs(workload).map_err(|e| blame_setting(e, &settings.workload))
+        let mut inputs = site.inputs(workload).map_err(|e| blame_setting(e, &settings.workload))?;
+        inputs.readings.clone_from(&self.readings);
+        Ok(inputs)
     }
 
     /// Workload and machine of a point, not held against each other; the workload is not validated.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::read::analysis::waterfall_report::BarsReport;
+use crate::read::analysis::waterfall::BarsReport;
 
 /// What a layout spends more (or less) on than the best one.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -38,7 +38,7 @@ pub fn reasons(best: &BarsReport, best_s: f64, slower: &BarsReport, slower_s: f6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::analysis::waterfall_report::BarReport;
+    use crate::read::analysis::waterfall::BarReport;
 
     #[test]
     fn reasons_sum_to_the_difference_of_the_steps() {

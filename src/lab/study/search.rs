@@ -30,7 +30,7 @@ use crate::core::ids::DeviceId;
 use crate::core::pool;
 use crate::lab::simulate::jump::reported;
 use crate::lab::simulate::{Options, Status, expanded, is_file};
-use crate::read::analysis::waterfall_report::BarsReport;
+use crate::read::analysis::waterfall::BarsReport;
 use crate::step::spec::workload::{ModelRef, WorkloadSpec};
 use crate::step::spec::{Disk, SpecError};
 

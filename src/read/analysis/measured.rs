@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::diff::{Line, Lines, Measure};
 use super::kind::OpKind;
+use super::lines::{Line, Lines, Measure};
 use super::report::Report;
 use super::stalls::{StallCause, Waiting};
 use crate::core::kernel_class::{KernelClass, Kind};

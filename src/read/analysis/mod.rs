@@ -1,5 +1,8 @@
 //! Readers of a record: where the time and the bytes went. None of them changes anything, and none is needed to run.
 //!
+//! A [`reading`] is one subject in one folder: what it sums (`mod.rs`), and its section, table, chart and comparison (`reading.rs`);
+//! the [`registry`] names each in a line. What several need of a [`run`] is found once.
+//!
 //! * [`cause`]: what each op waited for last (its stream, another op, a peer, a full tier).
 //! * [`stalls`]: every gap of a compute stream, cut into pieces with a cause each ([`stall_cause`]); the books balance exactly.
 //! * [`overlap`]: communication by kind: under kernels, exposed, or neither.
@@ -21,14 +24,10 @@
 //! member through two slots. All readers go through [`cause::Causes`] for that.
 
 pub mod blame;
-pub mod brief;
 pub mod cause;
-#[cfg(feature = "cli")]
 mod cells;
 pub mod critical;
-pub mod critical_report;
 pub mod diff;
-#[cfg(feature = "cli")]
 pub mod digest;
 pub mod dynamic_context;
 pub(crate) mod hangs_on;
@@ -37,28 +36,30 @@ pub mod idle;
 pub mod kernel_classes;
 pub mod kind;
 pub mod layers;
+pub mod lines;
 pub mod link_rates;
 pub mod links;
 pub mod measured;
 pub mod memory;
 pub mod overlap;
 pub mod prefetch;
+pub mod reading;
+pub mod registry;
 pub mod report;
 pub(crate) mod rounds;
+pub mod run;
 pub mod samples;
 pub mod sharing;
+pub mod shown;
 pub mod slack;
 pub mod slow_ranks;
+pub mod stages;
 pub mod stall_cause;
 pub mod stalls;
 pub mod stretches;
-#[cfg(feature = "cli")]
 pub mod table;
 pub(crate) mod turns;
 pub mod waterfall;
-pub mod waterfall_report;
-#[cfg(feature = "cli")]
-pub mod waterfall_table;
 
 #[cfg(test)]
 pub(crate) mod random_world;

@@ -53,9 +53,9 @@ use crate::core::engine::{self, Observer, Record, State};
 use crate::core::fold::{Folded, Folds, fold};
 use crate::core::program::{Edit, Period, World};
 use crate::core::units::{Bytes, Time};
-use crate::read::analysis::brief;
 use crate::read::analysis::idle::IdleTimes;
 use crate::read::analysis::kind::OpKind;
+use crate::read::analysis::overlap;
 use crate::step::model::flops::StepFlops;
 use crate::step::plan::step::{Plan, fewest_micro_batches, order};
 use crate::step::schedule::Choice;
@@ -168,11 +168,11 @@ fn exposed_in(
     plan: &Plan,
     folded: &Folded,
     record: &Record,
-    section: Option<brief::Section>,
+    section: Option<overlap::Section>,
 ) -> BTreeMap<OpKind, f64> {
     let weights: Vec<u64> = folded.ranks.size.iter().map(|size| u64::from(*size)).collect();
     let mut idle = IdleTimes::unfolded(&plan.world, &folded.comms.representative);
-    brief::exposed(&folded.world, record, &mut idle, &weights, section)
+    overlap::exposed(&folded.world, record, &mut idle, &weights, section)
 }
 
 fn with_speed(

@@ -30,11 +30,11 @@ use crate::core::ids::{OpId, RankId};
 use crate::core::program::{Program, Stream, StreamKind, Work};
 use crate::lab::simulate::{Inputs, Simulation, SimulationError, WholeStep};
 use crate::read::analysis::cause::Causes;
-use crate::read::analysis::critical::{CriticalPath, critical_path};
-use crate::read::analysis::critical_report::{self, Again};
+use crate::read::analysis::critical::{Again, CriticalPath, critical_path};
 use crate::read::analysis::idle::IdleTimes;
 use crate::read::analysis::prefetch;
-use crate::read::analysis::report::{Extent, JumpedReport, RankInfo, Readings, Report, report_of};
+use crate::read::analysis::report::{self, Extent, JumpedReport, Report};
+use crate::read::analysis::run::{Run, Turn};
 use crate::read::analysis::slack::{Slack, slack};
 use crate::read::analysis::turns::Recurring;
 use crate::step::model::flops::StepFlops;
@@ -70,6 +70,9 @@ pub(super) fn by_turns(
     extent: Extent,
     lengths: Lengths,
 ) -> Option<Report> {
+    if !inputs.readings.iter().all(|own| own.counts_turns()) {
+        return None;
+    }
     let asked = Asked { inputs, options, edits: &[], folds: None };
     shortened(asked, lengths, &mut |short| of_short(asked, extent, &short))
 }
@@ -91,13 +94,12 @@ fn of_short(asked: Asked, extent: Extent, short: &Short) -> Option<Report> {
     };
     let mut idle = IdleTimes::unfolded(&plan.world, &folded.comms.representative);
     let path = critical_path(&mut causes, &mut idle);
-    let again = again(&places, &path)?;
-    let ranks = RankInfo::of_classes(&folded.ranks.of, |rank| plan.stage(RankId(rank)));
-    let readings = Readings::of(&mut causes, &mut idle, slack.as_ref(), &ranks, &recurring);
+    let again = Some(again(&places, &path)?);
     let step = whole(asked, short, &recurring);
     let mut report = step.told(asked.inputs, plan, folded, |info| {
-        let path = critical_report::critical_path(&path, world, Some(&again), |rank| info.place(rank));
-        report_of(world, readings, path, info)
+        let turn = Turn { recurring, path, again };
+        let run = Run::of_turn(&mut causes, &mut idle, slack.as_ref(), info, turn);
+        report::report(run, &asked.inputs.readings)
     });
     let turns = jumped.times;
     report.jumped = Some(JumpedReport { micro_batches: jumped.micro_batches, of: jumped.of, turns });

@@ -9,37 +9,33 @@
 //! unless several steps were simulated.
 
 mod made;
-mod readings;
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::blame::Blame;
-pub use super::critical_report::CriticalPathReport;
+pub use super::critical::CriticalPathReport;
 pub use super::dynamic_context::DynamicContextReport;
 use super::head::{Head, Status};
 use super::kernel_classes::KernelClassReport;
 use super::kind::OpKind;
 use super::layers::LayerReport;
+pub use super::links::LinkReport;
+pub use super::memory::TierReport;
+pub use super::overlap::CommunicationReport;
 use super::prefetch::PrefetchReport;
 use super::samples::SamplesReport;
 use super::slack::SlackReport;
 use super::slow_ranks::SlowRanks;
-use super::stalls::StallCause;
-use super::waterfall::Counted;
-use super::waterfall_report::WaterfallReport;
+pub use super::stages::{RankReport, StageReport};
+pub use super::stalls::Breakdown;
+use super::waterfall::{Counted, WaterfallReport};
 use crate::core::ids::{RankId, ResourceId};
 use crate::core::units::{Bandwidth, FlopRate, Flops};
 pub use made::report;
-pub(crate) use made::report_of;
-pub(crate) use readings::Readings;
-
-/// Up to so many ranks, the report lists each; above, ranks that are alike share an entry.
-pub const LIST_ALL_RANKS: usize = 64;
-/// How many of the busiest links are listed.
-pub const LISTED_LINKS: usize = 16;
 
 /// How much of a report is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,10 +87,6 @@ pub struct RunInfo<'a> {
 }
 
 impl RunInfo<'_> {
-    /// How many ranks each simulated one stands for.
-    fn weights(&self) -> Vec<u64> {
-        self.ranks.iter().map(|r| r.members.len() as u64).collect()
-    }
     /// The lowest rank that a simulated one stands for, and its stage.
     pub(crate) fn place(&self, rank: RankId) -> (u32, u32) {
         let info = &self.ranks[rank.index()];
@@ -132,16 +124,8 @@ fn one_step() -> u32 {
     1
 }
 
-fn is_zero(seconds: &f64) -> bool {
-    *seconds == 0.0
-}
-
-fn one_link() -> u64 {
-    1
-}
-
 /// All readings of one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// How the run ended; a run without a result has a `FailedReport` instead.
     #[serde(default)]
@@ -239,6 +223,9 @@ pub struct Report {
     /// How the step time spreads over seeds, if samples were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<SamplesReport>,
+    /// Sections of readings that have no field here, as a caller's own, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub own: BTreeMap<String, Value>,
     /// How FLOPs are counted.
     pub conventions: Vec<String>,
 }
@@ -279,112 +266,12 @@ pub struct JumpedReport {
 }
 
 /// How far folding got.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Classes {
     /// Ranks that were simulated: one of each class.
     pub simulated_ranks: u64,
     /// Ranks of the job.
     pub ranks: u64,
-}
-
-/// `busy_s` and the stalls sum to the step time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Breakdown {
-    /// Kernels on the compute stream.
-    pub busy_s: f64,
-    /// The part of it for which device memory gave kernels less than they use: copies share its bandwidth.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub slowed_by_memory_s: f64,
-    /// Why the compute stream stood still, by cause; causes that do not occur are left out.
-    pub stalls_s: BTreeMap<StallCause, f64>,
-}
-
-/// A pipeline stage.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct StageReport {
-    /// Which.
-    pub stage: u32,
-    /// Ranks in it.
-    pub ranks: u64,
-    /// Layers of the model that it computes, in whole or in part.
-    #[serde(default)]
-    pub layers: u64,
-    /// What it computes beside them: `embedding`, `head`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ends: Vec<String>,
-    /// Mean over them.
-    #[serde(flatten)]
-    pub time: Breakdown,
-    /// By kind of communication: means over them.
-    #[serde(default)]
-    pub communication: BTreeMap<OpKind, CommunicationReport>,
-    /// By name of the tier: the fullest instance that ranks of the stage use.
-    pub memory: BTreeMap<String, TierReport>,
-}
-
-/// A rank, or ranks that are alike.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RankReport {
-    /// Its number in the job; of several the lowest.
-    pub rank: u32,
-    /// Stage and coordinates in words.
-    pub name: String,
-    /// Its pipeline stage.
-    pub stage: u32,
-    /// How many ranks the entry stands for.
-    pub count: u64,
-    /// Where its time went.
-    #[serde(flatten)]
-    pub time: Breakdown,
-}
-
-/// Communication of one kind, mean over ranks. `under_kernels_s`, `while_idle_s` and `exposed_s` sum to `ran_s`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CommunicationReport {
-    /// Time during which at least one op of the kind ran.
-    pub ran_s: f64,
-    /// The part during which a kernel ran: overlap.
-    pub under_kernels_s: f64,
-    /// The part during which the compute stream stood still for something else.
-    pub while_idle_s: f64,
-    /// The part during which the compute stream stood still for it.
-    pub exposed_s: f64,
-    /// The sum over the ops: more than `ran_s` where they ran side by side.
-    pub op_seconds: f64,
-    /// Bytes of the messages of one rank.
-    pub bytes: f64,
-    /// Operations of one rank.
-    pub ops: f64,
-}
-
-/// A memory tier at its fullest.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct TierReport {
-    /// The highest level.
-    pub peak_bytes: u64,
-    /// What it can hold.
-    pub capacity_bytes: u64,
-    /// When the peak is first reached.
-    pub peak_at_s: f64,
-    /// What is resident then: weights, gradients, optimizer, activations, workspace.
-    pub by_class: BTreeMap<String, u64>,
-}
-
-/// A shared capacity, or several that carried alike.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct LinkReport {
-    /// Its name in the machine; of several the first.
-    pub name: String,
-    /// How many have its capacity and carried as much.
-    #[serde(default = "one_link")]
-    pub count: u64,
-    /// Bytes through one.
-    pub bytes: f64,
-    /// Its capacity in 10⁹ bytes per second.
-    #[serde(rename = "capacity_GBps")]
-    pub capacity_gbps: f64,
-    /// Bytes over what it could have carried in the step, 0 to 1.
-    pub utilisation: f64,
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::idle::IdleTimes;
+use crate::read::analysis::run::Run;
 use crate::read::analysis::{random_world, slack};
 use proptest::prelude::*;
 
@@ -38,7 +39,8 @@ pub(crate) fn of_random(seed: u64, weight: impl Fn(u32) -> u32) -> Report {
         conventions: vec!["A multiply-add counts two.".into()],
     };
     let slacks = slack::slack(&Causes::new(&s.world, &s.record));
-    report(&s.world, &s.record, &mut IdleTimes::new(&s.world), Some(&slacks), &info)
+    let (mut causes, mut idle) = (Causes::new(&s.world, &s.record), IdleTimes::new(&s.world));
+    report(Run::new(&mut causes, &mut idle, Some(&slacks), &info), &[])
 }
 
 fn sum(b: &Breakdown) -> f64 {

@@ -1,0 +1,352 @@
+//! How full the tiers were, class by class, at every moment.
+//!
+//! The level of a tier starts at what is resident, rises when ops start and falls when ops start or end, as their
+//! memory effects say. All effects of one instant are one point of the curve. A tier that several ranks share sums
+//! over them; in a folded world each rank counts as often as its `TierUse::count` says.
+//!
+//! Law: final level = resident + allocations − frees.
+//!
+//! Hazard: a communication op takes its bytes when its own rank arrives, which may be before its recorded start. The
+//! record does not hold arrivals, so the ledger is replayed: an op takes its bytes when it is ready. Only where that
+//! overfills the tier can it have waited for room; it then takes them as early as the tier allows. That is exact but
+//! for which of several ops that waited at once got the room first.
+
+mod reading;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cause::Causes;
+use crate::core::engine::Record;
+use crate::core::ids::{OpId, RankId, TierId};
+use crate::core::program::{MemoryClass, MemoryWhen, Work, World};
+use crate::core::units::{Bytes, Time};
+pub use reading::Memory;
+pub(crate) use reading::by_tier;
+
+/// A memory tier at its fullest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TierReport {
+    /// The highest level.
+    pub peak_bytes: u64,
+    /// What it can hold.
+    pub capacity_bytes: u64,
+    /// When the peak is first reached.
+    pub peak_at_s: f64,
+    /// What is resident then: weights, gradients, optimizer, activations, workspace.
+    pub by_class: BTreeMap<String, u64>,
+}
+
+/// Bytes by class: index with `class as usize`.
+pub type ByClass = [u64; MemoryClass::ALL.len()];
+
+/// A level over time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Curve {
+    /// From when on each level holds; the first point is at time zero, times strictly increase.
+    pub points: Vec<(Time, ByClass)>,
+}
+
+/// The highest point of a curve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peak {
+    /// The level of all classes together.
+    pub bytes: Bytes,
+    /// When it is first reached.
+    pub at: Time,
+    /// What is resident then.
+    pub by_class: ByClass,
+}
+
+impl Curve {
+    /// The first highest point.
+    pub fn peak(&self) -> Peak {
+        let mut peak = Peak { bytes: Bytes::ZERO, at: Time::ZERO, by_class: ByClass::default() };
+        for &(at, by_class) in &self.points {
+            let bytes = Bytes(by_class.iter().sum());
+            if bytes > peak.bytes {
+                peak = Peak { bytes, at, by_class };
+            }
+        }
+        peak
+    }
+    /// The level after the last op.
+    pub fn last(&self) -> ByClass {
+        self.points.last().map_or(ByClass::default(), |p| p.1)
+    }
+}
+
+/// A rank that uses a tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Who.
+    pub rank: RankId,
+    /// The rank's number for the tier; 0 is the device's own memory.
+    pub tier: u8,
+    /// How many alike ranks that stands for.
+    pub count: u32,
+}
+
+/// Who uses each tier of a world, in the order of tiers.
+pub fn users(world: &World) -> Vec<Vec<User>> {
+    let mut users = vec![Vec::new(); world.tiers.len()];
+    for rank in (0..world.ranks.len() as u32).map(RankId) {
+        for (number, used) in world.tiers_of(rank).iter().enumerate() {
+            users[used.tier.index()].push(User { rank, tier: number as u8, count: used.count });
+        }
+    }
+    users
+}
+
+/// What happened on one tier.
+pub struct Ledger {
+    resident: Vec<(RankId, Levels)>,
+    changes: Vec<Change>,
+}
+
+type Levels = [i64; MemoryClass::ALL.len()];
+
+/// Bytes that come (positive) or go at a moment.
+#[derive(Clone, Copy)]
+struct Change {
+    at: Time,
+    rank: RankId,
+    bytes: Levels,
+}
+
+impl Ledger {
+    /// Replays one tier for its users.
+    pub fn replay(causes: &Causes, tier: TierId, users: &[User]) -> Ledger {
+        let resident: Vec<_> = users.iter().map(|user| (user.rank, resident(causes.world(), user))).collect();
+        let level = resident.iter().map(|r| r.1.iter().sum::<i64>()).sum();
+        let capacity = causes.world().tiers[tier.index()].capacity.0;
+        let mut steps = Vec::new();
+        for user in users {
+            steps_of(causes, user, &mut steps);
+        }
+        Ledger { resident, changes: play(steps, level, capacity) }
+    }
+    /// What all users hold together.
+    pub fn curve(&self) -> Curve {
+        self.curve_of(|_| true)
+    }
+    /// What one rank holds (as often as it counts).
+    pub fn rank_curve(&self, rank: RankId) -> Curve {
+        self.curve_of(|r| r == rank)
+    }
+
+    fn curve_of(&self, wanted: impl Fn(RankId) -> bool) -> Curve {
+        let mut level = Levels::default();
+        for (_, bytes) in self.resident.iter().filter(|r| wanted(r.0)) {
+            add(&mut level, bytes);
+        }
+        let mut points = vec![(Time::ZERO, level.map(|b| b.max(0) as u64))];
+        for change in self.changes.iter().filter(|c| wanted(c.rank)) {
+            add(&mut level, &change.bytes);
+            let now = level.map(|b| b.max(0) as u64);
+            match points.last_mut() {
+                Some(last) if last.0 == change.at => last.1 = now,
+                Some(last) if last.1 == now => {}
+                _ => points.push((change.at, now)),
+            }
+        }
+        Curve { points }
+    }
+}
+
+/// The curve of each tier's level is long; its peak is often all that is asked for.
+pub fn peaks(causes: &Causes) -> Vec<Peak> {
+    let tiers = users(causes.world()).into_iter().enumerate();
+    tiers.map(|(t, users)| Ledger::replay(causes, TierId(t as u32), &users).curve().peak()).collect()
+}
+
+/// The highest level of the fullest tier of a name: the report's `peak_bytes`; `None` where the machine has none.
+pub fn peak_bytes(world: &World, record: &Record, tier: &str) -> Option<u64> {
+    let causes = Causes::new(world, record);
+    let named = world.tiers.iter().zip(peaks(&causes)).filter(|(of, _)| *of.name == *tier);
+    named.map(|(_, peak)| peak.bytes.0).max()
+}
+
+fn add(level: &mut Levels, bytes: &Levels) {
+    for (level, bytes) in level.iter_mut().zip(bytes) {
+        *level += bytes;
+    }
+}
+
+fn resident(world: &World, user: &User) -> Levels {
+    let mut level = Levels::default();
+    for effect in world.program_of(user.rank).resident.iter().filter(|e| e.tier == user.tier) {
+        level[effect.class as usize] += i64::from(user.count) * effect.bytes as i64;
+    }
+    level
+}
+
+/// Something that changes a level, before it is known when exactly.
+struct Effect {
+    /// The earliest moment.
+    at: Time,
+    /// The latest: later than `at` where an op might have waited for room.
+    until: Time,
+    rank: RankId,
+    bytes: Levels,
+}
+
+/// What the ops of one user do to its tier.
+fn steps_of(causes: &Causes, user: &User, out: &mut Vec<Effect>) {
+    let program = causes.world().program_of(user.rank);
+    for (i, op) in program.ops.iter().enumerate().filter(|(_, op)| !op.memory.is_empty()) {
+        let id = OpId(i as u32);
+        let (mut at_start, mut at_end) = (Levels::default(), Levels::default());
+        for effect in program.memory[op.memory.range()].iter().filter(|e| e.tier == user.tier) {
+            let bytes = i64::from(user.count) * effect.bytes as i64;
+            match effect.when {
+                MemoryWhen::AllocAtStart => at_start[effect.class as usize] += bytes,
+                MemoryWhen::FreeAtStart => at_start[effect.class as usize] -= bytes,
+                MemoryWhen::FreeAtEnd => at_end[effect.class as usize] -= bytes,
+            }
+        }
+        let (start, end) = causes.span(user.rank, id);
+        let alone = causes.comm(user.rank, id).is_none_or(|c| causes.world().members_of(c).len() == 1);
+        let ready = match op.work {
+            Work::Comm { .. } if !alone => causes.ready(user.rank, id).time,
+            _ => start,
+        };
+        let steps = [(ready, start, at_start), (end, end, at_end)];
+        let real = steps.into_iter().filter(|s| s.2 != Levels::default());
+        out.extend(real.map(|(at, until, bytes)| Effect { at, until, rank: user.rank, bytes }));
+    }
+}
+
+impl Effect {
+    fn total(&self) -> i64 {
+        self.bytes.iter().sum()
+    }
+}
+
+/// Gives every step its moment. If all fit when they are ready, that is it. Else some must have waited for room:
+/// each is then taken to have waited no longer than the others' known bytes made it.
+fn play(steps: Vec<Effect>, resident: i64, capacity: u64) -> Vec<Change> {
+    let capacity = capacity as i64;
+    let mut changes: Vec<_> =
+        steps.iter().map(|s| Change { at: s.at, rank: s.rank, bytes: s.bytes }).collect();
+    if steps.iter().any(|s| s.until > s.at)
+        && levels(steps.iter().map(|s| (s.at, s.total())), resident).1 > capacity
+    {
+        let (mut level, _) = levels(steps.iter().flat_map(|s| [(s.at, 0), (s.until, s.total())]), resident);
+        let mut late: Vec<usize> = (0..steps.len()).filter(|&i| steps[i].until > steps[i].at).collect();
+        late.sort_by_key(|&i| steps[i].until);
+        for i in late {
+            changes[i].at = earliest(&mut level, &steps[i], capacity);
+        }
+    }
+    changes.sort_by_key(|c| c.at);
+    changes
+}
+
+/// The level after each moment at which something changes, and the highest of them.
+fn levels(changes: impl Iterator<Item = (Time, i64)>, resident: i64) -> (Vec<(Time, i64)>, i64) {
+    let mut changes: Vec<_> = changes.collect();
+    changes.sort_by_key(|c| c.0);
+    let (mut level, mut points) = (resident, Vec::new());
+    for same_time in changes.chunk_by(|a, b| a.0 == b.0) {
+        level += same_time.iter().map(|c| c.1).sum::<i64>();
+        points.push((same_time[0].0, level));
+    }
+    let highest = points.iter().map(|p| p.1).max().unwrap_or(resident);
+    (points, highest)
+}
+
+/// From when on, of the points before its start, a step's bytes fit all the way; they are added there.
+fn earliest(level: &mut [(Time, i64)], step: &Effect, capacity: i64) -> Time {
+    let ready = level.partition_point(|p| p.0 < step.at);
+    let start = level.partition_point(|p| p.0 < step.until);
+    let before = &mut level[ready..start];
+    let blocked = before.iter().rposition(|p| p.1 + step.total() > capacity).map_or(0, |i| i + 1);
+    before[blocked..].iter_mut().for_each(|p| p.1 += step.total());
+    before.get(blocked).map_or(step.until, |p| p.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::program::StreamKind;
+    use crate::read::analysis::random_world::{self, Scenario};
+    use proptest::prelude::*;
+
+    fn ledger(s: &Scenario) -> Ledger {
+        Ledger::replay(&Causes::new(&s.world, &s.record), TierId(0), &users(&s.world)[0])
+    }
+
+    proptest! {
+        #[test]
+        fn what_comes_and_stays_is_what_is_there_at_the_end(seed in any::<u64>()) {
+            for s in random_world::both(seed) {
+                let curve = ledger(&s).curve();
+                let mut expected = [0i64; 5];
+                for program in &s.world.programs {
+                    for e in &program.resident {
+                        expected[e.class as usize] += e.bytes as i64;
+                    }
+                    for e in &program.memory {
+                        let sign = if e.when == MemoryWhen::AllocAtStart { 1 } else { -1 };
+                        expected[e.class as usize] += sign * e.bytes as i64;
+                    }
+                }
+                prop_assert_eq!(curve.last().map(|b| b as i64), expected);
+                prop_assert!(curve.peak().bytes <= s.world.tiers[0].capacity);
+                prop_assert!(curve.points.windows(2).all(|w| w[0].0 < w[1].0));
+            }
+        }
+    }
+
+    /// 100 resident; 0–2: +50 activations; 2–5: +30 workspace, freed at its end, and 50 activations freed then.
+    #[test]
+    fn a_peak_names_what_is_resident() {
+        let mut s = Scenario::new(2);
+        for r in 0..2 {
+            let compute = s.stream(r, StreamKind::Compute);
+            s.resident(r, MemoryClass::Weights, 100);
+            s.kernel(r, compute, 2, 0);
+            s.memory(r, MemoryWhen::AllocAtStart, MemoryClass::Activations, 50);
+            s.kernel(r, compute, 3, 0);
+            s.memory(r, MemoryWhen::AllocAtStart, MemoryClass::Workspace, 30);
+            s.memory(r, MemoryWhen::FreeAtEnd, MemoryClass::Workspace, 30);
+            s.memory(r, MemoryWhen::FreeAtEnd, MemoryClass::Activations, 50);
+        }
+        let mut s = s.finish();
+        s.world.tier_uses[1].count = 3;
+        let ledger = ledger(&s);
+        assert_eq!(
+            ledger.rank_curve(RankId(0)).points,
+            [(Time(0), [100, 0, 0, 50, 0]), (Time(2), [100, 0, 0, 50, 30]), (Time(5), [100, 0, 0, 0, 0])]
+        );
+        let by_class = [400, 0, 0, 200, 120];
+        assert_eq!(ledger.curve().peak(), Peak { bytes: Bytes(720), at: Time(2), by_class });
+    }
+
+    /// Rank 0 arrives at 1 and holds its buffer while it waits for rank 1, which arrives at 6.
+    #[test]
+    fn a_member_that_waits_holds_its_bytes() {
+        let mut s = Scenario::new(2);
+        let streams: Vec<_> =
+            (0..2).map(|r| (s.stream(r, StreamKind::Compute), s.stream(r, StreamKind::Data))).collect();
+        s.kernel(0, streams[0].0, 1, 0);
+        s.kernel(1, streams[1].0, 6, 0);
+        s.wait_for_last_kernel(0);
+        s.wait_for_last_kernel(1);
+        s.comm(&[(0, streams[0].1), (1, streams[1].1)], 3, 0, 0);
+        for r in 0..2 {
+            s.memory(r, MemoryWhen::AllocAtStart, MemoryClass::Weights, 7);
+            s.memory(r, MemoryWhen::FreeAtEnd, MemoryClass::Weights, 7);
+        }
+        let s = s.finish();
+        let at = |weights: u64| [weights, 0, 0, 0, 0];
+        assert_eq!(
+            ledger(&s).rank_curve(RankId(0)).points,
+            [(Time(0), at(0)), (Time(1), at(7)), (Time(9), at(0))]
+        );
+        assert_eq!(ledger(&s).curve().peak().at, Time(6));
+    }
+}

@@ -1,0 +1,256 @@
+//! Communication by kind: how much of it kernels hid, and how much the compute stream sat through.
+//!
+//! On one rank, a kind *ran* while at least one op of the kind was on its way (the union over time, not the sum over
+//! ops: two transfers side by side count once). That time has three parts:
+//!
+//! * *under kernels*: the compute stream was busy. Only this is overlap;
+//! * *exposed*: the compute stream stood still for an op of the kind, queues behind it and contention included;
+//! * *while idle*: the compute stream stood still for something else, as a transfer in a pipeline bubble.
+//!
+//! Waiting for a peer that has not arrived is not communication: it is no part of the time that a kind ran.
+
+mod reading;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cause::Causes;
+use super::idle::IdleTimes;
+use super::kind::OpKind;
+use super::stalls::{Stall, stalls_of};
+use super::turns::Recurring;
+use crate::core::engine::Record;
+use crate::core::ids::{OpId, RankId};
+use crate::core::program::{Work, World};
+use crate::core::units::{PS_PER_S, Time};
+pub use reading::Communication;
+pub(crate) use reading::communication;
+
+/// Communication of one kind, mean over ranks. `under_kernels_s`, `while_idle_s` and `exposed_s` sum to `ran_s`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CommunicationReport {
+    /// Time during which at least one op of the kind ran.
+    pub ran_s: f64,
+    /// The part during which a kernel ran: overlap.
+    pub under_kernels_s: f64,
+    /// The part during which the compute stream stood still for something else.
+    pub while_idle_s: f64,
+    /// The part during which the compute stream stood still for it.
+    pub exposed_s: f64,
+    /// The sum over the ops: more than `ran_s` where they ran side by side.
+    pub op_seconds: f64,
+    /// Bytes of the messages of one rank.
+    pub bytes: f64,
+    /// Operations of one rank.
+    pub ops: f64,
+}
+
+/// Communication of one kind on one rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KindTime {
+    /// Ops of the kind.
+    pub ops: u64,
+    /// The sum of their times.
+    pub op_time: Time,
+    /// Time during which at least one of them ran.
+    pub ran: Time,
+    /// The part during which a kernel ran.
+    pub under_kernels: Time,
+    /// The part that stalled the compute stream.
+    pub exposed: Time,
+    /// Bytes of their messages on this rank, of each in whole bytes.
+    pub bytes: u128,
+}
+
+impl KindTime {
+    /// The part during which the compute stream stood still for something else.
+    pub fn while_idle(&self) -> Time {
+        self.ran - self.under_kernels - self.exposed
+    }
+}
+
+/// All kinds on one rank: index with `kind as usize`; kernels and host work stay zero.
+pub type ByKind = [KindTime; OpKind::ALL.len()];
+
+/// The communication of one rank. `stalls` are that rank's, as [`super::stalls::stalls_of`] finds them.
+pub(crate) fn overlap(causes: &Causes, rank: RankId, recurring: &Recurring, stalls: &[Stall]) -> ByKind {
+    let world = causes.world();
+    let program = world.program_of(rank);
+    let times = recurring.of_rank(rank, program);
+    let mut kinds = ByKind::default();
+    let mut spans: [Vec<Span>; OpKind::ALL.len()] = Default::default();
+    for (i, op) in program.ops.iter().enumerate() {
+        if let Work::Comm { .. } = op.work {
+            let id = OpId(i as u32);
+            let ((start, end), times) = (causes.span(rank, id), times(id));
+            let of = causes.kind(rank, id) as usize;
+            let kind = &mut kinds[of];
+            kind.ops += times;
+            kind.op_time += (end - start) * times;
+            kind.bytes += u128::from(times) * program.infos[op.info as usize].bytes.round() as u128;
+            spans[of].push((start, end));
+        }
+    }
+    let kernels = union(causes.index_of(rank).kernels.iter().map(|k| causes.span(rank, *k)).collect());
+    for (kind, spans) in kinds.iter_mut().zip(spans) {
+        let spans = union(spans);
+        kind.ran = spans.iter().map(|(start, end)| recurring.time(*start, *end)).sum();
+        kind.under_kernels = common(&spans, &kernels, recurring);
+    }
+    for stall in stalls {
+        if let Some(kind) = exposes(causes, stall) {
+            kinds[kind as usize].exposed += stall.time() * stall.waiting.map_or(1, times);
+        }
+    }
+    kinds
+}
+
+/// The kind of communication that a stall exposes: it ran on the stalled rank, and the rank stood still for it.
+fn exposes(causes: &Causes, stall: &Stall) -> Option<OpKind> {
+    let (on, op) = stall.waited_for?;
+    let ran = stall.start >= causes.span(on, op).0;
+    let is_comm = matches!(causes.world().program_of(on).ops[op.index()].work, Work::Comm { .. });
+    (on == stall.rank && is_comm && ran).then(|| causes.kind(on, op))
+}
+
+/// A stretch of time that comes so many times more than it was played.
+pub type Section = ((Time, Time), u64);
+
+/// Seconds of a mean rank that stood still for communication, by its kind: the report's `exposed_s`. `weights` are the ranks
+/// that each simulated one stands for; what lies in a section counts so many times more.
+pub fn exposed(
+    world: &World,
+    record: &Record,
+    idle: &mut IdleTimes,
+    weights: &[u64],
+    section: Option<Section>,
+) -> BTreeMap<OpKind, f64> {
+    let mut causes = Causes::new(world, record);
+    let (mut times, mut occurs) = ([0u128; OpKind::ALL.len()], [false; OpKind::ALL.len()]);
+    let mut pieces = Vec::new();
+    for (rank, weight) in weights.iter().enumerate() {
+        let rank = RankId(rank as u32);
+        pieces.clear();
+        stalls_of(&mut causes, idle, rank, &mut pieces);
+        for stall in &pieces {
+            let Some(kind) = exposes(&causes, stall) else { continue };
+            let again = section.map_or(0, |((from, until), more)| {
+                u128::from(stall.end.min(until).saturating_sub(stall.start.max(from)).0) * u128::from(more)
+            });
+            times[kind as usize] += u128::from(*weight) * (u128::from(stall.time().0) + again);
+        }
+        let index = causes.index_of(rank);
+        index.by_slot.iter().flatten().for_each(|op| occurs[index.kinds[op.index()] as usize] = true);
+    }
+    let all: f64 = weights.iter().map(|weight| *weight as f64).sum();
+    let seconds = |kind: OpKind| times[kind as usize] as f64 / all / PS_PER_S;
+    OpKind::ALL.into_iter().filter(|k| occurs[*k as usize]).map(|k| (k, seconds(k))).collect()
+}
+
+/// From when until when.
+type Span = (Time, Time);
+
+/// The same stretches of time in order, those that touch or overlap joined.
+fn union(mut spans: Vec<Span>) -> Vec<Span> {
+    if !spans.is_sorted() {
+        spans.sort_unstable();
+    }
+    spans.dedup_by(|next, last| {
+        let joins = next.0 <= last.1;
+        if joins {
+            last.1 = last.1.max(next.1);
+        }
+        joins
+    });
+    spans
+}
+
+/// Time that lies in both of two unions.
+fn common(a: &[Span], b: &[Span], recurring: &Recurring) -> Time {
+    let (mut i, mut j, mut sum) = (0, 0, Time::ZERO);
+    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+        let (start, end) = (x.0.max(y.0), x.1.min(y.1));
+        if start < end {
+            sum += recurring.time(start, end);
+        }
+        if x.1 <= y.1 { i += 1 } else { j += 1 }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::program::StreamKind;
+    use crate::read::analysis::random_world::{self, Scenario};
+    use crate::read::analysis::stalls;
+    use proptest::prelude::*;
+
+    fn of_rank(s: &Scenario, rank: u32) -> ByKind {
+        let mut causes = Causes::new(&s.world, &s.record);
+        let mut pieces = Vec::new();
+        stalls::stalls_of(&mut causes, &mut IdleTimes::new(&s.world), RankId(rank), &mut pieces);
+        overlap(&causes, RankId(rank), &Recurring::default(), &pieces)
+    }
+
+    proptest! {
+        #[test]
+        fn what_ran_has_three_parts(seed in any::<u64>()) {
+            for s in random_world::both(seed) {
+                for kind in (0..s.record.ranks()).flat_map(|r| of_rank(&s, r)) {
+                    prop_assert!(kind.under_kernels + kind.exposed <= kind.ran && kind.ran <= kind.op_time);
+                    prop_assert_eq!(kind.under_kernels + kind.while_idle() + kind.exposed, kind.ran);
+                }
+            }
+        }
+
+        /// Every microsecond looked at on its own.
+        #[test]
+        fn unions_and_what_they_share(a in stretches(), b in stretches()) {
+            let covers = |spans: &[Span], at: u64| spans.iter().any(|s| s.0.0 <= at && at < s.1.0);
+            let both = (0..64).filter(|&at| covers(&a, at) && covers(&b, at)).count() as u64;
+            prop_assert_eq!(common(&union(a), &union(b), &Recurring::default()), Time(both));
+        }
+    }
+
+    fn stretches() -> impl Strategy<Value = Vec<Span>> {
+        prop::collection::vec((0u64..50, 0u64..14).prop_map(|(at, len)| (Time(at), Time(at + len))), 0..12)
+    }
+
+    /// A gradient bucket of 5 behind a kernel of 3: 3 under it, 2 exposed.
+    #[test]
+    fn a_bucket_longer_than_its_kernel_sticks_out() {
+        let mut s = Scenario::new(1);
+        let compute = s.stream(0, StreamKind::Compute);
+        let data = s.stream(0, StreamKind::Data);
+        s.kernel(0, compute, 1_000_000, 0);
+        s.wait_for_last_kernel(0);
+        s.comm(&[(0, data)], 5_000_000, 0, 0);
+        s.kernel(0, compute, 3_000_000, 0);
+        let dp = of_rank(&s.finish(), 0)[OpKind::Data as usize];
+        assert_eq!((dp.ops, dp.op_time, dp.ran), (1, Time(5_000_000), Time(5_000_000)));
+        assert_eq!((dp.under_kernels, dp.exposed), (Time(3_000_000), Time(2_000_000)));
+    }
+
+    /// A send of 4 that nothing waits for, beside a prefetch of 6 that a kernel waits for: two copies side by side ran
+    /// 6 together, and what the rank did not wait for is no overlap.
+    #[test]
+    fn what_runs_in_a_gap_is_not_hidden() {
+        let mut s = Scenario::new(1);
+        let compute = s.stream(0, StreamKind::Compute);
+        let send = s.stream(0, StreamKind::PipelineSend);
+        let copies = [s.stream(0, StreamKind::CopyIn), s.stream(0, StreamKind::CopyIn)];
+        s.comm(&[(0, send)], 4_000_000, 0, 0);
+        s.comm(&[(0, copies[0])], 5_000_000, 0, 0);
+        s.comm(&[(0, copies[1])], 6_000_000, 0, 0);
+        s.wait_for_last_comm(0);
+        s.kernel(0, compute, 1_000_000, 0);
+        let kinds = of_rank(&s.finish(), 0);
+        let (pp, h2d) = (kinds[OpKind::Pipeline as usize], kinds[OpKind::CopyIn as usize]);
+        assert_eq!((pp.ran, pp.under_kernels, pp.exposed), (Time(4_000_000), Time::ZERO, Time::ZERO));
+        assert_eq!(pp.while_idle(), Time(4_000_000));
+        assert_eq!((h2d.op_time, h2d.ran, h2d.exposed), (Time(11_000_000), Time(6_000_000), Time(6_000_000)));
+    }
+}

@@ -1,0 +1,379 @@
+//! Slack: how much later an op could end without moving the end of the step, everything else taking as long as it did.
+//!
+//! Backwards from the end of the step, the latest end of an op is the earliest of the latest starts of what waits for it:
+//! the op behind it on its stream, and the ops that name it. A communication ends for all members at once, and may start
+//! as late as the first of them needs. Waits for room on a tier are part of the op that waited: what freed the room is
+//! not known. So ops on the critical path have no slack, and an op without slack lies on some critical path.
+//!
+//! Every op is visited once, when all that waits for it has been: no recursion, and time linear in ops and waits.
+
+mod reading;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cause::Causes;
+use super::kind::OpKind;
+use super::turns::Recurring;
+use crate::core::ids::{OpId, RankId};
+use crate::core::program::Program;
+use crate::core::units::{PS_PER_S, Time};
+pub use reading::Slacks;
+
+/// The slack of every op of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slack {
+    first: Vec<u64>,
+    of: Vec<Time>,
+}
+
+impl Slack {
+    /// Of one op.
+    pub fn get(&self, rank: RankId, op: OpId) -> Time {
+        self.of[self.first[rank.index()] as usize + op.index()]
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+/// A communication of all its members.
+#[derive(Clone, Copy, Debug)]
+struct Action {
+    /// Members that something behind them still holds back.
+    pending: u32,
+    /// The first member in the list of `members`.
+    member: u32,
+    latest: Time,
+}
+
+/// A member of an action.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    rank: RankId,
+    op: OpId,
+    /// The next one of the same action.
+    next: u32,
+}
+
+struct Walk<'c, 'a> {
+    causes: &'c Causes<'a>,
+    /// By op: its latest end as known so far.
+    latest: Vec<Time>,
+    /// By op: what waits for it and has not been visited.
+    pending: Vec<u32>,
+    /// By op: its action.
+    action: Vec<u32>,
+    actions: Vec<Action>,
+    members: Vec<Member>,
+    todo: Vec<(RankId, OpId)>,
+}
+
+/// Finds the slack of every op of a run.
+pub fn slack(causes: &Causes) -> Slack {
+    let record = causes.record();
+    let count = record.spans.len();
+    let mut walk = Walk {
+        causes,
+        latest: vec![record.step_end; count],
+        pending: vec![0; count],
+        action: vec![NONE; count],
+        actions: Vec::new(),
+        members: Vec::new(),
+        todo: Vec::new(),
+    };
+    walk.count();
+    walk.meet();
+    while let Some((rank, op)) = walk.todo.pop() {
+        walk.visit(rank, op);
+    }
+    let mut of = walk.latest;
+    for ((latest, (_, end)), pending) in of.iter_mut().zip(&record.spans).zip(&walk.pending) {
+        // Left over are actions of no time that meet in an order nobody can tell.
+        *latest = if *pending == 0 { *latest - *end } else { Time::ZERO };
+    }
+    Slack { first: record.first.clone(), of }
+}
+
+impl Walk<'_, '_> {
+    fn at(&self, rank: RankId, op: OpId) -> usize {
+        self.causes.record().first[rank.index()] as usize + op.index()
+    }
+
+    /// What waits for each op; those that nothing waits for come first.
+    fn count(&mut self) {
+        let world = self.causes.world();
+        let of_program = |program: &Program| {
+            let mut waiting = vec![0; program.ops.len()];
+            program.waits.iter().for_each(|w| waiting[w.index()] += 1);
+            for stream in &program.streams {
+                stream.ops.iter().rev().skip(1).for_each(|op| waiting[op.index()] += 1);
+            }
+            waiting
+        };
+        let programs: Vec<Vec<u32>> = world.programs.iter().map(|p| of_program(p)).collect();
+        for rank in (0..world.ranks.len() as u32).map(RankId) {
+            let waiting = &programs[world.ranks[rank.index()].program.index()];
+            let first = self.at(rank, OpId(0));
+            self.pending[first..first + waiting.len()].copy_from_slice(waiting);
+            let free = (0u32..).zip(waiting).filter(|(_, w)| **w == 0);
+            self.todo.extend(free.map(|(op, _)| (rank, OpId(op))));
+        }
+    }
+
+    /// Finds the members of each action: the n-th ops that start on each slot of a communicator belong together.
+    fn meet(&mut self) {
+        let world = self.causes.world();
+        // By communicator: its actions so far.
+        let mut known: Vec<Vec<u32>> = vec![Vec::new(); world.comms.len()];
+        for rank in (0..world.ranks.len() as u32).map(RankId) {
+            let by_slot = &self.causes.index_of(rank).by_slot;
+            for (ops, comm) in by_slot.iter().zip(world.slots_of(rank)) {
+                let mut ops = ops.clone();
+                let start = |op: &OpId| self.causes.span(rank, *op);
+                if !ops.is_sorted_by_key(start) {
+                    ops.sort_by_key(start);
+                }
+                for (n, op) in ops.into_iter().enumerate() {
+                    let of_comm = &mut known[comm.index()];
+                    if n == of_comm.len() {
+                        of_comm.push(self.actions.len() as u32);
+                        let latest = self.causes.record().step_end;
+                        self.actions.push(Action { pending: 0, member: NONE, latest });
+                    }
+                    let number = of_comm[n];
+                    let at = self.at(rank, op);
+                    let action = &mut self.actions[number as usize];
+                    action.pending += 1;
+                    self.action[at] = number;
+                    let next = std::mem::replace(&mut action.member, self.members.len() as u32);
+                    self.members.push(Member { rank, op, next });
+                }
+            }
+        }
+    }
+
+    /// All that waits for an op has been visited.
+    fn visit(&mut self, rank: RankId, op: OpId) {
+        let at = self.at(rank, op);
+        let end = self.causes.span(rank, op).1;
+        let number = self.action[at];
+        if number == NONE {
+            let took = end - self.causes.ready(rank, op).time;
+            return self.release(rank, op, self.latest[at] - took);
+        }
+        let action = &mut self.actions[number as usize];
+        action.latest = action.latest.min(self.latest[at]);
+        action.pending -= 1;
+        if action.pending > 0 {
+            return;
+        }
+        let Action { latest, member, .. } = *action;
+        // When the last member had arrived.
+        let mut arrived = Time::ZERO;
+        let mut each = member;
+        while each != NONE {
+            let Member { rank, op, next } = self.members[each as usize];
+            arrived = arrived.max(self.causes.ready(rank, op).time);
+            each = next;
+        }
+        each = member;
+        while each != NONE {
+            let Member { rank, op, next } = self.members[each as usize];
+            let at = self.at(rank, op);
+            self.latest[at] = latest;
+            self.release(rank, op, latest - (end - arrived));
+            each = next;
+        }
+    }
+
+    /// An op may start as late as `start`: what it waits for may end then.
+    fn release(&mut self, rank: RankId, op: OpId, start: Time) {
+        let (program, index) = (self.causes.world().program_of(rank), self.causes.index_of(rank));
+        let waits = &program.waits[program.ops[op.index()].waits.range()];
+        for &before in waits.iter().chain(&self.causes.predecessor(rank, op)) {
+            let at = self.at(rank, before);
+            self.latest[at] = self.latest[at].min(start - index.latency_between(program, before, op));
+            self.pending[at] -= 1;
+            if self.pending[at] == 0 {
+                self.todo.push((rank, before));
+            }
+        }
+    }
+}
+
+/// Slack of the ops of one kind, means of a rank.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SlackReport {
+    /// Ops.
+    pub ops: f64,
+    /// Their time.
+    pub time_s: f64,
+    /// The part of it in ops without slack: each of them moves the step.
+    pub binding_s: f64,
+    /// The part of it in ops whose slack is less than a hundredth of the step.
+    pub near_s: f64,
+    /// The least slack of all.
+    pub least_s: f64,
+}
+
+/// The slack of the ops of one kind on all ranks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OfKind {
+    ops: u64,
+    all: u128,
+    binding: u128,
+    near: u128,
+    least: Option<Time>,
+}
+
+/// All kinds: index with `kind as usize`.
+pub(crate) type ByKind = [OfKind; OpKind::ALL.len()];
+
+/// By kind of op. Rank `r` of the world stands for `weights[r]`.
+pub(crate) fn sums(causes: &Causes, slack: &Slack, weights: &[u64], recurring: &Recurring) -> ByKind {
+    let near = Time((causes.record().step_end + recurring.longer()).0 / 100);
+    let mut sums = ByKind::default();
+    for (rank, &weight) in (0..).map(RankId).zip(weights) {
+        let times = recurring.of_rank(rank, causes.world().program_of(rank));
+        for (op, &kind) in (0..).map(OpId).zip(&causes.index_of(rank).kinds) {
+            let (start, end) = causes.span(rank, op);
+            let weight = weight * times(op);
+            let (took, slack) = (u128::from(weight) * u128::from((end - start).0), slack.get(rank, op));
+            let sum = &mut sums[kind as usize];
+            sum.ops += weight;
+            sum.all += took;
+            sum.binding += if slack == Time::ZERO { took } else { 0 };
+            sum.near += if slack < near { took } else { 0 };
+            sum.least = Some(sum.least.map_or(slack, |least| least.min(slack)));
+        }
+    }
+    sums
+}
+
+/// By kind of op: means of so many ranks.
+pub(crate) fn by_kind(sums: ByKind, ranks: u64) -> BTreeMap<OpKind, SlackReport> {
+    let ranks = ranks.max(1) as f64;
+    let seconds = |ps: u128| ps as f64 / ranks / PS_PER_S;
+    let report = |sum: OfKind| SlackReport {
+        ops: sum.ops as f64 / ranks,
+        time_s: seconds(sum.all),
+        binding_s: seconds(sum.binding),
+        near_s: seconds(sum.near),
+        least_s: sum.least.unwrap_or_default().s(),
+    };
+    let present = OpKind::ALL.into_iter().zip(sums).filter(|(_, sum)| sum.least.is_some());
+    present.map(|(kind, sum)| (kind, report(sum))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::program::{StreamKind, Work};
+    use crate::read::analysis::critical::critical_path;
+    use crate::read::analysis::idle::IdleTimes;
+    use crate::read::analysis::random_world::{self, Scenario};
+    use proptest::prelude::*;
+
+    fn of(s: &Scenario) -> Slack {
+        slack(&Causes::new(&s.world, &s.record))
+    }
+
+    /// The end of the step if one kernel takes `later` longer and all else as long as it did: a forward sweep in the
+    /// order of the starts, which that delay does not change.
+    fn delayed(s: &Scenario, rank: usize, op: usize, later: Time) -> Time {
+        let causes = Causes::new(&s.world, &s.record);
+        let mut order: Vec<(RankId, OpId)> = (0..s.record.ranks())
+            .flat_map(|r| {
+                (0..s.world.program_of(RankId(r)).ops.len() as u32).map(move |o| (RankId(r), OpId(o)))
+            })
+            .collect();
+        order.sort_by_key(|&(r, o)| (s.record.span(r, o), o));
+        let mut ends = s.record.spans.clone();
+        let at = |r: RankId, o: OpId| s.record.first[r.index()] as usize + o.index();
+        // Until nothing moves: ties may stand in any order.
+        loop {
+            let before = ends.clone();
+            for &(r, o) in &order {
+                let ready = |ends: &[(Time, Time)], r: RankId, o: OpId| {
+                    let program = s.world.program_of(r);
+                    let waits = &program.waits[program.ops[o.index()].waits.range()];
+                    waits
+                        .iter()
+                        .chain(&causes.predecessor(r, o))
+                        .map(|w| ends[at(r, *w)].1)
+                        .max()
+                        .unwrap_or_default()
+                };
+                let members = match s.world.program_of(r).ops[o.index()].work {
+                    Work::Comm { .. } => causes.members(r, o),
+                    Work::Compute { .. } => vec![(r, o)],
+                };
+                let was =
+                    members.iter().map(|&(r, o)| ready(&s.record.spans, r, o)).max().unwrap_or_default();
+                let is = members.iter().map(|&(r, o)| ready(&ends, r, o)).max().unwrap_or_default();
+                let more = if (r.index(), o.index()) == (rank, op) { later } else { Time::ZERO };
+                ends[at(r, o)].1 = is + (s.record.span(r, o).1 - was) + more;
+            }
+            if ends == before {
+                return ends.iter().map(|e| e.1).max().unwrap_or_default();
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn the_path_has_no_slack(seed in any::<u64>()) {
+            for s in random_world::both(seed) {
+                let slack = of(&s);
+                let path = critical_path(&mut Causes::new(&s.world, &s.record), &mut IdleTimes::new(&s.world));
+                for link in &path.links {
+                    prop_assert_eq!(slack.get(link.rank, link.op), Time::ZERO);
+                }
+            }
+        }
+
+        /// A kernel that ends later by its slack moves nothing; by more, the step by the difference.
+        #[test]
+        fn slack_is_how_late_a_kernel_may_end(seed in any::<u64>(), pick in any::<prop::sample::Index>()) {
+            let s = random_world::random(seed);
+            let kernels: Vec<(usize, usize)> = (0..s.record.ranks() as usize)
+                .flat_map(|r| {
+                    let ops = &s.world.program_of(RankId(r as u32)).ops;
+                    let is_kernel = |o: &usize| matches!(ops[*o].work, Work::Compute { .. });
+                    (0..ops.len()).filter(is_kernel).map(move |o| (r, o)).collect::<Vec<_>>()
+                })
+                .collect();
+            if !kernels.is_empty() {
+                let (rank, op) = kernels[pick.index(kernels.len())];
+                let slack = of(&s).get(RankId(rank as u32), OpId(op as u32));
+                prop_assert_eq!(delayed(&s, rank, op, slack), s.record.step_end);
+                let more = Time(12_345);
+                prop_assert_eq!(delayed(&s, rank, op, slack + more), s.record.step_end + more);
+            }
+        }
+    }
+
+    /// Kernels of 2 and 5 on two ranks meet in a collective: the first may be 3 late.
+    #[test]
+    fn who_waits_has_slack() {
+        let mut s = Scenario::new(2);
+        let streams: Vec<_> =
+            (0..2).map(|r| (s.stream(r, StreamKind::Compute), s.stream(r, StreamKind::Tensor))).collect();
+        s.kernel(0, streams[0].0, 2_000_000, 0);
+        s.kernel(1, streams[1].0, 5_000_000, 0);
+        s.wait_for_last_kernel(0);
+        s.wait_for_last_kernel(1);
+        s.comm(&[(0, streams[0].1), (1, streams[1].1)], 1_000_000, 0, 0);
+        let s = s.finish();
+        let slack = of(&s);
+        assert_eq!(slack.get(RankId(0), OpId(0)), Time(3_000_000));
+        assert_eq!(slack.get(RankId(1), OpId(0)), Time::ZERO);
+        let kinds =
+            by_kind(sums(&Causes::new(&s.world, &s.record), &slack, &[1, 1], &Recurring::default()), 2);
+        let compute = &kinds[&OpKind::Compute];
+        assert_eq!((compute.time_s, compute.binding_s, compute.least_s), (3.5e-6, 2.5e-6, 0.0));
+    }
+}

@@ -1,0 +1,570 @@
+//! From a device's peak to MFU: what took the rest, bar by bar.
+//!
+//! For every rank, in integer picoseconds,
+//! ```text
+//! step time = model FLOPs of the rank / peak + Σ bars          MFU = (step time − Σ bars) / step time
+//! ```
+//! Busy time gives the bars of kernels. A kernel that ran t had a nominal time n on an undisturbed device and would take
+//! n' on this one (slow device, jitter): n' − n is *stragglers*, t − n' is *interference* (units that communication
+//! kernels take, or memory bandwidth that copies take). n is *recomputation* or *optimizer* by its phase, else
+//! n − FLOPs/peak is *kernel efficiency* where it multiplies matrices, and n is *memory-bound kernels* where not.
+//! Stalls give the others ([`super::stalls`]); communication that was waited for is cut into latency and bandwidth as
+//! on an idle machine, what sharing added is contention, a member that had not arrived is *late peer*.
+//!
+//! A pipeline bubble is *imbalance* as far as this rank idles longer than the rank that idles least, and else the order's
+//! own. Transfers that were waited for are its *transfer*.
+//!
+//! What MFU counts is not what ran: attention is counted in full, a mask skips half of it, and its backward pass computes
+//! the scores again. Two bars close the books: *attention as counted* (negative where more is counted than ran) and
+//! *beyond the model* (padding, experts that get more than their share). Both are spread over the ranks in proportion.
+//!
+//! A rank of a folded world weighs as many as it stands for. Without FLOPs on its kernels a run has no waterfall.
+
+mod reading;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cause::Causes;
+use super::idle::IdleTimes;
+use super::kind::OpKind;
+use super::stalls::{RankTime, Stall, Waiting};
+use super::turns::Recurring;
+use crate::core::engine::undisturbed_time;
+use crate::core::ids::{OpId, RankId};
+use crate::core::kernel_class::KernelClass;
+use crate::core::program::{Phase, Work};
+use crate::core::units::{FlopRate, PS_PER_S, Time};
+pub use reading::{Bars, chart};
+
+/// Why a rank did less than its peak: one bar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bar {
+    /// A class of matrix kernels ran below the peak.
+    Efficiency(KernelClass),
+    /// Kernels that multiply nothing, by class.
+    MemoryBound(KernelClass),
+    /// Kernels repeated before the backward pass.
+    Recomputation,
+    /// Kernels beside communication kernels, which take compute units.
+    InterferenceUnits,
+    /// Kernels beside copies, which take memory bandwidth.
+    InterferenceMemory,
+    /// Kernels of a slow device, and jitter.
+    SlowDevice,
+    /// The host had not launched.
+    Host,
+    /// Communication of a kind that was waited for.
+    Exposed(OpKind, Part),
+    /// A copy that was needed stood behind another.
+    Queued,
+    /// What was needed waited for room on a full tier.
+    FullTier,
+    /// Idle as the order of passes has it, were all stages equally long.
+    BubbleOrder,
+    /// Idle because other stages are longer.
+    BubbleImbalance,
+    /// Transfers between stages that were waited for.
+    BubbleTransfer(Part),
+    /// Kernels of the optimizer, and waiting for it elsewhere.
+    Optimizer,
+    /// The rank had finished, others had not.
+    Tail,
+    /// Products that ran and that the model does not call for.
+    BeyondModel,
+    /// Attention that ran less attention that is counted.
+    AttentionCounted,
+}
+
+/// A part of communication that was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// Bytes over bandwidth, alone on an idle machine.
+    Bandwidth,
+    /// What no bandwidth shortens.
+    Latency,
+    /// What sharing links added.
+    Contention,
+    /// A member had not arrived.
+    LatePeer,
+}
+
+impl Part {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Bandwidth => "bandwidth",
+            Part::Latency => "latency",
+            Part::Contention => "contention",
+            Part::LatePeer => "late peer",
+        }
+    }
+}
+
+impl Bar {
+    /// The group that it is shown in.
+    pub fn group(self) -> &'static str {
+        match self {
+            Bar::Efficiency(_) => "kernel efficiency",
+            Bar::MemoryBound(_) => "memory-bound kernels",
+            Bar::Recomputation => "recomputation",
+            Bar::InterferenceUnits | Bar::InterferenceMemory => "interference",
+            Bar::SlowDevice => "stragglers",
+            Bar::Host => "host",
+            Bar::Exposed(..) | Bar::Queued | Bar::FullTier => "exposed communication",
+            Bar::BubbleOrder | Bar::BubbleImbalance | Bar::BubbleTransfer(_) => "bubble",
+            Bar::Optimizer => "optimizer",
+            Bar::Tail => "tail",
+            Bar::BeyondModel => "beyond the model",
+            Bar::AttentionCounted => "attention as counted",
+        }
+    }
+    /// What of the group, and which part of that; empty where the group says all.
+    pub fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Bar::Efficiency(class) | Bar::MemoryBound(class) => (class.name(), ""),
+            Bar::InterferenceUnits => ("compute units", ""),
+            Bar::InterferenceMemory => ("memory bandwidth", ""),
+            Bar::Exposed(kind, part) => (kind.name(), part.name()),
+            Bar::Queued => ("copies", "queued"),
+            Bar::FullTier => ("copies", "full tier"),
+            Bar::BubbleOrder => ("order", ""),
+            Bar::BubbleImbalance => ("imbalance", ""),
+            Bar::BubbleTransfer(part) => ("transfer", part.name()),
+            _ => ("", ""),
+        }
+    }
+}
+
+/// FLOPs that MFU counts, over all devices of the job.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counted {
+    /// Products with weights.
+    pub matrices: f64,
+    /// Products of tokens with one another: attention in full, scans.
+    pub mixing: f64,
+}
+
+/// The bars of one rank, or of several together: they sum to `peak − model`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waterfall {
+    /// Ranks.
+    pub ranks: u64,
+    /// Their step times, in picoseconds.
+    pub peak: i128,
+    /// What the model calls for, at the peak, in picoseconds.
+    pub model: i128,
+    /// By cause, in picoseconds. Those that are zero are left out.
+    pub bars: BTreeMap<Bar, i128>,
+}
+
+impl Waterfall {
+    /// Adds a waterfall that stands for `weight` ranks.
+    pub fn add(&mut self, other: &Waterfall, weight: u64) {
+        let times = i128::from(weight);
+        self.ranks += other.ranks * weight;
+        self.peak += other.peak * times;
+        self.model += other.model * times;
+        other.bars.iter().for_each(|(&bar, &ps)| self.put(bar, ps * times));
+    }
+    /// A part of the peak.
+    pub fn share(&self, ps: i128) -> f64 {
+        if self.peak > 0 { ps as f64 / self.peak as f64 } else { 0.0 }
+    }
+    /// Mean seconds of a rank.
+    pub fn seconds(&self, ps: i128) -> f64 {
+        ps as f64 / self.ranks.max(1) as f64 / PS_PER_S
+    }
+    fn put(&mut self, bar: Bar, ps: i128) {
+        if ps != 0 {
+            *self.bars.entry(bar).or_default() += ps;
+        }
+    }
+}
+
+/// What was read of one rank so far: all but what other ranks decide.
+#[derive(Clone, Debug, Default)]
+pub struct OfRank {
+    step: Time,
+    /// Kernels by class and phase.
+    kernels: BTreeMap<(Option<KernelClass>, Phase), Kernels>,
+    bars: BTreeMap<Bar, i128>,
+    bubble: Time,
+    tail: Time,
+}
+
+/// Kernels of one class in one phase.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kernels {
+    /// Nominal picoseconds.
+    nominal: i128,
+    flops: i128,
+}
+
+/// The waterfall of a rank as it comes together.
+#[derive(Default)]
+struct Coming {
+    waterfall: Waterfall,
+    /// FLOPs on products with weights that count, and what they take at the peak.
+    matrices: (i128, i128),
+    /// The same of products of tokens with one another.
+    mixing: (i128, i128),
+    bubble: Time,
+    tail: Time,
+}
+
+/// Reads one rank. `time` and `pieces` are its stalls.
+pub(crate) fn of_rank(
+    causes: &Causes,
+    idle: &mut IdleTimes,
+    rank: RankId,
+    recurring: &Recurring,
+    (time, pieces): (&RankTime, &[Stall]),
+) -> OfRank {
+    let step = causes.record().step_end + recurring.longer();
+    let mut reading = OfRank { step, ..OfRank::default() };
+    let times = recurring.of_rank(rank, causes.world().program_of(rank));
+    kernels(&mut reading, causes, rank, time, times);
+    for stall in pieces {
+        stalled(&mut reading, causes, idle, stall, stall.waiting.map_or(1, times));
+    }
+    reading
+}
+
+/// Busy time by what the kernels were.
+fn kernels(
+    reading: &mut OfRank,
+    causes: &Causes,
+    rank: RankId,
+    time: &RankTime,
+    times: impl Fn(OpId) -> u64,
+) {
+    let world = causes.world();
+    let program = world.program_of(rank);
+    let index = causes.index_of(rank);
+    let (mut on_this_device, mut undisturbed) = (0, 0);
+    // Micro-batches share infos, so there are few of them: how often, and the time.
+    let mut of_info = vec![(0u64, 0u64); program.infos.len()];
+    for &kernel in &index.kernels {
+        let op = &program.ops[kernel.index()];
+        let Work::Compute { time } = op.work else { continue };
+        let times = times(kernel);
+        on_this_device += i128::from(times * undisturbed_time(world, rank, kernel).0);
+        undisturbed += i128::from(times * time.0);
+        let (count, sum) = &mut of_info[op.info as usize];
+        (*count, *sum) = (*count + times, *sum + times * time.0);
+    }
+    for (info, (count, time)) in program.infos.iter().zip(of_info).filter(|(_, sums)| sums.0 > 0) {
+        let sum = reading.kernels.entry((info.class, info.phase)).or_default();
+        sum.nominal += i128::from(time);
+        sum.flops += info.flops.round() as i128 * i128::from(count);
+    }
+    let memory = i128::from(time.slowed_by_memory.0);
+    reading.put(Bar::SlowDevice, on_this_device - undisturbed);
+    reading.put(Bar::InterferenceMemory, memory);
+    // Kernels of several compute streams may run side by side; the time that they share counts once, and is taken off here.
+    reading.put(Bar::InterferenceUnits, i128::from(time.busy.0) - on_this_device - memory);
+}
+
+impl OfRank {
+    fn put(&mut self, bar: Bar, ps: i128) {
+        *self.bars.entry(bar).or_default() += ps;
+    }
+
+    /// Its kernels held against the peak.
+    fn against(self, peak: FlopRate) -> Coming {
+        let mut coming = Coming { bubble: self.bubble, tail: self.tail, ..Coming::default() };
+        let bars = &mut coming.waterfall;
+        (bars.ranks, bars.peak) = (1, i128::from(self.step.0));
+        self.bars.into_iter().for_each(|(bar, ps)| bars.put(bar, ps));
+        for ((class, phase), Kernels { nominal, flops }) in self.kernels {
+            let class = class.unwrap_or(KernelClass::Other);
+            match phase {
+                Phase::Recompute => bars.put(Bar::Recomputation, nominal),
+                Phase::Optimizer => bars.put(Bar::Optimizer, nominal),
+                _ if flops == 0 => bars.put(Bar::MemoryBound(class), nominal),
+                _ => {
+                    let ideal = at_peak(flops as f64, peak);
+                    bars.put(Bar::Efficiency(class), nominal - ideal);
+                    let of = if class.mixes() { &mut coming.mixing } else { &mut coming.matrices };
+                    *of = (of.0 + flops, of.1 + ideal);
+                }
+            }
+        }
+        coming
+    }
+}
+
+fn at_peak(flops: f64, peak: FlopRate) -> i128 {
+    (flops / peak.0 * PS_PER_S).round() as i128
+}
+
+/// A piece of a gap that comes so many times.
+fn stalled(reading: &mut OfRank, causes: &Causes, idle: &mut IdleTimes, stall: &Stall, times: u64) {
+    let time = stall.time() * times;
+    let ps = i128::from(time.0);
+    let kind = stall.waited_for.map(|(r, op)| causes.kind(r, op));
+    let exposed = |part: Part| match kind {
+        Some(OpKind::Pipeline) => Bar::BubbleTransfer(part),
+        Some(kind) => Bar::Exposed(kind, part),
+        None => Bar::Host,
+    };
+    match stall.cause.waiting() {
+        Waiting::Bubble => reading.bubble += time,
+        Waiting::Tail => reading.tail += time,
+        Waiting::Optimizer => reading.put(Bar::Optimizer, ps),
+        Waiting::Host => reading.put(Bar::Host, ps),
+        Waiting::Queued => reading.put(Bar::Queued, ps),
+        Waiting::Full => reading.put(Bar::FullTier, ps),
+        Waiting::Shared => reading.put(exposed(Part::Contention), ps),
+        Waiting::Late => reading.put(exposed(Part::LatePeer), ps),
+        Waiting::Running => {
+            let latency = latency_share(causes, idle, stall) * i128::from(times);
+            reading.put(exposed(Part::Latency), latency);
+            reading.put(exposed(Part::Bandwidth), ps - latency);
+        }
+    }
+}
+
+/// The part of a piece of running communication that is latency: as much of it as of the whole on an idle machine.
+fn latency_share(causes: &Causes, idle: &mut IdleTimes, stall: &Stall) -> i128 {
+    let Some((rank, op)) = stall.waited_for else { return 0 };
+    let Work::Comm { transfer, .. } = causes.world().program_of(rank).ops[op.index()].work else { return 0 };
+    let Some(comm) = causes.comm(rank, op) else { return 0 };
+    let (alone, latency) = (idle.get(comm, transfer), idle.latency(comm, transfer));
+    if alone == Time::ZERO {
+        return 0;
+    }
+    i128::from(stall.time().0) * i128::from(latency.min(alone).0) / i128::from(alone.0)
+}
+
+/// The waterfalls of all ranks, each of which stands for `weights[rank]`; `None` where kernels have no FLOPs.
+pub fn waterfalls(
+    readings: Vec<OfRank>,
+    weights: &[u64],
+    counted: Counted,
+    peak: FlopRate,
+) -> Option<Vec<Waterfall>> {
+    let readings: Vec<Coming> = readings.into_iter().map(|r| r.against(peak)).collect();
+    let sum = |of: &dyn Fn(&Coming) -> i128| {
+        readings.iter().zip(weights).map(|(r, w)| of(r) * i128::from(*w)).sum::<i128>() as f64
+    };
+    let (matrices, mixing) = (sum(&|r| r.matrices.0), sum(&|r| r.mixing.0));
+    if matrices + mixing <= 0.0 {
+        return None;
+    }
+    // Where one sort is counted and none of it ran, both are spread together.
+    let apart = (matrices > 0.0 || counted.matrices <= 0.0) && (mixing > 0.0 || counted.mixing <= 0.0);
+    let together = (counted.matrices + counted.mixing) / (matrices + mixing);
+    let factor = |counted: f64, ran: f64| match apart {
+        true if ran > 0.0 => counted / ran,
+        true => 1.0,
+        false => together,
+    };
+    let factors = (factor(counted.matrices, matrices), factor(counted.mixing, mixing));
+    let idle = |r: &Coming| r.bubble + r.tail;
+    let least = readings.iter().map(idle).min().unwrap_or_default();
+    let finish = |r: Coming| {
+        let imbalance = r.bubble.min(idle(&r) - least);
+        let mut w = r.waterfall;
+        w.put(Bar::BubbleImbalance, i128::from(imbalance.0));
+        w.put(Bar::BubbleOrder, i128::from((r.bubble - imbalance).0));
+        w.put(Bar::Tail, i128::from(r.tail.0));
+        let [of_matrices, of_mixing] = [r.matrices.0 as f64 * factors.0, r.mixing.0 as f64 * factors.1]
+            .map(|flops| at_peak(flops, peak));
+        w.put(Bar::BeyondModel, r.matrices.1 - of_matrices);
+        w.put(Bar::AttentionCounted, r.mixing.1 - of_mixing);
+        w.model = of_matrices + of_mixing;
+        w
+    };
+    Some(readings.into_iter().map(finish).collect())
+}
+
+/// From the peak to MFU, mean over all ranks and by stage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WaterfallReport {
+    /// Mean over all ranks.
+    pub mean: BarsReport,
+    /// Mean over the ranks of each pipeline stage, in order.
+    pub stages: Vec<BarsReport>,
+}
+
+/// One waterfall: `mfu` and the shares of all bars sum to 1, the peak.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BarsReport {
+    /// What is left of the peak.
+    pub mfu: f64,
+    /// What took the rest, in the order of the waterfall.
+    pub bars: Vec<BarReport>,
+}
+
+/// One bar.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BarReport {
+    /// `kernel efficiency`, `memory-bound kernels`, `recomputation`, `interference`, `stragglers`, `host`, `exposed
+    /// communication`, `bubble`, `optimizer`, `tail`, `beyond the model`, `attention as counted`.
+    pub group: String,
+    /// Class of kernels, kind of communication, sort of bubble; empty where the group says all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub what: String,
+    /// Of communication: `bandwidth`, `latency`, `contention`, `late peer`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub part: String,
+    /// Seconds of a rank. Negative where MFU counts more than ran.
+    pub time_s: f64,
+    /// Of the peak over the step, and so of the step.
+    pub share: f64,
+}
+
+impl From<&Waterfall> for BarsReport {
+    fn from(w: &Waterfall) -> BarsReport {
+        let bar = |(bar, &ps): (&Bar, &i128)| {
+            let (what, part) = bar.names();
+            BarReport {
+                group: bar.group().into(),
+                what: what.into(),
+                part: part.into(),
+                time_s: w.seconds(ps),
+                share: w.share(ps),
+            }
+        };
+        BarsReport { mfu: w.share(w.model), bars: w.bars.iter().filter(|b| *b.1 != 0).map(bar).collect() }
+    }
+}
+
+impl WaterfallReport {
+    /// Means of the waterfalls of ranks, each with its weight and stage.
+    pub fn of(ranks: &[(Waterfall, u64, u32)]) -> WaterfallReport {
+        let mean = |wanted: &dyn Fn(u32) -> bool| {
+            let mut sum = Waterfall::default();
+            ranks.iter().filter(|r| wanted(r.2)).for_each(|(w, weight, _)| sum.add(w, *weight));
+            BarsReport::from(&sum)
+        };
+        let mut stages: Vec<u32> = ranks.iter().map(|r| r.2).collect();
+        stages.sort_unstable();
+        stages.dedup();
+        WaterfallReport {
+            mean: mean(&|_| true),
+            stages: stages.into_iter().map(|stage| mean(&|s| s == stage)).collect(),
+        }
+    }
+}
+
+impl BarsReport {
+    /// The groups in the order of the waterfall, each with its share and its bars.
+    pub fn groups(&self) -> Vec<(&str, f64, &[BarReport])> {
+        let group = |bars: &'_ [BarReport]| bars.iter().map(|b| b.share).sum::<f64>();
+        self.bars.chunk_by(|a, b| a.group == b.group).map(|g| (g[0].group.as_str(), group(g), g)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::program::{OpInfo, StreamKind};
+    use crate::read::analysis::random_world;
+    use crate::read::analysis::random_world::Scenario;
+    use crate::read::analysis::stalls;
+    use proptest::prelude::*;
+
+    const PEAK: FlopRate = FlopRate(1e12);
+
+    fn read(s: &Scenario, counted: Counted) -> Option<Vec<Waterfall>> {
+        let mut causes = Causes::new(&s.world, &s.record);
+        let mut idle = IdleTimes::new(&s.world);
+        let mut of = |r: u32| {
+            let mut pieces = Vec::new();
+            let time = stalls::stalls_of(&mut causes, &mut idle, RankId(r), &mut pieces);
+            of_rank(&causes, &mut idle, RankId(r), &Recurring::default(), (&time, &pieces))
+        };
+        let readings: Vec<OfRank> = (0..s.record.ranks()).map(&mut of).collect();
+        waterfalls(readings, &vec![1; s.record.ranks() as usize], counted, PEAK)
+    }
+
+    /// Gives the kernels of a world classes and FLOPs by turns.
+    fn with_flops(mut s: Scenario, seed: u64) -> Scenario {
+        for (p, program) in s.world.programs.iter_mut().enumerate() {
+            let program = std::sync::Arc::make_mut(program);
+            for (i, info) in program.infos.iter_mut().enumerate() {
+                let draw = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left((7 * i + p) as u32 % 63) % 97;
+                info.class = Some(KernelClass::ALL[draw as usize % KernelClass::ALL.len()]);
+                info.flops = if draw.is_multiple_of(3) { 0.0 } else { draw as f64 * 1e5 };
+                info.phase = match draw % 5 {
+                    0 => Phase::Recompute,
+                    1 => Phase::Optimizer,
+                    _ => Phase::Forward,
+                };
+            }
+        }
+        s
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+        #[test]
+        fn bars_and_the_model_fill_the_peak(seed in any::<u64>(), of_model in 0.1f64..3.0) {
+            for s in random_world::both(seed) {
+                let s = with_flops(s, seed);
+                let counted = Counted { matrices: of_model * 3e7, mixing: 1e7 };
+                let Some(ranks) = read(&s, counted) else { continue };
+                let mut model = 0.0;
+                for w in &ranks {
+                    prop_assert_eq!(w.model + w.bars.values().sum::<i128>(), w.peak);
+                    prop_assert_eq!(w.peak, i128::from(s.record.step_end.0));
+                    model += w.model as f64;
+                }
+                let expected = (counted.matrices + counted.mixing) / PEAK.0 * PS_PER_S;
+                prop_assert!((model - expected).abs() <= 2.0 + ranks.len() as f64 + 1e-9 * expected, "{model} {expected}");
+            }
+        }
+    }
+
+    /// A GEMM at half the peak, a norm, and a reduction of 3 us of which 1 us is latency, that comes 2 us late.
+    #[test]
+    fn each_bar_has_its_name() {
+        let mut s = Scenario::new(2);
+        let streams: Vec<_> =
+            (0..2).map(|r| (s.stream(r, StreamKind::Compute), s.stream(r, StreamKind::Tensor))).collect();
+        s.kernel(0, streams[0].0, 4_000_000, 0);
+        s.kernel(1, streams[1].0, 6_000_000, 0);
+        s.wait_for_last_kernel(0);
+        s.wait_for_last_kernel(1);
+        s.comm(&[(0, streams[0].1), (1, streams[1].1)], 3_000_000, 0, 0);
+        for (r, stream) in streams.iter().enumerate() {
+            s.wait_for_last_comm(r);
+            s.kernel(r, stream.0, 1_000_000, 0);
+        }
+        let mut s = s.finish();
+        for program in &mut s.world.programs {
+            let infos = &mut std::sync::Arc::make_mut(program).infos;
+            infos[0] = OpInfo { class: Some(KernelClass::Gemm), flops: 2e6, ..infos[0].clone() };
+            infos[2] = OpInfo { class: Some(KernelClass::Norm), ..infos[2].clone() };
+        }
+        let crate::core::program::Action::Phases(phases) = &mut s.world.actions[0] else { panic!("a phase") };
+        phases[0].latency = Time(1_000_000);
+        phases[0].bytes = 1_000_000.0;
+        let ranks = read(&s, Counted { matrices: 4e6, mixing: 0.0 }).expect("a waterfall");
+        let us = 1_000_000;
+        let tensor = |part| Bar::Exposed(OpKind::Tensor, part);
+        let expected = [
+            (Bar::Efficiency(KernelClass::Gemm), 2 * us),
+            (Bar::MemoryBound(KernelClass::Norm), us),
+            (tensor(Part::Bandwidth), 2 * us),
+            (tensor(Part::Latency), us),
+            (tensor(Part::LatePeer), 2 * us),
+        ];
+        assert_eq!(ranks[0].bars, BTreeMap::from(expected));
+        assert_eq!((ranks[0].model, ranks[0].peak), (2 * us, 10 * us));
+    }
+
+    /// No kernel that multiplies: nothing to hold against a peak.
+    #[test]
+    fn without_flops_there_is_none() {
+        let mut s = Scenario::new(1);
+        let stream = s.stream(0, StreamKind::Compute);
+        s.kernel(0, stream, 1_000, 0);
+        assert_eq!(read(&s.finish(), Counted { matrices: 1.0, mixing: 0.0 }), None);
+    }
+}
