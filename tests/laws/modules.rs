@@ -251,7 +251,7 @@ fn uneven_images_are_accounted_for_folded_or_not() {
 fn steps_with_modules_are_accounted_for_folded_or_not() {
     let mut draws = Draws(0x5eed_0012);
     let mut played = 0;
-    for i in 0..count() / 8 {
+    for i in 0..count() / 5 {
         let usage = drawn_usage(&mut draws);
         let mut text = with_module(drawn(&mut draws), &usage);
         staged(&mut draws, &mut text);
