@@ -19,6 +19,7 @@ def inspect(
     *,
     settings: Settings = None,
     rank: int = 0,
+    kernels: Optional[Path] = None,
 ) -> dict[str, Any]:
     """Show what a workload and a machine expand to, without simulating.
 
@@ -28,6 +29,8 @@ def inspect(
         [default: the one the workload names].
     ``settings``: Change a field: `batch.global=768`, `topology.nodes=16`.
     ``rank``: The rank whose groups are shown.
+    ``kernels``: Also write the step's kernels here, each shape once, as rows that wait for a time (`measure_device.py
+        --kernels` takes it).
 
     Returns: The machine and the step.
     """
@@ -480,7 +483,8 @@ def learn(
 ) -> dict[str, Any]:
     """Take the prices of kernels, host and collectives from profiles of a real step.
 
-    ``traces``: Profiles of one or several ranks, as torch.profiler exports them.
+    ``traces``: Profiles of one or several ranks, as torch.profiler exports them; or times of kernels, one a line
+        (`.jsonl`).
     ``workload``: The workload that was profiled: name or path.
     ``topology``: The machine that it ran on [default: the one that the workload names].
     ``settings``: Change a field of the workload, or behind `topology.` of the machine.
