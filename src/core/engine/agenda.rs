@@ -12,8 +12,8 @@
 const SHORT: usize = 16;
 /// A longer list gives back its later half.
 const LONG: usize = 2 * SHORT;
-/// One for each bit of a time, and one for those that do not differ.
-const HEAPS: usize = 65;
+/// One for each bit of a time and one for those that do not differ; the last is for both upper bits.
+const HEAPS: usize = 64;
 
 /// Events, each a time above 64 bits of its own.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Agenda {
     /// Events from `edge` on, by the number of bits that tell their time from `base`, which is no later.
     far: [Vec<u128>; HEAPS],
     /// One bit for each of `far` that holds something.
-    filled: u128,
+    filled: u64,
     base: u64,
 }
 
@@ -57,7 +57,7 @@ impl Agenda {
 
     #[inline]
     fn push_far(&mut self, event: u128) {
-        let heap = differing_bits(time_of(event), self.base);
+        let heap = heap_of(time_of(event), self.base);
         self.far[heap].push(event);
         self.filled |= 1 << heap;
     }
@@ -117,7 +117,10 @@ impl Agenda {
         for event in events.drain(..) {
             self.push_far(event);
         }
-        self.far[heap] = events;
+        // The last heap may have got some back.
+        if self.far[heap].is_empty() {
+            self.far[heap] = events;
+        }
     }
 
     /// Shortens the list by its later events, all of one moment staying together.
@@ -147,11 +150,11 @@ impl Agenda {
         if moment >= self.base {
             return;
         }
-        let heap = differing_bits(moment, self.base);
+        let heap = heap_of(moment, self.base);
         let (lower, upper) = self.far.split_at_mut(heap);
         lower.iter_mut().for_each(|events| upper[0].append(events));
         self.filled &= !0 << heap;
-        self.filled |= u128::from(!upper[0].is_empty()) << heap;
+        self.filled |= u64::from(!upper[0].is_empty()) << heap;
         self.base = moment;
     }
 
@@ -167,16 +170,18 @@ fn time_of(event: u128) -> u64 {
     (event >> 64) as u64
 }
 
-/// Number of the lowest bits in which two moments differ.
+/// The heap of a moment: the number of the lowest bits in which it differs from `base`.
 #[inline]
-fn differing_bits(a: u64, b: u64) -> usize {
-    (u64::BITS - (a ^ b).leading_zeros()) as usize
+fn heap_of(moment: u64, base: u64) -> usize {
+    let bits = u64::BITS - (moment ^ base).leading_zeros();
+    (bits as usize).min(HEAPS - 1)
 }
 
-/// The first moment behind those that differ from `base` in so many bits and are later.
+/// The first moment behind those of a heap.
 fn end_of(heap: usize, base: u64) -> u64 {
     let end = match heap.checked_sub(1) {
-        Some(bit) => (u128::from(base >> bit) + 2) << bit,
+        Some(bit) if heap < HEAPS - 1 => (u128::from(base >> bit) + 2) << bit,
+        Some(_) => return u64::MAX,
         None => u128::from(base) + 1,
     };
     end.min(u128::from(u64::MAX)) as u64
@@ -194,9 +199,9 @@ mod tests {
         /// Against a sorted set: any events that are not before now, and now moves on with the first one or before it.
         #[test]
         fn the_first_comes_first(
-            steps in prop::collection::vec((0u32..5, 0u64..1 << 40, 0u32..41, 1usize..80), 0..200),
+            steps in prop::collection::vec((0u32..5, 0u64..1 << 62, 0u32..63, 1usize..80), 0..200),
         ) {
-            let (mut agenda, mut sorted, mut now, mut number) = (Agenda::new(), BTreeSet::new(), 0, 0u64);
+            let (mut agenda, mut sorted, mut now, mut number) = (Agenda::new(), BTreeSet::new(), 0u64, 0u64);
             for (what, time, bits, times) in steps {
                 for i in 0..times as u64 {
                     prop_assert_eq!(agenda.first(), sorted.first().copied());
@@ -204,9 +209,9 @@ mod tests {
                     match (what, first) {
                         (0 | 1, _) => {
                             // Spread over many times, or all at one.
-                            let after = (time >> bits).wrapping_mul(1 + i * u64::from(what)) % (1 << 41);
+                            let after = (time >> bits).wrapping_mul(1 + i * u64::from(what)) % (1 << 62);
                             number += 1;
-                            let event = u128::from(now + after) << 64 | u128::from(number);
+                            let event = u128::from(now.saturating_add(after)) << 64 | u128::from(number);
                             agenda.push(event);
                             sorted.insert(event);
                         }
