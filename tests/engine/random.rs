@@ -31,7 +31,11 @@ pub fn world(seed: u64) -> World {
     let mut world = World::default();
     let copies = rng.random_range(1..3u32);
     let resources: Vec<_> = (0..rng.random_range(1..6))
-        .map(|_| world.add_resource(Bandwidth(1e9 * f64::from(copies * rng.random_range(1..20u32)))))
+        .map(|_| {
+            // Some so wide that what crosses others on its way cannot fill them.
+            let wide = if rng.random_bool(0.3) { 20 } else { 1 };
+            world.add_resource(Bandwidth(1e9 * f64::from(wide * copies * rng.random_range(1..20u32))))
+        })
         .collect();
     let ranks = rng.random_range(1..5u32);
     let comms: Vec<(Vec<u32>, Vec<usize>)> = (0..rng.random_range(1..7))

@@ -117,7 +117,10 @@ impl Agenda {
         for event in events.drain(..) {
             self.push_far(event);
         }
-        self.far[heap] = events;
+        // The last heap may have got some back.
+        if self.far[heap].is_empty() {
+            self.far[heap] = events;
+        }
     }
 
     /// Shortens the list by its later events, all of one moment staying together.

@@ -374,6 +374,7 @@ impl<O: Observer> Play<'_, O> {
     pub fn flow_ended(&mut self, transit: u32, seq: u64) {
         let Transit { comm, node, flow, event } = self.comms.transits[transit as usize];
         if event != seq {
+            self.events -= 1;
             return;
         }
         self.comms.sharing.remove(flow);

@@ -34,6 +34,7 @@ pub(super) struct Play<'w, O> {
     pub code: Vec<Code>,
     pub now: Time,
     seq: u64,
+    /// Completions so far: an event that was out of date is none.
     pub events: u64,
     agenda: Agenda,
     pub ranks: Vec<RankState>,
@@ -156,8 +157,8 @@ impl<'w, O: Observer> Play<'w, O> {
             let time = time?;
             debug_assert!(time >= self.now);
             if self.observer.wants_state() {
-                let state = self.state();
-                self.observer.state(state);
+                self.tell_state();
+                continue;
             }
             if self.ledger.has_grown() {
                 self.ledger.settle();

@@ -68,15 +68,18 @@ impl Kernel {
     /// A kernel that starts and is not held up by its memory.
     #[inline]
     pub fn starts(slowdown: u16, taken: u32, now: Time, time: u64) -> Kernel {
-        let mut kernel =
-            Kernel { slowdown, taken, since: now, left: time, ends: now, due: now, flow: NONE, share: 0.0 };
-        kernel.ends += Time(kernel.span());
-        kernel.due = kernel.ends;
-        kernel
+        // Units that it does not mind are no part of its state.
+        let taken = if slowdown > 0 { taken } else { 0 };
+        let ends = now + Time(beside(taken, slowdown, time));
+        Kernel { slowdown, taken, since: now, left: time, ends, due: ends, flow: NONE, share: 0.0 }
     }
-    /// Its length over that of an undisturbed kernel, in millionths, by the units taken.
+    /// The same kernel, whose event comes when the kernels behind it have ended as well.
+    #[inline]
+    pub fn until(self, ends: Time) -> Kernel {
+        Kernel { ends, due: ends, ..self }
+    }
     fn stretch(&self) -> u64 {
-        MILLION + u64::from(self.slowdown) * u64::from(self.taken)
+        stretch(self.taken, self.slowdown)
     }
     /// The bytes per second that it can use, of those that it would if undisturbed.
     pub fn limit(&self, wanted: f64) -> f64 {
@@ -87,11 +90,7 @@ impl Kernel {
         if self.share > 0.0 {
             return round(self.left as f64 / self.share);
         }
-        self.unshared(self.left)
-    }
-    /// Picoseconds that so much of it takes where memory does not hold it up.
-    fn unshared(&self, left: u64) -> u64 {
-        if self.taken > 0 { scale(left, self.stretch(), MILLION) } else { left }
+        beside(self.taken, self.slowdown, self.left)
     }
     /// What decides how it goes on, relative to now.
     pub fn state(&self, now: Time) -> [u64; 4] {
@@ -105,13 +104,28 @@ impl Kernel {
             _ if self.taken > 0 => scale(elapsed, MILLION, self.stretch()),
             _ => elapsed,
         };
-        let added = if self.share > 0.0 { elapsed.saturating_sub(self.unshared(progress)) } else { 0 };
+        let added = if self.share > 0.0 {
+            elapsed.saturating_sub(beside(self.taken, self.slowdown, progress))
+        } else {
+            0
+        };
         (self.left, self.since) = (self.left.saturating_sub(progress), now);
         Time(added)
     }
 }
 
 const MILLION: u64 = 1_000_000;
+
+/// Picoseconds of a kernel, or a part of one, beside units taken, where memory does not hold it up.
+#[inline]
+pub(super) fn beside(taken: u32, slowdown: u16, time: u64) -> u64 {
+    if taken > 0 && slowdown > 0 { scale(time, stretch(taken, slowdown), MILLION) } else { time }
+}
+
+/// The length of a kernel beside units taken over that of an undisturbed one, in millionths.
+fn stretch(taken: u32, slowdown: u16) -> u64 {
+    MILLION + u64::from(slowdown) * u64::from(taken)
+}
 
 #[inline]
 fn scale(x: u64, num: u64, den: u64) -> u64 {
@@ -135,32 +149,32 @@ impl<O: Observer> Play<'_, O> {
             if !self.code[cursor as usize].takes_units {
                 continue;
             }
-            let rank = &mut self.ranks[r as usize];
-            rank.taken = if comes { rank.taken + units } else { rank.taken - units };
-            let rank = *rank;
-            match rank.slowed {
+            let before = self.ranks[r as usize];
+            let taken = if comes { before.taken + units } else { before.taken - units };
+            self.ranks[r as usize].taken = taken;
+            match before.slowed {
                 NOBODY => {}
-                SEVERAL => self.retime_kernels(rank),
-                stream => self.retime_kernel(rank.stream(stream), rank.taken),
+                SEVERAL => self.retime_kernels(before, taken),
+                stream => self.retime_kernel(before.stream(stream), before.taken, taken),
             }
         }
     }
 
     /// Other units are taken on a rank with several streams of kernels that mind.
-    fn retime_kernels(&mut self, rank: RankState) {
-        for i in 0..self.compiled[rank.program as usize].slowed.len() {
-            let stream = self.compiled[rank.program as usize].slowed[i];
-            self.retime_kernel(rank.stream(stream), rank.taken);
+    fn retime_kernels(&mut self, before: RankState, taken: u32) {
+        for i in 0..self.compiled[before.program as usize].slowed.len() {
+            let stream = self.compiled[before.program as usize].slowed[i];
+            self.retime_kernel(before.stream(stream), before.taken, taken);
         }
     }
 
-    /// Other units are taken beside stream `s`.
+    /// Other units are taken beside stream `s` than before.
     #[inline]
-    fn retime_kernel(&mut self, s: u32, taken: u32) {
+    fn retime_kernel(&mut self, s: u32, before: u32, taken: u32) {
         if self.streams[s as usize].blocked != RUNNING {
             return;
         }
-        self.break_row(s);
+        self.break_row(s, before);
         let code = &self.code[self.streams[s as usize].cursor as usize];
         if code.slot != NO_SLOT || code.slowdown == 0 {
             return;

@@ -2,33 +2,38 @@
 //!
 //! Where a kernel ends that nobody waits for and that gives nothing back, and the next one of its stream need not wait, nothing
 //! happens but that the next one starts. Such a *row* has one event, at its end. What is told of its ops is known when it
-//! starts; only compute units that are taken beside it change that: the row then ends with the kernel under way
+//! starts; only other compute units taken beside it change that: the row then ends with the kernel under way
 //! ([`Play::break_row`]), and what was told of the kernels behind that is told anew when they run.
 //!
-//! Rows are made where no unit is taken at their start, device memory is not shared, and the observer asks for no order.
+//! Rows are made where device memory is not shared and the observer asks for no order. Of a row that is broken the rest was
+//! told in vain: beside units taken, which often change, rows are not long, and there are none where times are drawn, which
+//! costs as much as an event.
 
 use super::Observer;
 use super::code::{Code, NONE};
 use super::event_loop::{Play, STREAM};
-use super::interference::Kernel;
-use super::ranks::RUNNING;
+use super::interference::{Kernel, beside};
+use super::ranks::{RUNNING, RankState};
 use crate::core::units::Time;
+
+/// Most kernels behind the first of a row, and of one beside units taken.
+const FURTHER: usize = u16::MAX as usize;
+const FURTHER_BESIDE_UNITS: usize = 15;
 
 impl<O: Observer> Play<'_, O> {
     /// Starts the kernel at the head of stream `s`, and with it the row that follows.
     #[inline]
     pub fn start_kernel(&mut self, s: u32, r: u32, code: Code) {
         let rank = &self.ranks[r as usize];
-        let (factors, taken) = (rank.factors, rank.taken);
-        let (mut time, mut start, mut further) = (factors.time_of(&self.world.jitter, &code), self.now, 0);
-        if code.runs_on && !O::IN_ORDER && taken == 0 && !self.device_memory.is_on() {
-            (time, start, further) = self.tell_row(s, r, time);
+        let (time, taken) = (rank.factors.time_of(&self.world.jitter, &code), rank.taken);
+        let (mut ends, mut start, mut further) =
+            (self.now + Time(beside(taken, code.slowdown, time)), self.now, 0);
+        let steady = taken == 0 || !rank.factors.vary;
+        if code.runs_on && !O::IN_ORDER && steady && !self.device_memory.is_on() {
+            (ends, start, further) = self.tell_row(s, r, ends);
         }
-        let mut ends = self.now + Time(time);
         if self.pace.is_on() {
-            let kernel = Kernel::starts(code.slowdown, taken, self.now, time);
-            ends = kernel.ends;
-            *self.kernel_mut(s) = kernel;
+            *self.kernel_mut(s) = Kernel::starts(code.slowdown, taken, self.now, time).until(ends);
         }
         let seq = self.schedule(ends, STREAM, s);
         let stream = &mut self.streams[s as usize];
@@ -38,53 +43,72 @@ impl<O: Observer> Play<'_, O> {
         }
     }
 
-    /// Tells of the kernels of a row but the last, whose first takes `time`; returns the time of all, when the last starts, and
-    /// how many follow the first.
-    fn tell_row(&mut self, s: u32, r: u32, mut time: u64) -> (u64, Time, u16) {
+    /// Tells of the kernels of a row but the last, whose first `ends`; returns the end of all, when the last starts, and how many
+    /// follow the first.
+    fn tell_row(&mut self, s: u32, r: u32, mut ends: Time) -> (Time, Time, u16) {
         let head = self.streams[s as usize].cursor as usize;
         let rank = &self.ranks[r as usize];
-        let (mut at, mut start, mut sum) = (head, self.now, time);
-        let most = head + usize::from(u16::MAX);
+        let (mut at, mut start) = (head, self.now);
+        let most = head + if rank.taken > 0 { FURTHER_BESIDE_UNITS } else { FURTHER };
         while self.code[at].runs_on && at < most {
             let next = &self.code[at + 1];
             if next.wait != NONE && self.unfinished_wait(rank, next).is_some() {
                 break;
             }
-            let end = start + Time(time);
-            self.observer.finished(r, self.code[at].op, start, end);
-            time = rank.factors.time_of(&self.world.jitter, next);
-            (at, start, sum) = (at + 1, end, sum.saturating_add(time));
+            self.observer.finished(r, self.code[at].op, start, ends);
+            (at, start, ends) = (at + 1, ends, ends + self.span_of(rank, rank.taken, next));
         }
-        (sum, start, (at - head) as u16)
+        (ends, start, (at - head) as u16)
     }
 
-    /// The row of stream `s`, if one runs, ends with the kernel under way.
-    pub fn break_row(&mut self, s: u32) {
+    /// How long a kernel takes beside units taken.
+    #[inline]
+    fn span_of(&self, rank: &RankState, taken: u32, code: &Code) -> Time {
+        Time(beside(taken, code.slowdown, rank.factors.time_of(&self.world.jitter, code)))
+    }
+
+    /// The row of stream `s`, if one runs, ends with the kernel under way: so many units were taken beside it so far.
+    pub fn break_row(&mut self, s: u32, taken: u32) {
         let stream = self.streams[s as usize];
         if stream.further == 0 {
             return;
         }
-        let (mut cursor, end_of_row) = (stream.cursor, stream.cursor + u32::from(stream.further));
-        let factors = self.ranks[stream.rank as usize].factors;
-        let time_of = |cursor: u32| Time(factors.time_of(&self.world.jitter, &self.code[cursor as usize]));
-        // No unit was taken beside it so far: it has gone undisturbed since it started.
-        let mut start = self.kernel(s).since;
-        while cursor < end_of_row && start + time_of(cursor) <= self.now {
-            (cursor, start) = (cursor + 1, start + time_of(cursor));
+        let rank = &self.ranks[stream.rank as usize];
+        let (mut cursor, mut start) = (stream.cursor, self.row_began(s, taken));
+        let end_of_row = cursor + u32::from(stream.further);
+        let mut ends = start + self.span_of(rank, taken, &self.code[cursor as usize]);
+        while cursor < end_of_row && ends <= self.now {
+            (cursor, start) = (cursor + 1, ends);
+            ends = start + self.span_of(rank, taken, &self.code[cursor as usize]);
         }
-        let kernel = Kernel::starts(self.code[cursor as usize].slowdown, 0, start, time_of(cursor).0);
-        *self.kernel_mut(s) = kernel;
+        let code = self.code[cursor as usize];
+        if self.pace.is_on() {
+            let time = rank.factors.time_of(&self.world.jitter, &code);
+            *self.kernel_mut(s) = Kernel::starts(code.slowdown, taken, start, time);
+        }
         self.events += u64::from(cursor - stream.cursor);
         let stream = &mut self.streams[s as usize];
         (stream.cursor, stream.start, stream.further) = (cursor, start, 0);
         if cursor < end_of_row {
-            self.kernel_due(s, kernel.ends);
+            self.kernel_due(s, ends);
         }
+    }
+
+    /// When the row of stream `s` began.
+    fn row_began(&self, s: u32, taken: u32) -> Time {
+        if self.pace.is_on() {
+            return self.kernel(s).since;
+        }
+        let stream = &self.streams[s as usize];
+        let rank = &self.ranks[stream.rank as usize];
+        let before_last = (stream.cursor..stream.cursor + u32::from(stream.further)).map(|at| at as usize);
+        stream.start - before_last.map(|at| self.span_of(rank, taken, &self.code[at])).sum()
     }
 
     pub fn kernel_ended(&mut self, s: u32, seq: u64) {
         // A kernel that was made faster on its way has ended at an earlier event, one that was slowed down ends later.
         if self.streams[s as usize].event != seq || self.ends_later(s) {
+            self.events -= 1;
             return;
         }
         if self.device_memory.is_on() {
@@ -116,7 +140,9 @@ impl<O: Observer> Play<'_, O> {
     }
 
     pub fn kernel_due(&mut self, s: u32, at: Time) {
-        self.kernel_mut(s).due = at;
+        if self.pace.is_on() {
+            self.kernel_mut(s).due = at;
+        }
         let seq = self.schedule(at, STREAM, s);
         self.streams[s as usize].event = seq;
     }

@@ -60,7 +60,7 @@ pub trait Observer {
     fn slowed_by_memory(&mut self, _rank: u32, _by: Time) {}
     /// At the end: the highest level of each tier, all effects of one instant counted together.
     fn peaks(&mut self, _peaks: &[Bytes]) {}
-    /// Whether to tell the state of the run at the end of this instant; asks for ops in order.
+    /// Whether to tell the state of the run at the end of this instant.
     #[inline]
     fn wants_state(&self) -> bool {
         false

@@ -29,8 +29,17 @@ pub struct State {
 }
 
 impl<O: Observer> Play<'_, O> {
-    /// The state now, nothing of this instant being left to do.
-    pub fn state(&self) -> State {
+    /// Tells the observer the state now, nothing of this instant being left to do: each kernel by itself, those in a row too.
+    pub fn tell_state(&mut self) {
+        for s in 0..self.streams.len() as u32 {
+            let rank = self.streams[s as usize].rank;
+            self.break_row(s, self.ranks[rank as usize].taken);
+        }
+        let state = self.state();
+        self.observer.state(state);
+    }
+
+    fn state(&self) -> State {
         let mut state = State {
             at: self.now,
             heads: Vec::with_capacity(self.streams.len()),

@@ -19,6 +19,7 @@
 //! * The engine never reads labels and infos: they are for readers of the record.
 
 mod action;
+mod bandwidth;
 mod build;
 mod comms;
 mod edit;

@@ -32,15 +32,22 @@ impl Program {
         let [from, to] = [before, op].map(|o| self.ops[o.index()].stream);
         if from == to { Time::ZERO } else { self.streams[usize::from(from)].latency }
     }
-    /// Bytes per second that the hungriest kernels of all streams move at once.
-    pub fn most_memory_rate(&self) -> f64 {
-        let mut of_stream = vec![0.0f32; self.streams.len()];
-        for op in &self.ops {
-            if let Some(most) = of_stream.get_mut(usize::from(op.stream)) {
-                *most = most.max(op.memory_rate);
-            }
+    /// Bytes per second that the hungriest kernels of all streams move at once, where none takes less than `fastest` of its time,
+    /// to the picosecond.
+    pub fn most_memory_rate(&self, fastest: f64) -> f64 {
+        let mut of_stream = vec![0.0f64; self.streams.len()];
+        for op in self.ops.iter().filter(|op| op.memory_rate > 0.0) {
+            let Some(most) = of_stream.get_mut(usize::from(op.stream)) else { continue };
+            let rate = match op.work {
+                Work::Compute { time } if fastest < 1.0 => {
+                    let nominal = time.0 as f64;
+                    f64::from(op.memory_rate) * (nominal / (nominal * fastest - 0.5).max(1.0))
+                }
+                _ => f64::from(op.memory_rate),
+            };
+            *most = most.max(rate);
         }
-        of_stream.into_iter().map(f64::from).sum()
+        of_stream.into_iter().sum()
     }
 }
 

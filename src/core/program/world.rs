@@ -109,32 +109,6 @@ impl World {
     pub fn program_of(&self, rank: RankId) -> &Program {
         &self.programs[self.ranks[rank.index()].program.index()]
     }
-    /// By resource, whether kernels alone can ask more of it, as the bandwidth of their devices' memory, than it has.
-    pub fn filled_by_kernels(&self) -> Vec<bool> {
-        self.asked_by_kernels().iter().zip(&self.resources).map(|(asked, r)| *asked > r.capacity.0).collect()
-    }
-    /// By resource, whether kernels can feel it as the bandwidth of their device's memory: they can fill it alone, or
-    /// copies cross it too.
-    pub fn felt_by_kernels(&self) -> Vec<bool> {
-        let asked = self.asked_by_kernels();
-        let mut felt: Vec<bool> =
-            asked.iter().zip(&self.resources).map(|(asked, r)| *asked > r.capacity.0).collect();
-        for path in &self.paths {
-            self.uses[path.range()].iter().for_each(|(r, _)| felt[r.index()] |= asked[r.index()] > 0.0);
-        }
-        felt
-    }
-    /// By resource, the most that kernels can ask of it: the hungriest of each compute stream at once.
-    fn asked_by_kernels(&self) -> Vec<f64> {
-        let mut asked = vec![0.0; self.resources.len()];
-        let mut most = vec![None; self.programs.len()];
-        for rank in self.ranks.iter().filter(|rank| !rank.memory.is_empty()) {
-            let Some(program) = self.programs.get(rank.program.index()) else { continue };
-            let most = *most[rank.program.index()].get_or_insert_with(|| program.most_memory_rate());
-            self.uses[rank.memory.range()].iter().for_each(|&(r, a)| asked[r.index()] += most * f64::from(a));
-        }
-        asked
-    }
     /// Puts another world beside this one, on the same resources: its ranks follow those that are here. The first
     /// `shared_tiers` tiers are the same in both (those of the machine); others stay each world's own.
     pub fn join(&mut self, other: &World, shared_tiers: usize) {
@@ -177,7 +151,7 @@ impl World {
         self.profiles.extend(other.profiles.iter().map(shifted));
     }
     /// Whether any action of a profile is a graph of flows.
-    fn plays_graphs(&self, profile: u32) -> bool {
+    pub(super) fn plays_graphs(&self, profile: u32) -> bool {
         let graph = |action: &u32| {
             let action = self.actions.get(*action as usize);
             action.is_some_and(|action| matches!(action, Action::Graph { .. } | Action::Rounds(_)))

@@ -6,7 +6,7 @@
 //! by random ones; those of a trained router are not. No closed form is known to us, so tokens are drawn, always the same.
 
 use std::collections::BTreeMap;
-use std::sync::{LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -30,60 +30,84 @@ impl Routing {
     }
 }
 
-/// The same where the gate ranks groups. Drawn once for each router and number of
-/// parts while the program runs, since studies ask again and again.
+/// The same where the gate ranks groups.
 fn sampled(routing: &Routing, parts: u64) -> Distinct {
-    static DRAWN: LazyLock<Mutex<BTreeMap<(Routing, u64), Distinct>>> = LazyLock::new(Mutex::default);
-    let known = |drawn: &BTreeMap<(Routing, u64), Distinct>| drawn.get(&(*routing, parts)).cloned();
-    let lock = || DRAWN.lock().unwrap_or_else(|broken| broken.into_inner());
-    if let Some(distinct) = known(&lock()) {
-        return distinct;
-    }
-    let distinct = Distinct::of(draw(routing, parts, tokens(routing)));
-    lock().insert((*routing, parts), distinct.clone());
-    distinct
-}
-
-/// Probability of touching exactly d parts, from so many tokens.
-fn draw(routing: &Routing, parts: u64, tokens: u64) -> Vec<f64> {
-    let (experts, group) = (routing.experts as usize, (routing.experts / routing.groups) as usize);
+    let chosen = chosen(routing);
     let part = routing.experts.div_ceil(parts) as usize;
-    let mut rng = ChaCha8Rng::seed_from_u64(0);
-    let mut scores = vec![0_f32; experts];
     let mut touched = vec![0_u32; routing.top_k.min(parts) as usize + 1];
-    for _ in 0..tokens {
-        scores.fill_with(|| rng.random());
-        let mut kept = best(routing.groups as usize, routing.group_limit as usize, |g| {
-            routing.score.of(&scores[g * group..(g + 1) * group])
-        });
-        kept.sort_unstable();
-        let pool: Vec<usize> = kept.iter().flat_map(|g| g * group..(g + 1) * group).collect();
-        let chosen = best(pool.len(), routing.top_k as usize, |i| scores[pool[i]]);
-        let mut to: Vec<usize> = chosen.iter().map(|i| pool[*i] / part).collect();
+    for experts in chosen.chunks(routing.top_k.max(1) as usize) {
+        let mut to: Vec<usize> = experts.iter().map(|expert| *expert as usize / part).collect();
         to.sort_unstable();
         to.dedup();
         touched[to.len()] += 1;
     }
-    touched.iter().map(|n| f64::from(*n) / tokens as f64).collect()
+    let tokens = tokens(routing) as f64;
+    Distinct::of(touched.iter().map(|n| f64::from(*n) / tokens).collect())
 }
 
-/// The `take` of `n` that score highest, in no order.
-fn best(n: usize, take: usize, score: impl Fn(usize) -> f32) -> Vec<usize> {
-    let mut ranked: Vec<(f32, usize)> = (0..n).map(|i| (score(i), i)).collect();
-    if take < n {
-        ranked.select_nth_unstable_by(take, |a, b| b.0.total_cmp(&a.0));
+/// The experts of so many tokens, as many of each as it visits. Drawn once for each router while the program runs, since studies
+/// ask again and again.
+fn chosen(routing: &Routing) -> Arc<Vec<u32>> {
+    static DRAWN: LazyLock<Mutex<BTreeMap<Routing, Arc<Vec<u32>>>>> = LazyLock::new(Mutex::default);
+    let lock = || DRAWN.lock().unwrap_or_else(|broken| broken.into_inner());
+    if let Some(chosen) = lock().get(routing) {
+        return Arc::clone(chosen);
+    }
+    let chosen = Arc::new(draw(routing, tokens(routing)));
+    lock().insert(*routing, Arc::clone(&chosen));
+    chosen
+}
+
+fn draw(routing: &Routing, tokens: u64) -> Vec<u32> {
+    let group = (routing.experts / routing.groups) as usize;
+    let mut rng = ChaCha8Rng::seed_from_u64(0);
+    let mut scores = vec![0_f32; routing.experts as usize];
+    let mut chosen = Vec::with_capacity((tokens * routing.top_k) as usize);
+    let (mut groups, mut experts) = (Vec::new(), Vec::new());
+    for _ in 0..tokens {
+        scores.fill_with(|| rng.random());
+        groups.clear();
+        let scored =
+            scores.chunks(group.max(1)).take(routing.groups as usize).map(|scores| routing.score.of(scores));
+        groups.extend((0..).zip(scored).map(|(g, score)| ranked(score, g)));
+        best(&mut groups, routing.group_limit as usize);
+        experts.clear();
+        for first in groups.iter().map(|g| number(*g) * group) {
+            experts.extend((first..first + group).map(|expert| ranked(scores[expert], expert)));
+        }
+        best(&mut experts, routing.top_k as usize);
+        chosen.extend(experts.iter().map(|expert| number(*expert) as u32));
+    }
+    chosen
+}
+
+/// A score that is not negative and the number of what has it, as one number that is less the better the score is.
+fn ranked(score: f32, number: usize) -> u64 {
+    u64::from(!score.to_bits()) << 32 | number as u64
+}
+
+fn number(ranked: u64) -> usize {
+    ranked as u32 as usize
+}
+
+/// Leaves the best so many, in no order.
+fn best(ranked: &mut Vec<u64>, take: usize) {
+    if take < ranked.len() {
+        ranked.select_nth_unstable(take);
         ranked.truncate(take);
     }
-    ranked.into_iter().map(|(_, i)| i).collect()
 }
 
 impl GroupScore {
     /// How good a group is in which the experts have these scores.
     fn of(self, scores: &[f32]) -> f32 {
-        let take = match self {
-            GroupScore::Drawn | GroupScore::Best => 1,
-            GroupScore::SumOfBestTwo => 2,
-        };
-        best(scores.len(), take, |i| scores[i]).into_iter().map(|i| scores[i]).sum()
+        let (mut best, mut second) = (0.0, 0.0);
+        for &score in scores {
+            (best, second) = if score > best { (score, best) } else { (best, f32::max(second, score)) };
+        }
+        match self {
+            GroupScore::Drawn | GroupScore::Best => best,
+            GroupScore::SumOfBestTwo => best + second,
+        }
     }
 }

@@ -367,7 +367,7 @@ struct Watch<'a> {
     peaks: Vec<Bytes>,
     world: &'a World,
     turns: &'a Turns,
-    /// Ops of rank 0 at whose ends the state is looked at, equally many a turn, and which of them comes next.
+    /// Ops of rank 0 by which the state is looked at, equally many a turn, and which of them comes next.
     marks: Vec<u32>,
     marks_in_turn: usize,
     next: usize,
@@ -448,6 +448,8 @@ impl<'a> Watch<'a> {
 }
 
 impl Observer for Watch<'_> {
+    /// A mark may be told before its op ends: any moment will do, if it is the same in each turn.
+    const IN_ORDER: bool = false;
     #[inline]
     fn finished(&mut self, rank: u32, op: u32, start: Time, end: Time) {
         self.record.finished(rank, op, start, end);

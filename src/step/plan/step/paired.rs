@@ -42,17 +42,20 @@ struct Backward {
 }
 
 impl Stage<'_, '_> {
-    /// Whether both passes have exchanges, and none of them is repeated.
-    pub(super) fn pairs_exchanges(&self, forward: &Task, backward: &Task) -> bool {
-        let has = |part: Part| {
-            let chunk = usize::from(part.chunk);
-            let units =
-                &self.w.units[self.w.first_unit[chunk] as usize..self.w.first_unit[chunk + 1] as usize];
-            let exchanges =
-                |items: &[Item]| items.iter().filter_map(Item::comm).any(|c| c.exchange.is_some());
+    /// By chunk of the rank: whether its passes have exchanges, and none of them is repeated.
+    pub(super) fn chunks_with_exchanges(&self) -> Vec<bool> {
+        let exchanges = |items: &[Item]| items.iter().filter_map(Item::comm).any(|c| c.exchange.is_some());
+        let has = |chunk: &[u32]| {
+            let units = &self.w.units[chunk[0] as usize..chunk[1] as usize];
             units.iter().any(|u| exchanges(&u.plan.forward))
                 && units.iter().all(|u| u.recompute == FullRecompute::No && !exchanges(&u.repeated()))
         };
+        self.w.first_unit.windows(2).map(has).collect()
+    }
+
+    /// Whether both passes have exchanges, and none of them is repeated.
+    pub(super) fn pairs_exchanges(&self, forward: &Task, backward: &Task) -> bool {
+        let has = |part: Part| self.exchanges[usize::from(part.chunk)];
         self.w.setup.shares.degrees.expert > 1
             && backward.part.pass == Pass::Backward
             && has(forward.part)
@@ -159,11 +162,11 @@ impl Stage<'_, '_> {
         (unit, micro_batch): (u32, u32),
         pass: Pass,
     ) -> Rc<[Act]> {
-        let (layer, documents) = self.unit(unit, micro_batch);
-        let layer = layer.clone();
+        let documents = self.documents(micro_batch);
         if let Some(acts) = self.kept_acts().get(&(unit, pass, documents)) {
             return acts.clone();
         }
+        let layer = self.unit(unit, micro_batch).0.clone();
         let (rest, experts) = layer.plan.recompute_parts(&layer.policy);
         let (own, again) = (pipeline::phase(pass), Phase::Recompute);
         let items = layer.items(pass);

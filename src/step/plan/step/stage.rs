@@ -44,6 +44,8 @@ pub(super) struct Stage<'a, 'm> {
     units: Vec<Vec<Unit>>,
     /// By unit: whether its weights have been cast in this step.
     weights_cast: Vec<bool>,
+    /// By chunk: whether it exchanges with experts, and repeats no exchange.
+    pub(super) exchanges: Vec<bool>,
 }
 
 impl<'a, 'm> Stage<'a, 'm> {
@@ -63,11 +65,12 @@ impl<'a, 'm> Stage<'a, 'm> {
             packed,
             units: Vec::new(),
             weights_cast: Vec::new(),
+            exchanges: Vec::new(),
         }
     }
 
     /// The first micro-batch whose documents are those of a micro-batch.
-    fn documents(&self, micro_batch: u32) -> u32 {
+    pub(super) fn documents(&self, micro_batch: u32) -> u32 {
         let own = self.packed.get(micro_batch as usize);
         let first = own.and_then(|own| self.packed.iter().position(|p| Rc::ptr_eq(p, own)));
         first.unwrap_or(0) as u32
@@ -416,6 +419,7 @@ impl StageWork for Stage<'_, '_> {
         self.acts_paired.clear();
         self.w.begin(b, rank);
         self.units = on_rank(&self.packed, &self.w.order.placement, rank);
+        self.exchanges = self.chunks_with_exchanges();
         self.policies.begin(self.w.units.len());
         self.w.visits = Visits::new(self.w.units.len(), self.foresee(b));
         self.begin_step();
