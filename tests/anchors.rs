@@ -317,6 +317,18 @@ fn times_of_the_kernels_of_a_step_become_prices() {
         // Beside communication a kernel is stretched by what that takes of the memory, whatever its price.
         assert!((after / before / times - 1.0).abs() < 0.01, "{class}: {before} s, {after} s, {times} times");
     }
+    // A launch sets the host's pace, and what has no effect says so.
+    let launch = json!({"op": "launch", "time_ms": 0.008, "software": "PyTorch eager"}).to_string();
+    std::fs::write(folder.path().join("launch.jsonl"), format!("{}\n{launch}", lines.join("\n"))).unwrap();
+    let learn = |more: &[&str]| {
+        let output = stepsim(&folder, &[&["learn", "launch.jsonl", "-w", "gpt2-8"], more].concat());
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    let text = learn(&["--set", "stack=megatron-te-2024"]);
+    assert!(text.contains("launch of a small kernel (host)"), "{text}");
+    let text = learn(&["--set", "stack=simple"]);
+    assert!(text.contains("has no effect"), "{text}");
+    assert!(learn(&["--linked"]).contains("--linked is for profiles"));
     let output = stepsim(&folder, &["learn", "times.jsonl", "-w", "gpt2-8", "-t", "8xh100"]);
     let text =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);

@@ -99,6 +99,13 @@ fn of_profiles(args: &Args, load: Load) -> Result<(Learned, Value), Failure> {
 
 /// What times of kernels tell, and of which files they are.
 fn of_kernels(args: &Args, load: Load) -> Result<(Learned, Value), Failure> {
+    let of_profiles =
+        [("--part", args.part.is_some()), ("--linked", args.linked), ("--classes", args.classes.is_some())];
+    if let Some((option, _)) = of_profiles.iter().find(|(_, given)| *given) {
+        return Err(Failure::input(format!(
+            "{option} is for profiles\n  hint: leave it out beside times of kernels (.jsonl)"
+        )));
+    }
     let mut rows = Vec::new();
     for path in &args.traces {
         rows.extend(measured_rows(path)?);

@@ -83,11 +83,12 @@ pub fn learn_rows(inputs: &Inputs, rows: &[Row]) -> Result<Learned, NotLearned> 
     for line in &lines {
         check_price(&line.what, line.profile_s / line.before_s, line.profile_s, line.before_s)?;
     }
-    let host = host_pace(inputs, &launches);
+    let (host, launch_doubt) = host_pace(inputs, &launches);
     let times = |class: KernelClass| times(&classes, class);
     let set = settings(inputs, times, host.as_ref().and_then(|line| line.times).unwrap_or(1.0), 1.0);
     let lines = lines.into_iter().chain(host).collect();
-    Ok(Learned { set, lines, unmatched: unmatched.into_iter().collect(), doubts: doubts(&device.name, rows) })
+    let doubts = doubts(&device.name, rows).into_iter().chain(launch_doubt).collect();
+    Ok(Learned { set, lines, unmatched: unmatched.into_iter().collect(), doubts })
 }
 
 /// The factor on a class: its own, else that of all classes of its work, else one.
@@ -112,12 +113,27 @@ fn line(what: &str, [measured, priced]: [f64; 2]) -> LearnedLine {
     }
 }
 
-/// The launch of a small kernel, over the stack's; none without either, or where the factor is no price.
-fn host_pace(inputs: &Inputs, launches_ms: &[f64]) -> Option<LearnedLine> {
-    let stack_s = 1e-6 * inputs.workload.value.host()?.launch_us.elementwise;
-    let fastest = launches_ms.iter().copied().reduce(f64::min)?;
-    let line = line("launch of a small kernel (host)", [1e-3 * fastest, stack_s]);
-    line.times.is_some_and(|times| (PRICE[0]..=PRICE[1]).contains(&times)).then_some(line)
+/// The fastest launch of a small kernel over the stack's; or why the host keeps its pace although a launch was timed.
+fn host_pace(inputs: &Inputs, launches_ms: &[f64]) -> (Option<LearnedLine>, Option<String>) {
+    let Some(fastest_ms) = launches_ms.iter().copied().reduce(f64::min) else { return (None, None) };
+    let Some(host) = inputs.workload.value.host() else {
+        return (
+            None,
+            Some("the workload's stack launches for nothing: the launch that was timed has no effect".into()),
+        );
+    };
+    let line =
+        line("launch of a small kernel (host)", [1e-3 * fastest_ms, 1e-6 * host.launch_us.elementwise]);
+    if line.times.is_some_and(|times| (PRICE[0]..=PRICE[1]).contains(&times)) {
+        return (Some(line), None);
+    }
+    let (took_us, stack_us) = (1e3 * fastest_ms, host.launch_us.elementwise);
+    (
+        None,
+        Some(format!(
+            "a launch took {took_us:.3} us, the stack's {stack_us:.3}: no price, the host keeps its pace"
+        )),
+    )
 }
 
 /// What speaks against rows.

@@ -62,12 +62,12 @@ const DEVICES: &[(&[&str], &str)] = &[
     (&["gaudi 3"], "gaudi3"),
 ];
 
-/// The catalogue's name of a device.
 /// The name in the catalogue of a device by a name that sources use; of one it does not have, the name itself.
 pub fn catalogue_name(name: &str) -> &str {
     device(name).unwrap_or(name)
 }
 
+/// The catalogue's name of a device.
 pub(super) fn device(name: &str) -> Option<&'static str> {
     let lower = name.to_lowercase();
     let fits = |words: &&[&str]| words.iter().all(|w| lower.contains(w));

@@ -61,7 +61,7 @@ fn memory_bound(kernel: &Kernel, elements: u64, width: u64, row: Row) -> Option<
 }
 
 /// The word for the pass of a product.
-pub(super) fn word(pass: Pass) -> &'static str {
+fn word(pass: Pass) -> &'static str {
     match pass {
         Pass::Forward => "fwd",
         Pass::InputGrad => "bwd (input grad)",
