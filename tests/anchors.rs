@@ -334,3 +334,31 @@ fn times_of_the_kernels_of_a_step_become_prices() {
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("the rows were measured on") || output.status.code() == Some(2), "{text}");
 }
+
+/// Whatever a step multiplies and in which formats: a row that is written can be read, once it has a time.
+#[test]
+fn rows_of_kernels_can_be_read() {
+    let steps = [
+        "tiny-4",
+        "gpt2-8",
+        "llama3-8b-fsdp",
+        "mixtral-8x7b",
+        "qwen3-30b-a3b-gb200",
+        "deepseek-v3",
+        "qwen-vl-7b",
+    ];
+    for name in steps {
+        let inputs = Inputs::load(name, None, &[]).unwrap();
+        let (rows, _) = kernels_of(&inputs).unwrap();
+        let device = DeviceCost::new(inputs.machine.device(DeviceId(0)));
+        for row in &rows {
+            let timed = KernelRow { time_ms: Some(1.0), ..row.clone() };
+            let read = timed.read().unwrap_or_else(|why| panic!("{name}: {why}: {row:?}"));
+            assert!(read.priced(&device, &TileWave) > 0.0, "{name}: {row:?}");
+        }
+        assert!(
+            rows.iter().any(|row| row.op == "gemm" && row.direction.as_deref() == Some("bwd (weight grad)")),
+            "{name}"
+        );
+    }
+}
