@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::{Failure, say, width};
+use crate::lab::describe::models_by_name;
 use crate::step::schedule::Choice;
 use crate::step::sharding::ALL;
 use crate::step::spec::{Device, Kind, Loaded, ModelSpec, WorkloadSpec, catalog, load, simple};
@@ -41,6 +42,8 @@ pub enum What {
     Devices,
     /// Models
     Models,
+    /// Further models that are known by name
+    Names,
     /// Training software
     Stacks,
     /// Precision recipes
@@ -58,11 +61,12 @@ pub enum What {
 }
 
 impl What {
-    const ALL: [What; 11] = [
+    const ALL: [What; 12] = [
         What::Workloads,
         What::Topologies,
         What::Devices,
         What::Models,
+        What::Names,
         What::Stacks,
         What::Recipes,
         What::Collectives,
@@ -78,6 +82,9 @@ impl What {
             What::Topologies => "topologies (--topology NAME)",
             What::Devices => "devices (\"device\" of a topology file)",
             What::Models => "models (\"model\" of a workload file)",
+            What::Names => {
+                "further models known by name (stepsim plan NAME --on 64xh100; import --model NAME)"
+            }
             What::Stacks => "stacks (\"stack\" of a workload file)",
             What::Recipes => "recipes (\"precision.recipe\" of a workload file)",
             What::Collectives => "tables of collectives (\"collectives\" of a topology file)",
@@ -99,6 +106,7 @@ impl What {
             What::Topologies => of(Kind::Topology, |name| described(Kind::Topology, name)),
             What::Devices => of(Kind::Device, device),
             What::Models => of(Kind::Model, model),
+            What::Names => models_by_name().into_iter().map(|(name, m)| (name, shape(&m))).collect(),
             What::Stacks => of(Kind::Stack, |name| described(Kind::Stack, name)),
             What::Recipes => of(Kind::Recipe, |name| described(Kind::Recipe, name)),
             What::Collectives => of(Kind::Collectives, |name| described(Kind::Collectives, name)),
@@ -144,7 +152,10 @@ fn device(name: &str) -> String {
 }
 
 fn model(name: &str) -> String {
-    let Ok(Loaded { value: m, .. }) = load::<ModelSpec>(name, &[]) else { return String::new() };
+    load::<ModelSpec>(name, &[]).map_or(String::new(), |loaded| shape(&loaded.value))
+}
+
+fn shape(m: &ModelSpec) -> String {
     let experts = m.moe.as_ref().map_or(String::new(), |_| ", mixture of experts".into());
     format!("{} layers, hidden {}, {} heads, sequence {}{experts}", m.layers, m.hidden, m.heads, m.sequence)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
 use crate::cli::write::write_json;
-use crate::lab::describe::model_named;
+use crate::lab::describe::{model_named, model_of_word};
 use crate::lab::simulate::Inputs;
 use crate::step::spec::import;
 use crate::step::spec::imports::{Argument, Beside, Import, Invocation, Status};
@@ -16,7 +16,7 @@ use crate::step::spec::imports::{Argument, Beside, Import, Invocation, Status};
 pub struct Args {
     /// The file; `-` is the standard input
     file: PathBuf,
-    /// The model: the name of a shipped one, a path of a model file, or of a config.json [default: what the file says]
+    /// The model: a name (`stepsim list models`, `list names`), or the path of a model file or config.json [default: what the file says]
     #[arg(long)]
     model: Option<String>,
     /// Devices of the job [default: what the file says]
@@ -45,7 +45,7 @@ pub fn run(format: &str, args: &Args) -> Result<(), Failure> {
     let path = &Invocation::of(&file).file;
     let text = crate::cli::inputs::text(Path::new(path))?;
     let beside = Beside {
-        model: args.model.clone().map(Into::into),
+        model: args.model.as_deref().map(model_of_word),
         devices: args.devices,
         topology: args.topology.clone(),
         sets: args.sets.clone(),

@@ -11,6 +11,7 @@ use super::write::{write_file, write_json};
 use super::{Failure, outputs, say};
 use crate::lab::plan::{Planned, Request, RunPlan};
 use crate::step::spec::hugging_face::name_of;
+use crate::step::spec::is_called_like_a_file;
 
 /// Say how long a step takes, of a model, a script or a recipe of any software, on a machine.
 #[derive(Debug, clap::Args)]
@@ -37,7 +38,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     batch: Option<u64>,
     /// Tokens of a sequence [default: what the files say]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    #[arg(long, alias = "seq", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     sequence: Option<u64>,
     /// The training software (`stepsim list stacks`) [default: that of the files; of a model alone the one most runs use]
     #[arg(long, value_name = "STACK")]
@@ -102,9 +103,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     say(&format!("{}wrote {}\nnext:\n  {}\n", planned.text(), path.display(), next.join("\n  ")))
 }
 
-/// The name of the file that is written, from the first word.
+/// The name of the file that is written, from the first word: the stem of a file, or a model's name without its publisher.
 fn stem(word: &str) -> String {
-    let name = name_of(word.split(".py:").next().unwrap_or(word));
+    let name = if is_called_like_a_file(word) || Path::new(word).is_file() {
+        name_of(word.split(".py:").next().unwrap_or(word))
+    } else {
+        word.rsplit('/').next().unwrap_or(word).to_lowercase().replace(char::is_whitespace, "-")
+    };
     if name.is_empty() { "workload".to_string() } else { name }
 }
 

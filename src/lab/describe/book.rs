@@ -111,18 +111,12 @@ impl RuleBook {
             self.other_names(&mut columns);
         }
         shape::parameters(&mut columns);
-        self.fill(&mut columns, &mut model, by_name)?;
-        if by_name
-            && model.is_none()
-            && !columns.has("layers")
-            && let Some(name) =
-                names::shipped(&columns.text("model")).or_else(|| names::shipped(&columns.text("model_ref")))
-        {
-            model = Some(fill_shape(&mut columns, name)?);
-            self.fill(&mut columns, &mut model, by_name)?;
-        }
+        shaped(&mut columns, &mut model, by_name, names::shipped_exactly)?;
+        self.fill(&mut columns, &mut model, by_name, Layer::Models)?;
+        shaped(&mut columns, &mut model, by_name, names::shipped)?;
+        self.fill(&mut columns, &mut model, by_name, Layer::Defaults)?;
         if shape::by_parameters(&mut columns) {
-            self.fill(&mut columns, &mut model, by_name)?;
+            self.fill(&mut columns, &mut model, by_name, Layer::Defaults)?;
         }
         let mut ruling = Ruling {
             columns,
@@ -172,11 +166,18 @@ impl RuleBook {
         }
     }
 
-    /// Fills nulls until nothing more can be filled, the most particular layer first.
-    fn fill(&self, columns: &mut Columns, shape: &mut Option<Value>, by_name: bool) -> Result<(), String> {
+    /// Fills nulls until nothing more can be filled, the most particular layer first, `least` the last.
+    fn fill(
+        &self,
+        columns: &mut Columns,
+        shape: &mut Option<Value>,
+        by_name: bool,
+        least: Layer,
+    ) -> Result<(), String> {
+        let layers = || self.layers.iter().rev().filter(|l| l.layer >= least);
         loop {
             let mut changed = false;
-            for (layer, rule) in self.layers.iter().rev().flat_map(|l| l.rules.iter().map(|r| (l.layer, r))) {
+            for (layer, rule) in layers().flat_map(|l| l.rules.iter().map(|r| (l.layer, r))) {
                 if rule.fill.is_empty() && rule.shape.is_none() || !holds(rule, columns) {
                     continue;
                 }
@@ -262,6 +263,23 @@ fn spaced(piece: &str) -> String {
         return space(piece.chars().next()).to_string();
     }
     format!("{}{middle}{}", space(piece.chars().next()), space(piece.chars().next_back()))
+}
+
+/// Takes the shape of the shipped model that the description names, where it states none.
+fn shaped(
+    columns: &mut Columns,
+    shape: &mut Option<Value>,
+    by_name: bool,
+    named: fn(&str) -> Option<&'static str>,
+) -> Result<(), String> {
+    if by_name
+        && shape.is_none()
+        && !columns.has("layers")
+        && let Some(name) = named(&columns.text("model")).or_else(|| named(&columns.text("model_ref")))
+    {
+        *shape = Some(fill_shape(columns, name)?);
+    }
+    Ok(())
 }
 
 /// Fills the dimensions of a shipped model, and returns it as JSON.

@@ -31,7 +31,7 @@ pub use columns::{Assumed, Columns};
 pub use description::{Description, Field, describe, inputs};
 pub use layout::Layout;
 pub use machine::MachineCase;
-pub use model::model_named;
+pub use model::{model_named, model_of_word, models_by_name};
 pub use origin::{From, Origin};
 pub use relief::{Relief, reliefs};
 pub use shapes::Shapes;

@@ -1,25 +1,61 @@
 //! The model of a row: dimensions from its columns, the rest from rules.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 
 use super::book::{RuleBook, Ruling};
 use super::columns::Columns;
 use super::origin::From;
 use super::shapes::Shapes;
-use crate::step::spec::{ModelSpec, from_value, merge};
+use super::size;
+use crate::step::spec::rules::RuleSpec;
+use crate::step::spec::{
+    Kind, ModelSpec, RulesSpec, catalog, from_value, is_called_like_a_file, load, merge,
+};
 
 /// Tokens of a sequence of a model of which nothing says it.
 const SEQUENCE: u64 = 4096;
 
-/// A model by a name in anybody's spelling, where the vocabulary knows its dimensions; one of which the name says the
-/// parameters alone is none.
+/// A model by a name in anybody's spelling, where the vocabulary knows its dimensions. A name that says the parameters
+/// alone gives none, and neither does one whose size is not that of the dimensions.
 pub fn model_named(name: &str) -> Option<Value> {
     let book = RuleBook::load(&[]).ok()?.without_sources();
     let row = Map::from_iter([("model".to_string(), name.into())]);
     let mut ruling = book.rule(&row, &Shapes::new(), true).ok()?;
     ruling.columns.origin("layers").filter(|origin| origin.from != From::Assumed)?;
     ruling.columns.assume("seq", SEQUENCE.into(), "the name does not say it");
-    model(&ruling).ok()
+    let found = model(&ruling).ok()?;
+    let off = size::off(&ruling, &checked(&found, name).ok()?);
+    off.is_none_or(|off| off.by <= size::DROPPED).then_some(found)
+}
+
+/// A model by a word of a command line: a file or a shipped name as it stands, else a name in anybody's spelling.
+pub fn model_of_word(word: &str) -> Value {
+    let file = is_called_like_a_file(word) || Path::new(word).is_file();
+    let stands = file || catalog::text(Kind::Model, word).is_some();
+    let named = if stands { None } else { model_named(word) };
+    named.unwrap_or_else(|| word.into())
+}
+
+/// Models that no file is shipped of and that [`model_named`] knows, by their usual names.
+pub fn models_by_name() -> Vec<(String, ModelSpec)> {
+    let Ok(rules) = load::<RulesSpec>("models", &[]) else { return Vec::new() };
+    let named = rules.value.rules.into_iter().filter(|rule| rule.fill.contains_key("layers"));
+    named
+        .filter_map(|rule| {
+            let name = spellings(&rule).next()?.to_string();
+            let model = checked(&model_named(&name)?, &name).ok()?;
+            Some((name, model))
+        })
+        .collect()
+}
+
+/// The names of one model that a rule knows.
+fn spellings(rule: &RuleSpec) -> impl Iterator<Item = &str> {
+    let pattern = rule.when.get("model").map(String::as_str).unwrap_or_default();
+    let names = pattern.split_once(" but ").map_or(pattern, |(names, _)| names);
+    names.split('|').filter_map(|name| name.trim().strip_prefix('@'))
 }
 
 /// The model as JSON, laid over the shape that a rule named.
@@ -56,6 +92,11 @@ pub fn model(ruling: &Ruling) -> Result<Value, String> {
         model["mla"] = latent_attention(c, rank);
     }
     let mut whole = ruling.shape.clone();
+    if whole.get("source").is_none()
+        && let Some(origin) = c.origin("layers").filter(|origin| origin.from == From::Model)
+    {
+        model["source"] = origin.why.into();
+    }
     merge(&mut whole, model);
     merge(&mut whole, ruling.model.clone());
     Ok(whole)
@@ -103,4 +144,43 @@ fn latent_attention(c: &Columns, rank: u64) -> Value {
         mla["q_lora_rank"] = q.into();
     }
     mla
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_the_vocabulary_is_a_model_of_its_size() {
+        let rules = load::<RulesSpec>("models", &[]).unwrap().value.rules;
+        let named = rules.iter().filter(|rule| !rule.fill.is_empty() || rule.shape.is_some());
+        let all: Vec<&str> = named.flat_map(spellings).collect();
+        assert!(all.len() > 250, "{}", all.len());
+        let none: Vec<&&str> = all.iter().filter(|name| model_named(name).is_none()).collect();
+        assert!(none.is_empty(), "{none:?}");
+    }
+
+    #[test]
+    fn shipped_models_answer_to_their_names() {
+        let none: Vec<&str> =
+            catalog::names(Kind::Model).filter(|name| model_named(name).is_none()).collect();
+        assert!(none.is_empty(), "{none:?}");
+        for name in catalog::names(Kind::Model) {
+            let shipped = load::<ModelSpec>(name, &[]).unwrap().value;
+            let found = model_named(name).unwrap();
+            let found = checked(&found, name).unwrap();
+            assert_eq!(
+                (found.layers, found.hidden, found.heads),
+                (shipped.layers, shipped.hidden, shipped.heads),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_that_says_a_size_alone_is_no_model() {
+        for name in ["nothing-7b", "7b", "GPT", "", "llama", "Qwen3 9B", "gpt-oss-20b-but-70b"] {
+            assert!(model_named(name).is_none(), "{name}");
+        }
+    }
 }

@@ -30,14 +30,15 @@ impl fmt::Display for Off {
     }
 }
 
-/// How far a model is from what a description says of its size; `None` where it says nothing of this model's.
+/// How far a model is from what a description says of its size; `None` where it says nothing of this model's, or where the
+/// vocabulary knows that the model's name says something else (column `size_in_name`).
 pub fn off(ruling: &Ruling, model: &ModelSpec) -> Option<Off> {
     let c = &ruling.columns;
     let counted = ParameterCount::of(model).total() as f64 / 1e9;
     let column = c.origin("params_b").filter(|o| o.from == From::Stated && o.why.starts_with("params_b"));
     let (stated, rounding, words) = match column.and_then(|o| Some((c.number("params_b")?, o))) {
         Some((stated, origin)) => (stated, 0.0, origin.why),
-        None if cut_down(ruling, model) => return None,
+        None if cut_down(ruling, model) || c.has("size_in_name") => return None,
         None => {
             let name = c.text("model");
             let stated = names::billions(&name)?;

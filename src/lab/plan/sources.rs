@@ -10,8 +10,8 @@ use crate::lab::describe::{From, Origin, model_named};
 use crate::lab::simulate::{Site, expanded};
 use crate::step::spec::imports::{Beside, FileKind, Invocation, machine_of, recognise};
 use crate::step::spec::{
-    Disk, Draft, Files, Kind, SpecError, USUAL_BATCH, WorkloadSpec, catalog, import, import_model, model_of,
-    read_json,
+    Disk, Draft, Files, Kind, SpecError, USUAL_BATCH, WorkloadSpec, catalog, import, import_model,
+    is_called_like_a_file, model_of, read_json,
 };
 
 /// What is asked for.
@@ -65,8 +65,8 @@ impl Request {
     /// What one word is.
     fn part(&self, word: &str, parts: &mut Parts) -> Result<(), SpecError> {
         let path = &Invocation::of(word).file;
-        if !Path::new(path).is_file() && !word.contains(['/', '\\']) {
-            return self.shipped(word, parts);
+        if is_name(word) {
+            return self.named(word, parts);
         }
         let text =
             Disk.read(Path::new(path)).map_err(|e| SpecError::file(word, format!("cannot be read: {e}")))?;
@@ -94,24 +94,17 @@ impl Request {
         Ok(())
     }
 
-    /// A shipped name: of a workload as it stands, or of a model where a machine is given.
-    fn shipped(&self, word: &str, parts: &mut Parts) -> Result<(), SpecError> {
+    /// A name: of a shipped workload as it stands, or of a model where a machine is given, in anybody's spelling.
+    fn named(&self, word: &str, parts: &mut Parts) -> Result<(), SpecError> {
         let is = |kind| catalog::text(kind, word).is_some();
         if is(Kind::Workload) && (self.on.is_none() || !is(Kind::Model)) {
             parts.workload = Some(word.to_string());
         } else if is(Kind::Model) {
             parts.model = Some((word.to_string(), word.into()));
+        } else if let Some(model) = model_named(word) {
+            parts.model = Some((word.to_string(), model));
         } else {
-            let names: Vec<&str> =
-                catalog::names(Kind::Model).chain(catalog::names(Kind::Workload)).collect();
-            let near = crate::step::spec::nearest(word, names.iter().copied());
-            let hint = match near.first() {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "`stepsim list models`, or the path of a file".to_string(),
-            };
-            return Err(
-                SpecError::file(word, "is no file, no shipped model and no shipped workload").hint(hint)
-            );
+            return Err(unknown(word));
         }
         Ok(())
     }
@@ -164,12 +157,12 @@ impl Request {
         };
         let mut plan = RunPlan::new(&name);
         plan.machine(&on, &site);
-        if let Some((word, _)) = &model {
-            plan.put(
-                "model",
-                word.as_str().into(),
-                Origin { from: From::Model, why: format!("read from {word}") },
-            );
+        if let Some((word, model)) = &model {
+            let why = match model["source"].as_str() {
+                Some(source) if is_name(word) => format!("the name {word}: {source}"),
+                _ => format!("read from {word}"),
+            };
+            plan.put("model", word.as_str().into(), Origin { from: From::Model, why });
         }
         let laid_out = !arguments.is_empty() && !self.search;
         plan.layout = if laid_out { Layout::Stated } else { Layout::Searched };
@@ -216,6 +209,21 @@ impl Request {
         let about = arguments.map_or_else(|| words.clone(), |(_, file, _)| file.clone());
         SpecError::file(about, "on which machine?").hint(format!("stepsim plan {words} --on 64xh100"))
     }
+}
+
+/// Whether a word is a name, and no file.
+fn is_name(word: &str) -> bool {
+    !is_called_like_a_file(word) && !Path::new(&Invocation::of(word).file).is_file()
+}
+
+/// A word that is neither a file nor a name of anything.
+fn unknown(word: &str) -> SpecError {
+    let error = SpecError::file(word, "is no file, and no model or workload that is known by name");
+    let names: Vec<&str> = catalog::names(Kind::Model).chain(catalog::names(Kind::Workload)).collect();
+    error.hint(match crate::step::spec::nearest(word, names.iter().copied()).first() {
+        Some(near) => format!("did you mean `{near}`? or give the path of its config.json"),
+        None => "give the path of its config.json; `stepsim list models` shows what is shipped".to_string(),
+    })
 }
 
 /// The software that most runs on such devices use.

@@ -311,6 +311,7 @@ impl<'a> Routed<'a> {
         b.parameters.expert += self.experts * (matrices + biases);
         let rows = self.rows as f64;
         let element = s.saved_input(Fp8Gemm::Experts);
+        self.pad(b, ["pad rows", "unpad rows backward"]);
         b.save_input("expert input", rows * self.token as f64 * element, MOE, &[]);
         self.grouped(
             b,
@@ -329,7 +330,22 @@ impl<'a> Routed<'a> {
             self.width,
             self.token,
         );
+        self.pad(b, ["unpad rows", "pad rows backward"]);
         // Rows are weighed at the activation, so nothing of the combine is kept.
+    }
+    /// A copy into, or out of, rows that are padded for a narrow format: dispatchers that lay out the rows of a rank pad
+    /// them there.
+    fn pad(&self, b: &mut Blocks, [forward, backward]: [&'static str; 2]) {
+        let s = b.shard;
+        if !s.pads_by_copy || s.pad_rows_to <= 1 || self.sums_per_rank(b) {
+            return;
+        }
+        let copy = |name| {
+            let (rows, row) = (2.0 * self.rows as f64, self.token as f64 * s.act());
+            vec![self.moves(b, KernelClass::Permute, name, rows, row)]
+        };
+        let (forward, backward) = (copy(forward), copy(backward));
+        self.push(b, forward, backward);
     }
     fn grouped(&self, b: &mut Blocks, names: [&'static str; 3], inputs: u64, outputs: u64) {
         let s = b.shard;

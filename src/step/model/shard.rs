@@ -51,6 +51,8 @@ pub struct Shard {
     pub shared_between: bool,
     /// Rows of an expert are padded to a multiple of this.
     pub pad_rows_to: u64,
+    /// Whether a kernel of its own copies rows into padded ones and back.
+    pub pads_by_copy: bool,
     /// Format of activations and of GEMMs that `fp8` does not name.
     pub compute: Dtype,
     /// Bytes in which gradients are accumulated.
@@ -108,6 +110,7 @@ impl Shard {
                 Some(recipe) => recipe.pad_rows_to,
                 None => 1,
             }),
+            pads_by_copy: workload.precision.recipe().is_some_and(|recipe| recipe.pads_by_copy),
             compute: workload.precision.compute,
             gradient_bytes: workload.precision.gradients.bytes(),
             fp8: workload.precision.narrow(),
@@ -138,6 +141,7 @@ impl Shard {
             expert_overlap: ExpertOverlap::None,
             shared_between: false,
             pad_rows_to: 1,
+            pads_by_copy: false,
             compute: Dtype::Bf16,
             gradient_bytes: 4.0,
             fp8: None,

@@ -381,7 +381,7 @@ fn shipped_models_have_their_published_parameters_and_flops() {
     let file: serde_json::Value =
         serde_json::from_str(include_str!("../../../tests/data/models.json")).unwrap();
     let rows = file["models"].as_array().unwrap();
-    assert_eq!(rows.len(), 63);
+    assert_eq!(rows.len(), 73);
     let mut wrong = Vec::new();
     for row in rows {
         let name = row["model"].as_str().unwrap();
@@ -437,6 +437,11 @@ fn layers_of_every_kind_hold_what_is_counted() {
         "bloom-176b",
         "pythia-12b",
         "grok-1",
+        "gemma-4-26b-a4b",
+        "glm-5",
+        "ernie-4.5-21b-a3b",
+        "step-3.5-flash",
+        "hunyuan-a13b",
     ] {
         let m = model(name);
         let s = Shard::whole(&m);
@@ -565,6 +570,43 @@ fn deepseek_casts_what_its_profile_shows() {
     // The rotated part of the keys' latent, 64 values, is not kept here.
     let saved = kept(&plan, &workload.recompute) / 4096.0 + 2.0 * 64.0;
     assert_eq!(saved, golden["saved_per_token"].as_f64().unwrap());
+}
+
+/// Megatron's experts copy their rows into padded ones and back for a narrow format, forward and backward, where every expert
+/// gets a copy of a token; rows laid out by rank are padded as they are laid out.
+#[test]
+fn rows_are_copied_into_padded_ones() {
+    use crate::step::spec::workload::{DispatcherKind, Reference};
+    let copies = |recipe: Option<&str>, kind: DispatcherKind| {
+        let mut workload: WorkloadSpec = crate::step::spec::load("mixtral-8x7b", &[]).unwrap().value;
+        workload.precision.recipe = recipe.map(|name| {
+            Reference::Inline(Box::new(
+                crate::step::spec::load::<crate::step::spec::Recipe>(name, &[]).unwrap().value,
+            ))
+        });
+        workload.expert.dispatcher = kind.into();
+        let m = model("mixtral-8x7b");
+        let plan = LayerPlan::transformer(&m.layer(0), &Shard::over_domains(&workload, &m, 8));
+        let rows = |items: &[Item]| {
+            let kernels = items.iter().filter_map(Item::kernel);
+            kernels.filter(|k| k.name.contains("pad rows")).map(|k| k.bytes).collect::<Vec<f64>>()
+        };
+        [rows(&plan.forward), rows(&plan.input_grad)]
+    };
+    let padded = copies(Some("fp8-current"), DispatcherKind::Alltoall);
+    assert!(padded.iter().all(|bytes| bytes.len() == 2), "{padded:?}");
+    // Each reads and writes bf16 rows of 4,096.
+    assert!(
+        padded.iter().flatten().all(|bytes| *bytes > 0.0 && bytes % (2.0 * 2.0 * 4096.0) == 0.0),
+        "{padded:?}"
+    );
+    for (recipe, kind) in [
+        (None, DispatcherKind::Alltoall),
+        (Some("fp8-current"), DispatcherKind::Hybridep),
+        (Some("torchao-rowwise"), DispatcherKind::Alltoall),
+    ] {
+        assert!(copies(recipe, kind).iter().all(Vec::is_empty), "{recipe:?} {kind:?}");
+    }
 }
 
 /// DeepSeek-V3's module: published with a copy of embedding and head each.

@@ -27,8 +27,12 @@ pub(super) fn count_and_name(text: &str) -> Option<(u64, &str)> {
 
 /// Whether a name means a file on disk.
 pub(super) fn is_path(name: &str) -> bool {
-    let end = |ends: &str| name.ends_with(ends);
-    name.contains(['/', '\\']) || name == "-" || name.contains(".py:") || FILES.iter().any(|ends| end(ends))
+    name.contains(['/', '\\']) || name == "-" || is_called_like_a_file(name)
+}
+
+/// Whether a name ends as those of files do that are read: `publisher/model` does not.
+pub fn is_called_like_a_file(name: &str) -> bool {
+    name.contains(".py:") || FILES.iter().any(|ends| name.ends_with(ends))
 }
 
 /// How the names of files end that are read.

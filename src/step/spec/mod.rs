@@ -72,6 +72,7 @@ pub use import::{import, import_model};
 pub(crate) use json::{merge, read as read_json, set as set_at, setting, typed as typed_json};
 pub use kind::{Kind, Spec};
 pub use load::{Draft, Loaded, from_text, from_value, load, load_from};
+pub use machine_name::is_called_like_a_file;
 pub use model::ModelSpec;
 pub use recipe::Recipe;
 pub use reliability::Reliability;

@@ -43,6 +43,21 @@ pub fn shipped(text: &str) -> Option<&'static str> {
     said.max_by_key(|name| name.len())
 }
 
+/// Words behind a name that do not change the model.
+const VARIANTS: [&str; 7] = ["instruct", "base", "chat", "it", "hf", "pt", "pretrain"];
+
+/// The shipped model whose whole name a text is, whoever published it and however it was trained further.
+pub fn shipped_exactly(text: &str) -> Option<&'static str> {
+    let mut said = pieces(text.rsplit('/').next().unwrap_or_default());
+    if said
+        .last()
+        .is_some_and(|piece| matches!(piece, Piece::Letters(word) if VARIANTS.contains(&word.as_str())))
+    {
+        said.pop();
+    }
+    catalog::names(Kind::Model).find(|name| !said.is_empty() && pieces(name) == said)
+}
+
 /// A name of a program as people spell it: `llama31_8b` is Llama 3.1 8B, `qwen2_1p5b` Qwen 2 1.5B, `Llama31Config405B`
 /// Llama 3.1 405B.
 pub fn spelled(identifier: &str) -> String {
@@ -86,7 +101,8 @@ pub fn billions(name: &str) -> Option<f64> {
         Piece::Size(size) if !size.starts_with('a') && !size.contains('x') => size_in_billions(&size),
         _ => None,
     });
-    sizes.into_iter().find(|b| *b > 0.0)
+    // Of two, one is what a token uses: OLMoE-1B-7B.
+    sizes.into_iter().filter(|b| *b > 0.0).reduce(f64::max)
 }
 
 /// Whether a name says that the model has experts: `8x7B`, `30B-A3B`, `MoE`.
@@ -124,10 +140,11 @@ fn pieces(name: &str) -> Vec<Piece> {
         } else if let Some(end) = active(&letters, at).filter(|_| !word_before) {
             found.push(Piece::Size(letters[at..end].iter().collect()));
             at = end;
-        } else if c.is_ascii_alphabetic() {
+        } else if c.is_ascii_alphabetic() || c == '+' {
+            let read = if c == '+' { "plus".to_string() } else { c.to_string() };
             match found.last_mut() {
-                Some(Piece::Letters(before)) => before.push(c),
-                _ => found.push(Piece::Letters(c.to_string())),
+                Some(Piece::Letters(before)) => *before += &read,
+                _ => found.push(Piece::Letters(read)),
             }
             at += 1;
         } else {
@@ -158,6 +175,13 @@ fn sized(letters: &[char], at: usize, end: usize) -> (Piece, usize) {
         let behind = number_end(letters, end + 1);
         if unit(behind) {
             return (Piece::Size(text(at, behind + 1)), behind + 1);
+        }
+    }
+    // The unit as the point: `7b1` is 7.1 B.
+    if letters.get(end) == Some(&'b') && letters.get(end + 1).is_some_and(char::is_ascii_digit) {
+        let behind = number_end(letters, end + 1);
+        if !letters.get(behind).is_some_and(char::is_ascii_alphanumeric) && !text(at, behind).contains('.') {
+            return (Piece::Size(format!("{}.{}b", text(at, end), text(end + 1, behind))), behind);
         }
     }
     // A space may stand before the unit: `70 B`.
@@ -207,6 +231,8 @@ mod tests {
             ("mixtral 8x22b", &["Mixtral 8x22B", "mixtral-8x22b-v0.1"]),
             ("grok 1", &["Grok-1 314B proxy (4 layers)", "grok1"]),
             ("megatron 1t", &["Megatron 1T", "Megatron-1T"]),
+            ("bloom 7.1b", &["bloom-7b1", "BLOOM 7.1B"]),
+            ("command r plus", &["Command R+", "c4ai-command-r-plus"]),
         ] {
             for name in names {
                 assert!(says(name, spelling), "{name}: {spelling}");
@@ -222,8 +248,23 @@ mod tests {
             ("nemotron 8b", "Nemotron-H 8B"),
             ("gemma 3 12b", "gemma4-26b"),
             ("grok 1", "Grok-2"),
+            ("command r", "Command R+"),
         ] {
             assert!(!says(name, spelling), "{name}: {spelling}");
+        }
+    }
+
+    #[test]
+    fn whole_names_are_those_of_shipped_models() {
+        for (text, name) in [
+            ("Qwen/Qwen2-Audio-7B-Instruct", Some("qwen2-audio-7b")),
+            ("google/gemma-3-27b-it", Some("gemma-3-27b")),
+            ("Qwen3 8B", Some("qwen3-8b")),
+            ("DeepSeek-V2-Lite", None),
+            ("instruct", None),
+            ("", None),
+        ] {
+            assert_eq!(shipped_exactly(text), name, "{text}");
         }
     }
 
@@ -239,6 +280,8 @@ mod tests {
             ("Qwen3-235B-A22B", Some(235.0), true),
             ("DeepSeek-MoE 16B", Some(16.0), true),
             ("gemma4-26b", Some(26.0), false),
+            ("OLMoE-1B-7B", Some(7.0), true),
+            ("bloom-1b7", Some(1.7), false),
             ("gpt2-xl", None, false),
             ("b", None, false),
             ("", None, false),

@@ -51,6 +51,10 @@ pub struct Recipe {
     pub gradient_gather_bytes: Option<f64>,
     /// Rows of an expert are padded to a multiple of this.
     pub pad_rows_to: u64,
+    /// Whether a kernel of its own copies rows into padded ones before the experts and back behind them, where the dispatcher
+    /// has not laid them out so (Transformer Engine's `Fp8Padding` in Megatron's `TEGroupedMLP`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pads_by_copy: bool,
     /// What it needs.
     #[serde(default)]
     pub needs: RecipeNeeds,

@@ -8,7 +8,7 @@ use super::error::nearest;
 use super::files::Files;
 use super::foreign::{foreign, model_of};
 use super::imports::Invocation;
-use super::{Kind, SpecError, catalog, hugging_face, json, machine_name, machine_size, simple};
+use super::{Kind, SpecError, catalog, hugging_face, json, machine_name, machine_size, names, simple};
 
 /// Files may name a base, which may name a base: at most so many.
 const MAX_BASES: usize = 8;
@@ -32,7 +32,17 @@ impl Source {
         let names: Vec<&str> = catalog::names(kind).collect();
         let near = nearest(name_or_path, names.iter().copied());
         let device = kind == Kind::Topology && machine_name::is_device(name_or_path);
+        let model = names::shipped_exactly(name_or_path);
         let hint = match (near.is_empty(), kind) {
+            (_, Kind::Workload) if model.is_some() => {
+                format!(
+                    "`{name_or_path}` is a model: stepsim plan {} --on 64xh100",
+                    model.unwrap_or_default()
+                )
+            }
+            (_, Kind::Model) if model.is_some() => {
+                format!("it is called `{}` here", model.unwrap_or_default())
+            }
             _ if device => format!("`{name_or_path}` is a device; how many? `8x{name_or_path}`"),
             (false, _) => format!("did you mean `{}`? A path of your own ends in .json", near.join("`, `")),
             (true, Kind::Topology) => {

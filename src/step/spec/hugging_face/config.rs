@@ -55,6 +55,15 @@ impl<'a> Config<'a> {
                 .allowed(format!("a whole number from 0 to {LARGEST}"))),
         }
     }
+    /// A count, or a list of one count a layer, all alike.
+    pub fn alike(&self, name: &str) -> Result<Option<u64>, SpecError> {
+        let Some(list) = self.numbers(name) else { return self.optional(&[name]) };
+        match list.split_first() {
+            Some((first, rest)) if rest.iter().all(|n| n == first) => Ok(Some(*first)),
+            Some(_) => Err(SpecError::at(name, "layers differ").allowed("the same count for every layer")),
+            None => Ok(None),
+        }
+    }
     /// A count that must be there.
     pub fn count(&self, names: &[&str]) -> Result<u64, SpecError> {
         self.optional(names)?.ok_or_else(|| {

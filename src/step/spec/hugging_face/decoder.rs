@@ -28,32 +28,8 @@ pub(super) fn llama(c: &Config) -> Model {
 }
 
 /// The sliding window, where one is set and in use.
-fn window(c: &Config, used: bool) -> Result<Option<u64>, SpecError> {
+pub(super) fn window(c: &Config, used: bool) -> Result<Option<u64>, SpecError> {
     Ok(c.optional(&["sliding_window"])?.filter(|_| c.flag("use_sliding_window", used)))
-}
-
-/// Local and global layers: by `layer_types`, else every `period`-th is global.
-fn local_and_global(
-    c: &Config,
-    m: &mut ModelSpec,
-    window: Option<u64>,
-    period: u64,
-) -> Result<(), SpecError> {
-    let Some(window) = window else { return Ok(()) };
-    let local = |i: usize, words: &Option<Vec<&str>>| match words {
-        Some(words) => words.get(i).is_some_and(|w| w.contains("sliding") || w.contains("local")),
-        None => !(i as u64 + 1).is_multiple_of(period.max(1)),
-    };
-    let words = c.words("layer_types");
-    let layers: Vec<&'static str> =
-        (0..m.layers as usize).map(|i| if local(i, &words) { "local" } else { "global" }).collect();
-    let attention = AttentionSpec { window: Some(window), ..m.attention };
-    let kinds = [
-        ("local", LayerKindSpec { attention: Some(attention), ..LayerKindSpec::default() }),
-        ("global", LayerKindSpec::default()),
-    ];
-    set_kinds(m, kinds, &layers);
-    Ok(())
 }
 
 pub(super) fn smollm3(c: &Config) -> Model {
@@ -94,19 +70,6 @@ pub(super) fn starcoder2(c: &Config) -> Model {
         ..c.decoder()?
     };
     m.attention.window = window(c, true)?;
-    Ok(m)
-}
-
-pub(super) fn cohere(c: &Config) -> Model {
-    let mut m = ModelSpec {
-        norm: Norm::LayerNoBias,
-        parallel_block: true,
-        tied_embeddings: c.tied(true),
-        ..llama(c)?
-    };
-    let window = m.attention.window.take();
-    let period = c.or(&["sliding_window_pattern"], 4)?;
-    local_and_global(c, &mut m, window, period)?;
     Ok(m)
 }
 
@@ -178,45 +141,9 @@ pub(super) fn gemma(c: &Config) -> Model {
     Ok(m)
 }
 
-pub(super) fn gemma2(c: &Config) -> Model {
-    let mut m = ModelSpec { norms: Some(4), ..gemma(c)? };
-    m.attention.window = None;
-    let window = Some(c.or(&["sliding_window"], 4096)?);
-    local_and_global(c, &mut m, window, 2)?;
-    Ok(m)
-}
-
-/// The class's own figures stand in for what multimodal releases leave out.
-pub(super) fn gemma3(c: &Config) -> Model {
-    let class = [
-        ("hidden_size", 2304),
-        ("num_hidden_layers", 26),
-        ("num_attention_heads", 8),
-        ("num_key_value_heads", 4),
-        ("head_dim", 256),
-        ("intermediate_size", 9216),
-        ("vocab_size", 262_208),
-    ];
-    let filled = c.decoder_of_class(&class)?;
-    let mut m = ModelSpec { tied_embeddings: c.tied(true), norms: Some(4), ..filled };
-    m.attention.qk_norm = QkNorm::Head;
-    let window = Some(c.or(&["sliding_window"], 4096)?);
-    let period = c.or(&["sliding_window_pattern", "_sliding_window_pattern"], 6)?;
-    local_and_global(c, &mut m, window, period)?;
-    Ok(m)
-}
-
 /// Norms without weights.
 pub(super) fn olmo(c: &Config) -> Model {
     Ok(ModelSpec { norm: Norm::Plain, ..llama(c)? })
-}
-
-pub(super) fn olmo2(c: &Config) -> Model {
-    let mut m = llama(c)?;
-    let window = m.attention.window.take();
-    m.attention.qk_norm = QkNorm::Full;
-    local_and_global(c, &mut m, window, 4)?;
-    Ok(m)
 }
 
 pub(super) fn olmoe(c: &Config) -> Model {
@@ -241,17 +168,6 @@ pub(super) fn minimax_m2(c: &Config) -> Model {
     Ok(m)
 }
 
-pub(super) fn gpt_oss(c: &Config) -> Model {
-    let mut m = c.decoder()?;
-    m.head_size = Some(c.or(&["head_dim"], 64)?).filter(|d| d * m.heads != m.hidden);
-    let biased = Some(c.flag("attention_bias", true));
-    m.attention = AttentionSpec { sinks: true, qkv_biases: biased, output_bias: biased, ..m.attention };
-    m.moe = Some(MoeSpec { expert_biases: true, router_bias: true, ..experts(c, None)? });
-    let window = Some(c.or(&["sliding_window"], 128)?);
-    local_and_global(c, &mut m, window, 2)?;
-    Ok(m)
-}
-
 /// Norms before and behind both parts.
 pub(super) fn glm4(c: &Config) -> Model {
     let mut m = llama(c)?;
@@ -272,6 +188,12 @@ pub(super) fn glm4_moe(c: &Config) -> Model {
         router_bias: true,
         ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
     });
+    Ok(m)
+}
+
+pub(super) fn dots1(c: &Config) -> Model {
+    let mut m = glm4_moe(c)?;
+    m.attention.qk_norm = QkNorm::Head;
     Ok(m)
 }
 
@@ -351,6 +273,49 @@ pub(super) fn deepseek(c: &Config) -> Model {
             group_score: if corrected { GroupScore::SumOfBestTwo } else { GroupScore::Best },
             ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
         });
+    }
+    Ok(m)
+}
+
+/// An MLP without a gate, norms of queries and keys.
+pub(super) fn apertus(c: &Config) -> Model {
+    let mut m = ModelSpec { gated_mlp: false, ..llama(c)? };
+    m.attention.qk_norm = QkNorm::Head;
+    Ok(m)
+}
+
+/// The square of a ReLU.
+pub(super) fn arcee(c: &Config) -> Model {
+    Ok(ModelSpec { gated_mlp: false, ..llama(c)? })
+}
+
+pub(super) fn ernie(c: &Config) -> Model {
+    Ok(ModelSpec { tied_embeddings: c.tied(true), biases: c.flag("use_bias", false), ..c.decoder()? })
+}
+
+pub(super) fn ernie_moe(c: &Config) -> Model {
+    let mut m = ernie(c)?;
+    m.moe = Some(MoeSpec {
+        shared_experts: c.or(&["moe_num_shared_experts"], 2)?,
+        first_dense_layers: c.or(&["moe_layer_start_index"], 1)?,
+        every_layers: c.or(&["moe_layer_interval"], 1)?,
+        router_bias: true,
+        ..experts(c, Some(c.count(&["moe_intermediate_size"])?))?
+    });
+    Ok(m)
+}
+
+/// Dense, or with experts in every layer; lists have an entry a layer, all alike.
+pub(super) fn hunyuan(c: &Config) -> Model {
+    let mut m = llama(c)?;
+    m.attention.qk_norm = QkNorm::Head;
+    let count = c.alike("num_experts")?.unwrap_or(1);
+    if count > 1 {
+        let width = c.alike("moe_intermediate_size")?.unwrap_or(m.ffn);
+        let shared = c.alike("num_shared_expert")?.unwrap_or(1);
+        let top_k = c.alike("moe_topk")?.unwrap_or(1);
+        m.moe =
+            Some(MoeSpec { ffn: Some(width), shared_ffn: Some(shared * m.ffn), ..MoeSpec::of(count, top_k) });
     }
     Ok(m)
 }

@@ -15,12 +15,18 @@ fn mixed(mixer: Mixer) -> LayerKindSpec {
 }
 
 pub(super) fn qwen3_next(c: &Config) -> Model {
-    let mut m = c.decoder()?;
-    m.head_size = Some(c.or(&["head_dim"], 256)?).filter(|d| d * m.heads != m.hidden);
-    m.attention = AttentionSpec { qk_norm: QkNorm::Head, output_gate: true, ..m.attention };
+    let mut m = qwen3_5(c)?;
     let shared = c.or(&["shared_expert_intermediate_size"], 512)?;
     let moe = experts(c, Some(c.count(&["moe_intermediate_size"])?))?;
     m.moe = Some(MoeSpec { shared_ffn: Some(shared), shared_gate: true, ..moe });
+    Ok(m)
+}
+
+/// Gated attention in every fourth layer, gated delta rules in the others.
+pub(super) fn qwen3_5(c: &Config) -> Model {
+    let mut m = c.decoder()?;
+    m.head_size = Some(c.or(&["head_dim"], 256)?).filter(|d| d * m.heads != m.hidden);
+    m.attention = AttentionSpec { qk_norm: QkNorm::Head, output_gate: true, ..m.attention };
     let delta = GatedDeltaSpec {
         key_heads: c.or(&["linear_num_key_heads"], 16)?,
         value_heads: c.or(&["linear_num_value_heads"], 32)?,

@@ -2,7 +2,7 @@
 //!
 //! Each architecture is named by `model_type`; what its class sets where the file is silent is part of the architecture
 //! (transformers' configuration classes). Architectures of one build share a function: `decoder` has those with
-//! attention in every layer, `hybrid` those with other mixers, `early` the first generation with biases and learned
+//! attention in every layer, `windowed` those whose layers are local and global, `hybrid` those with other mixers, `early` the first generation with biases and learned
 //! positions. A new one is one line in `FAMILIES` and, where it differs, a function.
 //!
 //! Hazards:
@@ -15,6 +15,7 @@ mod decoder;
 mod early;
 mod hybrid;
 mod modules;
+mod windowed;
 
 use serde_json::Value;
 
@@ -32,14 +33,22 @@ const FAMILIES: &[(&str, Family)] = &[
     ("mistral", decoder::llama),
     ("ministral", decoder::llama),
     ("mistral3", decoder::llama),
+    ("ministral3", decoder::llama),
+    ("apertus", decoder::apertus),
+    ("arcee", decoder::arcee),
+    ("exaone4", windowed::exaone4),
+    ("ernie4_5", decoder::ernie),
+    ("ernie4_5_moe", decoder::ernie_moe),
+    ("hunyuan_v1_dense", decoder::hunyuan),
+    ("hunyuan_v1_moe", decoder::hunyuan),
     ("smollm3", decoder::smollm3),
     ("seed_oss", decoder::qwen2),
     ("granite", decoder::llama),
     ("phi3", decoder::llama),
     ("stablelm", decoder::stablelm),
     ("starcoder2", decoder::starcoder2),
-    ("cohere", decoder::cohere),
-    ("cohere2", decoder::cohere),
+    ("cohere", windowed::cohere),
+    ("cohere2", windowed::cohere),
     ("qwen2", decoder::qwen2),
     ("qwen2_5_vl", decoder::qwen2),
     ("qwen2_5_vl_text", decoder::qwen2),
@@ -51,16 +60,18 @@ const FAMILIES: &[(&str, Family)] = &[
     ("qwen3_vl_moe", decoder::qwen3_moe),
     ("qwen3_vl_moe_text", decoder::qwen3_moe),
     ("gemma", decoder::gemma),
-    ("gemma2", decoder::gemma2),
-    ("gemma3", decoder::gemma3),
-    ("gemma3_text", decoder::gemma3),
+    ("gemma2", windowed::gemma2),
+    ("gemma3", windowed::gemma3),
+    ("gemma3_text", windowed::gemma3),
+    ("gemma4", windowed::gemma4),
+    ("gemma4_text", windowed::gemma4),
     ("olmo", decoder::olmo),
-    ("olmo2", decoder::olmo2),
-    ("olmo3", decoder::olmo2),
+    ("olmo2", windowed::olmo2),
+    ("olmo3", windowed::olmo2),
     ("olmoe", decoder::olmoe),
     ("mixtral", decoder::mixtral),
     ("minimax_m2", decoder::minimax_m2),
-    ("gpt_oss", decoder::gpt_oss),
+    ("gpt_oss", windowed::gpt_oss),
     ("glm4", decoder::glm4),
     ("glm4_moe", decoder::glm4_moe),
     ("llama4", decoder::llama4),
@@ -69,7 +80,13 @@ const FAMILIES: &[(&str, Family)] = &[
     ("deepseek_v3", decoder::deepseek),
     ("deepseek_v32", decoder::deepseek),
     ("kimi_k2", decoder::deepseek),
+    ("glm_moe_dsa", decoder::deepseek),
+    ("dots1", decoder::dots1),
     ("qwen3_next", hybrid::qwen3_next),
+    ("qwen3_5", hybrid::qwen3_5),
+    ("qwen3_5_text", hybrid::qwen3_5),
+    ("qwen3_5_moe", hybrid::qwen3_next),
+    ("qwen3_5_moe_text", hybrid::qwen3_next),
     ("kimi_linear", hybrid::kimi_linear),
     ("nemotron_h", hybrid::nemotron_h),
     ("granitemoehybrid", hybrid::granite),

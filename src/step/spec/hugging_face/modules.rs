@@ -21,7 +21,12 @@ pub(super) fn of(file: &Value, hidden: u64) -> Result<Vec<ModuleSpec>, SpecError
         ("gemma3", Some(vision), _) => gemma3(&Config::new(vision, "")?, &Config::new(file, "")?, hidden)?,
         ("llama4", Some(vision), _) => llama4(&Config::new(vision, "")?, hidden)?,
         ("qwen2_5_vl", Some(vision), _) => qwen2_5_vl(&Config::new(vision, "")?, hidden)?,
-        ("qwen3_vl" | "qwen3_vl_moe", Some(vision), _) => qwen3_vl(&Config::new(vision, "")?, hidden)?,
+        ("qwen3_vl" | "qwen3_vl_moe", Some(vision), _) => {
+            qwen3_vl(&Config::new(vision, "")?, hidden, vec![8, 16, 24])?
+        }
+        ("qwen3_5" | "qwen3_5_moe", Some(vision), _) => {
+            qwen3_vl(&Config::new(vision, "")?, hidden, Vec::new())?
+        }
         ("internvl_chat", Some(vision), _) => {
             internvl(&Config::new(vision, "")?, &Config::new(file, "")?, hidden)?
         }
@@ -149,9 +154,9 @@ fn qwen2_5_vl(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
 }
 
 /// SigLIP 2 with rotation and a learned table of positions; two frames side by side make a patch. Four patches become
-/// one token by two matrices, behind the last layer and behind some others: there the four side by side are normalised,
-/// else each.
-fn qwen3_vl(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
+/// one token by two matrices, behind the last layer and behind some others (`deep`, where the file names none): there the
+/// four side by side are normalised, else each.
+fn qwen3_vl(c: &Config, hidden: u64, deep: Vec<u64>) -> Result<ModuleSpec, SpecError> {
     let class = Vit { layers: 27, hidden: 1152, heads: 16, ffn: 4304, patch: 16, patches: PATCHES };
     let vit = vit(c, class)?;
     let along = c.or(&["spatial_merge_size"], 2)?;
@@ -160,8 +165,8 @@ fn qwen3_vl(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
     let matrices = vec![[wide, wide], [wide, c.or(&["out_hidden_size"], hidden)?]];
     let projector = ProjectorSpec { norms: 1, token_norm: None, matrices, biases: true };
     let token_norm = Some(TokenNorm { width: wide, norm: Norm::Layer });
+    let layers = c.numbers("deepstack_visual_indexes").unwrap_or(deep);
     let deep = ProjectorSpec { norms: 0, token_norm, ..projector.clone() };
-    let layers = c.numbers("deepstack_visual_indexes").unwrap_or_else(|| vec![8, 16, 24]);
     let mut module = vit.module(merge, projector);
     module.input.matrices = vec![[frames * 3 * vit.patch * vit.patch, vit.hidden]];
     module.input.position_rows = c.or(&["num_position_embeddings"], 2304)?;

@@ -13,7 +13,7 @@ fn configs() -> Vec<Value> {
 #[test]
 fn published_models_keep_every_parameter() {
     let rows = configs();
-    assert!(rows.len() >= 35);
+    assert!(rows.len() >= 43);
     let mut wrong = Vec::new();
     for row in rows {
         let name = row["model"].as_str().unwrap();

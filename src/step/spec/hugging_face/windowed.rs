@@ -1,0 +1,134 @@
+//! Decoders of local and global layers: a sliding window in most, all tokens in every few.
+
+use super::config::{Config, set_kinds};
+use super::decoder::{experts, gemma, llama};
+use crate::step::spec::SpecError;
+use crate::step::spec::model::{AttentionSpec, LayerKindSpec, ModelSpec, MoeSpec, Norm, QkNorm};
+
+type Model = Result<ModelSpec, SpecError>;
+
+/// Local and global layers: by `layer_types`, else every `period`-th is global.
+fn local_and_global(
+    c: &Config,
+    m: &mut ModelSpec,
+    window: Option<u64>,
+    period: u64,
+) -> Result<(), SpecError> {
+    let Some(window) = window else { return Ok(()) };
+    let local = |i: usize, words: &Option<Vec<&str>>| match words {
+        Some(words) => words.get(i).is_some_and(|w| w.contains("sliding") || w.contains("local")),
+        None => !(i as u64 + 1).is_multiple_of(period.max(1)),
+    };
+    let words = c.words("layer_types");
+    let layers: Vec<&'static str> =
+        (0..m.layers as usize).map(|i| if local(i, &words) { "local" } else { "global" }).collect();
+    let attention = AttentionSpec { window: Some(window), ..m.attention };
+    let kinds = [
+        ("local", LayerKindSpec { attention: Some(attention), ..LayerKindSpec::default() }),
+        ("global", LayerKindSpec::default()),
+    ];
+    set_kinds(m, kinds, &layers);
+    Ok(())
+}
+
+pub(super) fn cohere(c: &Config) -> Model {
+    let mut m = ModelSpec {
+        norm: Norm::LayerNoBias,
+        parallel_block: true,
+        tied_embeddings: c.tied(true),
+        ..llama(c)?
+    };
+    let window = m.attention.window.take();
+    let period = c.or(&["sliding_window_pattern"], 4)?;
+    local_and_global(c, &mut m, window, period)?;
+    Ok(m)
+}
+
+pub(super) fn gemma2(c: &Config) -> Model {
+    let mut m = ModelSpec { norms: Some(4), ..gemma(c)? };
+    m.attention.window = None;
+    let window = Some(c.or(&["sliding_window"], 4096)?);
+    local_and_global(c, &mut m, window, 2)?;
+    Ok(m)
+}
+
+/// The class's own figures stand in for what multimodal releases leave out.
+pub(super) fn gemma3(c: &Config) -> Model {
+    let class = [
+        ("hidden_size", 2304),
+        ("num_hidden_layers", 26),
+        ("num_attention_heads", 8),
+        ("num_key_value_heads", 4),
+        ("head_dim", 256),
+        ("intermediate_size", 9216),
+        ("vocab_size", 262_208),
+    ];
+    let filled = c.decoder_of_class(&class)?;
+    let mut m = ModelSpec { tied_embeddings: c.tied(true), norms: Some(4), ..filled };
+    m.attention.qk_norm = QkNorm::Head;
+    let window = Some(c.or(&["sliding_window"], 4096)?);
+    let period = c.or(&["sliding_window_pattern", "_sliding_window_pattern"], 6)?;
+    local_and_global(c, &mut m, window, period)?;
+    Ok(m)
+}
+
+pub(super) fn olmo2(c: &Config) -> Model {
+    let mut m = llama(c)?;
+    let window = m.attention.window.take();
+    m.attention.qk_norm = QkNorm::Full;
+    local_and_global(c, &mut m, window, 4)?;
+    Ok(m)
+}
+
+pub(super) fn gpt_oss(c: &Config) -> Model {
+    let mut m = c.decoder()?;
+    m.head_size = Some(c.or(&["head_dim"], 64)?).filter(|d| d * m.heads != m.hidden);
+    let biased = Some(c.flag("attention_bias", true));
+    m.attention = AttentionSpec { sinks: true, qkv_biases: biased, output_bias: biased, ..m.attention };
+    m.moe = Some(MoeSpec { expert_biases: true, router_bias: true, ..experts(c, None)? });
+    let window = Some(c.or(&["sliding_window"], 128)?);
+    local_and_global(c, &mut m, window, 2)?;
+    Ok(m)
+}
+
+/// Norms behind each part alone; layers that see everything are not rotated.
+pub(super) fn exaone4(c: &Config) -> Model {
+    let mut m = llama(c)?;
+    let window = m.attention.window.take();
+    m.attention.qk_norm = QkNorm::Head;
+    let period = c.optional(&["sliding_window_pattern"]).ok().flatten().unwrap_or(4);
+    local_and_global(c, &mut m, window, period)?;
+    if let Some(global) = m.layer_kinds.get_mut("global") {
+        global.attention = Some(AttentionSpec { rotary: Some(false), ..m.attention });
+    }
+    Ok(m)
+}
+
+/// Global layers have wider heads, and fewer of keys; an MLP stands beside the experts. Their values are the keys, which is
+/// not known here: they are counted as if they had a projection of their own.
+pub(super) fn gemma4(c: &Config) -> Model {
+    if c.or(&["hidden_size_per_layer_input"], 0)? > 0 {
+        return Err(SpecError::at(
+            "hidden_size_per_layer_input",
+            "embeddings of single layers are not known",
+        )
+        .allowed("0")
+        .hint("write a model file without them by hand: stepsim schema model"));
+    }
+    let mut m = ModelSpec { tied_embeddings: c.tied(true), norms: Some(4), ..c.decoder()? };
+    m.attention.qk_norm = QkNorm::Head;
+    if c.flag("enable_moe_block", c.optional(&["num_experts"])?.is_some()) {
+        let top_k = c.count(&["top_k_experts", "num_experts_per_tok"])?;
+        let width = Some(c.count(&["moe_intermediate_size"])?);
+        let shared_ffn = Some(m.ffn);
+        m.moe = Some(MoeSpec { ffn: width, shared_ffn, ..MoeSpec::of(c.count(&["num_experts"])?, top_k) });
+    }
+    let window = Some(c.or(&["sliding_window"], 512)?);
+    local_and_global(c, &mut m, window, 6)?;
+    if let Some(global) = m.layer_kinds.get_mut("global") {
+        global.head_size = Some(c.or(&["global_head_dim"], 512)?);
+        global.kv_heads =
+            c.optional(&["num_global_key_value_heads"])?.filter(|_| c.flag("attention_k_eq_v", true));
+    }
+    Ok(m)
+}
