@@ -15,10 +15,24 @@ enum Piece {
     Size(String),
 }
 
-/// Whether a name says a spelling: the spelling's pieces in their order, with letters alone between them.
+/// Words that make another size of a model: Phi-4-mini is no Phi-4.
+const SIZE_WORDS: [&str; 14] = [
+    "mini", "nano", "lite", "air", "tiny", "micro", "small", "medium", "large", "max", "ultra", "turbo",
+    "flash", "plus",
+];
+
+/// Whether a name says a spelling: the spelling's pieces in their order, with letters alone between them, and no word of
+/// another size.
 pub fn says(name: &str, spelling: &str) -> bool {
     let (name, wanted) = (pieces(name), pieces(spelling));
-    (0..name.len()).any(|start| says_from(&name[start..], &wanted, true))
+    let means =
+        |piece: &Piece, word: &str| matches!(piece, Piece::Letters(letters) if letters.ends_with(word));
+    let other = |word: &&str| {
+        name.iter().any(|piece| matches!(piece, Piece::Letters(letters) if letters == *word))
+            && !wanted.iter().any(|piece| means(piece, word))
+    };
+    !SIZE_WORDS.iter().any(|word| other(&word))
+        && (0..name.len()).any(|start| says_from(&name[start..], &wanted, true))
 }
 
 fn says_from(name: &[Piece], wanted: &[Piece], first: bool) -> bool {
@@ -249,6 +263,8 @@ mod tests {
             ("gemma 3 12b", "gemma4-26b"),
             ("grok 1", "Grok-2"),
             ("command r", "Command R+"),
+            ("phi 4", "Phi-4-mini"),
+            ("deepseek v2", "DeepSeek-V2-Lite"),
         ] {
             assert!(!says(name, spelling), "{name}: {spelling}");
         }
