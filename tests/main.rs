@@ -43,6 +43,7 @@ mod pages;
 mod parallelism;
 mod path_row;
 mod plan;
+mod power;
 mod profiles;
 mod published;
 mod readings;

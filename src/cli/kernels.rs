@@ -7,7 +7,7 @@ use super::outputs::WRITTEN;
 use super::write::write_json;
 use super::{Failure, say};
 use crate::step::cost::measured::{Row, Score, score};
-use crate::step::cost::{Cost, DeviceCost, TileWave};
+use crate::step::cost::{Cost, DeviceCost, TileWave, UnderCap};
 use crate::step::model::{AttentionGeneration, Direction, Kernel, KernelClass, KernelShape, Scaling};
 use crate::step::spec::kernel::{Format, Maker};
 use crate::step::spec::workload::Dtype;
@@ -62,7 +62,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some(device) if only == Some(name) => Some(device.clone()),
         _ => load::<Device>(name, &[]).ok().map(|d| DeviceCost::new(&d.value)),
     };
-    let score = score(&rows, &TileWave, find, only);
+    let score = score(&rows, &UnderCap(TileWave), find, only);
     if let Some(path) = &args.report {
         write_json(path, &score)?;
     }
@@ -129,7 +129,7 @@ fn prices(device: &Device) -> String {
         cost.spec.sustained, "class", "shape", "time", "rate", "of peak"
     );
     for (what, kernel) in matrix_kernels(&cost) {
-        let seconds = TileWave.time(&kernel, &cost).s();
+        let seconds = UnderCap(TileWave).time(&kernel, &cost).s();
         let rate = kernel.flops / seconds;
         let _ = writeln!(
             out,
@@ -150,7 +150,7 @@ fn prices(device: &Device) -> String {
         let kernel = Kernel::elementwise(class, "kernel", 1 << 26, 256e6, Dtype::Bf16);
         for (name, maker) in [("tuned", Maker::Tuned), ("compiled", Maker::Compiled), ("eager", Maker::Eager)]
         {
-            let seconds = TileWave.time(&kernel, &cost.clone().with_maker(maker)).s();
+            let seconds = UnderCap(TileWave).time(&kernel, &cost.clone().with_maker(maker)).s();
             let rate = kernel.bytes / seconds;
             let _ = writeln!(
                 out,

@@ -12,6 +12,7 @@ use super::write::{write_file, write_json};
 use super::{Failure, say, width};
 use crate::core::units::Bytes;
 use crate::lab::page::difference::page;
+use crate::read::analysis::cost::joules_in_words;
 use crate::read::analysis::diff::{Line, Measure, diff};
 use crate::read::analysis::measured::{Summary, beside};
 use crate::read::analysis::table;
@@ -165,6 +166,9 @@ fn show(value: f64, unit: Measure) -> String {
         Measure::TokensPerSecond => format!("{value:.0}"),
         Measure::Fraction => table::percent(value),
         Measure::Count => format!("{}", (value * 10.0).round() / 10.0),
+        Measure::Dollars => format!("{value:.4} $"),
+        Measure::Joules => joules_in_words(value),
+        Measure::Watts => format!("{value:.0} W"),
     }
 }
 

@@ -101,9 +101,9 @@ impl<'a> RulesOfThumb<'a> {
         let share = f64::from(self.inputs.machine.devices()) / self.devices;
         self.tokens / self.estimate.tokens * self.estimate.terms.total() / 86_400.0 * share
     }
-    /// What the devices take at their largest board power, where it is known.
+    /// What the devices take at their largest board power or its cap, where it is known.
     fn energy_mwh(&self) -> Option<f64> {
-        let watts = self.inputs.machine.device(DeviceId(0)).power_w?;
+        let watts = self.inputs.machine.device(DeviceId(0)).draw_w(1.0)?;
         Some(watts * self.devices * self.days() * 24.0 / 1e6)
     }
     /// Attention over the products with weights, in full and under its mask.

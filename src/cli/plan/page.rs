@@ -5,6 +5,7 @@ use crate::core::units::grouped;
 use crate::lab::page::lane::Looks;
 use crate::lab::page::sheet::{Sheet, gib, seconds, table};
 use crate::lab::plan::{Planned, RunPlan};
+use crate::read::analysis::cost::joules_in_words;
 
 /// The step, where each part of the run comes from, and the next commands.
 ///
@@ -40,12 +41,10 @@ fn facts(sheet: &mut Sheet, planned: &Planned) {
         let of = planned.capacity_bytes.map_or(String::new(), |all| format!(", of {}", gib(all)));
         (gib(bytes as f64), format!("of memory on the fullest device{of}"))
     }));
-    facts.extend(
-        planned.usd_per_million_tokens.map(|usd| (format!("{usd:.3} $"), "a million tokens".to_owned())),
-    );
-    let joule = planned.joule_per_million_tokens;
-    facts.extend(
-        joule.map(|joule| (format!("{:.2} MJ", joule / 1e6), "a million tokens, at full power".to_owned())),
-    );
+    let cost = planned.cost.as_ref();
+    let usd = cost.and_then(|cost| cost.usd_per_million_tokens);
+    let joules = cost.and_then(|cost| cost.joules_per_token).map(|joules| 1e6 * joules);
+    let costs = [usd.map(|usd| format!("{usd:.3} $")), joules.map(joules_in_words)];
+    facts.extend(costs.into_iter().flatten().map(|cost| (cost, "a million tokens".to_owned())));
     sheet.facts(facts);
 }

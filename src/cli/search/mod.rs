@@ -258,7 +258,7 @@ fn text(report: &SearchReport, seconds: f64) -> String {
             format!("{:.1} GiB", outcome.memory_peak_bytes.unwrap_or_default() as f64 / GIB),
             ranked.devices.to_string(),
             perhaps(ranked.usd_per_million_tokens),
-            perhaps(ranked.joule_per_token),
+            perhaps(ranked.joules_per_token),
             layout(&ranked.settings),
         ]);
     }

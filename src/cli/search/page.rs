@@ -58,7 +58,7 @@ fn ranking(sheet: &mut Sheet, report: &SearchReport, workload: &str) {
         out.push_str(&pairs(&lines));
     });
     let prices = report.ranking.iter().any(|r| r.usd_per_million_tokens.is_some());
-    let powers = report.ranking.iter().any(|r| r.joule_per_token.is_some());
+    let powers = report.ranking.iter().any(|r| r.joules_per_token.is_some());
     let mut fields: Vec<&String> = report.ranking.iter().flat_map(|r| r.settings.keys()).collect();
     fields.sort();
     fields.dedup();
@@ -85,7 +85,7 @@ fn ranking(sheet: &mut Sheet, report: &SearchReport, workload: &str) {
                 grouped(ranked.devices.into()),
             ];
             cells.extend(prices.then(|| four(ranked.usd_per_million_tokens)));
-            cells.extend(powers.then(|| four(ranked.joule_per_token)));
+            cells.extend(powers.then(|| four(ranked.joules_per_token)));
             cells.extend(fields.iter().map(|field| ranked.settings.get(*field).map_or(String::new(), value)));
             Point { cells, command: run(ranked, report, workload), message: String::new() }
         })

@@ -21,6 +21,7 @@ use crate::read::analysis::waterfall::Counted;
 use crate::step::plan::pipeline::Sends;
 use crate::step::schedule::ScheduleError;
 use crate::step::spec::SpecError;
+use crate::step::spec::power::PowerAndPrice;
 
 /// Which assumptions of the closed form hold in a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +158,7 @@ impl CalculonRun {
             counted: Counted::default(),
             memory: Bandwidth(f64::INFINITY),
             devices: exe.num_procs,
+            rates: PowerAndPrice::default(),
             ranks: &ranks,
             rank_name: &|rank| format!("stage {}", rank / peers.max(1)),
             resources: &|resource| (resource, 1),

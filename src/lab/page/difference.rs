@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::profile::Lanes;
+use crate::read::analysis::cost::joules_in_words;
 use crate::read::analysis::lines::{Line, Measure};
 use crate::read::page::bars;
 use crate::read::page::lane::Looks;
@@ -83,5 +84,8 @@ fn show(value: f64, unit: Measure) -> String {
         Measure::TokensPerSecond => format!("{value:.0}"),
         Measure::Fraction => format!("{:.1} %", 100.0 * value),
         Measure::Count => format!("{}", (value * 10.0).round() / 10.0),
+        Measure::Dollars => format!("{value:.4} $"),
+        Measure::Joules => joules_in_words(value),
+        Measure::Watts => format!("{value:.0} W"),
     }
 }

@@ -4,6 +4,7 @@ use crate::core::program::MemoryClass;
 use crate::core::units::grouped;
 use crate::lab::simulate::Simulation;
 use crate::lab::simulate::behaviour::Drawn;
+use crate::read::analysis::cost::joules_in_words;
 use crate::read::analysis::registry::{View, in_view};
 use crate::read::analysis::report::Report;
 use crate::read::analysis::shown::Shown;
@@ -45,12 +46,14 @@ fn facts(sheet: &mut Sheet, report: &Report) {
         let share = 100.0 * hbm.peak_bytes as f64 / hbm.capacity_bytes.max(1) as f64;
         (format!("{share:.1} %"), "of device memory at the peak")
     });
+    let joules = report.cost.as_ref().and_then(|cost| cost.joules_per_token);
     let facts = [
         Some((seconds(report.step_time_s), "a step")),
         Some((format!("{:.1} %", report.mfu * 100.0), "MFU")),
         Some((grouped(report.tokens_per_s.round() as u64), "tokens per second")),
         Some((grouped(report.devices), "devices")),
         peak,
+        joules.map(|joules| (joules_in_words(1e6 * joules), "a million tokens")),
     ];
     sheet.facts(facts.into_iter().flatten().map(|(value, what)| (value, what.to_owned())));
 }

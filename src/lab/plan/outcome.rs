@@ -3,8 +3,9 @@
 use super::run_plan::RunPlan;
 use crate::core::ids::DeviceId;
 use crate::lab::score::Bands;
-use crate::lab::simulate::jump::figures;
+use crate::lab::simulate::jump::glanced;
 use crate::lab::simulate::{Inputs, Options, SimulationError};
+use crate::read::analysis::report::CostReport;
 use crate::step::spec::SpecError;
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -24,10 +25,8 @@ pub struct Planned {
     pub memory_bytes: Option<u64>,
     /// Device memory, in bytes.
     pub capacity_bytes: Option<f64>,
-    /// Dollars for 10⁶ tokens, where the device has a price.
-    pub usd_per_million_tokens: Option<f64>,
-    /// Joule for 10⁶ tokens at the stated power of the devices.
-    pub joule_per_million_tokens: Option<f64>,
+    /// Dollars and energy, where devices state a price or their power.
+    pub cost: Option<CostReport>,
     /// Degrees, batch, sharding and recomputation, in words.
     pub layout: String,
 }
@@ -40,19 +39,16 @@ impl Planned {
     pub fn of(plan: &RunPlan) -> Result<Planned, SimulationError> {
         let text = plan.workload.to_string();
         let inputs = Inputs::load(&text, Some(&plan.on), &plan.machine_sets).map_err(|e| named(e, plan))?;
-        let step = figures(&inputs, &Options::default(), false)?;
+        let step = glanced(&inputs, &Options::default())?;
         let device = inputs.machine.device(DeviceId(0));
-        let devices = f64::from(inputs.machine.devices());
-        let seconds_per_token = devices / step.tokens_per_s;
         Ok(Planned {
-            step_s: step.step_end.s(),
-            range: Bands::shipped().range(&inputs, step.step_end.s()),
+            step_s: step.step_time_s,
+            range: Bands::shipped().range(&inputs, step.step_time_s),
             mfu: step.mfu,
-            tokens_per_s_per_device: step.tokens_per_s / devices,
-            memory_bytes: step.memory_peak_bytes,
+            tokens_per_s_per_device: step.tokens_per_s / f64::from(inputs.machine.devices()),
+            memory_bytes: step.memory.get("hbm").map(|tier| tier.peak_bytes),
             capacity_bytes: device.hbm.as_ref().map(|hbm| hbm.gb * 1e9),
-            usd_per_million_tokens: device.price_usd_per_h.map(|usd| 1e6 * seconds_per_token * usd / 3600.0),
-            joule_per_million_tokens: device.power_w.map(|watt| 1e6 * seconds_per_token * watt),
+            cost: step.cost,
             layout: layout(&inputs),
         })
     }
@@ -70,16 +66,12 @@ impl Planned {
             let of = self.capacity_bytes.map_or(String::new(), |all| format!(" of {:.1}", all / GIB));
             out += &format!("  memory           {:.1}{of} GiB on the fullest device\n", bytes as f64 / GIB);
         }
-        let usd = self.usd_per_million_tokens.map(|usd| format!("{usd:.3} $"));
-        let joule = self.joule_per_million_tokens.map(|joule| format!("{:.2} MJ", joule / 1e6));
-        let costs: Vec<String> = usd.into_iter().chain(joule).collect();
-        if !costs.is_empty() {
-            let price = if self.usd_per_million_tokens.is_none() {
-                "; in dollars with --set topology.device.price_USD_per_h=2.5"
-            } else {
-                ""
+        if let Some(cost) = &self.cost {
+            let price = match cost.usd_per_million_tokens {
+                None => "; in dollars with --set topology.device.price_USD_per_h=2.5",
+                Some(_) => "",
             };
-            out += &format!("  a million tokens {} at full power{price}\n", costs.join(", "));
+            out += &format!("  cost             {}{price}\n", cost.words());
         }
         out
     }

@@ -43,6 +43,7 @@ use crate::read::analysis::waterfall::Counted;
 use crate::read::analysis::{memory, overlap};
 use crate::step::model::flops::StepFlops;
 use crate::step::plan::step::{Plan, PlanError};
+use crate::step::spec::power::PowerAndPrice;
 use crate::step::spec::{SpecError, blame_setting};
 
 pub use crate::read::analysis::head::{Head, InputName, Status};
@@ -362,6 +363,7 @@ impl WholeStep {
             },
             memory: machine.device(DeviceId(0)).memory_bandwidth(),
             devices: u64::from(machine.devices()),
+            rates: PowerAndPrice::mean(machine.class_sizes().into_iter()),
             ranks: &ranks,
             rank_name: &|r| plan.rank_name(RankId(r)),
             resources: &|r| {

@@ -7,6 +7,7 @@ use super::outcome::Outcome;
 use crate::lab::simulate::Inputs;
 use crate::step::spec::SpecError;
 use crate::step::spec::device::Device;
+use crate::step::spec::power::usd;
 
 /// What is best.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -20,7 +21,8 @@ pub enum Objective {
     TokensPerDevice,
     /// Cheapest tokens: devices × time × the device's `price_USD_per_h`.
     Cost,
-    /// Tokens of least energy: devices × time × the device's `power_W`, as if all ran at it all the time.
+    /// Tokens of least energy. Layouts are ranked by devices × time × the device's `power_W` or its cap; those of the ranking then by what
+    /// they draw.
     Energy,
     /// Fewest devices, and among these the shortest step.
     Devices,
@@ -81,7 +83,7 @@ impl Measures {
             tokens,
             devices: f64::from(machine.devices()),
             price_usd_per_h: device.price_usd_per_h.unwrap_or_default(),
-            power_w: device.power_w.unwrap_or_default(),
+            power_w: device.draw_w(1.0).unwrap_or_default(),
         }
     }
     /// Those that a simulation found, with the rest as it was.
@@ -103,7 +105,7 @@ impl Measures {
         match objective {
             Objective::Time => self.seconds,
             Objective::TokensPerDevice => device_seconds / self.tokens,
-            Objective::Cost => device_seconds / 3600.0 * self.price_usd_per_h / self.tokens,
+            Objective::Cost => usd(device_seconds, self.price_usd_per_h) / self.tokens,
             Objective::Energy => device_seconds * self.power_w / self.tokens,
             // Time decides between equal counts: it moves the score by less than one device.
             Objective::Devices => self.devices + self.seconds / (1.0 + self.seconds),
@@ -113,10 +115,6 @@ impl Measures {
     /// Dollars for 10⁶ tokens, where the machine has a price.
     pub fn usd_per_million_tokens(&self) -> Option<f64> {
         (self.price_usd_per_h > 0.0).then(|| 1e6 * self.score(Objective::Cost))
-    }
-    /// Joule a token, where the device states its power.
-    pub fn joule_per_token(&self) -> Option<f64> {
-        (self.power_w > 0.0).then(|| self.score(Objective::Energy))
     }
 }
 
@@ -137,9 +135,9 @@ mod tests {
         let many = Measures { seconds: 12.0, memory_bytes: 3e10, devices: 16.0, ..few };
         let better = |objective| many.score(objective) < few.score(objective);
         assert_eq!(Objective::NAMED.map(|(_, o)| better(o)), [true, false, false, false, false, true]);
-        // 8 devices for 20 s at 3.6 $/h are 0.16 $, and at 500 W 80 kJ, for a million tokens.
+        // 8 devices for 20 s at 3.6 $/h are 0.16 $ for a million tokens, and at 500 W 80 kJ.
         assert!((few.usd_per_million_tokens().unwrap() - 0.16).abs() < 1e-12);
-        assert!((few.joule_per_token().unwrap() - 0.08).abs() < 1e-12);
+        assert!((few.score(Objective::Energy) - 0.08).abs() < 1e-12);
         let faster = Measures { seconds: 19.0, ..few };
         assert!(faster.score(Objective::Devices) < few.score(Objective::Devices));
     }

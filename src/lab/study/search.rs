@@ -28,7 +28,7 @@ use super::rows::StudyError;
 use super::space::{Axis, MOST_POINTS, Space, set_text};
 use crate::core::ids::DeviceId;
 use crate::core::pool;
-use crate::lab::simulate::jump::reported;
+use crate::lab::simulate::jump::{glanced, reported};
 use crate::lab::simulate::{Options, Status, expanded, is_file};
 use crate::read::analysis::waterfall::BarsReport;
 use crate::step::spec::workload::{ModelRef, WorkloadSpec};
@@ -55,9 +55,9 @@ pub struct Ranked {
     /// Dollars for 10⁶ tokens, where the machine has a price.
     #[serde(rename = "cost_USD_per_million_tokens", skip_serializing_if = "Option::is_none")]
     pub usd_per_million_tokens: Option<f64>,
-    /// Energy of a token at the stated power of the devices.
+    /// Energy of a token, by what the devices draw: as in a report's `cost`.
     #[serde(rename = "energy_J_per_token", skip_serializing_if = "Option::is_none")]
-    pub joule_per_token: Option<f64>,
+    pub joules_per_token: Option<f64>,
     /// What the simulation says.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -199,6 +199,7 @@ pub fn search(
         ranked.insert(0, Simulated { candidate, found: *found, outcome: outcome.clone() });
         ranked.truncate(options.top.max(1));
     }
+    let drawn = drawn(&base, &mut ranked, options.objective);
     let best = ranked.first().and_then(|found| base.inputs(&found.candidate.sets).ok());
     let own = serde_json::to_value(plain.unchecked(&[])?.0).unwrap_or_default();
     let mut explained = explained(&base, &ranked).into_iter();
@@ -206,11 +207,12 @@ pub fn search(
         expanded(&options.fix.iter().filter(|set| is_file(set)).cloned().collect::<Vec<_>>(), &Disk)?;
     report.ranking = ranked
         .into_iter()
-        .map(|found| {
+        .zip(drawn)
+        .map(|(found, joules_per_token)| {
             let (waterfall, slower_by) = explained.next().map_or((None, Vec::new()), |(w, by)| (Some(w), by));
             let sets = needed(&own, always.iter().chain(&found.candidate.sets));
             let sets = with_files(sets, &prices, &options.fix);
-            Ranked { waterfall, slower_by, ..found.row(sets) }
+            Ranked { waterfall, slower_by, joules_per_token, ..found.row(sets) }
         })
         .collect();
     if let Some(best) = report.ranking.first() {
@@ -269,12 +271,27 @@ impl Simulated<'_> {
             least_memory_bytes: candidate.least,
             devices: found.devices as u32,
             usd_per_million_tokens: found.usd_per_million_tokens(),
-            joule_per_token: found.joule_per_token(),
+            joules_per_token: None,
             outcome,
             waterfall: None,
             slower_by: Vec::new(),
         }
     }
+}
+
+/// Joules a token of each of a ranking, which they order where energy is the objective.
+fn drawn(base: &Base, ranking: &mut Vec<Simulated<'_>>, objective: Objective) -> Vec<Option<f64>> {
+    let joules = |found: &Simulated<'_>| {
+        let inputs = base.inputs(&found.candidate.sets).ok().filter(|_| found.found.power_w > 0.0)?;
+        glanced(&inputs, &Options::default()).ok()?.cost?.joules_per_token
+    };
+    let mut all: Vec<_> = ranking.drain(..).map(|found| (joules(&found), found)).collect();
+    if objective == Objective::Energy {
+        all.sort_by(|a, b| a.0.unwrap_or(f64::MAX).total_cmp(&b.0.unwrap_or(f64::MAX)));
+    }
+    let (joules, found): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+    *ranking = found;
+    joules
 }
 
 /// Where the step goes in the first [`EXPLAINED`] of a ranking, and what each spends more on than the best.

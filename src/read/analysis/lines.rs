@@ -19,6 +19,12 @@ pub enum Measure {
     Fraction,
     /// A number.
     Count,
+    /// US dollars.
+    Dollars,
+    /// Joules.
+    Joules,
+    /// Watts.
+    Watts,
 }
 
 /// One quantity in both reports; zero where a report does not have it.

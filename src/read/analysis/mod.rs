@@ -10,6 +10,7 @@
 //! * [`memory`]: level curves of the tiers by class, peaks and what is resident then.
 //! * [`critical`]: the chain of binding waits from the end of the step back to its start.
 //! * [`waterfall`]: from the peak to MFU, bar by bar; [`kernel_classes`]: kernels by class, with their rates.
+//! * [`cost`]: dollars and energy of a step.
 //! * [`slack`]: how much later each op could end without moving the step.
 //! * [`links`]: bytes through every resource; [`link_rates`]: over time; [`stretches`]: in equal parts of the step.
 //! * `hangs_on`: the sentence that a report begins with; [`slow_ranks`]: whose kernels take longer than the device needs.
@@ -26,6 +27,7 @@
 pub mod blame;
 pub mod cause;
 mod cells;
+pub mod cost;
 pub mod critical;
 pub mod diff;
 pub mod digest;

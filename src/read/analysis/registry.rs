@@ -23,6 +23,7 @@ const ALL: &[(&dyn Reading, [u8; 3])] = &[
     (&super::slow_ranks::SlowOnes, [0, 0, 0]),
     (&super::overlap::Communication, [6, 6, 3]),
     (&super::memory::Memory, [8, 7, 5]),
+    (&super::cost::StepCost, [8, 7, 5]),
     (&super::prefetch::Prefetch, [7, 0, 0]),
     (&super::critical::Path, [9, 4, 0]),
     (&super::stalls::LongestStalls, [0, 5, 0]),

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::slowest;
-use crate::core::units::{Bandwidth, FlopRate};
-use crate::step::model::Kernel;
+use crate::core::units::{Bandwidth, FlopRate, Time};
+use crate::step::model::{Kernel, KernelShape};
 use crate::step::spec::Device;
 use crate::step::spec::cost::CostSpec;
 use crate::step::spec::kernel::{Format, Maker};
+use crate::step::spec::power::slower;
 use crate::step::spec::workload::Dtype;
 
 /// Devices of a usual node, whose slowest one the sustained rate of a device file is.
@@ -26,6 +27,8 @@ pub struct DeviceCost {
     pub spec: CostSpec,
     /// How good the kernels are that memory bounds.
     pub maker: Maker,
+    /// What a power cap leaves of the power that goes by the clock: 1 without one.
+    pub power_left: f64,
 }
 
 impl DeviceCost {
@@ -38,6 +41,7 @@ impl DeviceCost {
             bandwidth: device.memory_bandwidth(),
             spec,
             maker: Maker::default(),
+            power_left: device.dynamic_power_left(),
         }
     }
     /// The same device with kernels of another make.
@@ -97,6 +101,14 @@ impl DeviceCost {
         let format = kernel.format();
         let sustained = self.spec.sustained_formats.get(&format).copied().unwrap_or(self.spec.sustained);
         self.peak(kernel.dtype).0 * self.matrix_fraction(format) * sustained
+    }
+    /// Time of a kernel under the power cap, of the time that it takes without one.
+    pub fn under_cap(&self, kernel: &Kernel, uncapped: Time) -> Time {
+        if self.power_left == 1.0 || matches!(kernel.shape, KernelShape::Elementwise { .. }) {
+            return uncapped;
+        }
+        let activity = kernel.flops / self.power_limit(kernel) / uncapped.s();
+        Time::from_s(uncapped.s() * slower(activity.min(1.0), self.power_left))
     }
     /// Compute units left when `taken` are held: at least one.
     pub fn units_left(&self, taken: u32) -> u32 {

@@ -24,6 +24,7 @@
 //!   large GEMMs at 0.72 of peak when cool and at 0.5 in a long series, while kernels that reach less keep their rate.
 //!   Device files give the rate of a short run and `sustained`, the most of it that stays; steps are priced with both,
 //!   rows of short benchmarks without ([`DeviceCost::cool`]).
+//! * A power cap lowers the clock of products by their part of the power ([`UnderCap`], `spec::power`); what memory bounds keeps its time.
 //! * Devices of one kind are not equal, and a step waits for the slowest of all it has ([`DeviceCost::slowest_of`]).
 //! * Units that a collective takes are gone for the whole kernel: [`Cost::time_with_units_taken`] is for kernels that
 //!   run beside it from start to end; the engine stretches the overlapped part only.
@@ -40,6 +41,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tile_wave;
+mod under_cap;
 
 pub use constant::Constant;
 pub use curve::SizeCurve;
@@ -47,15 +49,16 @@ pub use device::DeviceCost;
 pub use price::Cost;
 pub use table::Table;
 pub use tile_wave::TileWave;
+pub use under_cap::UnderCap;
 
 use crate::step::spec::workload::{ComputeFidelity, FidelitySpec};
 
-/// The level that a workload asks for.
+/// The level that a workload asks for, under the device's power cap.
 pub fn level(fidelity: &FidelitySpec) -> Box<dyn Cost> {
     match fidelity.compute {
-        ComputeFidelity::Constant => Box::new(Constant { fraction: fidelity.constant_fraction }),
-        ComputeFidelity::Calculon => Box::new(SizeCurve),
-        ComputeFidelity::TileWave => Box::new(TileWave),
-        ComputeFidelity::Table => Box::new(Table),
+        ComputeFidelity::Constant => Box::new(UnderCap(Constant { fraction: fidelity.constant_fraction })),
+        ComputeFidelity::Calculon => Box::new(UnderCap(SizeCurve)),
+        ComputeFidelity::TileWave => Box::new(UnderCap(TileWave)),
+        ComputeFidelity::Table => Box::new(UnderCap(Table)),
     }
 }

@@ -20,6 +20,7 @@ fn device(bf16_tflops: f64, units: u32, gbps: f64, spec: CostSpec) -> DeviceCost
         bandwidth: Bandwidth::from_gbps(gbps),
         spec,
         maker: Maker::default(),
+        power_left: 1.0,
     }
 }
 /// A product of 132 tiles on the 132 units of an H100 beside an all-gather of 24 blocks: 108 units are left, so that

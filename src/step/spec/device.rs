@@ -42,7 +42,15 @@ pub struct Device {
         skip_serializing_if = "Option::is_none"
     )]
     pub power_w: Option<f64>,
-    /// What an hour of one costs, in US dollars: for `stepsim search --objective cost`. Shipped devices have none.
+    /// Watts that the board is held to, above what it draws idle and at most `power_W`: matrix products run at a lower clock.
+    #[serde(
+        default,
+        rename = "power_cap_W",
+        deserialize_with = "number::optional_positive",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub power_cap_w: Option<f64>,
+    /// What an hour of one costs, in US dollars: reports then say what a step costs. Shipped devices have none.
     #[serde(
         default,
         rename = "price_USD_per_h",
@@ -154,6 +162,7 @@ impl Spec for Device {
     fn validate(&self) -> Result<(), SpecError> {
         let p = &self.peak_dense_tflops;
         let any = [p.fp32, p.tf32, p.bf16, p.fp16, p.fp8, p.fp6, p.fp4, p.int8].iter().any(Option::is_some);
+        self.check_cap()?;
         if any {
             let problems = self.cost.as_ref().map_or_else(Vec::new, |cost| cost.validate("cost"));
             return first(problems);

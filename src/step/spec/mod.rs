@@ -39,6 +39,7 @@ pub mod names;
 pub mod nccl_tests;
 pub mod number;
 pub mod nvidia_smi;
+pub mod power;
 pub mod problem;
 pub mod recipe;
 mod reference;

@@ -56,18 +56,10 @@ fn collect(stated: &Value, whole: &Value, usual: &Value, path: &str, fields: &mu
     }
 }
 
-/// Fields of a device that no step hangs on.
-const OF_NO_STEP: [&str; 2] = ["device.power_W", "device.price_USD_per_h"];
-
 impl Loaded<Topology> {
-    /// The settings that have no effect on a step: those that others replace, and those of fields that no step hangs on.
+    /// The settings that have no effect, because others replace them.
     pub fn settings_without_effect(&self) -> Vec<Inert> {
-        let of_no_step = self.sets.iter().filter(|set| OF_NO_STEP.iter().any(|field| path(set) == *field));
-        let of_no_step = of_no_step.map(|set| Inert {
-            field: path(set).to_string(),
-            why: "read by plan, search and estimate --rules alone".to_string(),
-        });
-        replaced(&self.sets).into_iter().chain(of_no_step).collect()
+        replaced(&self.sets)
     }
 }
 

@@ -35,6 +35,7 @@ impl Device {
             hbm: Some(Hbm { gb: memory_gb, gbps: memory_gbps, kind: None }),
             compute_units: None,
             power_w: None,
+            power_cap_w: None,
             price_usd_per_h: None,
             cost: None,
             notes: Vec::new(),

@@ -93,6 +93,15 @@ impl Machine {
     pub fn device_classes(&self) -> &[Device] {
         &self.classes
     }
+    /// The classes of devices with how many there are of each.
+    pub fn class_sizes(&self) -> Vec<(&Device, f64)> {
+        if let [all] = self.classes.as_slice() {
+            return vec![(all, f64::from(self.devices()))];
+        }
+        let mut counts = vec![0.0; self.classes.len()];
+        self.devices.iter().for_each(|place| counts[place.class as usize] += 1.0);
+        self.classes.iter().zip(counts).filter(|(_, count)| *count > 0.0).collect()
+    }
     /// The node (scale-up domain) of a device.
     pub fn node_of(&self, device: DeviceId) -> u32 {
         self.devices[device.index()].node

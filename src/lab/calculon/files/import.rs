@@ -264,6 +264,7 @@ impl Calculon {
             }),
             compute_units: None,
             power_w: None,
+            power_cap_w: None,
             price_usd_per_h: None,
             cost: Some(CostSpec {
                 source: "the efficiency tables of the Calculon system file".into(),

@@ -43,7 +43,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-pub use report::{report, reported};
+pub use report::{glanced, report, reported};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::iter::successors;

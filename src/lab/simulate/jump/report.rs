@@ -54,6 +54,17 @@ pub fn reported(inputs: &Inputs, options: &Options) -> Result<Report, Simulation
     }
 }
 
+/// The same, or what of it one screen shows.
+///
+/// # Errors
+/// See [`SimulationError`].
+pub fn glanced(inputs: &Inputs, options: &Options) -> Result<Report, SimulationError> {
+    match report(inputs, options, Extent::Screen, false) {
+        Some(report) => Ok(report),
+        None => Ok(Simulation::run(inputs, options)?.read(Extent::Screen, false)),
+    }
+}
+
 /// The report of a step, if turns of it can be jumped; `wall` adds how long that took. It is the report of the step played
 /// whole, but for what it says of the playing.
 pub fn report(inputs: &Inputs, options: &Options, extent: Extent, wall: bool) -> Option<Report> {

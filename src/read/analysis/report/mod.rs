@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::blame::Blame;
+pub use super::cost::CostReport;
 pub use super::critical::CriticalPathReport;
 pub use super::dynamic_context::DynamicContextReport;
 use super::head::{Head, Status};
@@ -35,6 +36,7 @@ pub use super::stalls::Breakdown;
 use super::waterfall::{Counted, WaterfallReport};
 use crate::core::ids::{RankId, ResourceId};
 use crate::core::units::{Bandwidth, FlopRate, Flops};
+use crate::step::spec::power::PowerAndPrice;
 pub use made::report;
 
 /// How much of a report is made.
@@ -72,6 +74,8 @@ pub struct RunInfo<'a> {
     pub memory: Bandwidth,
     /// Devices.
     pub devices: u64,
+    /// What they draw and cost.
+    pub rates: PowerAndPrice,
     /// One for each simulated rank.
     pub ranks: &'a [RankInfo],
     /// The name of a rank of the job: its stage and coordinates.
@@ -210,6 +214,9 @@ pub struct Report {
     pub communication: BTreeMap<OpKind, CommunicationReport>,
     /// By name of the tier: the fullest instance.
     pub memory: BTreeMap<String, TierReport>,
+    /// Dollars and energy; absent where devices state neither a price nor their power.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CostReport>,
     /// The busiest links, ports and tier bandwidths.
     pub links: Vec<LinkReport>,
     /// For each layer that waits for copies to the device: how far ahead they were issued, and should have been.

@@ -56,7 +56,6 @@ impl Reading for Bars {
 
     fn glance(&self, r: &Report, _: Asked<'_>, out: &mut String, width: u16) {
         self.table(r, out, width);
-        out.push('\n');
     }
 
     fn page(&self, report: &Report, _: &Shown, sheet: &mut Sheet) {

@@ -1,0 +1,169 @@
+//! What a step costs: dollars, and energy by what devices do.
+//!
+//! ```text
+//! energy = Σ over uses  time of a mean device × watts of the use × devices
+//! dollars = devices × time × price of an hour
+//! ```
+//! Uses are matrix products, kernels that memory bounds, and the rest of the step: a device that waits or communicates draws as if idle,
+//! and communication under kernels adds nothing. Kernels without a class count as products. [`crate::step::spec::power`] has the watts
+//! and where they come from; it is the board alone, without host, network, cooling.
+
+mod reading;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::core::kernel_class::Kind;
+use crate::read::analysis::kernel_classes::KernelClassReport;
+use crate::step::spec::power::{PowerAndPrice, usd};
+pub use reading::{StepCost, joules_in_words};
+
+/// What devices do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Use {
+    /// Kernels on matrix units.
+    Products,
+    /// Kernels that device memory bounds.
+    MemoryBound,
+    /// Communication, and nothing.
+    Otherwise,
+}
+
+impl Use {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Use::Products => "matrix products",
+            Use::MemoryBound => "memory-bound kernels",
+            Use::Otherwise => "communication and idle",
+        }
+    }
+}
+
+/// What a step costs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CostReport {
+    /// Dollars for a step, where the devices have a price (`device.price_USD_per_h`).
+    #[serde(default, rename = "step_cost_USD", skip_serializing_if = "Option::is_none")]
+    pub step_usd: Option<f64>,
+    /// Dollars for 10⁶ tokens.
+    #[serde(default, rename = "cost_USD_per_million_tokens", skip_serializing_if = "Option::is_none")]
+    pub usd_per_million_tokens: Option<f64>,
+    /// Joules of a step on all devices, where they state their power (`device.power_W`).
+    #[serde(default, rename = "step_energy_J", skip_serializing_if = "Option::is_none")]
+    pub step_joules: Option<f64>,
+    /// Joules a token: as many as megajoules for 10⁶ tokens.
+    #[serde(default, rename = "energy_J_per_token", skip_serializing_if = "Option::is_none")]
+    pub joules_per_token: Option<f64>,
+    /// Mean power of a device in watts.
+    #[serde(default, rename = "power_W_per_device", skip_serializing_if = "Option::is_none")]
+    pub watts_per_device: Option<f64>,
+    /// By what the devices do: a mean device in a step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uses: Vec<UseReport>,
+}
+
+/// One use of a mean device.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UseReport {
+    /// What it does.
+    #[serde(rename = "use")]
+    pub what: Use,
+    /// How long in a step.
+    pub time_s: f64,
+    /// Watts that it draws meanwhile.
+    #[serde(rename = "power_W")]
+    pub watts: f64,
+}
+
+/// A step, as far as its cost hangs on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CostBasis<'r> {
+    /// Its length.
+    pub seconds: f64,
+    /// Steps that the times of kernels are of.
+    pub steps: f64,
+    /// Seconds of a mean device in kernels, of all steps.
+    pub busy_s: f64,
+    /// Kernels by class, of all steps.
+    pub kernels: &'r [KernelClassReport],
+    /// Tokens that it trains on.
+    pub tokens: u64,
+    /// Devices.
+    pub devices: u64,
+}
+
+/// What a step costs; nothing where neither a price nor the power is known.
+pub(crate) fn cost(step: CostBasis<'_>, rates: &PowerAndPrice) -> Option<CostReport> {
+    if *rates == PowerAndPrice::default() {
+        return None;
+    }
+    let of_tokens = |amount: f64| (step.tokens > 0).then(|| amount / step.tokens as f64);
+    let devices = step.devices as f64;
+    let step_usd = rates.usd_per_h.map(|price| usd(devices * step.seconds, price));
+    let uses = rates.watts.map_or(Vec::new(), |watts| uses(step, watts));
+    let of_device = rates.watts.map(|_| uses.iter().map(|u| u.time_s * u.watts).sum::<f64>());
+    let step_joules = of_device.map(|joules| devices * joules);
+    Some(CostReport {
+        step_usd,
+        usd_per_million_tokens: step_usd.and_then(of_tokens).map(|usd| 1e6 * usd),
+        step_joules,
+        joules_per_token: step_joules.and_then(of_tokens),
+        watts_per_device: of_device.map(|joules| joules / step.seconds.max(f64::MIN_POSITIVE)),
+        uses,
+    })
+}
+
+/// Times of a mean device by use.
+fn uses(step: CostBasis<'_>, watts: [f64; 3]) -> Vec<UseReport> {
+    let bound = step.kernels.iter().filter(|k| matches!(k.class.kind(), Kind::MemoryBound(_)));
+    let memory_bound = bound.map(|k| k.time_s).sum::<f64>() / step.steps;
+    let busy = step.busy_s / step.steps;
+    let times = [busy - memory_bound, memory_bound, step.seconds - busy];
+    let of_use =
+        |((what, time_s), watts): ((Use, f64), f64)| UseReport { what, time_s: time_s.max(0.0), watts };
+    [Use::Products, Use::MemoryBound, Use::Otherwise].into_iter().zip(times).zip(watts).map(of_use).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::kernel_class::KernelClass;
+    use crate::read::analysis::kernel_classes::Bound;
+
+    /// Two steps of 10 s on 4 devices, each 6 s in products and 1 s in memory-bound kernels:
+    /// 4 · (6 · 700 + 1 · 300 + 3 · 150) J = 19,800 J and 4 · 10/3600 · 3.6 $ = 0.04 $ for 1,000 tokens.
+    #[test]
+    fn energy_goes_by_what_devices_do() {
+        let kernel = |class, time_s| KernelClassReport {
+            class,
+            count: 1.0,
+            time_s,
+            disturbed_s: 0.0,
+            share: 0.0,
+            tflops: 0.0,
+            gbps: 0.0,
+            bound: Bound::Neither,
+        };
+        let kernels = [kernel(KernelClass::Gemm, 12.0), kernel(KernelClass::Norm, 2.0)];
+        let step = CostBasis {
+            seconds: 10.0,
+            steps: 2.0,
+            busy_s: 14.0,
+            kernels: &kernels,
+            tokens: 1000,
+            devices: 4,
+        };
+        let rates = PowerAndPrice { watts: Some([700.0, 300.0, 150.0]), usd_per_h: Some(3.6) };
+        let found = cost(step, &rates).unwrap();
+        assert_eq!(found.uses.iter().map(|u| u.time_s).collect::<Vec<_>>(), [6.0, 1.0, 3.0]);
+        assert_eq!((found.step_joules, found.joules_per_token), (Some(19_800.0), Some(19.8)));
+        assert_eq!(found.watts_per_device, Some(495.0));
+        let usd = [found.step_usd, found.usd_per_million_tokens].map(Option::unwrap);
+        assert!((usd[0] - 0.04).abs() < 1e-12 && (usd[1] - 40.0).abs() < 1e-9);
+        let priced = cost(step, &PowerAndPrice { watts: None, ..rates }).unwrap();
+        assert_eq!((priced.step_joules, priced.uses.len(), priced.step_usd), (None, 0, found.step_usd));
+        assert_eq!(cost(step, &PowerAndPrice::default()), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! What a device draws, what an hour of it costs, and the clock that a power cap leaves it.
+//!
+//! ```text
+//! draw of a device = its board power × share of what it does       (never more than its cap)
+//! board power      = IDLE + (1 − IDLE) · activity · (clock)^EXPONENT,  as shares
+//! ```
+//! A matrix product that reaches the rate that the board power allows has activity 1; one that reaches a part of that rate has that
+//! part of it. Under a cap the clock falls until the second line meets the cap; what memory and links bound keeps its time.
+//!
+//! The shares are published measurements of two kinds of devices and stand for all:
+//! * products: 1. Large products run at the power limit (A100 and H100: thonking.ai, "Strangely, matrix multiplications on GPUs run
+//!   faster when given predictable data").
+//! * [`MEMORY_BOUND`]: an H100 that decodes one sequence reads weights all the time and draws 300 of 700 W (ML.ENERGY Benchmark v3.0,
+//!   as cited in vllm-semantic-router's power model).
+//! * [`IDLE`]: an idle A100 draws 88 of 400 W (thonking.ai). Devices that wait for communication draw nearly as little: "near idle power"
+//!   (arXiv 2508.14318).
+//!
+//! [`EXPONENT`]: power goes by frequency and the square of voltage, and voltage by frequency. Doubt: at three published pairs of powers
+//! devices keep 3 to 4 % more of their rate than it says (`a_cap_is_held_to_published_rates` and `tests/power.rs`), and those pairs are of
+//! two boards with one chip, not of one board; below [`MEMORY_BOUND`] a cap would slow memory-bound kernels too.
+
+use super::SpecError;
+use super::device::Device;
+
+/// Board power of a device that computes nothing, over its largest.
+pub const IDLE: f64 = 0.22;
+
+/// Board power under kernels that the device's memory bounds, over its largest.
+pub const MEMORY_BOUND: f64 = 0.43;
+
+/// By which power of the clock the power of a busy device goes, beyond what it draws idle.
+pub const EXPONENT: f64 = 3.0;
+
+/// What devices draw and cost: the mean of all of a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PowerAndPrice {
+    /// Watts under matrix products, under memory-bound kernels, and otherwise; nothing where a device does not state its power.
+    pub watts: Option<[f64; 3]>,
+    /// Dollars an hour; nothing where a device has no price.
+    pub usd_per_h: Option<f64>,
+}
+
+impl PowerAndPrice {
+    /// The mean of classes of devices, each with how many there are.
+    pub fn mean<'d>(classes: impl Iterator<Item = (&'d Device, f64)> + Clone) -> PowerAndPrice {
+        let all: f64 = classes.clone().map(|(_, count)| count).sum();
+        let mean = |of: &dyn Fn(&Device) -> Option<f64>| {
+            let sums = classes.clone().map(|(device, count)| Some(of(device)? * count / all));
+            sums.sum::<Option<f64>>()
+        };
+        let [products, memory, idle] = [1.0, MEMORY_BOUND, IDLE].map(|share| mean(&|d| d.draw_w(share)));
+        PowerAndPrice {
+            watts: products.zip(memory.zip(idle)).map(|(products, (memory, idle))| [products, memory, idle]),
+            usd_per_h: mean(&|device| device.price_usd_per_h),
+        }
+    }
+}
+
+/// Dollars for so many seconds of a device.
+pub fn usd(device_seconds: f64, usd_per_h: f64) -> f64 {
+    device_seconds / 3600.0 * usd_per_h
+}
+
+impl Device {
+    /// Watts at a share of the board power, at most the cap.
+    pub fn draw_w(&self, share: f64) -> Option<f64> {
+        let drawn = self.power_w? * share;
+        Some(self.power_cap_w.map_or(drawn, |cap| drawn.min(cap)))
+    }
+
+    /// What a cap leaves of the power that goes by the clock: 1 without one.
+    pub fn dynamic_power_left(&self) -> f64 {
+        let share = self.power_cap_w.zip(self.power_w).map_or(1.0, |(cap, power)| cap / power);
+        ((share - IDLE) / (1.0 - IDLE)).clamp(0.0, 1.0)
+    }
+
+    /// Refuses a cap that no device can keep, and one without the power that it caps.
+    pub(super) fn check_cap(&self) -> Result<(), SpecError> {
+        let Some(cap) = self.power_cap_w else { return Ok(()) };
+        let wrong = |problem: String| SpecError::at("power_cap_W", problem);
+        let Some(power) = self.power_w else {
+            return Err(wrong(format!("{} does not say the power that it caps", self.name))
+                .allowed("a cap of a device with `power_W`")
+                .hint("give its largest board power: \"power_W\": 700"));
+        };
+        if cap > IDLE * power && cap <= power {
+            return Ok(());
+        }
+        let why = if cap > power { "above the largest board power" } else { "not above what it draws idle" };
+        Err(wrong(format!("{cap} W is {why}"))
+            .allowed(format!("watts above {:.0} (idle), at most {power} (`power_W`)", IDLE * power))
+            .hint("leave it out for no cap"))
+    }
+}
+
+/// The factor on the time of a kernel of which an uncapped device would take `activity` of the dynamic power, where a cap leaves
+/// `left` of it.
+pub fn slower(activity: f64, left: f64) -> f64 {
+    (activity / left).max(1.0).powf(1.0 / EXPONENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::spec::load;
+
+    fn capped(name: &str, watts: f64) -> Result<Device, SpecError> {
+        load::<Device>(name, &[format!("power_cap_W={watts}")]).map(|loaded| loaded.value)
+    }
+
+    /// PowerAndPrice of products at two power limits of one chip. SimuMax's sustained rates of A100 PCIe at 300 W over the short-run rate of
+    /// A100 SXM at 400 W, both 108 units at 1,410 MHz; torch.mm on H100 PCIe (114 units, 350 W; 0.57 of 756 TFLOP/s) over H100 SXM's
+    /// in long runs (132 units, 700 W; 0.81 · 0.84 of 989), by unit.
+    #[test]
+    fn a_cap_is_held_to_published_rates() {
+        let h100 = (0.57 * 756.0 / 114.0) / (0.81 * 0.84 * 989.4 / 132.0);
+        for (name, watts, measured) in [("a100-sxm-80", 300.0, 0.76 / 0.83), ("h100-sxm", 350.0, h100)] {
+            let law = 1.0 / slower(1.0, capped(name, watts).unwrap().dynamic_power_left());
+            assert!(law < measured && law > 0.95 * measured, "{name}: {law} of {measured}");
+        }
+    }
+
+    #[test]
+    fn a_cap_slows_what_draws_more() {
+        let left = capped("h100-sxm", 500.0).unwrap().dynamic_power_left();
+        assert!((left - (500.0 / 700.0 - 0.22) / 0.78).abs() < 1e-12);
+        assert!((slower(1.0, left) - left.powf(-1.0 / 3.0)).abs() < 1e-12);
+        assert_eq!(slower(0.9 * left, left), 1.0, "a kernel that draws less keeps its time");
+        assert_eq!(capped("h100-sxm", 700.0).unwrap().dynamic_power_left(), 1.0);
+    }
+
+    #[test]
+    fn a_cap_that_cannot_be_is_refused() {
+        for (watts, words) in [
+            (701.0, "701 W is above the largest board power"),
+            (154.0, "154 W is not above what it draws idle"),
+            (5.0, "5 W is not above"),
+        ] {
+            let text = capped("h100-sxm", watts).unwrap_err().to_string();
+            assert!(text.contains(words) && text.contains("power_cap_W"), "{text}");
+            assert!(text.contains("above 154 (idle), at most 700"), "{text}");
+        }
+        let text =
+            load::<Device>("h100-sxm", &["power_W=null".into(), "power_cap_W=500".into()]).unwrap_err();
+        assert!(text.to_string().contains("does not say the power that it caps"), "{text}");
+    }
+
+    #[test]
+    fn rates_are_means() {
+        let (a, b) = (capped("h100-sxm", 600.0).unwrap(), capped("a100-sxm-80", 400.0).unwrap());
+        let rates = PowerAndPrice::mean([(&a, 1.0), (&b, 3.0)].into_iter());
+        let [products, memory, idle] = rates.watts.unwrap();
+        assert_eq!(products, 0.25 * 600.0 + 0.75 * 400.0);
+        assert!((memory - 0.43 * (0.25 * 700.0 + 0.75 * 400.0)).abs() < 1e-9);
+        assert!((idle - 0.22 * (0.25 * 700.0 + 0.75 * 400.0)).abs() < 1e-9);
+        assert_eq!(rates.usd_per_h, None);
+        assert_eq!(usd(7200.0, 2.5), 5.0);
+    }
+}
