@@ -26,7 +26,7 @@
 //!
 //! - `core`: `units`, `ids`, `kernel_class`, `interrupt`, `pool`, `program`, `fold`, `engine`
 //! - `step`: `schedule`, `sharding`, `spec`, `documents`, `moe`, `model`, `cost`, `topology`, `collective`, `plan`
-//! - `read`: `profile`, `analytic`, `page`, `analysis`, `palette`, `trace`
+//! - `read`: `profile`, `analytic`, `page`, `analysis`, `palette`, `trace`, `allocator`
 //! - `lab`: `simulate`, `page`, `compare`, `calculon`, `describe`, `score`, `study`, `plan`, `around`
 //! - `cli`
 

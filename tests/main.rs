@@ -47,6 +47,7 @@ mod power;
 mod profiles;
 mod published;
 mod readings;
+mod reserved;
 mod rings;
 mod rl;
 mod rules;

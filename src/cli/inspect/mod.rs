@@ -6,6 +6,7 @@
 
 mod documents;
 mod machine;
+mod reserved;
 mod step;
 
 use std::fmt::Write;
@@ -22,6 +23,7 @@ use crate::lab::score::learned_rows::kernels_of;
 use crate::lab::simulate::Inputs;
 use crate::step::topology::Machine;
 use machine::MachineView;
+use reserved::ReservedView;
 use step::StepView;
 
 /// Show what a workload and a machine expand to, without simulating.
@@ -31,7 +33,8 @@ use step::StepView;
   stepsim inspect llama3-70b --set parallelism.tensor=4 --set parallelism.data=4
   stepsim inspect --topology gb200-nvl72              a machine alone
   stepsim inspect mine.json --topology switch:16,450,1 --report expanded.json
-  stepsim inspect llama3-8b-fsdp --kernels kernels.jsonl     what to time on a device, for `stepsim learn`")]
+  stepsim inspect llama3-8b-fsdp --kernels kernels.jsonl     what to time on a device, for `stepsim learn`
+  stepsim inspect llama3-8b-fsdp --snapshot snapshot.json    what PyTorch's allocator reserves, beside a real run")]
 pub struct Args {
     /// Workload: the name of a shipped one, or a file of ours or of training software [default: gpt3-175b, or none with --topology]
     workload: Option<String>,
@@ -50,6 +53,24 @@ pub struct Args {
     /// Also write the step's kernels here, each shape once, as rows that wait for a time (`measure_device.py --kernels` takes it)
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     kernels: Option<PathBuf>,
+    /// Also show what PyTorch's caching allocator reserves for what is allocated
+    #[arg(long)]
+    reserved: bool,
+    /// The same beside a memory snapshot of a real run: what torch.cuda.memory._snapshot() gives, as JSON
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+}
+
+impl Args {
+    /// An option that a machine alone does not take.
+    fn of_workload(&self) -> Option<&'static str> {
+        let given = [
+            ("--kernels", self.kernels.is_some()),
+            ("--snapshot", self.snapshot.is_some()),
+            ("--reserved", self.reserved),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+    }
 }
 
 /// Everything that is shown.
@@ -58,6 +79,8 @@ struct Inspection {
     machine: MachineView,
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<StepView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reserved: Option<ReservedView>,
 }
 
 /// Runs the command.
@@ -66,10 +89,11 @@ struct Inspection {
 /// Wrong input (status 2); a file that cannot be written (status 1).
 pub fn run(args: &Args) -> Result<(), Failure> {
     let inspection = match (&args.workload, &args.topology) {
-        (None, Some(_)) if args.kernels.is_some() => {
-            return Err(Failure::input(
-                "--kernels needs a workload\n  hint: stepsim inspect llama3-8b-fsdp --kernels FILE",
-            ));
+        (None, Some(_)) if args.of_workload().is_some() => {
+            let option = args.of_workload().unwrap_or_default();
+            return Err(Failure::input(format!(
+                "{option} needs a workload\n  hint: stepsim inspect llama3-8b-fsdp {option}",
+            )));
         }
         (None, Some(topology)) => alone(topology, &args.sets)?,
         (name, topology) => {
@@ -80,7 +104,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             if let Some(path) = &args.kernels {
                 write_kernels(&inputs, path)?;
             }
-            Inspection { machine: MachineView::of(&inputs.topology, &inputs.machine), step: Some(step) }
+            let asked = args.reserved || args.snapshot.is_some();
+            let reserved = asked.then(|| ReservedView::of(&inputs, args.snapshot.as_deref())).transpose()?;
+            Inspection {
+                machine: MachineView::of(&inputs.topology, &inputs.machine),
+                step: Some(step),
+                reserved,
+            }
         }
     };
     if let Some(path) = &args.json {
@@ -90,6 +120,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(step) = &inspection.step {
         text.push('\n');
         text += &step.text(width());
+    }
+    if let Some(reserved) = &inspection.reserved {
+        text += &reserved.text(width());
     }
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     say(&(lines.join("\n") + "\n"))
@@ -119,7 +152,7 @@ fn alone(topology: &str, sets: &[String]) -> Result<Inspection, Failure> {
     let sets: Vec<String> =
         sets.iter().map(|s| s.strip_prefix("topology.").unwrap_or(s).to_string()).collect();
     let (loaded, machine) = Machine::load(topology, &sets).map_err(Failure::input)?;
-    Ok(Inspection { machine: MachineView::of(&loaded, &machine), step: None })
+    Ok(Inspection { machine: MachineView::of(&loaded, &machine), step: None, reserved: None })
 }
 
 /// Numbers in order as text: `0–7`, `0, 8, 16 … 120 (16 of them)`, `0–3, 12–15`.

@@ -1,0 +1,139 @@
+//! A memory snapshot of PyTorch (`torch.cuda.memory._snapshot()`, as JSON): what the allocator of a real run held.
+//!
+//! The state is that of the moment. Where the history of allocations was recorded (`_record_memory_history`), it is walked back from there for
+//! the peaks; it is a ring, so they are those of what it still holds. The history has sizes as they were asked for: they are rounded
+//! up to 512 B, and a block that was not split counts with less than it has.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::replay::ReservedMemory;
+use super::{BLOCK, ReservedLevel};
+
+/// A snapshot, as far as it is read.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Snapshot {
+    segments: Vec<SnapshotSegment>,
+    /// By device: what happened, oldest first.
+    #[serde(default)]
+    device_traces: Vec<Vec<SnapshotEvent>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct SnapshotSegment {
+    device: u32,
+    total_size: u64,
+    #[serde(default)]
+    is_expandable: bool,
+    blocks: Vec<SnapshotBlock>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct SnapshotBlock {
+    size: u64,
+    state: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct SnapshotEvent {
+    action: String,
+    #[serde(default)]
+    size: u64,
+}
+
+/// What the allocator held of one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SnapshotMemory {
+    /// Its number.
+    pub device: u32,
+    /// Whether segments were expandable.
+    pub expandable: bool,
+    /// Events of the history: peaks are those of the moment where there are none.
+    pub events: usize,
+    /// The moment, and the peaks.
+    #[serde(flatten)]
+    pub memory: ReservedMemory,
+}
+
+impl Snapshot {
+    /// By device.
+    pub fn devices(&self) -> Vec<SnapshotMemory> {
+        let mut devices: BTreeMap<u32, (bool, ReservedLevel)> = BTreeMap::new();
+        for segment in &self.segments {
+            let (expandable, level) = devices.entry(segment.device).or_default();
+            *expandable |= segment.is_expandable;
+            level.reserved += segment.total_size;
+            for block in &segment.blocks {
+                match block.state.as_str() {
+                    "inactive" => level.largest_free = level.largest_free.max(block.size),
+                    // Freed, and waiting for other streams: still in use.
+                    _ => level.allocated += block.size,
+                }
+            }
+        }
+        let of_device = |(device, (expandable, level)): (u32, (bool, ReservedLevel))| {
+            let events = self.device_traces.get(device as usize).map_or(&[][..], Vec::as_slice);
+            SnapshotMemory { device, expandable, events: events.len(), memory: walked_back(level, events) }
+        };
+        devices.into_iter().map(of_device).collect()
+    }
+}
+
+/// The peaks of a history that ends in `end`.
+fn walked_back(end: ReservedLevel, events: &[SnapshotEvent]) -> ReservedMemory {
+    let (mut allocated, mut reserved) = (end.allocated, end.reserved);
+    let mut memory = ReservedMemory { peak_allocated_bytes: allocated, peak_reserved_bytes: reserved, end };
+    for event in events.iter().rev() {
+        let size = event.size.next_multiple_of(BLOCK);
+        match event.action.as_str() {
+            "alloc" => allocated = allocated.saturating_sub(size),
+            "free_completed" => allocated += size,
+            "segment_alloc" | "segment_map" => reserved = reserved.saturating_sub(event.size),
+            "segment_free" | "segment_unmap" => reserved += event.size,
+            _ => {}
+        }
+        memory.peak_allocated_bytes = memory.peak_allocated_bytes.max(allocated);
+        memory.peak_reserved_bytes = memory.peak_reserved_bytes.max(reserved);
+    }
+    memory
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A segment of 2 MiB with 1 MiB in use, one of 20 with 5 in use and 3 waiting; before that another of 30 MiB was in use whole, and was
+    /// given back.
+    #[test]
+    fn peaks_are_those_of_the_history() {
+        let block =
+            |size: u64, state: &str| serde_json::json!({"size": size * MIB, "state": state, "address": 0});
+        let event = |action: &str, size: u64| serde_json::json!({"action": action, "size": size, "addr": 0, "stream": 0});
+        let file = serde_json::json!({
+            "segments": [
+                {"device": 0, "total_size": 2 * MIB, "segment_type": "small",
+                 "blocks": [block(1, "active_allocated"), block(1, "inactive")]},
+                {"device": 0, "total_size": 20 * MIB, "segment_type": "large",
+                 "blocks": [block(5, "active_allocated"), block(3, "active_pending_free"), block(12, "inactive")]},
+                {"device": 1, "total_size": 40 * MIB, "is_expandable": true, "blocks": [block(40, "inactive")]},
+            ],
+            "device_traces": [[
+                event("segment_alloc", 30 * MIB), event("alloc", 30 * MIB - 100), event("free_requested", 30 * MIB - 100),
+                event("free_completed", 30 * MIB - 100), event("segment_free", 30 * MIB), event("alloc", 5 * MIB), event("snapshot", 0),
+            ], []],
+            "allocator_settings": {},
+        });
+        let snapshot: Snapshot = serde_json::from_value(file).expect("a snapshot");
+        let end = ReservedLevel { allocated: 9 * MIB, reserved: 22 * MIB, largest_free: 12 * MIB };
+        let [first, second] = snapshot.devices()[..] else { panic!("two devices") };
+        // Before the last allocation 4 MiB were in use, with the block of 30 MiB 34, in 52 MiB of segments.
+        let memory = ReservedMemory { peak_allocated_bytes: 34 * MIB, peak_reserved_bytes: 52 * MIB, end };
+        assert_eq!(first, SnapshotMemory { device: 0, expandable: false, events: 7, memory });
+        assert!(second.expandable && second.events == 0);
+        assert_eq!(second.memory.peak_reserved_bytes, 40 * MIB);
+        assert_eq!(second.memory.end.largest_free, 40 * MIB);
+    }
+}
