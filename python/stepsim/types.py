@@ -297,6 +297,38 @@ class SlowRanks(TypedDict):
     slowness: float
 
 
+class CostReport(TypedDict, total=False):
+    """What a step costs."""
+
+    #: Dollars for a step, where the devices have a price (`device.price_USD_per_h`).
+    step_cost_USD: Optional[float]
+    #: Dollars for 10⁶ tokens.
+    cost_USD_per_million_tokens: Optional[float]
+    #: Joules of a step on all devices, where they state their power (`device.power_W`).
+    step_energy_J: Optional[float]
+    #: Joules a token: as many as megajoules for 10⁶ tokens.
+    energy_J_per_token: Optional[float]
+    #: Mean power of a device in watts.
+    power_W_per_device: Optional[float]
+    #: By what the devices do: a mean device in a step.
+    uses: list[UseReport]
+
+
+class UseReport(TypedDict):
+    """One use of a mean device."""
+
+    #: What it does.
+    use: Use
+    #: How long in a step.
+    time_s: float
+    #: Watts that it draws meanwhile.
+    power_W: float
+
+
+#: What devices do.
+Use = Literal["products", "memory_bound", "otherwise"]
+
+
 class _LinkReport(TypedDict):
     #: Its name in the machine; of several the first.
     name: str
@@ -540,6 +572,8 @@ class Report(_Report, total=False):
     blame: list[Blame]
     #: Ranks whose kernels take longer than the device needs, slowest first.
     slow_ranks: list[SlowRanks]
+    #: Dollars and energy; absent where devices state neither a price nor their power.
+    cost: Optional[CostReport]
     #: For each layer that waits for copies to the device: how far ahead they were issued, and should have been.
     prefetch: list[PrefetchReport]
     #: How much later ops could end without moving the step, by kind.
@@ -644,7 +678,7 @@ class SearchRanked(_SearchRanked, total=False):
 
     #: Dollars for 10⁶ tokens, where the machine has a price.
     cost_USD_per_million_tokens: Optional[float]
-    #: Energy of a token at the stated power of the devices.
+    #: Energy of a token, by what the devices draw: as in a report's `cost`.
     energy_J_per_token: Optional[float]
     #: Why there is no result.
     message: Optional[str]
@@ -807,7 +841,7 @@ class Line(TypedDict):
 
 
 #: What unit a line of a comparison has.
-Measure = Literal["seconds", "bytes", "tokens_per_second", "fraction", "count"]
+Measure = Literal["seconds", "bytes", "tokens_per_second", "fraction", "count", "dollars", "joules", "watts"]
 
 
 class ComparisonTerm(TypedDict):
