@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::ranges;
+use super::ranges::ranges;
 use crate::cli::{Failure, inputs};
 use crate::core::ids::RankId;
 use crate::core::units::Bytes;

@@ -323,7 +323,7 @@ fn collectives(plan: &Plan, lowering: &Lowering<'_>) -> Vec<CollectiveView> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::inspect::ranges;
+    use crate::cli::inspect::ranges::ranges;
     use crate::lab::simulate::{Options, Simulation};
 
     fn inputs() -> Inputs {

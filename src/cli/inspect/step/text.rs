@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::StepView;
 use crate::cli::inspect::documents::DocumentsView;
 use crate::cli::inspect::machine::capacity;
-use crate::cli::inspect::ranges;
+use crate::cli::inspect::ranges::ranges;
 use crate::core::program::MemoryClass;
 use crate::core::units::Bytes;
 use crate::read::analysis::table::{grouped, new_table, seconds};
