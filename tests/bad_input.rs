@@ -72,7 +72,7 @@ error: no workload has the name `lama3-70b`
         &["run", "gpt2-8", "--topology", "dgx-a100-80"],
         str![[r#"
 error: no topology has the name `dgx-a100-80`
-  allowed: a40-4, b300-superpod, [..]
+  allowed: a10-8, a30-8, [..]
   hint: `dgx-a100-80` is a device; how many? `8xdgx-a100-80`
 
 "#]],
@@ -498,7 +498,7 @@ fn a_device_that_is_not_in_the_catalogue() {
         &["run", "gpt2-8", "--set", "topology.device=h100-smx"],
         str![[r#"
 error: --set topology.device=h100-smx: at `device`: no device has the name `h100-smx`
-  allowed: a100-pcie-80, a100-sxm-40, [..]
+  allowed: a10, a100-pcie-80, [..]
   hint: did you mean `h100-sxm`? A path of your own ends in .json
 
 "#]],
@@ -508,7 +508,7 @@ error: --set topology.device=h100-smx: at `device`: no device has the name `h100
         machine,
         str![[r#"
 error: machine.json: at `device`: no device has the name `h1000`
-  allowed: a100-pcie-80, a100-sxm-40, [..]
+  allowed: a10, a100-pcie-80, [..]
   hint: [..]path of your own [..]ends in .json
 
 "#]],

@@ -56,11 +56,7 @@ fn a_file_of_anybody_becomes_a_step() {
         ),
         (
             &["Qwen/Qwen3-0.6B", "--on", "8xh100", "--batch", "16", "--seq", "1024"],
-            &[
-                "the name Qwen/Qwen3-0.6B: Qwen/Qwen3-0.6B config.json",
-                "0.60 B",
-                "wrote qwen3-0.6b.plan.json",
-            ],
+            &["the name Qwen/Qwen3-0.6B: Qwen/Qwen3-0.6B config.json", "0.60 B"],
         ),
         (&["pretrain.sh", "--on", "8xh100"], &["tensor 2", "pipeline 2", "flux_capacitor = 88", "GPT-2's"]),
         (&["recipe.py", "--on", "8xh100"], &["llama-3.2-1b", "data 8"]),
