@@ -1,13 +1,19 @@
 //! What folding reads from programs: all else it takes from the tables of the world.
 
+use std::sync::Arc;
+
 use super::memory;
 use crate::core::program::{Program, Work, World};
+
+/// By slot, whether an op of a program uses it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct UsedSlots(pub Vec<bool>);
 
 /// What the programs of a world ask of its tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Demands {
     /// By program and slot: whether an op uses it; slots behind the last one used are not listed.
-    pub used: Vec<Vec<bool>>,
+    pub used: Vec<Arc<UsedSlots>>,
     /// By resource: whether kernels feel it as their memory.
     pub felt: Vec<bool>,
     /// By rank: a number; ranks of different numbers may compete for a tier.
@@ -17,7 +23,7 @@ pub(super) struct Demands {
 impl Demands {
     pub fn of(world: &World) -> Demands {
         Demands {
-            used: world.programs.iter().map(|p| used_slots(p)).collect(),
+            used: world.programs.iter().map(|p| p.facts.of(|| used_slots(p))).collect(),
             felt: world.felt_by_kernels(),
             turns: memory::turns(world),
         }
@@ -25,7 +31,7 @@ impl Demands {
 }
 
 /// Which slots the ops of a program use.
-fn used_slots(program: &Program) -> Vec<bool> {
+fn used_slots(program: &Program) -> UsedSlots {
     let mut used = Vec::new();
     for op in &program.ops {
         if let Work::Comm { slot, .. } = op.work {
@@ -36,5 +42,5 @@ fn used_slots(program: &Program) -> Vec<bool> {
             used[slot] = true;
         }
     }
-    used
+    UsedSlots(used)
 }
