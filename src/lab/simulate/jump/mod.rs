@@ -30,6 +30,11 @@
 //! recurs, or anything fails, the whole step is played: a step that does not fit in memory says so as always. Replicas of a
 //! job that go at paces of their own until they meet at the end of the step never come back to one state.
 //!
+//! # Steps of a study
+//!
+//! Any short step that comes to rest gives the same figures, so a step may begin with the length that the one before it in a
+//! study has left over ([`Common`]): that of a run that came to the same state without the turns that nobody had begun.
+//!
 //! # What holds it
 //!
 //! The tests of this module play shipped workloads and random steps (schedules, sharding, recomputation, transfers, offload,

@@ -7,7 +7,10 @@
 //!    [`residency`] brings weights, gradients, optimizer state and activations in and out, `pipeline` sends and receives.
 //! 4. Every rank gets its program and its communicators (`assembly` and `groups`, lowered by [`Lowering`]).
 //!
+//! Steps that differ in prices alone share what 3 has written (`templates`).
+//!
 //! Hazards:
+//! * What decides what 3 writes must stand in the origin of `templates`, and a kernel gets its price from `Writer::price` alone.
 //! * All devices are taken to be of the class of the first: kernels are priced once.
 //! * Ranks of one pipeline stage share a program, so what differs inside a stage (a causal ring without zigzag, an
 //!   uneven load on experts) is priced for the rank that has most to do.
@@ -265,7 +268,7 @@ pub fn plan_on(
     world.ranks.iter().for_each(|rank| ranks_of[rank.program.index()] += 1);
     let [hardware_flops, skipped_flops] =
         world.programs.iter().zip(&ranks_of).fold([0; 2], |sums, (p, ranks)| {
-            let of_one = executed(p, workload, model, |_| 1);
+            let Executed(of_one) = *p.facts.of(|| Executed(executed(p, workload, model, |_| 1)));
             [sums[0] + of_one[0] * ranks, sums[1] + of_one[1] * ranks]
         });
     Ok(Plan {
@@ -282,6 +285,9 @@ pub fn plan_on(
         order,
     })
 }
+
+/// FLOPs of a program as [`executed`] counts them, each op once.
+struct Executed([u128; 2]);
 
 /// FLOPs that a program executes, and those of them that a causal mask skips, each op as often as `times` says.
 pub(crate) fn executed(

@@ -28,14 +28,17 @@ use crate::step::topology::Layout;
 /// By pipeline rank, in it by group: the transfers that programs ask for.
 pub(super) type Used = Vec<Vec<Vec<TransferId>>>;
 
-/// Remembers the programs of the step before.
+/// Remembers the programs of the last origins.
 #[derive(Debug, Default)]
-pub struct Templates(Mutex<Option<Last>>);
+pub struct Templates(Mutex<Vec<Last>>);
+
+/// So many: short steps that are tried in vain come between whole ones.
+const ORIGINS: usize = 2;
 
 /// Programs of more ops than these are not kept beside those that are played: about 200 MB.
 const MOST_OPS: usize = 1 << 22;
 
-/// The step before.
+/// The step of an origin before.
 #[derive(Clone, Debug)]
 struct Last {
     origin: Arc<Origin>,
@@ -129,8 +132,7 @@ impl Templates {
         on: &dyn Fn(u32) -> OnDevice<'a>,
         write: impl FnOnce(&mut Lowering<'_>) -> Result<Vec<Written>, PlanError>,
     ) -> Result<Programs, PlanError> {
-        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(Last { origin, template }) = last.filter(|last| *last.origin == origin) else {
+        let Some(Last { origin, template }) = self.last(&origin) else {
             let programs = Programs::of(write(lowering)?, on);
             self.remember(Last { origin: Arc::new(origin), template: None });
             return Ok(programs);
@@ -143,16 +145,11 @@ impl Templates {
                 template
             }
             None => {
-                let mut written = write(lowering)?;
-                let ops =
-                    |variant: &Written| variant.pipeline.programs.iter().map(|p| p.ops.len()).sum::<usize>();
-                if written.iter().map(ops).sum::<usize>() > MOST_OPS {
+                let written = write(lowering)?;
+                if written.iter().map(Written::ops).sum::<usize>() > MOST_OPS {
                     return Ok(Programs::of(written, on));
                 }
-                let programs = written.iter_mut().flat_map(|variant| &mut variant.pipeline.programs);
-                programs.for_each(|program| program.facts = Facts::shared());
-                let written = written.into();
-                Template { transfers: lowering.transfers().into(), written, finished: Arc::default() }
+                Template::of(written, lowering)
             }
         };
         template.finished = template.priced(on).into();
@@ -162,12 +159,27 @@ impl Templates {
         Ok(programs)
     }
 
+    fn last(&self, origin: &Origin) -> Option<Last> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|last| *last.origin == *origin).cloned()
+    }
+
     fn remember(&self, last: Last) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|before| *before.origin != *last.origin);
+        known.truncate(ORIGINS - 1);
+        known.insert(0, last);
     }
 }
 
 impl Template {
+    /// Of what was written last with a lowering; its programs will have others of their shapes.
+    fn of(mut written: Vec<Written>, lowering: &Lowering<'_>) -> Template {
+        let programs = written.iter_mut().flat_map(|variant| &mut variant.pipeline.programs);
+        programs.for_each(|program| program.facts = Facts::shared());
+        Template { transfers: lowering.transfers().into(), written: written.into(), finished: Arc::default() }
+    }
+
     /// The programs with other prices.
     fn priced<'a>(&self, on: &dyn Fn(u32) -> OnDevice<'a>) -> Vec<Finished> {
         let before = self.finished.iter().map(Some).chain(std::iter::repeat(None));
@@ -180,6 +192,10 @@ impl Template {
 }
 
 impl Written {
+    fn ops(&self) -> usize {
+        self.pipeline.programs.iter().map(|program| program.ops.len()).sum()
+    }
+
     /// The programs with other prices: those of the step before where they are the same.
     fn priced(&self, before: Option<&Finished>, on: &OnDevice<'_>) -> Finished {
         let price = |(_, kernel): &(u32, Kernel)| (on.prices.time(kernel), on.prices.slowdown(kernel));
