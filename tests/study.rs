@@ -514,15 +514,7 @@ fn points_are_what_each_is_alone() {
         ("parallelism.pipeline.p2p", "async,blocking,batched"),
         ("batch.micro_batch", "1,2"),
     ];
-    let workloads = [
-        "gpt2-8",
-        "qwen3-30b-a3b",
-        "llama3-8b-fsdp",
-        "tiny-4",
-        "straggler-64",
-        "gpt-24l-1024",
-        "mixtral-8x7b",
-    ];
+    let workloads = ["gpt2-8", "llama3-8b-fsdp", "tiny-4", "straggler-64"];
     let mut shared = 0;
     for workload in workloads {
         let base = Base::load(workload, None, &[]).expect("a base");
@@ -552,7 +544,7 @@ fn points_are_what_each_is_alone() {
             }
         }
     }
-    assert!(shared > 100, "{shared} points");
+    assert!(shared > 60, "{shared} points");
 }
 
 /// Fewest devices for a deadline, cheapest and thriftiest tokens; the differences of those behind the best sum to what they

@@ -1,19 +1,16 @@
 //! What folding reads from programs: all else it takes from the tables of the world.
 
-use std::sync::Arc;
-
 use super::memory;
 use crate::core::program::{Program, Work, World};
 
 /// By slot, whether an op of a program uses it.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct UsedSlots(pub Vec<bool>);
+struct UsedSlots(Vec<bool>);
 
 /// What the programs of a world ask of its tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Demands {
     /// By program and slot: whether an op uses it; slots behind the last one used are not listed.
-    pub used: Vec<Arc<UsedSlots>>,
+    pub used: Vec<Vec<bool>>,
     /// By resource: whether kernels feel it as their memory.
     pub felt: Vec<bool>,
     /// By rank: a number; ranks of different numbers may compete for a tier.
@@ -23,7 +20,7 @@ pub(super) struct Demands {
 impl Demands {
     pub fn of(world: &World) -> Demands {
         Demands {
-            used: world.programs.iter().map(|p| p.facts.of(|| used_slots(p))).collect(),
+            used: world.programs.iter().map(|p| p.facts.of(|| used_slots(p)).0.clone()).collect(),
             felt: world.felt_by_kernels(),
             turns: memory::turns(world),
         }

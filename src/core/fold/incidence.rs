@@ -9,12 +9,11 @@
 //! which a rank meets one. Its label says which slots those are, and whose.
 
 use std::hash::Hash;
-use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::bundles::Bundles;
-use super::demands::{Demands, UsedSlots};
+use super::demands::Demands;
 use super::memory;
 use super::partition::Graph;
 use super::ways::Ways;
@@ -122,14 +121,14 @@ impl<'w> Incidence<'w> {
     }
 
     /// Every meeting of a rank with a bundle, rank by rank: one for all slots, or one for each where no bundle has twins.
-    fn arrivals(&mut self, world: &World, used: &[Arc<UsedSlots>]) -> Vec<Arrival> {
+    fn arrivals(&mut self, world: &World, used: &[Vec<bool>]) -> Vec<Arrival> {
         let alone = self.bundles.alone();
         let mut numbers: FxHashMap<Box<[Meeting]>, u32> = FxHashMap::default();
         let mut arrivals = Vec::with_capacity(if alone { world.slots.len() } else { 0 });
         let (mut met, mut with_one) = (Vec::new(), Vec::new());
         for rank in 0..self.comms {
             let used = &used[world.ranks[rank as usize].program.index()];
-            let slots = (0..).zip(world.slots_of(RankId(rank))).zip(&used.0).filter(|(_, used)| **used);
+            let slots = (0..).zip(world.slots_of(RankId(rank))).zip(used).filter(|(_, used)| **used);
             if alone {
                 let bound = slots.filter(|((_, comm), _)| comm.index() < self.bundles.of.len());
                 arrivals.extend(bound.map(|((label, comm), _)| Arrival {

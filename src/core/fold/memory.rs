@@ -8,8 +8,6 @@
 //! given back is largest at some op; the level of a tier is at most the resident bytes plus the sum of these maxima
 //! over the streams of all its users. The bound is far from tight where one stream allocates what another frees.
 
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 
 use crate::core::ids::RankId;
@@ -17,7 +15,7 @@ use crate::core::program::{MemoryWhen, Program, World};
 
 /// For every rank a number; ranks of different numbers must not merge.
 pub(super) fn turns(world: &World) -> Vec<u32> {
-    let needs: Vec<Arc<Vec<Need>>> = world.programs.iter().map(|p| p.facts.of(|| needs(p))).collect();
+    let needs: Vec<Vec<Need>> = world.programs.iter().map(|p| p.facts.of(|| needs(p)).to_vec()).collect();
     let need = |rank: u32, number: usize| {
         needs[world.ranks[rank as usize].program.index()].get(number).copied().unwrap_or_default()
     };
