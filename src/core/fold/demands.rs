@@ -3,9 +3,6 @@
 use super::memory;
 use crate::core::program::{Program, Work, World};
 
-/// By slot, whether an op of a program uses it.
-struct UsedSlots(Vec<bool>);
-
 /// What the programs of a world ask of its tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Demands {
@@ -20,7 +17,7 @@ pub(super) struct Demands {
 impl Demands {
     pub fn of(world: &World) -> Demands {
         Demands {
-            used: world.programs.iter().map(|p| p.facts.of(|| used_slots(p)).0.clone()).collect(),
+            used: world.programs.iter().map(|p| p.facts.copy_of(|| used_slots(p))).collect(),
             felt: world.felt_by_kernels(),
             turns: memory::turns(world),
         }
@@ -28,7 +25,7 @@ impl Demands {
 }
 
 /// Which slots the ops of a program use.
-fn used_slots(program: &Program) -> UsedSlots {
+fn used_slots(program: &Program) -> Vec<bool> {
     let mut used = Vec::new();
     for op in &program.ops {
         if let Work::Comm { slot, .. } = op.work {
@@ -39,5 +36,5 @@ fn used_slots(program: &Program) -> UsedSlots {
             used[slot] = true;
         }
     }
-    UsedSlots(used)
+    used
 }

@@ -47,6 +47,10 @@ impl Facts {
         facts().push(Arc::clone(&found) as Fact);
         Ok(found)
     }
+    /// A copy of a small fact; nothing is kept where no other program has this shape.
+    pub fn copy_of<T: Clone + Send + Sync + 'static>(&self, find: impl FnOnce() -> T) -> T {
+        if self.are_shared() { (*self.of(find)).clone() } else { find() }
+    }
     /// The fact of a type: known, or found now.
     pub fn of<T: Send + Sync + 'static>(&self, find: impl FnOnce() -> T) -> Arc<T> {
         match self.try_of(|| Ok::<T, std::convert::Infallible>(find())) {

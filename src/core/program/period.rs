@@ -39,7 +39,7 @@ impl Program {
     /// Two ops are alike if they do the same on the same stream with the same effects on memory, wait for ops that are as far
     /// before them (or for the very same one), and their micro-batches differ by those of a turn.
     pub fn period(&self) -> Option<Period> {
-        (*self.facts.of(|| self.find_period())).clone()
+        self.facts.copy_of(|| self.find_period())
     }
 
     fn find_period(&self) -> Option<Period> {
