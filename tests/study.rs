@@ -10,7 +10,8 @@ use serde_json::json;
 use snapbox::cmd::{Command, OutputAssert};
 use stepsim::lab::simulate::{Inputs, Options, Simulation};
 use stepsim::lab::study::{
-    Axis, Base, Filled, How, Ranked, SearchOptions, SearchReport, Space, fill, outcome, search,
+    Axis, Base, Columns, Filled, How, Ranked, SearchOptions, SearchReport, Shard, Space, SweepOptions, fill,
+    outcome, search, set_text, sweep,
 };
 
 fn stepsim(args: &[&str]) -> OutputAssert {
@@ -499,6 +500,51 @@ fn the_search_finds_what_simulating_everything_finds() {
     };
     assert_eq!(settings(&few), settings(&all));
     assert_eq!(all.floor_longest, 0.0);
+}
+
+/// Rows of a sweep are what each point is alone, whatever is varied: what points share saves work alone.
+#[test]
+fn points_are_what_each_is_alone() {
+    let axes = [
+        ("topology.device.cost.matrix_fraction", "0.5,0.6,0.7"),
+        ("topology.node.nics.link.bandwidth_GBps_per_direction", "10,20,40"),
+        ("topology.device.hbm.GB", "40,80,120"),
+        ("noise.compute_sigma", "0,0.02"),
+        ("gradient_buckets.bucket_bytes", "10000000,40000000"),
+        ("parallelism.pipeline.p2p", "async,blocking,batched"),
+        ("batch.micro_batch", "1,2"),
+    ];
+    let workloads = ["gpt2-8", "llama3-8b-fsdp", "tiny-4", "straggler-64"];
+    let mut shared = 0;
+    for workload in workloads {
+        let base = Base::load(workload, None, &[]).expect("a base");
+        for (path, values) in axes {
+            let price =
+                Axis::parse("--vary", "topology.device.cost.matrix_fraction=0.55,0.65").expect("an axis");
+            let Ok(axis) = Axis::parse("--vary", &format!("{path}={values}")) else { continue };
+            let both = if path.ends_with("matrix_fraction") { vec![axis] } else { vec![axis, price] };
+            let Ok(space) = Space::new(both, &base) else { continue };
+            let options = SweepOptions {
+                how: How::Simulated,
+                columns: Columns::default(),
+                shard: Shard { number: 1, of: 1 },
+                threads: Some(1),
+                output: None,
+                resume: false,
+            };
+            let rows = sweep(&base, &space, &options, &mut |_| ControlFlow::Continue(())).expect("rows");
+            for row in &rows {
+                let sets: Vec<String> =
+                    row.settings.iter().map(|(path, value)| set_text(path, value)).collect();
+                let Ok(inputs) = Base::load(workload, None, &[]).expect("a base").inputs(&sets) else {
+                    continue;
+                };
+                assert_eq!(row.outcome, outcome(&inputs, How::Simulated), "{workload} {sets:?}");
+                shared += 1;
+            }
+        }
+    }
+    assert!(shared > 60, "{shared} points");
 }
 
 /// Fewest devices for a deadline, cheapest and thriftiest tokens; the differences of those behind the best sum to what they

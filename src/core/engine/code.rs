@@ -83,11 +83,60 @@ pub fn compile(world: &World) -> Result<(Vec<Compiled<'_>>, Vec<Code>), EngineEr
         return Err(EngineError::Limit { what: "ops of programs", need: places as u64, limit: MOST as u64 });
     }
     let mut code = Vec::with_capacity(places);
-    let compiled = world.programs.iter().map(|p| Compiled::new(p, &mut code)).collect::<Result<_, _>>()?;
+    let compiled = world.programs.iter().map(|p| Compiled::of(p, &mut code)).collect::<Result<_, _>>()?;
     Ok((compiled, code))
 }
 
+/// The code of a program that stands first, and what is known of its streams, for others of its shape.
+#[derive(Debug)]
+struct Text {
+    code: Vec<Code>,
+    first: Vec<u32>,
+    places: Vec<u32>,
+    kernels: Vec<u16>,
+    streams_with_kernels: u16,
+    slots: u16,
+}
+
+impl Text {
+    fn of(program: &Program) -> Result<Text, EngineError> {
+        let mut code = Vec::with_capacity(program.ops.len() + program.streams.len());
+        let Compiled { first, places, kernels, streams_with_kernels, slots, .. } =
+            Compiled::new(program, &mut code)?;
+        Ok(Text { code, first, places, kernels, streams_with_kernels, slots })
+    }
+
+    /// The code of a program of this shape, with its own times.
+    fn compiled<'w>(&self, program: &'w Program, code: &mut Vec<Code>) -> Compiled<'w> {
+        let base = code.len() as u32;
+        code.extend(self.code.iter().map(|of_op| of_op.moved(base).priced(program)));
+        let minds = |of_op: &Code| of_op.is_kernel() && of_op.slowdown > 0;
+        let stretch =
+            |stream: usize| (base + self.first[stream]) as usize..(base + self.first[stream + 1]) as usize;
+        let slowed = (0..program.streams.len()).filter(|stream| code[stretch(*stream)].iter().any(minds));
+        Compiled {
+            program,
+            first: self.first.iter().map(|place| base + place).collect(),
+            places: self.places.iter().map(|place| base + place).collect(),
+            kernels: self.kernels.clone(),
+            streams_with_kernels: self.streams_with_kernels,
+            slots: self.slots,
+            slowed: slowed.map(|stream| stream as u16).collect(),
+            urgent: program.streams.iter().map(|stream| stream.traits.urgent).collect(),
+        }
+    }
+}
+
 impl<'w> Compiled<'w> {
+    /// The code of a program, by that of another of its shape where there may be one.
+    fn of(program: &'w Program, code: &mut Vec<Code>) -> Result<Self, EngineError> {
+        if !program.facts.are_shared() {
+            return Compiled::new(program, code);
+        }
+        let text = program.facts.try_of(|| Text::of(program))?;
+        Ok(text.compiled(program, code))
+    }
+
     fn new(program: &'w Program, code: &mut Vec<Code>) -> Result<Self, EngineError> {
         let mut compiled = Compiled {
             program,
@@ -217,6 +266,22 @@ impl Code {
             late: stream.latency > Time::ZERO,
             takes_units: stream.traits.takes_units,
             ..Code::END
+        }
+    }
+
+    /// The same so many places further on.
+    fn moved(self, by: u32) -> Code {
+        let wait = if self.wait == NONE { NONE } else { self.wait + by };
+        Code { wait, ..self }
+    }
+
+    /// The same at the price that a program has for its op.
+    fn priced(self, program: &Program) -> Code {
+        match program.ops.get(self.op as usize) {
+            Some(Op { work: Work::Compute { time }, slowdown, .. }) => {
+                Code { value: time.0, slowdown: *slowdown, ..self }
+            }
+            _ => self,
         }
     }
 

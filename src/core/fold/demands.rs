@@ -17,7 +17,7 @@ pub(super) struct Demands {
 impl Demands {
     pub fn of(world: &World) -> Demands {
         Demands {
-            used: world.programs.iter().map(|p| used_slots(p)).collect(),
+            used: world.programs.iter().map(|p| p.facts.copy_of(|| used_slots(p))).collect(),
             felt: world.felt_by_kernels(),
             turns: memory::turns(world),
         }

@@ -15,7 +15,7 @@ use crate::core::program::{MemoryWhen, Program, World};
 
 /// For every rank a number; ranks of different numbers must not merge.
 pub(super) fn turns(world: &World) -> Vec<u32> {
-    let needs: Vec<Vec<Need>> = world.programs.iter().map(|p| needs(p)).collect();
+    let needs: Vec<Vec<Need>> = world.programs.iter().map(|p| p.facts.copy_of(|| needs(p))).collect();
     let need = |rank: u32, number: usize| {
         needs[world.ranks[rank as usize].program.index()].get(number).copied().unwrap_or_default()
     };

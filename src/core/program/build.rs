@@ -12,6 +12,27 @@ impl Program {
         let most = (bandwidth.0 as f32).next_down();
         self.ops.iter_mut().for_each(|op| op.memory_rate = op.memory_rate.min(most));
     }
+
+    /// The program with other prices. By description: the time of its kernels and how many thousandths they take longer beside
+    /// communication; what has none stays as it is. Bounds of memory rates are not kept.
+    pub fn priced(&self, of_infos: &[Option<(Time, u16)>]) -> Program {
+        let mut program = Program { facts: self.facts.same(), ..self.clone() };
+        for op in &mut program.ops {
+            if let Work::Compute { time } = &mut op.work
+                && let Some((price, slowdown)) = of_infos[op.info as usize]
+            {
+                (*time, op.slowdown) = (price, slowdown);
+                let kind = program.streams[usize::from(op.stream)].kind;
+                op.memory_rate = memory_rate(kind, price, &program.infos[op.info as usize]);
+            }
+        }
+        program
+    }
+}
+
+/// Bytes per second that a kernel of the device moves.
+fn memory_rate(kind: StreamKind, time: Time, info: &OpInfo) -> f32 {
+    if kind == StreamKind::Compute && time > Time::ZERO { (info.bytes / time.s()) as f32 } else { 0.0 }
 }
 
 /// Builds a [`Program`] op by op.
@@ -86,12 +107,11 @@ impl ProgramBuilder {
         self.program.streams[stream as usize].ops.push(id);
         id
     }
-    /// Bytes per second that a kernel of the device moves.
+    /// Bytes per second that an op moves as a kernel of the device.
     fn memory_rate(&self, stream: u16, work: Work, info: u32) -> f32 {
-        let on_device = self.program.streams[stream as usize].kind == StreamKind::Compute;
         match (work, self.program.infos.get(info as usize)) {
-            (Work::Compute { time }, Some(info)) if on_device && time > Time::ZERO => {
-                (info.bytes / time.s()) as f32
+            (Work::Compute { time }, Some(info)) => {
+                memory_rate(self.program.streams[stream as usize].kind, time, info)
             }
             _ => 0.0,
         }

@@ -17,12 +17,15 @@
 //! * Resource coefficients are whole numbers on purpose: sums of them are exact in any order, and that is what
 //!   makes a folded run equal to the unfolded one to the last bit (see `fold`).
 //! * The engine never reads labels and infos: they are for readers of the record.
+//! * Programs of one shape differ in times, slowdowns and memory rates of kernels alone and share what is known of the shape
+//!   (`facts`). Whatever is kept there must not depend on those. A copy of a program has no facts: it may be changed.
 
 mod action;
 mod bandwidth;
 mod build;
 mod comms;
 mod edit;
+mod facts;
 mod flow;
 mod ops;
 mod period;
@@ -35,6 +38,7 @@ pub use action::Action;
 pub use build::ProgramBuilder;
 pub use comms::{Comm, CommIter, Comms};
 pub use edit::Edit;
+pub(crate) use facts::Facts;
 pub use flow::Flow;
 pub use ops::{
     MemoryClass, MemoryEffect, MemoryWhen, NO_MICRO_BATCH, Op, OpInfo, Phase, Program, Stream, StreamKind,

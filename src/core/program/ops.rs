@@ -1,5 +1,6 @@
 //! What one rank does: streams of ops.
 
+use super::facts::Facts;
 use super::span::Span;
 use crate::core::ids::{OpId, TransferId};
 use crate::core::kernel_class::KernelClass;
@@ -24,6 +25,8 @@ pub struct Program {
     pub rounds: Vec<u32>,
     /// Which inputs it works on, of those that differ between ranks: programs of other inputs have more or less to do.
     pub inputs: u32,
+    /// What is known of it and of others of its shape.
+    pub(crate) facts: Facts,
 }
 
 impl Program {
@@ -52,7 +55,7 @@ impl Program {
 }
 
 /// An in-order queue of ops on one rank.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
     /// What the stream is for: for readers.
     pub kind: StreamKind,
@@ -130,7 +133,7 @@ impl StreamKind {
 }
 
 /// One op of a program.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Op {
     /// What it does.
     pub work: Work,

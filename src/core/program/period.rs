@@ -15,6 +15,21 @@ pub struct Period {
     pub stretch: Range<u32>,
 }
 
+/// A period is looked for about the first op of a micro-batch behind this part of a program.
+const ABOUT: [usize; 2] = [2, 5];
+
+impl Period {
+    /// Turns that a program of so many ops could do without, and its period still be found.
+    pub fn spare(&self, all: usize) -> u32 {
+        let [part, whole] = ABOUT;
+        let (start, end, turn) = (self.stretch.start as usize, self.stretch.end as usize, self.ops as usize);
+        let behind = (end * whole).saturating_sub(2 * turn * whole + part * all) / ((whole - part) * turn);
+        let before = (part * all).saturating_sub(start * whole) / (part * turn);
+        let of_stretch = (self.stretch.len() / turn).saturating_sub(3);
+        of_stretch.min(behind).min(before) as u32
+    }
+}
+
 /// So many ops are tried as the one a turn later than a given one.
 const TRIES: usize = 256;
 
@@ -24,9 +39,13 @@ impl Program {
     /// Two ops are alike if they do the same on the same stream with the same effects on memory, wait for ops that are as far
     /// before them (or for the very same one), and their micro-batches differ by those of a turn.
     pub fn period(&self) -> Option<Period> {
+        self.facts.copy_of(|| self.find_period())
+    }
+
+    fn find_period(&self) -> Option<Period> {
         let all = self.ops.len();
         // Of a stretch of few turns about the middle, this op lies in the first.
-        let within = (all * 2 / 5..all).find(|&i| self.ops[i].micro_batch != NO_MICRO_BATCH)?;
+        let within = (all * ABOUT[0] / ABOUT[1]..all).find(|&i| self.ops[i].micro_batch != NO_MICRO_BATCH)?;
         let of = self.ops[within];
         let later = (within + 1..all).filter(|&i| {
             let op = &self.ops[i];
@@ -99,5 +118,36 @@ mod tests {
         b.op(streams[0], kernel(7), &[last], 0, NO_MICRO_BATCH);
         let program = b.finish();
         assert_eq!(program.period(), Some(Period { ops: 2, micro_batches: 1, stretch: 1..11 }));
+    }
+
+    /// Warm-up ops, turns of two, and as many ops at the end: with the spare ones left out, the same period is found.
+    #[test]
+    fn periods_are_found_without_the_turns_they_can_spare() {
+        let kernel = |time| Work::Compute { time: Time(time) };
+        let of = |ends: u64, turns: u32| {
+            let mut b = ProgramBuilder::new();
+            let stream = b.stream(StreamKind::Compute);
+            for i in 0..ends {
+                b.op(stream, kernel(10 + i), &[], 0, 0);
+            }
+            for m in 0..turns {
+                [1, 2].iter().for_each(|time| {
+                    b.op(stream, kernel(*time), &[], 0, m);
+                });
+            }
+            for i in 0..ends {
+                b.op(stream, kernel(50 + i), &[], 0, turns);
+            }
+            b.finish()
+        };
+        for (ends, turns) in [(0, 9), (3, 20), (10, 40), (20, 30)] {
+            let whole = of(ends, turns);
+            let period = whole.period().expect("a period");
+            let spare = period.spare(whole.ops.len());
+            let short = of(ends, turns - spare).period().expect("a period without them");
+            let stretch = period.stretch.start..period.stretch.end - 2 * spare;
+            assert_eq!(short, Period { stretch, ..period.clone() }, "{ends} {turns}");
+            assert!(spare >= 5, "{spare} of {turns} beside {ends}");
+        }
     }
 }

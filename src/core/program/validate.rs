@@ -5,6 +5,7 @@
 //! deadlocks, too little memory) is the engine's to say.
 
 use std::fmt::Display;
+use std::sync::Arc;
 
 use super::{Action, BEHIND, Flow, Op, Program, Rank, Span, Work, World};
 
@@ -140,11 +141,12 @@ impl World {
         Ok(())
     }
 
-    fn check_programs(&self) -> Result<Vec<Needs>, WorldError> {
-        self.programs.iter().enumerate().map(|(i, program)| Needs::of(i, program)).collect()
+    fn check_programs(&self) -> Result<Vec<Arc<Needs>>, WorldError> {
+        let needs = |(i, program): (usize, &Arc<Program>)| program.facts.try_of(|| Needs::of(i, program));
+        self.programs.iter().enumerate().map(needs).collect()
     }
 
-    fn check_rank(&self, r: usize, rank: &Rank, needs: &[Needs]) -> Checked {
+    fn check_rank(&self, r: usize, rank: &Rank, needs: &[Arc<Needs>]) -> Checked {
         let slow = !(rank.slowness.is_finite() && rank.slowness >= 0.0);
         refuse(
             "ranks",

@@ -11,7 +11,7 @@ use crate::core::ids::DeviceId;
 use crate::read::analysis::reading::Reading;
 use crate::step::collective::{Algorithm, Chooser, Fidelity, Lowering, OwnTimes};
 use crate::step::model::flops::NarrowFlops;
-use crate::step::plan::step::{Plan, PlanError, plan_on};
+use crate::step::plan::step::{Plan, PlanError, Run, Templates, plan_on};
 
 use crate::core::units::FlopRate;
 use crate::step::spec::workload::{CollectiveFidelity, Inert, ModelRef};
@@ -323,9 +323,18 @@ impl Inputs {
     /// # Errors
     /// As [`Inputs::plan`].
     pub fn plan_with(&self, lowering: &mut Lowering<'_>, steps: u32) -> Result<Plan, PlanError> {
-        let prices = self.prices();
-        let (workload, ranks) = (&self.workload.value, u64::from(self.ranks));
-        plan_on(workload, &self.model, &self.machine, ranks, lowering, &prices, steps).map_err(|e| match e {
+        self.plan_among(lowering, steps, None)
+    }
+    /// The same of one of many runs, which share what programs they can.
+    pub(super) fn plan_among(
+        &self,
+        lowering: &mut Lowering<'_>,
+        steps: u32,
+        templates: Option<&Templates>,
+    ) -> Result<Plan, PlanError> {
+        let (workload, model, machine) = (&self.workload.value, &*self.model, &*self.machine);
+        let run = Run { workload, model, machine, devices: u64::from(self.ranks), steps };
+        plan_on(&run, lowering, &self.prices(), templates).map_err(|e| match e {
             PlanError::Spec(e) => {
                 PlanError::Spec(blame_setting(e, &self.workload.sets).in_file(&self.workload.file))
             }

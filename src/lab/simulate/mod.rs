@@ -9,6 +9,7 @@
 //! ```
 
 pub mod behaviour;
+mod common;
 pub mod durations;
 mod fault;
 mod inputs;
@@ -29,7 +30,7 @@ use std::time::Instant;
 
 use crate::core::engine;
 use crate::core::engine::{EngineError, Observer, Record};
-use crate::core::fold::{Folded, fold};
+use crate::core::fold::Folded;
 use crate::core::ids::{DeviceId, RankId, ResourceId};
 use crate::core::program::{Edit, World};
 use crate::core::units::{Bytes, FlopRate, Flops, Time};
@@ -47,6 +48,7 @@ use crate::step::spec::power::PowerAndPrice;
 use crate::step::spec::{SpecError, blame_setting};
 
 pub use crate::read::analysis::head::{Head, InputName, Status};
+pub use common::Common;
 pub use fault::{FailedReport, Fault, MemoryFault};
 pub use inputs::{Inputs, Site};
 pub use prices::{DevicePrices, MachinePrices, OwnPrices};
@@ -164,7 +166,18 @@ impl Simulation {
         edits: &[Edit],
         progress: &mut dyn FnMut(u64),
     ) -> Result<Simulation, SimulationError> {
-        match Simulation::until_failure(inputs, options, edits, progress)? {
+        Simulation::run_among(None, inputs, options, edits, progress)
+    }
+
+    /// The same of one of many steps.
+    fn run_among(
+        common: Option<&Common>,
+        inputs: &Inputs,
+        options: &Options,
+        edits: &[Edit],
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Simulation, SimulationError> {
+        match Simulation::until_failure_among(common, inputs, options, edits, progress)? {
             (run, None) => Ok(run),
             (_, Some(failure)) => Err(failure.into()),
         }
@@ -181,8 +194,18 @@ impl Simulation {
         edits: &[Edit],
         progress: &mut dyn FnMut(u64),
     ) -> Result<(Simulation, Option<EngineError>), SimulationError> {
+        Simulation::until_failure_among(None, inputs, options, edits, progress)
+    }
+
+    fn until_failure_among(
+        common: Option<&Common>,
+        inputs: &Inputs,
+        options: &Options,
+        edits: &[Edit],
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(Simulation, Option<EngineError>), SimulationError> {
         let begun = Instant::now();
-        let (plan, folded, slowness) = prepared(inputs, options, edits)?;
+        let (plan, folded, slowness) = prepared(common, inputs, options, edits)?;
         engine::check_record_size(&folded.world, options.record_bytes)?;
         let mut record = Record::for_world(&folded.world);
         let mut watched = Watched { record: &mut record, ops: 0, progress };
@@ -277,18 +300,23 @@ impl Simulation {
 
 /// The plan with its noise, and what is played of it; the slowness of each rank before anything was drawn.
 fn prepared(
+    common: Option<&Common>,
     inputs: &Inputs,
     options: &Options,
     edits: &[Edit],
 ) -> Result<(Plan, Folded, Vec<f64>), SimulationError> {
-    let mut plan = inputs.plan_with(&mut inputs.lowering(), options.steps)?;
+    let templates = common.map(Common::templates);
+    let mut plan = inputs.plan_among(&mut inputs.lowering(), options.steps, templates)?;
     edits.iter().for_each(|edit| plan.world.edit(edit));
     let (noise, machine) = (&inputs.workload.value.noise, &inputs.machine);
     noise::apply_fixed(&mut plan, machine, noise)
         .map_err(|e| blame_setting(e, &inputs.workload.sets).in_file(&inputs.workload.file))?;
     let slowness = plan.world.ranks.iter().map(|r| r.slowness).collect::<Vec<_>>();
     noise::draw(&mut plan.world, &slowness, &plan.layout, machine, noise, options.seed);
-    let folded = if options.fold { fold(&plan.world) } else { Folded::unfolded(plan.world.clone()) };
+    let folded = match options.fold {
+        true => Common::fold(common, &plan.world),
+        false => Folded::unfolded(plan.world.clone()),
+    };
     Ok((plan, folded, slowness))
 }
 

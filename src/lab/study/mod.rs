@@ -5,6 +5,9 @@
 //! space itself from what model and machine allow, estimates all of it in closed form and simulates the best; [`fill()`] finds
 //! what one layout must give up so that it fits. [`Plot`] and [`page`](fn@page) draw rows.
 //!
+//! Points share what is equal between them and costs time: machines, closed forms, programs, folds (`Base::shared`). A row is what
+//! its point is alone, whatever was valued before.
+//!
 //! Hazard: an infeasible point is a row with a status, not a failure; only a study that means nothing (a field that
 //! does not exist, a value of the wrong type) is refused, before anything runs.
 

@@ -7,10 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::columns::Columns;
-use crate::core::fold::Folds;
 use crate::lab::compare::Estimators;
 use crate::lab::simulate::jump::{self, Figures, figures_among};
-use crate::lab::simulate::{Fault, Inputs, Options, Status};
+use crate::lab::simulate::{Common, Fault, Inputs, Options, Status};
 use crate::read::analysis::kind::OpKind;
 use crate::read::analytic::Estimate;
 
@@ -123,8 +122,8 @@ const GIB: f64 = (1u64 << 30) as f64;
 pub(super) struct Shared {
     /// Closed forms.
     pub estimators: Estimators,
-    /// How worlds fold.
-    pub folds: Folds,
+    /// Programs, folds, and how many micro-batches are enough.
+    pub steps: Common,
 }
 
 /// Plays or estimates a point, by itself.
@@ -136,7 +135,7 @@ pub fn outcome(inputs: &Inputs, how: How) -> Outcome {
 pub(super) fn outcome_beside(shared: &Shared, inputs: &Inputs, how: How) -> Outcome {
     let valued = match how {
         How::Simulated | How::TimeAndMemory => {
-            let step = figures_among(&shared.folds, inputs, &Options::default(), how == How::Simulated);
+            let step = figures_among(&shared.steps, inputs, &Options::default(), how == How::Simulated);
             step.map(|step| Outcome::of_figures(step, inputs.machine.devices()))
         }
         How::ClosedForm => {

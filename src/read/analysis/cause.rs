@@ -12,6 +12,8 @@
 //! Hazard: ops of one slot on several streams may be matched in another order than the program's. All members of an
 //! action start and end together, so the span tells, and it is checked.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::kind::OpKind;
@@ -135,14 +137,14 @@ pub struct Causes<'a> {
     record: &'a Record,
     /// By rank of the world, the rank of the record that has its spans; absent: itself.
     source: Option<&'a [u32]>,
-    programs: Vec<ProgramIndex>,
+    programs: Vec<Arc<ProgramIndex>>,
     last: FxHashMap<(CommId, Time, Time), Arrival>,
 }
 
 impl<'a> Causes<'a> {
     /// Indexes the programs of a world. `record` must be a run of that world.
     pub fn new(world: &'a World, record: &'a Record) -> Causes<'a> {
-        let programs = world.programs.iter().map(|p| ProgramIndex::new(p)).collect();
+        let programs = world.programs.iter().map(|p| p.facts.of(|| ProgramIndex::new(p))).collect();
         Causes { world, record, source: None, programs, last: FxHashMap::default() }
     }
     /// The same for a world that was folded before it was played: `source[rank]` is the rank of the folded world

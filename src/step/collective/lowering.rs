@@ -90,6 +90,11 @@ impl<'m> Lowering<'m> {
         })
     }
 
+    /// All transfers, in the order of their ids.
+    pub(crate) fn transfers(&self) -> &[Transfer] {
+        &self.transfers
+    }
+
     /// The transfer of an id.
     pub fn transfer_of(&self, id: TransferId) -> Transfer {
         self.transfers[id.index()]

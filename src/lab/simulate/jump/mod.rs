@@ -30,6 +30,11 @@
 //! recurs, or anything fails, the whole step is played: a step that does not fit in memory says so as always. Replicas of a
 //! job that go at paces of their own until they meet at the end of the step never come back to one state.
 //!
+//! # Steps of a study
+//!
+//! Any short step that comes to rest gives the same figures, so a step may begin with the length that the one before it in a
+//! study has left over ([`Common`]): that of a run that came to the same state without the turns that nobody had begun.
+//!
 //! # What holds it
 //!
 //! The tests of this module play shipped workloads and random steps (schedules, sharding, recomputation, transfers, offload,
@@ -48,9 +53,10 @@ pub use report::{glanced, report, reported};
 use std::collections::{BTreeMap, VecDeque};
 use std::iter::successors;
 
-use super::{Brief, Inputs, Options, Simulation, SimulationError, fullest, noise, prepared};
+use super::common::Rest;
+use super::{Brief, Common, Inputs, Options, Simulation, SimulationError, fullest, noise, prepared};
 use crate::core::engine::{self, Observer, Record, State};
-use crate::core::fold::{Folded, Folds, fold};
+use crate::core::fold::Folded;
 use crate::core::program::{Edit, Period, World};
 use crate::core::units::{Bytes, Time};
 use crate::read::analysis::idle::IdleTimes;
@@ -97,8 +103,8 @@ struct Asked<'a> {
     options: &'a Options,
     /// Changes to its world.
     edits: &'a [Edit],
-    /// What is known of worlds that were folded before.
-    folds: Option<&'a Folds>,
+    /// What steps played before have found out.
+    common: Option<&'a Common>,
 }
 
 /// Plays a step for its figures alone, jumping where `options` allow it.
@@ -109,17 +115,17 @@ pub fn figures(inputs: &Inputs, options: &Options, exposed: bool) -> Result<Figu
     figures_edited(inputs, options, &[], exposed)
 }
 
-/// The same of one of many steps, which share what is found out of their folding.
+/// The same of one of many steps, which share what can be shared.
 ///
 /// # Errors
 /// See [`SimulationError`].
 pub fn figures_among(
-    folds: &Folds,
+    common: &Common,
     inputs: &Inputs,
     options: &Options,
     exposed: bool,
 ) -> Result<Figures, SimulationError> {
-    figures_of(Asked { inputs, options, edits: &[], folds: Some(folds) }, exposed)
+    figures_of(Asked { inputs, options, edits: &[], common: Some(common) }, exposed)
 }
 
 /// The same of a step whose planned world is changed by `edits`, as [`Simulation::run_edited`] changes it.
@@ -132,11 +138,11 @@ pub fn figures_edited(
     edits: &[Edit],
     exposed: bool,
 ) -> Result<Figures, SimulationError> {
-    figures_of(Asked { inputs, options, edits, folds: None }, exposed)
+    figures_of(Asked { inputs, options, edits, common: None }, exposed)
 }
 
 fn figures_of(asked: Asked, exposed: bool) -> Result<Figures, SimulationError> {
-    let Asked { inputs, options, edits, .. } = asked;
+    let Asked { inputs, options, edits, common } = asked;
     if let Some(short) = jumped(asked) {
         let Short { plan, folded, record, peaks, found, jumped, .. } = &short;
         let section = ((found.before.at, found.after.at), jumped.times);
@@ -150,13 +156,13 @@ fn figures_of(asked: Asked, exposed: bool) -> Result<Figures, SimulationError> {
     let flops = |plan: &Plan| plan.model_flops.model / f64::from(options.steps.max(1));
     if !exposed {
         // Nothing is read of single ops: none is recorded, and the step of all ranks need not be kept beside what is played.
-        let (plan, folded, _) = prepared(inputs, options, edits)?;
+        let (plan, folded, _) = prepared(common, inputs, options, edits)?;
         let flops = flops(&plan);
         drop(plan);
         let (end, peak) = Brief::of(&folded.world, "hbm")?;
         return Ok(with_speed(inputs, end, flops, peak, BTreeMap::new(), None));
     }
-    let run = Simulation::run_edited(inputs, options, edits, &mut |_| {})?;
+    let run = Simulation::run_among(common, inputs, options, edits, &mut |_| {})?;
     let memory_peak_bytes = run.memory_peak_bytes();
     let exposed = exposed_in(&run.plan, &run.folded, &run.record, None);
     let flops = flops(&run.plan);
@@ -210,6 +216,8 @@ struct Short {
     /// Micro-batches of each direction from one of those moments to the other.
     of_direction: u32,
     jumped: Jumped,
+    /// How soon it came to rest.
+    rest: Rest,
 }
 
 /// Tries short steps until one returns to a state in time; `None` where the whole step is to be played.
@@ -253,19 +261,37 @@ fn shortened<T>(asked: Asked, lengths: Lengths, make: &mut dyn FnMut(Short) -> O
     }
     let whole = workload.micro_batches(u64::from(inputs.machine.devices())) as u32;
     let stages = workload.parallelism.pipeline.size as u32;
-    for least in lengths.of(whole, stages.max(2), fewest_micro_batches(workload, whole)) {
+    let fewest = fewest_micro_batches(workload, whole);
+    let pipeline = [stages, fewest];
+    if asked.common.is_some_and(|common| !common.is_worth_shortening(pipeline)) {
+        return None;
+    }
+    let hoped = asked.common.and_then(|common| common.hoped(pipeline));
+    let hoped = hoped.filter(|(least, _)| whole / least >= 2 * lengths.spared);
+    let usual = lengths.of(whole, stages.max(2), fewest).map(|least| (least, stages));
+    for (least, turn) in hoped.into_iter().chain(usual) {
         let try_with = |turn: u32| {
             let micro_batches = least + (whole - least) % turn;
             (micro_batches < whole).then(|| play(asked, whole, micro_batches)).flatten()
         };
-        let short = match try_with(stages) {
+        let short = match try_with(turn) {
             // The state recurs after so many micro-batches, of which those left out are no multiple.
-            Some(Err(turn)) => try_with(least_common(turn, stages)),
+            Some(Err(recurs)) => try_with(least_common(recurs, turn)),
             short => short,
         };
-        if let Some(made) = short.and_then(Result::ok).and_then(&mut *make) {
+        let short = short.and_then(Result::ok);
+        if let Some(common) = asked.common {
+            match &short {
+                Some(short) => common.came_to_rest(pipeline, short.rest),
+                None => common.was_too_short(pipeline, least),
+            }
+        }
+        if let Some(made) = short.and_then(&mut *make) {
             return Some(made);
         }
+    }
+    if let Some(common) = asked.common {
+        common.was_in_vain(pipeline);
     }
     None
 }
@@ -304,20 +330,21 @@ fn play(asked: Asked, whole: u32, fewer: u32) -> Option<Result<Short, u32>> {
     let turn = found.after.at - found.before.at;
     let jumped = Jumped { of: whole, micro_batches: left_out, times, turn };
     let of_direction = turns.micro_batches * recurs;
-    Some(Ok(Short { plan, folded, record, peaks, found, turns, of_direction, jumped }))
+    let spare = turns.spare(&folded.world, &found.after) * in_turn;
+    let rest = Rest { micro_batches: fewer, spare, recurs: in_turn * recurs };
+    Some(Ok(Short { plan, folded, record, peaks, found, turns, of_direction, jumped, rest }))
 }
 
 /// A step of so many micro-batches, ready to be played.
 fn planned(asked: Asked, micro_batches: u32) -> Option<(Plan, Folded)> {
-    let Asked { inputs, options, edits, folds } = asked;
+    let Asked { inputs, options, edits, common } = asked;
     let short = inputs.with_micro_batches(micro_batches)?;
-    let mut plan = short.plan_with(&mut short.lowering(), 1).ok()?;
+    let mut plan = short.plan_among(&mut short.lowering(), 1, common.map(Common::templates)).ok()?;
     edits.iter().for_each(|edit| plan.world.edit(edit));
     noise::apply_fixed(&mut plan, &inputs.machine, &inputs.workload.value.noise).ok()?;
-    let folded = match folds {
-        _ if !options.fold => Folded::unfolded(plan.world.clone()),
-        Some(folds) => folds.fold(&plan.world),
-        None => fold(&plan.world),
+    let folded = match options.fold {
+        true => Common::fold(common, &plan.world),
+        false => Folded::unfolded(plan.world.clone()),
     };
     Some((plan, folded))
 }
@@ -353,6 +380,28 @@ impl Turns {
             Some(Turn { period, heads })
         });
         Some(Turns { micro_batches, of: of.collect::<Option<_>>()? })
+    }
+
+    /// Turns without which a run would have come to a state as well: no stream has begun them, and periods are found without them.
+    fn spare(&self, world: &World, state: &State) -> u32 {
+        let periods = world.programs.iter().zip(&self.of).map(|(p, turn)| turn.period.spare(p.ops.len()));
+        let of_periods = periods.min().unwrap_or(0);
+        let mut heads = state.heads.iter();
+        let of_ranks = world.ranks.iter().flat_map(|rank| {
+            let program = rank.program.index();
+            world.programs[program]
+                .streams
+                .iter()
+                .zip(&self.of[program].heads)
+                .map(move |pair| (program, pair))
+        });
+        let turns = of_ranks.zip(&mut heads).filter(|((_, (_, in_turn)), _)| **in_turn > 0);
+        let turns = turns.map(|((program, (stream, in_turn)), head)| {
+            let end = self.of[program].period.stretch.end;
+            let in_stretch = stream.ops.partition_point(|op| op.0 < end) as u32;
+            in_stretch.saturating_sub(head + 1) / in_turn
+        });
+        turns.min().map_or(0, |turns| turns.min(of_periods))
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) fn by_turns(
     if !inputs.readings.iter().all(|own| own.counts_turns()) {
         return None;
     }
-    let asked = Asked { inputs, options, edits: &[], folds: None };
+    let asked = Asked { inputs, options, edits: &[], common: None };
     shortened(asked, lengths, &mut |short| of_short(asked, extent, &short))
 }
 

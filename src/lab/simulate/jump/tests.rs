@@ -12,7 +12,7 @@ use crate::step::spec::{Kind, catalog};
 const LARGE: [&str; 5] = ["11t-offload", "95t-offload", "deepseek-v3", "llama3-405b", "megatron-1t"];
 
 fn jumped(inputs: &Inputs, options: &Options) -> Option<Short> {
-    super::jumped(Asked { inputs, options, edits: &[], folds: None })
+    super::jumped(Asked { inputs, options, edits: &[], common: None })
 }
 
 fn whole(inputs: &Inputs) -> Option<Simulation> {
@@ -203,6 +203,91 @@ fn random_steps_jump_exactly() {
         "{cases} drawn, {ran} can be planned, {figures} jumped, {screens} with a screen, {reports} with reports"
     );
     assert!(figures > cases / 8 && 4 * screens > 3 * figures, "{jumped:?} of {ran} jumped");
+}
+
+/// What points of a study are changed by: prices of devices, links and hosts, noise, memory, and what is written.
+const VARIED: [&str; 12] = [
+    "topology.device.cost.matrix_fraction=0.5",
+    "topology.device.cost.matrix_fraction=0.8",
+    "topology.device.cost.memory_fraction=0.4",
+    "topology.device.cost.kernel_gap_us=3",
+    "topology.device.cost.host_slowness=1.5",
+    "topology.device.peak_dense_tflops.bf16=300",
+    "topology.node.nics.link.bandwidth_GBps_per_direction=5",
+    "topology.node.nics.link.latency_us=20",
+    r#"noise.stragglers=[{"pipeline_rank": 0, "slowness": 1.3}]"#,
+    "noise.compute_sigma=0.02",
+    "topology.device.hbm.GB=20",
+    "gradient_buckets.bucket_bytes=1000000",
+];
+
+/// Whether the programs of a step are what it has without others, having found that they are equal op by op; whether any was made
+/// of one of another step.
+fn plans_alike(what: &str, common: &Common, inputs: &Inputs) -> bool {
+    let among = inputs.plan_among(&mut inputs.lowering(), 1, Some(common.templates()));
+    let alone = inputs.plan();
+    let (Ok(among), Ok(alone)) = (&among, &alone) else {
+        assert_eq!(among.is_ok(), alone.is_ok(), "{what}");
+        return false;
+    };
+    let programs = |plan: &Plan| plan.world.programs.clone();
+    for (a, b) in programs(among).iter().zip(programs(alone)) {
+        assert!(a.ops == b.ops && a.streams == b.streams && a.waits == b.waits, "{what}");
+        assert!(a.memory == b.memory && a.infos == b.infos && a.resident == b.resident, "{what}");
+        assert_eq!((&a.rounds, a.inputs, a.period()), (&b.rounds, b.inputs, b.period()), "{what}");
+    }
+    assert_eq!(programs(among).len(), programs(alone).len(), "{what}");
+    programs(among).iter().any(|program| program.facts.are_shared())
+}
+
+/// Steps of a study are what each is alone: programs op by op, figures to the last digit.
+#[test]
+fn steps_of_a_study_are_what_each_is_alone() {
+    let cases: u32 = std::env::var("STEPSIM_JUMP_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
+    let mut draws = Draws(2_463_534_242);
+    let (mut ran, mut made) = (0, 0);
+    for _ in 0..cases {
+        let (base, common) = (drawn(&mut draws), Common::default());
+        let mut sets = base.clone();
+        for _ in 0..6 {
+            let Ok(inputs) = Inputs::load("tests/data/jump.json", None, &sets) else { continue };
+            let what = sets.join(" ");
+            let among = figures_among(&common, &inputs, &Options::default(), true);
+            let alone = figures(&inputs, &Options::default(), true);
+            let (Ok(among), Ok(alone)) = (&among, &alone) else {
+                let text = |figures: &Result<Figures, SimulationError>| {
+                    figures.as_ref().err().map(|e| e.to_string())
+                };
+                assert_eq!(text(&among), text(&alone), "{what}");
+                continue;
+            };
+            ran += 1;
+            assert_eq!(
+                Figures { jumped: None, ..among.clone() },
+                Figures { jumped: None, ..alone.clone() },
+                "{what}"
+            );
+            made += u32::from(plans_alike(&what, &common, &inputs));
+            // One more change, mostly of prices.
+            sets = base.clone();
+            sets.extend([draws.of(&VARIED[..9]), draws.of(&VARIED)].map(String::from));
+        }
+    }
+    println!("{ran} steps ran, {made} with programs made of those of another");
+    assert!(made > ran / 5, "{made} of {ran}");
+}
+
+/// The same step once more leaves out the turns that it had to spare, and comes to the same.
+#[test]
+fn a_step_without_the_turns_it_can_spare_comes_to_rest_as_well() {
+    let sets = ["parallelism.tensor=1", "parallelism.pipeline.size=8", "batch.global=1280"];
+    let inputs = Inputs::load("tests/data/jump.json", None, &sets.map(String::from)).expect("inputs");
+    let common = Common::default();
+    let [first, second] =
+        [(); 2].map(|()| figures_among(&common, &inputs, &Options::default(), true).expect("figures"));
+    let left_out = |figures: &Figures| figures.jumped.expect("a jump").micro_batches;
+    assert!(left_out(&first) < left_out(&second), "{:?} {:?}", first.jumped, second.jumped);
+    assert_eq!(Figures { jumped: None, ..first }, Figures { jumped: None, ..second });
 }
 
 /// The shortest step is one that fills its pipeline once more than the shortest order of its schedule.

@@ -40,7 +40,7 @@ impl Suspect {
 /// # Errors
 /// The step cannot be planned.
 pub fn blame(inputs: &Inputs, options: &Options, report: &Report) -> Result<Vec<Blame>, SimulationError> {
-    let (plan, _, _) = prepared(inputs, options, &[])?;
+    let (plan, _, _) = prepared(None, inputs, options, &[])?;
     let levels = Levels::of(&plan, report);
     let mut causes: Vec<Blame> = suspects(inputs, &plan, &levels, report)
         .into_iter()

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::groups::Group;
+use super::templates::{Programs, Written};
 use super::{PlanError, Setup, Variant};
 use crate::core::ids::{CommId, DeviceId, ProgramId, RankId, ResourceId, TierId, TransferId};
-use crate::core::program::{Rank, Resource, Span, Tier, TierUse, World};
+use crate::core::program::{Program, Rank, Resource, Span, Tier, TierUse, World};
 use crate::core::units::{Bytes, Time};
 use crate::step::collective::{CollectiveError, Lowering};
 use crate::step::plan::pipeline::Pipeline;
@@ -26,9 +27,9 @@ pub(super) struct Assembly<'a, 'm> {
 const UNBOUND: CommId = CommId(u32::MAX);
 
 impl Assembly<'_, '_> {
-    /// `pipelines`: the programs of every variant; they differ in their kernels alone.
-    pub fn world(mut self, pipelines: Vec<(Variant, Pipeline)>) -> Result<World, PlanError> {
-        let Some((_, pipeline)) = pipelines.first() else { return Ok(World::default()) };
+    /// `all`: the programs of every variant; they differ in their kernels alone.
+    pub fn world(mut self, all: Programs) -> Result<World, PlanError> {
+        let Some(Written { pipeline, .. }) = all.written.first() else { return Ok(World::default()) };
         let mut world = World {
             resources: (0..self.machine.resources())
                 .map(|r| Resource { capacity: self.machine.capacity(ResourceId(r)) })
@@ -48,7 +49,7 @@ impl Assembly<'_, '_> {
             .collect();
         let slots: Vec<u32> =
             pipeline.slots.iter().map(|s| (self.setup.shares.groups.len() + s.len()) as u32).collect();
-        let programs = self.programs(&pipelines);
+        let programs = self.programs(&all);
         for r in 0..self.layout.ranks() {
             let rank = RankId(r);
             let program = programs.binary_search(&self.runs(rank)).unwrap_or(0);
@@ -58,16 +59,10 @@ impl Assembly<'_, '_> {
             self.bind_group(&mut world, slot as u16)?;
         }
         self.bind_channels(&mut world, pipeline)?;
-        for (variant, pipeline) in pipelines {
-            let class = variant.class as usize;
-            let bandwidth = self.machine.device_classes()[class].memory_bandwidth();
-            let all = pipeline.programs.into_iter().enumerate();
-            let run = all.filter(|(stage, _)| programs.binary_search(&(variant, *stage as u32)).is_ok());
-            world.programs.extend(run.map(|(_, mut program)| {
-                program.bound_memory_rates(bandwidth);
-                program.inputs = variant.documents;
-                Arc::new(program)
-            }));
+        for (written, own) in all.written.iter().zip(all.of) {
+            let own = (0..).zip(own);
+            let run = own.filter(|(stage, _)| programs.binary_search(&(written.variant, *stage)).is_ok());
+            world.programs.extend(run.map(|(_, program)| program));
         }
         Ok(world)
     }
@@ -77,13 +72,14 @@ impl Assembly<'_, '_> {
         ((self.variant)(rank), self.layout.coordinate(rank, Axis::Pp))
     }
     /// The programs that some rank runs, in the order of variants and pipeline ranks.
-    fn programs(&self, pipelines: &[(Variant, Pipeline)]) -> Vec<(Variant, u32)> {
+    fn programs(&self, all: &Programs) -> Vec<(Variant, u32)> {
         let run: std::collections::BTreeSet<(Variant, u32)> =
             (0..self.layout.ranks()).map(|r| self.runs(RankId(r))).collect();
-        let of_variant = |(variant, p): &(Variant, Pipeline)| {
-            (0..p.programs.len() as u32).map(|stage| (*variant, stage)).collect::<Vec<_>>()
+        let of_variant = |(written, own): (&Written, &Vec<Arc<Program>>)| {
+            let variant = written.variant;
+            (0..own.len() as u32).map(|stage| (variant, stage)).collect::<Vec<_>>()
         };
-        pipelines.iter().flat_map(of_variant).filter(|p| run.contains(p)).collect()
+        all.written.iter().zip(&all.of).flat_map(of_variant).filter(|p| run.contains(p)).collect()
     }
 
     fn add_rank(&self, world: &mut World, rank: RankId, program: ProgramId, slots: &[u32]) {

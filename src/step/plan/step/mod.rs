@@ -7,7 +7,10 @@
 //!    [`residency`] brings weights, gradients, optimizer state and activations in and out, `pipeline` sends and receives.
 //! 4. Every rank gets its program and its communicators (`assembly` and `groups`, lowered by [`Lowering`]).
 //!
+//! Steps that differ in prices alone share what 3 has written (`templates`).
+//!
 //! Hazards:
+//! * What decides what 3 writes must stand in the origin of `templates`, and a kernel gets its price from `Writer::price` alone.
 //! * All devices are taken to be of the class of the first: kernels are priced once.
 //! * Ranks of one pipeline stage share a program, so what differs inside a stage (a causal ring without zigzag, an
 //!   uneven load on experts) is priced for the rank that has most to do.
@@ -33,6 +36,7 @@ mod profile;
 pub mod residency;
 mod setup;
 mod stage;
+mod templates;
 mod unit;
 mod writer;
 
@@ -45,6 +49,7 @@ pub use packs::Packs;
 pub use pass_share::share_of_pass;
 pub use prices::{PriceList, Prices};
 pub use profile::transfer_of;
+pub use templates::Templates;
 pub use unit::{FullRecompute, State, Unit};
 
 use crate::core::ids::{DeviceId, OpId, RankId, TransferId};
@@ -54,14 +59,14 @@ use crate::step::collective::Lowering;
 use crate::step::documents::DynamicContext;
 use crate::step::model::Shard;
 use crate::step::model::flops::StepFlops;
-use crate::step::plan::launch::{Setting, launch};
+use crate::step::plan::launch::Setting;
 use crate::step::plan::pipeline;
 use crate::step::plan::pipeline::{Options, Sends};
 use crate::step::schedule;
 use crate::step::schedule::{Choice, Data, Order};
 use crate::step::spec::SpecError;
 use crate::step::spec::model::{AttentionKernel, ModelSpec};
-use crate::step::spec::workload::{PointToPoint, WorkloadSpec};
+use crate::step::spec::workload::{NoiseSpec, PointToPoint, WorkloadSpec};
 use crate::step::topology::{Axis, Layout, Machine};
 use assembly::Assembly;
 use groups::Degrees;
@@ -69,6 +74,8 @@ use messages::Messages;
 use residency::Shares;
 use setup::{Setup, Variant};
 use stage::Stage;
+use templates::{OnDevice, Origin, Programs, Used, Written};
+use writer::Writer;
 
 /// The same prices on all devices.
 impl<P: Prices> PriceList for P {
@@ -144,23 +151,38 @@ pub fn plan(
     prices: &dyn PriceList,
     steps: u32,
 ) -> Result<Plan, PlanError> {
-    plan_on(workload, model, machine, u64::from(machine.devices()), lowering, prices, steps)
+    let run = Run { workload, model, machine, devices: u64::from(machine.devices()), steps };
+    plan_on(&run, lowering, prices, None)
 }
 
-/// The same on so many of the machine's devices, which the workload's rank map names.
+/// Steps of a workload on some devices of a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The step.
+    pub workload: &'a WorkloadSpec,
+    /// Its model.
+    pub model: &'a ModelSpec,
+    /// The machine.
+    pub machine: &'a Machine,
+    /// So many of its devices, which the workload's rank map names.
+    pub devices: u64,
+    /// So many steps, one after the other.
+    pub steps: u32,
+}
+
+/// The same on some of the machine's devices; programs of steps that differ in prices alone are written once for all that have
+/// `templates` in common.
 ///
 /// # Errors
 /// As [`plan`].
 pub fn plan_on(
-    workload: &WorkloadSpec,
-    model: &ModelSpec,
-    machine: &Machine,
-    devices: u64,
+    run: &Run<'_>,
     lowering: &mut Lowering<'_>,
     prices: &dyn PriceList,
-    steps: u32,
+    templates: Option<&Templates>,
 ) -> Result<Plan, PlanError> {
-    let steps = steps.max(1);
+    let Run { workload, model, machine, devices, .. } = *run;
+    let steps = run.steps.max(1);
     let packs = Packs::new(workload, model, devices)?;
     let micro_batches = packs.most_passes().unwrap_or(workload.micro_batches(devices) as u32);
     let mut order = order(workload, micro_batches)?;
@@ -173,9 +195,11 @@ pub fn plan_on(
     check_size(workload, &order, &stages, packs.count())?;
     check_trained(workload, &stages)?;
     let borders = borders(workload, model, &shard, &stages);
+    let mut searched = false;
     if let Choice::Named(schedule) = workload.parallelism.pipeline.choice()
         && schedule.facts().searched
     {
+        searched = true;
         let asked =
             profile::Asked { workload, machine, degrees: &degrees, layout: &layout, lowering, prices };
         let widest = borders.iter().map(|border| border.message_bytes(Data::Activations)).max();
@@ -195,41 +219,56 @@ pub fn plan_on(
     check_exchanges(workload, &order)?;
     let options = Options { sends, lanes: 1, first_slot: setup.shares.groups.len() as u16, steps };
     // Every class of devices runs programs of its own, and so do ranks whose documents differ.
-    let mut pipelines = Vec::new();
-    let mut used = Used::new();
     let variant = |rank| Variant {
         class: machine.device_class(layout.device(rank)),
         documents: packs.of(&layout, rank),
     };
-    for kind in variants(&layout, &variant) {
-        let prices = prices.on(kind.class);
-        let packed = packs.units(kind.documents, model, &shard, workload, &split, &loads);
-        let own = packs.passes(kind.documents).map(|passes| self::order(workload, passes)).transpose()?;
-        let order = own.as_ref().unwrap_or(&order);
-        let mut stage = Stage::new(&setup, order, prices, lowering, packed);
-        let mut pipeline = pipeline::programs(order, options, &mut stage);
-        used = united(std::mem::take(&mut stage.w.used), used);
-        if let Some(host) = workload.host() {
-            let reads = std::mem::take(&mut stage.w.reads);
-            let launched = pipeline.programs.into_iter().zip(&reads);
+    let variants = variants(&layout, &variant);
+    let write = |lowering: &mut Lowering<'_>| -> Result<Vec<Written>, PlanError> {
+        let written = variants.iter().map(|kind| {
+            let packed = packs.units(kind.documents, model, &shard, workload, &split, &loads);
+            let own = packs.passes(kind.documents).map(|passes| self::order(workload, passes)).transpose()?;
+            let order = own.as_ref().unwrap_or(&order);
+            let mut stage = Stage::new(&setup, order, prices.on(kind.class), lowering, packed);
+            let pipeline = pipeline::programs(order, options, &mut stage);
+            let Writer { used, reads, kernels, .. } = stage.w;
+            Ok(Written { variant: *kind, pipeline, used, reads, kernels })
+        });
+        written.collect()
+    };
+    let crosses = workload.host().is_some() && border::leaves_node(machine, &layout);
+    let on = |class| {
+        let prices = prices.on(class);
+        let launches = workload.host().map(|host| {
             let groups = model.moe.as_ref().map_or(1, |moe| moe.experts / workload.parallelism.expert.max(1));
-            let crosses = border::leaves_node(machine, &layout);
             let tensor_us = if crosses { host.crossing_us * f64::from(degrees.tensor) } else { 0.0 };
             let (gap, slowness) = (prices.gap(), prices.host_slowness());
-            let setting = Setting { gap, slowness, groups, tensor_us };
-            pipeline.programs = launched.map(|(p, reads)| launch(&p, host, setting, reads)).collect();
+            (host, Setting { gap, slowness, groups, tensor_us })
+        });
+        OnDevice { prices, launches, bandwidth: machine.device_classes()[class as usize].memory_bandwidth() }
+    };
+    let programs = match templates.filter(|_| packs.are_alike() && !searched) {
+        None => Programs::of(write(lowering)?, &on),
+        Some(templates) => {
+            // Noise is put on a plan that is finished.
+            let workload = WorkloadSpec { noise: NoiseSpec::default(), ..workload.clone() };
+            let tiers = machine.tiers_of(DeviceId(0)).map(|tier| machine.tier(tier).0.to_string()).collect();
+            let (model, layout, variants) = (model.clone(), layout.clone(), variants.clone());
+            let origin =
+                Origin { workload, model, devices, steps, degrees, layout, domains, tiers, variants };
+            templates.programs(origin, lowering, &on, write)?
         }
-        pipelines.push((kind, pipeline));
-    }
+    };
+    let used = programs.written.iter().fold(Used::new(), |used, written| united(written.used.clone(), used));
     let world =
         Assembly { machine, layout: &layout, setup: &setup, used: &used, lowering, variant: &variant }
-            .world(pipelines)?;
+            .world(programs)?;
     let sequence = workload.sequence(model);
     let mut ranks_of = vec![0u128; world.programs.len()];
     world.ranks.iter().for_each(|rank| ranks_of[rank.program.index()] += 1);
     let [hardware_flops, skipped_flops] =
         world.programs.iter().zip(&ranks_of).fold([0; 2], |sums, (p, ranks)| {
-            let of_one = executed(p, workload, model, |_| 1);
+            let Executed(of_one) = *p.facts.of(|| Executed(executed(p, workload, model, |_| 1)));
             [sums[0] + of_one[0] * ranks, sums[1] + of_one[1] * ranks]
         });
     Ok(Plan {
@@ -246,6 +285,9 @@ pub fn plan_on(
         order,
     })
 }
+
+/// FLOPs of a program as [`executed`] counts them, each op once.
+struct Executed([u128; 2]);
 
 /// FLOPs that a program executes, and those of them that a causal mask skips, each op as often as `times` says.
 pub(crate) fn executed(
@@ -270,9 +312,6 @@ pub(crate) fn executed(
     }
     sums
 }
-
-/// By pipeline rank, in it by group: the transfers that programs ask for.
-type Used = Vec<Vec<Vec<TransferId>>>;
 
 /// The transfers of two variants: messages of unequal micro-batches have unequal bytes.
 fn united(mut used: Used, more: Used) -> Used {

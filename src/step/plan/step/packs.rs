@@ -197,6 +197,10 @@ impl Packs {
     pub fn count(&self) -> u32 {
         self.lists.len().max(1) as u32
     }
+    /// Whether all micro-batches of all ranks are alike.
+    pub(super) fn are_alike(&self) -> bool {
+        self.dealt.is_none() && self.images.is_none() && self.lists.is_empty()
+    }
     /// The list of a rank.
     pub fn of(&self, layout: &Layout, rank: RankId) -> u32 {
         let (d, c) = (layout.coordinate(rank, Axis::Dp), layout.coordinate(rank, Axis::Cp));

@@ -15,7 +15,7 @@ use super::profile::transfer_of;
 use super::residency::visits::{Coming, Visits};
 use super::residency::{Policies, free};
 use super::unit::{FullRecompute, Label, Unit};
-use super::writer::{Writer, info_of};
+use super::writer::Writer;
 use super::{Prices, Setup};
 use crate::core::ids::OpId;
 use crate::core::program::{
@@ -121,11 +121,10 @@ impl<'a, 'm> Stage<'a, 'm> {
         of: &Label,
     ) -> Option<Act> {
         match item {
-            Item::Kernel(kernel) => Some(Act::Kernel {
-                info: b.info(info_of(kernel, phase, of)),
-                time: self.w.prices.time(kernel),
-                slowdown: self.w.prices.slowdown(kernel),
-            }),
+            Item::Kernel(kernel) => {
+                let (info, time, slowdown) = self.w.price(b, kernel, phase, of);
+                Some(Act::Kernel { info, time, slowdown })
+            }
             Item::Comm(point) => {
                 let slot = self.w.slot(Group::Layer(point.group))?;
                 let transfer = self.w.transfer(slot, transfer_of(point));

@@ -9,6 +9,7 @@ use super::unit::{Label, Unit};
 use super::{Prices, Setup};
 use crate::core::ids::{OpId, TransferId};
 use crate::core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work};
+use crate::core::units::Time;
 use crate::step::collective::{Lowering, Op, Transfer};
 use crate::step::model::Kernel;
 use crate::step::plan::launch::Read;
@@ -26,6 +27,8 @@ pub(super) struct Writer<'a, 'm> {
     pub used: Vec<Vec<Vec<TransferId>>>,
     /// By pipeline rank: ops whose results the host reads.
     pub reads: Vec<Vec<Read>>,
+    /// By pipeline rank: kernels behind the numbers of their descriptions.
+    pub kernels: Vec<Vec<(u32, Kernel)>>,
     /// Its number in the pipeline.
     pub rank: u32,
     /// Stream of each group's slot.
@@ -59,6 +62,7 @@ impl<'a, 'm> Writer<'a, 'm> {
             lowering,
             used: vec![vec![Vec::new(); setup.shares.groups.len()]; ranks],
             reads: vec![Vec::new(); ranks],
+            kernels: vec![Vec::new(); ranks],
             rank: 0,
             streams: Vec::new(),
             compute: 0,
@@ -157,11 +161,23 @@ impl<'a, 'm> Writer<'a, 'm> {
         layer: Option<u32>,
         waits: &[OpId],
     ) -> OpId {
-        let info = b.info(info_of(kernel, phase, &Label { module: None, layer }));
-        let op =
-            b.op(self.compute, Work::Compute { time: self.prices.time(kernel) }, waits, info, NO_MICRO_BATCH);
-        b.slowdown(op, self.prices.slowdown(kernel));
+        let (info, time, slowdown) = self.price(b, kernel, phase, &Label { module: None, layer });
+        let op = b.op(self.compute, Work::Compute { time }, waits, info, NO_MICRO_BATCH);
+        b.slowdown(op, slowdown);
         op
+    }
+
+    /// The description of a kernel, its time, and how much longer it takes beside communication. No op is priced elsewhere.
+    pub fn price(
+        &mut self,
+        b: &mut ProgramBuilder,
+        kernel: &Kernel,
+        phase: Phase,
+        of: &Label,
+    ) -> (u32, Time, u16) {
+        let info = b.info(info_of(kernel, phase, of));
+        self.kernels[self.rank as usize].push((info, *kernel));
+        (info, self.prices.time(kernel), self.prices.slowdown(kernel))
     }
 
     /// The description of a communication, pushed once a program.
@@ -210,7 +226,7 @@ impl<'a, 'm> Writer<'a, 'm> {
     }
 }
 
-pub(super) fn info_of(kernel: &Kernel, phase: Phase, of: &Label) -> OpInfo {
+fn info_of(kernel: &Kernel, phase: Phase, of: &Label) -> OpInfo {
     OpInfo {
         name: of.name(kernel.name),
         phase,
