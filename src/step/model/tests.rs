@@ -584,7 +584,7 @@ fn rows_are_copied_into_padded_ones() {
                 crate::step::spec::load::<crate::step::spec::Recipe>(name, &[]).unwrap().value,
             ))
         });
-        workload.expert.dispatcher = kind.into();
+        workload.expert.dispatcher = kind;
         let m = model("mixtral-8x7b");
         let plan = LayerPlan::transformer(&m.layer(0), &Shard::over_domains(&workload, &m, 8));
         let rows = |items: &[Item]| {

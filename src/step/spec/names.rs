@@ -27,11 +27,11 @@ pub fn says(name: &str, spelling: &str) -> bool {
     let (name, wanted) = (pieces(name), pieces(spelling));
     let means =
         |piece: &Piece, word: &str| matches!(piece, Piece::Letters(letters) if letters.ends_with(word));
-    let other = |word: &&str| {
-        name.iter().any(|piece| matches!(piece, Piece::Letters(letters) if letters == *word))
+    let other = |word: &str| {
+        name.iter().any(|piece| matches!(piece, Piece::Letters(letters) if letters == word))
             && !wanted.iter().any(|piece| means(piece, word))
     };
-    !SIZE_WORDS.iter().any(|word| other(&word))
+    !SIZE_WORDS.iter().any(|word| other(word))
         && (0..name.len()).any(|start| says_from(&name[start..], &wanted, true))
 }
 
