@@ -216,7 +216,7 @@ fn a_profile_becomes_prices() {
     assert!((priced / measured - 1.0).abs() < 0.02, "{priced} of {measured}: {text}");
     for line in file["lines"].as_array().unwrap() {
         let [profile, after] = ["profile_s", "after_s"].map(|field| line[field].as_f64().unwrap());
-        let works = ["gemm", "attention", "memory-bound", "optimizer"];
+        let works = ["gemm", "attention", "memory-bound", "optimizer", "collectives"];
         let known = line["what"].as_str().is_some_and(|what| works.contains(&what));
         assert!(!known || (after / profile - 1.0).abs() < 0.05, "{line}: {text}");
     }
