@@ -87,6 +87,16 @@ fn a_file_of_anybody_becomes_a_step() {
     }
 }
 
+/// A path or a script that is not there is no name of a model, whatever it is called.
+#[test]
+fn a_missing_file_is_no_name() {
+    let folder = folder();
+    for word in ["./qwen3-8b", "models/qwen/qwen3-8b", "TP=2 bash train_qwen3_8b.sh 4", "qwen3-8b.json"] {
+        let (status, text) = stepsim(folder.path(), &["plan", word, "--on", "8xh100"]);
+        assert!(status == 2 && text.contains("cannot be read"), "{word}: {text}");
+    }
+}
+
 /// Where a workload stands the same files are taken.
 #[test]
 fn other_commands_take_the_same_files() {

@@ -169,11 +169,8 @@ mod tests {
             let shipped = load::<ModelSpec>(name, &[]).unwrap().value;
             let found = model_named(name).unwrap();
             let found = checked(&found, name).unwrap();
-            assert_eq!(
-                (found.layers, found.hidden, found.heads),
-                (shipped.layers, shipped.hidden, shipped.heads),
-                "{name}"
-            );
+            let is = |m: &ModelSpec| (m.layers, m.hidden, m.heads, m.ffn, m.gated_mlp, m.tied_embeddings);
+            assert_eq!(is(&found), is(&shipped), "{name}");
         }
     }
 

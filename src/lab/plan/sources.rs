@@ -213,7 +213,8 @@ impl Request {
 
 /// Whether a word is a name, and no file.
 fn is_name(word: &str) -> bool {
-    !is_called_like_a_file(word) && !Path::new(&Invocation::of(word).file).is_file()
+    let file = &Invocation::of(word).file;
+    !is_called_like_a_file(word) && !is_called_like_a_file(file) && !Path::new(file).exists()
 }
 
 /// A word that is neither a file nor a name of anything.

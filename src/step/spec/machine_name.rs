@@ -30,9 +30,10 @@ pub(super) fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name == "-" || is_called_like_a_file(name)
 }
 
-/// Whether a name ends as those of files do that are read: `publisher/model` does not.
+/// Whether a name is of the form of a path, or ends as those of files do that are read: `publisher/model` is and does not.
 pub fn is_called_like_a_file(name: &str) -> bool {
-    name.contains(".py:") || FILES.iter().any(|ends| name.ends_with(ends))
+    let path = name.starts_with(['.', '/']) || name.contains('\\') || name.matches('/').count() > 1;
+    path || name.contains(".py:") || FILES.iter().any(|ends| name.ends_with(ends))
 }
 
 /// How the names of files end that are read.

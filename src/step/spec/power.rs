@@ -108,7 +108,7 @@ mod tests {
         load::<Device>(name, &[format!("power_cap_W={watts}")]).map(|loaded| loaded.value)
     }
 
-    /// PowerAndPrice of products at two power limits of one chip. SimuMax's sustained rates of A100 PCIe at 300 W over the short-run rate of
+    /// Rates of products at two power limits of one chip. SimuMax's sustained rates of A100 PCIe at 300 W over the short-run rate of
     /// A100 SXM at 400 W, both 108 units at 1,410 MHz; torch.mm on H100 PCIe (114 units, 350 W; 0.57 of 756 TFLOP/s) over H100 SXM's
     /// in long runs (132 units, 700 W; 0.81 · 0.84 of 989), by unit.
     #[test]

@@ -63,3 +63,32 @@ fn an_unknown_architecture_is_named() {
     assert!(text.contains("rwkv7") && text.contains("RWKV7") && text.contains("deepseek_v3"), "{text}");
     assert!(model(&json!([1, 2]), "x.json").is_err());
 }
+
+/// What a configuration asks for and no model file can say is refused by its field.
+#[test]
+fn builds_that_are_not_known_are_refused_by_field() {
+    let of = |kind: &str, field: &str, value: Value| {
+        let row = configs().into_iter().find(|row| row["model"] == kind).unwrap();
+        let mut config = row["config"].clone();
+        let inner =
+            if config.get("text_config").is_some() { &mut config["text_config"] } else { &mut config };
+        inner[field] = value;
+        model(&config, "config.json").unwrap_err().to_string()
+    };
+    let text = of("gemma-4-31b", "hidden_size_per_layer_input", json!(256));
+    assert!(text.contains("hidden_size_per_layer_input"), "{text}");
+    let text = of("hunyuan-a13b", "moe_topk", json!([8, 4]));
+    assert!(text.contains("moe_topk") && text.contains("layers differ"), "{text}");
+}
+
+/// EXAONE 4's layers that see everything are not rotated.
+#[test]
+fn global_layers_may_be_without_rotation() {
+    let exaone = json!({"model_type": "exaone4", "hidden_size": 5120, "intermediate_size": 27392, "num_hidden_layers": 64,
+        "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128, "sliding_window": 4096,
+        "sliding_window_pattern": "LLLG", "vocab_size": 102400});
+    let model = model(&exaone, "config.json").unwrap();
+    let rotary = |layer| model.layer(layer).attention.rotary;
+    assert_eq!([rotary(2), rotary(3)], [None, Some(false)]);
+    assert_eq!([2, 3].map(|layer| model.layer(layer).attention.window), [Some(4096), None]);
+}

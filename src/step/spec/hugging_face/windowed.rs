@@ -96,7 +96,11 @@ pub(super) fn exaone4(c: &Config) -> Model {
     let mut m = llama(c)?;
     let window = m.attention.window.take();
     m.attention.qk_norm = QkNorm::Head;
-    let period = c.optional(&["sliding_window_pattern"]).ok().flatten().unwrap_or(4);
+    // A number, or a letter a layer: LLLG.
+    let period = match c.text("sliding_window_pattern") {
+        Some(letters) => letters.len() as u64,
+        None => c.or(&["sliding_window_pattern"], 4)?,
+    };
     local_and_global(c, &mut m, window, period)?;
     if let Some(global) = m.layer_kinds.get_mut("global") {
         global.attention = Some(AttentionSpec { rotary: Some(false), ..m.attention });
