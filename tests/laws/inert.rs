@@ -49,7 +49,7 @@ fn fields() -> Vec<(&'static str, Vec<Value>)> {
         whole("offload.prefetch.depth", &[0, 3]),
         whole("offload.pinned_buffer_bytes", &[2_000_000]),
         on("offload.reuse_across_micro_batches"),
-        words("expert.dispatcher", &["allgather", "rank-dedup", "two-stage"]),
+        words("expert.dispatcher", &["allgather", "rank-dedup", "two-stage", "two-stage-proxy"]),
         words("expert.formats.dispatch", &["fp8-block"]),
         numbers("expert.domains_per_token", &[1.2]),
         numbers("expert.ranks_per_token", &[1.5]),

@@ -7,6 +7,7 @@ mod hybrid;
 mod rank_dedup;
 mod traffic;
 mod two_stage;
+mod two_stage_proxy;
 
 pub use traffic::{Dispatcher, Kernels, Rows, Traffic};
 
@@ -14,11 +15,12 @@ use super::Exchange;
 use crate::step::spec::workload::DispatcherKind;
 
 /// All dispatchers, one for each kind.
-pub static DISPATCHERS: [&dyn Dispatcher; 6] = [
+pub static DISPATCHERS: [&dyn Dispatcher; 7] = [
     &all_to_all::AllToAll,
     &all_to_all_pxn::AllToAllPxn,
     &all_gather::AllGather,
     &two_stage::TwoStage,
+    &two_stage_proxy::TwoStageProxy,
     &hybrid::Hybrid,
     &rank_dedup::RankDedup,
 ];

@@ -9,11 +9,11 @@
 //! units, which set the pace: 20 to 26 GB/s a unit in dispatch and 13 to 17 in combine on B200 and GB200, with 4 to 24
 //! units alike, behind a start of 50 to 120 us (360 rows of ai-dynamo/aiconfigurator, DeepEP's normal mode).
 //!
-//! Prices across domains: DeepEP's own benchmark on H800 (README of the first release, 24 units) moves 43 to 47 GB/s of such rows
-//! at 16, 32 and 64 ranks alike, 1.9 GB/s a unit, and 153 to 158 of 200 GB/s inside a node; DeepSeek's published
-//! profile (20 units, beside compute) 1.97 GB/s a unit behind a start of 0.45 ms (three of its four exchanges lie on that
-//! line), and 0.92 ms more for the dispatch that makes the handle. Links reach 160 of 200 and 40 of 50 GB/s (arXiv
-//! 2505.09343, section 4.3).
+//! Prices across domains: since 22 April 2025 units post their rows themselves, each channel through a queue pair of its own
+//! (DeepEP pull request 130). The test in its repository then moves 58 and 57 GB/s of handled rows over 32 ranks and 51 and 50
+//! over 64, on adapters of 50 GB/s: of these rows 3/4 and 7/8 cross the network, 0.87 and 0.89 of an adapter. Over 16 ranks
+//! with NVLink of 450 GB/s 24 units move 62 GB/s (H20: issue 148), 2.6 GB/s a unit. To tell one another how many rows
+//! come takes 0.10 to 0.16 ms (issue 397). Before that: `two-stage-proxy`.
 
 use super::{Dispatcher, Kernels, Rows, Traffic, rank_dedup};
 use crate::step::moe::RowRule;
@@ -47,12 +47,12 @@ impl Dispatcher for TwoStage {
         let across = domains > 1;
         Some(Kernels {
             units: 20,
-            rate_per_unit: if across { 1.93e9 } else { 19e9 },
-            network_share: 0.8,
-            start_s: if across { 0.45e-3 } else { 70e-6 },
+            rate_per_unit: if across { 2.6e9 } else { 19e9 },
+            network_share: 0.88,
+            start_s: 70e-6,
             // Inside one domain an estimate: two small kernels and a look at their counts.
-            uncached_s: if across { 0.92e-3 } else { 0.1e-3 },
-            // 102 us for 4,096 tokens of eight experts in that profile: each block walks all of them.
+            uncached_s: if across { 0.13e-3 } else { 0.1e-3 },
+            // 102 us for 4,096 tokens of eight experts in DeepSeek's published profile: each block walks all of them.
             layout_s_per_choice: 3.1e-9,
         })
     }

@@ -43,8 +43,11 @@ pub enum DispatcherKind {
     AlltoallPxn,
     /// Every token to every rank, sums back (Megatron's all-gather dispatcher).
     Allgather,
-    /// One copy for each domain over the network, then one for each rank inside it (DeepEP).
+    /// One copy for each domain over the network, then one for each rank inside it (DeepEP since
+    /// 22 April 2025).
     TwoStage,
+    /// The same with a thread of the host that posts to the network (DeepEP's first release).
+    TwoStageProxy,
     /// One copy for each rank inside an NVLink domain; across domains in two stages (HybridEP).
     Hybridep,
     /// One copy for each rank, straight to it.

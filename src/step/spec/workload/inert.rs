@@ -130,7 +130,10 @@ const RULES: [Rule; 39] = [
     ),
     (
         &["expert.domains_per_token"],
-        |s| s.dispatches(&[DispatcherKind::TwoStage, DispatcherKind::Hybridep]),
+        |s| {
+            use DispatcherKind::{Hybridep, TwoStage, TwoStageProxy};
+            s.dispatches(&[TwoStage, TwoStageProxy, Hybridep])
+        },
         "the dispatcher has one stage",
     ),
     (
