@@ -16,6 +16,7 @@ use crate::step::plan::step::layout_copies::{copies_shards, with_copies};
 use crate::step::plan::step::residency::{Policies, Shares};
 use crate::step::plan::step::{self, Border, PlanError, PriceList, Unit};
 use crate::step::schedule::{Order, Pass, Seat};
+use crate::step::spec::stack::LayerHosts;
 use crate::step::spec::workload::WorkloadSpec;
 
 /// One pipeline rank: its chunks, each a list of priced units.
@@ -209,7 +210,9 @@ impl<'a> Form<'a> {
             let items = with_copies(&self.shares, unit, pass, items.to_vec());
             step::overlap::decompose(&items, p.tensor_overlap, p.tensor)
         };
-        let pricing = Pricing { prices: self.prices.on(class), links, host: workload.host(), cut: &cut };
+        let (prices, host) = (self.prices.on(class), workload.host());
+        let layers = host.map_or(LayerHosts::default(), |host| host.layers(&workload.recompute));
+        let pricing = Pricing { prices, links, host, layers, cut: &cut };
         let around = links.surroundings(copies_shards(&self.shares));
         self.layers.passes(unit, class, p.tensor_overlap, around, || pricing.unit(unit))
     }

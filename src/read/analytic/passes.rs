@@ -10,13 +10,15 @@ use crate::step::model::{CommGroup, CommPoint, Item, Kernel};
 use crate::step::plan::step::groups::Group;
 use crate::step::plan::step::{FullRecompute, Prices, Unit, transfer_of};
 use crate::step::schedule::Pass;
-use crate::step::spec::stack::{GraphScope, HostRead, HostSpec, LayerTimes};
+use crate::step::spec::stack::{GraphScope, HostRead, HostSpec, LayerHosts};
 
 /// What decides how long a rank takes for the items of its units.
 pub struct Pricing<'a> {
     pub prices: &'a dyn Prices,
     pub links: &'a Links<'a>,
     pub host: Option<&'a HostSpec>,
+    /// What the framework does before the first kernel of a layer's pass.
+    pub layers: LayerHosts,
     /// Makes of a pass what runs: copies of shards around it, and tensor-parallel communication in pieces as
     /// `parallelism.tensor_overlap` says. It is told the pass, and whether it repeats forward.
     pub cut: &'a CutPass<'a>,
@@ -36,12 +38,7 @@ impl Pricing<'_> {
         let mut launches = Launches::new(self.host, self.prices);
         let host = self.host.filter(|_| unit.layer.is_some());
         let mut pass = |of: (Pass, bool), items: &[Item], goes_on: bool| {
-            let of_pass = |times: LayerTimes| match of {
-                (Pass::Forward, _) | (_, true) => times.forward,
-                (Pass::WeightGrad, _) => 0.0,
-                _ => times.backward,
-            };
-            launches.begin(goes_on, host.map_or([0.0; 2], |h| others_us(h, unit).map(of_pass)));
+            launches.begin(goes_on, host.map_or([0.0; 2], |h| others_us(h, &self.layers, unit, of)));
             let mut time = PassTime::default();
             let ops = self.ops(&(self.cut)(of, items), &mut launches, &mut time.least)?;
             let pass = UnitPass::new(ops);
@@ -166,12 +163,17 @@ fn queue_of(group: CommGroup) -> Queue {
     }
 }
 
-/// How long the framework is busy before the first kernel of a layer's pass, and before its first product of experts.
-fn others_us(host: &HostSpec, unit: &Unit) -> [LayerTimes; 2] {
+/// How long the framework is busy before the first kernel of a layer's pass, or of what is computed again of it, and before
+/// its first product of experts, in microseconds.
+fn others_us(host: &HostSpec, layers: &LayerHosts, unit: &Unit, (pass, again): (Pass, bool)) -> [f64; 2] {
     let experts = unit.plan.forward.iter().filter_map(Item::kernel).any(|k| k.class.is_grouped());
-    let (layer, router) = (host.layer_us, if experts { host.router_us } else { LayerTimes::default() });
-    let forward = layer.forward + router.forward;
-    [LayerTimes { forward, backward: layer.backward + router.backward }, host.expert_us]
+    let (layer, of_experts) = (layers.of(experts), host.expert_us);
+    match pass {
+        _ if again => [layer.again, of_experts.forward],
+        Pass::Forward => [layer.forward, of_experts.forward],
+        Pass::WeightGrad => [0.0; 2],
+        Pass::Backward | Pass::InputGrad => [layer.backward, of_experts.backward],
+    }
 }
 
 /// What the host does for the ops of a unit, one after the other.

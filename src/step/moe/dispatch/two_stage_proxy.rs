@@ -27,8 +27,13 @@ impl Dispatcher for TwoStageProxy {
     }
     fn kernels(&self, domains: u64) -> Option<Kernels> {
         let kernels = TwoStage.kernels(domains)?;
-        let proxy =
-            Kernels { rate_per_unit: 1.93e9, network_share: 0.8, start_s: 0.45e-3, uncached_s: 0.92e-3, ..kernels };
+        let proxy = Kernels {
+            rate_per_unit: 1.93e9,
+            network_share: 0.8,
+            start_s: 0.45e-3,
+            uncached_s: 0.92e-3,
+            ..kernels
+        };
         Some(if domains > 1 { proxy } else { kernels })
     }
     fn maps_rows(&self) -> bool {

@@ -20,7 +20,7 @@ use crate::core::ids::OpId;
 use crate::core::kernel_class::KernelClass;
 use crate::core::program::{NO_MICRO_BATCH, Op, OpInfo, Phase, Program, ProgramBuilder, StreamKind, Work};
 use crate::core::units::Time;
-use crate::step::spec::stack::{GraphScope, HostRead, HostSpec, LayerTimes};
+use crate::step::spec::stack::{GraphScope, HostRead, HostSpec, LayerHosts};
 
 /// What the device and the model add to the stack's host.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +33,8 @@ pub struct Setting {
     pub groups: u64,
     /// What is added to the launch of a tensor-parallel collective, in microseconds.
     pub tensor_us: f64,
+    /// What the framework does before the first kernel of a layer's pass.
+    pub layers: LayerHosts,
 }
 
 /// What the host waits for before it launches on.
@@ -125,15 +127,6 @@ struct Launcher<'a> {
     infos: FxHashMap<(&'static str, Phase), u32>,
 }
 
-/// The time of a layer's phase.
-fn of_phase(times: LayerTimes, phase: Phase) -> f64 {
-    match phase {
-        Phase::Forward | Phase::Recompute => times.forward,
-        Phase::Backward | Phase::InputGrad => times.backward,
-        Phase::WeightGrad | Phase::Optimizer => 0.0,
-    }
-}
-
 /// Whether an op is a product of several experts.
 fn is_grouped(info: &OpInfo) -> bool {
     info.class.is_some_and(KernelClass::is_grouped)
@@ -199,15 +192,15 @@ impl Launcher<'_> {
     fn layer_us(&mut self, op: &Op) -> f64 {
         let info = &self.program.infos[op.info as usize];
         let Some(layer) = info.layer.filter(|_| info.class.is_some()) else { return 0.0 };
-        let (host, phase, at) = (self.host, info.phase, (layer, op.micro_batch));
+        let (phase, at) = (info.phase, (layer, op.micro_batch));
         let mut first = |experts: bool| self.layers.insert((phase, experts), at) != Some(at);
         let mut us = 0.0;
         if first(false) {
-            us += of_phase(host.layer_us, phase);
-            us += if self.with_experts.contains(&layer) { of_phase(host.router_us, phase) } else { 0.0 };
+            let experts = self.with_experts.contains(&layer);
+            us += self.setting.layers.of(experts).of(phase);
         }
         if is_grouped(info) && first(true) {
-            us += of_phase(host.expert_us, phase);
+            us += self.host.expert_us.of(phase);
         }
         us
     }

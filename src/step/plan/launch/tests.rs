@@ -7,6 +7,7 @@ use crate::core::engine::{run, sweep};
 use crate::core::ids::{ProgramId, RankId};
 use crate::core::program::{Rank, Span, World};
 use crate::step::spec::stack::{GraphSpec, LaunchTimes, LayerTimes};
+use crate::step::spec::workload::RecomputeSpec;
 
 fn us(v: &Value) -> f64 {
     v.as_f64().expect("a number")
@@ -51,7 +52,7 @@ fn play_on(case: &Value, slowness: f64, read: HostRead, step_us: f64) -> (f64, f
     host.launch_us.gemm = us(&case["h"]);
     host.launch_us.again = case["again"].as_f64().unwrap_or(host.launch_us.gemm);
     let gap = Time::from_us(us(&case["g"]));
-    let setting = Setting { gap, slowness: 1.0, groups: 1, tensor_us: 0.0 };
+    let setting = Setting { gap, slowness: 1.0, groups: 1, tensor_us: 0.0, layers: LayerHosts::default() };
     let program = launch(&b.finish(), &host, setting, &reads);
     let [device, host_stream] = [0, 1].map(|s| program.streams[s].ops.clone());
     // The last launch returns no sooner than there is room for it.
@@ -110,7 +111,8 @@ fn experts_hold_the_host_once_a_pass() {
         host.router_us = LayerTimes { forward: 100.0, backward: 200.0 };
         host.expert_us = LayerTimes { forward: 10.0, backward: 20.0 };
         host.graphs = GraphSpec { scope, launch_us: 0.0, kernel_gap_us: 0.0 };
-        let setting = Setting { gap: Time::ZERO, slowness: 1.0, groups: 8, tensor_us: 0.0 };
+        let layers = host.layers(&RecomputeSpec::default());
+        let setting = Setting { gap: Time::ZERO, slowness: 1.0, groups: 8, tensor_us: 0.0, layers };
         let program = launch(&b.finish(), &host, setting, &[]);
         let held = |op: &OpId| match program.ops[op.index()].work {
             Work::Compute { time } => time.us(),

@@ -12,7 +12,7 @@ use crate::core::program::{OpInfo, ProgramBuilder, StreamKind, Work};
 use crate::core::units::Time;
 use crate::step::plan::launch::{Read, Setting, launch};
 use crate::step::schedule::Order;
-use crate::step::spec::stack::HostSpec;
+use crate::step::spec::stack::{HostSpec, LayerHosts};
 
 /// A time for everything.
 const UNIT: Time = Time(1_000_000);
@@ -22,7 +22,13 @@ pub fn standstill(order: &Order, sends: Sends, host: Option<&HostSpec>) -> Optio
     let mut passes = Passes { host_waits: sends != Sends::Asynchronous, ..Passes::default() };
     let mut pipeline = programs(order, Options { sends, ..Options::default() }, &mut passes);
     if let Some(host) = host {
-        let setting = Setting { gap: Time::ZERO, slowness: 1.0, groups: 1, tensor_us: 0.0 };
+        let setting = Setting {
+            gap: Time::ZERO,
+            slowness: 1.0,
+            groups: 1,
+            tensor_us: 0.0,
+            layers: LayerHosts::default(),
+        };
         for reads in &mut passes.reads {
             reads.retain(|read| host.reads.contains(&read.what));
         }

@@ -243,7 +243,8 @@ pub fn plan_on(
             let groups = model.moe.as_ref().map_or(1, |moe| moe.experts / workload.parallelism.expert.max(1));
             let tensor_us = if crosses { host.crossing_us * f64::from(degrees.tensor) } else { 0.0 };
             let (gap, slowness) = (prices.gap(), prices.host_slowness());
-            (host, Setting { gap, slowness, groups, tensor_us })
+            let layers = host.layers(&workload.recompute);
+            (host, Setting { gap, slowness, groups, tensor_us, layers })
         });
         OnDevice { prices, launches, bandwidth: machine.device_classes()[class as usize].memory_bandwidth() }
     };

@@ -9,7 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::core::kernel_class::{KernelClass, Kind};
+use crate::core::program::Phase;
 use crate::step::spec::problem::{Problem, Problems};
+use crate::step::spec::workload::RecomputeSpec;
 
 /// What the host does to launch kernels. Times are of a host of slowness 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,6 +26,9 @@ pub struct HostSpec {
     /// The same before the first product of experts: the module of grouped products, hooks of its weights. No graph of a layer
     /// holds it where the host reads counts.
     pub expert_us: LayerTimes,
+    /// More before what is computed again of a layer, for each part of it that has a checkpoint of its own: states of random
+    /// numbers kept and set, a graph of autograd of its own.
+    pub checkpoint_us: f64,
     /// What each rank of a tensor-parallel group adds to the launch of its collectives where messages of the pipeline
     /// leave the node.
     pub crossing_us: f64,
@@ -45,6 +50,45 @@ pub struct HostSpec {
     pub slowness: f64,
 }
 
+/// Microseconds before the first kernel of each pass of a layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LayerHost {
+    /// Of its forward pass.
+    pub forward: f64,
+    /// Of what is computed again.
+    pub again: f64,
+    /// Of its backward pass.
+    pub backward: f64,
+}
+
+impl LayerHost {
+    /// Of the pass of a phase.
+    pub fn of(&self, phase: Phase) -> f64 {
+        match phase {
+            Phase::Forward => self.forward,
+            Phase::Recompute => self.again,
+            Phase::Backward | Phase::InputGrad => self.backward,
+            Phase::WeightGrad | Phase::Optimizer => 0.0,
+        }
+    }
+}
+
+/// The same of layers without experts and with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LayerHosts {
+    /// Without.
+    pub dense: LayerHost,
+    /// With.
+    pub experts: LayerHost,
+}
+
+impl LayerHosts {
+    /// Of a layer that has experts or not.
+    pub fn of(&self, experts: bool) -> &LayerHost {
+        if experts { &self.experts } else { &self.dense }
+    }
+}
+
 impl Default for HostSpec {
     fn default() -> Self {
         HostSpec {
@@ -52,6 +96,7 @@ impl Default for HostSpec {
             layer_us: LayerTimes::default(),
             router_us: LayerTimes::default(),
             expert_us: LayerTimes::default(),
+            checkpoint_us: 0.0,
             crossing_us: 0.0,
             latency_us: 2.0,
             queue: 1041,
@@ -127,6 +172,14 @@ pub struct LayerTimes {
     pub backward: f64,
 }
 
+impl LayerTimes {
+    /// Of the pass of a phase.
+    pub fn of(&self, phase: Phase) -> f64 {
+        let again = self.forward;
+        LayerHost { forward: self.forward, again, backward: self.backward }.of(phase)
+    }
+}
+
 /// What the host reads back from the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -187,6 +240,20 @@ pub enum GraphScope {
 }
 
 impl HostSpec {
+    /// What the framework does before the first kernel of a layer's pass, where so much is computed again.
+    pub fn layers(&self, recompute: &RecomputeSpec) -> LayerHosts {
+        let layer = |experts: bool| {
+            let router = if experts { self.router_us } else { LayerTimes::default() };
+            let of_layer = if recompute.repeats_layer() { self.layer_us.forward } else { 0.0 };
+            let of_router = if recompute.repeats_router() { router.forward } else { 0.0 };
+            LayerHost {
+                forward: self.layer_us.forward + router.forward,
+                again: f64::from(recompute.parts(experts)) * self.checkpoint_us + of_layer + of_router,
+                backward: self.layer_us.backward + router.backward,
+            }
+        };
+        LayerHosts { dense: layer(false), experts: layer(true) }
+    }
     /// Everything wrong with it; `at` is its JSON path.
     pub(super) fn problems(&self, at: &str) -> Vec<Problem> {
         let mut p = Problems::new(at);
@@ -205,6 +272,7 @@ impl HostSpec {
             ("router_us.backward", self.router_us.backward),
             ("expert_us.forward", self.expert_us.forward),
             ("expert_us.backward", self.expert_us.backward),
+            ("checkpoint_us", self.checkpoint_us),
             ("crossing_us", self.crossing_us),
             ("latency_us", self.latency_us),
             ("synchronise_us", self.synchronise_us),

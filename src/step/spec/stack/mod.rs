@@ -12,7 +12,7 @@ mod optimizer;
 #[cfg(test)]
 mod tests;
 
-pub use host::{GraphScope, GraphSpec, HostRead, HostSpec, LaunchTimes, LayerTimes};
+pub use host::{GraphScope, GraphSpec, HostRead, HostSpec, LaunchTimes, LayerHost, LayerHosts, LayerTimes};
 pub use optimizer::{UpdateKernels, UpdatePass, UpdateSpec};
 
 use schemars::JsonSchema;

@@ -72,3 +72,26 @@ fn a_wrong_default_names_its_place() {
     assert_eq!(error.path, "stack.optimizer.passes");
     assert!(workload(json!("megatron-2020"), &[]).unwrap_err().to_string().contains("megatron-2021"));
 }
+
+/// The host pays for what is computed again by its checkpoints, and for a layer or a router only where that is among it.
+#[test]
+fn each_checkpoint_costs_the_host() {
+    let host = json!({
+        "layer_us": {"forward": 10, "backward": 20}, "router_us": {"forward": 100, "backward": 200},
+        "checkpoint_us": 1000,
+    });
+    let again = |sets: &[&str]| {
+        let w = workload(json!({ "host": host }), sets).unwrap();
+        let layers = w.stack().host.as_ref().unwrap().layers(&w.recompute);
+        assert_eq!((layers.dense.forward, layers.dense.backward), (10.0, 20.0));
+        assert_eq!((layers.experts.forward, layers.experts.backward), (110.0, 220.0));
+        (layers.dense.again, layers.experts.again)
+    };
+    assert_eq!(again(&[]), (0.0, 0.0));
+    assert_eq!(again(&["recompute.granularity=selective"]), (1000.0, 1000.0));
+    assert_eq!(again(&["recompute.granularity=full"]), (1010.0, 1110.0));
+    let modules =
+        |list: &str| again(&["recompute.granularity=modules", &format!("recompute.modules={list}")]);
+    assert_eq!(modules(r#"["norm","activation"]"#), (3000.0, 3000.0));
+    assert_eq!(modules(r#"["mlp","moe"]"#), (1000.0, 1100.0));
+}

@@ -57,6 +57,38 @@ pub enum RecomputeModule {
     EverySecondMatrix,
 }
 
+impl RecomputeSpec {
+    /// Whether whole layers are computed again.
+    pub fn repeats_layer(&self) -> bool {
+        self.granularity == Granularity::Full
+    }
+    /// Whether routers are.
+    pub fn repeats_router(&self) -> bool {
+        self.repeats_layer() || self.listed().contains(&RecomputeModule::Moe)
+    }
+    /// Parts of a layer that have a checkpoint of their own, of a layer with experts or without.
+    pub fn parts(&self, experts: bool) -> u32 {
+        let of_module = |module: &RecomputeModule| match module {
+            // In front of attention and of the MLP.
+            RecomputeModule::Norm => 2,
+            RecomputeModule::Mlp => u32::from(!experts),
+            RecomputeModule::Moe => u32::from(experts),
+            RecomputeModule::Qkv
+            | RecomputeModule::AttentionCore
+            | RecomputeModule::Activation
+            | RecomputeModule::EverySecondMatrix => 1,
+        };
+        match self.granularity {
+            Granularity::None => 0,
+            Granularity::Selective | Granularity::Full => 1,
+            Granularity::Modules => self.modules.iter().map(of_module).sum(),
+        }
+    }
+    fn listed(&self) -> &[RecomputeModule] {
+        if self.granularity == Granularity::Modules { &self.modules } else { &[] }
+    }
+}
+
 /// What lives outside device memory, and how it is brought in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
