@@ -13,6 +13,7 @@ mod closed_form_memory;
 mod collective;
 mod collective_cli;
 mod compare;
+mod cross_attention;
 mod described;
 mod documents;
 mod durations;

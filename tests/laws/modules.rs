@@ -58,6 +58,19 @@ fn staged(draws: &mut Draws, step: &mut Value) {
     }
 }
 
+/// Every second layer attends to the images, in some steps; in some of these those layers alone are trained.
+fn crossed(draws: &mut Draws, step: &mut Value) {
+    if draws.of(&[true, true, false]) {
+        return;
+    }
+    let attention = json!({"rotary": false, "qk_norm": "head", "image_tokens": 16});
+    step["model"]["layer_kinds"] = json!({"text": {}, "cross": {"attention": attention, "gates": true}});
+    step["model"]["layer_pattern"] = json!([["text", 1], ["cross", 1]]);
+    if draws.of(&[true, false, false]) {
+        step["training"] = json!({"kinds": ["cross"]});
+    }
+}
+
 /// Devices of its own for the module of some steps, as many more as it takes.
 fn apart(draws: &mut Draws, step: &mut Value) {
     if draws.of(&[true, false, false]) {
@@ -85,6 +98,14 @@ fn reference(usage: &Value, step: &Value) -> Value {
     }
     whole["model"]["tied_embeddings"] = step["model"]["tied_embeddings"].clone();
     whole["model"]["modules"] = step["model"]["modules"].clone();
+    for field in ["layer_kinds", "layer_pattern"] {
+        if step["model"].get(field).is_some() {
+            whole["model"][field] = step["model"][field].clone();
+        }
+    }
+    if step.get("training").is_some() {
+        whole["training"] = step["training"].clone();
+    }
     whole
 }
 
@@ -108,7 +129,12 @@ fn done(name: &str, w: &WorkloadSpec) -> f64 {
 
 fn broken(step: &Step, sums: &Sums, plain: &Sums) -> Option<String> {
     let w = &step.inputs.workload.value;
-    let times = |name: &str| if name.starts_with("vision ") { done(name, w) } else { duplicates(name, w) };
+    let times = |name: &str| match name {
+        name if name.starts_with("vision ") => done(name, w),
+        // All image tokens of a sequence are on every context-parallel rank.
+        name if name.starts_with("image ") => w.parallelism.context.size as f64,
+        name => duplicates(name, w),
+    };
     let names = plain.flops.keys().chain(sums.flops.keys());
     names.into_iter().find_map(|name| {
         let expected = plain.flops.get(name).copied().unwrap_or(0.0) * times(name);
@@ -120,7 +146,7 @@ fn broken(step: &Step, sums: &Sums, plain: &Sums) -> Option<String> {
 #[test]
 fn images_are_encoded_once_in_every_layout() {
     let mut draws = Draws(0x5eed_0011);
-    let (mut planned, mut caught, mut on_stages, mut on_devices) = (0, 0, 0, 0);
+    let (mut planned, mut caught, mut on_stages, mut on_devices, mut in_layers) = (0, 0, 0, 0, 0);
     for i in 0..count() {
         let usage = drawn_usage(&mut draws);
         let mut text = with_module(drawn(&mut draws), &usage);
@@ -128,6 +154,7 @@ fn images_are_encoded_once_in_every_layout() {
         if i % 4 == 0 {
             apart(&mut draws, &mut text);
         }
+        crossed(&mut draws, &mut text);
         let Some(step) = Step::of(&text) else { continue };
         on_devices += u32::from(step.inputs.workload.value.module_devices().is_some());
         on_stages += u32::from(step.inputs.workload.value.module_stages() > 0);
@@ -135,6 +162,7 @@ fn images_are_encoded_once_in_every_layout() {
         let Ok(plan) = step.inputs.plan() else { continue };
         let reference = whole.inputs.plan().expect("its plan");
         planned += 1;
+        in_layers += u32::from(step.inputs.model.has_cross());
         assert_eq!(plan.model_flops, reference.model_flops, "{}", step.text);
         let (sums, expected) = (Sums::of(&plan), Sums::of(&reference));
         if let Some(what) = broken(&step, &sums, &expected) {
@@ -150,9 +178,9 @@ fn images_are_encoded_once_in_every_layout() {
         caught += u32::from(broken(&step, &faulty, &expected).is_some());
     }
     println!(
-        "{planned} planned, {on_stages} drawn on stages and {on_devices} on devices of its own, {caught} faults caught"
+        "{planned} planned, {in_layers} with layers that read images; {on_stages} drawn on stages and {on_devices} on devices of its own, {caught} faults caught"
     );
-    assert!(planned > 20 && caught == planned && on_stages > 3 && on_devices > 3);
+    assert!(planned > 20 && caught == planned && on_stages > 3 && on_devices > 3 && in_layers > 5);
 }
 
 /// The step played, unless it is refused or does not fit.
@@ -255,6 +283,7 @@ fn steps_with_modules_are_accounted_for_folded_or_not() {
         let usage = drawn_usage(&mut draws);
         let mut text = with_module(drawn(&mut draws), &usage);
         staged(&mut draws, &mut text);
+        crossed(&mut draws, &mut text);
         let Some(step) = Step::of(&text) else { continue };
         let Some(folded) = run(&step) else { continue };
         let options = Options { fold: false, ..Options::default() };

@@ -175,7 +175,8 @@ impl<'a> ModuleShard<'a> {
         let merged = ModelSpec { hidden: width, norm, ..self.stack.clone() };
         let mut b = Blocks::new(&self.stack, &positions);
         (0..projector.norms).for_each(|_| b.norm("norm"));
-        merge(&mut b, tokens.tokens() * width);
+        let beside = projector.beside_layers.len() as u64;
+        merge(&mut b, tokens.tokens() * width, beside);
         (b.model, b.shard) = (&merged, &tokens);
         if projector.token_norm.is_some() {
             b.norm("norm");
@@ -223,7 +224,7 @@ fn add_positions(b: &mut Blocks, spec: &ModuleSpec) {
     if rows == 0 {
         return;
     }
-    b.parameters.dense += rows * spec.hidden;
+    b.parameters.dense += rows * spec.hidden + spec.input.gates;
     let elements = s.tokens() * spec.hidden;
     let pass = |class, name, times: f64| {
         let bytes = times * elements as f64 * s.act();
@@ -238,14 +239,20 @@ fn add_positions(b: &mut Blocks, spec: &ModuleSpec) {
     });
 }
 
-/// Positions put side by side, or their mean: reads all of them and writes so many elements.
-fn merge(b: &mut Blocks, written: u64) {
+/// Positions put side by side, or their mean: reads all of them, those of so many other layers too, and writes so many elements. Backward
+/// the gradients of other layers are added to what comes to these from above.
+fn merge(b: &mut Blocks, written: u64, beside: u64) {
     let s = b.shard;
-    let elements = s.tokens() * b.model.hidden;
+    let of_layer = s.tokens() * b.model.hidden;
+    let elements = (1 + beside) * of_layer;
     let bytes = (elements + written) as f64 * s.act();
     let copy =
         |name| vec![Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, bytes, s.compute))];
-    let backward = copy("merge gradient");
+    let mut backward = copy("merge gradient");
+    let bytes = 3.0 * (beside * of_layer) as f64 * s.act();
+    let name = "add gradients of layers beside";
+    let sum = Kernel::elementwise(KernelClass::Residual, name, beside * of_layer, bytes, s.compute);
+    backward.extend((beside > 0).then_some(Item::Kernel(sum)));
     b.push(Block { forward: copy("merge"), input_grad: backward.clone(), backward, ..Block::default() });
 }
 

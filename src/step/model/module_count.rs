@@ -30,6 +30,7 @@ impl ModuleSpec {
             .sum();
         matrices(&input.matrices, input.biases)
             + (input.position_rows + input.extra_tokens) * h
+            + input.gates
             + input.norms * self.norm.parameters(h)
             + layers
     }
@@ -71,8 +72,8 @@ impl UsedModule<'_> {
             let reads_norm = projector.norms > 0 || projector.token_norm.is_some();
             first_of_projector += weights.first().filter(|_| !reads_norm).map_or(0.0, |w| 2.0 * tokens * w);
         }
-        let of_layers = TokenFlops::of(&self.stack(), self.positions());
-        let (positions, trained) = (self.positions() as f64, self.usage.trained);
+        let of_layers = TokenFlops::of(&self.stack(), self.unpadded());
+        let (positions, trained) = (self.unpadded() as f64, self.usage.trained);
         let encoder = if trained == TrainedPart::All { 3.0 } else { 1.0 };
         let matrices = encoder * (of_input + positions * of_layers.matrices)
             + if self.is_trained() { 3.0 } else { 1.0 } * of_projector

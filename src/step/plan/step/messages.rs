@@ -1,5 +1,6 @@
 //! What crosses the borders between stages: activations of the language model, and in front of it what an encoder on
-//! stages of its own hands on.
+//! stages of its own hands on. Where layers behind a border attend to images, the image tokens cross it too, whole on each rank, and their
+//! gradients come back where something in front of the language model is trained.
 
 use super::unit::Unit;
 use crate::core::ids::TransferId;
@@ -47,9 +48,11 @@ impl Border {
             Data::Gradients => [behind, before],
         }
     }
-    /// Between stages of one grid: each rank has one message.
-    fn inside(bytes: f64, pieces: u64, gradients: bool) -> Border {
-        let whole = [bytes, if gradients { bytes } else { 0.0 }];
+    /// Between stages of one grid: each rank has one message, of activations and of the image tokens that layers behind read; gradients of
+    /// either come back or not.
+    fn inside(bytes: [f64; 2], pieces: u64, gradients: [bool; 2]) -> Border {
+        let back = [0, 1].map(|of| if gradients[of] { bytes[of] } else { 0.0 });
+        let whole = [bytes[0] + bytes[1], back[0] + back[1]];
         let gathered = if pieces > 1 { whole } else { [0.0; 2] };
         Border { whole, pieces, gathered, fans: [1; 2] }
     }
@@ -119,6 +122,10 @@ pub fn borders(
     let data = workload.parallelism.data.unwrap_or(1);
     let stage = workload.parallelism.tensor * workload.parallelism.context.size * data;
     let first_trained = stages.iter().position(|units| units.iter().any(|u| u.plan.has_backward()));
+    let images_behind = |behind: usize| {
+        let units = stages.iter().skip(behind + 1).flatten();
+        units.map(|unit| unit.plan.image_bytes).max().unwrap_or(0) as f64
+    };
     let border = |behind: usize| {
         let gradients = first_trained.is_some_and(|first| first <= behind);
         if let (Some(module), Some(own), 0) = (&module, workload.module_devices(), behind) {
@@ -128,7 +135,8 @@ pub fn borders(
             Some(module) if behind < own => (module.bytes_behind(behind, own), module.alike()),
             _ => (shard.boundary_bytes(model), if shard.sequence_parallel { 1 } else { shard.tensor }),
         };
-        Border::inside(bytes, pieces(alike), gradients)
+        let images = if behind < own { 0.0 } else { images_behind(behind) };
+        Border::inside([bytes, images], pieces(alike), [gradients, gradients && shard.image_gradients])
     };
     (0..stages.len().saturating_sub(1)).map(border).collect()
 }

@@ -27,7 +27,9 @@ impl WorkloadSpec {
         used.iter().for_each(|module| self.check_module(p, module));
         self.check_stages(p, model, &used);
         used.iter().for_each(|module| self.check_devices(p, module));
-        if p.len() == before {
+        if model.has_cross() {
+            self.check_cross(p, &used);
+        } else if p.len() == before {
             self.check_tokens(p, model, &used);
         }
         if self.trains_modules() && self.optimizer.kind == OptimizerKind::Muon {
@@ -176,6 +178,20 @@ impl WorkloadSpec {
         if module.is_uneven() && self.documents.is_some() {
             let hint = "give every sequence equally many images: items";
             p.add("documents", "documents beside uneven images", "one of them", hint);
+        }
+    }
+
+    /// Layers that attend to images see those of their sequence, all sequences equally many.
+    fn check_cross(&self, p: &mut Problems, used: &[UsedModule<'_>]) {
+        for module in used.iter().filter(|module| module.is_uneven()) {
+            let way = if module.usage.counts.is_some() { "counts" } else { "drawn" };
+            let hint = "the released code pads all sequences to the images of the fullest: give that number as items";
+            let at = format!("modules.{}.{way}", module.spec.name);
+            p.add(at, "unequal numbers of images", "items in a model whose layers attend to images", hint);
+        }
+        if self.documents.is_some() && !used.is_empty() {
+            let allowed = "no documents beside images in a model whose layers attend to these";
+            p.add("documents", "documents", allowed, "give sequences of one document each: sequence");
         }
     }
 
