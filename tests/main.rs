@@ -31,6 +31,7 @@ mod layers;
 mod machine_parts;
 mod mangled;
 mod matmul;
+mod module_bubbles;
 mod module_devices;
 mod module_stages;
 mod modules;

@@ -58,6 +58,18 @@ fn staged(draws: &mut Draws, step: &mut Value) {
     }
 }
 
+/// The module in the bubbles of some steps.
+fn in_bubbles(draws: &mut Draws, step: &mut Value) {
+    let pipeline = &mut step["parallelism"]["pipeline"];
+    pipeline["size"] = draws.of(&[2, 4]).into();
+    pipeline["schedule"] = draws.of(&["1f1b", "gpipe"]).into();
+    pipeline["p2p"] = "async".into();
+    step["parallelism"]["sharding"] = json!({"kind": draws.of(&["none", "zero1"])});
+    let usage = step["modules"]["vision"].as_object_mut().expect("a use");
+    usage.remove("stages");
+    usage.insert("bubbles".into(), true.into());
+}
+
 /// Every second layer attends to the images, in some steps; in some of these those layers alone are trained.
 fn crossed(draws: &mut Draws, step: &mut Value) {
     if draws.of(&[true, true, false]) {
@@ -146,7 +158,8 @@ fn broken(step: &Step, sums: &Sums, plain: &Sums) -> Option<String> {
 #[test]
 fn images_are_encoded_once_in_every_layout() {
     let mut draws = Draws(0x5eed_0011);
-    let (mut planned, mut caught, mut on_stages, mut on_devices, mut in_layers) = (0, 0, 0, 0, 0);
+    let (mut planned, mut caught, mut on_stages, mut on_devices, mut in_layers, mut beside) =
+        (0, 0, 0, 0, 0, 0);
     for i in 0..count() {
         let usage = drawn_usage(&mut draws);
         let mut text = with_module(drawn(&mut draws), &usage);
@@ -155,7 +168,11 @@ fn images_are_encoded_once_in_every_layout() {
             apart(&mut draws, &mut text);
         }
         crossed(&mut draws, &mut text);
+        if i % 4 == 1 {
+            in_bubbles(&mut draws, &mut text);
+        }
         let Some(step) = Step::of(&text) else { continue };
+        beside += u32::from(step.inputs.workload.value.side_ranks() > 0);
         on_devices += u32::from(step.inputs.workload.value.module_devices().is_some());
         on_stages += u32::from(step.inputs.workload.value.module_stages() > 0);
         let whole = Step::of(&reference(&usage, &text)).expect("the plain step");
@@ -178,9 +195,11 @@ fn images_are_encoded_once_in_every_layout() {
         caught += u32::from(broken(&step, &faulty, &expected).is_some());
     }
     println!(
-        "{planned} planned, {in_layers} with layers that read images; {on_stages} drawn on stages and {on_devices} on devices of its own, {caught} faults caught"
+        "{planned} planned, {in_layers} with layers that read images; {on_stages} drawn on stages, {on_devices} on devices of its own and {beside} in bubbles, {caught} faults caught"
     );
-    assert!(planned > 20 && caught == planned && on_stages > 3 && on_devices > 3 && in_layers > 5);
+    assert!(
+        planned > 20 && caught == planned && on_stages > 3 && on_devices > 3 && in_layers > 5 && beside > 2
+    );
 }
 
 /// The step played, unless it is refused or does not fit.
@@ -284,6 +303,9 @@ fn steps_with_modules_are_accounted_for_folded_or_not() {
         let mut text = with_module(drawn(&mut draws), &usage);
         staged(&mut draws, &mut text);
         crossed(&mut draws, &mut text);
+        if i % 3 == 1 {
+            in_bubbles(&mut draws, &mut text);
+        }
         let Some(step) = Step::of(&text) else { continue };
         let Some(folded) = run(&step) else { continue };
         let options = Options { fold: false, ..Options::default() };

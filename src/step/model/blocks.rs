@@ -286,6 +286,7 @@ impl<'a> Blocks<'a> {
             matrices: Vec::new(),
             image_bytes: 0,
             sums_over_tensor: false,
+            sums_over_pipeline: false,
             is_apart: false,
             expert_weight_grads: between.map_or(0, |(first, _)| kernels(&self.blocks[first..])),
             between,

@@ -158,7 +158,7 @@ impl<'a> ModuleShard<'a> {
     /// The norms behind the layers, the merging of positions, the projector, and the way of its tokens to all ranks. A
     /// module on stages of its own sends them to the language model first.
     pub fn projector(&self) -> LayerPlan {
-        self.projected(&self.module.spec.projector, self.module.usage.own_stages().is_none())
+        self.projected(&self.module.spec.projector, !self.module.is_elsewhere())
     }
     /// The projector behind a layer of the encoder, where there are such.
     pub fn deep_projector(&self) -> Option<LayerPlan> {
@@ -199,7 +199,12 @@ impl<'a> ModuleShard<'a> {
     }
     /// A unit whose state is shared as the module's is.
     fn shared(&self, plan: LayerPlan) -> LayerPlan {
-        LayerPlan { sums_over_tensor: self.replicated, is_apart: self.is_apart, ..plan }
+        LayerPlan {
+            sums_over_tensor: self.replicated,
+            sums_over_pipeline: self.module.usage.bubbles,
+            is_apart: self.is_apart,
+            ..plan
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use super::flops::{StepFlops, TokenFlops};
 use super::parameters::layer_parameters;
 use crate::step::spec::model::{ModelSpec, ModuleSpec, ProjectorSpec};
-use crate::step::spec::workload::{TrainedPart, UsedModule, WorkloadSpec};
+use crate::step::spec::workload::{ModuleUseSpec, TrainedPart, UsedModule, WorkloadSpec};
 
 /// Weights and biases of matrices.
 fn matrices(list: &[[u64; 2]], biases: bool) -> u64 {
@@ -54,6 +54,11 @@ impl UsedModule<'_> {
             TrainedPart::Projector => self.spec.projector_parameters(),
             TrainedPart::Nothing => 0,
         }
+    }
+    /// FLOPs of an image, forward alone.
+    pub fn forward_flops(&self) -> f64 {
+        let nothing = ModuleUseSpec { trained: TrainedPart::Nothing, ..self.usage.clone() };
+        UsedModule { usage: &nothing, ..*self }.flops().model
     }
     /// FLOPs of an image, forward and backward.
     fn flops(&self) -> StepFlops {

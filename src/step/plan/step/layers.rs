@@ -9,7 +9,7 @@ use crate::step::model::{LayerPlan, Shard};
 use crate::step::spec::model::ModelSpec;
 use crate::step::spec::workload::{RecomputeSpec, Trained, WorkloadSpec};
 
-/// The units of every stage.
+/// The units of every stage, and behind them those of a module that each pipeline rank holds beside its own.
 ///
 /// `split[stage]` are the transformer layers of a stage; the first stage also holds modules and the embedding, unless a
 /// module has stages of its own before it, and the last multi-token-prediction modules and the head. `loads` are the
@@ -132,6 +132,8 @@ impl Layers {
             }
             units
         });
-        stages.collect()
+        let beside = (0..workload.side_ranks())
+            .map(|_| self.modules.iter().flat_map(ModuleLayers::beside).collect::<Vec<Unit>>());
+        stages.chain(beside).collect()
     }
 }

@@ -73,21 +73,29 @@ pub(super) struct Messages {
     borders: Vec<Border>,
     /// By border: of activations, and of gradients.
     transfers: Vec<[TransferId; 2]>,
+    /// Between the first stage and the ranks that hold an encoder beside their stages.
+    side: Option<(Border, [TransferId; 2])>,
 }
 
 impl Messages {
-    pub fn new(borders: Vec<Border>, lowering: &mut Lowering<'_>) -> Messages {
+    pub fn new(borders: Vec<Border>, side: Option<Border>, lowering: &mut Lowering<'_>) -> Messages {
         let mut transfer = |border: &Border, data| {
             lowering.transfer(Transfer::new(Op::SendRecv, border.message_bytes(data)))
         };
-        let of = |border| [Data::Activations, Data::Gradients].map(|data| transfer(border, data));
-        let transfers = borders.iter().map(of).collect();
-        Messages { borders, transfers }
+        let mut of =
+            |border: &Border| [Data::Activations, Data::Gradients].map(|data| transfer(border, data));
+        let transfers = borders.iter().map(&mut of).collect();
+        let side = side.map(|border| (border, of(&border)));
+        Messages { borders, transfers, side }
     }
     /// What carries a message over the border behind a stage, and its bytes.
     pub fn of(&self, stage: u32, data: Data) -> (TransferId, u64) {
         let border = stage as usize;
         (self.transfers[border][data as usize], self.borders[border].message_bytes(data))
+    }
+    /// The same between the first stage and a rank that encodes its images.
+    pub fn of_side(&self, data: Data) -> Option<(TransferId, u64)> {
+        self.side.map(|(border, transfers)| (transfers[data as usize], border.message_bytes(data)))
     }
     /// How many messages of a micro-batch a sending and a receiving rank have.
     pub fn fans(&self, stage: u32, data: Data) -> [u32; 2] {
@@ -100,7 +108,8 @@ impl Messages {
     }
     /// Each transfer once.
     pub fn transfers(&self) -> Vec<TransferId> {
-        let mut all: Vec<TransferId> = self.transfers.iter().flatten().copied().collect();
+        let mut all: Vec<TransferId> =
+            self.transfers.iter().chain(self.side.iter().map(|side| &side.1)).flatten().copied().collect();
         all.sort_unstable();
         all.dedup();
         all
@@ -115,13 +124,16 @@ pub fn borders(
     shard: &Shard,
     stages: &[Vec<Unit>],
 ) -> Vec<Border> {
+    let stages = &stages[..stages.len() - workload.side_ranks()];
     let own = workload.module_stages() as usize;
     let module = staged(workload, model, shard);
     let cut = workload.parallelism.pipeline.scatter_gather;
     let pieces = |alike: u64| if cut { alike } else { 1 };
     let data = workload.parallelism.data.unwrap_or(1);
     let stage = workload.parallelism.tensor * workload.parallelism.context.size * data;
-    let first_trained = stages.iter().position(|units| units.iter().any(|u| u.plan.has_backward()));
+    let trained = |units: &Vec<Unit>| units.iter().any(|u| u.plan.has_backward());
+    let beside = workload.side_ranks() > 0 && workload.trains_modules();
+    let first_trained = if beside { Some(0) } else { stages.iter().position(trained) };
     let images_behind = |behind: usize| {
         let units = stages.iter().skip(behind + 1).flatten();
         units.map(|unit| unit.plan.image_bytes).max().unwrap_or(0) as f64
@@ -139,6 +151,13 @@ pub fn borders(
         Border::inside([bytes, images], pieces(alike), [gradients, gradients && shard.image_gradients])
     };
     (0..stages.len().saturating_sub(1)).map(border).collect()
+}
+
+/// What the first stage has with each rank that encodes its images, where ranks hold a module beside their stages.
+pub fn side_border(workload: &WorkloadSpec, model: &ModelSpec) -> Option<Border> {
+    let module = workload.module_in_bubbles(model)?;
+    let bytes = ModuleShard::new(workload, model, module, None).bytes_behind(0, 1);
+    Some(Border::inside([bytes, 0.0], 1, [module.is_trained(); 2]))
 }
 
 /// The module that has stages of its own.

@@ -51,9 +51,14 @@ impl UsedModule<'_> {
         let listed = self.usage.counts.iter().flatten().copied().max();
         self.usage.items.or(listed).or(self.usage.drawn.map(|drawn| drawn.most)).unwrap_or(0)
     }
-    /// The layers of each of its own stages; none where it shares a stage with the language model.
+    /// Whether its tokens are made on other ranks than those of the first language stage, or in other passes.
+    pub fn is_elsewhere(&self) -> bool {
+        self.usage.bubbles || self.usage.own_stages().is_some()
+    }
+    /// The layers of each of its own stages, or of a rank that holds it beside its own; none where it shares a stage with the language model.
     pub fn split(&self) -> Vec<Range<u32>> {
-        let stages = self.usage.own_stages().unwrap_or(0) as u32;
+        let alone = u64::from(self.usage.bubbles);
+        let stages = self.usage.own_stages().unwrap_or(alone) as u32;
         split_layers(self.spec.layers as u32, stages, &LayerSplit::RemainderMiddle).unwrap_or_default()
     }
     /// How many of its stages' layers from the first to layer `end` are put beside the output of the last.
@@ -94,6 +99,15 @@ impl WorkloadSpec {
     /// Pipeline stages at the front that hold a module alone; the embedding stands on the one behind them.
     pub fn module_stages(&self) -> u64 {
         self.modules.values().filter_map(ModuleUseSpec::own_stages).max().unwrap_or(0)
+    }
+    /// The module that every pipeline rank holds and encodes in its bubbles, where there is one.
+    pub fn module_in_bubbles<'a>(&'a self, model: &'a ModelSpec) -> Option<UsedModule<'a>> {
+        self.used_modules(model).into_iter().find(|module| module.usage.bubbles)
+    }
+    /// Pipeline ranks that hold a module beside their stages.
+    pub fn side_ranks(&self) -> usize {
+        let beside = self.modules.values().any(|usage| usage.bubbles);
+        if beside { self.parallelism.pipeline.size as usize } else { 0 }
     }
     /// The degrees of the module on devices of its own, where there is one.
     pub fn module_devices(&self) -> Option<ModuleDevices> {
