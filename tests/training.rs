@@ -41,8 +41,8 @@ fn executed(model: &ModelSpec, training: &TrainingSpec, sequence: u64, spares: b
     let shard = Shard { sequence, ..Shard::whole(model) };
     let of = |plan: LayerPlan| LayerPlan::flops(&plan.forward) + LayerPlan::flops(&plan.backward);
     let layers = (0..model.layers).map(|i| {
-        let lowest = spares && training.is_lowest(i, false);
-        let shard = Shard { trained: training.of_layer(i, false), lowest, ..shard.clone() };
+        let lowest = spares && training.is_lowest(model, i, false);
+        let shard = Shard { trained: training.of_layer(model, i, false), lowest, ..shard.clone() };
         of(LayerPlan::transformer(&model.layer(i), &shard))
     });
     let head = Shard { trained: training.of_head(model), ..shard.clone() };
@@ -107,7 +107,8 @@ fn nothing_below_the_first_trained_weight_is_differentiated() {
         let spec: TrainingSpec = serde_json::from_value(training.clone()).unwrap();
         let layer = |lowest: bool| {
             let number = spec.frozen_layers;
-            let shard = Shard { trained: spec.of_layer(number, false), lowest, ..Shard::whole(&model) };
+            let shard =
+                Shard { trained: spec.of_layer(&model, number, false), lowest, ..Shard::whole(&model) };
             LayerPlan::flops(&LayerPlan::transformer(&model.layer(number), &shard).backward) / sequence
         };
         let spared = layer(false) - layer(true);

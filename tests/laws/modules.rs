@@ -58,6 +58,31 @@ fn staged(draws: &mut Draws, step: &mut Value) {
     }
 }
 
+/// The module in the bubbles of some steps.
+fn in_bubbles(draws: &mut Draws, step: &mut Value) {
+    let pipeline = &mut step["parallelism"]["pipeline"];
+    pipeline["size"] = draws.of(&[2, 4]).into();
+    pipeline["schedule"] = draws.of(&["1f1b", "gpipe"]).into();
+    pipeline["p2p"] = "async".into();
+    step["parallelism"]["sharding"] = json!({"kind": draws.of(&["none", "zero1"])});
+    let usage = step["modules"]["vision"].as_object_mut().expect("a use");
+    usage.remove("stages");
+    usage.insert("bubbles".into(), true.into());
+}
+
+/// Every second layer attends to the images, in some steps; in some of these those layers alone are trained.
+fn crossed(draws: &mut Draws, step: &mut Value) {
+    if draws.of(&[true, true, false]) {
+        return;
+    }
+    let attention = json!({"rotary": false, "qk_norm": "head", "image_tokens": 16});
+    step["model"]["layer_kinds"] = json!({"text": {}, "cross": {"attention": attention, "gates": true}});
+    step["model"]["layer_pattern"] = json!([["text", 1], ["cross", 1]]);
+    if draws.of(&[true, false, false]) {
+        step["training"] = json!({"kinds": ["cross"]});
+    }
+}
+
 /// Devices of its own for the module of some steps, as many more as it takes.
 fn apart(draws: &mut Draws, step: &mut Value) {
     if draws.of(&[true, false, false]) {
@@ -85,6 +110,14 @@ fn reference(usage: &Value, step: &Value) -> Value {
     }
     whole["model"]["tied_embeddings"] = step["model"]["tied_embeddings"].clone();
     whole["model"]["modules"] = step["model"]["modules"].clone();
+    for field in ["layer_kinds", "layer_pattern"] {
+        if step["model"].get(field).is_some() {
+            whole["model"][field] = step["model"][field].clone();
+        }
+    }
+    if step.get("training").is_some() {
+        whole["training"] = step["training"].clone();
+    }
     whole
 }
 
@@ -108,7 +141,12 @@ fn done(name: &str, w: &WorkloadSpec) -> f64 {
 
 fn broken(step: &Step, sums: &Sums, plain: &Sums) -> Option<String> {
     let w = &step.inputs.workload.value;
-    let times = |name: &str| if name.starts_with("vision ") { done(name, w) } else { duplicates(name, w) };
+    let times = |name: &str| match name {
+        name if name.starts_with("vision ") => done(name, w),
+        // All image tokens of a sequence are on every context-parallel rank.
+        name if name.starts_with("image ") => w.parallelism.context.size as f64,
+        name => duplicates(name, w),
+    };
     let names = plain.flops.keys().chain(sums.flops.keys());
     names.into_iter().find_map(|name| {
         let expected = plain.flops.get(name).copied().unwrap_or(0.0) * times(name);
@@ -120,7 +158,8 @@ fn broken(step: &Step, sums: &Sums, plain: &Sums) -> Option<String> {
 #[test]
 fn images_are_encoded_once_in_every_layout() {
     let mut draws = Draws(0x5eed_0011);
-    let (mut planned, mut caught, mut on_stages, mut on_devices) = (0, 0, 0, 0);
+    let (mut planned, mut caught, mut on_stages, mut on_devices, mut in_layers, mut beside) =
+        (0, 0, 0, 0, 0, 0);
     for i in 0..count() {
         let usage = drawn_usage(&mut draws);
         let mut text = with_module(drawn(&mut draws), &usage);
@@ -128,13 +167,19 @@ fn images_are_encoded_once_in_every_layout() {
         if i % 4 == 0 {
             apart(&mut draws, &mut text);
         }
+        crossed(&mut draws, &mut text);
+        if i % 4 == 1 {
+            in_bubbles(&mut draws, &mut text);
+        }
         let Some(step) = Step::of(&text) else { continue };
+        beside += u32::from(step.inputs.workload.value.side_ranks() > 0);
         on_devices += u32::from(step.inputs.workload.value.module_devices().is_some());
         on_stages += u32::from(step.inputs.workload.value.module_stages() > 0);
         let whole = Step::of(&reference(&usage, &text)).expect("the plain step");
         let Ok(plan) = step.inputs.plan() else { continue };
         let reference = whole.inputs.plan().expect("its plan");
         planned += 1;
+        in_layers += u32::from(step.inputs.model.has_cross());
         assert_eq!(plan.model_flops, reference.model_flops, "{}", step.text);
         let (sums, expected) = (Sums::of(&plan), Sums::of(&reference));
         if let Some(what) = broken(&step, &sums, &expected) {
@@ -150,9 +195,11 @@ fn images_are_encoded_once_in_every_layout() {
         caught += u32::from(broken(&step, &faulty, &expected).is_some());
     }
     println!(
-        "{planned} planned, {on_stages} drawn on stages and {on_devices} on devices of its own, {caught} faults caught"
+        "{planned} planned, {in_layers} with layers that read images; {on_stages} drawn on stages, {on_devices} on devices of its own and {beside} in bubbles, {caught} faults caught"
     );
-    assert!(planned > 20 && caught == planned && on_stages > 3 && on_devices > 3);
+    assert!(
+        planned > 20 && caught == planned && on_stages > 3 && on_devices > 3 && in_layers > 5 && beside > 2
+    );
 }
 
 /// The step played, unless it is refused or does not fit.
@@ -255,6 +302,10 @@ fn steps_with_modules_are_accounted_for_folded_or_not() {
         let usage = drawn_usage(&mut draws);
         let mut text = with_module(drawn(&mut draws), &usage);
         staged(&mut draws, &mut text);
+        crossed(&mut draws, &mut text);
+        if i % 3 == 1 {
+            in_bubbles(&mut draws, &mut text);
+        }
         let Some(step) = Step::of(&text) else { continue };
         let Some(folded) = run(&step) else { continue };
         let options = Options { fold: false, ..Options::default() };

@@ -165,7 +165,7 @@ impl Inputs {
         let ModelRef::Inline(model) = &workload.value.model else {
             return Err(SpecError::at("model", "the model was not resolved"));
         };
-        let model = Arc::new((**model).clone());
+        let model = Arc::new(workload.value.seen_by(model));
         let problems = workload.value.validate_on(u64::from(ranks), &tiers(&machine));
         let lacking = machine.device_classes().iter().find_map(|device| {
             let of_recipe = || workload.value.lacking_formats(|format| device.peak(format).is_some());

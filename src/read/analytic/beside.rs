@@ -220,7 +220,7 @@ impl<'f, 'a> Beside<'f, 'a> {
             there: asked.around.iter().map(|chunk| vec![None; each(chunk)]).collect(),
             reduced: asked.around.iter().map(|chunk| vec![0.0; each(chunk)]).collect(),
             passes,
-            left: vec![passes; asked.around.len()],
+            left: (0..asked.around.len()).map(|chunk| form.backward_passes(rank, chunk, passes)).collect(),
             out: FxHashMap::default(),
         }
     }

@@ -99,7 +99,8 @@ impl<'a> ClosedForm<'a> {
         let policies = Policies::of(&shares);
         let stages = units(&shard);
         let room = packs.onto(shard.clone());
-        let borders = step::borders(workload, model, &room, &stages.0);
+        let mut borders = step::borders(workload, model, &room, &stages.0);
+        borders.extend(step::side_border(workload, model));
         let layers = Arc::clone(&stages.1);
         let tied = model.tied_embeddings && degrees.ends[0] != degrees.ends[1];
         let table = model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden;

@@ -43,6 +43,10 @@ impl Crossings {
         }
         Ok(crossings)
     }
+    /// The kind of what the first stage has with the ranks that encode its images: that of the last border.
+    pub fn side(&self, data: Data) -> usize {
+        self.of[data as usize].last().copied().unwrap_or(0)
+    }
     /// The kind of what leaves a stage.
     pub fn kind(&self, from_stage: u32, data: Data) -> usize {
         let border = match data {

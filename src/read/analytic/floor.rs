@@ -65,7 +65,11 @@ impl Form<'_> {
                 (before, behind) = (before + own.forward, behind + own.gradient);
             }
         }
-        Floor { ranks, walked: alike(self.workload(), &self.classes) && self.workload().host().is_none() }
+        let walks = !order.placement.has_sides();
+        Floor {
+            ranks,
+            walked: walks && alike(self.workload(), &self.classes) && self.workload().host().is_none(),
+        }
     }
 }
 

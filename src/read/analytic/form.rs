@@ -168,6 +168,13 @@ impl<'a> Form<'a> {
         self.micro_batches / u32::from(self.order.placement.directions())
     }
 
+    /// Backward passes through a chunk of a rank, `passes` unless it is the rank's side.
+    pub fn backward_passes(&self, rank: usize, chunk: usize, passes: u32) -> u32 {
+        let placement = &self.order.placement;
+        let is_side = self.ranks[rank].stages[chunk] >= placement.stages() as usize;
+        if is_side { placement.owned(rank as u32).count() as u32 } else { passes }
+    }
+
     /// Prices the units of every rank; equal units once.
     fn price(&mut self) -> Result<(), PlanError> {
         self.ranks.clear();
@@ -179,6 +186,11 @@ impl<'a> Form<'a> {
             let seats = (0..placement.chunks(rank)).map(|chunk| placement.stage(Seat { rank, chunk }));
             let stages: Vec<usize> = seats.map(|at| at.stage as usize).collect();
             let (mut chunks, mut kinds, mut sum) = (Vec::new(), Vec::new(), UnitTime::default());
+            // A side has some of the micro-batches alone.
+            let share = |stage: usize| match stage >= placement.stages() as usize {
+                true => placement.owned(rank).count() as f64 / f64::from(self.order.micro_batches),
+                false => 1.0,
+            };
             for &stage in &stages {
                 let mut units = Units::new();
                 for unit in &self.stages[stage] {
@@ -190,7 +202,7 @@ impl<'a> Form<'a> {
                             passes
                         }
                     };
-                    sum += passes.time;
+                    sum += passes.time.times(share(stage));
                     units.push(passes);
                 }
                 kinds.push(self.chunks.kind(&units));

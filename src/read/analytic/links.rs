@@ -71,11 +71,13 @@ impl<'a> Links<'a> {
                     && match group {
                         Group::Embedding => own.ends[0] != own.ends[1],
                         Group::Layer(CommGroup::Data) => workload.exchanges_images(),
+                        Group::Pipeline => workload.side_ranks() > 0 && workload.trains_modules(),
                         _ => true,
                     }
             };
             let among_holders = Exchange::ALL.into_iter().flat_map(|e| [Group::Dense(e), Group::Experts(e)]);
-            let outside = among_holders.chain([Group::Embedding]).chain(own.dynamic_groups());
+            let outside =
+                among_holders.chain([Group::Embedding, Group::Pipeline]).chain(own.dynamic_groups());
             for group in INSIDE.into_iter().chain(outside).filter(there) {
                 degrees.members(layout, rank, group, &mut members);
                 let devices: Vec<DeviceId> = members.iter().map(|rank| layout.device(*rank)).collect();

@@ -58,6 +58,9 @@ impl Form<'_> {
     fn repeats(&self) -> Option<Repeats> {
         let pipeline = &self.workload().parallelism.pipeline;
         let Choice::Named(schedule) = pipeline.choice() else { return None };
+        if self.order.placement.has_sides() {
+            return None;
+        }
         if matches!(
             self.workload().expert.overlap,
             ExpertOverlap::MicroBatches | ExpertOverlap::MicroBatchesFusedGradients
@@ -228,7 +231,7 @@ struct Exchange {
 
 impl<'f, 'a> Walk<'f, 'a> {
     fn new(form: &'f Form<'a>, order: &'f Order, held: &'f Held, on: On) -> Walk<'f, 'a> {
-        let stages = order.placement.stages() as usize * usize::from(order.placement.directions());
+        let stages = order.placement.all_stages() as usize * usize::from(order.placement.directions());
         let none = vec![None; stages * order.micro_batches as usize];
         let hops = |&Crossing { message, in_turn, gathered }: &Crossing| {
             let hop = |pipe: &super::Pipe| {
@@ -346,7 +349,7 @@ impl<'f, 'a> Walk<'f, 'a> {
     }
 
     fn place(&self, direction: u16, stage: u32, micro_batch: u32) -> usize {
-        let stages = u32::from(direction) * self.order.placement.stages() + stage;
+        let stages = u32::from(direction) * self.order.placement.all_stages() + stage;
         (stages * self.order.micro_batches + micro_batch) as usize
     }
 
@@ -356,7 +359,8 @@ impl<'f, 'a> Walk<'f, 'a> {
         let Some(data) = part.pass.makes() else { return Some(None) };
         let placement = &self.order.placement;
         let at = placement.stage(Seat { rank, chunk: part.chunk });
-        let Some((from, data)) = placement.source(at, data) else { return Some(Some(0.0)) };
+        let from = placement.source_of(at, data, part.micro_batch);
+        let Some((from, data)) = from else { return Some(Some(0.0)) };
         let place = self.place(from.direction, from.stage, part.micro_batch);
         if let Some(there) = self.there[data as usize][place] {
             return Some(Some(there));
@@ -371,7 +375,7 @@ impl<'f, 'a> Walk<'f, 'a> {
     fn output(&mut self, rank: u32, part: Part, made: f64) {
         let Some(data) = part.pass.makes() else { return };
         let at = self.order.placement.stage(Seat { rank, chunk: part.chunk });
-        let crosses = self.hop(at, data).is_some();
+        let crosses = self.hop(at, data, part.micro_batch).is_some();
         if let Some(exchange) = self.exchanges.get_mut(rank as usize).filter(|_| crosses) {
             exchange.unsent.push((at, data, part.micro_batch));
             return;
@@ -444,7 +448,7 @@ impl<'f, 'a> Walk<'f, 'a> {
 
     /// A message goes when its border is free, not before `ready`.
     fn deliver(&mut self, (from, data): (StageAt, Data), micro_batch: u32, ready: f64) -> f64 {
-        let there = match self.hop(from, data) {
+        let there = match self.hop(from, data, micro_batch) {
             None => ready,
             Some(seconds) => {
                 let border = self.place(from.direction, from.stage, 0) / self.order.micro_batches as usize;
@@ -459,10 +463,12 @@ impl<'f, 'a> Walk<'f, 'a> {
     }
 
     /// Seconds of a message that leaves a stage, if another rank takes it.
-    fn hop(&self, from: StageAt, data: Data) -> Option<f64> {
+    fn hop(&self, from: StageAt, data: Data, micro_batch: u32) -> Option<f64> {
         let placement = &self.order.placement;
-        let to = placement.consumer(from, data)?;
-        let hops = &self.hops[self.form.crossings.kind(from.stage, data)];
+        let to = placement.consumer_of(from, data, micro_batch)?;
+        let side = placement.is_side(from) || placement.is_side(to);
+        let crossings = &self.form.crossings;
+        let hops = &self.hops[if side { crossings.side(data) } else { crossings.kind(from.stage, data) }];
         let [from, to] = [from, to].map(|at| placement.seat(at).rank as usize);
         match from.abs_diff(to) {
             0 => None,
@@ -476,7 +482,7 @@ impl<'f, 'a> Walk<'f, 'a> {
     fn sent(&self, rank: u32, part: Part) -> Option<(usize, usize)> {
         let data = part.pass.makes()?;
         let at = self.order.placement.stage(Seat { rank, chunk: part.chunk });
-        self.hop(at, data)?;
+        self.hop(at, data, part.micro_batch)?;
         Some((data as usize, self.place(at.direction, at.stage, part.micro_batch)))
     }
 }

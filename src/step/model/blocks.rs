@@ -26,6 +26,8 @@ pub(super) struct Block {
 pub(super) struct Blocks<'a> {
     pub(super) model: &'a ModelSpec,
     pub(super) shard: &'a Shard,
+    /// The share of the image tokens that a layer of cross-attention reads.
+    pub(super) images: Option<&'a Shard>,
     pub(super) parameters: Parameters,
     /// Weights of adapters among them.
     pub(super) adapters: u64,
@@ -46,6 +48,7 @@ impl<'a> Blocks<'a> {
         Blocks {
             model,
             shard,
+            images: None,
             parameters: Parameters::default(),
             adapters: 0,
             weight_casts: Vec::new(),
@@ -59,6 +62,17 @@ impl<'a> Blocks<'a> {
     }
     pub(super) fn push(&mut self, block: Block) {
         self.blocks.push(block);
+    }
+    /// How many blocks there are.
+    pub(super) fn count(&self) -> usize {
+        self.blocks.len()
+    }
+    /// Leaves out the input gradient of the first product from block `from` on: its input needs none.
+    pub(super) fn spare_input_gradient(&mut self, from: usize) {
+        let Some(block) = self.blocks.get_mut(from) else { return };
+        let none = || [Vec::new(), Vec::new()];
+        let [input_grad, backward] = block.lowest.clone().unwrap_or_else(none);
+        (block.input_grad, block.backward) = (input_grad, backward);
     }
     /// The next block reads what the first one does.
     pub(super) fn branch(&mut self) {
@@ -154,6 +168,24 @@ impl<'a> Blocks<'a> {
         let sum = Kernel::elementwise(KernelClass::Residual, "add gradients", elements, bytes, s.compute);
         let sums: Vec<Item> = (1..branches).map(|_| Item::Kernel(sum)).collect();
         self.push(Block { input_grad: sums.clone(), backward: sums, ..Block::default() });
+    }
+    /// A learned number that scales what a part adds to the stream. Forward it is fused with that sum; backward the gradient is scaled, and
+    /// the number's own is the product of both, for which the part's output is kept.
+    pub(super) fn gate(&mut self) {
+        let (s, trains) = (self.shard, self.shard.trained.weights());
+        let elements = s.local_tokens() * self.model.hidden;
+        let moved = elements as f64 * s.act();
+        self.parameters.dense += 1;
+        if trains {
+            self.save("gated output", moved, &[], false);
+        }
+        let pass = |name, times: f64| {
+            let class = KernelClass::Residual;
+            vec![Item::Kernel(Kernel::elementwise(class, name, elements, times * moved, s.compute))]
+        };
+        let forward = if s.fuses_chains() { Vec::new() } else { pass("gate", 2.0) };
+        let backward = pass("gate backward", if trains { 3.0 } else { 2.0 });
+        self.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
     }
     /// Dropout and the addition to the residual stream, fused.
     pub(super) fn residual(&mut self, name: &'static str) {
@@ -252,7 +284,9 @@ impl<'a> Blocks<'a> {
         LayerPlan {
             trained,
             matrices: Vec::new(),
+            image_bytes: 0,
             sums_over_tensor: false,
+            sums_over_pipeline: false,
             is_apart: false,
             expert_weight_grads: between.map_or(0, |(first, _)| kernels(&self.blocks[first..])),
             between,

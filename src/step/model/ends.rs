@@ -13,7 +13,7 @@ impl LayerPlan {
     /// The token embedding, its table cut by rows of the vocabulary over tensor-parallel ranks.
     pub fn embedding(model: &ModelSpec, shard: &Shard) -> LayerPlan {
         let mut b = Blocks::new(model, shard);
-        let rows = model.vocabulary.div_ceil(shard.tensor);
+        let rows = (model.vocabulary + model.extra_rows).div_ceil(shard.tensor);
         b.parameters.dense = rows * model.hidden;
         if model.positions == Positions::Learned {
             b.parameters.dense += model.sequence * model.hidden;

@@ -3,7 +3,8 @@
 //! * **Model FLOPs** (the numerator of MFU): matrix products that the model's mathematics asks for, forward once and
 //!   backward twice, whatever is recomputed or skipped. Attention is counted in full, 4·b·s²·a·d forward, as in the PaLM
 //!   and Megatron papers; [`StepFlops::model_causal`] counts it by half where the mask is causal.
-//!   Of a window or chunks, full is both sides of the diagonal.
+//!   Of a window or chunks, full is both sides of the diagonal. In cross-attention each token sees all image tokens of its sequence, whose keys
+//!   and values count once a sequence.
 //! * **Hardware FLOPs** (the numerator of HFU) are those executed, recomputation included: the sum over the kernels
 //!   that ran ([`super::LayerPlan::flops`]).
 //!
@@ -64,11 +65,13 @@ impl StepFlops {
         sequences: u64,
         sequence: u64,
     ) -> StepFlops {
-        if training.is_whole() {
+        let cross = model.has_cross();
+        if training.is_whole() && !cross {
             return StepFlops::of(model, sequences, sequence);
         }
         let mut sum = StepFlops::default();
         let tokens = sequences as f64 * sequence as f64;
+        let mut of_images = 0.0;
         let mut add =
             |trained: &Trained, own: f64, adapters: f64, mixed_flops: MixingFlops, spared: Spared| {
                 let (products, mixed) = match trained {
@@ -83,10 +86,15 @@ impl StepFlops {
                 sum.mixing += tokens * mixed * mixed_flops.full;
             };
         for number in 0..model.layers {
-            let (layer, trained) = (model.layer(number), training.of_layer(number, below));
+            let (layer, trained) = (model.layer(number), training.of_layer(model, number, below));
+            if layer.is_left_out() {
+                continue;
+            }
             let own = 2.0 * (mixer_weights(&layer) + mlp_weights(&layer));
+            let products = 1.0 + f64::from(u8::from(trained.weights())) + f64::from(u8::from(below));
+            of_images += products * image_products(&layer, sequence);
             let adapters = 2.0 * layer.adapter_weights(&trained) as f64;
-            let spared = if training.is_lowest(number, below) {
+            let spared = if training.is_lowest(model, number, below) {
                 Spared::of(&layer, &trained)
             } else {
                 Spared::default()
@@ -102,6 +110,8 @@ impl StepFlops {
                 mixer_weights(&layer) + mlp_weights(&layer) + h * (2.0 * h + model.vocabulary as f64);
             add(&head, 2.0 * weights, 0.0, mixing(&layer, sequence), none);
         }
+        sum.model += tokens * of_images;
+        sum.model_causal += tokens * of_images;
         sum
     }
     /// Forward and backward of sequences of documents, whose tokens attend to their own document alone: attention in full
@@ -209,8 +219,12 @@ impl TokenFlops {
             ..TokenFlops::default()
         };
         for (layer, layers) in model.layer_counts() {
+            if layer.is_left_out() {
+                continue;
+            }
             let n = layers as f64;
             flops.matrices += 2.0 * n * (mixer_weights(&layer) + mlp_weights(&layer));
+            flops.matrices += n * image_products(&layer, sequence);
             flops.add_mixing(n, mixing(&layer, sequence));
         }
         if model.prediction_modules > 0 {
@@ -246,6 +260,13 @@ fn mlp_weights(m: &ModelSpec) -> f64 {
         None if m.mlp == MlpKind::None => 0.0,
         None => matrices * h * m.ffn as f64,
     }
+}
+
+/// FLOPs of keys and values of the image tokens that a layer of cross-attention reads, for each token of a sequence.
+fn image_products(m: &ModelSpec, sequence: u64) -> f64 {
+    let images = m.attention.image_tokens.filter(|_| m.is_cross()).unwrap_or(0);
+    let width = 2 * m.kv_heads() * m.head_size();
+    2.0 * (m.hidden * width) as f64 * images as f64 / sequence as f64
 }
 
 /// Weights of a mixer that multiply each token.

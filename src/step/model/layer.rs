@@ -20,6 +20,8 @@ pub struct LayerPlan {
     pub saved: Vec<Saved>,
     /// Bytes of the layer's input on this rank: what full recomputation keeps, and what a pipeline border sends.
     pub boundary_bytes: u64,
+    /// Bytes of the image tokens that it reads on this rank; 0: it reads none.
+    pub image_bytes: u64,
     /// Bytes of short-lived tensors while one of its kernels runs, at most: gathered inputs, outputs and their
     /// gradients.
     pub workspace_bytes: u64,
@@ -33,6 +35,8 @@ pub struct LayerPlan {
     pub matrices: Vec<super::muon::Held>,
     /// Whether tensor-parallel ranks hold the same weights and each has gradients of its own images, which are summed over them.
     pub sums_over_tensor: bool,
+    /// Whether every pipeline rank holds the same weights and has gradients of its own images, which are summed over them.
+    pub sums_over_pipeline: bool,
     /// Whether it is a module's that has devices of its own: other ranks than those of the language model share its state.
     pub is_apart: bool,
     /// Kernels that cast its weights once a step.
@@ -104,6 +108,27 @@ pub struct Saved {
 pub struct SavedBy(pub Vec<RecomputeModule>);
 
 impl LayerPlan {
+    /// The plan where the layer is left out: its weights are held, nothing is computed and nothing trained.
+    pub(super) fn left_out(self) -> LayerPlan {
+        LayerPlan {
+            forward: Vec::new(),
+            input_grad: Vec::new(),
+            weight_grad: Vec::new(),
+            backward: Vec::new(),
+            saved: Vec::new(),
+            boundary_bytes: 0,
+            image_bytes: 0,
+            workspace_bytes: 0,
+            weight_grad_bytes: 0,
+            trained: Parameters::default(),
+            matrices: Vec::new(),
+            weight_casts: Vec::new(),
+            expert_weight_grads: 0,
+            modules: Vec::new(),
+            between: None,
+            ..self
+        }
+    }
     /// What is recomputed before this layer's backward under a policy, in order.
     ///
     /// Full recomputation repeats the whole forward, collectives included, as a checkpointed function does; with

@@ -158,7 +158,7 @@ impl<'a> ModuleShard<'a> {
     /// The norms behind the layers, the merging of positions, the projector, and the way of its tokens to all ranks. A
     /// module on stages of its own sends them to the language model first.
     pub fn projector(&self) -> LayerPlan {
-        self.projected(&self.module.spec.projector, self.module.usage.own_stages().is_none())
+        self.projected(&self.module.spec.projector, !self.module.is_elsewhere())
     }
     /// The projector behind a layer of the encoder, where there are such.
     pub fn deep_projector(&self) -> Option<LayerPlan> {
@@ -175,7 +175,8 @@ impl<'a> ModuleShard<'a> {
         let merged = ModelSpec { hidden: width, norm, ..self.stack.clone() };
         let mut b = Blocks::new(&self.stack, &positions);
         (0..projector.norms).for_each(|_| b.norm("norm"));
-        merge(&mut b, tokens.tokens() * width);
+        let beside = projector.beside_layers.len() as u64;
+        merge(&mut b, tokens.tokens() * width, beside);
         (b.model, b.shard) = (&merged, &tokens);
         if projector.token_norm.is_some() {
             b.norm("norm");
@@ -198,7 +199,12 @@ impl<'a> ModuleShard<'a> {
     }
     /// A unit whose state is shared as the module's is.
     fn shared(&self, plan: LayerPlan) -> LayerPlan {
-        LayerPlan { sums_over_tensor: self.replicated, is_apart: self.is_apart, ..plan }
+        LayerPlan {
+            sums_over_tensor: self.replicated,
+            sums_over_pipeline: self.module.usage.bubbles,
+            is_apart: self.is_apart,
+            ..plan
+        }
     }
 }
 
@@ -223,7 +229,7 @@ fn add_positions(b: &mut Blocks, spec: &ModuleSpec) {
     if rows == 0 {
         return;
     }
-    b.parameters.dense += rows * spec.hidden;
+    b.parameters.dense += rows * spec.hidden + spec.input.gates;
     let elements = s.tokens() * spec.hidden;
     let pass = |class, name, times: f64| {
         let bytes = times * elements as f64 * s.act();
@@ -238,14 +244,20 @@ fn add_positions(b: &mut Blocks, spec: &ModuleSpec) {
     });
 }
 
-/// Positions put side by side, or their mean: reads all of them and writes so many elements.
-fn merge(b: &mut Blocks, written: u64) {
+/// Positions put side by side, or their mean: reads all of them, those of so many other layers too, and writes so many elements. Backward
+/// the gradients of other layers are added to what comes to these from above.
+fn merge(b: &mut Blocks, written: u64, beside: u64) {
     let s = b.shard;
-    let elements = s.tokens() * b.model.hidden;
+    let of_layer = s.tokens() * b.model.hidden;
+    let elements = (1 + beside) * of_layer;
     let bytes = (elements + written) as f64 * s.act();
     let copy =
         |name| vec![Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, bytes, s.compute))];
-    let backward = copy("merge gradient");
+    let mut backward = copy("merge gradient");
+    let bytes = 3.0 * (beside * of_layer) as f64 * s.act();
+    let name = "add gradients of layers beside";
+    let sum = Kernel::elementwise(KernelClass::Residual, name, beside * of_layer, bytes, s.compute);
+    backward.extend((beside > 0).then_some(Item::Kernel(sum)));
     b.push(Block { forward: copy("merge"), input_grad: backward.clone(), backward, ..Block::default() });
 }
 

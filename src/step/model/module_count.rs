@@ -7,7 +7,7 @@
 use super::flops::{StepFlops, TokenFlops};
 use super::parameters::layer_parameters;
 use crate::step::spec::model::{ModelSpec, ModuleSpec, ProjectorSpec};
-use crate::step::spec::workload::{TrainedPart, UsedModule, WorkloadSpec};
+use crate::step::spec::workload::{ModuleUseSpec, TrainedPart, UsedModule, WorkloadSpec};
 
 /// Weights and biases of matrices.
 fn matrices(list: &[[u64; 2]], biases: bool) -> u64 {
@@ -30,6 +30,7 @@ impl ModuleSpec {
             .sum();
         matrices(&input.matrices, input.biases)
             + (input.position_rows + input.extra_tokens) * h
+            + input.gates
             + input.norms * self.norm.parameters(h)
             + layers
     }
@@ -54,6 +55,11 @@ impl UsedModule<'_> {
             TrainedPart::Nothing => 0,
         }
     }
+    /// FLOPs of an image, forward alone.
+    pub fn forward_flops(&self) -> f64 {
+        let nothing = ModuleUseSpec { trained: TrainedPart::Nothing, ..self.usage.clone() };
+        UsedModule { usage: &nothing, ..*self }.flops().model
+    }
     /// FLOPs of an image, forward and backward.
     fn flops(&self) -> StepFlops {
         let weights = |list: &[[u64; 2]]| list.iter().map(|[i, o]| (i * o) as f64).collect::<Vec<f64>>();
@@ -71,8 +77,8 @@ impl UsedModule<'_> {
             let reads_norm = projector.norms > 0 || projector.token_norm.is_some();
             first_of_projector += weights.first().filter(|_| !reads_norm).map_or(0.0, |w| 2.0 * tokens * w);
         }
-        let of_layers = TokenFlops::of(&self.stack(), self.positions());
-        let (positions, trained) = (self.positions() as f64, self.usage.trained);
+        let of_layers = TokenFlops::of(&self.stack(), self.unpadded());
+        let (positions, trained) = (self.unpadded() as f64, self.usage.trained);
         let encoder = if trained == TrainedPart::All { 3.0 } else { 1.0 };
         let matrices = encoder * (of_input + positions * of_layers.matrices)
             + if self.is_trained() { 3.0 } else { 1.0 } * of_projector

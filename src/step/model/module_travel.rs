@@ -36,7 +36,8 @@ impl ModuleShard<'_> {
         let tokens = self.tokens().tokens() * self.model.hidden;
         let positions = self.layers.tokens() * self.stack.hidden;
         let last = stage + 1 == stages;
-        (deep * tokens + if last { tokens } else { positions }) as f64 * self.layers.act()
+        let beside = self.module.beside(ends) * positions;
+        (deep * tokens + if last { tokens } else { positions + beside }) as f64 * self.layers.act()
     }
     /// Bytes of the tokens that come from a module on devices of its own: on one rank of the language model, and on one of the
     /// module, whose tensor-parallel ranks have the same.
@@ -69,7 +70,8 @@ impl ModuleShard<'_> {
         if tensor > 1 {
             forward.push(comm("all-gather tokens", CommGroup::Tensor, CommOp::AllGather, of_part));
         }
-        if self.cuts_sequence {
+        // Layers of cross-attention have summed the gradients of all tokens on each rank.
+        if self.cuts_sequence && !self.model.has_cross() {
             backward.push(comm("all-gather token gradients", CommGroup::Tensor, CommOp::AllGather, of_part));
         }
         if context > 1 {

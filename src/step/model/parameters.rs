@@ -36,7 +36,7 @@ impl ParameterCount {
         let tables = if m.tied_embeddings { 1 } else { 2 };
         let learned = m.positions == Positions::Learned;
         let mut count = ParameterCount {
-            embedding: tables * m.vocabulary * m.hidden
+            embedding: (tables * m.vocabulary + m.extra_rows) * m.hidden
                 + if learned { m.sequence * m.hidden } else { 0 }
                 + if m.head_bias { m.vocabulary } else { 0 },
             attention: (1 + m.extra_norms) * m.norm_parameters(m.hidden),
@@ -45,7 +45,7 @@ impl ParameterCount {
         };
         let mut idle = 0;
         for (layer, layers) in m.layer_counts() {
-            count.attention += layers * (mixer(&layer) + layer.norms() * layer.norm_parameters(m.hidden));
+            count.attention += layers * (mixer(&layer) + outside(&layer));
             match &layer.moe {
                 Some(moe) => {
                     count.mlp += layers * router_and_shared(&layer, moe);
@@ -87,16 +87,18 @@ impl ModelSpec {
     }
     /// The same of the language model; `below` tells whether something in front of it is trained.
     pub fn trained_decoder(&self, training: &TrainingSpec, below: bool) -> u64 {
-        if training.is_whole() {
+        if training.is_whole() && !self.leaves_out_layers() {
             return ParameterCount::of(self).total();
         }
         let whole = Shard::whole(self);
         let with = |trained: Trained| Shard { trained, ..whole.clone() };
-        let trained_of =
-            |i| LayerPlan::transformer(&self.layer(i), &with(training.of_layer(i, below))).trained.total();
+        let trained_of = |i| {
+            LayerPlan::transformer(&self.layer(i), &with(training.of_layer(self, i, below))).trained.total()
+        };
         let head = LayerPlan::head(self, &with(training.of_head(self)), !self.tied_embeddings);
+        let table = LayerPlan::embedding(self, &with(training.of_embedding()));
         let trained = (training.frozen_layers..self.layers).map(trained_of).sum::<u64>();
-        trained + head.trained.total()
+        trained + head.trained.total() + table.trained.total()
     }
 }
 
@@ -140,7 +142,13 @@ fn router_and_shared(model: &ModelSpec, moe: &MoeSpec) -> u64 {
 
 /// A dense layer, of the model as that layer sees it.
 pub(super) fn layer_parameters(layer: &ModelSpec) -> u64 {
-    mixer(layer) + layer.norms() * layer.norm_parameters(layer.hidden) + mlp(layer, layer.ffn)
+    mixer(layer) + outside(layer) + mlp(layer, layer.ffn)
+}
+
+/// Norms of a layer, and the numbers that scale its parts.
+fn outside(layer: &ModelSpec) -> u64 {
+    let parts = u64::from(layer.mixer != Mixer::None) + u64::from(layer.mlp != MlpKind::None);
+    layer.norms() * layer.norm_parameters(layer.hidden) + if layer.gates { parts } else { 0 }
 }
 
 /// What mixes the tokens of one layer, without its norm.

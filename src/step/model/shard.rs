@@ -67,6 +67,10 @@ pub struct Shard {
     pub attention: Option<AttentionGeneration>,
     /// Whether heads are copied between the layout of their projection and that of attention.
     pub copies_heads: bool,
+    /// Whether image tokens need a gradient: something in front of the language model is trained.
+    pub image_gradients: bool,
+    /// Whether the layer keeps the image tokens that it reads: the first of its stage that reads them.
+    pub keeps_images: bool,
     /// What of the layer is trained.
     pub trained: Trained,
     /// Whether nothing below the layer is trained: then its input needs no gradient.
@@ -118,6 +122,8 @@ impl Shard {
             fusion: workload.fusion,
             attention: workload.stack().attention,
             copies_heads: workload.stack().copies.heads,
+            image_gradients: workload.trains_modules(),
+            keeps_images: false,
             trained: Trained::default(),
             lowest: false,
         }
@@ -149,11 +155,23 @@ impl Shard {
             fusion: KernelFusion::Full,
             attention: None,
             copies_heads: false,
+            image_gradients: true,
+            keeps_images: false,
             trained: Trained::default(),
             lowest: false,
         }
     }
 
+    /// The share of so many image tokens of each sequence: whole on every rank of a replica.
+    pub(super) fn of_images(&self, tokens: u64) -> Shard {
+        Shard {
+            sequence: tokens,
+            sequence_parallel: false,
+            context: ContextSpec::default(),
+            context_rank: 0,
+            ..self.clone()
+        }
+    }
     /// Tokens of one micro-batch on this rank where tensor-parallel parts work: b·s over the context degree.
     pub fn tokens(&self) -> u64 {
         self.micro_batch * self.sequence / self.context.size.max(1)

@@ -36,7 +36,8 @@ fn mixers_plan_what_they_count() {
     let mut met = std::collections::BTreeSet::new();
     for name in crate::step::spec::catalog::names(crate::step::spec::Kind::Model) {
         let m = model(name);
-        for (layer, _) in m.layer_counts() {
+        // Keys and values of images multiply other rows: tests/cross_attention.rs.
+        for (layer, _) in m.layer_counts().into_iter().filter(|(layer, _)| !layer.is_cross()) {
             let Some(mixer) = Mixer::of(&layer) else { continue };
             let (weights, parameters) = (mixer.weights(layer.hidden), mixer.parameters(layer.hidden) as f64);
             assert!(weights <= parameters, "{name}: {}", mixer.name());
@@ -381,7 +382,7 @@ fn shipped_models_have_their_published_parameters_and_flops() {
     let file: serde_json::Value =
         serde_json::from_str(include_str!("../../../tests/data/models.json")).unwrap();
     let rows = file["models"].as_array().unwrap();
-    assert_eq!(rows.len(), 73);
+    assert_eq!(rows.len(), 75);
     let mut wrong = Vec::new();
     for row in rows {
         let name = row["model"].as_str().unwrap();
@@ -442,6 +443,7 @@ fn layers_of_every_kind_hold_what_is_counted() {
         "ernie-4.5-21b-a3b",
         "step-3.5-flash",
         "hunyuan-a13b",
+        "llama-3.2-11b-vision",
     ] {
         let m = model(name);
         let s = Shard::whole(&m);

@@ -10,11 +10,23 @@ use crate::step::spec::workload::{Fp8Gemm, RecomputeModule};
 impl LayerPlan {
     /// A layer, of the model as that layer sees it ([`ModelSpec::layer`]).
     pub fn transformer(layer: &ModelSpec, shard: &Shard) -> LayerPlan {
+        let images = layer.attention.image_tokens.map(|tokens| shard.of_images(tokens));
         let mut blocks = Blocks::new(layer, shard);
+        blocks.images = images.as_ref();
         blocks.transformer(layer);
         let kind = if layer.moe.is_some() { LayerKind::Moe } else { LayerKind::Dense };
         let matrices = if shard.trained.weights() { super::muon::held(layer, shard) } else { Vec::new() };
-        LayerPlan { matrices, ..blocks.finish(kind) }
+        let plan = LayerPlan { matrices, ..blocks.finish(kind) };
+        match &images {
+            _ if layer.is_left_out() => plan.left_out(),
+            Some(images) => {
+                let image_bytes = images.boundary_bytes(layer).round() as u64;
+                // What is recomputed from its input reads the image tokens too.
+                let kept = if shard.keeps_images && plan.has_backward() { image_bytes } else { 0 };
+                LayerPlan { image_bytes, boundary_bytes: plan.boundary_bytes + kept, ..plan }
+            }
+            None => plan,
+        }
     }
 }
 
@@ -39,6 +51,9 @@ impl Blocks<'_> {
                 Some(scan) => super::scan::add(blocks, &scan),
             }
             behind(blocks);
+            if layer.gates {
+                blocks.gate();
+            }
         }
         if mixes && has_mlp && !layer.parallel_block {
             blocks.residual("residual");
@@ -58,6 +73,9 @@ impl Blocks<'_> {
                 }
             }
             behind(blocks);
+            if layer.gates {
+                blocks.gate();
+            }
         }
         blocks.residual("residual");
     }

@@ -42,6 +42,7 @@ mod order;
 mod placement;
 mod registry;
 mod shape;
+mod sides;
 mod slot;
 mod slow_edge;
 mod times;

@@ -39,7 +39,7 @@ impl Order {
     /// passes take turns chunk by chunk.
     pub fn alternates(&self) -> bool {
         let whole = |slot: &Slot| matches!(slot, Slot::Single(part) if matches!(part.pass, Pass::Forward | Pass::Backward));
-        self.placement.chunks(0) > 1 && self.ranks.iter().flatten().all(whole)
+        self.placement.chunks(0) > 1 && !self.placement.has_sides() && self.ranks.iter().flatten().all(whole)
     }
 
     /// Whether every backward pass is cut into its two gradients.

@@ -25,9 +25,65 @@ pub struct StageAt {
 pub struct Placement {
     paths: Vec<Vec<Seat>>,
     stages_at: Vec<Vec<StageAt>>,
+    /// By micro-batch: the rank whose side makes the input of the first stage; none without sides.
+    sides: Vec<u32>,
+    /// Whether gradients of that input go back to it.
+    sides_back: bool,
 }
 
 impl Placement {
+    /// The same with a side on every rank: a chunk behind its others that makes the input of the first stage, of the micro-batches of which
+    /// it is the owner. Sides are stages of their own numbers, behind those of the model.
+    pub(super) fn with_sides(mut self, owners: Vec<u32>, back: bool) -> Placement {
+        let stages = self.stages();
+        for (stage, at) in (stages..).zip(&mut self.stages_at) {
+            at.push(StageAt { direction: 0, stage });
+        }
+        (self.sides, self.sides_back) = (owners, back);
+        self
+    }
+    /// Whether ranks have sides.
+    pub fn has_sides(&self) -> bool {
+        !self.sides.is_empty()
+    }
+    /// Whether a stage is a rank's side.
+    pub fn is_side(&self, at: StageAt) -> bool {
+        at.stage >= self.stages()
+    }
+    /// Stages of the model, and sides.
+    pub fn all_stages(&self) -> u32 {
+        self.stages() + if self.has_sides() { self.ranks() } else { 0 }
+    }
+    /// Micro-batches whose input the side of a rank makes.
+    pub fn owned(&self, rank: u32) -> impl Iterator<Item = u32> + '_ {
+        (0..).zip(&self.sides).filter(move |(_, owner)| **owner == rank).map(|(micro_batch, _)| micro_batch)
+    }
+    /// The side that makes the input of a micro-batch, where ranks have sides.
+    fn side_of(&self, micro_batch: u32) -> Option<StageAt> {
+        let owner = self.sides.get(micro_batch as usize)?;
+        Some(StageAt { direction: 0, stage: self.stages() + owner })
+    }
+    /// As [`Placement::source`], of a micro-batch, sides among the stages.
+    pub fn source_of(&self, at: StageAt, needs: Data, micro_batch: u32) -> Option<(StageAt, Data)> {
+        match (self.side_of(micro_batch), needs) {
+            (Some(_), Data::Activations) if self.is_side(at) => None,
+            (Some(_), Data::Gradients) if self.is_side(at) => {
+                self.sides_back.then_some((StageAt { stage: 0, ..at }, needs))
+            }
+            (Some(side), Data::Activations) if at.stage == 0 => Some((side, needs)),
+            _ => self.source(at, needs),
+        }
+    }
+    /// As [`Placement::consumer`], of a micro-batch, sides among the stages.
+    pub fn consumer_of(&self, at: StageAt, made: Data, micro_batch: u32) -> Option<StageAt> {
+        match (self.side_of(micro_batch), made) {
+            (Some(_), Data::Activations) if self.is_side(at) => Some(StageAt { stage: 0, ..at }),
+            (Some(_), Data::Gradients) if self.is_side(at) => None,
+            (Some(side), Data::Gradients) if at.stage == 0 => self.sides_back.then_some(side),
+            _ => self.consumer(at, made),
+        }
+    }
+
     /// Chunk c of rank r is stage c·p + r.
     pub fn looped(ranks: u32, chunks: u16) -> Placement {
         let path = (0..chunks).flat_map(|chunk| (0..ranks).map(move |rank| Seat { rank, chunk })).collect();
@@ -90,7 +146,7 @@ impl Placement {
         for (seat, at) in seats {
             stages_at[seat.rank as usize].push(at);
         }
-        Placement { paths, stages_at }
+        Placement { paths, stages_at, sides: Vec::new(), sides_back: false }
     }
 
     /// Pipeline ranks.
@@ -105,7 +161,7 @@ impl Placement {
     pub fn directions(&self) -> u16 {
         self.paths.len() as u16
     }
-    /// Chunks of a rank.
+    /// Chunks of a rank, its side among them.
     pub fn chunks(&self, rank: u32) -> u16 {
         self.stages_at[rank as usize].len() as u16
     }
@@ -113,10 +169,14 @@ impl Placement {
     /// placements the largest such number.
     pub fn parts(&self) -> u32 {
         let most = self.stages_at.iter().map(Vec::len).max().unwrap_or(1);
-        (most / self.paths.len()).max(1) as u32
+        ((most - usize::from(self.has_sides())) / self.paths.len()).max(1) as u32
     }
     /// Where a stage sits.
     pub fn seat(&self, at: StageAt) -> Seat {
+        if self.is_side(at) {
+            let rank = at.stage - self.stages();
+            return Seat { rank, chunk: self.chunks(rank) - 1 };
+        }
         self.paths[at.direction as usize][at.stage as usize]
     }
     /// Which stage a chunk is.

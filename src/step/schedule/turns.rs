@@ -35,6 +35,9 @@ impl Order {
     /// Whether `whole` is this order with so many turns put in at one place of every rank's list, each of them
     /// `micro_batches` of each direction further on than the one before.
     pub fn goes_on_by_turns(&self, whole: &Order, turns: u32, micro_batches: u32) -> bool {
+        if self.placement.has_sides() || whole.placement.has_sides() {
+            return false;
+        }
         let numbered = |order: &Order, part: Part| {
             let of_direction = order.per_direction().max(1);
             (part.pass, part.chunk, part.micro_batch / of_direction, part.micro_batch % of_direction)

@@ -117,6 +117,9 @@ struct CollectiveView {
     times: (u64, u64),
 }
 
+/// What a step without images leaves out.
+const LEFT_OUT: &str = "layers that attend to images are left out, as the step has none: their weights are held, not trained (modules.NAME.items \
+                        gives it images)";
 /// Megatron-LM refuses it: `virtual_pipeline_model_parallel_size must be specified` (`transformer_config.py`).
 const PAIRS_WAIT: &str = "expert.overlap pairs passes, but without chunks too few micro-batches are under way: the pairs of \
                           each stage wait for those of the next; Megatron-LM refuses it (parallelism.pipeline.chunks=2 or more)";
@@ -155,7 +158,7 @@ impl StepView {
             micro_batch: w.batch.micro_batch,
             micro_batches: plan.micro_batches,
             schedule: pipeline.schedule,
-            chunks: u32::from(plan.order.placement.chunks(0)),
+            chunks: u32::from(plan.order.placement.chunks(0)) - u32::from(plan.order.placement.has_sides()),
             ranks: layout.ranks(),
             simulated_ranks: fold(&plan.world).world.ranks.len() as u64,
             ops: plan.world.op_instances(),
@@ -167,7 +170,10 @@ impl StepView {
             collectives: collectives(&plan, &lowering),
             modules,
             documents: DocumentsView::of(inputs).map_err(Failure::input)?,
-            notes: pairs_wait(w, &plan).then_some(PAIRS_WAIT).into_iter().collect(),
+            notes: [(pairs_wait(w, &plan), PAIRS_WAIT), (model.leaves_out_layers(), LEFT_OUT)]
+                .into_iter()
+                .filter_map(|(holds, note)| holds.then_some(note))
+                .collect(),
             mapped: inputs.workload.value.parallelism.rank_map.is_some(),
             adapted: w.training.adapters.is_some(),
         })

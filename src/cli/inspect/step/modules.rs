@@ -23,6 +23,9 @@ pub(super) struct ModuleView {
     /// Degrees of the devices that it has to itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     devices: Option<ModuleDevices>,
+    /// Whether every pipeline rank holds it and encodes in its bubbles.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    bubbles: bool,
     /// Images or clips of a sequence on average, patches or frames of one, and tokens that it becomes.
     items: f64,
     patches: u64,
@@ -52,6 +55,7 @@ impl ModuleView {
             parallelism: module.usage.parallelism,
             stages: module.usage.own_stages(),
             devices: module.usage.devices,
+            bubbles: module.usage.bubbles,
             items: module.of_sequences(global).iter().sum::<u64>() as f64 / global as f64,
             patches: module.patches(),
             tokens: module.tokens(),
@@ -76,6 +80,7 @@ impl ModuleView {
             (Some(own), _) => {
                 format!("; on {} devices of its own, tensor {} × data {}", own.ranks(), own.tensor, own.data)
             }
+            (None, None) if self.bubbles => "; on every pipeline rank, in its bubbles".into(),
             (None, None) => String::new(),
             (None, Some(1)) => "; on the first stage alone".into(),
             (None, Some(n)) => format!("; on the first {n} stages alone"),

@@ -153,6 +153,8 @@ impl Calculon {
             mlp_biases: None,
             norms: None,
             extra_norms: 0,
+            gates: false,
+            extra_rows: 0,
             head_bias: false,
             mixer: Mixer::Attention,
             mlp: MlpKind::Dense,

@@ -39,13 +39,16 @@ pub(super) struct Core<'a> {
     inner: u64,
     /// Ranks over which keys and values are spread when the core runs; 1 without.
     ring: u64,
+    /// Image tokens of a sequence, where queries see those: all are on the rank.
+    images: Option<u64>,
 }
 
 impl<'a> Core<'a> {
     pub(super) fn new(b: &Blocks<'a>) -> Core<'a> {
         let (model, shard) = (b.model, b.shard);
         let c = &shard.context;
-        let inner = c.inner();
+        let images = b.images.map(|images| images.sequence);
+        let inner = if images.is_some() { 1 } else { c.inner() };
         let kv = if model.mla.is_some() { shard.heads(model) } else { shard.kv_heads(model) };
         let ring = c.size / inner;
         Core {
@@ -56,6 +59,7 @@ impl<'a> Core<'a> {
             queries: shard.sequence / ring,
             inner,
             ring,
+            images,
         }
     }
 
@@ -78,7 +82,7 @@ impl<'a> Core<'a> {
             // Log of the softmax's sum, one fp32 a row.
             AttentionKernel::Flash => b.save("softmax statistics", 4.0 * rows, CORE, false),
             AttentionKernel::Standard => {
-                let square = rows * self.shard.sequence as f64;
+                let square = rows * self.images.unwrap_or(self.shard.sequence) as f64;
                 b.save("softmax", square * self.shard.act(), CORE, false);
                 if self.model.dropout {
                     b.save("attention dropout mask", square, CORE, false);
@@ -91,6 +95,10 @@ impl<'a> Core<'a> {
     /// All items of one direction.
     pub(super) fn pass(&self, direction: Direction) -> Vec<Item> {
         let mut items = Vec::new();
+        if let Some(images) = self.images {
+            self.on_images(&mut items, images, direction);
+            return items;
+        }
         self.swap_heads(&mut items, direction, true);
         match (self.ring, self.shard.context.kind) {
             (1, _) => self.compute(&mut items, 0, self.queries, self.model.attention.causal, direction),
@@ -99,6 +107,17 @@ impl<'a> Core<'a> {
         }
         self.swap_heads(&mut items, direction, false);
         items
+    }
+
+    /// Each query sees all image tokens of its sequence.
+    fn on_images(&self, items: &mut Vec<Item>, keys: u64, direction: Direction) {
+        if self.model.attention.kernel == AttentionKernel::Standard {
+            return self.standard(items, keys, direction);
+        }
+        let (batch, queries) = (self.shard.micro_batch, self.queries);
+        let pairs = (batch * queries * keys) as f64;
+        let square = Square { batch, queries, keys, causal: false, pairs };
+        items.push(Item::Kernel(self.flash(square, direction)));
     }
 
     /// All-to-alls that turn a cut of the sequence into a cut of the heads (before) and back (after).

@@ -2,6 +2,7 @@
 
 mod copies;
 mod core;
+mod cross;
 
 use core::{CORE, Core};
 
@@ -25,8 +26,9 @@ pub(super) fn add(b: &mut Blocks) {
     let kept = if m.mla.is_some() && saved < s.act() { 2.0 } else { 1.0 };
     let input = kept * s.local_tokens() as f64 * m.hidden as f64 * saved;
     b.save_input("QKV input", input, &[RecomputeModule::Norm], &[Query, Key, Value]);
-    match m.mla {
-        None => {
+    match (m.mla, b.images) {
+        (None, Some(images)) => cross::project(b, images),
+        (None, None) => {
             let (queries, keys) = (m.query_width() / s.tensor, s.kv_heads(m) * m.head_size());
             b.linear(Linear {
                 name: "qkv",
@@ -40,17 +42,17 @@ pub(super) fn add(b: &mut Blocks) {
                 parts: vec![(Query, queries), (Key, keys), (Value, keys)],
             });
         }
-        Some(mla) => add_latent(b, mla),
+        (Some(mla), _) => add_latent(b, mla),
     }
-    copies::to_the_core(b, widths(b));
+    let (q, k, v) = widths(b);
+    copies::to_the_core(b, if b.images.is_some() { (q, 0, 0) } else { (q, k, v) });
     add_qk_norm(b);
     add_rotation(b);
-    let t = s.tokens() as f64;
-    let (q, k, v) = widths(b);
+    let (t, keys) = (s.tokens() as f64, key_tokens(b) as f64);
     b.save("query", t * q as f64 * s.act(), QKV, false);
     let key = [QKV, &[RecomputeModule::EverySecondMatrix]].concat();
-    b.save("key", t * k as f64 * s.act(), &key, false);
-    b.save("value", t * v as f64 * s.act(), QKV, false);
+    b.save("key", keys * k as f64 * s.act(), &key, false);
+    b.save("value", keys * v as f64 * s.act(), QKV, false);
     if let (Some(indexer), Some(mla)) = (m.attention.indexer, m.mla) {
         add_indexer(b, indexer, mla);
     }
@@ -81,6 +83,11 @@ pub(super) fn add(b: &mut Blocks) {
         modules: &[],
         parts: vec![(Projection, m.hidden)],
     });
+}
+
+/// Tokens of which this rank has keys and values.
+fn key_tokens(b: &Blocks) -> u64 {
+    b.images.unwrap_or(b.shard).tokens()
 }
 
 /// Widths of query, key and value on this rank as the core reads them.
@@ -182,7 +189,7 @@ fn add_qk_norm(b: &mut Blocks) {
     if m.attention.qk_norm == QkNorm::None {
         return;
     }
-    let elements = s.tokens() * (s.heads(m) + s.kv_heads(m)) * m.head_size();
+    let elements = (s.tokens() * s.heads(m) + key_tokens(b) * s.kv_heads(m)) * m.head_size();
     let moved = elements as f64 * s.act();
     b.save("query and key before their norm", moved, QKV, false);
     let kernel = |class, name, times: f64| {
@@ -295,14 +302,13 @@ fn add_core(b: &mut Blocks) {
     if !b.shard.fuses_gradients() && b.model.attention.kernel == AttentionKernel::Standard {
         // Heads are merged into rows for the projection, and the three gradients into one matrix.
         let (q, k, v) = widths(b);
-        let (t, act) = (b.shard.tokens(), b.shard.act());
-        let copy = |name, width: u64| {
-            let elements = t * width;
+        let (t, keys, act) = (b.shard.tokens(), key_tokens(b), b.shard.act());
+        let copy = |name, elements: u64| {
             let bytes = 2.0 * elements as f64 * act;
             Item::Kernel(Kernel::elementwise(KernelClass::Copy, name, elements, bytes, b.shard.compute))
         };
-        forward.push(copy("merge heads", b.shard.heads(b.model) * b.model.v_head_size()));
-        backward.push(copy("merge gradients", q + k + v));
+        forward.push(copy("merge heads", t * b.shard.heads(b.model) * b.model.v_head_size()));
+        backward.push(copy("merge gradients", t * q + keys * (k + v)));
     }
     b.push(Block {
         forward,

@@ -62,6 +62,8 @@ pub(super) struct RankBuilder<'a> {
     /// `[chunk][data]`: where that input comes from, and where that output goes.
     inputs: Vec<[Border; 2]>,
     outputs: Vec<[Border; 2]>,
+    /// On the rank of the first stage, by rank: how the side of each hands it its input, and how gradients go back.
+    sides: [Vec<Border>; 2],
     /// Per (chunk, data, micro-batch): the op that made what stays on this rank.
     local: Vec<OpId>,
     /// Which step is being written, from 0.
@@ -94,6 +96,7 @@ impl<'a> RankBuilder<'a> {
             ends: Vec::new(),
             inputs: Vec::new(),
             outputs: Vec::new(),
+            sides: Default::default(),
             local: vec![OpId(0); chunks * 2 * order.micro_batches as usize],
             step: 0,
             before: None,
@@ -110,6 +113,7 @@ impl<'a> RankBuilder<'a> {
             self.inputs.push(input);
             self.outputs.push(output);
         }
+        self.open_sides(work);
         let order = self.order;
         let slots = &order.ranks[self.rank as usize];
         let chunks = self.inputs.len();
@@ -156,15 +160,74 @@ impl<'a> RankBuilder<'a> {
         (self.program.finish(), self.slots)
     }
 
+    /// Where the data that a chunk needs come from, the same for all its micro-batches: the input of the first stage comes from sides.
+    fn source(&self, at: StageAt, data: Data) -> Option<(StageAt, Data)> {
+        let placement = &self.order.placement;
+        match placement.is_side(at) {
+            true => placement.source_of(at, data, placement.owned(self.rank).next()?),
+            false => placement.source(at, data),
+        }
+    }
+    /// Where the data that a chunk makes go.
+    fn consumer(&self, at: StageAt, data: Data) -> Option<StageAt> {
+        let placement = &self.order.placement;
+        match placement.is_side(at) {
+            true => placement.consumer_of(at, data, placement.owned(self.rank).next()?),
+            false => placement.consumer(at, data),
+        }
+    }
+    /// Opens what the first stage has with the sides of all ranks.
+    fn open_sides(&mut self, work: &mut dyn StageWork) {
+        let (order, first) = (self.order, StageAt { direction: 0, stage: 0 });
+        if !order.placement.has_sides() || order.placement.seat(first).rank != self.rank {
+            return;
+        }
+        for rank in 0..order.placement.ranks() {
+            let made = order.placement.owned(rank).next();
+            let to = |data| order.placement.consumer_of(first, data, made?);
+            let from = made.and_then(|made| order.placement.source_of(first, Data::Activations, made));
+            let input = match from {
+                None => Border::Open,
+                Some(_) if rank == self.rank => Border::Inside,
+                Some((side, data)) => self.across(work, side, first, data, StreamKind::PipelineRecv),
+            };
+            let output = match to(Data::Gradients) {
+                None => Border::Open,
+                Some(_) if rank == self.rank => Border::Inside,
+                Some(side) => self.across(work, first, side, Data::Gradients, StreamKind::PipelineSend),
+            };
+            self.sides[0].push(input);
+            self.sides[1].push(output);
+        }
+    }
+    /// The border over which the input of a pass comes.
+    fn input_of(&self, part: Part, at: StageAt, data: Data) -> &Border {
+        match self.order.placement.source_of(at, data, part.micro_batch) {
+            Some((side, _)) if self.order.placement.is_side(side) && at.stage == 0 => {
+                &self.sides[0][self.order.placement.seat(side).rank as usize]
+            }
+            _ => &self.inputs[part.chunk as usize][data as usize],
+        }
+    }
+    /// The border over which the output of a pass goes.
+    fn output_of(&self, part: Part, data: Data) -> &Border {
+        let placement = &self.order.placement;
+        let at = placement.stage(Seat { rank: self.rank, chunk: part.chunk });
+        match placement.consumer_of(at, data, part.micro_batch) {
+            Some(side) if placement.is_side(side) => &self.sides[1][placement.seat(side).rank as usize],
+            _ => &self.outputs[part.chunk as usize][data as usize],
+        }
+    }
+
     fn input_border(&mut self, work: &mut dyn StageWork, at: StageAt, data: Data) -> Border {
-        match self.order.placement.source(at, data) {
+        match self.source(at, data) {
             None => Border::Open,
             Some((from, _)) if self.order.placement.seat(from).rank == self.rank => Border::Inside,
             Some((from, data)) => self.across(work, from, at, data, StreamKind::PipelineRecv),
         }
     }
     fn output_border(&mut self, work: &mut dyn StageWork, at: StageAt, data: Data) -> Border {
-        match self.order.placement.consumer(at, data) {
+        match self.consumer(at, data) {
             None => Border::Open,
             Some(to) if self.order.placement.seat(to).rank == self.rank => Border::Inside,
             Some(to) => self.across(work, at, to, data, StreamKind::PipelineSend),
@@ -181,7 +244,7 @@ impl<'a> RankBuilder<'a> {
     ) -> Border {
         let placement = &self.order.placement;
         let sends = kind == StreamKind::PipelineSend;
-        let wire = self.wires.wire(from, data);
+        let wire = self.wires.between(placement, from, Some(to), data);
         let mut lanes = Vec::new();
         for lane in 0..self.options.lanes {
             let channel =
@@ -202,18 +265,17 @@ impl<'a> RankBuilder<'a> {
 
     fn task(&mut self, part: Part, first_of_chunk: bool, last_of_chunk: bool) -> Task {
         let at = self.order.placement.stage(Seat { rank: self.rank, chunk: part.chunk });
-        let input =
-            part.pass.makes().and_then(|data| match self.inputs[part.chunk as usize][data as usize] {
-                Border::Open => None,
-                Border::Inside => {
-                    let (from, data) = self.order.placement.source(at, data)?;
-                    Some(
-                        self.local
-                            [self.local_index(self.order.placement.seat(from).chunk, data, part.micro_batch)],
-                    )
-                }
-                Border::Across(end) => Some(self.receive(end, part.micro_batch)),
-            });
+        let input = part.pass.makes().and_then(|data| match *self.input_of(part, at, data) {
+            Border::Open => None,
+            Border::Inside => {
+                let (from, data) = self.order.placement.source_of(at, data, part.micro_batch)?;
+                Some(
+                    self.local
+                        [self.local_index(self.order.placement.seat(from).chunk, data, part.micro_batch)],
+                )
+            }
+            Border::Across(end) => Some(self.receive(end, part.micro_batch)),
+        });
         Task { rank: self.rank, at, part, input, first_of_chunk, last_of_chunk }
     }
 
@@ -273,7 +335,7 @@ impl<'a> RankBuilder<'a> {
             None => drop(self.send(part, done)),
         }
         let Some(data) = part.pass.makes() else { return };
-        if !matches!(self.outputs[part.chunk as usize][data as usize], Border::Across(_)) {
+        if !matches!(self.output_of(part, data), Border::Across(_)) {
             let index = self.local_index(part.chunk, data, part.micro_batch);
             self.local[index] = done;
         }
@@ -282,7 +344,7 @@ impl<'a> RankBuilder<'a> {
     /// Sends what `part` has made after `done`, if another rank takes it.
     fn send(&mut self, part: Part, done: OpId) -> Option<OpId> {
         let data = part.pass.makes()?;
-        if let Border::Across(end) = self.outputs[part.chunk as usize][data as usize] {
+        if let Border::Across(end) = *self.output_of(part, data) {
             let End { wire, lanes, .. } = &self.ends[end];
             let lane = lanes[self.place(*wire, part.micro_batch) % lanes.len()];
             return Some(lane.messages(&mut self.program, &[done], part.micro_batch));

@@ -1,7 +1,7 @@
 //! The transfers of an order: what each stage makes, and the channels that carry it.
 
 use super::Channel;
-use crate::step::schedule::{Data, Order, Seat, StageAt};
+use crate::step::schedule::{Data, Order, Placement, Seat, StageAt};
 
 /// The channels met so far; each is met on two ranks.
 pub(super) struct Channels {
@@ -32,7 +32,7 @@ pub(super) struct Wires {
 
 impl Wires {
     pub(super) fn new(order: &Order) -> Wires {
-        let stages = order.placement.stages() as usize;
+        let stages = order.placement.all_stages() as usize;
         let (micro_batches, wires) =
             (order.micro_batches as usize, 2 * stages * order.placement.directions() as usize);
         let mut w = Wires {
@@ -45,14 +45,28 @@ impl Wires {
             for part in slots.iter().flat_map(|s| s.parts()) {
                 let Some(data) = part.pass.makes() else { continue };
                 let at = order.placement.stage(Seat { rank: rank as u32, chunk: part.chunk });
-                let wire = w.wire(at, data);
+                let to = order.placement.consumer_of(at, data, part.micro_batch);
+                if to.is_none() && order.placement.is_side(at) {
+                    continue;
+                }
+                let wire = w.between(&order.placement, at, to, data);
                 w.place[wire * micro_batches + part.micro_batch as usize] = w.made[wire].len() as u32;
                 w.made[wire].push(part.micro_batch);
             }
         }
         w
     }
-    pub(super) fn wire(&self, at: StageAt, data: Data) -> usize {
+    /// The wire from a stage to another: that of the stage that makes the data, or of the side that takes them.
+    pub(super) fn between(
+        &self,
+        placement: &Placement,
+        from: StageAt,
+        to: Option<StageAt>,
+        data: Data,
+    ) -> usize {
+        self.wire(to.filter(|to| placement.is_side(*to)).unwrap_or(from), data)
+    }
+    fn wire(&self, at: StageAt, data: Data) -> usize {
         2 * (usize::from(at.direction) * self.stages + at.stage as usize) + data as usize
     }
     pub(super) fn place(&self, wire: usize, micro_batch: u32) -> usize {

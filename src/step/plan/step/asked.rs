@@ -6,12 +6,15 @@ use super::groups::{self, Degrees, Group, UNCUT};
 use super::residency::Placed;
 use crate::core::ids::RankId;
 use crate::step::model::CommGroup;
+use crate::step::model::flops::TokenFlops;
 use crate::step::schedule::{self, Choice, LayerSplit, Order, Pass, Slot, split_layers};
 use crate::step::sharding::{Exchange, GroupSize};
 use crate::step::spec::SpecError;
 use crate::step::spec::model::ModelSpec;
 use crate::step::spec::stack::UpdatePass;
-use crate::step::spec::workload::{ContextKind, DispatcherKind, ExpertOverlap, OptimizerPlace, WorkloadSpec};
+use crate::step::spec::workload::{
+    ContextKind, DispatcherKind, ExpertOverlap, ModelRef, OptimizerPlace, WorkloadSpec,
+};
 use crate::step::topology::{Axis, Front, Layout, Machine};
 
 /// Sizes of the groups of a workload on so many devices, and which rank is where.
@@ -96,16 +99,34 @@ pub fn order(w: &WorkloadSpec, micro_batches: u32) -> Result<Order, PlanError> {
         Choice::Named(schedule) => schedule.order(&pipeline.shape(micro_batches))?,
         Choice::File => user_order(w)?,
     };
+    let order = match &w.model {
+        ModelRef::Inline(model) => with_sides(order, w, model),
+        _ => order,
+    };
     Ok(match w.expert.overlap {
         ExpertOverlap::MicroBatches | ExpertOverlap::MicroBatchesFusedGradients => paired(order),
         ExpertOverlap::None | ExpertOverlap::SharedExpert => order,
     })
 }
 
+/// The order with a module beside every rank, where there is one. How long an encoder's pass takes of a stage's goes by FLOPs.
+fn with_sides(order: Order, w: &WorkloadSpec, model: &ModelSpec) -> Order {
+    let Some(module) = w.module_in_bubbles(model) else { return order };
+    let sequence = w.sequence(model);
+    let of_model = TokenFlops::of(&w.seen_by(model), sequence);
+    let stage =
+        (of_model.matrices + of_model.mixing_causal) * sequence as f64 / f64::from(order.placement.ranks());
+    let images = module.most_items() as f64 * module.forward_flops();
+    order.with_sides(images / stage, module.is_trained())
+}
+
 /// As few micro-batches as have an order that shows all that the schedule does with so many: turns that repeat themselves are
 /// there once. All of them where the schedule does not repeat itself, or passes are paired.
 pub fn fewest_micro_batches(w: &WorkloadSpec, micro_batches: u32) -> u32 {
     let pipeline = &w.parallelism.pipeline;
+    if w.side_ranks() > 0 {
+        return micro_batches;
+    }
     let turns = match (pipeline.choice(), w.expert.overlap) {
         (Choice::Named(schedule), ExpertOverlap::None | ExpertOverlap::SharedExpert) => {
             schedule.turns(&pipeline.shape(micro_batches))
@@ -243,6 +264,9 @@ pub(super) fn groups_of(w: &WorkloadSpec, model: &ModelSpec, d: &Degrees, p: &Pl
     }
     if w.stack().optimizer.passes.contains(&UpdatePass::Norm) {
         groups.push(Group::Model);
+    }
+    if w.side_ranks() > 0 && w.trains_modules() {
+        groups.push(Group::Pipeline);
     }
     if model.tied_embeddings && d.ends[0] != d.ends[1] {
         groups.push(Group::Embedding);

@@ -17,6 +17,8 @@ pub enum Group {
     Experts(Exchange),
     /// Stages of one pipeline that share a tied embedding table: that of the embedding, and the last.
     Embedding,
+    /// Stages of one pipeline at the same place, which hold a module each: its gradients.
+    Pipeline,
     /// Ranks that together hold one model (tensor × pipeline): the norm of its gradients.
     Model,
     /// A copy from a tier to device memory (one member).
@@ -181,6 +183,7 @@ impl Degrees {
                 run / step
             }
             Group::Embedding => 2,
+            Group::Pipeline => self.stages(1).len() as u32,
             Group::Model => self.tensor * self.stages(1).len() as u32,
             Group::CopyIn(_)
             | Group::CopyOut(_)
@@ -252,6 +255,7 @@ impl Degrees {
             Group::Embedding if self.ends.iter().all(|end| stages.contains(end)) => {
                 members.extend(self.ends.map(|pp| at(tp, cp, dp, pp)));
             }
+            Group::Pipeline => members.extend(stages.map(|pp| at(tp, cp, dp, pp))),
             Group::Model => {
                 let of_stage = |pp| (0..self.tensor).map(move |t| at(t, cp, dp, pp));
                 members.extend(stages.flat_map(of_stage));

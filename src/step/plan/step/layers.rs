@@ -1,14 +1,15 @@
 //! The layers of a model as one rank has them, and the units of every stage.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::modules::ModuleLayers;
 use super::unit::{FullRecompute, Planned, Unit, full_recompute};
 use crate::step::model::{LayerPlan, Shard};
 use crate::step::spec::model::ModelSpec;
-use crate::step::spec::workload::{RecomputeSpec, WorkloadSpec};
+use crate::step::spec::workload::{RecomputeSpec, Trained, WorkloadSpec};
 
-/// The units of every stage.
+/// The units of every stage, and behind them those of a module that each pipeline rank holds beside its own.
 ///
 /// `split[stage]` are the transformer layers of a stage; the first stage also holds modules and the embedding, unless a
 /// module has stages of its own before it, and the last multi-token-prediction modules and the head. `loads` are the
@@ -37,12 +38,17 @@ pub struct Layers {
     policy: Arc<RecomputeSpec>,
     embedding: Planned,
     transformer: Vec<Planned>,
+    /// Layers that read image tokens, as the first of a stage, which keeps these.
+    keeping: BTreeMap<u32, Planned>,
+    /// The first so many layers that run forward alone.
+    alone: u64,
     prediction: Vec<Planned>,
     head: Planned,
 }
 
-/// What tells layers apart: kind, load on experts (as bits) where there are any, and whether it is frozen, or the lowest that is not.
-type Different<'m> = (Option<&'m str>, Option<u64>, [bool; 2]);
+/// What tells layers apart: kind, load on experts (as bits) where there are any, what is trained, whether it is the lowest that is, and
+/// whether it keeps image tokens.
+type Different<'m> = (Option<&'m str>, Option<u64>, Trained, [bool; 2]);
 
 impl Layers {
     /// The layers of `model`; `cut` tells whether its ends lie on different stages. Other arguments as of
@@ -58,19 +64,24 @@ impl Layers {
         let below = workload.trains_modules();
         let planned = |plan: LayerPlan| Planned::new(plan, &policy);
         let mut known: Vec<(Different<'_>, Planned)> = Vec::new();
-        let transformer = (0..model.layers).map(|layer| {
+        let mut layer_of = |layer: u64, keeps_images: bool| {
             let load = loads.get(layer as usize).or(loads.first()).filter(|_| model.has_experts(layer));
-            let (frozen, lowest) = (layer < training.frozen_layers, training.is_lowest(layer, below));
-            let kind = (model.kind_of(layer), load.map(|l| l.to_bits()), [frozen, lowest]);
+            let (trained, lowest) =
+                (training.of_layer(model, layer, below), training.is_lowest(model, layer, below));
+            let bits = load.map(|l| l.to_bits());
+            let kind = (model.kind_of(layer), bits, trained.clone(), [lowest, keeps_images]);
             if let Some((_, planned)) = known.iter().find(|(k, _)| *k == kind) {
                 return planned.clone();
             }
-            let (load, trained) = (load.copied().unwrap_or(1.0), training.of_layer(layer, below));
-            let shard = Shard { expert_load: load, trained, lowest, ..shard.clone() };
+            let load = load.copied().unwrap_or(1.0);
+            let shard = Shard { expert_load: load, trained, lowest, keeps_images, ..shard.clone() };
             known.push((kind, planned(LayerPlan::transformer(&model.layer(layer), &shard))));
             known[known.len() - 1].1.clone()
-        });
-        let transformer = transformer.collect();
+        };
+        let transformer: Vec<Planned> = (0..model.layers).map(|layer| layer_of(layer, false)).collect();
+        let reads = |layer: &u32| transformer[*layer as usize].plan.image_bytes > 0;
+        let keeping = (0..model.layers as u32).filter(reads).map(|l| (l, layer_of(l.into(), true))).collect();
+        let alone = if below || training.is_whole() { 0 } else { training.lowest(model) };
         let first = Shard { trained: training.of_embedding(), ..shard.clone() };
         let last = Shard { trained: training.of_head(model), ..shard.clone() };
         let load = loads.last().copied().unwrap_or(1.0);
@@ -84,6 +95,8 @@ impl Layers {
                 .collect(),
             embedding: planned(LayerPlan::embedding(model, &first)),
             transformer,
+            keeping,
+            alone,
             prediction: prediction.collect(),
             head: planned(LayerPlan::head(model, &last, !model.tied_embeddings || cut)),
             policy,
@@ -104,17 +117,14 @@ impl Layers {
                 units.push(Unit::new(None, FullRecompute::No, &self.embedding, &self.policy));
             }
             // What runs forward alone keeps nothing, and is not counted.
-            let alone = if workload.trains_modules() { 0 } else { workload.training.frozen_layers };
-            let frozen = alone.saturating_sub(u64::from(layers.start));
+            let frozen = self.alone.saturating_sub(u64::from(layers.start));
+            let keeps = layers.clone().find(|layer| self.keeping.contains_key(layer));
             for (i, layer) in layers.clone().enumerate() {
                 let trained = (i as u64).checked_sub(frozen);
                 let recompute = trained.map_or(FullRecompute::No, |i| full_recompute(&self.policy, i));
-                units.push(Unit::new(
-                    Some(layer),
-                    recompute,
-                    &self.transformer[layer as usize],
-                    &self.policy,
-                ));
+                let kept = self.keeping.get(&layer).filter(|_| keeps == Some(layer));
+                let planned = kept.unwrap_or(&self.transformer[layer as usize]);
+                units.push(Unit::new(Some(layer), recompute, planned, &self.policy));
             }
             if s == last {
                 let ends = self.prediction.iter().chain([&self.head]);
@@ -122,6 +132,8 @@ impl Layers {
             }
             units
         });
-        stages.collect()
+        let beside = (0..workload.side_ranks())
+            .map(|_| self.modules.iter().flat_map(ModuleLayers::beside).collect::<Vec<Unit>>());
+        stages.chain(beside).collect()
     }
 }

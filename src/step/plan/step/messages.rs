@@ -1,5 +1,6 @@
 //! What crosses the borders between stages: activations of the language model, and in front of it what an encoder on
-//! stages of its own hands on.
+//! stages of its own hands on. Where layers behind a border attend to images, the image tokens cross it too, whole on each rank, and their
+//! gradients come back where something in front of the language model is trained.
 
 use super::unit::Unit;
 use crate::core::ids::TransferId;
@@ -47,9 +48,11 @@ impl Border {
             Data::Gradients => [behind, before],
         }
     }
-    /// Between stages of one grid: each rank has one message.
-    fn inside(bytes: f64, pieces: u64, gradients: bool) -> Border {
-        let whole = [bytes, if gradients { bytes } else { 0.0 }];
+    /// Between stages of one grid: each rank has one message, of activations and of the image tokens that layers behind read; gradients of
+    /// either come back or not.
+    fn inside(bytes: [f64; 2], pieces: u64, gradients: [bool; 2]) -> Border {
+        let back = [0, 1].map(|of| if gradients[of] { bytes[of] } else { 0.0 });
+        let whole = [bytes[0] + bytes[1], back[0] + back[1]];
         let gathered = if pieces > 1 { whole } else { [0.0; 2] };
         Border { whole, pieces, gathered, fans: [1; 2] }
     }
@@ -70,21 +73,29 @@ pub(super) struct Messages {
     borders: Vec<Border>,
     /// By border: of activations, and of gradients.
     transfers: Vec<[TransferId; 2]>,
+    /// Between the first stage and the ranks that hold an encoder beside their stages.
+    side: Option<(Border, [TransferId; 2])>,
 }
 
 impl Messages {
-    pub fn new(borders: Vec<Border>, lowering: &mut Lowering<'_>) -> Messages {
+    pub fn new(borders: Vec<Border>, side: Option<Border>, lowering: &mut Lowering<'_>) -> Messages {
         let mut transfer = |border: &Border, data| {
             lowering.transfer(Transfer::new(Op::SendRecv, border.message_bytes(data)))
         };
-        let of = |border| [Data::Activations, Data::Gradients].map(|data| transfer(border, data));
-        let transfers = borders.iter().map(of).collect();
-        Messages { borders, transfers }
+        let mut of =
+            |border: &Border| [Data::Activations, Data::Gradients].map(|data| transfer(border, data));
+        let transfers = borders.iter().map(&mut of).collect();
+        let side = side.map(|border| (border, of(&border)));
+        Messages { borders, transfers, side }
     }
     /// What carries a message over the border behind a stage, and its bytes.
     pub fn of(&self, stage: u32, data: Data) -> (TransferId, u64) {
         let border = stage as usize;
         (self.transfers[border][data as usize], self.borders[border].message_bytes(data))
+    }
+    /// The same between the first stage and a rank that encodes its images.
+    pub fn of_side(&self, data: Data) -> Option<(TransferId, u64)> {
+        self.side.map(|(border, transfers)| (transfers[data as usize], border.message_bytes(data)))
     }
     /// How many messages of a micro-batch a sending and a receiving rank have.
     pub fn fans(&self, stage: u32, data: Data) -> [u32; 2] {
@@ -97,7 +108,8 @@ impl Messages {
     }
     /// Each transfer once.
     pub fn transfers(&self) -> Vec<TransferId> {
-        let mut all: Vec<TransferId> = self.transfers.iter().flatten().copied().collect();
+        let mut all: Vec<TransferId> =
+            self.transfers.iter().chain(self.side.iter().map(|side| &side.1)).flatten().copied().collect();
         all.sort_unstable();
         all.dedup();
         all
@@ -112,13 +124,20 @@ pub fn borders(
     shard: &Shard,
     stages: &[Vec<Unit>],
 ) -> Vec<Border> {
+    let stages = &stages[..stages.len() - workload.side_ranks()];
     let own = workload.module_stages() as usize;
     let module = staged(workload, model, shard);
     let cut = workload.parallelism.pipeline.scatter_gather;
     let pieces = |alike: u64| if cut { alike } else { 1 };
     let data = workload.parallelism.data.unwrap_or(1);
     let stage = workload.parallelism.tensor * workload.parallelism.context.size * data;
-    let first_trained = stages.iter().position(|units| units.iter().any(|u| u.plan.has_backward()));
+    let trained = |units: &Vec<Unit>| units.iter().any(|u| u.plan.has_backward());
+    let beside = workload.side_ranks() > 0 && workload.trains_modules();
+    let first_trained = if beside { Some(0) } else { stages.iter().position(trained) };
+    let images_behind = |behind: usize| {
+        let units = stages.iter().skip(behind + 1).flatten();
+        units.map(|unit| unit.plan.image_bytes).max().unwrap_or(0) as f64
+    };
     let border = |behind: usize| {
         let gradients = first_trained.is_some_and(|first| first <= behind);
         if let (Some(module), Some(own), 0) = (&module, workload.module_devices(), behind) {
@@ -128,9 +147,17 @@ pub fn borders(
             Some(module) if behind < own => (module.bytes_behind(behind, own), module.alike()),
             _ => (shard.boundary_bytes(model), if shard.sequence_parallel { 1 } else { shard.tensor }),
         };
-        Border::inside(bytes, pieces(alike), gradients)
+        let images = if behind < own { 0.0 } else { images_behind(behind) };
+        Border::inside([bytes, images], pieces(alike), [gradients, gradients && shard.image_gradients])
     };
     (0..stages.len().saturating_sub(1)).map(border).collect()
+}
+
+/// What the first stage has with each rank that encodes its images, where ranks hold a module beside their stages.
+pub fn side_border(workload: &WorkloadSpec, model: &ModelSpec) -> Option<Border> {
+    let module = workload.module_in_bubbles(model)?;
+    let bytes = ModuleShard::new(workload, model, module, None).bytes_behind(0, 1);
+    Some(Border::inside([bytes, 0.0], 1, [module.is_trained(); 2]))
 }
 
 /// The module that has stages of its own.

@@ -44,7 +44,7 @@ pub use asked::{expert_domains, fewest_micro_batches, laid_out, layer_split, ord
 pub use error::PlanError;
 pub use forming::Forming;
 pub use layers::{Layers, cuts_model, units_of_stages};
-pub use messages::{Border, borders};
+pub use messages::{Border, borders, side_border};
 pub use packs::Packs;
 pub use pass_share::share_of_pass;
 pub use prices::{PriceList, Prices};
@@ -211,7 +211,7 @@ pub fn plan_on(
         stages,
         pinned: workload.offload.pinned_buffer_bytes.map(|_| machine.tier_count(DeviceId(0)) as u8),
         steps,
-        messages: Messages::new(borders, lowering),
+        messages: Messages::new(borders, side_border(workload, model), lowering),
         table_parameters: model.vocabulary.div_ceil(u64::from(degrees.tensor)) * model.hidden,
         forming: packs.dynamic().and_then(Forming::of),
     };
@@ -334,7 +334,8 @@ fn variants(layout: &Layout, of: &dyn Fn(RankId) -> Variant) -> Vec<Variant> {
 fn check_trained(w: &WorkloadSpec, stages: &[Vec<Unit>]) -> Result<(), SpecError> {
     let alone = |units: &Vec<Unit>| !units.is_empty() && units.iter().all(|u| !u.plan.has_backward());
     let own = w.module_stages() as usize;
-    let Some(stage) = stages.iter().skip(own).position(alone) else { return Ok(()) };
+    let of_model = &stages[own..stages.len() - w.side_ranks()];
+    let Some(stage) = of_model.iter().position(alone) else { return Ok(()) };
     let stage = own + stage;
     let frozen = w.training.frozen_layers;
     let modules = if stage == 0 && !w.modules.is_empty() { " and frozen modules" } else { "" };

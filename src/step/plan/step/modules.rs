@@ -24,6 +24,8 @@ pub(super) struct ModuleLayers {
     split: Vec<Range<u32>>,
     /// The arrival of its tokens from its own stages.
     arrival: Option<Planned>,
+    /// Whether every pipeline rank holds it beside its stages.
+    is_beside: bool,
 }
 
 impl ModuleLayers {
@@ -54,11 +56,16 @@ impl ModuleLayers {
             deep: shard.deep_projector().map(planned),
             deep_layers: module.spec.deep_layers().to_vec(),
             split: module.split(),
-            arrival: module.usage.own_stages().and_then(|_| shard.arrival()).map(planned),
+            arrival: module.is_elsewhere().then(|| shard.arrival()).flatten().map(planned),
+            is_beside: module.usage.bubbles,
             policy,
         }
     }
 
+    /// Its units on every pipeline rank; none where it stands on stages.
+    pub fn beside(&self) -> Vec<Unit> {
+        if self.is_beside { self.units(0..self.layers.len() as u32, [true; 2]) } else { Vec::new() }
+    }
     /// Its units on stage `stage` of its own; none where it has no such stage.
     pub fn on_own_stage(&self, stage: usize) -> Vec<Unit> {
         let ends = [stage == 0, stage + 1 == self.split.len()];

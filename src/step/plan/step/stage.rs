@@ -257,6 +257,9 @@ impl<'a, 'm> Stage<'a, 'm> {
     /// The gather of an input that came in pieces from another rank.
     fn border_gather(&mut self, b: &mut ProgramBuilder, task: &Task) -> Option<Act> {
         let placement = &self.w.order.placement;
+        if placement.is_side(task.at) {
+            return None;
+        }
         let (from, data) = placement.source(task.at, task.part.pass.makes()?)?;
         if placement.seat(from).rank == task.rank {
             return None;
@@ -462,8 +465,13 @@ impl StageWork for Stage<'_, '_> {
     }
 
     fn message(&self, channel: &Channel) -> Message {
+        let (messages, placement) = (&self.w.setup.messages, &self.w.order.placement);
+        let is_side = |seat| placement.is_side(placement.stage(seat));
+        let side = messages.of_side(channel.data).filter(|_| is_side(channel.from) || is_side(channel.to));
+        if let Some((transfer, bytes)) = side {
+            return Message { transfer, bytes: bytes as f64, fans: [1; 2] };
+        }
         let border = border_behind(channel.from_stage.stage, channel.data);
-        let messages = &self.w.setup.messages;
         let (transfer, bytes) = messages.of(border, channel.data);
         Message { transfer, bytes: bytes as f64, fans: messages.fans(border, channel.data) }
     }

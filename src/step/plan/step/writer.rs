@@ -111,8 +111,22 @@ impl<'a, 'm> Writer<'a, 'm> {
     }
     /// Nothing of the step to come has happened yet.
     pub fn begin_step(&mut self) {
-        self.visits.begin_step(self.order.per_direction());
+        let passes: Vec<u32> = (0..self.units.len() as u32).map(|unit| self.backward_passes(unit)).collect();
+        self.visits.begin_step(passes);
         self.reduced = vec![Vec::new(); self.units.len()];
+    }
+
+    /// The first unit of a module that the rank holds beside its stages; as many as there are units where it holds none.
+    pub fn first_beside(&self) -> u32 {
+        let chunks = self.first_unit.len() - if self.order.placement.has_sides() { 2 } else { 1 };
+        self.first_unit[chunks]
+    }
+    /// Micro-batches that add to the gradient of a unit.
+    pub fn backward_passes(&self, unit: u32) -> u32 {
+        match unit >= self.first_beside() {
+            true => self.order.placement.owned(self.rank).count() as u32,
+            false => self.order.per_direction(),
+        }
     }
 
     /// The slot of a group, if it has more than one member (copies always have one).

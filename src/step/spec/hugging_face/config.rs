@@ -111,6 +111,10 @@ impl<'a> Config<'a> {
         let list = self.map.get(name)?.as_array()?;
         list.iter().map(|v| v.as_u64().filter(|n| *n <= LARGEST).or(v.as_bool().map(u64::from))).collect()
     }
+    /// How many entries a list has.
+    pub fn list_length(&self, name: &str) -> Option<u64> {
+        self.map.get(name)?.as_array().map(|list| list.len() as u64)
+    }
     /// A list of words.
     pub fn words(&self, name: &str) -> Option<Vec<&'a str>> {
         self.map.get(name)?.as_array()?.iter().map(Value::as_str).collect()
@@ -159,6 +163,8 @@ impl<'a> Config<'a> {
             norm: Norm::Rms,
             norms: None,
             extra_norms: 0,
+            gates: false,
+            extra_rows: 0,
             dropout: false,
             parallel_block: false,
             attention: AttentionSpec::default(),

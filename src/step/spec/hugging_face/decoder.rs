@@ -27,6 +27,25 @@ pub(super) fn llama(c: &Config) -> Model {
     Ok(m)
 }
 
+/// Llama 3.2 Vision: some layers attend to the tokens of images, with norms of queries and keys and gates on both parts; the embedding has
+/// eight rows more than the head. A file of the whole model says how many tokens an image has.
+pub(super) fn mllama(c: &Config) -> Model {
+    let mut m = ModelSpec { extra_rows: 8, ..c.decoder()? };
+    let listed = c.numbers("cross_attention_layers").unwrap_or_else(|| vec![3, 8, 13, 18, 23, 28, 33, 38]);
+    let attention = AttentionSpec {
+        causal: false,
+        rotary: Some(false),
+        qk_norm: QkNorm::Head,
+        image_tokens: Some(0),
+        ..m.attention
+    };
+    let cross = LayerKindSpec { attention: Some(attention), gates: Some(true), ..LayerKindSpec::default() };
+    let name = |i: u64| if listed.contains(&i) { "cross" } else { "text" };
+    let layers: Vec<&'static str> = (0..m.layers).map(name).collect();
+    set_kinds(&mut m, [("text", LayerKindSpec::default()), ("cross", cross)], &layers);
+    Ok(m)
+}
+
 /// The sliding window, where one is set and in use.
 pub(super) fn window(c: &Config, used: bool) -> Result<Option<u64>, SpecError> {
     Ok(c.optional(&["sliding_window"])?.filter(|_| c.flag("use_sliding_window", used)))

@@ -20,7 +20,7 @@ mod windowed;
 use serde_json::Value;
 
 use super::SpecError;
-use super::model::ModelSpec;
+use super::model::{ModelSpec, ModuleSpec};
 
 use config::Config;
 
@@ -30,6 +30,8 @@ type Family = fn(&Config) -> Result<ModelSpec, SpecError>;
 /// The architectures known, by `model_type`.
 const FAMILIES: &[(&str, Family)] = &[
     ("llama", decoder::llama),
+    ("mllama", decoder::mllama),
+    ("mllama_text_model", decoder::mllama),
     ("mistral", decoder::llama),
     ("ministral", decoder::llama),
     ("mistral3", decoder::llama),
@@ -123,7 +125,11 @@ pub fn model(value: &Value, file: &str) -> Result<ModelSpec, SpecError> {
         let (_, family) = known.ok_or_else(|| unknown(value, &kind))?;
         let mut model = family(&config)?;
         model.modules = modules::of(value, model.hidden)?;
-        Ok(model)
+        let image = |m: &ModuleSpec| m.input.used_positions(m.sequence) / m.merge.max(1);
+        Ok(match model.modules.first().map(image).filter(|_| model.has_cross()) {
+            Some(tokens) => model.with_images(tokens),
+            None => model,
+        })
     });
     let model = model.map_err(|e| e.in_file(file))?;
     match model.validate("").into_iter().next() {

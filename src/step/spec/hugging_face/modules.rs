@@ -30,6 +30,7 @@ pub(super) fn of(file: &Value, hidden: u64) -> Result<Vec<ModuleSpec>, SpecError
         ("internvl_chat", Some(vision), _) => {
             internvl(&Config::new(vision, "")?, &Config::new(file, "")?, hidden)?
         }
+        ("mllama", Some(vision), _) => mllama(&Config::new(vision, "")?, hidden)?,
         ("kimi_vl", Some(vision), _) => kimi_vl(&Config::new(vision, "")?, hidden)?,
         ("qwen2_audio", _, Some(audio)) => whisper(&Config::new(audio, "")?, hidden)?,
         _ => return Ok(Vec::new()),
@@ -65,6 +66,10 @@ impl Vit {
                 stride: 1,
                 position_rows: 0,
                 extra_tokens: 0,
+                extra_become_tokens: false,
+                tile: None,
+                pad_to: 1,
+                gates: 0,
                 norms: 0,
             },
             layers: self.layers,
@@ -75,8 +80,10 @@ impl Vit {
             gated_mlp: false,
             biases: true,
             key_biases: true,
+            attention_biases: None,
             norm: Norm::Layer,
             layer_scale: false,
+            gated_layers: 0,
             rotary: false,
             window: None,
             full_every: None,
@@ -110,6 +117,7 @@ fn gemma3(c: &Config, whole: &Config, hidden: u64) -> Result<ModuleSpec, SpecErr
         token_norm: Some(TokenNorm { width: vit.hidden, norm: Norm::Rms }),
         matrices: vec![[vit.hidden, hidden]],
         biases: false,
+        beside_layers: Vec::new(),
     };
     let mut module = vit.module(patches / tokens, projector);
     module.input.position_rows = patches;
@@ -123,7 +131,7 @@ fn llama4(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
     let (shuffled, out) = (c.or(&["projector_input_dim"], 4096)?, c.or(&["projector_output_dim"], 4096)?);
     let merge = (1.0 / c.ratio("pixel_shuffle_ratio", 0.5).powi(2)).round() as u64;
     let matrices = vec![[vit.hidden * merge, shuffled], [shuffled, out], [out, hidden]];
-    let mut module = vit.module(merge, ProjectorSpec { norms: 1, token_norm: None, matrices, biases: false });
+    let mut module = vit.module(merge, ProjectorSpec { norms: 1, matrices, ..ProjectorSpec::default() });
     let input = &mut module.input;
     (input.biases, input.position_rows, input.extra_tokens, input.norms) = (false, patches + 1, 1, 1);
     module.rotary = true;
@@ -142,6 +150,7 @@ fn qwen2_5_vl(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
         token_norm: None,
         matrices: vec![[wide, wide], [wide, c.or(&["out_hidden_size"], hidden)?]],
         biases: true,
+        beside_layers: Vec::new(),
     };
     let mut module = vit.module(merge, projector);
     module.input.matrices = vec![[frames * 3 * vit.patch * vit.patch, vit.hidden]];
@@ -163,7 +172,7 @@ fn qwen3_vl(c: &Config, hidden: u64, deep: Vec<u64>) -> Result<ModuleSpec, SpecE
     let (merge, frames) = (along * along, c.or(&["temporal_patch_size"], 2)?);
     let wide = vit.hidden * merge;
     let matrices = vec![[wide, wide], [wide, c.or(&["out_hidden_size"], hidden)?]];
-    let projector = ProjectorSpec { norms: 1, token_norm: None, matrices, biases: true };
+    let projector = ProjectorSpec { norms: 1, matrices, biases: true, ..ProjectorSpec::default() };
     let token_norm = Some(TokenNorm { width: wide, norm: Norm::Layer });
     let layers = c.numbers("deepstack_visual_indexes").unwrap_or(deep);
     let deep = ProjectorSpec { norms: 0, token_norm, ..projector.clone() };
@@ -188,6 +197,39 @@ fn full_every(c: &Config, layers: u64) -> Result<Option<u64>, SpecError> {
         .hint("write a model file by hand: stepsim schema model"))
 }
 
+/// Llama 3.2 Vision: local layers, then gated global ones, over all tiles of an image; a class token for each tile, whose positions are padded
+/// to a multiple of 8; learned tables of positions, of tiles and of both for every aspect ratio, three of them scaled by a learned number. The
+/// inputs of some local layers stand beside the output of the last; all positions become tokens by one matrix.
+fn mllama(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
+    let (tile, patch) = patches(c, 448, 14)?;
+    let tiles = c.or(&["max_num_tiles"], 4)?;
+    let class = Vit { layers: 32, hidden: 1280, heads: 16, ffn: 5120, patch, patches: tile * tiles };
+    let mut vit = vit(c, class)?;
+    vit.heads = c.or(&["attention_heads", "num_attention_heads"], 16)?;
+    let global = c.or(&["num_global_layers"], 8)?;
+    vit.layers += global;
+    let beside_layers = c.numbers("intermediate_layers_indices").unwrap_or_else(|| vec![3, 7, 15, 23, 30]);
+    let wide = c.or(&["vision_output_dim"], 7680)?;
+    let matrices = vec![[wide, hidden]];
+    let projector = ProjectorSpec { matrices, biases: true, beside_layers, ..ProjectorSpec::default() };
+    let ratios = 1 + c.list_length("supported_aspect_ratios").unwrap_or(8);
+    let rows = tile + 1 + ratios * tiles * (tile + 1) + 2 * ratios * tiles;
+    let mut module = vit.module(1, projector);
+    module.input = ModuleInputSpec {
+        biases: false,
+        position_rows: rows,
+        extra_tokens: 1,
+        extra_become_tokens: true,
+        tile: Some(tile),
+        pad_to: 8,
+        gates: 3,
+        norms: 2,
+        ..module.input
+    };
+    (module.attention_biases, module.gated_layers) = (Some(false), global);
+    Ok(module)
+}
+
 /// InternViT: learned scales, a class token; four patches, normalised, become one token by two matrices.
 fn internvl(c: &Config, whole: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
     let (patches, patch) = patches(c, 448, 14)?;
@@ -199,6 +241,7 @@ fn internvl(c: &Config, whole: &Config, hidden: u64) -> Result<ModuleSpec, SpecE
         token_norm: Some(TokenNorm { width: wide, norm: Norm::Layer }),
         matrices: vec![[wide, hidden], [hidden, hidden]],
         biases: true,
+        beside_layers: Vec::new(),
     };
     let mut module = vit.module(merge, projector);
     (module.input.position_rows, module.input.extra_tokens, module.layer_scale) = (patches + 1, 1, true);
@@ -217,6 +260,7 @@ fn kimi_vl(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
         token_norm: None,
         matrices: vec![[wide, wide], [wide, hidden]],
         biases: true,
+        beside_layers: Vec::new(),
     };
     let mut module = vit.module(merge, projector);
     let rows = c.or(&["init_pos_emb_height"], 64)? * c.or(&["init_pos_emb_width"], 64)?;
@@ -236,7 +280,7 @@ fn whisper(c: &Config, hidden: u64) -> Result<ModuleSpec, SpecError> {
         patches: positions,
     };
     let projector =
-        ProjectorSpec { norms: 1, token_norm: None, matrices: vec![[width, hidden]], biases: true };
+        ProjectorSpec { norms: 1, matrices: vec![[width, hidden]], biases: true, ..ProjectorSpec::default() };
     let mut module = vit.module(2, projector);
     module.name = "audio".into();
     module.input.matrices = vec![[3 * c.or(&["num_mel_bins"], 128)?, width], [3 * width, width]];

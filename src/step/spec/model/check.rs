@@ -43,6 +43,7 @@ impl ModelSpec {
         }
         self.mixer.validate(&mut p, "mixer");
         self.attention.validate(&mut p);
+        self.validate_cross(&mut p);
         self.validate_modules(&mut p);
         self.validate_kinds(&mut p);
         if let Some(mla) = &self.mla {
@@ -64,6 +65,29 @@ impl ModelSpec {
             );
         }
         p.into_list()
+    }
+
+    /// What layers of cross-attention do not go with.
+    fn validate_cross(&self, p: &mut Problems) {
+        if self.extra_rows > 0 && self.tied_embeddings {
+            let hint = "add them to vocabulary: a tied head reads them too";
+            p.add("extra_rows", self.extra_rows, "0 with tied_embeddings", hint);
+        }
+        if self.extra_rows > 1_000_000_000 {
+            p.add("extra_rows", self.extra_rows, "0 to 1000000000", "rows beyond those of the LM head");
+        }
+        if !self.layer_kinds.is_empty()
+            && self.layer(self.layers.saturating_sub(1)).is_cross()
+            && self.prediction_modules > 0
+        {
+            let hint = "a prediction module is a layer like the last, and has no image tokens";
+            p.add(
+                "prediction_modules",
+                self.prediction_modules,
+                "0 where the last layer attends to images",
+                hint,
+            );
+        }
     }
 
     /// A bound on the number of parameters that cannot overflow.
@@ -91,6 +115,21 @@ impl AttentionSpec {
         }
         if let (Some(window), Some(_)) = (self.window, self.chunk) {
             p.add("attention.window", window, "a window or chunks, not both", "leave one of them out");
+        }
+        if let Some(images) = self.image_tokens.filter(|n| *n > 1_000_000_000) {
+            let hint = "the image tokens that a sequence sees";
+            p.add("attention.image_tokens", images, "0 to 1000000000", hint);
+        }
+        let beside = [
+            ("window", self.window.is_some()),
+            ("chunk", self.chunk.is_some()),
+            ("indexer", self.indexer.is_some()),
+            ("sinks", self.sinks),
+            ("output_gate", self.output_gate),
+        ];
+        if let (Some(images), Some((what, _))) = (self.image_tokens, beside.iter().find(|other| other.1)) {
+            let hint = "each token sees all image tokens of its sequence";
+            p.add("attention.image_tokens", images, format!("no {what} beside it"), hint);
         }
         if let Some(indexer) = &self.indexer {
             p.size("attention.indexer.heads", indexer.heads, 1_000_000);

@@ -56,6 +56,9 @@ pub struct LayerKindSpec {
     /// Normalisations of the layer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub norms: Option<u64>,
+    /// Whether learned numbers scale what attention and MLP add to the stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gates: Option<bool>,
 }
 
 /// Layers of one kind in a row: `["local", 5]`.

@@ -47,6 +47,23 @@ impl ModelSpec {
         }
     }
 
+    /// Whether some layers attend to images.
+    pub fn has_cross(&self) -> bool {
+        self.layer_counts().iter().any(|(layer, _)| layer.is_cross())
+    }
+    /// Whether some layers attend to images and the step has none.
+    pub fn leaves_out_layers(&self) -> bool {
+        self.layer_counts().iter().any(|(layer, _)| layer.is_left_out())
+    }
+    /// The model where each sequence has so many image tokens, as its layers of cross-attention see it.
+    pub fn with_images(&self, tokens: u64) -> ModelSpec {
+        let mut own = self.clone();
+        let attentions = own.layer_kinds.values_mut().filter_map(|kind| kind.attention.as_mut());
+        for attention in attentions.chain([&mut own.attention]) {
+            attention.image_tokens = attention.image_tokens.map(|_| tokens);
+        }
+        own
+    }
     /// Every different layer as it sees the model, with how many there are.
     pub fn layer_counts(&self) -> Vec<(Cow<'_, ModelSpec>, u64)> {
         type Key<'k> = (Option<&'k str>, bool);
@@ -109,6 +126,7 @@ impl LayerKindSpec {
             mla: own.mla.or(model.mla),
             moe: own.moe.or_else(|| model.moe.clone()),
             norms: own.norms.or(model.norms),
+            gates: own.gates.unwrap_or(model.gates),
             ..model.clone()
         }
     }

@@ -63,6 +63,9 @@ pub struct ModelSpec {
     pub gated_mlp: bool,
     /// Rows of the embedding table.
     pub vocabulary: u64,
+    /// Rows of the embedding table beyond those of the LM head (tokens that are read and never written, as `<|image|>`).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub extra_rows: u64,
     /// Whether the LM head shares the embedding table.
     #[serde(default)]
     pub tied_embeddings: bool,
@@ -90,6 +93,9 @@ pub struct ModelSpec {
     /// Normalisations beside those of the layers and the final one (behind the embedding, say).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub extra_norms: u64,
+    /// Whether learned numbers, one each, scale what attention and MLP add to the stream (Llama 3.2 Vision).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub gates: bool,
     /// Whether dropout masks are drawn and saved (after attention, in the attention scores, after the MLP).
     #[serde(default)]
     pub dropout: bool,
@@ -168,6 +174,14 @@ impl ModelSpec {
     /// Whether the MLP's matrices have biases.
     pub fn mlp_biases(&self) -> bool {
         self.mlp_biases.unwrap_or(self.biases)
+    }
+    /// Whether a layer attends to images.
+    pub fn is_cross(&self) -> bool {
+        self.mixer.is_attention() && self.attention.image_tokens.is_some()
+    }
+    /// Whether a layer attends to images and the step has none: it is left out.
+    pub fn is_left_out(&self) -> bool {
+        self.is_cross() && self.attention.image_tokens == Some(0)
     }
     /// Whether queries and keys are rotated.
     pub fn rotates(&self) -> bool {

@@ -41,12 +41,19 @@ pub struct ModuleSpec {
     /// Whether keys have biases where all else has (Whisper's have none).
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub key_biases: bool,
+    /// Whether the projections of attention have biases; default: `biases`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention_biases: Option<bool>,
     /// Kind of normalisation in the layers, before and behind them.
     #[serde(default)]
     pub norm: Norm,
     /// Whether learned scales stand behind attention and behind the MLP (InternViT).
     #[serde(default, skip_serializing_if = "is_default")]
     pub layer_scale: bool,
+    /// The last so many layers have a learned number each for what attention and for what the MLP add (the global layers of Llama
+    /// 3.2 Vision); not beside `full_every`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gated_layers: u64,
     /// Whether queries and keys are rotated.
     #[serde(default)]
     pub rotary: bool,
@@ -107,16 +114,29 @@ pub struct ModuleInputSpec {
     /// Rows of a learned table of positions; 0: there is none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub position_rows: u64,
-    /// Learned vectors beside the patches of an image (a class token), which become no tokens.
+    /// Learned vectors beside the patches of an image, or of each tile (a class token).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub extra_tokens: u64,
+    /// Whether these vectors become tokens too.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub extra_become_tokens: bool,
+    /// Patches of a tile: `extra_tokens` and `pad_to` are of each tile, the layers see all tiles of an image. Default: an image is
+    /// one tile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tile: Option<u64>,
+    /// Positions of a tile are padded to a multiple of so many.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub pad_to: u64,
+    /// Learned numbers that scale tables of positions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gates: u64,
     /// Normalisations before the layers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub norms: u64,
 }
 
 /// What brings tokens of an encoder to the width of the language model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectorSpec {
     /// Normalisations of the encoder's width behind its layers, before positions are merged.
@@ -131,6 +151,26 @@ pub struct ProjectorSpec {
     /// Whether they have biases.
     #[serde(default)]
     pub biases: bool,
+    /// Numbers of the encoder's layers, from 0, whose inputs are put side by side with the output of the last before the first matrix
+    /// reads them (Llama 3.2 Vision); default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside_layers: Vec<u64>,
+}
+
+impl ModuleInputSpec {
+    /// Tiles of so many patches.
+    pub fn tiles(&self, patches: u64) -> u64 {
+        self.tile.map_or(1, |tile| patches.div_ceil(tile.max(1)))
+    }
+    /// Positions that so many patches of an image become in the layers.
+    pub fn positions(&self, patches: u64) -> u64 {
+        let tile = self.tile.map_or(patches, |tile| tile.min(patches));
+        self.tiles(patches) * (tile + self.extra_tokens).next_multiple_of(self.pad_to.max(1))
+    }
+    /// Those of them that become tokens.
+    pub fn used_positions(&self, patches: u64) -> u64 {
+        patches + if self.extra_become_tokens { self.tiles(patches) * self.extra_tokens } else { 0 }
+    }
 }
 
 /// A normalisation of merged tokens.

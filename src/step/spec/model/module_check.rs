@@ -57,7 +57,22 @@ impl ModuleSpec {
             let allowed = format!("a multiple of merge ({})", self.merge);
             p.add(format!("{at}.sequence"), self.sequence, allowed, "so many patches become one token");
         }
-        let small = [self.input.position_rows, self.input.extra_tokens, self.input.norms];
+        let input = &self.input;
+        if let Some(tile) = input.tile.filter(|tile| *tile == 0 || !self.sequence.is_multiple_of(*tile)) {
+            let allowed = format!("a divisor of sequence ({})", self.sequence);
+            p.add(format!("{at}.input.tile"), tile, allowed, "an image is whole tiles");
+        }
+        p.size(format!("{at}.input.pad_to"), input.pad_to, MOST);
+        if self.gated_layers > self.layers || (self.gated_layers > 0 && self.full_every.is_some()) {
+            let allowed = format!("0 to {} (layers), and 0 beside full_every", self.layers);
+            p.add(format!("{at}.gated_layers"), self.gated_layers, allowed, "the last so many layers");
+        }
+        let beside = &self.projector.beside_layers;
+        if beside.iter().any(|l| *l >= self.layers) || beside.windows(2).any(|two| two[0] >= two[1]) {
+            let allowed = format!("layers in order, each less than {}", self.layers);
+            p.add(format!("{at}.projector.beside_layers"), format!("{beside:?}"), allowed, "as [3, 7, 15]");
+        }
+        let small = [input.position_rows, input.extra_tokens, input.norms, input.gates];
         if let Some(n) = small.into_iter().find(|n| *n > MOST) {
             p.add(format!("{at}.input"), n, format!("counts of at most {MOST}"), "");
         }
@@ -65,6 +80,10 @@ impl ModuleSpec {
         self.validate_projector(p, &format!("{at}.projector"), &self.projector, hidden);
         if let Some(deep) = &self.deepstack {
             let in_order = deep.layers.windows(2).all(|two| two[0] < two[1]);
+            if !deep.projector.beside_layers.is_empty() {
+                let hint = "the projector behind the last layer may have them";
+                p.add(format!("{at}.deepstack.projector.beside_layers"), "a list", "none", hint);
+            }
             if !in_order || deep.layers.is_empty() || deep.layers.iter().any(|layer| *layer >= self.layers) {
                 let allowed = format!("layers in order, each less than {}", self.layers);
                 p.add(
@@ -91,7 +110,8 @@ impl ModuleSpec {
             p.add(format!("{at}.norms"), projector.norms, format!("counts of at most {MOST}"), "");
         }
         let Some([first, _]) = projector.matrices.first() else { return };
-        let widths = [self.hidden, self.hidden.saturating_mul(self.merge)];
+        let hidden = self.hidden.saturating_mul(1 + projector.beside_layers.len() as u64);
+        let widths = [hidden, hidden.saturating_mul(self.merge)];
         if !widths.contains(first) {
             let allowed =
                 format!("{} (the mean of merged positions) or {} (side by side)", widths[0], widths[1]);

@@ -8,14 +8,30 @@ use super::{AttentionSpec, LayerKindSpec, LayerRun, Mixer, MlpKind, ModelSpec, P
 impl ModuleSpec {
     /// Its layers as those of a transformer without a vocabulary, on images or clips of the module's own size.
     pub fn stack(&self) -> ModelSpec {
-        let attention = |window| AttentionSpec { causal: false, chunk: window, ..AttentionSpec::default() };
+        let attention = |window| AttentionSpec {
+            causal: false,
+            chunk: window,
+            qkv_biases: self.attention_biases,
+            output_bias: self.attention_biases,
+            ..AttentionSpec::default()
+        };
         let kind = |window| LayerKindSpec { attention: Some(attention(window)), ..LayerKindSpec::default() };
         let mixed = self.window.zip(self.full_every);
+        let gated = (self.gated_layers > 0).then_some(self.layers.saturating_sub(self.gated_layers));
         let runs = |(_, every): (u64, u64)| {
             vec![LayerRun("window".into(), every.max(1) - 1), LayerRun("full".into(), 1)]
         };
         let kinds = |(window, _): (u64, u64)| {
             BTreeMap::from([("window".into(), kind(Some(window))), ("full".into(), kind(None))])
+        };
+        let with_gates = LayerKindSpec { gates: Some(true), ..LayerKindSpec::default() };
+        let (layer_kinds, layer_pattern) = match (mixed, gated) {
+            (Some(mixed), _) => (kinds(mixed), runs(mixed)),
+            (None, Some(plain)) => (
+                BTreeMap::from([("plain".into(), kind(self.window)), ("gated".into(), with_gates)]),
+                vec![LayerRun("plain".into(), plain), LayerRun("gated".into(), self.gated_layers)],
+            ),
+            (None, None) => Default::default(),
         };
         ModelSpec {
             name: self.name.clone(),
@@ -29,7 +45,8 @@ impl ModuleSpec {
             gated_mlp: self.gated_mlp,
             vocabulary: 0,
             tied_embeddings: true,
-            sequence: self.sequence + self.input.extra_tokens,
+            extra_rows: 0,
+            sequence: self.input.positions(self.sequence),
             positions: if self.rotary { Positions::Rotary } else { Positions::None },
             biases: self.biases,
             mlp_biases: None,
@@ -37,6 +54,7 @@ impl ModuleSpec {
             norm: self.norm,
             norms: None,
             extra_norms: 0,
+            gates: false,
             dropout: false,
             parallel_block: false,
             attention: attention(self.window),
@@ -44,8 +62,8 @@ impl ModuleSpec {
             mla: None,
             mixer: Mixer::Attention,
             mlp: MlpKind::ByLayer,
-            layer_kinds: mixed.map(kinds).unwrap_or_default(),
-            layer_pattern: mixed.map(runs).unwrap_or_default(),
+            layer_kinds,
+            layer_pattern,
             prediction_modules: 0,
             modules: Vec::new(),
         }

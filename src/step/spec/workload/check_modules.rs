@@ -1,6 +1,9 @@
 //! Validation of the modules that a step uses.
 
-use super::{ModuleParallelism, OptimizerKind, UsedModule, WorkloadSpec};
+use super::{
+    ExpertOverlap, ModuleParallelism, OffloadSpec, OptimizerKind, PointToPoint, UsedModule, WorkloadSpec,
+};
+use crate::step::schedule::{Backward, Choice};
 use crate::step::spec::model::ModelSpec;
 use crate::step::spec::problem::Problems;
 
@@ -27,7 +30,10 @@ impl WorkloadSpec {
         used.iter().for_each(|module| self.check_module(p, module));
         self.check_stages(p, model, &used);
         used.iter().for_each(|module| self.check_devices(p, module));
-        if p.len() == before {
+        used.iter().for_each(|module| self.check_bubbles(p, module, used.len()));
+        if model.has_cross() {
+            self.check_cross(p, &used);
+        } else if p.len() == before {
             self.check_tokens(p, model, &used);
         }
         if self.trains_modules() && self.optimizer.kind == OptimizerKind::Muon {
@@ -144,6 +150,49 @@ impl WorkloadSpec {
         }
     }
 
+    /// A module in bubbles: which steps have them, and know them.
+    fn check_bubbles(&self, p: &mut Problems, module: &UsedModule<'_>, modules: usize) {
+        if !module.usage.bubbles {
+            return;
+        }
+        let (at, pipeline) = (format!("modules.{}.bubbles", module.spec.name), &self.parallelism.pipeline);
+        let whole = match pipeline.choice() {
+            Choice::Named(schedule) => {
+                let facts = schedule.facts();
+                facts.backward == Backward::Whole && facts.directions == 1 && !facts.pairs && !facts.searched
+            }
+            Choice::File => false,
+        };
+        let merged = matches!(
+            self.expert.overlap,
+            ExpertOverlap::MicroBatches | ExpertOverlap::MicroBatchesFusedGradients
+        );
+        let beside = [
+            ("stages", module.usage.stages.is_some(), "a place of its own is another choice"),
+            ("devices", module.usage.devices.is_some(), "a place of its own is another choice"),
+            ("one pipeline rank", pipeline.size < 2, "there are no bubbles: raise parallelism.pipeline.size"),
+            ("another module", modules > 1, "leave it out, or the other"),
+            (
+                "such a schedule",
+                !whole || pipeline.chunks() > 1,
+                "schedule 1f1b or gpipe, whole backward passes of one chunk",
+            ),
+            ("such transfers", pipeline.p2p != PointToPoint::Async, "set parallelism.pipeline.p2p to async"),
+            ("merged micro-batches", merged, "set expert.overlap to another kind"),
+            ("unequal numbers of images", module.is_uneven(), "give items, equally many in each sequence"),
+            ("documents", self.documents.is_some(), "give sequences of one document each"),
+            (
+                "gradients that are cut",
+                self.reduces_every_micro_batch(),
+                "sharding kind none or zero1, reduced once a step",
+            ),
+            ("offload", self.offload != OffloadSpec::default(), "leave offload out"),
+        ];
+        for (what, _, hint) in beside.into_iter().filter(|other| other.1) {
+            p.add(&at, format!("true beside {what}"), "false", hint);
+        }
+    }
+
     /// One way to say how many images there are.
     fn check_items(&self, p: &mut Problems, module: &UsedModule<'_>, at: &str) {
         let usage = module.usage;
@@ -176,6 +225,20 @@ impl WorkloadSpec {
         if module.is_uneven() && self.documents.is_some() {
             let hint = "give every sequence equally many images: items";
             p.add("documents", "documents beside uneven images", "one of them", hint);
+        }
+    }
+
+    /// Layers that attend to images see those of their sequence, all sequences equally many.
+    fn check_cross(&self, p: &mut Problems, used: &[UsedModule<'_>]) {
+        for module in used.iter().filter(|module| module.is_uneven()) {
+            let way = if module.usage.counts.is_some() { "counts" } else { "drawn" };
+            let hint = "the released code pads all sequences to the images of the fullest: give that number as items";
+            let at = format!("modules.{}.{way}", module.spec.name);
+            p.add(at, "unequal numbers of images", "items in a model whose layers attend to images", hint);
+        }
+        if self.documents.is_some() && !used.is_empty() {
+            let allowed = "no documents beside images in a model whose layers attend to these";
+            p.add("documents", "documents", allowed, "give sequences of one document each: sequence");
         }
     }
 

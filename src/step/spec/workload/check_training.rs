@@ -5,6 +5,37 @@ use crate::step::spec::model::{Mixer, MlpKind, ModelSpec};
 use crate::step::spec::problem::Problems;
 
 impl WorkloadSpec {
+    /// Kinds of layers that are trained.
+    fn check_kinds(&self, p: &mut Problems, model: &ModelSpec) {
+        let Some(kinds) = &self.training.kinds else { return };
+        let known: Vec<&str> = model.layer_kinds.keys().map(String::as_str).collect();
+        let allowed = match known[..] {
+            [] => format!("nothing: all layers of {} are of one kind", model.name),
+            _ => format!("kinds of layers of {}: {}", model.name, known.join(", ")),
+        };
+        let unknown = kinds.iter().find(|kind| !known.contains(&kind.as_str()));
+        if unknown.is_some() || known.is_empty() {
+            let value = unknown.map_or("a list".into(), |kind| format!("{kind:?}"));
+            p.add("training.kinds", value, allowed, "leave it out to train all of them");
+            return;
+        }
+        let seen = self.seen_by(model);
+        let trains = |layer| self.training.trains_layer(&seen, layer) && !seen.layer(layer).is_left_out();
+        if !(0..seen.layers).any(trains) && !self.trains_modules() {
+            let hint = if seen.leaves_out_layers() {
+                "layers that attend to images are left out of a step without: name a module, as modules.vision.items"
+            } else {
+                "name a kind that some layer behind training.frozen_layers has"
+            };
+            p.add(
+                "training.kinds",
+                format!("{kinds:?}"),
+                "kinds of which the step has a layer to train",
+                hint,
+            );
+        }
+    }
+
     /// What is wrong with what is trained.
     pub(super) fn check_training(&self, p: &mut Problems, model: &ModelSpec) {
         let training = &self.training;
@@ -19,6 +50,7 @@ impl WorkloadSpec {
                 p.add("training.frozen_layers", training.frozen_layers, format!("0 to {most}: {why}"), "");
             }
         }
+        self.check_kinds(p, model);
         let Some(adapters) = &training.adapters else { return };
         p.size("training.adapters.rank", adapters.rank, model.hidden);
         let kind = self.optimizer.kind;

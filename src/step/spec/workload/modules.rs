@@ -47,6 +47,10 @@ pub struct ModuleUseSpec {
     /// it runs on devices of the language model's degrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<ModuleDevices>,
+    /// Whether every pipeline rank holds the module and encodes the images of some micro-batches of its replica: in front of its first forward
+    /// pass and behind its last backward pass, where it waits. Tokens go to the first stage, gradients come back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bubbles: bool,
     /// What of the module is computed again in the backward pass; default: as the workload's `recompute` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recompute: Option<RecomputeSpec>,

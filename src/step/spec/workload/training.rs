@@ -12,6 +12,10 @@ pub struct TrainingSpec {
     /// The first so many layers are frozen, and the embedding (with a tied head) too: they run forward alone, unless a module in
     /// front of them is trained. All of them, with the head, may be frozen only then.
     pub frozen_layers: u64,
+    /// Kinds of layers that are trained, by their names in the model's `layer_kinds` (`["cross"]` of Llama 3.2 Vision); all other layers,
+    /// embedding and head are frozen, and gradients pass through what lies above the lowest that is trained. Default: all kinds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<Vec<String>>,
     /// Adapters beside matrices of all other layers, which are frozen then, and so are embedding, norms and head.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapters: Option<AdapterSpec>,
@@ -105,23 +109,35 @@ impl TrainingSpec {
     pub fn of_embedding(&self) -> Trained {
         if self.is_whole() { Trained::Weights } else { Trained::Nothing }
     }
+    /// Whether a transformer layer is among those that are trained.
+    pub fn trains_layer(&self, model: &ModelSpec, layer: u64) -> bool {
+        let named =
+            |kinds: &Vec<String>| model.kind_of(layer).is_some_and(|kind| kinds.iter().any(|k| k == kind));
+        layer >= self.frozen_layers && self.kinds.as_ref().is_none_or(named)
+    }
+    /// The lowest transformer layer that is trained; as many as there are where none is.
+    pub fn lowest(&self, model: &ModelSpec) -> u64 {
+        let above = self.frozen_layers.min(model.layers)..model.layers;
+        above.into_iter().find(|layer| self.trains_layer(model, *layer)).unwrap_or(model.layers)
+    }
     /// What is trained of a transformer layer; `below` tells whether something in front of the language model is.
-    pub fn of_layer(&self, layer: u64, below: bool) -> Trained {
+    pub fn of_layer(&self, model: &ModelSpec, layer: u64, below: bool) -> Trained {
         match &self.adapters {
-            _ if layer < self.frozen_layers && below => Trained::Through,
-            _ if layer < self.frozen_layers => Trained::Nothing,
-            Some(adapters) => Trained::Adapters(adapters.clone()),
-            None => Trained::Weights,
+            _ if self.trains_layer(model, layer) && self.adapters.is_none() => Trained::Weights,
+            Some(adapters) if self.trains_layer(model, layer) => Trained::Adapters(adapters.clone()),
+            _ if below || layer > self.lowest(model) => Trained::Through,
+            _ => Trained::Nothing,
         }
     }
     /// Whether a transformer layer is the lowest that is trained, with nothing that is trained below it.
-    pub fn is_lowest(&self, layer: u64, below: bool) -> bool {
-        !below && !self.is_whole() && layer == self.frozen_layers
+    pub fn is_lowest(&self, model: &ModelSpec, layer: u64, below: bool) -> bool {
+        !below && !self.is_whole() && layer == self.lowest(model)
     }
     /// What is trained of the head and of multi-token-prediction modules. With all layers frozen the head is too.
     pub fn of_head(&self, model: &ModelSpec) -> Trained {
         let table = model.tied_embeddings && self.frozen_layers > 0;
-        let frozen = self.adapters.is_some() || table || self.frozen_layers >= model.layers;
+        let frozen =
+            self.adapters.is_some() || self.kinds.is_some() || table || self.frozen_layers >= model.layers;
         if frozen { Trained::Through } else { Trained::Weights }
     }
 }

@@ -21,13 +21,18 @@ impl UsedModule<'_> {
     pub fn patches(&self) -> u64 {
         self.usage.sequence.unwrap_or(self.spec.sequence)
     }
-    /// Positions of one in the layers: patches, and learned vectors beside them.
+    /// Positions of one in the layers: patches, learned vectors beside them, and what pads tiles.
     pub fn positions(&self) -> u64 {
-        self.patches() + self.spec.input.extra_tokens
+        self.spec.input.positions(self.patches())
+    }
+    /// Positions of one without what pads tiles.
+    pub fn unpadded(&self) -> u64 {
+        let input = &self.spec.input;
+        self.patches() + input.tiles(self.patches()) * input.extra_tokens
     }
     /// Tokens that one becomes.
     pub fn tokens(&self) -> u64 {
-        self.patches() / self.spec.merge.max(1)
+        self.spec.input.used_positions(self.patches()) / self.spec.merge.max(1)
     }
     /// The layers on images or clips of that size.
     pub fn stack(&self) -> ModelSpec {
@@ -46,10 +51,19 @@ impl UsedModule<'_> {
         let listed = self.usage.counts.iter().flatten().copied().max();
         self.usage.items.or(listed).or(self.usage.drawn.map(|drawn| drawn.most)).unwrap_or(0)
     }
-    /// The layers of each of its own stages; none where it shares a stage with the language model.
+    /// Whether its tokens are made on other ranks than those of the first language stage, or in other passes.
+    pub fn is_elsewhere(&self) -> bool {
+        self.usage.bubbles || self.usage.own_stages().is_some()
+    }
+    /// The layers of each of its own stages, or of a rank that holds it beside its own; none where it shares a stage with the language model.
     pub fn split(&self) -> Vec<Range<u32>> {
-        let stages = self.usage.own_stages().unwrap_or(0) as u32;
+        let alone = u64::from(self.usage.bubbles);
+        let stages = self.usage.own_stages().unwrap_or(alone) as u32;
         split_layers(self.spec.layers as u32, stages, &LayerSplit::RemainderMiddle).unwrap_or_default()
+    }
+    /// How many of its stages' layers from the first to layer `end` are put beside the output of the last.
+    pub fn beside(&self, end: u64) -> u64 {
+        self.spec.projector.beside_layers.iter().filter(|layer| **layer < end).count() as u64
     }
     /// Whether anything of it is trained.
     pub fn is_trained(&self) -> bool {
@@ -73,9 +87,27 @@ impl WorkloadSpec {
         let used = |spec: &'a ModuleSpec| Some(UsedModule { spec, usage: self.modules.get(&spec.name)? });
         model.modules.iter().filter_map(used).collect()
     }
+    /// Image tokens of a sequence, those of all modules together; of unequal numbers of images the most.
+    pub fn image_tokens(&self, model: &ModelSpec) -> u64 {
+        let of = |module: &UsedModule<'_>| module.most_items().saturating_mul(module.tokens());
+        self.used_modules(model).iter().map(of).fold(0, u64::saturating_add)
+    }
+    /// The model as this step's layers of cross-attention see it.
+    pub fn seen_by(&self, model: &ModelSpec) -> ModelSpec {
+        if model.has_cross() { model.with_images(self.image_tokens(model)) } else { model.clone() }
+    }
     /// Pipeline stages at the front that hold a module alone; the embedding stands on the one behind them.
     pub fn module_stages(&self) -> u64 {
         self.modules.values().filter_map(ModuleUseSpec::own_stages).max().unwrap_or(0)
+    }
+    /// The module that every pipeline rank holds and encodes in its bubbles, where there is one.
+    pub fn module_in_bubbles<'a>(&'a self, model: &'a ModelSpec) -> Option<UsedModule<'a>> {
+        self.used_modules(model).into_iter().find(|module| module.usage.bubbles)
+    }
+    /// Pipeline ranks that hold a module beside their stages.
+    pub fn side_ranks(&self) -> usize {
+        let beside = self.modules.values().any(|usage| usage.bubbles);
+        if beside { self.parallelism.pipeline.size as usize } else { 0 }
     }
     /// The degrees of the module on devices of its own, where there is one.
     pub fn module_devices(&self) -> Option<ModuleDevices> {

@@ -91,6 +91,10 @@ impl<'a> Shares<'a> {
     pub(crate) fn tensor_sum_bytes(&self, unit: &Unit) -> u64 {
         if unit.plan.sums_over_tensor { self.gradient_bytes(unit)[0] } else { 0 }
     }
+    /// Bytes of a unit's gradients that pipeline ranks sum, each of its own images.
+    pub(crate) fn pipeline_sum_bytes(&self, unit: &Unit) -> u64 {
+        if unit.plan.sums_over_pipeline { self.gradient_bytes(unit)[0] } else { 0 }
+    }
     /// Seconds to reduce the gradients of some units together: in every reduction, and more in the last one of a step.
     ///
     /// # Errors
@@ -100,11 +104,12 @@ impl<'a> Shares<'a> {
         links: &dyn IdleLinks,
         units: impl Iterator<Item = &'u Unit>,
     ) -> Result<[f64; 2], CollectiveError> {
-        let (mut sizes, mut tensors, mut of_images) = ([0; 2], [0; 2], 0);
+        let (mut sizes, mut tensors, mut of_images, mut beside) = ([0; 2], [0; 2], 0, 0);
         let mut degrees = self.degrees;
         for unit in units {
             degrees = self.degrees.of(&unit.plan);
             of_images += self.tensor_sum_bytes(unit);
+            beside += self.pipeline_sum_bytes(unit);
             for (i, bytes) in self.gradient_bytes(unit).into_iter().enumerate() {
                 sizes[i] += bytes;
                 tensors[i] += tensors_of(unit, i == 1);
@@ -112,6 +117,7 @@ impl<'a> Shares<'a> {
         }
         let images = Group::Layer(CommGroup::Tensor);
         let mut seconds = [links.collective(images, Op::AllReduce, of_images as f64)?, 0.0];
+        seconds[0] += links.collective(Group::Pipeline, Op::AllReduce, beside as f64)?;
         for (i, of) in [Group::Dense as fn(Exchange) -> Group, Group::Experts].into_iter().enumerate() {
             for hop in self.hops(&degrees, of) {
                 let pieces = if hop.in_buckets { self.messages(sizes[i], tensors[i]) } else { 1 } as f64;

@@ -62,10 +62,10 @@ impl Visits {
     pub fn new(units: usize, of_step: Vec<Coming>) -> Visits {
         Visits { of_step, present: vec![None; 2 * units], last: vec![None; units], ..Visits::default() }
     }
-    /// Another step begins, with so many backward visits of each unit.
-    pub fn begin_step(&mut self, backward: u32) {
+    /// Another step begins, with so many backward visits by unit.
+    pub fn begin_step(&mut self, backward: Vec<u32>) {
         self.next = 0;
-        self.backward_left = vec![backward; self.last.len()];
+        self.backward_left = backward;
     }
 
     /// Whether a visit is under way already: what a recomputation brought in stays for the backward visit that follows.
@@ -158,7 +158,7 @@ mod tests {
         let coming = |unit, backward| Coming { unit, backward, micro_batch: 0, again: false };
         let of_step = vec![coming(0, false), coming(1, false), coming(1, true), coming(0, true)];
         let mut visits = Visits::new(2, of_step);
-        visits.begin_step(1);
+        visits.begin_step(vec![1; 2]);
         let first = visit(0, Pass::Forward, 0);
         assert_eq!(visits.reach(first), Some(coming(0, false)));
         visits.begin(first, None, 7, OpId(3));

@@ -33,7 +33,9 @@ impl TokenMixer for Attention<'_> {
     fn weights(&self, hidden: u64) -> f64 {
         let m = self.0;
         let d = m.head_size() as f64;
-        hidden as f64 * (m.query_width() as f64 + d * (m.heads as f64 + 2.0 * m.kv_heads() as f64))
+        // Keys and values of images are no products of the sequence's tokens.
+        let keys = if m.is_cross() { 0.0 } else { 2.0 * m.kv_heads() as f64 };
+        hidden as f64 * (m.query_width() as f64 + d * (m.heads as f64 + keys))
     }
 
     /// Scores and values: 2·(width of a key + width of a value) for each head and key.
@@ -41,6 +43,9 @@ impl TokenMixer for Attention<'_> {
         let m = self.0;
         let (a, s) = (&m.attention, sequence as f64);
         let widths = 2.0 * m.heads as f64 * (m.qk_head_size() + m.v_head_size()) as f64;
+        if let Some(images) = a.image_tokens {
+            return MixingFlops::both(widths * images as f64);
+        }
         let seen = a.pairs(sequence) / s;
         let plain = seen == (s + 1.0) / 2.0;
         match (a.causal, plain) {

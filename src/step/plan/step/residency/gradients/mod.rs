@@ -108,8 +108,8 @@ impl<H: Home> Residency for Reduced<H> {
         spread(shares.state(w.units.iter()).gradients, &shares.placed.gradients)
     }
     fn begin_step(&mut self, w: &Writer<'_, '_>) {
-        let passes = |u: &Unit| if u.plan.has_backward() { w.order.per_direction() } else { 0 };
-        self.to_come = w.units.iter().map(passes).collect();
+        let passes = |(i, u): (u32, &Unit)| if u.plan.has_backward() { w.backward_passes(i) } else { 0 };
+        self.to_come = (0..).zip(&w.units).map(passes).collect();
         self.bucket.clear();
         self.home.begin_step(w.units.len());
     }
@@ -133,6 +133,10 @@ impl<H: Home> Residency for Reduced<H> {
             self.home.put_back(w, b, visit.unit, &[end], visit.micro_batch);
             return;
         }
+        if visit.unit >= w.first_beside() {
+            // Ranks encode unequal numbers of micro-batches: they sum behind the last.
+            return;
+        }
         if !self.bucket.contains(&visit.unit) {
             self.bucket.push(visit.unit);
         }
@@ -143,7 +147,10 @@ impl<H: Home> Residency for Reduced<H> {
         let filled: u64 = self.bucket.iter().map(|u| message_bytes(w, *u)).sum();
         // After every micro-batch nothing stays behind: the pass ends with the first unit of its chunk.
         let chunk_done = w.first_unit.contains(&visit.unit) && each;
-        if filled >= buckets.bucket_bytes || chunk_done || self.to_come.iter().all(|n| *n == 0) {
+        if filled >= buckets.bucket_bytes
+            || chunk_done
+            || self.to_come[..w.first_beside() as usize].iter().all(|n| *n == 0)
+        {
             self.reduce_bucket(w, b, &[end], visit.micro_batch);
         }
     }
@@ -151,16 +158,23 @@ impl<H: Home> Residency for Reduced<H> {
     /// Reduces what waits in the bucket, in messages of the size asked for, all behind the last pass.
     fn close(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder) {
         let last = b.recent(w.compute, 1);
-        while !self.bucket.is_empty() {
-            let rest = self.split_bucket(w);
-            self.reduce_bucket(w, b, last.as_slice(), NO_MICRO_BATCH);
-            self.bucket = rest;
-        }
+        self.empty_bucket(w, b, last);
+        let beside = w.first_beside()..w.units.len() as u32;
+        self.bucket = beside.filter(|unit| w.units[*unit as usize].plan.has_backward()).collect();
+        self.empty_bucket(w, b, last);
         sum_tied_embedding(w, b, last);
     }
 }
 
 impl<H: Home> Reduced<H> {
+    /// Reduces all that waits, in messages of the size asked for, behind the `last` pass.
+    fn empty_bucket(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, last: Option<OpId>) {
+        while !self.bucket.is_empty() {
+            let rest = self.split_bucket(w);
+            self.reduce_bucket(w, b, last.as_slice(), NO_MICRO_BATCH);
+            self.bucket = rest;
+        }
+    }
     /// Reduces the units of the bucket in one message for each group.
     fn reduce_bucket(
         &mut self,
@@ -219,6 +233,10 @@ fn reduce(
     let what = ("all-reduce module gradients", Phase::Backward, layer);
     let images = Group::Layer(CommGroup::Tensor);
     let summed = w.communicate(b, images, Op::AllReduce, of_images, what, waits, micro_batch);
+    let beside = units.iter().map(|u| shares.pipeline_sum_bytes(&w.units[*u as usize])).sum();
+    let behind = summed.as_ref().map_or(waits, std::slice::from_ref);
+    let over_stages = w.communicate(b, Group::Pipeline, Op::AllReduce, beside, what, behind, micro_batch);
+    let summed = over_stages.or(summed);
     let mut ops: Vec<OpId> = summed.into_iter().collect();
     let waits = summed.as_ref().map_or(waits, std::slice::from_ref);
     for (expert, of) in [(false, Group::Dense as fn(Exchange) -> Group), (true, Group::Experts)] {

@@ -1,0 +1,79 @@
+//! Cross-attention: queries of a sequence's own tokens, keys and values of its image tokens (Llama 3.2 Vision).
+//!
+//! A rank has all image tokens of its sequences, n of them, as wide as the language model; tensor parallelism cuts heads. With t tokens of
+//! text on the rank:
+//! * queries: t rows through h × a·d; keys and values: n rows through h × 2·k·d, on every rank of context parallelism again;
+//! * attention: each of the t queries sees all n keys, without a mask;
+//! * backward: where a module in front is trained, the gradient of the image tokens is summed over tensor-parallel ranks and added to that of
+//!   the cross-attention layers behind, n·h elements.
+//!
+//! Layers of one stage read the same image tokens: the first of them keeps them ([`Shard::keeps_images`]).
+//!
+//! Source: transformers, `MllamaTextCrossAttention` and `MllamaCrossAttentionDecoderLayer`. There the text in front of the first image is
+//! computed and masked; so it is here.
+
+use crate::step::model::KernelClass;
+use crate::step::model::blocks::{Block, Blocks};
+use crate::step::model::item::{Item, Kernel};
+use crate::step::model::linear::{Cut, Linear};
+use crate::step::model::shard::Shard;
+use crate::step::spec::workload::AdaptedMatrix::{Key, Query, Value};
+use crate::step::spec::workload::{Fp8Gemm, RecomputeModule};
+
+const QKV: &[RecomputeModule] = &[RecomputeModule::Qkv];
+
+/// Adds the projections: of queries from the stream, of keys and values from the images' share.
+pub(super) fn project<'a>(b: &mut Blocks<'a>, images: &'a Shard) {
+    let (m, text) = (b.model, b.shard);
+    let (queries, keys) = (m.query_width() / text.tensor, text.kv_heads(m) * m.head_size());
+    b.linear(Linear {
+        name: "query",
+        grad_names: ["query input gradient", "query weight gradient"],
+        inputs: m.hidden,
+        outputs: queries,
+        cut: Cut::Columns,
+        biases: m.qkv_biases(),
+        gemm: Fp8Gemm::Qkv,
+        modules: QKV,
+        parts: vec![(Query, queries)],
+    });
+    let tokens = images.tokens() * m.hidden;
+    let bytes = tokens as f64 * text.act();
+    if text.keeps_images {
+        b.save_input("image tokens", bytes, &[], &[Key, Value]);
+    }
+    b.shard = images;
+    if text.image_gradients {
+        b.works_in(2.0 * bytes);
+        sum_gradients(b, tokens);
+    }
+    let before = b.count();
+    b.linear(Linear {
+        name: "image key and value",
+        grad_names: ["image key and value input gradient", "image key and value weight gradient"],
+        inputs: m.hidden,
+        outputs: 2 * keys,
+        cut: Cut::Columns,
+        biases: m.qkv_biases(),
+        gemm: Fp8Gemm::Qkv,
+        modules: QKV,
+        parts: vec![(Key, keys), (Value, keys)],
+    });
+    if !text.image_gradients {
+        b.spare_input_gradient(before);
+    }
+    b.shard = text;
+}
+
+/// The gradient of the image tokens is added to that of the layers behind.
+fn sum_gradients(b: &mut Blocks, elements: u64) {
+    let bytes = 3.0 * elements as f64 * b.shard.act();
+    let sum = vec![Item::Kernel(Kernel::elementwise(
+        KernelClass::Residual,
+        "add image token gradients",
+        elements,
+        bytes,
+        b.shard.compute,
+    ))];
+    b.push(Block { input_grad: sum.clone(), backward: sum, ..Block::default() });
+}

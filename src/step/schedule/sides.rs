@@ -1,0 +1,64 @@
+//! Passes of an encoder in the bubbles of a pipeline: every rank holds it as one more chunk, its *side*, and encodes some of the
+//! micro-batches, in front of its first forward pass and behind its last backward pass.
+//!
+//! Rank p of the model waits p forward passes for its first micro-batch, and p backward passes for the others at the end. A micro-batch
+//! goes to the rank that would be done first with all that it has, counted from the moment at which the model wants it: with c the
+//! time of one encoder pass in forward passes of a stage, rank p with n of them is done at n·c − p. The first stage begins when the
+//! fullest is: c·m spread over p ranks, less p(p−1)/2 forward passes of waiting, at best. Backward the same.
+//!
+//! Source: Optimus (arXiv 2408.03505), which also fills the shorter waits inside passes; that is not done here.
+
+use super::{Order, Part, Pass, Slot};
+
+/// The rank that encodes each micro-batch; one encoder pass takes `cost` forward passes of a stage.
+fn owners(ranks: u32, micro_batches: u32, cost: f64) -> Vec<u32> {
+    let mut done: Vec<f64> = (0..ranks).map(|rank| -f64::from(rank)).collect();
+    let next = |done: &mut Vec<f64>| {
+        let first = (0..done.len()).fold(0, |best, rank| if done[rank] < done[best] { rank } else { best });
+        done[first] += cost;
+        first as u32
+    };
+    (0..micro_batches).map(|_| next(&mut done)).collect()
+}
+
+impl Order {
+    /// The same with an encoder beside every rank, one pass of which takes `cost` forward passes of a stage; `backward` tells whether it
+    /// has backward passes.
+    #[must_use]
+    pub fn with_sides(self, cost: f64, backward: bool) -> Order {
+        let owners = owners(self.placement.ranks(), self.micro_batches, cost);
+        let placement = self.placement.with_sides(owners.clone(), backward);
+        let side_slots = |rank: u32, pass: Pass| {
+            let chunk = placement.chunks(rank) - 1;
+            let own = owners.iter().enumerate().filter(move |(_, owner)| **owner == rank);
+            own.map(move |(i, _)| Slot::Single(Part { pass, chunk, micro_batch: i as u32 }))
+        };
+        let ranks = (0..).zip(&self.ranks).map(|(rank, slots)| {
+            let behind = side_slots(rank, Pass::Backward).filter(|_| backward);
+            side_slots(rank, Pass::Forward).chain(slots.iter().copied()).chain(behind).collect()
+        });
+        let ranks = ranks.collect();
+        Order { placement, micro_batches: self.micro_batches, ranks }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{OneFOneB, Schedule, Seat, Shape};
+    use super::*;
+
+    /// Four ranks, passes as long as a stage's: the last has three before its first micro-batch comes, the first none.
+    #[test]
+    fn later_ranks_encode_more() {
+        assert_eq!(owners(4, 10, 1.0), [3, 2, 3, 1, 2, 3, 0, 1, 2, 3]);
+        let order = OneFOneB.order(&Shape::new(4, 10)).expect("its order").with_sides(1.0, true);
+        let forward = |rank: usize| {
+            let first = order.ranks[rank].iter().take_while(|slot| slot.parts().all(|part| part.chunk == 1));
+            first.count()
+        };
+        assert_eq!([0, 1, 2, 3].map(forward), [1, 2, 3, 4]);
+        assert_eq!((order.placement.stages(), order.placement.parts(), order.placement.chunks(2)), (4, 1, 2));
+        let side = order.placement.stage(Seat { rank: 3, chunk: 1 });
+        assert_eq!(order.placement.seat(side), Seat { rank: 3, chunk: 1 });
+    }
+}

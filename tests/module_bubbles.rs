@@ -1,0 +1,148 @@
+//! An encoder in the bubbles of the language model: its passes stand in front of a rank's first and behind its last, its tokens go to the
+//! first stage, and all is done once.
+
+use serde_json::{Value, json};
+use stepsim::core::ids::RankId;
+use stepsim::lab::compare::workload::closed_form;
+use stepsim::lab::simulate::{Inputs, Options, Simulation};
+use stepsim::read::analysis::report::Report;
+use stepsim::step::spec::Disk;
+
+/// Qwen2.5-VL-7B on eight devices in four pipeline ranks, eight images a sequence, sixteen micro-batches.
+fn step(usage: &Value, more: &Value) -> Value {
+    let mut parallelism = json!({"tensor": 2, "pipeline": {"size": 4}});
+    parallelism.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+    let mut module = json!({"items": 8});
+    module.as_object_mut().expect("fields").extend(usage.as_object().expect("fields").clone());
+    json!({
+        "topology": "h100-superpod-8", "model": "qwen2.5-vl-7b", "sequence": 4096,
+        "batch": {"global": 16, "micro_batch": 1}, "recompute": {"granularity": "full"},
+        "parallelism": parallelism, "modules": {"vision": module},
+    })
+}
+
+fn inputs(step: &Value) -> Inputs {
+    Inputs::from_json(&step.to_string(), None, &[], &Disk).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn report(step: &Value) -> Report {
+    Simulation::run(&inputs(step), &Options::default()).unwrap_or_else(|e| panic!("{e}")).report(false)
+}
+
+fn refused(step: &Value) -> String {
+    match Inputs::from_json(&step.to_string(), None, &[], &Disk) {
+        Ok(_) => panic!("accepted: {step}"),
+        Err(e) => e.to_string(),
+    }
+}
+
+/// Products executed, all ranks together, by name; the encoder's alone.
+fn products(step: &Value) -> std::collections::BTreeMap<String, u128> {
+    let plan = inputs(step).plan().expect("its plan");
+    let mut sums = std::collections::BTreeMap::new();
+    for rank in 0..plan.world.ranks().len() as u32 {
+        let program = plan.world.program_of(RankId(rank));
+        for op in &program.ops {
+            let info = &program.infos[op.info as usize];
+            if info.name.starts_with("vision ") && info.flops > 0.0 {
+                *sums.entry(info.name.to_string()).or_insert(0) += info.flops.round() as u128;
+            }
+        }
+    }
+    sums
+}
+
+/// Every image is encoded once, wherever the encoder stands.
+#[test]
+fn images_are_encoded_once_in_bubbles_too() {
+    for more in [json!({}), json!({"sharding": {"kind": "zero1"}, "pipeline": {"size": 2}})] {
+        for parallelism in ["tensor", "data"] {
+            let of = |bubbles: bool| step(&json!({"parallelism": parallelism, "bubbles": bubbles}), &more);
+            assert_eq!(products(&of(true)), products(&of(false)), "{more} {parallelism}");
+            let flops = |bubbles| inputs(&of(bubbles)).plan().expect("its plan").model_flops;
+            assert_eq!(flops(true), flops(false));
+        }
+    }
+}
+
+/// Tokens of sixteen micro-batches, 8 · 256 rows of 3,584 in 16 bits, go from the ranks that encode them to the first stage, and as many
+/// gradients back; of a frozen encoder none do, and nothing is summed over stages.
+#[test]
+fn tokens_go_to_the_first_stage_and_gradients_back() {
+    let sent = |step: &Value, name: &str| -> Vec<usize> {
+        let plan = inputs(step).plan().expect("its plan");
+        let tokens = f64::from(8 * 256 * 3584 * 2);
+        let of = |p: &stepsim::core::program::Program| {
+            let is =
+                |info: u32| p.infos[info as usize].name == name && p.infos[info as usize].bytes == tokens;
+            p.ops.iter().filter(|op| is(op.info)).count()
+        };
+        plan.world.programs().iter().map(|program| of(program)).collect()
+    };
+    let trained = step(&json!({"bubbles": true}), &json!({}));
+    let [there, back] = ["recv activations", "recv gradients"].map(|name| sent(&trained, name));
+    assert!(there[0] > 0 && there[1..].iter().all(|n| *n == 0), "{there:?}");
+    assert_eq!(there[0], back.iter().sum::<usize>());
+    assert!(there[0] <= 16 && back[0] == 0 && back[3] > back[1], "{back:?}");
+    let frozen = step(&json!({"bubbles": true, "trained": "nothing"}), &json!({}));
+    assert_eq!(sent(&frozen, "recv activations"), there);
+    assert!(sent(&frozen, "recv gradients").iter().all(|n| *n == 0));
+}
+
+/// The step is shorter than with the encoder on the first stage, folded as unfolded, and the closed form follows.
+#[test]
+fn bubbles_are_filled() {
+    for usage in
+        [json!({}), json!({"trained": "nothing"}), json!({"trained": "projector", "parallelism": "data"})]
+    {
+        let of = |bubbles: bool| {
+            let mut usage = usage.clone();
+            usage["bubbles"] = bubbles.into();
+            step(&usage, &json!({"sharding": {"kind": "zero1"}}))
+        };
+        let [inside, first] = [true, false].map(of);
+        let options = Options { fold: false, ..Options::default() };
+        let folded = Simulation::run(&inputs(&inside), &Options::default()).expect("a step");
+        let whole = Simulation::run(&inputs(&inside), &options).expect("a step");
+        assert_eq!(folded.record.step_end, whole.record.step_end);
+        let [inside_run, first_run] = [&inside, &first].map(report);
+        assert_eq!(inside_run.impossible(), None);
+        println!(
+            "{usage}: {} s in bubbles, {} s on the first stage",
+            inside_run.step_time_s, first_run.step_time_s
+        );
+        // An encoder that runs forward alone and shares images is short: beside a last stage with the head it costs the first nothing.
+        let short = usage["parallelism"] == "data";
+        assert!(short || inside_run.step_time_s < first_run.step_time_s);
+        let estimate = closed_form(&inputs(&inside)).unwrap_or_else(|e| panic!("{e}"));
+        let off = estimate.terms.total() / inside_run.step_time_s - 1.0;
+        let memory = estimate.fullest().total() / inside_run.memory["hbm"].peak_bytes as f64 - 1.0;
+        println!("closed form {:+.2} %, memory {:+.2} %", 100.0 * off, 100.0 * memory);
+        assert!(off.abs() < 0.05 && memory.abs() < 0.02, "{usage}: {off} {memory}");
+    }
+}
+
+#[test]
+fn what_bubbles_do_not_take_is_said() {
+    for (usage, more, words) in [
+        (json!({"stages": 1}), json!({}), ["beside stages", "a place of its own"]),
+        (
+            json!({}),
+            json!({"pipeline": {"size": 1}, "tensor": 4}),
+            ["one pipeline rank", "raise parallelism.pipeline.size"],
+        ),
+        (
+            json!({}),
+            json!({"pipeline": {"size": 4, "schedule": "zb-h1"}}),
+            ["such a schedule", "1f1b or gpipe"],
+        ),
+        (json!({}), json!({"pipeline": {"size": 4, "p2p": "batched"}}), ["such transfers", "async"]),
+        (json!({}), json!({"sharding": {"kind": "zero3"}}), ["gradients that are cut", "zero1"]),
+    ] {
+        let mut usage = usage;
+        usage["bubbles"] = true.into();
+        let message = refused(&step(&usage, &more));
+        assert!(message.contains("modules.vision.bubbles"), "{message}");
+        assert!(words.iter().all(|word| message.contains(word)), "{message}");
+    }
+}
