@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::number;
 use super::{Kind, Spec, SpecError};
+use crate::core::declare::named;
 
 /// Rules and measured times of collectives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,28 +34,30 @@ pub struct Collectives {
     pub slowness: BTreeMap<Op, f64>,
 }
 
-/// What a group of ranks does together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Op {
-    /// Every rank ends with the sum of all buffers.
-    AllReduce,
-    /// Every rank ends with the shards of all.
-    AllGather,
-    /// Every rank ends with its shard of the sum.
-    ReduceScatter,
-    /// Every rank sends a different shard to every other.
-    AllToAll,
-    /// The first member's buffer reaches all.
-    Broadcast,
-    /// The sum of all buffers reaches the first member.
-    Reduce,
-    /// The first member's buffer reaches the second.
-    SendRecv,
-    /// Every rank's buffer reaches the next rank of the group.
-    RingShift,
-    /// Rows of tokens to the ranks of their experts, or back: to the rails of other nodes, and on inside the node.
-    ExpertExchange,
+named! {
+    /// What a group of ranks does together.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Op {
+        /// Every rank ends with the sum of all buffers.
+        AllReduce = "all-reduce",
+        /// Every rank ends with the shards of all.
+        AllGather = "all-gather",
+        /// Every rank ends with its shard of the sum.
+        ReduceScatter = "reduce-scatter",
+        /// Every rank sends a different shard to every other.
+        AllToAll = "all-to-all",
+        /// The first member's buffer reaches all.
+        Broadcast = "broadcast",
+        /// The sum of all buffers reaches the first member.
+        Reduce = "reduce",
+        /// The first member's buffer reaches the second.
+        SendRecv = "send-recv",
+        /// Every rank's buffer reaches the next rank of the group.
+        RingShift = "ring-shift",
+        /// Rows of tokens to the ranks of their experts, or back: to the rails of other nodes, and on inside the node.
+        ExpertExchange = "expert-exchange",
+    }
 }
 
 /// An algorithm for some collectives. A bound that is left out does not bound.
