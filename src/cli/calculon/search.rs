@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::cli::progress::Bar;
-use crate::cli::write::write_json;
+use crate::cli::tables::right;
+use crate::cli::write::{write_json, write_report};
 use crate::cli::{Failure, outputs, say};
 use crate::core::pool;
 use crate::lab::calculon::closed_form::Quirks;
@@ -97,9 +98,7 @@ impl OfFiles {
             points.push(Point { settings, found });
         }
         bar.done();
-        if let Some(path) = common.report {
-            write_json(path, &serde_json::json!({ "points": &points }))?;
-        }
+        write_report(common.report, &serde_json::json!({ "points": &points }))?;
         let mut text = text(&points, begun.elapsed().as_secs_f64());
         let best = points.iter().filter_map(|point| point.found.ranking.first());
         let best = best.max_by(|a, b| a.sample_rate.total_cmp(&b.sample_rate));
@@ -264,11 +263,7 @@ fn text(points: &[Point], seconds: f64) -> String {
             ]);
         }
     }
-    for column in 1..7 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    right(&mut table, 1..7);
     text += &format!("\n{}\n", table.trim_fmt());
     text
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 use serde_json::Value;
 
 use super::super::command_line;
 use super::super::outputs::WRITTEN;
+use super::super::tables::right;
 use super::super::{Failure, say};
 use crate::lab::page::sheet::quoted;
 use crate::lab::study::{Plot, Row, page, read_rows, set_text, write_rows, write_text};
@@ -161,10 +162,6 @@ pub(super) fn table(rows: &[&Row], order: &str) -> Table {
         let asked = asked.iter().map(|path| outcome.columns.get(*path).map_or(String::new(), short));
         table.add_row(own.into_iter().chain(asked).chain([settings.join(" ")]));
     }
-    for column in 0..3 + asked.len() {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    right(&mut table, 0..3 + asked.len());
     table
 }
