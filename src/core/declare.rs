@@ -43,3 +43,51 @@ macro_rules! defaults {
     };
 }
 pub(crate) use defaults;
+
+/// A type whose values files write by name: `find` knows a name or alias, `all` has the values, `name` says one's, `words` what it is
+/// and its aliases. The schema has this title and description.
+macro_rules! by_name {
+    ($type:ident, $title:literal, $about:literal) => {
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+        impl PartialEq for $type {
+            fn eq(&self, other: &$type) -> bool {
+                self.name() == other.name()
+            }
+        }
+        impl Eq for $type {}
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<$type, D::Error> {
+                static NAMES: std::sync::LazyLock<Vec<&'static str>> =
+                    std::sync::LazyLock::new(|| $type::all().map($type::name).collect());
+                let name = String::deserialize(deserializer)?;
+                $type::find(&name).ok_or_else(|| serde::de::Error::unknown_variant(&name, &NAMES))
+            }
+        }
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                $title.into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                let word = |name: &str, about: String| {
+                    schemars::json_schema!({"type": "string", "const": name, "description": about})
+                };
+                let words = $type::all().flat_map(|value| {
+                    let (name, (about, aliases)) = (value.name(), value.words());
+                    let alias = move |alias: &&str| word(alias, format!("The same as `{name}`."));
+                    std::iter::once(word(name, about)).chain(aliases.iter().map(alias))
+                });
+                schemars::json_schema!({"description": $about, "oneOf": words.collect::<Vec<_>>()})
+            }
+        }
+    };
+}
+pub(crate) use by_name;
