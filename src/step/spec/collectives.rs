@@ -92,28 +92,19 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// Channels: compute units that the communication kernel takes from each device while it runs.
-    #[serde(
-        default,
-        deserialize_with = "number::optional_count_or_zero",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_count_or_zero")]
     pub channels: Option<u32>,
     /// Pipeline chunks; absent: the best number.
     #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub chunks: Option<u32>,
     /// Part of the links' bandwidth that payload reaches.
-    #[serde(
-        default,
-        deserialize_with = "number::optional_efficiency",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_efficiency")]
     pub efficiency: Option<f64>,
     /// Paid once, before anything is sent.
-    #[serde(
-        default,
-        deserialize_with = "number::optional_non_negative",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_non_negative")]
     pub base_us: Option<f64>,
 }
 
