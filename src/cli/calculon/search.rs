@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::cli::progress::Bar;
+use crate::cli::sweep::draw;
 use crate::cli::tables::right;
 use crate::cli::write::{write_json, write_report};
 use crate::cli::{Failure, outputs, say};
@@ -17,7 +18,7 @@ use crate::lab::calculon::closed_form::Quirks;
 use crate::lab::calculon::files::{Application, Datatype, Execution, Names, System};
 use crate::lab::calculon::search::{Found, Space, search};
 use crate::lab::simulate::Status;
-use crate::lab::study::{Axis, Outcome, Plot, Row, write_text};
+use crate::lab::study::{Axis, Outcome, Plot, Row};
 use crate::step::spec::Draft;
 use crate::step::spec::model::ModelSpec;
 
@@ -199,17 +200,7 @@ fn product(axes: &[Axis]) -> Vec<Map<String, Value>> {
 
 fn drawn(plots: &[Plot], points: &[Point], output: Option<&Path>) -> Result<String, Failure> {
     let rows: Vec<Row> = points.iter().enumerate().map(|(i, point)| row(i, point)).collect();
-    let mut text = String::new();
-    for plot in plots {
-        let stem = output.unwrap_or(Path::new("search")).with_extension("");
-        let stem = format!("{}.{}-by-{}", stem.display(), plot.y, plot.x);
-        let svg = plot.svg(&rows).map_err(Failure::input)?;
-        let data = plot.data(&rows).map_err(Failure::input)?;
-        write_text(Path::new(&format!("{stem}.svg")), &svg).map_err(Failure::run)?;
-        write_text(Path::new(&format!("{stem}.csv")), &data).map_err(Failure::run)?;
-        text += &format!("plot: {stem}.svg, its figures: {stem}.csv\n");
-    }
-    Ok(text)
+    draw(plots, &rows, output.unwrap_or(Path::new("search")))
 }
 
 /// The best of a point as a row of a study.

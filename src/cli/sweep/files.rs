@@ -42,16 +42,7 @@ impl Drawn {
         output: Option<&Path>,
         command: &str,
     ) -> Result<String, Failure> {
-        let mut text = String::new();
-        for plot in plots {
-            let stem = output.unwrap_or(Path::new("rows")).with_extension("");
-            let stem = format!("{}.{}-by-{}", stem.display(), plot.y, plot.x);
-            let (svg, data) =
-                (plot.svg(rows).map_err(Failure::input)?, plot.data(rows).map_err(Failure::input)?);
-            write_text(Path::new(&format!("{stem}.svg")), &svg).map_err(Failure::run)?;
-            write_text(Path::new(&format!("{stem}.csv")), &data).map_err(Failure::run)?;
-            text += &format!("plot: {stem}.svg, its figures: {stem}.csv\n");
-        }
+        let mut text = draw(plots, rows, output.unwrap_or(Path::new("rows")))?;
         if let Some(path) = &self.html {
             let title = format!("Study of {}", command.split_whitespace().nth(2).unwrap_or("rows"));
             let html =
@@ -61,6 +52,19 @@ impl Drawn {
         }
         Ok(text)
     }
+}
+
+/// Draws each plot beside the file of its rows, and says what was written.
+pub(in crate::cli) fn draw(plots: &[Plot], rows: &[Row], beside: &Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    for plot in plots {
+        let stem = format!("{}.{}-by-{}", beside.with_extension("").display(), plot.y, plot.x);
+        let (svg, data) = (plot.svg(rows).map_err(Failure::input)?, plot.data(rows).map_err(Failure::input)?);
+        write_text(Path::new(&format!("{stem}.svg")), &svg).map_err(Failure::run)?;
+        write_text(Path::new(&format!("{stem}.csv")), &data).map_err(Failure::run)?;
+        text += &format!("plot: {stem}.svg, its figures: {stem}.csv\n");
+    }
+    Ok(text)
 }
 
 /// Put parts of a study together.

@@ -221,6 +221,13 @@ pub struct OpInfo {
     pub bytes: f64,
 }
 
+impl OpInfo {
+    /// Of an op outside layers that is no kernel of a class: communication, or abstract work.
+    pub fn of(name: impl Into<std::borrow::Cow<'static, str>>, phase: Phase, bytes: f64) -> OpInfo {
+        OpInfo { name: name.into(), phase, layer: None, class: None, flops: 0.0, bytes }
+    }
+}
+
 named! {
     /// Parts of a training step.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
