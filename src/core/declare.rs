@@ -91,3 +91,12 @@ macro_rules! by_name {
     };
 }
 pub(crate) use by_name;
+
+/// One, as the default of a field of a file.
+pub(crate) fn one() -> u32 {
+    1
+}
+/// The same of a long field.
+pub(crate) fn one_long() -> u64 {
+    1
+}

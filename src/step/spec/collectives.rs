@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::number;
 use super::{Kind, Spec, SpecError};
 use crate::core::declare::named;
+use crate::core::declare::one;
 
 /// Rules and measured times of collectives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -138,10 +139,6 @@ pub struct Point {
     /// How long it took.
     #[serde(deserialize_with = "number::positive")]
     pub time_us: f64,
-}
-
-fn one() -> u32 {
-    1
 }
 
 impl Spec for Collectives {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::core::declare::defaults;
+use crate::core::declare::{defaults, one_long};
 use crate::core::kernel_class::KernelClass;
 
 use super::kernel::{AttentionGeneration, Format};
@@ -218,7 +218,7 @@ pub struct MeasuredGemm {
     /// Length of the inner products.
     pub k: u64,
     /// Products in one launch (experts); 1 for a plain GEMM.
-    #[serde(default = "one")]
+    #[serde(default = "one_long")]
     pub groups: u64,
     /// Whether it is added to a gradient.
     #[serde(default)]
@@ -226,10 +226,6 @@ pub struct MeasuredGemm {
     /// Measured rate in 10¹² FLOP/s.
     #[serde(rename = "rate_TFLOPs")]
     pub rate_tflops: f64,
-}
-
-fn one() -> u64 {
-    1
 }
 
 impl CostSpec {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::collectives::Collectives;
 use super::device::Device;
 use super::number;
+use crate::core::declare::one;
 
 /// A machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -471,14 +472,6 @@ impl Link {
     }
 }
 
-fn one() -> u32 {
-    1
-}
-
-fn unity() -> f64 {
-    1.0
-}
-
 fn fibre() -> f64 {
     4.9
 }
@@ -492,4 +485,8 @@ fn dims<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<u32>, D::Error> {
         return Err(serde::de::Error::invalid_length(dims.len(), &"one to six axes"));
     }
     Ok(dims.into_iter().map(|Length(n)| n).collect())
+}
+
+fn unity() -> f64 {
+    1.0
 }
