@@ -7,7 +7,7 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput};
 use stepsim::core::engine;
 use stepsim::core::fold::fold;
-use stepsim::core::ids::{DeviceId, ProgramId, RankId, ResourceId};
+use stepsim::core::ids::{DeviceId, ProgramId, RankId};
 use stepsim::core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use stepsim::step::collective::{Chooser, Fidelity, Lowering, Op, Transfer, algorithm};
 use stepsim::step::topology::Machine;
@@ -42,24 +42,13 @@ fn lower(machine: &Machine) -> World {
 
 /// A ring all-reduce over one switch, every transfer a flow.
 fn ring_in_steps(machine: &Machine) -> World {
-    let mut world = World::default();
-    for r in 0..machine.resources() {
-        world.add_resource(machine.capacity(ResourceId(r)));
-    }
+    let mut world = machine.world();
     let algorithm = algorithm("ring").expect("known");
     let chooser = Chooser::always(algorithm, None);
     let mut lowering = Lowering::new(machine, Fidelity::Steps, chooser);
     let id = lowering.transfer(Transfer::new(Op::AllReduce, 1 << 30));
     let mut program = ProgramBuilder::new();
-    let name = "all-reduce".into();
-    let info = program.info(OpInfo {
-        name,
-        phase: Phase::Forward,
-        layer: None,
-        class: None,
-        flops: 0.0,
-        bytes: 0.0,
-    });
+    let info = program.info(OpInfo::of("all-reduce", Phase::Forward, 0.0));
     let stream = program.stream(StreamKind::Data);
     program.op(stream, Work::Comm { slot: 0, transfer: id }, &[], info, 0);
     world.add_program(program.finish());

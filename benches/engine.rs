@@ -23,14 +23,7 @@ fn nothing_shared(ranks: usize, ops: u32) -> World {
     };
     for _ in 0..8 {
         let mut b = ProgramBuilder::new();
-        b.info(OpInfo {
-            name: "op".into(),
-            phase: Phase::Forward,
-            layer: None,
-            class: None,
-            flops: 0.0,
-            bytes: 0.0,
-        });
+        b.info(OpInfo::of("op", Phase::Forward, 0.0));
         let streams = [b.stream(StreamKind::Compute), b.stream(StreamKind::Tensor)];
         let mut collectives: Vec<OpId> = Vec::new();
         let mut last = None;

@@ -40,7 +40,7 @@ impl Draws {
 }
 
 fn info(name: &'static str) -> OpInfo {
-    OpInfo { name: name.into(), phase: Phase::Forward, layer: None, class: None, flops: 0.0, bytes: 0.0 }
+    OpInfo::of(name, Phase::Forward, 0.0)
 }
 
 /// `ranks` ranks of 8 roles, `ops` ops each on two streams. Every third op is a collective of 8 ranks that waits for
@@ -133,8 +133,7 @@ fn samples(name: &str, count: u64) -> u64 {
 fn all_to_all_in_steps(transfers: u64) -> u64 {
     let (_, machine) = Machine::load("h100-superpod-1024", &[]).expect("a shipped machine");
     let ranks = (transfers.isqrt() / 8 * 8) as u32;
-    let mut world = World::default();
-    (0..machine.resources()).for_each(|r| _ = world.add_resource(machine.capacity(ResourceId(r))));
+    let mut world = machine.world();
     let chooser = Chooser::always(algorithm("direct").expect("known"), None);
     let mut lowering = Lowering::new(&machine, Fidelity::Steps, chooser);
     let transfer = lowering.transfer(Transfer::new(Op::AllToAll, 1 << 20));

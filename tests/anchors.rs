@@ -276,6 +276,19 @@ fn a_part_of_a_step_becomes_prices() {
         |what: &str| lines.iter().find(|line| line["what"] == what).unwrap()["times"].as_f64().unwrap();
     assert!((times("gemm") / 1.25 - 1.0).abs() < 0.03, "{text}");
     assert!(lines.iter().all(|line| line["what"] != "step"), "a part has no step: {text}");
+    // Of collectives one rank alone tells nothing: that is said where there are some.
+    let doubt = "so collectives keep the prices of the network";
+    assert!(!text.contains(doubt), "{text}");
+    let cut = ["parallelism.sharding.kind=zero3"];
+    window("cell.json", "0:5", &cut);
+    window("profile.json", "0:5", &cut);
+    let output = stepsim(&folder, &[&args[..], &["--set", cut[0]]].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains(doubt),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// Kernels of a step, written, timed on a device where products take a quarter longer and all else a tenth, and read: those are

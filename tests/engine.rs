@@ -16,19 +16,12 @@ use stepsim::lab::simulate::jump::figures;
 use stepsim::lab::simulate::{Inputs, Options, Simulation};
 
 fn info() -> OpInfo {
-    OpInfo { name: "op".into(), phase: Phase::Forward, layer: None, class: None, flops: 0.0, bytes: 0.0 }
+    OpInfo::of("op", Phase::Forward, 0.0)
 }
 
 fn builder() -> ProgramBuilder {
     let mut b = ProgramBuilder::new();
-    b.info(OpInfo {
-        name: "op".into(),
-        phase: Phase::Forward,
-        layer: None,
-        class: None,
-        flops: 0.0,
-        bytes: 0.0,
-    });
+    b.info(OpInfo::of("op", Phase::Forward, 0.0));
     b
 }
 
@@ -597,14 +590,7 @@ fn an_urgent_stream_has_memory_first() {
         let streams = urgent.map(|urgent| {
             b.stream_with(StreamKind::Compute, StreamTraits { urgent, ..StreamTraits::default() })
         });
-        let info = b.info(OpInfo {
-            name: "op".into(),
-            phase: Phase::Forward,
-            layer: None,
-            class: None,
-            flops: 0.0,
-            bytes: 0.0,
-        });
+        let info = b.info(OpInfo::of("op", Phase::Forward, 0.0));
         let effect = |when| MemoryEffect { when, class: MemoryClass::Workspace, tier: 0, bytes: 10 };
         for stream in [holder, streams[0], streams[1]] {
             let op = b.op(stream, kernel(5), &[], info, 0);

@@ -1,5 +1,6 @@
 //! Kineto files: what is read back from them is what the report says.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -65,16 +66,45 @@ fn a_kineto_file_a_rank_reads_back_to_the_report() {
     }
 }
 
-/// Whatever runs, the device's streams and the host's own work, stands on a thread that has a name.
-#[test]
-fn every_thread_has_a_name() {
+/// The events of a step with copies to and from the host.
+fn events_of_offload() -> Vec<Value> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("UTF-8").to_string() + "/kineto";
     stepsim(&["run", "llama3-70b-offload", "--trace-ranks", "0", "-q", "-o", &path, "--format", "kineto"]);
     let file = std::fs::File::open(&files(&path)[0]).expect("a file");
     let file: Value = serde_json::from_reader(flate2::read::GzDecoder::new(file)).expect("JSON");
-    let events = file["traceEvents"].as_array().expect("events");
-    let of = |phase: &str| -> std::collections::BTreeSet<(u64, u64)> {
+    file["traceEvents"].as_array().expect("events").clone()
+}
+
+/// A stream waits for an event that was recorded, at the moment at which an op of the other stream ends.
+#[test]
+fn a_wait_ends_with_what_it_waits_for() {
+    let events = events_of_offload();
+    let ns = |e: &Value, field: &str| (e[field].as_f64().expect("a number") * 1e3).round() as u64;
+    let recorded: BTreeSet<u64> = events
+        .iter()
+        .filter(|e| e["name"] == "cudaEventRecord")
+        .map(|e| e["args"]["correlation"].as_u64().expect("a number"))
+        .collect();
+    let of_stream = |e: &&Value| e["args"]["stream"].is_u64() && e["dur"].as_f64() > Some(0.0);
+    let end = |e: &Value| (ns(e, "ts") + ns(e, "dur"), e["args"]["stream"].as_u64().expect("a number"));
+    let ends: BTreeSet<(u64, u64)> = events.iter().filter(of_stream).map(end).collect();
+    let waits: Vec<&Value> = events.iter().filter(|e| e["name"] == "Stream Wait Event").collect();
+    assert!(waits.len() > 10, "{}", waits.len());
+    for wait in waits {
+        let of = |field: &str| wait["args"][field].as_u64().expect("a number");
+        assert!(recorded.contains(&of("wait_on_cuda_event_record_corr_id")), "{wait}");
+        assert_ne!(of("wait_on_stream"), of("stream"), "{wait}");
+        let ended = ends.range((ns(wait, "ts"), 0)..=(ns(wait, "ts"), u64::MAX)).map(|(_, stream)| *stream);
+        assert!(ended.filter(|stream| *stream != of("stream")).count() > 0, "{wait}");
+    }
+}
+
+/// Whatever runs, the device's streams and the host's own work, stands on a thread that has a name.
+#[test]
+fn every_thread_has_a_name() {
+    let events = events_of_offload();
+    let of = |phase: &str| -> BTreeSet<(u64, u64)> {
         let named = |e: &&Value| phase == "X" || e["name"] == "thread_name";
         let thread = |e: &Value| e["pid"].as_u64().zip(e["tid"].as_u64());
         events.iter().filter(|e| e["ph"] == phase).filter(named).filter_map(thread).collect()

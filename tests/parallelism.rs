@@ -564,3 +564,26 @@ fn the_host_waits_for_batched_exchanges() {
     assert_eq!(read, (passes - 1) + (batches - 1) + ends);
     assert!(ahead < waiting, "{ahead} {waiting}");
 }
+
+/// A bucket without end is sent once for each pass of a chunk where every micro-batch reduces, else once a step.
+#[test]
+fn a_bucket_without_end_goes_with_a_pass_or_with_the_step() {
+    let sent = |kind: &str| {
+        let step = run(
+            dense(json!({
+                "batch": {"global": 8},
+                "gradient_buckets": {"bucket_bytes": 1_000_000_000_000_u64},
+                "parallelism": {
+                    "pipeline": {"size": 2, "schedule": "interleaved", "chunks": 2},
+                    "sharding": {"kind": kind},
+                },
+            })),
+            "switch:4,100,1",
+        );
+        let program = &step.plan.world.programs()[0];
+        let is = |info: u32| program.infos[info as usize].name == "reduce-scatter gradients";
+        program.ops.iter().filter(|op| is(op.info)).count()
+    };
+    // Four micro-batches of each replica through two chunks.
+    assert_eq!((sent("zero1"), sent("zero2")), (1, 4 * 2));
+}

@@ -3,6 +3,7 @@
 //! The answers stand in `tests/data/profiles.json`; the traces themselves are public, but too large to ship. Where they do
 //! not lie beside the repository, their test says so, and small traces made here show each of their traps.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -225,6 +226,27 @@ fn named_waits_of_streams_are_taken_at_their_word() {
     assert!(guessed.ranks[0].ops[at("gemm_c")].after.contains(&(at("gemm_b") as u32)));
 }
 
+/// What ended on another stream long before a kernel begins holds it up only where its stream was told to wait.
+#[test]
+fn a_kernel_waits_for_another_stream_where_it_is_told_to() {
+    let after = |wait: bool| {
+        let mut events = vec![
+            call("cudaLaunchKernel", "0", "1", 1),
+            kernel("gemm_a", "5", "10", 7, 1),
+            call("cudaLaunchKernel", "38", "1", 2),
+            kernel("gemm_b", "40", "10", 9, 2),
+        ];
+        if wait {
+            events.insert(2, call("cudaStreamWaitEvent", "36", "1", 90));
+        }
+        let (programs, _) = played(&[format!("[{}]", events.join(","))], None);
+        let ops = &programs.ranks[0].ops;
+        let at = |name: &str| ops.iter().position(|op| op.name == name).unwrap();
+        ops[at("gemm_b")].after.contains(&(at("gemm_a") as u32))
+    };
+    assert_eq!((after(false), after(true)), (false, true));
+}
+
 /// Steps are what their marks say: an event belongs to the step in which it was launched, though it ran in the next.
 #[test]
 fn several_steps_have_their_own_events() {
@@ -381,7 +403,7 @@ fn collectives_are_matched_over_ranks_whose_clocks_differ() {
             kernel("ncclDevKernel_AllReduce", &(start + clock).to_string(), &(end - start).to_string(), 7, 0).replace(
                 "\"device\":0",
                 &format!(
-                    r#""device":0,"Collective name":"allreduce","dtype":"Float","In msg nelems":{},"Out msg nelems":1,"Group size":3,"Process Group Name":"0""#,
+                    r#""device":0,"Collective name":"allreduce","dtype":"Float","In msg nelems":{},"Out msg nelems":1,"Group size":3,"Process Group Name":"0","Process Group Ranks":"as rank {rank} has them""#,
                     100 + i
                 ),
             )
@@ -427,6 +449,9 @@ fn a_timeline_of_ours_reads_as_its_report() {
     assert!(run.status.success(), "{run:?}");
     let simulated: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
     let mut profiles = read(&trace, &Classes::shipped()).unwrap();
+    let kept: BTreeSet<_> =
+        profiles[0].names.iter().zip(&profiles[0].classes).map(|(n, c)| (n, &c.work)).collect();
+    assert_eq!(kept.len(), profiles[0].names.len(), "each name is kept once");
     let r = stepsim::read::profile::report(&mut profiles, Window::All).ranks.remove(0);
     let near = |ours: f64, theirs: &Value| {
         // A slice is rounded to nanoseconds, and there are some thousand.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
-use super::write::write_json;
+use super::write::{write_json, write_report};
 use super::{Failure, outputs};
 use crate::lab::study::{Base, SearchOptions};
 use crate::step::spec::workload::WorkloadSpec;
@@ -56,7 +56,7 @@ impl Asked {
 
     /// Writes what was found.
     pub fn write_report(&self, report: &impl serde::Serialize) -> Result<(), Failure> {
-        self.report.as_ref().map_or(Ok(()), |path| write_json(path, report))
+        write_report(self.report.as_deref(), report)
     }
 
     /// Writes the best workload, on the machine that it was found for; `sets` make it of the one that was given. A workload names its

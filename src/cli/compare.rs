@@ -7,7 +7,7 @@ use super::outputs::WRITTEN;
 use super::progress::Bar;
 use super::screen::note_without_effect;
 use super::timeline::{Also, Shown, traced, write_trace};
-use super::write::{write_file, write_json};
+use super::write::{write_page, write_report};
 use super::{Failure, calculon, outputs, say};
 use crate::lab::compare;
 use crate::lab::compare::tracks::Rows;
@@ -62,13 +62,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         _ => workload(args)?,
     };
-    if let Some(path) = &args.report {
-        write_json(path, &comparison)?;
-    }
-    if let Some(path) = &args.html {
-        let text = compare::page(&comparison, drawing, &command()).map_err(Failure::run)?;
-        write_file(path, text.as_bytes())?;
-    }
+    write_report(args.report.as_deref(), &comparison)?;
+    write_page(args.html.as_deref(), || compare::page(&comparison, drawing, &command()))?;
     say(&table(&comparison))
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use super::outputs::WRITTEN;
-use super::write::write_json;
+use super::write::write_report;
 use super::{Failure, say};
 use crate::step::cost::measured::{Row, Score, score};
 use crate::step::cost::{Cost, DeviceCost, TileWave, UnderCap};
@@ -63,9 +63,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         _ => load::<Device>(name, &[]).ok().map(|d| DeviceCost::new(&d.value)),
     };
     let score = score(&rows, &UnderCap(TileWave), find, only);
-    if let Some(path) = &args.report {
-        write_json(path, &score)?;
-    }
+    write_report(args.report.as_deref(), &score)?;
     say(&scored(&score))
 }
 

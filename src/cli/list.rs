@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::{Failure, say, width};
+use crate::core::declare::named;
 use crate::lab::describe::models_by_name;
 use crate::step::schedule::Choice;
 use crate::step::sharding::ALL;
@@ -31,71 +32,39 @@ pub struct Args {
     as_json: bool,
 }
 
-/// What can be listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum What {
-    /// Training steps
-    Workloads,
-    /// Machines
-    Topologies,
-    /// Device classes
-    Devices,
-    /// Models
-    Models,
-    /// Further models that are known by name
-    Names,
-    /// Training software
-    Stacks,
-    /// Precision recipes
-    Recipes,
-    /// Rules and measured times of collectives
-    Collectives,
-    /// Rules from rows of measurements to workloads
-    Rules,
-    /// Interruptions, restarts and checkpoints of jobs
-    Reliability,
-    /// Pipeline schedules
-    Schedules,
-    /// Kinds of sharding
-    Shardings,
+named! {
+    head:
+    /// What can be listed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+    pub enum What {
+        /// Training steps
+        Workloads = "workloads (stepsim run NAME)",
+        /// Machines
+        Topologies = "topologies (--topology NAME)",
+        /// Device classes
+        Devices = "devices (\"device\" of a topology file)",
+        /// Models
+        Models = "models (\"model\" of a workload file)",
+        /// Further models that are known by name
+        Names = "further models known by name (stepsim plan NAME --on 64xh100; import --model NAME)",
+        /// Training software
+        Stacks = "stacks (\"stack\" of a workload file)",
+        /// Precision recipes
+        Recipes = "recipes (\"precision.recipe\" of a workload file)",
+        /// Rules and measured times of collectives
+        Collectives = "tables of collectives (\"collectives\" of a topology file)",
+        /// Rules from rows of measurements to workloads
+        Rules = "rules for rows of measurements (stepsim score)",
+        /// Interruptions, restarts and checkpoints of jobs
+        Reliability = "reliability of jobs (stepsim goodput --reliability NAME)",
+        /// Pipeline schedules
+        Schedules = "schedules (--set parallelism.pipeline.schedule=NAME; stepsim schedule --kind NAME)",
+        /// Kinds of sharding
+        Shardings = "kinds of sharding (--set parallelism.sharding.kind=NAME)",
+    }
 }
 
 impl What {
-    const ALL: [What; 12] = [
-        What::Workloads,
-        What::Topologies,
-        What::Devices,
-        What::Models,
-        What::Names,
-        What::Stacks,
-        What::Recipes,
-        What::Collectives,
-        What::Rules,
-        What::Reliability,
-        What::Schedules,
-        What::Shardings,
-    ];
-
-    fn head(self) -> &'static str {
-        match self {
-            What::Workloads => "workloads (stepsim run NAME)",
-            What::Topologies => "topologies (--topology NAME)",
-            What::Devices => "devices (\"device\" of a topology file)",
-            What::Models => "models (\"model\" of a workload file)",
-            What::Names => {
-                "further models known by name (stepsim plan NAME --on 64xh100; import --model NAME)"
-            }
-            What::Stacks => "stacks (\"stack\" of a workload file)",
-            What::Recipes => "recipes (\"precision.recipe\" of a workload file)",
-            What::Collectives => "tables of collectives (\"collectives\" of a topology file)",
-            What::Reliability => "reliability of jobs (stepsim goodput --reliability NAME)",
-            What::Rules => "rules for rows of measurements (stepsim score)",
-            What::Shardings => "kinds of sharding (--set parallelism.sharding.kind=NAME)",
-            What::Schedules => {
-                "schedules (--set parallelism.pipeline.schedule=NAME; stepsim schedule --kind NAME)"
-            }
-        }
-    }
     /// Name and description of each.
     fn entries(self) -> Vec<(String, String)> {
         let of = |kind: Kind, describe: fn(&str) -> String| {

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::estimate::table;
 use super::outputs::WRITTEN;
-use super::write::write_json;
+use super::tables::table;
+use super::write::write_report;
 use super::{Failure, outputs, say};
 use crate::core::ids::DeviceId;
 use crate::lab::simulate::jump::figures;
@@ -101,9 +101,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let step =
         |inputs: &Inputs| Ok::<f64, Failure>(figures(inputs, &Options::default(), false)?.step_end.s());
     let outcome = outcome(args, &inputs, sites, (step(&inputs)?, step(&inner)?));
-    if let Some(path) = &args.report {
-        write_json(path, &outcome)?;
-    }
+    write_report(args.report.as_deref(), &outcome)?;
     say(&text(&outcome))
 }
 

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::collective::timeline;
-use super::estimate::table;
 use super::outputs::WRITTEN;
-use super::write::write_json;
+use super::tables::table;
+use super::write::write_report;
 use super::{Failure, outputs, say};
 use crate::core::ids::DeviceId;
 use crate::core::units::{Bytes, Time};
@@ -173,9 +173,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         timeline::write(&played.world, &played.record, &on.machine, &devices, &meta, file)
             .map_err(Failure::run)?;
     }
-    if let Some(path) = &args.report {
-        write_json(path, &products)?;
-    }
+    write_report(args.report.as_deref(), &products)?;
     say(&products.iter().map(text).collect::<Vec<_>>().join("\n"))
 }
 

@@ -44,6 +44,7 @@ pub mod search;
 pub mod share;
 pub mod show;
 pub mod sweep;
+mod tables;
 mod timeline;
 pub mod whatif;
 mod write;

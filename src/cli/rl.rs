@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::estimate::table;
 use super::outputs::WRITTEN;
+use super::tables::table;
 use super::write::write_json;
 use super::{Failure, inputs, say};
 use crate::core::units::Time;

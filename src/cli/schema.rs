@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::outputs::WRITTEN;
 use super::write::write_file;
 use super::{Failure, say};
+use crate::core::declare::named;
 use crate::lab::around::rl::RlSpec;
 use crate::lab::compare::Comparison;
 use crate::lab::simulate::whatif::WhatIfs;
@@ -36,66 +37,49 @@ pub struct Args {
     out: Option<PathBuf>,
 }
 
-/// What has a schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Of {
-    /// A training step (`workloads/*.json`)
-    Workload,
-    /// A machine (`topologies/*.json`)
-    Topology,
-    /// A device class (`topologies/devices/*.json`)
-    Device,
-    /// A model (`workloads/models/*.json`)
-    Model,
-    /// A training software (`workloads/stacks/*.json`)
-    Stack,
-    /// A precision recipe (`workloads/recipes/*.json`)
-    Recipe,
-    /// Rules and measured times of collectives (`topologies/collectives/*.json`)
-    Collectives,
-    /// Rules from rows of measurements to workloads (`workloads/rules/*.json`)
-    Rules,
-    /// Interruptions, restarts and checkpoints (`workloads/reliability/*.json`)
-    Reliability,
-    /// An iteration of reinforcement learning (`examples/rl/*.json`)
-    Rl,
-    /// What `stepsim run --report` writes
-    Report,
-    /// What `stepsim compare --report` writes
-    Comparison,
-    /// What `stepsim analyze --report` writes
-    Profile,
-    /// A line of what `stepsim sweep -o` writes
-    Row,
-    /// What `stepsim search --report` writes
-    Search,
-    /// What `stepsim whatif --report` writes
-    Whatif,
-    /// What `stepsim diff --report` writes
-    Difference,
+named! {
+    path:
+    /// What has a schema.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+    pub enum Of {
+        /// A training step (`workloads/*.json`)
+        Workload = "workloads/workload.schema.json",
+        /// A machine (`topologies/*.json`)
+        Topology = "topologies/topology.schema.json",
+        /// A device class (`topologies/devices/*.json`)
+        Device = "topologies/devices/device.schema.json",
+        /// A model (`workloads/models/*.json`)
+        Model = "workloads/models/model.schema.json",
+        /// A training software (`workloads/stacks/*.json`)
+        Stack = "workloads/stacks/stack.schema.json",
+        /// A precision recipe (`workloads/recipes/*.json`)
+        Recipe = "workloads/recipes/recipe.schema.json",
+        /// Rules and measured times of collectives (`topologies/collectives/*.json`)
+        Collectives = "topologies/collectives/collectives.schema.json",
+        /// Rules from rows of measurements to workloads (`workloads/rules/*.json`)
+        Rules = "workloads/rules/rules.schema.json",
+        /// Interruptions, restarts and checkpoints (`workloads/reliability/*.json`)
+        Reliability = "workloads/reliability/reliability.schema.json",
+        /// An iteration of reinforcement learning (`examples/rl/*.json`)
+        Rl = "examples/rl/rl.schema.json",
+        /// What `stepsim run --report` writes
+        Report = "examples/report.schema.json",
+        /// What `stepsim compare --report` writes
+        Comparison = "examples/comparison.schema.json",
+        /// What `stepsim analyze --report` writes
+        Profile = "examples/profile.schema.json",
+        /// A line of what `stepsim sweep -o` writes
+        Row = "examples/row.schema.json",
+        /// What `stepsim search --report` writes
+        Search = "examples/search.schema.json",
+        /// What `stepsim whatif --report` writes
+        Whatif = "examples/whatif.schema.json",
+        /// What `stepsim diff --report` writes
+        Difference = "examples/difference.schema.json",
+    }
 }
 
 impl Of {
-    const ALL: [Of; 17] = [
-        Of::Workload,
-        Of::Topology,
-        Of::Device,
-        Of::Model,
-        Of::Stack,
-        Of::Recipe,
-        Of::Collectives,
-        Of::Rules,
-        Of::Reliability,
-        Of::Rl,
-        Of::Report,
-        Of::Comparison,
-        Of::Profile,
-        Of::Row,
-        Of::Search,
-        Of::Whatif,
-        Of::Difference,
-    ];
-
     fn schema(self) -> Value {
         match self {
             Of::Workload => spec::schema(Kind::Workload),
@@ -115,28 +99,6 @@ impl Of {
             Of::Search => schemars::schema_for!(SearchReport).to_value(),
             Of::Whatif => schemars::schema_for!(WhatIfs).to_value(),
             Of::Difference => schemars::schema_for!(Vec<Line>).to_value(),
-        }
-    }
-    /// Where it lies in the repository.
-    fn path(self) -> &'static str {
-        match self {
-            Of::Workload => "workloads/workload.schema.json",
-            Of::Topology => "topologies/topology.schema.json",
-            Of::Device => "topologies/devices/device.schema.json",
-            Of::Model => "workloads/models/model.schema.json",
-            Of::Stack => "workloads/stacks/stack.schema.json",
-            Of::Recipe => "workloads/recipes/recipe.schema.json",
-            Of::Collectives => "topologies/collectives/collectives.schema.json",
-            Of::Rules => "workloads/rules/rules.schema.json",
-            Of::Reliability => "workloads/reliability/reliability.schema.json",
-            Of::Rl => "examples/rl/rl.schema.json",
-            Of::Report => "examples/report.schema.json",
-            Of::Comparison => "examples/comparison.schema.json",
-            Of::Profile => "examples/profile.schema.json",
-            Of::Row => "examples/row.schema.json",
-            Of::Search => "examples/search.schema.json",
-            Of::Whatif => "examples/whatif.schema.json",
-            Of::Difference => "examples/difference.schema.json",
         }
     }
     fn text(self) -> String {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
 use super::progress::Bar;
-use super::write::{write_file, write_json};
+use super::write::{write_file, write_json, write_report};
 use super::{Failure, say};
 use crate::lab::describe::RuleBook;
 use crate::lab::score::{
@@ -103,9 +103,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     bar.done();
     let anchored = args.anchor.then(|| Anchored::of(&done));
     let report = ScoreReport { anchored, ..ScoreReport::of(&done) };
-    if let Some(path) = &args.report {
-        write_json(path, &report)?;
-    }
+    write_report(args.report.as_deref(), &report)?;
     if let Some(path) = &args.bands {
         let today = chrono::Local::now().format("%Y-%m-%d").to_string();
         write_json(path, &Bands::of(&done, &today))?;

@@ -44,8 +44,8 @@ const KINDS: [Kind; 9] = [
 ];
 
 fn kind(text: &str) -> Result<Kind, String> {
-    let names = || KINDS.map(Kind::word).join(", ");
-    KINDS.into_iter().find(|k| k.word() == text).ok_or_else(|| format!("allowed: {}", names()))
+    let names = || KINDS.map(Kind::name).join(", ");
+    KINDS.into_iter().find(|k| k.name() == text).ok_or_else(|| format!("allowed: {}", names()))
 }
 
 /// Runs the command.
@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     match catalog::text(kind, &args.name) {
         Some(text) => super::say(text),
         None => {
-            Err(SpecError::at("", format!("no shipped {} has the name `{}`", kind.word(), args.name)).into())
+            Err(SpecError::at("", format!("no shipped {} has the name `{}`", kind.name(), args.name)).into())
         }
     }
 }

@@ -20,6 +20,25 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Fail
     write_file(path, &text)
 }
 
+/// Writes a report as [`write_json`] does, where one is asked for.
+///
+/// # Errors
+/// The file cannot be written (status 1).
+pub fn write_report(path: Option<&Path>, report: &impl serde::Serialize) -> Result<(), Failure> {
+    path.map_or(Ok(()), |path| write_json(path, report))
+}
+
+/// Writes a page, where one is asked for.
+///
+/// # Errors
+/// There is no page of it, or the file cannot be written (status 1).
+pub fn write_page<E: std::fmt::Display>(
+    path: Option<&Path>,
+    page: impl FnOnce() -> Result<String, E>,
+) -> Result<(), Failure> {
+    path.map_or(Ok(()), |path| write_file(path, page().map_err(Failure::run)?.as_bytes()))
+}
+
 /// Writes a file, whole or not at all; compressed if its name ends in .gz.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 //! [`units`] and [`ids`] are its words, an [`interrupt`] calls work off, a [`program`] is what a rank does, [`fold`] finds ranks that must behave alike, and
 //! the [`engine`] plays the world that is left.
 
+pub(crate) mod declare;
 pub mod engine;
 pub mod fold;
 pub mod ids;

@@ -11,7 +11,7 @@
 
 use std::fmt;
 use std::iter::Sum;
-use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
 use serde::{Deserialize, Serialize};
 
@@ -83,11 +83,6 @@ impl Sub for Time {
     type Output = Time;
     fn sub(self, o: Time) -> Time {
         Time(self.0 - o.0)
-    }
-}
-impl SubAssign for Time {
-    fn sub_assign(&mut self, o: Time) {
-        self.0 -= o.0;
     }
 }
 impl Mul<u64> for Time {
@@ -190,28 +185,6 @@ impl fmt::Display for Bytes {
 #[serde(transparent)]
 pub struct Flops(pub f64);
 
-impl Add for Flops {
-    type Output = Flops;
-    fn add(self, o: Flops) -> Flops {
-        Flops(self.0 + o.0)
-    }
-}
-impl AddAssign for Flops {
-    fn add_assign(&mut self, o: Flops) {
-        self.0 += o.0;
-    }
-}
-impl Mul<f64> for Flops {
-    type Output = Flops;
-    fn mul(self, k: f64) -> Flops {
-        Flops(self.0 * k)
-    }
-}
-impl Sum for Flops {
-    fn sum<I: Iterator<Item = Flops>>(iter: I) -> Flops {
-        Flops(iter.map(|x| x.0).sum())
-    }
-}
 impl Div<FlopRate> for Flops {
     type Output = Time;
     fn div(self, rate: FlopRate) -> Time {

@@ -112,14 +112,7 @@ impl<'m> Trial<'m> {
     /// A new rank with one op.
     fn rank(&mut self, id: TransferId) -> RankId {
         let mut b = ProgramBuilder::new();
-        let info = OpInfo {
-            name: "op".into(),
-            phase: Phase::Forward,
-            layer: None,
-            class: None,
-            flops: 0.0,
-            bytes: 0.0,
-        };
+        let info = OpInfo::of("op", Phase::Forward, 0.0);
         let info = b.info(info);
         let s = b.stream(StreamKind::Tensor);
         b.op(s, Work::Comm { slot: 0, transfer: id }, &[], info, 0);

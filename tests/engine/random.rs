@@ -150,7 +150,7 @@ fn programs(rng: &mut ChaCha8Rng, world: &mut World, ranks: u32, comms: &[(Vec<u
 }
 
 fn info(bytes: f64) -> OpInfo {
-    OpInfo { name: "op".into(), phase: Phase::Forward, layer: None, class: None, flops: 0.0, bytes }
+    OpInfo::of("op", Phase::Forward, bytes)
 }
 
 /// Round or odd, or nothing at all.

@@ -417,18 +417,15 @@ impl StageProgram<'_> {
         self.builder.stream(kind)
     }
     fn op(&mut self, stream: u16, work: Work, waits: &[OpId]) -> OpId {
-        let info = OpInfo {
-            name: "op".into(),
-            phase: Phase::Forward,
-            layer: None,
-            class: None,
-            flops: 0.0,
-            bytes: match work {
+        let info = OpInfo::of(
+            "op",
+            Phase::Forward,
+            match work {
                 // 5 to 35 GB/s, by the kernel's time.
                 Work::Compute { time } => time.s() * 5e9 * (1 + time.0 % 7) as f64,
                 Work::Comm { .. } => 0.0,
             },
-        };
+        );
         let info = self.builder.info(info);
         self.builder.op(stream, work, waits, info, 0)
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::command_line::command;
 use super::outputs::WRITTEN;
-use super::write::{write_file, write_json};
+use super::write::{write_page, write_report};
 use super::{Failure, inputs, say, width};
 use crate::lab::page;
 use crate::lab::simulate::Inputs;
@@ -97,13 +97,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             rank.waterfall = (rank.window_s > 0.0).then(|| waterfall(rank, least));
         }
     }
-    if let Some(path) = &args.report {
-        write_json(path, &report)?;
-    }
-    if let Some(path) = &args.html {
-        let text = page::profile::page(&profiles, &report, &command()).map_err(Failure::run)?;
-        write_file(path, text.as_bytes())?;
-    }
+    write_report(args.report.as_deref(), &report)?;
+    write_page(args.html.as_deref(), || page::profile::page(&profiles, &report, &command()))?;
     say(&table::table(&report, width()))
 }
 

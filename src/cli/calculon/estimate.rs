@@ -3,8 +3,9 @@
 use comfy_table::Table;
 
 use crate::cli::Failure;
-use crate::cli::estimate::{Args, gib, table, term_table};
-use crate::cli::write::write_json;
+use crate::cli::estimate::Args;
+use crate::cli::tables::{gib, table, term_table};
+use crate::cli::write::write_report;
 use crate::lab::calculon::closed_form;
 use crate::lab::calculon::closed_form::{Estimate, Layer, OverCapacity, PerBlock, Quirks};
 use crate::lab::calculon::files::Calculon;
@@ -14,9 +15,7 @@ pub(in crate::cli) fn text(args: &Args, case: &Calculon) -> Result<String, Failu
     let quirks = args.quirks();
     let estimate = closed_form::estimate(case, quirks);
     estimate.fits().map_err(|over| Failure::input(does_not_fit(case, &estimate, over)))?;
-    if let Some(path) = &args.report {
-        write_json(path, &estimate.outputs().to_json())?;
-    }
+    write_report(args.report.as_deref(), &estimate.outputs().to_json())?;
     let mut text = summary(case, &estimate, quirks);
     if args.layers {
         text += "\n";

@@ -4,7 +4,7 @@ use super::{failure, write_trace};
 use crate::cli::Failure;
 use crate::cli::run::{Args, head, print};
 use crate::cli::timeline::listed;
-use crate::cli::write::write_json;
+use crate::cli::write::write_report;
 use crate::core::ids::RankId;
 use crate::lab::calculon::files::Calculon;
 use crate::lab::calculon::simulate::{CalculonRun, Choices};
@@ -31,9 +31,7 @@ pub(in crate::cli) fn files(args: &Args, case: &Calculon) -> Result<(), Failure>
             Rows::default(),
         )?;
     }
-    if let Some(path) = &args.report {
-        write_json(path, &report)?;
-    }
+    write_report(args.report.as_deref(), &report)?;
     if !args.is_quiet() {
         print(&report, None, args)?;
     }

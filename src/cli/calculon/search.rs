@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::cli::progress::Bar;
-use crate::cli::write::write_json;
+use crate::cli::sweep::draw;
+use crate::cli::tables::right;
+use crate::cli::write::{write_json, write_report};
 use crate::cli::{Failure, outputs, say};
 use crate::core::pool;
 use crate::lab::calculon::closed_form::Quirks;
 use crate::lab::calculon::files::{Application, Datatype, Execution, Names, System};
 use crate::lab::calculon::search::{Found, Space, search};
 use crate::lab::simulate::Status;
-use crate::lab::study::{Axis, Outcome, Plot, Row, write_text};
+use crate::lab::study::{Axis, Outcome, Plot, Row};
 use crate::step::spec::Draft;
 use crate::step::spec::model::ModelSpec;
 
@@ -97,9 +99,7 @@ impl OfFiles {
             points.push(Point { settings, found });
         }
         bar.done();
-        if let Some(path) = common.report {
-            write_json(path, &serde_json::json!({ "points": &points }))?;
-        }
+        write_report(common.report, &serde_json::json!({ "points": &points }))?;
         let mut text = text(&points, begun.elapsed().as_secs_f64());
         let best = points.iter().filter_map(|point| point.found.ranking.first());
         let best = best.max_by(|a, b| a.sample_rate.total_cmp(&b.sample_rate));
@@ -200,17 +200,7 @@ fn product(axes: &[Axis]) -> Vec<Map<String, Value>> {
 
 fn drawn(plots: &[Plot], points: &[Point], output: Option<&Path>) -> Result<String, Failure> {
     let rows: Vec<Row> = points.iter().enumerate().map(|(i, point)| row(i, point)).collect();
-    let mut text = String::new();
-    for plot in plots {
-        let stem = output.unwrap_or(Path::new("search")).with_extension("");
-        let stem = format!("{}.{}-by-{}", stem.display(), plot.y, plot.x);
-        let svg = plot.svg(&rows).map_err(Failure::input)?;
-        let data = plot.data(&rows).map_err(Failure::input)?;
-        write_text(Path::new(&format!("{stem}.svg")), &svg).map_err(Failure::run)?;
-        write_text(Path::new(&format!("{stem}.csv")), &data).map_err(Failure::run)?;
-        text += &format!("plot: {stem}.svg, its figures: {stem}.csv\n");
-    }
-    Ok(text)
+    draw(plots, &rows, output.unwrap_or(Path::new("search")))
 }
 
 /// The best of a point as a row of a study.
@@ -264,11 +254,7 @@ fn text(points: &[Point], seconds: f64) -> String {
             ]);
         }
     }
-    for column in 1..7 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    right(&mut table, 1..7);
     text += &format!("\n{}\n", table.trim_fmt());
     text
 }

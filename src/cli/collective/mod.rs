@@ -17,8 +17,9 @@ pub(super) use asked::parse_op;
 
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 
+use super::tables::right;
 use super::write::{write_file, write_json};
 use super::{Failure, say};
 use crate::core::units::Bytes;
@@ -94,11 +95,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         wall += row.wall;
         last = Some(row);
     }
-    for column in [0, 4, 5, 6] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    right(&mut table, [0, 4, 5, 6]);
     let Some(last) = last else { return Ok(()) };
     say(&format!("{} on {}: {}\n{table}\n", args.op.name(), args.topology, last.geometry.describe()))?;
     if let Some(text) = last.in_chunks() {

@@ -8,7 +8,7 @@ use super::args::{Args, Level};
 use crate::core::engine;
 use crate::core::engine::{EngineError, Record};
 use crate::core::fold::fold;
-use crate::core::ids::{DeviceId, OpId, ProgramId, RankId, ResourceId, TransferId};
+use crate::core::ids::{DeviceId, OpId, ProgramId, RankId, TransferId};
 use crate::core::program::{OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use crate::core::units::{Bytes, Time};
 use crate::read::analysis::links;
@@ -140,20 +140,10 @@ pub(super) fn world(
     devices: &[DeviceId],
     transfer: Transfer,
 ) -> Result<World, CollectiveError> {
-    let mut world = World::default();
-    for r in 0..machine.resources() {
-        world.add_resource(machine.capacity(ResourceId(r)));
-    }
+    let mut world = machine.world();
     let id = lowering.transfer(transfer);
     let mut program = ProgramBuilder::new();
-    let info = program.info(OpInfo {
-        name: transfer.op.name().into(),
-        phase: Phase::Forward,
-        layer: None,
-        class: None,
-        flops: 0.0,
-        bytes: transfer.bytes as f64,
-    });
+    let info = program.info(OpInfo::of(transfer.op.name(), Phase::Forward, transfer.bytes as f64));
     let stream = program.stream(StreamKind::Data);
     program.op(stream, Work::Comm { slot: 0, transfer: id }, &[], info, crate::core::program::NO_MICRO_BATCH);
     world.programs.push(Arc::new(program.finish()));

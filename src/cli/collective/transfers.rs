@@ -55,14 +55,7 @@ fn alone(row: &Row, flows: &[Flow], parents: &[Span], parent_ids: &[u32]) -> (Wo
         ..World::default()
     };
     let mut b = ProgramBuilder::new();
-    let info = b.info(OpInfo {
-        name: "transfer".into(),
-        phase: Phase::Forward,
-        layer: None,
-        class: None,
-        flops: 0.0,
-        bytes: 0.0,
-    });
+    let info = b.info(OpInfo::of("transfer", Phase::Forward, 0.0));
     let mut played = Vec::new();
     let mut op = |flow: Flow, waits: &[OpId]| {
         let (stream, slot) = (b.stream(StreamKind::Data), played.len() as u16);

@@ -2,15 +2,14 @@
 
 mod args;
 mod rules;
-mod tables;
 
 pub use args::Args;
-pub(super) use tables::{gib, table, term_table};
 
 use comfy_table::Table;
 
 use super::screen::note_without_effect;
-use super::write::write_json;
+use super::tables::{gib, table, term_table};
+use super::write::{write_json, write_report};
 use super::{Failure, calculon, outputs, say};
 use crate::lab::calculon::files::Calculon;
 use crate::lab::compare::workload::closed_form;
@@ -45,9 +44,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 fn rooflines(args: &Args) -> Result<String, Failure> {
     let (text, json) = rules::all_devices()?;
-    if let Some(path) = &args.report {
-        write_json(path, &json)?;
-    }
+    write_report(args.report.as_deref(), &json)?;
     Ok(text)
 }
 

@@ -6,9 +6,9 @@ mod result;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use super::estimate::table;
 use super::outputs::WRITTEN;
-use super::write::{write_file, write_json};
+use super::tables::table;
+use super::write::{write_page, write_report};
 use super::{Failure, outputs, say};
 use crate::lab::around::goodput::{CheckpointTimes, Job, simulate};
 use crate::lab::simulate::jump::{Figures, figures};
@@ -104,12 +104,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let of_machine = inputs.as_ref().map(|i| i.machine.devices());
     let result = goodput(args, &loaded, &of_job, inputs.as_ref(), played, of_machine)?;
-    if let Some(path) = &args.report {
-        write_json(path, &result)?;
-    }
-    if let Some(path) = &args.html {
-        write_file(path, page::page(&result, args.workload.as_deref()).map_err(Failure::run)?.as_bytes())?;
-    }
+    write_report(args.report.as_deref(), &result)?;
+    write_page(args.html.as_deref(), || page::page(&result, args.workload.as_deref()))?;
     say(&text(&result, &loaded, args))
 }
 

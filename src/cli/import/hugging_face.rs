@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
-use crate::cli::write::write_json;
+use crate::cli::write::{write_json, write_report};
 use crate::step::model::ParameterCount;
 use crate::step::spec::model::ModelSpec;
 use crate::step::spec::{Disk, Files, SpecError, hugging_face};
@@ -85,9 +85,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .map_err(|e| Failure::input(SpecError::file(&file, format!("is no JSON: {e}"))))?;
     let model = hugging_face::model(&value, &file).map_err(Failure::input)?;
     let report = Report::of(&model, &value);
-    if let Some(path) = &args.report {
-        write_json(path, &report)?;
-    }
+    write_report(args.report.as_deref(), &report)?;
     let counts = report.parameters;
     let summary = format!("{}: {} parameters, {} active\n", report.model, counts.total, counts.active);
     match &args.output {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::outputs::WRITTEN;
 use super::super::{Failure, say};
-use crate::cli::write::write_json;
+use crate::cli::write::{write_json, write_report};
 use crate::lab::describe::{model_named, model_of_word};
 use crate::lab::simulate::Inputs;
 use crate::step::spec::import;
@@ -56,9 +56,7 @@ pub fn run(format: &str, args: &Args) -> Result<(), Failure> {
     if args.topology.is_some() {
         Inputs::load(&made.workload.to_string(), None, &[]).map_err(|e| e.in_file(&file))?;
     }
-    if let Some(path) = &args.report {
-        write_json(path, &made)?;
-    }
+    write_report(args.report.as_deref(), &made)?;
     match &args.output {
         Some(path) => {
             write_json(path, &made.workload)?;

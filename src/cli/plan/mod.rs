@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::outputs::WRITTEN;
 use super::progress::Bar;
-use super::write::{write_file, write_json};
+use super::write::{write_json, write_page};
 use super::{Failure, outputs, say};
 use crate::lab::plan::{Planned, Request, RunPlan};
 use crate::step::spec::hugging_face::name_of;
@@ -93,10 +93,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         planned => planned?,
     };
     let next = next(&plan, &path);
-    if let Some(path) = &args.html {
-        let text = page::page(&plan, &planned, &next).map_err(Failure::run)?;
-        write_file(path, text.as_bytes())?;
-    }
+    write_page(args.html.as_deref(), || page::page(&plan, &planned, &next))?;
     if silent {
         return write_json(&path, &plan.workload);
     }

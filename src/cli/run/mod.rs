@@ -12,7 +12,7 @@ use super::command_line::EXAMPLE;
 use super::progress::Bar;
 use super::screen::note_without_effect;
 use super::timeline::{Also, Shown, traced, write_trace};
-use super::write::{write_file, write_json};
+use super::write::{write_file, write_json, write_report};
 use super::{Failure, calculon, outputs};
 use crate::core::engine::EngineError;
 use crate::core::units::Time;
@@ -217,9 +217,7 @@ pub fn possible(report: &Report) -> Result<(), Failure> {
 fn tell(args: &Args, inputs: &Inputs, mut report: Report) -> Result<(), Failure> {
     possible(&report)?;
     report.run.without_effect.extend(args.without_effect(inputs));
-    if let Some(path) = &args.report {
-        write_json(path, &report)?;
-    }
+    write_report(args.report.as_deref(), &report)?;
     if !args.is_quiet() {
         note_without_effect(&report.run.without_effect);
         print(&report, Some(inputs), args)?;

@@ -2,12 +2,13 @@
 
 use std::io::Write;
 
+use comfy_table::Table;
 use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
 
 use super::{Args, Run, outcome};
 use crate::cli::Failure;
-use crate::cli::write::write_json;
+use crate::cli::tables::right;
+use crate::cli::write::write_report;
 use crate::step::schedule;
 use crate::step::schedule::PassTimes;
 
@@ -55,9 +56,7 @@ pub(super) fn all(args: &Args, times: &PassTimes, out: &mut Vec<u8>) -> Result<(
         ]);
         reports.push(run.report());
     }
-    for column in table.column_iter_mut().skip(1).take(8) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    right(&mut table, 1..9);
     for line in table.lines() {
         writeln!(out, "{}", line.trim())?;
     }
@@ -67,8 +66,6 @@ pub(super) fn all(args: &Args, times: &PassTimes, out: &mut Vec<u8>) -> Result<(
         "shares: the most of them, in activations of a rank's whole share of layers for one micro-batch"
     )?;
     writeln!(out, "messages: between ranks in one step, all of the same size")?;
-    if let Some(file) = &args.report {
-        write_json(file, &serde_json::Value::Array(reports))?;
-    }
+    write_report(args.report.as_deref(), &serde_json::Value::Array(reports))?;
     Ok(())
 }

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use super::outcome::Outcome;
-use crate::core::program::Phase;
 use crate::core::units::Time;
 use crate::read::palette;
+use crate::step::plan::pipeline::phase;
 use crate::step::schedule::{Order, Part, Pass, Slot};
 
 /// Where the drawing goes.
@@ -105,15 +105,9 @@ fn write_into(cells: &mut [Cell], text: &str, padding: char, look: Look) {
 /// Background of a pass: the colour that it has on pages, of the 256 of terminals the nearest; lighter on odd chunks, and darker
 /// on every other box so that neighbours stay apart.
 fn background((pass, chunk, odd): (Pass, u16, bool)) -> u8 {
-    let phase = match pass {
-        Pass::Forward => Phase::Forward,
-        Pass::Backward => Phase::Backward,
-        Pass::InputGrad => Phase::InputGrad,
-        Pass::WeightGrad => Phase::WeightGrad,
-    };
     let light = if chunk % 2 == 1 { 0.5 } else { 0.0 };
     let dark = if odd { 0.8 } else { 1.0 };
-    let rgb = palette::rgb(palette::pass(phase)).map(|part| {
+    let rgb = palette::rgb(palette::pass(phase(pass))).map(|part| {
         let part = f64::from(part);
         (part + (255.0 - part) * light) * dark
     });

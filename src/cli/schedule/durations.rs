@@ -3,12 +3,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
-
 use super::Args;
-use crate::cli::write::write_json;
-use crate::cli::{Failure, inputs};
+use crate::cli::write::write_report;
+use crate::cli::{Failure, inputs, tables};
 use crate::lab::simulate::durations::{Replays, replay};
 use crate::read::profile::pipeline_timeline;
 use crate::step::plan::pipeline::durations::Durations;
@@ -32,9 +29,7 @@ pub(super) fn run(args: &Args, file: &Path, out: &mut Vec<u8>) -> Result<(), Fai
     durations.check(durations.stages.saturating_mul(chunks)).map_err(in_file)?;
     let order = kind.order(&shape)?;
     let replays = replay(&order, &durations, args.what_if)?;
-    if let Some(path) = &args.report {
-        write_json(path, &replays)?;
-    }
+    write_report(args.report.as_deref(), &replays)?;
     writeln!(
         out,
         "{named}: {} replicas of {} ranks, {} micro-batches; {} steps of {}",
@@ -89,13 +84,8 @@ fn table(replays: &Replays, out: &mut Vec<u8>) -> Result<(), Failure> {
 }
 
 fn show(head: &[&str], rows: Vec<Vec<String>>, out: &mut Vec<u8>) -> Result<(), Failure> {
-    let mut table = Table::new();
-    table.load_preset(NOTHING);
-    table.set_header(head);
+    let mut table = tables::table(head);
     table.add_rows(rows);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
     for line in table.lines() {
         writeln!(out, "{}", line.trim_end())?;
     }

@@ -19,7 +19,7 @@ pub use args::{Args, SendMode};
 use std::io;
 use std::io::{IsTerminal, Write};
 
-use super::write::{write_file, write_json};
+use super::write::{write_file, write_report};
 use super::{Failure, inputs, say};
 use crate::step::schedule;
 use args::unusable;
@@ -79,9 +79,7 @@ fn run_to(args: &Args, screen: Screen, out: &mut Vec<u8>) -> Result<(), Failure>
     if let Some(file) = &args.html {
         write_file(file, page::page(&run).as_bytes())?;
     }
-    if let Some(file) = &args.report {
-        write_json(file, &run.report())?;
-    }
+    write_report(args.report.as_deref(), &run.report())?;
     writeln!(out, "{}", run.headline())?;
     draw::draw(&run.order, &run.outcome, screen, out)?;
     run.summary(out)?;

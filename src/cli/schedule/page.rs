@@ -3,7 +3,6 @@
 use super::{Run, outcome};
 use crate::cli::command_line::command;
 use crate::core::ids::RankId;
-use crate::core::program::Phase;
 use crate::core::units::Time;
 use crate::lab::page::lane::{Item, Row, few, tag};
 use crate::lab::page::sheet::{Sheet, table};
@@ -11,7 +10,8 @@ use crate::lab::page::{PAIR, pass_number, step_looks};
 use crate::read::analysis::cause::Causes;
 use crate::read::analysis::idle::IdleTimes;
 use crate::read::analysis::stalls::stalls_of;
-use crate::step::schedule::{Pass, Slot};
+use crate::step::plan::pipeline::phase;
+use crate::step::schedule::Slot;
 
 /// The page: passes of each rank, why it stood still, and the bubbles in numbers.
 pub(super) fn page(run: &Run) -> String {
@@ -73,13 +73,4 @@ fn row(run: &Run, rank: usize, of: usize) -> Row {
         [passes.collect(), stalls, Vec::new()],
         Some(PAIR),
     )
-}
-
-fn phase(pass: Pass) -> Phase {
-    match pass {
-        Pass::Forward => Phase::Forward,
-        Pass::Backward => Phase::Backward,
-        Pass::InputGrad => Phase::InputGrad,
-        Pass::WeightGrad => Phase::WeightGrad,
-    }
 }

@@ -7,13 +7,14 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 
 use super::asked::{Asked, above_zero};
 use super::calculon::search::{Common, OfFiles};
 use super::outputs::WRITTEN;
 use super::progress::Bar;
-use super::write::write_file;
+use super::tables::right;
+use super::write::write_page;
 use super::{Failure, say};
 use crate::lab::study::{Axis, Objective, Ranked, SearchOptions, SearchReport, search};
 use words::{GIB, layout};
@@ -147,9 +148,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     .map_err(Failure::input)?;
     bar.done();
     args.asked.write_report(&found.report)?;
-    if let Some(path) = &args.html {
-        write_file(path, page::page(&found.report, workload).map_err(Failure::run)?.as_bytes())?;
-    }
+    write_page(args.html.as_deref(), || page::page(&found.report, workload))?;
     let text = text(&found.report, begun.elapsed().as_secs_f64());
     let Some(best) = found.best else {
         say(&text)?;
@@ -262,11 +261,7 @@ fn text(report: &SearchReport, seconds: f64) -> String {
             layout(&ranked.settings),
         ]);
     }
-    for column in 0..7 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    right(&mut table, 0..7);
     text += &format!("\n{table}\n");
     text += &why(report);
     text += &format!("\nassumed: {}\n\nthe best:\n", report.assumed.join("; "));

@@ -5,9 +5,9 @@ mod page;
 
 use std::path::PathBuf;
 
-use super::estimate::table;
 use super::outputs::WRITTEN;
-use super::write::{write_file, write_json};
+use super::tables::table;
+use super::write::{write_page, write_report};
 use super::{Failure, say};
 use crate::core::ids::{CommId, DeviceId, ResourceId};
 use crate::lab::simulate::share::Shared;
@@ -80,13 +80,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let named: Vec<Job<'_>> = jobs.iter().map(|job| job.0.as_str()).zip(&shared.jobs).collect();
     let machine = &site.topology().name;
     let value = report(machine, &named, &links);
-    if let Some(path) = &args.report {
-        write_json(path, &value)?;
-    }
-    if let Some(path) = &args.html {
-        let text = page::page(machine, &named, &links, &value).map_err(Failure::run)?;
-        write_file(path, text.as_bytes())?;
-    }
+    write_report(args.report.as_deref(), &value)?;
+    write_page(args.html.as_deref(), || page::page(machine, &named, &links, &value))?;
     say(&text(&named, &links))
 }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 use serde_json::Value;
 
 use super::super::command_line;
 use super::super::outputs::WRITTEN;
+use super::super::tables::right;
 use super::super::{Failure, say};
 use crate::lab::page::sheet::quoted;
 use crate::lab::study::{Plot, Row, page, read_rows, set_text, write_rows, write_text};
@@ -41,16 +42,7 @@ impl Drawn {
         output: Option<&Path>,
         command: &str,
     ) -> Result<String, Failure> {
-        let mut text = String::new();
-        for plot in plots {
-            let stem = output.unwrap_or(Path::new("rows")).with_extension("");
-            let stem = format!("{}.{}-by-{}", stem.display(), plot.y, plot.x);
-            let (svg, data) =
-                (plot.svg(rows).map_err(Failure::input)?, plot.data(rows).map_err(Failure::input)?);
-            write_text(Path::new(&format!("{stem}.svg")), &svg).map_err(Failure::run)?;
-            write_text(Path::new(&format!("{stem}.csv")), &data).map_err(Failure::run)?;
-            text += &format!("plot: {stem}.svg, its figures: {stem}.csv\n");
-        }
+        let mut text = draw(plots, rows, output.unwrap_or(Path::new("rows")))?;
         if let Some(path) = &self.html {
             let title = format!("Study of {}", command.split_whitespace().nth(2).unwrap_or("rows"));
             let html =
@@ -60,6 +52,19 @@ impl Drawn {
         }
         Ok(text)
     }
+}
+
+/// Draws each plot beside the file of its rows, and says what was written.
+pub(in crate::cli) fn draw(plots: &[Plot], rows: &[Row], beside: &Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    for plot in plots {
+        let stem = format!("{}.{}-by-{}", beside.with_extension("").display(), plot.y, plot.x);
+        let (svg, data) = (plot.svg(rows).map_err(Failure::input)?, plot.data(rows).map_err(Failure::input)?);
+        write_text(Path::new(&format!("{stem}.svg")), &svg).map_err(Failure::run)?;
+        write_text(Path::new(&format!("{stem}.csv")), &data).map_err(Failure::run)?;
+        text += &format!("plot: {stem}.svg, its figures: {stem}.csv\n");
+    }
+    Ok(text)
 }
 
 /// Put parts of a study together.
@@ -161,10 +166,6 @@ pub(super) fn table(rows: &[&Row], order: &str) -> Table {
         let asked = asked.iter().map(|path| outcome.columns.get(*path).map_or(String::new(), short));
         table.add_row(own.into_iter().chain(asked).chain([settings.join(" ")]));
     }
-    for column in 0..3 + asked.len() {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    right(&mut table, 0..3 + asked.len());
     table
 }

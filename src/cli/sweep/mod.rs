@@ -14,6 +14,7 @@ use crate::lab::simulate::Status;
 use crate::lab::study::{
     Axis, Base, Choice, Columns, Condition, How, Row, Shard, Space, Study, StudyError, SweepOptions, sweep,
 };
+pub(super) use files::draw;
 use files::{Drawn, table};
 
 /// Rows that the terminal shows.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::outputs::WRITTEN;
 use super::screen::note_without_effect;
-use super::write::{write_file, write_json};
+use super::write::{write_page, write_report};
 use super::{Failure, outputs, say, width};
 use crate::core::units::Time;
 use crate::lab::simulate::whatif::{Base, Change, Parts, Subject, WhatIf, WhatIfs};
@@ -73,13 +73,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if asked.len() > 1 {
         result.changes.push(base.with(&asked)?);
     }
-    if let Some(path) = &args.report {
-        write_json(path, &result)?;
-    }
-    if let Some(path) = &args.html {
-        let text = page::page(&result, &inputs.head(Options::default().seed)).map_err(Failure::run)?;
-        write_file(path, text.as_bytes())?;
-    }
+    write_report(args.report.as_deref(), &result)?;
+    write_page(args.html.as_deref(), || page::page(&result, &inputs.head(Options::default().seed)))?;
     note_without_effect(&inputs.without_effect());
     say(&table(&result))
 }

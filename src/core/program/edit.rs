@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Action, Phase, StreamKind, Work, World};
+use super::{Action, OpInfo, Phase, StreamKind, Work, World};
 use crate::core::ids::{CommId, RankId, ResourceId};
 use crate::core::kernel_class::KernelClass;
 use crate::core::units::{Bandwidth, Bytes, Time};
@@ -48,7 +48,7 @@ impl World {
                 flow.latency = Time((flow.latency.0 as f64 * factor).round() as u64);
             }),
             Edit::NoPipeline => no_pipeline(self),
-            Edit::FreePhase(phase) => free_phase(self, *phase),
+            Edit::FreePhase(phase) => retime(self, |info| info.phase == *phase, |_| Time::ZERO),
             Edit::Undisturbed => {
                 let programs = self.programs.iter_mut().map(Arc::make_mut);
                 programs.flat_map(|p| &mut p.ops).for_each(|op| (op.slowdown, op.memory_rate) = (0, 0.0));
@@ -62,34 +62,23 @@ impl World {
     }
 }
 
-fn faster_kernels(world: &mut World, classes: &[KernelClass], factor: f64) {
+/// Gives kernels on devices other times, those that are meant.
+fn retime(world: &mut World, meant: impl Fn(&OpInfo) -> bool, other: impl Fn(Time) -> Time) {
     for program in world.programs.iter_mut().map(Arc::make_mut) {
         for op in &mut program.ops {
-            let class = program.infos[op.info as usize].class;
-            let on_device = program.streams[usize::from(op.stream)].kind == StreamKind::Compute;
-            let meant = classes.is_empty() || class.is_some_and(|c| classes.contains(&c));
             if let Work::Compute { time } = &mut op.work
-                && on_device
-                && meant
+                && program.streams[usize::from(op.stream)].kind == StreamKind::Compute
+                && meant(&program.infos[op.info as usize])
             {
-                *time = Time((time.0 as f64 / factor).round() as u64);
+                *time = other(*time);
             }
         }
     }
 }
 
-fn free_phase(world: &mut World, phase: Phase) {
-    for program in world.programs.iter_mut().map(Arc::make_mut) {
-        for op in &mut program.ops {
-            let on_device = program.streams[usize::from(op.stream)].kind == StreamKind::Compute;
-            if let Work::Compute { time } = &mut op.work
-                && on_device
-                && program.infos[op.info as usize].phase == phase
-            {
-                *time = Time::ZERO;
-            }
-        }
-    }
+fn faster_kernels(world: &mut World, classes: &[KernelClass], factor: f64) {
+    let meant = |info: &OpInfo| classes.is_empty() || info.class.is_some_and(|c| classes.contains(&c));
+    retime(world, meant, |time| Time((time.0 as f64 / factor).round() as u64));
 }
 
 fn no_pipeline(world: &mut World) {

@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::span::Span;
+use crate::core::declare::named;
 use crate::core::ids::{OpId, TransferId};
 use crate::core::kernel_class::KernelClass;
 use crate::core::units::Time;
@@ -77,30 +78,32 @@ pub struct StreamTraits {
     pub urgent: bool,
 }
 
-/// What a stream is for; the order is that of the rows on screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum StreamKind {
-    /// Kernels.
-    Compute,
-    /// Tensor-parallel collectives.
-    Tensor,
-    /// Context-parallel transfers.
-    Context,
-    /// Expert-parallel all-to-alls.
-    Expert,
-    /// Pipeline sends.
-    PipelineSend,
-    /// Pipeline receives.
-    PipelineRecv,
-    /// Data-parallel collectives.
-    Data,
-    /// Copies towards the device (prefetch).
-    CopyIn,
-    /// Copies away from the device (write-back, offload).
-    CopyOut,
-    /// Work of the host (kernel launches, host optimizer).
-    Host,
+named! {
+    /// What a stream is for; the order is that of the rows on screen.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
+    pub enum StreamKind {
+        /// Kernels.
+        Compute = "compute",
+        /// Tensor-parallel collectives.
+        Tensor = "tp",
+        /// Context-parallel transfers.
+        Context = "cp",
+        /// Expert-parallel all-to-alls.
+        Expert = "ep",
+        /// Pipeline sends.
+        PipelineSend = "pp send",
+        /// Pipeline receives.
+        PipelineRecv = "pp recv",
+        /// Data-parallel collectives.
+        Data = "dp",
+        /// Copies towards the device (prefetch).
+        CopyIn = "h2d",
+        /// Copies away from the device (write-back, offload).
+        CopyOut = "d2h",
+        /// Work of the host (kernel launches, host optimizer).
+        Host = "host",
+    }
 }
 
 impl StreamKind {
@@ -113,21 +116,6 @@ impl StreamKind {
                 StreamKind::Tensor | StreamKind::Context | StreamKind::Expert | StreamKind::Data
             ),
             urgent: self == StreamKind::Compute,
-        }
-    }
-    /// The short name used in traces and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            StreamKind::Compute => "compute",
-            StreamKind::Tensor => "tp",
-            StreamKind::Context => "cp",
-            StreamKind::Expert => "ep",
-            StreamKind::PipelineSend => "pp send",
-            StreamKind::PipelineRecv => "pp recv",
-            StreamKind::Data => "dp",
-            StreamKind::CopyIn => "h2d",
-            StreamKind::CopyOut => "d2h",
-            StreamKind::Host => "host",
         }
     }
 }
@@ -199,39 +187,20 @@ pub enum MemoryWhen {
     FreeAtEnd,
 }
 
-/// What allocated bytes hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MemoryClass {
-    /// Parameters in the precision of the forward pass (gathered copies too).
-    Weights,
-    /// Gradients.
-    Gradients,
-    /// Master weights and moments.
-    Optimizer,
-    /// Activations saved for the backward pass.
-    Activations,
-    /// Short-lived buffers of running kernels and copies.
-    Workspace,
-}
-
-impl MemoryClass {
-    /// All classes, in the order of reports.
-    pub const ALL: [MemoryClass; 5] = [
-        MemoryClass::Weights,
-        MemoryClass::Gradients,
-        MemoryClass::Optimizer,
-        MemoryClass::Activations,
-        MemoryClass::Workspace,
-    ];
-    /// The name used in traces and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            MemoryClass::Weights => "weights",
-            MemoryClass::Gradients => "gradients",
-            MemoryClass::Optimizer => "optimizer",
-            MemoryClass::Activations => "activations",
-            MemoryClass::Workspace => "workspace",
-        }
+named! {
+    /// What allocated bytes hold.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum MemoryClass {
+        /// Parameters in the precision of the forward pass (gathered copies too).
+        Weights = "weights",
+        /// Gradients.
+        Gradients = "gradients",
+        /// Master weights and moments.
+        Optimizer = "optimizer",
+        /// Activations saved for the backward pass.
+        Activations = "activations",
+        /// Short-lived buffers of running kernels and copies.
+        Workspace = "workspace",
     }
 }
 
@@ -252,35 +221,33 @@ pub struct OpInfo {
     pub bytes: f64,
 }
 
-/// Parts of a training step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Phase {
-    /// Forward pass.
-    Forward,
-    /// Forward repeated in the backward pass.
-    Recompute,
-    /// Backward pass, both gradients in one.
-    Backward,
-    /// Gradient of the inputs.
-    InputGrad,
-    /// Gradient of the weights.
-    WeightGrad,
-    /// Optimizer step and what surrounds it.
-    Optimizer,
+impl OpInfo {
+    /// Of an op outside layers that is no kernel of a class: communication, or abstract work.
+    pub fn of(name: impl Into<std::borrow::Cow<'static, str>>, phase: Phase, bytes: f64) -> OpInfo {
+        OpInfo { name: name.into(), phase, layer: None, class: None, flops: 0.0, bytes }
+    }
+}
+
+named! {
+    /// Parts of a training step.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Phase {
+        /// Forward pass.
+        Forward = "forward",
+        /// Forward repeated in the backward pass.
+        Recompute = "recompute",
+        /// Backward pass, both gradients in one.
+        Backward = "backward",
+        /// Gradient of the inputs.
+        InputGrad = "input gradient",
+        /// Gradient of the weights.
+        WeightGrad = "weight gradient",
+        /// Optimizer step and what surrounds it.
+        Optimizer = "optimizer",
+    }
 }
 
 impl Phase {
-    /// The word used in traces and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::Forward => "forward",
-            Phase::Recompute => "recompute",
-            Phase::Backward => "backward",
-            Phase::InputGrad => "input gradient",
-            Phase::WeightGrad => "weight gradient",
-            Phase::Optimizer => "optimizer",
-        }
-    }
     /// One letter or two for the start of a slice name, as in pipeline diagrams.
     pub fn letter(self) -> &'static str {
         match self {

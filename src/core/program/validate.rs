@@ -247,14 +247,7 @@ mod tests {
     /// A kernel and a copy behind it on one rank.
     fn sound() -> World {
         let mut b = ProgramBuilder::new();
-        let info = OpInfo {
-            name: "op".into(),
-            phase: Phase::Forward,
-            layer: None,
-            class: None,
-            flops: 0.0,
-            bytes: 0.0,
-        };
+        let info = OpInfo::of("op", Phase::Forward, 0.0);
         b.info(info);
         let (compute, copies) = (b.stream(StreamKind::Compute), b.stream(StreamKind::CopyIn));
         let first = b.op(compute, Work::Compute { time: Time(1) }, &[], 0, NO_MICRO_BATCH);

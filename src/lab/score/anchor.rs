@@ -14,38 +14,28 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::core::declare::named;
 use crate::core::kernel_class::KernelClass;
 
 use crate::read::analysis::stall_cause::{StallCause, Waiting};
 
-/// A part of a step that goes faster or slower as one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Part {
-    /// Kernels that multiply matrices.
-    Products,
-    /// Kernels that memory bounds.
-    Memory,
-    /// Waiting for launches.
-    Host,
-    /// Communication and copies that were waited for.
-    Exchange,
+named! {
+    /// A part of a step that goes faster or slower as one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Part {
+        /// Kernels that multiply matrices.
+        Products = "products",
+        /// Kernels that memory bounds.
+        Memory = "memory-bound kernels",
+        /// Waiting for launches.
+        Host = "host",
+        /// Communication and copies that were waited for.
+        Exchange = "exposed exchange",
+    }
 }
 
 impl Part {
-    /// All of them, in the order of [`Parts`].
-    pub const ALL: [Part; 4] = [Part::Products, Part::Memory, Part::Host, Part::Exchange];
-
-    /// What it is called.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Part::Products => "products",
-            Part::Memory => "memory-bound kernels",
-            Part::Host => "host",
-            Part::Exchange => "exposed exchange",
-        }
-    }
-
     /// How far the logarithm of its factor is spread before anything is measured: prices of products are off by a fifth,
     /// those of kernels that memory bounds by a third (`stepsim kernels --score`), what the host or the network leaves
     /// exposed by a factor of two.
@@ -66,29 +56,27 @@ impl Part {
 /// Seconds of each part of a step.
 pub type Parts = [f64; 4];
 
-/// How far a prediction is from the rows that are given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reach {
-    /// Up to twice the devices.
-    Twice,
-    /// More, and up to 8 times.
-    Eight,
-    /// More, and up to 32 times.
-    ThirtyTwo,
-    /// More than that.
-    Farther,
-    /// As many devices, another layout.
-    Layout,
-    /// Another model on the same device with the same software.
-    Model,
+named! {
+    /// How far a prediction is from the rows that are given.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Reach {
+        /// Up to twice the devices.
+        Twice = "more devices, up to 2 times",
+        /// More, and up to 8 times.
+        Eight = "2 to 8 times",
+        /// More, and up to 32 times.
+        ThirtyTwo = "8 to 32 times",
+        /// More than that.
+        Farther = "more than 32 times",
+        /// As many devices, another layout.
+        Layout = "as many devices, another layout",
+        /// Another model on the same device with the same software.
+        Model = "another model",
+    }
 }
 
 impl Reach {
-    /// All of them, in the order of tables.
-    pub const ALL: [Reach; 6] =
-        [Reach::Twice, Reach::Eight, Reach::ThirtyTwo, Reach::Farther, Reach::Layout, Reach::Model];
-
     /// The reach to so many times the devices.
     pub fn of_devices(times: f64) -> Reach {
         match times {
@@ -96,18 +84,6 @@ impl Reach {
             t if t <= 8.0 => Reach::Eight,
             t if t <= 32.0 => Reach::ThirtyTwo,
             _ => Reach::Farther,
-        }
-    }
-
-    /// What it is called.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Reach::Twice => "more devices, up to 2 times",
-            Reach::Eight => "2 to 8 times",
-            Reach::ThirtyTwo => "8 to 32 times",
-            Reach::Farther => "more than 32 times",
-            Reach::Layout => "as many devices, another layout",
-            Reach::Model => "another model",
         }
     }
 

@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use crate::core::declare::defaults;
 use crate::core::engine;
 use crate::core::engine::{EngineError, Observer, Record};
 use crate::core::fold::Folded;
@@ -54,24 +55,20 @@ pub use inputs::{Inputs, Site};
 pub use prices::{DevicePrices, MachinePrices, OwnPrices};
 pub use settings::{Settings, expanded, is_file};
 
-/// How to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Whether ranks that must behave alike are simulated once.
-    pub fold: bool,
-    /// Seed of jitter.
-    pub seed: u64,
-    /// Steps to simulate one after the other, at least 1.
-    pub steps: u32,
-    /// Most bytes that the record of all ops may take, 16 an op that is played.
-    pub record_bytes: u64,
-    /// Whether turns of a schedule that repeat themselves are counted and not played, where no spans are asked for.
-    pub jump: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options { fold: true, seed: 0, steps: 1, record_bytes: engine::RECORD_LIMIT, jump: true }
+defaults! {
+    /// How to run.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Options {
+        /// Whether ranks that must behave alike are simulated once.
+        pub fold: bool = true,
+        /// Seed of jitter.
+        pub seed: u64,
+        /// Steps to simulate one after the other, at least 1.
+        pub steps: u32 = 1,
+        /// Most bytes that the record of all ops may take, 16 an op that is played.
+        pub record_bytes: u64 = engine::RECORD_LIMIT,
+        /// Whether turns of a schedule that repeat themselves are counted and not played, where no spans are asked for.
+        pub jump: bool = true,
     }
 }
 
@@ -232,11 +229,6 @@ impl Simulation {
             slack: OnceLock::new(),
         };
         Ok((run, failure))
-    }
-
-    /// Number of ops that the engine plays: for a progress bar.
-    pub fn played_ops(&self) -> u64 {
-        self.folded.world.op_instances()
     }
 
     /// Utilisation, tokens per second, and seconds of a step: as in the report.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::core::engine::{self, EngineError, Record};
-use crate::core::ids::{DeviceId, OpId, ProgramId, RankId, ResourceId, TransferId};
+use crate::core::ids::{DeviceId, OpId, ProgramId, RankId, TransferId};
 use crate::core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use crate::core::units::Time;
 use crate::lab::simulate::moved::Network;
@@ -54,10 +54,7 @@ impl OnMachine {
     /// wait for each other.
     pub fn play(step: &StepPrograms, network: &Network) -> Result<OnMachine, OnMachineError> {
         let machine = network.machine();
-        let mut world = World::default();
-        for r in 0..machine.resources() {
-            world.add_resource(machine.capacity(ResourceId(r)));
-        }
+        let mut world = machine.world();
         let mut lowering = Lowering::new(machine, Fidelity::Fluid, network.chooser().clone());
         let mut of_rank: BTreeMap<u64, RankId> = BTreeMap::new();
         let mut queues: BTreeMap<Key, BTreeMap<u64, (u16, Queue)>> = BTreeMap::new();
@@ -149,17 +146,9 @@ impl Writer<'_, '_> {
             // A collective is named by its kind: names of kernels differ, and an area of a timeline sums by name.
             let name = if op.collective.is_some() { &op.class } else { &op.name };
             let bytes = op.collective.as_ref().and_then(|c| c.bytes).unwrap_or(0);
-            let info = *infos.entry((name, &op.class)).or_insert_with(|| {
-                let name = name.clone().into();
-                b.info(OpInfo {
-                    name,
-                    phase: Phase::Forward,
-                    layer: None,
-                    class: None,
-                    flops: 0.0,
-                    bytes: bytes as f64,
-                })
-            });
+            let info = *infos
+                .entry((name, &op.class))
+                .or_insert_with(|| b.info(OpInfo::of(name.clone(), Phase::Forward, bytes as f64)));
             let stream = op.stream as u16;
             let mut waits: Vec<OpId> = op.after.iter().map(|a| ends[*a as usize]).collect();
             if op.lead_ns > 0 {

@@ -127,10 +127,9 @@ fn program(rank: &RankProgram, scales: &[Scale], slots: &mut Vec<u32>) -> crate:
     let mut ends: Vec<OpId> = Vec::new();
     let lead = factor(scales, |s| s.what == "leads");
     for op in &rank.ops {
-        let info = *infos.entry(&op.class).or_insert_with(|| {
-            let name = op.class.clone().into();
-            b.info(OpInfo { name, phase: Phase::Forward, layer: None, class: None, flops: 0.0, bytes: 0.0 })
-        });
+        let info = *infos
+            .entry(&op.class)
+            .or_insert_with(|| b.info(OpInfo::of(op.class.clone(), Phase::Forward, 0.0)));
         let stream = op.stream as u16;
         let mut waits: Vec<OpId> = op.after.iter().map(|a| ends[*a as usize]).collect();
         let mut push = |work: Work, waits: &mut Vec<OpId>| {

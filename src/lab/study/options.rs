@@ -2,41 +2,44 @@
 
 use super::objective::{Measures, Objective};
 use super::space::Axis;
+use crate::core::declare::defaults;
 
-/// How to search.
-#[derive(Clone, Debug)]
-pub struct SearchOptions {
-    /// `path=value` texts that hold for all layouts.
-    pub fix: Vec<String>,
-    /// Values to try, in the place of those that would be tried, or of other fields.
-    pub vary: Vec<Axis>,
-    /// Bytes of device memory that a layout may take; default: what the device has.
-    pub max_memory_bytes: Option<f64>,
-    /// What is best.
-    pub objective: Objective,
-    /// Longest step that counts, in seconds.
-    pub deadline_s: Option<f64>,
-    /// Fewest and most devices of machines to try, by doubling the nodes from the fewest; default: the machine as it is.
-    pub devices: Option<(u64, u64)>,
-    /// How many layouts are ranked.
-    pub top: usize,
-    /// Most layouts that are simulated.
-    pub most_simulated: usize,
-    /// The simulated step is taken not to be shorter than the closed form less this part of it; 1 leaves out only what is slower for
-    /// certain.
-    pub margin: f64,
-    /// Simulate every layout that the memory does not refute, and say what the search would have missed.
-    pub prove: bool,
-    /// Try fields beside the layout on the best that was found: layers of the first and last stage, overlap of tensor-parallel and
-    /// expert collectives, expert-tensor degree, prefetch.
-    pub refine: bool,
-    /// Whether activations and optimizer state may live on other tiers of the machine, and how far ahead they are fetched, is
-    /// chosen too.
-    pub offload: bool,
-    /// Whether it is chosen too where encoders run: beside the language model, on stages or on devices of their own.
-    pub placement: bool,
-    /// Threads; default: as many as processors.
-    pub threads: Option<usize>,
+defaults! {
+    /// How to search.
+    #[derive(Clone, Debug)]
+    pub struct SearchOptions {
+        /// `path=value` texts that hold for all layouts.
+        pub fix: Vec<String>,
+        /// Values to try, in the place of those that would be tried, or of other fields.
+        pub vary: Vec<Axis>,
+        /// Bytes of device memory that a layout may take; default: what the device has.
+        pub max_memory_bytes: Option<f64>,
+        /// What is best.
+        pub objective: Objective,
+        /// Longest step that counts, in seconds.
+        pub deadline_s: Option<f64>,
+        /// Fewest and most devices of machines to try, by doubling the nodes from the fewest; default: the machine as it is.
+        pub devices: Option<(u64, u64)>,
+        /// How many layouts are ranked.
+        pub top: usize = 10,
+        /// Most layouts that are simulated.
+        pub most_simulated: usize = 400,
+        /// The simulated step is taken not to be shorter than the closed form less this part of it; 1 leaves out only what is slower for
+        /// certain.
+        pub margin: f64 = 0.15,
+        /// Simulate every layout that the memory does not refute, and say what the search would have missed.
+        pub prove: bool,
+        /// Try fields beside the layout on the best that was found: layers of the first and last stage, overlap of tensor-parallel and
+        /// expert collectives, expert-tensor degree, prefetch.
+        pub refine: bool,
+        /// Whether activations and optimizer state may live on other tiers of the machine, and how far ahead they are fetched, is
+        /// chosen too.
+        pub offload: bool,
+        /// Whether it is chosen too where encoders run: beside the language model, on stages or on devices of their own.
+        pub placement: bool,
+        /// Threads; default: as many as processors.
+        pub threads: Option<usize>,
+    }
 }
 
 impl SearchOptions {
@@ -51,26 +54,5 @@ impl SearchOptions {
     /// Whether a step is over by the deadline.
     pub(super) fn in_time(&self, found: Measures) -> bool {
         self.deadline_s.is_none_or(|deadline| found.seconds <= deadline)
-    }
-}
-
-impl Default for SearchOptions {
-    fn default() -> SearchOptions {
-        SearchOptions {
-            fix: Vec::new(),
-            vary: Vec::new(),
-            max_memory_bytes: None,
-            objective: Objective::default(),
-            deadline_s: None,
-            devices: None,
-            top: 10,
-            most_simulated: 400,
-            margin: 0.15,
-            prove: false,
-            refine: false,
-            offload: false,
-            placement: false,
-            threads: None,
-        }
     }
 }

@@ -87,11 +87,7 @@ impl Outcome {
             tokens_per_s_per_device: Some(form.tokens / seconds / f64::from(devices)),
             mfu: Some(form.mfu),
             memory_peak_bytes: Some(memory.total() as u64),
-            exposed_s: exposed
-                .into_iter()
-                .filter(|(_, seconds)| *seconds > 0.0)
-                .map(|(kind, seconds)| (kind.name().to_string(), seconds))
-                .collect(),
+            exposed_s: named(exposed.into_iter().filter(|(_, seconds)| *seconds > 0.0)),
             ..Outcome::default()
         }
     }
@@ -105,14 +101,14 @@ impl Outcome {
             tokens_per_s_per_device: Some(step.tokens_per_s / f64::from(devices)),
             mfu: Some(step.mfu),
             memory_peak_bytes: step.memory_peak_bytes,
-            exposed_s: step
-                .exposed
-                .into_iter()
-                .map(|(kind, seconds)| (kind.name().to_string(), seconds))
-                .collect(),
+            exposed_s: named(step.exposed.into_iter()),
             ..Outcome::default()
         }
     }
+}
+
+fn named(exposed: impl Iterator<Item = (OpKind, f64)>) -> BTreeMap<String, f64> {
+    exposed.map(|(kind, seconds)| (kind.name().to_string(), seconds)).collect()
 }
 
 const GIB: f64 = (1u64 << 30) as f64;

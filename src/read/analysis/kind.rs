@@ -3,56 +3,46 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::core::declare::named;
 use crate::core::ids::OpId;
 use crate::core::program::{Phase, Program, StreamKind, Work};
 
-/// What an op is for. Kernels are one kind, communication is told apart by the parallelism that asked for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[non_exhaustive]
-pub enum OpKind {
-    /// A kernel on the device.
-    #[serde(rename = "compute")]
-    Compute,
-    /// Tensor-parallel collectives.
-    #[serde(rename = "tp")]
-    Tensor,
-    /// Context-parallel transfers.
-    #[serde(rename = "cp")]
-    Context,
-    /// Expert-parallel all-to-alls.
-    #[serde(rename = "ep")]
-    Expert,
-    /// Pipeline sends and receives.
-    #[serde(rename = "pp")]
-    Pipeline,
-    /// Data-parallel collectives.
-    #[serde(rename = "dp")]
-    Data,
-    /// Copies towards the device.
-    #[serde(rename = "h2d")]
-    CopyIn,
-    /// Copies away from the device.
-    #[serde(rename = "d2h")]
-    CopyOut,
-    /// Work of the host.
-    #[serde(rename = "host")]
-    Host,
+named! {
+    /// What an op is for. Kernels are one kind, communication is told apart by the parallelism that asked for it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[non_exhaustive]
+    pub enum OpKind {
+        /// A kernel on the device.
+        #[serde(rename = "compute")]
+        Compute = "compute",
+        /// Tensor-parallel collectives.
+        #[serde(rename = "tp")]
+        Tensor = "tp",
+        /// Context-parallel transfers.
+        #[serde(rename = "cp")]
+        Context = "cp",
+        /// Expert-parallel all-to-alls.
+        #[serde(rename = "ep")]
+        Expert = "ep",
+        /// Pipeline sends and receives.
+        #[serde(rename = "pp")]
+        Pipeline = "pp",
+        /// Data-parallel collectives.
+        #[serde(rename = "dp")]
+        Data = "dp",
+        /// Copies towards the device.
+        #[serde(rename = "h2d")]
+        CopyIn = "h2d",
+        /// Copies away from the device.
+        #[serde(rename = "d2h")]
+        CopyOut = "d2h",
+        /// Work of the host.
+        #[serde(rename = "host")]
+        Host = "host",
+    }
 }
 
 impl OpKind {
-    /// All kinds, in the order of reports.
-    pub const ALL: [OpKind; 9] = [
-        OpKind::Compute,
-        OpKind::Tensor,
-        OpKind::Context,
-        OpKind::Expert,
-        OpKind::Pipeline,
-        OpKind::Data,
-        OpKind::CopyIn,
-        OpKind::CopyOut,
-        OpKind::Host,
-    ];
-
     /// The kind of an op: that of its stream. Communication that blocks the compute stream has no stream to tell it
     /// apart, so its name does: sends and receives are pipeline, all-to-all is expert; else the optimizer's is
     /// data-parallel and the rest tensor-parallel.
@@ -99,21 +89,6 @@ impl OpKind {
             }
         }
         of
-    }
-
-    /// The short name used in traces and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            OpKind::Compute => "compute",
-            OpKind::Tensor => "tp",
-            OpKind::Context => "cp",
-            OpKind::Expert => "ep",
-            OpKind::Pipeline => "pp",
-            OpKind::Data => "dp",
-            OpKind::CopyIn => "h2d",
-            OpKind::CopyOut => "d2h",
-            OpKind::Host => "host",
-        }
     }
 
     /// The name in words.

@@ -77,14 +77,7 @@ impl Scenario {
         added: (Time, Time),
     ) -> OpId {
         let builder = &mut self.builders[rank];
-        let info = builder.info(OpInfo {
-            name: "op".into(),
-            phase: Phase::Forward,
-            layer: None,
-            class: None,
-            flops: 0.0,
-            bytes: 10.0,
-        });
+        let info = builder.info(OpInfo::of("op", Phase::Forward, 10.0));
         let waits = std::mem::take(&mut self.waits[rank]);
         let op = builder.op(stream, work, &waits, info, NO_MICRO_BATCH);
         self.spans[rank].push(span);

@@ -128,8 +128,4 @@ impl<'r, 'w> Run<'r, 'w> {
     pub fn time(&self, start: Time, end: Time) -> Time {
         self.turn.recurring.time(start, end)
     }
-    /// Where the time of each rank of the world went.
-    pub fn rank_times(&self) -> impl Iterator<Item = &RankTime> {
-        self.ranks.iter().map(|rank| &rank.time)
-    }
 }

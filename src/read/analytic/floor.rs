@@ -15,6 +15,7 @@
 
 use super::form::Form;
 use super::least::Least;
+use crate::core::declare::defaults;
 use crate::step::schedule::{Part, Pass, Seat, Slot};
 use crate::step::spec::workload::{CollectiveFidelity, WorkloadSpec};
 
@@ -92,26 +93,22 @@ impl Floor {
     }
 }
 
-/// What a rank has to do in a step.
-#[derive(Clone, Copy)]
-struct OfRank {
-    /// Passes of stages before its first one, forward and backward.
-    before: f64,
-    behind: f64,
-    /// Its own passes of one micro-batch, and those that nobody waits for.
-    needed: f64,
-    rest: f64,
+defaults! {
+    /// What a rank has to do in a step.
+    #[derive(Clone, Copy)]
+    struct OfRank {
+        /// Passes of stages before its first one, forward and backward.
+        before: f64 = f64::INFINITY,
+        behind: f64 = f64::INFINITY,
+        /// Its own passes of one micro-batch, and those that nobody waits for.
+        needed: f64,
+        rest: f64,
+    }
 }
 
 impl OfRank {
     fn seconds(self, micro_batches: f64) -> f64 {
         self.before + micro_batches * self.needed + self.behind.max(micro_batches * self.rest)
-    }
-}
-
-impl Default for OfRank {
-    fn default() -> OfRank {
-        OfRank { before: f64::INFINITY, behind: f64::INFINITY, needed: 0.0, rest: 0.0 }
     }
 }
 

@@ -63,16 +63,26 @@ pub fn write_file(timeline: &Timeline, path: &Path) -> Result<Summary, TraceErro
 /// # Errors
 /// As [`write_file`]; files of ranks that were written before an error stay.
 pub fn write_kineto(timeline: &Timeline, folder: &Path) -> Result<Summary, TraceError> {
+    let width = timeline.world.ranks.len().saturating_sub(1).to_string().len();
+    let name = |rank| format!("rank{rank:0width$}.json.gz");
+    write_ranks(timeline, folder, name, |all, rank, out| timeline::kineto::write(all, rank, out))
+}
+
+/// Writes each rank to a file of its own, compressed if the name says so.
+fn write_ranks(
+    timeline: &Timeline,
+    folder: &Path,
+    name: impl Fn(u32) -> String,
+    write: impl Fn(&Timeline, &TracedRank, &mut Output) -> std::io::Result<Summary>,
+) -> Result<Summary, TraceError> {
     timeline.check()?;
     std::fs::create_dir_all(folder)
         .map_err(|error| OutputError::Create { path: folder.to_owned(), error })?;
-    let width = timeline.world.ranks.len().saturating_sub(1).to_string().len();
     let mut all = Summary::default();
     for traced in timeline.ranks {
-        let mut output =
-            Output::create(&folder.join(format!("rank{:0width$}.json.gz", traced.rank.0)), true)?;
-        let written = timeline::kineto::write(timeline, traced, &mut output);
-        let summary = written.map_err(|error| output.error(error))?;
+        let name = name(traced.rank.0);
+        let mut output = Output::create(&folder.join(&name), name.ends_with(".gz"))?;
+        let summary = write(timeline, traced, &mut output).map_err(|error| output.error(error))?;
         output.finish()?;
         all.slices += summary.slices;
         all.counter_values += summary.counter_values;
@@ -107,16 +117,8 @@ impl std::str::FromStr for PerRank {
 /// # Errors
 /// As [`write_file`]; files of ranks that were written before an error stay.
 pub fn write_chakra(timeline: &Timeline, folder: &Path) -> Result<Summary, TraceError> {
-    timeline.check()?;
-    std::fs::create_dir_all(folder)
-        .map_err(|error| OutputError::Create { path: folder.to_owned(), error })?;
-    let mut all = Summary::default();
-    for traced in timeline.ranks {
-        let mut output = Output::create(&folder.join(format!("step.{}.et", traced.rank.0)), false)?;
-        let written = timeline::chakra::write(timeline, traced, &mut output);
-        all.slices += written.map_err(|error| output.error(error))?.slices;
-        output.finish()?;
-    }
+    let name = |rank| format!("step.{rank}.et");
+    let all = write_ranks(timeline, folder, name, |all, rank, out| timeline::chakra::write(all, rank, out))?;
     let mut output = Output::create(&folder.join("groups.json"), false)?;
     serde_json::to_writer(&mut output, &timeline::chakra::groups(timeline))
         .map_err(|error| output.error(error.into()))?;

@@ -4,32 +4,6 @@ use crate::step::moe::Staged;
 use crate::step::spec::collectives::Op;
 
 impl Op {
-    /// All, in the order of reports.
-    pub const ALL: [Op; 9] = [
-        Op::AllReduce,
-        Op::AllGather,
-        Op::ReduceScatter,
-        Op::AllToAll,
-        Op::Broadcast,
-        Op::Reduce,
-        Op::SendRecv,
-        Op::RingShift,
-        Op::ExpertExchange,
-    ];
-    /// The name in the field's spelling.
-    pub fn name(self) -> &'static str {
-        match self {
-            Op::AllReduce => "all-reduce",
-            Op::AllGather => "all-gather",
-            Op::ReduceScatter => "reduce-scatter",
-            Op::AllToAll => "all-to-all",
-            Op::Broadcast => "broadcast",
-            Op::Reduce => "reduce",
-            Op::SendRecv => "send-recv",
-            Op::RingShift => "ring-shift",
-            Op::ExpertExchange => "expert-exchange",
-        }
-    }
     /// The op of a name as [`Op::name`] spells it.
     pub fn from_name(name: &str) -> Option<Op> {
         Op::ALL.into_iter().find(|op| op.name() == name)

@@ -212,16 +212,10 @@ impl Kernel {
         dtype: Dtype,
         grad_bytes: f64,
     ) -> Kernel {
-        let (mf, nf, kf) = (m as f64, n as f64, k as f64);
-        Kernel {
-            name,
-            class: KernelClass::GemmWeightGrad,
-            shape: KernelShape::Gemm { m, n, k, batch: 1, accumulate: true },
-            flops: 2.0 * mf * nf * kf,
-            bytes: (mf * kf + kf * nf) * dtype.bytes() + 2.0 * mf * nf * grad_bytes,
-            dtype,
-            scaling: Scaling::Tensor,
-        }
+        // Sums are read and written.
+        let product = Kernel::gemm(name, m, n, k, 1, dtype, 2.0 * grad_bytes);
+        let shape = KernelShape::Gemm { m, n, k, batch: 1, accumulate: true };
+        Kernel { class: KernelClass::GemmWeightGrad, shape, ..product }
     }
     /// A kernel bound by memory, which moves `bytes` in all.
     pub fn elementwise(

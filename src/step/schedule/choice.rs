@@ -1,13 +1,7 @@
 //! The word that an input file has for its schedule: one vocabulary, read from the registry.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::sync::LazyLock;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
 use super::{ALL, OneFOneB, Schedule};
+use crate::core::declare::by_name;
 
 /// What a file chooses: a schedule by name or alias, or `file`. Written by its name.
 #[derive(Clone, Copy)]
@@ -44,6 +38,15 @@ impl Choice {
             Choice::File => ABOUT_FILE,
         }
     }
+    /// What a schema says of it, and its aliases.
+    fn words(self) -> (String, &'static [&'static str]) {
+        let (aliases, needs) = match self {
+            Choice::Named(schedule) => (schedule.facts().aliases, schedule.facts().needs),
+            Choice::File => (&[][..], ""),
+        };
+        let needs = if needs.is_empty() { String::new() } else { format!(" (needs {needs})") };
+        (sentence(&format!("{}{needs}", self.about())), aliases)
+    }
     /// All of them.
     pub fn all() -> impl Iterator<Item = Choice> {
         ALL.iter().map(|schedule| Choice::Named(*schedule)).chain([Choice::File])
@@ -56,56 +59,7 @@ impl Default for Choice {
     }
 }
 
-impl fmt::Debug for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl PartialEq for Choice {
-    fn eq(&self, other: &Choice) -> bool {
-        self.name() == other.name()
-    }
-}
-
-impl Eq for Choice {}
-
-impl Serialize for Choice {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
-impl<'de> Deserialize<'de> for Choice {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Choice, D::Error> {
-        static NAMES: LazyLock<Vec<&'static str>> =
-            LazyLock::new(|| Choice::all().map(Choice::name).collect());
-        let name = String::deserialize(deserializer)?;
-        Choice::find(&name).ok_or_else(|| de::Error::unknown_variant(&name, &NAMES))
-    }
-}
-
-impl JsonSchema for Choice {
-    fn schema_name() -> Cow<'static, str> {
-        "Schedule".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let word =
-            |name: &str, about: String| json_schema!({"type": "string", "const": name, "description": about});
-        let words = Choice::all().flat_map(|choice| {
-            let (aliases, needs) = match choice {
-                Choice::Named(schedule) => (schedule.facts().aliases, schedule.facts().needs),
-                Choice::File => (&[][..], ""),
-            };
-            let needs = if needs.is_empty() { String::new() } else { format!(" (needs {needs})") };
-            let sentence = sentence(&format!("{}{needs}", choice.about()));
-            let aliases =
-                aliases.iter().map(move |alias| word(alias, format!("The same as `{}`.", choice.name())));
-            std::iter::once(word(choice.name(), sentence)).chain(aliases)
-        });
-        json_schema!({"description": "Pipeline schedules.", "oneOf": words.collect::<Vec<_>>()})
-    }
-}
+by_name!(Choice, "Schedule", "Pipeline schedules.");
 
 /// With a capital letter and a full stop.
 fn sentence(text: &str) -> String {

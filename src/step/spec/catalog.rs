@@ -21,20 +21,6 @@ impl Kind {
             Kind::Reliability => "workloads/reliability/",
         }
     }
-    /// What it is called in messages.
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Topology => "topology",
-            Kind::Device => "device",
-            Kind::Workload => "workload",
-            Kind::Model => "model",
-            Kind::Stack => "stack",
-            Kind::Recipe => "recipe",
-            Kind::Collectives => "collectives",
-            Kind::Rules => "rules",
-            Kind::Reliability => "reliability",
-        }
-    }
 }
 
 /// The names of the shipped files of a kind, in order.

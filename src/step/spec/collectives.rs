@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::number;
 use super::{Kind, Spec, SpecError};
+use crate::core::declare::named;
+use crate::core::declare::one;
 
 /// Rules and measured times of collectives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,28 +35,30 @@ pub struct Collectives {
     pub slowness: BTreeMap<Op, f64>,
 }
 
-/// What a group of ranks does together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Op {
-    /// Every rank ends with the sum of all buffers.
-    AllReduce,
-    /// Every rank ends with the shards of all.
-    AllGather,
-    /// Every rank ends with its shard of the sum.
-    ReduceScatter,
-    /// Every rank sends a different shard to every other.
-    AllToAll,
-    /// The first member's buffer reaches all.
-    Broadcast,
-    /// The sum of all buffers reaches the first member.
-    Reduce,
-    /// The first member's buffer reaches the second.
-    SendRecv,
-    /// Every rank's buffer reaches the next rank of the group.
-    RingShift,
-    /// Rows of tokens to the ranks of their experts, or back: to the rails of other nodes, and on inside the node.
-    ExpertExchange,
+named! {
+    /// What a group of ranks does together.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Op {
+        /// Every rank ends with the sum of all buffers.
+        AllReduce = "all-reduce",
+        /// Every rank ends with the shards of all.
+        AllGather = "all-gather",
+        /// Every rank ends with its shard of the sum.
+        ReduceScatter = "reduce-scatter",
+        /// Every rank sends a different shard to every other.
+        AllToAll = "all-to-all",
+        /// The first member's buffer reaches all.
+        Broadcast = "broadcast",
+        /// The sum of all buffers reaches the first member.
+        Reduce = "reduce",
+        /// The first member's buffer reaches the second.
+        SendRecv = "send-recv",
+        /// Every rank's buffer reaches the next rank of the group.
+        RingShift = "ring-shift",
+        /// Rows of tokens to the ranks of their experts, or back: to the rails of other nodes, and on inside the node.
+        ExpertExchange = "expert-exchange",
+    }
 }
 
 /// An algorithm for some collectives. A bound that is left out does not bound.
@@ -89,28 +93,19 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// Channels: compute units that the communication kernel takes from each device while it runs.
-    #[serde(
-        default,
-        deserialize_with = "number::optional_count_or_zero",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_count_or_zero")]
     pub channels: Option<u32>,
     /// Pipeline chunks; absent: the best number.
     #[serde(default, deserialize_with = "number::optional_count", skip_serializing_if = "Option::is_none")]
     pub chunks: Option<u32>,
     /// Part of the links' bandwidth that payload reaches.
-    #[serde(
-        default,
-        deserialize_with = "number::optional_efficiency",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_efficiency")]
     pub efficiency: Option<f64>,
     /// Paid once, before anything is sent.
-    #[serde(
-        default,
-        deserialize_with = "number::optional_non_negative",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_non_negative")]
     pub base_us: Option<f64>,
 }
 
@@ -144,10 +139,6 @@ pub struct Point {
     /// How long it took.
     #[serde(deserialize_with = "number::positive")]
     pub time_us: f64,
-}
-
-fn one() -> u32 {
-    1
 }
 
 impl Spec for Collectives {

@@ -8,107 +8,113 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::core::declare::{defaults, one_long};
 use crate::core::kernel_class::KernelClass;
 
 use super::kernel::{AttentionGeneration, Format};
 use super::problem::{Problem, Problems};
 
-/// Parameters of kernel times on one device; fractions are of the catalogue's dense peaks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct CostSpec {
-    /// Where the figures come from.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub source: String,
-    /// Compute units, where the catalogue does not say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub compute_units: Option<u32>,
-    /// Fraction of the 16-bit matrix peak that a GEMM's inner loop reaches in a short run.
-    pub matrix_fraction: f64,
-    /// The same of other formats, each of its own peak; default: `matrix_fraction`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub formats: BTreeMap<Format, f64>,
-    /// Rate of weight gradients over that of the other GEMMs, by format; default 1.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub weight_grad: BTreeMap<Format, f64>,
-    /// Rate of grouped GEMMs over that of plain ones.
-    pub grouped_fraction: f64,
-    /// Rate of weight gradients over that of the other grouped GEMMs, in all formats.
-    pub grouped_weight_grad: f64,
-    /// Most of the inner loop's rate that power and heat leave matrix kernels in a training step. A kernel that reaches
-    /// less by itself keeps its clock. Steps are priced with it.
-    pub sustained: f64,
-    /// The same by format, where formats draw power differently; default: `sustained`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub sustained_formats: BTreeMap<Format, f64>,
-    /// Standard deviation of that rate between devices of this kind, as a share: they wait for each other, so a step goes
-    /// at the pace of the slowest, and `sustained` is that of the slowest of eight. 0 where clocks are fixed.
-    pub spread: f64,
-    /// Share of a short run's bandwidth that is left in a training step to kernels bound by memory: cold caches, and
-    /// neighbours that use the memory too. Steps are priced with it.
-    pub sustained_memory: f64,
-    /// How slow the hosts are that this device usually comes with: a factor on all host times of the stack.
-    pub host_slowness: f64,
-    /// Time of kernels of a class in a step over what all other figures say, as it was measured (`stepsim calibrate`,
-    /// `stepsim learn`); default 1.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub slowness: BTreeMap<KernelClass, f64>,
-    /// Fraction of the memory bandwidth that a copy reaches.
-    pub memory_fraction: f64,
-    /// Filling and draining a tile's pipeline costs as much as so many more elements of k (16 bits).
-    pub fill_k: f64,
-    /// Share of the idle units of a last, partly filled wave that is lost (1: all of it; less where the library
-    /// cuts the rest finer).
-    pub last_wave: f64,
-    /// The two above in formats whose kernels differ in them.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub shapes: BTreeMap<Format, ShapeCost>,
-    /// Share of a GEMM's memory time that its products do not hide.
-    pub exposed_memory: f64,
-    /// Share of the time to read and write the sums that a weight gradient is added to which its products do not hide:
-    /// tensor cores wait while a tile's sums are fetched and written back.
-    pub exposed_sums: f64,
-    /// The first of the two for grouped GEMMs, whose small groups hide less.
-    pub grouped_exposed_memory: f64,
-    /// Adding up the parts of a product whose k is cut over several units, in microseconds.
-    pub split_us: f64,
-    /// Setting up one group of a grouped GEMM, in microseconds.
-    pub group_us: f64,
-    /// Fused attention by generation of kernels. A generation that is not listed runs as the one before it.
-    pub attention: BTreeMap<AttentionGeneration, AttentionCost>,
-    /// Scans in chunks of state spaces and linear attention.
-    pub scan: ScanCost,
-    /// Query (backward: key) rows that one unit works on at a time.
-    pub attention_rows: u64,
-    /// Starting and ending a block of rows costs as much as so many more keys.
-    pub attention_fill: f64,
-    /// Part of the longest block that the last units run alone, forward.
-    pub attention_tail: f64,
-    /// Start and ramp of a GEMM, in microseconds.
-    pub gemm_floor_us: f64,
-    /// Start and ramp of a fused attention kernel, in microseconds.
-    pub attention_floor_us: f64,
-    /// From the end of a kernel to the start of the next one on its stream, where that was launched long before, in
-    /// microseconds; counts where the stack launches kernels. The default is that of H100 in PyTorch profiles (medians 1.2
-    /// to 1.6 over thousands of kernels).
-    pub kernel_gap_us: f64,
-    /// Kernels that memory bounds, by class, where they differ from what devices have in common.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub classes: BTreeMap<KernelClass, ClassCost>,
-    /// Level `constant`: fraction of the matrix peak of all GEMMs and attention; default: `matrix_fraction`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub constant_fraction: Option<f64>,
-    /// Level `calculon`: fraction of the matrix peak by size, as pairs of least GFLOP and fraction, largest first.
-    /// The default is the curve of Calculon's shipped A100 and H100 systems.
-    pub matrix_by_gflop: Vec<(f64, f64)>,
-    /// Level `calculon`: fraction of the memory bandwidth by size, as pairs of least MB and fraction, largest first.
-    pub memory_by_mb: Vec<(f64, f64)>,
-    /// Level `calculon`: how computing and moving bytes combine in one kernel.
-    #[serde(skip_serializing_if = "Processing::is_roofline")]
-    pub processing: Processing,
-    /// Level `table`: measured GEMMs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub table: Vec<MeasuredGemm>,
+defaults! {
+    /// Parameters of kernel times on one device; fractions are of the catalogue's dense peaks.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct CostSpec {
+        /// Where the figures come from.
+        #[serde(skip_serializing_if = "String::is_empty")]
+        pub source: String,
+        /// Compute units, where the catalogue does not say.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub compute_units: Option<u32>,
+        /// Fraction of the 16-bit matrix peak that a GEMM's inner loop reaches in a short run.
+        pub matrix_fraction: f64 = 0.8,
+        /// The same of other formats, each of its own peak; default: `matrix_fraction`.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        pub formats: BTreeMap<Format, f64>,
+        /// Rate of weight gradients over that of the other GEMMs, by format; default 1.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        pub weight_grad: BTreeMap<Format, f64>,
+        /// Rate of grouped GEMMs over that of plain ones.
+        pub grouped_fraction: f64 = 1.0,
+        /// Rate of weight gradients over that of the other grouped GEMMs, in all formats.
+        pub grouped_weight_grad: f64 = 0.8,
+        /// Most of the inner loop's rate that power and heat leave matrix kernels in a training step. A kernel that reaches
+        /// less by itself keeps its clock. Steps are priced with it.
+        pub sustained: f64 = 1.0,
+        /// The same by format, where formats draw power differently; default: `sustained`.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        pub sustained_formats: BTreeMap<Format, f64>,
+        /// Standard deviation of that rate between devices of this kind, as a share: they wait for each other, so a step goes
+        /// at the pace of the slowest, and `sustained` is that of the slowest of eight. 0 where clocks are fixed.
+        pub spread: f64,
+        /// Share of a short run's bandwidth that is left in a training step to kernels bound by memory: cold caches, and
+        /// neighbours that use the memory too. Steps are priced with it.
+        pub sustained_memory: f64 = 1.0,
+        /// How slow the hosts are that this device usually comes with: a factor on all host times of the stack.
+        pub host_slowness: f64 = 1.0,
+        /// Time of kernels of a class in a step over what all other figures say, as it was measured (`stepsim calibrate`,
+        /// `stepsim learn`); default 1.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        pub slowness: BTreeMap<KernelClass, f64>,
+        /// Fraction of the memory bandwidth that a copy reaches.
+        pub memory_fraction: f64 = 0.85,
+        /// Filling and draining a tile's pipeline costs as much as so many more elements of k (16 bits).
+        pub fill_k: f64 = 100.0,
+        /// Share of the idle units of a last, partly filled wave that is lost (1: all of it; less where the library
+        /// cuts the rest finer).
+        pub last_wave: f64 = 0.15,
+        /// The two above in formats whose kernels differ in them.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        pub shapes: BTreeMap<Format, ShapeCost>,
+        /// Share of a GEMM's memory time that its products do not hide.
+        pub exposed_memory: f64,
+        /// Share of the time to read and write the sums that a weight gradient is added to which its products do not hide:
+        /// tensor cores wait while a tile's sums are fetched and written back.
+        pub exposed_sums: f64,
+        /// The first of the two for grouped GEMMs, whose small groups hide less.
+        pub grouped_exposed_memory: f64 = 0.4,
+        /// Adding up the parts of a product whose k is cut over several units, in microseconds.
+        pub split_us: f64 = 4.3,
+        /// Setting up one group of a grouped GEMM, in microseconds.
+        pub group_us: f64 = 0.5,
+        /// Fused attention by generation of kernels. A generation that is not listed runs as the one before it.
+        pub attention: BTreeMap<AttentionGeneration, AttentionCost> =
+            BTreeMap::from([(AttentionGeneration::Flash2, AttentionCost {
+                forward: 0.6, backward: 0.5, forward_fp8: None, backward_fp8: None, narrow: None,
+            })]),
+        /// Scans in chunks of state spaces and linear attention.
+        pub scan: ScanCost,
+        /// Query (backward: key) rows that one unit works on at a time.
+        pub attention_rows: u64 = 128,
+        /// Starting and ending a block of rows costs as much as so many more keys.
+        pub attention_fill: f64 = 384.0,
+        /// Part of the longest block that the last units run alone, forward.
+        pub attention_tail: f64 = 0.5,
+        /// Start and ramp of a GEMM, in microseconds.
+        pub gemm_floor_us: f64 = 2.0,
+        /// Start and ramp of a fused attention kernel, in microseconds.
+        pub attention_floor_us: f64 = 10.0,
+        /// From the end of a kernel to the start of the next one on its stream, where that was launched long before, in
+        /// microseconds; counts where the stack launches kernels. The default is that of H100 in PyTorch profiles (medians 1.2
+        /// to 1.6 over thousands of kernels).
+        pub kernel_gap_us: f64 = 1.4,
+        /// Kernels that memory bounds, by class, where they differ from what devices have in common.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        pub classes: BTreeMap<KernelClass, ClassCost>,
+        /// Level `constant`: fraction of the matrix peak of all GEMMs and attention; default: `matrix_fraction`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub constant_fraction: Option<f64>,
+        /// Level `calculon`: fraction of the matrix peak by size, as pairs of least GFLOP and fraction, largest first.
+        /// The default is the curve of Calculon's shipped A100 and H100 systems.
+        pub matrix_by_gflop: Vec<(f64, f64)> = vec![(128.0, 0.95), (16.0, 0.9), (1.0, 0.6), (0.0, 0.1)],
+        /// Level `calculon`: fraction of the memory bandwidth by size, as pairs of least MB and fraction, largest first.
+        pub memory_by_mb: Vec<(f64, f64)> = vec![(100.0, 0.9), (10.0, 0.75), (1.0, 0.6), (0.0, 0.3)],
+        /// Level `calculon`: how computing and moving bytes combine in one kernel.
+        #[serde(skip_serializing_if = "Processing::is_roofline")]
+        pub processing: Processing = Processing::Roofline,
+        /// Level `table`: measured GEMMs.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub table: Vec<MeasuredGemm>,
+    }
 }
 
 /// What the shape of a product costs in one format; what is left out is as in the others.
@@ -149,24 +155,20 @@ pub struct AttentionCost {
     pub narrow: Option<f64>,
 }
 
-/// Fractions of the 16-bit peak that the products of a scan in chunks reach: compiled kernels of small tiles that
-/// exponentials, masks and states in 32 bits keep from the matrix units.
-///
-/// The usual ones are those of Mamba-2's Triton kernels on H100: 65,536 tokens of 64 and of 128 heads of 64, states of 64 and
-/// chunks of 256 take 3.6 and 7.1 ms forward, 24.4 and 37.3 ms backward, convolution and gate included
-/// (NX-AI/mlstm_kernels, notebooks/plots_mlstm_kernel_benchmark_tfla_paper at 39d3c61).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ScanCost {
-    /// Forward.
-    pub forward: f64,
-    /// Backward.
-    pub backward: f64,
-}
-
-impl Default for ScanCost {
-    fn default() -> ScanCost {
-        ScanCost { forward: 0.075, backward: 0.024 }
+defaults! {
+    /// Fractions of the 16-bit peak that the products of a scan in chunks reach: compiled kernels of small tiles that
+    /// exponentials, masks and states in 32 bits keep from the matrix units.
+    ///
+    /// The usual ones are those of Mamba-2's Triton kernels on H100: 65,536 tokens of 64 and of 128 heads of 64, states of 64 and
+    /// chunks of 256 take 3.6 and 7.1 ms forward, 24.4 and 37.3 ms backward, convolution and gate included
+    /// (NX-AI/mlstm_kernels, notebooks/plots_mlstm_kernel_benchmark_tfla_paper at 39d3c61).
+    #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct ScanCost {
+        /// Forward.
+        pub forward: f64 = 0.075,
+        /// Backward.
+        pub backward: f64 = 0.024,
     }
 }
 
@@ -216,7 +218,7 @@ pub struct MeasuredGemm {
     /// Length of the inner products.
     pub k: u64,
     /// Products in one launch (experts); 1 for a plain GEMM.
-    #[serde(default = "one")]
+    #[serde(default = "one_long")]
     pub groups: u64,
     /// Whether it is added to a gradient.
     #[serde(default)]
@@ -224,62 +226,6 @@ pub struct MeasuredGemm {
     /// Measured rate in 10¹² FLOP/s.
     #[serde(rename = "rate_TFLOPs")]
     pub rate_tflops: f64,
-}
-
-fn one() -> u64 {
-    1
-}
-
-impl Default for CostSpec {
-    fn default() -> Self {
-        CostSpec {
-            source: String::new(),
-            compute_units: None,
-            matrix_fraction: 0.8,
-            formats: BTreeMap::new(),
-            weight_grad: BTreeMap::new(),
-            grouped_fraction: 1.0,
-            grouped_weight_grad: 0.8,
-            sustained: 1.0,
-            sustained_formats: BTreeMap::new(),
-            spread: 0.0,
-            sustained_memory: 1.0,
-            host_slowness: 1.0,
-            slowness: BTreeMap::new(),
-            memory_fraction: 0.85,
-            fill_k: 100.0,
-            last_wave: 0.15,
-            shapes: BTreeMap::new(),
-            exposed_memory: 0.0,
-            exposed_sums: 0.0,
-            grouped_exposed_memory: 0.4,
-            split_us: 4.3,
-            group_us: 0.5,
-            attention: BTreeMap::from([(
-                AttentionGeneration::Flash2,
-                AttentionCost {
-                    forward: 0.6,
-                    backward: 0.5,
-                    forward_fp8: None,
-                    backward_fp8: None,
-                    narrow: None,
-                },
-            )]),
-            scan: ScanCost::default(),
-            attention_rows: 128,
-            attention_fill: 384.0,
-            attention_tail: 0.5,
-            gemm_floor_us: 2.0,
-            attention_floor_us: 10.0,
-            kernel_gap_us: 1.4,
-            classes: BTreeMap::new(),
-            constant_fraction: None,
-            matrix_by_gflop: vec![(128.0, 0.95), (16.0, 0.9), (1.0, 0.6), (0.0, 0.1)],
-            memory_by_mb: vec![(100.0, 0.9), (10.0, 0.75), (1.0, 0.6), (0.0, 0.3)],
-            processing: Processing::Roofline,
-            table: Vec::new(),
-        }
-    }
 }
 
 impl CostSpec {

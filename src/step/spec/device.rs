@@ -35,28 +35,16 @@ pub struct Device {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute_units: Option<ComputeUnits>,
     /// Largest board power in watts.
-    #[serde(
-        default,
-        rename = "power_W",
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, rename = "power_W", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_positive")]
     pub power_w: Option<f64>,
     /// Watts that the board is held to, above what it draws idle and at most `power_W`: matrix products run at a lower clock.
-    #[serde(
-        default,
-        rename = "power_cap_W",
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, rename = "power_cap_W", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_positive")]
     pub power_cap_w: Option<f64>,
     /// What an hour of one costs, in US dollars: reports then say what a step costs. Shipped devices have none.
-    #[serde(
-        default,
-        rename = "price_USD_per_h",
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, rename = "price_USD_per_h", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_positive")]
     pub price_usd_per_h: Option<f64>,
     /// How fast its kernels really are; absent: what devices have in common.
     #[serde(default, skip_serializing_if = "Option::is_none")]

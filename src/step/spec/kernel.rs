@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::workload::Dtype;
+use crate::core::declare::named;
 
 /// How the elements of a narrow format are scaled.
 #[derive(
@@ -23,39 +24,29 @@ pub enum Scaling {
     Nv,
 }
 
-/// The format in which a matrix kernel multiplies, as its price goes by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Format {
-    /// 32-bit floats on vector units.
-    Fp32,
-    /// 32-bit floats multiplied with 19 bits.
-    Tf32,
-    /// bfloat16 and IEEE half precision.
-    Bf16,
-    /// 8-bit floats, one factor a tensor.
-    Fp8,
-    /// 8-bit floats, one factor for 128 elements.
-    Fp8Block,
-    /// 8-bit floats, one factor for 32 elements.
-    Mxfp8,
-    /// 4-bit floats.
-    Fp4,
+named! {
+    /// The format in which a matrix kernel multiplies, as its price goes by it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Format {
+        /// 32-bit floats on vector units.
+        Fp32 = "fp32",
+        /// 32-bit floats multiplied with 19 bits.
+        Tf32 = "tf32",
+        /// bfloat16 and IEEE half precision.
+        Bf16 = "bf16",
+        /// 8-bit floats, one factor a tensor.
+        Fp8 = "fp8",
+        /// 8-bit floats, one factor for 128 elements.
+        Fp8Block = "fp8-block",
+        /// 8-bit floats, one factor for 32 elements.
+        Mxfp8 = "mxfp8",
+        /// 4-bit floats.
+        Fp4 = "fp4",
+    }
 }
 
 impl Format {
-    /// The name in files and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Format::Fp32 => "fp32",
-            Format::Tf32 => "tf32",
-            Format::Bf16 => "bf16",
-            Format::Fp8 => "fp8",
-            Format::Fp8Block => "fp8-block",
-            Format::Mxfp8 => "mxfp8",
-            Format::Fp4 => "fp4",
-        }
-    }
     /// The format of a number type and its scaling.
     pub fn of(dtype: Dtype, scaling: Scaling) -> Format {
         match (dtype, scaling) {
@@ -70,39 +61,27 @@ impl Format {
     }
 }
 
-/// Generations of attention kernels, slowest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum AttentionGeneration {
-    /// Two batched products with a softmax between, the scores in memory.
-    Unfused,
-    /// FlashAttention 1 (Dao et al. 2022), and its Triton port.
-    #[serde(rename = "flash-1")]
-    Flash1,
-    /// FlashAttention 2 (Dao 2023).
-    #[serde(rename = "flash-2")]
-    Flash2,
-    /// What a compiler makes: Triton, Pallas.
-    Compiled,
-    /// FlashAttention 3 (Shah et al. 2024), Hopper.
-    #[serde(rename = "flash-3")]
-    Flash3,
-    /// The fused attention of cuDNN 9, which Transformer Engine runs; FlashAttention 4 on Blackwell.
-    Cudnn,
-}
-
-impl AttentionGeneration {
-    /// The name in files and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            AttentionGeneration::Unfused => "unfused",
-            AttentionGeneration::Flash1 => "flash-1",
-            AttentionGeneration::Flash2 => "flash-2",
-            AttentionGeneration::Compiled => "compiled",
-            AttentionGeneration::Flash3 => "flash-3",
-            AttentionGeneration::Cudnn => "cudnn",
-        }
+named! {
+    /// Generations of attention kernels, slowest first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    #[non_exhaustive]
+    pub enum AttentionGeneration {
+        /// Two batched products with a softmax between, the scores in memory.
+        Unfused = "unfused",
+        /// FlashAttention 1 (Dao et al. 2022), and its Triton port.
+        #[serde(rename = "flash-1")]
+        Flash1 = "flash-1",
+        /// FlashAttention 2 (Dao 2023).
+        #[serde(rename = "flash-2")]
+        Flash2 = "flash-2",
+        /// What a compiler makes: Triton, Pallas.
+        Compiled = "compiled",
+        /// FlashAttention 3 (Shah et al. 2024), Hopper.
+        #[serde(rename = "flash-3")]
+        Flash3 = "flash-3",
+        /// The fused attention of cuDNN 9, which Transformer Engine runs; FlashAttention 4 on Blackwell.
+        Cudnn = "cudnn",
     }
 }
 

@@ -5,29 +5,32 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::SpecError;
+use crate::core::declare::named;
 
-/// The kinds of files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Kind {
-    /// A machine.
-    Topology,
-    /// A device class.
-    Device,
-    /// A training step.
-    Workload,
-    /// A model.
-    Model,
-    /// A training software.
-    Stack,
-    /// A precision recipe.
-    Recipe,
-    /// Rules and measured times of collectives.
-    Collectives,
-    /// Rules from rows of measurements to workloads.
-    Rules,
-    /// Interruptions, restarts and checkpoints of a job.
-    Reliability,
+named! {
+    /// The kinds of files.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
+    pub enum Kind {
+        /// A machine.
+        Topology = "topology",
+        /// A device class.
+        Device = "device",
+        /// A training step.
+        Workload = "workload",
+        /// A model.
+        Model = "model",
+        /// A training software.
+        Stack = "stack",
+        /// A precision recipe.
+        Recipe = "recipe",
+        /// Rules and measured times of collectives.
+        Collectives = "collectives",
+        /// Rules from rows of measurements to workloads.
+        Rules = "rules",
+        /// Interruptions, restarts and checkpoints of a job.
+        Reliability = "reliability",
+    }
 }
 
 /// A type that a file of its own holds.

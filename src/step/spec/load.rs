@@ -98,7 +98,7 @@ impl<T: Spec> Draft<T> {
     }
     fn read(name_or_path: &str, files: &dyn Files) -> Result<Draft<T>, SpecError> {
         if name_or_path.trim_start().starts_with('{') {
-            let name = T::KIND.word().to_string();
+            let name = T::KIND.name().to_string();
             let noted = Noted::new(files);
             let value = complete(T::KIND, json::read(&name, name_or_path)?, &name, None, 0, &noted)?;
             let value = Arc::new(value);

@@ -124,7 +124,7 @@ pub fn schema(kind: Kind) -> serde_json::Value {
     let Some(map) = schema.as_object_mut() else { return schema };
     let required = map.shift_remove("required").unwrap_or_else(|| json!([]));
     map.insert("anyOf".into(), json!([{"required": ["base"]}, {"required": required}]));
-    let base = format!("Name or path of another {} file, over which this one is laid.", kind.word());
+    let base = format!("Name or path of another {} file, over which this one is laid.", kind.name());
     map["properties"]["base"] = json!({"type": "string", "description": base});
     schema
 }

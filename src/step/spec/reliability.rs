@@ -84,32 +84,20 @@ pub struct Checkpoint {
     /// Whether the weights in the format of computation are saved beside master weights and moments.
     pub weights: bool,
     /// Bytes of one checkpoint in 10⁹; default: the model's parameters times their state.
-    #[serde(
-        rename = "total_GB",
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "total_GB", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_positive")]
     pub total_gb: Option<f64>,
     /// What storage sustains for the whole job, in 10⁹ B/s.
-    #[serde(
-        rename = "storage_GBps",
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "storage_GBps", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_positive")]
     pub storage_gbps: Option<f64>,
     /// What one writer reaches to storage, in 10⁹ B/s; default: its share of `storage_GBps`.
-    #[serde(
-        rename = "writer_GBps",
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "writer_GBps", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_positive")]
     pub writer_gbps: Option<f64>,
     /// What a device copies to memory of its host, in 10⁹ B/s; default: the machine's link to the host.
-    #[serde(
-        rename = "host_GBps",
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "host_GBps", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_positive")]
     pub host_gbps: Option<f64>,
     /// Seconds for which steps stand still.
     #[serde(deserialize_with = "number::optional_non_negative", skip_serializing_if = "Option::is_none")]

@@ -53,7 +53,7 @@ impl Source {
             }
             (true, _) => "a path of your own contains `/` or ends in .json".to_string(),
         };
-        let problem = format!("no {} has the name `{name_or_path}`", kind.word());
+        let problem = format!("no {} has the name `{name_or_path}`", kind.name());
         Err(SpecError::at("", problem).allowed(names.join(", ")).hint(hint))
     }
     /// The name in messages.
@@ -157,7 +157,7 @@ pub(super) fn complete(
     files: &dyn Files,
 ) -> Result<Value, SpecError> {
     if !value.is_object() {
-        return Err(SpecError::file(file, format!("a {} file holds a JSON object", kind.word()))
+        return Err(SpecError::file(file, format!("a {} file holds a JSON object", kind.name()))
             .hint("see `stepsim schema`"));
     }
     if kind == Kind::Model && hugging_face::is_config(&value) {

@@ -24,7 +24,7 @@ fn messages_say_where_what_and_what_to_do() {
     let named = |message: &String| {
         kinds
             .iter()
-            .fold(message.clone(), |m, (kind, names)| m.replace(names, &format!("({} names)", kind.word())))
+            .fold(message.clone(), |m, (kind, names)| m.replace(names, &format!("({} names)", kind.name())))
     };
     let short = |line: &str| match line.char_indices().nth(160) {
         Some((end, _)) => format!("{}…", &line[..end]),

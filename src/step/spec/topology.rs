@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::collectives::Collectives;
 use super::device::Device;
 use super::number;
+use crate::core::declare::one;
 
 /// A machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -94,12 +95,8 @@ pub struct Link {
     #[serde(default)]
     pub duplex: Duplex,
     /// Limit of both directions together, as measured, in 10⁹ B/s (no efficiency applied).
-    #[serde(
-        default,
-        rename = "combined_GBps",
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, rename = "combined_GBps", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_positive")]
     pub combined_gbps: Option<f64>,
     /// Where the figures come from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -249,12 +246,8 @@ pub struct Memory {
     /// The instance's own bandwidth: its port or its media.
     pub link: Link,
     /// Bandwidth towards the memory in 10⁹ B/s, where it differs from the link's (NVMe writes).
-    #[serde(
-        default,
-        rename = "write_GBps",
-        deserialize_with = "number::optional_positive",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, rename = "write_GBps", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_positive")]
     pub write_gbps: Option<f64>,
     /// The link from each host, device or NIC to the instance; absent: no limit but the instance's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -439,12 +432,8 @@ pub struct Vertex {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
     /// Of a memory: its capacity.
-    #[serde(
-        default,
-        rename = "capacity_GiB",
-        deserialize_with = "number::optional_capacity",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, rename = "capacity_GiB", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::optional_capacity")]
     pub capacity_gib: Option<f64>,
 }
 
@@ -483,14 +472,6 @@ impl Link {
     }
 }
 
-fn one() -> u32 {
-    1
-}
-
-fn unity() -> f64 {
-    1.0
-}
-
 fn fibre() -> f64 {
     4.9
 }
@@ -504,4 +485,8 @@ fn dims<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<u32>, D::Error> {
         return Err(serde::de::Error::invalid_length(dims.len(), &"one to six axes"));
     }
     Ok(dims.into_iter().map(|Length(n)| n).collect())
+}
+
+fn unity() -> f64 {
+    1.0
 }

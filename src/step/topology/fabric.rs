@@ -70,10 +70,6 @@ pub enum ScaleOut {
 }
 
 impl Fabric {
-    /// Whether all devices are on one crossbar.
-    pub fn is_one_switch(&self) -> bool {
-        self.nodes == 1 && matches!(self.scale_up, ScaleUp::Switch { .. })
-    }
     /// Devices that share one NIC; 0 without a network.
     pub fn devices_per_nic(&self) -> u32 {
         self.node_size.checked_div(self.nics_per_node).unwrap_or(0)

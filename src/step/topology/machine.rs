@@ -7,6 +7,7 @@ use super::drawn::Drawn;
 use super::fabric::Fabric;
 use super::graph::{Hop, Link, Net, Vertex};
 use crate::core::ids::{DeviceId, ResourceId, TierId};
+use crate::core::program::World;
 use crate::core::units::{Bandwidth, Bytes, Time};
 use crate::step::spec::Device;
 
@@ -118,6 +119,12 @@ impl Machine {
     /// Capacity of a resource: payload bytes per second (wire bandwidth × efficiency).
     pub fn capacity(&self, resource: ResourceId) -> Bandwidth {
         self.net.capacity(resource)
+    }
+    /// A world with its resources, in which nothing runs yet.
+    pub fn world(&self) -> World {
+        let mut world = World::default();
+        (0..self.resources()).for_each(|r| _ = world.add_resource(self.capacity(ResourceId(r))));
+        world
     }
     /// Latency of the link that a resource is of, without that of the switches at its ends.
     pub fn link_latency(&self, resource: ResourceId) -> Time {

@@ -8,41 +8,28 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::core::declare::named;
 use crate::core::ids::{DeviceId, RankId};
 use crate::step::spec::SpecError;
 use crate::step::spec::number::MAX_COUNT;
 
-/// An axis of parallelism.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Axis {
-    /// Tensor parallelism.
-    Tp,
-    /// Context parallelism.
-    Cp,
-    /// Expert parallelism, where it has ranks of its own.
-    Ep,
-    /// Data parallelism.
-    Dp,
-    /// Pipeline parallelism.
-    Pp,
-}
-
-impl Axis {
-    /// All axes in Megatron's default order, fastest first.
-    pub const ALL: [Axis; 5] = [Axis::Tp, Axis::Cp, Axis::Ep, Axis::Dp, Axis::Pp];
-
-    /// Its short name: `tp`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Axis::Tp => "tp",
-            Axis::Cp => "cp",
-            Axis::Ep => "ep",
-            Axis::Dp => "dp",
-            Axis::Pp => "pp",
-        }
+named! {
+    /// An axis of parallelism.
+    #[derive(
+        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+    )]
+    #[serde(rename_all = "lowercase")]
+    pub enum Axis {
+        /// Tensor parallelism.
+        Tp = "tp",
+        /// Context parallelism.
+        Cp = "cp",
+        /// Expert parallelism, where it has ranks of its own.
+        Ep = "ep",
+        /// Data parallelism.
+        Dp = "dp",
+        /// Pipeline parallelism.
+        Pp = "pp",
     }
 }
 

@@ -3,26 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::parse::{Array, Dim, Statement};
+use crate::core::declare::named;
 use crate::step::collective::Op;
 use crate::step::spec::SpecError;
 
-/// What is done about a contracted dimension that is cut on one side only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Strategy {
-    /// The side that is cut is gathered.
-    Gather,
-    /// The other side is sliced, and the result reduced.
-    Reduce,
-}
-
-impl Strategy {
-    /// As reports have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Strategy::Gather => "gather",
-            Strategy::Reduce => "reduce",
-        }
+named! {
+    /// What is done about a contracted dimension that is cut on one side only.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Strategy {
+        /// The side that is cut is gathered.
+        Gather = "gather",
+        /// The other side is sliced, and the result reduced.
+        Reduce = "reduce",
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::plan::{Communication, ShardedProduct};
 use crate::core::engine::{self, EngineError, Record};
-use crate::core::ids::{OpId, ProgramId, RankId, ResourceId};
+use crate::core::ids::{OpId, ProgramId, RankId};
 use crate::core::program::{NO_MICRO_BATCH, OpInfo, Phase, ProgramBuilder, StreamKind, Work, World};
 use crate::core::units::Time;
 use crate::step::collective::{
@@ -66,34 +66,25 @@ impl Played {
         product_s: f64,
     ) -> Result<Played, PlayError> {
         let mut lowering = Lowering::new(machine, Fidelity::Fluid, chooser.clone());
-        let mut world = World::default();
-        for r in 0..machine.resources() {
-            world.add_resource(machine.capacity(ResourceId(r)));
-        }
+        let mut world = machine.world();
         let mut program = ProgramBuilder::new();
         let (compute, data) = (program.stream(StreamKind::Compute), program.stream(StreamKind::Data));
         let mut last: Option<OpId> = None;
         let mut ops = Vec::new();
         let mut transfers = Vec::new();
-        let comm =
-            |program: &mut ProgramBuilder, last: Option<OpId>, slot: usize, step: &Communication, id| {
-                let info = program.info(OpInfo {
-                    name: format!(
-                        "{} {} over {}",
-                        step.op.name(),
-                        step.array,
-                        step.axes.iter().collect::<String>()
-                    )
-                    .into(),
-                    phase: Phase::Forward,
-                    layer: None,
-                    class: None,
-                    flops: 0.0,
-                    bytes: step.bytes as f64,
-                });
-                let waits: Vec<OpId> = last.into_iter().collect();
-                program.op(data, Work::Comm { slot: slot as u16, transfer: id }, &waits, info, NO_MICRO_BATCH)
-            };
+        let comm = |program: &mut ProgramBuilder,
+                    last: Option<OpId>,
+                    slot: usize,
+                    step: &Communication,
+                    id| {
+            let info = program.info(OpInfo::of(
+                format!("{} {} over {}", step.op.name(), step.array, step.axes.iter().collect::<String>()),
+                Phase::Forward,
+                step.bytes as f64,
+            ));
+            let waits: Vec<OpId> = last.into_iter().collect();
+            program.op(data, Work::Comm { slot: slot as u16, transfer: id }, &waits, info, NO_MICRO_BATCH)
+        };
         for step in plan.steps() {
             transfers.push(lowering.transfer(Transfer::new(step.op, step.bytes)));
         }

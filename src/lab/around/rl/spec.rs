@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::core::declare::{one, one_long};
 use crate::lab::simulate::Inputs;
 use crate::step::spec::SpecError;
 use crate::step::spec::workload::DrawnLengths;
@@ -89,12 +90,6 @@ pub struct Forwards {
     pub reference: bool,
 }
 
-fn one() -> u32 {
-    1
-}
-fn one_long() -> u64 {
-    1
-}
 fn memory_share() -> f64 {
     0.9
 }

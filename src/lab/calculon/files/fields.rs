@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::declare::defaults;
 use crate::step::spec::model::ModelSpec;
 
 /// The model: six integers.
@@ -247,15 +248,17 @@ pub struct System {
     pub networks: Vec<Network>,
 }
 
-/// Where the three files came from: the names that errors print.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Names {
-    /// The application file.
-    pub application: String,
-    /// The execution file.
-    pub execution: String,
-    /// The system file.
-    pub system: String,
+defaults! {
+    /// Where the three files came from: the names that errors print.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Names {
+        /// The application file.
+        pub application: String = "application".into(),
+        /// The execution file.
+        pub execution: String = "execution".into(),
+        /// The system file.
+        pub system: String = "system".into(),
+    }
 }
 
 impl Application {
@@ -269,11 +272,5 @@ impl Application {
             attn_size: model.head_size(),
             num_blocks: model.layers,
         }
-    }
-}
-
-impl Default for Names {
-    fn default() -> Names {
-        Names { application: "application".into(), execution: "execution".into(), system: "system".into() }
     }
 }

@@ -62,9 +62,7 @@ pub(super) struct Infos {
 impl Step {
     /// Writes the descriptions of the open program.
     pub(super) fn describe(&self, b: &mut ProgramBuilder) -> Infos {
-        let mut info = |name: &'static str, phase: Phase, bytes: f64| {
-            b.info(OpInfo { name: name.into(), phase, layer: None, class: None, flops: 0.0, bytes })
-        };
+        let mut info = |name: &'static str, phase: Phase, bytes: f64| b.info(OpInfo::of(name, phase, bytes));
         let (reduce, gather) = match self.data {
             DataParallel::Blocks { reduce, gather, .. } => (reduce, gather),
             _ => Default::default(),

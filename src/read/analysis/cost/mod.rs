@@ -13,31 +13,23 @@ mod reading;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::core::declare::named;
 use crate::core::kernel_class::Kind;
 use crate::read::analysis::kernel_classes::KernelClassReport;
 use crate::step::spec::power::{PowerAndPrice, usd};
 pub use reading::{StepCost, joules_in_words};
 
-/// What devices do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Use {
-    /// Kernels on matrix units.
-    Products,
-    /// Kernels that device memory bounds.
-    MemoryBound,
-    /// Communication, and nothing.
-    Otherwise,
-}
-
-impl Use {
-    /// The name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Use::Products => "matrix products",
-            Use::MemoryBound => "memory-bound kernels",
-            Use::Otherwise => "communication and idle",
-        }
+named! {
+    /// What devices do.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Use {
+        /// Kernels on matrix units.
+        Products = "matrix products",
+        /// Kernels that device memory bounds.
+        MemoryBound = "memory-bound kernels",
+        /// Communication, and nothing.
+        Otherwise = "communication and idle",
     }
 }
 

@@ -9,31 +9,23 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::Causes;
 use super::turns::Recurring;
+use crate::core::declare::named;
 use crate::core::ids::RankId;
 use crate::core::kernel_class::KernelClass;
 use crate::core::units::{Bandwidth, FlopRate, PS_PER_S, Time};
 pub use reading::Kernels;
 
-/// What bounds the kernels of a class: the larger of the parts that they use of the peak and of the memory's bandwidth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Bound {
-    /// Matrix units.
-    Matrix,
-    /// Bandwidth of device memory.
-    Memory,
-    /// Neither: they use less than a quarter of both, and are short, few or serial.
-    Neither,
-}
-
-impl Bound {
-    /// The name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Bound::Matrix => "matrix",
-            Bound::Memory => "memory",
-            Bound::Neither => "neither",
-        }
+named! {
+    /// What bounds the kernels of a class: the larger of the parts that they use of the peak and of the memory's bandwidth.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Bound {
+        /// Matrix units.
+        Matrix = "matrix",
+        /// Bandwidth of device memory.
+        Memory = "memory",
+        /// Neither: they use less than a quarter of both, and are short, few or serial.
+        Neither = "neither",
     }
 }
 

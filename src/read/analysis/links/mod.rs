@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::idle;
 use super::turns::Recurring;
+use crate::core::declare::one_long;
 use crate::core::engine::Record;
 use crate::core::ids::{CommId, OpId, RankId, ResourceId, TransferId};
 use crate::core::program::{Action, Program, Work, World};
@@ -28,7 +29,7 @@ pub struct LinkReport {
     /// Its name in the machine; of several the first.
     pub name: String,
     /// How many have its capacity and carried as much.
-    #[serde(default = "one_link")]
+    #[serde(default = "one_long")]
     pub count: u64,
     /// Bytes through one.
     pub bytes: f64,
@@ -37,10 +38,6 @@ pub struct LinkReport {
     pub capacity_gbps: f64,
     /// Bytes over what it could have carried in the step, 0 to 1.
     pub utilisation: f64,
-}
-
-fn one_link() -> u64 {
-    1
 }
 
 /// What went through a resource in the step.

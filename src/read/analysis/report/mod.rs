@@ -34,6 +34,7 @@ use super::slow_ranks::SlowRanks;
 pub use super::stages::{RankReport, StageReport};
 pub use super::stalls::Breakdown;
 use super::waterfall::{Counted, WaterfallReport};
+use crate::core::declare::one;
 use crate::core::ids::{RankId, ResourceId};
 use crate::core::units::{Bandwidth, FlopRate, Flops};
 use crate::step::spec::power::PowerAndPrice;
@@ -124,10 +125,6 @@ impl RankInfo {
     }
 }
 
-fn one_step() -> u32 {
-    1
-}
-
 /// All readings of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
@@ -146,7 +143,7 @@ pub struct Report {
     /// Name of the machine.
     pub topology: String,
     /// Steps that were simulated one after the other: 1 but with `--steps`. Stalls, kernels and bytes below are of all.
-    #[serde(default = "one_step")]
+    #[serde(default = "one")]
     pub steps: u32,
     /// The time of a step: mean of all.
     pub step_time_s: f64,

@@ -32,6 +32,7 @@ use super::idle::IdleTimes;
 use super::kind::OpKind;
 use super::stalls::{RankTime, Stall, Waiting};
 use super::turns::Recurring;
+use crate::core::declare::named;
 use crate::core::engine::undisturbed_time;
 use crate::core::ids::{OpId, RankId};
 use crate::core::kernel_class::KernelClass;
@@ -78,28 +79,18 @@ pub enum Bar {
     AttentionCounted,
 }
 
-/// A part of communication that was waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
-    /// Bytes over bandwidth, alone on an idle machine.
-    Bandwidth,
-    /// What no bandwidth shortens.
-    Latency,
-    /// What sharing links added.
-    Contention,
-    /// A member had not arrived.
-    LatePeer,
-}
-
-impl Part {
-    /// The name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Part::Bandwidth => "bandwidth",
-            Part::Latency => "latency",
-            Part::Contention => "contention",
-            Part::LatePeer => "late peer",
-        }
+named! {
+    /// A part of communication that was waited for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Part {
+        /// Bytes over bandwidth, alone on an idle machine.
+        Bandwidth = "bandwidth",
+        /// What no bandwidth shortens.
+        Latency = "latency",
+        /// What sharing links added.
+        Contention = "contention",
+        /// A member had not arrived.
+        LatePeer = "late peer",
     }
 }
 

@@ -7,6 +7,7 @@
 use serde_json::{Value, json};
 
 use super::Rates;
+use crate::core::declare::defaults;
 use crate::step::spec::SpecError;
 
 /// Bytes a second of what the network file calls 1 GB/s, in 10⁹.
@@ -30,24 +31,20 @@ const ALGORITHMS: [(&str, &str); 4] = [
     ("doubleBinaryTree", "tree"),
 ];
 
-/// What a system file says that matters here.
-#[derive(Clone, Debug, PartialEq)]
-pub struct System {
-    /// Pieces of a collective (`preferred-dataset-splits`).
-    pub splits: u32,
-    /// How many of them run at once (`active-chunks-per-dimension`).
-    pub active: u32,
-    /// Of a device (`peak-perf`, `local-mem-bw`).
-    pub rates: Rates,
-    /// Paid by a message at its end, in microseconds (`endpoint-delay`).
-    pub endpoint_us: f64,
-    /// Rules for the collectives of a machine file; of one dimension alone.
-    rules: Vec<Value>,
-}
-
-impl Default for System {
-    fn default() -> System {
-        System { splits: 1, active: 1, rates: Rates::default(), endpoint_us: 0.0, rules: Vec::new() }
+defaults! {
+    /// What a system file says that matters here.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct System {
+        /// Pieces of a collective (`preferred-dataset-splits`).
+        pub splits: u32 = 1,
+        /// How many of them run at once (`active-chunks-per-dimension`).
+        pub active: u32 = 1,
+        /// Of a device (`peak-perf`, `local-mem-bw`).
+        pub rates: Rates,
+        /// Paid by a message at its end, in microseconds (`endpoint-delay`).
+        pub endpoint_us: f64,
+        /// Rules for the collectives of a machine file; of one dimension alone.
+        rules: Vec<Value>,
     }
 }
 

@@ -118,9 +118,8 @@ mod tests {
     fn a_prefetch_is_hidden_needed_and_late() {
         let mut b = ProgramBuilder::new();
         let [compute, copies] = [StreamKind::Compute, StreamKind::CopyIn].map(|kind| b.stream(kind));
-        let name = "k".into();
-        let info =
-            b.info(OpInfo { name, phase: Phase::Forward, layer: None, class: None, flops: 0.0, bytes: 0.0 });
+        let name = "k";
+        let info = b.info(OpInfo::of(name, Phase::Forward, 0.0));
         let work = Work::Compute { time: Time::ZERO };
         let mut op = |stream, waits: &[OpId]| b.op(stream, work, waits, info, NO_MICRO_BATCH);
         let first = op(compute, &[]);

@@ -133,15 +133,6 @@ pub fn micro_batch<'v>(number: u32) -> Option<Value<'v>> {
 mod tests {
     use super::*;
 
-    const PHASES: [Phase; 6] = [
-        Phase::Forward,
-        Phase::Recompute,
-        Phase::Backward,
-        Phase::InputGrad,
-        Phase::WeightGrad,
-        Phase::Optimizer,
-    ];
-
     fn info(name: &'static str, phase: Phase, layer: Option<u32>) -> OpInfo {
         OpInfo { name: name.into(), phase, layer, class: None, flops: 0.0, bytes: 0.0 }
     }
@@ -165,7 +156,7 @@ mod tests {
     fn passes_and_collectives_differ_without_their_digits() {
         let mut seen = std::collections::BTreeSet::new();
         let mut count = 0;
-        for phase in PHASES {
+        for phase in Phase::ALL {
             for (long, _) in COLLECTIVES {
                 let name = op(StreamKind::Tensor, &info(long, phase, Some(7)));
                 seen.insert(name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>());
@@ -188,7 +179,7 @@ mod tests {
 
     #[test]
     fn passes_have_colours_far_apart_in_perfetto() {
-        let mut hues = PHASES.map(|phase| {
+        let mut hues = Phase::ALL.map(|phase| {
             let m = if phase == Phase::Optimizer { NO_MICRO_BATCH } else { 17 };
             perfetto_hue(&pass([(phase, m)]))
         });

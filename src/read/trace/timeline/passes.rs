@@ -122,7 +122,7 @@ mod tests {
         let mut b = ProgramBuilder::new();
         let stream = b.stream(StreamKind::Compute);
         for &(phase, m) in ops {
-            let info = OpInfo { name: "k".into(), phase, layer: None, class: None, flops: 0.0, bytes: 0.0 };
+            let info = OpInfo::of("k", phase, 0.0);
             let info = b.info(info);
             b.op(stream, Work::Compute { time: Time(1000) }, &[], info, m);
         }

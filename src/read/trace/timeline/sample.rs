@@ -131,14 +131,7 @@ impl Writer {
             }
             w.pass(Phase::Backward, m);
         }
-        let info = OpInfo {
-            name: "optimizer step".into(),
-            phase: Phase::Optimizer,
-            layer: None,
-            class: None,
-            flops: 0.0,
-            bytes: 6e8,
-        };
+        let info = OpInfo::of("optimizer step", Phase::Optimizer, 6e8);
         let waits: Vec<OpId> = (0..w.b.len() as u32).map(OpId).collect();
         w.put(0, Work::Compute { time: Time::from_us(180.0) }, &waits, info, NO_MICRO_BATCH);
         w.b.finish()

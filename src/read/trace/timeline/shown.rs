@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::core::declare::named;
 use crate::core::engine::Record;
 use crate::core::ids::{OpId, RankId, ResourceId};
 use crate::core::program::World;
@@ -27,38 +28,25 @@ impl TracedRank {
     }
 }
 
-impl Detail {
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Detail::Op => "op",
-            Detail::Layer => "layer",
-            Detail::Phase => "phase",
-        }
+named! {
+    /// How much an innermost slice stands for.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Detail {
+        /// One op.
+        #[default]
+        Op = "op",
+        /// All ops in a row of one pass of one micro-batch through one layer; of kernels, those between two stalls.
+        Layer = "layer",
+        /// All ops in a row of one pass of one micro-batch; of kernels, those between two stalls.
+        Phase = "phase",
     }
-}
-
-/// How much an innermost slice stands for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Detail {
-    /// One op.
-    #[default]
-    Op,
-    /// All ops in a row of one pass of one micro-batch through one layer; of kernels, those between two stalls.
-    Layer,
-    /// All ops in a row of one pass of one micro-batch; of kernels, those between two stalls.
-    Phase,
 }
 
 impl std::str::FromStr for Detail {
     type Err = String;
     fn from_str(text: &str) -> Result<Detail, String> {
-        match text {
-            "op" => Ok(Detail::Op),
-            "layer" => Ok(Detail::Layer),
-            "phase" => Ok(Detail::Phase),
-            _ => Err(format!("`{text}` is no level of detail; allowed: op, layer, phase")),
-        }
+        let known = Detail::ALL.into_iter().find(|detail| detail.name() == text);
+        known.ok_or_else(|| format!("`{text}` is no level of detail; allowed: op, layer, phase"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `allgather`: every rank gets every token and picks the rows of its experts; a reduce-scatter brings the sums back.
 //! Over the rails first, then inside the domain. Megatron-LM's default, for few ranks and large k.
 
-use super::{Dispatcher, Kernels, Rows, Traffic};
+use super::{Dispatcher, Rows, Traffic};
 use crate::step::moe::RowRule;
 use crate::step::spec::workload::DispatcherKind;
 
@@ -22,8 +22,5 @@ impl Dispatcher for AllGather {
     }
     fn row_rule(&self, _domains: u64) -> RowRule {
         RowRule::Payload
-    }
-    fn kernels(&self, _domains: u64) -> Option<Kernels> {
-        None
     }
 }

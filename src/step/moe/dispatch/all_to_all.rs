@@ -1,7 +1,7 @@
 //! `alltoall`: tokens are permuted to k·T rows by expert and sent one by one in an all-to-all, k copies of each; the
 //! probabilities follow in a second one. Megatron-LM's usual choice (`MoEAlltoAllTokenDispatcher`), MegaBlocks.
 
-use super::{Dispatcher, Kernels, Rows, Traffic};
+use super::{Dispatcher, Rows, Traffic};
 use crate::step::moe::RowRule;
 use crate::step::spec::workload::DispatcherKind;
 
@@ -23,9 +23,6 @@ impl Dispatcher for AllToAll {
     }
     fn row_rule(&self, _domains: u64) -> RowRule {
         RowRule::WithProbability
-    }
-    fn kernels(&self, _domains: u64) -> Option<Kernels> {
-        None
     }
     fn sums_per_rank(&self) -> bool {
         false

@@ -1,7 +1,7 @@
 //! `alltoall-pxn`: as `alltoall`, but what leaves the domain first crosses to the rank on the destination's rail
 //! (NCCL's PXN; Tutel's two-dimensional hierarchical all-to-all).
 
-use super::{Dispatcher, Kernels, Rows, Traffic};
+use super::{Dispatcher, Rows, Traffic};
 use crate::step::moe::RowRule;
 use crate::step::spec::workload::DispatcherKind;
 
@@ -23,9 +23,6 @@ impl Dispatcher for AllToAllPxn {
     }
     fn row_rule(&self, _domains: u64) -> RowRule {
         RowRule::WithProbability
-    }
-    fn kernels(&self, _domains: u64) -> Option<Kernels> {
-        None
     }
     fn sums_per_rank(&self) -> bool {
         false

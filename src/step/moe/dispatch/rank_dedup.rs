@@ -1,6 +1,6 @@
 //! `rank-dedup`: one row for each distinct rank, sent straight to it, wherever it is.
 
-use super::{Dispatcher, Kernels, Rows, Traffic};
+use super::{Dispatcher, Rows, Traffic};
 use crate::step::moe::RowRule;
 use crate::step::spec::workload::DispatcherKind;
 
@@ -27,8 +27,5 @@ impl Dispatcher for RankDedup {
     }
     fn row_rule(&self, _domains: u64) -> RowRule {
         RowRule::Payload
-    }
-    fn kernels(&self, _domains: u64) -> Option<Kernels> {
-        None
     }
 }

@@ -66,7 +66,9 @@ pub trait Dispatcher: Sync + std::fmt::Debug {
     /// What a row carries; `domains` is the number of scale-up domains.
     fn row_rule(&self, domains: u64) -> RowRule;
     /// What its kernels cost; `None` where it runs the machine's usual collectives.
-    fn kernels(&self, domains: u64) -> Option<Kernels>;
+    fn kernels(&self, _domains: u64) -> Option<Kernels> {
+        None
+    }
     /// Whether the rows of one token for one rank are one (copied to its experts there, summed before they go back).
     fn sums_per_rank(&self) -> bool {
         true

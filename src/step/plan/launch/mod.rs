@@ -295,9 +295,8 @@ impl Launcher<'_> {
 
     /// Pushes work of the host.
     fn work(&mut self, name: &'static str, phase: Phase, us: f64, waits: &[OpId]) -> OpId {
-        let info = *self.infos.entry((name, phase)).or_insert_with(|| {
-            self.b.info(OpInfo { name: name.into(), phase, layer: None, class: None, flops: 0.0, bytes: 0.0 })
-        });
+        let info =
+            *self.infos.entry((name, phase)).or_insert_with(|| self.b.info(OpInfo::of(name, phase, 0.0)));
         self.room.extend(waits);
         let time = Time::from_us(us * self.host.slowness * self.setting.slowness);
         let op = self.b.op(self.stream, Work::Compute { time }, &self.room, info, NO_MICRO_BATCH);

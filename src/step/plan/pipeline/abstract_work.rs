@@ -101,8 +101,7 @@ impl AbstractWork {
         let pair = backward.map(|t| (t.at.stage, t.part.micro_batch));
         let info = *self.infos.entry((phase, task.at.stage, pair)).or_insert_with(|| {
             let second = pair.map(|(stage, m)| format!(" & backward m{m} stage {stage}")).unwrap_or_default();
-            let name = format!("stage {}{second}", task.at.stage).into();
-            b.info(OpInfo { name, phase, layer: None, class: None, flops: 0.0, bytes: 0.0 })
+            b.info(OpInfo::of(format!("stage {}{second}", task.at.stage), phase, 0.0))
         });
         let waits: Vec<OpId> = task.input.into_iter().chain(backward.and_then(|t| t.input)).collect();
         let time = self.times.of(&slot, self.parts);

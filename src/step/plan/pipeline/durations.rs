@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::declare::one;
 use crate::step::spec::SpecError;
 
 /// What is allowed as a time.
@@ -32,10 +33,6 @@ pub struct Durations {
     pub after: Vec<Around>,
     /// The steps.
     pub steps: Vec<StepDurations>,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// Work before or after the passes.

@@ -142,10 +142,10 @@ impl MeasuredWork<'_> {
         waits: &[OpId],
         micro_batch: u32,
     ) -> OpId {
-        let info = *self.infos.entry(what.0.to_string()).or_insert_with(|| {
-            let name = what.0.to_string().into();
-            b.info(OpInfo { name, phase: what.1, layer: None, class: None, flops: 0.0, bytes: 0.0 })
-        });
+        let info = *self
+            .infos
+            .entry(what.0.to_string())
+            .or_insert_with(|| b.info(OpInfo::of(what.0.to_string(), what.1, 0.0)));
         b.op(self.compute, work, waits, info, micro_batch)
     }
 

@@ -314,14 +314,7 @@ impl<'a> RankBuilder<'a> {
             }
         }
         if !next.is_empty() && !waits.is_empty() {
-            let info = OpInfo {
-                name: EXCHANGE.into(),
-                phase: Phase::Forward,
-                layer: None,
-                class: None,
-                flops: 0.0,
-                bytes: 0.0,
-            };
+            let info = OpInfo::of(EXCHANGE, Phase::Forward, 0.0);
             let info = self.program.info(info);
             let nothing = Work::Compute { time: Time::ZERO };
             self.program.op(self.compute, nothing, &waits, info, NO_MICRO_BATCH);
@@ -387,5 +380,5 @@ fn info(data: Data, sends: bool, bytes: f64) -> OpInfo {
         (Data::Gradients, true) => ("send gradients", Phase::Backward),
         (Data::Gradients, false) => (RECEIVES[1], Phase::Backward),
     };
-    OpInfo { name: name.into(), phase, layer: None, class: None, flops: 0.0, bytes }
+    OpInfo::of(name, phase, bytes)
 }

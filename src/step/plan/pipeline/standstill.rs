@@ -52,7 +52,7 @@ struct Passes {
 impl Passes {
     fn push(&self, b: &mut ProgramBuilder, task: &Task, waits: &[OpId]) -> OpId {
         let phase = phase(task.part.pass);
-        let info = OpInfo { name: "pass".into(), phase, layer: None, class: None, flops: 0.0, bytes: 0.0 };
+        let info = OpInfo::of("pass", phase, 0.0);
         let info = b.info(info);
         b.op(self.compute, Work::Compute { time: UNIT }, waits, info, task.part.micro_batch)
     }

@@ -1,5 +1,6 @@
 //! What a pipeline is asked for, and what stages do in it.
 
+use crate::core::declare::defaults;
 use crate::core::ids::{OpId, TransferId};
 use crate::core::program::{Phase, Program, ProgramBuilder};
 use crate::step::schedule::{Data, Part, Pass, Seat, StageAt};
@@ -97,22 +98,18 @@ pub struct Pipeline {
     pub slots: Vec<Vec<u32>>,
 }
 
-/// Settings of [`programs`](super::programs).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// How sends are queued.
-    pub sends: Sends,
-    /// Parallel lanes of each channel, at least 1.
-    pub lanes: u32,
-    /// The first communicator slot that pipeline transfers may use; those below are the caller's.
-    pub first_slot: u16,
-    /// How many times each rank goes through its order, at least 1: steps one after the other.
-    pub steps: u32,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options { sends: Sends::Asynchronous, lanes: 1, first_slot: 0, steps: 1 }
+defaults! {
+    /// Settings of [`programs`](super::programs).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Options {
+        /// How sends are queued.
+        pub sends: Sends = Sends::Asynchronous,
+        /// Parallel lanes of each channel, at least 1.
+        pub lanes: u32 = 1,
+        /// The first communicator slot that pipeline transfers may use; those below are the caller's.
+        pub first_slot: u16,
+        /// How many times each rank goes through its order, at least 1: steps one after the other.
+        pub steps: u32 = 1,
     }
 }
 

@@ -488,14 +488,7 @@ impl Stage<'_, '_> {
     /// A pass through a chunk without layers: an op that takes no time, so that there is something to wait for.
     pub(super) fn nothing(&mut self, b: &mut ProgramBuilder, task: &Task) -> OpId {
         let phase = pipeline::phase(task.part.pass);
-        let info = b.info(OpInfo {
-            name: "empty stage".into(),
-            phase,
-            layer: None,
-            class: None,
-            flops: 0.0,
-            bytes: 0.0,
-        });
+        let info = b.info(OpInfo::of("empty stage", phase, 0.0));
         let work = Work::Compute { time: crate::core::units::Time::ZERO };
         b.op(self.w.compute, work, task.input.as_slice(), info, task.part.micro_batch)
     }

@@ -161,8 +161,6 @@ pub struct State {
     pub gradients: f64,
     /// Master weights and moments.
     pub optimizer: f64,
-    /// Parameters whose update this rank computes.
-    pub updated: f64,
 }
 
 impl State {
@@ -186,7 +184,6 @@ impl State {
                 }
                 state.gradients += share(trained, cuts.gradients) * bytes.gradients;
                 state.optimizer += share(trained, cuts.optimizer) * bytes.optimizer();
-                state.updated += share(trained, cuts.optimizer);
             }
         }
         state

@@ -8,46 +8,49 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::core::declare::defaults;
 use crate::core::kernel_class::{KernelClass, Kind};
 use crate::core::program::Phase;
 use crate::step::spec::problem::{Problem, Problems};
 use crate::step::spec::workload::RecomputeSpec;
 
-/// What the host does to launch kernels. Times are of a host of slowness 1.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct HostSpec {
-    /// How long a launch holds the host, by what is launched: framework, dispatcher and driver.
-    pub launch_us: LaunchTimes,
-    /// Work of the framework in each pass of a layer beyond its launches: modules, views, autograd, hooks.
-    pub layer_us: LayerTimes,
-    /// More in layers with experts, before their first kernel: the router's losses and counts, the dispatcher's bookkeeping.
-    pub router_us: LayerTimes,
-    /// The same before the first product of experts: the module of grouped products, hooks of its weights. No graph of a layer
-    /// holds it where the host reads counts.
-    pub expert_us: LayerTimes,
-    /// More before what is computed again of a layer, for each part of it that has a checkpoint of its own: states of random
-    /// numbers kept and set, a graph of autograd of its own.
-    pub checkpoint_us: f64,
-    /// What each rank of a tensor-parallel group adds to the launch of its collectives where messages of the pipeline
-    /// leave the node.
-    pub crossing_us: f64,
-    /// From the return of a launch to the start of the kernel on an idle stream.
-    pub latency_us: f64,
-    /// Launches that may be pending before the host has to wait.
-    pub queue: u32,
-    /// What a wait for the device costs the host beyond the wait.
-    pub synchronise_us: f64,
-    /// What the host reads back from the device, and so waits for, in every step.
-    pub reads: Vec<HostRead>,
-    /// Host work of each step that launches nothing: the batch, the scheduler, logging.
-    pub step_us: f64,
-    /// Host work behind a read of expert counts: the sizes of the next messages and products.
-    pub expert_counts_us: f64,
-    /// Which kernels are launched together as CUDA graphs.
-    pub graphs: GraphSpec,
-    /// All host times are multiplied by it: 1 for the hosts of today's H100 machines.
-    pub slowness: f64,
+defaults! {
+    /// What the host does to launch kernels. Times are of a host of slowness 1.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct HostSpec {
+        /// How long a launch holds the host, by what is launched: framework, dispatcher and driver.
+        pub launch_us: LaunchTimes,
+        /// Work of the framework in each pass of a layer beyond its launches: modules, views, autograd, hooks.
+        pub layer_us: LayerTimes,
+        /// More in layers with experts, before their first kernel: the router's losses and counts, the dispatcher's bookkeeping.
+        pub router_us: LayerTimes,
+        /// The same before the first product of experts: the module of grouped products, hooks of its weights. No graph of a layer
+        /// holds it where the host reads counts.
+        pub expert_us: LayerTimes,
+        /// More before what is computed again of a layer, for each part of it that has a checkpoint of its own: states of random
+        /// numbers kept and set, a graph of autograd of its own.
+        pub checkpoint_us: f64,
+        /// What each rank of a tensor-parallel group adds to the launch of its collectives where messages of the pipeline
+        /// leave the node.
+        pub crossing_us: f64,
+        /// From the return of a launch to the start of the kernel on an idle stream.
+        pub latency_us: f64 = 2.0,
+        /// Launches that may be pending before the host has to wait.
+        pub queue: u32 = 1041,
+        /// What a wait for the device costs the host beyond the wait.
+        pub synchronise_us: f64 = 6.0,
+        /// What the host reads back from the device, and so waits for, in every step.
+        pub reads: Vec<HostRead>,
+        /// Host work of each step that launches nothing: the batch, the scheduler, logging.
+        pub step_us: f64,
+        /// Host work behind a read of expert counts: the sizes of the next messages and products.
+        pub expert_counts_us: f64 = 85.0,
+        /// Which kernels are launched together as CUDA graphs.
+        pub graphs: GraphSpec,
+        /// All host times are multiplied by it: 1 for the hosts of today's H100 machines.
+        pub slowness: f64 = 1.0,
+    }
 }
 
 /// Microseconds before the first kernel of each pass of a layer.
@@ -89,47 +92,28 @@ impl LayerHosts {
     }
 }
 
-impl Default for HostSpec {
-    fn default() -> Self {
-        HostSpec {
-            launch_us: LaunchTimes::default(),
-            layer_us: LayerTimes::default(),
-            router_us: LayerTimes::default(),
-            expert_us: LayerTimes::default(),
-            checkpoint_us: 0.0,
-            crossing_us: 0.0,
-            latency_us: 2.0,
-            queue: 1041,
-            synchronise_us: 6.0,
-            reads: Vec::new(),
-            step_us: 0.0,
-            expert_counts_us: 85.0,
-            graphs: GraphSpec::default(),
-            slowness: 1.0,
-        }
+defaults! {
+    /// How long one launch holds the host, in microseconds.
+    #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct LaunchTimes {
+        /// A matrix product.
+        pub gemm: f64 = 35.0,
+        /// An attention kernel.
+        pub attention: f64 = 35.0,
+        /// Every other kernel.
+        pub elementwise: f64 = 12.0,
+        /// A collective or a pipeline message.
+        pub collective: f64 = 50.0,
+        /// A copy to or from another memory tier.
+        pub copy: f64 = 10.0,
+        /// The same operation again, from the loop of one call (pieces of a product or a message, lists of tensors): the
+        /// driver's call alone, 3 to 7 us in the profiles.
+        pub again: f64 = 4.0,
+        /// Each further expert of a grouped product, whose products are launched one by one in a loop
+        /// (Transformer Engine's GroupedLinear over cuBLAS).
+        pub group: f64 = 8.0,
     }
-}
-
-/// How long one launch holds the host, in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct LaunchTimes {
-    /// A matrix product.
-    pub gemm: f64,
-    /// An attention kernel.
-    pub attention: f64,
-    /// Every other kernel.
-    pub elementwise: f64,
-    /// A collective or a pipeline message.
-    pub collective: f64,
-    /// A copy to or from another memory tier.
-    pub copy: f64,
-    /// The same operation again, from the loop of one call (pieces of a product or a message, lists of tensors): the
-    /// driver's call alone, 3 to 7 us in the profiles.
-    pub again: f64,
-    /// Each further expert of a grouped product, whose products are launched one by one in a loop
-    /// (Transformer Engine's GroupedLinear over cuBLAS).
-    pub group: f64,
 }
 
 impl LaunchTimes {
@@ -144,20 +128,6 @@ impl LaunchTimes {
             Some(Kind::Gemm(_) | Kind::GroupedGemm(_) | Kind::Batched) => self.gemm,
             Some(Kind::Attention) => self.attention,
             Some(Kind::Scan | Kind::MemoryBound(_)) | None => self.elementwise,
-        }
-    }
-}
-
-impl Default for LaunchTimes {
-    fn default() -> Self {
-        LaunchTimes {
-            gemm: 35.0,
-            attention: 35.0,
-            elementwise: 12.0,
-            collective: 50.0,
-            copy: 10.0,
-            again: 4.0,
-            group: 8.0,
         }
     }
 }
@@ -204,21 +174,17 @@ pub enum HostRead {
     Transfers,
 }
 
-/// Which kernels are launched together.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct GraphSpec {
-    /// What one graph holds.
-    pub scope: GraphScope,
-    /// How long the launch of a graph holds the host.
-    pub launch_us: f64,
-    /// From the end of a kernel to the start of the next one in a graph, at most.
-    pub kernel_gap_us: f64,
-}
-
-impl Default for GraphSpec {
-    fn default() -> Self {
-        GraphSpec { scope: GraphScope::None, launch_us: 5.0, kernel_gap_us: 0.7 }
+defaults! {
+    /// Which kernels are launched together.
+    #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct GraphSpec {
+        /// What one graph holds.
+        pub scope: GraphScope = GraphScope::None,
+        /// How long the launch of a graph holds the host.
+        pub launch_us: f64 = 5.0,
+        /// From the end of a kernel to the start of the next one in a graph, at most.
+        pub kernel_gap_us: f64 = 0.7,
     }
 }
 

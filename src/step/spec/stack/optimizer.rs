@@ -3,21 +3,18 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::core::declare::defaults;
 use crate::step::spec::problem::{Problem, Problems};
 
-/// From gradients to new weights.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct UpdateSpec {
-    /// How the kernels are cut.
-    pub kernels: UpdateKernels,
-    /// What is done, in order.
-    pub passes: Vec<UpdatePass>,
-}
-
-impl Default for UpdateSpec {
-    fn default() -> Self {
-        UpdateSpec { kernels: UpdateKernels::Fused, passes: vec![UpdatePass::Update] }
+defaults! {
+    /// From gradients to new weights.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct UpdateSpec {
+        /// How the kernels are cut.
+        pub kernels: UpdateKernels = UpdateKernels::Fused,
+        /// What is done, in order.
+        pub passes: Vec<UpdatePass> = vec![UpdatePass::Update],
     }
 }
 

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::core::declare::defaults;
+
 /// What is computed again in the backward pass instead of being kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -143,19 +145,15 @@ impl Placement {
     }
 }
 
-/// How far ahead of its use something is brought in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PrefetchSpec {
-    /// How many units ahead; 0: when it is needed.
-    pub depth: u64,
-    /// What is counted.
-    pub unit: PrefetchUnit,
-}
-
-impl Default for PrefetchSpec {
-    fn default() -> Self {
-        PrefetchSpec { depth: 1, unit: PrefetchUnit::Layers }
+defaults! {
+    /// How far ahead of its use something is brought in.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct PrefetchSpec {
+        /// How many units ahead; 0: when it is needed.
+        pub depth: u64 = 1,
+        /// What is counted.
+        pub unit: PrefetchUnit = PrefetchUnit::Layers,
     }
 }
 

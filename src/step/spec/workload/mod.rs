@@ -59,6 +59,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::ModelSpec;
 use super::stack::{HostSpec, StackSpec};
+use crate::core::declare::one_long;
 use crate::step::sharding::Facts;
 
 /// One training step.
@@ -136,12 +137,8 @@ pub struct BatchSpec {
     /// Sequences of one step over all ranks.
     pub global: u64,
     /// Sequences of one micro-batch on one data-parallel rank.
-    #[serde(default = "one")]
+    #[serde(default = "one_long")]
     pub micro_batch: u64,
-}
-
-fn one() -> u64 {
-    1
 }
 
 /// A model by name or path, or written out.

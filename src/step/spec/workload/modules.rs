@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::documents::{DrawnLengths, SequenceOrder};
 use super::memory::RecomputeSpec;
+use crate::core::declare::one_long;
 
 /// How a step uses a module of its model. The module runs on the first pipeline stage, in front of the embedding, or on
 /// `stages` of its own before that.
@@ -76,15 +77,11 @@ pub struct DrawnItems {
 #[serde(deny_unknown_fields)]
 pub struct ModuleDevices {
     /// Ranks that cut each layer.
-    #[serde(default = "one")]
+    #[serde(default = "one_long")]
     pub tensor: u64,
     /// Ranks, or groups of `tensor` ranks, that hold the whole module and share the images of all replicas of the language model. These
     /// ranks and those of a language stage (tensor × context × data) must divide one another.
     pub data: u64,
-}
-
-fn one() -> u64 {
-    1
 }
 
 impl ModuleDevices {

@@ -12,6 +12,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::core::declare::defaults;
+
 /// Jitter, stragglers and slow links; nothing by default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -66,21 +68,17 @@ pub struct StragglerSpec {
     pub slowness: f64,
 }
 
-/// Slow devices or nodes that are drawn anew for each seed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct RandomStragglersSpec {
-    /// Chance of each to be slow, 0 to 1.
-    pub fraction: f64,
-    /// Factor on the time of its kernels, 1 or more.
-    pub slowness: f64,
-    /// What is slow as a whole.
-    pub what: StragglerUnit,
-}
-
-impl Default for RandomStragglersSpec {
-    fn default() -> Self {
-        RandomStragglersSpec { fraction: 0.005, slowness: 1.1, what: StragglerUnit::Node }
+defaults! {
+    /// Slow devices or nodes that are drawn anew for each seed.
+    #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct RandomStragglersSpec {
+        /// Chance of each to be slow, 0 to 1.
+        pub fraction: f64 = 0.005,
+        /// Factor on the time of its kernels, 1 or more.
+        pub slowness: f64 = 1.1,
+        /// What is slow as a whole.
+        pub what: StragglerUnit = StragglerUnit::Node,
     }
 }
 

@@ -3,57 +3,42 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::core::declare::defaults;
 use crate::step::schedule::{Backward, Choice, Chunks, Shape};
 use crate::step::sharding::ShardingKind;
 use crate::step::spec::Attached;
 
-/// Degrees of parallelism and how each is carried out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ParallelismSpec {
-    /// Tensor-parallel degree.
-    pub tensor: u64,
-    /// Whether norms, dropout and residuals between tensor-parallel parts are cut along the sequence.
-    pub sequence_parallel: bool,
-    /// How tensor-parallel collectives overlap with their GEMMs.
-    pub tensor_overlap: TensorOverlap,
-    /// Context parallelism.
-    pub context: ContextSpec,
-    /// Expert-parallel degree: experts are spread over so many ranks.
-    pub expert: u64,
-    /// Tensor-parallel degree inside an expert; default: `tensor` when `expert` is 1, else 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expert_tensor: Option<u64>,
-    /// Pipeline parallelism.
-    pub pipeline: PipelineSpec,
-    /// Data-parallel degree (model replicas); default: the devices divided by the other degrees.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<u64>,
-    /// What data-parallel ranks share among them instead of each holding it whole.
-    pub sharding: ShardingSpec,
-    /// Which axis's neighbours are nearest: ranks are numbered with the first axis fastest.
-    pub order: Vec<GroupAxis>,
-    /// Which device each rank runs on: path of a JSON list of device numbers in rank order, relative to the workload;
-    /// default: rank i on device i.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rank_map: Option<Attached>,
-}
-
-impl Default for ParallelismSpec {
-    fn default() -> Self {
-        ParallelismSpec {
-            tensor: 1,
-            sequence_parallel: false,
-            tensor_overlap: TensorOverlap::None,
-            context: ContextSpec::default(),
-            expert: 1,
-            expert_tensor: None,
-            pipeline: PipelineSpec::default(),
-            data: None,
-            sharding: ShardingSpec::default(),
-            order: vec![GroupAxis::Tensor, GroupAxis::Context, GroupAxis::Data, GroupAxis::Pipeline],
-            rank_map: None,
-        }
+defaults! {
+    /// Degrees of parallelism and how each is carried out.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct ParallelismSpec {
+        /// Tensor-parallel degree.
+        pub tensor: u64 = 1,
+        /// Whether norms, dropout and residuals between tensor-parallel parts are cut along the sequence.
+        pub sequence_parallel: bool,
+        /// How tensor-parallel collectives overlap with their GEMMs.
+        pub tensor_overlap: TensorOverlap = TensorOverlap::None,
+        /// Context parallelism.
+        pub context: ContextSpec,
+        /// Expert-parallel degree: experts are spread over so many ranks.
+        pub expert: u64 = 1,
+        /// Tensor-parallel degree inside an expert; default: `tensor` when `expert` is 1, else 1.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub expert_tensor: Option<u64>,
+        /// Pipeline parallelism.
+        pub pipeline: PipelineSpec,
+        /// Data-parallel degree (model replicas); default: the devices divided by the other degrees.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub data: Option<u64>,
+        /// What data-parallel ranks share among them instead of each holding it whole.
+        pub sharding: ShardingSpec,
+        /// Which axis's neighbours are nearest: ranks are numbered with the first axis fastest.
+        pub order: Vec<GroupAxis> = vec![GroupAxis::Tensor, GroupAxis::Context, GroupAxis::Data, GroupAxis::Pipeline],
+        /// Which device each rank runs on: path of a JSON list of device numbers in rank order, relative to the workload;
+        /// default: rank i on device i.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub rank_map: Option<Attached>,
     }
 }
 
@@ -93,27 +78,29 @@ pub enum TensorOverlap {
     Pipelined,
 }
 
-/// Context parallelism: each sequence is cut over ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ContextSpec {
-    /// Degree.
-    pub size: u64,
-    /// How attention reaches the keys and values of other ranks.
-    pub kind: ContextKind,
-    /// Whether each rank holds one piece from the start and one from the end of the sequence, which balances
-    /// causal attention; otherwise pieces lie in order and the last rank has the most work.
-    pub zigzag: bool,
-    /// With `documents`: whether each document is cut (in zigzag) by itself instead of the sequence as a whole, which
-    /// balances the ranks whatever the documents are, and lets nearly all keys travel.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub per_document: bool,
-    /// With `two-level`: ranks of the inner all-to-all group; the ring runs over `size / ulysses_size`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ulysses_size: Option<u64>,
-    /// With `documents`: a degree for each document by its length, in groups of powers of two of the ranks of data × context.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dynamic: Option<DynamicContextSpec>,
+defaults! {
+    /// Context parallelism: each sequence is cut over ranks.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct ContextSpec {
+        /// Degree.
+        pub size: u64 = 1,
+        /// How attention reaches the keys and values of other ranks.
+        pub kind: ContextKind = ContextKind::Ring,
+        /// Whether each rank holds one piece from the start and one from the end of the sequence, which balances
+        /// causal attention; otherwise pieces lie in order and the last rank has the most work.
+        pub zigzag: bool = true,
+        /// With `documents`: whether each document is cut (in zigzag) by itself instead of the sequence as a whole, which
+        /// balances the ranks whatever the documents are, and lets nearly all keys travel.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub per_document: bool,
+        /// With `two-level`: ranks of the inner all-to-all group; the ring runs over `size / ulysses_size`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub ulysses_size: Option<u64>,
+        /// With `documents`: a degree for each document by its length, in groups of powers of two of the ranks of data × context.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub dynamic: Option<DynamicContextSpec>,
+    }
 }
 
 /// Dynamic context parallelism: documents are samples, and each is cut over as many ranks as its length asks for.
@@ -124,19 +111,6 @@ pub struct DynamicContextSpec {
     /// at the static degree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_per_rank: Option<u64>,
-}
-
-impl Default for ContextSpec {
-    fn default() -> Self {
-        ContextSpec {
-            size: 1,
-            kind: ContextKind::Ring,
-            zigzag: true,
-            per_document: false,
-            ulysses_size: None,
-            dynamic: None,
-        }
-    }
 }
 
 impl ContextSpec {
@@ -166,50 +140,36 @@ pub enum ContextKind {
     TwoLevel,
 }
 
-/// Pipeline parallelism.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PipelineSpec {
-    /// Ranks of a pipeline.
-    pub size: u64,
-    /// In which order each rank works.
-    pub schedule: Choice,
-    /// Model chunks of one rank (virtual stages); default: what the schedule asks for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub chunks: Option<u64>,
-    /// Interleaved: micro-batches that a rank takes through one chunk before the next; default: `size`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub group_size: Option<u64>,
-    /// Layers of each stage in the order of the model (size × chunks entries, 0 for the stages of an encoder); default:
-    /// as even as can be.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub layer_split: Option<Vec<u64>>,
-    /// Whether a send or receive holds up the compute stream.
-    pub p2p: PointToPoint,
-    /// Whether messages that all tensor-parallel ranks hold alike (no sequence parallelism) are cut among them on their
-    /// way to the next stage, and gathered there (Narayanan et al. 2021, section 4.1).
-    pub scatter_gather: bool,
-    /// With a searched schedule (`zb-auto`): most activations that a rank may hold, in micro-batches; default: twice `size`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub activation_limit: Option<u64>,
-    /// With schedule `file`: the order of every rank, a path relative to the workload.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub order_file: Option<Attached>,
-}
-
-impl Default for PipelineSpec {
-    fn default() -> Self {
-        PipelineSpec {
-            size: 1,
-            schedule: Choice::default(),
-            chunks: None,
-            group_size: None,
-            layer_split: None,
-            p2p: PointToPoint::Async,
-            scatter_gather: false,
-            activation_limit: None,
-            order_file: None,
-        }
+defaults! {
+    /// Pipeline parallelism.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct PipelineSpec {
+        /// Ranks of a pipeline.
+        pub size: u64 = 1,
+        /// In which order each rank works.
+        pub schedule: Choice,
+        /// Model chunks of one rank (virtual stages); default: what the schedule asks for.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub chunks: Option<u64>,
+        /// Interleaved: micro-batches that a rank takes through one chunk before the next; default: `size`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub group_size: Option<u64>,
+        /// Layers of each stage in the order of the model (size × chunks entries, 0 for the stages of an encoder); default:
+        /// as even as can be.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub layer_split: Option<Vec<u64>>,
+        /// Whether a send or receive holds up the compute stream.
+        pub p2p: PointToPoint = PointToPoint::Async,
+        /// Whether messages that all tensor-parallel ranks hold alike (no sequence parallelism) are cut among them on their
+        /// way to the next stage, and gathered there (Narayanan et al. 2021, section 4.1).
+        pub scatter_gather: bool,
+        /// With a searched schedule (`zb-auto`): most activations that a rank may hold, in micro-batches; default: twice `size`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub activation_limit: Option<u64>,
+        /// With schedule `file`: the order of every rank, a path relative to the workload.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub order_file: Option<Attached>,
     }
 }
 
@@ -289,29 +249,31 @@ pub struct ShardingSpec {
     pub gather_bucket_bytes: Option<u64>,
 }
 
-/// Which weights a ZeRO-3 rank gathers ahead.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ShardingPrefetch {
-    /// Layers gathered ahead (FSDP2 does one of itself); 0: when they are needed.
-    pub depth: u64,
-    /// FSDP2's explicit lists: entry i names layers (counted from 0 in their stage) that are gathered when layer i
-    /// starts its forward pass; what no list names follows `depth`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub forward: Option<Vec<Vec<u64>>>,
-    /// The same for the backward pass.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub backward: Option<Vec<Vec<u64>>>,
-    /// DeepSpeed's `stage3_prefetch_bucket_size`: elements gathered ahead. Any of these three overrides `depth`; those
-    /// left out are DeepSpeed's: 5e7, 1e9, 1e9.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bucket_elements: Option<u64>,
-    /// DeepSpeed's `stage3_max_live_parameters`: gathered elements held at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_live_elements: Option<u64>,
-    /// DeepSpeed's `stage3_max_reuse_distance`: weights used again within so many elements are kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_reuse_elements: Option<u64>,
+defaults! {
+    /// Which weights a ZeRO-3 rank gathers ahead.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct ShardingPrefetch {
+        /// Layers gathered ahead (FSDP2 does one of itself); 0: when they are needed.
+        pub depth: u64 = 1,
+        /// FSDP2's explicit lists: entry i names layers (counted from 0 in their stage) that are gathered when layer i
+        /// starts its forward pass; what no list names follows `depth`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub forward: Option<Vec<Vec<u64>>>,
+        /// The same for the backward pass.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub backward: Option<Vec<Vec<u64>>>,
+        /// DeepSpeed's `stage3_prefetch_bucket_size`: elements gathered ahead. Any of these three overrides `depth`; those
+        /// left out are DeepSpeed's: 5e7, 1e9, 1e9.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub bucket_elements: Option<u64>,
+        /// DeepSpeed's `stage3_max_live_parameters`: gathered elements held at once.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub max_live_elements: Option<u64>,
+        /// DeepSpeed's `stage3_max_reuse_distance`: weights used again within so many elements are kept.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub max_reuse_elements: Option<u64>,
+    }
 }
 
 /// DeepSpeed's limits of what is gathered, in elements.
@@ -337,47 +299,24 @@ impl ShardingPrefetch {
     }
 }
 
-impl Default for ShardingPrefetch {
-    fn default() -> Self {
-        ShardingPrefetch {
-            depth: 1,
-            forward: None,
-            backward: None,
-            bucket_elements: None,
-            max_live_elements: None,
-            max_reuse_elements: None,
-        }
-    }
-}
-
-/// How gradients are reduced over data-parallel ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct GradientBucketSpec {
-    /// Bytes of one bucket as it is sent; 0: one bucket per layer. Megatron's is 40 M parameters or more.
-    pub bucket_bytes: u64,
-    /// Whether every rank gets the whole sums also where the optimizer's state is cut among ranks (zero1), by an
-    /// all-reduce in place of a reduce-scatter.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub all_reduce: bool,
-    /// Whether a bucket is reduced as soon as the last micro-batch's backward has filled it, beside compute.
-    pub overlap: bool,
-    /// Whether the weights that follow a sharded optimizer step are gathered beside the next forward.
-    pub overlap_weight_gather: bool,
-    /// Whether gradients are reduced after every micro-batch instead of once a step; default: where gradients are cut
-    /// (zero2, zero3), since a shard cannot hold what is not reduced.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reduce_every_micro_batch: Option<bool>,
-}
-
-impl Default for GradientBucketSpec {
-    fn default() -> Self {
-        GradientBucketSpec {
-            bucket_bytes: 0,
-            all_reduce: false,
-            overlap: true,
-            overlap_weight_gather: true,
-            reduce_every_micro_batch: None,
-        }
+defaults! {
+    /// How gradients are reduced over data-parallel ranks.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct GradientBucketSpec {
+        /// Bytes of one bucket as it is sent; 0: one bucket per layer. Megatron's is 40 M parameters or more.
+        pub bucket_bytes: u64,
+        /// Whether every rank gets the whole sums also where the optimizer's state is cut among ranks (zero1), by an
+        /// all-reduce in place of a reduce-scatter.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub all_reduce: bool,
+        /// Whether a bucket is reduced as soon as the last micro-batch's backward has filled it, beside compute.
+        pub overlap: bool = true,
+        /// Whether the weights that follow a sharded optimizer step are gathered beside the next forward.
+        pub overlap_weight_gather: bool = true,
+        /// Whether gradients are reduced after every micro-batch instead of once a step; default: where gradients are cut
+        /// (zero2, zero3), since a shard cannot hold what is not reduced.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub reduce_every_micro_batch: Option<bool>,
     }
 }

@@ -6,6 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::core::declare::defaults;
 use crate::step::spec::device::Device;
 use crate::step::spec::dtype::Dtype;
 use crate::step::spec::model::ModelSpec;
@@ -13,49 +14,35 @@ use crate::step::spec::problem::Problem;
 use crate::step::spec::recipe::Recipe;
 use crate::step::spec::reference::Reference;
 
-/// Number formats and bytes of state.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PrecisionSpec {
-    /// Format of activations and, unless `fp8` says otherwise, of all GEMMs and attention.
-    pub compute: Dtype,
-    /// Format of the weights that forward and backward read.
-    pub weights: Dtype,
-    /// Format in which gradients are accumulated and kept.
-    pub gradients: Dtype,
-    /// Format in which gradients are sent between data-parallel ranks; default: as they are kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gradient_communication: Option<Dtype>,
-    /// Format in which weights are gathered between data-parallel ranks; default: as they are kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub weight_communication: Option<Dtype>,
-    /// Bytes of the master copy of one weight (0: none).
-    pub master_bytes_per_parameter: f64,
-    /// Bytes of the optimizer's moments of one parameter; default: what the kind of optimizer keeps in fp32.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub moments_bytes_per_parameter: Option<f64>,
-    /// Where narrow formats are used; with a recipe and without this, in every linear layer but router and LM head.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fp8: Option<Fp8Spec>,
-    /// Which narrow format, and which kernels cast to it: a name, a path relative to this file, or the recipe itself.
-    /// Without, 8-bit operands come at no cost.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recipe: Option<Reference<Recipe>>,
-}
-
-impl Default for PrecisionSpec {
-    fn default() -> Self {
-        PrecisionSpec {
-            compute: Dtype::Bf16,
-            weights: Dtype::Bf16,
-            gradients: Dtype::Fp32,
-            gradient_communication: None,
-            weight_communication: None,
-            master_bytes_per_parameter: 4.0,
-            moments_bytes_per_parameter: None,
-            fp8: None,
-            recipe: None,
-        }
+defaults! {
+    /// Number formats and bytes of state.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct PrecisionSpec {
+        /// Format of activations and, unless `fp8` says otherwise, of all GEMMs and attention.
+        pub compute: Dtype = Dtype::Bf16,
+        /// Format of the weights that forward and backward read.
+        pub weights: Dtype = Dtype::Bf16,
+        /// Format in which gradients are accumulated and kept.
+        pub gradients: Dtype = Dtype::Fp32,
+        /// Format in which gradients are sent between data-parallel ranks; default: as they are kept.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub gradient_communication: Option<Dtype>,
+        /// Format in which weights are gathered between data-parallel ranks; default: as they are kept.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub weight_communication: Option<Dtype>,
+        /// Bytes of the master copy of one weight (0: none).
+        pub master_bytes_per_parameter: f64 = 4.0,
+        /// Bytes of the optimizer's moments of one parameter; default: what the kind of optimizer keeps in fp32.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub moments_bytes_per_parameter: Option<f64>,
+        /// Where narrow formats are used; with a recipe and without this, in every linear layer but router and LM head.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub fp8: Option<Fp8Spec>,
+        /// Which narrow format, and which kernels cast to it: a name, a path relative to this file, or the recipe itself.
+        /// Without, 8-bit operands come at no cost.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub recipe: Option<Reference<Recipe>>,
     }
 }
 
@@ -138,36 +125,26 @@ impl BytesPerParameter {
     }
 }
 
-/// Where 8-bit floats are used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Fp8Spec {
-    /// Which GEMMs read 8-bit inputs, in all three passes unless the lists below say otherwise.
-    #[serde(default = "Fp8Gemm::usual")]
-    pub gemms: Vec<Fp8Gemm>,
-    /// Whether weight gradients are computed from 8-bit inputs too.
-    #[serde(default = "yes")]
-    pub weight_gradients: bool,
-    /// Whether the inputs that GEMMs save for backward are kept in 8 bits.
-    #[serde(default = "yes")]
-    pub saved_inputs: bool,
-    /// Whether the inputs of activation functions are kept in 8 bits too (DeepSeek-V3, arXiv 2412.19437, section 3.3.3).
-    #[serde(default)]
-    pub saved_activations: bool,
-    /// Which messages carry 8-bit elements.
-    #[serde(default)]
-    pub communications: Vec<Fp8Communication>,
-}
-
-impl Default for Fp8Spec {
-    fn default() -> Self {
-        Fp8Spec {
-            gemms: Fp8Gemm::usual(),
-            weight_gradients: true,
-            saved_inputs: true,
-            saved_activations: false,
-            communications: Vec::new(),
-        }
+defaults! {
+    /// Where 8-bit floats are used.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    pub struct Fp8Spec {
+        /// Which GEMMs read 8-bit inputs, in all three passes unless the lists below say otherwise.
+        #[serde(default = "Fp8Gemm::usual")]
+        pub gemms: Vec<Fp8Gemm> = Fp8Gemm::usual(),
+        /// Whether weight gradients are computed from 8-bit inputs too.
+        #[serde(default = "yes")]
+        pub weight_gradients: bool = true,
+        /// Whether the inputs that GEMMs save for backward are kept in 8 bits.
+        #[serde(default = "yes")]
+        pub saved_inputs: bool = true,
+        /// Whether the inputs of activation functions are kept in 8 bits too (DeepSeek-V3, arXiv 2412.19437, section 3.3.3).
+        #[serde(default)]
+        pub saved_activations: bool,
+        /// Which messages carry 8-bit elements.
+        #[serde(default)]
+        pub communications: Vec<Fp8Communication>,
     }
 }
 
@@ -210,19 +187,15 @@ pub enum Fp8Communication {
     WeightAllGather,
 }
 
-/// The optimizer.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct OptimizerSpec {
-    /// Which one.
-    pub kind: OptimizerKind,
-    /// Whether gradients are clipped by their global norm, which needs a small all-reduce over all ranks.
-    pub clip_gradients: bool,
-}
-
-impl Default for OptimizerSpec {
-    fn default() -> Self {
-        OptimizerSpec { kind: OptimizerKind::Adam, clip_gradients: true }
+defaults! {
+    /// The optimizer.
+    #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct OptimizerSpec {
+        /// Which one.
+        pub kind: OptimizerKind = OptimizerKind::Adam,
+        /// Whether gradients are clipped by their global norm, which needs a small all-reduce over all ranks.
+        pub clip_gradients: bool = true,
     }
 }
 

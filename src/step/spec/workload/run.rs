@@ -3,34 +3,25 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::core::declare::defaults;
 use crate::step::spec::Attached;
 
-/// How closely each subject is simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct FidelitySpec {
-    /// Communication.
-    pub collectives: CollectiveFidelity,
-    /// Kernels.
-    pub compute: ComputeFidelity,
-    /// With `constant`: fraction of peak that GEMMs and attention reach; default: the device's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub constant_fraction: Option<f64>,
-    /// Whether kernels that run beside a collective lose the compute units that it takes.
-    pub interference: bool,
-    /// Whether the host's kernel launches are simulated, where the stack says what they cost.
-    pub launch_overhead: bool,
-}
-
-impl Default for FidelitySpec {
-    fn default() -> Self {
-        FidelitySpec {
-            collectives: CollectiveFidelity::Fluid,
-            compute: ComputeFidelity::TileWave,
-            constant_fraction: None,
-            interference: true,
-            launch_overhead: true,
-        }
+defaults! {
+    /// How closely each subject is simulated.
+    #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct FidelitySpec {
+        /// Communication.
+        pub collectives: CollectiveFidelity = CollectiveFidelity::Fluid,
+        /// Kernels.
+        pub compute: ComputeFidelity = ComputeFidelity::TileWave,
+        /// With `constant`: fraction of peak that GEMMs and attention reach; default: the device's.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub constant_fraction: Option<f64>,
+        /// Whether kernels that run beside a collective lose the compute units that it takes.
+        pub interference: bool = true,
+        /// Whether the host's kernel launches are simulated, where the stack says what they cost.
+        pub launch_overhead: bool = true,
     }
 }
 
@@ -85,34 +76,24 @@ pub enum KernelFusion {
     None,
 }
 
-/// How evenly tokens spread over the ranks that hold experts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ExpertLoadSpec {
-    /// Where the counts come from.
-    pub balance: ExpertBalance,
-    /// With `factor`: tokens of the fullest rank over the mean. With `seeded`: the same, on average over layers.
-    pub max_over_mean: f64,
-    /// With `seeded`: where the sequence of draws begins.
-    pub seed: u64,
-    /// With `file`: path of a JSON file with one list for every layer that has experts (or one list for all of them):
-    /// the tokens that each expert receives.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub counts_file: Option<Attached>,
-    /// With `spread`: coefficient of variation of the rows of a rank from one exchange to the next (0.08 in DeepSeek's
-    /// published profile).
-    pub rows_cv: f64,
-}
-
-impl Default for ExpertLoadSpec {
-    fn default() -> Self {
-        ExpertLoadSpec {
-            balance: ExpertBalance::Even,
-            max_over_mean: 1.0,
-            seed: 0,
-            counts_file: None,
-            rows_cv: 0.0,
-        }
+defaults! {
+    /// How evenly tokens spread over the ranks that hold experts.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct ExpertLoadSpec {
+        /// Where the counts come from.
+        pub balance: ExpertBalance = ExpertBalance::Even,
+        /// With `factor`: tokens of the fullest rank over the mean. With `seeded`: the same, on average over layers.
+        pub max_over_mean: f64 = 1.0,
+        /// With `seeded`: where the sequence of draws begins.
+        pub seed: u64,
+        /// With `file`: path of a JSON file with one list for every layer that has experts (or one list for all of them):
+        /// the tokens that each expert receives.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub counts_file: Option<Attached>,
+        /// With `spread`: coefficient of variation of the rows of a rank from one exchange to the next (0.08 in DeepSeek's
+        /// published profile).
+        pub rows_cv: f64,
     }
 }
 

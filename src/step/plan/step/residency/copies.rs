@@ -185,26 +185,14 @@ impl Writer<'_, '_> {
 }
 
 /// An op takes bytes when it starts.
-pub(in crate::step::plan::step) fn take(
-    b: &mut ProgramBuilder,
-    op: OpId,
-    class: MemoryClass,
-    tier: u8,
-    bytes: u64,
-) {
+pub(in super::super) fn take(b: &mut ProgramBuilder, op: OpId, class: MemoryClass, tier: u8, bytes: u64) {
     if bytes > 0 {
         b.memory(op, MemoryEffect { when: MemoryWhen::AllocAtStart, class, tier, bytes });
     }
 }
 
 /// An op gives bytes back when it ends.
-pub(in crate::step::plan::step) fn free(
-    b: &mut ProgramBuilder,
-    op: OpId,
-    class: MemoryClass,
-    tier: u8,
-    bytes: u64,
-) {
+pub(in super::super) fn free(b: &mut ProgramBuilder, op: OpId, class: MemoryClass, tier: u8, bytes: u64) {
     if bytes > 0 {
         b.memory(op, MemoryEffect { when: MemoryWhen::FreeAtEnd, class, tier, bytes });
     }

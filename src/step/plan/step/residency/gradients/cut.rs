@@ -7,7 +7,7 @@
 //! What the part has gathered on another tier so far is fetched and written back around each reduction.
 
 use super::super::{Given, UnitTimes, free, take};
-use super::{Home, cargo, kept_bytes, message_bytes, part_bytes, reduction_time, waiting};
+use super::{Added, Home, cargo, kept_bytes, message_bytes, part_bytes, reduction_time, waiting};
 use crate::core::ids::OpId;
 use crate::core::program::{MemoryClass, ProgramBuilder};
 use crate::step::plan::step::chain::{Chain, Visit};
@@ -39,7 +39,7 @@ impl Home for Cut {
         self.held[visit.unit as usize] = bytes;
     }
 
-    fn put_back(&mut self, _: &mut Writer<'_, '_>, _: &mut ProgramBuilder, _: u32, _: &[OpId], _: u32) {}
+    fn put_back(&mut self, _: &mut Writer<'_, '_>, _: &mut ProgramBuilder, _: Added<'_>) {}
 
     /// The whole gradients have done their duty.
     fn sent(&mut self, b: &mut ProgramBuilder, units: &[u32], last: OpId) {
@@ -69,15 +69,8 @@ impl Home for Cut {
     }
 
     /// A reduced part is added to what its tier holds.
-    fn reduced(
-        &mut self,
-        w: &mut Writer<'_, '_>,
-        b: &mut ProgramBuilder,
-        unit: u32,
-        behind: &[OpId],
-        micro_batch: u32,
-        _complete: bool,
-    ) {
+    fn reduced(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, added: Added<'_>, _: bool) {
+        let Added { unit, behind, micro_batch } = added;
         let bytes = part_bytes(w, unit);
         let before = self.written[unit as usize];
         for away in &w.setup.shares.placed.gradients {

@@ -36,28 +36,21 @@ pub(super) trait Home {
     /// A pass comes that adds to the gradient of a unit.
     fn wanted(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, chain: &mut Chain, visit: Visit);
     /// A pass has added to it, more will, and nothing is reduced meanwhile.
-    fn put_back(
-        &mut self,
-        w: &mut Writer<'_, '_>,
-        b: &mut ProgramBuilder,
-        unit: u32,
-        waits: &[OpId],
-        micro_batch: u32,
-    );
+    fn put_back(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, added: Added<'_>);
     /// The reductions of these units have been pushed, of which `last` is the last.
     fn sent(&mut self, b: &mut ProgramBuilder, units: &[u32], last: OpId);
     /// Closed form: bytes on the device during each visit of a chunk, beyond those that stay.
     fn during(&self, given: &Given<'_>, units: &[UnitTimes<'_>]) -> Vec<[f64; 2]>;
-    /// One of them: its reduction ends with `behind`; `complete` if no micro-batch will add to it.
-    fn reduced(
-        &mut self,
-        w: &mut Writer<'_, '_>,
-        b: &mut ProgramBuilder,
-        unit: u32,
-        behind: &[OpId],
-        micro_batch: u32,
-        complete: bool,
-    );
+    /// One of them has been reduced; `complete` if no micro-batch will add to it.
+    fn reduced(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, added: Added<'_>, complete: bool);
+}
+
+/// The gradient of a unit to which a micro-batch has added: it is as it should be behind these ops.
+#[derive(Clone, Copy)]
+pub(super) struct Added<'a> {
+    unit: u32,
+    behind: &'a [OpId],
+    micro_batch: u32,
 }
 
 /// Closed form: bytes of gradients that wait for their reduction or for their copy during each visit of a backward pass,
@@ -130,7 +123,8 @@ impl<H: Home> Residency for Reduced<H> {
         }
         let each = workload.reduces_every_micro_batch();
         if !complete && !each {
-            self.home.put_back(w, b, visit.unit, &[end], visit.micro_batch);
+            let added = Added { unit: visit.unit, behind: &[end], micro_batch: visit.micro_batch };
+            self.home.put_back(w, b, added);
             return;
         }
         if visit.unit >= w.first_beside() {
@@ -197,7 +191,7 @@ impl<H: Home> Reduced<H> {
             w.visits.reduced(unit, &ops);
             w.reduced[unit as usize].extend(&ops);
             let complete = self.to_come[unit as usize] == 0;
-            self.home.reduced(w, b, unit, &behind, micro_batch, complete);
+            self.home.reduced(w, b, Added { unit, behind: &behind, micro_batch }, complete);
         }
     }
 

@@ -3,7 +3,7 @@
 //! goes through the same chunk. When it is complete, what this rank updates goes where it lives.
 
 use super::super::{Given, UnitTimes, free};
-use super::{Home, cargo, kept_bytes, share_bytes, waiting};
+use super::{Added, Home, cargo, kept_bytes, share_bytes, waiting};
 use crate::core::ids::OpId;
 use crate::core::program::{MemoryClass, ProgramBuilder};
 use crate::step::plan::step::chain::{Chain, Visit};
@@ -48,21 +48,15 @@ impl Home for Whole {
         }
     }
 
-    fn put_back(
-        &mut self,
-        w: &mut Writer<'_, '_>,
-        b: &mut ProgramBuilder,
-        unit: u32,
-        waits: &[OpId],
-        micro_batch: u32,
-    ) {
+    fn put_back(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, added: Added<'_>) {
+        let Added { unit, behind, micro_batch } = added;
         if self.held[unit as usize] == 0 {
             return;
         }
         let kept = kept_bytes(w, unit);
         for away in &w.setup.shares.placed.gradients {
             let cargo = cargo(w, unit, "write back gradients", away.of(kept), micro_batch);
-            if let Some(op) = w.send(b, away, cargo, waits, cargo.bytes, false) {
+            if let Some(op) = w.send(b, away, cargo, behind, cargo.bytes, false) {
                 self.written[unit as usize] = Some(op);
             }
         }
@@ -93,18 +87,11 @@ impl Home for Whole {
         both.map(|((f, w), own)| [0.0, f[1] + w[1] - own]).collect()
     }
 
-    fn reduced(
-        &mut self,
-        w: &mut Writer<'_, '_>,
-        b: &mut ProgramBuilder,
-        unit: u32,
-        behind: &[OpId],
-        micro_batch: u32,
-        complete: bool,
-    ) {
+    fn reduced(&mut self, w: &mut Writer<'_, '_>, b: &mut ProgramBuilder, added: Added<'_>, complete: bool) {
         if !complete {
-            return self.put_back(w, b, unit, behind, micro_batch);
+            return self.put_back(w, b, added);
         }
+        let Added { unit, behind, micro_batch } = added;
         let (bytes, kept) = (share_bytes(w, unit), kept_bytes(w, unit));
         let holds = std::mem::take(&mut self.held[unit as usize]) > 0;
         for away in &w.setup.shares.placed.gradients {

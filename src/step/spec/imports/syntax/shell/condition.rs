@@ -30,26 +30,22 @@ impl Condition<'_> {
     }
 
     fn any(&mut self) -> Option<bool> {
-        let mut left = self.all();
-        while self.take(["||", "-o"]) {
-            let right = self.all();
-            left = match (left, right) {
-                (Some(true), _) | (_, Some(true)) => Some(true),
-                (Some(false), Some(false)) => Some(false),
-                _ => None,
-            };
-        }
-        left
+        self.joined(["||", "-o"], true, Self::all)
     }
     fn all(&mut self) -> Option<bool> {
-        let mut left = self.one();
-        while self.take(["&&", "-a"]) {
-            let right = self.one();
-            left = match (left, right) {
-                (Some(false), _) | (_, Some(false)) => Some(false),
-                (Some(true), Some(true)) => Some(true),
-                _ => None,
-            };
+        self.joined(["&&", "-a"], false, Self::one)
+    }
+    /// What `part` says between such signs: `decides` where one says so, else known if all are.
+    fn joined(
+        &mut self,
+        signs: [&str; 2],
+        decides: bool,
+        part: fn(&mut Self) -> Option<bool>,
+    ) -> Option<bool> {
+        let mut left = part(self);
+        while self.take(signs) {
+            let both = [left, part(self)];
+            left = if both.contains(&Some(decides)) { Some(decides) } else { both[0].and(both[1]) };
         }
         left
     }
