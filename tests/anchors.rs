@@ -330,6 +330,19 @@ fn times_of_the_kernels_of_a_step_become_prices() {
         // Beside communication a kernel is stretched by what that takes of the memory, whatever its price.
         assert!((after / before / times - 1.0).abs() < 0.01, "{class}: {before} s, {after} s, {times} times");
     }
+    // What the machine says of its collectives stays.
+    let slow = [r#"topology.collectives.slowness={"all-reduce":2}"#];
+    let learn = ["learn", "times.jsonl", "-w", "gpt2-8", "-o", "slow.json", "--set", slow[0]];
+    let output = stepsim(&folder, &learn);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let of = |name: &str, sets: &[&str]| {
+        let sets = sets.iter().flat_map(|set| ["--set", *set]);
+        let run: Vec<&str> =
+            ["run", "gpt2-8", "-q", "--report", "-", "--prices", name].into_iter().chain(sets).collect();
+        said(&folder, &run)["step_time_s"].as_f64().unwrap()
+    };
+    assert_eq!(of("slow.json", &[]), of("prices.json", &slow));
+    assert_ne!(of("slow.json", &[]), of("prices.json", &[]));
     // A launch sets the host's pace, and what has no effect says so.
     let launch = json!({"op": "launch", "time_ms": 0.008, "software": "PyTorch eager"}).to_string();
     std::fs::write(folder.path().join("launch.jsonl"), format!("{}\n{launch}", lines.join("\n"))).unwrap();

@@ -169,7 +169,9 @@ pub(super) fn settings(
         (class.name(), rounded(times(*class) * before))
     };
     let kernels: BTreeMap<&str, f64> = KernelClass::ALL.iter().map(of).collect();
-    let collectives: BTreeMap<Op, f64> = Op::ALL.iter().map(|op| (*op, rounded(exchange))).collect();
+    let own = inputs.topology.value.collectives.clone().unwrap_or_default().slowness;
+    let of = |op: &Op| (*op, rounded(exchange * own.get(op).copied().unwrap_or(1.0)));
+    let collectives: BTreeMap<Op, f64> = Op::ALL.iter().map(of).collect();
     vec![
         format!("topology.device.cost.slowness={}", json!(kernels)),
         format!("topology.device.cost.host_slowness={}", rounded(cost.host_slowness * host)),
