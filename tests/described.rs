@@ -14,6 +14,9 @@ fn runs() -> Vec<Value> {
             "model": "GPT 22B", "seq": 2048, "gbs_seqs": 128, "mbs_seqs": 2, "tp": 4, "pp": 4, "vp": 2, "dp": 4, "pp_schedule": "interleaved",
             "sharding": "ZeRO-1", "recompute": "selective: core_attn, layernorm", "precision": "bf16", "overlap": "TP comm overlap, overlap-grad-reduce",
             "attn_kernel": "flash", "optimizer": "Adam"}),
+        json!({"software": "Megatron-Core 0.8", "device": "H100", "n_devices": 64, "devices_per_node": 8, "inter_node": "8x 400 Gb/s per node",
+            "model": "Qwen2.5-VL 7B", "images": 8, "encoder": "frozen", "seq": 8192, "gbs_seqs": 128, "mbs_seqs": 1, "tp": 4, "pp": 2, "dp": 8,
+            "sharding": "ZeRO-1", "recompute": "none", "precision": "bf16", "attn_kernel": "flash", "optimizer": "Adam"}),
         json!({"software": "torchtitan", "device": "H100", "n_devices": 64, "devices_per_node": 8, "inter_node": "400 Gb/s per GPU",
             "model": "Llama 3.1 8B", "seq": 8192, "gbs_seqs": 128, "mbs_seqs": 2, "tp": 1, "pp": 1, "dp": 64, "sharding": "HSDP",
             "recompute": "full AC", "precision": "float8 rowwise", "overlap": "torch.compile", "attn_kernel": "flash", "optimizer": "AdamW"}),
@@ -232,6 +235,27 @@ fn unknown_words_are_gaps() {
 }
 
 /// A size in a name is held to the model.
+/// Images of a sequence are the encoder's; without any the step is of text alone, and that is said.
+#[test]
+fn images_go_through_the_encoder() {
+    let book = RuleBook::load(&[]).expect("the shipped rules");
+    let run = runs().into_iter().find(|run| run.get("images").is_some()).unwrap();
+    let modules = |run: &Value| step(&said(run, &book).unwrap()).0["modules"].clone();
+    let frozen = modules(&run);
+    assert_eq!((&frozen["vision"]["items"], &frozen["vision"]["trained"]), (&json!(8), &json!("projector")));
+    assert_eq!(modules(&with(&run, "encoder", json!("unfrozen")))["vision"]["trained"], "all");
+    assert_eq!(modules(&with(&run, "images", json!("4 images of 448x448")))["vision"]["items"], 4);
+    let gap = said(&with(&run, "images", json!("many")), &book).unwrap();
+    assert!(gap.not_understood.contains_key("images") && gap.workload.get("modules").is_none());
+    let text = with(&run, "images", Value::Null);
+    assert_eq!(modules(&text), Value::Null);
+    let assumed = said(&text, &book).unwrap().ruling.columns.assumed;
+    assert!(
+        assumed.iter().any(|a| a.column == "images" && a.origin.why.contains("text alone")),
+        "{assumed:?}"
+    );
+}
+
 #[test]
 fn no_model_is_silently_another() {
     let book = RuleBook::load(&[]).expect("the shipped rules");

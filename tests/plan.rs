@@ -146,3 +146,20 @@ fn what_cannot_be_planned_says_what_to_write() {
         }
     }
 }
+
+/// A model with an encoder is planned as text alone, which is said, with the words that give it images.
+#[test]
+fn an_encoder_without_images_is_said_to_be_left_out() {
+    let folder = folder();
+    let plan = ["plan", "qwen2.5-vl-7b", "--on", "8xh100", "--batch", "16"];
+    let (code, text) = stepsim(folder.path(), &plan);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        text.contains("text alone, without `vision`") && text.contains("--set modules.vision.items=N"),
+        "{text}"
+    );
+    let (code, text) = stepsim(folder.path(), &[&plan[..], &["--set", "modules.vision.items=4"]].concat());
+    assert_eq!(code, 0, "{text}");
+    assert!(!text.contains("text alone"), "{text}");
+}

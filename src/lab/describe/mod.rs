@@ -11,6 +11,7 @@
 mod book;
 mod columns;
 mod description;
+mod encoders;
 mod field_columns;
 mod layout;
 mod machine;

@@ -5,8 +5,8 @@ use std::fmt;
 use super::book::Ruling;
 use super::origin::From;
 use crate::step::model::ParameterCount;
-use crate::step::spec::ModelSpec;
-use crate::step::spec::names;
+use crate::step::spec::model::ModuleSpec;
+use crate::step::spec::{ModelSpec, names};
 
 /// A fraction off that is told.
 pub const WARNED: f64 = 0.03;
@@ -34,7 +34,6 @@ impl fmt::Display for Off {
 /// vocabulary knows that the model's name says something else (column `size_in_name`).
 pub fn off(ruling: &Ruling, model: &ModelSpec) -> Option<Off> {
     let c = &ruling.columns;
-    let counted = ParameterCount::of(model).total() as f64 / 1e9;
     let column = c.origin("params_b").filter(|o| o.from == From::Stated && o.why.starts_with("params_b"));
     let (stated, rounding, words) = match column.and_then(|o| Some((c.number("params_b")?, o))) {
         Some((stated, origin)) => (stated, 0.0, origin.why),
@@ -45,6 +44,12 @@ pub fn off(ruling: &Ruling, model: &ModelSpec) -> Option<Off> {
             (stated, half_a_unit(stated), format!("the name {name:?}"))
         }
     };
+    // Some names count the encoders, some do not.
+    let text = ParameterCount::of(model).total();
+    let whole = text + model.modules.iter().map(ModuleSpec::parameters).sum::<u64>();
+    let off = |parameters: &f64| (parameters - stated).abs();
+    let counted = [text, whole].map(|parameters| parameters as f64 / 1e9).into_iter();
+    let counted = counted.min_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or_default();
     let by = ((counted - stated).abs() - rounding).max(0.0) / stated;
     Some(Off { by, counted, stated, words })
 }

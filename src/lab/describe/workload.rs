@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::book::Ruling;
 use super::columns::Columns;
+use super::encoders::encoders;
 use super::layout::Layout;
 use super::stages::layer_split;
 use crate::step::schedule::{self, Chunks};
@@ -60,6 +61,9 @@ pub fn workload(
     });
     if c.has("stack") {
         whole["stack"] = stack(&c.text("stack"), ruling.workload.get("stack").is_some())?;
+    }
+    if let Some(modules) = encoders(c, model) {
+        whole["modules"] = modules;
     }
     if let Some(fraction) = offloaded(c, model.layers) {
         let stays = (fraction < 1.0).then(|| json!({"fraction": 1.0 - fraction, "tier": "hbm"}));

@@ -131,6 +131,14 @@ impl RunPlan {
             self.workload["sequence"].as_u64().unwrap_or(model.sequence),
         );
         self.put("model", model.name.as_str().into(), Origin { from: From::Model, why });
+        let used = self.workload["modules"].as_object().is_some_and(|used| !used.is_empty());
+        if let Some(module) = model.modules.first().filter(|_| !used) {
+            let name = &module.name;
+            let why = format!(
+                "modules: text alone, without `{name}`; with N images in each sequence: --set modules.{name}.items=N"
+            );
+            self.put("modules", Value::Null, Origin::assumed(why));
+        }
     }
 
     /// The workload with a layout: as stated, or the best that is found.
