@@ -4,16 +4,14 @@
 
 use serde_json::{Value, json};
 use stepsim::lab::compare::workload::closed_form;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
-use stepsim::read::analysis::report::Report;
 use stepsim::step::model::flops::StepFlops;
 use stepsim::step::model::{Item, LayerPlan, ModuleShard, Shard};
-use stepsim::step::spec::Disk;
+
+use crate::modules::{extended, inputs, refused, report, sent};
 
 /// Sequences of 4,096 tokens with two images each, on eight devices.
 fn step(usage: &Value, parallelism: &Value) -> Value {
-    let mut module = json!({"items": 2});
-    module.as_object_mut().expect("fields").extend(usage.as_object().expect("fields").clone());
+    let module = extended(&json!({"items": 2}), usage);
     json!({
         "topology": "h100-superpod-8", "model": "llama-3.2-11b-vision", "sequence": 4096,
         "batch": {"global": 8, "micro_batch": 1}, "recompute": {"granularity": "full"},
@@ -28,21 +26,6 @@ fn text_alone(parallelism: &Value) -> Value {
     step
 }
 
-fn inputs(step: &Value) -> Inputs {
-    Inputs::from_json(&step.to_string(), None, &[], &Disk).unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn report(step: &Value) -> Report {
-    Simulation::run(&inputs(step), &Options::default()).unwrap_or_else(|e| panic!("{e}")).report(false)
-}
-
-fn refused(step: &Value) -> String {
-    match Inputs::from_json(&step.to_string(), None, &[], &Disk) {
-        Ok(_) => panic!("accepted: {step}"),
-        Err(e) => e.to_string(),
-    }
-}
-
 /// Layer 3, as the first of its stage that reads images or not.
 fn cross_layer(step: &Value, keeps_images: bool) -> LayerPlan {
     let inputs = inputs(step);
@@ -52,13 +35,6 @@ fn cross_layer(step: &Value, keeps_images: bool) -> LayerPlan {
 
 fn flops(plan: &LayerPlan) -> [f64; 2] {
     [&plan.forward, &plan.backward].map(|items| LayerPlan::flops(items))
-}
-
-/// Bytes of a message of a step, by program.
-fn sent(step: &Value, name: &str) -> Vec<f64> {
-    let plan = inputs(step).plan().expect("its plan");
-    let programs = plan.world.programs();
-    programs.iter().filter_map(|p| p.infos.iter().find(|info| info.name == name)).map(|i| i.bytes).collect()
 }
 
 /// t = 4,096 tokens, n = 12,808 image tokens. Products: 2·t·(2h² + 3hf) of the sequence, 2·n·h·2·1,024 of the images; attention: 4·t·n·h.
@@ -127,8 +103,7 @@ fn the_encoder_by_hand() {
 fn image_tokens_cross_borders_with_the_sequence() {
     let (text, images) = (f64::from(4096 * 4096 * 2), f64::from(12_808 * 4096 * 2));
     let of = |usage: Value, more: Value| {
-        let mut parallelism = json!({"tensor": 2, "pipeline": {"size": 4}});
-        parallelism.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+        let parallelism = extended(&json!({"tensor": 2, "pipeline": {"size": 4}}), &more);
         step(&usage, &parallelism)
     };
     let whole = of(json!({}), json!({}));

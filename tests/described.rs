@@ -243,13 +243,19 @@ fn images_go_through_the_encoder() {
     let modules = |run: &Value| step(&said(run, &book).unwrap()).0["modules"].clone();
     let frozen = modules(&run);
     assert_eq!((&frozen["vision"]["items"], &frozen["vision"]["trained"]), (&json!(8), &json!("projector")));
-    assert_eq!(modules(&with(&run, "encoder", json!("unfrozen")))["vision"]["trained"], "all");
+    for (words, trained) in
+        [("unfrozen", "all"), ("fully trained", "all"), ("not trained", "projector"), ("freeze", "projector")]
+    {
+        assert_eq!(modules(&with(&run, "encoder", json!(words)))["vision"]["trained"], trained, "{words}");
+    }
     assert_eq!(modules(&with(&run, "images", json!("4 images of 448x448")))["vision"]["items"], 4);
     let gap = said(&with(&run, "images", json!("many")), &book).unwrap();
     assert!(gap.not_understood.contains_key("images") && gap.workload.get("modules").is_none());
     let text = with(&run, "images", Value::Null);
     assert_eq!(modules(&text), Value::Null);
-    let assumed = said(&text, &book).unwrap().ruling.columns.assumed;
+    let said = said(&text, &book).unwrap();
+    assert!(said.not_understood.contains_key("encoder"), "nothing is made of it: {:?}", said.not_understood);
+    let assumed = said.ruling.columns.assumed;
     assert!(
         assumed.iter().any(|a| a.column == "images" && a.origin.why.contains("text alone")),
         "{assumed:?}"

@@ -4,36 +4,19 @@
 use serde_json::{Value, json};
 use stepsim::core::ids::RankId;
 use stepsim::lab::compare::workload::closed_form;
-use stepsim::lab::simulate::{Inputs, Options, Simulation};
-use stepsim::read::analysis::report::Report;
-use stepsim::step::spec::Disk;
+use stepsim::lab::simulate::{Options, Simulation};
+
+use crate::modules::{extended, inputs, refused, report};
 
 /// Qwen2.5-VL-7B on eight devices in four pipeline ranks, eight images a sequence, sixteen micro-batches.
 fn step(usage: &Value, more: &Value) -> Value {
-    let mut parallelism = json!({"tensor": 2, "pipeline": {"size": 4}});
-    parallelism.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
-    let mut module = json!({"items": 8});
-    module.as_object_mut().expect("fields").extend(usage.as_object().expect("fields").clone());
+    let parallelism = extended(&json!({"tensor": 2, "pipeline": {"size": 4}}), more);
+    let module = extended(&json!({"items": 8}), usage);
     json!({
         "topology": "h100-superpod-8", "model": "qwen2.5-vl-7b", "sequence": 4096,
         "batch": {"global": 16, "micro_batch": 1}, "recompute": {"granularity": "full"},
         "parallelism": parallelism, "modules": {"vision": module},
     })
-}
-
-fn inputs(step: &Value) -> Inputs {
-    Inputs::from_json(&step.to_string(), None, &[], &Disk).unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn report(step: &Value) -> Report {
-    Simulation::run(&inputs(step), &Options::default()).unwrap_or_else(|e| panic!("{e}")).report(false)
-}
-
-fn refused(step: &Value) -> String {
-    match Inputs::from_json(&step.to_string(), None, &[], &Disk) {
-        Ok(_) => panic!("accepted: {step}"),
-        Err(e) => e.to_string(),
-    }
 }
 
 /// Products executed, all ranks together, by name; the encoder's alone.

@@ -4,39 +4,19 @@
 use serde_json::{Value, json};
 use stepsim::lab::compare::workload::closed_form;
 use stepsim::lab::simulate::{Inputs, Options, Simulation};
-use stepsim::read::analysis::report::Report;
-use stepsim::step::plan::step::Plan;
 use stepsim::step::spec::Disk;
+
+use crate::modules::{extended, inputs, report, sent};
 
 /// Qwen2.5-VL-7B on eight devices in four pipeline ranks: eight images a sequence.
 fn step(usage: &Value, more: &Value) -> Value {
-    let mut parallelism = json!({"tensor": 2, "pipeline": {"size": 4}});
-    let fields = more.as_object().expect("fields").clone();
-    parallelism.as_object_mut().expect("fields").extend(fields);
-    let mut module = json!({"items": 8});
-    module.as_object_mut().expect("fields").extend(usage.as_object().expect("fields").clone());
+    let parallelism = extended(&json!({"tensor": 2, "pipeline": {"size": 4}}), more);
+    let module = extended(&json!({"items": 8}), usage);
     json!({
         "topology": "h100-superpod-8", "model": "qwen2.5-vl-7b", "sequence": 4096,
         "batch": {"global": 8, "micro_batch": 1}, "recompute": {"granularity": "full"},
         "parallelism": parallelism, "modules": {"vision": module},
     })
-}
-
-fn inputs(step: &Value) -> Inputs {
-    Inputs::from_json(&step.to_string(), None, &[], &Disk).unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn report(step: &Value) -> Report {
-    Simulation::run(&inputs(step), &Options::default()).unwrap_or_else(|e| panic!("{e}")).report(false)
-}
-
-/// Bytes of what each stage sends to the next and back, in the order of stages.
-fn sent(step: &Value, name: &str) -> Vec<f64> {
-    let plan: Plan = inputs(step).plan().expect("its plan");
-    let of = |program: &stepsim::core::program::Program| {
-        program.infos.iter().find(|info| info.name == name).map(|info| info.bytes)
-    };
-    plan.world.programs().iter().filter_map(|program| of(program)).collect()
 }
 
 /// 8 images of 1,024 patches of width 1,280 between stages of the encoder; 8 · 256 tokens of width 3,584 to the

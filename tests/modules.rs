@@ -18,19 +18,33 @@ fn step(model: &str, name: &str, usage: &Value, parallelism: &Value) -> Value {
     })
 }
 
-fn inputs(step: &Value) -> Inputs {
+pub fn inputs(step: &Value) -> Inputs {
     Inputs::from_json(&step.to_string(), None, &[], &Disk).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn report(step: &Value) -> Report {
+pub fn report(step: &Value) -> Report {
     Simulation::run(&inputs(step), &Options::default()).unwrap_or_else(|e| panic!("{e}")).report(false)
 }
 
-fn refused(step: &Value) -> String {
+pub fn refused(step: &Value) -> String {
     match Inputs::from_json(&step.to_string(), None, &[], &Disk) {
         Ok(_) => panic!("accepted: {step}"),
         Err(e) => e.to_string(),
     }
+}
+
+/// Bytes of a message of a step, by program.
+pub fn sent(step: &Value, name: &str) -> Vec<f64> {
+    let plan = inputs(step).plan().expect("its plan");
+    let programs = plan.world.programs();
+    programs.iter().filter_map(|p| p.infos.iter().find(|info| info.name == name)).map(|i| i.bytes).collect()
+}
+
+/// An object with further fields, those of the other.
+pub fn extended(object: &Value, more: &Value) -> Value {
+    let mut whole = object.clone();
+    whole.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+    whole
 }
 
 /// What the rank of a step has of its one module.

@@ -8,6 +8,15 @@ use crate::step::spec::ModelSpec;
 /// The encoders that a step has, as in the workload; `None` where the model has none, or no image is named: a step of text alone
 /// then, which is said.
 pub fn encoders(c: &mut Columns, model: &ModelSpec) -> Option<Value> {
+    let used = used(c, model);
+    if used.is_none() {
+        // Its words were understood, and nothing was made of them.
+        c.unheed("encoder");
+    }
+    used
+}
+
+fn used(c: &mut Columns, model: &ModelSpec) -> Option<Value> {
     let module = model.modules.first()?;
     let Some(items) = counted(c) else {
         if !c.has("images") {
@@ -23,8 +32,8 @@ pub fn encoders(c: &mut Columns, model: &ModelSpec) -> Option<Value> {
         return None;
     }
     let mut used = json!({"items": items});
-    if let Some(trained) = trained(c) {
-        used["trained"] = trained.into();
+    if c.has("encoder_trained") {
+        used["trained"] = c.get("encoder_trained").clone();
     }
     Some(json!({module.name.as_str(): used}))
 }
@@ -35,19 +44,4 @@ fn counted(c: &Columns) -> Option<u64> {
     let items = c.peek("images").as_u64().or(first)?;
     c.heed("images");
     Some(items)
-}
-
-/// What of the encoder is trained, in the words of its column: a frozen one still has a projector that is.
-fn trained(c: &Columns) -> Option<&'static str> {
-    let words = c.peek("encoder").as_str().unwrap_or_default().to_lowercase();
-    let says = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
-    let trained = if !words.contains("unfroz") && says(&["froz", "freez", "fixed", "not trained"]) {
-        "projector"
-    } else if says(&["train", "full", "unfroz", "tuned"]) {
-        "all"
-    } else {
-        return None;
-    };
-    c.heed("encoder");
-    Some(trained)
 }
