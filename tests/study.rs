@@ -11,7 +11,7 @@ use snapbox::cmd::{Command, OutputAssert};
 use stepsim::lab::simulate::{Inputs, Options, Simulation};
 use stepsim::lab::study::{
     Axis, Base, Columns, Filled, How, Ranked, SearchOptions, SearchReport, Shard, Space, SweepOptions, fill,
-    outcome, search, set_text, sweep,
+    outcome, search, set_text, sweep, sweep_each,
 };
 
 fn stepsim(args: &[&str]) -> OutputAssert {
@@ -545,6 +545,55 @@ fn points_are_what_each_is_alone() {
         }
     }
     assert!(shared > 60, "{shared} points");
+}
+
+/// A sweep shows the same rows whether it keeps them in memory, in lines or in a table, in one go or stopped after any point and
+/// gone on with; points with equal inputs have each a row of their own.
+#[test]
+fn rows_are_the_same_wherever_they_are_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = Base::load("tiny-4", None, &[]).expect("a base");
+    let axis = |text: &str| Axis::parse("--vary", text).expect("an axis");
+    // One value twice; 3 divides nothing.
+    let axes = || vec![axis("batch.global=8,16,8"), axis("parallelism.tensor=1,3")];
+    let space = Space::new(axes(), &base).expect("a space");
+    let seen = |how, threads, output: Option<&Path>, resume, stop_at: Option<u64>| {
+        let options = SweepOptions {
+            how,
+            columns: Columns::default(),
+            shard: Shard { number: 1, of: 1 },
+            threads: Some(threads),
+            output: output.map(Path::to_owned),
+            resume,
+        };
+        let mut progress = |done| match stop_at == Some(done) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let mut rows = Vec::new();
+        let end = sweep_each(&base, &space, &options, &mut progress, &mut |row| rows.push(row));
+        assert_eq!(end.is_err(), stop_at.is_some(), "{how:?} {stop_at:?}");
+        rows
+    };
+    for how in [How::Simulated, How::ClosedForm] {
+        let memory = seen(how, 1, None, false, None);
+        assert_eq!(memory.iter().map(|row| row.point).collect::<Vec<_>>(), (0..6).collect::<Vec<_>>());
+        assert_eq!(memory[0].key, memory[4].key);
+        for (at, name) in ["a.jsonl", "a.csv", "b.jsonl", "b.csv"].iter().enumerate() {
+            let path = folder.path().join(format!("{how:?}-{name}"));
+            let stopped = at >= 2;
+            if stopped {
+                let first = 3;
+                assert_eq!(seen(how, 1, Some(&path), false, Some(first)), []);
+            }
+            assert_eq!(seen(how, 2, Some(&path), stopped, None), memory, "{how:?} {name}");
+            let folder: Vec<_> = fs::read_dir(folder.path()).expect("a folder").collect();
+            assert_eq!(folder.len(), if how == How::Simulated { at + 1 } else { at + 5 });
+            if name.ends_with("jsonl") {
+                assert_eq!(stepsim::lab::study::read_rows(&path).expect("rows"), memory);
+            }
+        }
+    }
 }
 
 /// Fewest devices for a deadline, cheapest and thriftiest tokens; the differences of those behind the best sum to what they

@@ -12,7 +12,8 @@ use super::{Failure, outputs, say};
 use crate::lab::page::sheet::quoted;
 use crate::lab::simulate::Status;
 use crate::lab::study::{
-    Axis, Base, Choice, Columns, Condition, How, Row, Shard, Space, Study, StudyError, SweepOptions, sweep,
+    Axis, Base, Choice, Columns, Condition, How, Row, Shard, Space, Study, StudyError, SweepOptions,
+    sweep_each,
 };
 pub(super) use files::draw;
 use files::{Drawn, table};
@@ -156,12 +157,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         bar.at(done);
         ControlFlow::Continue(())
     };
-    let rows = sweep(&base, &space, &options, &mut tell).map_err(|e| match e {
+    let (mut summary, mut rows) = (Summary::default(), Vec::new());
+    let draws = !plots.is_empty() || args.drawn.html().is_some();
+    let mut see = |row: Row| {
+        summary.see(&row);
+        if draws {
+            rows.push(row);
+        }
+    };
+    sweep_each(&base, &space, &options, &mut tell, &mut see).map_err(|e| match e {
         StudyError::Spec(e) => Failure::input(e),
         e => Failure::run(e),
     })?;
     bar.done();
-    let text = summary(args, &rows, begun.elapsed().as_secs_f64());
+    let text = summary.text(args, begun.elapsed().as_secs_f64());
     let drawn = args.drawn.write(&plots, &rows, args.output.as_deref(), &command(args, &common))?;
     say(&(text + &drawn))
 }
@@ -224,32 +233,55 @@ fn read(args: &Args, input: &str) -> Result<Read, Failure> {
     Ok(Read { base, space, columns, common: (workload, topology, sets) })
 }
 
-/// How it went, and the fastest rows.
-fn summary(args: &Args, rows: &[Row], seconds: f64) -> String {
-    let mut text = format!("{} points in {seconds:.1} s", rows.len());
-    for status in [Status::Ok, Status::Invalid, Status::OutOfMemory, Status::Deadlock, Status::Failed] {
-        let count = rows.iter().filter(|row| row.outcome.status == status).count();
-        if count > 0 {
-            let name = serde_json::to_value(status).unwrap_or_default();
-            text += &format!(", {count} {}", name.as_str().unwrap_or_default());
+/// How a sweep went, and its fastest rows.
+#[derive(Default)]
+struct Summary {
+    /// Rows by how they ended.
+    counts: Vec<(Status, usize)>,
+    /// The fastest, fastest first; of equal ones the first.
+    fastest: Vec<Row>,
+    /// What the first without a result says.
+    fault: Option<String>,
+}
+
+impl Summary {
+    fn see(&mut self, row: &Row) {
+        let outcome = &row.outcome;
+        match self.counts.iter_mut().find(|(status, _)| *status == outcome.status) {
+            Some((_, count)) => *count += 1,
+            None => self.counts.push((outcome.status, 1)),
+        }
+        if self.fault.is_none() {
+            self.fault = outcome.message.clone();
+        }
+        let Some(time) = outcome.step_time_s else { return };
+        let at = self.fastest.partition_point(|other| other.outcome.step_time_s <= Some(time));
+        if at < SHOWN {
+            self.fastest.truncate(SHOWN - 1);
+            self.fastest.insert(at, row.clone());
         }
     }
-    let mut fastest: Vec<&Row> = rows.iter().filter(|row| row.outcome.step_time_s.is_some()).collect();
-    fastest.sort_by(|a, b| {
-        let time = |row: &Row| row.outcome.step_time_s.unwrap_or(f64::INFINITY);
-        time(a).total_cmp(&time(b))
-    });
-    text += "\n";
-    let table = table(&fastest[..fastest.len().min(SHOWN)], "settings, fastest first");
-    if !fastest.is_empty() {
-        text += &format!("{table}\n");
+
+    fn text(&self, args: &Args, seconds: f64) -> String {
+        let count: usize = self.counts.iter().map(|(_, count)| count).sum();
+        let mut text = format!("{count} points in {seconds:.1} s");
+        for status in [Status::Ok, Status::Invalid, Status::OutOfMemory, Status::Deadlock, Status::Failed] {
+            if let Some((_, count)) = self.counts.iter().find(|(of, _)| *of == status) {
+                let name = serde_json::to_value(status).unwrap_or_default();
+                text += &format!(", {count} {}", name.as_str().unwrap_or_default());
+            }
+        }
+        text += "\n";
+        if !self.fastest.is_empty() {
+            let fastest: Vec<&Row> = self.fastest.iter().collect();
+            text += &format!("{}\n", table(&fastest, "settings, fastest first"));
+        }
+        if let Some(fault) = &self.fault {
+            text += &format!("the first that has no result: {}\n", fault.lines().next().unwrap_or_default());
+        }
+        if let Some(path) = &args.output {
+            text += &format!("rows: {}\n", path.display());
+        }
+        text
     }
-    if let Some(row) = rows.iter().find(|row| row.outcome.message.is_some()) {
-        let message = row.outcome.message.as_deref().unwrap_or_default();
-        text += &format!("the first that has no result: {}\n", message.lines().next().unwrap_or_default());
-    }
-    if let Some(path) = &args.output {
-        text += &format!("rows: {}\n", path.display());
-    }
-    text
 }

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::rows::{Row, cell};
+use super::csv::cell;
+use super::rows::Row;
 use crate::step::spec::SpecError;
 
 /// What is drawn against what.

@@ -7,8 +7,10 @@ use std::sync::{Mutex, PoisonError};
 
 use super::base::Base;
 use super::columns::Columns;
-use super::outcome::{How, Outcome};
-use super::rows::{Journal, Row, StudyError, of_csv, present, read_csv, write_rows};
+use super::csv::{each_of_csv, of_csv};
+use super::journal::Journal;
+use super::outcome::How;
+use super::rows::{Row, StudyError, present};
 use super::space::Space;
 use super::valued::{Valued, Valuer};
 use crate::core::pool;
@@ -49,17 +51,34 @@ pub struct SweepOptions {
     pub resume: bool,
 }
 
-/// Values every point and returns the rows in the order of the points, whatever the threads. Points with equal inputs are
-/// played once. `progress` is told how many are done, and may stop the sweep: its result file can then be resumed.
+/// Values every point and returns the rows in the order of the points, whatever the threads: [`sweep_each`], all of them in memory.
 ///
 /// # Errors
-/// A result file that is another study's or cannot be written; the sweep was stopped.
+/// As [`sweep_each`].
 pub fn sweep(
     base: &Base,
     space: &Space,
     options: &SweepOptions,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<Vec<Row>, StudyError> {
+    let mut rows = Vec::new();
+    sweep_each(base, space, options, progress, &mut |row| rows.push(row))?;
+    Ok(rows)
+}
+
+/// Values every point, and at the end shows each row in the order of the points. Points with equal inputs are played once. Rows that
+/// are written to a file are not kept in memory. `progress` is told how many points are done, and may stop the sweep: its result
+/// file can then be resumed.
+///
+/// # Errors
+/// A result file that is another study's or cannot be written; the sweep was stopped.
+pub fn sweep_each(
+    base: &Base,
+    space: &Space,
+    options: &SweepOptions,
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    see: &mut dyn FnMut(Row),
+) -> Result<(), StudyError> {
     let (how, columns) = (options.how, &options.columns);
     if how == How::ClosedForm && !columns.is_empty() {
         return Err(SpecError::file("--columns", "the closed form writes no report to take columns from")
@@ -68,73 +87,78 @@ pub fn sweep(
     }
     let points = options.shard.points(space.count());
     let threads = pool::threads(options.threads);
-    let journal_path = options.output.as_ref().map(|path| {
-        if of_csv(path) { PathBuf::from(format!("{}.jsonl", path.display())) } else { path.clone() }
-    });
-    if let Some(path) =
-        options.output.as_ref().filter(|path| options.resume && of_csv(path) && path.is_file())
-        && journal_path.as_ref().is_some_and(|journal| !journal.is_file())
-    {
-        return finished(path, &Valuer { base, space, how, columns }, &points, threads);
-    }
-    let interrupted = options.resume && journal_path.as_ref().is_some_and(|path| path.is_file());
-    if let Some(path) = options.output.as_ref().filter(|path| !interrupted && path.is_file()) {
-        return Err(present(path).into());
-    }
-    let (mut journal, known) = match &journal_path {
-        Some(path) => {
-            let (journal, known) = Journal::open(path, options.resume)?;
-            (Some(journal), known)
-        }
-        None => (None, HashMap::new()),
-    };
     let valuer = Valuer { base, space, how, columns };
-    let groups = valuer.groups(&points);
-    if let Some(path) = journal_path.as_ref().filter(|_| !known.is_empty()) {
-        let keys = keys(&valuer, &groups, threads);
-        own(&known, &keys.iter().map(|(_, key)| key.as_str()).collect(), path)?;
+    let Some(output) = &options.output else {
+        let mut rows = BTreeMap::new();
+        let repeated = value_all(&valuer, &points, threads, &HashSet::new(), progress, &mut |some| {
+            rows.extend(some.into_iter().map(|row| (row.point as usize, row)));
+            Ok(())
+        })?;
+        add_repeated(&mut rows, repeated, space);
+        rows.into_values().for_each(see);
+        return Ok(());
+    };
+    let journal_path =
+        if of_csv(output) { PathBuf::from(format!("{}.jsonl", output.display())) } else { output.clone() };
+    let (whole, begun) = (output.is_file(), journal_path.is_file());
+    if options.resume && of_csv(output) && whole && !begun {
+        return finished(output, &valuer, &points, threads, see);
     }
-    let claimed: Mutex<HashSet<String>> = Mutex::new(known.keys().cloned().collect());
-    let new = |key: &str| claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_string());
-    let (mut rows, mut repeated) = (BTreeMap::new(), Vec::new());
-    let (mut failed, mut done, mut stopped) = (None, 0, false);
+    if whole && !(options.resume && begun) {
+        return Err(present(output).into());
+    }
+    let mut journal = Journal::open(&journal_path, options.resume)?;
+    let known: HashSet<String> = journal.keys().cloned().collect();
+    if !known.is_empty() {
+        own(&known, &keys(&valuer, &points, threads), &journal_path)?;
+    }
+    let repeated = value_all(&valuer, &points, threads, &known, progress, &mut |some| journal.append(some))?;
+    journal.finish(output, &repeated, &|point, row| of_point(row, point, space), see)?;
+    if of_csv(output) {
+        // The rows are whole under their own name: a journal that stays does no harm.
+        let _ = std::fs::remove_file(journal_path);
+    }
+    Ok(())
+}
+
+/// Values points whose keys are not `known`, hands their rows over as they come, and returns those that need not be valued: each
+/// with its key.
+fn value_all(
+    valuer: &Valuer<'_>,
+    points: &[usize],
+    threads: usize,
+    known: &HashSet<String>,
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    keep: &mut dyn FnMut(Vec<Row>) -> Result<(), StudyError>,
+) -> Result<Vec<(usize, String)>, StudyError> {
+    let groups = valuer.groups(points);
+    let claimed = Mutex::new(HashSet::new());
+    let new = |key: &str| {
+        !known.contains(key) && claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_string())
+    };
     let value = |i: usize| valuer.value(&groups[i], &new);
+    let (mut repeated, mut done) = (Vec::new(), 0);
+    let mut end = Ok(());
     pool::each(groups.len(), threads, &value, &mut |i, valued| {
-        done += valued.len() as u64;
-        let mut lines = String::new();
-        for (&point, valued) in groups[i].iter().zip(valued) {
-            let Valued { key, settings, outcome: Some(outcome) } = valued else {
-                repeated.push((point, valued));
-                continue;
-            };
-            let row = Row { key, point: point as u64, settings, outcome };
-            lines += &row.line();
-            rows.insert(point, row);
+        done += valued.len();
+        let mut rows = Vec::with_capacity(valued.len());
+        for (&point, Valued { key, settings, outcome }) in groups[i].iter().zip(valued) {
+            match outcome {
+                Some(outcome) => rows.push(Row { key, point: point as u64, settings, outcome }),
+                None => repeated.push((point, key)),
+            }
         }
-        if let Some(Err(e)) = journal.as_mut().map(|journal| journal.append(&lines)) {
-            failed = Some(e);
+        end = keep(rows);
+        if end.is_err() {
             return ControlFlow::Break(());
         }
-        let next = progress(done);
-        stopped = next.is_break() && (done as usize) < points.len();
+        let next = progress(done as u64);
+        if next.is_break() && done < points.len() {
+            end = Err(StudyError::Stopped);
+        }
         next
     });
-    if let Some(e) = failed {
-        return Err(e);
-    }
-    if stopped {
-        return Err(StudyError::Stopped);
-    }
-    add_repeated(&mut rows, repeated, known);
-    let rows: Vec<Row> = rows.into_values().collect();
-    if let Some(path) = &options.output {
-        write_rows(path, &rows)?;
-        if let Some(journal) = journal_path.filter(|_| of_csv(path)) {
-            // The rows are whole under their own name: a journal that stays does no harm.
-            let _ = std::fs::remove_file(journal);
-        }
-    }
-    Ok(rows)
+    end.map(|()| repeated)
 }
 
 /// The rows of a study whose file of comma-separated values is finished; such a file has no journal.
@@ -146,35 +170,40 @@ fn finished(
     valuer: &Valuer<'_>,
     points: &[usize],
     threads: usize,
-) -> Result<Vec<Row>, StudyError> {
-    let rows = read_csv(path)?;
-    let known = rows.iter().map(|row| (row.key.clone(), row.outcome.clone())).collect();
-    let keys = keys(valuer, &valuer.groups(points), threads);
-    own(&known, &keys.iter().map(|(_, key)| key.as_str()).collect(), path)?;
-    if keys.iter().any(|(_, key)| !known.contains_key(key)) {
+    see: &mut dyn FnMut(Row),
+) -> Result<(), StudyError> {
+    let mut known = HashSet::new();
+    each_of_csv(path, &mut |row| {
+        known.insert(row.key);
+    })?;
+    let keys = keys(valuer, points, threads);
+    own(&known, &keys, path)?;
+    if keys.iter().any(|(_, key)| !known.contains(key)) {
         return Err(present(path).into());
     }
-    Ok(rows)
+    Ok(each_of_csv(path, see)?)
 }
 
-/// Adds the rows of points whose inputs have been valued before, by an interrupted sweep or for another point.
-fn add_repeated(
-    rows: &mut BTreeMap<usize, Row>,
-    repeated: Vec<(usize, Valued)>,
-    mut known: HashMap<String, Outcome>,
-) {
-    let keys: HashSet<&String> =
-        repeated.iter().map(|(_, valued)| &valued.key).filter(|key| !known.contains_key(*key)).collect();
-    let found: Vec<(String, Outcome)> = rows
+/// Adds the rows of points whose inputs were valued for another point.
+fn add_repeated(rows: &mut BTreeMap<usize, Row>, repeated: Vec<(usize, String)>, space: &Space) {
+    let keys: HashSet<&String> = repeated.iter().map(|(_, key)| key).collect();
+    let known: HashMap<String, Row> = rows
         .values()
         .filter(|row| keys.contains(&row.key))
-        .map(|row| (row.key.clone(), row.outcome.clone()))
+        .map(|row| (row.key.clone(), row.clone()))
         .collect();
-    known.extend(found);
-    for (point, Valued { key, settings, .. }) in repeated {
-        let outcome = known.get(&key).cloned().unwrap_or_default();
-        rows.insert(point, Row { key, point: point as u64, settings, outcome });
+    for (point, key) in &repeated {
+        if let Some(mut row) = known.get(key).cloned() {
+            of_point(&mut row, *point, space);
+            rows.insert(*point, row);
+        }
     }
+}
+
+/// Makes a row of equal inputs the point's own.
+fn of_point(row: &mut Row, point: usize, space: &Space) {
+    row.point = point as u64;
+    row.settings = space.point(point);
 }
 
 /// The points of a study that have no row yet in a result file that was interrupted (or is not there); a line that was cut
@@ -188,28 +217,28 @@ pub fn missing(
     (how, columns): (How, &Columns),
     path: &Path,
 ) -> Result<Vec<usize>, StudyError> {
-    let (_, known) = Journal::open(path, true)?;
-    let threads = pool::threads(None);
+    let known: HashSet<String> = Journal::open(path, true)?.keys().cloned().collect();
     let all: Vec<usize> = (0..space.count()).collect();
-    let valuer = Valuer { base, space, how, columns };
-    let keys = keys(&valuer, &valuer.groups(&all), threads);
-    own(&known, &keys.iter().map(|(_, key)| key.as_str()).collect(), path)?;
+    let keys = keys(&Valuer { base, space, how, columns }, &all, pool::threads(None));
+    own(&known, &keys, path)?;
     let mut missing: Vec<usize> =
-        keys.into_iter().filter(|(_, key)| !known.contains_key(key)).map(|(point, _)| point).collect();
+        keys.into_iter().filter(|(_, key)| !known.contains(key)).map(|(point, _)| point).collect();
     missing.sort_unstable();
     Ok(missing)
 }
 
 /// All points with their keys.
-fn keys(valuer: &Valuer<'_>, groups: &[Vec<usize>], threads: usize) -> Vec<(usize, String)> {
+fn keys(valuer: &Valuer<'_>, points: &[usize], threads: usize) -> Vec<(usize, String)> {
+    let groups = valuer.groups(points);
     let of_group = pool::all(groups.len(), threads, &|i| valuer.value(&groups[i], &|_| false));
     let keys = of_group.into_iter().flatten().map(|valued| valued.key);
     groups.iter().flatten().copied().zip(keys).collect()
 }
 
 /// Refuses rows that are no points of this study.
-fn own(known: &HashMap<String, Outcome>, keys: &HashSet<&str>, path: &Path) -> Result<(), SpecError> {
-    let foreign = known.keys().filter(|key| !keys.contains(key.as_str())).count();
+fn own(known: &HashSet<String>, keys: &[(usize, String)], path: &Path) -> Result<(), SpecError> {
+    let keys: HashSet<&String> = keys.iter().map(|(_, key)| key).collect();
+    let foreign = known.iter().filter(|key| !keys.contains(key)).count();
     if foreign == 0 {
         return Ok(());
     }
