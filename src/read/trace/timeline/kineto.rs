@@ -13,6 +13,8 @@
 
 use std::io::{self, Write};
 
+use rustc_hash::FxHashMap;
+
 use super::counters;
 use super::names;
 use super::places::{direction, span};
@@ -50,6 +52,8 @@ struct File<'a, W: Write> {
     traced: &'a TracedRank,
     program: &'a Program,
     rows: Rows,
+    /// The row of each op that is shown.
+    row_of: FxHashMap<OpId, u32>,
     out: W,
     text: Vec<u8>,
     calls: u64,
@@ -62,7 +66,9 @@ pub fn write<W: Write>(timeline: &Timeline, traced: &TracedRank, out: W) -> io::
     let program = timeline.world.program_of(traced.rank);
     let text = Vec::with_capacity(BLOCK + 4096);
     let summary = Summary { too_short: rows.too_short, ..Summary::default() };
-    let mut file = File { timeline, traced, program, rows, out, text, calls: 0, summary };
+    let ops = rows.pieces.iter().filter(|piece| piece.level == Level::Op);
+    let row_of = ops.map(|piece| (rows.ops_of(piece)[0], piece.row)).collect();
+    let mut file = File { timeline, traced, program, rows, row_of, out, text, calls: 0, summary };
     file.all()?;
     Ok(file.summary)
 }
@@ -71,15 +77,15 @@ impl<W: Write> File<'_, W> {
     fn all(&mut self) -> io::Result<()> {
         let mut pieces: Vec<Piece> = self.rows.pieces.clone();
         pieces.sort_by_key(|piece| (piece.start, piece.row, std::cmp::Reverse(piece.end)));
-        let waits: Vec<Option<OpId>> = pieces.iter().map(|piece| self.waited(piece)).collect();
+        let waits: Vec<Option<u32>> = pieces.iter().map(|piece| self.waited(piece)).collect();
         // A launch for each op of the device, an event and a wait for each wait between streams.
         let ops = pieces.iter().filter(|piece| piece.level == Level::Op).count() as u64;
         let shift = (ops + 2 * waits.iter().flatten().count() as u64 + 1) * CALL;
         self.summary.shifted_ns = shift;
         self.head(shift)?;
         for (piece, wait) in pieces.iter().zip(waits) {
-            if let Some(cause) = wait {
-                self.wait(piece, cause, shift)?;
+            if let Some(row) = wait {
+                self.wait(piece, row, shift)?;
             }
             self.piece(piece, shift)?;
         }
@@ -181,8 +187,8 @@ impl<W: Write> File<'_, W> {
         self.program.streams[usize::from(self.program.ops[op.index()].stream)].kind
     }
 
-    /// The op of another stream that an op of the device waited for last, if it ends as the op starts.
-    fn waited(&self, piece: &Piece) -> Option<OpId> {
+    /// The row of the op of another stream that an op of the device waited for last, if it is shown and ends as the op starts.
+    fn waited(&self, piece: &Piece) -> Option<u32> {
         if piece.level != Level::Op {
             return None;
         }
@@ -200,6 +206,7 @@ impl<W: Write> File<'_, W> {
             })
             .max_by_key(end)
             .filter(|wait| end(wait) == start)
+            .and_then(|wait| self.row_of.get(&wait).copied())
     }
 
     fn call(&mut self, name: &str) -> io::Result<u64> {
@@ -210,13 +217,8 @@ impl<W: Write> File<'_, W> {
         Ok(number)
     }
 
-    /// The stream of an op: that of the first row of its kind.
-    fn stream_of(&self, op: OpId) -> u64 {
-        let kind = self.kind_of(op);
-        FIRST_STREAM + self.rows.rows.iter().position(|row| row.kind == kind).unwrap_or_default() as u64
-    }
-
-    fn wait(&mut self, piece: &Piece, cause: OpId, shift: u64) -> io::Result<()> {
+    /// Writes that a piece waited for what stands on `row`.
+    fn wait(&mut self, piece: &Piece, row: u32, shift: u64) -> io::Result<()> {
         let recorded = self.call("cudaEventRecord")?;
         let waited = self.call("cudaStreamWaitEvent")?;
         let stream = FIRST_STREAM + u64::from(piece.row);
@@ -225,7 +227,7 @@ impl<W: Write> File<'_, W> {
             ("device", Value::Uint(0)),
             ("context", Value::Uint(1)),
             ("stream", Value::Uint(stream)),
-            ("wait_on_stream", Value::Uint(self.stream_of(cause))),
+            ("wait_on_stream", Value::Uint(FIRST_STREAM + u64::from(row))),
             ("wait_on_cuda_event_record_corr_id", Value::Uint(recorded)),
             ("wait_on_cuda_event_id", Value::Uint(recorded)),
         ];

@@ -136,7 +136,7 @@ impl LaunchTimes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LayerTimes {
-    /// The forward pass, and forward repeated.
+    /// The forward pass, and forward computed again where the whole of what it stands for is.
     pub forward: f64,
     /// The backward pass; where it is split, the gradient of the inputs.
     pub backward: f64,
