@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use stepsim::core::ids::{DeviceId, ResourceId};
 use stepsim::step::collective::{
-    Algorithm, Chooser, Fabric, Fidelity, Geometry, Lowering, Network, Op, OwnPattern, Pattern, Phase, Route,
-    Transfer, Why, algorithm,
+    ALGORITHMS, Algorithm, Chooser, Fabric, Fidelity, Geometry, Lowering, Network, Op, OwnPattern, Pattern,
+    Phase, Route, Transfer, Why, algorithm,
 };
 use stepsim::step::spec::collectives::{Collectives, Measured, Point};
 use stepsim::step::topology::Machine;
@@ -147,6 +147,9 @@ fn agree(net: &dyn Network, n: u32, op: Op, bytes: u64, name: &str, chunks: Opti
     assert!(close(steps, formula, 1e-9, 4 * n + chunks.unwrap_or(0)), "steps is not the closed form: {what}");
 }
 
+/// On a switch fluid and closed form leave something out of these: their files say what.
+const PARTS_WAY: [&str; 1] = ["tree"];
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -155,23 +158,15 @@ proptest! {
         n in 2u32..20, bytes in 0u64..1 << 32, rate in 1e9..1e12f64, alpha_ns in 0u32..9000, chunks in 1u32..12,
     ) {
         let net = Nodes::switch(n, rate.round(), f64::from(alpha_ns) * 1e-9);
-        for op in [Op::AllReduce, Op::AllGather, Op::ReduceScatter] {
-            agree(&net, n, op, bytes, "ring", None);
-            agree(&net, n, op, bytes, "direct", None);
+        let g = Geometry::switch(n, rate.round(), f64::from(alpha_ns) * 1e-9);
+        // What an exchange of experts moves is more than its bytes.
+        let ops = || Op::ALL.iter().copied().filter(|op| *op != Op::ExpertExchange);
+        for (algorithm, op) in ALGORITHMS.iter().flat_map(|a| ops().map(move |op| (*a, op))) {
+            if algorithm.supports(op, &g).is_ok() && !PARTS_WAY.contains(&algorithm.name()) {
+                let pipelined = algorithm.chunks(&Transfer::new(op, 1 << 40), &g) > 1;
+                agree(&net, n, op, bytes, algorithm.name(), pipelined.then_some(chunks));
+            }
         }
-        for op in [Op::AllGather, Op::ReduceScatter] {
-            agree(&net, n, op, bytes, "pat", None);
-            agree(&net, n, op, bytes, "nvls", None);
-        }
-        for name in ["two-shot", "recursive-doubling", "halving-doubling"] {
-            agree(&net, n, Op::AllReduce, bytes, name, None);
-        }
-        agree(&net, n, Op::AllReduce, bytes, "nvls", Some(chunks));
-        agree(&net, n, Op::AllToAll, bytes, "direct", None);
-        agree(&net, n, Op::Broadcast, bytes, "binomial", None);
-        agree(&net, n, Op::Reduce, bytes, "binomial", None);
-        agree(&net, n, Op::Broadcast, bytes, "chain", Some(chunks));
-        agree(&net, 2, Op::SendRecv, bytes, "send-recv", None);
     }
 
     #[test]

@@ -289,6 +289,18 @@ fn cases() -> Vec<Case> {
         ),
         (
             "deepspeed",
+            "deepspeed-zero3-hpz.json",
+            given(Some("llama3-8b"), Some(64), &[]),
+            vec![
+                ("/parallelism/sharding/kind", json!("hpz")),
+                ("/parallelism/sharding/group", json!(8)),
+                ("/batch/global", json!(128)),
+                ("/stack", json!("deepspeed-zero3")),
+            ],
+            0,
+        ),
+        (
+            "deepspeed",
             "deepspeed-auto.json",
             given(Some("llama3-8b"), Some(8), &[]),
             vec![

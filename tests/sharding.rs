@@ -89,6 +89,11 @@ fn by_hand() -> Vec<(&'static str, [f64; 2], [f64; 3])> {
             [2.0, 4.0 / NODE, 12.0 / ALL],
         ),
         (
+            "hpz",
+            [(over_all(2.0 + 4.0)[0] + in_nodes(2.0)) * m, over_all(2.0 + 4.0)[1] * m],
+            [2.0 / ALL + 2.0 / NODE, 4.0 / ALL, 12.0 / ALL],
+        ),
+        (
             "zero-plus-plus",
             [(over_all(1.0)[0] + in_nodes(1.0) + in_nodes(0.5)) * m, (over_all(1.0)[1] + between(0.5)) * m],
             [2.0 / ALL + 2.0 / NODE, 4.0 / ALL, 12.0 / ALL],

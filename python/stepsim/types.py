@@ -241,6 +241,15 @@ class LayerReport(_LayerReport, total=False):
     layer: Optional[int]
 
 
+class GapReport(TypedDict):
+    """Gaps of one length, of a mean rank."""
+
+    #: How many.
+    count: float
+    #: Seconds in them.
+    seconds: float
+
+
 class _RankReport(TypedDict):
     #: Its number in the job; of several the lowest.
     rank: int
@@ -567,6 +576,8 @@ class Report(_Report, total=False):
     kernels: list[KernelClassReport]
     #: Time of ops by layer of the model and kind: means over all ranks.
     layers: list[LayerReport]
+    #: Idle gaps of compute streams by their length: means over all ranks.
+    gaps: dict[str, GapReport]
     #: What causes cost, most costly first and limits behind faults, by the step played without each: where `--full`,
     #: `--why` or `--html` asked for it.
     blame: list[Blame]

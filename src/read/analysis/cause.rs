@@ -175,6 +175,15 @@ impl<'a> Causes<'a> {
     pub(crate) fn index_of(&self, rank: RankId) -> &ProgramIndex {
         &self.programs[self.world.ranks[rank.index()].program.index()]
     }
+    /// A rank's kernels in the order of their starts.
+    pub(crate) fn kernels(&self, rank: RankId) -> Vec<OpId> {
+        let index = self.index_of(rank);
+        let mut kernels = index.kernels.clone();
+        if index.many_compute_streams {
+            kernels.sort_by_key(|&kernel| self.span(rank, kernel));
+        }
+        kernels
+    }
     /// What an op is for.
     #[inline]
     pub fn kind(&self, rank: RankId, op: OpId) -> OpKind {

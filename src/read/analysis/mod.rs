@@ -6,6 +6,7 @@
 //! * [`cause`]: what each op waited for last (its stream, another op, a peer, a full tier).
 //! * [`stalls`]: every gap of a compute stream, cut into pieces with a cause each ([`stall_cause`]); the books balance exactly.
 //! * [`overlap`]: communication by kind: under kernels, exposed, or neither.
+//! * [`gaps`]: how long compute streams stand still at a stretch.
 //! * [`prefetch`]: how far ahead copies to the device were issued, and should have been.
 //! * [`memory`]: level curves of the tiers by class, peaks and what is resident then.
 //! * [`critical`]: the chain of binding waits from the end of the step back to its start.
@@ -32,6 +33,7 @@ pub mod critical;
 pub mod diff;
 pub mod digest;
 pub mod dynamic_context;
+pub mod gaps;
 pub(crate) mod hangs_on;
 pub mod head;
 pub mod idle;

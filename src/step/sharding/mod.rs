@@ -18,6 +18,7 @@
 mod cuts;
 mod exchange;
 mod facts;
+mod hpz;
 mod hybrid;
 mod kind;
 mod mics;

@@ -1,6 +1,6 @@
 //! The kinds of sharding known by name.
 
-use super::{Facts, hybrid, mics, node_gradients, none, zero_plus_plus, zero1, zero2, zero3};
+use super::{Facts, hpz, hybrid, mics, node_gradients, none, zero_plus_plus, zero1, zero2, zero3};
 
 /// The kinds of sharding known by name.
 pub const ALL: &[&Facts] = &[
@@ -11,6 +11,7 @@ pub const ALL: &[&Facts] = &[
     &hybrid::HYBRID,
     &mics::MICS,
     &node_gradients::NODE_GRADIENTS,
+    &hpz::HPZ,
     &zero_plus_plus::ZERO_PLUS_PLUS,
 ];
 

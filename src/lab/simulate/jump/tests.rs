@@ -6,6 +6,7 @@ use crate::core::kernel_class::KernelClass;
 use crate::core::program::{Phase, StreamKind};
 use crate::lab::simulate::whatif::{Base, Change, Subject};
 use crate::read::analysis::report::{Extent, Report};
+use crate::step::sharding;
 use crate::step::spec::{Kind, catalog};
 
 /// Shipped workloads whose whole steps take a debug build too long.
@@ -159,7 +160,7 @@ fn drawn(draws: &mut Draws) -> Vec<String> {
         ("parallelism.pipeline.p2p", draws.of(&["async", "async", "blocking", "batched"])),
         (
             "parallelism.sharding.kind",
-            draws.of(&["none", "zero1", "zero2", "zero3", "mics", "node-gradients", "zero++"]),
+            draws.of(&sharding::ALL.iter().map(|kind| kind.name).collect::<Vec<_>>()),
         ),
         ("parallelism.sequence_parallel", if tensor == "1" { "false" } else { draws.of(&["false", "true"]) }),
         (

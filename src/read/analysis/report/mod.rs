@@ -20,6 +20,7 @@ use super::blame::Blame;
 pub use super::cost::CostReport;
 pub use super::critical::CriticalPathReport;
 pub use super::dynamic_context::DynamicContextReport;
+use super::gaps::{GapLength, GapReport};
 use super::head::{Head, Status};
 use super::kernel_classes::KernelClassReport;
 use super::kind::OpKind;
@@ -199,6 +200,9 @@ pub struct Report {
     /// Time of ops by layer of the model and kind: means over all ranks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerReport>,
+    /// Idle gaps of compute streams by their length: means over all ranks.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gaps: BTreeMap<GapLength, GapReport>,
     /// Each rank of the job, or (of more than 64) one of each group of ranks that are alike.
     pub ranks: Vec<RankReport>,
     /// What causes cost, most costly first and limits behind faults, by the step played without each: where `--full`, `--why` or `--html` asked for it.

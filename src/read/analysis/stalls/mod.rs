@@ -114,7 +114,7 @@ pub(crate) fn stalls_recurring(
     let mut walk = Walk { causes, idle, rank, out };
     let mut time = RankTime::default();
     let mut covered = Time::ZERO;
-    for kernel in walk.kernels() {
+    for kernel in walk.causes.kernels(rank) {
         let (start, end) = walk.causes.span(rank, kernel);
         if start > covered {
             walk.gap(Some(kernel), covered, start);
@@ -142,16 +142,6 @@ struct Walk<'w, 'c, 'i> {
 }
 
 impl Walk<'_, '_, '_> {
-    /// The rank's kernels in the order of their starts.
-    fn kernels(&self) -> Vec<OpId> {
-        let index = self.causes.index_of(self.rank);
-        let mut kernels = index.kernels.clone();
-        if index.many_compute_streams {
-            kernels.sort_by_key(|&k| self.causes.span(self.rank, k));
-        }
-        kernels
-    }
-
     /// Cuts one gap into pieces, from its end backwards, and leaves them in the order of time.
     fn gap(&mut self, kernel: Option<OpId>, from: Time, until: Time) {
         let first = self.out.len();

@@ -4,8 +4,8 @@ use super::config::{Config, set_kinds};
 use super::decoder::{experts, latent};
 use crate::step::spec::SpecError;
 use crate::step::spec::model::{
-    AttentionSpec, GatedDeltaSpec, KimiDeltaSpec, LayerKindSpec, LightningSpec, Mamba1Spec, Mamba2Spec,
-    Mixer, MlpKind, ModelSpec, MoeSpec, QkNorm, ShortConvolutionSpec,
+    AttentionSpec, GatedDeltaSpec, KimiDeltaSpec, LayerKindSpec, LayerRun, LightningSpec, Mamba1Spec,
+    Mamba2Spec, Mixer, MlpKind, ModelSpec, MoeSpec, Norm, Positions, QkNorm, Rwkv7Spec, ShortConvolutionSpec,
 };
 
 type Model = Result<ModelSpec, SpecError>;
@@ -236,5 +236,39 @@ pub(super) fn minimax(c: &Config) -> Model {
     let layers: Vec<&'static str> = full.iter().map(|full| if *full { "full" } else { "linear" }).collect();
     let kinds = [("linear", mixed(Mixer::Lightning(lightning))), ("full", LayerKindSpec::default())];
     set_kinds(&mut m, kinds, &layers);
+    Ok(m)
+}
+
+/// RWKV-7 in every layer, the first without a value residual. Ranks follow from the width as in the layers of
+/// flash-linear-attention; the MLP squares its ReLU and has no gate.
+pub(super) fn rwkv7(c: &Config) -> Model {
+    if c.part("attn").is_some() {
+        return Err(SpecError::at("attn", "layers of attention among those of RWKV-7").allowed("null"));
+    }
+    let hidden = c.count(&["hidden_size"])?;
+    let head_size = c.or(&["head_dim"], 64)?.max(1);
+    let heads = hidden / head_size;
+    let ratio = c.or(&["hidden_ratio"], 4)?;
+    let decoder = c.decoder_of_class(&[("num_attention_heads", heads)])?;
+    let ffn = c.or(&["intermediate_size"], ratio * hidden)?;
+    let mut m = ModelSpec { ffn, gated_mlp: false, positions: Positions::None, extra_norms: 1, ..decoder };
+    m.norm = if c.flag("norm_bias", true) { Norm::Layer } else { Norm::LayerNoBias };
+    let wide = head_size as f64 / 64.0;
+    let usual = |factor: f64| ((factor * (hidden as f64).sqrt() / 32.0).round() as u64 * 32).max(32);
+    let first = Rwkv7Spec {
+        heads,
+        head_size,
+        decay_rank: c.or(&["decay_low_rank_dim"], usual(2.5 * wide))?,
+        rate_rank: c.or(&["a_low_rank_dim"], usual(2.5 * wide))?,
+        value_rank: None,
+        gate_rank: c.or(&["gate_low_rank_dim"], usual(5.0))?,
+        chunk: 16,
+    };
+    let later = Rwkv7Spec { value_rank: Some(c.or(&["v_low_rank_dim"], usual(1.7 * wide))?), ..first };
+    m.layer_kinds = [("first", first), ("later", later)]
+        .map(|(name, spec)| (name.to_owned(), mixed(Mixer::Rwkv7(spec))))
+        .into();
+    m.layer_pattern =
+        vec![LayerRun("first".to_owned(), 1), LayerRun("later".to_owned(), m.layers.saturating_sub(1))];
     Ok(m)
 }

@@ -94,6 +94,7 @@ const FAMILIES: &[(&str, Family)] = &[
     ("granitemoehybrid", hybrid::granite),
     ("jamba", hybrid::jamba),
     ("lfm2", hybrid::lfm2),
+    ("rwkv7", hybrid::rwkv7),
     ("minimax", hybrid::minimax),
     ("minimax_text_01", hybrid::minimax),
     ("minimax_m1", hybrid::minimax),

@@ -58,9 +58,9 @@ fn every_field_missing_or_wrong_is_refused_by_name() {
 
 #[test]
 fn an_unknown_architecture_is_named() {
-    let error = model(&json!({"model_type": "rwkv7", "architectures": ["RWKV7"]}), "x.json").unwrap_err();
+    let error = model(&json!({"model_type": "xlstm", "architectures": ["xLSTM"]}), "x.json").unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("rwkv7") && text.contains("RWKV7") && text.contains("deepseek_v3"), "{text}");
+    assert!(text.contains("xlstm") && text.contains("xLSTM") && text.contains("deepseek_v3"), "{text}");
     assert!(model(&json!([1, 2]), "x.json").is_err());
 }
 

@@ -86,7 +86,7 @@ pub(super) struct Rule {
     times: Option<f64>,
     /// Its value is a list of these words, each of which stands for these values of the list at `to`.
     each: BTreeMap<String, Vec<Value>>,
-    /// What follows where it is true, a number other than zero, or given at all.
+    /// What follows where it is true, a number other than zero, or given at all; beside `to`, what follows too.
     on: Option<Map<String, Value>>,
     /// What follows where it is false or zero.
     off: Option<Map<String, Value>>,
@@ -190,7 +190,9 @@ impl Table {
 impl Rule {
     /// The fields that a value sets; `None` where it has no counterpart.
     pub fn puts(&self, value: &Value) -> Option<Vec<(String, Value)>> {
-        let all = |map: &Map<String, Value>| map.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        let all = |map: &Map<String, Value>| -> Vec<(String, Value)> {
+            map.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+        };
         if !self.values.is_empty() {
             let text = words(value);
             let exact = self.values.get(&text);
@@ -212,7 +214,8 @@ impl Rule {
                 _ if !self.each.is_empty() => self.list(value)?,
                 _ => value.clone(),
             };
-            return Some(vec![(to.clone(), value)]);
+            let beside = self.on.iter().filter(|_| truth(&value)).flat_map(all);
+            return Some(beside.chain([(to.clone(), value.clone())]).collect());
         }
         if self.on.is_none() && self.off.is_none() {
             return None;

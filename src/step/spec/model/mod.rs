@@ -21,8 +21,8 @@ pub use attention::{AttentionKernel, AttentionSpec, IndexerSpec, MlaSpec, QkNorm
 pub use kinds::{LayerKindSpec, LayerRun, MlpKind};
 pub use matrices::{Cut, Matrix, MatrixElements};
 pub use mixers::{
-    GatedDeltaSpec, KimiDeltaSpec, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer, MixingFlops, Scan,
-    ShortConvolutionSpec, TokenMixer, qk_norm_and_sinks,
+    GatedDeltaSpec, KimiDeltaSpec, LightningSpec, Mamba1Spec, Mamba2Spec, Mixer, MixingFlops, Rwkv7Spec,
+    Scan, ShortConvolutionSpec, TokenMixer, qk_norm_and_sinks,
 };
 pub use module::{DeepstackSpec, ModuleInputSpec, ModuleSpec, ProjectorSpec, TokenNorm};
 pub use moe::{GroupScore, MoeSpec};

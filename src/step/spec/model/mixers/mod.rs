@@ -44,6 +44,9 @@ macro_rules! mixers {
         }
 
         impl Mixer {
+            /// The names in files of mixers with fields of their own.
+            pub const OWN: &[&str] = &[$($key),*];
+
             /// The mixer where it has fields of its own, with the name under which they stand.
             fn own(&self) -> Option<(&'static str, Box<dyn TokenMixer>)> {
                 match self {
@@ -62,6 +65,7 @@ mixers! {
     kimi_delta KimiDelta(KimiDeltaSpec) "kimi-delta" "Delta rule with a decay for every channel (Kimi linear, arXiv 2510.26692).",
     lightning Lightning(LightningSpec) "lightning" "Linear attention with a fixed decay a head (Lightning attention, arXiv 2501.08313).",
     short_convolution ShortConvolution(ShortConvolutionSpec) "short-convolution" "Gated short convolution (LFM2, arXiv 2511.23404).",
+    rwkv7 Rwkv7(Rwkv7Spec) "rwkv7" "Delta rule with decay, rate and removed key by channel (RWKV-7, arXiv 2503.14456).",
 }
 
 impl Mixer {

@@ -1,0 +1,148 @@
+//! RWKV-7 time mix (arXiv 2503.14456): a delta rule whose decay, rate and key are those of every channel.
+//!
+//! Six copies of the stream, each mixed with the token before it, go into receptance, key and value and into four projections
+//! of low rank: decay, rate of learning, value residual (none in the first layer) and gate. The state of a head, key × value,
+//! decays by channel and loses a part of rank one at each token, so chunks of C tokens take, beside the products of a gated
+//! delta rule, those of the removed key with the others (`fla/ops/generalized_delta_rule/dplr`): four C × C products of
+//! keys, the inverse of a triangle and two products with it, two writes of the state, and three products for the output.
+//! Backward does all of these but the output again.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::scan::Scan;
+use super::sizes::product;
+use super::token_mixer::{MixingFlops, TokenMixer};
+
+/// An RWKV-7 time mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rwkv7Spec {
+    /// Heads.
+    pub heads: u64,
+    /// Width of one head.
+    pub head_size: u64,
+    /// Rank of the projection of decays.
+    pub decay_rank: u64,
+    /// Rank of the projection of in-context learning rates.
+    pub rate_rank: u64,
+    /// Rank of the projection that mixes in the first layer's values; absent in that layer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_rank: Option<u64>,
+    /// Rank of the projection of the gate.
+    pub gate_rank: u64,
+    /// Tokens of one chunk.
+    #[serde(default = "chunk_16")]
+    pub chunk: u64,
+}
+
+fn chunk_16() -> u64 {
+    16
+}
+
+impl Rwkv7Spec {
+    fn ranks(&self) -> [u64; 4] {
+        [self.decay_rank, self.rate_rank, self.value_rank.unwrap_or(0), self.gate_rank]
+    }
+    fn low_rank(&self) -> u64 {
+        self.ranks().iter().sum()
+    }
+    fn inner(&self) -> u64 {
+        self.heads * self.head_size
+    }
+}
+
+impl TokenMixer for Rwkv7Spec {
+    fn name(&self) -> &'static str {
+        "rwkv-7"
+    }
+
+    fn sizes(&self) -> Vec<(&'static str, u64)> {
+        let value = self.value_rank.map(|rank| ("value_rank", rank));
+        let sizes = [
+            ("heads", self.heads),
+            ("head_size", self.head_size),
+            ("decay_rank", self.decay_rank),
+            ("rate_rank", self.rate_rank),
+            ("gate_rank", self.gate_rank),
+            ("chunk", self.chunk),
+        ];
+        sizes.into_iter().chain(value).collect()
+    }
+
+    fn heads(&self) -> Option<u64> {
+        Some(self.heads)
+    }
+
+    /// Receptance, key, value and output; low ranks; seven token shifts, one of them of the MLP behind; offsets of decay, rate
+    /// and value; two scales of keys, the bonus, and the norm over heads.
+    fn parameters(&self, hidden: u64) -> u64 {
+        let inner = self.inner();
+        let offsets = 2 + u64::from(self.value_rank.is_some());
+        4 * hidden * inner + (hidden + inner) * self.low_rank() + 7 * hidden + (offsets + 5) * inner
+    }
+
+    fn weights(&self, hidden: u64) -> f64 {
+        let (h, inner) = (hidden as f64, product(&[self.heads, self.head_size]));
+        4.0 * h * inner + (h + inner) * self.low_rank() as f64
+    }
+
+    fn mixing(&self, _sequence: u64) -> MixingFlops {
+        let (c, d) = (self.chunk as f64, self.head_size as f64);
+        MixingFlops::both(self.heads as f64 * (18.0 * c * d + 8.0 * d * d + c * c / 3.0))
+    }
+
+    /// The shift reads the stream and its neighbour and writes six copies, which are kept whole on every rank.
+    fn scan(&self, tensor: u64) -> Option<Scan> {
+        let (heads, d, c) = (self.heads / tensor, self.head_size, self.chunk);
+        let inner = heads * d;
+        let mut products = vec![
+            (c, c, d, 4 * heads),
+            (c, d, c, 3 * heads),
+            (c, d, d, heads),
+            (d, d, c, 2 * heads),
+            (c, d, d, heads),
+            (c, d, c, 2 * heads),
+        ];
+        products.extend(self.ranks().into_iter().filter(|rank| *rank > 0).map(|rank| (c, inner, rank, 1)));
+        Some(Scan {
+            projected: 3 * inner + self.low_rank(),
+            convolved: 4 * self.inner(),
+            inner,
+            read: 6 * inner,
+            chunk: c,
+            products,
+            repeated: 4,
+            state: heads * d * d,
+            saved: 6 * self.inner() + 5 * inner,
+            gated_norm: true,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// FLOPs of a token are those of the products of a chunk, but for the triangle's inverse; parameters are those of the
+    /// paper's formula.
+    #[test]
+    fn a_chunk_multiplies_what_a_token_counts() {
+        let mix = Rwkv7Spec {
+            heads: 40,
+            head_size: 64,
+            decay_rank: 96,
+            rate_rank: 96,
+            value_rank: Some(64),
+            gate_rank: 320,
+            chunk: 16,
+        };
+        let scan = mix.scan(1).unwrap();
+        let flops = |(rows, columns, inner, count): &(u64, u64, u64, u64)| 2 * rows * columns * inner * count;
+        let heads: u64 = scan.products[..6].iter().map(flops).sum();
+        let inverse = 40.0 * 16.0 * 16.0 / 3.0;
+        assert!((mix.mixing(4096).full - inverse - heads as f64 / 16.0).abs() < 1e-6);
+        // Table of arXiv 2503.14456 for 2.9 B: 12 D + 2 (ranks) + 19 a channel, of which 8 D are the MLP's and 4 the norms'.
+        assert_eq!(mix.parameters(2560), 2560 * (4 * 2560 + 2 * 576 + 15));
+    }
+}
