@@ -1,6 +1,7 @@
 //! The model of a row: dimensions from its columns, the rest from rules.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
@@ -20,7 +21,10 @@ const SEQUENCE: u64 = 4096;
 /// A model by a name in anybody's spelling, where the vocabulary knows its dimensions. A name that says the parameters
 /// alone gives none, and neither does one whose size is not that of the dimensions.
 pub fn model_named(name: &str) -> Option<Value> {
-    let book = RuleBook::load(&[]).ok()?.without_sources();
+    /// The shipped rules, read once.
+    static BOOK: LazyLock<Option<RuleBook>> =
+        LazyLock::new(|| Some(RuleBook::load(&[]).ok()?.without_sources()));
+    let book = BOOK.as_ref()?;
     let row = Map::from_iter([("model".to_string(), name.into())]);
     let mut ruling = book.rule(&row, &Shapes::new(), true).ok()?;
     ruling.columns.origin("layers").filter(|origin| origin.from != From::Assumed)?;
