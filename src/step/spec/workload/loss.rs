@@ -19,3 +19,10 @@ defaults! {
         pub tiles: u64 = 1,
     }
 }
+
+impl LossSpec {
+    /// Whether logits are kept in fp32, all at once.
+    pub fn is_default(&self) -> bool {
+        *self == LossSpec::default()
+    }
+}

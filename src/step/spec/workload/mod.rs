@@ -119,7 +119,7 @@ pub struct WorkloadSpec {
     #[serde(default)]
     pub fusion: KernelFusion,
     /// How the loss is computed.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "LossSpec::is_default")]
     pub loss: LossSpec,
     /// How tokens travel to experts.
     #[serde(default)]
