@@ -103,7 +103,7 @@ fn an_unknown_field() {
         &["run", "gpt2-8", "--set", "paralelism.tensor=2"],
         str![[r#"
 error: --set paralelism.tensor=2: at `paralelism`: no such field: `paralelism`
-  allowed: name, description, topology, model, sequence, batch, documents, modules, stack, parallelism, precision, optimizer, training, gradient_buckets, recompute, offload, fusion, expert, expert_load, fidelity, noise
+  allowed: name, description, topology, model, sequence, batch, documents, modules, stack, parallelism, precision, optimizer, training, gradient_buckets, recompute, offload, fusion, loss, expert, expert_load, fidelity, noise
   hint: did you mean `parallelism`?
 
 "#]],
@@ -122,7 +122,7 @@ error: --set noise.compute_sigma=-1e-300: at `noise.compute_sigma`: -1e-300 is n
         &["run", "gpt2-8", "--set", "nodes=3"],
         str![[r#"
 error: --set nodes=3: at `nodes`: no such field: `nodes`
-  allowed: name, description, topology, model, sequence, batch, documents, modules, stack, parallelism, precision, optimizer, training, gradient_buckets, recompute, offload, fusion, expert, expert_load, fidelity, noise
+  allowed: name, description, topology, model, sequence, batch, documents, modules, stack, parallelism, precision, optimizer, training, gradient_buckets, recompute, offload, fusion, loss, expert, expert_load, fidelity, noise
   hint: `nodes` is the machine's: `--set topology.nodes=…`, or a field of the machine's file
 
 "#]],
@@ -629,7 +629,7 @@ fn a_model_that_cannot_fit() {
         &args,
         3,
         str![[r#"
-error: out of memory at 0 ps on rank 0: the state before the step needs 81.42 GiB on tier `hbm`, which holds 40.71 GiB of 74.51 GiB:
+error: out of memory at 0 ps on rank 0: the state before the step needs 81.42 GiB on tier `hbm`, which holds 40.71 GiB of 79.65 GiB:
   weights      40.71 GiB
   what to do: recompute activations, shard or offload what is largest, or use a smaller micro-batch
 

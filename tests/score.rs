@@ -256,6 +256,75 @@ fn words_of_this_kind_change_this_field() {
     assert_eq!((held("nanotron v0.5"), held("Megatron-LM")), (Some(0.05), None));
 }
 
+/// What a row's software holds of its memory, read from its words.
+#[test]
+fn words_of_this_kind_change_what_is_held() {
+    let of = |words: Value| {
+        let row = &rows_with(&[words])[0];
+        assert!(row.not_understood.is_empty(), "{:?}", row.not_understood);
+        row.workload.clone()
+    };
+    let titan = of(json!({"software": "torchtitan 2024-12", "tp": 2, "pp": 2, "sharding": "FSDP2"}));
+    assert_eq!(titan["parallelism"]["sequence_parallel"], true);
+    assert_eq!(titan["gradient_buckets"]["reduce_every_micro_batch"], false);
+    let deepspeed = of(json!({"software": "DeepSpeed 0.6 + Megatron-DeepSpeed", "sharding": "ZeRO-3"}));
+    assert_eq!(deepspeed["parallelism"]["sharding"], json!({"kind": "zero3", "by_matrix": true}));
+    assert_eq!(deepspeed["gradient_buckets"]["reduce_every_micro_batch"], true);
+
+    let slices = |words: &str| {
+        let sharding = format!("ici_fsdp=256 ici_tensor=None dcn_fsdp={words} dcn_data=None");
+        let row = json!({"software": "MaxText/JAX", "device": "TPU v6e", "inter_node": "DCN, 2 slices",
+            "n_devices": 512, "gbs_seqs": 512, "sharding": sharding});
+        of(row)["parallelism"]["sharding"]["group"].clone()
+    };
+    assert_eq!((slices("None"), slices("2")), (json!(256), json!(512)));
+
+    let remat = |offload: &str| {
+        let row = json!({"software": "MaxText/JAX", "device": "TPU v6e", "n_devices": 256, "gbs_seqs": 512,
+            "sharding": "ici_fsdp=-1", "recompute": "custom", "offload": offload});
+        of(row)["recompute"]["modules"].clone()
+    };
+    let projections = "decoder_layer_input, query_proj, key_proj, value_proj";
+    assert_eq!(remat(projections), json!(["norm", "attention-core", "projection", "mlp", "moe"]));
+    assert_eq!(remat(&format!("{projections}, out_proj")), json!(["norm", "attention-core", "mlp", "moe"]));
+}
+
+/// HFU over MFU says how many layers were computed again: 28 × 3 × (0.50 / 0.45 − 1) = 9.3.
+#[test]
+fn flops_with_recomputation_over_those_without_are_layers() {
+    let row = |words: Value| {
+        let mut row =
+            json!({"source": "fms-fsdp", "recompute": "selective", "sharding": "FSDP", "mfu": 0.45});
+        row.as_object_mut().unwrap().extend(words.as_object().unwrap().clone());
+        rows_with(&[row])[0].workload["recompute"].clone()
+    };
+    assert_eq!(row(json!({"hfu": 0.50})), json!({"granularity": "full", "layers": 9}));
+    assert_eq!(row(json!({"hfu": 0.65})), json!({"granularity": "full", "layers": 28}));
+}
+
+/// Whole layers that are said to be computed again may still have their inputs on the host, other words not.
+#[test]
+fn a_run_that_recomputes_whole_layers_may_have_their_inputs_on_the_host() {
+    let ways = |recompute: &str| {
+        let row = json!({"software": "DeepSpeed", "sharding": "ZeRO-3", "recompute": recompute});
+        rows_with(&[row])[0].reliefs.iter().map(|relief| relief.what.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(ways("full"), ["recomputation of whole layers, their inputs on the host"]);
+    assert_eq!(ways("none"), [""; 0]);
+}
+
+/// A micro-batch that nobody states is halved before anything is computed again; one that is stated stays.
+#[test]
+fn a_guessed_micro_batch_is_the_first_to_go() {
+    let ways = |words: Value| {
+        let mut row = json!({"software": "Megatron-LM", "gbs_seqs": null, "step_time_s": null, "tokens_per_s_per_device": 3000});
+        row.as_object_mut().unwrap().extend(words.as_object().unwrap().clone());
+        rows_with(&[row])[0].reliefs[0].what.clone()
+    };
+    assert_eq!(ways(json!({})), "micro-batches of 1");
+    assert_ne!(ways(json!({"mbs_seqs": 2})), "micro-batches of 1");
+}
+
 /// The shipped bands are read: a run of measured software says between which seconds measured steps fell.
 #[test]
 fn a_run_of_measured_software_has_a_range() {

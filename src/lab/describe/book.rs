@@ -118,6 +118,7 @@ impl RuleBook {
         if shape::by_parameters(&mut columns) {
             self.fill(&mut columns, &mut model, by_name, Layer::Defaults)?;
         }
+        measurements::recomputed(&mut columns);
         let mut ruling = Ruling {
             columns,
             workload: Value::Object(Map::new()),

@@ -30,6 +30,22 @@ pub fn batch(c: &mut Columns) {
     }
 }
 
+/// Fills how many layers are computed again, where FLOPs are printed with them and without: a layer's forward pass is a third of
+/// its FLOPs.
+pub fn recomputed(c: &mut Columns) {
+    let (Some(with), Some(without), Some(layers)) = (c.number("hfu"), c.number("mfu"), c.number("layers"))
+    else {
+        return;
+    };
+    let again = (3.0 * layers * (with / without - 1.0)).round().min(layers);
+    fill(
+        c,
+        "recomputed_layers",
+        again,
+        "HFU over MFU, less one, is a third of the share that is computed again",
+    );
+}
+
 /// A rate is printed with a few figures: the batch is a whole number of sequences.
 fn rounded(tokens: f64, sequence: Option<f64>) -> f64 {
     sequence.map_or(tokens, |s| (tokens / s).round().max(1.0) * s)

@@ -22,6 +22,10 @@ pub fn reliefs(d: &Description) -> Vec<Relief> {
         let sets = before.iter().cloned().chain(sets.iter().map(ToString::to_string)).collect();
         found.push(Relief { what: what.to_string(), sets });
     };
+    for sequences in smaller_micro_batches(d) {
+        let size = format!("batch.micro_batch={sequences}");
+        add(&mut before, &format!("micro-batches of {sequences}"), &[&size]);
+    }
     if d.layout.data > 1 && !stated("parallelism.sharding") {
         let cut = "parallelism.sharding.kind=zero1";
         add(&mut before, "optimizer state cut over replicas (ZeRO-1)", &[cut]);
@@ -43,12 +47,25 @@ pub fn reliefs(d: &Description) -> Vec<Relief> {
                 &["recompute.granularity=modules", &modules],
             );
         }
-        let full = "recompute.granularity=full";
-        add(&mut before, "recomputation of whole layers", &[full]);
-        if !stated("offload") {
-            let host = "offload.activations=[{\"fraction\":1.0,\"tier\":\"host\"}]";
-            add(&mut before, "recomputation of whole layers, their inputs on the host", &[full, host]);
-        }
+        add(&mut before, "recomputation of whole layers", &[FULL]);
+    }
+    let whole = !stated("recompute") || d.workload["recompute"]["granularity"] == "full";
+    if whole && !stated("offload") {
+        add(&mut before, "recomputation of whole layers, their inputs on the host", &[FULL, HOST]);
     }
     found
 }
+
+/// Halves of a micro-batch of which nothing is said: a guess that cannot have run goes before anything that the software did.
+fn smaller_micro_batches(d: &Description) -> Vec<u64> {
+    let guessed = |f: &&super::Field| f.path == "batch.micro_batch" && f.origin.from == From::Assumed;
+    if d.fields.iter().find(guessed).is_none() || d.ruling.columns.has("grad_accum") {
+        return Vec::new();
+    }
+    std::iter::successors(Some(d.layout.micro_batch), |n| n.is_multiple_of(2).then_some(n / 2))
+        .skip(1)
+        .collect()
+}
+
+const FULL: &str = "recompute.granularity=full";
+const HOST: &str = "offload.activations=[{\"fraction\":1.0,\"tier\":\"host\"}]";

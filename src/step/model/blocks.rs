@@ -41,6 +41,10 @@ pub(super) struct Blocks<'a> {
     saved: Vec<(usize, Saved)>,
     gradients: f64,
     widest: f64,
+    /// What makes the residual stream again.
+    pub(super) stream: &'static [RecomputeModule],
+    /// Share of a product's output that lies in the workspace.
+    pub(super) output_share: f64,
 }
 
 impl<'a> Blocks<'a> {
@@ -58,10 +62,16 @@ impl<'a> Blocks<'a> {
             saved: Vec::new(),
             gradients: 0.0,
             widest: 0.0,
+            stream: &[],
+            output_share: 1.0,
         }
     }
     pub(super) fn push(&mut self, block: Block) {
         self.blocks.push(block);
+    }
+    /// What the last block does forward.
+    pub(super) fn last_forward(&self) -> &[Item] {
+        self.blocks.last().map_or(&[], |block| &block.forward)
     }
     /// How many blocks there are.
     pub(super) fn count(&self) -> usize {
@@ -106,7 +116,7 @@ impl<'a> Blocks<'a> {
     /// weight gradient reads it.
     pub(super) fn note_gemm(&mut self, input: f64, output: f64, gradient: f64) {
         self.gradients += gradient;
-        self.works_in(input + output);
+        self.works_in(input + output * self.output_share);
     }
     /// Notes bytes that are needed while a part of the layer runs.
     pub(super) fn works_in(&mut self, bytes: f64) {
@@ -118,7 +128,7 @@ impl<'a> Blocks<'a> {
         let (m, s) = (self.model, self.shard);
         let elements = s.local_tokens() * m.hidden;
         let (e, act) = (elements as f64, s.act());
-        self.save("norm input", e * act, &[], false);
+        self.save("norm input", e * act, self.stream, false);
         self.parameters.dense += m.norm_parameters(m.hidden);
         // RMSNorm in PyTorch, operation by operation: cast, square, mean, product, cast back, product with the scales; in
         // fp32, so that it moves 36 bytes an element, and 64 backward.

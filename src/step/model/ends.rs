@@ -123,9 +123,10 @@ fn lm_head(b: &mut Blocks) {
     b.norm("final norm");
     let t = shard.tokens();
     let columns = model.vocabulary.div_ceil(shard.tensor);
-    let input = shard.local_tokens() as f64 * model.hidden as f64 * shard.saved_input(Fp8Gemm::LmHead);
+    let input = shard.kept_tokens() as f64 * model.hidden as f64 * shard.saved_input(Fp8Gemm::LmHead);
     b.save_input("LM head input", input, &[], &[]);
     let before = b.parameters.dense;
+    b.output_share = if keeps_output(shard) { 0.0 } else { 1.0 / shard.loss.tiles as f64 };
     b.linear(Linear {
         name: "lm head",
         grad_names: ["lm head input gradient", "lm head weight gradient"],
@@ -137,8 +138,14 @@ fn lm_head(b: &mut Blocks) {
         modules: &[],
         parts: Vec::new(),
     });
+    b.output_share = 1.0;
     b.parameters.dense = before;
     loss(b, t, columns);
+}
+
+/// Whether the logits that are kept are the product's output itself.
+fn keeps_output(shard: &Shard) -> bool {
+    shard.loss.tiles == 1 && shard.loss.logits.bytes() <= shard.act()
 }
 
 /// Bytes for a logit that the loss holds at its peak beside the four that are saved.
@@ -155,13 +162,21 @@ fn loss_workspace(fusion: KernelFusion) -> f64 {
     }
 }
 
+/// Where logits are tiled, each part is multiplied and summed again before its gradient; else they are kept.
+///
 /// Cross-entropy: the largest logit, the target's logit and the sum of exponentials are summed over the vocabulary's
 /// ranks (three all-reduces of one fp32 a token, here as one).
 fn loss(b: &mut Blocks, tokens: u64, columns: u64) {
     let s = b.shard;
     let logits = tokens as f64 * columns as f64;
-    b.save("logits", 4.0 * logits, &[], false);
-    b.works_in(loss_workspace(s.fusion) * logits);
+    let kept = s.loss.logits.bytes() * logits;
+    let tiled = s.loss.tiles > 1;
+    if tiled {
+        b.works_in((kept + loss_workspace(s.fusion) * logits) / s.loss.tiles as f64);
+    } else {
+        b.save("logits", kept, &[], false);
+        b.works_in(loss_workspace(s.fusion) * logits);
+    }
     let elements = logits as u64;
     let kernel = |name, bytes| {
         Item::Kernel(Kernel::elementwise(KernelClass::Loss, name, elements, bytes, Dtype::Fp32))
@@ -188,6 +203,7 @@ fn loss(b: &mut Blocks, tokens: u64, columns: u64) {
             bytes,
         )));
     }
-    let backward = vec![kernel("loss backward", of_gradient)];
+    let again = if tiled { [b.last_forward(), &forward].concat() } else { Vec::new() };
+    let backward = [again, vec![kernel("loss backward", of_gradient)]].concat();
     b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
 }

@@ -223,6 +223,14 @@ impl Blocks<'_> {
         if s.sequence_parallel {
             let again = CommPoint { name: "all-gather saved input", ..gather };
             let scatter = tensor("reduce-scatter input gradient", CommOp::ReduceScatter, gathered * s.act());
+            if s.keep_gathered {
+                return (
+                    vec![Item::Comm(gather), fwd],
+                    vec![igrad.clone(), Item::Comm(scatter)],
+                    vec![wgrad.clone()],
+                    vec![igrad, Item::Comm(scatter.behind(1)), wgrad],
+                );
+            }
             (
                 vec![Item::Comm(gather), fwd],
                 vec![igrad.clone(), Item::Comm(scatter)],

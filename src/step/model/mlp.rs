@@ -40,7 +40,7 @@ impl Mlp {
         let up = if m.gated_mlp { 2 * width } else { width };
         let t = s.tokens();
         if self.own_input && !m.parallel_block {
-            let bytes = s.local_tokens() as f64 * m.hidden as f64 * s.saved_input(gemm);
+            let bytes = s.kept_tokens() as f64 * m.hidden as f64 * s.saved_input(gemm);
             b.save_input("MLP input", bytes, &[RecomputeModule::Norm], &[Gate, Up]);
         }
         b.linear(Linear {
@@ -64,6 +64,10 @@ impl Mlp {
             b.save("gated input", input, &[&[RecomputeModule::EverySecondMatrix], modules].concat(), false);
         }
         let with_activation: &[RecomputeModule] = &[&[RecomputeModule::Activation], modules].concat();
+        if m.gated_mlp && !s.fuses_chains() {
+            // The function and the product are operations of their own: the product keeps both factors.
+            b.save("gate output", t as f64 * width as f64 * s.act(), with_activation, false);
+        }
         let names = if self.is_shared() {
             ["shared expert activation", "shared expert activation backward"]
         } else {

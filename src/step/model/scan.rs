@@ -22,7 +22,7 @@ pub(super) fn add(b: &mut Blocks, scan: &Scan) {
     let tokens = s.tokens();
     b.save_input(
         "mixer input",
-        s.local_tokens() as f64 * m.hidden as f64 * s.saved_input(Fp8Gemm::Qkv),
+        s.kept_tokens() as f64 * m.hidden as f64 * s.saved_input(Fp8Gemm::Qkv),
         &[RecomputeModule::Norm],
         &[],
     );

@@ -10,7 +10,7 @@ use crate::step::spec::kernel::{AttentionGeneration, Scaling};
 use crate::step::spec::model::ModelSpec;
 use crate::step::spec::recipe::Recipe;
 use crate::step::spec::workload::{
-    ContextSpec, Dtype, ExpertOverlap, Fp8Communication, Fp8Gemm, Fp8Spec, KernelFusion, Trained,
+    ContextSpec, Dtype, ExpertOverlap, Fp8Communication, Fp8Gemm, Fp8Spec, KernelFusion, LossSpec, Trained,
     WorkloadSpec,
 };
 
@@ -27,6 +27,8 @@ pub struct Shard {
     pub tensor: u64,
     /// Whether what lies between tensor-parallel parts is cut along the sequence.
     pub sequence_parallel: bool,
+    /// Whether products keep their gathered input.
+    pub keep_gathered: bool,
     /// Context parallelism.
     pub context: ContextSpec,
     /// Among whom the keys of a sequence travel.
@@ -63,6 +65,8 @@ pub struct Shard {
     pub recipe: Option<Recipe>,
     /// Which element-wise work runs in kernels of its own.
     pub fusion: KernelFusion,
+    /// How the loss is computed.
+    pub loss: LossSpec,
     /// Generation of fused attention kernels; `None`: the best that the device has.
     pub attention: Option<AttentionGeneration>,
     /// Whether heads are copied between the layout of their projection and that of attention.
@@ -96,6 +100,7 @@ impl Shard {
             sequence: workload.sequence(model),
             tensor: par.tensor,
             sequence_parallel: par.sequence_parallel && par.tensor > 1,
+            keep_gathered: par.keep_gathered,
             context: par.context,
             context_group: CommGroup::Context,
             context_rank: par.context.size.saturating_sub(1),
@@ -120,6 +125,7 @@ impl Shard {
             fp8: workload.precision.narrow(),
             recipe: workload.precision.recipe().cloned(),
             fusion: workload.fusion,
+            loss: workload.loss,
             attention: workload.stack().attention,
             copies_heads: workload.stack().copies.heads,
             image_gradients: workload.trains_modules(),
@@ -135,6 +141,7 @@ impl Shard {
             sequence: model.sequence,
             tensor: 1,
             sequence_parallel: false,
+            keep_gathered: false,
             context: ContextSpec::default(),
             context_group: CommGroup::Context,
             context_rank: 0,
@@ -153,6 +160,7 @@ impl Shard {
             fp8: None,
             recipe: None,
             fusion: KernelFusion::Full,
+            loss: LossSpec::default(),
             attention: None,
             copies_heads: false,
             image_gradients: true,
@@ -179,6 +187,10 @@ impl Shard {
     /// Tokens between tensor-parallel parts: cut once more with sequence parallelism.
     pub fn local_tokens(&self) -> u64 {
         if self.sequence_parallel { self.tokens() / self.tensor } else { self.tokens() }
+    }
+    /// Tokens of the input that a product cut by columns keeps.
+    pub(super) fn kept_tokens(&self) -> u64 {
+        if self.keep_gathered { self.tokens() } else { self.local_tokens() }
     }
     /// How many of the ranks that cut an expert have the same tokens: tensor-parallel ranks, where the sequence is not cut
     /// among them.

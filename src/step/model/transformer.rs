@@ -47,7 +47,10 @@ impl Blocks<'_> {
         if let Some(mixer) = mixer {
             blocks.norm("norm");
             match mixer.scan(blocks.shard.tensor) {
-                None => super::attention::add(blocks),
+                None => {
+                    super::attention::add(blocks);
+                    blocks.stream = &[RecomputeModule::Projection];
+                }
                 Some(scan) => super::scan::add(blocks, &scan),
             }
             behind(blocks);
@@ -78,5 +81,6 @@ impl Blocks<'_> {
             }
         }
         blocks.residual("residual");
+        blocks.stream = &[];
     }
 }

@@ -11,7 +11,7 @@ use super::{dependents, json};
 use crate::step::schedule::Choice;
 
 /// What `defaults` may hold: everything of a workload that is not the model, the batch or the machine.
-const OF_A_WORKLOAD: [&str; 10] = [
+const OF_A_WORKLOAD: [&str; 11] = [
     "parallelism",
     "precision",
     "optimizer",
@@ -19,6 +19,7 @@ const OF_A_WORKLOAD: [&str; 10] = [
     "recompute",
     "offload",
     "fusion",
+    "loss",
     "expert_load",
     "fidelity",
     "noise",

@@ -113,6 +113,7 @@ impl Calculon {
                 ..Default::default()
             },
             fusion: Default::default(),
+            loss: Default::default(),
             stack: None,
             expert: Default::default(),
             expert_load: Default::default(),

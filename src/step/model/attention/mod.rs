@@ -17,6 +17,7 @@ use crate::step::spec::workload::AdaptedMatrix::{Key, Projection, Query, Value};
 use crate::step::spec::workload::{Dtype, Fp8Gemm, RecomputeModule};
 
 const QKV: &[RecomputeModule] = &[RecomputeModule::Qkv];
+const PROJECTION: &[RecomputeModule] = &[RecomputeModule::Projection];
 
 /// Adds projections, core and output projection.
 pub(super) fn add(b: &mut Blocks) {
@@ -24,7 +25,8 @@ pub(super) fn add(b: &mut Blocks) {
     let saved = s.saved_input(Fp8Gemm::Qkv);
     // Both down-projections keep a narrow copy of their own.
     let kept = if m.mla.is_some() && saved < s.act() { 2.0 } else { 1.0 };
-    let input = kept * s.local_tokens() as f64 * m.hidden as f64 * saved;
+    let tokens = if m.mla.is_some() { s.local_tokens() } else { s.kept_tokens() };
+    let input = kept * tokens as f64 * m.hidden as f64 * saved;
     b.save_input("QKV input", input, &[RecomputeModule::Norm], &[Query, Key, Value]);
     match (m.mla, b.images) {
         (None, Some(images)) => cross::project(b, images),
@@ -65,10 +67,10 @@ pub(super) fn add(b: &mut Blocks) {
     // The core's output serves its own backward and the projection's weight gradient: 16-bit for the former, unless the
     // recipe keeps it in a format of its own.
     let later = s.trained.keeps_input_of(&[Projection]);
-    b.save("attention output", t * width as f64 * s.kept_bytes(CastRole::AttentionOutput), &[], later);
+    b.save("attention output", t * width as f64 * s.kept_bytes(CastRole::AttentionOutput), PROJECTION, later);
     if s.keeps_copy(Fp8Gemm::Projection) {
         let copy = t * width as f64 * s.saved_input(Fp8Gemm::Projection);
-        b.save_input("narrow attention output", copy, &[], &[Projection]);
+        b.save_input("narrow attention output", copy, PROJECTION, &[Projection]);
     }
     let [forward, backward] = s.casts_beside(CastRole::AttentionOutput, s.tokens() * width);
     b.push(Block { forward, input_grad: backward.clone(), backward, ..Block::default() });
@@ -80,7 +82,7 @@ pub(super) fn add(b: &mut Blocks) {
         cut: if m.parallel_block { Cut::RowsUnsummed } else { Cut::Rows },
         biases: m.output_bias(),
         gemm: Fp8Gemm::Projection,
-        modules: &[],
+        modules: PROJECTION,
         parts: vec![(Projection, m.hidden)],
     });
 }

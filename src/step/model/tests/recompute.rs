@@ -2,7 +2,9 @@
 
 use super::super::*;
 use super::{korthikanti, model, policy};
-use crate::step::spec::workload::{Granularity, RecomputeModule, RecomputeSpec};
+use crate::step::spec::workload::{
+    Dtype, Granularity, KernelFusion, LossSpec, RecomputeModule, RecomputeSpec,
+};
 
 #[test]
 fn saved_activations_are_korthikantis_table() {
@@ -65,4 +67,72 @@ fn every_second_matrix_is_multiplied_again() {
     assert_eq!(LayerPlan::flops(&plan.recompute(&policy)), 2.0 * tokens * hidden * (key + output + up));
     let less = plan.all_saved_bytes() - plan.saved_bytes(&policy);
     assert_eq!(less as f64, 2.0 * tokens * (key + up));
+}
+
+/// With neither core nor projection kept, a layer keeps its input, queries, keys and values, and the norm's statistics are
+/// made again.
+#[test]
+fn without_its_projection_a_layer_keeps_its_input_queries_keys_and_values() {
+    let m = model("llama3-8b");
+    let plan = LayerPlan::transformer(&m, &Shard::whole(&m));
+    let kept = |modules: &[RecomputeModule]| {
+        let policy = RecomputeSpec {
+            granularity: Granularity::Modules,
+            modules: modules.to_vec(),
+            ..RecomputeSpec::default()
+        };
+        (plan.saved_bytes(&policy) as f64, LayerPlan::flops(&plan.recompute(&policy)))
+    };
+    let (hidden, key, tokens) = (4096.0, 1024.0, 8192.0);
+    let rest = [RecomputeModule::Norm, RecomputeModule::AttentionCore, RecomputeModule::Mlp];
+    let (with, flops) = kept(&rest);
+    let (without, more) = kept(&[&rest[..], &[RecomputeModule::Projection]].concat());
+    // The core's output, and the residual behind the projection.
+    assert_eq!(with - without, 2.0 * tokens * 2.0 * hidden);
+    assert!((without / (2.0 * tokens * (2.0 * hidden + 2.0 * key)) - 1.0).abs() < 0.01, "{without}");
+    assert_eq!(more - flops, 2.0 * tokens * hidden * hidden);
+}
+
+/// Operation by operation, the product of a gated MLP keeps what the function made of the gate.
+#[test]
+fn an_unfused_gate_is_kept_once_more() {
+    let m = model("llama3-8b");
+    let saved = |fusion| {
+        let shard = Shard { fusion, ..Shard::whole(&m) };
+        LayerPlan::transformer(&m, &shard).all_saved_bytes()
+    };
+    assert_eq!(saved(KernelFusion::None) - saved(KernelFusion::Compiled), 2 * 8192 * 14336);
+}
+
+/// Two products of a layer, and the head, read a gathered sequence: kept, it is there in full and is not gathered again.
+#[test]
+fn a_gathered_input_that_is_kept_is_not_gathered_again() {
+    let m = model("llama3-8b");
+    let sp = Shard { tensor: 4, sequence_parallel: true, ..Shard::whole(&m) };
+    let keeps = Shard { keep_gathered: true, ..sp.clone() };
+    let (cut, whole) = (LayerPlan::transformer(&m, &sp), LayerPlan::transformer(&m, &keeps));
+    assert_eq!(whole.all_saved_bytes() - cut.all_saved_bytes(), 2 * (2 * 8192 * 4096) * 3 / 4);
+    let gathers = |plan: &LayerPlan| {
+        plan.backward.iter().filter_map(Item::comm).filter(|c| c.name.contains("saved")).count()
+    };
+    assert_eq!((gathers(&cut), gathers(&whole)), (2, 0));
+}
+
+/// Logits in the format of activations are the product's output; tiles are made twice, one at a time.
+#[test]
+fn logits_are_kept_in_their_format_or_made_again_in_tiles() {
+    let m = model("llama3-8b");
+    let head = |loss| LayerPlan::head(&m, &Shard { loss, ..Shard::whole(&m) }, true);
+    let logits = 8192 * 128_256;
+    let wide = head(LossSpec::default());
+    let narrow = head(LossSpec { logits: Dtype::Bf16, tiles: 1 });
+    let tiled = head(LossSpec { logits: Dtype::Bf16, tiles: 16 });
+    assert_eq!(wide.all_saved_bytes() - narrow.all_saved_bytes(), 2 * logits);
+    assert_eq!(narrow.all_saved_bytes() - tiled.all_saved_bytes(), 2 * logits);
+    let input = 2 * 8192 * 4096;
+    assert_eq!((wide.workspace_bytes, narrow.workspace_bytes), (2 * logits + input, input));
+    assert_eq!(tiled.workspace_bytes, 2 * logits / 16 + input);
+    let product = 2.0 * logits as f64 * 4096.0;
+    assert_eq!(LayerPlan::flops(&narrow.backward), 2.0 * product);
+    assert_eq!(LayerPlan::flops(&tiled.backward), 3.0 * product);
 }

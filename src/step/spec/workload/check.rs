@@ -175,6 +175,7 @@ impl WorkloadSpec {
         p.size("parallelism.context.size", par.context.size, MOST);
         p.size("parallelism.expert", par.expert, MOST);
         p.size("parallelism.pipeline.size", par.pipeline.size, MOST);
+        p.size("loss.tiles", self.loss.tiles, MOST);
         let optional = [
             ("parallelism.data", par.data),
             ("parallelism.expert_tensor", par.expert_tensor),

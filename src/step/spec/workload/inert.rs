@@ -77,7 +77,7 @@ impl Situation<'_> {
 /// Fields, when they act, and what is the case where they do not.
 type Rule = (&'static [&'static str], fn(&Situation) -> bool, &'static str);
 
-const RULES: [Rule; 39] = [
+const RULES: [Rule; 40] = [
     (
         &["parallelism.sequence_parallel", "parallelism.tensor_overlap"],
         |s| s.w.parallelism.tensor > 1,
@@ -159,6 +159,11 @@ const RULES: [Rule; 39] = [
         "tensor ranks send different messages",
     ),
     (
+        &["parallelism.keep_gathered"],
+        |s| s.w.parallelism.sequence_parallel && s.w.parallelism.tensor > 1,
+        "no input is gathered",
+    ),
+    (
         &["gradient_buckets.bucket_bytes"],
         |s| s.shares_weights() || Situation::is_away(&s.w.offload.gradients),
         "one rank holds each weight",
@@ -181,7 +186,11 @@ const RULES: [Rule; 39] = [
         "nothing is sharded",
     ),
     (
-        &["parallelism.sharding.prefetch", "parallelism.sharding.reshard_after_forward"],
+        &[
+            "parallelism.sharding.prefetch",
+            "parallelism.sharding.reshard_after_forward",
+            "parallelism.sharding.by_matrix",
+        ],
         |s| s.sharding().cuts_weights(),
         "sharding.kind cuts no weights",
     ),

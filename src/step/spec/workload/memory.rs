@@ -48,6 +48,9 @@ pub enum RecomputeModule {
     Qkv,
     /// The attention core.
     AttentionCore,
+    /// The projection behind attention: neither its input nor the residual behind it is kept. Named beside `attention-core`,
+    /// which makes its input.
+    Projection,
     /// The MLP's activation function (the experts' too).
     Activation,
     /// The whole MLP.
@@ -77,6 +80,7 @@ impl RecomputeSpec {
             RecomputeModule::Moe => u32::from(experts),
             RecomputeModule::Qkv
             | RecomputeModule::AttentionCore
+            | RecomputeModule::Projection
             | RecomputeModule::Activation
             | RecomputeModule::EverySecondMatrix => 1,
         };

@@ -15,6 +15,7 @@ mod check_training;
 mod documents;
 mod expert;
 mod inert;
+mod loss;
 mod memory;
 mod modules;
 mod noise;
@@ -32,6 +33,7 @@ pub use crate::step::sharding::ShardingKind;
 pub use documents::{CutDocument, DocumentsSpec, DrawnLengths, SequenceOrder};
 pub use expert::{DispatcherKind, ExchangeFormats, ExpertOverlap, ExpertSpec, RowFormat};
 pub use inert::Inert;
+pub use loss::LossSpec;
 pub use memory::{
     Granularity, OffloadSpec, OptimizerPlace, Placement, PrefetchSpec, PrefetchUnit, RecomputeModule,
     RecomputeSpec,
@@ -116,6 +118,9 @@ pub struct WorkloadSpec {
     /// Which element-wise work the software runs in kernels of its own.
     #[serde(default)]
     pub fusion: KernelFusion,
+    /// How the loss is computed.
+    #[serde(default, skip_serializing_if = "LossSpec::is_default")]
+    pub loss: LossSpec,
     /// How tokens travel to experts.
     #[serde(default)]
     pub expert: ExpertSpec,

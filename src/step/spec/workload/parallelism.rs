@@ -17,6 +17,10 @@ defaults! {
         pub tensor: u64 = 1,
         /// Whether norms, dropout and residuals between tensor-parallel parts are cut along the sequence.
         pub sequence_parallel: bool,
+        /// With sequence parallelism: whether products keep their gathered input, and do not gather it again for the gradient of
+        /// their weights.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub keep_gathered: bool,
         /// How tensor-parallel collectives overlap with their GEMMs.
         pub tensor_overlap: TensorOverlap = TensorOverlap::None,
         /// Context parallelism.
@@ -247,6 +251,10 @@ pub struct ShardingSpec {
     /// each by itself. Default: a layer in one message (flat parameters).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gather_bucket_bytes: Option<u64>,
+    /// Where weights are cut: whether each product gathers its own matrix and gives it up behind itself, and gradients are
+    /// reduced matrix by matrix, so that a layer is never whole on the device.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_matrix: bool,
 }
 
 defaults! {

@@ -164,6 +164,17 @@ impl<'a> Shares<'a> {
         bytes.div_ceil(bucket.max(1)).clamp(1, tensors_of(unit, expert).max(1))
     }
 
+    /// Of a unit's gathered weights, or of gradients that are reduced as they are made, the share that is on the device at
+    /// once: all, or the widest matrix.
+    pub(super) fn live_share(&self, unit: &Unit) -> f64 {
+        let sharding = &self.workload.parallelism.sharding;
+        let whole = unit.plan.parameters.total() as f64;
+        if !sharding.by_matrix || sharding.reshard_after_forward == Some(false) || whole == 0.0 {
+            return 1.0;
+        }
+        unit.plan.matrices.iter().map(tensor).max().map_or(1.0, |widest| (widest as f64 / whole).min(1.0))
+    }
+
     /// What optimizer, gradients and weights of some units hold in all on one rank.
     pub(crate) fn state<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> State {
         State::of(units, &self.bytes, &self.degrees)
@@ -223,6 +234,11 @@ pub(super) struct Hop {
     pub in_buckets: bool,
     /// Whether it is taken once a step, by complete gradients alone.
     pub once: bool,
+}
+
+/// Elements of the tensor that a matrix is: itself, or the matrices of one kind of all experts.
+fn tensor(held: &Held) -> u64 {
+    if held.expert { held.elements() } else { held.short * held.long }
 }
 
 /// Weight tensors of a unit, or of its experts: a layer's matrices; experts' matrices of one kind are one tensor.

@@ -1,13 +1,13 @@
 //! Gradients of which each rank keeps a part (ZeRO-2 and -3). On the device, beyond the part that is resident:
 //!
-//! * reduced after every micro-batch: the whole gradient of a unit, as it is sent, from its backward pass until it is
-//!   reduced;
+//! * reduced after every micro-batch: the whole gradient of a unit (of its widest matrix, where each is reduced by itself),
+//!   as it is sent, from its backward pass until it is reduced;
 //! * reduced once: the same, as it is kept, from its first backward pass on.
 //!
 //! What the part has gathered on another tier so far is fetched and written back around each reduction.
 
 use super::super::{Given, UnitTimes, free, take};
-use super::{Added, Home, cargo, kept_bytes, message_bytes, part_bytes, reduction_time, waiting};
+use super::{Added, Home, cargo, kept_bytes, live_bytes, part_bytes, reduction_time, waiting};
 use crate::core::ids::OpId;
 use crate::core::program::{MemoryClass, ProgramBuilder};
 use crate::step::plan::step::chain::{Chain, Visit};
@@ -34,7 +34,7 @@ impl Home for Cut {
             return;
         }
         let each = w.setup.shares.workload.reduces_every_micro_batch();
-        let bytes = if each { message_bytes(w, visit.unit) } else { kept_bytes(w, visit.unit) };
+        let bytes = if each { live_bytes(w, visit.unit) } else { kept_bytes(w, visit.unit) };
         chain.take(MemoryClass::Gradients, bytes);
         self.held[visit.unit as usize] = bytes;
     }
@@ -52,7 +52,8 @@ impl Home for Cut {
         let shares = given.shares;
         let each = shares.workload.reduces_every_micro_batch();
         let bytes = if each { shares.gradient_message_bytes } else { shares.bytes.gradients };
-        let whole = |u: &Unit| u.plan.trained.total() as f64 * bytes;
+        let live = |u: &Unit| if each { shares.live_share(u) } else { 1.0 };
+        let whole = |u: &Unit| u.plan.trained.total() as f64 * bytes * live(u);
         if !each || (shares.workload.offload.reuse_across_micro_batches && given.passes > 1.0) {
             let all = units.iter().map(|u| whole(u.unit)).sum();
             return vec![[all; 2]; units.len()];

@@ -302,6 +302,11 @@ fn message_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
     unit_bytes(w, unit, w.setup.shares.gradient_message_bytes)
 }
 
+/// Bytes of a unit's gradient, as it is sent, that wait on the device at once.
+fn live_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
+    (message_bytes(w, unit) as f64 * w.setup.shares.live_share(&w.units[unit as usize])).round() as u64
+}
+
 /// Bytes of a unit's gradient as it is kept.
 fn kept_bytes(w: &Writer<'_, '_>, unit: u32) -> u64 {
     unit_bytes(w, unit, w.setup.shares.bytes.gradients)

@@ -47,6 +47,7 @@ fn gather(
 ) -> (Vec<OpId>, u64) {
     let (dense, expert) = of(&w.units[unit as usize], w.setup.shares.weight_message_bytes);
     let layer = w.units[unit as usize].layer;
+    let live = w.setup.shares.live_share(&w.units[unit as usize]);
     let (mut ops, mut taken) = (Vec::new(), 0);
     let [of_dense, of_experts] = w.setup.shares.gather_groups(phase == Phase::Backward);
     for (group, bytes, name) in
@@ -61,8 +62,9 @@ fn gather(
             let bytes = bytes * (piece + 1) / pieces - bytes * piece / pieces;
             last = w.communicate(b, group, Op::AllGather, bytes, what, waits, micro_batch);
             if let Some(op) = last.filter(|_| takes) {
-                take(b, op, MemoryClass::Weights, 0, bytes);
-                taken += bytes;
+                let held = (bytes as f64 * live).round() as u64;
+                take(b, op, MemoryClass::Weights, 0, held);
+                taken += held;
             }
         }
         ops.extend(last);
@@ -127,7 +129,8 @@ fn gathered_for_each_pass(
 /// beside; without resharding it stays. Gathers do not run ahead from one pass to the next.
 fn held_gathered(given: &Given<'_>) -> Held {
     let sharding = &given.shares.workload.parallelism.sharding;
-    let buffer = |u: &Unit| u.plan.parameters.total() as f64 * given.shares.weight_message_bytes;
+    let all = |u: &Unit| u.plan.parameters.total() as f64 * given.shares.weight_message_bytes;
+    let buffer = |u: &Unit| all(u) * given.shares.live_share(u);
     if sharding.reshard_after_forward == Some(false) {
         let all = given.units().map(|u| buffer(u.unit)).sum::<f64>();
         return Held { stays: stays(given) + all, ..Held::default() };
